@@ -18,18 +18,20 @@ from typing import Any
 
 import cluster_fixtures
 import pytest
-from cluster_fixtures import Pbs, run, running, wait_until
+from cluster_fixtures import PATIENCE, Pbs, run, running, wait_until
 
 pytestmark = pytest.mark.cluster
 
+# In a script: wait until so many lines of its own output match; tasks print by way of others.
+SEEN = 'seen() { until [ "$(grep -c "$2" /proc/$$/fd/1)" -ge "$1" ]; do sleep 0.1; done; }\n'
 NEVER = "Can Never Run: Insufficient amount of resource: "
 SCATTER = ("-l", "select=2:ncpus=1", "-l", "place=scatter")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def quick(pbs: Pbs) -> Iterator[None]:
-    """Shorter delays than the real ones, and a history of ended jobs."""
-    with pbs.settings(kill_delay=2, poll=0.3, copy_retry=0.1, history=True):
+    """Shorter delays than the real ones, but for who saves, and a history of ended jobs."""
+    with pbs.settings(kill_delay=600, poll=0.3, copy_retry=0.1, history=True):
         yield
 
 
@@ -63,8 +65,8 @@ class User:
         path.write_text(script if script.startswith("#!") else f"#!/bin/bash\n{script}\n")
         return self.pbs.submit("-N", name, *options, path, cwd=self.folder)
 
-    def collect(self, job_id: str, *, name: str = "job", timeout: float = 30.0) -> Outcome:
-        shown = self.pbs.wait(job_id, timeout=timeout)
+    def collect(self, job_id: str, *, name: str = "job") -> Outcome:
+        shown = self.pbs.wait(job_id)
         number = re.split(r"[.\[]", job_id)[0]
         texts = []
         for which in "oe":
@@ -162,7 +164,7 @@ def test_too_large_requests_are_accepted_and_wait(user: User, select: str, comme
 
 def test_exclusive_jobs_keep_others_off_their_hosts(user: User) -> None:
     """Section 1."""
-    first = user.submit("sleep 30", *SCATTER[:2], "-l", "place=scatter:excl", name="first")
+    first = user.submit("sleep 600", *SCATTER[:2], "-l", "place=scatter:excl", name="first")
     user.pbs.wait(first, "R")
     assert user.run("hostname").lines == ["n3"]
     user.pbs.run("qdel", "-W", "force", first)
@@ -245,14 +247,14 @@ def test_a_program_after_two_dashes_runs_without_a_shell(user: User) -> None:
 def test_tasks_have_a_bare_environment_and_a_session_of_their_own(user: User) -> None:
     """Section 3: no child of pbsdsh, nothing that the script exported."""
     job = user.run(
-        "export EXPORTED=1; pbsdsh -- /bin/sh -c 'exec > $TMPDIR/x; env; pwd; umask; "
+        f"{SEEN}export EXPORTED=1; pbsdsh -- /bin/sh -c 'exec > $TMPDIR/x; env; pwd; umask; "
         'readlink /proc/self/fd/0; ps -o sid= -p $$ | tr -d " "; ps -o ppid= -p $$; echo $$\';'
-        "cat $TMPDIR/x; echo --; pbs_tmrsh n2 /bin/sh -c 'cat $TMPDIR/x'; sleep 0.3",
+        "cat $TMPDIR/x; echo --; pbs_tmrsh n2 /bin/sh -c 'cat $TMPDIR/x; echo end'; seen 1 '^end$'",
         *SCATTER,
         "-v",
         "GIVEN=a b",
     )
-    first, second = job.out.split("--\n")
+    first, second = job.out.removesuffix("end\n").split("--\n")
     for node, text in enumerate([first, second]):
         found = variables(text)
         assert found["PATH"] == "/bin:/usr/bin"
@@ -272,7 +274,8 @@ def test_pbsdsh_ends_with_0_whatever_its_tasks_do(user: User) -> None:
     """Section 3."""
     job = user.run(
         "pbsdsh -- /bin/sh -c 'exit 3'; echo $?; pbsdsh -n 1 -- /bin/sh -c 'kill -9 $$'; echo $?;"
-        "pbsdsh -n 0 /no/such; echo $?; pbsdsh; echo $?; pbsdsh -u true; echo $?",
+        "pbsdsh -n 0 /no/such; echo $?; pbsdsh; echo $?; pbsdsh -u true; echo $?;"
+        "until grep -q 'No such file' /proc/$$/fd/2; do sleep 0.1; done",
         *SCATTER,
     )
     assert sorted(job.lines[:2]) == [f"pbsdsh: task 0x0000000{n} exit status 3" for n in (0, 1)]
@@ -291,7 +294,7 @@ def test_pbsdsh_ends_with_0_whatever_its_tasks_do(user: User) -> None:
 def test_n_counts_lines_of_the_node_file_and_wraps(user: User) -> None:
     """Section 3."""
     job = user.run(
-        "for n in 0 1 2 3 99; do pbsdsh -n $n hostname; sleep 0.1; done; sleep 0.2",
+        f"{SEEN}i=0; for n in 0 1 2 3 99; do pbsdsh -n $n hostname; seen $((++i)) ^n; done",
         "-l",
         "select=2:ncpus=2:mpiprocs=2,place=scatter",
     )
@@ -300,7 +303,8 @@ def test_n_counts_lines_of_the_node_file_and_wraps(user: User) -> None:
 
 def test_task_output_never_goes_through_pbsdsh(user: User) -> None:
     """Section 3."""
-    job = user.run('echo "[$(pbsdsh hostname)]"; pbsdsh hostname > /dev/null; sleep 0.3', *SCATTER)
+    script = 'echo "[$(pbsdsh hostname)]"; pbsdsh hostname > /dev/null; seen 4 ^n'
+    job = user.run(SEEN + script, *SCATTER)
     assert sorted(job.lines) == ["[]", "n1", "n1", "n2", "n2"]
 
 
@@ -323,8 +327,8 @@ def test_arguments_arrive_as_they_are(user: User) -> None:
 def test_unfinished_lines_of_tasks_are_held_back_and_lost(user: User) -> None:
     """Section 3: in a job of several hosts, what has no newline waits for one."""
     script = (
-        "pbsdsh -n 1 /usr/bin/printf abc; sleep 0.3; echo script;"
-        "pbsdsh -n 0 /usr/bin/printf 'def\\nlost'; sleep 0.3"
+        f"{SEEN}pbsdsh -n 1 /usr/bin/printf abc; sleep 0.3; echo script;"
+        "pbsdsh -n 0 /usr/bin/printf 'def\\nlost'; seen 1 abcdef"
     )
     assert user.run(script, *SCATTER).out == "script\nabcdef\n"
     # On one host tasks write into the file themselves.
@@ -532,7 +536,7 @@ def test_output_appears_at_the_end_unless_kept_and_live(user: User) -> None:
 
 def test_a_missing_output_folder(user: User) -> None:
     """Section 5: copied in vain after the job, or with -k oed the job never starts."""
-    user.pbs.script("set", "copy_retry=1")
+    user.pbs.script("set", "copy_retry=5")
     job = user.submit("true", "-o", "missing/x")
     states = [user.pbs.wait(job, "E")["job_state"]]
     user.pbs.script("set", "copy_retry=0.1")
@@ -570,7 +574,7 @@ def test_arrays(user: User) -> None:
 
 def test_an_array_runs_no_more_at_once_than_asked(user: User) -> None:
     """Section 5."""
-    job = user.submit("sleep 20", "-J", "1-4%2")
+    job = user.submit("sleep 600", "-J", "1-4%2")
     wait_until(lambda: "Running:2" in user.pbs.job(job).get("array_state_count", ""))
     shown = user.pbs.job(job)
     assert (shown["job_state"], shown["array_indices_remaining"]) == ("B", "3-4")
@@ -654,7 +658,7 @@ def test_codes_of_the_other_commands(user: User) -> None:
 
 def test_qstat(user: User) -> None:
     """Section 5: text wraps at 80 columns with a tab; JSON is valid, digits are numbers."""
-    job = user.submit("sleep 20", "-v", f"LONG={'x' * 200}", "-l", "select=1:ncpus=2", name="12")
+    job = user.submit("sleep 600", "-v", f"LONG={'x' * 200}", "-l", "select=1:ncpus=2", name="12")
     user.pbs.wait(job, "R")
     table = user.pbs.run("qstat", job).stdout.splitlines()
     assert table[0] == "Job id            Name             User              Time Use S Queue"
@@ -717,10 +721,11 @@ def saver(user: User) -> str:
 
 def test_termination_goes_to_the_primary_hosts_sessions_only(user: User, saver: str) -> None:
     """Section 6: pbsdsh forwards to the others; who traps gets kill_delay to save."""
+    both_saved = f"until [ $(grep -c saved {user.folder}/log) = 2 ]; do sleep 0.1; done"
     job = user.submit(
         f"trap 'echo script SIGTERM >> {user.folder}/log' TERM\n"
         f"pbsdsh -n 0 -- {saver} first 0.8 & pbsdsh -n 1 -- {saver} second 0.8 &\n"
-        f"pbs_tmrsh n2 {saver} alone 0.8 & wait; wait; wait; wait; sleep 1; sleep 1; sleep 20",
+        f"pbs_tmrsh n2 {saver} alone 0.8 & wait; wait; wait; wait; {both_saved}",
         *SCATTER,
     )
     user.until("log", lines=3)
@@ -740,7 +745,7 @@ def test_termination_goes_to_the_primary_hosts_sessions_only(user: User, saver: 
 
 def test_without_a_trap_tasks_have_only_until_the_next_poll(user: User, saver: str) -> None:
     """Section 6."""
-    job = user.submit(f"pbsdsh -- {saver} task 1.5 & wait", *SCATTER)
+    job = user.submit(f"pbsdsh -- {saver} task 600 & wait", *SCATTER)
     user.until("log", lines=2)
     user.pbs.cancel(job)
     assert user.collect(job).status == 271
@@ -752,14 +757,20 @@ def test_termination_cuts_tasks_output_in_jobs_of_several_hosts(user: User) -> N
     task = user.folder / "task.sh"
     task.write_text(
         # The first write to a closed connection is lost, the second is deadly.
-        "#!/bin/bash\ntrap 'sleep 0.2; echo saving; sleep 0.1; echo soon; "
-        f"echo >> {user.folder}/saved' TERM\n"
-        f"echo up >> {user.folder}/up; while :; do sleep 0.1; done\n"
+        f"#!/bin/bash\ncd {user.folder}\n"
+        "trap 'until [ -e gone ]; do sleep 0.1; done; echo saving; sleep 0.5; "
+        "echo >>tried; echo soon; echo >>saved' TERM\n"
+        "echo up >>up; while :; do sleep 0.1; done\n"
     )
     task.chmod(0o755)
-    script = f"trap : TERM; pbsdsh -- {task} & wait; wait; sleep 0.5; sleep 0.5"
+    script = (
+        f"cd {user.folder}; trap : TERM; pbsdsh -- {task} & wait; wait\n"
+        "while pgrep -f demux.py; do sleep 0.1; done >/dev/null; touch gone\n"
+        "until [ $(wc -l <tried) = $(wc -l <up) ]; do sleep 0.1; done\n"
+    )
+    last = {True: "until [ -e saved ]; do sleep 0.1; done", False: "sleep 1; rm gone tried"}
     for options, hosts, saved in ((SCATTER, 2, False), ((), 1, True)):
-        job = user.submit(script, *options)
+        job = user.submit(script + last[saved], *options)
         user.until("up", lines=hosts)
         user.pbs.cancel(job)
         user.collect(job)
@@ -769,9 +780,14 @@ def test_termination_cuts_tasks_output_in_jobs_of_several_hosts(user: User) -> N
 
 def test_walltime(user: User, saver: str) -> None:
     """Section 6: SIGTERM some time after the limit, SIGKILL kill_delay later, status -29."""
-    job = user.run(f"trap : TERM; {saver} bg 0.5 & wait; wait; sleep 20", "-l", "walltime=1")
+    with user.pbs.settings(kill_delay=10):
+        script = f"trap : TERM; {saver} bg 0.5 & wait; wait; sleep 600"
+        number = user.submit(script, "-l", "walltime=600")
+        user.until("log")
+        user.pbs.run("qalter", "-l", "walltime=1", number)
+        job = user.collect(number)
     assert job.status == -29
-    assert re.search(r"^=>> PBS: job killed: walltime \d exceeded limit 1$", job.err, re.MULTILINE)
+    assert re.search(r"^=>> PBS: job killed: walltime \d+ exceeded limit 1$", job.err, re.MULTILINE)
     assert "bg saved" in user.read("log")
     assert job.shown["comment"].endswith(" and exceeded resource walltime")
 
@@ -780,8 +796,9 @@ def test_on_other_hosts_a_dead_task_takes_its_session_along(user: User, saver: s
     """Section 6: there the children of a task's shell cannot save, on the primary host they can."""
     job = user.submit(
         "trap : TERM\nfor n in 0 1; do "
-        f'pbsdsh -n $n -- /bin/sh -c "{saver} child$n 0.5; true" & done; '
-        f"pbsdsh -n 1 -- {saver} itself 0.5 & wait; wait; sleep 1; sleep 0.1",
+        f'pbsdsh -n $n -- /bin/sh -c "{saver} child$n $((n * 600)).5; true" & done; '
+        f"pbsdsh -n 1 -- {saver} itself 0.5 & wait; wait; "
+        f"until [ $(grep -c saved {user.folder}/log) = 2 ]; do sleep 0.1; done",
         *SCATTER,
     )
     user.until("log", lines=3)
@@ -797,7 +814,8 @@ def test_what_remains_at_the_scripts_end_is_killed_but_not_other_sessions(
     """Section 6."""
     job = user.run(
         f"pbsdsh -o -- {saver} task 1; {saver} bg 1 & setsid {saver} own 1 & "
-        f"pbsdsh -n 1 -- /bin/sh -c 'setsid {saver} far 1 & sleep 0.5' & "
+        f"pbsdsh -n 1 -- /bin/sh -c 'setsid {saver} far 1 & "
+        f"until grep -q far {user.folder}/log; do sleep 0.1; done' & "
         f"while [[ $(wc -l < {user.folder}/log) -lt 5 ]]; do sleep 0.1; done",
         *SCATTER,
     )
@@ -817,7 +835,8 @@ def test_signals_to_pbsdsh(user: User, saver: str) -> None:
         f"pbsdsh -n 1 -- {saver} c 0.3 & C=$!\n"
         f"while [[ $(wc -l < {user.folder}/log) -lt 3 ]]; do sleep 0.1; done\n"
         "kill -HUP $A; kill -INT $B; kill -USR1 $C\n"
-        "wait $A; echo $?; wait $B; echo $?; wait $C; echo $?; sleep 1",
+        "wait $A; echo $?; wait $B; echo $?; wait $C; echo $?\n"
+        f"until [ $(grep -c saved {user.folder}/log) = 2 ]; do sleep 0.1; done",
         *SCATTER,
     )
     assert [line for line in job.lines if line.isdigit()] == ["1", "1", "138"]
@@ -828,7 +847,7 @@ def test_signals_to_pbsdsh(user: User, saver: str) -> None:
 
 def test_qsig_usr1_kills_an_ordinary_job(user: User, saver: str) -> None:
     """Section 6: its login shell has no handler."""
-    job = user.submit(f"trap : USR1; pbsdsh -- {saver} task 1 & wait; sleep 20", *SCATTER)
+    job = user.submit(f"trap : USR1; pbsdsh -- {saver} task 600 & wait; sleep 600", *SCATTER)
     user.until("log", lines=2)
     user.pbs.run("qsig", "-s", "SIGUSR1", job)
     assert user.collect(job).status == 266
@@ -848,7 +867,7 @@ def test_qrerun_by_an_operator(user: User) -> None:
     """Section 6: the same id, run_count 2, output appended, nothing in the environment."""
     runs = f"{user.folder}/runs"
     again = f"[ $(wc -l < {runs}) = 2 ]"  # the first run goes on until it is ended
-    job = user.submit(f"echo run; echo >> {runs}; {again} || sleep 60", "-k", "oed")
+    job = user.submit(f"echo run; echo >> {runs}; {again} || sleep 600", "-k", "oed")
     user.until("runs")
     with user.pbs.settings(operators=True):
         user.pbs.run("qrerun", job)
@@ -858,20 +877,21 @@ def test_qrerun_by_an_operator(user: User) -> None:
 
 def test_qsig_suspend_by_an_operator(user: User) -> None:
     """Section 6: the tasks stand still, and go on with resume."""
-    job = user.submit(f"for i in {{1..25}}; do echo >> {user.folder}/beats; sleep 0.2; done")
+    job = user.submit(f"cd {user.folder}; until [ -e go ]; do echo >>beats; sleep 0.1; done")
     user.until("beats")
     assert user.pbs.run("qsig", "-s", "suspend", job, check=False).returncode == 159
     with user.pbs.settings(operators=True):
         user.pbs.run("qsig", "-s", "suspend", job)
         wait_until(lambda: user.pbs.state(job) == "S")
-        time.sleep(0.5)
-        beats = (user.folder / "beats").read_text()
+        wait_until(lambda: bool(user.pbs.on("n1", "pgrep", "-r", "T", "-f", f"{job}.SC")))
+        beats = len(user.read("beats"))
         time.sleep(1)
-        assert (user.folder / "beats").read_text() == beats
+        assert len(user.read("beats")) == beats
         user.pbs.run("qsig", "-s", "resume", job)
         assert user.pbs.state(job) == "R"
-    done = user.collect(job)
-    assert (done.status, len((user.folder / "beats").read_text())) == (0, 25)
+    user.until("beats", lines=beats + 1)
+    (user.folder / "go").touch()
+    assert user.collect(job).status == 0
 
 
 # --- 7. Node failure -------------------------------------------------------------------
@@ -881,14 +901,13 @@ def test_a_lost_second_host_lets_the_job_end_well(user: User) -> None:
     """Section 7: its tasks count as ended after max_poll_downtime, without an error."""
     with user.pbs.settings(down_delay=0.2, max_poll_downtime=1.0):
         job = user.submit(
-            f"pbsdsh -- /bin/sh -c 'echo >> {user.folder}/up; [ $PBS_NODENUM = 0 ] || sleep 60';"
+            f"pbsdsh -- /bin/sh -c 'echo >> {user.folder}/up; [ $PBS_NODENUM = 0 ] || sleep 600';"
             "echo rc $?",
             *SCATTER,
         )
         user.until("up", lines=2)
         user.pbs.fail("n2")
         wait_until(lambda: "down" in user.pbs.run("pbsnodes", "n2").stdout)
-        assert user.pbs.state(job) == "R"
         done = user.collect(job)
         user.pbs.heal("n2")
     assert (done.status, done.out) == (0, "rc 0\n")
@@ -896,10 +915,10 @@ def test_a_lost_second_host_lets_the_job_end_well(user: User) -> None:
 
 def test_a_lost_primary_host_requeues_the_job(user: User) -> None:
     """Section 7; with -r n the job ends with -20."""
-    script = f"hostname >> {user.folder}/up; [[ $(hostname) == n2 ]] || sleep 60"
+    script = f"hostname >> {user.folder}/up; [[ $(hostname) == n2 ]] || sleep 600"
     with user.pbs.settings(down_delay=0.2, node_fail_requeue=0.3):
         again = user.submit(script, *SCATTER)
-        never = user.submit("hostname; sleep 60", "-r", "n")
+        never = user.submit("hostname; sleep 600", "-r", "n")
         user.until("up")
         user.pbs.wait(never, "R")
         user.pbs.fail("n1")
@@ -917,11 +936,11 @@ def test_a_lost_primary_host_requeues_the_job(user: User) -> None:
 def test_hosts_have_their_own_name_address_and_temporary_folders(user: User) -> None:
     """A task on one host reaches a server on another by its name, and nothing outside."""
     listen = (
-        "import socket; s = socket.create_server(('n1', 5000)); s.settimeout(25); "
+        "import socket; s = socket.create_server(('n1', 5000)); s.settimeout(200); "
         "c, a = s.accept(); print(a[0]); c.close()"
     )
     connect = (
-        "import socket, time\nfor _ in range(200):\n"
+        "import socket, time\nfor _ in range(2000):\n"
         "  try: socket.create_connection(('n1', 5000)); break\n"
         "  except OSError as error: print(error); time.sleep(0.1)\nelse: raise SystemExit(1)"
     )
@@ -944,7 +963,7 @@ def test_a_cluster_goes_away_with_the_process_that_brought_it_up(
     program = (
         "import sys, time\nfrom pathlib import Path\nfrom cluster_fixtures import Pbs, running\n"
         "for cluster in running(Pbs):\n"
-        "    print(cluster.run_folder, flush=True)\n    time.sleep(60)"
+        "    print(cluster.run_folder, flush=True)\n    time.sleep(600)"
     )
     env = os.environ | {"PYTHONPATH": str(Path(cluster_fixtures.__file__).parent)}
     child = subprocess.Popen(
@@ -956,9 +975,8 @@ def test_a_cluster_goes_away_with_the_process_that_brought_it_up(
     spaces = Path("/run/netns")
     prefix = f"jg-pbs-{child.pid}-"
     assert sum(space.name.startswith(prefix) for space in spaces.iterdir()) == 5
-    time.sleep(0.1)
     child.send_signal(number)
-    child.communicate(timeout=20)
+    child.communicate(timeout=PATIENCE)
     wait_until(lambda: not folder.exists())
     assert not [space for space in spaces.iterdir() if space.name.startswith(prefix)]
 
