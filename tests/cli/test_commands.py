@@ -626,9 +626,11 @@ class TestSubmit:
         process = started("submit", "--wait")
         assert process.stdout
         assert process.stdout.readline() == "4242\n"
-        time.sleep(0.3)
+        while not any(call.startswith("squeue") for call in calls()):  # then it waits
+            assert process.poll() is None
+            time.sleep(0.1)
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=300)
         assert process.returncode == 130
         how = "wait for it with jobgen wait 4242, or end it with jobgen cancel 4242"
         assert err.endswith(f"job 4242 is not cancelled; {how}\n\ninterrupted\n")

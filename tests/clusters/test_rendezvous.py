@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from cluster_fixtures import PATIENCE
 from jobs import Job, spec, submit
 from support import plan_of
 
@@ -42,7 +43,7 @@ print(*store.list_keys())
 def attack(port: int, canary: Path) -> str:
     """Send it to the store at `port`; return the keys that the store has told."""
     argv = [sys.executable, "-c", ATTACK, str(port), str(canary)]
-    return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60).stdout
+    return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
 
 
 def appears(path: Path, seconds: float) -> bool:
@@ -59,12 +60,12 @@ def test_torchrun_alone_runs_what_it_is_sent(tmp_path: Path) -> None:
     options = ["--nnodes=2", "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}"]
     argv = [sys.executable, "-m", "torch.distributed.run", *options, "--rdzv-id=x", "--no-python"]
     started = tmp_path / "started"
-    program = ["sh", "-c", f"touch {started}; sleep 60"]
+    program = ["sh", "-c", f"touch {started}; sleep 600"]
     agents = [subprocess.Popen([*argv, *program], stderr=subprocess.DEVNULL) for _ in range(2)]
     try:
-        assert appears(started, 90)
+        assert appears(started, PATIENCE)
         attack(port, tmp_path / "canary")
-        assert appears(tmp_path / "canary", 30)
+        assert appears(tmp_path / "canary", PATIENCE)
     finally:
         for agent in agents:
             agent.kill()
@@ -74,12 +75,12 @@ def test_torchrun_alone_runs_what_it_is_sent(tmp_path: Path) -> None:
 def run_job(folder: Path, rendezvous: str) -> tuple[Job, int]:
     """A job of two nodes that waits for a file, and the port at which they meet."""
     content = spec(
-        resources={"nodes": 2, "walltime": "5m"},
+        resources={"nodes": 2, "walltime": "20m"},
         launch={"processes_per_node": 1, "rendezvous": rendezvous},
         run={"command": ["sh", "-c", f"touch {folder}/started; while sleep 0.5; do :; done"]},
     )
     job = submit(content, scheduler="local", cwd=folder)
-    job.wait_for((folder / "started").exists, 120)
+    job.wait_for((folder / "started").exists)
     log = (job.run_dir / "logs/node0/agent.log").read_text()
     found = re.search(r"the rendezvous is at 127\.0\.0\.1:(\d+)", log)
     assert found, log
@@ -94,17 +95,17 @@ def test_what_another_user_sends_to_the_rendezvous_does_not_run(
     try:
         keys = attack(port, tmp_path / "canary")
         assert keys.strip()
-        assert not appears(tmp_path / "canary", 15)
         if rendezvous == "static":
+            assert not appears(tmp_path / "canary", 15)
             assert job.outcome() is None, job.everything()
         else:  # whoever reaches the port can end the job, and it says by what
-            assert job.wait(60).startswith("failed")
+            assert job.wait().startswith("failed")
             assert "posix.system is not part of a rendezvous" in job.everything()
             assert not (tmp_path / "canary").exists()
     finally:
         if not job.outcome():
             os.kill(int(read_pid(job)), 15)
-            job.wait(60)
+            job.wait()
 
 
 def read_pid(job: Job) -> str:
@@ -146,7 +147,7 @@ def test_ranks_follow_the_schedulers_order_from_ten_nodes_on(tmp_path: Path) -> 
     around = {"SLURM_JOB_ID": str(port), "SLURM_JOB_NODELIST": "n[1-10]"}
     env = {**os.environ, **around, "PATH": f"{tools}:{os.environ['PATH']}"}
     argv = ["bash", "job.sbatch"]
-    ended = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=280)
+    ended = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=900)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     logs = tmp_path.glob("runs/reduce/*/logs/*/rank-*.out")
     ranks = {path.parent.name: int(path.read_text()) for path in logs}

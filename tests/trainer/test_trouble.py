@@ -15,7 +15,7 @@ pytestmark = pytest.mark.torch
 
 # A task whose items say what goes wrong where: the loss of one is no number, a rank hangs at one.
 FAULTY = """
-import os, time
+import glob, os, time
 from jobgen.trainer.tasks import Task
 import torch
 
@@ -52,7 +52,38 @@ SLOW_CLOCK = """
 passed, real = 0, time.perf_counter
 time.perf_counter = lambda: real() + passed
 """
-HANG = "time.sleep(1000 if os.environ['RANK'] == '1' else 0)"
+HANG = "Clock.stands = False; time.sleep(1000 if os.environ['RANK'] == '1' else 0)"
+# The watchdog's clock stands still but where a test says so; a process that it ends waits for the
+# stacks of the other.
+WATCH = """
+from jobgen.trainer.watch import watchdog
+
+class Clock:
+    stands, stood = True, time.monotonic()
+
+    def monotonic(self):
+        if Clock.stands:
+            Clock.stood = time.monotonic()
+        return time.monotonic() - Clock.stood
+
+    def sleep(self, seconds):
+        while len(glob.glob("run/hangs/*.stacks")) < 2:
+            time.sleep(0.1)
+
+watchdog.time = Clock()
+"""
+# A thousand seconds pass while data are made.
+PREPARE = (
+    WATCH
+    + """
+Clock.monotonic = lambda self: 1000 * os.path.exists("begun")
+
+def prepare(config, *, fetch):
+    open("begun", "w").close()
+    time.sleep(3)  # the watchdog of the other rank would look each second
+    return "made"
+"""
+)
 # `should_stop` asks it before the first step and after each, as each takes a second.
 CLOCK = """
 from jobgen import loop
@@ -72,8 +103,8 @@ loop.time = Clock()
 FLAGS = ("--steps", 40, "--log-every", 1, "--save-every", 10, "--lr", "0.01")
 
 
-def faulty(tmp_path: Path, fault: str) -> tuple[object, ...]:
-    (tmp_path / "faulty.py").write_text(FAULTY.format(fault=fault))
+def faulty(tmp_path: Path, fault: str, more: str = "") -> tuple[object, ...]:
+    (tmp_path / "faulty.py").write_text(FAULTY.format(fault=fault) + more)
     return (*FLAGS, "--task", tmp_path / "faulty.py")
 
 
@@ -100,7 +131,7 @@ def test_a_loss_that_is_bad_on_one_rank_alone_is_told_as_that_of_all(
 
 
 def test_a_rank_that_hangs_ends_the_run_and_leaves_all_stacks(start: Start, tmp_path: Path) -> None:
-    flags = faulty(tmp_path, HANG)
+    flags = faulty(tmp_path, HANG, WATCH)
     run = start(tmp_path / "run", *flags, "--hang-after", 5, processes=2)
     assert run.wait() != 0, run.output
     assert run.status()["state"] == "failed"
@@ -112,9 +143,7 @@ def test_a_rank_that_hangs_ends_the_run_and_leaves_all_stacks(start: Start, tmp_
 
 
 def test_data_may_take_longer_to_make_than_a_step_may_hang(start: Start, tmp_path: Path) -> None:
-    flags = faulty(tmp_path, "pass")
-    with (tmp_path / "faulty.py").open("a") as file:
-        file.write("\ndef prepare(config, *, fetch):\n    time.sleep(10)\n    return 'made'\n")
+    flags = faulty(tmp_path, "pass", PREPARE)
     run = start(tmp_path / "run", *flags, "--hang-after", 8, processes=2)
     assert run.wait() == 0, run.output
     assert run.output.count("made") == 1
@@ -122,9 +151,7 @@ def test_data_may_take_longer_to_make_than_a_step_may_hang(start: Start, tmp_pat
 
 def test_the_run_ends_before_the_job_does(start: Start, tmp_path: Path) -> None:
     """By a clock that says that each step takes a second: a real one is no measure under load."""
-    flags = (*faulty(tmp_path, "pass"), "--steps", 10**6, "--save-every", 10**6)
-    task = tmp_path / "faulty.py"
-    task.write_text(task.read_text() + CLOCK)
+    flags = (*faulty(tmp_path, "pass", CLOCK), "--steps", 10**6, "--save-every", 10**6)
     run = start(tmp_path / "run", *flags, processes=None, JOBGEN_END="1060")
     assert run.wait() == 0, run.output
     # The clock is asked before the first step too. What is left must cover two steps and 5 s.
