@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Iterable
 
 from jobgen.batchscript.bash import (
@@ -31,7 +32,7 @@ _ASSIGNS = re.compile(r"([A-Za-z_]\w*)(\[[^]]*\])?(\+?)=", re.ASCII)
 # The path of what starts programs is its name as well; that of another command may be an argument.
 _WHICH = re.compile(
     r"(?:\$\(|`)\s*(?:which|command -v|type -[pP])\s+"
-    r"(python[\d.]*|torchrun|accelerate|deepspeed|composer|bash|mpirun|mpiexec)\s*(?:\)|`)"
+    r"(python[\d.]*|singularity|apptainer|torchrun|accelerate|deepspeed|composer|bash|mpirun|mpiexec)\s*(?:\)|`)"
 )
 # The names of the job's nodes, and how many they are.
 _NODES = re.compile(r"\(\s*\$\(\s*scontrol show hostnames?( [^|()]*)?\)\s*\)")
@@ -273,13 +274,27 @@ def follow(command: Command, variables: PlainVariables) -> None:
             variables.assign(word)
 
 
-def find_set(commands: list[Command]) -> tuple[frozenset[str], frozenset[str]]:
-    """The names that conditions, loops, functions or builtins set somewhere, and `several`."""
+def find_set(
+    commands: list[Command], *, in_loops: bool = False
+) -> tuple[frozenset[str], frozenset[str]]:
+    """The names that conditions, loops, functions or builtins set somewhere, and `several`.
+
+    With `in_loops` a loop's body is taken to run, and what it alone sets once is no such name.
+    """
+    times = Counter(name for command in commands for name, _, _ in command.variables())
     loose: set[str] = set()
     several: set[str] = set()
     before = ""
     for command in commands:
-        sure = not command.inside and not {before, command.end} & {"&&", "||", "|", "|&", "&"}
+        looped = {block.opener for block in command.blocks} <= {"for", "while"}
+        looped = in_loops and looped and not command.function
+        sure = (looped or not command.inside) and not {before, command.end} & {
+            "&&",
+            "||",
+            "|",
+            "|&",
+            "&",
+        }
         plain = sure and command.name in ("", "export", "readonly", "env")
         open_ = command.list_changed()
         if command.name in ("for", "select", "unset"):
@@ -291,7 +306,8 @@ def find_set(commands: list[Command]) -> tuple[frozenset[str], frozenset[str]]:
             text = "".join("x" if part.live else part.text for part in parts)
             if not text or re.search(r"[\s(*?]|^-", text):
                 several.add(name)
-            if not plain and (not command.words or command.name in DECLARES):
+            repeated = command.inside and times[name] > 1
+            if (repeated or not plain) and (not command.words or command.name in DECLARES):
                 loose.add(name)
         before = command.end
     return frozenset(loose), frozenset(several)

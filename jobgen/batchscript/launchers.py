@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from jobgen.batchscript.bash import Command, Word, parse
 from jobgen.records import NamedTuple
 from jobgen.spec.launchers import (
+    AGENT_FLAGS,
     AGENT_MODULES,
     CONTAINER_VALUES,
     CONTAINERS,
@@ -17,7 +18,6 @@ from jobgen.spec.launchers import (
     OTHER_AGENTS,
     PROJECT_RUNNERS,
     SINGULARITY_VALUES,
-    TORCHRUN_FLAGS,
     TORCHRUN_MODULES,
     WRAPPER_VALUES,
     WRAPPER_WORDS,
@@ -210,26 +210,29 @@ def read_torchrun(program: tuple[Word, ...]) -> Torchrun | None:
                 break
     if not start:
         return None
-    options: dict[str, Word | None] = {}
-    index = start
-    while index < len(program) and _is_option(program, index):
-        word = program[index]
-        option, equals, _ = word.text.partition("=")
-        index += 1
-        if option.startswith("--"):
-            option = option.replace("_", "-")
-        if equals:
-            raw = word.raw.partition("=")[2]
-            options[option] = Word(raw, word.line, word.column + len(word.raw) - len(raw))
-        elif option in TORCHRUN_FLAGS or option[0] == "$":
-            options[option] = None
-        else:
-            options[option] = program[index] if index < len(program) else None
-            index += 1
+    options, rest = read_options(program[start:])
     module = bool({"-m", "--module"} & options.keys())
     passes = start > 1 and texts[start - 1] == "torch.distributed.launch"
     passes = passes and "--use-env" not in options
-    return Torchrun(options, module, program[index:], passes)
+    return Torchrun(options, module, rest, passes)
+
+
+def read_options(words: tuple[Word, ...]) -> tuple[dict[str, Word | None], tuple[Word, ...]]:
+    """Return an agent's options, with `-` for `_`, and the words of its program after them."""
+    options: dict[str, Word | None] = {}
+    index = 0
+    while index < len(words) and _is_option(words, index):
+        word = words[index]
+        option, equals, raw = word.raw.partition("=")
+        index += 1
+        option = option.replace("_", "-") if option.startswith("--") else option
+        options[option] = None
+        if equals:
+            options[option] = Word(raw, word.line, word.column + len(word.raw) - len(raw))
+        elif option not in AGENT_FLAGS and option[0] != "$" and index < len(words):
+            options[option] = words[index]
+            index += 1
+    return options, words[index:]
 
 
 class LaunchCommand(NamedTuple):
@@ -297,6 +300,8 @@ def list_inner(started: Started, command: Command) -> list[Command]:
     if command.name == "eval":
         text = " ".join(read_string(word) for word in command.words[1:])
         inner += parse(text, line=command.line, inside=command.inside)
-    for doc in command.heredocs if shell or started.name in ("cat", "tee") else ():
+    own = shell or started.name in ("cat", "tee")
+    docs = [doc for doc in command.heredocs if own and "#SBATCH" not in doc.body]  # another job's
+    for doc in docs:
         inner += parse(doc.body, line=doc.line, inside=(*command.inside, "heredoc"))
     return inner

@@ -172,7 +172,8 @@ class Script:
     @cached_property
     def expanded(self) -> list[Command]:
         """The commands, with the variables put in that plain assignments set."""
-        variables, commands = self.make_variables(), []
+        variables = PlainVariables(self.given, *find_set(self.commands, in_loops=True))
+        commands = []
         for command in self.commands:
             commands.append(expand_command(command, variables))
             follow(command, variables)

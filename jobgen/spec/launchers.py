@@ -117,7 +117,57 @@ WRAPPER_VALUES = {
 }
 # Run a command in the environment of a project.
 PROJECT_RUNNERS = {"uv", "poetry", "pipenv", "pdm"}
-TORCHRUN_FLAGS = {"--standalone", "--no-python", "--run-path", "-m", "--module", "--use-env"}
+# Options of agents that take no value.
+AGENT_FLAGS = {"--standalone", "--no-python", "--run-path", "-m", "--module", "--use-env"}
+AGENT_FLAGS |= {
+    "--multi-gpu",
+    "--cpu",
+    "--use-deepspeed",
+    "--use-fsdp",
+    "--quiet",
+    "-q",
+    "--no-ssh",
+}
+AGENT_FLAGS |= {"--same-network", "--debug", "--verbose", "-v", "--force", "--no-local-rank"}
+AGENT_FLAGS |= {"--enable-each-rank-log", "--no-wait", "--mps", "--use-xpu", "--bf16", "--fp16"}
+
+
+class LauncherOptions(NamedTuple):
+    """Options of a launcher for all tasks, those of a node, nodes, and which nodes it is to take.
+
+    Where nobody says how many a node gets, one node after the other is filled if it `fills`; where
+    nobody says how many there are, `default` says it, or 0 for the job's own number.
+    """
+
+    tasks: tuple[str, ...]
+    each: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
+    fills: bool = True
+    default: int = 0
+
+
+_MPI = LauncherOptions(
+    ("-n", "-np", "--n", "--np", "-c", "--ntasks"),
+    ("-ppn", "--ppn", "-npernode", "--npernode", "-N", "-perhost", "--perhost"),
+    places=(
+        *("-H", "-host", "--host", "-hosts", "--hosts", "--host-list", "-f"),
+        *("-hostfile", "--hostfile", "-machinefile", "--machinefile"),
+    ),
+)
+LAUNCHER_OPTIONS = {
+    "srun": LauncherOptions(
+        ("-n", "--ntasks"),
+        ("--ntasks-per-node",),
+        ("-N", "--nodes"),
+        ("-w", "--nodelist", "-r", "--relative", "-x", "--exclude", "--het-group", "--multi-prog"),
+        fills=False,
+    ),
+    "aprun": LauncherOptions(("-n",), ("-N",), places=("-L",), default=1),
+    "pbsdsh": LauncherOptions(("-c",), places=("-n", "-h", "-u")),
+    "ibrun": LauncherOptions(("-n", "-np"), places=("-o",)),
+    **dict.fromkeys(("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prun"), _MPI),
+}
 
 
 class OtherAgent(NamedTuple):
@@ -154,6 +204,7 @@ def _read_agent(row: str) -> OtherAgent:
     return OtherAgent(words, nodes, processes, rank, address, port, total="+" in row)
 
 
+TORCHRUN_AGENT = _read_agent("torchrun | --nnodes | --nproc-per-node | --node-rank | |")
 OTHER_AGENTS = tuple(map(_read_agent, _OTHER_AGENTS.strip().splitlines()))
 
 

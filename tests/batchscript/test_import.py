@@ -158,6 +158,23 @@ def test_output_to_files_goes_to_the_logs_and_is_named(launch: str, directive: s
     assert check.reason == "its output goes to jobgen's logs instead"
 
 
+def test_a_shell_around_the_program_of_each_task_is_the_setup() -> None:
+    body = (
+        """c="python t.py"\nexport A=1\nsrun -l bash -c "\n  source ranks.sh\n  $c --a \\$A\n\""""
+    )
+    spec = spec_of(body, *EACH_GPU.split("\n"))
+    assert spec["run"] == {"script": "t.py", "args": ["--a", {"value": "$A", "expand": True}]}
+    assert spec["environment"]["setup"].splitlines()[-1] == "source ranks.sh"
+    late = body.replace("export A", "A")
+    assert kept(late, *EACH_GPU.split("\n"))
+    agent = "srun bash -c 'torchrun --nnodes 2 --nproc-per-node 4 --node-rank $SLURM_NODEID t.py'"
+    assert spec_of(agent, *TWO_NODES.split("\n"))["run"] == {"script": "t.py"}
+
+
+def test_srun_finds_a_script_in_the_folder() -> None:
+    assert spec_of("srun t.sh a", ONE_GPU)["run"] == {"command": ["./t.sh", "a"]}
+
+
 def test_a_variable_from_outside_is_named() -> None:
     imported = import_body("srun python t.py --n $N", EACH_GPU)
     assert yaml.safe_load(imported.yaml)["run"]["args"] == ["--n", {"value": "$N", "expand": True}]
@@ -255,7 +272,7 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("P=$(which x)\nsrun $P python t.py", ONE_GPU, "bash splits $P into words"),
         ("python setup.py install", ONE_GPU, "no line starts a program"),
         ("srun python t.py *.npy", EACH_GPU, "bash expands '*.npy'"),
-        ("srun python t.py --n $n", EACH_GPU, "does not say what $n is"),
+        ("srun python t.py --n $RANDOM", EACH_GPU, "does not say what $RANDOM is"),
         ("source my.sh\nsrun python t.py --n $N", EACH_GPU, "does not say what $N is"),
         ("srun accelerate launch t.py", EACH_GPU, "'accelerate' starts its own processes"),
         ("python $@", ONE_GPU, "no program was found"),

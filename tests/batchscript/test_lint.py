@@ -25,6 +25,7 @@ FAULTY = ROOT / "tests" / "batchscript" / "faulty"
 BAD = sorted(FAULTY.iterdir())
 SRUN = "srun --kill-on-bad-exit=1 --cpus-per-task=8"
 TORCHRUN = "torchrun --nnodes=2 --nproc-per-node=4"
+C10D = "--rdzv-backend=c10d"
 
 
 def rules_of(body: str, *directives: str) -> list[str]:
@@ -110,7 +111,7 @@ def test_single_quotes_in_a_command_within_a_word_keep_a_tasks_variable() -> Non
 def test_its_successor_starts_everywhere() -> None:
     path = ROOT / "tests" / "batchscript" / "of_others" / "gadi-loop.pbs"
     found = check(Script("loop.pbs", path.read_text()))
-    assert [finding.rule.id for finding in found] == ["fixed-port"]
+    assert [finding.rule.id for finding in found] == ["fixed-port", "hidden-exit"]
 
 
 @pytest.mark.parametrize(
@@ -120,8 +121,8 @@ def test_its_successor_starts_everywhere() -> None:
         (f"N=2\n{TORCHRUN.replace('2', '$N', 1)} a.py", "first-node-only"),
         ("python -m torch.distributed.run --nnodes $SLURM_NNODES a.py", "first-node-only"),
         ("srun -c8 python a.py", "srun-kill"),
-        (f"{SRUN} {TORCHRUN} --rdzv-endpoint=$HEAD:29400 a.py", "fixed-port"),
-        (f"{SRUN} {TORCHRUN} --rdzv_endpoint=localhost:$PORT a.py", "login-node-address"),
+        (f"{SRUN} {TORCHRUN} {C10D} --rdzv-endpoint=$HEAD:29400 a.py", "fixed-port"),
+        (f"{SRUN} {TORCHRUN} {C10D} --rdzv_endpoint=localhost:$PORT a.py", "login-node-address"),
         ("export MASTER_ADDR=127.0.0.1", "login-node-address"),
         (f'{SRUN} bash -c "python a.py --rank $SLURM_PROCID"', "early-expansion"),
         ("export RANK=$SLURM_PROCID", "early-expansion"),
@@ -220,7 +221,7 @@ def test_an_output_folder_that_is_there_is_no_fault(
 
 
 def test_the_place_is_exact_inside_quotes_and_continued_lines() -> None:
-    inner = "torchrun --nnodes=2 --rdzv-endpoint=$H:29500 a.py"
+    inner = "torchrun --nnodes=2 --rdzv-endpoint=$H:29500 --rdzv-backend=c10d a.py"
     body = f"{SRUN} \\\n    bash -c 'cd x\n  {inner}'"
     found = check(Script("a", f"#!/bin/bash\n#SBATCH -N 2\n{body}\n"))
     assert [(f.line, f.column, f.rule.id) for f in found] == [(5, 39, "fixed-port")]
@@ -307,6 +308,17 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("first-node-only", "srun -K1 python t.py", "--nodes=4 --ntasks=1"),
         ("two-agents", "srun -K1 torchrun --nnodes=2 t.py", "--nodes=2 --ntasks-per-node=4"),
         ("two-agents", "srun -K1 -n 8 torchrun --nnodes=2 t.py", "--nodes=2"),
+        ("two-agents", "mpiexec -n 4 --ppn 2 accelerate launch --num_machines 2 t.py", "--nodes=2"),
+        ("two-agents", "mpiexec --ppn $G torchrun --nproc_per_node=$G t.py", "--nodes=2"),
+        ("first-node-only", "mpiexec -n 4 --ppn 4 python t.py", "--nodes=4"),
+        ("first-node-only", "for i in 1 2; do mpiexec -n 2 --ppn 2 python t.py; done", "--nodes=2"),
+        ("first-node-only", "aprun -n 4 -N 4 python -m t", "--nodes=2"),
+        ("first-node-only", "N=$(wc -l < $PBS_NODEFILE)\npython t.py --nodes $N", "--nodes=2"),
+        ("other-nnodes", "srun -K1 deepspeed --hostfile /dev/null t.py", "--nodes=2"),
+        ("same-node-rank", "srun -K1 torchrun --nnodes=2 --node_rank=0 t.py", "--nodes=2"),
+        ("hidden-exit", "for i in 1 2; do python t.py; done", "--nodes=1"),
+        ("hidden-exit", "./t.sh &\nwait", "--nodes=1"),
+        ("hidden-exit", "python t.py\nexit 0", "--nodes=1"),
         ("directive-variable", "true", "--nodes=$1"),
         ("step-takes-all", "srun -w $H serve &\nsrun -K1 python t.py", "--nodes=1"),
         ("shellcheck", "x = 1\necho a | rm -rf $y/", "--nodes=1"),
@@ -322,15 +334,20 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
 @pytest.mark.parametrize(
     ("body", "directive"),
     [
-        ("srun -K1 torchrun --nnodes=$SLURM_NNODES t.py", "--nodes=2 --ntasks-per-node=1"),
+        (f"srun -K1 torchrun --nnodes=$SLURM_NNODES {C10D} t.py", "--nodes=2 --ntasks-per-node=1"),
         ("srun -K1 python t.py", "--nodes=4 --ntasks-per-node=1"),
+        ("mpiexec -n $N --ppn 4 python t.py", "--nodes=4"),
+        ("deepspeed --hostfile hosts t.py", "--nodes=2"),
+        ("srun -K1 accelerate launch --config_file a.yaml t.py", "--nodes=2"),
+        ("srun -K1 torchrun --nnodes=4 --nproc-per-node=1 --rdzv-backend=c10d t.py", "--nodes=4"),
+        ("if a; then python t.py; else echo no; fi", "--nodes=1"),
         ("srun -K1 ray stop", "--nodes=2 --ntasks-per-node=1"),
         ("srun -K1 -n1 python prep.py\nsrun -K1 python t.py", "--nodes=4 --ntasks-per-node=1"),
         ("srun -n1 -w $A serve &\nsrun -n1 -w $B python t.py", "--nodes=2 --ntasks-per-node=1"),
         ("export MASTER_PORT=29500\nexport MASTER_PORT=$(pick)\nsrun -K1 python t.py", "--nodes=4"),
         ("srun -w $A serve &\nsrun -w $B serve &\nsrun -N1 -K1 python t.py", "--nodes=3"),
         (
-            "for n in a b; do ssh $n torchrun --nnodes=2 t.py & done\nwait",
+            "set -e\nfor n in a b; do ssh $n torchrun --nnodes=2 t.py & done\nwait",
             "--nodes=2 --ntasks-per-node=1",
         ),
     ],

@@ -116,6 +116,19 @@ LAUNCHES = {
         2,
         2,
     ),
+    "inner lines": (
+        'D=a\nexport E=1\nsrun bash -c "\n export I=\\$E:$D\n python train.py --in $D\n" # {}',
+        2,
+        2,
+        2,
+    ),
+    "inner agents": (
+        "srun bash -c 'X=in torchrun --nnodes 2 --nproc_per_node 2 --node_rank $SLURM_NODEID"
+        " --master_addr $H --master_port 29500 train.py' # {}",
+        2,
+        1,
+        2,
+    ),
     "module": ("time python -m train {}", 1, 1, 1),
     "evaluated": ("CMD='srun python train.py --own \"two words\"'\neval $CMD {}", 2, 2, 2),
 }

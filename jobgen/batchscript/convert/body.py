@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from jobgen.batchscript.convert.environment import AT_HOME
 from jobgen.batchscript.convert.straight import NotStraightError, list_arguments
@@ -21,6 +22,7 @@ from jobgen.batchscript.purposes import PRINTS
 from jobgen.batchscript.readable import find_place, find_shell_flags
 from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.errors import SpecError
+from jobgen.spec.launchers import find_module_launcher
 
 # Options that shape what the script's own launchers see; where jobgen writes them in other words,
 # the script's words count.
@@ -110,22 +112,28 @@ def advise(script: Script, draft: Draft, reason: NotStraightError) -> list[str]:
             "when one fails, and what needs another waits until that is ready.",
         ]
     agent = any(item.started.is_agent for item in script.launches)
-    programs = []
-    launches = sorted(
-        script.launches, key=lambda x: x.started.is_agent or bool(x.started.launchers)
-    )
-    for item in launches:  # what a launcher starts comes last
-        words = [word for word in item.started.program if word.text.endswith(".py")]
-        if words and not re.search(r"[$`*?{~]", words[0].raw) and _PYTHON.match(item.started.name):
-            programs.append(words[0].text)
+    launched = any(item.started.launchers for item in script.launches)
+    starts = [item for item in script.launches if _PYTHON.match(item.started.name)]
+    starts.sort(key=lambda item: item.started.is_agent or bool(item.started.launchers))
+    named = [_name_program([word.text for word in item.started.program]) for item in starts]
+    programs = [text for text in named if text and not re.search(r"[$`*?{~]", text)]
     if programs:
-        launched = any(item.started.launchers for item in script.launches)
         mode = "torchrun" if agent else "direct" if launched else "plain"
         mode = "ray" if "ray start" in script.text else mode
         lines += [
             "For jobgen to launch it, instead of run.body:",
-            f"  run: {{script: {programs[-1]}, args: [...]}}",
+            f"  run: {{{programs[-1]}, args: [...]}}",
             f"  launch: {{mode: {mode}}}",
             "  environment: {...}    # its modules, venv or conda, and variables",
         ]
     return lines
+
+
+def _name_program(texts: list[str]) -> str:
+    """Return the key of `run` for what Python or an agent runs; empty where that is not seen."""
+    for before, text in pairwise(texts):
+        if before in ("-m", "--module") and not find_module_launcher(text):
+            return f"module: {text}"
+        if text.endswith(".py"):
+            return f"script: {text}"
+    return f"script: {texts[0]}" if texts[0].endswith(".py") else ""

@@ -46,7 +46,13 @@ _SRUN_FLAGS = re.compile(
     r"-u|--unbuffered|-l|--label|-K|--kill-on-bad-exit|-v|--verbose|-Q|--quiet|-W|--wait|-J"
     r"|--job-name|--overlap|--exclusive|-ul|-lu|--comment"
 )
-_SRUN_OTHERS = [("--export", "ALL"), ("--mpi", "none"), ("--mem", "0"), ("--accel-bind", "gn")]
+_SRUN_OTHERS = [
+    ("--export", "ALL"),
+    ("--mpi", "none"),
+    ("--mem", "0"),
+    ("--input", "none"),
+    ("--accel-bind", "gn"),
+]
 _SRUN_OTHERS += [(name, how) for name in ("--cpu-bind", "--cpu_bind") for how in ("v", "verbose")]
 _SRUN_NUMBERS = {
     "--ntasks": "tasks",
@@ -284,6 +290,10 @@ class _Line:
         agent = find_agent(started.program)
         if started.launchers and started.launchers[0].name == "srun":
             words = (*started.wrapper, *started.runner, *started.program)
+            if re.fullmatch(
+                r"[\w.-]+\.(sh|py)", words[0].text
+            ):  # which srun also finds in its folder
+                words = (Word(f"./{words[0].raw}", words[0].line, words[0].column), *words[1:])
             if started.assignments or self._has_wrappers():
                 raise self.refuse("srun starts another command")
         elif self.reader.sourced and not _FILE.match(first) and first not in _STARTERS:

@@ -24,7 +24,7 @@ _FOLDER = re.compile(
 )
 # May be set where a job is submitted: what bash and the schedulers set is left to them.
 _OUTSIDE = re.compile(
-    r"(?!SLURM|PBS|BASH|RANDOM|SECONDS|LINENO|EPOCH|COMP_|PIPE|OLDPWD|PPID|UID|EUID)[A-Z][A-Z0-9_]*"
+    r"(?!SLURM|PBS|BASH|RANDOM|SECONDS|LINENO|EPOCH|COMP_|PIPE|OLDPWD|PPID|UID|EUID)[A-Za-z_]\w*"
 )
 _LONGEST = 200  # of a value with blanks
 _COMMANDS = {"pwd": "$PWD", "whoami": "$USER", "id -un": "$USER"}

@@ -15,6 +15,7 @@ RULES = list_rules(directives, launching, rendezvous, services, body, sites)
 ABOUT_LAUNCH = (
     "first-node-only",
     "other-nnodes",
+    "same-node-rank",
     "two-agents",
     "early-expansion",
     "login-node-address",
@@ -41,6 +42,9 @@ def check(script: Script, site: str | None = None) -> list[Finding]:
         for rule in rules
         for fault in rule.check(script)
     ]
+    ends = [item.line for item in findings if item.rule.id == "bash-syntax"]
+    if ends:  # bash reads nothing after it
+        findings = [item for item in findings if item.line <= ends[0]]
     ignored = _read_ignored(script)
     findings = [item for item in set(findings) if (item.line, item.rule.id) not in ignored]
     return sorted(findings, key=_get_order)

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from jobgen import process
+from jobgen.batchscript.bash import Command
 from jobgen.batchscript.launchers import Started, unwrap, unwrap_nested
-from jobgen.batchscript.lint.rule import BASH, QSUB, SBATCH, TORCHRUN, TRAINS, Fault, rule
-from jobgen.batchscript.purposes import FAMILIAR, HARMLESS, MAKES, REPEATABLE
+from jobgen.batchscript.lint.rule import BASH, QSUB, SBATCH, TORCHRUN, Fault, rule
+from jobgen.batchscript.purposes import FAMILIAR, HARMLESS, MAKES, PREPARING, REPEATABLE
 from jobgen.batchscript.readable import (
     PLACEHOLDER,
     find_place,
@@ -25,6 +26,7 @@ _PICKS = re.compile(r"\b(awk|cut|head|sed|tr|grep)\b|\[0\]|%%")
 _PUBLIC_NAMES = re.compile(r"(?i)(MASTER|MAIN|HEAD|RDZV|NODE|HOST|IP|ADDR)")
 _SECRET = re.compile(
     r"\b(hf_[A-Za-z0-9]{30,}|gh[pousr]_[A-Za-z0-9]{30,}|sk-[A-Za-z0-9_-]{30,}|AKIA[0-9A-Z]{16}"
+    r"|(?<=wandb login )[0-9a-f]{40}"
     r"|\w*API_(?:KEY|TOKEN)=[\"']?(?=\S*\d)[A-Za-z0-9+][A-Za-z0-9+/=_-]{31,})"
 )
 _KEEPS_STATUS = re.compile(
@@ -124,10 +126,13 @@ def _matters(started: Started) -> bool:
     """Whether a command is one that the job is about."""
     python = started.name.startswith("python") and len(started.program) > 1
     rest = " ".join(word.text for word in started.program[1:])
-    python = python and not (MAKES.match(rest) or re.match(r"(-c|-V|--version)\b", rest))
-    if started.name.endswith(".py") or (started.launchers and TRAINS.fullmatch(started.name)):
-        return True
-    return python or started.is_agent
+    if python:
+        return not (MAKES.match(rest) or re.match(r"(-c|-V|--version)\b", rest))
+    if started.name in PREPARING | REPEATABLE | HARMLESS:
+        return False
+    path = bool(started.program) and started.program[0].text[:1] in "./$~"
+    around = bool(started.launchers or started.wrapper)
+    return around or path or started.is_agent or started.name.endswith(".py")
 
 
 @rule("hidden-exit", "An exit code hidden by later commands", BASH)
@@ -139,18 +144,30 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
     """
     if _KEEPS_STATUS.search(script.text) or re.match(r"#!.*\s-\w*e", script.lines[0]):
         return
-    commands = [item for item in script.commands if item.words and not item.inside]
+    commands = [item for item in script.commands if item.words and not item.function]
     starts = [unwrap(item.words) for item in commands]
     last = max((index for index, item in enumerate(starts) if _matters(item)), default=None)
-    if last is None or commands[last].end in ("&", "||", "&&", "|", "|&"):
+    if last is None or commands[last].end in ("||", "&&", "|", "|&"):
         return
-    later = [item for item in commands[last + 1 :] if item.name not in ("fi", "done", "}", "esac")]
-    names = {item.name for item in later}
-    ends = any(item.name == "exit" and item.texts[1:] not in ([], ["0"]) for item in later)
-    if names - {"wait", "exit"} and not ends:
-        command, after = commands[last], later[-1]
-        message = f"the job's exit code is that of '{after.name}' in line {after.line}, not of this"
+    command = commands[last]
+    choices = {block for block in command.blocks if block.opener in ("if", "case")}
+    later = [  # but for what may be another branch
+        item for item in commands[last + 1 :] if _has_status(item) and not choices & {*item.blocks}
+    ]
+    if any(item.name in ("exit", "wait") and item.texts[1:] not in ([], ["0"]) for item in later):
+        return
+    if later and (command.end != "&" or any(item.name == "wait" for item in later)):
+        message = f"the job's exit code is that of '{later[-1].name}' in line {later[-1].line}"
+        own = 'wait for each by its id: p=$!; ...; wait "$p" || exit' if command.end == "&" else ""
+        yield Fault(command.place.line, command.place.column, f"{message}, not of this", fix=own)
+    elif {block.opener for block in command.blocks} & {"for", "while", "until"}:
+        message = "the job's exit code is that of this loop's last turn alone"
         yield Fault(command.place.line, command.place.column, message)
+
+
+def _has_status(command: Command) -> bool:
+    """Whether a command has an exit code of its own; a closing word and a bare exit have none."""
+    return command.name not in ("fi", "done", "}", "esac", ")") and command.texts != ["exit"]
 
 
 @rule("tee-status", "An exit code lost in a pipe", BASH)

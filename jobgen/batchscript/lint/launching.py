@@ -10,49 +10,62 @@ from jobgen.batchscript.directives import count_nodes_of_totals
 from jobgen.batchscript.launchers import LaunchCommand, Launcher, find_agent, list_inner, unwrap
 from jobgen.batchscript.lint.rule import SRUN, TORCHRUN, TRAINS, Fault, rule
 from jobgen.batchscript.purposes import FILTERS, HARMLESS
+from jobgen.batchscript.reach import count_reach, find_reach, read_agent
 from jobgen.batchscript.reader import Script, read_number
 
 _STARTS = re.compile(r"\b(pdsh|ssh|sshlogin|slf|ray|dask|srun|mpirun|mpiexec|aprun)\b")
 # Hand on what they are told of the nodes, by variables and files, and start nothing.
 _HANDS_ON = FILTERS | HARMLESS | {*DECLARES, "mapfile", "readarray", "read", ""}
+# What is no name of a node: how many there are, or none at all.
+_COUNTS = re.compile(r"\bwc\b|grep -c|\$\(\(")
+_NO_HOSTS = re.compile(r"--hostfile[= ]/dev/null")
+_TOOLS = re.compile(
+    r"-m (pip|venv|ensurepip|virtualenv|torch\.utils|http|json|zipfile|ipykernel)\b"
+)
 
 
 def _reaches_others(script: Script) -> bool:
     """Whether a command starts something by a launcher, or gets the names of the other nodes."""
     known = "NODEFILE|NODELIST|hostfile"
     for launch in script.launches:
-        command = launch.command
-        texts = [word.raw for word in command.all_words]
-        text = " ".join(texts + [doc.body for doc in command.heredocs])
-        started = _STARTS.search(text) and command.name not in ("echo", "printf")
-        started = started or bool(launch.started.launchers)
-        if started and not _starts_one(script, launch):
+        command, launchers = launch.command, launch.started.launchers
+        words = launch.started.program if launchers else command.all_words
+        texts = [word.raw for word in words] + [doc.body for doc in command.heredocs]
+        text = _NO_HOSTS.sub("", " ".join(texts))
+        if launchers:
+            wide = find_reach(script, launch).nodes
+            started: object = not wide or not script.nodes or wide >= script.nodes
+        else:
+            started = _STARTS.search(text) and command.name not in ("echo", "printf")
+        if started:
             return True
         if not re.search(known, text):
             continue
         if command.name not in _HANDS_ON:
             return True
-        names = {name for name, _, raw in command.variables() if re.search(known, raw)}
-        names |= command.list_changed() | set(texts[1:2] if command.name == "for" else ())
+        own = [(name, raw) for name, _, raw in command.variables() if re.search(known, raw)]
+        names = {name for name, raw in own if not _COUNTS.search(raw)}
+        if command.name not in ("let", "(("):
+            names |= command.list_changed() | set(texts[1:2] if command.name == "for" else ())
         files = {item.target.text for item in command.redirects if item.operator[-1] == ">"}
         patterns = [*(rf"\b{name}\b" for name in names), *map(re.escape, files - {"/dev/null"})]
         known = "|".join([known, *patterns])
     return False
 
 
-def _starts_one(script: Script, launch: LaunchCommand) -> bool:
-    """Whether all that its launchers start is one process, wherever the first node is."""
-    launchers = launch.started.launchers
-    names = {option for item in launchers for option, _ in item.options}
-    placed = names & {"-N", "--nodes", "-w", "--nodelist", "-r", "--relative", "-H", "--host"}
-    if placed or launch.command.inside or launch.command.end == "&":
-        return False
-    return {_count_tasks(script, item)[1] for item in launchers} == {1}
-
-
 def _is_inner(launch: LaunchCommand) -> bool:
     """Whether it stands where another command may start it on every node."""
     return bool({"function", "heredoc"} & set(launch.command.inside))
+
+
+def _is_python(launch: LaunchCommand) -> bool:
+    """Whether Python runs a program of the job."""
+    program = launch.started.program
+    names = [word.text for word in program if word.text.endswith(".py")]
+    text = " ".join(word.text for word in program[1:3])
+    runs = text.startswith("-m ") and not _TOOLS.match(text)
+    python = launch.started.name.startswith("python") and not find_agent(program)
+    return python and (runs or names not in ([], ["setup.py"]))
 
 
 @rule("first-node-only", "A program on the first of several nodes", TORCHRUN)
@@ -70,17 +83,20 @@ def _find_first_node_only(script: Script) -> Iterator[Fault]:
             yield Fault(item.line, item.column, message, fix="ask for --ntasks-per-node=1 instead")
     launched = _reaches_others(script)
     for launch in script.launches if script.nodes != 1 or not script.scheduler else ():
-        agent, program = launch.torchrun, launch.started.program
-        if (launch.started.launchers and launched) or _is_inner(launch):
+        agent, launchers = read_agent(launch), launch.started.launchers
+        if (launchers and launched) or _is_inner(launch):
             continue
-        count = (agent.value("--nnodes") or "") if agent else ""
+        count = agent.nodes if agent else ""
         several = re.fullmatch(r"(\d{2,}|[2-9])(:\d+)?", count) or "$" in count
-        python = launch.started.name.startswith("python") and not find_agent(program)
-        names = [word.text for word in program if word.text.endswith(".py")]
-        python = python and not launched and names not in ([], ["setup.py"])
-        if several or (not count and nodes > 1 and (agent or python)):
-            of = count if count.isdigit() else nodes if nodes > 1 else "several"
-            message = f"{'torchrun' if agent else 'this'} starts on the first of {of} nodes alone"
+        unsaid = agent is not None and not agent.told and count == "1"
+        alone = unsaid and bool(launch.torchrun or not launched)
+        used = find_reach(script, launch).nodes or 1
+        trains = bool(launchers and TRAINS.fullmatch(launch.started.name)) or _is_python(launch)
+        trains = trains and 2 * used <= nodes  # a few may be spare
+        if several or (nodes > 1 and (alone or (trains and not launched))):
+            of = count if count.isdigit() and several else nodes if nodes > 1 else "several"
+            where = f"the first of {of} nodes alone" if used == 1 else f"{used} of {of} nodes"
+            message = f"{agent.name if agent else 'this'} starts on {where}"
             yield Fault(launch.place.line, launch.place.column, message)
             if not agent:
                 return
@@ -95,23 +111,38 @@ def _find_other_nnodes(script: Script) -> Iterator[Fault]:
     """
     nodes = script.nodes or 0
     exported = re.search(r"^[^#\n]*(\bnnodes\b|\bPET_NNODES\b)", script.text, re.MULTILINE)
-    for launch in script.launches:
-        agent, launchers = launch.torchrun, launch.started.launchers
-        if not agent or not nodes:
-            continue
-        word = agent.options.get("--nnodes")
-        count = int(word.text) if word and re.fullmatch(r"\d{1,5}", word.text, re.ASCII) else 1
-        # One of several jobs that meet has a rank of its own.
-        ranked = re.fullmatch(r"[1-9]\d*", agent.value("--node-rank") or "")
-        open_ = agent.program[:1] and agent.program[0].text[:1] in ("$", "@", "{")
-        counts = [_count_tasks(script, item) for item in launchers]
-        each = all(taken == nodes and tasks != 1 for taken, tasks in counts)
-        if word and count not in (1, nodes) and not ranked and not _is_inner(launch):
+    for launch in script.launches if nodes else ():
+        agent = read_agent(launch)
+        if not agent or _is_inner(launch) or re.fullmatch(r"[1-9]\d*", agent.rank or ""):
+            continue  # one of several jobs that meet has a number of its own
+        count, reach = read_number(agent.nodes), find_reach(script, launch).nodes or 0
+        place = agent.told or launch.place
+        if count > 1 and count != nodes:
             waits = "waits forever for the others" if count > nodes else "leaves nodes idle"
-            message = f"--nnodes is {count}, the job has {nodes} nodes: it {waits}"
-            yield Fault(word.line, word.column, message)
-        elif nodes > 1 and launchers and each and not exported and not open_:
-            message = f"torchrun is not told of the {nodes} nodes, and takes each for the only one"
+            message = f"{agent.name} is for {count} nodes, the job has {nodes}: it {waits}"
+            yield Fault(place.line, place.column, message)
+        elif count == 1 and reach > 1 and (agent.told or agent.name != "torchrun" or not exported):
+            message = f"{agent.name} is not told of {reach} nodes, and takes each for the only one"
+            yield Fault(place.line, place.column, message)
+        elif count == 1 and nodes > 1 and "$" in (agent.rank or ""):
+            message = f"{agent.name} has a number among several, and is told of one"
+            yield Fault(place.line, place.column, message)
+
+
+@rule("same-node-rank", "Agents that are all the first", TORCHRUN)
+def _find_same_rank(script: Script) -> Iterator[Fault]:
+    """Without a rendezvous by c10d, an agent knows its node by --node-rank alone, which is 0 where
+    nothing says it: all of them wait at the first node's place for one another.
+
+    Fix: write --node-rank=$SLURM_NODEID inside what srun starts, or --rdzv-backend=c10d
+    """
+    for launch in script.launches if "PET_NODE_RANK" not in script.text else ():
+        agent, reach = read_agent(launch), find_reach(script, launch)
+        if not agent or not agent.static or agent.rank not in (None, "0"):
+            continue
+        other = agent.nodes.isdigit() and agent.nodes != str(reach.nodes)
+        if reach.nodes and reach.nodes > 1 and reach.each == 1 and agent.nodes and not other:
+            message = f"each of the {reach.nodes} nodes starts {agent.name} as node 0"
             yield Fault(launch.place.line, launch.place.column, message)
 
 
@@ -120,31 +151,19 @@ def _find_two_agents(script: Script) -> Iterator[Fault]:
     """Each agent starts processes for all GPUs of its node, so several share each GPU, and the
     world is larger than --nnodes says.
 
-    Fix: start one agent a node: srun --ntasks-per-node=1
+    Fix: start one agent a node: srun --ntasks-per-node=1, mpiexec --ppn 1, or mpiprocs=1 for pbsdsh
     """
     for launch in script.launches:
         launchers = launch.started.launchers
-        if launch.torchrun and [item.name for item in launchers] == ["srun"]:
-            nodes, tasks = _count_tasks(script, launchers[0])
-            if nodes and tasks and tasks // nodes > 1:
-                each = tasks // nodes
-                message = f"srun starts {each} torchrun agents on each node, for the same GPUs"
-                yield Fault(launchers[0].word.line, launchers[0].word.column, message)
-
-
-def _count_tasks(script: Script, srun: Launcher) -> tuple[int | None, int | None]:
-    """How many nodes srun takes, and how many tasks it starts on all; None where that is open."""
-    if any(option[0] == "$" for option, _ in srun.options):
-        return None, None
-    asked = srun.value("-N", "--nodes")
-    nodes = read_number(asked) or None if asked else script.nodes
-    tasks = srun.value("-n", "--ntasks", "-np", "--np")
-    each = srun.value("--ntasks-per-node")
-    if tasks is None and each is None and script.directives:
-        tasks, each = script.value("--ntasks"), script.value("--ntasks-per-node")
-    if tasks is None and nodes and (script.directives or each):
-        return nodes, nodes * read_number(each or "1") or None
-    return nodes, read_number(tasks) or None
+        if not launchers or not launch.started.is_agent:
+            continue
+        agent, reach = read_agent(launch), find_reach(script, launch)
+        each, own = reach.each or 0, agent.processes if agent else ""
+        alike = own[:1] == "$" and own in (value for _, value in launchers[0].options)
+        if (each > 1 or alike) and own != "1":
+            message = f"{launchers[0].name} starts {each if each > 1 else own} agents on each node"
+            word = launchers[0].word
+            yield Fault(word.line, word.column, f"{message}, for the same GPUs")
 
 
 def _list_sruns(script: Script) -> Iterator[Launcher]:
@@ -197,7 +216,8 @@ def _check_srun_kill(script: Script) -> Iterator[Fault]:
         return
     for srun in _list_sruns(script):
         flag = srun.value("-K", "--kill-on-bad-exit")
-        if flag in (None, "0") and _count_tasks(script, srun)[1] != 1:
+        one = count_reach(script, srun) == (1, 1) or srun.value("-n", "--ntasks") == "1"
+        if flag in (None, "0") and not one:
             message = "srun goes on when one of its tasks has failed"
             yield Fault(srun.word.line, srun.word.column, message)
 

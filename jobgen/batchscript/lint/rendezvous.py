@@ -53,8 +53,8 @@ def _find_fixed_port(script: Script) -> Iterator[Fault]:
     # A site where a chunk needs no numbers gives whole nodes.
     alone = alone or bool(script.resource("select") and not (request.cpus or request.gpus))
     agents = any(launch.torchrun for launch in script.launches)
-    # A torchrun on one node has a port of its own.
-    unread = script.nodes == 1 and agents and not _READS_PORT.search(script.text)
+    # A torchrun reads no variable of a port, but its options.
+    unread = agents and not _READS_PORT.search(script.text)
     names = set() if unread else _PORT_NAMES
     words = _list_values(script, names, ("--master-port", "--rdzv-endpoint"))
     for launch in script.launches:

@@ -1,0 +1,130 @@
+"""How many of its job's nodes a command starts on, how many processes on each, and which agents.
+
+One table says how each launcher is told; what only the job knows is None.
+"""
+
+from __future__ import annotations
+
+import re
+
+from jobgen.batchscript.bash import Word
+from jobgen.batchscript.launchers import (
+    LaunchCommand,
+    Launcher,
+    find_agent,
+    read_options,
+    read_torchrun,
+)
+from jobgen.batchscript.reader import Script, read_number
+from jobgen.records import NamedTuple
+from jobgen.spec.launchers import LAUNCHER_OPTIONS, TORCHRUN_AGENT
+
+
+class Reach(NamedTuple):
+    """The nodes that a command starts on, and the processes on each of them."""
+
+    nodes: int | None
+    each: int | None
+
+
+_SPREADS = re.compile(r"--?(map-by|by|rr|pernode|bynode|grr|rank-by)\S*", re.ASCII)
+
+
+def count_reach(script: Script, launcher: Launcher) -> Reach:
+    """Return what one launcher starts of a job that has what the directives of `script` say."""
+    options = LAUNCHER_OPTIONS.get(launcher.name)
+    if options is None or any(option[0] == "$" for option, _ in launcher.options):
+        return Reach(None, 1 if options is None else None)
+    request, known = script.request, bool(script.directives)
+    slots = request.tasks if known and (script.nodes or script.count("--ntasks-per-node")) else None
+    texts = [launcher.value(*names) for names in (options.tasks, options.each, options.nodes)]
+    tasks, each, asked = (read_number(text) or None for text in texts)
+    nodes = asked if texts[2] else script.nodes
+    place = launcher.value(*options.places)
+    part = asked and script.nodes and asked < script.nodes  # the others are somebody else's
+    if part or (place is not None and "PBS_NODEFILE" not in place):
+        return Reach(None, each if texts[1] or tasks != 1 else 1)
+    if texts[0] is None:
+        tasks = options.default or None
+    if tasks is None:
+        of_node = each if texts[1] else slots if texts[0] is None else None
+        return Reach(nodes if texts[0] is None else None, of_node)
+    if not texts[1] and options.fills and not _is_spread(launcher):
+        each = min(tasks, slots) if slots else 1 if tasks == 1 else None
+    elif not texts[1]:
+        each = -(-tasks // nodes) if nodes else 1 if tasks == 1 else None
+    wide = -(-tasks // each) if each else None
+    return Reach(min(wide, nodes) if wide and nodes else wide, each)
+
+
+def _is_spread(launcher: Launcher) -> bool:
+    return any(_SPREADS.fullmatch(option) for option, _ in launcher.options)
+
+
+def find_reach(script: Script, launch: LaunchCommand) -> Reach:
+    """Return what a command of the script starts: without a launcher, it runs where that does."""
+    nodes: int | None = 1
+    each: int | None = 1
+    for launcher in launch.started.launchers:
+        reach = count_reach(script, launcher)
+        nodes = reach.nodes if nodes == 1 else None
+        each = each * reach.each if each and reach.each else None
+    if launch.command.end == "&" or {"function", "heredoc"} & set(launch.command.inside):
+        nodes = None  # others may run beside it
+    return Reach(nodes, each)
+
+
+class Agent(NamedTuple):
+    """A program that starts the processes of its node, and what it is told of the others.
+
+    `nodes` says how many agents it waits for: "1" where it is alone, empty where no option says it.
+    `told` is that option's value. A `static` agent needs its own number, `rank`: it is 0 without.
+    """
+
+    name: str
+    nodes: str
+    processes: str
+    rank: str | None
+    static: bool
+    told: Word | None
+
+
+def _dash(option: str) -> str:
+    return option.replace("_", "-")
+
+
+def read_agent(launch: LaunchCommand) -> Agent | None:
+    """Return the agent that a command is; None where it is none, or may start the others itself."""
+    program = launch.started.program
+    torchrun, found = read_torchrun(program), find_agent(program)
+    if torchrun:
+        row, options, rest = TORCHRUN_AGENT, torchrun.options, torchrun.program
+    elif found:
+        row = found[0]
+        options, rest = read_options(program[found[1] :])
+    else:
+        return None
+    name = row.words[0]
+    told, processes, rank = (
+        next((options[one] for one in map(_dash, names) if one in options), None)
+        for names in (row.nodes, row.processes, row.rank)
+    )
+    hosts = options.get("--hostfile") or options.get("-H")
+    itself = {"--config-file", "--use-deepspeed"} & options.keys()
+    if itself or (hosts and hosts.text != "/dev/null"):
+        return None
+    if any(word.text == "deepspeed.launcher.launch" for word in program):
+        return None
+    open_ = any(one[:1] == "$" for one in options) or not rest or rest[0].text[:1] in " $@{"
+    told = None if name == "deepspeed" else told  # of which it finds no other
+    unsaid = "" if open_ or name == "accelerate" else "1"
+    met = any("rdzv" in one and one not in ("--rdzv-id", "--rdzv-endpoint") for one in options)
+    static = name in ("torchrun", "accelerate") and not open_ and not met
+    return Agent(
+        name,
+        told.text if told else unsaid,
+        processes.text if processes else "",
+        rank.text if rank else None,
+        static,
+        told,
+    )
