@@ -59,7 +59,10 @@ def _find_lonely_agent(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     """Refuse an agent of the user's own that starts on each node and is not told of the others."""
     words = loaded.spec.run.command or ()
     launcher, text = find_launcher(words), " ".join(words).replace("_", "-")
-    meets = "--nnodes" in text and ("--node-rank" in text or "--rdzv-endpoint" in text)
+    told = "--nnodes" in text or "--num-machines" in text
+    meets = told and any(
+        f"--{one}" in text for one in ("node-rank", "rdzv-endpoint", "rdzv-backend")
+    )
     once = loaded.spec.launches_itself
     if launcher and plan.nodes.total > 1 and not (meets or once) and "--machine-rank" not in text:
         message = f"{launcher} starts on each of {plan.nodes.total} nodes, and each trains alone"
