@@ -42,7 +42,8 @@ def count_reach(script: Script, launcher: Launcher) -> Reach:
     nodes = asked if texts[2] else script.nodes
     place = launcher.value(*options.places)
     part = asked and script.nodes and asked < script.nodes  # the others are somebody else's
-    if part or (place is not None and "PBS_NODEFILE" not in place):
+    elsewhere = place is not None and "PBS_NODEFILE" not in place and script.nodes != 1
+    if part or elsewhere:
         return Reach(None, each if texts[1] or tasks != 1 else 1)
     if texts[0] is None:
         tasks = options.default or None
