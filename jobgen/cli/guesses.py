@@ -49,6 +49,7 @@ def explain_command(
     absent = shlex.join(one for one in _pick(rest, _SPEC) if not os.path.exists(one))
     for reading in (word.lower(), *parts):  # show-logs is logs
         facts = {"words": reading, "word": reading, "plain": shlex.join(rest), "absent": absent}
+        facts["line"] = " ".join(args)
         answer = find_rule("commands", facts)
         if not answer and reading in known:
             answer = {"type": f"jobgen {reading} $LINE"}

@@ -8,7 +8,7 @@ import os
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from typing import Any
 
@@ -71,38 +71,39 @@ class Fact(NamedTuple):
     @property
     def text(self) -> str:
         """A call in words; what a name among its arguments stands for is in the name's place."""
-        inner = [*self.node.args, *self.node.keywords]
-        text = ", ".join(map(ast.unparse, inner))
-        for _ in range(2):  # what a name stands for may be names, too
-            for name in dict.fromkeys(re.findall(_NAMED, text)):
-                if name in self.module.assigned:
-                    nodes = self.module.assigned[name][-3:]
-                    values = " or ".join(dict.fromkeys(map(ast.unparse, nodes)))
-                    form = rf"(?<![\w.]){re.escape(name)}(?![\w=.(\[])"
-                    text = values.join(re.split(form, text))[:_MOST_WORDS]
-        return f"{self.name}({_fold_paths(text)})"
+        texts = self.module.texts
+        if self.node not in texts:
+            texts[self.node] = f"{self.name}({_spell(self.node, self.module.assigned)})"
+        return texts[self.node]
 
 
 # A name that stands for something else.
 _NAMED = r"(?<![\w.'])[A-Za-z_][\w.]*(?![\w=.(\[])"
 _MOST_WORDS = 2000  # characters of a call
-# Paths that are put together of constants: what stands for each of them.
+# Paths that are put together of constants: a word that each has, its form, what stands for it.
 _PATHS = (
-    (r"([^\s(=,]+) if True else [^\s),]+", r"\1"),
-    (r"[^\s(=,]+ if (?:False|None) else ([^\s),]+)", r"\1"),
-    (r"\{'([^'{}]*)'\}", r"\1"),
-    (r"\bf('[^'{}]*')", r"\1"),
-    (r"os\.path\.join\('([^']*)', '([^']*)'", r"os.path.join('\1/\2'"),
-    (r"os\.path\.join\(('[^']*')\)", r"\1"),
-    (r"(?:pathlib\.)?Path\(('[^']*')\)", r"\1"),
-    (r"'([^']*)' / '([^']*)'", r"'\1/\2'"),
+    (" if True ", r"([^\s(=,]+) if True else [^\s),]+", r"\1"),
+    (" if ", r"[^\s(=,]+ if (?:False|None) else ([^\s),]+)", r"\1"),
+    ("{'", r"\{'([^'{}]*)'\}", r"\1"),
+    ("f'", r"\bf('[^'{}]*')", r"\1"),
+    ("path.join('", r"os\.path\.join\('([^']*)', '([^']*)'", r"os.path.join('\1/\2'"),
+    ("path.join('", r"os\.path\.join\(('[^']*')\)", r"\1"),
+    ("Path('", r"(?:pathlib\.)?Path\(('[^']*')\)", r"\1"),
+    ("' / '", r"'([^']*)' / '([^']*)'", r"'\1/\2'"),
 )
 
 
-def _fold_paths(text: str) -> str:
-    """Write paths as constants where all their parts are."""
-    for _ in range(2):
-        for form, path in _PATHS:
+def _spell(call: ast.Call, assigned: Mapping[str, list[ast.expr]]) -> str:
+    """Return the arguments of a call with values for names, and paths of constants as one."""
+    text = ", ".join(map(ast.unparse, [*call.args, *call.keywords]))
+    for _ in range(2):  # what a name stands for may be names, too
+        for name in dict.fromkeys(re.findall(_NAMED, text)):
+            if name in assigned:
+                values = " or ".join(dict.fromkeys(map(ast.unparse, assigned[name][-3:])))
+                form = rf"(?<![\w.]){re.escape(name)}(?![\w=.(\[])"
+                text = values.join(re.split(form, text))[:_MOST_WORDS]
+    for word, form, path in _PATHS * 2:
+        if word in text:
             text = re.sub(form, path, text)
     return text
 
@@ -134,6 +135,7 @@ class Module:
         self.calls: list[Fact] = []
         self.imports: list[Fact] = []
         self.assigned: dict[str, list[ast.expr]] = {}
+        self.texts: dict[ast.Call, str] = {}  # of calls, as far as they were asked for
         self._names: dict[str, str] = {}  # the full names of short ones: dist, torch.distributed
         for node in self.tree.body:  # what stands below a `try` is read later than the calls
             for inner in getattr(node, "body", ()) if type(node) in (ast.Try, ast.If) else ():
@@ -233,6 +235,16 @@ class Module:
             else:
                 self._names[one.asname or head] = one.name if one.asname else head
 
+    def search(self, form: str, unless: str) -> tuple[int, dict[str, Any]] | None:
+        """Return line and groups of the first match in code, in a line that has not `unless`."""
+        for match in re.finditer(form, self.text):
+            start = self.text.rfind("\n", 0, match.start()) + 1
+            if "#" not in self.text[start : match.start()]:
+                end = self.text.find("\n", match.start())
+                if not re.search(unless, self.text[start : end if end > 0 else None]):
+                    return self.text.count("\n", 0, start) + 1, match.groupdict()
+        return None
+
     def decide(self, node: ast.expr) -> object:
         """Return what a test comes to where constants decide it, and None where that is open."""
         node = self.resolve(node)
@@ -314,13 +326,26 @@ class ReadProgram:
         self.partial = bool(waiting)  # whether more is imported than was read
         self.calls = [call for module in self.modules for call in module.calls]
         self._kinds: dict[str, list[Fact]] = {}
+        self._found: dict[str, list[Fact]] = {}  # those of a kind that may be reached
+        self._ways: dict[tuple[ast.Call, int], list[str]] = {}
         for call in self.calls:
             for kind in classify(call.name):
                 self._kinds.setdefault(kind, []).append(call)
 
     def find(self, kind: str) -> list[Fact]:
         """Return the calls of a kind of `calls.txt` that may be reached."""
-        return [call for call in self._kinds.get(kind, []) if call.reached]
+        if kind not in self._found:
+            calls = self._kinds.get(kind, [])
+            self._found[kind] = [call for call in calls if call.reached]
+        return self._found[kind]
+
+    def assign(self, values: Mapping[str, ast.expr]) -> None:
+        """Take the values of the program's options, by the names in its source, for known."""
+        self._found.clear()
+        for module in self.modules:
+            module.texts.clear()
+            for name, value in values.items():
+                module.assigned.setdefault(name, []).append(value)
 
     def find_callers(self, call: Fact) -> list[Fact]:
         """Return the program's own calls of the function around a call."""
@@ -337,12 +362,16 @@ class ReadProgram:
 
     def list_ways(self, call: Fact, depth: int = 3) -> list[str]:
         """Return the tests that hold on each way to a call, through the functions around it."""
+        if (call.node, depth) in self._ways:
+            return self._ways[call.node, depth]
         part = call.part
         open_tests = [test for test in (*part.tests, *part.past) if not call.module.decide(test)]
         tests = "".join(f"; {ast.unparse(test)}" for test in open_tests)
         callers = self.find_callers(call) if depth else []
         ways = [way for one in callers for way in self.list_ways(one, depth - 1)]
-        return list(dict.fromkeys(f"{tests}{way}" for way in ways)) or [tests]
+        ways = list(dict.fromkeys(f"{tests}{way}" for way in ways)) or [tests]
+        self._ways[call.node, depth] = ways
+        return ways
 
     def _follow(self, module: Module) -> list[str]:
         """Return the files of the project that a module imports: from beside it, or from here."""

@@ -11,6 +11,7 @@ import math
 import os
 import re
 import sys
+from collections.abc import Iterator
 from functools import cache
 from string import Template
 from typing import Any
@@ -238,6 +239,7 @@ class _Look:
             "array": size.tasks > 1,
             "sound": self._sound,
             "joined": bool(program.find("joins")),
+            "wrapped": bool(program.find("grouped")),
             "one": not (program.find("spawns") or program.find("rays")),
             "made": made,
             "placed": placed or configured,
@@ -263,38 +265,44 @@ class _Look:
 
         for match in re.finditer(rule.get("job", r"\A"), self.settings, re.MULTILINE):
             self.values |= match.groupdict()
-            self._apply_here(name, rule, of_place)
+            places = list(self._list_places(rule, of_place))
+            if places and self._allows(rule):
+                for at, line, values in places:
+                    self.say(name, at, line, **values)
 
-    def _apply_here(self, name: str, rule: dict[str, str], of_place: list[str]) -> None:
+    def _list_places(
+        self, rule: dict[str, str], needs: list[str]
+    ) -> Iterator[tuple[Fact, int, dict[str, Any]]]:
+        """Yield a place that a rule is about, a line that is not the place's own, and values."""
+
         def fits(at: Fact) -> bool:
-            return all(PLACES[need.strip("!")](self, at) != (need[0] == "!") for need in of_place)
+            return all(PLACES[need.strip("!")](self, at) != (need[0] == "!") for need in needs)
 
-        calls, form = self.program.find(rule.get("calls", "")), self._fill(rule.get("with", ""))
-        if ("calls" in rule and not calls) or not re.search(form, self.program.text):
-            return
-        without = re.compile(self._fill(rule.get("without", _NEVER)))
-        if without.search(self.program.text) and without.search(self.program.used):
-            return
+        unless = rule.get("unless", _NEVER)
         if "calls" not in rule:
-            self._say_of_text(name, form, [one for one in self.program.modules if fits(one.whole)])
-        for call in filter(fits, calls):
-            self._say_of_call(name, rule, call)
+            form = self._fill(rule.get("with", ""))
+            for module in self.program.modules:
+                found = module.search(form, unless)
+                if found and fits(module.whole):
+                    yield module.whole, *found
+                    return
+            return
+        where = self._fill(rule.get("where", "^"))
+        for call in self.program.find(rule["calls"]):
+            words = call.text if {"where", "unless"} & {*rule} else ""
+            matches = [] if re.search(unless, words) else list(re.finditer(where, words))
+            if matches and fits(call):
+                yield from ((call, 0, match.groupdict()) for match in matches)
+
+    def _allows(self, rule: dict[str, str]) -> bool:
+        """Whether the text of the program has what a rule asks for, and nothing that denies it."""
+        if "calls" in rule and not re.search(self._fill(rule.get("with", "")), self.program.text):
+            return False
+        without = re.compile(self._fill(rule.get("without", _NEVER)))
+        return not (without.search(self.program.text) and without.search(self.program.used))
 
     def _fill(self, form: str) -> str:
         return re.sub("<<(.+?)>>", lambda match: str(self.values[match[1]]), form)
-
-    def _say_of_text(self, name: str, form: str, modules: list[Module]) -> None:
-        for module in modules:
-            if match := re.search(form, module.text):
-                line = module.text.count("\n", 0, match.start()) + 1
-                self.say(name, module.whole, line, **match.groupdict())
-                return
-
-    def _say_of_call(self, name: str, rule: dict[str, str], call: Fact) -> None:
-        words = call.text if {"where", "unless"} & {*rule} else ""
-        if not re.search(rule.get("unless", _NEVER), words):
-            for match in re.finditer(self._fill(rule.get("where", "^")), words):
-                self.say(name, call, **match.groupdict())
 
     # --- rules that no record can say ---
 
@@ -360,9 +368,7 @@ class _Look:
         for name in swept if skips and not strange else ():
             if not re.search(rf"\b{re.sub('[_-]', '[_-]', name)}\b", self.program.text):
                 self.say("unread-argument", self.program.entry.whole, name=name)
-        for module in self.program.modules:
-            for name, value in answer.values.items():
-                module.assigned.setdefault(name, []).append(value)
+        self.program.assign(answer.values)
 
     def find_variables(self) -> None:
         """Variables that the program reads and nothing sets, or that differ and nothing reads."""
@@ -400,12 +406,22 @@ def _is_sole(look: _Look, call: Fact) -> bool:
     return all(re.search(r"\((str\()?('[^']*'|\d+)\)+$", one.text) for one in same)
 
 
-def _is_other_count(look: _Look, call: Fact) -> bool:
-    """Whether Lightning is given a number of devices or nodes that is not the job's."""
+def _are_other_counts(look: _Look, call: Fact) -> bool:
+    """Whether Lightning is never given the numbers of devices and nodes that the job has."""
+    return all(_is_other_count(look.size, one) for one in look.program.find("counts"))
+
+
+def _is_other_count(size: JobSize, call: Fact) -> bool:
     given = call.given
-    devices = _count(call.module, given.get("devices", given.get("gpus")), look.size.processes)
-    nodes = _count(call.module, given.get("num_nodes"), 1)
-    return bool(devices and nodes) and (devices, nodes) != (look.size.processes, look.size.nodes)
+    if None in given:  # by **
+        return False
+    module, one = call.module, ast.Constant(1)
+    alone = "'cpu'" in ast.unparse(given.get("accelerator", one))
+    devices = given.get("devices", given.get("gpus", one if alone else None))
+    found = (_count(module, devices, size.processes), _count(module, given.get("num_nodes"), 1))
+    # Without num_nodes it is one, whatever the devices are.
+    missing = "num_nodes" not in given and size.nodes > 1
+    return missing or (all(found) and found != (size.processes, size.nodes))
 
 
 def _count(module: Module, node: ast.expr | None, default: int) -> int:
@@ -481,9 +497,10 @@ def _is_other_shape(look: _Look, call: Fact) -> bool:
 PLACES = {
     "certain": lambda _, call: call.certain,
     "entry": lambda look, call: call.module is look.program.entry,
+    "tried": lambda _, call: call.part.tried,
     "counted": _is_counted,
     "asked": _is_asked,
-    "othercount": _is_other_count,
+    "othercounts": _are_other_counts,
     "sole": _is_sole,
     "lonely": _is_lonely,
     "first": _is_first,

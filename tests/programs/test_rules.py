@@ -324,6 +324,46 @@ WRONG = {
         "import lightning as L\nL.Trainer(devices=1, num_nodes=2).fit(model)",
         ["devices"],
     ),
+    "no number of nodes beside devices that are computed": (
+        "import lightning as L\nL.Trainer(devices=n).fit(model)",
+        ["devices"],
+    ),
+    "one node of two for Lightning, on each way": (
+        "import lightning as L\nif a:\n    t = L.Trainer(devices=1)\nelse:\n"
+        "    t = L.Trainer(devices=1, num_nodes=1)\nt.fit(model)",
+        ["devices"],
+    ),
+    "a sampler for another number of processes": (
+        GROUP + OWN_GPU + "s = DistributedSampler(d, num_replicas=4)\ns.set_epoch(1)",
+        ["same-data"],
+    ),
+    "a sampler within a node": (
+        GROUP + OWN_GPU + "s = DistributedSampler(d, rank=int(os.environ['LOCAL_RANK']))\n"
+        "s.set_epoch(1)",
+        ["same-data"],
+    ),
+    "a sampler and shuffle": (
+        GROUP + OWN_GPU + "s = make()\nloader = DataLoader(d, sampler=s, shuffle=True)",
+        ["same-order"],
+    ),
+    "more GPUs than a node has": (
+        GROUP + OWN_GPU + "assert torch.cuda.device_count() == 16",
+        ["other-world-size"],
+    ),
+    "a folder that all make": (
+        GROUP + OWN_GPU + "os.makedirs('results')",
+        ["all-write"],
+    ),
+    "Fabric that is never launched": (
+        "from lightning.fabric import Fabric\nf = Fabric(devices=4, num_nodes=2)\n"
+        "model = f.setup(model)\nloss.backward()",
+        ["no-process-group"],
+    ),
+    "FSDP without a group": (
+        "from torch.distributed.fsdp import FullyShardedDataParallel as FSDP\n"
+        "model = FSDP(model)\nloss.backward()",
+        ["no-process-group"],
+    ),
     "one node of Fabric": (
         "from lightning.fabric import Fabric\nFabric(devices=[0, 1, 2, 3]).launch()",
         ["devices"],
@@ -393,7 +433,7 @@ WRONG = {
     ),
     "Lightning on CPUs": (
         "import lightning as L\nL.Trainer(accelerator='cpu').fit(model)",
-        ["idle-gpus"],
+        ["idle-gpus", "devices"],
     ),
     "this machine as the place where two nodes meet": (
         "import torch, torch.distributed as dist, os\n"
