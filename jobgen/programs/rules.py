@@ -239,7 +239,7 @@ class _Look:
             "array": size.tasks > 1,
             "sound": self._sound,
             "joined": bool(program.find("joins")),
-            "wrapped": bool(program.find("grouped")),
+            "wrapped": any(call.certain for call in program.find("grouped")),
             "one": not (program.find("spawns") or program.find("rays")),
             "made": made,
             "placed": placed or configured,
