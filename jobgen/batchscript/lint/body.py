@@ -157,7 +157,8 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
     if any(item.name in ("exit", "wait") and item.texts[1:] not in ([], ["0"]) for item in later):
         return
     if later and (command.end != "&" or any(item.name == "wait" for item in later)):
-        message = f"the job's exit code is that of '{later[-1].name}' in line {later[-1].line}"
+        name = later[-1].name.split("\n")[0]
+        message = f"the job's exit code is that of '{name}' in line {later[-1].line}"
         own = 'wait for each by its id: p=$!; ...; wait "$p" || exit' if command.end == "&" else ""
         yield Fault(command.place.line, command.place.column, f"{message}, not of this", fix=own)
     elif {block.opener for block in command.blocks} & {"for", "while", "until"}:
