@@ -88,15 +88,20 @@ def diagnose(job: JobRecord, state: State, *, now: float) -> Diagnosis:
     if role:  # of several programs it is the one to be judged
         evidence = Evidence(job, role)
     diagnosis = _judge(job, state, evidence, now=now)._replace(role=role)
-    if role and diagnosis.cause == "unknown":
-        diagnosis = diagnosis._replace(title=words_of_script.partition(", by /")[0])
+    if role and (diagnosis.cause == "unknown" or " was not ready " in words_of_script):
+        title = words_of_script.partition(", by /")[0]
+        if diagnosis.exception:
+            title += f"; it had raised {diagnosis.exception}"
+        diagnosis = diagnosis._replace(title=title)
     judged = [*read_verdicts(run_folder.list_own_attempts(job)), *read_bad_nodes(job.run_dir)]
     diagnosis = diagnosis._replace(verdicts=tuple(map(str, judged)))
     advice = SCHEDULERS[job.scheduler].advice._asdict()
     advice["release"] = advice["release"].replace("ID", job.id)
     advice["leave_out"] = advice["leave_out"].replace("NODE", diagnosis.node or "NODE")
     remedy = diagnosis.remedy.format(**advice)
-    warnings = (*evidence.warnings, *_list_slow(evidence), *stall.find_slow(evidence))
+    warnings = evidence.warnings
+    if diagnosis.cause == program.TIMEOUT.id or not diagnosis.exception:
+        warnings += (*_list_slow(evidence), *stall.find_slow(evidence))
     if role and _OF_SERVERS.search(diagnosis.exception):
         warnings += tuple(_list_errors(job, role))
     return diagnosis._replace(remedy=remedy, warnings=warnings)
@@ -365,7 +370,8 @@ def _name_odd(about: Diagnosis, evidence: Evidence, alike: list[Explained]) -> D
         rank, words = odd.ranks[0], odd.title[:MOST_WORDS]
     else:
         return about
-    if any(map(_COMPARES.search, texts)) or any(named):
+    others = [ranks - {one.failure.rank} for one, ranks in zip(alike, named, strict=True)]
+    if any(map(_COMPARES.search, texts)) or any(others):
         if rank in {one.failure.rank for one in alike}:
             about = about._replace(node=evidence.ranks[rank], rank=rank)
         return about._replace(title=f"{about.title}; rank {rank}: {words}")
@@ -400,7 +406,7 @@ def _judge_consequences(
         return _suspect_others(diagnosis, evidence, failures)
     if failures:
         first = failures[0]
-        diagnosis = _name_cause(about, (first.cause, first.line))
+        diagnosis = _name_cause(about, (first.cause, first.line))._replace(title=first.title)
         return _show_process(diagnosis, first, failures)
     telling = (line for line in output if line.text.strip() and not _NOTES.match(line.text))
     tail = [*telling][-MOST_LINES:]
@@ -475,13 +481,19 @@ def _suspect_others(about: Diagnosis, evidence: Evidence, waiting: list[Explaine
         return _compare_calls(about, evidence, calls, "they waited in different calls")
     lost = [one for one in waiting if one.cause.symptom]
     if suspects is None and not lost and len(heard) == evidence.world:
+        sources = {one.raised.source for one in waiting if one.raised} - {""}
+        where = f" in {sources.pop()[:MOST_WORDS]}" if len(sources) == 1 else ""
+        before = tuple(map(format_line, stall.list_before(waiting)))
         return about._replace(
             node=None,
             rank=None,
             ranks=tuple(sorted(heard)),
             nodes=tuple(dict.fromkeys(evidence.ranks.values())),
             world=evidence.world,
-            title="they waited in vain for each other",
+            title=f"they waited in vain for each other{where}, until their time was over",
+            remedy=program.SAME_ORDER,
+            evidence=(*about.evidence[:1], *before)[:MOST_LINES],
+            followed=(),
         )
     if suspects is None:
         silent = tuple(rank for rank in evidence.ranks if rank not in heard)
@@ -525,6 +537,7 @@ def _compare_calls(
         nodes=tuple(nodes),
         world=evidence.world,
         title=f"{title}: {', '.join(sentences[:_MOST_CALLS])}",
+        remedy=program.SAME_ORDER if about.cause == program.TIMEOUT.id else about.remedy,
         place="",
         exception="",
         followed=(),

@@ -60,7 +60,10 @@ class Diagnosis(NamedTuple):
     @property
     def headline(self) -> str:
         """Who it was, and what happened, in one line."""
-        who = " ".join(filter(None, [self.role, self.who]))
+        if self.who.startswith("all "):
+            who = f"{self.who} of {self.role}" if self.role else self.who
+        else:
+            who = " ".join(filter(None, [self.role, self.who]))
         return f"{who}: {self.title}" if who else self.title
 
     def as_text(self) -> str:

@@ -13,12 +13,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from jobgen.diagnose.exceptions import LOGGED, Raised, Traceback, find_tracebacks, strip_rank
+from jobgen.diagnose.exceptions import (
+    LOGGED,
+    TRACED,
+    Raised,
+    Traceback,
+    find_tracebacks,
+    strip_rank,
+)
 from jobgen.diagnose.reading import Line
 from jobgen.records import NamedTuple
 
-# Python writes a traceback, and is gone within this time: seconds.
-_LEAVES_WITHIN = 0.5
+# Python writes a traceback, and is gone within this time: seconds. Any program is within more.
+_LEAVES_WITHIN, _SURVIVED = 0.5, 3.0
 #: what is printed of an exit, or a beginning, in good order: nothing of it is the reason
 OF_EXITS = re.compile(
     r"wandb: |\s*$|(\[rank\d+\]:)?\[[WI]\d+ .*(socket\.cpp|ProcessGroup)"
@@ -41,7 +48,8 @@ NAMES_ERROR = re.compile(
 )
 # How they say that another has left with a code; what they print of their stacks.
 _NAMES_CODE = re.compile(
-    r"(?i)\b(exit|status|code|error|ended with)\b\W*\d+\W*$|(exit|return)\w*( with)?( code| status)"
+    r"(?i)\b(exit|status|code|error|rc|(exit|return|end|fail|finish|quit|died?|left)\w* with)\b"
+    r"[\W\d]*\d\W*$|(exit|return)\w*( with)?( code| status)"
     r"|\babove\b|previous errors|^make\S*: |terminate called|^==\d+==ABORTING$"
 )
 _OF_STACKS = re.compile(
@@ -72,7 +80,17 @@ _MOST_LINES = 40
 _LAST_WORDS = 10
 _FOLDERS = re.compile(r"(/[^\s/\'\"]+)+/|\btmp\w{6,10}\b")
 _SIGABRT, _SIGINT = -6, -2
-_MISSES, _NOT_FOUND = re.compile(r"command not found|: not found$"), 127
+_NOT_RUN, _NOT_FOUND = 126, 127  # what shells, `env` and their kind leave with; and their words
+_MISSED = re.compile(r"command not found|: not found$")
+_SAYS_WHY = {
+    _NOT_RUN: re.compile(
+        r"[Pp]ermission denied|Argument list too long|cannot execute|Exec format error"
+        r"|Is a directory|bad interpreter"
+    ),
+    _NOT_FOUND: re.compile(
+        r"not found\b|No such file or directory|error while loading shared libraries"
+    ),
+}
 
 
 class Ending(NamedTuple):
@@ -80,6 +98,7 @@ class Ending(NamedTuple):
 
     chain: tuple[Raised, ...]
     lines: tuple[Line, ...]  # what it printed last, and others did not
+    closing: tuple[Line, ...] = ()  # what it logged last after the exception
 
     @property
     def words(self) -> str:
@@ -99,23 +118,34 @@ class Innocent:
         self._words: set[str] = set()
         self._lines: set[str] = set()
         self._last: set[str] = set()
+        self._survived: set[str] = set()
 
-    def add(self, lines: Sequence[Line], *, quiet: float, lived: bool) -> None:
+    def add(self, lines: Sequence[Line], *, quiet: float, lived: bool, after: float) -> None:
         """Add a process: what it raised, but for an exception that may have ended it.
 
-        Of one that has `lived`, which has at most lost another, most of its other lines too.
+        Of one that has `lived`, which has at most lost another, most of its other lines too; and
+        all, if it was at work for some seconds `after` its last error, when the first one failed.
         """
         tracebacks = _find_own(lines)
         errors = [line for line in lines if line.file.suffix == ".err"]
         # What it said last, it may have been about to end of.
         last = errors[-_LAST_WORDS:] if quiet < _LEAVES_WITHIN else []
-        ends = (one for one in _list_last(tracebacks) if not _went_on(one, lines, quiet))
+        last = last[_count_survived(last) :]
+        ends = (
+            one
+            for one in _list_last(tracebacks)
+            if not (_went_on(one, lines, quiet) or (lived and _count_survived(lines[one.end :])))
+        )
         if ending := next(ends, None):
-            tracebacks.remove(ending)
             last = list(lines[ending.begin : ending.end])
+            # It may have tried more than once, or have processes of its own that raised the same.
+            tracebacks = [one for one in tracebacks if one.words != ending.words]
         self._words |= {normalize(one.words) for one in tracebacks}
-        if lived:
+        if lived and after > _SURVIVED:
+            self._survived |= {normalize(strip_rank(line).text) for line in last}
+        elif lived:
             self._last |= {normalize(strip_rank(line).text) for line in last}
+        if lived:
             self._lines |= {normalize(strip_rank(line).text) for line in lines if line not in last}
 
     def has_raised(self, traceback: Traceback) -> bool:
@@ -126,9 +156,31 @@ class Innocent:
         """Whether a process that lived has printed the same line last."""
         return normalize(line.text) in self._last
 
-    def has_printed(self, line: Line) -> bool:
-        """Whether a process has gone on after the same line."""
-        return normalize(line.text) in self._lines
+    def has_printed(self, line: Line, code: int | None) -> bool:
+        """Whether a process has gone on after the same line.
+
+        One without an exit `code` may be the one that did.
+        """
+        text = normalize(line.text)
+        return text in self._lines or (code is not None and text in self._survived)
+
+
+def _count_survived(lines: Sequence[Line]) -> int:
+    """After how many of its last lines a process has gone on, by what it printed next.
+
+    What a shell does next, or a log tells of, is none of an end.
+    """
+    count = 0
+    for at, line in enumerate(lines):
+        if (
+            line.file.suffix != ".err"
+            or _NAMES_CODE.search(line.text)
+            or _SAYS_IT_ENDS.search(line.text)
+        ):
+            break
+        if TRACED.match(line.text) or (LOGGED.match(line.text) and _MILD.search(line.text)):
+            count = at + 1
+    return count
 
 
 def find_ending(
@@ -140,7 +192,7 @@ def find_ending(
     output after its last error.
     """
     own = [strip_rank(line) for line in lines]
-    own = [line for line in own if line.text.strip() and not innocent.has_printed(line)]
+    own = [line for line in own if line.text.strip() and not innocent.has_printed(line, code)]
     alone = [line for line in own if not innocent.has_ended_with(line)]
     # What it alone says tells more than what all say, but for the script's own words.
     if any(NAMES_ERROR.search(re.sub(r"^jobgen: .*", "", line.text)) for line in alone):
@@ -152,7 +204,9 @@ def find_ending(
     last = next(iter(marked), None) or next(ends, None)
     if last is None:
         return Ending((), printed)
-    return Ending(last.chain, printed)
+    file = last.chain[-1].message[-1].file
+    after = [line for line in lines[last.end :] if line.file == file and LOGGED.match(line.text)]
+    return Ending(last.chain, printed, tuple(select_telling(after)[:1]))
 
 
 def _find_own(lines: Sequence[Line]) -> list[Traceback]:
@@ -194,16 +248,18 @@ def _went_on(last: Traceback, lines: Sequence[Line], quiet: float) -> bool:
     return logged or (file.suffix == ".err" and quiet >= _LEAVES_WITHIN)
 
 
-def find_last_words(lines: Sequence[Line]) -> Line | None:
+def find_last_words(lines: Sequence[Line], code: int | None) -> Line | None:
     """Return the line by which a program of any language says why it leaves.
 
-    That is Python's own word if it has one, else the first of its last errors that names more than
-    a code; else its last line that is not of a stack, or the first of a framed message. What it
-    wrote to its output counts if it wrote no errors.
+    That is Python's own word if it has one, or what explains a shell's code; else the first of its
+    last errors that names more than a code; else its last line that is not of a stack, or the first
+    of a framed message. What it wrote to its output counts if it wrote no errors.
     """
     errors = [line for line in lines if line.file.suffix == ".err"]
     if own := [line for line in errors[-_LAST_WORDS:] if _OF_PYTHON.match(line.text)]:
         return own[-1]
+    if own := _select_why(select_telling(lines), code):
+        return own[0]
     for printed in (errors, lines):
         frames = [at for at, line in enumerate(printed) if _FRAME.match(line.text)]
         ends_framed = len(frames) > 1 and frames[-1] == len(printed) - 1
@@ -218,13 +274,31 @@ def find_last_words(lines: Sequence[Line]) -> Line | None:
     return None
 
 
+def find_trace_end(lines: Sequence[Line]) -> tuple[Line, ...]:
+    """Return the commands at which a shell ended that names what it does; none of another program.
+
+    Where it takes what a command prints, that is the one before.
+    """
+    errors = [line for line in lines if line.file.suffix == ".err" and line.text.strip()]
+    if not (errors and TRACED.match(errors[-1].text)):
+        return ()
+    takes = len(errors) > 1 and errors[-2].text.startswith("+" + errors[-1].text.partition(" ")[0])
+    return tuple(errors[-2:] if takes else errors[-1:])
+
+
+def _select_why(lines: Sequence[Line], code: int | None) -> list[Line]:
+    """Those of the lines that explain the code by which a shell, or its kind, has left."""
+    why = _SAYS_WHY.get(code or 0)
+    return [line for line in lines if why and why.search(line.text)]
+
+
 def find_last_said(lines: Sequence[Line], code: int | None) -> list[Line]:
     """Return the last error that the commands of a shell have said, and what they said last.
 
     A command that was not found leaves its own code; the shell has gone on after another.
     """
     telling = [line for line in select_telling(lines) if not _OF_STACKS.match(line.text)]
-    known = [one for one in telling if bool(_MISSES.search(one.text)) == (code == _NOT_FOUND)]
+    known = _select_why(telling, code) or [one for one in telling if not _MISSED.search(one.text)]
     telling = known or telling
     own = [line for line in telling if not _NAMES_CODE.search(line.text)] or telling
     errors = [line for line in own if NAMES_ERROR.search(line.text)] or own

@@ -282,9 +282,15 @@ class Evidence:
     def collect_innocent(self, lived: set[int]) -> Innocent:
         """What the processes printed that has ended none; those in `lived` failed by no fault."""
         innocent = Innocent()
+        # An agent that ends the other processes first notes it late.
+        failed = get_mtime(self._file("failed")) if len(self._first()) == 3 else 0.0
+        ended = {failure.rank for failure in self.failures()}
         for rank, node in self.ranks.items():
             quiet = self._measure_quiet(node, rank)
-            innocent.add(self.read_log(node, rank), quiet=quiet, lived=rank in lived)
+            wrote = get_mtime(self._log(node, rank, "err"))
+            after = 0.0 if rank in ended else failed - wrote
+            log = self.read_log(node, rank)
+            innocent.add(log, quiet=quiet, lived=rank in lived, after=after)
         return innocent
 
     def _measure_quiet(self, node: str, rank: int) -> float:

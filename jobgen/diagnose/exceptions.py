@@ -33,6 +33,8 @@ LOGGED = re.compile(
     r"|[IWEF]\d{4} |\{\"|wandb: |\w+\.py:\d+: \w*Warning|jobgen: |(step|epoch)\b.*\d",
     re.IGNORECASE,
 )
+#: how a shell names what it does, with `set -x`
+TRACED = re.compile(r"\++ \S")
 #: how a process begins its stacks whose own timer of Python is over, and ends it
 TIMED = re.compile(r"Timeout \(\d+:\d\d:\d\d(\.\d+)?\)!$")
 _THREAD = re.compile(r"(Current t|T)hread 0x")
@@ -50,7 +52,7 @@ _SLIPS = re.compile(r"(Attribute|Name|UnboundLocal|Type)Error\b")
 _BARE, _SOURCE = re.compile(r"AssertionError"), re.compile(r"    \S*\w")
 #: frames that are not the program's own: of packages, of Python, of the bundled trainer.
 FOREIGN = re.compile(
-    r"/(site|dist)-packages/|/lib/python3|<frozen|<string>|/jobgen/(trainer/|loop\.py)"
+    r"/(site|dist)-packages/|/lib/python3|<frozen|<string>|/jobgen/(trainer/|loop\.py)|\.pyx$"
 )
 
 #: what has to do with the group of processes: a connection lost there follows from another's end
@@ -214,7 +216,7 @@ def _ends_message(lines: Sequence[Line], at: int) -> bool:
         not text.strip()
         or _begins(lines, at)
         or text.startswith(_LINKS)
-        or bool(_ASIDE.match(text) or LOGGED.match(text))
+        or bool(_ASIDE.match(text) or LOGGED.match(text) or TRACED.match(text))
     )
 
 

@@ -15,6 +15,7 @@ from functools import cache
 from jobgen.diagnose import machine, program, scheduler, script
 from jobgen.diagnose.cause import Cause, Where
 from jobgen.diagnose.ending import (
+    NAMES_ERROR,
     OF_EXITS,
     REFERS,
     Ending,
@@ -22,6 +23,7 @@ from jobgen.diagnose.ending import (
     find_ending,
     find_last_said,
     find_last_words,
+    find_trace_end,
     normalize,
     select_telling,
 )
@@ -56,6 +58,8 @@ _HELPER = re.compile(
 )
 _CODE = re.compile(r" {4}\S")  # a line of the program in a stack
 _CRASHED = re.compile(r"(?i)^(?!Fatal Python).*\b(fatal|panic|core dumped|out of memory|killed)\b")
+# How a line of a log begins, but for those of the script and of libraries' own errors.
+_BEGINS_ANEW = re.compile(rf"(?!jobgen: |\[?[EF]\d{{4}})(?i:{LOGGED.pattern})")
 _CPP_TYPE = re.compile(r"throwing an instance of '(.+)'")
 _SIGABRT = -6
 # SIGILL, SIGABRT, SIGFPE, SIGSEGV, SIGALRM, SIGXCPU and SIGXFSZ come of what a program does.
@@ -173,6 +177,8 @@ def explain_failure(failure: Failure, innocent: Innocent) -> Explained:
     if not ending.chain:
         return _explain_exit(failure, ending)
     explained = _explain_exception(failure, ending.chain)
+    # What it said after that, such as why it then left.
+    explained = explained._replace(tail=tuple(dict.fromkeys([*explained.tail, *ending.closing])))
     referring = explained.cause is program.EXCEPTION and REFERS.search(ending.words)
     if explained.cause.vague or referring:  # another line of the log may say it better
         match = find_cause(select_telling(ending.lines), "rank")
@@ -261,10 +267,18 @@ def _explain_exit(failure: Failure, ending: Ending) -> Explained:
     code = failure.exit_code
     tail = tuple(line for line in ending.lines if not OF_EXITS.match(line.text))
     talks = code is None or code > 0 or code in _OF_PROGRAMS
-    last = find_last_words(tail) if talks else None
+    last = find_last_words(tail, code) if talks else None
+    traced = find_trace_end(failure.lines) if talks else ()
+    if last and NAMES_ERROR.search(last.text) and last not in traced:
+        traced = ()
+    last = traced[-1] if traced else last
     match = find_cause([last], "rank") if last else None
     if last and (match is None or match[0].vague):
-        match = find_cause(select_telling(tail), "rank")
+        # By all that belongs to it: what a log has told before is another matter.
+        begin = tail.index(last) if last in tail else len(tail)
+        while begin and not (begin < len(tail) and _BEGINS_ANEW.match(tail[begin].text)):
+            begin -= 1
+        match = find_cause(select_telling(tail[begin:]), "rank")
     if match and match[0].of_group and failure.where == "rank":  # it may be of another service
         match = match if OF_GROUPS.search(match[1].text) else None
     title, remedy = "it failed without a word", "look at its log"
@@ -275,9 +289,13 @@ def _explain_exit(failure: Failure, ending: Ending) -> Explained:
     words = last.text.strip()[:MOST_WORDS] if last else ""
     if last and words and code is not None:
         title = name_exit(code) if code > 0 else title  # its words say more than a code may mean
-        words = f"{title}, and said: {_name_type(last, tail)}{words}"
-    shown = (match[1] if match else last, *tail[-3:]) if last else tail
-    place = find_crash(failure.lines)
+        said = f"and said: {_name_type(last, tail)}{words}"
+        if traced:
+            said = f"and its trace ended at: {'; '.join(one.text for one in traced)[:MOST_WORDS]}"
+        words = f"{title}, {said}"
+    shown = traced or ((match[1] if match else last, *tail[-3:]) if last else tail)
+    raised = (one.chain[-1] for one in find_tracebacks(failure.lines))  # of a child of its own
+    place = next((one.place for one in raised if one.message[0] == last), find_crash(failure.lines))
     return Explained(failure, *(match or (cause, last)), tail=shown, words=words, place=place)
 
 

@@ -33,6 +33,11 @@ TIMEOUT = Cause(
     waits=True,
 )
 
+# What to do where all took part.
+SAME_ORDER = (
+    "ranks of a group must run the same collectives, in the same order, with the same peers"
+)
+
 EXCEPTION = Cause("exception", "it raised an exception", "look at the place above")
 
 CAUSES = (
@@ -93,8 +98,8 @@ CAUSES = (
     Cause(
         "permission",
         "something may not be read, written or run",
-        "look who owns it (`ls -ld`), and whether compute nodes mount it for writing; a port below "
-        "1024 needs root",
+        "look who owns it (`ls -ld`), and whether compute nodes mount it for writing; a program "
+        "needs `chmod +x`, and a port below 1024 root",
         ALL,
         r"PermissionError: \[|[Pp]ermission denied|Read-only file system",
     ),
@@ -232,6 +237,13 @@ EXITS = {
         "it left with exit code 124, as the command `timeout` does when its limit is over",
         "look for `timeout` in the command and the scripts that it runs, and allow more",
     ),
-    126: ("its command may not be run", "make the file executable, and check its first line"),
-    127: ("its command does not exist on this node", "check run, PATH and environment.modules"),
+    126: (
+        "its command cannot be run",
+        "check that it is a file, built for this kind of node, and the interpreter in its first "
+        "line; of an argument list that is too long, hand over a file",
+    ),
+    127: (
+        "its command does not exist on this node",
+        "check run, PATH, environment.modules, and the interpreter in a script's first line",
+    ),
 }

@@ -48,7 +48,9 @@ _WAITS = re.compile(
 
 
 # How programs say how long something took, in seconds; what is slow.
-_TOOK = re.compile(r"(?<!\d)(\d{1,9}(?:\.\d{0,9})?) ?s(ec\w*)?\b")  # in bounds on a long line
+_TOOK = re.compile(  # in bounds on a long line
+    r"(?<!\d)(\d{1,9}(?:\.\d{0,9})?) ?s(ec\w*)?\b(?! (of )?CPU)"
+)
 _MUCH, _SLOWER = 1.0, 5
 
 
@@ -302,6 +304,13 @@ def list_calls(waiting: Sequence[Explained]) -> dict[str, list[int]]:
     return {f"{sources[place]}{place}": sorted(some) for place, some in ranks.items()}
 
 
+def list_before(waiting: Sequence[Explained]) -> Iterator[Line]:
+    """What each process had printed just before its last exception."""
+    for one in waiting:
+        begin = next((one.begin for one in reversed(find_tracebacks(one.failure.lines))), 0)
+        yield from one.failure.lines[max(0, begin - 1) : begin]
+
+
 def find_uncounted(evidence: Evidence, waiting: Sequence[Explained]) -> tuple[int, ...]:
     """Those that said nothing, if those that waited name how many have not come."""
     heard = {one.failure.rank for one in waiting}
@@ -432,7 +441,8 @@ def _compare_numbers(lines: dict[int, Line], *, behind: bool) -> tuple[list[int]
         if len(by_number) != 2:
             continue
         few, many = sorted(by_number.values(), key=len)
-        if len(few) < len(many):
+        alike = {tuple(own) for rank, own in zip(lines, numbers, strict=True) if rank in many}
+        if len(few) < len(many) and (is_step or len(alike) == 1):
             return few, many
         if behind and is_step and all(map(str.isdecimal, by_number)):
             return by_number[min(by_number, key=int)], by_number[max(by_number, key=int)]

@@ -38,6 +38,8 @@ _NODE_DIED = r"node \d+ \(\S+\) requested job die"
 APART = "no two of its processes had a connection to each other: each may have worked alone"
 # What the script prints at its walltime, or PBS as it ends a job there.
 _AT_WALLTIME = r"ENDED by the (walltime|end of)|^=>> PBS: job killed: walltime"
+# What it prints of a role that it then ends.
+_OF_ROLES = r"^jobgen: FAILED: role \S+ (was not ready|ended before)"
 
 
 class SchedulerAnswer(NamedTuple):
@@ -292,7 +294,9 @@ def _judge_outcome(left: Traces) -> State | None:
         return State("node lost", f"no sign of life from {', '.join(lost)}")
     if left.code == SIGTERM_CODE and re.search(_AT_WALLTIME, left.output, re.M):
         return State("timeout", "its script has ended it at its walltime")
-    return State("failed", f"exit code {left.code}{_BY_SIGNAL.get(left.code, '')}")
+    by_script = re.search(_OF_ROLES, left.output, re.M)
+    sender = "" if by_script else _BY_SIGNAL.get(left.code, "")
+    return State("failed", f"exit code {left.code}{sender}")
 
 
 def _guess(left: Traces, why: str, *, gone: bool) -> State:

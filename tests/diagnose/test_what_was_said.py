@@ -1,0 +1,140 @@
+"""What a process is said to have ended of: not what others had printed who went on.
+
+Each case has what the four ranks print, with {end} where the one that fails prints more.
+"""
+
+from pathlib import Path
+
+import pytest
+from run_folders import Run
+
+from jobgen.schedulers.base import State
+
+NOISE = "2026-11-26 23:18:00 x ERROR cannot load libfoo.so: not found; using plain\n"
+RAISED = """\
+Traceback (most recent call last):
+  File "/h/a.py", line 3, in load
+    raise ValueError("bad row")
+ValueError: bad row
+"""
+SKIPPED = f"2026-11-26 23:18:00 x ERROR molecule 4 is skipped\n{RAISED}"
+STEP = "2026-11-26 23:18:03 x INFO step 3\n"
+OF_CHILD = """\
+Process SpawnProcess-1:
+Traceback (most recent call last):
+  File "/usr/lib/python3.11/multiprocessing/process.py", line 314, in _bootstrap
+    self.run()
+  File "/h/a.py", line 9, in work
+    x = t["k"]
+KeyError: 'k'
+"""
+CASES = {
+    # An error that all have, and others lived on after.
+    "noise long ago": (NOISE, "", "", 7, "it left with exit code 7 [exit 7]"),
+    "handled by all": (SKIPPED, "batch 7 is empty\n", STEP, 3, "and said: batch 7 is empty"),
+    "ends its trace": (
+        f"+ python p.py\n{RAISED}++ grep -c x s\n+ n=3\n",
+        "",
+        "+ sleep 2\n",
+        1,
+        "and its trace ended at: ++ grep -c x s; + n=3 ",
+    ),
+    "trace of a test": ("+ '[' 3 -gt 2 ']'\n", "", "+ sleep 3\n", 1, "ended at: + '[' 3 -gt 2 ']'"),
+    "trace with an error": (
+        "+ cp a b\n",
+        "cp: cannot stat 'a': No such file or directory\n+ exit 3\n",
+        "+ sleep 3\n",
+        3,
+        "and said: cp: cannot stat 'a'",
+    ),
+    "cleans up": ("+ python t.py\n", f"{RAISED}+ rm -rf /tmp/x\n", "", 1, "ValueError: bad row"),
+    # What explains the code of a shell.
+    "not found": (
+        "sh: 1: nvidia-smi: not found\n",
+        "sh: 2: ffmpeg: not found\nERROR: stage 2 exited with 127\n",
+        STEP,
+        127,
+        "and said: sh: 2: ffmpeg: not found",
+    ),
+    "not loaded": (
+        "",
+        "./s: error while loading shared libraries: libx.so.1: cannot open\nFATAL: solver failed\n",
+        STEP,
+        127,
+        "and said: ./s: error while loading",
+    ),
+    "by timeout": (
+        "",
+        "timeout: failed to run command 'mdrun': No such file or directory\nERROR: no step\n",
+        STEP,
+        127,
+        "and said: timeout: failed to run command 'mdrun'",
+    ),
+    "not executable": (
+        "ls: cannot open directory '/x': Permission denied\n",
+        "run.sh: line 4: ./pre.sh: Permission denied\nERROR: stage failed with status 126\n",
+        STEP,
+        126,
+        "and said: run.sh: line 4: ./pre.sh: Permission denied",
+    ),
+    "of another machine": (
+        "",
+        "run.sh: line 4: ./tool: cannot execute binary file: Exec format error\nERROR: ends\n",
+        STEP,
+        126,
+        "and said: run.sh: line 4: ./tool: cannot execute",
+    ),
+    # Several processes of one rank.
+    "two children": ("", f"{RAISED}{STEP}{RAISED}", STEP, 5, "ValueError: bad row"),
+    "two parts": ("", f"{RAISED}{RAISED}2 of 2 parts failed\n", STEP, 2, "ValueError: bad row"),
+    "children ended": (
+        "",
+        f"{OF_CHILD}{OF_CHILD}2026-11-26 23:18:00 x CRITICAL workers ended with [1, 1]\n",
+        STEP,
+        5,
+        "and said: KeyError: 'k'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_process_is_quoted_by_what_it_alone_ended_of(tmp_path: Path, name: str) -> None:
+    common, end, others, code, said = CASES[name]
+    run = Run(tmp_path)
+    for rank in range(4):
+        text = common + (end if rank == 2 else others)
+        run.write(f"logs/n{1 + rank // 2}/rank-{rank}.err", text, after=10)
+        run.processes(1 + rank // 2, (rank, code if rank == 2 else 143))
+    run.write("attempts/0/failed", f"1 {code} 2\n", after=20)
+    found = run.diagnose(State("failed", f"exit code {code}"))
+    assert found.rank == 2
+    assert said in found.as_text()
+
+
+def test_advice_to_make_a_file_executable_is_given_where_permission_is_denied(run: Run) -> None:
+    for words, advised in (("Permission denied", True), ("Argument list too long", False)):
+        run.rank(2, f"run.sh: line 4: ./pre.sh: {words}\n", after=10, code=126)
+        assert ("chmod" in run.diagnose().remedy) is advised
+
+
+def test_a_rank_is_the_odd_one_only_where_all_others_agree(run: Run) -> None:
+    for rank, group in enumerate(("1 of (0, 1)", "2 of (1, 2)", "0 of (0, 2)", "2 of (0, 3)")):
+        run.rank(rank, f"exchange with {group}\n{TIMED_OUT}", after=10 + rank)
+    found = run.diagnose()
+    assert (found.rank, found.ranks) == (None, (0, 1, 2, 3))
+    assert "waited in vain for each other in dist.all_reduce(field)" in found.title
+
+
+TIMED_OUT = """\
+Traceback (most recent call last):
+  File "/h/halo.py", line 31, in exchange
+    dist.all_reduce(field)
+  File "/x/site-packages/torch/distributed/distributed_c10d.py", line 3000, in all_reduce
+    work.wait()
+RuntimeError: [gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 15000ms for recv operation
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return Run(tmp_path)
