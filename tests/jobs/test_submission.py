@@ -38,6 +38,8 @@ from jobgen import process
 
 # By a variable, since a clone below /tmp would get a warning about a disk that nodes do not share.
 os.environ["TESTS_VENV"] = sys.prefix
+# Effects from when a scheduler is asked; those before it are tried on this machine.
+HANDING_OVER = r"Popen|\.out'|job\.json|os\.remove"
 HELD = {"slurm": "#SBATCH --hold", "pbs": "#PBS -h"}
 
 
@@ -139,14 +141,17 @@ def test_slurm_kill_at_each_point(slurm: Slurm, tmp_path: Path) -> None:
     def prepare(here: Path) -> None:
         spec(here, "slurm")
 
-    assert each_point(tmp_path, slurm.env, prepare=prepare, jobs=jobs, clean=clean) > 20
+    count = each_point(
+        tmp_path, slurm.env, prepare=prepare, jobs=jobs, clean=clean, of=HANDING_OVER
+    )
+    assert count > 5
 
 
-def test_500_submissions_into_one_folder_a_hundred_at_a_time(slurm: Slurm, tmp_path: Path) -> None:
+def test_200_submissions_into_one_folder_a_hundred_at_a_time(slurm: Slurm, tmp_path: Path) -> None:
     spec(tmp_path, "slurm")
     again = command("submit", "--again")
     try:
-        for _ in range(5):
+        for _ in range(2):
             assert at_once([again] * 100, tmp_path, slurm.env) == [0] * 100
         listed = slurm.run("squeue", "--noheader", "--format=%i|%Z|%o").stdout.splitlines()
     finally:
@@ -158,7 +163,7 @@ def test_500_submissions_into_one_folder_a_hundred_at_a_time(slurm: Slurm, tmp_p
     assert {each["id"]: each["token"] for each in records} == {
         job: Path(script).stem for job, script in found.items()
     }
-    assert len(records) == 500
+    assert len(records) == 200
     assert list(tmp_path.glob("runs/a/submissions/*")) == []
 
 
@@ -257,10 +262,8 @@ def test_pbs_kill_at_each_point_of_a_chain(pbs: Pbs, tmp_path: Path) -> None:
     def prepare(here: Path) -> None:
         spec(here, "pbs", on_walltime={"notice": "1m", "then": "resubmit", "at_most": 3})
 
-    # What comes before the scheduler is asked is as with Slurm.
-    effects = r"Popen|\.out'|job\.json|os\.remove"
     count = each_point(
-        tmp_path, pbs.env, prepare=prepare, jobs=jobs, clean=clean, chain=3, of=effects
+        tmp_path, pbs.env, prepare=prepare, jobs=jobs, clean=clean, chain=3, of=HANDING_OVER
     )
     assert count > 10
 
