@@ -236,7 +236,7 @@ def ray_worker_lost(bed: Bed) -> Fault:
                     os.kill(int(pid), signal.SIGKILL)
         return time.time()
 
-    world = [sys.executable, str(PROGRAMS / "ray_world.py"), "4", "--stays", "200"]
+    world = [sys.executable, str(PROGRAMS / "ray_world.py"), "4", "--until", "/no/such"]
     said = "FAILED: role train with exit code 1: rank 1 on n3, by "
     return Fault(SERVE, world, "failed 1", said, act, roles={"train": {"launch": {"mode": "ray"}}})
 

@@ -1,6 +1,6 @@
 """A program on Ray: it says who is there, and then ends, fails or stays, as it is told.
 
-ray_world.py TASKS [--stays S] [--code C]
+ray_world.py TASKS [--until FILE] [--code C]
 """
 
 import argparse
@@ -12,7 +12,7 @@ import ray
 
 parser = argparse.ArgumentParser()
 parser.add_argument("tasks", type=int)
-parser.add_argument("--stays", type=float, default=0)
+parser.add_argument("--until", help="stay until this file is there")
 parser.add_argument("--code", type=int, default=0)
 told = parser.parse_args()
 ray.init(logging_level="ERROR", log_to_driver=False)
@@ -28,7 +28,6 @@ def look() -> str:
 
 found = set(ray.get([look.remote() for _ in range(told.tasks)]))
 print({"seen": sorted(found), "cpus": ray.cluster_resources()["CPU"]}, flush=True)
-end = time.monotonic() + told.stays
-while time.monotonic() < end:
+while told.until and not os.path.exists(told.until):
     ray.get(look.options(scheduling_strategy="DEFAULT").remote())
 sys.exit(told.code)
