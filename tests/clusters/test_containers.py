@@ -180,9 +180,10 @@ def test_srun_takes_each_task_into_its_container(
     slurm: Cluster, tmp_path: Path, image: Path
 ) -> None:
     content = job_in(image, "pyxis")
+    content["launch"]["mode"] = "direct"
     content["environment"]["container"]["image"] = "../image"
     env = {**slurm.env, "PATH": f"{RUNTIMES}:{slurm.env['PATH']}"}
     job = submit(content, scheduler="slurm", cwd=tmp_path / "work", env=env)
     assert job.wait() == "done 0", job.everything()
     assert {rank["sum"] for rank in job.ranks().values()} == {10.0}
-    assert [place.endswith("podman-hpc none") for place in places(job)] == [True, True]
+    assert [place.endswith("podman-hpc none") for place in places(job)] == [True] * 4

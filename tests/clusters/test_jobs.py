@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cluster_fixtures import Cluster, Pbs, Slurm, skip_without, wait_until
@@ -58,9 +59,8 @@ def test_a_plain_program_wants_neither_torch_nor_python(cluster: Cluster, tmp_pa
 def test_two_jobs_at_once_on_the_same_three_nodes_reduce_over_their_own_six_ranks(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    # On Slurm the tasks of a sweep show that two of torchrun do.
-    jobs = [run(cluster, tmp_path / "a")]
-    jobs += [run(cluster, tmp_path / "b", **(DIRECT if cluster.kind == "slurm" else {}))]
+    mode = DIRECT if cluster.kind == "slurm" else {}  # on PBS two of torchrun
+    jobs = [run(cluster, tmp_path / name, **mode) for name in "ab"]
     for job in jobs:
         assert job.wait() == "done 0", job.everything()
         ranks = job.ranks()
@@ -89,38 +89,37 @@ def test_two_jobs_at_once_on_the_same_three_nodes_reduce_over_their_own_six_rank
     assert len(ports) == 2
 
 
+# Processes differ, what is asked of the scheduler does not; torch itself reads rendezvous and
+# interface.
+STATIC = {
+    "launch": {"processes_per_node": [2, 1], "rendezvous": "static", "interface": "eth0"},
+    "run": GLOO,
+    **TWO,
+}
+UNEQUAL = {
+    "launch": {"processes_per_node": [2, 1, 1], "mode": "direct"},
+    "resources": {"nodes": 3, "cpus_per_node": 2},
+}
+# GPUs differ: a heterogeneous job on Slurm, a select of two chunks on PBS.
+GPUS = {
+    "resources": {"gpus_per_node": [4, 4, 2], "cpus_per_gpu": 1},
+    "launch": {"mode": "direct"},
+}
+
+
 @pytest.mark.parametrize(
-    "changes",
-    [
-        # Processes differ, what is asked of the scheduler does not; torch itself reads rendezvous
-        # and interface.
-        {
-            "launch": {
-                "processes_per_node": [2, 1, 1],
-                "rendezvous": "static",
-                "interface": "eth0",
-            },
-            "run": GLOO,
-        },
-        {
-            "launch": {"processes_per_node": [2, 1, 1], "mode": "direct"},
-            "resources": {"nodes": 3, "cpus_per_node": 2},
-        },
-        # GPUs differ: a heterogeneous job on Slurm, a select of two chunks on PBS.
-        {
-            "resources": {"gpus_per_node": [4, 4, 2], "cpus_per_gpu": 1},
-            "launch": {"mode": "direct"},
-        },
-    ],
-    ids=["static-interface", "direct-processes", "direct-gpus"],
+    ("cluster", "changes"),
+    [("slurm", STATIC), ("pbs", UNEQUAL), ("slurm", GPUS), ("pbs", GPUS)],
+    ids=["slurm-static-interface", "pbs-processes", "slurm-gpus", "pbs-gpus"],
+    indirect=["cluster"],
 )
 def test_unequal_nodes_form_one_world(
-    cluster: Cluster, tmp_path: Path, changes: dict[str, dict[str, object]]
+    cluster: Cluster, tmp_path: Path, changes: dict[str, Any]
 ) -> None:
     job = run(cluster, tmp_path, **changes)
     assert job.wait() == "done 0", job.everything()
     ranks = job.ranks()
-    processes = [4, 4, 2] if "gpus_per_node" in changes.get("resources", {}) else [2, 1, 1]
+    processes = [4, 4, 2] if changes is GPUS else changes["launch"]["processes_per_node"]
     size = sum(processes)
     assert {rank["sum"] for rank in ranks.values()} == {size * (size + 1) / 2}
     hosts = Counter(ranks[rank]["host"] for rank in range(size))
@@ -308,7 +307,6 @@ def _with_mpiexec(cluster: Cluster, folder: Path, kind: str) -> dict[str, object
         ("slurm", "openmpi", "torchrun"),
         ("pbs", "hydra", "direct"),
         ("pbs", "pals", "direct"),
-        ("pbs", "pals", "torchrun"),
     ],
 )
 def test_mpiexec_starts_every_process_and_one_that_fails_ends_all(
@@ -386,8 +384,8 @@ def test_the_loss_of_another_node_ends_the_job_and_names_it(
     """`tests/scripts/test_watch.py` has the time that it takes of other jobs."""
     launch = {"mode": mode, "processes_per_node": 2}
     options = ("--set", f"run.args.sleep-until={tmp_path}/go")
-    job = run(cluster, tmp_path, *options, command=BRISK, launch=launch)
-    job.wait_for(lambda: len(job.ranks()) == 6)
+    job = run(cluster, tmp_path, *options, command=BRISK, launch=launch, **TWO)
+    job.wait_for(lambda: len(job.ranks()) == 4)
     cluster.fail("n2", link_only=link_only)
     try:
         assert job.wait() == "failed 1", job.everything()
@@ -486,11 +484,8 @@ def _with_spec(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("cluster", "mode"), [("slurm", "torchrun"), ("pbs", "direct")], indirect=["cluster"]
-)
 def test_a_sweep_is_one_array_whose_tasks_do_not_stop_each_other(
-    cluster: Cluster, tmp_path: Path, mode: str
+    cluster: Cluster, tmp_path: Path
 ) -> None:
     """Four tasks, two at a time; the first fails, the others wait until they are looked at."""
     held = f"{tmp_path}/go"
@@ -502,7 +497,7 @@ def test_a_sweep_is_one_array_whose_tasks_do_not_stop_each_other(
         cluster,
         tmp_path,
         resources={"nodes": 2, "cpus_per_node": 1},
-        launch={"mode": mode},
+        launch={"mode": "direct"},
         array={"list": choices, "at_once": 2},
     )
     tasks = [job.task(index) for index in range(4)]
@@ -674,17 +669,17 @@ def test_slurm_output_folder_of_a_directive_is_made(slurm: Cluster, tmp_path: Pa
     assert "DONE" in (tmp_path / f"logs/deep/{job.id}.txt").read_text()
 
 
-@pytest.mark.parametrize("mode", ["torchrun", "direct"])
-def test_pbs_node_file_may_repeat_full_names(pbs: Cluster, tmp_path: Path, mode: str) -> None:
+def test_pbs_node_file_may_repeat_full_names(pbs: Cluster, tmp_path: Path) -> None:
+    """`test_nodes_of_pbs_meet_in_a_domain` has them in direct mode."""
     _with_spec(tmp_path)
-    options = ("--scheduler", "pbs", "--set", f"launch.mode={mode}")
+    options = ("--scheduler", "pbs", "--set", "resources.nodes=2")
     jobgen("render", *options, "-o", "job.pbs", env=pbs.env, cwd=tmp_path)
     with pbs.settings(domain="cluster.test"):  # type: ignore[attr-defined]
-        select = "-lselect=3:ncpus=2:mpiprocs=2"
+        select = "-lselect=2:ncpus=2:mpiprocs=2"
         job = Job(pbs.submit(select, "job.pbs", cwd=tmp_path), tmp_path, "reduce")
         assert job.wait() == "done 0", job.everything()
     nodes = {rank["JOBGEN_NODE"] for rank in job.ranks().values()}
-    assert nodes == {f"n{number}.cluster.test" for number in (1, 2, 3)}
+    assert nodes == {f"n{number}.cluster.test" for number in (1, 2)}
 
 
 def test_pbs_walltime_ends_processes_on_all_nodes(pbs: Pbs, tmp_path: Path) -> None:

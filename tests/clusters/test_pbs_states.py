@@ -61,7 +61,7 @@ def test_every_state_has_its_word_with_a_history_and_without(pbs: Pbs, tmp_path:
         reason = dependent.reason.format(running=running.id)
         return OPEN | {"dependent": dependent._replace(reason=reason)}
 
-    settings = {"history": True, "kill_delay": 1, "poll": 0.3, "operators": True}
+    settings = {"history": True, "poll": 0.3, "operators": True}
     with pbs.settings(**settings), Standing("pbs", pbs.env, tmp_path) as standing:
         start, jobs = standing.start, standing.jobs
         table = begin()

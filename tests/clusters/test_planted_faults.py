@@ -78,8 +78,7 @@ def test_a_fault_of_one_rank(
     place: str,
 ) -> None:
     args = {"fault": fault, "rank": rank, "folder": str(differing)}
-    launch = DIRECT if fault in ("memory", "disk") else {}
-    content = spec(launch=launch, run={"script": str(FAULTS), "args": args})
+    content = spec(launch=DIRECT, run={"script": str(FAULTS), "args": args})
     job = submit(content, scheduler="slurm", cwd=tmp_path, env=slurm.env)
     assert job.wait() == "failed 1", job.everything()
     found = diagnosed(job, slurm, tmp_path)

@@ -92,7 +92,7 @@ class Own(Slurm):
 
 @pytest.fixture
 def slurm() -> Iterator[Own]:
-    options = ["--conf", "KillWait=10", "--conf", "SlurmdTimeout=10", "--accounting"]
+    options = ["--conf", "KillWait=60", "--conf", "SlurmdTimeout=30", "--accounting"]
     yield from running(Own, options=[*options, *["--cgroup"] * LIMITED])
 
 

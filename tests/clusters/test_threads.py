@@ -1,4 +1,4 @@
-"""A hundred jobs from eight threads of one process: each has an id of its own, and runs once."""
+"""Many jobs from eight threads of one process: each has an id of its own, and runs once."""
 
 import os
 import subprocess
@@ -28,7 +28,7 @@ def submit(number):
     return jobgen.submit(spec, warn=lambda said: None)  # of a venv on this machine's disk
 
 with ThreadPoolExecutor(8) as threads:
-    jobs = list(threads.map(submit, range(100)))
+    jobs = list(threads.map(submit, range(int(sys.argv[2]))))
 for seen in jobgen.Watch(jobs).until_over():
     pass
 assert {each.state.name for each in seen.jobs} == {"done"}, seen
@@ -36,9 +36,9 @@ print(*(job.id for job in jobs))
 """
 
 
-def submit_hundred(scheduler: str, env: dict[str, str], cwd: Path) -> None:
+def submit_many(scheduler: str, count: int, env: dict[str, str], cwd: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, scheduler],
+        [sys.executable, "-c", PROGRAM, scheduler, str(count)],
         env={**env, "PYTHONPATH": str(ROOT)},
         cwd=cwd,
         capture_output=True,
@@ -46,19 +46,19 @@ def submit_hundred(scheduler: str, env: dict[str, str], cwd: Path) -> None:
         timeout=600,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert len(set(done.stdout.split())) == 100
-    assert len(list(cwd.glob("runs/*/*/job.json"))) == 100
+    assert len(set(done.stdout.split())) == count
+    assert len(list(cwd.glob("runs/*/*/job.json"))) == count
     ran = Counter((cwd / "ran").read_text().split())
-    assert ran == Counter(map(str, range(100)))
+    assert ran == Counter(map(str, range(count)))
     assert not list(cwd.glob("runs/*/submissions/*"))
 
 
 @pytest.mark.slow
 def test_on_this_machine(tmp_path: Path) -> None:
-    submit_hundred("local", dict(os.environ), tmp_path)
+    submit_many("local", 100, dict(os.environ), tmp_path)
     ids = [path.parent.name for path in tmp_path.glob("runs/*/*/job.json")]
     assert len({int(job_id.rpartition("-")[2]) % 10_000 for job_id in ids}) == 100  # their ports
 
 
 def test_on_slurm(slurm: Slurm, tmp_path: Path) -> None:
-    submit_hundred("slurm", slurm.env, tmp_path)
+    submit_many("slurm", 30, slurm.env, tmp_path)

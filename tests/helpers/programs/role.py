@@ -1,6 +1,6 @@
 """A program with a part in a job of several: it answers, asks, fails or stays, as it is told.
 
-role.py serve PORT [--dies-after S --code C] [--deaf] [--slow S] [--stops]
+role.py serve PORT [--dies-after S [--asked N] --code C] [--deaf] [--slow S] [--stops]
 role.py ask URL [--for S] [--code C] [--stops]
 """
 
@@ -20,6 +20,7 @@ def main() -> None:
     parser.add_argument("part", choices=["serve", "ask"])
     parser.add_argument("where")
     parser.add_argument("--dies-after", type=float)
+    parser.add_argument("--asked", type=int, default=0, help="and so many have asked")
     parser.add_argument("--for", dest="stays", type=float, default=0)
     parser.add_argument("--code", type=int, default=0)
     parser.add_argument("--slow", type=float, default=0)
@@ -31,7 +32,7 @@ def main() -> None:
     known = {k: v for k, v in os.environ.items() if k.startswith(("SERVER_", "TRAIN_"))}
     print({"role": os.environ["JOBGEN_ROLE"], "RANK": os.environ["RANK"], **known}, flush=True)
     if told.part == "ask":
-        with urllib.request.urlopen(told.where, timeout=10) as answer:
+        with urllib.request.urlopen(told.where + "asked", timeout=240) as answer:
             print(answer.read().decode(), flush=True)
         end = time.monotonic() + (0 if int(os.environ["JOBGEN_ATTEMPT"]) else told.stays)
         folder = pathlib.Path(os.environ["JOBGEN_RUN_DIR"])
@@ -44,13 +45,17 @@ def main() -> None:
             time.sleep(0.1)
         print("the asking ends", file=sys.stderr)
         sys.exit(told.code)
+    asked = threading.Semaphore(0)
     if told.dies_after is not None:
 
         def die() -> None:
+            for _ in range(told.asked):
+                asked.acquire()
+            time.sleep(told.dies_after)
             print("the server gives up", file=sys.stderr, flush=True)
             os._exit(told.code)
 
-        threading.Timer(told.dies_after, die).start()
+        threading.Thread(target=die, daemon=True).start()
     time.sleep(told.slow)
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -58,6 +63,8 @@ def main() -> None:
             self.send_response(200)
             self.end_headers()
             self.wfile.write(f"from {os.environ['JOBGEN_NODE']}".encode())
+            if self.path == "/asked":
+                asked.release()
 
     server = http.server.ThreadingHTTPServer(("", int(told.where)), Handler)
 
