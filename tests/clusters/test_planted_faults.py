@@ -23,7 +23,8 @@ DIRECT = {"mode": "direct"}
 
 def train(cluster: Cluster, folder: Path, fault: str) -> Job:
     """A run of the bundled trainer, one process a node, with a fault in its third step."""
-    args = {"task": str(PROGRAMS / "faulty_task.py"), "steps": 40, "log-every": 1, "hang-after": 20}
+    args: dict[str, object] = {"task": str(PROGRAMS / "faulty_task.py"), "steps": 40}
+    args |= {"log-every": 1} | ({"hang-after": 45} if fault == "hang" else {})
     variables = {"PYTHONPATH": str(ROOT), "FAULT": fault}
     content = spec(launch=DIRECT, name=fault, run={"module": "jobgen.trainer", "args": args})
     content["environment"] = content["environment"] | {"variables": variables}
@@ -37,7 +38,6 @@ def hanging(slurm: Cluster, tmp_path_factory: pytest.TempPathFactory) -> tuple[J
     job = train(slurm, folder, "hang")
     # A step's line is written while the next one computes; the third hangs.
     job.wait_for(lambda: '"step": 1' in _metrics(job))
-    assert diagnosed(job, slurm, folder)["cause"] == "healthy"
     return job, folder
 
 

