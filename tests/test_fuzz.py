@@ -1,4 +1,4 @@
-"""10,000 inputs, however malformed: an exit code that is documented, and never a traceback."""
+"""4,000 inputs, however malformed: an exit code that is documented, and never a traceback."""
 
 import pytest
 from support import ROOT, load_program
@@ -8,8 +8,8 @@ pytestmark = pytest.mark.slow
 
 def test_no_input_gives_a_traceback() -> None:
     """`benchmarks/fuzz.py` has the inputs and the rules; it can run more of them."""
-    broken, codes, longest = load_program(ROOT / "benchmarks" / "fuzz.py").run(10_000)
+    broken, codes, longest = load_program(ROOT / "benchmarks" / "fuzz.py").run(4_000)
     assert "\n".join(map(str, broken)) == ""
-    assert codes.total() == 10_000
-    assert min(codes[code] for code in (0, 2, 3, 8)) >= 200  # it gets everywhere
+    assert codes.total() == 4_000
+    assert min(codes[code] for code in (0, 2, 3, 8)) >= 150  # it gets everywhere
     assert longest < 5  # seconds
