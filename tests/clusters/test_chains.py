@@ -33,7 +33,7 @@ SNIPPET = re.findall(r"```python\n(.*?)```", (ROOT / "docs/guides/long-runs.md")
     0
 ]
 OWN = f"""\
-import os, pathlib, time
+import os, pathlib, time, torch
 print("begins", flush=True)
 checkpoints = pathlib.Path(os.environ["JOBGEN_RUN_DIR"], "checkpoints")
 saved = [int(path.name[5:13]) for path in checkpoints.glob("step-*.pt")]
@@ -58,7 +58,7 @@ def chain(
     cluster: Cluster, cwd: Path, *options: str, command: Sequence[str] = JOBGEN, **changes: Any
 ) -> Job:
     """Submit a job of two nodes with a process each."""
-    resources = {"nodes": 2, "cpus_per_node": 1, "walltime": "5m"}
+    resources = {"nodes": 2, "cpus_per_node": 1, "walltime": "20m"}
     content = spec(**{"resources": resources, "launch": {}, "run": TRAINER, **changes})
     content["environment"] = {**content["environment"], "variables": {"PYTHONPATH": str(ROOT)}}
     target: dict[str, Any] = {"scheduler": cluster.kind, "cwd": cwd, "env": cluster.env}
@@ -118,7 +118,7 @@ def at_work(job: Job, number: int) -> bool:
 
 
 def test_slurm_requeues_until_the_run_is_done(slurm: Slurm, tmp_path: Path) -> None:
-    walltime = {"notice": "1m", "then": "requeue", "at_most": 4}
+    walltime = {"notice": "10m", "then": "requeue", "at_most": 4}
     run, launch = STEPS | {"args": {"starts": 3}}, {"mode": "direct"}
     job = chain(slurm, tmp_path, run=run, on_walltime=walltime, launch=launch)
     argv = [*JOBGEN, "logs", "-f", job.id]
@@ -180,7 +180,7 @@ def test_a_start_that_saves_nothing_is_the_last(slurm: Slurm, tmp_path: Path) ->
 def test_a_job_of_slurm_that_is_cancelled_saves_and_does_not_go_on(
     slurm: Slurm, tmp_path: Path
 ) -> None:
-    walltime = {"notice": "1m", "then": "requeue"}
+    walltime = {"notice": "10m", "then": "requeue"}
     job = chain(slurm, tmp_path, on_walltime=walltime, launch={"mode": "direct"})
     job.wait_for(lambda: stepping(job, 1))
     assert jobgen("cancel", job.id, env=slurm.env, cwd=tmp_path).returncode == 0
@@ -193,7 +193,7 @@ def test_a_job_of_slurm_that_is_cancelled_saves_and_does_not_go_on(
 
 def test_a_job_that_is_preempted_saves_and_goes_on(slurm: Slurm, tmp_path: Path) -> None:
     """And is put back into the queue once: by the script, and not by Slurm as well."""
-    walltime = {"notice": "1m", "then": "requeue"}
+    walltime = {"notice": "10m", "then": "requeue"}
     run = STEPS | {"args": {"starts": 2}}
     launch = {"mode": "direct"}
     job = chain(slurm, tmp_path, queue="low", run=run, on_walltime=walltime, launch=launch)
@@ -217,7 +217,7 @@ def test_a_program_that_dies_of_a_preemption_starts_again(
         "again = os.path.exists(os.environ['JOBGEN_RUN_DIR'] + '/attempts/1')\n"
         "time.sleep(1 if again else 300)\n"
     )
-    walltime = {"notice": "1m", "then": "requeue"}
+    walltime = {"notice": "10m", "then": "requeue"}
     run = {"script": "train.py"}
     launch = {"mode": mode}
     job = chain(slurm, tmp_path, queue="low", run=run, on_walltime=walltime, launch=launch)
@@ -233,7 +233,7 @@ def test_a_program_that_dies_of_a_preemption_starts_again(
 def test_a_job_of_slurm_submits_the_next_one_in_its_run_folder(
     slurm: Slurm, tmp_path: Path
 ) -> None:
-    walltime = {"notice": "1m", "then": "resubmit", "at_most": 4}
+    walltime = {"notice": "10m", "then": "resubmit", "at_most": 4}
     run, launch = {"command": ["python3", "-c", OWN]}, {"mode": "direct"}
     job = chain(slurm, tmp_path, run=run, on_walltime=walltime, launch=launch)
     for number in (1, 2):
@@ -250,7 +250,7 @@ def test_a_job_of_slurm_submits_the_next_one_in_its_run_folder(
 
 
 def test_after_the_loss_of_a_node_the_run_goes_on_elsewhere(slurm: Slurm, tmp_path: Path) -> None:
-    walltime = {"notice": "1m", "then": "requeue", "at_most": 3}
+    walltime = {"notice": "10m", "then": "requeue", "at_most": 3}
     run, launch = STEPS | {"args": {"save-every": 2}}, {"mode": "direct"}
     job = chain(slurm, tmp_path, run=run, on_walltime=walltime, launch=launch)
     job.wait_for(lambda: (job.run_dir / "checkpoints/steps").exists())
@@ -267,7 +267,7 @@ def test_after_the_loss_of_a_node_the_run_goes_on_elsewhere(slurm: Slurm, tmp_pa
 
 def test_the_next_job_after_a_loss_is_not_given_the_lost_node(slurm: Slurm, tmp_path: Path) -> None:
     run = {**spec()["run"], "args": {"sleep-until": f"{tmp_path}/go"}}
-    walltime = {"notice": "1m", "then": "resubmit"}
+    walltime = {"notice": "10m", "then": "resubmit"}
     options = {"directives": ["#SBATCH --no-requeue"], "launch": {"mode": "direct"}}
     job = chain(slurm, tmp_path, run=run, on_walltime=walltime, **options)
     job.wait_for(lambda: len(job.ranks()) == 2)
@@ -317,7 +317,7 @@ def test_pbs_jobs_go_on_one_after_the_other_until_the_run_is_done(pbs: Pbs, tmp_
 
 
 def test_a_chain_that_is_cancelled_does_not_go_on(pbs: Pbs, tmp_path: Path) -> None:
-    walltime = {"notice": "1m", "then": "resubmit", "at_most": 3}
+    walltime = {"notice": "10m", "then": "resubmit", "at_most": 3}
     options = {"run": STEPS, "on_walltime": walltime, "launch": {"mode": "direct"}}
     job, other = (chain(pbs, tmp_path / name, **options) for name in ("all", "first"))
     links = json.loads((job.run_dir / "job.json").read_text())["links"]

@@ -70,6 +70,7 @@ def test_two_jobs_at_once_on_the_same_three_nodes_reduce_over_their_own_six_rank
         assert {rank["sum"] for rank in ranks.values()} == {21.0}
         assert {rank["JOBGEN_JOB_ID"] for rank in ranks.values()} == {job.id.partition(".")[0]}
         assert (job.run_dir / "DONE").exists()
+    cluster.wait(jobs[0].id)  # of a job that goes PBS would tell more
     assert diagnosed(jobs[0], cluster, tmp_path / "a")["cause"] == "healthy"
     told = jobgen("report", jobs[0].id, "--json", env=cluster.env, cwd=tmp_path / "a")
     (found,) = json.loads(told.stdout)["runs"]
@@ -578,6 +579,7 @@ def test_a_variable_of_the_submitting_shell_reaches_every_process_and_stays_nowh
     assert job.wait() == "done 0", job.everything()
     said = [path.read_text() for path in job.run_dir.glob("logs/*/rank-*.out")]
     assert said == [f"{value}\n"] * 6
+    cluster.wait(job.id)  # the script leaves its outcome first, and then takes away what was secret
     kept = [path for path in job.run_dir.rglob("*") if path.is_file()]
     assert [path for path in kept if "logs" not in path.parts and value in path.read_text()] == []
 

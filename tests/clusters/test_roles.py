@@ -61,7 +61,7 @@ class Started:
 
     def submit(self, roles: dict[str, Any], *, nodes: int, **changes: Any) -> Job:
         """The job of these roles."""
-        resources = {"nodes": nodes, "cpus_per_node": 2, "walltime": "5m"}
+        resources = {"nodes": nodes, "cpus_per_node": 2, "walltime": "20m"}
         command = changes.pop("command", JOBGEN)
         given = {"name": "roles", "resources": resources, "roles": roles, **changes}
         place = {"scheduler": self.kind, "cwd": self.folder, "env": self.env}
@@ -251,7 +251,7 @@ def test_what_asks_about_a_job_knows_its_roles(start: Started) -> None:
 def test_the_last_role_is_asked_to_stop_before_the_walltime_ends(start: Started) -> None:
     """By the signal that Slurm sends then, and elsewhere the script itself."""
     asks = {"run": ask("--for", "1000", "--stops")}
-    job = start.run({}, asks, on_walltime={"notice": "1m"})
+    job = start.run({}, asks, on_walltime={"notice": "10m"})
     job.wait_for(lambda: count_heard(job) == 2)
     assert not (job.run_dir / "roles/train/STOP").exists()
     if start.cluster and start.kind == "slurm":
@@ -270,7 +270,7 @@ def test_the_last_role_is_asked_to_stop_before_the_walltime_ends(start: Started)
 
 @pytest.mark.parametrize("kind", [KINDS[1]])
 def test_a_chain_goes_on_with_all_its_roles(start: Started) -> None:
-    chain = {"notice": "1m", "then": "requeue", "at_most": 3}
+    chain = {"notice": "10m", "then": "requeue", "at_most": 3}
     asks = {"run": ask("--for", "1000", "--stops")}
     server = {"run": serve("--stops"), "notice": True}
     job = start.run(server, asks, on_walltime=chain)
