@@ -86,7 +86,9 @@ def pytest_runtest_makereport(
     """Show the end of the cluster's own logs beside a failed test: they go with the cluster."""
     report = yield
     for fixture in getattr(item, "funcargs", {}).values() if report.failed else ():
-        for log in sorted(getattr(fixture, "run_folder", Path("/none")).glob("log/*.log")):
+        folder = getattr(fixture, "run_folder", None)
+        logs = sorted(folder.glob("log/*.log")) if isinstance(folder, Path) else ()  # not a job's
+        for log in logs:
             end = "".join(log.read_text(errors="replace").splitlines(keepends=True)[-20:])
             report.sections.append((log.name, end))
     return report
