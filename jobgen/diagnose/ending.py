@@ -168,7 +168,7 @@ class Innocent:
 def _count_survived(lines: Sequence[Line]) -> int:
     """After how many of its last lines a process has gone on, by what it printed next.
 
-    What a shell does next, or a log tells of, is none of an end.
+    What a shell runs next, or a log records, is none of an end.
     """
     count = 0
     for at, line in enumerate(lines):

@@ -289,10 +289,10 @@ def _explain_exit(failure: Failure, ending: Ending) -> Explained:
     words = last.text.strip()[:MOST_WORDS] if last else ""
     if last and words and code is not None:
         title = name_exit(code) if code > 0 else title  # its words say more than a code may mean
-        said = f"and said: {_name_type(last, tail)}{words}"
+        reason = f"and said: {_name_type(last, tail)}{words}"
         if traced:
-            said = f"and its trace ended at: {'; '.join(one.text for one in traced)[:MOST_WORDS]}"
-        words = f"{title}, {said}"
+            reason = f"and its trace ended at: {'; '.join(one.text for one in traced)[:MOST_WORDS]}"
+        words = f"{title}, {reason}"
     shown = traced or ((match[1] if match else last, *tail[-3:]) if last else tail)
     raised = (one.chain[-1] for one in find_tracebacks(failure.lines))  # of a child of its own
     place = next((one.place for one in raised if one.message[0] == last), find_crash(failure.lines))
