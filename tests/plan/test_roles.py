@@ -50,6 +50,17 @@ def test_nodes_are_dealt_in_the_order_of_the_file_and_one_role_takes_the_rest() 
     assert [role.plan.nodes.world_size for role in roles.members] == [1, 8]
 
 
+def test_a_node_is_asked_for_the_tasks_of_the_role_that_has_most() -> None:
+    """Slurm gives a task one CPU unless told, and refuses a step that wants more."""
+    spec = "name: a\nscheduler: slurm\nresources: {nodes: 2, walltime: 1h}\nroles:\n"
+    spec += "  server: {nodes: 1, run: {command: [serve]}}\n"
+    spec += "  train: {launch: {mode: direct, processes_per_node: 2}, run: {script: a.py}}\n"
+    script = render(plan(spec))
+    assert "#SBATCH --ntasks-per-node=2\n" in script
+    assert "--ntasks=2 --ntasks-per-node=2 --relative=1" in script
+    assert "#SBATCH --ntasks-per-node=1\n" in render(plan())  # their CPUs are said
+
+
 def test_roles_that_say_gpus_share_nodes_and_each_has_its_own() -> None:
     shared = SPEC.replace("nodes: 3", "nodes: 1").replace("nodes: 1\n", "gpus: 3\n")
     shared = shared.replace("  train:\n", "  train:\n    gpus: 1\n")

@@ -204,13 +204,16 @@ def _write_notice(plan: Plan) -> Iterator[base.Directive]:
 
 
 def _write_resources(plan: Plan, group: NodeGroup) -> list[base.Directive]:
-    say = _write_directive
+    say, roles = _write_directive, plan.roles.members if plan.roles else ()
     nodes = "" if plan.nodes.fewest is None else f"{plan.nodes.fewest}-"
     nodes += str(group.nodes)
     tasks = _tasks(group, plan)
     why = "one task on each node: torchrun's agent, which starts the processes"
     if plan.launch.direct or plan.launch.body:
         why = "a task for each process"
+    most = max((_tasks(each.plan.nodes.own[0], each.plan) for each in roles), default=tasks)
+    if (group.cpus or 0) < most != tasks:  # each task of a role's step takes one CPU at least
+        tasks, why = most, "a task for each process of the role that has most on a node"
     left = plan.launch.body and tasks == 1  # to its author
     lines = [say(f"--nodes={nodes}", "the nodes of this shape", *base.NODES)]
     if left and plan.nodes.total == 1:
