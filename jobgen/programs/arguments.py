@@ -20,6 +20,8 @@ from jobgen.spec.spelling import find_near
 from jobgen.spec.yaml_nodes import Mapping, parse_value
 
 _CORRECT = "correct run.args, or what stands behind --"
+# What the launcher tells a process, by variables and not by options.
+_OF_LAUNCHER = r"required: --(local[_-]rank|rank|world[_-]size)\b"
 _TYPES = {"int": int, "float": float, "str": str}
 # What may add options to a parser that are not seen here, or change what they have read.
 _ADDS_OPTIONS = r"parse_known\w*|add_subparsers|add_(?!argument$|argument_group$)\w*arg\w*"
@@ -144,7 +146,10 @@ def _ask_parser(program: ReadProgram, tasks: Sequence[Sequence[str]]) -> Answer:
         try:
             read, rest = parser.parse_known_args(task)
         except ValueError as error:
-            return Answer(str(error), _CORRECT)
+            own = re.search(_OF_LAUNCHER, str(error))
+            name = own[1].upper().replace("-", "_") if own else ""
+            write = f'take its default from int(os.environ["{name}"])' if own else _CORRECT
+            return Answer(str(error), write)
         if read.help:
             return Answer("--help prints its help", "remove it")
         unknown = [word.partition("=")[0] for word in rest if re.match(r"--?(?!no-)[A-Za-z]", word)]

@@ -310,6 +310,9 @@ class ReadProgram:
         beside = [os.path.dirname(path), *([] if os.path.isabs(path) else [""])]
         self._roots = {root: _list_own(root) for root in roots or beside}
         self._own = next(iter(self._roots.values()))
+        self.is_script = not roots  # whether it is started by its file, and not as a module
+        beside_it, here = self._roots.get(os.path.dirname(path), set()), self._roots.get("", set())
+        self.elsewhere = here - beside_it if self.is_script else set()  # modules it does not find
         waiting, seen = self._follow(self.entry), {os.path.realpath(path)}
         room = MOST_TEXT - len(self.entry.text)
         while waiting and room > 0:
@@ -338,6 +341,11 @@ class ReadProgram:
             calls = self._kinds.get(kind, [])
             self._found[kind] = [call for call in calls if call.reached]
         return self._found[kind]
+
+    def list_passed(self, kind: str) -> list[Fact]:
+        """Return the calls of a kind that the job's arguments alone leave out."""
+        calls = self._kinds.get(kind, [])
+        return [call for call in calls if False in map(call.module.decide, call.part.tests)]
 
     def assign(self, values: Mapping[str, ast.expr]) -> None:
         """Take the values of the program's options, by the names in its source, for known."""

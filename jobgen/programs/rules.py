@@ -124,12 +124,18 @@ def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
     look.find_modules()
     look.find_form()
     look.describe()
+    look.find_places()
     look.find_arguments()
     look.describe()  # as the arguments decide
     look.find_variables()
     for name, rule in read_rules().items():
         if "needs" in rule:
             look.apply(name, rule)
+    if any(one.rule == "own-launcher" and one.certain for one in look.remarks.values()):
+        # What it starts is the program.
+        look.remarks = {
+            text: one for text, one in look.remarks.items() if one.rule != "no-process-group"
+        }
     return sorted(look.remarks.values(), key=lambda one: (one.path != path, *one[:2]))
 
 
@@ -150,6 +156,10 @@ _CONFIGURED = {"lightning", "pytorch_lightning"}
 # What a program counts before it starts one process for each.
 _COUNTS = r"(?i)(gpu|device_count|world_size|n_?procs).*[<=>]|is_initialized"
 
+# How processes come together.
+_GROUPING = (
+    "call torch.distributed.init_process_group() and wrap the model in DistributedDataParallel"
+)
 # How a program asks for the number of processes.
 _ASKS = r"(int\(os\.environ\[.WORLD_SIZE.\]\)|world_size|[\w.]*get_world_size\(\))"
 # An option with a word for no.
@@ -163,7 +173,7 @@ _FIRST_RANK = re.compile(
 )
 _OTHER_RANKS = re.compile(r"rank.*(!=|>|<| in |== [1-9])|; not .*(rank|main|master)")
 # A switch that is not known: whether it is on.
-_FLAG = re.compile(r"; (not )?[\w.]+(;|$)")
+_FLAG = re.compile(r"; (not )?[\w.]+( is (not )?None)?(;|$)")
 # What may tell processes apart.
 _RANKED = re.compile(
     r"(?i)rank|main|master|verb|chief|primary|leader|zero|world_size|process_?(index|id)"
@@ -253,6 +263,11 @@ class _Look:
             and (trains or not (strange or program.partial or re.search(_OWN_PART, program.text))),
         }
         self.values |= {"libraries": ", ".join(strange[:3]), "library": min(mpi, default="")}
+        self.values["grouping"] = _GROUPING
+        for call in program.list_passed("makes"):
+            test = next(one for one in call.part.tests if call.module.decide(one) is False)
+            way = f"{call.module.path}:{call.line} makes one where {ast.unparse(test)}"
+            self.values["grouping"] = f"{way}: write run.args so"
 
     def apply(self, name: str, rule: dict[str, str]) -> None:
         """Say a rule of `remarks.txt` wherever it holds."""
@@ -322,6 +337,28 @@ class _Look:
             path = os.path.normpath(module.path)
             if not any(path == one or path.startswith(f"{one}/") for one in copied or ()):
                 self.say("module-untracked", module.whole)
+
+    def find_places(self) -> None:
+        """What a script takes from where Python does not look for it, by the script's place."""
+        program, text = self.program, self.program.entry.text
+        path = os.path.normpath(program.entry.path)
+        package = path[:1] not in "./" and "/" in path
+        module = os.path.splitext(path)[0].replace("/", ".")
+        if not program.is_script or "__package__" in text or self.size.arguments is None:
+            return
+        start = f"run: {{module: {module}}}" if package else "the import without dots"
+        taken = [one for one in program.entry.imports if not one.part.tried and not one.part.inside]
+        relative = next((one for one in taken if one.name[0] == "."), None)
+        if relative:
+            self.say("module-missing.relative", relative, name=relative.name, start=start)
+        installed = any(map(os.path.isfile, ("pyproject.toml", "setup.py", "setup.cfg")))
+        if installed or "sys.path" in text or "PYTHONPATH" in self.settings + self.size.setup:
+            return
+        absent = program.elsewhere.difference(read_table("plain_libraries.txt"))
+        for one in taken:
+            name = one.name.partition(".")[0]
+            if name in absent and name not in sys.stdlib_module_names:
+                self.say("module-missing.path", one, name=name, start=start)
 
     def find_form(self) -> None:
         """A file that does nothing when it is started."""

@@ -56,10 +56,11 @@ def check_wrapper(path: str, size: JobSize) -> list[Remark]:
     except JobgenError:
         return []
     codes, remarks = _lint(path, wrapper.text, [], _ABOUT_CODES), list[Remark]()
-    started = any(launch.started.program for launch in wrapper.launches)
+    started = [one.place.line for one in wrapper.launches if one.started.program]
     passed = re.search(r"\$\{?[@*#\d]|\bshift\b|getopts", wrapper.text)
     if size.arguments and started and not passed:
-        remarks.append(make_remark("unread-argument.all", path, count=len(size.arguments)))
+        count = len(size.arguments)
+        remarks.append(make_remark("unread-argument.script", path, started[-1], count=count))
     # Where another folder, or a container, has the files.
     moves = re.search(rf"\b(cd|pushd|{'|'.join(CONTAINERS)}) ", wrapper.text)
     for launch in wrapper.launches:

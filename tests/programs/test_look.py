@@ -91,7 +91,8 @@ WRAPPERS = {
     "a program in the background": ("python prepare.py &\necho started", ["no-wait"]),
     "a container without variables": ("docker run --gpus all i python t.py", ["container"]),
     "a container with variables": ("docker run --gpus all --env-file e i python t.py", []),
-    "a program that is waited for": ("python prepare.py &\nwait", []),
+    "a program that is waited for": ("python prepare.py &\nwait", ["hidden-exit"]),
+    "lines that end with CR and LF": ("./prepare\r", ["line-ends"]),
     "something else": ("./prepare --all", []),
     "a rendezvous of its own": (
         "export MASTER_PORT=29500\npython t.py # which is not here",
@@ -113,6 +114,28 @@ def test_a_wrapper_is_looked_into(run: str, body: str, rules: list[str], tmp_pat
     (tmp_path / "job.yaml").write_text(SPEC.replace("{RUN}", run))
     with working_in(tmp_path):
         assert [remark.rule for remark in look_at(resolve(load("job.yaml")))] == rules
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ("from .model import Net", "write run: {module: src.train}"),
+        ("from src.model import Net", "write environment.variables: {PYTHONPATH: .}, or run: {mod"),
+        ("from model import Net", ""),
+        ("try:\n    from .model import Net\nexcept ImportError:\n    from model import Net", ""),
+        ("import sys\nsys.path.append('.')\nfrom src.model import Net", ""),
+    ],
+)
+def test_a_script_imports_from_its_own_folder(line: str, answer: str, tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/model.py").write_text("Net = 1\n")
+    (tmp_path / "src/train.py").write_text(f"{line}\n{OWN}")
+    (tmp_path / "job.yaml").write_text(SPEC.replace("{RUN}", "{script: src/train.py}"))
+    with working_in(tmp_path):
+        said = " ".join(map(str, look_at(resolve(load("job.yaml")))))
+        assert (answer in said) if answer else "module-missing" not in said
+        (tmp_path / "job.yaml").write_text(SPEC.replace("{RUN}", "{module: src.train}"))
+        assert "Python looks" not in " ".join(map(str, look_at(resolve(load("job.yaml")))))
 
 
 ONE_A_NODE = "launch: {mode: direct, processes_per_node: 1}\n"

@@ -138,6 +138,11 @@ RIGHT |= {
     ),
 }
 
+RIGHT["Slurm's rank, which the job sets"] = (
+    "import os, torch\nimport torch.distributed as dist\n"
+    "dist.init_process_group('nccl', rank=int(os.environ['SLURM_PROCID']))\n" + OWN_GPU
+)
+
 WRONG = {
     "a collective in a function that rank 0 alone calls": (
         GROUP + OWN_GPU + EVALUATE + "if rank == 0 and step % 10 == 0:\n    evaluate()\n",
@@ -287,21 +292,15 @@ WRONG = {
         "from detectron2.engine import launch\nlaunch(main, args.num_gpus)",
         ["own-processes"],
     ),
-    "Slurm's rank of the agent": (
-        "import os, torch\nimport torch.distributed as dist\n"
-        + "rank = int(os.environ['SLURM_PROCID'])\ndist.init_process_group(rank=rank)\n"
-        + "torch.cuda.set_device(local_rank)",
-        ["slurm-rank"],
-    ),
-    "Slurm's rank of the agent as the rank of all": (
-        GROUP + OWN_GPU + "os.environ['RANK'] = os.environ['SLURM_PROCID']",
-        ["slurm-rank"],
-    ),
     "Open MPI's rank": (
         "import os, torch\nimport torch.distributed as dist\n"
         + "os.environ['RANK'] = os.environ['OMPI_COMM_WORLD_RANK']\n"
         + "dist.init_process_group()\ntorch.cuda.set_device(local_rank)",
-        ["slurm-rank"],
+        ["mpi-rank"],
+    ),
+    "a folder of each node": (
+        GROUP.replace("'nccl'", "'nccl', init_method='file:///tmp/meet'") + OWN_GPU,
+        ["own-rendezvous"],
     ),
     "Horovod": (
         "import torch, horovod.torch as hvd\nhvd.init()\nloss.backward()",
