@@ -25,7 +25,7 @@ from jobgen.spec.words import describe, list_synonyms, normalize, show, suggest_
 from jobgen.spec.yaml_nodes import Mapping as Record
 from jobgen.spec.yaml_nodes import Scalar, parse
 
-_JOB = re.compile(r"(?:job(?:_?id)?[=/])?(\d+(?:_\d+|\[\d*\])?(?:\.[A-Za-z][\w.-]*)?)(?:[.:]\S*)?")
+_JOB = re.compile(r"(?i:job(?:_?id)?[=/])?(\d+(?:_\d+|\[\d*\])?(?:\.[A-Za-z][\w.-]*)?)(?:[.:]\S*)?")
 _SPEC, _SCRIPT = (".yaml", ".yml"), (".sbatch", ".slurm", ".pbs", ".sh", ".job")
 
 _FOR_PROGRAM = "for an option of the program, type: "

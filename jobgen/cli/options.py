@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping
@@ -163,9 +164,13 @@ class SpecCommand(click.Command):
             return rest
         given = ctx.params[files[0]] or DEFAULT_SPEC
         specs = [given] if isinstance(given, str) else given
-        pairs = [path for path in specs if "=" in path and not os.path.exists(path)]
+        parted = any("=" not in text for text in ctx.params.get("overrides") or ())
+        pairs = [path for path in specs if ("=" in path or parted) and not os.path.exists(path)]
         if pairs:
             ctx.fail(f"Got unexpected extra argument ({' '.join(pairs)})")
+        if tasks := re.fullmatch(r"(\d+)-(\d+)", str(ctx.params.get("name"))):
+            count = int(tasks[2]) - int(tasks[1]) + 1
+            ctx.fail(f"-J is the name of the job; for an array, type: --set array.tasks={count}")
         self._refuse_misplaced(ctx, before, words, specs[0])
         return rest
 
