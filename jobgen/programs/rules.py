@@ -297,9 +297,9 @@ class _Look:
         if "calls" not in rule:
             form = self._fill(rule.get("with", ""))
             for module in self.program.modules:
-                found = module.search(form, unless)
-                if found and fits(module.whole):
-                    yield module.whole, *found
+                place = module.search(form, unless)
+                if place and fits(module.whole):
+                    yield module.whole, *place
                     return
             return
         where = self._fill(rule.get("where", "^"))
@@ -455,10 +455,10 @@ def _is_other_count(size: JobSize, call: Fact) -> bool:
     module, one = call.module, ast.Constant(1)
     alone = "'cpu'" in ast.unparse(given.get("accelerator", one))
     devices = given.get("devices", given.get("gpus", one if alone else None))
-    found = (_count(module, devices, size.processes), _count(module, given.get("num_nodes"), 1))
+    counts = (_count(module, devices, size.processes), _count(module, given.get("num_nodes"), 1))
     # Without num_nodes it is one, whatever the devices are.
     missing = "num_nodes" not in given and size.nodes > 1
-    return missing or (all(found) and found != (size.processes, size.nodes))
+    return missing or (all(counts) and counts != (size.processes, size.nodes))
 
 
 def _count(module: Module, node: ast.expr | None, default: int) -> int:
