@@ -101,6 +101,20 @@ def _list_of_values(path: str, entries: Mapping[str, Any]) -> Iterator[str]:
                 yield from describe_unexpanded(f"{path}.{key}", word)
 
 
+def read_sources(plan: Plan) -> str | None:
+    """Return a program's command, and the files that it names; None if one is not here."""
+    command, environment = plan.program.command, plan.environment
+    texts = [*command, environment.setup or "", *map(str, environment.variables.values())]
+    for word in command:
+        if word.endswith((".py", ".sh")):
+            try:
+                with open(word, encoding="utf-8", errors="replace") as file:
+                    texts.append(file.read())
+            except OSError:
+                return None
+    return "\n".join(texts)
+
+
 def make_path(text: str) -> ShellPath:
     """Return a path that no program reads as an option."""
     return ShellPath(f"./{text}" if text.startswith("-") else text)

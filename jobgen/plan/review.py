@@ -20,12 +20,15 @@ from jobgen.errors import JobgenError, Problem
 from jobgen.output import format_count as count
 from jobgen.plan.nodes import advise_on_devices
 from jobgen.plan.plan import Plan
+from jobgen.plan.program import read_sources
+from jobgen.plan.review_roles import review_roles
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import Resources
-from jobgen.spec.roles import list_names
 from jobgen.spec.yaml_nodes import Mapping, Node, Scalar, parse_value
 
 _GIB = 1024**2  # in KiB
+# Options with their values, those in configuration files that arguments name among them.
+_Settings = tuple[tuple[str, str], ...]
 # A variable that a line of setup exports.
 _EXPORTS = re.compile(r"""^\s*export\s+([A-Z][A-Z0-9_]*)=["']?([^\s"';`]*)""", re.MULTILINE)
 # Places that all nodes of a cluster see, and that no image has.
@@ -60,7 +63,6 @@ def review(loaded: LoadedSpec, plan: Plan, copied: Sequence[str] | None = None) 
     `copied` are the files and folders of its snapshot, by `list_copied`; None without one.
     """
     rules = (
-        _apply_table,
         _compare_processes,
         _compare_memory,
         _check_variables,
@@ -70,15 +72,16 @@ def review(loaded: LoadedSpec, plan: Plan, copied: Sequence[str] | None = None) 
         _check_container,
         _check_binds,
         _check_setup,
-        _check_numbers,
         _check_batches,
         _check_words,
     )
     plans = [role.plan for role in plan.roles.members] if plan.roles else [plan]
-    parts = list(zip(loaded.programs(), plans, strict=True))
-    problems = {problem for rule in rules for part in parts for problem in rule(*part)}
-    paths = (_check_paths(*part, copied) for part in parts)
-    return sorted(problems.union(_check_roles(loaded, plan), _check_askers(loaded, plan), *paths))
+    problems = {*review_roles(loaded, plan)}
+    for part, own in zip(loaded.programs(), plans, strict=True):
+        settings = tuple(list_settings(own.program.command))
+        problems.update(_apply_table(part, own, settings), _check_numbers(part, own, settings))
+        problems.update(_check_paths(part, own, copied), *(rule(part, own) for rule in rules))
+    return sorted(problems)
 
 
 @cache
@@ -89,7 +92,7 @@ def _read_table() -> list[list[str]]:
     return [row.split(" | ", 5 if row.startswith("number") else 4) for row in rows]
 
 
-def _apply_table(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
+def _apply_table(loaded: LoadedSpec, plan: Plan, settings: _Settings) -> Iterator[Problem]:
     """Yield what `review.txt` has for the texts of a spec."""
     own, spec = plan.environment, loaded.spec
     facts: dict[str, Any] = {
@@ -104,7 +107,7 @@ def _apply_table(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
         "offline": plan.site.internet == "none",
         "site": spec.site or "this site",
     }
-    texts = list(_list_sources(loaded, plan))
+    texts = list(_list_sources(loaded, plan, settings))
     for source, asked, form, message, hint in (row for row in _read_table() if len(row) == 5):
         of_job = all(
             bool(facts[one.lstrip("!")]) != ("!" in one) for one in asked.split("-")[0].split()
@@ -117,14 +120,16 @@ def _apply_table(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
                 break
 
 
-def _list_sources(loaded: LoadedSpec, plan: Plan) -> Iterator[tuple[str, str, str]]:
+def _list_sources(
+    loaded: LoadedSpec, plan: Plan, settings: _Settings
+) -> Iterator[tuple[str, str, str]]:
     """Yield the texts that rows of `review.txt` look at: what each is, its place, and itself."""
     own, run = loaded.spec.environment, loaded.spec.run
     setup = own.setup or ""
     yield "setup", "environment.setup", setup
-    for path, name, value in _list_settings(loaded, plan):
+    for path, name, value in _list_variables(loaded, plan):
         yield "variable", path, f"{name}={value}"
-    for option, value in list_settings(plan.program.command):
+    for option, value in settings:
         yield "word", "run.args", f"{option} {value}"
     yield "command", "run.command", re.sub(r"^\S*/", "", " ".join(run.command or ()))
     variables = plan.environment.variables
@@ -248,7 +253,7 @@ def _compare_memory(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
         yield loaded.problem("resources.walltime", message, "write hours:minutes:seconds, or 2h")
 
 
-def _list_settings(loaded: LoadedSpec, plan: Plan) -> Iterator[tuple[str, str, str]]:
+def _list_variables(loaded: LoadedSpec, plan: Plan) -> Iterator[tuple[str, str, str]]:
     """Yield variables with their values: the spec's own, and those that its setup exports."""
     for name, value in plan.environment.variables.items():
         yield f"environment.variables.{name}", name, value
@@ -259,7 +264,7 @@ def _list_settings(loaded: LoadedSpec, plan: Plan) -> Iterator[tuple[str, str, s
 def _check_variables(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     """Variables that show fewer GPUs than the job asks for."""
     gpus = max(plan.nodes.gpus_of_each)
-    for path, name, value in _list_settings(loaded, plan):
+    for path, name, value in _list_variables(loaded, plan):
         shown = len([part for part in value.split(",") if part.strip()])
         if name.endswith("_VISIBLE_DEVICES") and shown < gpus and "$" not in value:
             message = f"{name} shows {shown} of the {gpus} GPUs that the job asks for on a node"
@@ -302,7 +307,7 @@ def _check_array(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
         if not (_OUTPUTS.fullmatch(option) and place and "$" not in place):
             continue
         # Of a Python program the look into it says so, unless the program reads JOBGEN_TASK.
-        if "import" not in (_read_programs(plan) or ""):
+        if "import" not in (read_sources(plan) or ""):
             message = f"all {len(plan.array.tasks)} tasks write to {option} {place}"
             hint = "write {value: $JOBGEN_RUN_DIR/results, expand: true}"
             yield loaded.problem("run.args", message, hint)
@@ -388,10 +393,9 @@ def _check_setup(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
         yield loaded.problem("environment.setup", message, hint)
 
 
-def _check_numbers(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
+def _check_numbers(loaded: LoadedSpec, plan: Plan, options: _Settings) -> Iterator[Problem]:
     """Numbers in the program's arguments that differ from the job's."""
     group, gpus = plan.nodes.own[0], sum(plan.nodes.gpus_of_each)
-    options = list(list_settings(plan.program.command))
     named = [
         (re.split(r"[.:]", option)[-1].strip("-+").replace("-", "_"), value)
         for option, value in options
@@ -530,94 +534,8 @@ def _is_missing(name: str) -> bool:
     return not os.path.isabs(path) or (folder not in anywhere and os.path.isdir(folder))
 
 
-def _read_programs(plan: Plan) -> str | None:
-    """Return a role's command, and the files that it names; None if one is not here."""
-    command, environment = plan.program.command, plan.environment
-    texts = [*command, environment.setup or "", *map(str, environment.variables.values())]
-    for word in command:
-        if word.endswith((".py", ".sh")):
-            try:
-                texts.append(Path(word).read_text(errors="replace"))
-            except OSError:
-                return None
-    return "\n".join(texts)
-
-
 def _takes_one_gpu(plan: Plan) -> bool:
     """Whether nothing in a program that imports torch has one process drive several GPUs."""
-    source = _read_programs(plan) or ""
+    source = read_sources(plan) or ""
     foreign = "import" in source and "torch" not in source
     return not foreign and not re.search(_TAKES_SEVERAL, source)
-
-
-def _check_askers(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
-    """Roles that ask another one at their own node, or before it is ready."""
-    members = plan.roles.members if plan.roles else ()
-    for member in members:
-        key, role = f"roles.{member.name}.run", (loaded.spec.roles or {})[member.name]
-        text = f"{' '.join(member.plan.program.command)} {member.plan.environment.setup or ''}"
-        for port in re.findall(r"(?:localhost|127\.0\.0\.1):\$\{?(\w+)_PORT", text):
-            if port != member.name.upper() and loaded.spec.resources.nodes != 1:
-                message = f"asks {port.lower()} at its own node, and that role has other nodes"
-                yield loaded.problem(key, message, f"write ${port}_ADDR:${port}_PORT")
-        needed = [one.name for one in members[: members.index(member)]]
-        for other in members:
-            waits = other.name in (needed if role.after is None else role.after)
-            asks = re.search(rf"\$\{{?{other.name.upper()}_(ADDR|PORT)", text)
-            if asks and other.test and other is not member and not waits:
-                message = f"asks {other.name}, and does not wait until it is ready"
-                hint = f"put {other.name} before it, and leave after out"
-                yield loaded.problem(key, message, hint)
-
-
-def _check_roles(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
-    """Addresses of roles that a job does not have, and a server whose end is the job's."""
-    members = plan.roles.members if plan.roles else ()
-    names = {member.name.upper() for member in members}
-    for member in members:
-        key = f"roles.{member.name}.run"
-        text = f"{' '.join(member.plan.program.command)} {member.plan.environment.setup or ''}"
-        known = {*list_names(loaded.spec), *os.environ, "MASTER_ADDR", "MASTER_PORT"}
-        known |= {*member.plan.environment.variables, *re.findall(r"(\w+)=", text)}
-        server = re.search(r"--(?:host|bind|address)[= ](127\.0\.0\.1|localhost)\b", text)
-        if server and f"${member.name.upper()}_PORT" in text and loaded.spec.resources.nodes != 1:
-            message = f"listens at {server[1]}, which the other roles' nodes cannot reach"
-            yield loaded.problem(key, message, "write 0.0.0.0")
-        role = (loaded.spec.roles or {})[member.name]
-        ready, limit = role.ready, plan.walltime.seconds
-        if ready and ready.within and limit and ready.within >= limit:
-            message = "may take as long as the whole job to be ready, or longer"
-            hint = "write a longer resources.walltime, or a shorter within"
-            yield loaded.problem(f"roles.{member.name}.ready.within", message, hint)
-        asked = rf"\$\{{?{member.name.upper()}_(PORT|ADDR)"
-        others = [one for one in members if one is not member]
-        commands = (f"{one.plan.program.command} {one.plan.environment.setup}" for one in others)
-        if not member.test and any(re.search(asked, one) for one in commands):
-            message = "is asked by another role, which does not wait until it listens"
-            hint = f"write roles.{member.name}.ready: {{tcp: true}}, or {{http: PATH}}"
-            yield loaded.problem(key, message, hint)
-        port = re.search(r"--port[= ](\d+)\b", text)
-        own = f"${member.name.upper()}_PORT"
-        source = _read_programs(member.plan)
-        asked_at = ready.http if ready and ready.http else ""
-        routes = re.findall(r"""[=(,] *["'](/[\w/-]*)["']""", source or "")
-        if routes and asked_at.partition("?")[0] not in (source or ""):
-            message = f"asks {asked_at}, and its program answers {', '.join(routes[:4])} alone"
-            hint = f"write ready: {{http: {routes[0]}}}"
-            yield loaded.problem(f"roles.{member.name}.ready.http", message, hint)
-        silent = source is not None and own[1:] not in source
-        if member.test[:1] in (("http",), ("tcp",)) and (port or silent):
-            where = f"listens at port {port[1]}" if port else "takes its port from elsewhere"
-            hint = f"write --port {own}" if port else f"let it listen at {own}"
-            yield loaded.problem(key, f"{where}, and ready asks at {own}", hint)
-        for host, asked in re.findall(r"\$\{?(\w+)_ADDR\}?:(\d+)", text):
-            if any(f"${host}_PORT" in " ".join(one.plan.program.command) for one in members):
-                message = f"asks ${host}_ADDR at port {asked}, and it listens at ${host}_PORT"
-                yield loaded.problem(key, message, f"write ${host}_ADDR:${host}_PORT")
-        for name in re.findall(r"\$\{?([A-Z]\w*?_(?:ADDR|PORT|HOST|URL|NODE|IP)\w*)", text):
-            if name not in known:
-                have = ", ".join(f"${one}_ADDR, ${one}_PORT" for one in sorted(names))
-                yield loaded.problem(key, f"nothing sets ${name}", f"the roles have {have}")
-        if member is members[-1] and f"${member.name.upper()}_PORT" in text:
-            message = "serves, and its end would be the job's, as it stands last"
-            yield loaded.problem(key, message, "put the role that is to end the job last")
