@@ -114,14 +114,6 @@ def _write_entry(keys: abc.Sequence[str], value: str, *, indent: int) -> str:
     return textwrap.indent(serialize(_nest(keys, value)), " " * indent)
 
 
-def _offset(text: str, mark: Any) -> int:
-    """Return where a mark stands in the text: PyYAML's parsers count `index` in two ways."""
-    start = 0
-    for _ in range(mark.line):
-        start = text.index("\n", start) + 1
-    return min(start + int(mark.column), len(text))
-
-
 def _join(text: str, block: str) -> str:
     return text + ("" if not text or text.endswith("\n") else "\n") + block
 
@@ -138,7 +130,8 @@ def _end_of_content(text: str, start: int, end: int) -> int:
 
 def _entry_end(text: str, step: _Step) -> int:
     """Return where an entry of a block mapping ends: the start of the line after it."""
-    start, end = _offset(text, step.key.start_mark), _offset(text, step.value.end_mark)
+    start: int = step.key.start_mark.index
+    end: int = step.value.end_mark.index
     if not isinstance(step.value, yaml.ScalarNode) or step.value.style not in ("|", ">"):
         end = _end_of_content(text, start, end)
     elif end and text[end - 1 : end] == "\n":
@@ -149,7 +142,7 @@ def _entry_end(text: str, step: _Step) -> int:
 
 def _insert(text: str, mapping: Any, keys: abc.Sequence[str], value: str) -> str:
     if mapping.flow_style:
-        close = _offset(text, mapping.end_mark) - 1
+        close = mapping.end_mark.index - 1
         entry = _write_flow(keys, value)
         head = text[:close].rstrip()
         separator = "" if head.endswith(("{", ",")) else ", "
@@ -166,10 +159,10 @@ def _write_flow(keys: abc.Sequence[str], value: str) -> str:
 
 def _replace_entry(text: str, step: _Step, keys: abc.Sequence[str], value: str) -> str:
     """Replace an entry's value; a comment that ends its line stays where the line does."""
-    end = _offset(text, step.value.end_mark)
+    end = step.value.end_mark.index
     if step.mapping.flow_style:
-        return text[: _offset(text, step.key.start_mark)] + _write_flow(keys, value) + text[end:]
-    key_start = _offset(text, step.key.start_mark)
+        return text[: step.key.start_mark.index] + _write_flow(keys, value) + text[end:]
+    key_start = step.key.start_mark.index
     entry = _write_entry(keys, value, indent=int(step.key.start_mark.column)).lstrip(" ")
     whole_end = _entry_end(text, step)
     tail = ""
@@ -185,10 +178,10 @@ def _replace_entry(text: str, step: _Step, keys: abc.Sequence[str], value: str) 
 
 
 def _remove(text: str, step: _Step) -> str:
-    start = _offset(text, step.key.start_mark)
+    start = step.key.start_mark.index
     if not step.mapping.flow_style:
         return text[:start].rstrip(" ") + text[_entry_end(text, step) :]
-    end = _offset(text, step.value.end_mark)
+    end = step.value.end_mark.index
     after = text[end:].lstrip()
     if after.startswith(","):
         return text[:start] + after[1:].lstrip()

@@ -122,6 +122,12 @@ def test_comments_and_layout_stay() -> None:
     )
 
 
+@pytest.mark.parametrize("first", ["\ufeff", "a: 1\u2028", "# \x85\n"])
+def test_signs_that_yaml_counts_as_none_or_as_ends_of_lines_move_nothing(first: str) -> None:
+    edited = set_value(f"{first}\nb: 2  # two\nc: 3\n", "b", "4")
+    assert edited == f"{first}\nb: 4  # two\nc: 3\n"
+
+
 def test_values_are_listed_by_path() -> None:
     values = list_values(TEXT)
     assert values["resources.walltime"] == "02:00:00"
