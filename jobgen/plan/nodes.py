@@ -8,7 +8,7 @@ from itertools import groupby
 
 from jobgen.errors import Problem
 from jobgen.plan.decision import Context, Decision
-from jobgen.plan.plan import NodeGroup, Nodes, Plan, Preflight
+from jobgen.plan.plan import NodeGroup, Nodes, Plan
 from jobgen.sites.profile import Node, SiteProfile
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import ONE_A_NODE, JobSpec, NodeRange
@@ -35,7 +35,7 @@ def decide(context: Context, plan: Plan) -> Decision[Nodes]:
     )
     if spec.preflight:  # this machine has the GPUs that it has
         seen = nodes.gpus_of_each if context.site.can.batch else (0,) * nodes.total
-        nodes = nodes._replace(preflight=Preflight(seen))
+        nodes = nodes._replace(preflight=seen)
     return Decision(
         nodes,
         problems=[*_find_conflicts(context, nodes), *_check_spare(context, nodes)],

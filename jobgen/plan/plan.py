@@ -67,15 +67,9 @@ class NodeGroup(NamedTuple):
         return self._replace(gpus=self.gpus * number, cpus=cpus, memory=memory)
 
 
-class Preflight(NamedTuple):
-    """The GPUs that each node must see at least, in order; 0 where any number will do."""
-
-    gpus: tuple[int, ...]
-
-    @property
-    def least(self) -> tuple[int, ...]:
-        """The number of each node, or one for all."""
-        return self.gpus[:1] if len(set(self.gpus)) == 1 else self.gpus
+def shorten(counts: tuple[int, ...]) -> tuple[int, ...]:
+    """Return what each node has, in one number if all of them have the same."""
+    return counts[:1] if len(set(counts)) == 1 else counts
 
 
 class Nodes(NamedTuple):
@@ -86,7 +80,8 @@ class Nodes(NamedTuple):
     cpus_asked: bool = True  # False where the CPUs follow from the nodes or GPUs
     device: str | None = None  # what the site says one torch device is, if not a whole GPU
     disk: int | None = None  # KiB of each node's own
-    preflight: Preflight | None = None  # what the nodes compare before the program starts
+    # GPUs that each node must see before the program starts, 0 for any; None: nothing is compared.
+    preflight: tuple[int, ...] | None = None
     together: int = 1  # tasks of the array that share a node; `groups` is what one has
     usage: bool = True  # whether each node notes what the job uses
     spare: int = 0  # nodes beside those of `groups`, in the place of which they can run
@@ -163,7 +158,12 @@ class Nodes(NamedTuple):
     @property
     def counts(self) -> tuple[int, ...]:
         """How many processes each node has; one number where all have the same."""
-        return self.processes[:1] if len(set(self.processes)) == 1 else self.processes
+        return shorten(self.processes)
+
+    @property
+    def gpus_wanted(self) -> tuple[int, ...]:
+        """The GPUs of `preflight`, in one number where all nodes must see as many."""
+        return shorten(self.preflight or ())
 
     @property
     def unequal(self) -> bool:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 from jobgen import schedulers
 from jobgen.plan.launch import LAUNCHERS, RENDEZVOUS
-from jobgen.plan.plan import Dependency, Plan, RolePlan, ShellPath
+from jobgen.plan.plan import Dependency, Plan, RolePlan, ShellPath, shorten
 from jobgen.records import NamedTuple
 from jobgen.rendering import header
 from jobgen.schedulers.base import LaunchPieces
@@ -128,7 +128,7 @@ class ScriptView(NamedTuple):
         """What Ray has on each node; on this machine it counts what it sees."""
         if self.local:
             return ()
-        return _shorten(self.plan.nodes.gpus_of_each)
+        return shorten(self.plan.nodes.gpus_of_each)
 
     @property
     def gpus_here(self) -> str:
@@ -195,7 +195,7 @@ def _describe_job(plan: Plan) -> ScriptView:
         threads_among=_count_sharing(plan, local=local),
         uses_gpus=gpus,
         records_gpus=nodes.usage and gpus,
-        gpu_parts=() if launch.body or nodes.together > 1 else _shorten(pieces.gpu_parts),
+        gpu_parts=() if launch.body or nodes.together > 1 else shorten(pieces.gpu_parts),
         setup=indent_setup(plan.environment.setup or ""),
         from_shell=plan.environment.from_shell if hands_on(plan) else (),
         required=tuple(_require(plan)),
@@ -319,8 +319,3 @@ def _list_runs(counts: tuple[int, ...]) -> Iterator[NodeRun]:
         nodes = len(list(members))
         yield NodeRun(first, nodes, count)
         first += nodes
-
-
-def _shorten(counts: tuple[int, ...]) -> tuple[int, ...]:
-    """Return one number if all of them are the same."""
-    return counts[:1] if len(set(counts)) == 1 else counts

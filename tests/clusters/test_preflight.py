@@ -24,8 +24,7 @@ from support import edited, plan_of
 def test_what_each_node_must_see(resources: str, scheduler: str, gpus: tuple[int, ...]) -> None:
     text = edited(("{nodes: 2}", resources), ("", "preflight: true\n"))
     plan = plan_of(text, scheduler=scheduler)
-    assert plan.nodes.preflight is not None
-    assert plan.nodes.preflight.gpus == gpus
+    assert plan.nodes.preflight == gpus
     assert plan_of(text, "preflight=false", scheduler=scheduler).nodes.preflight is None
 
 
