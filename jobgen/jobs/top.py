@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -10,9 +11,9 @@ from pathlib import Path
 from jobgen import process
 from jobgen.errors import JobgenError
 from jobgen.jobs.files import read_left
+from jobgen.jobs.gpu_samples import GpuSample, read_last_gpus
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.run_folder import read_traces
-from jobgen.jobs.usage import GpuSample, read_last_gpus
 from jobgen.output import format_table
 from jobgen.records import NamedTuple
 from jobgen.schedulers import SCHEDULERS
@@ -55,7 +56,7 @@ class NodeUse(NamedTuple):
     cpus: float | None  # busy during a second
     memory: float | None
     processes: int | None
-    age: float | None  # since the node was asked
+    age: float | None  # since the node answered
     role: str = ""
 
 
@@ -78,15 +79,18 @@ def list_nodes(job: JobRecord, *, running: bool) -> list[NodeUse]:
         return []
     describe = partial(_describe, job, since=listed, running=running)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(describe, nodes))
+        described = list(pool.map(describe, nodes))
+    now = time.monotonic()
+    return [use._replace(age=now - use.age) if use.age is not None else use for use in described]
 
 
 def _describe(job: JobRecord, node: str, *, since: Path, running: bool) -> NodeUse:
+    """Return what a node uses; its `age` is the moment of its answer."""
     gpus = read_last_gpus(job.run_dir, node, since=since)
     use = _ask_node(job, node) if running else None
     if use is None:
         return NodeUse(node, gpus, None, None, None, None)
-    return NodeUse(node, gpus, *use, 0.0)
+    return NodeUse(node, gpus, *use, time.monotonic())
 
 
 def _ask_node(job: JobRecord, node: str) -> tuple[float, float, int] | None:

@@ -20,11 +20,11 @@ from jobgen.rendering import header
 from jobgen.report import efficiency
 from jobgen.report.facts import Attempt, Charged, Ledger, RunFacts
 from jobgen.report.folder import Folder
+from jobgen.report.gpu_use import Samples, gather_usage, measure_energy, read_samples
 from jobgen.report.history import History
 from jobgen.report.ledger import keep_ledger
 from jobgen.report.settings import collect_settings, find_varied, list_task_words
 from jobgen.report.summary import summarise_run
-from jobgen.report.usage import Samples, gather_usage, measure_energy, read_samples
 from jobgen.schedulers.base import State
 from jobgen.schedulers.usage import Used
 from jobgen.spec.load import load

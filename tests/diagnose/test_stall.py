@@ -12,9 +12,9 @@ from run_folders import LOST, Run
 
 from jobgen.diagnose import flight
 from jobgen.jobs import top
+from jobgen.jobs.gpu_samples import GpuSample
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.top import NodeUse
-from jobgen.jobs.usage import GpuSample
 from jobgen.schedulers.base import State
 
 RUNNING = State("running")

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobgen.report.facts import Attempt, Ledger
+from jobgen.report.gpu_use import measure_energy, read_samples
 from jobgen.report.ledger import KINDS, draw_ledger, keep_ledger, sum_ledgers
-from jobgen.report.usage import measure_energy, read_samples
 
 Lines = dict[str, list[dict[str, Any]]]
 BEGAN = 1_000_000.0

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import fmean
 
 from jobgen.jobs.files import open_left
-from jobgen.jobs.usage import GpuSample, read_gpu_csv
+from jobgen.jobs.gpu_samples import GpuSample, read_gpu_csv
 from jobgen.report.facts import Curve, Usage
 
 _STRETCHES = 400  # of time, at most
