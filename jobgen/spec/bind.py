@@ -20,6 +20,7 @@ from jobgen.spec.fields import (
     has_any_case,
     is_literal,
     is_record,
+    join_path,
     read_fields,
     read_required,
 )
@@ -71,14 +72,13 @@ class _Binder:
         self.problems.append(Problem(where, path, message, hint))
         return _FAILED
 
-    def hint(self, function: str, *given: Any, **options: Any) -> str:
-        """What a function of the table of words says, which only an error needs."""
+    def suggest(self, node: Node, kinds: tuple[Kind, ...], path: str, wrong: str = "form") -> str:
+        """What to write for a value that none of `kinds` takes."""
         if self.root is None:
             return ""
-        from jobgen.spec import words
+        from jobgen.spec.words import suggest_value  # only an error needs it
 
-        text: str = getattr(words, function)(*given, **options)
-        return text
+        return suggest_value(node, kinds, path, check=find_faults, wrong=wrong)
 
     def record(self, node: Mapping, cls: type, path: str) -> Any:
         """`node` as a record of type `cls`, or _FAILED once the reasons are noted."""
@@ -86,22 +86,22 @@ class _Binder:
         strangers = [key for key in node.items if key not in known]
         meant = self.tell_strangers(node, strangers, cls, path)
         values = {
-            name: self.value(item, known[name].kinds, _join(path, name))
+            name: self.value(item, known[name].kinds, join_path(path, name))
             for name, item in node.items.items()
             if name in known
         }
         for name in read_required(cls):
             if name not in values:
                 if name not in meant:
-                    self.problem(node.where, _join(path, name), "is missing", "it is required")
+                    self.problem(node.where, join_path(path, name), "is missing", "it is required")
                 values[name] = _FAILED
         for name, other in getattr(cls, "alternatives", {}).items():
             if name in node.items and other in node.items:
                 beside, hint = f"is given together with {name}", f"give one of {name} and {other}"
-                self.problem(node.keys[other], _join(path, other), beside, hint)
+                self.problem(node.keys[other], join_path(path, other), beside, hint)
                 return _FAILED
             if name not in node.items and other not in node.items and name not in meant:
-                self.problem(node.where, _join(path, name), "is missing", "it is required")
+                self.problem(node.where, join_path(path, name), "is missing", "it is required")
                 return _FAILED
         if _FAILED in values.values():
             return _FAILED
@@ -110,7 +110,7 @@ class _Binder:
         conflicts = [] if strangers else list(_check_keys(record))
         conflicts += getattr(record, "conflicts", tuple)()
         for key, message, hint in conflicts:
-            inner = _join(path, key) if key else path
+            inner = join_path(path, key) if key else path
             self.problem(self.positions.get(inner, node.where), inner, message, hint)
         return record
 
@@ -122,29 +122,32 @@ class _Binder:
         meant = {self.stranger(node, key, cls, path) for key in named}
         if others:
             first, message = others[0], f"unknown keys from here on: {len(others)}"
-            self.problem(node.keys[first], _join(path, first), message)
+            self.problem(node.keys[first], join_path(path, first), message)
         return meant
 
     def stranger(self, node: Mapping, key: str, cls: type, path: str) -> str:
         """Note a key that the record `cls` does not have; return the key of it that is meant."""
-        item, hint, target = node.items[key], "", ""
-        empty = isinstance(item, Scalar) and not item.text
-        if empty and ("=" in key or _shares_line(node, key)):
-            hint = self.hint("suggest_separation", key, read_fields(cls))
-        elif self.root:
-            from jobgen.spec.words import suggest_key
-
-            hint, target, group = suggest_key(
-                key, item, path=path, cls=cls, root=self.root, check=find_faults
-            )
-            if group:
-                self.group(item, key, self.root)
-        if not hint:
-            hint = self.hint("list_keys", key, path, cls, self.root, brief=cls in self.listed)
-            self.listed.add(cls)
-        self.problem(node.keys[key], _join(path, key), "unknown key", hint)
+        hint, target = self.explain_stranger(node, key, cls, path) if self.root else ("", "")
+        self.problem(node.keys[key], join_path(path, key), "unknown key", hint)
         within = not path or target.startswith(f"{path}.")
         return target.removeprefix(f"{path}.").partition(".")[0] if within else ""
+
+    def explain_stranger(self, node: Mapping, key: str, cls: type, path: str) -> tuple[str, str]:
+        """What to write for an unknown key, and the path that is meant."""
+        from jobgen.spec import words
+
+        root, item = self.root, node.items[key]
+        assert root is not None
+        empty = isinstance(item, Scalar) and not item.text
+        if empty and ("=" in key or _shares_line(node, key)):
+            return words.suggest_separation(key, read_fields(cls)), ""
+        hint = words.suggest_key(key, item, path=path, cls=cls, root=root, check=find_faults)
+        if hint.group:
+            self.group(item, key, root)
+        text = hint.text or words.list_keys(key, path, cls, root, brief=cls in self.listed)
+        if not hint.text:
+            self.listed.add(cls)
+        return text, hint.meant
 
     def group(self, node: Any, key: str, root: type) -> None:
         """Note where the keys below `key` belong, as it is an unknown key."""
@@ -171,7 +174,7 @@ class _Binder:
                     return self.scalar(node, kind, path)
                 return self.container(node, kind, path)
         message = f"expected {' or '.join(map(str, kinds))}, got {describe(node)}"
-        hint = self.hint("suggest_value", node, kinds, path, check=find_faults, wrong="kind")
+        hint = self.suggest(node, kinds, path, wrong="kind")
         return self.problem(node.where, path, message, hint)
 
     def container(self, node: Mapping | Sequence, kind: Kind, path: str) -> Any:
@@ -199,7 +202,7 @@ class _Binder:
         for key, item in node.items.items():
             if kind.key and not kind.key.matches(key):
                 self.problem(node.keys[key], path, f"{key!r} is not {kind.key.meaning}")
-            entries[key] = self.value(item, kind.members, _join(path, key))
+            entries[key] = self.value(item, kind.members, join_path(path, key))
         return _FAILED if _FAILED in entries.values() else entries
 
     def scalar(self, node: Scalar, kind: Kind, path: str) -> Any:
@@ -221,11 +224,11 @@ class _Binder:
         control = CONTROL_IN_TEXT if isinstance(rule, FreeText) else CONTROL
         seen = text.replace("\n", "") if isinstance(rule, FreeText) else text
         if not seen.isprintable() and (match := re.search(control, text)):
-            hint = self.hint("suggest_value", node, (kind,), path, check=find_faults)
+            hint = self.suggest(node, (kind,), path)
             message = f"holds the control character {match[0]!r}"
             return self.problem(node.where, path, message, hint)
         if isinstance(rule, Pattern) and not rule.matches(text):
-            hint = self.hint("suggest_value", node, (kind,), path, check=find_faults)
+            hint = self.suggest(node, (kind,), path)
             return self.problem(node.where, path, f"{text!r} is not {rule.meaning}", hint)
         return text
 
@@ -235,7 +238,7 @@ class _Binder:
             return kind.rule.parse(node.text)
         except ValueError as error:
             message, _, own_hint = str(error).partition("; ")
-            hint = self.hint("suggest_value", node, (kind,), path, check=find_faults) or own_hint
+            hint = self.suggest(node, (kind,), path) or own_hint
             return self.problem(node.where, path, f"{node.text!r} {message}", hint)
 
     def fixed_word(self, node: Scalar, known: tuple[str, ...], path: str) -> Any:
@@ -245,7 +248,11 @@ class _Binder:
             return text
         if text.lower() in known and has_any_case(known):
             return text.lower()
-        hint = self.hint("suggest_word", text, known, path)
+        hint = ""
+        if self.root:
+            from jobgen.spec.words import suggest_word
+
+            hint = suggest_word(text, known, path)
         return self.problem(node.where, path, f"unknown value {text!r}", hint)
 
     def text_as_list(self, node: Scalar, kind: Kind, path: str) -> Any:
@@ -255,11 +262,11 @@ class _Binder:
         argument = member.expandable or path.startswith("array.")  # which may be true
         if node.kind == "bool" and member.rule and not argument:
             message = f"expected {kind}, got {describe(node)}"
-            hint = self.hint("suggest_value", node, (kind,), path, check=find_faults, wrong="kind")
+            hint = self.suggest(node, (kind,), path, wrong="kind")
             return self.problem(node.where, path, message, hint)
         if isinstance(member.rule, FreeText):
             try:
-                words = split_words(text)
+                words = split_command(text)
             except ValueError as error:
                 return self.problem(node.where, path, f"{text!r} {error}")
         elif isinstance(member.rule, Pattern) and member.rule.matches(text):
@@ -283,7 +290,7 @@ class _Binder:
         number = kind.type(text)
         if isinstance(rule, Range):
             if number < rule.least:
-                hint = self.hint("suggest_value", node, (kind,), path, check=find_faults)
+                hint = self.suggest(node, (kind,), path)
                 return self.problem(node.where, path, f"{number} is less than {rule.least}", hint)
             if rule.most is not None and number > rule.most:
                 return self.problem(node.where, path, f"{number} is more than {rule.most}")
@@ -314,11 +321,7 @@ def _join_words(words: Iterable[str]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
-def _join(path: str, key: str) -> str:
-    return f"{path}.{key}" if path else key
-
-
-def split_words(text: str) -> list[str]:
+def split_command(text: str) -> list[str]:
     """Return the words of a command line; raises ValueError for one that needs a shell."""
     import shlex
 

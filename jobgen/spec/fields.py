@@ -224,12 +224,17 @@ def read_required(cls: type) -> tuple[str, ...]:
     return tuple(name for name, field in read_fields(cls).items() if field.required)
 
 
+def join_path(path: str, key: str) -> str:
+    """Return the path of a key in the record at `path`."""
+    return f"{path}.{key}" if path else key
+
+
 @cache
 def list_paths(cls: type, path: str = "") -> dict[str, Field]:
     """Return every key of a record, and of the records in it, by its path."""
     paths: dict[str, Field] = {}
     for name, field in read_fields(cls).items():
-        inner = f"{path}.{name}" if path else name
+        inner = join_path(path, name)
         paths[inner] = field
         for kind in field.kinds:
             if is_record(kind.type):

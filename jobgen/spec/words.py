@@ -23,6 +23,7 @@ from jobgen.spec.fields import (
     Kind,
     Parsed,
     Pattern,
+    join_path,
     list_paths,
     read_fields,
 )
@@ -158,7 +159,7 @@ def _list_readings(stranger: _Stranger) -> Iterator[str]:
 def _look_up(stranger: _Stranger, word: str) -> Hint | None:
     """Return the hint for a key of the record, a word of the table, or a name from elsewhere."""
     if word in read_fields(stranger.cls):
-        return _point(stranger, _join(stranger.path, word))
+        return _point(stranger, join_path(stranger.path, word))
     if stranger.cls is Expandable:
         return None
     if stranger.is_in_job and (hint := _apply(stranger, "key_rules", word)):
@@ -209,7 +210,7 @@ def _point(stranger: _Stranger, *paths: str) -> Hint:
     """Say where a thing belongs, and what to write there: the one of `paths` that takes it."""
     usual = min(paths, key=lambda one: (not stranger.fit(one)[0], one.count("."), one))
     in_role = stranger.place == "roles" and usual.partition(".")[0] in read_fields(stranger.cls)
-    target = _join(stranger.path, usual) if in_role else usual
+    target = join_path(stranger.path, usual) if in_role else usual
     parent, _, name = target.rpartition(".")
     value, fault = stranger.fit(target)
     if not value and target != usual:
@@ -333,7 +334,3 @@ def describe(node: Node, path: str = "") -> dict[str, str]:
         "launcher": find_launcher_in_text(text),
         "program": show_program(split_words(text) or words),
     }
-
-
-def _join(path: str, key: str) -> str:
-    return f"{path}.{key}" if path else key
