@@ -13,6 +13,15 @@ from jobgen.rendering.render import render
 SPEC = next(path for path in EXAMPLES if path.stem == "slurm-2x8").read_text()
 
 
+def write_smi(folder: Path, gpus: int) -> None:
+    """Write an nvidia-smi that lists so many GPUs, with -L by their names."""
+    smi = folder / "nvidia-smi"
+    numbers = " ".join(map(str, range(gpus)))
+    listed = f'for n in {numbers}; do [ "$1" = -L ] && echo "GPU $n: NVIDIA A100" || echo $n; done'
+    smi.write_text(f"#!/bin/sh\n{listed}\n")
+    smi.chmod(0o755)
+
+
 def own_gpus(folder: Path, *overrides: str, seen: int, index: int = 0, visible: str = "") -> str:
     """What a PBS node with so many GPUs says, and then what its CUDA_VISIBLE_DEVICES is."""
     script = render(plan_of(SPEC, *overrides, site="pbs-generic"))
@@ -20,10 +29,7 @@ def own_gpus(folder: Path, *overrides: str, seen: int, index: int = 0, visible: 
         r"^(    unset CUDA.*\n)?    local gpus=(.*\n)+?.* in the spec\"\n", script, re.M
     )
     body = asks[0] if asks else ":\n"
-    smi = folder / "nvidia-smi"
-    listed = "".join(f"echo 'GPU {number}: NVIDIA A100'\n" for number in range(seen))
-    smi.write_text(f"#!/bin/sh\n{listed}")
-    smi.chmod(0o755)
+    write_smi(folder, seen)
     program = f'die() {{ echo "$*"; exit 1; }}; node=n2 node_rank={index}\n'
     program += f"part() {{\n{body}}}\nset +e\npart"
     ended = subprocess.run(
@@ -96,9 +102,7 @@ def test_a_node_of_this_machine_has_the_gpus_it_asks_for(
     assert function
     assert call
     assert values
-    smi = tmp_path / "nvidia-smi"
-    smi.write_text(f"#!/bin/sh\nseq 0 {here - 1}\n")
-    smi.chmod(0o755)
+    write_smi(tmp_path, here)
     program = f'say() {{ echo "$*"; }}; node_rank={plan.nodes.total - 1}\n{values[0]}\n'
     program += f'{function[0]}\n{call[0]}\necho "$CUDA_VISIBLE_DEVICES"'
     env = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
@@ -122,9 +126,7 @@ def test_roles_on_one_node_have_gpus_of_their_own(
     script = render(plan)
     functions = re.findall(r"^share_gpus\(\) \{.*?^\}", script, re.M | re.S)
     calls = re.findall(r"^    (?:.*share_gpus .*|IFS=, read -ra gpus .*\n.*)", script, re.M)
-    smi = tmp_path / "nvidia-smi"
-    smi.write_text("#!/bin/sh\nseq 0 3\n")
-    smi.chmod(0o755)
+    write_smi(tmp_path, 4)
     env = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     env |= {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
     seen = []
