@@ -107,6 +107,15 @@ def _translate_failures(argv: Sequence[str]) -> Iterator[None]:
         raise NoAnswerError(f"{argv[0]} has not answered for {seconds:g} s") from None
 
 
+@contextmanager
+def _need_command(argv: Sequence[str]) -> Iterator[None]:
+    """Raise SchedulerUnavailableError if there is no such command."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise SchedulerUnavailableError(f"there is no {argv[0]} command here") from None
+
+
 class Held:
     """A child that waits for the end of a `with` block; it does not run if this process dies first.
 
@@ -237,14 +246,12 @@ def run_here(argv: Sequence[str], *, environment: Mapping[str, str] | None = Non
     `environment` is added to this one's.
     Ctrl-C is the command's. Raises SchedulerUnavailableError if there is no such command.
     """
-    try:
-        with subprocess.Popen(argv, env={**os.environ, **(environment or {})}) as process:
-            while True:
-                with suppress(KeyboardInterrupt):
-                    code = process.wait()
-                    return 128 - code if code < 0 else code
-    except FileNotFoundError:
-        raise SchedulerUnavailableError(f"there is no {argv[0]} command here") from None
+    around = {**os.environ, **(environment or {})}
+    with _need_command(argv), subprocess.Popen(argv, env=around) as process:
+        while True:
+            with suppress(KeyboardInterrupt):
+                code = process.wait()
+                return 128 - code if code < 0 else code
 
 
 def replace_process(argv: Sequence[str]) -> NoReturn:
@@ -252,10 +259,8 @@ def replace_process(argv: Sequence[str]) -> NoReturn:
 
     Raises SchedulerUnavailableError if there is no such command.
     """
-    try:
+    with _need_command(argv):
         os.execvp(argv[0], list(argv))
-    except FileNotFoundError:
-        raise SchedulerUnavailableError(f"there is no {argv[0]} command here") from None
 
 
 def run_attached(argv: Sequence[str], sent: bytes, take: Callable[[bytes], bytes]) -> int:
@@ -265,20 +270,19 @@ def run_attached(argv: Sequence[str], sent: bytes, take: Callable[[bytes], bytes
     process's do. Its standard input ends when this process does. Raises SchedulerUnavailableError
     if there is no such command.
     """
-    try:
-        with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            while True:
-                with suppress(BrokenPipeError):  # its exit code tells
-                    process.stdin.write(sent)
-                    process.stdin.flush()
-                if not (chunk := os.read(process.stdout.fileno(), 65536)):
-                    break
-                sent = take(chunk)
-            code = process.wait()
-            with suppress(BrokenPipeError):
-                process.stdin.close()
-            return code
-    except FileNotFoundError:
-        raise SchedulerUnavailableError(f"there is no {argv[0]} command here") from None
+    with _need_command(argv):
+        process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    with process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        while True:
+            with suppress(BrokenPipeError):  # its exit code tells
+                process.stdin.write(sent)
+                process.stdin.flush()
+            if not (chunk := os.read(process.stdout.fileno(), 65536)):
+                break
+            sent = take(chunk)
+        code = process.wait()
+        with suppress(BrokenPipeError):
+            process.stdin.close()
+        return code

@@ -21,7 +21,7 @@ from typing import Any
 from jobgen import process
 from jobgen.capabilities import get_capabilities
 from jobgen.errors import UsageError
-from jobgen.jobs.files import RUNS, get_mtime, read_run_file, write_run_file
+from jobgen.jobs.files import RUNS, read_run_file, write_run_file
 from jobgen.schedulers.registry import PACKAGES
 
 RECORD = "job.json"
@@ -112,11 +112,6 @@ class JobRecord:
     def whole_dir(self) -> Path:
         """The run folder of the array that it is a task of, or its own."""
         return self.run_dir.with_name(folder_name(self.array or self.id))
-
-    @property
-    def recorded(self) -> float:
-        """When its record was written, by the file server's clock; 0 if it is not."""
-        return get_mtime(self.run_dir / RECORD)
 
     @property
     def local(self) -> bool:

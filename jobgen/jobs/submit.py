@@ -23,9 +23,9 @@ from jobgen.errors import (
 )
 from jobgen.jobs import journal, status
 from jobgen.jobs.code import copy_code, name_copy, read_code, sync_environment
-from jobgen.jobs.files import RUNS, append_run_file, read_left, write_run_file
+from jobgen.jobs.files import RUNS, append_run_file, get_mtime, read_left, write_run_file
 from jobgen.jobs.journal import Intent
-from jobgen.jobs.record import JobRecord, find_same
+from jobgen.jobs.record import RECORD, JobRecord, find_same
 from jobgen.jobs.submission import TOKEN, Submission
 from jobgen.schedulers import SCHEDULERS
 
@@ -143,7 +143,7 @@ def _refuse_another(intent: Intent) -> None:
                 f"{os.path.relpath(job.run_dir)}; {_AGAIN}"
             )
         # Both times are the file server's: clocks of two login nodes may differ by minutes.
-        left = job.recorded + journal.LATE - intent.written
+        left = get_mtime(job.run_dir / RECORD) + journal.LATE - intent.written
         if state.name == "unknown" and left > 0:
             raise UnsettledError(
                 f"job {job.id} has the same script and was accepted a moment ago, but the "
@@ -351,8 +351,7 @@ def search_jobs(scheduler: str, tokens: Iterable[str], *, since: float) -> Mappi
                     ids.append(job_id)
         if all(known.values()):
             break
-    return {token: sorted(ids, key=_get_number) for token, ids in known.items()}
-
-
-def _get_number(job_id: str) -> int:
-    return int(re.split(r"\D", job_id, maxsplit=1)[0])
+    return {
+        token: sorted(ids, key=lambda id: int(re.split(r"\D", id, maxsplit=1)[0]))
+        for token, ids in known.items()
+    }

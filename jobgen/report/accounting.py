@@ -9,7 +9,7 @@ from jobgen import process
 from jobgen.errors import JobgenError
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.run_folder import list_chain
-from jobgen.report.figures import format_count
+from jobgen.output import format_count
 from jobgen.schedulers import SCHEDULERS
 from jobgen.schedulers.usage import Used
 

@@ -9,18 +9,14 @@ from __future__ import annotations
 
 import math
 
+from jobgen.output import format_count
 from jobgen.plan.plan import Plan
 from jobgen.records import NamedTuple
 from jobgen.report.facts import Ranks, Training, Usage, Use
-from jobgen.report.figures import (
-    format_clock,
-    format_count,
-    format_share,
-    format_size,
-    format_span,
-)
+from jobgen.report.figures import format_share, format_size, format_span
 from jobgen.schedulers.base import State
 from jobgen.schedulers.usage import Used
+from jobgen.spec.units import format_duration
 
 _MARGIN = 1.25
 _LITTLE = 0.5  # of what was asked: less than this gets advice
@@ -93,7 +89,7 @@ def _advise_walltime(longest: float | None, limit: float | None) -> str:
     enough = grain * math.ceil(longest * _MARGIN / grain)
     if enough >= limit:
         return ""
-    return f"resources.walltime: {format_clock(enough)} would do, and starts sooner"
+    return f"resources.walltime: {format_duration(enough)} would do, and starts sooner"
 
 
 def _measure_cpus(known: Known) -> Use:

@@ -56,15 +56,9 @@ def _read_event(event: Fields) -> Iterator[EventScalar]:
     step = event.get(2, [0])[-1]
     for value in _split(_get_bytes(event, 5)).get(1, []):
         fields = _split(value) if isinstance(value, bytes) else {}
-        tag, scalar = _get_bytes(fields, 1).decode("utf-8", "replace"), _read_scalar(fields)
-        if tag and scalar is not None and isinstance(step, int):
-            yield EventScalar(time, step, tag, scalar)
-
-
-def _read_scalar(value: Fields) -> float | None:
-    """Return the number of a summary's value, if it is one, as `add_scalar` writes it."""
-    data = _get_bytes(value, 2)
-    return float(struct.unpack("<f", data)[0]) if len(data) == 4 else None
+        tag, data = _get_bytes(fields, 1).decode("utf-8", "replace"), _get_bytes(fields, 2)
+        if tag and len(data) == 4 and isinstance(step, int):  # as `add_scalar` writes a number
+            yield EventScalar(time, step, tag, float(struct.unpack("<f", data)[0]))
 
 
 def _get_bytes(fields: Fields, number: int) -> bytes:

@@ -6,9 +6,8 @@ import math
 import time
 from collections.abc import Sequence
 
-from jobgen.output import format_count as format_count
 from jobgen.report.facts import Curve, Spread
-from jobgen.spec.units import describe_bytes, describe_seconds, format_duration, format_ranges
+from jobgen.spec.units import describe_bytes, describe_seconds, format_ranges
 
 UNKNOWN = "not known"
 MOST_POINTS = 800
@@ -79,11 +78,6 @@ def format_moment(seconds: float | None) -> str:
     if seconds is None:
         return UNKNOWN
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
-
-
-def format_clock(seconds: float) -> str:
-    """`HH:MM:SS`, as in a spec."""
-    return format_duration(round(seconds))
 
 
 def format_size(amount: float | None) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from jobgen.output import simplify
+from jobgen.output import format_count, simplify
 from jobgen.report import figures
 from jobgen.report.charts import draw_charts
 from jobgen.report.facts import Report
@@ -49,7 +49,7 @@ def render_page(report: Report, *, now: float) -> str:
             styles=[Markup(style) for style in styles],
             scripts=[Markup(script) for script in scripts],
             policy=_make_policy(styles, scripts),
-            format_count=figures.format_count,
+            format_count=format_count,
         )
     )
     return text

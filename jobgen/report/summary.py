@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from jobgen.diagnose import Diagnosis
+from jobgen.output import format_count
 from jobgen.report.facts import Comparison, Place, RunFacts, Training
-from jobgen.report.figures import format_count, format_number, format_span
+from jobgen.report.figures import format_number, format_span
 from jobgen.schedulers.base import State
 
 _BEGINNINGS = {

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from jobgen.output import format_count
 from jobgen.records import NamedTuple
 from jobgen.report.facts import Attempt, RunFacts
-from jobgen.report.figures import format_count, format_names, format_span
+from jobgen.report.figures import format_names, format_span
 
 _MOST_ROWS = 50
 WIDTH = 1000

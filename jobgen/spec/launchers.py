@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shlex
@@ -217,8 +218,9 @@ def find_launcher(words: Sequence[str]) -> str:
         if re.fullmatch(r"python[\d.]*", name):
             return _find_in_python(following)
         if name in SHELLS:
-            inner = (following[at + 1] for at in _list_inline_scripts(following))
-            return find_launcher_in_text(next(inner, ""))
+            pairs = itertools.pairwise(following)
+            scripts = (script for flag, script in pairs if re.fullmatch(r"-[a-z]*c", flag))
+            return find_launcher_in_text(next(scripts, ""))
         first_is_program = index == 0 and name not in WRAPPERS and not re.match(r"\w+=", word)
         if first_is_program or re.search(r"\.(py|sh)$", name):
             return ""
@@ -281,11 +283,6 @@ def _find_in_python(words: Sequence[str]) -> str:
         if not word.startswith("-"):
             return _name_launcher(os.path.basename(word), words[index + 1 :])
     return ""
-
-
-def _list_inline_scripts(words: Sequence[str]) -> list[int]:
-    """Return where among a shell's words its -c stands, if a script follows it."""
-    return [at for at, word in enumerate(words[:-1]) if re.fullmatch(r"-[a-z]*c", word)]
 
 
 def show_program(words: Sequence[str]) -> str:
