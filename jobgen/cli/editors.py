@@ -45,7 +45,7 @@ def schema(what: Literal["job", "site"]) -> None:
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print a completion script: commands, options, files, sites, queues and jobs.
+    """Print a script that completes commands, options, files, sites, queues and jobs.
 
     For bash, add this to ~/.bashrc: eval "$(jobgen completion bash)"
     """

@@ -118,7 +118,7 @@ def shell(job: str | None, node: str | None, role: str | None, words: tuple[str,
 
 @click.command(cls=SpecCommand)
 @click.argument("spec", default=DEFAULT_SPEC, type=FILE, metavar="[SPEC]")
-@click.option("--task", type=click.IntRange(0), help="Run this task of the array.")
+@click.option("--task", type=click.IntRange(0), metavar="N", help="Run this task of the array.")
 @add_target_options
 def run(spec: str, task: int | None, **target: Any) -> int:
     """Run the job of a spec in the allocation that this shell holds, from salloc or qsub -I.
@@ -138,7 +138,7 @@ def run(spec: str, task: int | None, **target: Any) -> int:
 @click.option(
     "--older",
     metavar="TIME",
-    help="Only jobs that ended longer ago than TIME (default: 30d; any age for jobs you name).",
+    help="Remove only what ended longer ago than TIME (default: 30d; any age for jobs you name).",
 )
 @click.option(
     "--keep",
@@ -146,7 +146,7 @@ def run(spec: str, task: int | None, **target: Any) -> int:
     metavar="NAME",
     help="Keep this part of each run folder, such as checkpoints, and the job's record.",
 )
-@click.option("--failed", is_flag=True, help="Only jobs that did not end well.")
+@click.option("--failed", is_flag=True, help="Remove only jobs that did not end well.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @json_option
 def clean(

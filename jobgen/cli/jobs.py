@@ -105,7 +105,7 @@ def _watch(jobs: list[Job]) -> None:
 @click.option(
     "--all", "everywhere", is_flag=True, help="Also list jobs submitted from other folders."
 )
-@click.option("--bad-nodes", is_flag=True, help="List the nodes that verdicts have blamed.")
+@click.option("--bad-nodes", is_flag=True, help="List the nodes that failures were blamed on.")
 @json_option
 def list_jobs(
     state: str | None, limit: int | None, everywhere: bool, bad_nodes: bool, as_json: bool
@@ -325,8 +325,8 @@ def report(
 ) -> None:
     """Write an HTML report of a run (default: the latest job), and print its path.
 
-    The report shows attempts, loss, speed, ranks, efficiency and cost. For several jobs, or an
-    array, it compares them, as comparison.html in the run folder of the first.
+    The report shows attempts, loss, speed, ranks, efficiency and cost. For several jobs or an
+    array, compares the runs in comparison.html, in the run folder of the first.
     """
     import time
     from pathlib import Path
@@ -370,8 +370,8 @@ def top(job: str | None, as_json: bool) -> None:
     """Show GPUs, CPUs and memory that a job uses on each node, and its progress.
 
     On a terminal, the table updates until the job ends or you press Ctrl-C, which does not cancel
-    the job. CPUs and memory are asked of each node, by a job step on Slurm and by ssh on PBS; the
-    job itself records its GPUs every 30 s.
+    the job. CPUs and memory come from each node, by a job step on Slurm and by ssh on PBS; the job
+    itself records its GPUs every 30 s.
     """
     import time
 

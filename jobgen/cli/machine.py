@@ -218,7 +218,7 @@ def test(file: str, as_json: bool) -> None:
 def check(context: click.Context, name: str | None) -> None:
     """Compare a profile with this cluster: scheduler, modules, paths and interfaces.
 
-    Without NAME it is the site that this machine is recognised as. Exits 8 if anything differs.
+    Without NAME, checks the site that jobgen recognises here. Exits with 8 if anything differs.
     """
     import time
 

@@ -190,7 +190,10 @@ def _tell_version(context: click.Context) -> NoReturn:
 )
 @click.option("--expand", is_flag=True, help="Write one script for each task of the array.")
 @click.option(
-    "--task", type=click.IntRange(0), help="Render this task of the array as a single job."
+    "--task",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Render this task of the array as a single job.",
 )
 @json_option
 @add_target_options

@@ -23,6 +23,7 @@ from jobgen.errors import UsageError
     "--port",
     type=click.IntRange(0, 65535),
     default=0,
+    metavar="N",
     help="Port for --serve (default: a free one).",
 )
 def page(

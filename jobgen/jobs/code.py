@@ -57,8 +57,8 @@ def copy_code(folder: Path, named: Sequence[str]) -> None:
     """
     tracked = process.list_tracked_files()
     if tracked is None and not named:
-        hint = "which knows nothing of this folder; name the files in a list"
-        raise UsageError(f"snapshot: true copies what git tracks, {hint}")
+        hint = "this folder is in no git repository; name the files in a list"
+        raise UsageError(f"snapshot: true copies the files that git tracks, and {hint}")
     files = set(tracked or ())
     for path in map(os.path.relpath, named):
         if path.startswith("..") or not os.path.exists(path):

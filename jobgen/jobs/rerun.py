@@ -42,7 +42,7 @@ def prepare_rerun(
     array = loaded.spec.array
     rows = list(array.choices()) if array else []
     if array is None or len(rows) != whole.tasks:
-        raise UsageError(f"job {whole.id}: with other tasks, none of them is done again")
+        raise UsageError(f"job {whole.id}: its spec has other tasks now, so none can be rerun")
     ids = tuple(whole.task(task).id for task in tasks)
     if array.tasks is None and len(tasks) > 1:
         some: dict[str, Any] = {"list": [rows[task] for task in tasks]}
@@ -73,8 +73,8 @@ def _list_failed(job: JobRecord) -> list[int]:
     states = one.tasks or (one.state,)
     tasks = [task for task, state in enumerate(states) if state.ended and state.name != "done"]
     if not tasks:
-        what = "no task of it has failed" if one.tasks else f"it is {one.state.name}"
-        raise UsageError(f"job {job.id}: nothing is done again, as {what}")
+        why = "no task has failed" if one.tasks else f"it is {one.state.name}"
+        raise UsageError(f"job {job.id}: nothing to rerun, because {why}")
     return tasks
 
 

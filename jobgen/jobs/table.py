@@ -189,9 +189,9 @@ def list_origins(one: JobRow | JobRecord) -> list[str]:
         more = f" and {files} (code.diff)" if one.changed else ""
         lines.append(f"code: commit {one.commit[:12]}{more}")
     if one.rerun_of:
-        lines.append(f"does {', '.join(one.rerun_of)} again")
+        lines.append(f"reruns {', '.join(one.rerun_of)}")
     if one.rerun_as:
-        lines.append(f"was done again as {', '.join(one.rerun_as)}")
+        lines.append(f"was rerun as {', '.join(one.rerun_as)}")
     return lines
 
 

@@ -169,7 +169,7 @@ def list_questions(machine: Machine, wishes: Wishes) -> Iterator[Question]:
 
 def _read_account(pattern: str | None, answer: str) -> str:
     if not re.fullmatch(pattern or r"\w[\w.@:+/-]*", answer):
-        form = f" has not the form {pattern}" if pattern and answer else " cannot be an account"
+        form = f" does not match {pattern}" if pattern and answer else " cannot be an account"
         raise ValueError(f"{answer!r}{form}")
     return answer
 
@@ -193,7 +193,7 @@ def _read_script(answer: str) -> str:
         raise ValueError(f"{message}; {hint}")
     if not answer.endswith(".py") and not os.path.exists(answer):
         raise ValueError(
-            f"{answer!r} is neither a file here nor named as one of Python; write *.py"
+            f"{answer!r} is neither a file here nor the name of a Python file; write *.py"
         )
     return answer
 

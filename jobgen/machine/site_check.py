@@ -169,7 +169,7 @@ def _has_module(name: str) -> bool | None:
 def report(name: str, differences: list[Difference], today: str) -> str:
     """Say what differs, and the profile that would put it right."""
     if not differences:
-        return f"{name}: the profile says what this cluster says (checked {today})\n"
+        return f"{name}: the profile matches this cluster (checked {today})\n"
     number = format_count(len(differences), "difference")
     rows = [f"{name}: {number} (checked {today})"]
     for one in differences:

@@ -249,7 +249,9 @@ def _compare_memory(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     seconds = plan.walltime.seconds
     if seconds is not None and plan.can.batch and not _SHORTEST <= seconds <= _LONGEST:
         long = f"{seconds // 86400} days are more than most queues allow"
-        message = long if seconds > _LONGEST else f"{seconds} s hardly load an environment"
+        message = (
+            long if seconds > _LONGEST else f"{seconds} s is hardly enough to load an environment"
+        )
         yield loaded.problem("resources.walltime", message, "write hours:minutes:seconds, or 2h")
 
 

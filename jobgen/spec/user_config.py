@@ -66,15 +66,15 @@ def refuse_strangers(path: str) -> None:
     """
     for about in (os.lstat(path), os.stat(path)):  # a link is a stranger's as well
         if about.st_uid not in (os.geteuid(), 0):
-            message = f"belongs to {_name_owner(about.st_uid)}; jobgen takes no defaults of theirs"
+            message = f"belongs to {_name_owner(about.st_uid)}; jobgen does not use their defaults"
             break
         if stat.S_ISLNK(about.st_mode):
             continue
         if about.st_mode & stat.S_IWOTH:
-            message = "can be changed by everybody on this machine"
+            message = "can be changed by everyone on this machine"
             break
         if about.st_mode & stat.S_IWGRP and about.st_gid not in {os.getegid(), *os.getgroups()}:
-            message = f"can be changed by group {about.st_gid}, in which you are not"
+            message = f"can be changed by group {about.st_gid}, which you are not in"
             break
     else:
         return

@@ -70,10 +70,10 @@ def do_again(scheduler: str, env: Mapping[str, str], cwd: Path) -> None:
     wait_until(lambda: over(again.id), every=1)
     assert printed(again) == [f"new ['prog.py', '-x', '{x}']" for x in (2, 3)]
     told = jobgen("status", job.id, env=env, cwd=cwd)
-    assert f"was done again as {again.id}\n" in told.stderr
+    assert f"was rerun as {again.id}\n" in told.stderr
     done = jobgen("rerun", again.id, "--failed", env=env, cwd=cwd)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "nothing is done again, as no task of it has failed" in done.stderr
+    assert "nothing to rerun, because no task has failed" in done.stderr
 
     words = ("rerun", job.task(2).id, "--set", "resources.walltime=7m")
     done = jobgen(*words, env=env, cwd=cwd)

@@ -285,7 +285,7 @@ def test_a_bad_answer_is_refused_at_once_and_asked_for_again(
         "'many' is not a number from 1",
         "'90' has no unit; write e.g. 90s, 90m or 04:00:00",
         "'fit.sh' is not a Python file",
-        "'90' is neither a file here nor named as one of Python; write *.py",
+        "'90' is neither a file here nor the name of a Python file; write *.py",
     ):
         assert f"Error: {refusal}" in shown
     spec = yaml.safe_load(Path("job.yaml").read_text())

@@ -42,7 +42,7 @@ def test_what_a_cluster_says_itself_does_not_differ(
             write_profile(home, jobgen("sites", "capture").out, name)
             ended = jobgen("sites", "check", name)
         assert ended.code == 0, ended.out
-        assert ended.out.startswith(f"{name}: the profile says what this cluster says (checked 20")
+        assert ended.out.startswith(f"{name}: the profile matches this cluster (checked 20")
 
 
 def test_each_difference_is_named_with_what_to_change(

@@ -68,7 +68,10 @@ DOUBTFUL = {
         "pyproject.toml, which uv needs, is not here",
     ),
     "TB for GB": (("64GB", "64TB"), "asks for 65536 GiB on a node; check the unit"),
-    "seconds": (("walltime: 1h", "walltime: '00:00:30'"), "30 s hardly load an environment"),
+    "seconds": (
+        ("walltime: 1h", "walltime: '00:00:30'"),
+        "30 s is hardly enough to load an environment",
+    ),
     "days": (("walltime: 1h", "walltime: 1000h"), "41 days are more than most queues allow"),
     "a value that a library does not know": (
         ("", "environment: {variables: {NCCL_DEBUG: 'true'}}\n"),

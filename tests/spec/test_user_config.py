@@ -10,7 +10,7 @@ from support import MINIMAL, jobgen
 
 Give = Callable[[Path], None]
 REFUSED = re.compile(
-    r"^(?P<file>\S+): belongs to \S+( \d+)?; jobgen takes no defaults of theirs; "
+    r"^(?P<file>\S+): belongs to \S+( \d+)?; jobgen does not use their defaults; "
     r"if you trust it, write `trust: \[(?P<folder>\S+)\]` into (?P<config>\S+)$",
     re.MULTILINE,
 )
@@ -87,7 +87,7 @@ def test_defaults_that_everybody_can_change_are_refused(project: Path) -> None:
     (project / ".jobgen.yaml").chmod(0o666)
     code, _, err = jobgen("render")
     assert code == 3
-    assert ".jobgen.yaml: can be changed by everybody on this machine; if you trust it" in err
+    assert ".jobgen.yaml: can be changed by everyone on this machine; if you trust it" in err
     trust(project, str(project))
     assert jobgen("render").code == 0
 
@@ -101,7 +101,7 @@ def test_defaults_that_another_group_can_change_are_refused(project: Path) -> No
     os.chown(file, -1, 54321)
     code, _, err = jobgen("render")
     assert code == 3
-    assert ".jobgen.yaml: can be changed by group 54321, in which you are not" in err
+    assert ".jobgen.yaml: can be changed by group 54321, which you are not in" in err
     file.chmod(0o644)
     assert jobgen("render").code == 0
 
