@@ -167,14 +167,15 @@ def clean(
     from jobgen import find_all, list_jobs
     from jobgen.errors import UsageError
     from jobgen.jobs.clean import find_waste, remove_waste
-    from jobgen.output import format_count, format_json, format_table
+    from jobgen.output import format_count, format_json
     from jobgen.spec.units import parse_duration
 
+    age = older or ("" if jobs else "30d")
     try:
-        seconds = parse_duration(older or "30d") if older or not jobs else 0
+        seconds = parse_duration(age) if age else 0
     except ValueError as error:
-        fault = f"has no unit; write {older}d for days" if (older or "").isdecimal() else error
-        raise UsageError(f"--older {older}: {fault}") from None
+        fault = f"has no unit; write {age}d for days" if age.isdecimal() else error
+        raise UsageError(f"--older {age}: {fault}") from None
     report_recoveries()
     known, problems = find_all(jobs, whole=True) if jobs else list_jobs()
     if problems and jobs:
@@ -184,17 +185,10 @@ def clean(
     if jobs:
         _name_kept(known, waste)
     elif known and not (waste or failed or keep):
-        age = older or "30d"
         put_err(f"{format_count(len(known), 'job')} kept: none ended more than {age} ago (--older)")
     total = f"{sum(each.size for each in waste) / 1e6:,.1f} MB of {format_count(len(waste), 'job')}"
     if waste:
-        rows = [
-            (f"{each.size / 1e6:,.1f} MB", each.state.name, os.path.relpath(each.job.run_dir))
-            for each in waste
-        ]
-        put_err("\n".join(format_table(rows)))
-        if not yes:
-            _confirm_removal(total)
+        _confirm_removal(waste, total, yes=yes)
     for each in waste:
         remove_waste(each)
     if as_json:
@@ -213,9 +207,18 @@ def _name_kept(named: Sequence[Job], waste: Sequence[Waste]) -> None:
             put_err(f"{job.id}: kept, because {why}")
 
 
-def _confirm_removal(total: str) -> None:
+def _confirm_removal(waste: Sequence[Waste], total: str, *, yes: bool) -> None:
+    """List what goes, and ask, unless the user has said `yes`."""
     from jobgen.errors import UsageError
+    from jobgen.output import format_table
 
+    rows = [
+        (f"{each.size / 1e6:,.1f} MB", each.state.name, os.path.relpath(each.job.run_dir))
+        for each in waste
+    ]
+    put_err("\n".join(format_table(rows)))
+    if yes:
+        return
     if not sys.stdin.isatty():
         raise UsageError(f"{total} not removed: jobgen cannot ask here; confirm with --yes")
     click.confirm(f"remove {total}?", abort=True, err=True)

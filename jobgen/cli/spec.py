@@ -63,12 +63,12 @@ def check(
     from jobgen.output import format_json
     from jobgen.rendering.check import compare
 
+    refuse_together({"--format": form != "text", "--json": as_json})
     if every and out_dir:
         raise UsageError("--all looks for scripts beside their specs; remove --out-dir")
-    refuse_together({"--format": form != "text", "--json": as_json})
+    if any(target.values()) and (every or out_dir):
+        raise UsageError("--all and --out-dir compare scripts as they were rendered; remove it")
     if any(target.values()):
-        if every or out_dir:
-            raise UsageError("--all and --out-dir compare scripts as they were rendered; remove it")
         report = _check_changed(paths or (DEFAULT_SPEC,), target)
     else:
         report = compare(paths or ("." if every else DEFAULT_SPEC,), out_dir, every=every)
@@ -81,11 +81,16 @@ def check(
     notes = [script.note for script in report.scripts if script.note]
     for line in (*notes, *report.notes, *list_spec_doubts(paths or (DEFAULT_SPEC,), target)):
         put_err(line)
+    _tell_faults(report, needs_scripts=out_dir is not None)
+
+
+def _tell_faults(report: CheckReport, *, needs_scripts: bool) -> None:
+    """Raise SpecError or StaleError for what is wrong; print what is only missing."""
     if report.problems:
         raise SpecError(report.problems)
     stale = {f"{one.script}: {_STALE}": None for one in report.scripts if one.stale}
     lines = [*stale, *report.orphans, *report.missing]
-    if stale or report.orphans or (report.missing and out_dir):
+    if stale or report.orphans or (report.missing and needs_scripts):
         raise StaleError("\n".join(lines))
     for line in lines:
         put_err(line)
@@ -120,12 +125,13 @@ def explain(path: str, as_json: bool, defaults: bool, **target: Any) -> None:
     Lists what you should check first, then the ranks of each node, the cost, and each directive
     and variable with its reason and origin.
     """
+    from jobgen.output import format_json
     from jobgen.rendering.explain import explain as explain_plan
 
     explanation = explain_plan(*load_plan(path, target))
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
-    text = explanation.as_json() if as_json else ""
-    put_out(text or explanation.as_text(defaults=defaults, width=width))
+    text = explanation.as_text(defaults=defaults, width=width)
+    put_out(format_json(explanation) if as_json else text)
 
 
 def _check_changed(paths: tuple[str, ...], target: Mapping[str, Any]) -> CheckReport:

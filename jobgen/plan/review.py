@@ -497,30 +497,37 @@ def _check_paths(loaded: LoadedSpec, plan: Plan, copied: Sequence[str] | None) -
 
 def _list_files(loaded: LoadedSpec, plan: Plan) -> Iterator[tuple[str, str, str]]:
     """Yield what is read, with its place in the spec, and with what is before it."""
-    own, run, words = loaded.spec.environment, loaded.spec.run, plan.program.command
-    if (script := run.script or run.body) and own.container is None:
-        yield f"run.{'script' if run.script else 'body'}", script, script
-    if own.venv and own.container is None:
-        yield "environment.venv", own.venv, own.venv
-    if own.stage:
-        yield "environment.stage", own.stage, own.stage
-    if own.container and re.match(r"[./~]|.*\.(sif|sqsh|simg)$", own.container.image):
-        yield "environment.container.image", own.container.image, own.container.image
-    for name in _SETUP_READS.findall(own.setup or ""):
-        yield "environment.setup", name, name
-    command = [word for word in loaded.spec.run.command or () if word[:1] != "-"]
-    shell = os.path.basename(command[0]) in ("bash", "sh", "zsh") if command else False
-    file = command[1] if command[1:] and (shell or "python" in command[0]) else "".join(command[:1])
-    if file.endswith((".sh", ".py")) and ("/" in file or file != command[0]) and not own.container:
-        yield "run.command", file, file
-    for path, names in (("snapshot", loaded.spec.snapshot), ("send", loaded.spec.send)):
-        for name in names if isinstance(names, tuple) else ():
-            yield path, name, name
+    own, run, copied = loaded.spec.environment, loaded.spec.run, loaded.spec.snapshot
+    named = [("environment.stage", own.stage)]
+    named += [("environment.setup", name) for name in _SETUP_READS.findall(own.setup or "")]
+    named += [("snapshot", name) for name in (copied if isinstance(copied, tuple) else ())]
+    named += [("send", name) for name in loaded.spec.send]
+    if own.container is None:  # else it may lie in the image
+        named += [
+            ("run.script", run.script),
+            ("run.body", run.body),
+            ("environment.venv", own.venv),
+        ]
+        named.append(("run.command", _find_file(run.command or ())))
+        for option, value in _list_options(plan.program.command):
+            if option[:2] == "--" and _READ.fullmatch(value) and not _OUTPUTS.match(option):
+                yield "run.args", value, f"{option} {value}"
+    elif re.match(r"[./~]|.*\.(sif|sqsh|simg)$", own.container.image):
+        named.append(("environment.container.image", own.container.image))
     if own.uv:
         yield "environment.uv", "pyproject.toml", "pyproject.toml, which uv needs,"
-    for option, value in _list_options(words) if own.container is None else ():
-        if option[:2] == "--" and _READ.fullmatch(value) and not _OUTPUTS.match(option):
-            yield "run.args", value, f"{option} {value}"
+    yield from ((path, name, name) for path, name in named if name)
+
+
+def _find_file(command: Sequence[str]) -> str:
+    """Return the script that a command is, or that its Python or shell runs; empty without one."""
+    words = [word for word in command if word[:1] != "-"]
+    if not words:
+        return ""
+    runs = os.path.basename(words[0]) in ("bash", "sh", "zsh") or "python" in words[0]
+    file = words[1] if runs and words[1:] else words[0]
+    found = "/" in file or file != words[0]  # else it is looked for on PATH
+    return file if found and file.endswith((".sh", ".py")) else ""
 
 
 def _is_missing(name: str) -> bool:

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from jobgen import schedulers
-from jobgen.output import format_json
 from jobgen.plan.array import TaskRow, list_variables, make_rows
 from jobgen.plan.cost import Cost, estimate_cost, format_number
 from jobgen.plan.plan import Plan
@@ -80,10 +79,6 @@ class Explanation(NamedTuple):
     tasks: tuple[TaskRow, ...]  # of an array; each is a job of this form
     defaults: tuple[str, ...]  # files that were read though nobody has named them
     roles: tuple[RoleRow, ...] = ()  # several programs; `nodes` then has all that runs on each
-
-    def as_json(self) -> str:
-        """For programs; the keys are the fields' names."""
-        return format_json(self)
 
     def list_places(self) -> list[str]:
         """Return who runs where, for people: the nodes and their ranks, of each role by itself."""

@@ -45,21 +45,11 @@ def list_names(spec: JobSpec) -> tuple[str, ...]:
 
 def deal_nodes(spec: JobSpec) -> tuple[dict[str, Spot], list[Conflict]]:
     """Return where each role runs, and what does not add up."""
-    roles, conflicts = spec.roles or {}, []
-    given = spec.resources.gpus_per_node
+    roles, given = spec.roles or {}, spec.resources.gpus_per_node
     most = max(given) if isinstance(given, tuple) else given or 0
     blocks = _group_by_nodes(roles, most)
-    counts = [max(roles[name].nodes or 0 for name in block) or None for block in blocks]
-    wanted = spec.resources.nodes
-    known, free = sum(count or 0 for count in counts), counts.count(None)
-    total = wanted if isinstance(wanted, int) else known + free
-    if free == 1 and total > known:
-        counts[counts.index(None)] = total - known
-    elif free or known != total:
-        kinds = f"{free} of them say no number" if free else f"have {known}"
-        message = f"need {known + free}" if free == 1 else kinds
-        hint = "the nodes of the roles add up to resources.nodes; one role may leave nodes out"
-        conflicts.append(("roles", f"{message}, and resources.nodes says {total}", hint))
+    counts = [max(roles[name].nodes or 0 for name in block) for block in blocks]
+    conflicts = list(_fill_counts(counts, spec.resources.nodes))
     places: dict[str, Spot] = {}
     first = 0
     for block, count in zip(blocks, counts, strict=True):
@@ -74,6 +64,19 @@ def deal_nodes(spec: JobSpec) -> tuple[dict[str, Spot], list[Conflict]]:
             conflicts.append((f"roles.{block[-1]}.gpus", message, ""))
         first += count or 1
     return places, conflicts
+
+
+def _fill_counts(counts: list[int], wanted: int | NodeRange | None) -> Iterator[Conflict]:
+    """Give the block that says no number the nodes that are left; yield what does not add up."""
+    known, free = sum(counts), counts.count(0)
+    total = wanted if isinstance(wanted, int) else known + free
+    if free == 1 and total > known:
+        counts[counts.index(0)] = total - known
+    elif free or known != total:
+        kinds = f"{free} of them say no number" if free else f"have {known}"
+        message = f"need {known + free}" if free == 1 else kinds
+        hint = "the nodes of the roles add up to resources.nodes; one role may leave nodes out"
+        yield "roles", f"{message}, and resources.nodes says {total}", hint
 
 
 def _group_by_nodes(roles: dict[str, Role], most: int) -> list[list[str]]:
