@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -280,16 +280,15 @@ def logs(
     refuse_together({"--follow": follow, "--json": as_json})
     report_recoveries()
     named = find(job)
-    lines: Iterator[object] = named.logs(rank=rank, node=node, role=role, stderr=stderr)
+    wanted: dict[str, Any] = {"rank": rank, "node": node, "role": role, "stderr": stderr}
+    lines: Iterator[object] = named.logs(**wanted)
     if as_json:
         from jobgen.output import format_json
 
         put_out(format_json({"lines": list(lines)}))
         return
     if follow:
-        lines = named.follow(
-            rank=rank, node=node, role=role, stderr=stderr, pause=pause, notice=standing.show
-        )
+        lines = named.follow(**wanted, pause=pause, notice=standing.show)
     nothing, on_terminal = True, sys.stdout.isatty()
     try:
         for line in lines:

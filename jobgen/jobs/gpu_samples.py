@@ -56,7 +56,7 @@ def read_gpu_csv(text: str) -> Iterator[tuple[float, tuple[GpuSample, ...]]]:
         before = index
         groups[-1][1].append(values)
     for moment, lines in groups:
-        if gpus := tuple(_read_gpus(";".join(filter(None, lines)))):
+        if gpus := tuple(_read_gpus(list(filter(None, lines)))):
             yield moment, gpus
 
 
@@ -70,18 +70,18 @@ def _read_stamp(text: str) -> float | None:
         return None
 
 
-def _read_gpus(text: str) -> Iterator[GpuSample]:
-    """Read what `nvidia-smi` or `rocm-smi` prints, its lines joined by `;`."""
-    lines = [[word.strip() for word in line.split(",")] for line in text.split(";") if line]
-    if lines and lines[0][0] == "device":
-        title = {word.partition(" (")[0]: index for index, word in enumerate(lines[0])}
+def _read_gpus(lines: list[str]) -> Iterator[GpuSample]:
+    """Read what `nvidia-smi` or `rocm-smi` has printed at one moment."""
+    rows = [[word.strip() for word in line.split(",")] for line in lines]
+    if rows and rows[0][0] == "device":
+        title = {word.partition(" (")[0]: index for index, word in enumerate(rows[0])}
         power = [index for word, index in title.items() if "Power" in word]
         columns = [title.get("GPU use"), title.get("VRAM Total Used Memory")]
         columns += [title.get("VRAM Total Memory"), power[0] if power else None]
-        lines, unit = lines[1:], 1
+        rows, unit = rows[1:], 1
     else:
         columns, unit = [0, 1, 2, 3], 1 << 20
-    for line in lines:
+    for line in rows:
         use, memory, total, watts = (
             read_number(line[at], text=True) if at is not None and at < len(line) else None
             for at in columns

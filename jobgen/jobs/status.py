@@ -201,11 +201,6 @@ def list_dependencies(job: JobRecord) -> list[tuple[str, str]]:
     return [(kind, id) for kind, ids in _DEPENDENCY.findall(waits) for id in ids.split(":")]
 
 
-def find_other(job: JobRecord, job_id: str) -> JobRecord | None:
-    """Return the record of another job that was submitted from the same folder."""
-    return next(read_sound(iglob(f"{job.folder}/{RUNS}/*/{folder_name(job_id)}/{RECORD}")), None)
-
-
 def _name_others(job: JobRecord, state: State, *, begun: bool) -> State:
     """Add which jobs a job waits for and how they stand, or which it needed to end well."""
     waits = state.name == "queued" and state.reason.startswith(DEPENDENT)
@@ -213,7 +208,8 @@ def _name_others(job: JobRecord, state: State, *, begun: bool) -> State:
         return state
     others = []
     for kind, job_id in list_dependencies(job):
-        other = find_other(job, job_id)
+        records = iglob(f"{job.folder}/{RUNS}/*/{folder_name(job_id)}/{RECORD}")
+        other = next(read_sound(records), None)
         word = _describe_end(other) if other else ""
         if waits or (kind == "afterok" and word not in _NOT_FAILED):
             others.append(f"{other.name} {other.id} ({word})" if other else f"job {job_id}")

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 
 from jobgen.records import NamedTuple
-from jobgen.report.facts import Comparison, Curve, Ranks, Report, RunFacts, Spread, Usage
+from jobgen.report.facts import Comparison, Curve, Ranks, Report, RunFacts, Spread
 from jobgen.report.figures import format_number, format_span
 
 Values = Sequence[float | None]
@@ -45,18 +45,12 @@ def draw_charts(report: Report) -> tuple[Chart, ...]:
         drawn.append(_draw_steps(run.training.step_times))
     if run.ranks and run.ranks.size > 1:
         drawn += _draw_ranks(run.ranks, run.training.unit if run.training else "tokens")
-    if run.usage:
-        drawn += _draw_usage(run.usage)
-    return tuple(drawn)
-
-
-def _draw_usage(usage: Usage) -> Iterator[Chart]:
-    """Draw what the nodes noted, over the minutes since the first sample."""
-    if len(usage.gpu_uses.x) > 1:
-        text = f"The mean of all GPUs: {usage.gpu_use:.0f} % over the whole run."
-        curves = [("busy", usage.gpu_uses)]
+    if run.usage and len(run.usage.gpu_uses.x) > 1:
+        text = f"The mean of all GPUs: {run.usage.gpu_use:.0f} % over the whole run."
+        curves = [("busy", run.usage.gpu_uses)]
         chart = _draw_lines("usage-gpu", "GPU use", "%", curves, text, x="minutes", wide=True)
-        yield chart._replace(top=100.0)
+        drawn.append(chart._replace(top=100.0))
+    return tuple(drawn)
 
 
 def _draw_training(run: RunFacts) -> Iterator[Chart]:

@@ -91,15 +91,13 @@ def _label(runs: Sequence[RunFacts]) -> list[str]:
     keys = dict.fromkeys(key for run in runs for key in run.varied)
     differing = [key for key in keys if len({run.varied.get(key) for run in runs}) > 1]
     several = len({run.name for run in runs}) > 1
-    labels = [_label_one(run, differing, several=several) for run in runs]
+    labels = []
+    for run in runs:
+        values = [f"{key}={run.varied[key]}" for key in differing if key in run.varied] or [run.id]
+        labels.append(" ".join([run.name, *values] if several else values)[:_LABEL])
     if several:
         return labels
     return [run.id if labels.count(one) > 1 else one for run, one in zip(runs, labels, strict=True)]
-
-
-def _label_one(run: RunFacts, keys: Sequence[str], *, several: bool) -> str:
-    values = [f"{key}={run.varied[key]}" for key in keys if key in run.varied] or [run.id]
-    return " ".join([run.name, *values] if several else values)[:_LABEL]
 
 
 def _split_seed(run: RunFacts) -> tuple[dict[str, str], bool]:

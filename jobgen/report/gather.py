@@ -42,6 +42,7 @@ def gather(
     """
     folder = Folder(job)
     script, spec = folder.text("script"), folder.text("job.yaml")
+    about = header.read(script or "")
     plan, metrics, why = _read_plan(str(folder.home), script or "", has_spec=spec is not None)
     programs = [*job.roles.values()] or [job]
     main = programs[-1]  # the last role, or the job itself
@@ -79,7 +80,7 @@ def gather(
         id=job.id,
         name=job.name,
         scheduler=job.scheduler,
-        site=_name_site(script, plan),
+        site=(about.site if about else None) or (plan.site.title if plan else None),
         folder=os.path.relpath(job.run_dir),
         state=state.name,
         reason=state.reason,
@@ -169,11 +170,6 @@ def _read_plan(home: str, script: str, *, has_spec: bool) -> tuple[Plan | None, 
     if plan.provenance.digest != about.digest:
         return plan, metrics, "job.yaml has changed since submission; what was asked for may differ"
     return plan, metrics, ""
-
-
-def _name_site(script: str | None, plan: Plan | None) -> str | None:
-    about = header.read(script) if script else None
-    return (about.site if about else None) or (plan.site.title if plan else None)
 
 
 def _measure_attempts(attempts: Iterable[Attempt], state: State, *, now: float) -> Iterator[float]:

@@ -295,7 +295,9 @@ class _Converter:
         if id(node) in self.done:
             return self.done[id(node)] or self.refuse(where, "an alias that holds itself")
         if isinstance(node, yaml.ScalarNode):
-            result: Node = self.convert_scalar(node, where)
+            if node.tag not in _KINDS:
+                self.refuse(where, f"unknown tag {node.tag!r}", _NO_TAGS)
+            result: Node = Scalar(where, node.value, _KINDS.get(node.tag, "str"))
         elif node.tag not in _CONTAINERS:
             return self.refuse(where, f"unknown tag {node.tag!r}", _NO_TAGS)
         else:
@@ -306,13 +308,6 @@ class _Converter:
                 result = self.convert_mapping(node, where)
         self.done[id(node)] = result
         return result
-
-    def convert_scalar(self, node: Any, where: Position) -> Scalar:
-        """Return a value."""
-        kind = _KINDS.get(node.tag)
-        if kind is None:
-            self.refuse(where, f"unknown tag {node.tag!r}", _NO_TAGS)
-        return Scalar(where, node.value, kind or "str")
 
     def convert_mapping(self, node: Any, where: Position) -> Mapping:
         """Return keys with their values, but for keys that cannot be."""
