@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from jobgen.capabilities import list_capabilities
 from jobgen.errors import JobgenError, SpecError
 from jobgen.output import format_json
-from jobgen.plan.cost import Cost, format_number
 from jobgen.sites.profile import Node, SiteProfile, SiteQueue
 from jobgen.sites.sheet import GRADES
 from jobgen.spec.units import format_duration
@@ -194,7 +193,7 @@ def _render(loaded: LoadedSpec) -> dict[str, Any]:
         "decided": _list_decided(plan, explanation),
         "decisions": [reason._asdict() for reason in explanation.decisions],
         "places": _format_places(explanation),
-        "cost": _describe_cost(explanation.cost),
+        "cost": str(explanation.cost),
         "part_2": split_script(script)[0].count("\n") + 1,
         "command": f"jobgen render {SPEC} -o {file}",
         "file": file,
@@ -222,12 +221,6 @@ def _list_decided(plan: Plan, explanation: Explanation) -> dict[str, dict[str, s
             decided["queue"] = {"value": queue, "why": "; ".join((reason.why, *reason.origin))}
             break
     return decided
-
-
-def _describe_cost(cost: Cost) -> str:
-    if cost.amount is None:
-        return f"not known: {cost.how}"
-    return f"at most {format_number(cost.amount)} {cost.unit}: {cost.how}"
 
 
 def _render_for(text: str, scheduler: str) -> str | None:

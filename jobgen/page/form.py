@@ -79,16 +79,13 @@ def make_form() -> tuple[Section, ...]:
     controls = list(_walk(schema, "", schema["definitions"]))
     sections = []
     for title, prefixes in _SECTIONS:
-        own = [control for control in controls if _belongs(control.path, prefixes)]
+        starts = tuple(prefix and f"{prefix}." for prefix in prefixes)
+        own = [control for control in controls if f"{control.path}.".startswith(starts)]
         controls = [control for control in controls if control not in own]
         everyday = tuple(control for control in own if control.path in _EVERYDAY)
         folded = tuple(control for control in own if control.path not in _EVERYDAY)
         sections.append(Section(title, everyday, folded))
     return tuple(sections)
-
-
-def _belongs(path: str, prefixes: tuple[str, ...]) -> bool:
-    return any(not prefix or f"{path}.".startswith(f"{prefix}.") for prefix in prefixes)
 
 
 def _walk(record: dict[str, Any], path: str, definitions: dict[str, Any]) -> Iterator[Control]:

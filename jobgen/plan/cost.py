@@ -25,6 +25,11 @@ class Cost(NamedTuple):
     source: str | None = None
     origin: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        if self.amount is None:
+            return f"not known: {self.how}"
+        return f"at most {format_number(self.amount)} {self.unit}: {self.how}"
+
 
 def estimate_cost(plan: Plan, origin: tuple[str, ...] = ()) -> Cost:
     """The charge of `plan`: walltime x size x rate; `origin` says where the rate stands."""

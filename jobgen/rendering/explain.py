@@ -12,7 +12,7 @@ from typing import Any
 
 from jobgen import schedulers
 from jobgen.plan.array import TaskRow, list_variables, make_rows
-from jobgen.plan.cost import Cost, estimate_cost, format_number
+from jobgen.plan.cost import Cost, estimate_cost
 from jobgen.plan.plan import Plan
 from jobgen.plan.ranks import NodeRow, format_nodes, list_nodes
 from jobgen.plan.roles import PORTS
@@ -123,10 +123,9 @@ class Explanation(NamedTuple):
         return "\n".join(lines) + "\n"
 
     def _cost(self) -> list[str]:
-        cost = self.cost
+        cost, lines = self.cost, [f"  {self.cost}"]
         if cost.amount is None:
-            return [f"  not known: {cost.how}"]
-        lines = [f"  at most {format_number(cost.amount)} {cost.unit}: {cost.how}"]
+            return lines
         lines += [f"      {cost.note}"] if cost.note else []
         return lines + [f"      from {origin}" for origin in (*cost.origin, cost.source) if origin]
 

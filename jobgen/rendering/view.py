@@ -98,7 +98,7 @@ class ScriptView(NamedTuple):
     @property
     def meeting(self) -> bool:
         """Whether it is looked at whether the processes of a Python program meet."""
-        return self.worlds and _is_python(self.plan)
+        return self.worlds and self.plan.program.command[:2] == ("python3", "-u")
 
     @property
     def worlds(self) -> bool:
@@ -242,11 +242,6 @@ def uses_gpus(plan: Plan) -> bool:
     if plan.launch.mode in ("plain", "body"):
         return False
     return any(plan.nodes.gpus_of_each) or not plan.can.batch
-
-
-def _is_python(plan: Plan) -> bool:
-    """Whether the program is a Python file or module that the script itself runs."""
-    return plan.program.command[:2] == ("python3", "-u")
 
 
 def hands_on(plan: Plan) -> bool:

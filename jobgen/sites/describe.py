@@ -95,19 +95,14 @@ def make_data(record: Any) -> Any:
 
 
 def _convert_value(key: str, value: Any) -> Any:
-    if _is_short(value):
-        return value.address
+    if isinstance(value, SiteSource) and value == SiteSource(value.address):
+        return value.address  # it says nothing else
     if isinstance(value, dict) or hasattr(value, "_asdict"):
         return make_data(value)
     if isinstance(value, tuple):
         return [_convert_value(key, item) for item in value]
     words = _format_quantity(key, value)
     return value if words is None else words
-
-
-def _is_short(value: Any) -> bool:
-    """Whether it is a source that says nothing but its address."""
-    return isinstance(value, SiteSource) and value == SiteSource(value.address)
 
 
 def _drop_defaults(record: Any) -> dict[str, Any]:
