@@ -25,17 +25,18 @@ def find_job(word: str | None = None, *, whole: bool = False) -> JobRecord:
 
 
 def _find_one(word: str | None, *, whole: bool) -> JobRecord:
-    hint = "give an id, a name or a run folder"
     if word is None:
-        job = _read_latest("*/*")
-    else:
-        job = _find_by_id(word) or _find_task(word) or _read_latest(f"{escape(word)}/*")
-        if job is None and (begun := _find_by_prefix(word)):
-            job = None if whole else begun
-            hint = f"for job {begun.id}, write out its id"
+        if job := _read_latest("*/*"):
+            return job
+        hint = "`jobgen list --all` lists those of other folders"
+        raise UsageError(f"no job was submitted from this folder; {hint}")
+    hint = "give an id, a name or a run folder"
+    job = _find_by_id(word) or _find_task(word) or _read_latest(f"{escape(word)}/*")
+    if job is None and (begun := _find_by_prefix(word)):
+        job = None if whole else begun
+        hint = f"for job {begun.id}, write out its id"
     if job is None:
-        wanted = "no job" if word is None else f"no job {word!r}"
-        raise UsageError(f"{wanted} below ./{RUNS}; {_find_meant(word or '') or hint}")
+        raise UsageError(f"no job {word!r} below ./{RUNS}; {_find_meant(word) or hint}")
     return job
 
 

@@ -154,7 +154,7 @@ def _look_at(loaded: LoadedSpec, folder: Path) -> tuple[str, tuple[str, ...]]:
         scheduler, target, notes = SCHEDULERS[plan.scheduler], "", plan.notes
     script = folder / file.with_suffix(scheduler.suffix).name
     return (
-        f"{file}: the spec is valid, and no script in {folder} was rendered from it: "
+        f"{file}: the spec is valid; no script in {folder} was rendered from it; to write one: "
         f"jobgen render {file}{target} -o {script}"
     ), notes
 

@@ -224,7 +224,7 @@ class TestCheck:
         jobgen("render", "specs/a.yaml", "--out-dir", "out")
         assert jobgen("check", "specs/a.yaml", "--out-dir", "out").code == 0
         message = (
-            "specs/a.yaml: the spec is valid, and no script in {} was rendered from it: "
+            "specs/a.yaml: the spec is valid; no script in {} was rendered from it; to write one: "
             "jobgen render specs/a.yaml -o {}/a.sh\n"
         )
         assert jobgen("check", "specs/a.yaml") == (0, "", message.format("specs", "specs"))
@@ -275,8 +275,8 @@ class TestCheck:
         code, _, err = jobgen("check", "a.yaml", "b.yaml", "c.yaml")
         assert code == 4
         assert err == (
-            "b.sh: stale; render it again\nc.yaml: the spec is valid, and no script in . was "
-            "rendered from it: jobgen render c.yaml -o c.sh\n"
+            "b.sh: stale; render it again\nc.yaml: the spec is valid; no script in . was "
+            "rendered from it; to write one: jobgen render c.yaml -o c.sh\n"
         )
 
     def test_a_script_whose_spec_is_gone(self) -> None:

@@ -709,7 +709,9 @@ def test_a_job_is_named_by_id_name_folder_or_is_the_latest(scheduler: Scheduler)
 
 
 def test_a_folder_without_jobs(scheduler: Scheduler) -> None:
-    message = "no job below ./runs; give an id, a name or a run folder\n"
+    message = (
+        "no job was submitted from this folder; `jobgen list --all` lists those of other folders\n"
+    )
     assert jobgen("status") == (2, "", message)
     assert jobgen("list", "--json") == (0, '{\n  "jobs": []\n}\n', "")
 
