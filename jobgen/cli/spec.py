@@ -81,7 +81,7 @@ def check(
     notes = [script.note for script in report.scripts if script.note]
     for line in (*notes, *report.notes, *list_spec_doubts(paths or (DEFAULT_SPEC,), target)):
         put_err(line)
-    _tell_faults(report, needs_scripts=out_dir is not None)
+    _tell_faults(report, needs_scripts=bool(out_dir))
 
 
 def _tell_faults(report: CheckReport, *, needs_scripts: bool) -> None:
