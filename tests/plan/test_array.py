@@ -17,6 +17,7 @@ from support import complaint, edited, exported, jobgen, load, plan_of, run_node
 
 from jobgen import schedulers
 from jobgen.errors import SpecError
+from jobgen.output import format_json
 from jobgen.plan.plan import Plan
 from jobgen.plan.resolve import resolve
 from jobgen.rendering.explain import explain
@@ -373,7 +374,7 @@ def test_explain_shows_the_table() -> None:
     plan = resolve(loaded, scheduler="slurm")
     found = explain(loaded, plan)
     assert "\n     2 DATA='a b' --lr 3e-4 --seed 0\n" in found.as_text()
-    assert json.loads(found.as_json())["tasks"][2] == {
+    assert json.loads(format_json(found))["tasks"][2] == {
         "task": 2,
         "arguments": ["--lr", "3e-4", "--seed", "0"],
         "variables": {"DATA": "a b"},
