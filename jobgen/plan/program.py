@@ -59,8 +59,8 @@ def _find_lonely_agent(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     """Refuse an agent of the user's own that starts on each node and is not told of the others."""
     words = loaded.spec.run.command or ()
     launcher, text = find_launcher(words), " ".join(words).replace("_", "-")
-    told = "--nnodes" in text or "--num-machines" in text
-    meets = told and any(
+    counts = "--nnodes" in text or "--num-machines" in text
+    meets = counts and any(
         f"--{one}" in text for one in ("node-rank", "rdzv-endpoint", "rdzv-backend")
     )
     once = loaded.spec.launches_itself

@@ -526,8 +526,8 @@ def _find_file(command: Sequence[str]) -> str:
         return ""
     runs = os.path.basename(words[0]) in ("bash", "sh", "zsh") or "python" in words[0]
     file = words[1] if runs and words[1:] else words[0]
-    found = "/" in file or file != words[0]  # else it is looked for on PATH
-    return file if found and file.endswith((".sh", ".py")) else ""
+    by_path = "/" in file or file != words[0]  # else it is looked for on PATH
+    return file if by_path and file.endswith((".sh", ".py")) else ""
 
 
 def _is_missing(name: str) -> bool:

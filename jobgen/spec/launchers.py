@@ -136,8 +136,8 @@ AGENT_FLAGS |= {"--enable-each-rank-log", "--no-wait", "--mps", "--use-xpu", "--
 class LauncherOptions(NamedTuple):
     """Options of a launcher for all tasks, those of a node, nodes, and which nodes it is to take.
 
-    Where nobody says how many a node gets, one node after the other is filled if it `fills`; where
-    nobody says how many there are, `default` says it, or 0 for the job's own number.
+    Without a number for a node, one node after the other is filled if it `fills`; without a number
+    of all, `default` says it, or 0 for the job's own number.
     """
 
     tasks: tuple[str, ...]
