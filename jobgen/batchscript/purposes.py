@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+
+from jobgen.batchscript.bash import Command, Redirect, parse, split_segments
+from jobgen.batchscript.launchers import Started, unwrap
 
 
 def _list_words(text: str) -> frozenset[str]:
@@ -46,3 +50,62 @@ FAMILIAR = re.compile(
 )
 # Modules and files by which Python makes an environment.
 MAKES = re.compile(r"-m (pip|venv|virtualenv|ensurepip)\b|setup\.py (install|develop|build)")
+# Interpreters that are asked for no more than what they have.
+_ASKS = re.compile(
+    r"(--version|-V|-m torch\.utils\.collect_env|-m pip (list|freeze|show)( .*)?|-c .*print\(.*)",
+    re.DOTALL,
+)
+# What a line of Python may call that only prints.
+_LOOKS = re.compile(
+    r"print|str|int|len|(torch\.(cuda|version|backends)|sys|platform|socket|os\.environ)\.[\w.]+"
+    r"|[\w.]*\.(is_available|device_count|devices|version|bind|getsockname|close|join|format|getenv)"
+)
+
+
+def only_asks(started: Started) -> bool:
+    """Whether Python is asked for no more than what it has."""
+    rest = " ".join(word.text for word in started.program[1:])
+    if not started.name.startswith("python") or not _ASKS.fullmatch(rest):
+        return False
+    return all(map(_LOOKS.fullmatch, re.findall(r"([\w.]+)\(", rest)))
+
+
+def is_quiet(redirect: Redirect) -> bool:
+    """Whether output goes nowhere, or only from one stream to the other."""
+    quiet = redirect.target.text in ("/dev/null", "&1", "&2", "1", "2")
+    quiet = quiet or redirect.operator.startswith("<<")
+    return quiet and redirect.operator.lstrip("012&") in (">", ">>", ">&", "", "<<", "<<-", "<<<")
+
+
+def list_pure(command: Command) -> bool:
+    """Whether what a command substitutes leaves nothing behind."""
+    words = (*command.words, *command.assignments)
+    return all(is_pure(word.raw) for word in words)
+
+
+def is_pure(raw: str) -> bool:
+    """Whether the commands that a word runs leave nothing behind."""
+    for inner in list_substituted(raw):
+        for command in parse(inner):
+            started = unwrap(command.words)
+            known = not command.words or started.name in PRINTS | FILTERS or only_asks(started)
+            quiet = all(map(is_quiet, command.redirects)) or all(
+                redirect.operator.startswith("<") for redirect in command.redirects
+            )
+            if not (known and quiet and all(is_pure(word.raw) for word in command.words)):
+                return False
+    return True
+
+
+def list_substituted(raw: str) -> Iterator[str]:
+    """The texts of the commands that a word runs."""
+    text = raw.partition("=(")[2].removesuffix(")") if re.match(r"\w+\+?=\(", raw) else raw
+    for segment in split_segments(text):
+        if segment.text.startswith("$(("):
+            continue
+        if segment.live and segment.text.startswith("$("):
+            yield segment.text[2:-1]
+        elif segment.live and segment.text.startswith("`"):
+            yield segment.text[1:-1]
+        elif segment.live and re.search(r"\$\((?!\()|`", segment.text):
+            yield segment.text  # a default that runs something: no command is called that

@@ -181,11 +181,33 @@ def test_a_variable_from_outside_is_named() -> None:
     assert [(left.kind, left.text) for left in imported.left] == [("check", "$N")]
 
 
+def test_an_open_variable_without_quotes_may_be_several_words() -> None:
+    assert kept("srun python t.py $MORE", *EACH_GPU.split("\n"))
+
+
+def test_what_a_launcher_starts_is_a_program() -> None:
+    prints = "python -c 'import torch; print(torch.cuda.is_available())'"
+    assert spec_of(f"{prints}\nsrun python t.py", *EACH_GPU.split("\n"))["run"]["script"] == "t.py"
+    assert kept(f"srun {prints}\nsrun python t.py", *EACH_GPU.split("\n"))
+    prepares = "python -c 'import prep; print(prep.main(1))'"
+    spec = spec_of(f"{prepares}\nsrun python t.py", *EACH_GPU.split("\n"))
+    assert prepares in spec["environment"]["setup"]
+
+
+def test_a_count_of_nodes_that_nobody_asks_for_is_named() -> None:
+    imported = import_body("n=$(wc -l < $PBS_NODEFILE)\npython t.py --n $n", "#PBS -N a")
+    assert ("check", "$PBS_NODEFILE") in [(left.kind, left.text) for left in imported.left]
+
+
 def test_arguments_after_the_program_are_those_of_the_spec() -> None:
     body = 'SEED=${1:-7}\nsrun python t.py --seed $SEED "${@}"'
     imported = import_body(body, EACH_GPU)
     assert yaml.safe_load(imported.yaml)["run"]["args"] == ["--seed", "7"]
     assert [(left.line, left.kind) for left in imported.left] == [(4, "lost"), (5, "lost")]
+
+
+def test_an_argument_that_nothing_reads_is_not_lost() -> None:
+    assert import_body('args="$@"\nsrun python t.py', EACH_GPU).left == ()
 
 
 def test_an_argument_of_the_script_is_a_place_to_fill_in() -> None:

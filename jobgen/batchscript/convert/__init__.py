@@ -54,6 +54,7 @@ def import_script(script: Script) -> Imported:
     draft.put("scheduler", script.target)
     settle(script, draft)
     _note_index(script, draft)
+    _note_nodes(script, draft)
     if "site" in draft.values:
         draft.values.pop("scheduler", None)
     draft.put("name", draft.values.get("name") or make_name(script.path))
@@ -96,4 +97,19 @@ def _note_index(script: Script, draft: Draft) -> None:
         if match and not asks:
             reason = "is an array's index, which no directive asks for; write array: {tasks: N}"
             draft.lose(line, f"${match[2]}", reason)
+            return
+
+
+def _note_nodes(script: Script, draft: Draft) -> None:
+    """Name a count of nodes that no directive asks for, but the command line may."""
+    asked = [*map(script.value, ("--nodes", "--ntasks"))]
+    asked += map(script.resource, ("select", "nodes", "ncpus", "ngpus"))
+    for command in script.commands if not any(asked) else ():
+        text = " ".join(word.active for word in command.all_words)
+        text += " ".join(item.target.active for item in command.redirects)
+        match = re.search(r"\$\{?(PBS_NODEFILE|PBS_NUM_NODES|SLURM_(JOB_NUM_NODES|NNODES))\b", text)
+        if match and command.name not in ("echo", "printf"):
+            submit = "qsub's" if script.can.chunks else "sbatch's"
+            reason = f"nodes come from {submit} own line; here it is one: write resources.nodes"
+            draft.check(command.line, f"${match[1]}", reason)
             return

@@ -9,7 +9,6 @@ from jobgen.batchscript.convert.straight import (
     Statement,
     goes_back,
     list_arguments,
-    list_pure,
     read_statements,
 )
 from jobgen.batchscript.convert.values import Reader
@@ -18,6 +17,7 @@ from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import PlainVariables, expand_command, list_names
 from jobgen.batchscript.launchers import read_string, unwrap
 from jobgen.batchscript.lint.rule import TRAINS
+from jobgen.batchscript.purposes import list_pure
 from jobgen.batchscript.readable import find_shell_flags
 from jobgen.batchscript.reader import Request, Script
 from jobgen.errors import SpecError
@@ -27,6 +27,7 @@ from jobgen.spec.launchers import SHELLS
 _ENVIRONMENT = ("module", "ml", "source", ".", "conda", "mamba", "micromamba", "eval")
 _LONGEST = 45  # lines of a spec
 _FROM_OUTSIDE = "is set where it is submitted, or by its modules; the job ends where it is not"
+_ONE_WORD = "stands without quotes, and is taken for one word"
 # Kinds of statements that do nothing for anybody after the program has ended.
 _IDLE = ("prints", "ends", "sets", "assigns", "export", "folder", "module", "venv", "conda")
 
@@ -65,10 +66,11 @@ def write_clean(script: Script, draft: Draft, *, once: bool) -> None:
         draft.check(launch.line, launch.text, "its output goes to jobgen's logs instead")
     for line, text in list_arguments(script):
         draft.lose(line, text, "of the script's arguments; write what they are")
-    for name in sorted(reader.asked | prelude.reader.asked):
-        draft.check(launch.line, f"${name}", _FROM_OUTSIDE)
-    for name in sorted(reader.taken):
-        draft.check(launch.line, f"${name}", "stands without quotes, and is taken for one word")
+    outside = reader.asked | prelude.reader.asked
+    for name in sorted(outside | reader.taken):
+        reasons = [_FROM_OUTSIDE] if name in outside else []
+        reasons += [_ONE_WORD] if name in reader.taken else []
+        draft.check(launch.line, f"${name}", "; ".join(reasons))
     if read.dropped:
         draft.keep(launch.line, " ".join(read.dropped), "jobgen's own launch does without")
     prelude.careful = prelude.careful or "e" in find_shell_flags(script)

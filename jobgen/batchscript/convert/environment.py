@@ -9,11 +9,10 @@ from typing import Any
 from jobgen.batchscript.bash import Word
 from jobgen.batchscript.convert.launch import LaunchedProgram
 from jobgen.batchscript.convert.straight import (
+    EXPORTED,
     NotStraightError,
     Statement,
     goes_back,
-    is_pure,
-    list_substituted,
     write_arguments,
 )
 from jobgen.batchscript.convert.values import Reader, make_value
@@ -24,16 +23,10 @@ from jobgen.batchscript.expand import (
     follow,
     list_names,
 )
-from jobgen.batchscript.purposes import FAMILIAR
+from jobgen.batchscript.purposes import FAMILIAR, is_pure, list_substituted
 from jobgen.batchscript.reader import Request
 from jobgen.spec.value_types import TAKEN
 
-# What a job or its modules export already: a plain assignment changes what programs see.
-_EXPORTED = re.compile(
-    r"(LD_|LD_LIBRARY_|LIBRARY_|C_INCLUDE_|CPLUS_INCLUDE_|PYTHON|MODULE|CUDA_|MAN|PKG_CONFIG_|NLS)?PATH"
-    r"|CPATH|(CUDA|ROCM|CONDA|JAVA|MPI|HF|TORCH|XDG_CACHE)_HOME|TMPDIR|HOME|LANG|LC_.*|OMP_.*"
-    r"|(CUDA|ROCR|HIP)_.*|NCCL_.*|SLURM_.*|PBS_.*|PYTHON[A-Z]+|CC|CXX|USER|SHELL|TERM|SCRATCH|WORK|PROJECT"
-)
 # Their order beside modules and the like matters.
 _PATHS = re.compile(r".*PATH|CUDA_HOME|TMPDIR|HOME|CC|CXX|LD_PRELOAD")
 # What jobgen tells each process by itself.
@@ -199,7 +192,7 @@ class Prelude:
         names = set(map(_name, words))
         if names & self.exported:
             raise NotStraightError(statement.line, "an exported variable is assigned again")
-        if not any(map(_EXPORTED.fullmatch, names)) and not names & self.needed:
+        if not any(map(EXPORTED.fullmatch, names)) and not names & self.needed:
             if not all(is_pure(word.raw) for word in words):
                 self._keep(statement)
             return

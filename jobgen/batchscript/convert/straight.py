@@ -9,16 +9,19 @@ import re
 import textwrap
 from collections.abc import Iterator
 
-from jobgen.batchscript.bash import Command, Redirect, parse, split_segments
+from jobgen.batchscript.bash import Command
 from jobgen.batchscript.launchers import unwrap
 from jobgen.batchscript.purposes import (
-    FILTERS,
     HEADS,
     MAKES,
     PREPARING,
     PRINTS,
     REPEATABLE,
     REPEATS,
+    is_quiet,
+    list_pure,
+    list_substituted,
+    only_asks,
 )
 from jobgen.batchscript.reader import Script
 from jobgen.records import NamedTuple
@@ -41,13 +44,13 @@ _HOOK = re.compile(
     r'eval "?(\$\(|`)\s*("?\$?\{?[\w/.~]*\}?"?/)?(conda|mamba|micromamba) (shell|init)\S* '
     r'(hook|bash)\b[^)`]*(\)|`)"?'
 )
-# Interpreters that are asked for no more than what they have.
-_ASKS = re.compile(
-    r"(--version|-V|-m torch\.utils\.collect_env|-m pip (list|freeze|show)( .*)?"
-    r"|-c (?=.*print\()(?!.*(open|write|save|remove|download|os\.system|subprocess)\b).*)",
-    re.DOTALL,
-)
 _ARGUMENT = re.compile(r"\$[1-9@*#]|\$\{([1-9@*]|#[}@*])")
+# What a job or its modules export already: a plain assignment changes what programs see.
+EXPORTED = re.compile(
+    r"(LD_|LD_LIBRARY_|LIBRARY_|C_INCLUDE_|CPLUS_INCLUDE_|PYTHON|MODULE|CUDA_|MAN|PKG_CONFIG_|NLS)?PATH"
+    r"|CPATH|(CUDA|ROCM|CONDA|JAVA|MPI|HF|TORCH|XDG_CACHE)_HOME|TMPDIR|HOME|LANG|LC_.*|OMP_.*"
+    r"|(CUDA|ROCR|HIP)_.*|NCCL_.*|SLURM_.*|PBS_.*|PYTHON[A-Z]+|CC|CXX|USER|SHELL|TERM|SCRATCH|WORK|PROJECT"
+)
 _LISTS = re.compile(
     r"(module|ml) (list|avail|av|spider|show|-t list)|ml|(conda|mamba) (list|info|env list)"
     r"( .*)?|pip3? (list|freeze|show)( .*)?|git (log|status|rev-parse|diff|branch|show)( .*)?"
@@ -139,13 +142,22 @@ def takes_arguments(text: str) -> bool:
 
 def list_arguments(script: Script) -> Iterator[tuple[int, str]]:
     """Yield the lines and words of commands that ask for arguments of the script."""
-    for item in (item for item in script.commands if not item.function):
+    for item in script.commands:
+        if item.function or not (item.words or _is_read(script, item)):
+            continue
         texts = [(word.line, word.raw, word.active) for word in item.all_words]
         if item.name in ("getopts", "shift"):
             yield item.line, item.name
         for line, text, active in texts + [(doc.line, "<<", doc.body) for doc in item.heredocs]:
             if takes_arguments(re.sub(r"(?m)^\s*#.*", "", active)):
                 yield line, text
+
+
+def _is_read(script: Script, command: Command) -> bool:
+    """Whether anything reads what a command assigns, in the script or outside it."""
+    names = [name for name, _, _ in command.variables()]
+    used = any(len(re.findall(rf"\b{re.escape(name)}\b", script.text)) > 1 for name in names)
+    return used or not names or any(map(EXPORTED.fullmatch, names))
 
 
 def write_arguments(texts: list[str]) -> str:
@@ -234,7 +246,7 @@ def classify(command: Command) -> str:
     kind = _classify_quiet(command)
     if command.end == "&" and kind not in ("prints", "launch"):
         raise NotStraightError(command.place.line, "a command runs in the background")
-    writes = not all(map(_is_quiet, command.redirects))
+    writes = not all(map(is_quiet, command.redirects))
     writes = writes or (bool(command.heredocs) and command.name != "cat")
     return "once" if writes and kind != "launch" else kind
 
@@ -268,9 +280,9 @@ def _classify_program(command: Command) -> str:
     started = unwrap(command.words)
     rest = " ".join(word.text for word in started.program[1:])
     name = started.name if started.runner else command.name
-    if started.name in PRINTS or (not started.program and started.launchers):
+    if started.name in PRINTS and not started.launchers:
         return "prints" if list_pure(command) else "once"
-    if started.name.startswith("python") and _ASKS.fullmatch(rest):
+    if only_asks(started) and not started.launchers:
         return "prints"
     if started.name in ("conda", "mamba", "micromamba") and rest.startswith("run "):
         return "launch"
@@ -278,46 +290,3 @@ def _classify_program(command: Command) -> str:
         return "launch"  # in a container of this node
     makes = started.name.startswith("python") and MAKES.match(rest)
     return "once" if makes or {name, started.name} & _PREPARES else "launch"
-
-
-def _is_quiet(redirect: Redirect) -> bool:
-    """Whether output goes nowhere, or only from one stream to the other."""
-    quiet = redirect.target.text in ("/dev/null", "&1", "&2", "1", "2")
-    quiet = quiet or redirect.operator.startswith("<<")
-    return quiet and redirect.operator.lstrip("012&") in (">", ">>", ">&", "", "<<", "<<-", "<<<")
-
-
-def list_pure(command: Command) -> bool:
-    """Whether what a command substitutes leaves nothing behind."""
-    words = (*command.words, *command.assignments)
-    return all(is_pure(word.raw) for word in words)
-
-
-def is_pure(raw: str) -> bool:
-    """Whether the commands that a word runs leave nothing behind."""
-    for inner in list_substituted(raw):
-        for command in parse(inner):
-            started = unwrap(command.words)
-            asks = " ".join(word.text for word in started.program[1:])
-            known = not command.words or started.name in PRINTS | FILTERS
-            known = known or (started.name.startswith("python") and bool(_ASKS.fullmatch(asks)))
-            quiet = all(map(_is_quiet, command.redirects)) or all(
-                redirect.operator.startswith("<") for redirect in command.redirects
-            )
-            if not (known and quiet and all(is_pure(word.raw) for word in command.words)):
-                return False
-    return True
-
-
-def list_substituted(raw: str) -> Iterator[str]:
-    """The texts of the commands that a word runs."""
-    text = raw.partition("=(")[2].removesuffix(")") if re.match(r"\w+\+?=\(", raw) else raw
-    for segment in split_segments(text):
-        if segment.text.startswith("$(("):
-            continue
-        if segment.live and segment.text.startswith("$("):
-            yield segment.text[2:-1]
-        elif segment.live and segment.text.startswith("`"):
-            yield segment.text[1:-1]
-        elif segment.live and re.search(r"\$\((?!\()|`", segment.text):
-            yield segment.text  # a default that runs something: no command is called that

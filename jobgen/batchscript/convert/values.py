@@ -108,6 +108,9 @@ class Reader:
             return f"${name}"
         if self.sourced or not _OUTSIDE.fullmatch(name):
             raise NotStraightError(line, f"the script does not say what ${name} is")
+        if self.alone and not quoted:
+            raise NotStraightError(line, f"bash splits ${name} into words")
+        self.taken |= set() if quoted else {name}
         self.asked.add(name)
         return f"${name}"
 
