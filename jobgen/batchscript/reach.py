@@ -111,8 +111,8 @@ def read_agent(launch: LaunchCommand) -> Agent | None:
         for names in (row.nodes, row.processes, row.rank)
     )
     hosts = options.get("--hostfile") or options.get("-H")
-    itself = {"--config-file", "--use-deepspeed"} & options.keys()
-    if itself or (hosts and hosts.text != "/dev/null"):
+    itself = {"--config-file", "--use-deepspeed"} & options.keys()  # may be for pdsh
+    if (itself and "--machine-rank" not in options) or (hosts and hosts.text != "/dev/null"):
         return None
     if any(word.text == "deepspeed.launcher.launch" for word in program):
         return None

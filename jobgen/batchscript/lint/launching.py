@@ -9,15 +9,17 @@ from jobgen.batchscript.bash import DECLARES
 from jobgen.batchscript.directives import count_nodes_of_totals
 from jobgen.batchscript.launchers import LaunchCommand, Launcher, find_agent, list_inner, unwrap
 from jobgen.batchscript.lint.rule import SRUN, TORCHRUN, TRAINS, Fault, rule
-from jobgen.batchscript.purposes import FILTERS, HARMLESS
+from jobgen.batchscript.purposes import FILTERS, HARMLESS, PRINTS, is_pure, list_substituted
 from jobgen.batchscript.reach import count_reach, find_reach, read_agent
 from jobgen.batchscript.reader import Script, read_number
 
 _STARTS = re.compile(r"\b(pdsh|ssh|sshlogin|slf|ray|dask|srun|mpirun|mpiexec|aprun)\b")
 # Hand on what they are told of the nodes, by variables and files, and start nothing.
 _HANDS_ON = FILTERS | HARMLESS | {*DECLARES, "mapfile", "readarray", "read", ""}
-# What is no name of a node: how many there are, or none at all.
-_COUNTS = re.compile(r"\bwc\b|grep -c|\$\(\(")
+# What is no name of another node: how many there are, or the first of them.
+_COUNTS = re.compile(r"\bwc\b|grep -c|\$\(\(|\bhead (-n *|--lines=|-)1\b|\[0\]")
+# Tell of the node that they run on, or copy to it.
+_HELPS = PRINTS | FILTERS | {"cp", "mkdir", "rm", "rsync", "tar", "unzip"}
 _NO_HOSTS = re.compile(r"--hostfile[= ]/dev/null")
 _TOOLS = re.compile(
     r"-m (pip|venv|ensurepip|virtualenv|torch\.utils|http|json|zipfile|ipykernel)\b"
@@ -35,8 +37,12 @@ def _reaches_others(script: Script) -> bool:
         if launchers:
             wide = find_reach(script, launch).nodes
             started: object = not wide or not script.nodes or wide >= script.nodes
+            started = started and launch.started.name not in _HELPS
         else:
-            started = _STARTS.search(text) and command.name not in ("echo", "printf")
+            starts = text
+            for inner in [inner for word in words for inner in list_substituted(word.raw)]:
+                starts = starts.replace(inner, "") if is_pure(f"$({inner})") else starts
+            started = _STARTS.search(starts) and command.name not in ("echo", "printf")
         if started:
             return True
         if not re.search(known, text):
@@ -48,8 +54,8 @@ def _reaches_others(script: Script) -> bool:
         if command.name not in ("let", "(("):
             names |= command.list_changed() | set(texts[1:2] if command.name == "for" else ())
         files = {item.target.text for item in command.redirects if item.operator[-1] == ">"}
-        patterns = [*(rf"\b{name}\b" for name in names), *map(re.escape, files - {"/dev/null"})]
-        known = "|".join([known, *patterns])
+        patterns = [rf"\$\{{?!?{name}\b" for name in names]
+        known = "|".join([known, *patterns, *map(re.escape, files - {"/dev/null"})])
     return False
 
 
@@ -82,6 +88,7 @@ def _find_first_node_only(script: Script) -> Iterator[Fault]:
             message = f"Slurm gives {nodes} of the {asked} nodes, no more than there are tasks"
             yield Fault(item.line, item.column, message, fix="ask for --ntasks-per-node=1 instead")
     launched = _reaches_others(script)
+    agents = any(launch.started.is_agent for launch in script.launches)
     for launch in script.launches if script.nodes != 1 or not script.scheduler else ():
         agent, launchers = read_agent(launch), launch.started.launchers
         if (launchers and launched) or _is_inner(launch):
@@ -90,10 +97,11 @@ def _find_first_node_only(script: Script) -> Iterator[Fault]:
         several = re.fullmatch(r"(\d{2,}|[2-9])(:\d+)?", count) or "$" in count
         unsaid = agent is not None and not agent.told and count == "1"
         alone = unsaid and bool(launch.torchrun or not launched)
+        alone = alone or (agent is not None and agent.name == "accelerate" and not launched)
         used = find_reach(script, launch).nodes or 1
         trains = bool(launchers and TRAINS.fullmatch(launch.started.name)) or _is_python(launch)
-        trains = trains and 2 * used <= nodes  # a few may be spare
-        if several or (nodes > 1 and (alone or (trains and not launched))):
+        trains = trains and not (launched or agents) and 2 * used <= nodes  # a few may be spare
+        if several or (nodes > 1 and (alone or trains)):
             of = count if count.isdigit() and several else nodes if nodes > 1 else "several"
             where = f"the first of {of} nodes alone" if used == 1 else f"{used} of {of} nodes"
             message = f"{agent.name if agent else 'this'} starts on {where}"
