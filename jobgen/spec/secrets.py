@@ -25,7 +25,7 @@ _FORM = (
     r"|(?<=://)[^\s/:@'\"$*]+:[^\s/@'\"$*]+(?=@)"
 )
 # What each of these forms contains.
-_SIGNS = ("gh", "glpat-", "hf_", "sk-", "AKIA", "nvapi-", "xox", "Bearer ", "://")
+_SIGNS = ("gh", "github_pat_", "glpat-", "hf_", "sk-", "AKIA", "nvapi-", "xox", "Bearer ", "://")
 _SURE = ("secret", "passw")  # no setting has such a name: its value may be short, or a number
 _QUOTED = r"'[^'\n]*'(?:\\''[^'\n]*')*|\"(?:\\.|[^\"\\\n])*\""
 _WORD = rf"({_QUOTED}|(?:\\.|[^\s'\",}}\]\\])+)"

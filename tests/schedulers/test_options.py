@@ -135,7 +135,7 @@ def test_a_directive_of_ones_own_that_repeats_the_specs_is_refused(
     assert message in complaint(text, f"{key}={value}", scheduler=scheduler)
 
 
-@pytest.mark.parametrize("option", ["-M c2", "--clusters=c2"])
+@pytest.mark.parametrize("option", ["-M c2", "--clusters=c2", "--cluster=c2"])
 def test_a_directive_that_sends_the_job_to_another_cluster_is_refused(option: str) -> None:
     text = edited(("", f'directives: ["#SBATCH {option}"]\n'))
     message = "sends to another cluster; submit on a login node of that cluster"

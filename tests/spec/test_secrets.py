@@ -50,6 +50,7 @@ def make_spec(scheduler: str = "slurm", **changes: object) -> dict[str, object]:
         ("DB_PASSWORD", "12345678", True),
         ("client-secret", "a$b$c", True),
         ("MY_PAT", "ghp_" + "a1" * 18, True),
+        ("ANYTHING", "github_pat_" + "a1" * 20, True),
         ("ANYTHING", "hf_" + "a1" * 17, True),
         ("NGC_CLI", "nvapi-" + "a1" * 20, True),
         ("AUTH", "Bearer eyJhbGciOiJIUzI1NiJ9", True),

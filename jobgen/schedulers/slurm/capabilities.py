@@ -66,7 +66,7 @@ CAPABILITIES = Capabilities(
     without_output="fails without a message",
     # squeue, sacct and scancel would take the job's number for that of a job of this cluster.
     refused=dict.fromkeys(
-        ("-M", "--clusters", "SBATCH_CLUSTERS", "SLURM_CLUSTERS"),
+        ("-M", "--cluster", "--clusters", "SBATCH_CLUSTERS", "SLURM_CLUSTERS"),
         "submit on a login node of that cluster",
     ),
     queue_word="partition",
