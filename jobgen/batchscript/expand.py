@@ -279,7 +279,7 @@ def find_set(
 ) -> tuple[frozenset[str], frozenset[str]]:
     """The names that conditions, loops, functions or builtins set somewhere, and `several`.
 
-    With `in_loops` a loop's body is taken to run, and what it alone sets once is no such name.
+    With `in_loops` a loop's body is taken to run, and what it alone sets once is not among them.
     """
     times = Counter(name for command in commands for name, _, _ in command.variables())
     loose: set[str] = set()

@@ -1,6 +1,6 @@
 """How many of its job's nodes a command starts on, how many processes on each, and which agents.
 
-One table says how each launcher is told; what only the job knows is None.
+One table says how each launcher learns them; what only the job knows is None.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def find_reach(script: Script, launch: LaunchCommand) -> Reach:
 
 
 class Agent(NamedTuple):
-    """A program that starts the processes of its node, and what it is told of the others.
+    """A program that starts the processes of its node, and what it knows of the others.
 
     `nodes` says how many agents it waits for: "1" where it is alone, empty where no option says it.
     `told` is that option's value. A `static` agent needs its own number, `rank`: it is 0 without.

@@ -167,7 +167,7 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
 
 
 def _has_status(command: Command) -> bool:
-    """Whether a command has an exit code of its own; a closing word and a bare exit have none."""
+    """Whether a command has its own exit code; a closing word and a bare exit have none."""
     return command.name not in ("fi", "done", "}", "esac", ")") and command.texts != ["exit"]
 
 

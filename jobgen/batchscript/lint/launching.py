@@ -133,7 +133,7 @@ def _find_other_nnodes(script: Script) -> Iterator[Fault]:
             message = f"{agent.name} is not told of {reach} nodes, and takes each for the only one"
             yield Fault(place.line, place.column, message)
         elif count == 1 and nodes > 1 and "$" in (agent.rank or ""):
-            message = f"{agent.name} has a number among several, and is told of one"
+            message = f"{agent.name} has a number among several nodes, and counts one"
             yield Fault(place.line, place.column, message)
 
 
