@@ -22,9 +22,9 @@ from jobgen.diagnose.diagnosis import (
     list_names,
     list_ranks,
 )
-from jobgen.diagnose.ending import NAMES_ERROR, Innocent, normalize
+from jobgen.diagnose.ending import Innocent, normalize
 from jobgen.diagnose.evidence import STOPPED_BY_OTHERS, Evidence
-from jobgen.diagnose.exceptions import TIMED, find_tracebacks, strip_rank
+from jobgen.diagnose.exceptions import TIMED, find_tracebacks
 from jobgen.diagnose.matching import (
     CAUSES,
     MOST_WORDS,
@@ -145,22 +145,23 @@ def _judge(job: JobRecord, state: State, evidence: Evidence, *, now: float) -> D
 def _find_elsewhere(
     evidence: Evidence, first: Explained, others: list[Explained]
 ) -> Explained | None:
-    """An error that another process had printed and lived on after, of a file that `first` names.
+    """An exception that another process has handled, of a file that `first` has not found.
 
     What one process could not write, another does not find.
     """
-    names = {*_FILES.findall(first.raised.words)} if first.raised else set()
-    ends = {normalize(line.text) for one in others if one.raised for line in one.raised.message}
-    ends |= {normalize(strip_rank(line).text) for line in first.failure.lines}
-    for rank, node in evidence.ranks.items() if names else ():
-        lines = evidence.read_log(node, rank) if rank != first.failure.rank else []
-        for line in map(strip_rank, lines):
-            named = any(name in line.text for name in names) and NAMES_ERROR.search(line.text)
-            if named and normalize(line.text) not in ends:
+    if first.raised is None or first.cause.id != "file-missing":
+        return None
+    names = _FILES.findall(first.raised.words)
+    ends = {normalize(one.raised.words) for one in others if one.raised}
+    for rank, node in evidence.ranks.items():
+        for traceback in find_tracebacks(evidence.read_log(node, rank)):
+            named = any(name in traceback.words for name in names)
+            if named and rank != first.failure.rank and normalize(traceback.words) not in ends:
+                line = traceback.chain[-1].message[0]
                 cause, _ = find_cause([line], "rank") or (program.EXCEPTION, line)
                 failure = first.failure._replace(node=node, rank=rank)
                 who = f"rank {first.failure.rank} on {first.failure.node}"
-                words = f"{line.text.strip()[:MOST_WORDS]}; then {who} failed: {first.title}"
+                words = f"{traceback.words[:MOST_WORDS]}; then {who} failed: {first.title}"
                 return Explained(failure, cause, line, None, (line,), words)
     return None
 

@@ -14,6 +14,7 @@ import re
 from collections.abc import Sequence
 
 from jobgen.diagnose.exceptions import (
+    FRAME,
     LOGGED,
     TRACED,
     Raised,
@@ -75,6 +76,9 @@ _FRAME = re.compile(r"(-|=|\*){20,}$")  # around a message, as MPI's
 _STAMPED = re.compile(
     r".{0,40}\d\d:\d\d|\W*[IWEF]\d"
 )  # of a log: what stands before it is another matter
+_PROGRAM = re.compile(r"(?!\w*error:|caused by|fatal)[a-z][\w.-]*:(?= )")
+# What a shell says of its own script: what a command said before that has ended nothing
+_OF_SHELLS = re.compile(r"[^\s:]+:( -c:)? line \d+: |[^\s:]*sh: ?\d+: ")
 _LEADS_ON = re.compile(r":\s*$")
 _MOST_LINES = 40
 _LAST_WORDS = 10
@@ -115,7 +119,7 @@ class Innocent:
     """What processes printed before they went on: none of it has ended a process."""
 
     def __init__(self) -> None:
-        self._words: set[str] = set()
+        self._raised: set[tuple[str, ...]] = set()
         self._lines: set[str] = set()
         self._last: set[str] = set()
         self._survived: set[str] = set()
@@ -140,7 +144,7 @@ class Innocent:
             last = list(lines[ending.begin : ending.end])
             # It may have tried more than once, or have processes of its own that raised the same.
             tracebacks = [one for one in tracebacks if one.words != ending.words]
-        self._words |= {normalize(one.words) for one in tracebacks}
+        self._raised |= {_name_whole(one, lines) for one in tracebacks}
         if lived and after > _SURVIVED:
             self._survived |= {normalize(strip_rank(line).text) for line in last}
         elif lived:
@@ -148,9 +152,9 @@ class Innocent:
         if lived:
             self._lines |= {normalize(strip_rank(line).text) for line in lines if line not in last}
 
-    def has_raised(self, traceback: Traceback) -> bool:
-        """Whether a process has gone on after the same exception."""
-        return normalize(traceback.words) in self._words
+    def has_raised(self, traceback: Traceback, lines: Sequence[Line]) -> bool:
+        """Whether a process has gone on after the same exception from the same calls."""
+        return _name_whole(traceback, lines) in self._raised
 
     def has_ended_with(self, line: Line) -> bool:
         """Whether a process that lived has printed the same line last."""
@@ -209,6 +213,14 @@ def find_ending(
     return Ending(last.chain, printed, tuple(select_telling(after)[:1]))
 
 
+def _name_whole(traceback: Traceback, lines: Sequence[Line]) -> tuple[str, ...]:
+    """What tells a traceback from others: its words, its calls, and whether a log has it."""
+    own = [strip_rank(line).text for line in lines[traceback.begin : traceback.end]]
+    calls = [text.rpartition("/")[2] for text in own if FRAME.search(text)]
+    logged = traceback.begin > 0 and LOGGED.match(lines[traceback.begin - 1].text)
+    return normalize(traceback.words), *calls, "logged" if logged else ""
+
+
 def _find_own(lines: Sequence[Line]) -> list[Traceback]:
     return [one for one in find_tracebacks(lines) if not one.aside]
 
@@ -222,7 +234,7 @@ def _has_ended(
     last: Traceback, lines: Sequence[Line], code: int | None, quiet: float, innocent: Innocent
 ) -> bool:
     """Whether the last exception that a process printed may have ended it."""
-    if innocent.has_raised(last):
+    if innocent.has_raised(last, lines):
         return False
     if code is not None and code < 0 and code not in (_SIGABRT, _SIGINT):
         return False
@@ -258,7 +270,9 @@ def find_last_words(lines: Sequence[Line], code: int | None) -> Line | None:
     errors = [line for line in lines if line.file.suffix == ".err"]
     if own := [line for line in errors[-_LAST_WORDS:] if _OF_PYTHON.match(line.text)]:
         return own[-1]
-    if own := _select_why(select_telling(lines), code):
+    telling = select_telling(lines)
+    by_shell = [line for line in telling[:1] if _OF_SHELLS.match(line.text)]
+    if own := _select_why(telling, code) or by_shell:
         return own[0]
     for printed in (errors, lines):
         frames = [at for at, line in enumerate(printed) if _FRAME.match(line.text)]
@@ -272,6 +286,14 @@ def find_last_words(lines: Sequence[Line], code: int | None) -> Line | None:
         if own:
             return own[-1 if framed else 0]
     return None
+
+
+def is_of_other(line: Line, last: Line) -> bool:
+    """Whether another program said a line than the one that spoke last, which ended it."""
+    if _OF_SHELLS.match(last.text):
+        return line != last
+    own, other = _PROGRAM.match(last.text), _PROGRAM.match(line.text)
+    return bool(own and other and own[0] != other[0])
 
 
 def find_trace_end(lines: Sequence[Line]) -> tuple[Line, ...]:
@@ -311,7 +333,8 @@ def _find_first_of(reasons: Sequence[Line], printed: Sequence[Line]) -> Line:
     begins = reasons[0].text.split()[0]
     number = printed[at].number
     for line in () if _STAMPED.match(reasons[0].text) else reversed(printed[:at]):
-        if line.number != (number := number - 1):  # blank lines stand between
+        number -= 1  # blank lines may stand between
+        if line.number != number or is_of_other(line, reasons[0]):
             break
         if line in reasons and not _STAMPED.match(line.text):
             at = printed.index(line)
@@ -322,6 +345,10 @@ def _find_first_of(reasons: Sequence[Line], printed: Sequence[Line]) -> Line:
 
 
 def select_telling(lines: Sequence[Line]) -> list[Line]:
-    """Return the lines that may say why a process left: the last first, and no mild ones."""
-    telling = (line for line in reversed(lines) if not OF_EXITS.match(line.text))
+    """Return the lines that may say why a process left: the last first, and no mild ones.
+
+    One without a word only marks a place in the line above.
+    """
+    telling = (line for line in reversed(lines) if re.search(r"\w", line.text))
+    telling = (line for line in telling if not OF_EXITS.match(line.text))
     return [line for line in telling if not _MILD.search(line.text)]

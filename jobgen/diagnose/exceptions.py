@@ -38,7 +38,8 @@ TRACED = re.compile(r"\++ \S")
 #: how a process begins its stacks whose own timer of Python is over, and ends it
 TIMED = re.compile(r"Timeout \(\d+:\d\d:\d\d(\.\d+)?\)!$")
 _THREAD = re.compile(r"(Current t|T)hread 0x")
-_FRAME = re.compile(r'File "(?P<file>.+)", line (?P<line>\d+)(?:,? in (?P<name>.+))?')
+#: a call in a traceback
+FRAME = re.compile(r'File "(?P<file>.+)", line (?P<line>\d+)(?:,? in (?P<name>.+))?')
 # How an exception's own line begins: by its type. What others print in between does not.
 _NAME = re.compile(r"[^\W\d][\w.]*(: |:?$)")
 # How the first line of a message ends, or begins, that leaves what happened to the next one.
@@ -202,8 +203,8 @@ def _list_after(frames: Sequence[Line], place: str) -> Sequence[Line]:
 
 def _drop_handler(frames: list[Line]) -> list[Line]:
     """The frames without that of a signal's handler, which the line before it does not call."""
-    calls = [at for at, line in enumerate(frames) if _FRAME.search(line.text)]
-    handler = _FRAME.search(frames[calls[-1]].text) if len(calls) > 1 else None
+    calls = [at for at, line in enumerate(frames) if FRAME.search(line.text)]
+    handler = FRAME.search(frames[calls[-1]].text) if len(calls) > 1 else None
     if handler is None or not handler["name"]:
         return frames
     called = any(handler["name"] in line.text for line in frames[calls[-2] + 1 : calls[-1]])
@@ -248,7 +249,7 @@ def find_place(frames: Sequence[Line]) -> str:
     """Return the innermost place in the program's own code, as `file:line, in function`."""
     place = ""
     for line in frames:
-        frame = _FRAME.search(line.text)
+        frame = FRAME.search(line.text)
         if frame and not FOREIGN.search(frame["file"]):
             place = f"{frame['file']}:{frame['line']}"
             place += f", in {frame['name']}" if frame["name"] else ""

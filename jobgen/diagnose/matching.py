@@ -24,6 +24,7 @@ from jobgen.diagnose.ending import (
     find_last_said,
     find_last_words,
     find_trace_end,
+    is_of_other,
     normalize,
     select_telling,
 )
@@ -42,7 +43,9 @@ from jobgen.records import NamedTuple
 CAUSES = (*scheduler.CAUSES, *script.CAUSES, *machine.CAUSES, *program.CAUSES)
 Match = tuple[Cause, Line]
 _OWN = "jobgen: "
-_ERROR = re.compile(r"jobgen: (error: |(?=preflight: |the setup ended at: ))")
+_ERROR = re.compile(
+    r"jobgen: (error: |(?=preflight: |the setup ended at: ))|(?=srun: error: Unable to create step)"
+)
 # How the lines begin that a scheduler prints into a job's output, among those of the program.
 _DAEMONS = re.compile(
     r"(slurm\w+(-\S+)?|srun|sbatch): |=>> PBS: |Unable to copy file |Job deleted |PBS: |pbs_mom"
@@ -176,7 +179,7 @@ def explain_failure(failure: Failure, innocent: Innocent) -> Explained:
     ending = find_ending(failure.lines, failure.exit_code, quiet=failure.quiet, innocent=innocent)
     if not ending.chain:
         return _explain_exit(failure, ending)
-    explained = _explain_exception(failure, ending.chain)
+    explained = _explain_exception(failure, ending.chain, innocent)
     # What it said after that, such as why it then left.
     explained = explained._replace(tail=tuple(dict.fromkeys([*explained.tail, *ending.closing])))
     referring = explained.cause is program.EXCEPTION and REFERS.search(ending.words)
@@ -192,7 +195,9 @@ def _add_reason(words: str, reason: str, *, link: str = "from") -> str:
     return f"{words}, {link} {reason.strip()[:MOST_WORDS]}"
 
 
-def _explain_exception(failure: Failure, chain: Sequence[Raised]) -> Explained:
+def _explain_exception(
+    failure: Failure, chain: Sequence[Raised], innocent: Innocent | None = None
+) -> Explained:
     """By the last one's own words, and those of the first that led to it.
 
     A cause is known by these words, or else by those of another that it was raised from.
@@ -223,7 +228,8 @@ def _explain_exception(failure: Failure, chain: Sequence[Raised]) -> Explained:
     for raised, other in reversed(own[:-1]):
         match = match or (other if raised.is_cause else None)
     tail = tuple(line for one, _ in reversed(own) for line in one.message)
-    if why := _find_reason_before(failure, last):
+    why = _find_reason_before(failure, last)
+    if why and not (innocent and innocent.has_printed(why, failure.exit_code)):
         words, tail = _add_reason(words, why.text, link="after"), (why, *tail)
     return Explained(
         failure, *(match or (program.EXCEPTION, last.message[0])), last, tail, words, last.place
@@ -241,10 +247,12 @@ def _find_reason_before(failure: Failure, last: Raised) -> Line | None:
     lines = [strip_rank(line) for line in failure.lines]
     tracebacks = find_tracebacks(failure.lines)
     begin = next((one.begin for one in tracebacks if one.chain[-1] == last), 0)
-    before = select_telling(lines[:begin])
     if interrupted:
+        before = select_telling(lines[:begin])
         return next((line for line in before if _INTERRUPTS.search(line.text)), None)
-    raised = [one.chain[-1].message[0] for one in tracebacks if one.aside and one.end <= begin]
+    logged = [at for at in range(begin) if LOGGED.match(lines[at].text)]
+    before = select_telling(lines[logged[-1] + 1 if logged else 0 : begin])
+    raised = [one.chain[-1].message[0] for one in tracebacks if one.aside]
     telling = (line for line in before if line in raised or _CRASHED.search(line.text))
     above = lines[begin - 1 : begin] if begin else ()  # a child may print there
     own = (line for line in above if not (LOGGED.match(line.text) or OF_EXITS.match(line.text)))
@@ -278,7 +286,8 @@ def _explain_exit(failure: Failure, ending: Ending) -> Explained:
         begin = tail.index(last) if last in tail else len(tail)
         while begin and not (begin < len(tail) and _BEGINS_ANEW.match(tail[begin].text)):
             begin -= 1
-        match = find_cause(select_telling(tail[begin:]), "rank")
+        own = [line for line in tail[begin:] if not is_of_other(line, last)]
+        match = find_cause(select_telling(own), "rank")
     if match and match[0].of_group and failure.where == "rank":  # it may be of another service
         match = match if OF_GROUPS.search(match[1].text) else None
     title, remedy = "it failed without a word", "look at its log"
@@ -378,7 +387,7 @@ def read_node(cause: Cause, line: Line) -> str | None:
 
 
 def read_own_words(line: Line) -> str:
-    """Return what an error of jobgen's script or its preflight says; nothing of any other line."""
+    """Return what an error of the script or its preflight says, or srun of a step; else nothing."""
     error = _ERROR.match(line.text)
     return line.text[error.end() :].strip()[:MOST_WORDS] if error else ""
 

@@ -123,6 +123,15 @@ CAUSES = (
         own=r"ENDED by SIG",
     ),
     Cause(
+        "refused-step",
+        "srun refused a step of the job",
+        "the job did start: compare the processes, CPUs, GPUs and memory a node of this step with "
+        "what the job's directives ask for",
+        (*SCHEDULER, "agent"),
+        r"Unable to create step for job \d+: (?!Job/step already)|Unable to layout tasks"
+        r"|Task launch for \S+ failed on node \S+?: More processors",
+    ),
+    Cause(
         "refused-resources",
         "the scheduler will not start the job as it is asked for",
         "compare resources, queue and account with the site's limits (`jobgen sites show`)",
@@ -130,6 +139,6 @@ CAUSES = (
         r"Can Never Run|Requested node configuration is not available|PartitionNodeLimit"
         r"|PartitionTimeLimit|AssocGrp\w+Limit|QOSMax\w+|BadConstraints|Invalid account"
         r"|\bInvalidAccount\b|\bInvalidQOS\b|\bReservationDeleted\b|InactiveLimit"
-        r"|Unable to layout tasks|More processors requested|Invalid generic resource",
+        r"|More processors requested|Invalid generic resource",
     ),
 )
