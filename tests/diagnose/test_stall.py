@@ -330,6 +330,22 @@ def test_a_quiet_job_is_well_only_if_its_nodes_say_so(
     assert run.diagnose(RUNNING).title == quiet
 
 
+def test_a_rank_that_takes_five_times_as_long_as_all_others_is_named_though_all_is_well(
+    run: Run,
+) -> None:
+    def time_steps(slowest: float) -> tuple[str, ...]:
+        for rank in range(4):
+            took = slowest if rank == 3 else 0.4
+            lines = (f"step {step} took {took:.2f}s\n" for step in range(9))
+            log = f"logs/n{1 + rank // 2}/rank-{rank}"
+            run.write(f"{log}.err", "", after=1)
+            run.write(f"{log}.out", "".join(lines), after=9)
+        return run.diagnose(State("done")).warnings
+
+    named = ("rank 3 on n2 is slow (others: 0.4): step 8 took 2.50s",)
+    assert (time_steps(2.5), time_steps(1.9)) == (named, ())
+
+
 @pytest.mark.parametrize(
     ("words", "rank"),
     [
