@@ -104,11 +104,6 @@ class Ending(NamedTuple):
     lines: tuple[Line, ...]  # what it printed last, and others did not
     closing: tuple[Line, ...] = ()  # what it logged last after the exception
 
-    @property
-    def words(self) -> str:
-        """The message of the exception that ended it."""
-        return self.chain[-1].words if self.chain else ""
-
 
 def normalize(text: str) -> str:
     """Return a text without what differs from process to process: numbers, addresses, folders."""
@@ -145,11 +140,9 @@ class Innocent:
             # It may have tried more than once, or have processes of its own that raised the same.
             tracebacks = [one for one in tracebacks if one.words != ending.words]
         self._raised |= {_name_whole(one, lines) for one in tracebacks}
-        if lived and after > _SURVIVED:
-            self._survived |= {normalize(strip_rank(line).text) for line in last}
-        elif lived:
-            self._last |= {normalize(strip_rank(line).text) for line in last}
         if lived:
+            words = self._survived if after > _SURVIVED else self._last
+            words |= {normalize(strip_rank(line).text) for line in last}
             self._lines |= {normalize(strip_rank(line).text) for line in lines if line not in last}
 
     def has_raised(self, traceback: Traceback, lines: Sequence[Line]) -> bool:

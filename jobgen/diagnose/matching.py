@@ -182,7 +182,7 @@ def explain_failure(failure: Failure, innocent: Innocent) -> Explained:
     explained = _explain_exception(failure, ending.chain, innocent)
     # What it said after that, such as why it then left.
     explained = explained._replace(tail=tuple(dict.fromkeys([*explained.tail, *ending.closing])))
-    referring = explained.cause is program.EXCEPTION and REFERS.search(ending.words)
+    referring = explained.cause is program.EXCEPTION and REFERS.search(ending.chain[-1].words)
     if explained.cause.vague or referring:  # another line of the log may say it better
         match = find_cause(select_telling(ending.lines), "rank")
         if match and not match[0].vague and not match[0].symptom:
