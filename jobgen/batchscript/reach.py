@@ -79,7 +79,7 @@ class Agent(NamedTuple):
     """A program that starts the processes of its node, and what it knows of the others.
 
     `nodes` says how many agents it waits for: "1" where it is alone, empty where no option says it.
-    `told` is that option's value. A `static` agent needs its own number, `rank`: it is 0 without.
+    `stated` is that option's value. A `static` agent needs its own number, `rank`: it is 0 without.
     """
 
     name: str
@@ -87,7 +87,7 @@ class Agent(NamedTuple):
     processes: str
     rank: str | None
     static: bool
-    told: Word | None
+    stated: Word | None
 
 
 def _dash(option: str) -> str:
@@ -97,16 +97,16 @@ def _dash(option: str) -> str:
 def read_agent(launch: LaunchCommand) -> Agent | None:
     """Return the agent that a command is; None where it is none, or may start the others itself."""
     program = launch.started.program
-    torchrun, found = read_torchrun(program), find_agent(program)
+    torchrun, agent = read_torchrun(program), find_agent(program)
     if torchrun:
         row, options, rest = TORCHRUN_AGENT, torchrun.options, torchrun.program
-    elif found:
-        row = found[0]
-        options, rest = read_options(program[found[1] :])
+    elif agent:
+        row = agent[0]
+        options, rest = read_options(program[agent[1] :])
     else:
         return None
     name = row.words[0]
-    told, processes, rank = (
+    stated, processes, rank = (
         next((options[one] for one in map(_dash, names) if one in options), None)
         for names in (row.nodes, row.processes, row.rank)
     )
@@ -117,15 +117,15 @@ def read_agent(launch: LaunchCommand) -> Agent | None:
     if any(word.text == "deepspeed.launcher.launch" for word in program):
         return None
     open_ = any(one[:1] == "$" for one in options) or not rest or rest[0].text[:1] in " $@{"
-    told = None if name == "deepspeed" else told  # of which it finds no other
+    stated = None if name == "deepspeed" else stated  # of which it finds no other
     unsaid = "" if open_ or name == "accelerate" else "1"
     met = any("rdzv" in one and one not in ("--rdzv-id", "--rdzv-endpoint") for one in options)
     static = name in ("torchrun", "accelerate") and not open_ and not met
     return Agent(
         name,
-        told.text if told else unsaid,
+        stated.text if stated else unsaid,
         processes.text if processes else "",
         rank.text if rank else None,
         static,
-        told,
+        stated,
     )

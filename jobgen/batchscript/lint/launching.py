@@ -95,7 +95,7 @@ def _find_first_node_only(script: Script) -> Iterator[Fault]:
             continue
         count = agent.nodes if agent else ""
         several = re.fullmatch(r"(\d{2,}|[2-9])(:\d+)?", count) or "$" in count
-        unsaid = agent is not None and not agent.told and count == "1"
+        unsaid = agent is not None and not agent.stated and count == "1"
         alone = unsaid and bool(launch.torchrun or not launched)
         alone = alone or (agent is not None and agent.name == "accelerate" and not launched)
         used = find_reach(script, launch).nodes or 1
@@ -124,12 +124,14 @@ def _find_other_nnodes(script: Script) -> Iterator[Fault]:
         if not agent or _is_inner(launch) or re.fullmatch(r"[1-9]\d*", agent.rank or ""):
             continue  # one of several jobs that meet has a number of its own
         count, reach = read_number(agent.nodes), find_reach(script, launch).nodes or 0
-        place = agent.told or launch.place
+        place = agent.stated or launch.place
         if count > 1 and count != nodes:
             waits = "waits forever for the others" if count > nodes else "leaves nodes idle"
             message = f"{agent.name} is for {count} nodes, the job has {nodes}: it {waits}"
             yield Fault(place.line, place.column, message)
-        elif count == 1 and reach > 1 and (agent.told or agent.name != "torchrun" or not exported):
+        elif (
+            count == 1 and reach > 1 and (agent.stated or agent.name != "torchrun" or not exported)
+        ):
             message = f"{agent.name} is not told of {reach} nodes, and takes each for the only one"
             yield Fault(place.line, place.column, message)
         elif count == 1 and nodes > 1 and "$" in (agent.rank or ""):
