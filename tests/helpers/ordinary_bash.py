@@ -124,7 +124,7 @@ LAUNCHES = {
     ),
     "inner agents": (
         "srun bash -c 'X=in torchrun --nnodes 2 --nproc_per_node 2 --node_rank $SLURM_NODEID"
-        " --master_addr $H --master_port 29500 train.py' # {}",
+        " --master_addr n1 --master_port 29500 train.py' # {}",
         2,
         1,
         2,

@@ -320,10 +320,15 @@ import re, sys
 from pathlib import Path
 from jobgen.trainer.flags import parse_flags
 from jobgen.trainer.text.preparation import prepare_text
+def read(key):
+    status = Path("/proc/self/status").read_text()
+    return int(re.search(key + r":\\s*(\\d+)", status)[1]) // 1000
+Path("/proc/self/clear_refs").write_text("5")  # what importing torch takes differs by machine
+before = read("VmRSS")
 text, tokenizer, out = sys.argv[1:]
 config = parse_flags(["--data", text, "--tokenizer", tokenizer, "--out", out])
 prepare_text(config, tokenizer="char", fetch=False)
-print(int(re.search(r"VmHWM:\\s*(\\d+)", Path("/proc/self/status").read_text())[1]) // 1000)
+print(read("VmHWM") - before)
 """
 
 
@@ -340,4 +345,4 @@ def test_memory_does_not_grow_with_the_text(tokenizer: str, tmp_path: Path) -> N
         done = subprocess.run(argv, capture_output=True, text=True, check=True, cwd=ROOT)
         used.append(int(done.stdout))
     assert used[1] - used[0] < 20, used
-    assert used[1] < 500, used
+    assert used[1] < 100, used

@@ -213,7 +213,8 @@ class Prelude:
         ]
         if statement.first.redirects or not all(_ASSIGNS.match(word.raw) for word in words):
             raise NotStraightError(statement.line, f"'{statement.text}' is left to bash")
-        self.exported |= set(map(_name, words))
+        # A name alone is exported too, though it may get its value only later.
+        self.exported |= {_name(word) for word in statement.first.words[1:]}
         own = [word for word in words if not self._is_told(word, statement)]
         values = {_name(word): self._hoist(word, statement) for word in own}
         if None not in values.values():
@@ -299,6 +300,8 @@ class Prelude:
         for key, value in self.keys.items():
             draft.put(f"environment.{key}", value)
         for name, text, expands in self.launch.variables:
+            if self.setup and name in self.reader.variables.assigned:
+                raise NotStraightError(line, f"{name} of the launch line has another value before")
             if self.setup and re.fullmatch(r".*PATH|LD_PRELOAD|HOME|[a-z_\d]+", name):
                 raise NotStraightError(line, f"{name} of the launch line is left to bash")
             self.variables[name] = make_value(text, expands)
