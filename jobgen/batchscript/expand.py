@@ -288,13 +288,8 @@ def find_set(
     for command in commands:
         looped = {block.opener for block in command.blocks} <= {"for", "while"}
         looped = in_loops and looped and not command.function
-        sure = (looped or not command.inside) and not {before, command.end} & {
-            "&&",
-            "||",
-            "|",
-            "|&",
-            "&",
-        }
+        chained = {before, command.end} & {"&&", "||", "|", "|&", "&"}
+        sure = (looped or not command.inside) and not chained
         plain = sure and command.name in ("", "export", "readonly", "env")
         open_ = command.list_changed()
         if command.name in ("for", "select", "unset"):

@@ -80,15 +80,12 @@ def _check_listening(
 ) -> Iterator[Fault]:
     """Yield where a server listens in vain, and one whose end would be the job's."""
     path, text = f"roles.{member.name}.run", _read_text(member)
-    own, source = f"{member.name.upper()}_PORT", read_sources(member.plan)
+    own = f"{member.name.upper()}_PORT"
     serves = f"${own}" in text
     near = re.search(r"--(?:host|bind|address)[= ](127\.0\.0\.1|localhost)\b", text)
     if serves and near and loaded.spec.resources.nodes != 1:
-        yield (
-            path,
-            f"listens at {near[1]}, which the other roles' nodes cannot reach",
-            "write 0.0.0.0",
-        )
+        message = f"listens at {near[1]}, which the other roles' nodes cannot reach"
+        yield path, message, "write 0.0.0.0"
     if serves and member is members[-1]:
         message = "serves, and its end would be the job's, as it stands last"
         yield path, message, "put the role that is to end the job last"
@@ -96,7 +93,9 @@ def _check_listening(
         return
     if port := re.search(r"--port[= ](\d+)\b", text):
         yield path, f"listens at port {port[1]}, and ready asks at ${own}", f"write --port ${own}"
-    elif source is not None and own not in source:
+        return
+    source = read_sources(member.plan)
+    if source is not None and own not in source:
         message = f"takes its port from elsewhere, and ready asks at ${own}"
         yield path, message, f"let it listen at ${own}"
 

@@ -290,9 +290,8 @@ class _Line:
         agent = find_agent(started.program)
         if started.launchers and started.launchers[0].name == "srun":
             words = (*started.wrapper, *started.runner, *started.program)
-            if re.fullmatch(
-                r"[\w.-]+\.(sh|py)", words[0].text
-            ):  # which srun also finds in its folder
+            if re.fullmatch(r"[\w.-]+\.(sh|py)", words[0].text):
+                # srun finds it in its folder too, exec on PATH alone.
                 words = (Word(f"./{words[0].raw}", words[0].line, words[0].column), *words[1:])
             if started.assignments or self._has_wrappers():
                 raise self.refuse("srun starts another command")
