@@ -19,6 +19,7 @@ from jobgen.cli.options import (
     site_option,
 )
 from jobgen.errors import FaultsFoundError, LossesError, UsageError
+from jobgen.output import format_count
 
 if TYPE_CHECKING:
     from jobgen.batchscript.lint.rule import Finding
@@ -49,7 +50,6 @@ def lint(scripts: tuple[str, ...], site: str | None, form: str, fix: bool, as_js
     from jobgen.batchscript.lint import check
     from jobgen.batchscript.lint.rule import format_github
     from jobgen.batchscript.reader import read
-    from jobgen.output import format_count, format_json
     from jobgen.programs import SEVERAL, check_program
 
     _refuse_specs(scripts)
@@ -65,7 +65,7 @@ def lint(scripts: tuple[str, ...], site: str | None, form: str, fix: bool, as_js
             findings += check(_fix(script, here), site) if fix and here else here
     if as_json:
         every = [one.as_dict() for one in findings] + [one.as_dict() for one in remarks]
-        put_out(format_json({"findings": every}))
+        put_out({"findings": every})
     elif form == "github":
         put_out(format_github(findings))
     else:
@@ -114,7 +114,6 @@ def import_(
     from jobgen.batchscript.convert import import_script
     from jobgen.batchscript.draft import HEADINGS
     from jobgen.batchscript.reader import read
-    from jobgen.output import format_json
 
     _refuse_specs([script])
     if script.endswith(".py"):
@@ -135,7 +134,7 @@ def import_(
         with open(path, "x", encoding="utf-8") as file:
             file.write(text)
     if as_json:
-        put_out(format_json(imported._asdict()))
+        put_out(imported._asdict())
     elif not files:
         put_out(imported.yaml)
     if imported.body and not files:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from jobgen.cli.options import put_err
+from jobgen.output import make_printable
 
 if TYPE_CHECKING:
     from jobgen.api import Job
@@ -47,7 +48,6 @@ class StatusLine:
         from shutil import get_terminal_size
 
         from jobgen.jobs.table import format_brief
-        from jobgen.output import make_printable
 
         text = make_printable(format_brief(report.jobs[0]))[: get_terminal_size().columns - 1]
         if text != self._shown:

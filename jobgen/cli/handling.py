@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ from jobgen.cli.options import (
     report_recoveries,
 )
 from jobgen.cli.remote import RemoteCommand, RemoteSpecCommand
+from jobgen.errors import UsageError
+from jobgen.output import format_count, format_table
 
 if TYPE_CHECKING:
     from jobgen.api import Job
@@ -53,8 +56,6 @@ def rerun(
     the current folder with its current code. Without a job, asks before it reruns the latest.
     """
     from jobgen import find
-    from jobgen.errors import UsageError
-    from jobgen.output import format_json
 
     report_recoveries()
     named = find(job, whole=True)
@@ -74,7 +75,7 @@ def rerun(
         {"id": one.id, "run_folder": os.path.relpath(one.run_dir), "rerun_of": one.rerun_of}
         for one in jobs
     ]
-    put_out(format_json({"jobs": rows}) if as_json else "".join(f"{one.id}\n" for one in jobs))
+    put_out({"jobs": rows} if as_json else "".join(f"{one.id}\n" for one in jobs))
 
 
 _NO_SSH = 255  # the exit code of an ssh that has no connection
@@ -162,12 +163,8 @@ def clean(
     Lists the folders with their sizes, and asks first. Running jobs, jobs in an unknown state and
     files outside run folders are kept.
     """
-    import time
-
     from jobgen import find_all, list_jobs
-    from jobgen.errors import UsageError
     from jobgen.jobs.clean import find_waste, remove_waste
-    from jobgen.output import format_count, format_json
     from jobgen.spec.units import parse_duration
 
     age = older or ("" if jobs else "30d")
@@ -193,7 +190,7 @@ def clean(
         remove_waste(each)
     if as_json:
         removed = [{"id": each.job.id, "size": each.size} for each in waste]
-        put_out(format_json({"removed": removed}))
+        put_out({"removed": removed})
     else:
         put_out(f"removed {total}\n")
 
@@ -209,9 +206,6 @@ def _name_kept(named: Sequence[Job], waste: Sequence[Waste]) -> None:
 
 def _confirm_removal(waste: Sequence[Waste], total: str, *, yes: bool) -> None:
     """List what goes, and ask, unless the user has said `yes`."""
-    from jobgen.errors import UsageError
-    from jobgen.output import format_table
-
     rows = [
         (f"{each.size / 1e6:,.1f} MB", each.state.name, os.path.relpath(each.job.run_dir))
         for each in waste

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,8 @@ from jobgen.cli.options import (
     report_recoveries,
 )
 from jobgen.cli.remote import RemoteCommand, RemoteReport
+from jobgen.errors import JobFailedError, RefusedError, SchedulerUnavailableError, UsageError
+from jobgen.output import make_printable, write_file
 
 if TYPE_CHECKING:
     from jobgen.api import Job
@@ -45,11 +48,8 @@ def status(jobs: tuple[str, ...], watch: bool, as_json: bool) -> None:
     For one job, stdout is only its state; details go to stderr. Several jobs print a table.
     """
     refuse_together({"--watch": watch, "--json": as_json})
-    import time
-
     from jobgen import find_all, get_status
     from jobgen.jobs import table
-    from jobgen.output import format_json
 
     report_recoveries()
     named, problems = find_all(jobs)
@@ -66,7 +66,7 @@ def status(jobs: tuple[str, ...], watch: bool, as_json: bool) -> None:
 
             job, state = seen.jobs[0].job, seen.jobs[0].state
             shown[0]["ledger"] = read_ledger(job, ended=state.ended, now=time.time())
-        put_out(format_json({"jobs": shown}))
+        put_out({"jobs": shown})
     elif len(jobs) < 2:
         for one in rows:
             if not jobs:
@@ -115,7 +115,6 @@ def list_jobs(
 
     from jobgen import get_status, list_jobs
     from jobgen.jobs import table
-    from jobgen.output import format_json
     from jobgen.schedulers.base import StateName
 
     state = state and state.lower()  # squeue prints capitals
@@ -127,14 +126,14 @@ def list_jobs(
         from jobgen.jobs import verdicts
 
         nodes = verdicts.sum_bad_nodes(known)
-        put_out(format_json({"nodes": nodes}) if as_json else verdicts.format_bad_nodes(nodes))
+        put_out({"nodes": nodes} if as_json else verdicts.format_bad_nodes(nodes))
         _raise_problems(problems)
         return
     seen = get_status(known[:limit] if state is None else known)
     chosen = [each for each in seen.jobs if state in (None, each.state.name)]
     rows = [table.build_row(each) for each in chosen[:limit]]
     shown = table.format_jobs(rows, folders=everywhere)
-    put_out(format_json({"jobs": rows}) if as_json else shown)
+    put_out({"jobs": rows} if as_json else shown)
     _raise_problems(problems, seen)
 
 
@@ -144,8 +143,6 @@ def list_jobs(
 def cancel(jobs: tuple[str, ...], as_json: bool) -> None:
     """Cancel jobs (id, name or run folder; default: the latest)."""
     import jobgen
-    from jobgen.errors import RefusedError
-    from jobgen.output import format_json
 
     report_recoveries()
     named, problems = jobgen.find_all(jobs, whole=True)
@@ -161,7 +158,7 @@ def cancel(jobs: tuple[str, ...], as_json: bool) -> None:
             if job.id in ended:
                 put_err(f"{job.name} {job.id}: cancelled")
         if as_json:
-            put_out(format_json({"cancelled": ended}))
+            put_out({"cancelled": ended})
 
 
 @click.command(cls=RemoteCommand)
@@ -179,9 +176,7 @@ def wait(jobs: tuple[str, ...], then: str | None, as_json: bool) -> None:
     stderr why a job is queued. It does not wait for a job that will never start.
     """
     from jobgen import Watch, find_all
-    from jobgen.errors import JobFailedError
     from jobgen.jobs import table
-    from jobgen.output import format_json
 
     report_recoveries()
     named, problems = find_all(jobs)
@@ -207,7 +202,7 @@ def wait(jobs: tuple[str, ...], then: str | None, as_json: bool) -> None:
         say_they_go_on([job.id for index, job in enumerate(named) if index not in printed])
         raise
     if as_json:
-        put_out(format_json({"jobs": [table.build_row(each) for each in seen.jobs]}))
+        put_out({"jobs": [table.build_row(each) for each in seen.jobs]})
     bad = [each for each in seen.jobs if each.state.name != "done"]
     if bad:
         lines = (f"job {each.job.id}: {each.state.described}" for each in bad)
@@ -236,11 +231,10 @@ def diagnose(job: str | None, as_json: bool) -> None:
     Names the rank that failed first, the likely cause, the evidence, and what to do.
     """
     from jobgen import find
-    from jobgen.output import format_json
 
     report_recoveries()
     cause = find(job).diagnose()
-    put_out(format_json(cause) if as_json else cause.as_text())
+    put_out(cause if as_json else cause.as_text())
 
 
 @click.command(cls=RemoteCommand)
@@ -265,11 +259,7 @@ def logs(
     A line that many ranks print is shown once, with their number. With -f, exits with 7 if the job
     will never start.
     """
-    import time
-
     from jobgen import find
-    from jobgen.errors import JobFailedError
-    from jobgen.output import make_printable
 
     standing = StatusLine()
 
@@ -283,9 +273,7 @@ def logs(
     wanted: dict[str, Any] = {"rank": rank, "node": node, "role": role, "stderr": stderr}
     lines: Iterator[object] = named.logs(**wanted)
     if as_json:
-        from jobgen.output import format_json
-
-        put_out(format_json({"lines": list(lines)}))
+        put_out({"lines": list(lines)})
         return
     if follow:
         lines = named.follow(**wanted, pause=pause, notice=standing.show)
@@ -327,12 +315,10 @@ def report(
     The report shows attempts, loss, speed, ranks, efficiency and cost. For several jobs or an
     array, compares the runs in comparison.html, in the run folder of the first.
     """
-    import time
     from pathlib import Path
 
     from jobgen import find, list_jobs, make_report
     from jobgen.jobs.files import write_run_file
-    from jobgen.output import format_json, write_file
 
     refuse_together({"--text": as_text, "--json": as_json})
     refuse_together({"--all": everything, "names of jobs": jobs})
@@ -341,7 +327,7 @@ def report(
     named = list(named) or [find()]
     result = make_report(named)
     if as_json:
-        put_out(format_json(result))
+        put_out(result)
     if as_text:
         from jobgen.report.text import format_text
 
@@ -372,13 +358,10 @@ def top(job: str | None, as_json: bool) -> None:
     the job. CPUs and memory come from each node, by a job step on Slurm and by ssh on PBS; the job
     itself records its GPUs every 30 s.
     """
-    import time
-
     from jobgen import Watch, find
     from jobgen.jobs import table
     from jobgen.jobs.inside import refuse_array
     from jobgen.jobs.top import format_nodes, list_nodes
-    from jobgen.output import format_json
 
     report_recoveries()
     one = find(job)
@@ -391,7 +374,7 @@ def top(job: str | None, as_json: bool) -> None:
         running = state.name == "running"
         nodes = list_nodes(one, running=running)
         if as_json:
-            put_out(format_json({"job": row, "nodes": nodes}))
+            put_out({"job": row, "nodes": nodes})
             return
         lines = [f"{row.name} {row.id}: {'; '.join([row.state, *row.details()])}"]
         lines += format_nodes(nodes, running=running) if nodes else ["no node has started"]
@@ -407,8 +390,6 @@ def top(job: str | None, as_json: bool) -> None:
 
 def _raise_problems(problems: list[str], seen: StatusReport | None = None) -> None:
     """Raise what is wrong: damaged records, words that match no job, silent schedulers."""
-    from jobgen.errors import SchedulerUnavailableError, UsageError
-
     if problems:
         raise UsageError("\n".join([*problems, *(seen.silences if seen else ())]))
     if seen and seen.silences:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,6 +26,7 @@ from jobgen.cli.options import (
     site_option,
 )
 from jobgen.errors import FaultsFoundError, UsageError
+from jobgen.output import write_file
 from jobgen.schedulers.registry import PACKAGES
 
 if TYPE_CHECKING:
@@ -43,7 +45,6 @@ def doctor(path: str | None, as_json: bool, **target: Any) -> None:
     """
     from jobgen.machine.checks import Check, find_worst, format_checks
     from jobgen.machine.doctor import check_machine
-    from jobgen.output import format_json
     from jobgen.programs import list_doubts
 
     plan, site = None, None
@@ -62,7 +63,7 @@ def doctor(path: str | None, as_json: bool, **target: Any) -> None:
         doubts = (doubt for doubt in list_doubts(loaded, plan) if not named.search(doubt))
         checks += [Check("spec", "warn", doubt) for doubt in doubts]
     if as_json:
-        put_out(format_json({"verdict": find_worst(checks), "checks": checks}))
+        put_out({"verdict": find_worst(checks), "checks": checks})
     else:
         put_out(format_checks(checks))
     if failed := [check.what for check in checks if check.verdict == "fail"]:
@@ -91,7 +92,6 @@ def init(file: str, force: bool, as_json: bool, **given: Any) -> None:
 
     from jobgen.cli.editors import write_schema
     from jobgen.machine.first_spec import Wishes, inspect_machine, suggest_loop, write
-    from jobgen.output import format_json, write_file
 
     wishes = Wishes(**given)
     refuse_together({"--site": wishes.site, "--scheduler": wishes.scheduler})
@@ -117,7 +117,7 @@ def init(file: str, force: bool, as_json: bool, **given: Any) -> None:
         write_file(schema, write_schema("job", queues=written.plan.site.queues or ()))
     if as_json:
         plan = written.plan
-        put_out(format_json({"file": file, "scheduler": plan.scheduler, "notes": plan.notes}))
+        put_out({"file": file, "scheduler": plan.scheduler, "notes": plan.notes})
     if lines := suggest_loop(wishes):
         put_err(lines)
     put_err(f"{file}: written; read it, then: jobgen explain, jobgen submit")
@@ -157,7 +157,6 @@ def _ask(question: Question) -> Any:
 @click.pass_context
 def sites(context: click.Context, as_json: bool) -> None:
     """List, show, test, capture or check profiles."""
-    from jobgen.output import format_json
     from jobgen.sites import describe, search
 
     if context.invoked_subcommand is not None:
@@ -166,9 +165,7 @@ def sites(context: click.Context, as_json: bool) -> None:
         return
     profiles = {name: search.find(name) for name in search.list_names()}
     if as_json:
-        put_out(
-            format_json({"sites": [describe.summarise(name, profiles[name]) for name in profiles]})
-        )
+        put_out({"sites": [describe.summarise(name, profiles[name]) for name in profiles]})
     else:
         put_out("".join(describe.format_line(name, profile) for name, profile in profiles.items()))
 
@@ -179,16 +176,13 @@ def sites(context: click.Context, as_json: bool) -> None:
 @json_option
 def show(name: str, as_yaml: bool, as_json: bool) -> None:
     """Show what jobgen knows about a site: queues, GPUs, network, rules, and their sources."""
-    import time
-
-    from jobgen.output import format_json
     from jobgen.sites import describe, search
     from jobgen.sites.sheet import format_sheet
 
     site = search.find(name)
     if as_json:
         data = {"name": name, "files": site.files, "profile": describe.make_data(site.profile)}
-        put_out(format_json(data))
+        put_out(data)
     elif as_yaml:
         put_out(describe.format_text(site))
     else:
@@ -200,13 +194,12 @@ def show(name: str, as_yaml: bool, as_json: bool) -> None:
 @json_option
 def test(file: str, as_json: bool) -> None:
     """Check a profile: its form, what it extends, and its sources."""
-    from jobgen.output import format_json
     from jobgen.sites import describe, search
 
     site = search.read(file)
     if as_json:
         data = {"file": file, "scheduler": site.profile.scheduler}
-        put_out(format_json({**data, "remarks": describe.list_remarks(site)}))
+        put_out({**data, "remarks": describe.list_remarks(site)})
     else:
         rows = [f"{file}: valid, for {site.profile.scheduler}", *describe.list_remarks(site)]
         put_out("".join(f"{row}\n" for row in rows))
@@ -220,8 +213,6 @@ def check(context: click.Context, name: str | None) -> None:
 
     Without NAME, checks the site that jobgen recognises here. Exits with 8 if anything differs.
     """
-    import time
-
     from jobgen.machine import capture as capturing
     from jobgen.machine import cluster, site_check
     from jobgen.process import TIMEOUT_SECONDS
@@ -256,10 +247,7 @@ def capture(name: str | None, output: str | None, force: bool) -> None:
 
     With --name, specs can use it as `site: NAME`.
     """
-    import time
-
     from jobgen.machine import capture as capturing
-    from jobgen.output import write_file
     from jobgen.process import TIMEOUT_SECONDS
     from jobgen.sites import search
 

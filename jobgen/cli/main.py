@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from io import TextIOWrapper
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -27,6 +28,7 @@ from jobgen.cli.options import (
     refuse_together,
 )
 from jobgen.errors import EXIT_CODES, JobgenError, Problem, SpecError
+from jobgen.output import write_file
 from jobgen.records import NamedTuple
 
 if TYPE_CHECKING:
@@ -231,20 +233,20 @@ def render(
             paths += [path] * len(made)
     if problems:
         raise SpecError(problems)
-    if output in (None, STDOUT) and not out_dir:
-        text = render_plan(plans[0])
-        put_out(_list_scripts(paths, [None], [text]) if as_json else text)
-        return
-    from jobgen.output import write_file
-
-    names = [output] if output else map(_name_script, paths, plans)
-    files = [os.path.join(out_dir or "", name) for name in names]
-    _refuse_to_replace(files)
+    files: list[str] = []
+    if out_dir or output not in (None, STDOUT):
+        names = [output] if output else map(_name_script, paths, plans)
+        files = [os.path.join(out_dir or "", name) for name in names]
+        _refuse_to_replace(files)
     texts = list(map(render_plan, plans))
-    for file, text in zip(files, texts, strict=True):
+    for file, text in zip(files, texts, strict=False):
         write_file(file, text)
     if as_json:
-        put_out(_list_scripts(paths, files, texts))
+        rows = zip_longest(paths, files, texts)
+        keys = ("spec", "file", "script")
+        put_out({"scripts": [dict(zip(keys, row, strict=True)) for row in rows]})
+    elif not files:
+        put_out(texts[0])
 
 
 def _refuse_to_replace(files: Sequence[str]) -> None:
@@ -258,14 +260,6 @@ def _refuse_to_replace(files: Sequence[str]) -> None:
         if not may_replace(file):
             reason = "already exists and was not rendered by jobgen; jobgen will not overwrite it"
             raise click.UsageError(f"{file} {reason}")
-
-
-def _list_scripts(specs: Sequence[str], files: Sequence[str | None], texts: Sequence[str]) -> str:
-    from jobgen.output import format_json
-
-    keys = ("spec", "file", "script")
-    rows = [dict(zip(keys, row, strict=True)) for row in zip(specs, files, texts, strict=True)]
-    return format_json({"scripts": rows})
 
 
 def _name_script(path: str, plan: Plan) -> str:

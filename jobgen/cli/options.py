@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobgen.errors import JobgenError
-from jobgen.output import make_printable
+from jobgen.output import format_json, make_printable
 from jobgen.schedulers.registry import PACKAGES
 
 if TYPE_CHECKING:
@@ -223,12 +223,9 @@ def add_target_options(command: Command) -> Command:
     """Add the options that every command takes that renders: where to, and changes of the spec."""
     command = _merge_shortcuts(command)
     for path, (names, metavar, about) in reversed(_SHORTCUTS.items()):
-        parameter = path.replace(".", "__")
-        complete = _complete_queue if path == "queue" else None
-        option = click.option(
-            *names, parameter, metavar=metavar, help=about, shell_complete=complete
-        )
-        command = option(command)
+        words: dict[str, Any] = {"metavar": metavar, "help": about}
+        words |= {"shell_complete": _complete_queue} if path == "queue" else {}
+        command = click.option(*names, path.replace(".", "__"), **words)(command)
     for decorate in (
         click.option("--no-limits", is_flag=True, help="Do not check the limits of the site."),
         click.option(
@@ -263,9 +260,9 @@ def load_plan(
 def load_plans(path: str, target: Mapping[str, Any]) -> list[Plan]:
     """Return the plans of all tasks of a spec's array, each alone; without an array, the plan."""
     loaded = read_spec(path, target)
-    if loaded.spec.array is None:
-        return [load_plan(path, target)[1]]
-    plans = [make_plan(loaded, target, task) for task, _ in enumerate(loaded.spec.array.choices())]
+    array = loaded.spec.array
+    tasks = [None] if array is None else range(len(list(array.choices())))
+    plans = [make_plan(loaded, target, task) for task in tasks]
     for note in plans[0].notes:
         put_err(note)
     return plans
@@ -295,9 +292,12 @@ def put_err(text: str, *, end: str = "\n") -> None:
     sys.stderr.flush()
 
 
-def put_out(text: str) -> None:
-    """Write data to stdout now: a closed pipe is noticed here and not when Python ends."""
+def put_out(data: object) -> None:
+    """Write to stdout now: a text as it is, anything else as JSON (`docs/reference/json.md`).
+
+    A closed pipe is noticed here and not when Python ends.
+    """
     if sys.stdout is None:  # by `>&-`
         raise OSError(errno.EBADF, os.strerror(errno.EBADF), "stdout")
-    sys.stdout.write(text)
+    sys.stdout.write(data if isinstance(data, str) else format_json(data))
     sys.stdout.flush()

@@ -15,7 +15,7 @@ import click
 from jobgen import __version__
 from jobgen.cli.options import SpecCommand, put_err, put_out
 from jobgen.errors import SchedulerUnavailableError, UsageError
-from jobgen.output import make_printable
+from jobgen.output import make_printable, write_file
 
 if TYPE_CHECKING:
     from jobgen.spec.load import LoadedSpec
@@ -286,7 +286,6 @@ class RemoteReport(RemoteCommand):
             raise UsageError(f"report --host takes one of {hint}")
         if output is None:
             return super().invoke(ctx)
-        from jobgen.output import write_file
 
         page: list[bytes] = []
         there = RemoteHost(ctx.params["host"])

@@ -25,6 +25,7 @@ from jobgen.cli.options import (
     refuse_together,
 )
 from jobgen.errors import Problem, SpecError, StaleError, UsageError
+from jobgen.output import format_annotation
 
 if TYPE_CHECKING:
     from jobgen.rendering.check import CheckReport
@@ -60,7 +61,6 @@ def check(
     unless you give --out-dir. --all skips scripts and YAML files that jobgen did not write.
     With options that change the spec, checks the spec alone, as `submit` would use it.
     """
-    from jobgen.output import format_json
     from jobgen.rendering.check import compare
 
     refuse_together({"--format": form != "text", "--json": as_json})
@@ -75,7 +75,7 @@ def check(
     if form == "github":
         put_out("".join(_format_annotations(report)))
     elif as_json:
-        put_out(format_json(report))
+        put_out(report)
     else:
         put_out("".join(script.diff for script in report.scripts))
     notes = [script.note for script in report.scripts if script.note]
@@ -98,8 +98,6 @@ def _tell_faults(report: CheckReport, *, needs_scripts: bool) -> None:
 
 def _format_annotations(report: CheckReport) -> Iterator[str]:
     """Yield what is wrong with specs and scripts as commands of a GitHub workflow."""
-    from jobgen.output import format_annotation
-
     for problem in report.problems:
         where = problem.where
         yield format_annotation(
@@ -125,13 +123,12 @@ def explain(path: str, as_json: bool, defaults: bool, **target: Any) -> None:
     Lists what you should check first, then the ranks of each node, the cost, and each directive
     and variable with its reason and origin.
     """
-    from jobgen.output import format_json
     from jobgen.rendering.explain import explain as explain_plan
 
     explanation = explain_plan(*load_plan(path, target))
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
     text = explanation.as_text(defaults=defaults, width=width)
-    put_out(format_json(explanation) if as_json else text)
+    put_out(explanation if as_json else text)
 
 
 def _check_changed(paths: tuple[str, ...], target: Mapping[str, Any]) -> CheckReport:

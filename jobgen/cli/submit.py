@@ -61,7 +61,6 @@ def submit(
     """
     from jobgen import prepare
     from jobgen import submit as hand_over
-    from jobgen.output import format_json
 
     if send:
         raise click.UsageError("--send needs --host")
@@ -71,7 +70,7 @@ def submit(
     if dry_run:
         for message in ready.list_warnings():
             put_err(message)
-        put_out(format_json(ready.as_dict()) if as_json else ready.preview())
+        put_out(ready.as_dict() if as_json else ready.preview())
         return
     try:
         try:
@@ -85,7 +84,7 @@ def submit(
             job = hand_over(ready, again=True, warn=put_err, tell=put_err)
     except JobgenError as error:
         if error.job_id:
-            put_out(format_json({"id": error.job_id}) if as_json else f"{error.job_id}\n")
+            put_out({"id": error.job_id} if as_json else f"{error.job_id}\n")
         raise
     run_folder = os.path.relpath(job.run_dir)
     handed_over = {"id": job.id, "run_folder": run_folder, **ready.as_dict()}
@@ -93,7 +92,7 @@ def submit(
     if not as_json:
         put_out(f"{job.id}\n")
     elif not wait:
-        put_out(format_json(handed_over))
+        put_out(handed_over)
     put_err(f"run folder: {run_folder}")
     if not wait:
         word = f"--host {host} {job.id}" if host else job.id
@@ -103,7 +102,7 @@ def submit(
 
         state = follow_job(job)
         if as_json:
-            put_out(format_json(handed_over | {"state": state.name, "reason": state.reason}))
+            put_out(handed_over | {"state": state.name, "reason": state.reason})
         if state.name != "done":
             raise JobFailedError(f"job {job.id}: {state.described}")
 
