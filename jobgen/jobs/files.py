@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 RUNS = "runs"
 # A record is a few kilobytes, and an intent has a spec with it.
@@ -51,6 +52,23 @@ def read_left(path: str | Path) -> str:
         # Python sets aside as much as it is asked for, however small the file is.
         size = min(os.fstat(file.fileno()).st_size, _MOST_BYTES)
         return file.read(size).decode("utf-8", "replace")
+
+
+def read_if_left(path: str | Path) -> str:
+    """Return the text of such a file; empty if there is none, or it cannot be read."""
+    try:
+        return read_left(path)
+    except (OSError, ValueError):  # a damaged list of nodes gives no name of a file
+        return ""
+
+
+def parse_object(text: str | bytes) -> dict[str, Any] | None:
+    """Return the JSON object that a text is; None if it is something else."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def read_end(path: str | Path, most: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from jobgen.report.facts import Curve, Spread
 from jobgen.spec.units import describe_bytes, describe_seconds, format_ranges
@@ -68,36 +68,33 @@ def find_median(values: Sequence[float]) -> float | None:
     return find_quantile(ordered, 0.5) if ordered else None
 
 
-def format_span(seconds: float | None) -> str:
-    """`850 ms`, `12.3 s`, `4 min 10 s`, `2 h 5 min` or `3 d 4 h`."""
-    return UNKNOWN if seconds is None else describe_seconds(seconds)
+def _or_unknown(describe: Callable[[float], str]) -> Callable[[float | None], str]:
+    """Return a function that also describes what is not known."""
+    return lambda value: UNKNOWN if value is None else describe(value)
 
 
-def format_moment(seconds: float | None) -> str:
+format_span = _or_unknown(describe_seconds)
+#: in the units that schedulers count in: `1.5 GB` is 1.5 x 1024^3 bytes
+format_size = _or_unknown(describe_bytes)
+
+
+@_or_unknown
+def format_moment(seconds: float) -> str:
     """`2026-11-21 14:31:05 UTC`."""
-    if seconds is None:
-        return UNKNOWN
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
 
 
-def format_size(amount: float | None) -> str:
-    """Bytes, in the units that schedulers count in: `1.5 GB` is 1.5 x 1024^3."""
-    return UNKNOWN if amount is None else describe_bytes(amount)
-
-
-def format_number(value: float | None) -> str:
+@_or_unknown
+def format_number(value: float) -> str:
     """Return a number with four significant digits and commas between thousands."""
-    if value is None:
-        return UNKNOWN
     if value and abs(value) < 1e-3:
         return f"{value:.3e}"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def format_share(value: float | None) -> str:
+@_or_unknown
+def format_share(value: float) -> str:
     """`42 %`, `0.4 %`."""
-    if value is None:
-        return UNKNOWN
     return f"{value * 100:.0f} %" if value >= 0.0995 else f"{value * 100:.1f} %"
 
 

@@ -6,13 +6,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from glob import escape
 from pathlib import Path
 from typing import Any
 
 from jobgen.jobs import run_folder
-from jobgen.jobs.files import get_mtime, read_left
+from jobgen.jobs.files import get_mtime, read_if_left, read_left
 from jobgen.jobs.record import JobRecord
 from jobgen.plan.plan import Plan
 from jobgen.plan.ranks import list_nodes
@@ -30,8 +29,7 @@ class Folder:
     def __init__(self, job: JobRecord) -> None:
         self.job = job
         self.path = job.run_dir
-        # A task has its spec and script in the folder of its array.
-        self.home = replace(job, id=job.array).run_dir if job.array else job.run_dir
+        self.home = job.whole_dir  # a task has its spec and script in that of its array
         self.notes: list[str] = []
 
     def text(self, name: str) -> str | None:
@@ -125,10 +123,9 @@ class Folder:
         """Yield what each node answered, with its name and its kinds of GPUs."""
         for path in sorted(self.path.glob("preflight/*.json")):
             try:
-                content = json.loads(read_left(path))
-                answers = {str(key): value for key, value in content.items()}
+                answers: dict[str, Any] = json.loads(read_if_left(path))
                 answers["devices"] = [dict(device) for device in answers.get("devices") or []]
-            except (OSError, ValueError, AttributeError, TypeError, RecursionError):
+            except (ValueError, AttributeError, TypeError, RecursionError):
                 self.notes.append(f"preflight/{path.name} is damaged")
                 continue
             kinds = Counter(str(device.get("name")) for device in answers["devices"])
@@ -137,36 +134,29 @@ class Folder:
             yield answers
 
     def _nodes(self, attempt: Path) -> tuple[str, ...]:
-        try:
-            names = read_left(attempt / "nodes").split()
-            return tuple(name for name in names if len(name) <= _MOST_NAME)
-        except OSError:
-            return ()
+        names = read_if_left(attempt / "nodes").split()
+        return tuple(name for name in names if len(name) <= _MOST_NAME)
 
     def _outcome(self, path: Path) -> tuple[str | None, int | None]:
         try:
-            word, code = read_left(path).split()
+            word, code = read_if_left(path).split()
             return word, int(code)
-        except (OSError, ValueError):
+        except ValueError:
             self.notes.append(f"attempts/{path.parent.name}/outcome is damaged")
             return None, None
 
 
 def _make_checked(answers: list[dict[str, Any]]) -> Checked:
     """Return one record for nodes that answered alike."""
-    first = answers[0]
+    first = {key: str(text) for key, text in answers[0].items() if text not in (None, "")}
     clocks = [read_number(one.get("clock_s")) for one in answers]
     return Checked(
         nodes=tuple(one["node"] for one in answers),
-        python=_read_text(first.get("python")),
-        torch=_read_text(first.get("torch")),
-        cuda=_read_text(first.get("cuda")),
-        driver=_read_text(first.get("driver")),
-        devices=first["kinds"],
+        python=first.get("python"),
+        torch=first.get("torch"),
+        cuda=first.get("cuda"),
+        driver=first.get("driver"),
+        devices=answers[0]["kinds"],
         clock=max((abs(off) for off in clocks if off is not None), default=None),
-        problem=_read_text(first.get("lost")) or _read_text(first.get("reached")) or "",
+        problem=first.get("lost") or first.get("reached") or "",
     )
-
-
-def _read_text(value: object) -> str | None:
-    return str(value) if value not in (None, "") else None

@@ -16,8 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from jobgen.jobs.files import get_mtime
-from jobgen.records import NamedTuple
+from jobgen.jobs.files import get_mtime, parse_object
 from jobgen.report.events import read_events
 
 _MOST_BYTES = 64 << 20
@@ -42,25 +41,22 @@ _FIELDS = {name: field for field, names in _NAMES.items() for name in names.spli
 _OF_VALIDATION = re.compile(r"^(val|eval|valid|validation|test)[_/.]")
 
 
-class Metrics(NamedTuple):
-    """The content of a file as lines of metrics.jsonl, by kind."""
-
-    path: Path
-    lines: dict[str, list[dict[str, Any]]]
+Lines = dict[str, list[dict[str, Any]]]  # of metrics.jsonl, by kind
 
 
-def find_metrics(run_dir: Path, given: str, folder: Path, *, since: float) -> Metrics | None:
-    """Return the metrics in the run folder, or at the path `given`, relative to `folder`.
+def find_metrics(run_dir: Path, given: str, folder: Path, *, since: float) -> tuple[Path, Lines]:
+    """Return the file with the metrics and its lines, in the run folder or at the path `given`.
 
-    Of several files the newest counts. A file older than `since` belongs to another run.
+    That is relative to `folder`. Of several files the newest counts. A file older than `since`
+    belongs to another run. Without metrics there are no lines.
     """
     place = folder / os.path.expanduser(given) if given else run_dir
     paths = (path for path in _list_files(place) if _pick_reader(path) or (given and path == place))
     for written, path in sorted(((get_mtime(path), path) for path in paths), reverse=True):
         lines = _read(path) if written >= since else {}
         if lines.get("step") or lines.get("val"):
-            return Metrics(path, lines)
-    return None
+            return path, lines
+    return place, {}
 
 
 def _list_files(place: Path) -> Iterator[Path]:
@@ -83,20 +79,18 @@ Rows = Iterable[Mapping[str, Any]]
 
 
 def _pick_reader(path: Path) -> Callable[[Path], Rows] | None:
-    if path.name == "trainer_state.json":
-        return _read_trainer_state
-    if path.name == "metrics.csv":
-        return _read_csv
-    if path.name == "metrics.jsonl":
-        return _read_json_lines
-    return _read_events if "tfevents" in path.name else None
+    own = {
+        "trainer_state.json": _read_trainer_state,
+        "metrics.csv": _read_csv,
+        "metrics.jsonl": _read_json_lines,
+    }
+    return _read_events if "tfevents" in path.name else own.get(path.name)
 
 
-def _read(path: Path) -> dict[str, list[dict[str, Any]]]:
+def _read(path: Path) -> Lines:
     """Return the lines of a file by kind; none if it cannot be read."""
-    reader = _pick_reader(path) or {".csv": _read_csv, ".json": _read_trainer_state}.get(
-        path.suffix, _read_json_lines
-    )
+    by_suffix = {".csv": _read_csv, ".json": _read_trainer_state}
+    reader = _pick_reader(path) or by_suffix.get(path.suffix, _read_json_lines)
     by_step: dict[tuple[str, float], dict[str, Any]] = {}
     try:
         if not path.is_file() or (path.stat().st_size > _MOST_BYTES and reader is not _read_events):
@@ -106,7 +100,7 @@ def _read(path: Path) -> dict[str, list[dict[str, Any]]]:
                 by_step.setdefault((line["kind"], line["step"]), {}).update(line)
     except (OSError, ValueError, TypeError, AttributeError, RecursionError, csv.Error):
         return {}
-    lines: dict[str, list[dict[str, Any]]] = {}
+    lines: Lines = {}
     for (kind, _), line in sorted(by_step.items()):
         lines.setdefault(kind, []).append(line)
     _time_steps(lines.get("step", []))
@@ -171,15 +165,8 @@ def _read_csv(path: Path) -> Rows:
 
 
 def _read_json_lines(path: Path) -> Rows:
-    rows = []
-    for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            row = json.loads(text)
-        except ValueError:
-            continue
-        if isinstance(row, dict):
-            rows.append(row)
-    return rows
+    texts = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    return list(filter(None, map(parse_object, texts)))
 
 
 def _read_events(path: Path) -> Rows:

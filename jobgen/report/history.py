@@ -5,15 +5,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from jobgen.diagnose.reading import SLOW_RANK
-from jobgen.jobs.files import open_left, read_end, read_left
+from jobgen.jobs.files import open_left, parse_object, read_end, read_if_left
 from jobgen.report.facts import Ranks, Slow, Training
 from jobgen.report.figures import find_median, measure_spread, sample_curve
 from jobgen.report.foreign import find_metrics
@@ -35,49 +34,40 @@ class History:
         self.notes: list[str] = []
         self.source = ""
         self.lines: dict[str, list[dict[str, Any]]] = {}
-        damaged = 0
-        for line in self._read(run_dir / "metrics.jsonl"):
-            if line is None:
-                damaged += 1
-            else:
-                self.lines.setdefault(str(line.get("kind")), []).append(line)
-        if damaged:
-            what = "1 line is" if damaged == 1 else f"{damaged} lines are"
-            self.notes.append(f"metrics.jsonl: {what} damaged and left out")
+        self._read_lines(run_dir / "metrics.jsonl")
         if given or not (self.lines.keys() & {"start", "step"}):
             self._look_elsewhere(folder, given, since)
 
     def _look_elsewhere(self, folder: Path, given: str, since: float) -> None:
         """Read the metrics of another program."""
-        metrics = find_metrics(self.run_dir, given, folder, since=since)
-        if metrics:
-            self.lines, self.source = metrics.lines, os.path.relpath(metrics.path)
+        path, lines = find_metrics(self.run_dir, given, folder, since=since)
+        if lines:
+            self.lines, self.source = lines, os.path.relpath(path)
             return
         where = f"at {given}" if given else "in the run folder"
         hint = "" if given else "; name their place with `report: {metrics: PATH}` in the spec"
         self.notes.append(f"no metrics {where}: loss and speed are not known{hint}")
 
-    def _read(self, path: Path) -> Iterator[dict[str, Any] | None]:
+    def _read_lines(self, path: Path) -> None:
+        """Read the trainer's own metrics, if there are any."""
         try:
             with open_left(path) as file:
-                for data in iter(lambda: file.readline(_MOST_BYTES), b""):
-                    if file.tell() > _MOST_BYTES:
-                        self.notes.append(
-                            f"only the first {_MOST_BYTES >> 20} MiB of metrics.jsonl are read"
-                        )
-                        return
-                    text = data.decode(errors="replace")
-                    if not text.strip():
-                        continue
-                    try:
-                        line = json.loads(text)
-                    except (ValueError, RecursionError):
-                        line = None
-                    yield line if isinstance(line, dict) else None
-        except FileNotFoundError:
-            return
+                data = file.read(_MOST_BYTES + 1)
         except OSError as error:
-            self.notes.append(f"metrics.jsonl cannot be read: {error.strerror}")
+            if not isinstance(error, FileNotFoundError):
+                self.notes.append(f"metrics.jsonl cannot be read: {error.strerror}")
+            return
+        if len(data) > _MOST_BYTES:
+            data = data[:_MOST_BYTES].rpartition(b"\n")[0]
+            self.notes.append(f"only the first {_MOST_BYTES >> 20} MiB of metrics.jsonl are read")
+        texts = filter(bytes.strip, data.split(b"\n"))
+        lines = [parse_object(text.decode(errors="replace")) for text in texts]
+        for line in lines:
+            if line is not None:
+                self.lines.setdefault(str(line.get("kind")), []).append(line)
+        if damaged := lines.count(None):
+            what = "1 line is" if damaged == 1 else f"{damaged} lines are"
+            self.notes.append(f"metrics.jsonl: {what} damaged and left out")
 
     def first_steps(self) -> dict[int, float]:
         """Return when each attempt was ready to train."""
@@ -187,11 +177,7 @@ class History:
 
     def config(self) -> dict[str, Any]:
         """Return the settings that the trainer recorded; empty if there are none."""
-        try:
-            config = json.loads(read_left(self.run_dir / "config.json"))
-        except (OSError, ValueError, RecursionError):
-            return {}
-        return config if isinstance(config, dict) else {}
+        return parse_object(read_if_left(self.run_dir / "config.json")) or {}
 
 
 class _Columns:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from jobgen.jobs.files import get_mtime
+from jobgen.jobs.files import get_mtime, read_if_left
 from jobgen.report.facts import Attempt, Ledger
 from jobgen.report.figures import find_median
 from jobgen.spec.units import read_number
@@ -159,18 +159,12 @@ def _split_end(
     """Yield the spans after the last step that counts: what was lost, and how it ended."""
     failed = _find_failure(folder)
     if at <= failed <= ended:
-        try:
-            waited = (folder / "verdict").read_text().split()[1:2] == ["waited"]
-        except OSError:
-            waited = False
+        waited = read_if_left(folder / "verdict").split()[1:2] == ["waited"]
         what = "hang" if waited else "lost steps" if again else "not known"
         yield what, failed - at
         yield "ending", ended - failed
         return
-    try:
-        limit = float((folder / "end").read_text())
-    except (OSError, ValueError):
-        limit = None
+    limit = read_number(read_if_left(folder / "end"), text=True)
     at_limit = limit is not None and ended >= limit - _TO_THE_LIMIT
     stopped = one.outcome == "done" or (one.outcome == "continued" and not at_limit)
     if at_limit and not stopped:
