@@ -26,7 +26,7 @@ from jobgen.jobs.code import DIFF
 from jobgen.jobs.files import (
     RUNS,
     get_mtime,
-    read_left,
+    read_if_left,
     read_run_file,
     sync_folders,
     write_run_file,
@@ -356,10 +356,7 @@ def _count_earlier(intent: Intent, run_dir: Path) -> int:
     """Count the attempts in a run folder that are not of this submission: ids are used again."""
     begun = intent.written
     for count, attempt in enumerate(attempts := list_attempts(run_dir)):
-        try:
-            own = intent.token in read_left(attempt / "script")
-        except OSError:
-            own = False
+        own = intent.token in read_if_left(attempt / "script")
         if own or attempt.stat().st_mtime >= begun:
             return count
     return len(attempts)

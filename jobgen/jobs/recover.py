@@ -9,7 +9,7 @@ from pathlib import Path
 from jobgen import process
 from jobgen.errors import JobgenError, RefusedError, SchedulerUnavailableError, UsageError
 from jobgen.jobs import journal
-from jobgen.jobs.files import RUNS, read_left
+from jobgen.jobs.files import RUNS, read_if_left
 from jobgen.jobs.journal import Intent, find_submitter, format_clock
 from jobgen.jobs.record import RECORD, read_record
 from jobgen.jobs.run_folder import list_attempts
@@ -152,12 +152,8 @@ def _settle_local(case: _Case) -> str:
 def _find_by_attempts(intent: Intent) -> list[str]:
     """Find the id by what the job's script has left, if the scheduler has forgotten the job."""
     for script in Path(intent.job.folder, RUNS, intent.job.name).glob("*/attempts/*/script"):
-        try:
-            if intent.token in read_left(script):
-                run_dir = script.parent.parent.parent.name
-                return [run_dir.partition("_")[0]]
-        except OSError:
-            continue
+        if intent.token in read_if_left(script):
+            return [script.parent.parent.parent.name.partition("_")[0]]
     return []
 
 

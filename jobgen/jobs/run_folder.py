@@ -15,7 +15,15 @@ from glob import glob, iglob
 from pathlib import Path
 from typing import TypeVar
 
-from jobgen.jobs.files import get_mtime, open_left, read_end, read_left, write_run_file
+from jobgen.jobs.files import (
+    get_mtime,
+    open_left,
+    parse_object,
+    read_end,
+    read_if_left,
+    read_left,
+    write_run_file,
+)
 from jobgen.jobs.record import JobRecord, folder_name
 from jobgen.records import NamedTuple
 from jobgen.rendering import header
@@ -49,10 +57,7 @@ class Traces(NamedTuple):
     @property
     def script(self) -> header.Header | None:
         """What the header of the last attempt's script says."""
-        try:
-            return header.read(read_left(f"{self.last}/script"))
-        except (OSError, ValueError):
-            return None
+        return header.read(read_if_left(f"{self.last}/script"))
 
     @property
     def begun(self) -> float | None:
@@ -85,19 +90,13 @@ class Traces(NamedTuple):
     @property
     def lost_nodes(self) -> list[str]:
         """The nodes whose loss made the script end the others."""
-        try:
-            word, *nodes = read_left(f"{self.last}/failed").split()
-        except (OSError, ValueError):
-            return []
-        return nodes if word == "lost" else []
+        words = read_if_left(f"{self.last}/failed").split()
+        return words[1:] if words[:1] == ["lost"] else []
 
     @property
     def output(self) -> str:
         """The end of what the script itself has printed."""
-        try:
-            job_id = read_left(f"{self.last}/job").strip()  # the last one of a chain
-        except OSError:
-            job_id = self.job.id
+        job_id = read_if_left(f"{self.last}/job").strip() or self.job.id  # the last of a chain
         try:
             return read_end(find_output(self.job, job_id), 4096)
         except OSError:
@@ -147,10 +146,7 @@ class Traces(NamedTuple):
         one has the same id.
         """
         ids = list_chain(self.job)
-        try:
-            last = read_left(f"{self.last}/job").strip() if self.last else ""
-        except (OSError, ValueError):
-            return ids
+        last = read_if_left(f"{self.last}/job").strip() if self.last else ""
         if not last:
             return ids
         index = next((i for i, id in enumerate(ids) if id.partition(".")[0] == last), 0)
@@ -166,12 +162,11 @@ class Traces(NamedTuple):
     @property
     def kept_state(self) -> State | None:
         """The state that `keep_state` has kept, unless the job has been started again since."""
-        try:
-            kept = json.loads(read_left(f"{self.run_dir}/{NOTE}"))
-            same = all(kept[key] == value for key, value in self._start_marks.items())
-            return State(kept["state"], kept["reason"]) if same else None
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        kept = parse_object(read_if_left(f"{self.run_dir}/{NOTE}"))
+        if not kept or not {"state", "reason"} <= kept.keys():
             return None
+        same = all(kept.get(key) == value for key, value in self._start_marks.items())
+        return State(kept["state"], kept["reason"]) if same else None
 
     def keep_state(self, state: State) -> None:
         """Keep what the scheduler says of the job's end, which it may soon forget."""
@@ -204,11 +199,12 @@ def read_traces(job: JobRecord) -> Traces:
         return Traces(job, run_dir)
     own = drop_followers([f"{run_dir}/attempts/{number}" for number in numbers])
     last = own[-1]
+    left = Traces(job, run_dir, len(own), last)
     try:
-        word, code = read_left(f"{last}/outcome").split()
-        return Traces(job, run_dir, len(own), last, word, int(code))
-    except (OSError, ValueError):
-        return Traces(job, run_dir, len(own), last)
+        word, code = read_if_left(f"{last}/outcome").split()
+        return left._replace(word=word, code=int(code))
+    except ValueError:
+        return left
 
 
 def drop_followers(starts: list[_Folder]) -> list[_Folder]:
@@ -222,14 +218,8 @@ def drop_followers(starts: list[_Folder]) -> list[_Folder]:
 
 
 def _only_follows(before: str | Path, start: str | Path) -> bool:
-    try:
-        return (
-            not os.path.exists(f"{start}/nodes")
-            and (outcome := read_left(f"{start}/outcome")).startswith("failed")
-            and outcome == read_left(f"{before}/outcome")
-        )
-    except OSError:
-        return False
+    outcome = "" if os.path.exists(f"{start}/nodes") else read_if_left(f"{start}/outcome")
+    return outcome.startswith("failed") and outcome == read_if_left(f"{before}/outcome")
 
 
 def list_attempts(run_dir: Path) -> list[Path]:
@@ -266,11 +256,8 @@ def read_outcome(job: JobRecord) -> tuple[str, int] | None:
 
 def read_nodes(job: JobRecord) -> list[str]:
     """Return the short names of the nodes of the last attempt, in the order of their ranks."""
-    try:
-        lines = read_left(f"{read_traces(job).last}/nodes").splitlines()
-        return [line.strip().partition(".")[0] for line in lines if line.strip()]
-    except (OSError, ValueError):
-        return []
+    lines = read_if_left(f"{read_traces(job).last}/nodes").splitlines()
+    return [line.strip().partition(".")[0] for line in lines if line.strip()]
 
 
 def list_chain(job: JobRecord) -> list[str]:
@@ -280,13 +267,10 @@ def list_chain(job: JobRecord) -> list[str]:
     """
     ids = [job.shares or job.id, *job.links]
     while True:  # a job of Slurm notes the one that it has submitted
-        try:
-            text = read_left(f"{job.run_folder}/attempts/after-{ids[-1]}")
-        except OSError:
-            return ids
+        text = read_if_left(f"{job.run_folder}/attempts/after-{ids[-1]}")
         following = text.strip().partition(";")[0]
         if not re.fullmatch(r"[0-9]+", following) or following in ids:
-            return ids  # damaged
+            return ids  # the last, or it is damaged
         ids.append(following)
 
 
@@ -327,11 +311,8 @@ def _sort_logs(path: Path) -> tuple[int, str]:
 
 def read_network(run_dir: Path) -> tuple[str | None, str | None]:
     """Return the network that NCCL chose in preflight, and a warning if the site has a faster."""
-    try:
-        text = read_left(run_dir / "preflight" / "nccl")
-        plan = header.read_json(read_left(run_dir / "plan.json"))
-    except OSError:
-        return None, None
+    text = read_if_left(run_dir / "preflight" / "nccl")
+    plan = header.read_json(read_if_left(run_dir / "plan.json"))
     chosen = ["".join(names).strip() for names in _NETWORK.findall(text)][-1:]
     if chosen != ["Socket"] or plan is None or plan.fabric is None:
         return chosen[0] if chosen else None, None

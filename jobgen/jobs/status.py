@@ -12,7 +12,7 @@ from glob import iglob
 
 from jobgen import process
 from jobgen.errors import RefusedError, SchedulerUnavailableError
-from jobgen.jobs.files import RUNS, read_left
+from jobgen.jobs.files import RUNS, read_if_left
 from jobgen.jobs.record import RECORD, JobRecord, folder_name, read_sound
 from jobgen.jobs.run_folder import SIGTERM_CODE, Traces, read_outcome, read_traces
 from jobgen.records import NamedTuple
@@ -193,10 +193,7 @@ def list_dependencies(job: JobRecord) -> list[tuple[str, str]]:
         return []
     waits = " ".join(job.argv)  # these are in the place of the script's, and have them too
     if not _DEPENDENCY.search(waits):
-        try:
-            text = read_left(f"{job.run_folder}/script")
-        except OSError:
-            return []
+        text = read_if_left(f"{job.run_folder}/script")
         waits = SCHEDULERS[job.scheduler].dependencies(text)
     return [(kind, id) for kind, ids in _DEPENDENCY.findall(waits) for id in ids.split(":")]
 

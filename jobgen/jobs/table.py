@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from jobgen.jobs.files import open_left, read_left
+from jobgen.jobs.files import open_left, parse_object, read_if_left
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.run_folder import find_tracked, list_own_attempts, read_nodes, read_traces
 from jobgen.jobs.status import JobStatus
@@ -203,11 +202,7 @@ def format_brief(status: JobStatus) -> str:
 
 
 def _read_at_most(status: JobStatus) -> int | None:
-    try:
-        script = read_left(status.job.run_dir / "script")
-    except (OSError, ValueError):
-        return None
-    about = header.read(script)
+    about = header.read(read_if_left(status.job.run_dir / "script"))
     return about.at_most if about else None
 
 
@@ -240,13 +235,9 @@ def read_progress(run_dir: Path) -> Progress | None:
 def _read_last(kind: str, data: bytes) -> dict[str, Any] | None:
     """Return the last complete line of this kind."""
     for text in reversed(data.splitlines()):
-        if f'"{kind}"'.encode() not in text:  # far quicker than to read it
-            continue
-        try:
-            line = json.loads(text)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(line, dict) and line.get("kind") == kind:
+        # To look for the word is far quicker than to read the line.
+        line = parse_object(text) if f'"{kind}"'.encode() in text else None
+        if line and line.get("kind") == kind:
             return line
     return None
 

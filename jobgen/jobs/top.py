@@ -10,7 +10,7 @@ from pathlib import Path
 
 from jobgen import process
 from jobgen.errors import JobgenError
-from jobgen.jobs.files import read_left
+from jobgen.jobs.files import read_if_left
 from jobgen.jobs.gpu_samples import GpuSample, read_last_gpus
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.run_folder import read_traces
@@ -73,10 +73,7 @@ def list_nodes(job: JobRecord, *, running: bool) -> list[NodeUse]:
             for use in list_nodes(role, running=running)
         ]
     listed = Path(f"{read_traces(job).last}/nodes")
-    try:
-        nodes = read_left(listed).split()
-    except OSError:  # it has not begun
-        return []
+    nodes = read_if_left(listed).split()  # none before it has begun
     describe = partial(_describe, job, since=listed, running=running)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         described = list(pool.map(describe, nodes))

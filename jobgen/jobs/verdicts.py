@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from jobgen.jobs.files import read_left
+from jobgen.jobs.files import read_if_left
 from jobgen.jobs.record import JobRecord
 from jobgen.output import format_table, make_printable
 from jobgen.records import NamedTuple
@@ -44,25 +44,19 @@ class BadNode(NamedTuple):
 def read_verdicts(attempts: Iterable[Path]) -> Iterator[Verdict]:
     """Yield the verdicts of these starts; what is damaged is left out."""
     for attempt in attempts:
-        try:
-            text = make_printable(read_left(attempt / "verdict"))
-            first, _, evidence = text.partition("\n")
-            verdict, cause, rank, *nodes = first.split()
-        except (OSError, ValueError):
-            continue
-        if verdict in _KINDS:
+        text = make_printable(read_if_left(attempt / "verdict"))
+        first, _, evidence = text.partition("\n")
+        words = first.split()
+        if len(words) > 2 and words[0] in _KINDS:
+            verdict, cause, rank, *nodes = words
             number = int(rank) if rank.isdecimal() else None
-            words = evidence.strip()[:300]
-            yield Verdict(int(attempt.name), verdict, cause, number, tuple(nodes), words)
+            end = evidence.strip()[:300]
+            yield Verdict(int(attempt.name), verdict, cause, number, tuple(nodes), end)
 
 
 def read_bad_nodes(run_dir: Path) -> Iterator[BadNode]:
     """Yield what the file `bad-nodes` of a run folder says; what is damaged is left out."""
-    try:
-        lines = make_printable(read_left(run_dir / "bad-nodes")).splitlines()
-    except (OSError, ValueError):
-        return
-    for line in lines:
+    for line in make_printable(read_if_left(run_dir / "bad-nodes")).splitlines():
         parts = line.split("\t", 3)
         if len(parts) == 4:
             yield BadNode(*parts)

@@ -65,9 +65,7 @@ def read_states(output: str) -> tuple[dict[str, base.State], str]:
     return states, stray
 
 
-def read_history(output: str) -> tuple[dict[str, base.State], str]:
-    """Return the same of ended jobs; nothing without a history."""
-    return read_states(output)
+read_history = read_states  # of ended jobs; nothing without a history
 
 
 def _read_state(job: dict[str, str]) -> base.State:
