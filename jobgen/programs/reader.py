@@ -18,14 +18,25 @@ MOST_BYTES = 1_000_000  # of one file
 MOST_TEXT = 150_000  # characters of a project: about 4,000 lines; the rest is not read
 
 
+class Scope(NamedTuple):
+    """A function or a class. Python calls a function such as `__init__` for its class."""
+
+    name: str
+    part: Part  # where it stands
+    free: bool  # whether others than the program's own lines may call it
+    framed: bool  # whether it is a class whose methods a library may call
+    is_class: bool
+
+
 class Part(NamedTuple):
     """Statements for which the same holds."""
 
+    module: Module
     body: Sequence[ast.AST]
     tests: tuple[ast.expr, ...] = ()  # of each `if` that decides about them, but that for __main__
     past: tuple[ast.expr, ...] = ()  # of those whose other way has left before
     tried: bool = False  # whether a `try` stands around them
-    inside: str = ""  # the function around them, or the class if Python calls the function
+    scope: Scope | None = None  # the function or class around them
 
 
 class Fact(NamedTuple):
@@ -45,13 +56,7 @@ class Fact(NamedTuple):
     @property
     def certain(self) -> bool:
         """Whether no `if` decides about it, but those that the job's arguments decide."""
-        return all(self.module.decide(test) for test in self.part.tests)
-
-    @property
-    def reached(self) -> bool:
-        """Whether no test around it is false by the job's arguments."""
-        tests = (*self.part.tests, *self.part.past)
-        return not any(self.module.decide(test) is False for test in tests)
+        return all(map(self.module.decide, self.part.tests))
 
     @property
     def short(self) -> str:
@@ -108,16 +113,26 @@ def _spell(call: ast.Call, assigned: Mapping[str, list[ast.expr]]) -> str:
     return text
 
 
-# What holds no call and no import: most nodes.
-_PASSED = frozenset(
-    {ast.Name, ast.Constant, ast.Load, ast.Store, ast.arg, ast.alias, ast.arguments}
-    | {str, int, float, bool, type(None)}
-)
+def _spell_name(node: ast.expr) -> str:
+    """Return a dotted name as it is written."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        return f"{_spell_name(node.value)}.{node.attr}"
+    return ast.unparse(node)
 
-_KEPT = frozenset({ast.Call, ast.Assign, ast.Import, ast.ImportFrom})
-_LOOPS = (ast.For, ast.While, ast.With)
-_BLOCKS = frozenset({ast.If, ast.IfExp, ast.Try, ast.FunctionDef, ast.ClassDef, *_LOOPS})
+
 _LEAVES = (ast.Return, ast.Continue, ast.Raise)
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+# What holds no call: most nodes.
+_PASSED = frozenset(
+    {ast.Name, ast.Constant, ast.Load, ast.Store, ast.arg, ast.Pass, str, int, bool, type(None)}
+)
+# Decorators, and bases of a class, that call nothing of what they are given but its hooks.
+_PLAIN = (
+    r"(torch|functools|contextlib|typing|abc|dataclasses|enum|property|staticmethod|classmethod"
+    r"|object|Exception|ValueError|RuntimeError|cache|\w+\.setter)\b"
+)
 
 
 class Module:
@@ -131,23 +146,27 @@ class Module:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of escapes in the user's strings
             self.tree = ast.parse(self.text, path)
-        self.whole = Fact(self, 1, "", self.tree, Part(()))
+        self.whole = Fact(self, 1, "", self.tree, Part(self, ()))
         self.calls: list[Fact] = []
         self.imports: list[Fact] = []
+        self.bases: list[str] = []  # of classes
         self.assigned: dict[str, list[ast.expr]] = {}
         self.texts: dict[ast.Call, str] = {}  # of calls, as far as they were asked for
-        self._names: dict[str, str] = {}  # the full names of short ones: dist, torch.distributed
+        self.names: dict[str, str] = {}  # the full names of short ones: dist, torch.distributed
+        self.parts: list[Part] = []  # each behind the one that it stands in
+        self.silent: set[int] = set()  # lines of imports, and of what only documents
         for node in self.tree.body:  # what stands below a `try` is read later than the calls
-            for inner in getattr(node, "body", ()) if type(node) in (ast.Try, ast.If) else ():
+            for inner in getattr(node, "body", ()) if isinstance(node, ast.Try | ast.If) else ():
                 if isinstance(inner, ast.Import | ast.ImportFrom):
                     self._name_imports(inner)
-        parts = [Part(self.tree.body)]
-        for part in parts:  # and those that are found in it
-            parts += self._read(part)
+        waiting = [Part(self, self.tree.body)]
+        for part in waiting:  # and those that are found in it
+            waiting += self._read(part)
         self.calls.sort(key=lambda call: call.line)
 
     def _read(self, part: Part) -> Iterator[Part]:
         """Keep what is looked for in a part, and yield the parts in it."""
+        self.parts.append(part)
         nodes = [*part.body]
         for at, node in enumerate(part.body, 1):
             if type(node) is ast.If and isinstance(node.body[-1], _LEAVES) and not node.orelse:
@@ -159,12 +178,13 @@ class Module:
             kind = type(node)
             if kind in _PASSED:
                 continue
-            if kind in _BLOCKS:
-                yield from self._open(node, part)
-                continue
+            fields = node._fields
             if kind in _KEPT:
                 self._keep(node, part)
-            for name in node._fields:
+            elif kind in _BLOCKS:
+                yield from self._open(node, part)
+                fields = _BLOCKS[kind]
+            for name in fields:
                 value: Any = getattr(node, name, None)
                 while type(value) is ast.Attribute:
                     value = value.value
@@ -175,39 +195,50 @@ class Module:
 
     def _open(self, node: Any, part: Part) -> Iterator[Part]:
         """Yield the parts of a block, but for what only a module that is started does."""
-        if isinstance(node, ast.If):
+        if isinstance(node, ast.If | ast.IfExp):
             main, otherwise = main_test(node), ast.UnaryOp(ast.Not(), node.test)
-            if main != "__main__" or self._started:
+            ways: list[Any] = [node.body, node.orelse]
+            body, orelse = (way if isinstance(way, list) else [way] for way in ways)
+            if main == "__main__" and not self._started:
+                self.silent.update(range(node.lineno, body[-1].end_lineno + 1))
+            else:
                 tests = part.tests if main else (*part.tests, node.test)
-                yield part._replace(body=node.body, tests=tests)
-            yield part._replace(body=node.orelse, tests=(*part.tests, otherwise))
-            yield part._replace(body=[node.test])
-        elif isinstance(node, ast.IfExp):
-            otherwise = ast.UnaryOp(ast.Not(), node.test)
-            yield part._replace(body=[node.body], tests=(*part.tests, node.test))
-            yield part._replace(body=[node.orelse], tests=(*part.tests, otherwise))
-            yield part._replace(body=[node.test])
-        elif isinstance(node, _LOOPS):
-            heads = [getattr(node, name, None) for name in ("target", "iter", "test")]
-            heads += getattr(node, "items", [])
-            yield part._replace(body=[*filter(None, heads), *getattr(node, "orelse", [])])
-            yield part._replace(body=node.body)
+                yield part._replace(body=body, tests=tests)
+            yield part._replace(body=orelse, tests=(*part.tests, otherwise))
         elif isinstance(node, ast.Try):
             handled = [one for handler in node.handlers for one in handler.body]
             body = [*node.body, *handled, *node.orelse, *node.finalbody]
             yield part._replace(body=body, tried=True)
+        elif isinstance(node, _SCOPES):
+            yield part._replace(body=node.body, scope=self._make_scope(node, part))
         else:
-            hook = part.inside and re.match("__|forward$", node.name)
-            inside = part.inside if hook else node.name
-            yield part._replace(body=[*node.decorator_list, *node.body], inside=inside)
+            yield part._replace(body=node.body)
+
+    def _make_scope(self, node: Any, part: Part) -> Scope:
+        outer, bases = part.scope, [self._name(base) for base in getattr(node, "bases", ())]
+        self.bases += bases
+        if outer and outer.is_class and re.match("__|forward$", node.name):
+            return outer
+        marks = [getattr(one, "func", one) for one in node.decorator_list]
+        free = not all(re.match(_PLAIN, self._name(mark)) for mark in marks)
+        framed = not all(re.match(_PLAIN, base) for base in bases)
+        free = free or (outer is not None and outer.framed)
+        return Scope(node.name, part, free, framed, isinstance(node, ast.ClassDef))
 
     def _keep(self, node: Any, part: Part) -> None:
         if isinstance(node, ast.Call):
             self._keep_call(self._name(node.func), node, part)
         elif isinstance(node, ast.Assign):
             self._keep_assigned(node, part)
-        else:
-            self._keep_import(node, part)
+        elif not isinstance(node, ast.Expr):
+            self.silent.update(range(node.lineno, node.end_lineno + 1))
+            self._name_imports(node)
+            whole = isinstance(node, ast.ImportFrom)
+            names = ["." * node.level + (node.module or "")] if whole else []
+            for name in names or [one.name for one in node.names]:
+                self.imports.append(Fact(self, node.lineno, name, node, part))
+        elif isinstance(node.value, ast.Constant):
+            self.silent.update(range(node.lineno, (node.end_lineno or 0) + 1))
 
     def _keep_call(self, name: str, node: ast.Call, part: Part) -> None:
         self.calls.append(Fact(self, node.lineno, name, node, part))
@@ -218,32 +249,55 @@ class Module:
         call = ast.Call(ast.Name("os.environ"), [value], [], lineno=value.lineno)
         self._keep_call(f"os.environ.{name}", call, part)
 
-    def _keep_import(self, node: ast.Import | ast.ImportFrom, part: Part) -> None:
-        self._name_imports(node)
-        if isinstance(node, ast.ImportFrom):
-            name = "." * node.level + (node.module or "")
-            self.imports.append(Fact(self, node.lineno, name, node, part))
-            return
-        for one in node.names:
-            self.imports.append(Fact(self, node.lineno, one.name, node, part))
+    def _keep_assigned(self, node: ast.Assign, part: Part) -> None:
+        pairs = [(target, node.value) for target in node.targets]
+        for target, value in pairs:
+            if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+                pairs += zip(target.elts, value.elts, strict=False)
+            elif isinstance(target, ast.Name | ast.Attribute):
+                self.assigned.setdefault(_spell_name(target), []).append(value)
+            elif isinstance(target, ast.Subscript) and self._name(target.value) == "os.environ":
+                self._keep_setting(str(getattr(target.slice, "value", "")), value, part)
 
     def _name_imports(self, node: ast.Import | ast.ImportFrom) -> None:
         for one in node.names:
             head = one.name.partition(".")[0]
             if isinstance(node, ast.ImportFrom):
-                self._names[one.asname or one.name] = f"{node.module or ''}.{one.name}"
+                self.names[one.asname or one.name] = f"{node.module or ''}.{one.name}"
             else:
-                self._names[one.asname or head] = one.name if one.asname else head
+                self.names[one.asname or head] = one.name if one.asname else head
 
-    def search(self, form: str, unless: str) -> tuple[int, dict[str, Any]] | None:
-        """Return line and groups of the first match in code, in a line that has not `unless`."""
+    def _name(self, node: ast.expr) -> str:
+        """Return the full dotted name of an expression; it begins with a dot if it is computed."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        parts.append(self.names.get(node.id, node.id) if isinstance(node, ast.Name) else "")
+        return ".".join(reversed(parts))
+
+    @cached_property
+    def _lines(self) -> list[tuple[int, int, Part]]:
+        """The first and last line of each part that is lines, the innermost first."""
+        spans = []
+        for part in reversed(self.parts):
+            if part.body and isinstance(part.body[0], ast.stmt):
+                end = getattr(part.body[-1], "end_lineno", 0)
+                spans.append((part.body[0].lineno, end, part))
+        return spans
+
+    def find_part(self, line: int) -> Part:
+        """Return the innermost statements around a line."""
+        return next((part for one, end, part in self._lines if one <= line <= end), self.whole.part)
+
+    def search(self, form: str, unless: str) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield line and groups of the matches in code, in lines that have not `unless`."""
         for match in re.finditer(form, self.text):
             start = self.text.rfind("\n", 0, match.start()) + 1
             if "#" not in self.text[start : match.start()]:
                 end = self.text.find("\n", match.start())
                 if not re.search(unless, self.text[start : end if end > 0 else None]):
-                    return self.text.count("\n", 0, start) + 1, match.groupdict()
-        return None
+                    yield self.text.count("\n", 0, match.start()) + 1, match.groupdict()
 
     def decide(self, node: ast.expr) -> object:
         """Return what a test comes to where constants decide it, and None where that is open."""
@@ -269,28 +323,24 @@ class Module:
 
     def resolve(self, node: ast.expr) -> ast.expr:
         """Return the value of an option of the program, or of a constant; else the node itself."""
-        name = ast.unparse(node) if isinstance(node, ast.Name | ast.Attribute) else ""
+        name = _spell_name(node) if isinstance(node, ast.Name | ast.Attribute) else ""
         values = self.assigned.get(name, []) if "." in name or name.isupper() else []
         return values[0] if len(values) == 1 else node
 
-    def _keep_assigned(self, node: ast.Assign, part: Part) -> None:
-        pairs = [(target, node.value) for target in node.targets]
-        for target, value in pairs:
-            if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
-                pairs += zip(target.elts, value.elts, strict=False)
-            elif isinstance(target, ast.Name | ast.Attribute):
-                self.assigned.setdefault(ast.unparse(target), []).append(value)
-            elif isinstance(target, ast.Subscript) and self._name(target.value) == "os.environ":
-                self._keep_setting(str(getattr(target.slice, "value", "")), value, part)
 
-    def _name(self, node: ast.expr) -> str:
-        """Return the full dotted name of an expression; it begins with a dot if it is computed."""
-        parts: list[str] = []
-        while isinstance(node, ast.Attribute):
-            parts.append(node.attr)
-            node = node.value
-        parts.append(self._names.get(node.id, node.id) if isinstance(node, ast.Name) else "")
-        return ".".join(reversed(parts))
+# What is kept; and the blocks, with the fields that are read beside their bodies.
+_KEPT = frozenset({ast.Call, ast.Assign, ast.Import, ast.ImportFrom, ast.Expr})
+_BLOCKS: dict[type, tuple[str, ...]] = {
+    ast.If: ("test",),
+    ast.IfExp: ("test",),
+    ast.Try: (),
+    ast.With: ("items",),
+    ast.For: ("iter", "orelse"),
+    ast.While: ("test", "orelse"),
+    ast.FunctionDef: ("decorator_list", "args"),
+    ast.AsyncFunctionDef: ("decorator_list", "args"),
+    ast.ClassDef: ("decorator_list", "bases"),
+}
 
 
 class ReadProgram:
@@ -327,20 +377,33 @@ class ReadProgram:
             room -= len(module.text)
             waiting += self._follow(module)
         self.partial = bool(waiting)  # whether more is imported than was read
+        self.text = "\n".join(module.text for module in self.modules)
         self.calls = [call for module in self.modules for call in module.calls]
         self._kinds: dict[str, list[Fact]] = {}
-        self._found: dict[str, list[Fact]] = {}  # those of a kind that may be reached
-        self._ways: dict[tuple[ast.Call, int], list[str]] = {}
         for call in self.calls:
             for kind in classify(call.name):
                 self._kinds.setdefault(kind, []).append(call)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forget what follows from the values of the program's options."""
+        self._found: dict[str, list[Fact]] = {}  # those of a kind that may be reached
+        self._ways: dict[tuple[int, int], list[str]] = {}
+        self._entered: dict[int, bool] = {}  # scopes, and whether something comes to them
+        self._uses: dict[int, list[Part]] = {}
 
     def find(self, kind: str) -> list[Fact]:
         """Return the calls of a kind of `calls.txt` that may be reached."""
         if kind not in self._found:
             calls = self._kinds.get(kind, [])
-            self._found[kind] = [call for call in calls if call.reached]
+            self._found[kind] = [one for one in calls if self.is_reached(one.part)]
         return self._found[kind]
+
+    def may_call(self, kind: str) -> bool:
+        """Whether it calls one of a kind, where names that are not in its text may be called."""
+        if self.find(kind) or not self._kinds.get(kind) or self.list_passed(kind):
+            return bool(self.find(kind))
+        return self.partial or re.search(_OPEN, self.text) is not None
 
     def list_passed(self, kind: str) -> list[Fact]:
         """Return the calls of a kind that the job's arguments alone leave out."""
@@ -349,37 +412,70 @@ class ReadProgram:
 
     def assign(self, values: Mapping[str, ast.expr]) -> None:
         """Take the values of the program's options, by the names in its source, for known."""
-        self._found.clear()
+        self._forget()
         for module in self.modules:
             module.texts.clear()
             for name, value in values.items():
                 module.assigned.setdefault(name, []).append(value)
 
-    def find_callers(self, call: Fact) -> list[Fact]:
-        """Return the program's own calls of the function around a call."""
-        return self._callers.get(call.part.inside, []) if call.part.inside else []
+    # --- what is reached ---
 
-    @cached_property
-    def _callers(self) -> dict[str, list[Fact]]:
-        """The calls of what no library has, by the last part of their names."""
-        callers: dict[str, list[Fact]] = {}
-        for one in self.calls:
-            if one.name.partition(".")[0] not in self.libraries:
-                callers.setdefault(one.short, []).append(one)
-        return callers
+    def is_reached(self, part: Part) -> bool:
+        """Whether something that the program runs comes to a part of it."""
+        seen: dict[int, bool] = {}
+        reached = self._is_reached(part, seen)
+        self._entered |= {scope: way for scope, way in seen.items() if way or not reached}
+        return reached
 
-    def list_ways(self, call: Fact, depth: int = 3) -> list[str]:
-        """Return the tests that hold on each way to a call, through the functions around it."""
-        if (call.node, depth) in self._ways:
-            return self._ways[call.node, depth]
-        part = call.part
-        open_tests = [test for test in (*part.tests, *part.past) if not call.module.decide(test)]
-        tests = "".join(f"; {ast.unparse(test)}" for test in open_tests)
-        callers = self.find_callers(call) if depth else []
-        ways = [way for one in callers for way in self.list_ways(one, depth - 1)]
-        ways = list(dict.fromkeys(f"{tests}{way}" for way in ways)) or [tests]
-        self._ways[call.node, depth] = ways
-        return ways
+    def _is_reached(self, part: Part, seen: dict[int, bool]) -> bool:
+        if any(part.module.decide(test) is False for test in (*part.tests, *part.past)):
+            return False
+        scope = part.scope
+        if scope is None or id(scope) in self._entered or id(scope) in seen:
+            return scope is None or self._entered.get(id(scope), seen.get(id(scope), False))
+        seen[id(scope)] = False  # while it is asked for: what only calls itself is not reached
+        seen[id(scope)] = self._is_reached(scope.part, seen) and (
+            scope.free or any(self._is_reached(use, seen) for use in self.list_uses(scope))
+        )
+        return seen[id(scope)]
+
+    def list_uses(self, scope: Scope | None) -> list[Part]:
+        """Return the parts that name a function or a class, but to import or to define it."""
+        if scope is None:
+            return []
+        if id(scope) not in self._uses:
+            self._uses[id(scope)] = [*self._find_uses(scope)]
+        return self._uses[id(scope)]
+
+    def _find_uses(self, scope: Scope) -> Iterator[Part]:
+        method = scope.part.scope is not None and scope.part.scope.is_class
+        for module in self.modules:
+            given = [name for name, full in module.names.items() if self._is_own(full, scope.name)]
+            at_hand = module is scope.part.module or "*" in module.names
+            for name in dict.fromkeys((*given, scope.name)):
+                bare = not method and (name in given or at_hand)
+                for line, owner in _find_word(module.text, name):
+                    head = module.names.get(owner.partition(".")[0], "")
+                    dotted = (method or head) and self._is_own(head, "")
+                    if (dotted if owner else bare) and line not in module.silent:
+                        yield module.find_part(line)
+
+    def _is_own(self, full: str, name: str) -> bool:
+        """Whether a full name ends so, and is not a library's."""
+        library = full.partition(".")[0] in self.libraries
+        return not library and full.endswith(f".{name}" if name else "")
+
+    def list_ways(self, part: Part, depth: int = 3) -> list[str]:
+        """Return the tests that hold on each way to a part, through the functions around it."""
+        if (id(part), depth) not in self._ways:
+            tests = [one for one in (*part.tests, *part.past) if not part.module.decide(one)]
+            own = "".join(f"; {ast.unparse(test)}" for test in tests)
+            uses = [use for use in self.list_uses(part.scope) if depth and self.is_reached(use)]
+            ways = [f"{own}{way}" for use in uses for way in self.list_ways(use, depth - 1)]
+            self._ways[id(part), depth] = list(dict.fromkeys(ways)) or [own]
+        return self._ways[id(part), depth]
+
+    # --- its project ---
 
     def _follow(self, module: Module) -> list[str]:
         """Return the files of the project that a module imports: from beside it, or from here."""
@@ -425,11 +521,6 @@ class ReadProgram:
                     yield one, file, name
 
     @cached_property
-    def text(self) -> str:
-        """The text of all modules."""
-        return "\n".join(module.text for module in self.modules)
-
-    @cached_property
     def used(self) -> str:
         """The text without comments, and without what is imported or asked for and never used."""
         text = re.sub(r"(?m)^\s*#.*|\s# .*", "", self.text)
@@ -443,10 +534,32 @@ class ReadProgram:
 
     @cached_property
     def uses(self) -> set[str]:
-        """The full names of what it calls, and of what it takes from modules."""
-        imports = (one for module in self.modules for one in module.imports)
-        taken = {f"{one.name}.{name.name}" for one in imports for name in one.node.names}
-        return taken.union(call.name for call in self.calls)
+        """The full names of what makes a process group, if it calls or names it, and of bases."""
+        taken = {call.name for call in self.find("makes")}
+        for module in self.modules:
+            taken.update(module.bases)
+            for name, full in module.names.items():
+                if "makes" in classify(full) and [*_find_word(module.text, name)][1:]:
+                    taken.add(full)
+        return taken
+
+
+# What calls functions by names that need not stand in the program.
+_OPEN = r"\binstantiate\(|import_module\(|__import__\(|globals\(\)|(?<![\w.])eval\(|fire\.Fire\("
+
+
+def _find_word(text: str, word: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines in whose code a name stands, and what stands before its dot."""
+    at = text.find(word)
+    while at >= 0:
+        start = text.rfind("\n", 0, at) + 1
+        before, after = text[start:at], text[at + len(word) : at + len(word) + 2]
+        alone = not re.match(r"\w", after) and not re.search(r"[\w\"']$", before)
+        set_here = re.match(r" ?=[^=]", after) or re.search(r"\b(def|class)\s+$", before)
+        if alone and not set_here and "#" not in before:
+            owner = re.search(r"([\w.]*)[^\w\s]*\.$", before)
+            yield text.count("\n", 0, at) + 1, (owner[1] or ".") if owner else ""
+        at = text.find(word, at + 1)
 
 
 def read_table(name: str) -> list[str]:

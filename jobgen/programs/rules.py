@@ -141,7 +141,6 @@ def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
 
 _NEVER = "(?!)"
 _IGNORE = r"#\s*jobgen:\s*ignore\[([a-z, -]+)\]"
-_IMPORTS = r"^\s*(?:from|import) [^(\n]*(?:\([^)]*\))?"
 _READS = r"""os\.environ\[["']({})["']\](?! *=[^=])"""
 # Variables that a node, the scheduler, the job or torchrun sets.
 _GIVEN = (
@@ -216,16 +215,8 @@ class _Look:
         (text, *_) = at.module.text.splitlines()[remark.line - 1 : remark.line] or [""]
         match = re.search(_IGNORE, text)
         silenced = match is not None and remark.rule in re.split(r"[, ]+", match[1])
-        if not silenced and self._is_reached(at):
+        if not silenced and self.program.is_reached(at.part):
             self.remarks.setdefault(remark.message, remark)
-
-    def _is_reached(self, at: Fact) -> bool:
-        """Whether a fact is the program's own, or in what the program names outside of imports."""
-        name = at.part.inside
-        if at.module is self.program.entry or not name:
-            return True
-        text = re.sub(_IMPORTS, "", self.program.text, flags=re.MULTILINE)
-        return re.search(rf"(?<!def )(?<!class )(?<![\"'])\b{name}\b", text) is not None
 
     def describe(self) -> None:
         """Answer what the rules need of the job and the program."""
@@ -235,7 +226,7 @@ class _Look:
         libraries = program.libraries
         configured = bool(libraries & _CONFIGURED)
         placed = any(classify(name) >= {"makes", "places"} for name in program.uses)
-        made = placed or configured or bool(program.find("makes"))
+        made = placed or configured or program.may_call("makes")
         plain = {*read_table("plain_libraries.txt"), *sys.stdlib_module_names}
         strange, mpi = sorted(libraries - plain), libraries & {"horovod", "mpi4py"}
         trains = bool(program.find("trains"))
@@ -297,10 +288,10 @@ class _Look:
         if "calls" not in rule:
             form = self._fill(rule.get("with", ""))
             for module in self.program.modules:
-                place = module.search(form, unless)
-                if place and fits(module.whole):
-                    yield module.whole, *place
-                    return
+                for line, values in module.search(form, unless) if fits(module.whole) else ():
+                    if self.program.is_reached(module.find_part(line)):
+                        yield module.whole, line, values
+                        return
             return
         where = self._fill(rule.get("where", "^"))
         for call in self.program.find(rule["calls"]):
@@ -328,7 +319,7 @@ class _Look:
             if os.path.isfile(os.path.join(os.path.dirname(entry.path), f"{name}.py")):
                 self.say("module-hidden", entry.whole, name=name)
         for one in self.program.missing:
-            if one.module is self.program.entry or not one.part.inside:
+            if one.module is self.program.entry or not one.part.scope:
                 self.say("module-missing", one, name=one.name)
         for one, file, name in self.program.list_lacking():
             self.say("module-missing.name", one, file=file, name=name)
@@ -347,7 +338,7 @@ class _Look:
         if not program.is_script or "__package__" in text or self.size.arguments is None:
             return
         start = f"run: {{module: {module}}}" if package else "the import without dots"
-        taken = [one for one in program.entry.imports if not one.part.tried and not one.part.inside]
+        taken = [one for one in program.entry.imports if not one.part.tried and not one.part.scope]
         relative = next((one for one in taken if one.name[0] == "."), None)
         if relative:
             self.say("module-missing.relative", relative, name=relative.name, start=start)
@@ -366,7 +357,9 @@ class _Look:
         for node in entry.tree.body:
             if (name := main_test(node)) not in (None, "__main__"):
                 self.say("main-not-called.test", entry.whole, node.lineno, name=repr(name))
-        outside = [call for call in entry.calls if not call.part.inside]
+        marks = [mark for node in entry.tree.body for mark in getattr(node, "decorator_list", ())]
+        calls = [call for call in entry.calls if call.node not in marks]
+        outside = [call for call in calls if not call.part.scope]
         if any("names" not in classify(call.name) for call in outside):
             return
         defined = [one for one in entry.tree.body if not isinstance(one, ast.Pass | ast.Expr)]
@@ -433,8 +426,8 @@ def _is_counted(look: _Look, call: Fact) -> bool:
 
 def _is_asked(look: _Look, call: Fact) -> bool:
     """Whether the function around it is called under a test alone, as for an option."""
-    callers = [one for one in look.program.calls if one.short == call.part.inside]
-    return bool(callers) and not any(one.certain for one in callers)
+    uses = look.program.list_uses(call.part.scope)
+    return bool(uses) and not any(all(map(use.module.decide, use.tests)) for use in uses)
 
 
 def _is_sole(look: _Look, call: Fact) -> bool:
@@ -478,23 +471,23 @@ def _is_lonely(look: _Look, call: Fact) -> bool:
         return False
     branch = call.part.body if call.part.tests else ()
     leaves = any(isinstance(one, ast.Return | ast.Continue) for one in branch)
-    met = [way for one in look.program.find("collects") for way in look.program.list_ways(one)]
+    met = [way for one in look.program.find("collects") for way in look.program.list_ways(one.part)]
     others = [way for way in met if _OTHER_RANKS.search(way) and not _FIRST_RANK.search(way)]
     return not leaves and not others
 
 
 def _is_first(look: _Look, call: Fact) -> bool:
     """Whether rank 0 alone comes here."""
-    return all(map(_FIRST_RANK.search, look.program.list_ways(call)))
+    return all(map(_FIRST_RANK.search, look.program.list_ways(call.part)))
 
 
 def _is_common(look: _Look, call: Fact) -> bool:
     """Whether nothing on any way to it, or in its words, tells processes apart."""
-    names = [one.part.inside for one in look.program.find_callers(call)]
-    used = [name for name in names if re.search(rf"(?<!def )\b{name}\b", look.program.text)]
-    if call.part.inside and not used:
+    scope = call.part.scope
+    if scope and not look.program.list_uses(scope):
         return False
-    texts = [call.text, call.part.inside.replace("main", ""), *look.program.list_ways(call)]
+    name = scope.name.replace("main", "") if scope else ""
+    texts = [call.text, name, *look.program.list_ways(call.part)]
     return not any(_RANKED.search(text) or _FLAG.search(text) for text in texts)
 
 

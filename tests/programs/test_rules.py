@@ -738,3 +738,42 @@ def test_a_variable_of_another_scheduler_is_found(
     size = JobSize(nodes=1, processes=1, world_size=1, scheduler=scheduler)
     program = "import os\nprint(int(os.environ.get('SLURM_ARRAY_TASK_ID', 0)))"
     assert [one.rule for one in look(tmp_path, program, size=size)] == rules
+
+
+START = (
+    "import torch.distributed as dist\ndef start():\n    dist.init_process_group('gloo')\n"
+    "    dist.all_reduce(loss)\n"
+)
+TRAIN = "import torch\nloss.backward()\n"
+HOOKED = "import lightning\nclass Net(lightning.LightningModule):\n    def training_step(self):\n{}"
+
+
+@pytest.mark.parametrize(
+    ("text", "tools", "expected"),
+    [
+        (f"{TRAIN}# tools.start()\n", START, ["no-process-group"]),
+        (f"import tools\n{TRAIN}", START, ["no-process-group"]),
+        (f"from tools import start\n{TRAIN}", START, ["no-process-group"]),
+        (f"{TRAIN}{START}def again():\n    start()\n    again()\n", "", ["no-process-group"]),
+        (f"import tools\n{TRAIN}model.start()\n", START, ["no-process-group"]),
+        (f"import tools\n{TRAIN}tools.start()\n", START, []),
+        (f"from tools import start as begin\n{TRAIN}begin()\n", START, []),
+        (f"from tools import *\n{TRAIN}launch(start)\n", START, []),
+        (f"import tools\n{TRAIN}getattr(tools, globals()['x'])()\n", START, []),
+        (f"{TRAIN}class A:\n    def __init__(self):\n        start()\n{START}A()\n", "", []),
+        (f"{TRAIN}class A:\n    def run(self):\n        start()\n{START}A().run()\n", "", []),
+        (f"from accelerate import Accelerator\n{TRAIN}", "", ["no-process-group"]),
+    ],
+)
+def test_a_function_that_nothing_calls_is_not_reached(
+    text: str, tools: str, expected: list[str], tmp_path: Path
+) -> None:
+    assert rules(look(tmp_path, text, tools=tools)) == expected
+
+
+@pytest.mark.parametrize(("used", "expected"), [("Net()", ["fixed-gpu"]), ("", [])])
+def test_a_library_calls_the_methods_of_its_own_kinds(
+    used: str, expected: list[str], tmp_path: Path
+) -> None:
+    step = HOOKED.format("        torch.cuda.set_device(0)\n").replace("lightning", "nets")
+    assert rules(look(tmp_path, f"{GROUP}{step}{used}\nos.environ['LOCAL_RANK']\n")) == expected
