@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import glob
 import os
 import re
@@ -143,9 +144,15 @@ class Module:
         self.path, self._started = path, started
         with open(path, encoding="utf-8-sig", newline="") as file:
             self.text = file.read(MOST_BYTES)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of escapes in the user's strings
-            self.tree = ast.parse(self.text, path)
+        collects = gc.isenabled()
+        gc.disable()  # as it looks through all nodes again and again, and finds nothing to free
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of escapes in the user's strings
+                self.tree = ast.parse(self.text, path)
+        finally:
+            if collects:
+                gc.enable()
         self.whole = Fact(self, 1, "", self.tree, Part(self, ()))
         self.calls: list[Fact] = []
         self.imports: list[Fact] = []
@@ -167,7 +174,7 @@ class Module:
     def _read(self, part: Part) -> Iterator[Part]:
         """Keep what is looked for in a part, and yield the parts in it."""
         self.parts.append(part)
-        nodes = [*part.body]
+        nodes: list[Any] = [*part.body]
         for at, node in enumerate(part.body, 1):
             if type(node) is ast.If and isinstance(node.body[-1], _LEAVES) and not node.orelse:
                 past = (*part.past, ast.UnaryOp(ast.Not(), node.test))
@@ -181,6 +188,8 @@ class Module:
             fields = node._fields
             if kind in _KEPT:
                 self._keep(node, part)
+            elif kind is ast.Expr and isinstance(node.value, ast.Constant):
+                self.silent.update(range(node.lineno, node.end_lineno + 1))
             elif kind in _BLOCKS:
                 yield from self._open(node, part)
                 fields = _BLOCKS[kind]
@@ -230,15 +239,13 @@ class Module:
             self._keep_call(self._name(node.func), node, part)
         elif isinstance(node, ast.Assign):
             self._keep_assigned(node, part)
-        elif not isinstance(node, ast.Expr):
+        else:
             self.silent.update(range(node.lineno, node.end_lineno + 1))
             self._name_imports(node)
             whole = isinstance(node, ast.ImportFrom)
             names = ["." * node.level + (node.module or "")] if whole else []
             for name in names or [one.name for one in node.names]:
                 self.imports.append(Fact(self, node.lineno, name, node, part))
-        elif isinstance(node.value, ast.Constant):
-            self.silent.update(range(node.lineno, (node.end_lineno or 0) + 1))
 
     def _keep_call(self, name: str, node: ast.Call, part: Part) -> None:
         self.calls.append(Fact(self, node.lineno, name, node, part))
@@ -329,7 +336,7 @@ class Module:
 
 
 # What is kept; and the blocks, with the fields that are read beside their bodies.
-_KEPT = frozenset({ast.Call, ast.Assign, ast.Import, ast.ImportFrom, ast.Expr})
+_KEPT = frozenset({ast.Call, ast.Assign, ast.Import, ast.ImportFrom})
 _BLOCKS: dict[type, tuple[str, ...]] = {
     ast.If: ("test",),
     ast.IfExp: ("test",),

@@ -7,7 +7,6 @@ silences one. Most rules are records of `remarks.txt`; the others are the functi
 from __future__ import annotations
 
 import ast
-import math
 import os
 import re
 import sys
@@ -171,8 +170,8 @@ _FIRST_RANK = re.compile(
     rf"|; not ({_RANK} (!= 0|> 0)|not {_MAIN})( or |;|$)"
 )
 _OTHER_RANKS = re.compile(r"rank.*(!=|>|<| in |== [1-9])|; not .*(rank|main|master)")
-# A switch that is not known: whether it is on.
-_FLAG = re.compile(r"; (not )?[\w.]+( is (not )?None)?(;|$)")
+# A switch that is not known: whether it is on; or a model without a wrapper or a method.
+_FLAG = re.compile(r"; (not )?[\w.]+( is (not )?None)?(;|$)|; not hasattr\(")
 # What may tell processes apart.
 _RANKED = re.compile(
     r"(?i)rank|main|master|verb|chief|primary|leader|zero|world_size|process_?(index|id)"
@@ -228,7 +227,7 @@ class _Look:
         placed = any(classify(name) >= {"makes", "places"} for name in program.uses)
         made = placed or configured or program.may_call("makes")
         plain = {*read_table("plain_libraries.txt"), *sys.stdlib_module_names}
-        strange, mpi = sorted(libraries - plain), libraries & {"horovod", "mpi4py"}
+        strange, mpi = sorted(libraries - plain), self._list_imported() & {"horovod", "mpi4py"}
         trains = bool(program.find("trains"))
         self.answers = {key: bool(value) for key, value in size._asdict().items()} | {
             "given": size.arguments is not None,
@@ -259,6 +258,12 @@ class _Look:
             test = next(one for one in call.part.tests if call.module.decide(one) is False)
             way = f"{call.module.path}:{call.line} makes one where {ast.unparse(test)}"
             self.values["grouping"] = f"{way}: write run.args so"
+
+    def _list_imported(self) -> set[str]:
+        """Return the modules that are imported without a `try`, where something comes to it."""
+        imports = [one for module in self.program.modules for one in module.imports]
+        reached = [one for one in imports if self.program.is_reached(one.part)]
+        return {one.name.partition(".")[0] for one in reached if not one.part.tried}
 
     def apply(self, name: str, rule: dict[str, str]) -> None:
         """Say a rule of `remarks.txt` wherever it holds."""
@@ -516,13 +521,6 @@ def _is_unmade(look: _Look, call: Fact) -> bool:
     return not made and any(not os.path.isdir(os.path.dirname(path)) for path in files)
 
 
-def _is_other_shape(look: _Look, call: Fact) -> bool:
-    """Whether it arranges another number of processes than the job has."""
-    shape = re.search(r", (?:mesh_shape=)?\((\d+(?:, \d+)*),?\)", call.text)
-    numbers = [int(number) for number in shape[1].split(",")] if shape else []
-    return bool(numbers) and math.prod(numbers) != look.size.world_size
-
-
 # What rules need of the place of a call.
 PLACES = {
     "certain": lambda _, call: call.certain,
@@ -538,5 +536,4 @@ PLACES = {
     "straight": lambda _, call: all(map(call.module.decide, call.part.past)),
     "absent": _is_absent,
     "unmade": _is_unmade,
-    "othershape": _is_other_shape,
 }

@@ -432,13 +432,6 @@ PRINTS = "try:\n    main()\nexcept Exception as error:\n    print(error)\n"
         (OWN + PRINTS, "", "", "swallowed: a failure is only printed"),
         (f"{OWN}{PRINTS}    raise\n", "", "", ""),
         (
-            f"{OWN}dist.device_mesh.init_device_mesh('cuda', (4, 4))\n",
-            "",
-            "",
-            "other-shape: init_device_mesh('cuda', (4, 4)) arranges another number",
-        ),
-        (f"{OWN}dist.device_mesh.init_device_mesh('cuda', (2, 4))\n", "", "", ""),
-        (
             f"{OWN}if rank == 0: torch.save(m, 'a/m.pt')\n",
             "",
             "",

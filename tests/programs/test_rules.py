@@ -40,6 +40,14 @@ RIGHT = {
         "import os, accelerate\naccelerate.Accelerator()\nos.environ['RANK'] = '0'\n"
         "for rank in ranks:\n    os.environ['RANK'] = str(rank)\n"
     ),
+    "a map for the case of one process": (
+        "import accelerate, transformers\na = accelerate.Accelerator()\n"
+        "transformers.AutoModel.from_pretrained(x, device_map='auto' if not a.many else None)\n"
+    ),
+    "a save for a model without a wrapper": (
+        "import accelerate, torch\naccelerate.Accelerator()\nif hasattr(model, 'module'):\n"
+        "    model.module.save('m')\nelse:\n    torch.save(model, 'm.pt')\n"
+    ),
     "a debugger behind a test": (
         "import accelerate, pdb\naccelerate.Accelerator()\nif odd:\n    pdb.set_trace()\n"
     ),
@@ -309,6 +317,11 @@ WRONG = {
     "Horovod beside DataParallel": (
         "import torch, horovod.torch as hvd\nhvd.init()\nmodel = torch.nn.DataParallel(net)",
         ["other-launcher"],
+    ),
+    "MPI that is tried": (
+        "import torch\ntry:\n    from mpi4py import MPI\nexcept ImportError:\n    MPI = None\n"
+        "loss.backward()",
+        ["no-process-group"],
     ),
     "MPI": ("from mpi4py import MPI\nrank = MPI.COMM_WORLD.Get_rank()\n", ["other-launcher"]),
     "a test of its name that never holds": (
