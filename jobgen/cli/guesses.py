@@ -10,14 +10,19 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from difflib import get_close_matches
+from functools import cache
 from typing import cast
 
 import click
 
 from jobgen.cli.options import FILE
-from jobgen.errors import Position
+from jobgen.errors import JobgenError, Position
+from jobgen.plan.resolve import resolve
 from jobgen.spec.bind import find_faults
 from jobgen.spec.fields import list_paths
+from jobgen.spec.load import load
 from jobgen.spec.model import JobSpec
 from jobgen.spec.spelling import find_near
 from jobgen.spec.table import fill, find_rule, load_table, offer_spec
@@ -57,7 +62,8 @@ def explain_command(
             return f"{message}; {_fill_line(answer['say'], word, rest)}"
         if answer:
             return f"{message}; type: {_write_line(answer['type'], word, rest, context)}"
-    if near := find_near(word, known, cutoff=0.75):
+    cutoff = 0.75 if word[3:] else 0.66
+    if near := find_near(word, known) or "".join(get_close_matches(word, known, 1, cutoff)):
         return f"{message}; did you mean: jobgen {shlex.join([near, *rest])}"
     lines = [f"{title.lower()}: {', '.join(group)}" for title, group in groups.items()]
     return "\n  ".join((f"{message}; the commands", *lines))
@@ -121,7 +127,8 @@ def _part_words(
     What `tool` has otherwise by the same letter is not the command's own.
     """
     own = {name: param for param in _list_options(command) for name in param.opts}
-    elsewhere = load_table()["letters_of"].get(tool, {})
+    table = load_table()
+    elsewhere, flags = table["letters_of"].get(tool, {}), table["flags"].get(tool, "").split()
     # Letters and a number in one word: -fn100 is -f -n 100.
     joined = [re.fullmatch(r"-([A-Za-z]+)(\d+)", word) for word in words]
     parts = [[f"-{letter}" for letter in one[1]] + [one[2]] if one else [] for one in joined]
@@ -136,7 +143,7 @@ def _part_words(
             continue
         name, equals, value = word.partition("=")
         param = None if name in elsewhere else own.get(name)
-        takes = not param.is_flag if param else left and left[0][:1] != "-"
+        takes = not param.is_flag if param else left and left[0][:1] != "-" and name not in flags
         if takes and left and not (equals or value or left[0].endswith(_SPEC)):
             value = left.pop(0)
         parted[param is None].append((name, value))
@@ -151,17 +158,54 @@ def _can_set(command: click.Command) -> bool:
     return any("--set" in param.opts for param in _list_options(command))
 
 
+def make_room(message: str) -> str:
+    """Return a message whose --set words the spec here takes: with what they need, and exclude."""
+    for _ in range(4):
+        given = [
+            words[2] for words in re.finditer(r"--set ('?)([\w.]+=[^';]+?)\1(?=\s|;|,|$)", message)
+        ]
+        if not given or not os.path.isfile("job.yaml"):
+            return message
+        try:
+            resolve(load("job.yaml", given))
+            return message
+        except JobgenError as error:
+            text = str(error)
+        wanted = ""
+        if match := re.search(r"([\w.]+)\.\w+: is given together with (\w+);", text):
+            wanted = f"{match[1]}.{match[2]}=null"
+        elif match := re.search(r"([\w.]+\.\w+): is missing; it is required", text):
+            wanted = f"{match[1]}={match[1].rpartition('.')[2].upper()}"
+        elif match := re.search(r"([\w.]+): names no \w+, .*; add (\w+): ([\w-]+),", text):
+            wanted = f"{match[1]}.{match[2]}={match[3]}"
+        if not wanted or wanted in given:
+            return message
+        last = message.rindex("--set ")
+        message = f"{message[:last]}--set {wanted} {message[last:]}"
+    return message
+
+
 # --- options ---
 
 
-def explain_usage(error: click.UsageError, argv: Sequence[str]) -> str:
-    """Return the message for a command line that a command does not take."""
+def explain_usage(error: click.UsageError, argv: Sequence[str], group: click.Group) -> str:
+    """Return the message for a command line that a command of a group does not take."""
     context, message = error.ctx, error.format_message()
-    if context is None:
-        return message
+    if context is None:  # of an option that lacks its value, or has one and takes none
+        outer = click.Context(group, info_name="jobgen")
+        command = group.get_command(outer, argv[0])
+        context = click.Context(command, info_name=argv[0], parent=outer) if command else outer
     command = context.command
+    path = context.command_path.split()
     if isinstance(error, click.NoSuchOption):
-        return _explain_option(error.option_name, context, argv)
+        message = f"no such option {error.option_name}"
+    if not isinstance(command, click.Group) and (line := _respell(argv[len(path) - 1 :], context)):
+        return f"{message.rstrip('.')}; type: {shlex.join([*path, *line])}"
+    if isinstance(error, click.NoSuchOption):
+        reply = _explain_option(error.option_name, context, argv)
+        if " knows " in reply or _FOR_PROGRAM in reply:
+            return reply + _name_owner(error.option_name, context, group)
+        return reply
     match = re.fullmatch(r"Got unexpected extra arguments? \((.+)\)", message)
     given = match[1].split() if match else []  # none where the argument is a blank
     takes_spec = any(param.type is FILE for param in command.params)
@@ -172,11 +216,12 @@ def explain_usage(error: click.UsageError, argv: Sequence[str]) -> str:
         "first": "".join(given[:1]),
         "takes": " ".join(name.strip("-") for one in command.params for name in one.opts),
         "lacks": "set" * (not _can_set(command)),
-        "COMMAND": command.name or "",
-        "FILE": _fill_line("$FILE" if takes_spec else "$JOB", "", argv),
+        "COMMAND": " ".join(path[1:]),
+        "FILE": _fill_line("$FILE" if takes_spec else "$JOB", "", argv[len(path) - 1 :]),
+        "USAGE": " ".join(command.collect_usage_pieces(context)[1:]),
     }
     if answer := find_rule("usage", facts):
-        return f"{message.rstrip('.')}; {answer['say']}"
+        return f"{message.rstrip('.')}; {answer['say']}".replace("  ", " ")
     if not given:
         return message
     pairs = [word.partition("=") for word in given if "=" in word]
@@ -186,6 +231,53 @@ def explain_usage(error: click.UsageError, argv: Sequence[str]) -> str:
     start, more = "for an argument of the program, type", f" -- {shlex.join(given)}"
     start, more = (start, more) if given else ("type", "")
     return f"{message}; {start}: jobgen {command.name} {facts['FILE']}{typed}{more}"
+
+
+def _name_owner(option: str, context: click.Context, group: click.Group) -> str:
+    """Return which command of a group has an option; empty if none has."""
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if command and any(option in param.opts for param in command.params):
+            return f"; jobgen {name} has it"
+    return ""
+
+
+def _respell(words: Sequence[str], context: click.Context) -> list[str]:
+    """Return a command's words with its own options spelt right; nothing if it refuses those too.
+
+    Without their dashes, with others, in capitals, misspelt, or with ` = ` before the value.
+    """
+    options = _list_options(context.command)
+    own = {name: one.is_flag for one in options for name in one.opts if name[:2] == "--"}
+    own["--help"] = True
+    line: list[str] = []
+    for word in words:
+        match = re.fullmatch(r"([-\u2010-\u2015\u2212/]*)(\w[\w-]*)(?:[=:](.*))?", word)
+        name = f"--{normalize(match[2]).replace('_', '-')}" if match else ""
+        if match and match[1] and name not in own and name[2:].replace("-", "_") not in _words():
+            name = find_near(name, own, cutoff=0.8)
+        if (
+            word == "=" or own.get(line[-1] if line else "") is False
+        ):  # before a value, and the value
+            line += [word] * (word != "=")
+        elif match and name in own:
+            line += [name, match[3]] if match[3] and not own[name] else [name]
+        else:
+            line.append(word)
+    if line == [*words] or context.command.name == "schema":
+        return []
+    with suppress(click.ClickException):
+        if "--help" not in line:
+            context.command.make_context(context.info_name, [*line], parent=context.parent)
+        return line
+    return []
+
+
+@cache
+def _words() -> set[str]:
+    """Return the words that the table has for options and keys: those are not misspelt."""
+    rows = [*load_table()["prompt_options"], *load_table()["answers"]]
+    return {*list_synonyms(), *(word for row in rows for word in row.get("words", "").split())}
 
 
 def _explain_option(name: str, context: click.Context, argv: Sequence[str]) -> str:
@@ -250,19 +342,12 @@ def _answer_option(
         if not jobs and _JOB.fullmatch(value) and value not in text:
             jobs = [value]
         return fill(text, {"JOB": shlex.join(jobs)}).replace("  ", " ").strip()
-    options = [param.opts for param in _list_options(command)]
-    own = [name for names in options for name in names if name[:2] == "--"]
-    near = find_near(option, own, cutoff=0.9)
-    if near and not (settable and word in list_synonyms()):
-        return f"did you mean {near}? type: {near} {value}".strip()
+    own = [name for param in _list_options(command) for name in param.opts if name[:2] == "--"]
     if reply := _answer_key(letters.get(option, word) if value else word, value, command):
         return reply
-    parts, single = {*option.strip("-").split("-")}, len(option) == 2
-    within = [name for name in own if {*name[2:].split("-")} <= parts]
-    letter = [names[0] for names in options if len(names) == 1 and names[0][2:3] == option[1:2]]
-    alike = letter if single else within
-    near = find_near(option, own, cutoff=0.8) or "".join(alike[:1] * (len(alike) == 1))
-    meant = f"did you mean {near}? " if near else ""
+    alone = [one.opts[0] for one in _list_options(command) if len(one.opts) == 1]
+    alike = [name for name in alone if name[2] == option[1:]] or [find_near(option, own)]
+    meant = f"did you mean {alike[0]}? " if alike[0] and len(alike) == 1 else ""
     if not settable:
         return meant.strip() or f"jobgen {command.name} knows {', '.join(sorted(own))}"
     if tool and tool not in ("submit", "run"):
@@ -300,7 +385,9 @@ def _answer_key(word: str, value: str, command: click.Command) -> str:
     words: list[str] = []
     for path, text in settings.items():
         short = "--" + path.rpartition(".")[2].replace("_", "-")
-        words += [short, text] if short in own else ["--set", f"{path}={text}"]
+        words += (
+            [short, text] if short in own else ["--set", f"{path}={text}".replace("...", "VALUE")]
+        )
     line = shlex.join(words)
     if not _can_set(command):
         return f"give {line} when you submit{fault}"

@@ -46,9 +46,10 @@ def main() -> NoReturn:
     except click.ClickException as error:
         # Without a command, click's message is the help, which its error shows as it is.
         if isinstance(error, click.UsageError) and not error.message.startswith("Usage: "):
-            from jobgen.cli.guesses import explain_usage
+            from jobgen.cli.guesses import explain_usage, make_room
 
-            error = click.UsageError(explain_usage(error, sys.argv[1:]), ctx=error.ctx)
+            message = make_room(explain_usage(error, sys.argv[1:], cli))
+            error = click.UsageError(message, ctx=error.ctx)
         error.show()
         code = error.exit_code
     except JobgenError as error:
