@@ -101,7 +101,9 @@ def _apply_table(loaded: LoadedSpec, plan: Plan, settings: _Settings) -> Iterato
         "batch": plan.can.batch,
         "chained": spec.on_walltime is not None and spec.on_walltime.then != "stop",
         "plain": plan.launch.plain,
+        "gpus": sum(plan.nodes.gpus_of_each),
         "container": own.container,
+        "podman": own.container and own.container.runtime == "podman-hpc",
         "modules": spec.environment.modules,
         "relative": re.match(r"[^/~$]", spec.run.script or ""),
         "offline": plan.site.internet == "none",
@@ -147,6 +149,11 @@ def _list_sources(
         if file and not own.stage and os.path.basename(file) not in setup:
             yield "file", path, file
     yield "interface", "launch.interface", plan.launch.interface or ""
+    for path, name, value in _list_variables(loaded, plan):
+        if name.endswith("_SOCKET_IFNAME"):
+            yield "interface", path, value
+    modules = plan.environment.modules
+    yield "modules", "environment.modules", " ".join(modules.load) if modules else ""
 
 
 def list_copied(snapshot: bool | Sequence[str] | None) -> tuple[str, ...] | None:
@@ -223,7 +230,8 @@ def _compare_processes(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
             message = f"asks for {gpus} GPUs on a node"
             hint = f"for {gpus} in all write nodes: {-(-gpus // 8)}, gpus_per_node: 8"
             yield loaded.problem("resources.gpus_per_node", message, hint)
-        threads = plan.environment.variables.get("OMP_NUM_THREADS", "")
+        variables = {name: (value, path) for path, name, value in _list_variables(loaded, plan)}
+        threads, path = variables.get("OMP_NUM_THREADS", ("", ""))
         if not cpus:
             continue
         if processes > cpus and loaded.spec.resources.cpus_per_node:
@@ -234,7 +242,7 @@ def _compare_processes(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
             several = f"{count(processes, 'process', 'processes')} with {threads} threads"
             message = f"{several} share {count(cpus, 'CPU')} on a node"
             hint = f"write {max(1, cpus // processes)}, or leave it out"
-            yield loaded.problem("environment.variables.OMP_NUM_THREADS", message, hint)
+            yield loaded.problem(path, message, hint)
 
 
 def _compare_memory(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
@@ -253,6 +261,10 @@ def _compare_memory(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
             long if seconds > _LONGEST else f"{seconds} s is hardly enough to load an environment"
         )
         yield loaded.problem("resources.walltime", message, "write hours:minutes:seconds, or 2h")
+    notice = loaded.spec.on_walltime.notice if loaded.spec.on_walltime else None
+    if notice and seconds and seconds > notice > 0.75 * seconds:
+        message = f"leaves the program {count((seconds - notice) // 60, 'minute')} of the walltime"
+        yield loaded.problem("on_walltime.notice", message, "write a shorter one, such as 5m")
 
 
 def _list_variables(loaded: LoadedSpec, plan: Plan) -> Iterator[tuple[str, str, str]]:
@@ -264,12 +276,19 @@ def _list_variables(loaded: LoadedSpec, plan: Plan) -> Iterator[tuple[str, str, 
 
 
 def _check_variables(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
-    """Variables that show fewer GPUs than the job asks for."""
+    """Variables that show other GPUs than the job asks for."""
     gpus = max(plan.nodes.gpus_of_each)
     for path, name, value in _list_variables(loaded, plan):
         shown = len([part for part in value.split(",") if part.strip()])
-        if name.endswith("_VISIBLE_DEVICES") and shown < gpus and "$" not in value:
-            message = f"{name} shows {shown} of the {gpus} GPUs that the job asks for on a node"
+        if not name.endswith("_VISIBLE_DEVICES") or "$" in value or value == "all":
+            continue
+        if shown != gpus > 0:
+            some = (
+                f"{shown} of the {gpus} GPUs"
+                if shown < gpus
+                else f"{shown} GPUs, and not the {gpus}"
+            )
+            message = f"{name} shows {some} that the job asks for on a node"
             hint = f"leave it out, or write gpus_per_node: {shown}"
             yield loaded.problem(path, message, hint)
 
@@ -462,14 +481,18 @@ def _check_words(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     ):
         hint = f"write {sign}..., or the key that means the same"
         yield loaded.problem("directives", f"{plan.scheduler} does not read them", hint)
-    names = next(texts for source, *texts in _read_table() if source == "known")[0].split()
-    for name in loaded.spec.environment.variables or {}:
-        if name in names:
+    known = [row[1].split() for row in _read_table() if row[0] == "known"]
+    variables = loaded.spec.environment.variables or {}
+    written = [(f"environment.variables.{name}", name) for name in variables]
+    for index, line in enumerate(directives):
+        if match := re.match(r"#SBATCH --([a-z-]+)", line):
+            written.append((f"directives[{index}]", match[1]))
+    for path, name in written:
+        if any(name in names for names in known):
             continue
         from jobgen.spec.spelling import find_near
 
-        if near := find_near(name, names, cutoff=0.9):
-            path = f"environment.variables.{name}"
+        if near := find_near(name, known["directives" in path], cutoff=0.85):
             yield loaded.problem(path, f"nothing reads {name}", f"did you mean {near}?")
 
 
@@ -522,7 +545,7 @@ def _list_files(loaded: LoadedSpec, plan: Plan) -> Iterator[tuple[str, str, str]
 def _find_file(command: Sequence[str]) -> str:
     """Return the script that a command is, or that its Python or shell runs; empty without one."""
     words = [word for word in command if word[:1] != "-"]
-    if not words:
+    if not words or "-c" in command:
         return ""
     runs = os.path.basename(words[0]) in ("bash", "sh", "zsh") or "python" in words[0]
     file = words[1] if runs and words[1:] else words[0]

@@ -328,7 +328,7 @@ DOUBTFUL = {
     ),
     "NCCL on the loopback interface": (
         ("", "environment: {variables: {NCCL_SOCKET_IFNAME: lo}}\n"),
-        "NCCL_SOCKET_IFNAME=lo is the loopback interface, which cannot reach other nodes",
+        "NCCL_SOCKET_IFNAME: is the loopback interface, which cannot reach other nodes",
     ),
     "numbers of devices": (
         ("nodes: 2, gpus_per_node: 4", "gpus_per_node: [0, 1, 2, 3]"),
