@@ -43,7 +43,7 @@ find_nodes() {    # on the first node: all of them, in the order of the allocati
 
 agent() {    # torchrun's agent, one on each node, which starts the node's processes
     (find_worlds &>/dev/null &)    # whether it is one world, and starts no second launcher
-    exec python3 -c "$TORCHRUN_LOOPBACK" \
+    python3 -V && exec python3 -c "$TORCHRUN_LOOPBACK" \
         --nnodes=2 --node-rank="$node_rank" --nproc-per-node=1 \
         --max-restarts=0 --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" \
         --log-dir="$attempt_dir/torchrun" --no-python bash "$this_script" run_rank
@@ -53,7 +53,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest 6019c931a6b1 ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest b3365f4c9a4c ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, worlds, meeting, watch,
 # guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
@@ -121,14 +121,13 @@ find_first_error() {    # sets file and reason: who fell silent first, and has n
 } 2>/dev/null
 conclude() {    # conclude STATUS: whatever the end is, say it, and put the outcome on record
     local status=$1 file='' part
-    set +eu
-    trap '' TERM INT USR1
+    set +eu && trap '' TERM INT USR1
+    [[ -d $attempt_dir ]] || { say "FAILED: the run folder was removed: $run_dir" && exit 1; }
     for part in start_again settle_walltime count_worlds; do if has "$part"; then "$part"; fi; done
     case $word:$stop:$status in
         ::0)
-            word='done'
             [[ -e $run_dir/STOPPED ]] || : >"$run_dir/DONE"
-            say "DONE: all processes ended well" ;;
+            word='done' && say "DONE: all processes ended well" ;;
         ::*)
             if [[ -z $reason ]]; then reason=" with exit code $status" && find_first_error; fi
             say "FAILED$reason"
@@ -260,6 +259,7 @@ end_node() {    # end_node STATUS; the first node to fail leaves a file
 run_rank() {    # the agent starts this for each process: its own log files, then the program
     local log=$JOBGEN_RUN_DIR/logs/$JOBGEN_NODE/rank-$RANK
     say "rank $RANK is process $BASHPID" && exec >>"$log.out" 2>>"$log.err"
+    ((!JOBGEN_ATTEMPT)) || { say "start $JOBGEN_ATTEMPT" && say "start $JOBGEN_ATTEMPT" >&2; }
     export TORCHELASTIC_ERROR_FILE=$JOBGEN_RUN_DIR/errors/$JOBGEN_NODE-$RANK.json
     [[ -z ${SLURM_JOB_ID-} ]] ||    # libraries read these, and they are the agent's
         export SLURM_PROCID=$RANK SLURM_LOCALID=$LOCAL_RANK SLURM_NTASKS=$WORLD_SIZE

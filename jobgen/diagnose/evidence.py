@@ -26,6 +26,7 @@ from jobgen.rendering import header
 _BEGINS = re.compile(r"^jobgen: (?!DONE|STOPPED|ENDED).* on .*; logs are in /")
 _QUOTES = re.compile(r"jobgen: FAILED .*\b(?:rank \d+ on \S+, )by (/.*)")  # whose end follows
 _FAILED_ROLE = re.compile(r"^jobgen: FAILED: (role ([a-z][a-z0-9_]*) .*)")
+_STARTS = re.compile(r"jobgen: start \d+")  # before what a process prints in a later start
 _PID = re.compile(r"jobgen: rank (\d+) is process (\d+)")
 # The script ends a process by SIGTERM because another has failed; so does torchrun's agent.
 STOPPED_BY_OTHERS = -15
@@ -275,6 +276,8 @@ class Evidence:
             lines = []
             for ending in ("err", "out"):
                 fresh = list(self._fresh(self._log(node, rank, ending)))
+                begins = [at for at, line in enumerate(fresh) if _STARTS.fullmatch(line.text)]
+                fresh = fresh[begins[-1] + 1 if begins else 0 :]
                 lines += [part for line in _select_end(fresh) for part in split_record(line)]
             self._logs[node, rank] = lines
         return self._logs[node, rank]

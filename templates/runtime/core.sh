@@ -63,14 +63,13 @@ find_first_error() {    # sets file and reason: who fell silent first, and has n
 } 2>/dev/null
 conclude() {    # conclude STATUS: whatever the end is, say it, and put the outcome on record
     local status=$1 file='' part
-    set +eu
-    trap '' TERM INT USR1
+    set +eu && trap '' TERM INT USR1
+    [[ -d $attempt_dir ]] || { say "FAILED: the run folder was removed: $run_dir" && exit 1; }
     for part in start_again settle_walltime count_worlds; do if has "$part"; then "$part"; fi; done
     case $word:$stop:$status in
         ::0)
-            word='done'
             [[ -e $run_dir/STOPPED ]] || : >"$run_dir/DONE"
-            say "DONE: all processes ended well" ;;
+            word='done' && say "DONE: all processes ended well" ;;
         ::*)
             if [[ -z $reason ]]; then reason=" with exit code $status" && find_first_error; fi
             say "FAILED$reason"

@@ -58,6 +58,7 @@ class Job:
             ast.literal_eval(line)
             for path in self.run_dir.glob("logs/*/rank-*.out")
             for line in path.read_text().splitlines()
+            if not line.startswith("jobgen: start ")
         ]
         return {int(line["RANK"]): line for line in lines}
 

@@ -47,3 +47,9 @@ def test_ibrun_is_looked_for_where_the_site_starts_jobs_by_it(tmp_path: Path) ->
     (tmp_path / "ibrun").write_text("#!/bin/sh\n")
     (tmp_path / "ibrun").chmod(0o755)
     assert run(find, tools=tmp_path) == (0, "n1\n")
+
+
+def test_a_job_whose_run_folder_is_gone_says_so_and_no_more(tmp_path: Path) -> None:
+    end = "tmp_dir= stop='' word='' reason=''; conclude 0"
+    told = "jobgen: FAILED: the run folder was removed: /r\n"
+    assert run(end, tools=tmp_path) == (1, told)
