@@ -130,6 +130,9 @@ def _judge(job: JobRecord, state: State, evidence: Evidence, *, now: float) -> D
     first = first or _find_hidden(evidence, failures, stopped)
     if verdict and verdict[0].symptom and first:  # a process has told more
         verdict = None
+    if verdict and verdict[0].id == "node-lost":  # or the launcher, which no node has lived to see
+        launcher = [line for line in output if line.file.name == "launcher.log" and is_own(line)]
+        verdict = find_cause(launcher, "script") or verdict
     if verdict:
         return _name_verdict(about, verdict, failures, evidence, now=now)
     if state.name in ("running", "stopping"):
@@ -347,8 +350,6 @@ def _tell_unheard(evidence: Evidence, ranks: set[int], nodes: set[str]) -> str:
             return ""
     else:
         silent = [node for node in evidence.nodes if node not in {*nodes, *evidence.ranks.values()}]
-        if len(silent) + len(nodes) < len(evidence.nodes):
-            return ""
     what = f"rank{'s' * (len(silent) > 1)} " * bool(ranks)
     were = "was" if len(silent) == 1 else "were"
     return f"; {what}{list_names(silent)} {were} ended too early to tell" if silent else ""
@@ -472,10 +473,6 @@ def _suspect_others(about: Diagnosis, evidence: Evidence, waiting: list[Explaine
         title = "their collective operations do not match"
         return _compare_calls(about, evidence, operations, title)
     suspects = stall.find_suspects(evidence, waiting)
-    if about.cause == "collective-mismatch" and (not suspects or " not yet " in suspects.title):
-        if about.exception:
-            return about
-        suspects = None  # nobody was late: who had printed less was only ended before
     calls = stall.list_calls(waiting)
     if suspects is None and len(calls) > 1:
         about = about._replace(node=None, rank=None)
@@ -526,11 +523,8 @@ def _suspect_others(about: Diagnosis, evidence: Evidence, waiting: list[Explaine
 def _compare_calls(
     about: Diagnosis, evidence: Evidence, calls: dict[str, list[int]], title: str
 ) -> Diagnosis:
-    """The same of all ranks of which is known what they were in, and of the one whose is odd."""
+    """The same of all ranks of which is known what they were in."""
     ranks = sorted(rank for some in calls.values() for rank in some)
-    alone = [some[0] for some in calls.values() if len(some) == 1]
-    if len(alone) == 1 and len(calls) == 2 < len(ranks):
-        about = about._replace(rank=alone[0], node=evidence.ranks.get(alone[0]))
     sentences = [f"{list_ranks(tuple(some))} in {call}" for call, some in calls.items()]
     nodes = dict.fromkeys(evidence.ranks[rank] for rank in ranks if rank in evidence.ranks)
     return about._replace(

@@ -283,8 +283,6 @@ def find_last_words(lines: Sequence[Line], code: int | None) -> Line | None:
 
 def is_of_other(line: Line, last: Line) -> bool:
     """Whether another program said a line than the one that spoke last, which ended it."""
-    if _OF_SHELLS.match(last.text):
-        return line != last
     own, other = _PROGRAM.match(last.text), _PROGRAM.match(line.text)
     return bool(own and other and own[0] != other[0])
 
@@ -314,10 +312,8 @@ def find_last_said(lines: Sequence[Line], code: int | None) -> list[Line]:
     """
     telling = [line for line in select_telling(lines) if not _OF_STACKS.match(line.text)]
     known = _select_why(telling, code) or [one for one in telling if not _MISSED.search(one.text)]
-    telling = known or telling
-    own = [line for line in telling if not _NAMES_CODE.search(line.text)] or telling
-    errors = [line for line in own if NAMES_ERROR.search(line.text)] or own
-    return list(dict.fromkeys([*errors[:1], *telling[:1]]))
+    errors = [line for line in known or telling if NAMES_ERROR.search(line.text)]
+    return list(dict.fromkeys([*errors[:1], *(known or telling)[:1]]))
 
 
 def _find_first_of(reasons: Sequence[Line], printed: Sequence[Line]) -> Line:

@@ -52,10 +52,10 @@ _DAEMONS = re.compile(
     r"|pbsdsh: |Could not run prolog: |\S*/bin/\w*sh: |mkdir: |\S+: line \d+: /|error \d+ on spawn"
 )
 MOST_WORDS = 200  # characters of an error in a sentence
-_INTERRUPTS = re.compile(r"(?i)interrupt|watchdog|abort|time-?out|timed out")
 # What an exception says of a helper that is gone; and how such a helper says that it ends.
 _HELPER = re.compile(
-    r"(?i)\bEmpty$|\b(nothing|no (answer|reply|response|result|data)|died|dead|exited|gone)\b"
+    r"(?i)\b(Empty|KeyboardInterrupt)$"
+    r"|\b(nothing|no (answer|reply|response|result|data)|died|dead|exited|gone)\b"
     r"|\b(child|helper|loader|worker|thread|subprocess|process pool|producer|queue|server)\b"
     r"|\bservice\b|timed? ?out"
 )
@@ -220,9 +220,7 @@ def _explain_exception(
         own = [own[-1], *own[:-1]]
     (root, _), (last, match) = own[0], own[-1]
     words = last.words[:MOST_WORDS]
-    if slipped:
-        words = f"{words}, and then {root.words[:MOST_WORDS]}"
-    elif root.words != last.words:
+    if root.words != last.words:
         link = "from" if root.is_cause else "while handling"
         words = _add_reason(words, root.words, link=link)
     for raised, other in reversed(own[:-1]):
@@ -241,15 +239,11 @@ def _find_reason_before(failure: Failure, last: Raised) -> Line | None:
 
     That is of the interrupt; or how a thread, a process or a service beside it ended.
     """
-    interrupted = last.words == "KeyboardInterrupt"
-    if not (interrupted or _LOST.search(last.words) or _HELPER.search(last.words)):
+    if not (_LOST.search(last.words) or _HELPER.search(last.words)):
         return None
     lines = [strip_rank(line) for line in failure.lines]
     tracebacks = find_tracebacks(failure.lines)
     begin = next((one.begin for one in tracebacks if one.chain[-1] == last), 0)
-    if interrupted:
-        before = select_telling(lines[:begin])
-        return next((line for line in before if _INTERRUPTS.search(line.text)), None)
     logged = [at for at in range(begin) if LOGGED.match(lines[at].text)]
     before = select_telling(lines[logged[-1] + 1 if logged else 0 : begin])
     raised = [one.chain[-1].message[0] for one in tracebacks if one.aside]
@@ -349,9 +343,6 @@ def _explain_setup(failure: Failure, lines: Sequence[Line], end: Line) -> Explai
     """
     printed = [line for line in lines if not is_own(line) or read_own_words(line)]
     printed = [line for line in printed if line.text.strip() and not _ENDS_SETUP.match(line.text)]
-    raised = find_tracebacks(printed)
-    if raised and raised[-1].end == len(printed):
-        return _explain_exception(failure, raised[-1].chain)
     # A step that the script itself takes, if that failed.
     own = printed.pop() if printed and is_own(printed[-1]) else None
     last = find_last_said(printed, failure.exit_code)

@@ -11,7 +11,7 @@ import socket
 from jobgen.diagnose.cause import Cause
 from jobgen.diagnose.ending import OF_EXITS, select_telling
 from jobgen.diagnose.evidence import Evidence
-from jobgen.diagnose.matching import Explained, find_cause
+from jobgen.diagnose.matching import Explained, find_cause, name_exit
 from jobgen.diagnose.reading import Line
 from jobgen.jobs import status
 from jobgen.records import NamedTuple
@@ -36,8 +36,8 @@ APART = Cause(
     "library of RANK, WORLD_SIZE and MASTER_ADDR",
 )
 STOPPED = Cause(
-    "exit -15",
-    "something other than the job's script stopped its agent (SIGTERM)",
+    "",
+    "something other than the job's script stopped its agent: ",
     "look for who sent it: the program itself, a preemption, an administrator",
 )
 STAYED = Cause(
@@ -47,7 +47,7 @@ STAYED = Cause(
     "`if rank == 0`",
 )
 CAUSES = (APART, LEFT_EARLY, SILENT_NODE)
-_SIGNALLED = re.compile(r"SignalException: Process \d+ got signal: 15$")
+_SIGNALLED = re.compile(r"SignalException: Process \d+ got signal: (\d+)$")
 _PEER = re.compile(r"by peer \[(?:::ffff:)?([0-9a-fA-F.:]+)\]|\[([0-9.]+)\]:\d+: Connection reset")
 
 
@@ -66,8 +66,10 @@ def find_absent(evidence: Evidence, failures: list[Explained]) -> Absent | None:
     codes = evidence.exit_codes()
     if stopped := evidence.first_node:
         last = evidence.last_words(stopped)[-1:]
-        if last and _SIGNALLED.search(last[0].text):
-            return Absent(STOPPED, stopped, None, last[0])
+        if last and (signalled := _SIGNALLED.search(last[0].text)):
+            title = STOPPED.title + name_exit(-int(signalled[1]))
+            cause = STOPPED._replace(id=f"exit -{signalled[1]}", title=title)
+            return Absent(cause, stopped, None, last[0])
     for node in evidence.unended_nodes():
         ranks = {rank for rank, place in evidence.ranks.items() if place == node}
         # Where the launcher has killed its agent, that or its processes noticed something before.

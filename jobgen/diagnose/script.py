@@ -38,7 +38,7 @@ CAUSES = (
     KILLED._replace(
         where=SCHEDULER,
         pattern="",
-        own=r"FAILED with exit code 137: (rank \d+ on )?(?P<node>[^\s,]+), by",
+        own=r"FAILED with exit code 137: ((rank \d+ on )?(?P<node>[^\s,]+), )?by ",
         symptom=True,
     ),
     # How it was submitted.

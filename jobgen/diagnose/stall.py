@@ -47,11 +47,12 @@ _WAITS = re.compile(
 )
 
 
-# How programs say how long something took, in seconds; what is slow.
+# How programs say how long something took, in seconds or thousandths; what is slow, by how many
+# times, and how often where it is short.
 _TOOK = re.compile(  # in bounds on a long line
-    r"(?<!\d)(\d{1,9}(?:\.\d{0,9})?) ?s(ec\w*)?\b(?! (of )?CPU)"
+    r"(?<!\d)(\d{1,9}(?:\.\d{0,9})?) ?(m?)s(ec\w*)?\b(?! (of )?CPU)"
 )
-_MUCH, _SLOWER = 1.0, 5
+_MUCH, _LEAST, _SLOWER, _OFTEN = 1.0, 0.1, 5, 3
 
 
 class Suspects(NamedTuple):
@@ -133,16 +134,20 @@ def find_slow(evidence: Evidence) -> Iterator[str]:
         for line in evidence.read_log(node, rank):
             if took := _TOOK.search(line.text):
                 by_rank = times.setdefault(normalize(line.text), {})
-                by_rank.setdefault(rank, []).append((float(took[1]), line))
+                seconds = float(took[1]) / (1000 if took[2] else 1)
+                by_rank.setdefault(rank, []).append((seconds, line))
     for by_rank in times.values():
         if len(by_rank) < max(3, len(evidence.ranks)) or min(map(len, by_rank.values())) < 2:
             continue
         last = {rank: lines[-1] for rank, lines in by_rank.items()}
+        for rank, (seconds, line) in last.items():
+            if seconds < _MUCH:
+                last[rank] = min(by_rank[rank][-_OFTEN:])[0], line
         usual, most = sorted(seconds for seconds, _ in last.values())[-2:]
         rank = next(one for one, (seconds, _) in last.items() if seconds == most)
-        if most >= max(_MUCH, _SLOWER * usual):
+        if most >= max(_LEAST, _SLOWER * usual):
             words = last[rank][1].text.strip()
-            yield f"rank {rank} on {evidence.ranks[rank]} is slow (others: {usual:g}): {words}"
+            yield f"rank {rank} on {evidence.ranks[rank]} is slow (others: {usual:g} s): {words}"
 
 
 def find_repeated(evidence: Evidence) -> Line | None:

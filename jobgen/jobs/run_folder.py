@@ -234,7 +234,7 @@ def list_attempts(run_dir: Path) -> list[Path]:
 
 def list_own_attempts(job: JobRecord) -> list[Path]:
     """Return those of the job itself: an earlier one with the same id has left others."""
-    return list_attempts(job.run_dir)[job.first_attempt :]
+    return drop_followers(list_attempts(job.run_dir)[job.first_attempt :])
 
 
 def read_outcome(job: JobRecord) -> tuple[str, int] | None:

@@ -342,7 +342,7 @@ def test_a_rank_that_takes_five_times_as_long_as_all_others_is_named_though_all_
             run.write(f"{log}.out", "".join(lines), after=9)
         return run.diagnose(State("done")).warnings
 
-    named = ("rank 3 on n2 is slow (others: 0.4): step 8 took 2.50s",)
+    named = ("rank 3 on n2 is slow (others: 0.4 s): step 8 took 2.50s",)
     assert (time_steps(2.5), time_steps(1.9)) == (named, ())
 
 

@@ -138,3 +138,10 @@ RuntimeError: [gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 15000m
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     return Run(tmp_path)
+
+
+def test_what_a_process_said_in_an_earlier_start_is_of_no_later_one(run: Run) -> None:
+    text = "Traceback (most recent call last):\nKeyError: 'old'\njobgen: start 1\n"
+    run.rank(2, text, after=5, code=5)
+    found = run.diagnose()
+    assert (found.cause, found.exception) == ("exit 5", ""), found.as_text()
