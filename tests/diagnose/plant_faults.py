@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sys
 import tempfile
 import threading
@@ -1032,6 +1033,367 @@ FAULTS += [
         },
         says="Ran out of input|EOFError",
         seconds=400,
+    ),
+]
+
+
+# --- what two reviewers met on a real Slurm and a real OpenPBS ----------------------------------
+
+
+def on_second(*command: str) -> Act:
+    """Run a command on n2 while the job trains."""
+
+    def act(place: Place, job: Job) -> None:
+        wait_for_steps(place, job)
+        place.on(N2, *command)
+
+    return act
+
+
+def as_operator(*command: str, seconds: float = 0) -> Act:
+    """A command of an operator, with the job's id at its end."""
+
+    def act(place: Place, job: Job) -> None:
+        wait_for_steps(place, job)
+        if place.scheduler == "pbs":
+            place.cluster.script("set", "operators=true", "history=true")
+        place.cluster.run(*command[:-1], command[-1].format(id=job.id))
+        time.sleep(seconds)
+
+    return act
+
+
+def bring_back_second(place: Place, job: Job) -> None:
+    """n2 is off for some seconds, and comes back without the job."""
+    place.cluster.script("set", "history=true")
+    power_off_second(place, job)
+    time.sleep(12)
+    place.cluster.heal(N2)
+
+
+def power_off_first(place: Place, job: Job) -> None:
+    wait_for_steps(place, job)
+    place.cluster.fail(nodes_of(job)[0])
+    time.sleep(20)
+
+
+def wait_until_idle(place: Place, job: Job) -> None:
+    wait_for_steps(place, job)
+    time.sleep(110)
+
+
+def refuse_prolog(place: Place) -> None:
+    """A prolog of the site that n2 fails."""
+    script = place.cluster.run_folder / "prolog"
+    script.write_text("#!/bin/bash\n[[ $(uname -n) != n2 ]]\n")
+    script.chmod(0o755)
+    conf = place.cluster.run_folder / "etc/slurm/slurm.conf"
+    conf.write_text(f"{conf.read_text()}Prolog={script}\nPrologFlags=Alloc\n")
+    place.cluster.run("scontrol", "reconfigure")
+
+
+def put_old_program(place: Place) -> None:
+    """n2 has an older train.py."""
+    old = place.folder / "old.py"
+    old.write_text(PROGRAM.read_text().replace('"--folder"', '"--dir"'))
+    place.on(N2, "mount", "--bind", str(old), f"{place.folder}/train.py")
+
+
+def put_old_python(place: Place) -> None:
+    """A venv that is of another Python on n2."""
+    venv = place.folder / "venv"
+    clusters.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], env=place.env)
+    packages = next(Path(sys.prefix).glob("lib/python*/site-packages"))
+    own = next(venv.glob("lib/python*/site-packages"))
+    for path in packages.glob("*.pth"):
+        (own / path.name).write_text(path.read_text())
+    (own / "own.pth").write_text(f"{packages}\n")
+    old = Path(os.environ["OLD_PYTHON"])
+    shutil.copytree(venv, place.folder / "venv-old", symlinks=True)
+    for path in (place.folder / "venv-old" / "bin").glob("python*"):
+        path.unlink()
+        path.symlink_to(old)
+    place.on(N2, "mount", "--bind", f"{place.folder}/venv-old/bin", f"{venv}/bin")
+
+
+def take_ports(place: Place) -> None:
+    """All ports that the job may take are taken on n1."""
+    hold = (
+        "import socket, time\n"
+        "kept = [socket.create_server(('', port)) for port in range(20000, 20400)]\n"
+        "time.sleep(300)"
+    )
+    command = f'setsid -f {sys.executable} -c "$0" >/dev/null 2>&1'
+    place.on("n1", "bash", "-c", command, hold)
+
+
+def put_own_mpiexec(place: Place) -> None:
+    """An mpiexec of the site's, which is of no known MPI."""
+    (place.folder / "bin").mkdir()
+    own = place.folder / "bin" / "mpiexec"
+    own.write_text("#!/bin/bash\necho 'usage: mpiexec [-n N] program' >&2\nexit 2\n")
+    own.chmod(0o755)
+
+
+def hide_home(place: Place) -> None:
+    place.cluster.script("set", 'home="/run/home"')  # /run is each node's own
+    for node in ("n1", "n3"):
+        place.on(node, "mkdir", "/run/home")
+
+
+IGNITE = """
+import ignite.distributed as idist
+def main(local_rank):
+    idist.barrier()
+    print(idist.get_rank(), idist.get_world_size(), flush=True)
+with idist.Parallel(backend="gloo") as parallel:
+    parallel.run(main)
+"""
+LONG = {"steps": 4000}
+FAULTS += [
+    Planted(
+        "ignite",
+        "a program of PyTorch Ignite, which compares Slurm's ranks with torchrun's",
+        "healthy",
+        "-",
+        "-",
+        changes={"run": {"command": ["python", "-c", IGNITE]}},
+        modes=("slurm",),
+        says="it ended well",
+    ),
+    Planted(
+        "agent-hangs-up",
+        "the agent of n2 gets a SIGHUP, as when a terminal goes",
+        "exit -1 or killed or exit 1 or exception",
+        N2,
+        "-",
+        args=LONG,
+        act=on_second("pkill", "-HUP", "-f", "torch.distributed.run"),
+        modes=("slurm",),
+        says="SIGHUP|signal: 1",
+        alone=True,
+    ),
+    Planted(
+        "prolog-fails",
+        "the site's prolog fails on n2",
+        "launch-failed or not-started",
+        N2,
+        "-",
+        prepare=refuse_prolog,
+        act=wait_a_bit,
+        modes=("slurm",),
+        state="queued",
+        says="[Pp]rolog",
+        alone=True,
+        seconds=60,
+    ),
+    Planted(
+        "slow-rank",
+        "a rank takes five times as long as the others",
+        "healthy",
+        "-",
+        "-",
+        "slow",
+        "2",
+        args={"steps": 12},
+        says="rank 2 on n2 is slow",
+        modes=("slurm-direct", "pbs"),
+    ),
+    Planted(
+        "slurmd-killed",
+        "slurmd of n2 is killed, and Slurm puts the job back",
+        "node-lost",
+        N2,
+        "-",
+        args=LONG,
+        changes=ALL_NODES,
+        act=on_second("pkill", "-KILL", "-x", "slurmd"),
+        modes=("slurm",),
+        state="queued",
+        alone=True,
+        seconds=120,
+        says="start 0",
+    ),
+    Planted(
+        "step-killed",
+        "an operator kills the job's step",
+        "killed or exit -9 or cancelled",
+        "-",
+        "-",
+        args=LONG,
+        act=as_operator("scancel", "--signal=KILL", "{id}.0"),
+        modes=("slurm",),
+        says="SIGKILL|signal 9",
+        alone=True,
+    ),
+    Planted(
+        "sigterm-ignored",
+        "rank 1 raises, and the others ignore SIGTERM",
+        "exception",
+        "n1",
+        "1",
+        "raise-and-stay",
+        "1",
+        says="planted on rank 1",
+        modes=("slurm",),
+    ),
+    Planted(
+        "old-program-of-one-node",
+        "n2 has an older version of the program",
+        "bad-argument or exception",
+        N2,
+        "",
+        prepare=put_old_program,
+        args={"folder": "."},
+        says="--folder",
+        modes=("slurm",),
+    ),
+    Planted(
+        "ports-taken",
+        "the job's ports are taken on its first node",
+        "port-in-use or rendezvous",
+        "n1?",
+        "",
+        prepare=take_ports,
+        modes=("slurm",),
+        alone=True,
+    ),
+    Planted(
+        "requeued",
+        "an operator puts the job back, and it ends well",
+        "healthy",
+        "-",
+        "-",
+        args={"steps": 30},
+        act=as_operator("scontrol", "requeue", "{id}"),
+        modes=("slurm",),
+    ),
+    Planted(
+        "rerun",
+        "an operator puts the job back, and it ends well",
+        "healthy",
+        "-",
+        "-",
+        args={"steps": 30},
+        act=as_operator("qrerun", "{id}"),
+        modes=("pbs",),
+        alone=True,
+    ),
+    Planted(
+        "suspended",
+        "the job is suspended",
+        "suspended",
+        "-",
+        "-",
+        args=LONG,
+        act=as_operator("qsig", "-s", "suspend", "{id}", seconds=5),
+        state="*",
+        modes=("pbs",),
+        alone=True,
+    ),
+    Planted(
+        "deleted-by-force",
+        "root deletes the job by force",
+        "cancelled",
+        "-",
+        "-",
+        args=LONG,
+        act=as_operator("qdel", "-W", "force", "{id}"),
+        modes=("pbs",),
+        alone=True,
+    ),
+    Planted(
+        "node-comes-back",
+        "n2 is off for some seconds, and PBS ends the job",
+        "node-lost",
+        N2,
+        "-",
+        args=LONG,
+        act=bring_back_second,
+        modes=("pbs",),
+        alone=True,
+    ),
+    Planted(
+        "first-node-off-requeued",
+        "the first node is gone, and PBS puts the job back; no file tells which it was",
+        "node-lost or healthy",
+        "n1?",
+        "-",
+        args=LONG,
+        changes=ALL_NODES,
+        act=power_off_first,
+        modes=("pbs",),
+        state="queued",
+        alone=True,
+        seconds=120,
+        says="start 0",
+    ),
+    Planted(
+        "stopped-and-idle",
+        "a rank is stopped, and all others wait; that all nodes are idle, only they could tell",
+        "hang or healthy",
+        "",
+        "",
+        "stop",
+        "2",
+        args={"timeout": 1000},
+        act=wait_until_idle,
+        state="running",
+        modes=("pbs",),
+        says="quiet for|it runs; it has last written",
+        alone=True,
+    ),
+    Planted(
+        "clock-ahead",
+        "the clock of n2 is an hour ahead, and rank 0 raises",
+        "exception",
+        "n1",
+        "0",
+        "raise",
+        "0",
+        changes={
+            "environment": {
+                "setup": "[[ $(uname -n) != n2 ]] || export LD_PRELOAD=$FAKETIME_LIBRARY"
+                " FAKETIME=+3600s",
+                "variables": {"FAKETIME_LIBRARY": os.environ.get("FAKETIME_LIBRARY", "")},
+            }
+        },
+        says="planted on rank 0",
+        modes=("pbs",),
+    ),
+    Planted(
+        "mpiexec-of-the-site",
+        "mpiexec is a wrapper of the site",
+        "launcher",
+        changes={
+            "launch": {"launcher": "mpiexec"},
+            "environment": {"setup": "export PATH=$PWD/bin:$PATH"},
+        },
+        prepare=put_own_mpiexec,
+        says="none of Open MPI",
+        modes=("pbs",),
+    ),
+    Planted(
+        "python-of-one-node",
+        "behind the venv is Python 3.8 on n2",
+        "environment-missing or import",
+        N2,
+        "",
+        prepare=put_old_python,
+        changes={"environment": {"venv": "venv"}},
+        says=r"3\.8",
+        modes=("pbs", "slurm"),
+    ),
+    Planted(
+        "home-missing",
+        "n2 has no home folder; the error has OpenPBS's number, not the emulator's",
+        "run-folder or launch-failed",
+        "n2?",
+        "-",
+        prepare=hide_home,
+        changes=ALL_NODES,
+        modes=("pbs",),
+        alone=True,
     ),
 ]
 

@@ -69,6 +69,8 @@ def late() -> None:
             raise ValueError("no learning rate for this step") from error
     if args.fault == "shape":
         print(torch.ones(3, 4) @ torch.ones(5, 2))
+    if args.fault == "raise-and-stay":
+        raise RuntimeError(f"planted on rank {rank}")
     if args.fault == "assert":
         assert rank < 0, "the batch is empty"
     if args.fault == "segv":
@@ -137,7 +139,13 @@ def main() -> None:
         world_size=int(os.environ["WORLD_SIZE"]),
         timeout=timedelta(seconds=args.timeout),
     )
+    if args.fault == "raise-and-stay" and not here:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
     for step in range(args.steps):
+        begin = time.monotonic()
+        if args.fault == "slow":
+            time.sleep(1.5 if here else 0.25)
+            print(f"step {step}: forward took {(time.monotonic() - begin) * 1000:.1f} ms")
         if step == 2 and here:
             late()
         total = torch.tensor([rank + 1.0])
