@@ -16,7 +16,7 @@ from string import Template
 from typing import Any
 
 from jobgen.plan.review import list_settings
-from jobgen.programs.reader import Fact, Module, ReadProgram, classify, main_test, read_table
+from jobgen.programs.reader import Fact, Module, Part, ReadProgram, classify, main_test, read_table
 from jobgen.records import NamedTuple
 
 
@@ -430,9 +430,14 @@ def _is_counted(look: _Look, call: Fact) -> bool:
 
 
 def _is_asked(look: _Look, call: Fact) -> bool:
-    """Whether the function around it is called under a test alone, as for an option."""
+    """Whether the function around it is called under a test of something else than processes."""
     uses = look.program.list_uses(call.part.scope)
-    return bool(uses) and not any(all(map(use.module.decide, use.tests)) for use in uses)
+    return bool(uses) and all(map(_is_chosen, uses))
+
+
+def _is_chosen(part: Part) -> bool:
+    tests = [ast.unparse(test) for test in part.tests if not part.module.decide(test)]
+    return not all(re.search(rf"{_COUNTS}|distributed|ddp", test) for test in tests)
 
 
 def _is_sole(look: _Look, call: Fact) -> bool:
@@ -456,7 +461,8 @@ def _is_other_count(size: JobSize, call: Fact) -> bool:
     counts = (_count(module, devices, size.processes), _count(module, given.get("num_nodes"), 1))
     # Without num_nodes it is one, whatever the devices are.
     missing = "num_nodes" not in given and size.nodes > 1
-    return missing or (all(counts) and counts != (size.processes, size.nodes))
+    wanted = (size.processes, size.nodes)
+    return missing or any(one and one != want for one, want in zip(counts, wanted, strict=True))
 
 
 def _count(module: Module, node: ast.expr | None, default: int) -> int:
@@ -523,7 +529,7 @@ def _is_unmade(look: _Look, call: Fact) -> bool:
 
 # What rules need of the place of a call.
 PLACES = {
-    "certain": lambda _, call: call.certain,
+    "certain": lambda look, call: call.certain and not _is_asked(look, call),
     "entry": lambda look, call: call.module is look.program.entry,
     "tried": lambda _, call: call.part.tried,
     "counted": _is_counted,

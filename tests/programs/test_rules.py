@@ -40,6 +40,10 @@ RIGHT = {
         "import os, accelerate\naccelerate.Accelerator()\nos.environ['RANK'] = '0'\n"
         "for rank in ranks:\n    os.environ['RANK'] = str(rank)\n"
     ),
+    "a rendezvous for a try that an option chooses": (
+        GROUP + OWN_GPU + "def pretend():\n    os.environ['MASTER_ADDR'] = 'localhost'\n"
+        "if args.fake:\n    pretend()\n"
+    ),
     "a map for the case of one process": (
         "import accelerate, transformers\na = accelerate.Accelerator()\n"
         "transformers.AutoModel.from_pretrained(x, device_map='auto' if not a.many else None)\n"
@@ -327,6 +331,15 @@ WRONG = {
     "a test of its name that never holds": (
         GROUP + "def main():\n    pass\nif __name__ == 'main':\n    main()",
         ["main-not-called"],
+    ),
+    "one node, beside devices that are computed": (
+        "import lightning as L\nL.Trainer(devices=n, num_nodes=1).fit(model)",
+        ["devices"],
+    ),
+    "a rendezvous where there are several processes": (
+        GROUP + OWN_GPU + "def meet():\n    os.environ['MASTER_ADDR'] = 'localhost'\n"
+        "if world_size > 1:\n    meet()\n",
+        ["own-rendezvous"],
     ),
     "another number of devices, as many in all": (
         "import lightning as L\nL.Trainer(devices=8, num_nodes=1).fit(model)",
