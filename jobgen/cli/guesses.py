@@ -254,8 +254,9 @@ def _respell(words: Sequence[str], context: click.Context) -> list[str]:
     for word in words:
         match = re.fullmatch(r"([-\u2010-\u2015\u2212/]*)(\w[\w-]*)(?:[=:](.*))?", word)
         name = f"--{normalize(match[2]).replace('_', '-')}" if match else ""
-        if match and match[1] and name not in own and name[2:].replace("-", "_") not in _words():
-            name = find_near(name, own, cutoff=0.8)
+        listed = name[2:].replace("-", "_") in _words()
+        if match and match[1] and name not in own and not (listed and _can_set(context.command)):
+            name = find_near(name, own, cutoff=0.9 if listed else 0.8)
         if (
             word == "=" or own.get(line[-1] if line else "") is False
         ):  # before a value, and the value
