@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from jobgen.batchscript.bash import Command, Redirect, parse, split_segments
-from jobgen.batchscript.launchers import Started, unwrap
+from jobgen.batchscript.launchers import unwrap
 
 
 def _list_words(text: str) -> frozenset[str]:
@@ -50,24 +50,6 @@ FAMILIAR = re.compile(
 )
 # Modules and files by which Python makes an environment.
 MAKES = re.compile(r"-m (pip|venv|virtualenv|ensurepip)\b|setup\.py (install|develop|build)")
-# Interpreters that are asked for no more than what they have.
-_ASKS = re.compile(
-    r"(--version|-V|-m torch\.utils\.collect_env|-m pip (list|freeze|show)( .*)?|-c .*print\(.*)",
-    re.DOTALL,
-)
-# What a line of Python may call that only prints.
-_LOOKS = re.compile(
-    r"print|str|int|len|(torch\.(cuda|version|backends)|sys|platform|socket|os\.environ)\.[\w.]+"
-    r"|[\w.]*\.(is_available|device_count|devices|version|bind|getsockname|close|join|format|getenv)"
-)
-
-
-def only_asks(started: Started) -> bool:
-    """Whether Python is asked for no more than what it has."""
-    rest = " ".join(word.text for word in started.program[1:])
-    if not started.name.startswith("python") or not _ASKS.fullmatch(rest):
-        return False
-    return all(map(_LOOKS.fullmatch, re.findall(r"([\w.]+)\(", rest)))
 
 
 def is_quiet(redirect: Redirect) -> bool:
@@ -88,7 +70,7 @@ def is_pure(raw: str) -> bool:
     for inner in list_substituted(raw):
         for command in parse(inner):
             started = unwrap(command.words)
-            known = not command.words or started.name in PRINTS | FILTERS or only_asks(started)
+            known = not command.words or started.name in PRINTS | FILTERS
             quiet = all(map(is_quiet, command.redirects)) or all(
                 redirect.operator.startswith("<") for redirect in command.redirects
             )

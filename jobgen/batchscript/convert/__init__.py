@@ -25,6 +25,9 @@ from jobgen.errors import SpecError, UsageError
 from jobgen.records import NamedTuple
 from jobgen.rendering import header
 
+_OF_ARRAY = "is an array's index, which no directive asks for; write array: {tasks: N}"
+_OF_NODES = "here it is one: write resources.nodes"
+
 
 class Imported(NamedTuple):
     """The spec as YAML, what of the script is not in it as it was, and the body that it keeps.
@@ -53,8 +56,7 @@ def import_script(script: Script) -> Imported:
     draft = Draft()
     draft.put("scheduler", script.target)
     settle(script, draft)
-    _note_index(script, draft)
-    _note_nodes(script, draft)
+    _note_submission(script, draft)
     if "site" in draft.values:
         draft.values.pop("scheduler", None)
     draft.put("name", draft.values.get("name") or make_name(script.path))
@@ -87,29 +89,24 @@ def import_script(script: Script) -> Imported:
     return Imported(text, tuple(draft.left), body, name_body(script.path) if body else "")
 
 
-def _note_index(script: Script, draft: Draft) -> None:
-    """Name the index of an array that no directive asks for, but the command line may."""
-    asks = any(script.value(option) for option in ARRAYS)
+def _note_submission(script: Script, draft: Draft) -> None:
+    """Name what no directive asks for, but the line that submits may: an array, or nodes."""
     own = {name for command in script.commands for name, _, _ in command.variables()}
-    names = "|".join(set(ARRAYS.values()) - own) or "-"
-    for line, text in enumerate(script.lines, 1):
-        match = re.search(rf"^(?!\s*echo\b)[^#]*(\$\{{?({names})\b)(?!:?[-+])", text)
-        if match and not asks:
-            reason = "is an array's index, which no directive asks for; write array: {tasks: N}"
-            draft.lose(line, f"${match[2]}", reason)
-            return
-
-
-def _note_nodes(script: Script, draft: Draft) -> None:
-    """Name a count of nodes that no directive asks for, but the command line may."""
+    indices = "|".join(set(ARRAYS.values()) - own) or "-"
     asked = [*map(script.value, ("--nodes", "--ntasks"))]
     asked += map(script.resource, ("select", "nodes", "ncpus", "ngpus"))
-    for command in script.commands if not any(asked) else ():
-        text = " ".join(word.active for word in command.all_words)
-        text += " ".join(item.target.active for item in command.redirects)
-        match = re.search(r"\$\{?(PBS_NODEFILE|PBS_NUM_NODES|SLURM_(JOB_NUM_NODES|NNODES))\b", text)
-        if match and command.name not in ("echo", "printf"):
-            submit = "qsub's" if script.can.chunks else "sbatch's"
-            reason = f"nodes come from {submit} own line; here it is one: write resources.nodes"
-            draft.check(command.line, f"${match[1]}", reason)
-            return
+    index = re.compile(rf"\$\{{?({indices})\b(?!:?[-+])")
+    nodes = re.compile(r"\$\{?(PBS_NODEFILE|PBS_NUM_NODES|SLURM_(JOB_NUM_NODES|NNODES))\b")
+    submit = "qsub's" if script.can.chunks else "sbatch's"
+    for leave, name, unsaid, reason in (
+        (draft.lose, index, not script.value(*ARRAYS), _OF_ARRAY),
+        (draft.check, nodes, not any(asked), f"nodes come from {submit} own line; {_OF_NODES}"),
+    ):
+        for command in script.commands if unsaid else ():
+            texts = [word.raw for word in command.all_words]
+            texts += [item.target.raw for item in command.redirects]
+            texts += [doc.body for doc in command.heredocs]
+            match = name.search(" ".join(texts))
+            if match and command.name != "echo":
+                leave(command.line, f"${match[1]}", reason)
+                break

@@ -21,7 +21,6 @@ from jobgen.batchscript.purposes import (
     is_quiet,
     list_pure,
     list_substituted,
-    only_asks,
 )
 from jobgen.batchscript.reader import Script
 from jobgen.records import NamedTuple
@@ -282,8 +281,6 @@ def _classify_program(command: Command) -> str:
     name = started.name if started.runner else command.name
     if started.name in PRINTS and not started.launchers:
         return "prints" if list_pure(command) else "once"
-    if only_asks(started) and not started.launchers:
-        return "prints"
     if started.name in ("conda", "mamba", "micromamba") and rest.startswith("run "):
         return "launch"
     if started.wrapper and started.program and command.texts[1] in ("run", "exec"):
