@@ -67,6 +67,13 @@ class PlainVariables:
         self.mentioned: set[str] = set()  # in values
         self.node_lists: set[str] = set()  # arrays of the names of all nodes
 
+    def copy(self) -> PlainVariables:
+        """Return the variables that a further shell begins with."""
+        other = PlainVariables(None, self.loose, self.several)
+        other.values |= self.values
+        other.assigned |= self.assigned
+        return other
+
     def forget(self, names: Iterable[str]) -> None:
         """Keep no value of these variables: only the job will tell."""
         for name in list(names):

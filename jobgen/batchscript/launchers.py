@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from jobgen.batchscript.bash import Command, Word, parse
+from jobgen.batchscript.expand import PlainVariables, expand_command, follow
 from jobgen.records import NamedTuple
 from jobgen.spec.launchers import (
     AGENT_FLAGS,
@@ -72,6 +73,10 @@ class Torchrun(NamedTuple):
         return word.text if word else None
 
 
+# A prefix of a program that is nothing unless somebody sets it.
+_OPTIONAL = re.compile(r"\$\{\w+:?-\}", re.ASCII)
+
+
 def unwrap(words: tuple[Word, ...]) -> Started:
     """Take the launchers off a command, outermost first, down to the program."""
     launchers: list[Launcher] = []
@@ -97,6 +102,9 @@ def unwrap(words: tuple[Word, ...]) -> Started:
                 count += 2 if values and values.fullmatch(words[count].text) else 1
             wrappers.append(name)
             words = words[count + WRAPPER_WORDS[name] :]
+        elif _OPTIONAL.fullmatch(words[0].raw) and len(words) > 1:
+            wrappers.append(words[0].raw)
+            words = words[1:]
         elif not runner and (count := _count_runner(words)):
             runner, words = words[:count], words[count:]
             if words and words[0].text == "--":
@@ -223,7 +231,8 @@ def read_options(words: tuple[Word, ...]) -> tuple[dict[str, Word | None], tuple
     index = 0
     while index < len(words) and _is_option(words, index):
         word = words[index]
-        option, equals, raw = word.raw.partition("=")
+        whole = word.text if _VARIABLE.fullmatch(word.text) else word.raw
+        option, equals, raw = whole.partition("=")
         index += 1
         option = option.replace("_", "-") if option.startswith("--") else option
         options[option] = None
@@ -253,14 +262,17 @@ class LaunchCommand(NamedTuple):
         return program[0] if program else self.command.place
 
 
-def unwrap_nested(command: Command) -> Iterator[LaunchCommand]:
+def unwrap_nested(command: Command, variables: PlainVariables) -> Iterator[LaunchCommand]:
     """A command taken apart, then those inside its `bash -c '...'` or here-document.
 
     Each comes with the command that its words are of; launchers around it are among its own.
     """
     started = unwrap(command.words)
     yield LaunchCommand(started, command)
+    inherited = variables.copy()
     for child in list_inner(started, command):
+        follow(child, inherited)
+        child = expand_command(child, inherited)
         within = unwrap(child.words)
         inner = within._replace(
             launchers=started.launchers + within.launchers,

@@ -88,6 +88,7 @@ class Agent(NamedTuple):
     rank: str | None
     static: bool
     stated: Word | None
+    open: bool  # whether a variable may hold more of its options
 
 
 def _dash(option: str) -> str:
@@ -128,4 +129,24 @@ def read_agent(launch: LaunchCommand) -> Agent | None:
         rank.text if rank else None,
         static,
         stated,
+        open_,
     )
+
+
+def count_processes(script: Script, launch: LaunchCommand) -> int | None:
+    """Return how many processes of one world a command starts on a node; 0 if it starts none.
+
+    None where only the job knows, or where its program may start others itself.
+    """
+    agent, reach = read_agent(launch), find_reach(script, launch)
+    if launch.started.is_agent:
+        if agent is None or agent.open or reach.each is None or launch.command.end == "&":
+            return None
+        own = agent.processes or ("1" if agent.name == "torchrun" else "")
+        count, nodes = read_number(own), read_number(agent.nodes)
+        total = agent.name == "accelerate"
+        return (count // (nodes or 1) if total else count) * reach.each or None
+    commands = (*script.commands, launch.command)
+    sizes = [raw for item in commands for name, _, raw in item.variables() if name == "WORLD_SIZE"]
+    of_tasks = any(re.search("NTASKS|NPROCS", raw) for raw in sizes)
+    return reach.each if of_tasks and launch.started.launchers else 0

@@ -170,14 +170,20 @@ class Script:
         return PlainVariables(self.given, *find_set(self.commands))
 
     @cached_property
+    def _followed(self) -> list[tuple[Command, list[LaunchCommand]]]:
+        """Each command, with the variables put in that plain assignments set, and its launches."""
+        variables = PlainVariables(self.given, *find_set(self.commands, in_loops=True))
+        followed = []
+        for command in self.commands:
+            expanded = expand_command(command, variables)
+            followed.append((expanded, list(unwrap_nested(expanded, variables))))
+            follow(command, variables)
+        return followed
+
+    @property
     def expanded(self) -> list[Command]:
         """The commands, with the variables put in that plain assignments set."""
-        variables = PlainVariables(self.given, *find_set(self.commands, in_loops=True))
-        commands = []
-        for command in self.commands:
-            commands.append(expand_command(command, variables))
-            follow(command, variables)
-        return commands
+        return [command for command, _ in self._followed]
 
     @cached_property
     def documents(self) -> frozenset[int]:
@@ -264,7 +270,7 @@ class Script:
     @cached_property
     def launches(self) -> list[LaunchCommand]:
         """Every command of the body and, after each, those inside its quotes and documents."""
-        return [item for command in self.expanded for item in unwrap_nested(command)]
+        return [item for _, items in self._followed for item in items]
 
     def value(self, *options: str) -> str | None:
         """The value that one of these options gives to the scheduler; the last one counts."""

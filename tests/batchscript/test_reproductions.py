@@ -48,7 +48,7 @@ def test_l5_one_node_without_saying_so() -> None:
 def test_l6_a_program_in_a_variable() -> None:
     body = (
         "export TORCHRUN=./venv/bin/torchrun\nsrun -K1 -c 32 ${TORCHRUN} --nnodes=2 --node_rank=1 "
-        "--rdzv_backend=c10d --rdzv_endpoint=$H:29500 t.py"
+        "--nproc-per-node=2 --rdzv_backend=c10d --rdzv_endpoint=$H:29500 t.py"
     )
     assert rules_of(body, *TWO_NODES) == ["fixed-port"]
 

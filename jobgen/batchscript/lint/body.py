@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from jobgen import process
 from jobgen.batchscript.bash import Command
+from jobgen.batchscript.expand import PlainVariables
 from jobgen.batchscript.launchers import Started, unwrap, unwrap_nested
 from jobgen.batchscript.lint.rule import BASH, QSUB, SBATCH, TORCHRUN, Fault, rule
 from jobgen.batchscript.purposes import FAMILIAR, HARMLESS, MAKES, PREPARING, REPEATABLE
@@ -181,7 +182,9 @@ def _find_tee(script: Script) -> Iterator[Fault]:
         return
     for command, following in pairwise(script.expanded):
         piped = command.end in ("|", "|&") and following.name == "tee"
-        if piped and any(_matters(item.started) for item in unwrap_nested(command)):
+        if piped and any(
+            _matters(item.started) for item in unwrap_nested(command, PlainVariables())
+        ):
             message = f"the exit code of {command.name} is lost: tee's counts"
             yield Fault(command.place.line, command.place.column, message)
 

@@ -10,7 +10,7 @@ from jobgen.batchscript.directives import count_nodes_of_totals
 from jobgen.batchscript.launchers import LaunchCommand, Launcher, find_agent, list_inner, unwrap
 from jobgen.batchscript.lint.rule import SRUN, TORCHRUN, TRAINS, Fault, rule
 from jobgen.batchscript.purposes import FILTERS, HARMLESS, PRINTS, is_pure, list_substituted
-from jobgen.batchscript.reach import count_reach, find_reach, read_agent
+from jobgen.batchscript.reach import count_processes, count_reach, find_reach, read_agent
 from jobgen.batchscript.reader import Script, read_number
 
 _STARTS = re.compile(r"\b(pdsh|ssh|sshlogin|slf|ray|dask|srun|mpirun|mpiexec|aprun)\b")
@@ -174,6 +174,28 @@ def _find_two_agents(script: Script) -> Iterator[Fault]:
             message = f"{launchers[0].name} starts {each if each > 1 else own} agents on each node"
             word = launchers[0].word
             yield Fault(word.line, word.column, f"{message}, for the same GPUs")
+
+
+@rule("idle-gpus", "Fewer processes than GPUs", TORCHRUN)
+def _find_idle_gpus(script: Script) -> Iterator[Fault]:
+    """A process of such a world trains on one GPU, so the others of its node idle, and are paid
+    for.
+
+    Fix: start one process for each GPU of a node, as torchrun --nproc-per-node=gpu does
+    """
+    gpus, starts = script.request.gpus, list[tuple[int, LaunchCommand]]()
+    placed = "CUDA_VISIBLE_DEVICES" in script.text
+    for launch in script.launches if gpus > 1 and script.directives and not placed else ():
+        processes = count_processes(script, launch)
+        if processes is None and (launch.started.is_agent or launch.started.launchers):
+            return
+        if processes:
+            starts.append((processes, launch))
+    most = max((count for count, _ in starts), default=gpus)
+    if most < gpus:
+        place = next(launch.place for count, launch in starts if count == most)
+        of = "1 process" if most == 1 else f"{most} processes"
+        yield Fault(place.line, place.column, f"{of} on each node, which has {gpus} GPUs")
 
 
 def _list_sruns(script: Script) -> Iterator[Launcher]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from jobgen.batchscript.lint.rule import Fault, rule
+from jobgen.batchscript.bash import Command
+from jobgen.batchscript.launchers import unwrap
+from jobgen.batchscript.lint.rule import BASH, TRAINS, Fault, rule
 from jobgen.batchscript.reader import Script
 
 _RAY = "https://docs.ray.io/en/latest/cluster/vms/user-guides/community/slurm.html"
@@ -14,6 +16,7 @@ SERVER = re.compile(
     r"\bray start\b|\bvllm serve\b|\bvllm-serve\b|\bapi_server\b|\bsglang\.launch_server\b"
 )
 # What asks whether something is there; a script that has it needs no rule on sleeping.
+_STOPS = re.compile(r"^[^#\n]*\b(kill|pkill|killall|scancel|qdel|ray stop)\b", re.MULTILINE)
 _ASKS = re.compile(r"\bcurl\b|\bwget\b|/dev/tcp/|\bnc -z|\bray (status|list|health-check)\b")
 
 
@@ -29,11 +32,35 @@ def _find_sleep(script: Script) -> Iterator[Fault]:
         return
     started = False
     for command in script.commands:
-        texts = command.texts
-        serves = command.name not in ("echo", "printf") and SERVER.search(" ".join(texts))
-        started = started or (bool(serves) and command.end == "&")
-        if started and command.name == "sleep" and re.fullmatch(r"\d+[sm]?", texts[-1]):
-            message = f"whether the server is up after {texts[-1]} s is not known"
+        started = started or _serves_beside(command)
+        if started and command.name == "sleep" and re.fullmatch(r"\d+[sm]?", command.texts[-1]):
+            message = f"whether the server is up after {command.texts[-1]} s is not known"
+            yield Fault(command.place.line, command.place.column, message)
+            return
+
+
+def _serves_beside(command: Command) -> bool:
+    """Whether a command starts a server in the background."""
+    quiet = command.name in ("echo", "printf")
+    return command.end == "&" and not quiet and bool(SERVER.search(" ".join(command.texts)))
+
+
+@rule("endless-wait", "A wait for a server that nothing ends", BASH)
+def _find_endless_wait(script: Script) -> Iterator[Fault]:
+    """wait without a number waits for all that runs in the background, and a server does not end:
+    once the program is done, the job idles until its time is up.
+
+    Fix: stop the server, or give wait the numbers of the programs: p=$!; ...; wait "$p"
+    """
+    if _STOPS.search(script.text):
+        return
+    serves = works = False
+    for command in script.commands:
+        serves = serves or _serves_beside(command)
+        program = TRAINS.fullmatch(unwrap(command.words).name) and command.end != "&"
+        works = works or (serves and bool(program))
+        if works and command.texts == ["wait"]:
+            message = "the server never ends, so this waits until the job's time is up"
             yield Fault(command.place.line, command.place.column, message)
             return
 
