@@ -8,16 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jobgen.cli.options import (
-    FILE,
-    STDOUT,
-    format_option,
-    json_option,
-    output_option,
-    put_err,
-    put_out,
-    site_option,
-)
+from jobgen.cli.options import FILE, STDOUT, format_option, json_option, output_option, site_option
+from jobgen.cli.printing import put_err, put_out
 from jobgen.errors import FaultsFoundError, LossesError, UsageError
 from jobgen.output import format_count
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from jobgen.cli.options import put_err
+from jobgen.cli.printing import put_err
 from jobgen.output import make_printable
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from jobgen.cli.options import complete_words, put_err, put_out, report_recoveries
+from jobgen.cli.options import complete_words
+from jobgen.cli.printing import put_err, put_out, report_recoveries
 from jobgen.cli.remote import RemoteCommand, RemoteHost
 
 # -N: no command. A forward that cannot listen, or whose connection is dead, ends.

@@ -11,18 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobgen.cli.jobs import job_argument, jobs_argument
-from jobgen.cli.options import (
-    DEFAULT_SPEC,
-    FILE,
-    SpecCommand,
-    add_target_options,
-    json_option,
-    load_plan,
-    put_err,
-    put_out,
-    report_recoveries,
-)
+from jobgen.cli.options import DEFAULT_SPEC, FILE, json_option
+from jobgen.cli.printing import put_err, put_out, report_recoveries
 from jobgen.cli.remote import RemoteCommand, RemoteSpecCommand
+from jobgen.cli.target import SpecCommand, add_target_options, load_plan
 from jobgen.errors import UsageError
 from jobgen.output import format_count, format_table
 

@@ -11,16 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobgen.cli.following import QueueNews, StatusLine, say_they_go_on
-from jobgen.cli.options import (
-    STDOUT,
-    complete_words,
-    json_option,
-    output_option,
-    put_err,
-    put_out,
-    refuse_together,
-    report_recoveries,
-)
+from jobgen.cli.options import STDOUT, complete_words, json_option, output_option, refuse_together
+from jobgen.cli.printing import put_err, put_out, report_recoveries
 from jobgen.cli.remote import RemoteCommand, RemoteReport
 from jobgen.errors import JobFailedError, RefusedError, SchedulerUnavailableError, UsageError
 from jobgen.output import make_printable, write_file

@@ -14,17 +14,15 @@ from jobgen.cli.options import (
     DEFAULT_SPEC,
     FILE,
     STDOUT,
-    add_target_options,
     complete_words,
     json_option,
-    load_plan,
     output_option,
-    put_err,
-    put_out,
     refuse_together,
     scheduler_option,
     site_option,
 )
+from jobgen.cli.printing import put_err, put_out
+from jobgen.cli.target import add_target_options, load_plan
 from jobgen.errors import FaultsFoundError, UsageError
 from jobgen.output import write_file
 from jobgen.schedulers.registry import PACKAGES

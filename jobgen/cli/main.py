@@ -17,16 +17,12 @@ from jobgen.cli.options import (
     DEFAULT_SPEC,
     FILE,
     STDOUT,
-    SpecCommand,
-    add_target_options,
     json_option,
-    load_plan,
-    load_plans,
     output_option,
-    put_err,
-    put_out,
     refuse_together,
 )
+from jobgen.cli.printing import put_err, put_out
+from jobgen.cli.target import SpecCommand, add_target_options, load_plan, load_plans
 from jobgen.errors import EXIT_CODES, JobgenError, Problem, SpecError
 from jobgen.output import write_file
 from jobgen.records import NamedTuple

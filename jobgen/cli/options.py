@@ -1,25 +1,16 @@
-"""What the commands share that take a spec: its options, its plan, and how they print."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
-import errno
-import os
-import re
-import shlex
-import sys
 from collections.abc import Callable, Mapping
-from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobgen.errors import JobgenError
-from jobgen.output import format_json, make_printable
 from jobgen.schedulers.registry import PACKAGES
 
 if TYPE_CHECKING:
-    from jobgen.plan.plan import Plan
-    from jobgen.spec.load import LoadedSpec
+    pass
 
 Command = Callable[..., Any]
 DEFAULT_SPEC = "job.yaml"
@@ -54,43 +45,6 @@ def complete_words(module: str, function: str) -> Callable[..., list[str]]:
     return complete
 
 
-def _complete_key(_context: click.Context, _param: click.Parameter, begun: str) -> list[str]:
-    """Complete the keys of a spec, behind --set."""
-    from jobgen.spec.fields import is_record, list_paths
-    from jobgen.spec.model import JobSpec
-
-    known = list_paths(JobSpec)
-    records = {path for path, field in known.items() if is_record(field.kinds[0].type)}
-    ends = (path for path in known if path.rpartition(".")[0] in ("", *records))
-    return [f"{path}=" for path in ends if path.startswith(begun) and path not in records]
-
-
-def _describe_key(path: str) -> str:
-    """Return what a key of a spec is for; empty if there is none at a path."""
-    from jobgen.spec.fields import list_paths
-    from jobgen.spec.model import JobSpec
-
-    field = list_paths(JobSpec).get(path)
-    return field.description if field else ""
-
-
-def _complete_queue(context: click.Context, _param: click.Parameter, begun: str) -> list[str]:
-    """Complete the queues of the site that --site or the spec names."""
-    from jobgen.sites import search
-    from jobgen.spec.load import load
-
-    params = context.params
-    # Click leaves arguments in `args` while the option at the end has no value.
-    paths = [*context.args, *(params.get("specs") or ()), params.get("path") or DEFAULT_SPEC]
-    path: str = paths[0]
-    try:
-        site = params.get("site") or (load(path).spec.site if os.path.isfile(path) else None)
-        queues = search.load(site).queues if site else None
-    except (JobgenError, OSError):  # a shell is no place for a complaint
-        return []
-    return [queue for queue in queues or () if queue.startswith(begun)]
-
-
 def site_option(about: str) -> Callable[[Command], Command]:
     """Return the option that names a site, which the shell completes."""
     complete = complete_words("sites.search", "list_names")
@@ -105,199 +59,3 @@ def scheduler_option(about: str) -> Callable[[Command], Command]:
 def output_option(about: str) -> Callable[[Command], Command]:
     """Return the option that names a file to write."""
     return click.option("-o", "--output", type=FILE, metavar="FILE", help=about)
-
-
-def report_recoveries() -> None:
-    """Report what became of interrupted submissions, before a command looks at jobs."""
-    from jobgen import recover_submissions
-
-    for message in recover_submissions():
-        put_err(message)
-
-
-# Options of sbatch and qsub for what changes from job to job: each sets one value of the spec.
-_SHORTCUTS = {
-    "resources.nodes": (("-N", "--nodes"), "N", "Set resources.nodes."),
-    "resources.gpus_per_node": (("--gpus-per-node",), "N", "Set resources.gpus_per_node."),
-    "resources.walltime": (("-t", "--time"), "TIME", "Set resources.walltime, such as 4h."),
-    "account": (("-A", "--account"), "NAME", "Set account."),
-    "queue": (("-p", "-q", "--partition", "--queue"), "NAME", "Set queue, or partition on Slurm."),
-    "name": (("-J", "--name"), "NAME", "Set name."),
-}
-
-
-def _is_spec(path: str) -> bool:
-    """Whether a file is here and has what a job runs."""
-    if not os.path.isfile(path):
-        return False
-    with open(path, encoding="utf-8", errors="replace") as file:
-        return any(line.startswith("run:") for line in file)
-
-
-def _list_refused(options: list[str], path: str, target: Mapping[str, Any]) -> list[str]:
-    """Return those of some options that the program of a spec surely does not have."""
-    from jobgen.programs import list_doubts
-
-    try:
-        loaded = read_spec(path, target)
-        doubts = "\n".join(list_doubts(loaded, make_plan(loaded, target)))
-    except (JobgenError, click.UsageError):  # told of when the command runs
-        return []
-    return [option for option in options if f" has no option {option}," in doubts]
-
-
-class SpecCommand(click.Command):
-    """A command whose words behind `--` are arguments of the program, over those of the spec."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse as usual, with the words behind `--` as one override."""
-        at = args.index("--") if "--" in args else len(args)
-        before, words = args[:at], args[at + 1 :]
-        args = before
-        if words:
-            from jobgen.spec.arguments import write_words
-
-            args = [*before, "--set", write_words(words)]
-        rest = super().parse_args(ctx, [*args])
-        files = [param.name or "" for param in self.params if param.type is FILE]
-        if ctx.resilient_parsing or not files:  # `rerun` takes a job
-            return rest
-        given = ctx.params[files[0]] or DEFAULT_SPEC
-        specs = [given] if isinstance(given, str) else given
-        parted = any("=" not in text for text in ctx.params.get("overrides") or ())
-        pairs = [path for path in specs if ("=" in path or parted) and not os.path.exists(path)]
-        if pairs:
-            ctx.fail(f"Got unexpected extra argument ({' '.join(pairs)})")
-        if tasks := re.fullmatch(r"(\d+)-(\d+)", str(ctx.params.get("name"))):
-            count = int(tasks[2]) - int(tasks[1]) + 1
-            ctx.fail(f"-J is the name of the job; for an array, type: --set array.tasks={count}")
-        self._refuse_misplaced(ctx, before, words, specs[0])
-        return rest
-
-    def _refuse_misplaced(
-        self, ctx: click.Context, before: list[str], words: list[str], spec: str
-    ) -> None:
-        """Refuse what stands behind `--` and belongs before it: a spec, options of this command."""
-        named = any(word.endswith((".yaml", ".yml")) for word in before)
-        own = {name: param for param in self.params for name in param.opts if name[:2] == "--"}
-        suspects = [word.partition("=")[0] for word in words if word.partition("=")[0] in own]
-        refused = _list_refused(suspects, spec, ctx.params) if suspects else []
-        moved: list[str] = []
-        left: list[str] = []
-        rest = [*words]
-        while rest:
-            word = rest.pop(0)
-            follows = bool(left) and left[-1][:1] == "-"  # the value of an option
-            if word.partition("=")[0] in refused:
-                param = own[word.partition("=")[0]]
-                takes = isinstance(param, click.Option) and not param.is_flag and "=" not in word
-                moved += [word, *(rest[:1] if takes else [])]
-                rest = rest[takes:]
-            elif not (named or follows) and word.endswith((".yaml", ".yml")) and _is_spec(word):
-                moved, named = [word, *moved], True
-            else:
-                left.append(word)
-        if moved:
-            line = shlex.join([*before, *moved, *(["--", *left] if left else [])])
-            message = f"{moved[0]} stands behind --, where the program's arguments are"
-            ctx.fail(f"{message}; put it before --, and type: jobgen {self.name} {line}")
-
-    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        """Its usage, with the words behind `--`."""
-        return [*super().collect_usage_pieces(ctx), "[-- ARGUMENT...]"]
-
-
-def _merge_shortcuts(command: Command) -> Command:
-    """Have a command get the options of `_SHORTCUTS` among its overrides."""
-
-    @wraps(command)
-    def run(**params: Any) -> Any:
-        given = {path: params.pop(path.replace(".", "__")) for path in _SHORTCUTS}
-        settings = (f"{path}={text}" for path, text in given.items() if text is not None)
-        return command(**params | {"overrides": (*params["overrides"], *settings)})
-
-    return run
-
-
-def add_target_options(command: Command) -> Command:
-    """Add the options that every command takes that renders: where to, and changes of the spec."""
-    command = _merge_shortcuts(command)
-    for path, (names, metavar, about) in reversed(_SHORTCUTS.items()):
-        words: dict[str, Any] = {"metavar": metavar, "help": about}
-        words |= {"shell_complete": _complete_queue} if path == "queue" else {}
-        command = click.option(*names, path.replace(".", "__"), **words)(command)
-    for decorate in (
-        click.option("--no-limits", is_flag=True, help="Do not check the limits of the site."),
-        click.option(
-            "--set",
-            "overrides",
-            multiple=True,
-            metavar="PATH=VALUE",
-            help="Override one value of the spec, such as resources.nodes=4; null removes it.",
-            shell_complete=_complete_key,
-        ),
-        site_option("Override the spec's site."),
-        scheduler_option("Override the spec's scheduler."),
-    ):
-        command = decorate(command)
-    return command
-
-
-def load_plan(
-    path: str, target: Mapping[str, Any], task: int | None = None
-) -> tuple[LoadedSpec, Plan]:
-    """Return the spec in a file and its plan, by the target options; print the plan's notes.
-
-    With `task`, the plan is that of this task of its array alone.
-    """
-    loaded = read_spec(path, target)
-    plan = make_plan(loaded, target, task)
-    for note in plan.notes:
-        put_err(note)
-    return loaded, plan
-
-
-def load_plans(path: str, target: Mapping[str, Any]) -> list[Plan]:
-    """Return the plans of all tasks of a spec's array, each alone; without an array, the plan."""
-    loaded = read_spec(path, target)
-    array = loaded.spec.array
-    tasks = [None] if array is None else range(len(list(array.choices())))
-    plans = [make_plan(loaded, target, task) for task in tasks]
-    for note in plans[0].notes:
-        put_err(note)
-    return plans
-
-
-def read_spec(path: str, target: Mapping[str, Any]) -> LoadedSpec:
-    """Return the spec in a file, by the target options."""
-    from jobgen import load
-
-    if not os.path.exists(path) and (about := _describe_key(path)):
-        raise click.UsageError(f"{path} is a key of a spec, and no file: {about}")
-    given = target["scheduler"] or target["site"]
-    return load(path, target["overrides"], user=True, target=given)
-
-
-def make_plan(loaded: LoadedSpec, target: Mapping[str, Any], task: int | None = None) -> Plan:
-    """Return the plan of a spec, by the target options."""
-    from jobgen import resolve
-
-    limits, site = not target["no_limits"], target["site"]
-    return resolve(loaded, scheduler=target["scheduler"], site=site, limits=limits, task=task)
-
-
-def put_err(text: str, *, end: str = "\n") -> None:
-    """Write to stderr; what schedulers and jobs have said may hold what a terminal would obey."""
-    sys.stderr.write((make_printable(text) if sys.stderr.isatty() else text) + end)
-    sys.stderr.flush()
-
-
-def put_out(data: object) -> None:
-    """Write to stdout now: a text as it is, anything else as JSON (`docs/reference/json.md`).
-
-    A closed pipe is noticed here and not when Python ends.
-    """
-    if sys.stdout is None:  # by `>&-`
-        raise OSError(errno.EBADF, os.strerror(errno.EBADF), "stdout")
-    sys.stdout.write(data if isinstance(data, str) else format_json(data))
-    sys.stdout.flush()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from jobgen.cli.options import FILE, put_err
+from jobgen.cli.options import FILE
+from jobgen.cli.printing import put_err
 from jobgen.errors import UsageError
 
 

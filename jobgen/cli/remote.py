@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobgen import __version__
-from jobgen.cli.options import SpecCommand, put_err, put_out
+from jobgen.cli.printing import put_err, put_out
+from jobgen.cli.target import SpecCommand
 from jobgen.errors import SchedulerUnavailableError, UsageError
 from jobgen.output import make_printable, write_file
 

@@ -10,20 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobgen.cli.options import (
-    DEFAULT_SPEC,
-    FILE,
-    SpecCommand,
-    add_target_options,
-    format_option,
-    json_option,
-    load_plan,
-    make_plan,
-    put_err,
-    put_out,
-    read_spec,
-    refuse_together,
-)
+from jobgen.cli.options import DEFAULT_SPEC, FILE, format_option, json_option, refuse_together
+from jobgen.cli.printing import put_err, put_out
+from jobgen.cli.target import SpecCommand, add_target_options, load_plan, make_plan, read_spec
 from jobgen.errors import Problem, SpecError, StaleError, UsageError
 from jobgen.output import format_annotation
 

@@ -8,15 +8,10 @@ from typing import Any
 
 import click
 
-from jobgen.cli.options import (
-    DEFAULT_SPEC,
-    FILE,
-    add_target_options,
-    json_option,
-    put_err,
-    put_out,
-)
+from jobgen.cli.options import DEFAULT_SPEC, FILE, json_option
+from jobgen.cli.printing import put_err, put_out
 from jobgen.cli.remote import RemoteSpecCommand
+from jobgen.cli.target import add_target_options
 from jobgen.errors import AlreadySubmittedError, JobFailedError, JobgenError
 from jobgen.output import make_printable
 

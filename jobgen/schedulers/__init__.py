@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -13,17 +12,12 @@ if TYPE_CHECKING:
     from jobgen.schedulers.base import Scheduler
 
 
-@cache
-def _import_scheduler(package: str) -> Scheduler:
-    scheduler: Scheduler = import_module(f"{package}.scheduler").SCHEDULER
-    return scheduler
-
-
 class _Schedulers(Mapping[str, "Scheduler"]):
     """Every scheduler of the registry by its name; a KeyError for others."""
 
     def __getitem__(self, name: str) -> Scheduler:
-        return _import_scheduler(PACKAGES[name])
+        scheduler: Scheduler = import_module(f"{PACKAGES[name]}.scheduler").SCHEDULER
+        return scheduler
 
     def __iter__(self) -> Iterator[str]:
         return iter(PACKAGES)

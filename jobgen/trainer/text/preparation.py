@@ -75,7 +75,7 @@ def make_tokens(config: Config, name: str, folder: Path, *, fetch: bool = True) 
     manifest = {"version": VERSION, "tokenizer": name, "vocabulary": coder.vocabulary}
     manifest |= {"end": coder.end, "dtype": dtype, "tokens": count, "files": files}
     manifest |= {"source": describe_source(config.data), "read": stamp_files(config.data)}
-    for path, content in (("tokenizer.json", coder.as_json()), (MANIFEST, manifest)):
+    for path, content in (("tokenizer.json", coder.saved), (MANIFEST, manifest)):
         (temporary / path).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
         sync(temporary / path)
     sync(temporary)

@@ -11,7 +11,8 @@ What a tokenizer needs is kept with the prepared tokens, so a compute node needs
 
 import base64
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -22,109 +23,73 @@ from ..config import TrainerError
 Numbers = NDArray[np.integer[Any]]
 
 
+@dataclass(frozen=True)
 class Tokenizer:
-    """What every tokenizer has."""
+    """Turns texts into token numbers, and token numbers into a text."""
 
-    name: str
     vocabulary: int
-    end: int | None = None  # the token after a document
-
-    def encode(self, texts: Sequence[str]) -> list[Numbers]:
-        """Return the token numbers of each text."""
-        raise NotImplementedError
-
-    def decode(self, tokens: Iterable[int]) -> str:
-        """Return the text that the numbers stand for."""
-        raise NotImplementedError
-
-    def as_json(self) -> dict[str, Any]:
-        """Return what `load_tokenizer` needs to make the same tokenizer again."""
-        return {"name": self.name}
+    end: int | None  # the token after a document
+    encode: Callable[[Sequence[str]], list[Numbers]]
+    decode: Callable[[Iterable[int]], str]
+    saved: dict[str, Any]  # what `load_tokenizer` needs to make it again
 
 
-class Characters(Tokenizer):
-    """One token for each distinct character of a text."""
+def _number_characters(characters: str) -> Tokenizer:
+    """Return one token for each character of a vocabulary, which is sorted."""
+    own = _read_codes(characters)
+    numbers = np.full(int(own[-1]) + 1, -1, dtype=np.int32)
+    numbers[own] = np.arange(len(characters), dtype=np.int32)
 
-    name = "char"
-
-    def __init__(self, characters: str) -> None:
-        """Take the characters, sorted; the position of each is its number."""
-        self.characters = characters
-        self.vocabulary = len(characters)
-        codes = _read_codes(characters)
-        self._numbers = np.full(int(codes[-1]) + 1, -1, dtype=np.int32)
-        self._numbers[codes] = np.arange(len(characters), dtype=np.int32)
-
-    def encode(self, texts: Sequence[str]) -> list[Numbers]:
-        """Return the token numbers of each text; TrainerError for a character without one."""
-        return [self._encode(text) for text in texts]
-
-    def _encode(self, text: str) -> Numbers:
+    def encode(text: str) -> Numbers:
         codes = _read_codes(text)
-        known = codes < len(self._numbers)
-        numbers = self._numbers[np.where(known, codes, 0)]
-        missing = np.flatnonzero(~known | (numbers < 0))
+        known = codes < len(numbers)
+        tokens = numbers[np.where(known, codes, 0)]
+        missing = np.flatnonzero(~known | (tokens < 0))
         if len(missing):
             raise TrainerError(
                 f"the character {text[missing[0]]!r} is not in the text that was prepared; "
                 f"prepare the tokens again, or use --tokenizer byte"
             )
-        return cast(Numbers, numbers)
+        return cast(Numbers, tokens)
 
-    def decode(self, tokens: Iterable[int]) -> str:
-        """Return the text that the numbers stand for."""
-        return "".join(self.characters[token] for token in tokens)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the name and the characters."""
-        return {"name": self.name, "characters": self.characters}
-
-
-class Bytes(Tokenizer):
-    """One token for each byte of UTF-8."""
-
-    name = "byte"
-    vocabulary = 257
-    end = 256
-
-    def encode(self, texts: Sequence[str]) -> list[Numbers]:
-        """Return the bytes of each text."""
-        return [np.frombuffer(text.encode(), dtype=np.uint8) for text in texts]
-
-    def decode(self, tokens: Iterable[int]) -> str:
-        """Return the text; bytes that are not UTF-8 become the replacement character."""
-        return bytes(token for token in tokens if token < 256).decode(errors="replace")
+    return Tokenizer(
+        vocabulary=len(characters),
+        end=None,
+        encode=lambda texts: [encode(text) for text in texts],
+        decode=lambda tokens: "".join(characters[token] for token in tokens),
+        saved={"name": "char", "characters": characters},
+    )
 
 
-class BytePairs(Tokenizer):
-    """A byte-pair encoding of tiktoken."""
+_BYTES = Tokenizer(
+    vocabulary=257,
+    end=256,
+    encode=lambda texts: [np.frombuffer(text.encode(), dtype=np.uint8) for text in texts],
+    decode=lambda tokens: bytes(each for each in tokens if each < 256).decode(errors="replace"),
+    saved={"name": "byte"},
+)
 
-    def __init__(self, name: str, encoding: Any) -> None:
-        """Take tiktoken's encoding."""
-        self.name, self._encoding = name, encoding
-        self.vocabulary = encoding.n_vocab
-        if "<|endoftext|>" in encoding.special_tokens_set:
-            self.end = encoding.eot_token
 
-    def encode(self, texts: Sequence[str]) -> list[Numbers]:
-        """Return the token numbers of each text."""
-        numbers = self._encoding.encode_ordinary_batch(list(texts))
+def _wrap_pairs(name: str, encoding: Any) -> Tokenizer:
+    """Return a byte-pair encoding of tiktoken; what is saved has its byte strings in base64."""
+    ranks = sorted(encoding._mergeable_ranks.items(), key=lambda pair: pair[1])
+
+    def encode(texts: Sequence[str]) -> list[Numbers]:
+        numbers = encoding.encode_ordinary_batch(list(texts))
         return [np.asarray(each, dtype=np.int32) for each in numbers]
 
-    def decode(self, tokens: Iterable[int]) -> str:
-        """Return the text that the numbers stand for."""
-        return cast(str, self._encoding.decode(list(tokens)))
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the whole encoding, its byte strings in base64."""
-        coder = self._encoding
-        ranks = sorted(coder._mergeable_ranks.items(), key=lambda pair: pair[1])
-        return {
-            "name": self.name,
-            "pattern": coder._pat_str,
-            "special": coder._special_tokens,
+    return Tokenizer(
+        vocabulary=encoding.n_vocab,
+        end=encoding.eot_token if "<|endoftext|>" in encoding.special_tokens_set else None,
+        encode=encode,
+        decode=lambda tokens: cast(str, encoding.decode(list(tokens))),
+        saved={
+            "name": name,
+            "pattern": encoding._pat_str,
+            "special": encoding._special_tokens,
             "pairs": {base64.b64encode(pair).decode(): rank for pair, rank in ranks},
-        }
+        },
+    )
 
 
 def make_tokenizer(name: str, *, characters: str = "", fetch: bool = True) -> Tokenizer:
@@ -134,7 +99,7 @@ def make_tokenizer(name: str, *, characters: str = "", fetch: bool = True) -> To
     the library or its files are missing.
     """
     if name in ("char", "byte"):
-        return Characters(characters) if name == "char" else Bytes()
+        return _number_characters(characters) if name == "char" else _BYTES
     if not name.removeprefix("tiktoken:") or not name.startswith("tiktoken:"):
         raise TrainerError(
             f"--tokenizer {name}: use char, byte, or tiktoken:NAME, such as tiktoken:gpt2"
@@ -145,13 +110,13 @@ def make_tokenizer(name: str, *, characters: str = "", fetch: bool = True) -> To
             f"prepare` with the same flags first, on a node that has one"
         )
     try:
-        return BytePairs(name, _import_tiktoken().get_encoding(name.removeprefix("tiktoken:")))
+        return _wrap_pairs(name, _import_tiktoken().get_encoding(name.removeprefix("tiktoken:")))
     except (ValueError, OSError) as error:  # unknown, or not downloaded and no network
         raise TrainerError(f"--tokenizer {name}: {error}") from error
 
 
 def load_tokenizer(saved: Mapping[str, Any]) -> Tokenizer:
-    """Return the tokenizer that `as_json` describes, without the network."""
+    """Return the tokenizer that was saved, without the network."""
     if "pairs" not in saved:
         return make_tokenizer(saved["name"], characters=saved.get("characters", ""))
     encoding = _import_tiktoken().Encoding(
@@ -160,7 +125,7 @@ def load_tokenizer(saved: Mapping[str, Any]) -> Tokenizer:
         mergeable_ranks={base64.b64decode(pair): rank for pair, rank in saved["pairs"].items()},
         special_tokens=saved["special"],
     )
-    return BytePairs(saved["name"], encoding)
+    return _wrap_pairs(saved["name"], encoding)
 
 
 def _import_tiktoken() -> Any:

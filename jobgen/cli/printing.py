@@ -1,0 +1,34 @@
+"""How commands print: data to stdout, messages to stderr."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+
+from jobgen.output import format_json, make_printable
+
+
+def put_err(text: str, *, end: str = "\n") -> None:
+    """Write to stderr; what schedulers and jobs have said may hold what a terminal would obey."""
+    sys.stderr.write((make_printable(text) if sys.stderr.isatty() else text) + end)
+    sys.stderr.flush()
+
+
+def put_out(data: object) -> None:
+    """Write to stdout now: a text as it is, anything else as JSON (`docs/reference/json.md`).
+
+    A closed pipe is noticed here and not when Python ends.
+    """
+    if sys.stdout is None:  # by `>&-`
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF), "stdout")
+    sys.stdout.write(data if isinstance(data, str) else format_json(data))
+    sys.stdout.flush()
+
+
+def report_recoveries() -> None:
+    """Report what became of interrupted submissions, before a command looks at jobs."""
+    from jobgen import recover_submissions
+
+    for message in recover_submissions():
+        put_err(message)
