@@ -27,24 +27,17 @@ if TYPE_CHECKING:
     from jobgen.rendering.render import render as render
     from jobgen.spec.load import load as load
 
-_HOMES = {
-    "Job": "api",
+_OF_API = (
+    "Job cancel find find_all get_status list_jobs make_report map_function prepare submit"
+    " submit_function"
+)
+_HOMES = dict.fromkeys(_OF_API.split(), "api") | {
     "JobgenError": "errors",
     "Watch": "jobs.watch",
-    "cancel": "api",
-    "find": "api",
-    "find_all": "api",
-    "get_status": "api",
-    "list_jobs": "api",
     "load": "spec.load",
-    "make_report": "api",
-    "map_function": "api",
-    "prepare": "api",
     "recover_submissions": "jobs.recover",
     "render": "rendering.render",
     "resolve": "plan.resolve",
-    "submit": "api",
-    "submit_function": "api",
 }
 # Names of 0.1; they go with the release after.
 _OLD_NAMES = {

@@ -38,9 +38,8 @@ class Capabilities(NamedTuple):
     one_cpu: bool = False  # what a task gets that asks for none
     queue_list: bool = False  # a job may name several, and starts in the first that is free
     options: Mapping[str, str] = MappingProxyType({})  # of directives: the spec's key for each
-    refused: Mapping[str, str] = MappingProxyType(
-        {}
-    )  # options and variables, and what to do instead
+    # Options and variables, and what to do instead.
+    refused: Mapping[str, str] = MappingProxyType({})
     commands: tuple[str, ...] = ()  # that a job's life needs on a login node
     bare_walltime: str = ""  # the unit of a walltime that is a number alone
     comments: bool = False  # a directive may end in a comment

@@ -90,7 +90,7 @@ class Loop:
                 if sha256(path.read_bytes()).hexdigest()[:16] == path.stem[14:]:
                     newest = [path]
                     break
-                print(f"warning: {path} is damaged, and left out", flush=True)
+                print(f"warning: {path} is damaged; skipping it", flush=True)
         dist.broadcast_object_list(newest, group=self._words)
         if newest[0] is None:
             if any(self.checkpoints.glob("step-*.pt")):

@@ -101,10 +101,12 @@ def _translate_failures(argv: Sequence[str]) -> Iterator[None]:
             f"there is no {argv[0]} command here; is this a login node of the cluster?"
         ) from None
     except PermissionError:
-        raise SchedulerUnavailableError(f"{argv[0]} may not be run here") from None
+        raise SchedulerUnavailableError(
+            f"{argv[0]} cannot be run here: permission denied"
+        ) from None
     except subprocess.TimeoutExpired as error:
         seconds = error.timeout
-        raise NoAnswerError(f"{argv[0]} has not answered for {seconds:g} s") from None
+        raise NoAnswerError(f"{argv[0]} did not answer within {seconds:g} s") from None
 
 
 @contextmanager

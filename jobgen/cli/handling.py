@@ -104,7 +104,7 @@ def shell(job: str | None, node: str | None, role: str | None, words: tuple[str,
     command = enter_job(find(job), node=node, words=words, terminal=terminal, role=role)
     code = run_here(command)
     if command[0] == "ssh" and code == _NO_SSH:
-        put_err("ssh has not reached the node, and PBS has no other way into a job that runs")
+        put_err("ssh could not reach the node, and PBS has no other way into a running job")
         put_err("ask your site whether users may enter the nodes of their jobs")
     return code
 

@@ -64,7 +64,7 @@ def cancel(jobs: Sequence[JobRecord]) -> list[JobRecord]:
 def _stop(job: JobRecord) -> None:
     """End a local job; of one whose script was killed, what that has left behind."""
     if job.array:
-        raise RefusedError(f"a task of a local array does not end alone; cancel {job.array}")
+        raise RefusedError(f"a task of a local array cannot be cancelled alone; cancel {job.array}")
     marks = {f"JOBGEN_RUN_DIR={one.run_folder}" for one in (job, *job.parts)}
     over = job.alive and read_traces(job).word == "done"  # its script ends just after that word
     left = [job.pid] if job.alive and job.pid is not None else process.list_marked(marks)

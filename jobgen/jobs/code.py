@@ -57,7 +57,7 @@ def copy_code(folder: Path, named: Sequence[str]) -> None:
     """
     tracked = process.list_tracked_files()
     if tracked is None and not named:
-        hint = "this folder is in no git repository; name the files in a list"
+        hint = "this folder is not in a git repository; name the files in a list"
         raise UsageError(f"snapshot: true copies the files that git tracks, and {hint}")
     files = set(tracked or ())
     for path in map(os.path.relpath, named):
@@ -68,9 +68,9 @@ def copy_code(folder: Path, named: Sequence[str]) -> None:
     size = sum(os.path.getsize(path) for path in files)
     if size > _MOST_COPIED:
         hint = f"more than {_MOST_COPIED >> 20} MiB: name the program's files in a list"
-        raise UsageError(f"snapshot: the files have {size >> 20} MiB; {hint}")
+        raise UsageError(f"snapshot: the files take up {size >> 20} MiB; {hint}")
     if folder.parent.is_symlink():
-        raise UsageError(f"{folder.parent} is a link; remove it: the copy would be elsewhere")
+        raise UsageError(f"{folder.parent} is a link; remove it, or the copy would land elsewhere")
     folder.mkdir(parents=True)
     for path in sorted(files):
         target = folder / path

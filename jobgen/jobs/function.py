@@ -40,7 +40,7 @@ def prepare_calls(function: Callable[..., Any], calls: Sequence[Call], spec: Sou
     """
     module, name = _name_function(function)
     if not calls:
-        raise UsageError(f"{name}: there is nothing to call it with")
+        raise UsageError(f"{name}: there are no values to call it with")
     if isinstance(spec, Mapping):
         spec = {"name": name.replace(".", "-"), "resources": {}, **spec}
     bare = load(spec, {"run": {"command": ["true"]}}, user=True)
@@ -60,7 +60,7 @@ def prepare_calls(function: Callable[..., Any], calls: Sequence[Call], spec: Sou
     try:
         pickled = {key: pickle.dumps(value) for key, value in files.items()}
     except Exception as error:  # whatever the user's objects raise
-        raise UsageError(f"{name}: what it is called with cannot be pickled: {error}") from None
+        raise UsageError(f"{name}: its arguments cannot be pickled: {error}") from None
     for key, data in pickled.items():
         write_run_file((folder / f"{key}.pickle").absolute(), data, sync=False)
     source = Path(call.__file__).read_text(encoding="utf-8")
@@ -77,7 +77,9 @@ def _name_function(function: Callable[..., Any]) -> tuple[str, str]:
     """Return the names of its module and of itself; raise UsageError if a job cannot import it."""
     module, name = getattr(function, "__module__", ""), getattr(function, "__qualname__", "")
     if not name:
-        raise UsageError(f"{function!r} is not a function; give one of a module, and its arguments")
+        raise UsageError(
+            f"{function!r} is not a function; give a function of a module, and its arguments"
+        )
     if module == "__main__" or "<" in name:
         hint = "define it at the top level of a module (a .py file), from which a job imports it"
         raise UsageError(f"{name}: a job cannot import it; {hint}")

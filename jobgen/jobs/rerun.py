@@ -68,7 +68,7 @@ def find_whole(job: JobRecord) -> JobRecord:
 def _list_failed(job: JobRecord) -> list[int]:
     seen = look([job])
     if seen.silences:
-        raise UsageError(f"which tasks have failed is not known: {seen.silences[0]}")
+        raise UsageError(f"jobgen cannot tell which tasks failed: {seen.silences[0]}")
     (one,) = seen.jobs
     states = one.tasks or (one.state,)
     tasks = [task for task, state in enumerate(states) if state.ended and state.name != "done"]

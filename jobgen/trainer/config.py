@@ -55,59 +55,62 @@ class Config:
     """The settings of one run. A unit is a token or a sample, as the task counts."""
 
     out: Path = setting(None, "run folder (default: $JOBGEN_RUN_DIR, else runs/trainer)")
-    steps: int = setting(200, "optimizer steps in the run")
-    seed: int = setting(0, "of parameters and order of samples", zero=True)
-    dry_run: bool = setting(False, "print sizes and memory, train nothing")
+    steps: int = setting(200, "number of optimizer steps")
+    seed: int = setting(0, "seed of the parameters and of the order of samples", zero=True)
+    dry_run: bool = setting(False, "print sizes and memory without training")
 
-    task: str = setting("gpt", "what to train: gpt, or a file that has a task")
-    model: str | None = setting(..., "which model: gpt-tiny, gpt-small, gpt2-124m, ...")
+    task: str = setting("gpt", "task to train: gpt, or a Python file that defines one")
+    model: str | None = setting(..., "model to train: gpt-tiny, gpt-small, gpt2-124m, ...")
 
     data: str | None = setting(
         None,
-        "a text, or a folder of texts (.txt, .jsonl) "
-        "(default: what --tokens holds, else the manual inside Python, 0.5 MB)",
+        "text file, or folder of texts (.txt, .jsonl) "
+        "(default: what --tokens holds, else Python's own manual, 0.5 MB)",
     )
-    tokens: Path | None = setting(None, "folder of the prepared tokens (default: OUT/tokens)")
+    tokens: Path | None = setting(None, "folder of prepared tokens (default: OUT/tokens)")
     tokenizer: str | None = setting(
-        None, "char, byte, tiktoken:NAME (default: as prepared, else char)"
+        None, "char, byte or tiktoken:NAME (default: that of the prepared tokens, else char)"
     )
-    context: int | None = setting(..., "length of a sequence")
+    context: int | None = setting(..., "sequence length")
 
-    batch_tokens: int | None = setting(..., "tokens in a step, over all ranks together")
-    batch_samples: int | None = setting(..., "the same, for a task that counts samples")
-    micro_batch: int = setting(32, "most items a rank runs at once; more are accumulated")
-    lr: float = setting(..., "highest learning rate")
-    schedule: str = choice("cosine linear constant", "of the learning rate, after the warmup")
+    batch_tokens: int | None = setting(..., "tokens per step, over all ranks")
+    batch_samples: int | None = setting(..., "samples per step, for a task that counts samples")
+    micro_batch: int = setting(
+        32, "most items that a rank processes at once; larger shares are accumulated"
+    )
+    lr: float = setting(..., "peak learning rate")
+    schedule: str = choice("cosine linear constant", "learning rate schedule after the warmup")
     warmup_steps: int | None = setting(
-        None, "steps to rise to --lr (default: the task's, at most a tenth of --steps)", zero=True
+        None, "steps of linear warmup (default: the task's, at most a tenth of --steps)", zero=True
     )
     min_lr: float | None = setting(
-        None, "learning rate at the end (default: a tenth of --lr)", zero=True
+        None, "final learning rate (default: a tenth of --lr)", zero=True
     )
-    weight_decay: float = setting(0.1, "of the matrices", zero=True)
-    clip: float = setting(1.0, "largest norm of the gradient")
+    weight_decay: float = setting(0.1, "weight decay of the matrices", zero=True)
+    clip: float = setting(1.0, "largest gradient norm")
 
-    device: str = choice("auto cuda cpu", "auto takes a GPU for each process if there are any")
-    strategy: str = choice("ddp fsdp", "each rank holds the whole model, or a shard of it")
+    device: str = choice("auto cuda cpu", "auto uses one GPU per process if there are any")
+    strategy: str = choice("ddp fsdp", "ddp keeps the whole model on each rank, fsdp a shard of it")
     hang_after: float = setting(600.0, "seconds without progress after which the run ends")
 
     dtype: str = choice(
-        "auto fp32 bf16 fp16", "auto: bf16, on older GPUs fp16, on CPUs fp32; parameters are fp32"
+        "auto fp32 bf16 fp16",
+        "auto is bf16 on recent GPUs, fp16 on older ones, fp32 on CPUs; parameters are fp32",
     )
-    compile: bool | None = setting(None, "torch.compile the model (default: on a GPU)")
-    deterministic: bool = setting(False, "the same bits again on a GPU too, slower")
+    compile: bool | None = setting(None, "compile the model with torch.compile (default: on a GPU)")
+    deterministic: bool = setting(False, "reproduce every bit on a GPU too; slower")
 
     save_every: int = setting(100, "steps between checkpoints")
-    keep: int = setting(3, "checkpoints to keep")
-    async_save: bool = setting(True, "write them while training goes on")
+    keep: int = setting(3, "number of checkpoints to keep")
+    async_save: bool = setting(True, "write checkpoints while training continues")
 
-    log_every: int = setting(10, "steps from line to line")
+    log_every: int = setting(10, "steps between lines of metrics")
     val_every: int = setting(
-        50, "steps between validations; 0: none, and no item is kept for them", zero=True
+        50, "steps between validations; 0 turns validation off and holds back no items", zero=True
     )
-    val_items: int = setting(192, "length of a validation")
-    prompt: str | None = setting(None, "sample: what the text begins with")
-    sample_tokens: int = setting(200, "sample: length of the text")
+    val_items: int = setting(192, "items in a validation")
+    prompt: str | None = setting(None, "sample: text to continue")
+    sample_tokens: int = setting(200, "sample: number of tokens to write")
 
     @property
     def batch_units(self) -> int:

@@ -32,7 +32,10 @@ def show_needs(config: Config) -> None:
     dtype, why = arithmetic.dtype, arithmetic.reasons.partition("(")[2].partition(")")[0]
     if config.dtype == "auto" and config.device != "cpu" and not cuda:
         # A login node has none; the job, which is meant, probably has.
-        dtype, why = "bf16", "assuming GPUs, of which there is none here; --device cpu is for CPUs"
+        dtype, why = (
+            "bf16",
+            "assuming GPUs, though none is visible here; for CPUs give --device cpu",
+        )
     width = torch.finfo(DTYPES[dtype]).bits // 8
     state = parameters * measure_state(config, ranks=ranks, accumulates=max(split.counts) > 1)
     activations = measure_activations(task, model) * split.sizes[0] * width / 4

@@ -18,9 +18,9 @@ from .config import TOPICS, Config, FlagError
 _FIELDS = {item.name: item for item in dataclasses.fields(Config)}
 _WARMUP_STEPS = 20  # of a task that does not say
 _COMMANDS = """
-commands, before the flags; the same settings serve all of them:
-  train     (or nothing) train, or continue the run in --out
-  prepare   make the task's data ready, on a node that may use the network
+commands, given before the flags; all of them share these settings:
+  train     train, or continue the run in --out (default)
+  prepare   prepare the task's data, on a node with network access
   sample    write text with the newest checkpoint of the run in --out
 """
 
@@ -56,7 +56,7 @@ def _read_record(out: Path) -> dict[str, Any]:
             for name, value in record.items()
         }
     except FileNotFoundError:
-        raise FlagError(f"--out {out}: no run was started there") from None
+        raise FlagError(f"--out {out}: this folder has no run") from None
     except (OSError, ValueError, KeyError, ArgumentTypeError) as error:
         raise FlagError(f"{out / 'config.json'} cannot be read: {error}") from error
 

@@ -75,7 +75,7 @@ else:
     raise AssertionError
 for function, args, words in (
     (lambda: 0, (), "define it at the top level of a module"),
-    (functools.partial(mine.add, 1), (), "is not a function; give one of a module"),
+    (functools.partial(mine.add, 1), (), "is not a function; give a function of a module"),
     (mine.add, [lambda: 0], "cannot be pickled"),
 ):
     try:

@@ -314,7 +314,7 @@ def test_the_tasks_of_an_array_run_side_by_side_and_one_that_fails_stops_none(
     ]
     refused = jobgen("cancel", tasks[2].id, env=os.environ, cwd=tmp_path)
     assert refused.returncode == 5
-    assert f"does not end alone; cancel {job.id}" in refused.stderr
+    assert f"cannot be cancelled alone; cancel {job.id}" in refused.stderr
     (tmp_path / "go").touch()
     assert job.wait() == "failed 1"
     assert tasks[2].outcome() == "done 0"

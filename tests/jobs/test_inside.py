@@ -81,7 +81,7 @@ def test_an_allocation_of_another_shape_is_said_before_srun_waits_for_ever(
 
 def test_where_no_ssh_leads_to_a_node_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jobgen.find", lambda job: job)
-    for code, said in ((255, "ssh has not reached the node"), (3, "")):
+    for code, said in ((255, "ssh could not reach the node"), (3, "")):
         monkeypatch.setattr("jobgen.jobs.inside.enter_job", lambda *_, **__: ["ssh", "n1", "true"])
         monkeypatch.setattr("jobgen.process.run_here", lambda _, code=code: code)
         ended = jobgen("shell", "12")

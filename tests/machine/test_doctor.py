@@ -204,7 +204,7 @@ def test_whatever_hangs_it_ends_in_time(home: Path, monkeypatch: pytest.MonkeyPa
         took = time.monotonic() - begin
     assert took < 120  # 5 s, and what a busy machine adds; each of these would take ten minutes
     assert ended.code == 8
-    assert "no scheduler answers here: scontrol has not answered" in ended.out
+    assert "no scheduler answers here: scontrol did not answer" in ended.out
     assert re.search("has not imported it within [0-4] s", ended.out)
 
 

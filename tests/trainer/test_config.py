@@ -44,8 +44,8 @@ def test_the_run_folder_is_the_jobs_when_there_is_a_job(monkeypatch: pytest.Monk
         ),
         (["--batch-samples", "8"], "--batch-samples: this task wants --batch-tokens"),
         (["--dtype", "fp8"], "--dtype: 'fp8' is not one of auto, fp32, bf16, fp16"),
-        (["--task", "gtp"], "--task gtp: neither gpt nor a file that is there"),
-        (["--task", "absent.py"], "--task absent.py: neither gpt nor a file"),
+        (["--task", "gtp"], "--task gtp: neither gpt nor an existing file"),
+        (["--task", "absent.py"], "--task absent.py: neither gpt nor an existing file"),
         (["--batch-tokens", "1500"], "1500 is not a whole number of sequences of 64; 1472 would"),
     ],
 )
@@ -62,7 +62,7 @@ def test_what_is_recorded_gives_the_same_settings_again(tmp_path: Path) -> None:
     assert parse_flags(["--out", str(tmp_path)], recorded=True) == config
     again = parse_flags(["--out", str(tmp_path), "--seed", "3"], recorded=True)
     assert (again.lr, again.tokens, again.async_save, again.seed) == (0.1, Path("here"), False, 3)
-    with pytest.raises(FlagError, match="no run was started there"):
+    with pytest.raises(FlagError, match="this folder has no run"):
         parse_flags(["--out", str(tmp_path / "absent")], recorded=True)
 
 

@@ -153,7 +153,7 @@ def test_a_run_without_validation_completes(
     assert (tmp_path / "run" / "DONE").exists()
     lines = map(json.loads, (tmp_path / "run" / "metrics.jsonl").read_text().splitlines())
     assert "val" not in {line["kind"] for line in lines}
-    said = "note: there are too few items to keep any" in capsys.readouterr().out
+    said = "note: there are too few items to hold any back" in capsys.readouterr().out
     assert said == how.startswith("a task"), "where it was not asked for"
 
 
@@ -297,7 +297,7 @@ def test_a_dry_run_says_what_a_run_would_take(
     assert "9 steps, 1,152 tokens" in lines
     assert f"{16 * parameters / 2 / 1e9:.2f} parameters, gradients and optimizer" in lines
     if not torch.cuda.is_available():
-        assert "a rank in bf16 (assuming GPUs, of which there is none here" in lines
+        assert "a rank in bf16 (assuming GPUs, though none is visible here" in lines
     train(tmp_path, *flags, "--dry-run", "--device", "cpu")
     assert "a rank in fp32 (default on cpu)" in capsys.readouterr().out
     assert not (tmp_path / "checkpoints").exists()
@@ -339,4 +339,4 @@ def test_the_commands_are_started_by_name(
     assert started("smaple", "--out", str(tmp_path)) == 2
     assert "'smaple' is not a command; use train, prepare, sample" in capfd.readouterr().err
     assert started("sample", "--out", str(tmp_path)) == 2
-    assert "no run was started there" in capfd.readouterr().err
+    assert "this folder has no run" in capfd.readouterr().err

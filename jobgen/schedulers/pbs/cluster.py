@@ -57,6 +57,11 @@ def ask_facts(ask: Ask) -> ClusterFacts:
     return ClusterFacts(name, queues, notes=(("job history", history),))
 
 
+def list_accounts(ask: Ask) -> list[str]:
+    """Return nothing: PBS does not say (`lists_accounts`)."""
+    return []
+
+
 def capture(version: str, ask: Ask) -> Captured:
     server = _ask_records("Server", ask)
     records = _ask_records("Queue", ask)

@@ -144,5 +144,5 @@ def _parse_listing(listing: str) -> base.OwnJobs:
     """Of each `job|12_[0-3]|/home/me/script`; the id is that of a whole array."""
     jobs = re.findall(r"^job\|([0-9]+)[^|\n]*\|(.*)", listing, re.MULTILINE)
     if listing.strip() and (not jobs or not listing.endswith("\n")):  # half of it says nothing
-        raise RefusedError(f"there is no list of jobs but {listing[:200]!r}")
+        raise RefusedError(f"expected a list of jobs, but got {listing[:200]!r}")
     return jobs

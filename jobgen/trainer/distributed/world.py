@@ -191,5 +191,5 @@ def _compare_devices(store: Store, device: torch.device, rank: int) -> None:
     if not first.startswith(device.type):
         raise TrainerError(
             f"rank {rank} would use {device.type} on {socket.gethostname()}, but rank 0 uses "
-            f"{first}; check the GPUs of each node, or choose with --device"
+            f"{first}; check the GPUs of each node, or choose one with --device"
         )

@@ -56,7 +56,7 @@ class Task(Protocol):
 
     def count_units(self, batch: Any) -> int:
         """Return by how many units the loss of a batch is divided; asked only if `counted`."""
-        raise TypeError(f"{type(self).__name__} is counted, but does not count")
+        raise TypeError(f"{type(self).__name__} is `counted`, but has no `count_units`")
 
     def blocks(self, model: nn.Module) -> Iterable[nn.Module]:
         """Return the repeated layers: what is sharded, compiled or recomputed one at a time."""
@@ -95,7 +95,7 @@ def import_task(name: str) -> ModuleType:
         module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         return module
-    raise FlagError(f"--task {name}: neither gpt nor a file that is there")
+    raise FlagError(f"--task {name}: neither gpt nor an existing file")
 
 
 def prepare_data(config: Config, *, fetch: bool) -> str | None:

@@ -26,6 +26,11 @@ def ask_facts(ask: Ask) -> ClusterFacts:
     return ClusterFacts(ask_name(ask), {name: name == names[0] for name in names})
 
 
+def list_accounts(ask: Ask) -> list[str]:
+    """Return nothing: Toy has no accounts."""
+    return []
+
+
 def capture(version: str, ask: Ask) -> Captured:
     """Return a profile with the title alone."""
     return Captured(ask_name(ask) or "", SiteProfile(scheduler="toy", title=version))
