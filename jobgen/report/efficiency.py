@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from jobgen.output import format_count
-from jobgen.plan.plan import Plan
+from jobgen.plan.plan import NodeGroup, Plan
 from jobgen.records import NamedTuple
 from jobgen.report.facts import Ranks, Training, Usage, Use
 from jobgen.report.figures import format_share, format_size, format_span
@@ -46,6 +46,11 @@ class Known(NamedTuple):
     gpu_memory: float | None
 
     @property
+    def groups(self) -> tuple[NodeGroup, ...]:
+        """The nodes that were asked for, as far as that is known."""
+        return self.plan.nodes.groups if self.plan else ()
+
+    @property
     def is_done(self) -> bool:
         """Whether the run ended well."""
         return self.state.name == "done"
@@ -57,8 +62,7 @@ class Known(NamedTuple):
 
 def measure_uses(known: Known) -> tuple[Use, ...]:
     """Return walltime, CPUs, memory and GPUs, in this order."""
-    groups = known.plan.nodes.groups if known.plan else ()
-    gpus = known.used.gpus or sum(group.nodes * group.gpus for group in groups)
+    gpus = known.used.gpus or sum(group.nodes * group.gpus for group in known.groups)
     uses = (_measure_walltime(known), _measure_cpus(known), _measure_memory(known))
     return (*uses, _measure_gpu_use(known, gpus), _measure_gpu_memory(known)) if gpus else uses
 
@@ -94,7 +98,8 @@ def _advise_walltime(longest: float | None, limit: float | None) -> str:
 
 def _measure_cpus(known: Known) -> Use:
     used = known.used
-    cpus = used.cpus or _count_asked_cpus(known.plan)
+    asked = [group.nodes * (group.cpus or 0) for group in known.groups]
+    cpus = used.cpus or (sum(asked) if all(asked) else None)
     busy = _divide(used.cpu_seconds or None, known.elapsed or used.elapsed)
     return Use(
         "CPUs",
@@ -103,13 +108,6 @@ def _measure_cpus(known: Known) -> Use:
         _divide(busy, cpus),
         used.source,
     )
-
-
-def _count_asked_cpus(plan: Plan | None) -> int | None:
-    groups = plan.nodes.groups if plan else ()
-    if not groups or any(group.cpus is None for group in groups):
-        return None
-    return sum(group.nodes * (group.cpus or 0) for group in groups)
 
 
 def _measure_memory(known: Known) -> Use:
@@ -135,12 +133,12 @@ def _find_asked_memory(known: Known) -> float | None:
     """Return the bytes that were asked for, on one node or on all, as the scheduler counts."""
     if known.used.memory_asked is not None:
         return known.used.memory_asked
-    groups = known.plan.nodes.groups if known.plan else ()
-    if not groups or not all(group.memory for group in groups):
+    asked = [group.memory or 0 for group in known.groups]
+    if not asked or not all(asked):
         return None
     if known.used.of_one_node:
-        return min(group.memory or 0 for group in groups) * 1024.0
-    return sum(group.nodes * (group.memory or 0) for group in groups) * 1024.0
+        return min(asked) * 1024.0
+    return sum(group.nodes * (group.memory or 0) for group in known.groups) * 1024.0
 
 
 def _advise_memory(known: Known, asked: float | None) -> str:

@@ -195,10 +195,6 @@ class _Columns:
         """Whether a line has such a column."""
         return any(key in line for line in self._lines)
 
-    def last_has(self, key: str) -> bool:
-        """Whether the last line has such a column."""
-        return key in self._lines[-1]
-
 
 def _list_numbered(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the lines that have a step."""
@@ -227,7 +223,8 @@ def _find_saving(steps: _Columns) -> float | None:
     A save is counted in the line of steps that follows it.
     """
     stepping, saving = _sum_steps(steps.at, steps["step_s"]), sum(_keep_real(steps["ckpt_s"]))
-    return saving / (stepping + saving) if stepping and steps.last_has("ckpt_s") else None
+    known = math.isfinite(steps["ckpt_s"][-1])
+    return saving / (stepping + saving) if stepping and known else None
 
 
 def _find_extremes(steps: _Columns) -> tuple[float, float] | None:

@@ -38,15 +38,15 @@ def prepare_text(config: Config, *, tokenizer: str, fetch: bool) -> str | None:
     compared with their digests. Raises TrainerError if the folder holds another text.
     """
     folder = config.tokens_folder
-    if read_manifest(folder) is None:
+    manifest = read_manifest(folder)
+    if manifest is None:
         folder.parent.mkdir(parents=True, exist_ok=True)
         # Runs that share the folder, as those of an array do, may all start at once.
         with lock(folder.with_name(f".{folder.name}.lock"), patience=math.inf):
-            if read_manifest(folder) is None:
+            manifest = read_manifest(folder)
+            if manifest is None:
                 make_tokens(config, config.tokenizer or tokenizer, folder, fetch=fetch)
                 return describe_folder(folder)
-    manifest = read_manifest(folder)
-    assert manifest is not None
     _refuse_other_text(config, manifest)
     if not fetch:
         return None
