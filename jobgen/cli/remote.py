@@ -66,7 +66,7 @@ class RemoteHost:
         self.folder = folder or os.path.basename(os.getcwd())
         # Neither is read as an option by ssh.
         if not all(map(_NAME.fullmatch, (self.name, self.folder))):
-            hint = "write it as login.site or me@login.site:FOLDER, without blanks and '~'"
+            hint = "write it as login.site or me@login.site:FOLDER, without blanks or '~'"
             raise UsageError(f"--host {text!r}: {hint}; FOLDER would be {self.folder!r}")
 
     def run_jobgen(
@@ -159,7 +159,7 @@ def pack_submission(path: str, overrides: Sequence[str], *, tracked: bool) -> tu
 
     known = list_tracked_files() if tracked else []
     if known is None:
-        raise UsageError("--send tracked: git knows nothing of this folder")
+        raise UsageError("--send tracked: this folder is not in a git repository")
     files = [path, *known]
     words: list[str] = []
     if is_script(path):
@@ -181,7 +181,7 @@ def pack_submission(path: str, overrides: Sequence[str], *, tracked: bool) -> tu
     texts = {}
     if any(os.path.relpath(file).startswith("..") for file in below):
         texts[os.path.relpath(path)] = spec.write_whole()
-        put_err(f"{path}: sent in one with {', '.join(below)}")
+        put_err(f"{path}: sent as one file with {', '.join(below)}")
     else:
         files += below
     runs = [part.spec.run for part in spec.programs()]

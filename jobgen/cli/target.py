@@ -214,7 +214,7 @@ def read_spec(path: str, target: Mapping[str, Any]) -> LoadedSpec:
     from jobgen import load
 
     if not os.path.exists(path) and (about := _describe_key(path)):
-        raise click.UsageError(f"{path} is a key of a spec, and no file: {about}")
+        raise click.UsageError(f"{path} is a spec key, not a file: {about}")
     given = target["scheduler"] or target["site"]
     return load(path, target["overrides"], user=True, target=given)
 

@@ -182,7 +182,7 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
         ("render job.yaml > a.sbatch", "type: jobgen render job.yaml -o a.sbatch"),
         ("init --time 4h --partition gpu -", "type: jobgen init --walltime 4h; for --partition:"),
         ("sites add lab", "type: jobgen sites capture --name lab"),
-        ("explain resources.nodes", "is a key of a spec, and no file: How many nodes"),
+        ("explain resources.nodes", "is a spec key, not a file: How many nodes"),
         ("check *.yaml", "no file here matches; `jobgen check --all`"),
         ("submit --gpus 8", "for each node, type: --gpus-per-node 8"),
         (

@@ -238,7 +238,7 @@ def test_what_the_program_needs_goes_too(on_host: Ran) -> None:
     assert code == 0, err
     assert "warning: other.py is imported and not sent; write send: [other.py]" in err
     assert "helper.py is imported" not in err
-    assert "job.yaml: sent in one with ../base.yaml" in err
+    assert "job.yaml: sent as one file with ../base.yaml" in err
     assert not (on_host.there / "train.py").is_symlink()
     assert (on_host.there / "pkg" / "a.py").is_file()
     assert not (on_host.there / "other.py").exists()

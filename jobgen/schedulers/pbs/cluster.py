@@ -50,10 +50,8 @@ def ask_facts(ask: Ask) -> ClusterFacts:
     queues = {queue: queue == default for queue in _ask_records("Queue", ask)}
     history = "PBS keeps ended jobs"
     if str(facts.get("job_history_enable")) != "True":
-        history = (
-            "PBS forgets a job at its end (job_history_enable is unset); the run folder tells how"
-            " it was"
-        )
+        forgets = "PBS forgets a job at its end (job_history_enable is unset)"
+        history = f"{forgets}; its run folder says how it ended"
     return ClusterFacts(name, queues, notes=(("job history", history),))
 
 
