@@ -31,9 +31,9 @@ def main() -> int:
         # Torch is imported below, or for a task's defaults: --help and a wrong flag come first.
         config = parse_flags(arguments, recorded=command == "sample")
         _check_torch()
-        from .commands import COMMANDS
+        from . import commands
 
-        COMMANDS[command](config)
+        getattr(commands, command)(config)
     except BaseException as error:
         if isinstance(error, SystemExit) and error.code == 0:
             return 0  # after the help

@@ -33,6 +33,3 @@ def sample(config: Config) -> None:
     model = task.build()
     model.load_state_dict(read_whole(path))
     print(task.sample(model.eval()) or f"--task {config.task} has no samples")
-
-
-COMMANDS = {"train": train, "prepare": prepare, "sample": sample}
