@@ -93,7 +93,7 @@ def _advise_walltime(longest: float | None, limit: float | None) -> str:
     enough = grain * math.ceil(longest * _MARGIN / grain)
     if enough >= limit:
         return ""
-    return f"resources.walltime: {format_duration(enough)} is enough, and may start sooner"
+    return f"resources.walltime: {format_duration(enough)} suffices, and starts sooner"
 
 
 def _measure_cpus(known: Known) -> Use:
@@ -149,7 +149,7 @@ def _advise_memory(known: Known, asked: float | None) -> str:
     if held > _NEARLY_ALL * asked:
         return f"this was close: resources.memory_per_node: {enough}GB leaves room"
     if held < _LITTLE * asked and enough * _GIB < asked:
-        return f"resources.memory_per_node: {enough}GB is enough"
+        return f"resources.memory_per_node: {enough}GB suffices"
     return ""
 
 
@@ -166,7 +166,7 @@ def _measure_gpu_use(known: Known, asked: int) -> Use:
         words.append(f"{format_share(known.training.mfu)} of their peak in arithmetic")
         source = source or _METRICS
     is_idle = known.is_done and percent is not None and percent < 100 * _LITTLE
-    idle = "idle for most of the time: check whether they wait for data, or use fewer"
+    idle = "mostly idle: check whether they wait for data, or use fewer"
     return Use(
         "GPUs",
         format_count(asked, "GPU"),

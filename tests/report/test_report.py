@@ -383,7 +383,7 @@ def test_what_slurm_counts_on_each_node_gives_advice_on_memory(tmp_path: Path) -
     assert told.ledger is not None
     assert (told.ledger.kwh, told.ledger.kwh_by) == (2.0, "the nodes, by sacct")
     assert "2 kWh of the nodes, by sacct" in format_text(told, now=NOW)
-    assert memory.advice == "resources.memory_per_node: 50GB is enough"
+    assert memory.advice == "resources.memory_per_node: 50GB suffices"
     # Where Slurm starts each process itself, its number is of one of them.
     content |= {"launch": {"mode": "direct"}}
     job = make(tmp_path / "direct", "4", ranks=8, content=content, lines=metrics(8, steps=100))
@@ -412,7 +412,7 @@ def test_advice_leaves_a_quarter_more_than_what_was_measured(
         command("env", rows, tmp_path)
         job = make(tmp_path / f"{held}-{seconds}", "4", ranks=4, content=content, lines="")
         advice[held, seconds] = uses(of(job))["memory"].advice
-    would = "resources.memory_per_node: {}GB is enough"
+    would = "resources.memory_per_node: {}GB suffices"
     assert advice == {
         (1, 30): "",
         (1, 3000): would.format(2),
@@ -432,7 +432,7 @@ def test_what_was_never_in_a_queue_is_not_told_to_start_sooner(tmp_path: Path) -
         job = make(tmp_path / scheduler, "4", ranks=1, content=content, lines=metrics(1, steps=9))
         advice[scheduler] = uses(of(job))["walltime"].advice
     assert advice["local"] == ""
-    assert advice["slurm"].endswith("is enough, and may start sooner")
+    assert advice["slurm"].endswith("suffices, and starts sooner")
 
 
 def test_runs_without_a_loss_are_in_the_order_of_their_ids(tmp_path: Path) -> None:
@@ -452,9 +452,7 @@ def test_pbs_tells_what_was_used_and_gives_no_advice_alone(tmp_path: Path) -> No
     told = of(make(tmp_path, "4.pbs", ranks=4, lines=metrics(4, steps=100)))
     found = uses(told)
     assert found["walltime"].share == pytest.approx(50 / 240)
-    assert (
-        found["walltime"].advice == "resources.walltime: 01:05:00 is enough, and may start sooner"
-    )
+    assert found["walltime"].advice == "resources.walltime: 01:05:00 suffices, and starts sooner"
     assert found["CPUs"][:4] == ("CPUs", "48 CPUs", "1.2 busy on average", pytest.approx(0.025))
     assert found["memory"].used == "40 GB at most"
     # PBS may not see what torchrun has started.

@@ -24,7 +24,7 @@ _STATES = {word: name for name, words in _WORDS.items() for word in words.split(
 _NO_NODE = "a node could not start it, and sinfo -R says which and why"
 # Reasons to wait that nothing but the user changes.
 _STUCK = {
-    "DependencyNeverSatisfied": "its dependency can never be satisfied: cancel it",
+    "DependencyNeverSatisfied": "what it waits for cannot come true any more: cancel it",
     "JobHeldUser": "let it go with scontrol release",
     "launch_failed_requeued_held": f"{_NO_NODE}; then scontrol release",
 }
