@@ -35,13 +35,9 @@ def decide(context: Context, plan: Plan) -> Decision[TaskArray | None]:
         return Decision(None)
     tasks = () if context.task is not None else list_tasks(context.loaded)
     if len(tasks) < 2:
-        keys = ("at_once", "together")
-        return Decision(None, left_out=[f"array.{key}" for key in keys if getattr(asked, key)])
-    return Decision(
-        TaskArray(tasks, asked.at_once, plan.nodes.together),
-        problems=_find_conflicts(context, plan),
-        left_out=[] if context.site.can.batch or not asked.together else ["array.together"],
-    )
+        return Decision(None)
+    array = TaskArray(tasks, asked.at_once, plan.nodes.together)
+    return Decision(array, problems=_find_conflicts(context, plan))
 
 
 def list_tasks(loaded: LoadedSpec) -> tuple[ArrayTask, ...]:

@@ -34,7 +34,7 @@ class Context(NamedTuple):
 
 
 class Decision(Generic[T]):
-    """The value of a part; its conflicts, what to tell the user, and keys that have no use here."""
+    """The value of a part; its conflicts, and what to tell the user."""
 
     def __init__(
         self,
@@ -42,9 +42,7 @@ class Decision(Generic[T]):
         *,
         problems: Iterable[Problem] = (),
         notes: Iterable[str] = (),
-        left_out: Iterable[str] = (),
     ) -> None:
         self.value = value
         self.problems = tuple(problems)
         self.notes = tuple(notes)
-        self.left_out = tuple(left_out)

@@ -53,7 +53,6 @@ def decide(context: Context, plan: Plan) -> Decision[NodeEnvironment]:
         from_shell=own.from_shell or (),
         gpu_maker=_guess_vendor(plan.defaults.node.gpu),
     )
-    left_out = ["environment.modules"] if local and own.modules else []
     notes = () if plan.roles else tuple(_list_notes(own))  # roles say it of their own
     problems = list(_check_setup(context))
     if own.container is not None:
@@ -61,7 +60,7 @@ def decide(context: Context, plan: Plan) -> Decision[NodeEnvironment]:
 
         decided = _enter_container(context, plan, decided, own.container.image)
         problems += container.find_conflicts(context)
-    return Decision(decided, problems=problems, notes=notes, left_out=left_out)
+    return Decision(decided, problems=problems, notes=notes)
 
 
 def _expand(variables: Mapping[str, str]) -> dict[str, str]:

@@ -51,7 +51,6 @@ def decide(context: Context, plan: Plan) -> Decision[Start]:
         start,
         problems=_find_conflicts(context, plan.nodes, start),
         notes=_compare_to_site(context, start),
-        left_out=_list_left_out(context),
     )
 
 
@@ -220,13 +219,3 @@ def _compare_to_site(context: Context, start: Start) -> Iterator[str]:
         f"note: {profile.title or 'this site'} starts {usual} by {site.launcher}, this script"
         f" {this}{profile.cite(site)}{advice}"
     )
-
-
-def _list_left_out(context: Context) -> Iterator[str]:
-    """Yield the keys of no use to a job that stays on this machine."""
-    launch, can = context.spec.launch, context.site.can
-    if not can.batch:
-        if launch.interface:
-            yield "launch.interface"
-        if launch.launcher not in (None, "auto", can.launcher):
-            yield "launch.launcher"

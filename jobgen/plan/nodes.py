@@ -27,7 +27,7 @@ def decide(context: Context, plan: Plan) -> Decision[Nodes]:
         fewest=ranged.min if isinstance(ranged, NodeRange) else None,
         cpus_asked=node.cpus_rule != "implied" or cpus_given,
         device=node.device,
-        disk=spec.resources.disk_per_node if _asks_for_disk(context.site) else None,
+        disk=None if "resources.disk_per_node" in plan.left_out else spec.resources.disk_per_node,
         together=count_together(context),
         usage=spec.report.usage,
         spare=(spec.resources.spare_nodes or 0) if context.site.can.batch else 0,
@@ -37,9 +37,7 @@ def decide(context: Context, plan: Plan) -> Decision[Nodes]:
         seen = nodes.gpus_of_each if context.site.can.batch else (0,) * nodes.total
         nodes = nodes._replace(preflight=seen)
     return Decision(
-        nodes,
-        problems=[*_find_conflicts(context, nodes), *_check_spare(context, nodes)],
-        left_out=_list_left_out(context),
+        nodes, problems=[*_find_conflicts(context, nodes), *_check_spare(context, nodes)]
     )
 
 
@@ -150,18 +148,3 @@ def _check_spare(context: Context, nodes: Nodes) -> Iterator[Problem]:
         why = "have no use where the number of nodes is a range"
     if why:
         yield context.loaded.problem("resources.spare_nodes", why, hint)
-
-
-def _asks_for_disk(site: SiteProfile) -> bool:
-    """Return whether the scheduler can be asked for space on a node's own disk."""
-    return site.can.disk or site.pbs.disk is not None
-
-
-def _list_left_out(context: Context) -> Iterator[str]:
-    """Yield the keys that say what this machine simply has, or cannot be asked for."""
-    if context.spec.resources.disk_per_node is not None and not _asks_for_disk(context.site):
-        yield "resources.disk_per_node"
-    if not context.site.can.batch:
-        for key in ("cpus_per_gpu", "cpus_per_node", "memory_per_node", "spare_nodes"):
-            if getattr(context.spec.resources, key) is not None:
-                yield f"resources.{key}"

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from jobgen.capabilities import Capabilities, get_capabilities
 from jobgen.errors import Problem, UsageError
 from jobgen.plan.decision import Context, Decision
+from jobgen.plan.left_out import takes_constraint
 from jobgen.plan.plan import Dependency, Mail, Plan, Requests
-from jobgen.sites.profile import SiteProfile
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import After, JobSpec
 
@@ -20,12 +20,12 @@ KINDS = ("afterok", "afterany", "afternotok", "after")
 def decide(context: Context, plan: Plan) -> Decision[Requests]:
     """Decide what the scheduler is asked for, as far as it knows it."""
     spec, can, defaults = context.spec, context.site.can, plan.defaults
-    left_out = tuple(_list_left_out(context))
+    left_out = plan.left_out
     after = tuple(_list_dependencies(context.loaded, can))
     problems = [*_find_conflicts(context), *_find_foreign_ids(context.loaded, can)]
     if not can.batch:
         requests = Requests(filesystems=defaults.filesystems, after=after)
-        return Decision(requests, problems=problems, left_out=left_out)
+        return Decision(requests, problems=problems)
     requests = Requests(
         account=_add_suffix(spec.account, defaults.node.account_suffix),
         queue=defaults.queue,
@@ -44,7 +44,7 @@ def decide(context: Context, plan: Plan) -> Decision[Requests]:
     )
     problems += _find_repeats(context, plan._replace(requests=requests))
     notes = _advise(context, requests, lost=left_out)
-    return Decision(requests, problems=problems, notes=notes, left_out=left_out)
+    return Decision(requests, problems=problems, notes=notes)
 
 
 def parse_dependency(text: str, scheduler: str) -> Dependency:
@@ -166,43 +166,6 @@ def _plan_mail(spec: JobSpec) -> Mail | None:
     return Mail(spec.notify.email, tuple(event for event in _EVENTS if event in on))
 
 
-def _list_left_out(context: Context) -> Iterator[str]:
-    """Yield the keys of the spec that the scheduler or site has no use for."""
-    spec, site, resources = context.spec, context.site, context.spec.resources
-    can = site.can
-    others = [line for line in spec.directives if not line.startswith(f"{can.sign} ")]
-    named = " ".join(line.partition(" ")[2].strip() for line in others)
-    by_reservation = can.reservation_queue and spec.reservation
-    for key, given, taken in (
-        ("resources.gpu_type", resources.gpu_type, can.gpu_type or site.pbs.gpu_type),
-        ("filesystems", spec.filesystems, site.filesystems),
-        ("account", spec.account, can.batch),
-        ("queue", spec.queue, can.batch),
-        (f"directives of another scheduler ({named})", others, False),
-        ("qos", spec.qos, can.qos),
-        ("reservation", spec.reservation, can.reservation),
-        ("queue", spec.queue, not by_reservation),
-        ("resources.constraint", resources.constraint, _takes_constraint(context)),
-        ("resources.exclusive", resources.exclusive, _grants_alone(site)),
-        ("notify", spec.notify, can.mail and site.mail != "none"),
-    ):
-        if given and not taken:
-            yield key
-
-
-def _grants_alone(site: SiteProfile) -> bool:
-    """Return whether nodes can be asked for that no other job is on."""
-    return site.can.exclusive and site.pbs.resources != "totals"
-
-
-def _takes_constraint(context: Context) -> bool:
-    """Return whether the scheduler has a place for the constraint: its features, or its chunks."""
-    site, text = context.site, context.spec.resources.constraint or ""
-    if "=" in text:
-        return site.can.chunks and site.pbs.resources != "totals"
-    return site.can.constraint or site.pbs.constraint is not None
-
-
 def _find_conflicts(context: Context) -> Iterator[Problem]:
     """Yield what of the requests the site cannot do."""
     loaded, spec, site = context.loaded, context.spec, context.site
@@ -211,7 +174,7 @@ def _find_conflicts(context: Context) -> Iterator[Problem]:
         yield loaded.problem("qos", "what is called queue here is this site's QoS", hint)
     constraint = spec.resources.constraint
     mapped = site.pbs.constraint is not None
-    if constraint and "=" in constraint and _takes_constraint(context):
+    if constraint and "=" in constraint and takes_constraint(context):
         pairs = dict(part.partition("=")[::2] for part in constraint.split(":"))
         if taken := sorted({"ncpus", "ngpus", "mem", "mpiprocs"} & pairs.keys()):
             message = f"{taken[0]} has its own key"

@@ -10,6 +10,7 @@ from jobgen.capabilities import get_capabilities
 from jobgen.errors import SpecError
 from jobgen.plan import array, environment, launch, nodes, program, requests, roles, walltime
 from jobgen.plan.decision import Context, Decision
+from jobgen.plan.left_out import list_left_out
 from jobgen.plan.plan import Plan, Provenance, SiteDefaults
 from jobgen.sites import search
 from jobgen.sites.profile import Node, SiteProfile
@@ -86,7 +87,8 @@ def resolve(
         states_scheduler=stated,
         defaults=defaults,
     )
-    plan = Plan(profile, provenance)
+    left_out = tuple(dict.fromkeys(list_left_out(context)))
+    plan = Plan(profile, provenance, left_out=left_out)
     decisions: list[Decision[Any]] = []
     for part, decide in PARTS.items():
         decisions.append(decide(context, plan))
@@ -95,7 +97,6 @@ def resolve(
     if problems:  # some are found with each role
         raise SpecError(problems)
     return plan._replace(
-        left_out=tuple(dict.fromkeys(key for one in decisions for key in one.left_out)),
         notes=(
             *_tell_defaults(plan),
             *list_warnings(loaded),

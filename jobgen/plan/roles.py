@@ -51,7 +51,6 @@ def decide(context: Context, plan: Plan) -> Decision[RolePlans | None]:
         RolePlans(tuple(members), tuple(_order(asked, members))),
         problems=[problem for one in decisions for problem in one.problems],
         notes=[note for one in decisions for note in one.notes],
-        left_out=[key for one in decisions for key in one.left_out],
     )
 
 

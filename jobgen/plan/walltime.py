@@ -25,9 +25,7 @@ def decide(context: Context, plan: Plan) -> Decision[TimeLimit]:
         return Decision(TimeLimit(seconds, restarts=restarts), problems=refused)
     notice = asked.notice or NOTICE
     then: str = asked.then or "stop"
-    left_out: list[str] = []
     if not can.batch:  # there is no queue to go back to
-        left_out += ["on_walltime.then"] if then != "stop" else []
         then = "stop"
     elif then == "resubmit" and not can.submits_from_job:
         then = "held"
@@ -39,7 +37,7 @@ def decide(context: Context, plan: Plan) -> Decision[TimeLimit]:
         timer=can.notice is None,
     )
     problems = [*_find_conflicts(context, notice), *refused]
-    return Decision(TimeLimit(seconds, chain, restarts), problems=problems, left_out=left_out)
+    return Decision(TimeLimit(seconds, chain, restarts), problems=problems)
 
 
 def _refuse_restarts(context: Context) -> Iterator[Problem]:
