@@ -35,7 +35,7 @@ _ROOMS = (
     *("capabilities.py", "errors.py", "output.py", "records.py", "process.py"),
     *("spec", "sites", "plan", "schedulers", "rendering", "batchscript", "page"),
 )
-_DATA = ("spec/data/words.yaml", "page/static/pyodide.json")
+_DATA = ("rendering/variables.txt", "spec/data/words.yaml", "page/static/pyodide.json")
 START = """\
 name: my-job
 scheduler: slurm
