@@ -21,8 +21,8 @@ def decide(context: Context, plan: Plan) -> Decision[Requests]:
     """Decide what the scheduler is asked for, as far as it knows it."""
     spec, can, defaults = context.spec, context.site.can, plan.defaults
     left_out = plan.left_out
-    after = tuple(_list_dependencies(context.loaded, can))
-    problems = [*_find_conflicts(context), *_find_foreign_ids(context.loaded, can)]
+    after, foreign = _plan_after(context.loaded, can)
+    problems = [*_find_conflicts(context), *foreign]
     if not can.batch:
         requests = Requests(filesystems=defaults.filesystems, after=after)
         return Decision(requests, problems=problems)
@@ -214,32 +214,23 @@ def _advise(context: Context, requests: Requests, *, lost: tuple[str, ...]) -> I
         )
 
 
-def _list_dependencies(loaded: LoadedSpec, can: Capabilities) -> Iterator[Dependency]:
-    """Yield what the spec waits for, without ids that are not of this scheduler's jobs."""
-    for kind, jobs, _ in _list_after(loaded):
-        names = [name for job in jobs if (name := _write_id(job, can))]
-        yield Dependency(kind, tuple(names))
-
-
-def _find_foreign_ids(loaded: LoadedSpec, can: Capabilities) -> Iterator[Problem]:
-    """Yield a problem for each id that is not of this scheduler's jobs."""
-    for _, jobs, path in _list_after(loaded):
-        for index, job in enumerate(jobs):
-            if _write_id(job, can) is None:
-                yield loaded.problem(f"{path}[{index}]", _explain_id(job, can))
-
-
-def _list_after(loaded: LoadedSpec) -> Iterator[tuple[str, tuple[int | str, ...], str]]:
-    """Yield kind, ids and path of each list of the spec."""
-    after = loaded.spec.after
-    if after is None:
-        return
-    if isinstance(after, After):
-        for kind, jobs in after._asdict().items():
-            if jobs is not None:
-                yield kind, jobs, f"after.{kind}"
-    else:
-        yield "afterok", after, "after"
+def _plan_after(
+    loaded: LoadedSpec, can: Capabilities
+) -> tuple[tuple[Dependency, ...], list[Problem]]:
+    """Return what the spec waits for, and a problem for each id that is not of this scheduler."""
+    after = loaded.spec.after or After()
+    kinds = after._asdict() if isinstance(after, After) else {"": after}
+    waits: list[Dependency] = []
+    problems: list[Problem] = []
+    for kind, jobs in kinds.items():
+        names = [_write_id(job, can) for job in jobs or ()]
+        for index, job in enumerate(jobs or ()):
+            if names[index] is None:
+                path = f"after.{kind}" if kind else "after"
+                problems.append(loaded.problem(f"{path}[{index}]", _explain_id(job, can)))
+        if jobs is not None:
+            waits.append(Dependency(kind or "afterok", tuple(filter(None, names))))
+    return tuple(waits), problems
 
 
 def _write_id(job: int | str, can: Capabilities) -> str | None:

@@ -13,7 +13,7 @@ from jobgen.sites.profile import SiteProfile as SiteProfile
 from jobgen.spec import user_config, yaml_nodes
 from jobgen.spec.bind import bind
 from jobgen.spec.user_config import find_upwards, name_user_file, refuse_strangers
-from jobgen.spec.yaml_nodes import Scalar, merge
+from jobgen.spec.yaml_nodes import Scalar
 
 BUILT_IN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data")
 
@@ -139,25 +139,20 @@ def _refuse_strangers(files: list[str]) -> None:
 
 @cache
 def _read(file: str, below: tuple[str, ...]) -> LoadedProfile:
-    root, files = yaml_nodes.read(file), [file]
-    while True:
-        extends = root.items.get("extends")
-        if not isinstance(extends, Scalar):  # none, or binding says what is wrong with it
-            break
-        base = extends.text
-        if base == os.path.basename(files[-1]).removesuffix(".yaml"):
-            others = list(below) or files[-1:]  # what this file hides
+    def find_base(extends: Scalar, files: list[str]) -> str:
+        nonlocal below
+        name = extends.text
+        if name == os.path.basename(files[-1]).removesuffix(".yaml"):
+            others = list(below) or files[-1:]
         else:
-            others = _find_files(base)
+            others = _find_files(name)
         if not others:
-            problem = Problem(extends.where, "extends", f"unknown site {base!r}", suggest(base))
+            problem = Problem(extends.where, "extends", f"unknown site {name!r}", suggest(name))
             raise SpecError([problem])
-        if others[-1] in files:
-            chain = " -> ".join([*files[files.index(others[-1]) :], others[-1]])
-            raise SpecError([Problem(extends.where, "extends", f"extends itself: {chain}")])
-        files.append(others[-1])
         below = tuple(others[:-1])
-        lower = yaml_nodes.read(files[-1])
-        del root.items["extends"], root.keys["extends"]
-        root = merge(lower, root)
+        return others[-1]
+
+    root, files = yaml_nodes.lay_over(yaml_nodes.read(file), file, find_base)
+    if isinstance(root.items.get("extends"), Scalar):  # else binding says what is wrong with it
+        root = root.without("extends")
     return LoadedProfile(bind(root, SiteProfile)[0], tuple(files))

@@ -91,19 +91,11 @@ class Expandable(NamedTuple):
     expand: Annotated[bool, "Whether $NAME, ${NAME} and a leading ~ in it expand."] = False
 
 
-class KeyLimit(NamedTuple):
-    """How many of some keys of a record may be given."""
-
-    keys: tuple[str, ...]
-    least: int
-    most: int
-
-
 def limit_keys(*keys: str, least: int = 0, most: int = 100) -> Callable[[type[T]], type[T]]:
     """Require between `least` and `most` of `keys` in the record that is decorated."""
 
     def decorate(cls: type[T]) -> type[T]:
-        cls.key_limits = (KeyLimit(keys, least, most),)  # type: ignore[attr-defined]
+        cls.key_limits = ((keys, least, most),)  # type: ignore[attr-defined]
         return cls
 
     return decorate

@@ -18,7 +18,7 @@ from jobgen.spec import roles, yaml_nodes
 from jobgen.spec.bind import Positions, bind
 from jobgen.spec.model import JobSpec
 from jobgen.spec.user_config import UserConfig, find_upwards, find_user_file, refuse_strangers
-from jobgen.spec.yaml_nodes import Mapping, Node, Scalar, Sequence, merge
+from jobgen.spec.yaml_nodes import Mapping, Node, Scalar, Sequence, lay_over, merge
 
 
 class LoadedSpec(NamedTuple):
@@ -112,11 +112,11 @@ def load(
     own = find_user_file() if user else None
     laid = None
     if "extends" in root.items or project:
-        laid = root = _resolve_extends(root, path)
+        root, _ = lay_over(root, path, _find_base)
         if project:
-            below = _resolve_extends(yaml_nodes.read(project), project)
-            laid = root = merge(_drop_key(below, "extends"), root)
-        laid = _drop_key(laid, "extends")
+            below, _ = lay_over(yaml_nodes.read(project), project, _find_base)
+            root = merge(below.without("extends"), root)
+        laid = root.without("extends")
     for override in overrides:
         _apply_override(root, override)
     defaults = [project] if project else []
@@ -178,26 +178,13 @@ def _write_json(value: Any) -> str:
     return json.dumps(value, default=os.fspath)
 
 
-def _resolve_extends(root: Mapping, path: str) -> Mapping:
-    """The spec `root`, read from `path`, over the one that it `extends`, and so on.
-
-    Raises SpecError where a file is not there, or extends itself.
-    """
-    layers, files = [root], [path]
-    while isinstance(extends := layers[-1].items.get("extends"), Scalar):
-        base = os.path.join(os.path.dirname(files[-1]), os.path.expanduser(extends.text))
-        if os.path.realpath(base) in map(os.path.realpath, files):
-            chain = " -> ".join([*files, base])
-            raise SpecError([Problem(extends.where, "extends", f"extends itself: {chain}")])
-        if not os.path.isfile(base):
-            hint = "a relative path begins at the folder of the file that names it"
-            raise SpecError([Problem(extends.where, "extends", f"{base!r} does not exist", hint)])
-        files.append(base)
-        layers.append(yaml_nodes.read(base))
-    result = layers.pop()
-    while layers:
-        result = merge(_drop_key(result, "extends"), layers.pop())
-    return result
+def _find_base(extends: Scalar, files: list[str]) -> str:
+    """Return the file that a spec extends; raise SpecError if it does not exist."""
+    base = os.path.join(os.path.dirname(files[-1]), os.path.expanduser(extends.text))
+    if not os.path.isfile(base):
+        hint = "a relative path begins at the folder of the file that names it"
+        raise SpecError([Problem(extends.where, "extends", f"{base!r} does not exist", hint)])
+    return base
 
 
 def _read_user_config(
@@ -210,7 +197,7 @@ def _read_user_config(
     """
     config = yaml_nodes.read(file)
     bind(config, UserConfig)
-    config = _drop_key(config, "trust")
+    config = config.without("trust")
     scheduler = root.items.get("scheduler")
     name = target or (scheduler.text if isinstance(scheduler, Scalar) else "")
     if name in PACKAGES and not get_capabilities(name).batch:
@@ -243,12 +230,6 @@ def _format_node(node: Node) -> str:
     again = yaml_nodes.parse_value(node.text, file="")
     same = isinstance(again, Scalar) and (again.kind, again.text) == (node.kind, node.text)
     return node.text if same else json.dumps(node.text)
-
-
-def _drop_key(root: Mapping, key: str) -> Mapping:
-    result = root.copy()
-    result.items.pop(key, None)
-    return result
 
 
 def _find_project_file(path: str) -> str | None:

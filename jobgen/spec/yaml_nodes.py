@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -64,6 +65,12 @@ class Mapping:
         """Return the same entries, to be changed: an alias may share this mapping."""
         result = Mapping(self.where)
         result.items, result.keys = dict(self.items), dict(self.keys)
+        return result
+
+    def without(self, key: str) -> Mapping:
+        """Return the same entries but for one."""
+        result = self.copy()
+        result.items.pop(key, None)
         return result
 
 
@@ -246,6 +253,29 @@ def merge(lower: Mapping, upper: Mapping) -> Mapping:
         result.items[key] = node
         result.keys[key] = upper.keys[key]
     return result
+
+
+def lay_over(
+    root: Mapping, file: str, find_base: Callable[[Scalar, list[str]], str]
+) -> tuple[Mapping, list[str]]:
+    """Return a document over the one that it `extends`, and so on, and the files from the top down.
+
+    `find_base` returns the file that is extended, of the value and the files so far. Raises
+    SpecError for one that extends itself.
+    """
+    layers, files = [root], [file]
+    while isinstance(extends := layers[-1].items.get("extends"), Scalar):
+        base = find_base(extends, files)
+        known = [os.path.realpath(one) for one in files]
+        if os.path.realpath(base) in known:
+            chain = " -> ".join([*files[known.index(os.path.realpath(base)) :], base])
+            raise SpecError([Problem(extends.where, "extends", f"extends itself: {chain}")])
+        files.append(base)
+        layers.append(read(base))
+    result = layers.pop()
+    while layers:
+        result = merge(result.without("extends"), layers.pop())
+    return result, files
 
 
 def describe(node: Node) -> str:

@@ -93,6 +93,13 @@ def test_extends_changes_what_it_names_and_keeps_the_rest(home: Path) -> None:
     assert lab.extends is None
 
 
+def test_what_the_first_of_three_takes_out_stays_out(home: Path) -> None:
+    write(home, "user/low.yaml", "extends: cscs-clariden\n")
+    write(home, "user/high.yaml", "extends: low\nqueues: {debug: null}\naccount: null\n")
+    assert search.load("high").account is None
+    assert "debug" not in (search.load("high").queues or {})
+
+
 def test_a_profile_may_extend_the_one_it_hides(home: Path) -> None:
     write(home, "one/nci-gadi.yaml", "extends: nci-gadi\ntitle: Gadi of one\n")
     write(home, "user/nci-gadi.yaml", "extends: nci-gadi\ninternet: proxy\n")
