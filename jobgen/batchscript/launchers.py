@@ -4,25 +4,57 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from jobgen.batchscript.bash import Command, Word, parse
 from jobgen.batchscript.expand import PlainVariables, expand_command, follow
 from jobgen.records import NamedTuple
-from jobgen.spec.launchers import (
-    AGENT_FLAGS,
-    AGENT_MODULES,
-    CONTAINER_VALUES,
-    CONTAINERS,
-    LAUNCHER_FLAGS,
-    MPI_TWO_VALUES,
-    MPI_VALUES,
-    OTHER_AGENTS,
-    PROJECT_RUNNERS,
-    SINGULARITY_VALUES,
-    TORCHRUN_MODULES,
-    WRAPPER_VALUES,
-    WRAPPER_WORDS,
-    OtherAgent,
+from jobgen.spec.launchers import load_launchers, read_names
+
+_TABLE = load_launchers()
+_WRAPPER_VALUES = {name: re.compile(form) for name, form in _TABLE["wrapper_values"].items()}
+_MPI_VALUES = re.compile(_TABLE["mpi_values"])
+_SINGULARITY_VALUES = re.compile(_TABLE["container_values"])
+_CONTAINER_VALUES = re.compile(f"{_TABLE['container_values']}|{_TABLE['other_container_values']}")
+
+
+class LauncherOptions(NamedTuple):
+    """A row of `launcher_options` in the table."""
+
+    tasks: tuple[str, ...]
+    each: tuple[str, ...]
+    nodes: tuple[str, ...]
+    places: tuple[str, ...]
+    fills: bool
+    one: bool
+
+
+class OtherAgent(NamedTuple):
+    """A row of `agent_options` in the table, and the words that call the agent."""
+
+    words: tuple[str, ...]
+    nodes: tuple[str, ...]
+    processes: tuple[str, ...]
+    rank: tuple[str, ...]
+    address: tuple[str, ...]
+    port: tuple[str, ...]
+    total: bool
+
+
+def _split(row: dict[str, str], fields: tuple[str, ...]) -> Iterator[Any]:
+    return (tuple(row.get(key, "").split()) for key in fields)
+
+
+LAUNCHER_OPTIONS = {
+    name: LauncherOptions._make(
+        (*_split(row, ("tasks", "each", "nodes", "places")), "spreads" not in row, "one" in row)
+    )
+    for names, row in _TABLE["launcher_options"].items()
+    for name in names.split()
+}
+TORCHRUN_AGENT, *OTHER_AGENTS = (
+    OtherAgent._make((tuple(words.split()), *_split(row, OtherAgent._fields[1:6]), "total" in row))
+    for words, row in _TABLE["agent_options"].items()
 )
 
 
@@ -86,13 +118,13 @@ def unwrap(words: tuple[Word, ...]) -> Started:
     runner: tuple[Word, ...] = ()
     while words:
         name = words[0].text.rpartition("/")[2]
-        if name in LAUNCHER_FLAGS:
+        if name in _TABLE["launcher_flags"]:
             launcher, words = _take_launcher(name, words)
             launchers.append(launcher)
             if name in ("ssh", "pbs_tmrsh"):
                 words = words[1:]
-        elif name in WRAPPER_WORDS and len(words) > 1:
-            count, values = 1, WRAPPER_VALUES.get(name)
+        elif name in _TABLE["wrapper_words"] and len(words) > 1:
+            count, values = 1, _WRAPPER_VALUES.get(name)
             while count < len(words) and (
                 words[count].text.startswith("-")
                 or (name == "env" and re.match(r"\w+=", words[count].text))
@@ -101,7 +133,7 @@ def unwrap(words: tuple[Word, ...]) -> Started:
                     assignments.append(words[count])
                 count += 2 if values and values.fullmatch(words[count].text) else 1
             wrappers.append(name)
-            words = words[count + WRAPPER_WORDS[name] :]
+            words = words[count + int(_TABLE["wrapper_words"][name]) :]
         elif _OPTIONAL.fullmatch(words[0].raw) and len(words) > 1:
             wrappers.append(words[0].raw)
             words = words[1:]
@@ -117,7 +149,7 @@ def unwrap(words: tuple[Word, ...]) -> Started:
             if folder and "/" not in agent.text:
                 agent = Word(f"{folder}/{agent.raw}", agent.line, agent.column)
             words = (agent, *words[2:])
-        elif name in CONTAINERS and not wrapper:
+        elif name in read_names("containers") and not wrapper:
             inner = _skip_container(name, words)
             wrapper, words = words[:inner], words[inner:]
         else:
@@ -128,7 +160,7 @@ def unwrap(words: tuple[Word, ...]) -> Started:
 def _count_runner(words: tuple[Word, ...]) -> int:
     """How many words are those of `uv run` or its like; 0 where options stand among them."""
     texts = [word.text for word in words[:3]]
-    runs = texts[0].rpartition("/")[2] in PROJECT_RUNNERS and texts[1:2] == ["run"]
+    runs = texts[0].rpartition("/")[2] in read_names("project_runners") and texts[1:2] == ["run"]
     plain = texts[2:] and (texts[2][:1] != "-" or texts[2] in ("--", "-m"))
     return 2 if runs and plain else 0
 
@@ -142,8 +174,8 @@ def _runs_agent(words: tuple[Word, ...]) -> bool:
 
 def _skip_container(name: str, words: tuple[Word, ...]) -> int:
     """How many words are the container's: its command, options and image."""
-    index, values = 1, CONTAINER_VALUES
-    values = SINGULARITY_VALUES if name in ("singularity", "apptainer") else values
+    index, values = 1, _CONTAINER_VALUES
+    values = _SINGULARITY_VALUES if name in ("singularity", "apptainer") else values
     if name != "shifter":
         while index < len(words) and words[index].text.startswith("-"):
             index += 1
@@ -154,8 +186,8 @@ def _skip_container(name: str, words: tuple[Word, ...]) -> int:
 
 
 def _take_launcher(name: str, words: tuple[Word, ...]) -> tuple[Launcher, tuple[Word, ...]]:
-    flags, options, index = set(LAUNCHER_FLAGS[name].split()), [], 1
-    mpi = LAUNCHER_FLAGS[name] == "" and name != "pbs_tmrsh"
+    flags, options, index = _TABLE["launcher_flags"][name].split(), [], 1
+    mpi = not flags and name != "pbs_tmrsh"
     while index < len(words) and _is_option(words, index):
         text = words[index].text
         index += 1
@@ -167,8 +199,8 @@ def _take_launcher(name: str, words: tuple[Word, ...]) -> tuple[Launcher, tuple[
         option, equals, value = text.partition("=")
         if not equals and not mpi and text[1] != "-" and len(text) > 2 and text not in flags:
             option, value = text[:2], text[2:]
-        elif not equals and (MPI_VALUES.fullmatch(text) if mpi else text not in flags):
-            two = mpi and text.lstrip("-") in MPI_TWO_VALUES
+        elif not equals and (_MPI_VALUES.fullmatch(text) if mpi else text not in flags):
+            two = mpi and text.lstrip("-") in read_names("mpi_two_values")
             if text == "-env" and index < len(words):  # Hydra's, with or without `=`
                 two = "=" not in words[index].text
             value = " ".join(word.text for word in words[index : index + 1 + two])
@@ -195,7 +227,9 @@ def find_agent(program: tuple[Word, ...]) -> tuple[OtherAgent, int] | None:
     start = 0
     if texts and texts[0].startswith("python") and "-m" in texts[1:3]:
         start = texts.index("-m") + 1
-        texts[: start + 1] = AGENT_MODULES.get("".join(texts[start : start + 1]), ())
+        texts[: start + 1] = (
+            _TABLE["agent_modules"].get("".join(texts[start : start + 1]), "").split()
+        )
     for agent in OTHER_AGENTS:
         count = len(agent.words)
         if tuple(texts[:count]) == agent.words and len(texts) > (0 if start else count):
@@ -211,7 +245,7 @@ def read_torchrun(program: tuple[Word, ...]) -> Torchrun | None:
         start = 1
     elif texts and texts[0].rpartition("/")[2].startswith(("python", "$")):
         for index, text in enumerate(texts[:-1]):
-            if text == "-m" and texts[index + 1] in TORCHRUN_MODULES:
+            if text == "-m" and texts[index + 1] in read_names("torchrun_modules"):
                 start = index + 2
             value = index and texts[index - 1] in ("-W", "-X")
             if start or not (text.startswith("-") or not index or value):
@@ -238,7 +272,7 @@ def read_options(words: tuple[Word, ...]) -> tuple[dict[str, Word | None], tuple
         options[option] = None
         if equals:
             options[option] = Word(raw, word.line, word.column + len(word.raw) - len(raw))
-        elif option not in AGENT_FLAGS and option[0] != "$" and index < len(words):
+        elif option not in read_names("agent_flags") and option[0] != "$" and index < len(words):
             options[option] = words[index]
             index += 1
     return options, words[index:]

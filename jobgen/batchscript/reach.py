@@ -9,6 +9,8 @@ import re
 
 from jobgen.batchscript.bash import Word
 from jobgen.batchscript.launchers import (
+    LAUNCHER_OPTIONS,
+    TORCHRUN_AGENT,
     LaunchCommand,
     Launcher,
     find_agent,
@@ -17,7 +19,6 @@ from jobgen.batchscript.launchers import (
 )
 from jobgen.batchscript.reader import Script, read_number
 from jobgen.records import NamedTuple
-from jobgen.spec.launchers import LAUNCHER_OPTIONS, TORCHRUN_AGENT
 
 
 class Reach(NamedTuple):
@@ -46,7 +47,7 @@ def count_reach(script: Script, launcher: Launcher) -> Reach:
     if part or elsewhere:
         return Reach(None, each if texts[1] or tasks != 1 else 1)
     if texts[0] is None:
-        tasks = options.default or None
+        tasks = 1 if options.one else None
     if tasks is None:
         of_node = each if texts[1] else slots if texts[0] is None else None
         return Reach(nodes if texts[0] is None else None, of_node)

@@ -35,7 +35,10 @@ _ROOMS = (
     *("capabilities.py", "errors.py", "output.py", "records.py", "process.py"),
     *("spec", "sites", "plan", "schedulers", "rendering", "batchscript", "page"),
 )
-_DATA = ("rendering/variables.txt", "spec/data/words.yaml", "page/static/pyodide.json")
+_DATA = (
+    *("spec/data/words.yaml", "spec/data/launchers.yaml", "rendering/variables.txt"),
+    "page/static/pyodide.json",
+)
 START = """\
 name: my-job
 scheduler: slurm

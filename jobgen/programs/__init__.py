@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from jobgen.plan.plan import Plan
 from jobgen.plan.review import list_copied, list_settings, review
 from jobgen.programs.rules import SEVERAL, JobSize, Remark, check_program, make_remark
-from jobgen.spec.launchers import PREFIXES
+from jobgen.spec.launchers import read_names
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import JobSpec
 from jobgen.spec.roles import list_names
@@ -47,7 +47,7 @@ def look_at(
     if plan.launch.body and plan.program.script:
         return _check_body(plan, words[1])
     size = _measure(plan, copied, known, spec)._replace(apart=apart)
-    while words[1:] and os.path.basename(words[0]) in PREFIXES:
+    while words[1:] and os.path.basename(words[0]) in read_names("prefixes"):
         del words[0]
     if words and re.fullmatch(r"python[\d.]*|(ba|z)?sh", os.path.basename(words[0])):
         del words[0]

@@ -12,7 +12,7 @@ from jobgen.batchscript.reader import Script, read
 from jobgen.errors import JobgenError
 from jobgen.programs.reader import read_table
 from jobgen.programs.rules import JobSize, Remark, check_program, make_remark
-from jobgen.spec.launchers import CONTAINERS
+from jobgen.spec.launchers import read_names
 
 # What loses the exit code of a program, so that the job counts as done.
 _ABOUT_CODES = ("hidden-exit", "tee-status")
@@ -62,7 +62,7 @@ def check_wrapper(path: str, size: JobSize) -> list[Remark]:
         count = len(size.arguments)
         remarks.append(make_remark("unread-argument.script", path, started[-1], count=count))
     # Where another folder, or a container, has the files.
-    moves = re.search(rf"\b(cd|pushd|{'|'.join(CONTAINERS)}) ", wrapper.text)
+    moves = re.search(rf"\b(cd|pushd|{'|'.join(read_names('containers'))}) ", wrapper.text)
     for launch in wrapper.launches:
         remarks += _find_own_launcher(path, launch, size)
         name, *words = [word.text for word in launch.started.program] or [""]

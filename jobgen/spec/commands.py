@@ -13,11 +13,10 @@ from collections.abc import Iterator, Sequence
 from jobgen.errors import Position
 from jobgen.spec.fields import ShellPath
 from jobgen.spec.launchers import (
-    SHELL_WORDS,
-    SHELLS,
     find_launcher,
     find_module_launcher,
     name_kind,
+    read_names,
     show_program,
 )
 
@@ -44,7 +43,7 @@ def check_words(
         launcher = find_launcher([*first.split(), *words[1:]])
         if launcher and not own_launch:
             yield from _explain("command", first, words, launcher=launcher, one_node=one_node)
-        elif re.search(r"\s", first) or re.match(r"[A-Za-z_]\w*=", first) or first in SHELL_WORDS:
+        elif re.search(r"\s|^[A-Za-z_]\w*=", first) or first in read_names("shell_words"):
             yield from _explain("command", first, words)
         if is_shell_command(words):
             return  # what follows is for the shell
@@ -113,4 +112,4 @@ def describe_unexpanded(path: str, text: str) -> Iterator[str]:
 
 def is_shell_command(words: Sequence[str]) -> bool:
     """Return whether a command's words are for a shell, which expands `$`."""
-    return bool(words) and os.path.basename(words[0]) in SHELLS
+    return bool(words) and os.path.basename(words[0]) in read_names("shells")

@@ -13,9 +13,8 @@ from functools import cache
 from string import Template
 from typing import Any
 
-import yaml
-
 from jobgen.spec.launchers import split_words
+from jobgen.spec.tables import read_table
 
 # No spec has more characters.
 _MOST_TEXT = 100_000
@@ -24,10 +23,7 @@ _MOST_TEXT = 100_000
 @cache
 def load_table() -> dict[str, Any]:
     """Return the sections of the table by their names."""
-    path = os.path.join(os.path.dirname(__file__), "data", "words.yaml")
-    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # takes every scalar for text
-    with open(path, encoding="utf-8") as file:
-        table: dict[str, Any] = yaml.load(file, Loader=loader)
+    table = read_table("words.yaml")
     inside = [
         {"within": place, "words": words, "use": f"$path.{name}"}
         for place, rows in table["inside"].items()

@@ -21,7 +21,7 @@ from jobgen.batchscript.purposes import list_pure
 from jobgen.batchscript.readable import find_shell_flags
 from jobgen.batchscript.reader import Request, Script
 from jobgen.errors import SpecError
-from jobgen.spec.launchers import SHELLS
+from jobgen.spec.launchers import read_names
 
 # Set up an environment, whose python3 is its python.
 _ENVIRONMENT = ("module", "ml", "source", ".", "conda", "mamba", "micromamba", "eval")
@@ -142,7 +142,8 @@ def _open_shell(
     command = expand_command(launch.first, reader.variables)
     started = unwrap(command.words)
     names = [launcher.name for launcher in started.launchers]
-    shell = len(started.program) == 3 and started.program[1].text == "-c" and started.name in SHELLS
+    in_shell = started.name in read_names("shells")
+    shell = in_shell and len(started.program) == 3 and started.program[1].text == "-c"
     if not shell or names != ["srun"] or started.wrapper or len(launch.commands) > 1:
         return [], launch
     word = started.program[2]

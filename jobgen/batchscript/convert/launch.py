@@ -28,19 +28,18 @@ from jobgen.batchscript.launchers import (
 from jobgen.batchscript.reader import Request, Script
 from jobgen.records import NamedTuple
 from jobgen.spec.launchers import (
-    AGENT_COMMANDS,
-    AGENTS,
-    SHELLS,
-    STEP_LAUNCHERS,
-    WRAPPERS,
     find_launcher,
+    load_launchers,
     name_kind,
+    read_names,
 )
 from jobgen.spec.value_types import TAKEN
 
 # What is surely a program, wherever it stands.
 _FILE = re.compile(r".*[/$]|python|.*\.(py|sh)$")
-_STARTERS = WRAPPERS | STEP_LAUNCHERS | AGENTS | AGENT_COMMANDS.keys() | SHELLS | {"ssh"}
+_STARTERS = {"ssh", *load_launchers()["agent_commands"]} | read_names(
+    "prefixes", "runners", "profilers", "containers", "mpi", "steps", "agents", "shells"
+)
 # Options that say what jobgen's own launch says, or what makes no difference to a program.
 _SRUN_FLAGS = re.compile(
     r"-u|--unbuffered|-l|--label|-K|--kill-on-bad-exit|-v|--verbose|-Q|--quiet|-W|--wait|-J"
@@ -299,7 +298,7 @@ class _Line:
             raise self.refuse(f"'{first}' may be a function of a file that the script sources")
         if agent and self.tasks != 1:
             raise self.refuse(f"'{started.name}' starts its own processes")
-        if alone or (self.tasks == 1 and (started.name in SHELLS or agent)):
+        if alone or (self.tasks == 1 and (started.name in read_names("shells") or agent)):
             mode = "plain"
         self.bare = self.bare and alone
         values = {**self._name_program(words), "launch.mode": mode}
