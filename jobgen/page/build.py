@@ -36,7 +36,8 @@ _ROOMS = (
     *("spec", "sites", "plan", "schedulers", "rendering", "batchscript", "page"),
 )
 _DATA = (
-    *("spec/data/words.yaml", "spec/data/launchers.yaml", "rendering/variables.txt"),
+    *("spec/data/words.yaml", "spec/data/launchers.yaml", "rendering/decisions.txt"),
+    "rendering/variables.txt",
     "page/static/pyodide.json",
 )
 START = """\

@@ -14,7 +14,6 @@ from jobgen.sites.profile import Address, Node, SiteProfile
 from jobgen.spec.fields import ShellPath as ShellPath
 from jobgen.spec.model import Modules
 from jobgen.spec.roles import Spot
-from jobgen.spec.units import format_duration
 
 
 class SiteDefaults(NamedTuple):
@@ -383,21 +382,6 @@ class Chain(NamedTuple):
     def held(self) -> bool:
         """Whether all jobs are submitted at once, each to wait for the one before."""
         return self.then == "held"
-
-    @property
-    def in_words(self) -> tuple[str, str]:
-        """What happens, and why so."""
-        notice = f"{format_duration(self.notice)} before the end the program is asked to stop"
-        starts = f"{self.at_most} starts in all"
-        return {
-            "stop": (notice, "so that it can save what it has"),
-            "requeue": (f"{notice}; then the job is requeued, {starts}", "it goes on with its id"),
-            "resubmit": (f"{notice}; another job goes on, {starts}", "the script submits it"),
-            "held": (
-                f"{notice}; another job goes on, {starts}",
-                "jobgen submit queues them all: inside a job PBS refuses qsub",
-            ),
-        }[self.then]
 
 
 class TimeLimit(NamedTuple):

@@ -18,11 +18,13 @@ from jobgen.plan.ranks import NodeRow, format_nodes, list_nodes
 from jobgen.plan.roles import PORTS
 from jobgen.records import NamedTuple
 from jobgen.rendering.header import format_title
+from jobgen.rendering.reasons import select_rows
 from jobgen.rendering.variables import list_own_variables
 from jobgen.schedulers.base import NODES, Directive
 from jobgen.spec.load import LoadedSpec
+from jobgen.spec.model import Modules
 from jobgen.spec.secrets import mask, mask_override
-from jobgen.spec.units import format_time
+from jobgen.spec.units import format_duration, format_time
 
 DEFAULT = "default"
 # It need not be the node of rank 0 under c10d, as `Explanation.ranks` says.
@@ -245,119 +247,78 @@ def _follow(record: Any, path: str) -> Iterator[tuple[Any, Any]]:
         yield record, default
 
 
+_FLAVORS = {
+    "pals": "PALS",
+    "hydra": "MPICH's Hydra",
+    "openmpi": "Open MPI",
+    "ibrun": "TACC's ibrun in its place",
+    None: "the job finds out",
+}
+
+
 def _list_decisions(plan: Plan, origins: _Origins) -> Iterator[Reason]:
     yield Reason(f"scheduler: {plan.scheduler}", "whose syntax the script has", origins.scheduler())
     for override in map(mask_override, origins.loaded.overrides):
         if override.startswith("run.args+="):
             what = f"arguments: {override.partition('=')[2]}"
             yield Reason(what, "over those of the spec", ("the command line",))
-    why = "one for each GPU, or one if there is none, unless the spec says otherwise"
-    yield Reason(f"processes: {plan.nodes.topology}", why, origins.of(NODES))
-    yield from _explain_start(plan, origins)
-    if plan.roles:
-        yield from _explain_network(plan, origins)
-        yield from _list_software(plan, origins)
-        return
-    yield from _explain_meeting(plan, origins)
-    yield from _list_software(plan, origins)
-    if plan.launch.mode == "torchrun":
-        why = "how often torchrun starts failed processes again"
-        keys = ["launch.max_restarts"]
-        yield Reason(f"restarts: {plan.launch.max_restarts}", why, origins.of(keys))
-    if plan.nodes.fewest is not None:
-        why = "as many as the scheduler has; ranks and batches differ from start to start"
-        what = f"nodes: {plan.nodes.fewest} to {plan.nodes.total}"
-        yield Reason(what, why, origins.of(["resources.nodes"]))
-    if plan.nodes.preflight:
-        why = "a difference between nodes is cheaper to find before the program starts"
-        yield Reason("preflight: the nodes are compared", why, origins.of(["preflight"]))
-    if plan.walltime.chain:
-        what, why = plan.walltime.chain.in_words
-        keys = ["on_walltime.notice|on_walltime", "on_walltime.then", "on_walltime.at_most"]
-        yield Reason(f"before the limit: {what}", why, origins.of(keys))
-    yield from _explain_restarts(plan, origins)
-    if plan.site.verified and plan.can.batch and not _knows_walltime(plan):
-        why = "the profile has no limit on it; the scheduler refuses what is too long"
-        yield Reason("longest walltime: not known", why, ())
+    start, chain = plan.launch, plan.walltime.chain
+    kinds = (start.mode, start.launcher, start.rendezvous, chain.then if chain else "")
+    facts = _describe_start(plan) | _describe_rest(plan, origins.loaded)
+    for what, why, *keys in select_rows("decisions.txt", kinds, facts):
+        origin = () if keys == ["-"] else origins.of(" ".join(keys).split())
+        yield Reason(what, why, origin)
 
 
-_MODES = {
-    "torchrun": "one agent on each node starts its processes and watches them",
-    "direct": "each process starts by itself, with RANK and the like from what starts it",
-    "plain": "each process starts by itself; no torch is asked for",
-    "ray": "one Ray of all nodes, whose head is on the first, where the program runs once",
-    "body": "the script runs once, on the first node, and starts its own programs",
-    "roles": "several programs, each on some of the nodes; the last one's end is the job's",
-}
-_FLAVORS = {
-    "pals": "PALS",
-    "hydra": "MPICH's Hydra",
-    "openmpi": "Open MPI",
-    "ibrun": "TACC's ibrun in its place",
-}
-_MEETINGS = {
-    "c10d": "agents meet at a store on the first node, in any order; it unpickles messages,"
-    " its own classes alone, and whoever reaches its port can end the job",
-    "static": "agents get their numbers, in the order of the allocation",
-    "file": "the agent is alone",
-    "env": "processes get their numbers, and the address and port of the first",
-}
+def _describe_start(plan: Plan) -> dict[str, object]:
+    """Return what the table asks of nodes, launch and network, and what its values are made of."""
+    start, nodes, network, address = plan.launch, plan.nodes, plan.site.network, plan.launch.address
+    plugin = f", by {network.plugin}" if network and network.plugin else ""
+    reached = "the IPv4 address that a node's name leads to"
+    if address and address.tail:
+        reached = f"NODE{address.tail}"
+    return {
+        "topology": nodes.topology,
+        "node_keys": " ".join(NODES),
+        "mode_keys": " ".join(start.decided_by),
+        "launcher": start.launcher,
+        "whose": _FLAVORS[start.flavor],
+        "bound": start.cores or start.devices,
+        "numa_binding": start.numa_binding,
+        "address": address and reached,
+        "networked": network and nodes.total > 1 and nodes.gpus,
+        "network": network and network.fabric + plugin,
+        "missing": plan.defaults.network,
+        "max_restarts": start.max_restarts,
+        "fewest": nodes.fewest,
+        "total": nodes.total,
+        "preflight": nodes.preflight,
+        "spare": nodes.spare,
+    }
 
 
-def _explain_start(plan: Plan, origins: _Origins) -> Iterator[Reason]:
-    """What starts the processes, and on which cores and GPUs."""
-    start = plan.launch
-    yield Reason(f"mode: {start.mode}", _MODES[start.mode], origins.of(start.decided_by))
-    why = "what starts it on the nodes"
-    if start.launcher == "mpiexec":
-        why += f"; whose it is: {_FLAVORS.get(start.flavor or '', 'the job finds out')}"
-    launcher_keys = ("launch.launcher|site.launch.launcher",)
-    yield Reason(f"launcher: {start.launcher}", why, origins.of(launcher_keys))
-    if start.cores or start.devices:
-        why = "so that each process runs on the cores, and drives the GPU, that are near each other"
-        keys = [f"site.launch.{key}" for key in ("options", "devices")]
-        yield Reason("binding: as the table of nodes has it", why, origins.of(keys))
-    if start.numa_binding:
-        why = "torchrun keeps each process to CPUs beside its GPU, if torch (2.9) and numactl can"
-        keys = ["site.launch.numa_binding"]
-        yield Reason(f"binding: --numa-binding={start.numa_binding}", why, origins.of(keys))
-
-
-def _explain_meeting(plan: Plan, origins: _Origins) -> Iterator[Reason]:
-    """How the processes find one another: rendezvous, address, network, port."""
-    start = plan.launch
-    if not start.ray:
-        why = _MEETINGS[start.rendezvous]
-        yield Reason(f"rendezvous: {start.rendezvous}", why, origins.of(["launch.rendezvous"]))
-    if start.address is not None:
-        tail = start.address.tail
-        what = f"NODE{tail}" if tail else "the IPv4 address that a node's name leads to"
-        why = "how the nodes of this site are reached; launch.interface would win over it"
-        yield Reason(f"address: {what}", why, origins.of(["site.launch.address"]))
-    yield from _explain_network(plan, origins)
-    why = "it follows from the job's id, so that two jobs on a node do not meet"
-    yield Reason("port: 20000 + the job's number modulo 10000", why, (DEFAULT,))
-
-
-def _explain_restarts(plan: Plan, origins: _Origins) -> Iterator[Reason]:
-    """Which failure leads to another start, where that is, and what spare nodes are for."""
-    chain, restarts, spare = plan.walltime.chain, plan.walltime.restarts, plan.nodes.spare
-    if restarts:
-        else_where = "else it ends, as there is no on_walltime.then to go on by"
-        if chain is not None and chain.goes_on:
-            else_where = "else as after the walltime"
-        if chain is not None and chain.held:  # by jobs that cannot leave nodes out
-            else_where += f", where {plan.can.title} may give the bad node again"
-        why = (
-            "a lost node, a GPU's own error, the network, a dead file system: again, without the "
-            "node; a hang, a kill, an unclear end: again once; the program's own error: it ends; "
-            f"in this allocation while it has good nodes, {else_where}"
-        )
-        keys = ["on_failure.at_most|on_failure"]
-        yield Reason(f"after a failure: up to {restarts} restarts", why, origins.of(keys))
-    if spare:
-        why = f"paid for, and idle until one of the other {plan.nodes.total} fails"
-        yield Reason(f"spare nodes: {spare}", why, origins.of(["resources.spare_nodes"]))
+def _describe_rest(plan: Plan, loaded: LoadedSpec) -> dict[str, object]:
+    """Return the same of the software and of the job's time."""
+    container, decided = loaded.spec.environment.container, plan.environment
+    first, use, load = decided.modules or Modules()
+    chain = plan.walltime.chain
+    else_where = "else it ends, as there is no on_walltime.then to go on by"
+    if chain is not None and chain.goes_on:
+        else_where = "else as after the walltime"
+    if chain is not None and chain.held:  # by jobs that cannot leave nodes out
+        else_where += f", where {plan.can.title} may give the bad node again"
+    return {
+        "modules": ", ".join(filter(None, [first, *(f"use {folder}" for folder in use), *load])),
+        "container": container and container.image,
+        "by_srun": decided.step_options,
+        "stage": decided.stage,
+        "notice": chain and format_duration(chain.notice),
+        "starts": chain and chain.at_most,
+        "chain_keys": "on_walltime.notice|on_walltime on_walltime.then on_walltime.at_most",
+        "restarts": plan.walltime.restarts,
+        "else_where": else_where,
+        "unbounded": plan.site.verified and plan.can.batch and not _knows_walltime(plan),
+    }
 
 
 def _knows_walltime(plan: Plan) -> bool:
@@ -365,42 +326,6 @@ def _knows_walltime(plan: Plan) -> bool:
     queue = plan.site.find_queue(plan.requests.queue)
     limits = (*(queue.limits if queue else ()), *plan.site.every_queue.limits)
     return any(limit.times[1] or limit.node_minutes for limit in limits)
-
-
-def _explain_network(plan: Plan, origins: _Origins) -> Iterator[Reason]:
-    """What carries NCCL between nodes, and what the user has to bring for it."""
-    network, missing = plan.site.network, plan.defaults.network
-    if network is not None and plan.nodes.total > 1 and plan.nodes.gpus:
-        plugin = f", by {network.plugin}" if network.plugin else ""
-        why = missing or "what carries NCCL between the nodes"
-        yield Reason(f"network: {network.fabric}{plugin}", why, origins.of(["site.network.fabric"]))
-    elif missing:
-        yield Reason("network: not known", missing, ())
-
-
-def _list_software(plan: Plan, origins: _Origins) -> Iterator[Reason]:
-    """Modules, container and archive; the rest of the environment is as the spec says it."""
-    own, decided = origins.loaded.spec.environment, plan.environment
-    if decided.modules is not None:
-        first, use, load = decided.modules
-        words = [first or "", *(f"use {folder}" for folder in use), *load]
-        keys = [
-            "environment.modules|site.modules.load"
-            if own.container is None
-            else "environment.modules",
-            *(["site.container.modules"] if own.container else []),
-        ]
-        why = "in this order, on each node" + (", outside the container" if own.container else "")
-        yield Reason(f"modules: {', '.join(filter(None, words))}", why, origins.of(keys))
-    if own.container is not None:
-        runtime = "environment.container.runtime|site.container.runtime"
-        how = "by srun, with a task" if decided.step_options else "by a command on each node"
-        why = f"entered {how}; the agent and what it starts run inside"
-        what = f"container: {own.container.image}"
-        yield Reason(what, why, origins.of(["environment.container.image", runtime]))
-    if decided.stage is not None:
-        why = "unpacked on each node's own disk before it is activated, and gone with the job"
-        yield Reason(f"stage: {decided.stage}", why, origins.of(["environment.stage"]))
 
 
 def _list_directives(loaded: LoadedSpec, plan: Plan, origins: _Origins) -> Iterator[Reason]:

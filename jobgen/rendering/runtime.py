@@ -19,44 +19,6 @@ from jobgen.rendering.view import ScriptView
 NUMBER = 2
 _TITLE_LINE = "# ---- Part 2: the jobgen runtime {}, digest {} "
 _TITLE = re.compile(r"^# ---- Part 2: the jobgen runtime (\d+), digest ([0-9a-f]{12}) -*\n", re.M)
-# The files in the order of the script, each with the kinds of jobs that have it: a job has a file
-# if it is of all of them.
-_FILES: tuple[tuple[str, frozenset[str]], ...] = tuple(
-    (file, frozenset(kinds.split()))
-    for file, kinds in (
-        ("core", ""),
-        ("{scheduler}", ""),
-        ("array", "array batch single"),
-        ("together", "together"),
-        ("queue", "queue here"),
-        ("modules", "modules"),
-        ("packed", "packed"),
-        ("numa_binding", "numa_binding"),
-        ("addresses", "addresses"),
-        ("preflight", "preflight"),
-        ("walltime", "walltime"),
-        ("notice", "notice"),
-        ("chain", "chain"),
-        ("alone", "alone"),
-        ("body", "body"),
-        ("nodes", "nodes"),
-        ("direct", "direct"),
-        ("ray", "ray"),
-        ("torchrun", "torchrun"),
-        ("c10d", "c10d"),
-        ("worlds", "worlds"),
-        ("meeting", "meeting"),
-        ("killed", "direct srun"),
-        ("processes", "processes"),
-        ("srun", "srun"),
-        ("watch", "watched"),
-        ("lost", "watched batch"),
-        ("mpiexec", "mpiexec"),
-        ("guard", "guarded"),
-        ("roles", "roles"),
-        ("restart", "restart"),
-    )
-)
 
 
 class Runtime(NamedTuple):
@@ -84,8 +46,16 @@ def digest_text(text: str) -> str:
 def assemble(view: ScriptView, folder: str) -> str:
     """Return Part 2 of a script, from the files in `folder`."""
     kinds, scheduler = frozenset(_list_kinds(view)), view.plan.scheduler
-    files = [name.format(scheduler=scheduler) for name, needed in _FILES if needed <= kinds]
+    files = [file for file, needed in _list_files(folder, scheduler) if needed <= kinds]
     return _join_files(folder, tuple(files))
+
+
+@cache
+def _list_files(folder: str, scheduler: str) -> list[tuple[str, frozenset[str]]]:
+    """Return the files of Part 2, each with the kinds of jobs that have it."""
+    lines = _read(os.path.join(folder, "kinds.txt")).splitlines()
+    rows = (line.partition(":") for line in lines if line[0] != "#")
+    return [(file.format(scheduler=scheduler), frozenset(kinds.split())) for file, _, kinds in rows]
 
 
 @cache

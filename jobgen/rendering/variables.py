@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from functools import cache
-from string import Template
 
 from jobgen import schedulers
 from jobgen.plan.plan import Plan
+from jobgen.rendering.reasons import select_rows
 from jobgen.rendering.view import uses_gpus
 from jobgen.schedulers.base import PROCESSES, cpu_keys
 
 
-@cache
-def _read_table() -> list[list[str]]:
-    path = os.path.join(os.path.dirname(__file__), "variables.txt")
-    with open(path, encoding="utf-8") as lines:
-        return [line.strip().split(" | ") for line in lines if line[0] != "#"]
-
-
 def list_own_variables(plan: Plan) -> Iterator[tuple[str, ...]]:
     """Name, value, reason and deciding keys of what the templates export."""
-    launch, facts = plan.launch, _describe(plan)
-    kinds = {launch.mode, launch.launcher, launch.rendezvous, *plan.environment.caches}
-    kinds |= {name for name, value in facts.items() if value}
-    for asked, name, value, why, *keys in _read_table():
-        wanted = {kind for kind in asked.split() if kind[0] not in "!-"}
-        refused = {kind[1:] for kind in asked.split() if kind[0] == "!"}
-        if wanted <= kinds and not refused & kinds:
-            deciding = Template(" ".join(keys)).substitute(facts).split()
-            yield name, Template(value).substitute(facts), why, *deciding
+    launch = plan.launch
+    kinds = (launch.mode, launch.launcher, launch.rendezvous, *plan.environment.caches)
+    for name, value, why, *keys in select_rows("variables.txt", kinds, _describe(plan)):
+        yield name, value, why, *" ".join(keys).split()
 
 
 def _describe(plan: Plan) -> dict[str, object]:
