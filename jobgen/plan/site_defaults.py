@@ -14,7 +14,6 @@ from jobgen.plan.nodes import count_together, group_nodes
 from jobgen.plan.plan import NodeGroup, SiteDefaults
 from jobgen.sites.profile import Address, Filesystems, Node, SiteProfile, SiteQueue, SiteSource
 from jobgen.spec.model import JobSpec
-from jobgen.spec.roles import deal_nodes, make_spec
 from jobgen.spec.units import format_time
 
 
@@ -34,8 +33,7 @@ def decide(context: Context) -> Decision[SiteDefaults]:
     gpu_type = asked or (profile.gpu_type if has_gpus else None)
     queue, why_queue = ",".join(spec.queue) or None, ""
     if queue is None:
-        choice = _QueueChoice(profile, gpu_type, group_on, spec.resources.walltime)
-        queue, why_queue = choice.decide(asked)
+        queue, why_queue = _choose_queue(context, gpu_type, asked, group_on)
     node, about = describe_node(profile, queue, gpu_type)
     size = measure_on(node)
     filesystems, listed = spec.filesystems or (), profile.filesystems
@@ -159,82 +157,66 @@ def _check_list(context: Context) -> Iterator[Problem]:
             yield loaded.problem("queue", message, hint)
 
 
-class _QueueChoice:
-    """The choice of a queue for a job that names none: the cheapest that takes it."""
+def _choose_queue(
+    context: Context,
+    gpu_type: str | None,
+    asked: str | None,
+    group_on: Callable[[Node], tuple[NodeGroup, ...]],
+) -> tuple[str | None, str]:
+    """Return the queue of a job that names none, the cheapest that takes it, and why it is this.
 
-    def __init__(
-        self,
-        profile: SiteProfile,
-        gpu_type: str | None,
-        group_on: Callable[[Node], tuple[NodeGroup, ...]],
-        walltime: int | None,
-    ) -> None:
-        self.profile = profile
-        self.gpu_type = gpu_type
-        self.group_on = group_on
-        self.walltime = walltime
-        self.has_gpus = any(group.gpus for group in group_on(profile.node))
+    A job that has `asked` for a type of GPU may get any queue that has it. If none takes the job,
+    it is the one that nearly does: the problem is then reported about it.
+    """
+    profile, has_gpus = context.site, any(group.gpus for group in group_on(context.site.node))
+    queues = {
+        name: queue
+        for name, queue in (profile.queues or {}).items()
+        if (queue.choose or asked in (queue.gpu_types or ()))
+        and (not queue.gpu_types or (has_gpus and gpu_type in (*queue.gpu_types, None)))
+    }
+    nodes = {name: describe_node(profile, name, gpu_type)[0] for name in queues}
+    walltime = context.spec.resources.walltime
+    sizes = {name: limits.measure(group_on(node), walltime) for name, node in nodes.items()}
+    taking = [name for name in queues if limits.accepts(queues[name], sizes[name])]
+    if not taking:
+        ranks = {name: limits.rank_nearness(queues[name], sizes[name]) for name in queues}
+        nearest = max(ranks, key=ranks.__getitem__, default=None)
+        return nearest, "jobgen's choice, which nearly takes the job" if nearest else ""
+    prices = {name: _price(profile, name, group_on(nodes[name]), nodes[name]) for name in taking}
+    name, cheaper = _find_cheapest(prices)
+    types = queues[name].gpu_types
+    of_type = f" with {gpu_type}" if gpu_type and types else ""
+    why = f"jobgen's choice, the {'cheapest' if cheaper else 'first'}{of_type} that takes the job"
+    passed = [*queues][: [*queues].index(taking[0])]
+    refusals = (limits.explain_refusal(one, queues[one], sizes[one]) for one in passed)
+    reasons = [message for refusal in refusals for _, message, *_ in [*refusal][:1]]
+    reasons += [cheaper] if cheaper else []
+    return name, f"{why} ({'; '.join(reasons)})" if reasons else why
 
-    def decide(self, asked: str | None) -> tuple[str | None, str]:
-        """Return the queue, and why it is this one.
 
-        A job that has `asked` for a type of GPU may get any queue that has it. If none takes the
-        job, it is the one that nearly does: the problem is then reported about it.
-        """
-        taking: list[str] = []
-        passed: list[str] = []
-        nearest, best = None, (False, -1)
-        for name, queue in (self.profile.queues or {}).items():
-            if self._is_closed(queue, asked):
-                continue
-            groups = self.group_on(describe_node(self.profile, name, self.gpu_type)[0])
-            size = limits.measure(groups, self.walltime)
-            if limits.accepts(queue, size):
-                taking.append(name)
-                continue
-            if not taking:
-                passed += [text for _, text, *_ in limits.explain_refusal(name, queue, size)][:1]
-            if limits.rank_nearness(queue, size) > best:
-                nearest, best = name, limits.rank_nearness(queue, size)
-        if not taking:
-            return nearest, "jobgen's choice, which nearly takes the job" if nearest else ""
-        name, cheaper = self._find_cheapest(taking)
-        types = _find_queue(self.profile, name).gpu_types
-        of_type = f" with {self.gpu_type}" if self.gpu_type and types else ""
-        which = f"the cheapest{of_type}" if cheaper else f"the first{of_type}"
-        why = f"jobgen's choice, {which} that takes the job"
-        reasons = "; ".join(filter(None, [*passed, cheaper]))
-        return name, f"{why} ({reasons})" if reasons else why
+def _find_cheapest(prices: dict[str, tuple[float, str] | None]) -> tuple[str, str]:
+    """Return the cheapest of some queues, and the price of what it was compared with.
 
-    def _is_closed(self, queue: SiteQueue, asked: str | None) -> bool:
-        """Whether jobgen may not choose this queue for the job."""
-        if queue.gpu_types and (not self.has_gpus or self.gpu_type not in (*queue.gpu_types, None)):
-            return True
-        return not (queue.choose or (asked is not None and asked in (queue.gpu_types or ())))
+    That is the first, without a price, if one is not known, or if all are the same.
+    """
+    known = [(price, name) for name, price in prices.items() if price]
+    if len(known) < len(prices) or len({unit for (_, unit), _ in known}) > 1:
+        return next(iter(prices)), ""
+    (cost, unit), name = min(known, key=lambda one: one[0])
+    (most, _), dear = max(known, key=lambda one: one[0])
+    if cost == most:
+        return name, ""
+    return name, f"{format_number(cost)} {unit} an hour, {dear} {format_number(most)}"
 
-    def _find_cheapest(self, names: list[str]) -> tuple[str, str]:
-        """The cheapest of these queues, and the price of what it was compared with.
 
-        That is the first, without a price, if one is not known, or if all are the same.
-        """
-        prices = {name: self._price(name) for name in names}
-        units = {price[1] for price in prices.values() if price}
-        known = [(price[0], name) for name, price in prices.items() if price]
-        if len(known) < len(names) or len(units) != 1 or len({cost for cost, _ in known}) == 1:
-            return names[0], ""
-        cost, name = min(known, key=lambda pair: pair[0])
-        most, dear = max(known, key=lambda pair: pair[0])
-        unit = units.pop()
-        return name, f"{format_number(cost)} {unit} an hour, {dear} {format_number(most)}"
-
-    def _price(self, name: str) -> tuple[float, str] | None:
-        """What the job costs for an hour in a queue, and in which unit."""
-        charge = self.profile.charge_in(name)
-        if charge is None:
-            return None
-        node = describe_node(self.profile, name, self.gpu_type)[0]
-        number = count_charged(charge, self.group_on(node), node)
-        return None if number is None else (number * charge.rate, charge.unit)
+def _price(
+    profile: SiteProfile, name: str, groups: tuple[NodeGroup, ...], node: Node
+) -> tuple[float, str] | None:
+    """Return what the job costs for an hour in a queue, and in which unit."""
+    charge = profile.charge_in(name)
+    number = count_charged(charge, groups, node) if charge else None
+    return None if charge is None or number is None else (number * charge.rate, charge.unit)
 
 
 def _require_queue(context: Context, gpu_type: str | None) -> Iterator[Breach]:
@@ -318,24 +300,21 @@ def describe_node(
 
 def _list_filesystems(listed: Filesystems, spec: JobSpec) -> Iterator[str]:
     """Yield the file systems that the paths of a spec lie on, each once, sorted."""
-    if spec.roles:
-        parts = [make_spec(spec, name, place) for name, place in deal_nodes(spec)[0].items()]
-        yield from sorted({name for part in parts for name in _list_filesystems(listed, part)})
-        return
-    environment, run = spec.environment, spec.run
-    texts = [environment.stage, environment.venv, environment.conda, environment.setup, run.script]
-    texts += [*(environment.variables or {}).values(), *(run.command or ())]
-    texts += getattr(environment.modules, "use", ())
-    if environment.container is not None:
-        texts += (environment.container.image, *environment.container.binds)
-    for value in (run.args.values() if isinstance(run.args, dict) else run.args) or ():
-        texts += value if isinstance(value, tuple) else [str(value)]
+    text = "\n".join(_list_texts((spec.environment, spec.run, spec.roles)))
     names: set[str] = set()
     for start, name in (listed.paths or {}).items():
         pattern = rf"(?<![\w./-]){re.escape(start)}([A-Za-z0-9_-]+)"
-        for text in texts:
-            names.update(f"{name}/{folder}" for folder in re.findall(pattern, text or ""))
+        names.update(f"{name}/{folder}" for folder in re.findall(pattern, text))
     yield from sorted(names)
+
+
+def _list_texts(value: object) -> Iterator[str]:
+    """Yield every text in a part of a spec."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | tuple):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _list_texts(inner)
 
 
 def _choose_variables(profile: SiteProfile, spec: JobSpec, size: Size) -> dict[str, str]:
