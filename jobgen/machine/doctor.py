@@ -53,34 +53,26 @@ def check_machine(plan: Plan | None, site: str | None) -> list[Check]:
 
 def _run_together(parts: dict[str, Callable[[], Iterable[Check]]], end: float) -> Iterator[Check]:
     """All at once. One that hangs, as a file system may, is left behind when the time is over."""
-    workers = [_Worker(name, part) for name, part in parts.items()]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(max(0.0, end + 0.5 - time.monotonic()))
-        yield from worker.checks
-        if worker.error is not None:
-            raise worker.error
-        if worker.is_alive():
-            yield Check(worker.name, "unknown", f"no answer within {SECONDS:g} s", _ASK)
+    checks: dict[str, list[Check]] = {name: [] for name in parts}
+    errors: list[BaseException] = []
 
-
-class _Worker(threading.Thread):
-    """One part of the checks, with its checks so far."""
-
-    def __init__(self, name: str, part: Callable[[], Iterable[Check]]) -> None:
-        super().__init__(name=name, daemon=True)
-        self.part = part
-        self.checks: list[Check] = []
-        self.error: BaseException | None = None
-
-    def run(self) -> None:
-        """Look; the thread that waits raises what is raised here."""
+    def look(name: str) -> None:
         try:
-            for check in self.part():
-                self.checks.append(check)
+            for check in parts[name]():
+                checks[name].append(check)
         except BaseException as error:
-            self.error = error
+            errors.append(error)  # it is raised where all are waited for
+
+    threads = [threading.Thread(target=look, args=(name,), daemon=True) for name in parts]
+    for thread in threads:
+        thread.start()
+    for name, thread in zip(parts, threads, strict=True):
+        thread.join(max(0.0, end + 0.5 - time.monotonic()))
+        yield from checks[name]
+        if errors:
+            raise errors[0]
+        if thread.is_alive():
+            yield Check(name, "unknown", f"no answer within {SECONDS:g} s", _ASK)
 
 
 def _needs_sharing(plan: Plan | None) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from jobgen.capabilities import list_capabilities
 from jobgen.errors import JobgenError, SpecError
 from jobgen.output import format_json
-from jobgen.sites.profile import Node, SiteProfile, SiteQueue
+from jobgen.sites.profile import Node, SiteQueue
 from jobgen.sites.sheet import GRADES
 from jobgen.spec.units import format_duration
 
@@ -96,28 +96,22 @@ def describe_site(name: str) -> dict[str, Any]:
     from jobgen.sites import search
 
     profile = search.load(name)
+    grade = GRADES[profile.verified] if profile.verified else ""
     queues = profile.queues or {}
-    longest = max((time for queue in queues.values() for time in _list_times(queue)), default=0)
+    longest = max((queue.longest or 0 for queue in queues.values()), default=0)
     return {
         "title": profile.title or name,
         "scheduler": profile.scheduler,
-        "grade": _describe_grade(profile),
+        "grade": ", ".join(filter(None, [grade, profile.as_of])),
         "node": _describe_gpus(profile.node),
         "queues": [_describe_queue(key, queue, longest) for key, queue in queues.items()],
         "notes": list(profile.notes),
     }
 
 
-def _describe_grade(profile: SiteProfile) -> str:
-    """Say where a profile's facts are from, and their date."""
-    if not profile.verified:
-        return ""
-    return ", ".join(filter(None, [GRADES[profile.verified], profile.as_of]))
-
-
 def _describe_queue(name: str, queue: SiteQueue, longest: int) -> dict[str, Any]:
     """Return a row of the card; `share` is of the site's longest walltime."""
-    walltime = max(_list_times(queue), default=0)
+    walltime = queue.longest or 0
     return {
         "name": name,
         "walltime": format_duration(walltime) if walltime else "",
@@ -125,10 +119,6 @@ def _describe_queue(name: str, queue: SiteQueue, longest: int) -> dict[str, Any]
         "nodes": _format_range(queue, "nodes"),
         "gpus": _format_range(queue, "gpus") or _describe_gpus(queue.node),
     }
-
-
-def _list_times(queue: SiteQueue) -> list[int]:
-    return [limit.times[1] or 0 for limit in queue.limits]
 
 
 def _format_range(queue: SiteQueue, key: str) -> str:

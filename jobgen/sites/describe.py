@@ -91,7 +91,13 @@ def make_data(record: Any) -> Any:
 
     Times and memory are text, as in the file.
     """
-    return {key: _convert_value(key, value) for key, value in _drop_defaults(record).items()}
+    values = record if isinstance(record, dict) else record._asdict()
+    defaults = getattr(record, "_field_defaults", {})
+    return {
+        key: _convert_value(key, value)
+        for key, value in values.items()
+        if key not in defaults or value != defaults[key]
+    }
 
 
 def _convert_value(key: str, value: Any) -> Any:
@@ -101,26 +107,8 @@ def _convert_value(key: str, value: Any) -> Any:
         return make_data(value)
     if isinstance(value, tuple):
         return [_convert_value(key, item) for item in value]
-    words = _format_quantity(key, value)
-    return value if words is None else words
-
-
-def _drop_defaults(record: Any) -> dict[str, Any]:
-    """What a record or a mapping says; not what is as by default."""
-    if isinstance(record, dict):
-        return record
-    default = getattr(type(record), "_field_defaults", {})
-    return {
-        key: value
-        for key, value in record._asdict().items()
-        if key not in default or value != default[key]
-    }
-
-
-def _format_quantity(key: str, value: Any) -> str | None:
-    """A time or an amount of memory as a profile says it; None for what is neither."""
     if isinstance(value, int) and key.endswith("walltime"):
         return format_duration(value)
     if isinstance(value, int) and (key == "disk" or key.startswith(("memory", "default_memory"))):
         return format_memory(value)
-    return None
+    return value
