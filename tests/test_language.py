@@ -32,6 +32,7 @@ TEXTS = [
     *(ROOT / "docs").rglob("*.md"),
     *(path for path in (ROOT / "templates").rglob("*") if path.is_file()),
     *(ROOT / "jobgen" / "spec" / "data").glob("*.yaml"),
+    *(ROOT / "jobgen" / "rendering").glob("*.txt"),
     ROOT / "jobgen" / "programs" / "remarks.txt",
 ]
 

@@ -103,18 +103,17 @@ def init(file: str, force: bool, as_json: bool, **given: Any) -> None:
     machine = inspect_machine()
     if sys.stdin.isatty() and sys.stderr.isatty():
         wishes = _ask_wishes(machine, wishes)
-    written = write(machine, wishes, file=DEFAULT_SPEC if file == STDOUT else file)
-    for note in written.plan.notes:
+    text, plan = write(machine, wishes, file=DEFAULT_SPEC if file == STDOUT else file)
+    for note in plan.notes:
         put_err(note)
     if file == STDOUT:
-        put_out(written.text)
+        put_out(text)
         return
-    write_file(Path(file), written.text)
+    write_file(Path(file), text)
     schema = Path(file).with_name("job.schema.json")  # the first line of job.yaml names it
     if not os.path.lexists(schema):  # nothing is written through a link
-        write_file(schema, write_schema("job", queues=written.plan.site.queues or ()))
+        write_file(schema, write_schema("job", queues=plan.site.queues or ()))
     if as_json:
-        plan = written.plan
         put_out({"file": file, "scheduler": plan.scheduler, "notes": plan.notes})
     if lines := suggest_loop(wishes):
         put_err(lines)

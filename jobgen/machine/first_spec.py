@@ -84,13 +84,6 @@ class SpecLine(NamedTuple):
     comment: str = ""
 
 
-class Written(NamedTuple):
-    """The text of a job.yaml, and the plan that it makes."""
-
-    text: str
-    plan: Plan
-
-
 def inspect_machine() -> Machine:
     """Ask scheduler and environment, for a few seconds at most."""
     clock = Deadline(SECONDS)
@@ -205,12 +198,15 @@ def _find_script() -> str | None:
     return next(usual, files[0] if len(files) == 1 else None)
 
 
-def write(machine: Machine, wishes: Wishes, *, file: str) -> Written:
-    """The spec, for `file`; raises SpecError where what was wished for cannot be."""
+def write(machine: Machine, wishes: Wishes, *, file: str) -> tuple[str, Plan]:
+    """Return the text of the spec, for `file`, and the plan that it makes.
+
+    Raises SpecError for a wish that cannot be met.
+    """
     target = _choose_target(machine, wishes)
     text = _format_lines(_list_lines(machine, wishes, target), target.profile.title or target.site)
     spec, positions = bind(yaml_nodes.parse(text, file=file), JobSpec)
-    return Written(text, resolve(LoadedSpec(spec, file, "", positions)))
+    return text, resolve(LoadedSpec(spec, file, "", positions))
 
 
 def _choose_target(machine: Machine, wishes: Wishes) -> Target:

@@ -39,7 +39,8 @@ cd "runs/$JOB_NAME/code/${token:?the spec wants a snapshot, which jobgen submit 
 def decide(context: Context, plan: Plan) -> Decision[NodeEnvironment]:
     """Decide the environment; the site's where the spec is silent."""
     own, site, local = context.spec.environment, context.site, not context.site.can.batch
-    variables = {} if plan.launch.body else _expand(plan.defaults.variables)
+    of_site = {} if plan.launch.body else plan.defaults.variables
+    variables: dict[str, str] = {name: ShellPath(value) for name, value in of_site.items()}
     variables |= {**(own.variables or {}), **plan.program.variables}
     venv, conda = _choose_python(own, site, bare=plan.launch.body)
     decided = NodeEnvironment(
@@ -61,10 +62,6 @@ def decide(context: Context, plan: Plan) -> Decision[NodeEnvironment]:
         decided = _enter_container(context, plan, decided, own.container.image)
         problems += container.find_conflicts(context)
     return Decision(decided, problems=problems, notes=notes)
-
-
-def _expand(variables: Mapping[str, str]) -> dict[str, str]:
-    return {name: ShellPath(value) for name, value in variables.items()}
 
 
 def _choose_python(

@@ -26,8 +26,9 @@ def decide(context: Context, plan: Plan) -> Decision[Requests]:
     if not can.batch:
         requests = Requests(filesystems=defaults.filesystems, after=after)
         return Decision(requests, problems=problems)
+    account, suffix = spec.account, defaults.node.account_suffix or ""
     requests = Requests(
-        account=_add_suffix(spec.account, defaults.node.account_suffix),
+        account=account and account.removesuffix(suffix) + suffix,
         queue=defaults.queue,
         gpu_type=defaults.gpu_type,
         filesystems=defaults.filesystems,
@@ -143,11 +144,6 @@ def _list_written(plan: Plan) -> Iterator[str]:
     }.items():
         if value:
             yield key
-
-
-def _add_suffix(account: str | None, suffix: str | None) -> str | None:
-    """Add what the site has after the account of such a job, unless the user wrote it."""
-    return account + suffix if account and suffix and not account.endswith(suffix) else account
 
 
 def _join_constraints(site: str | None, own: str | None) -> str | None:

@@ -98,17 +98,11 @@ def resolve(
         raise SpecError(problems)
     return plan._replace(
         notes=(
-            *_tell_defaults(plan),
+            *([f"read beside {source}: {', '.join(defaults)}"] if defaults else ()),
             *list_warnings(loaded),
             *dict.fromkeys(note for one in decisions for note in one.notes),
         ),
     )
-
-
-def _tell_defaults(plan: Plan) -> Iterator[str]:
-    """Name the files that have been read although the user has not named them."""
-    if files := plan.provenance.defaults:
-        yield f"read beside {plan.provenance.source}: {', '.join(files)}"
 
 
 def find_site(

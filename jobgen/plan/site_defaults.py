@@ -28,8 +28,9 @@ def decide(context: Context) -> Decision[SiteDefaults]:
     def measure_on(node: Node) -> Size:
         return limits.measure(group_on(node), spec.resources.walltime)
 
-    has_gpus = measure_on(profile.node).gpus
-    asked = _spell_type(profile, spec.resources.gpu_type)
+    has_gpus, types = measure_on(profile.node).gpus, profile.gpu_types or {}
+    asked, spellings = spec.resources.gpu_type, {name.casefold(): name for name in types}
+    asked = asked and spellings.get(asked.casefold(), asked)  # capitals are the site's
     gpu_type = asked or (profile.gpu_type if has_gpus else None)
     queue, why_queue = ",".join(spec.queue) or None, ""
     if queue is None:
@@ -51,10 +52,12 @@ def decide(context: Context) -> Decision[SiteDefaults]:
             context, gpu_type=gpu_type, gpus=size.gpus, filesystems=filesystems
         )
     record = _find_queue(profile, queue)
+    names = (queue or "").split(",")
+    partitions = (_find_queue(profile, name).partition or name for name in names)
     defaults = SiteDefaults(
         queue=queue,
         why_queue=why_queue,
-        partition=_name_partitions(profile, queue),
+        partition=",".join(partitions) or None,
         qos=record.qos,
         node=node,
         gpu_type=gpu_type,
@@ -121,22 +124,8 @@ def _advise_filesystems(context: Context, filesystems: tuple[str, ...]) -> Itera
         yield f"warning: {context.loaded.problem(place, message, 'add it')}"
 
 
-def _spell_type(profile: SiteProfile, asked: str | None) -> str | None:
-    """A type of GPU as the site spells it, where the spec differs by capitals alone."""
-    if asked is None or asked in (profile.gpu_types or {}):
-        return asked
-    known = {name.casefold(): name for name in profile.gpu_types or {}}
-    return known.get(asked.casefold(), asked)
-
-
 def _find_queue(profile: SiteProfile, name: str | None) -> SiteQueue:
     return profile.find_queue(name) or SiteQueue()
-
-
-def _name_partitions(profile: SiteProfile, queue: str | None) -> str | None:
-    """What Slurm calls the queue, or the queues."""
-    names = queue.split(",") if queue else []
-    return ",".join(_find_queue(profile, name).partition or name for name in names) or None
 
 
 def _check_list(context: Context) -> Iterator[Problem]:

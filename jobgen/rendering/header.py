@@ -117,7 +117,9 @@ def write_json(header: Header) -> str:
         for key, value in header._asdict().items()
         if key not in usual or value != usual[key]
     }
-    fields["groups"] = [_shorten(group) for group in header.groups]
+    fields["groups"] = [
+        {key: value for key, value in group._asdict().items() if value} for group in header.groups
+    ]
     return json.dumps(fields)
 
 
@@ -174,10 +176,6 @@ def _is_sound(header: Header) -> bool:
         and header.scheduler in PACKAGES
         and NAME.matches(header.name)  # it becomes a folder's
     )
-
-
-def _shorten(group: NodeGroup) -> dict[str, int]:
-    return {key: value for key, value in group._asdict().items() if value}
 
 
 def _list_command(plan: Plan) -> list[str]:
