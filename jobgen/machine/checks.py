@@ -88,7 +88,7 @@ def _check_kind(path: str, *, several_machines: bool) -> Check:
         )
     about = f"{path} is on {point}, of type {kind}"
     if _SHARED.fullmatch(kind):
-        known = "which machines share; whether all compute nodes mount it cannot be known from here"
+        known = "which machines share; jobgen cannot tell from here whether all compute nodes do"
         return Check("shared folder", "ok", f"{about}, {known}")
     if not several_machines:
         return Check("shared folder", "ok", f"{about}; all nodes of a local job are here")
@@ -105,7 +105,9 @@ def _check_room(folder: str) -> Iterator[Check]:
     message = f"{free // _MIB:,} MiB free, quotas not counted (`quota -s`, `lfs quota`)"
     yield _judge_room("space", free, _LEAST_SPACE, _NO_SPACE, message)
     if not room.f_files:
-        yield Check("inodes", "unknown", "the file system does not report how many files fit")
+        yield Check(
+            "inodes", "unknown", "the file system does not report how many files it can hold"
+        )
         return
     message = f"{room.f_favail:,} more files, quotas not counted"
     yield _judge_room("inodes", room.f_favail, _LEAST_FILES, _NO_FILES, message)
@@ -132,7 +134,7 @@ def _check_writable(folder: str) -> Check:
             there = os.stat(file.name).st_mtime
     except OSError as error:
         remedy = "submit from a folder that you may write to"
-        return Check("clock", "fail", f"cannot make a file in {folder}: {error.strerror}", remedy)
+        return Check("clock", "fail", f"cannot create a file in {folder}: {error.strerror}", remedy)
     return compare_clocks("the file system's", there - (now + time.time()) / 2)
 
 

@@ -127,7 +127,7 @@ def _check_scheduler(plan: Plan | None, site: str | None, clock: Deadline) -> It
 def _describe_cluster(facts: ClusterFacts, scheduler: str) -> Iterator[Check]:
     """Say what the scheduler has told of its cluster."""
     count = format_count(len(facts.queues), "queue")
-    name = facts.name or "a nameless cluster"
+    name = facts.name or "an unnamed cluster"
     yield Check("scheduler", "ok", f"{scheduler}, {count} at {name}")
     for title, message in facts.notes:
         yield Check(title, "ok", message)
@@ -144,7 +144,7 @@ def _check_site(wanted: str | None, cluster: str | None, clock: Deadline) -> Che
         return Check("site", "warn", message, f"jobgen sites show {known.unreadable[0]} says why")
     names = [site.name for site in known.sites]
     if not names:
-        message = f"no profile knows this machine, {host}"
+        message = f"no site profile matches this machine, {host}"
         remedy = (
             "`jobgen sites` lists those there are; `jobgen sites capture --name NAME` makes one"
         )
@@ -162,7 +162,7 @@ def _check_queue(plan: Plan | None, queues: dict[str, bool]) -> Iterator[Check]:
     known = ", ".join(queues)
     name = plan.requests.queue if plan else None
     if name and plan and plan.site.slurm.queue_option == "qos":
-        yield Check("queue", "unknown", f"{name} is a QoS here, and no partition")
+        yield Check("queue", "unknown", f"{name} is a QoS here, not a partition")
     elif name is not None and name not in queues:
         yield Check("queue", "fail", f"{name} does not exist", f"write queue: one of {known}")
     elif name is not None:

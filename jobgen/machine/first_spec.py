@@ -251,7 +251,9 @@ def _write_account(machine: Machine, wishes: Wishes, target: Target) -> SpecLine
         others = [name for name in machine.accounts if name != account]
         return SpecLine("", "account", account, f"or {', '.join(others[:4])}" if others else "")
     needed = (
-        "every job here needs one" if about and about.required else "who pays, if you are asked"
+        "every job here needs one"
+        if about and about.required
+        else "the account to charge, if the site wants one"
     )
     meaning = f": {about.meaning}" if about and about.meaning else ""
     return SpecLine("", "account", None, needed + meaning)
@@ -293,7 +295,9 @@ def _list_resources(wishes: Wishes, target: Target) -> Iterator[SpecLine]:
     yield from _list_gpus(wishes, target)
     if node.default_memory and not node.memory_per_gpu:
         memory = node.memory or 16 * 1024**2
-        yield SpecLine(part, "memory_per_node", format_memory(memory), "unless it asks, too little")
+        yield SpecLine(
+            part, "memory_per_node", format_memory(memory), "without it, a job gets too little"
+        )
     longest = target.usual.longest if target.queue else None
     walltime = wishes.walltime or ("1h" if longest is None or longest >= 3600 else f"{longest}s")
     yield SpecLine(part, "walltime", walltime, "then the job is ended")
@@ -319,9 +323,9 @@ def _list_gpus(wishes: Wishes, target: Target) -> Iterator[SpecLine]:
     if node.cpus_per_gpu is not None:
         return
     if gpus and node.default_cpus == 1:
-        yield SpecLine(part, "cpus_per_gpu", 8, "a GPU job has one CPU here unless it asks")
+        yield SpecLine(part, "cpus_per_gpu", 8, "without it, a GPU job gets one CPU here")
     elif not local:
-        yield SpecLine(part, "cpus_per_gpu", None, "such as 8: left out, it may be one CPU")
+        yield SpecLine(part, "cpus_per_gpu", None, "such as 8; without it, a job may get one CPU")
 
 
 def _find_gpu_range(queue: SiteQueue) -> tuple[int | None, int | None]:

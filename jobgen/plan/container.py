@@ -34,7 +34,7 @@ def find_conflicts(context: Context) -> Iterator[Problem]:
         return
     if runtime is None:
         hint = "add runtime: apptainer, singularity, podman-hpc, pyxis or edf"
-        yield loaded.problem(where, "names no runtime, nor does the site", hint)
+        yield loaded.problem(where, "has no runtime, and the site's profile names none", hint)
     elif runtime in _OF_SRUN and not site.can.enters_containers:
         hint = "use apptainer, singularity or podman-hpc"
         yield loaded.problem(f"{where}.runtime", f"{runtime} is for srun, Slurm's launcher", hint)
@@ -43,7 +43,7 @@ def find_conflicts(context: Context) -> Iterator[Problem]:
         yield loaded.problem("environment.modules", message, "leave them out")
     if runtime == "edf" and own.runtime is None and own.binds:
         hint = "write them as mounts in the environment file"
-        yield loaded.problem(f"{where}.binds", "are of no use to edf, this site's runtime", hint)
+        yield loaded.problem(f"{where}.binds", "have no effect with edf, this site's runtime", hint)
 
 
 def find_image_file(runtime: str, image: str) -> ShellPath | None:

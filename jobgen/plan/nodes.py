@@ -119,7 +119,7 @@ def _find_conflicts(context: Context, nodes: Nodes) -> Iterator[Problem]:
         message = f"{who} as many nodes as are asked for, and no range"
         yield loaded.problem("resources.nodes", message, f"write nodes: {resources.nodes.max}")
     if nodes.together > 1 and nodes.total > 1:
-        message = f"tasks that share a node have one each; these have {nodes.total}"
+        message = f"tasks that share a node run on one node each; these have {nodes.total}"
         yield loaded.problem("array.together", message, "write nodes: 1, or leave it out")
     if isinstance(resources.nodes, NodeRange) and resources.nodes.min > resources.nodes.max:
         yield loaded.problem("resources.nodes.max", f"is less than min, {resources.nodes.min}")

@@ -108,7 +108,7 @@ def _find_repeats(context: Context, plan: Plan) -> Iterator[Problem]:
                 hint = "write array: {tasks: 10}, and no directive"
                 yield loaded.problem(f"directives[{index}]", message, hint)
             if keys.get(option) in written:
-                message = f"jobgen writes {option} by itself"
+                message = f"jobgen already writes {option}"
                 hint = f"leave it out, and set {keys[option]}"
                 yield loaded.problem(f"directives[{index}]", message, hint)
     for text in plan.requests.site_directives:
@@ -116,7 +116,7 @@ def _find_repeats(context: Context, plan: Plan) -> Iterator[Problem]:
             key = keys.get(option)
             # A switch may stand in both; it is written once.
             if key in written and "=" in text:
-                message = f"this site asks for {text} by itself"
+                message = f"jobgen already asks for {text} at this site"
                 yield loaded.problem(key or "", message, "leave it out")
 
 

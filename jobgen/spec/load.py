@@ -169,7 +169,7 @@ def _read_source(source: Source) -> tuple[str, str]:
         return SPEC, path
     if not path or not os.path.basename(path).isprintable():
         raise SpecError(
-            [Problem(Position(repr(path)), "", "a comment in a script cannot hold this name")]
+            [Problem(Position(repr(path)), "", "this name cannot stand in a comment of a script")]
         )
     return path, yaml_nodes.read_text(path)
 

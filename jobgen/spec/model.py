@@ -147,7 +147,7 @@ def _find_module_command(names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     heads = ("module", "ml", "load", "&&")
     if word := next((name for name in names if name in heads), None):
         rest = ", ".join(name for name in names if name not in heads)
-        yield f"{word!r} is of the command, and no module", f"write modules: [{rest}]"
+        yield f"{word!r} belongs to the command, and is not a module", f"write modules: [{rest}]"
     for word in names:
         if ";" in word:
             plain = ", ".join(name for each in names for name in each.split(";") if name)
@@ -161,7 +161,7 @@ def _find_module_command(names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
                 hint = "write modules: {use: [FOLDER], load: [...]}"
             elif not first:
                 hint = "write the command in environment.setup"
-            yield f"{word!r} is of the command, and no module", hint
+            yield f"{word!r} belongs to the command, and is not a module", hint
             return
 
 
@@ -212,7 +212,7 @@ class Environment(NamedTuple):
         yield from self._check_paths()
         yield from self._check_variables()
         if self.uv and self.container:
-            message = "has a venv of this machine's Python, and a container brings its own"
+            message = "makes a venv for this machine's Python, and a container brings its own"
             yield "uv", message, "write venv: FOLDER, of one made with the image's Python"
 
     def _check_paths(self) -> Iterator[tuple[str, str, str]]:
@@ -220,7 +220,11 @@ class Environment(NamedTuple):
         if self.venv:
             in_venv = r"(?:(?:source|\.)\s+)?(.*)/bin/(activate|python[\d.]*)/?"
             if match := re.fullmatch(in_venv, self.venv):
-                yield "venv", f"{self.venv!r} is a file in it", f"write venv: {match[1]}"
+                yield (
+                    "venv",
+                    f"{self.venv!r} is a file inside the environment",
+                    f"write venv: {match[1]}",
+                )
         if self.conda:
             activate = r"(?:source|conda|mamba|micromamba)\s+activate\s+(\S+)"
             in_conda = rf"{activate}|(.+)/bin/(?:activate|python[\d.]*)"
@@ -229,17 +233,17 @@ class Environment(NamedTuple):
                 yield "conda", message, f"write conda: {match[1] or match[2]}"
             if self.conda.endswith((".yml", ".yaml")):
                 hint = "make it before: conda env create, and write its name or path"
-                yield "conda", f"{self.conda!r} describes an environment, and is none", hint
+                yield "conda", f"{self.conda!r} describes an environment; it is not one", hint
 
     def _check_variables(self) -> Iterator[tuple[str, str, str]]:
         """Each is given once, is not taken, and means what it looks like."""
         variables = self.variables or {}
         if {"ALL", "all", "NONE"} & {*(self.from_shell or ())}:
-            message = "names variables, and a job has no others of your shell"
+            message = "takes the names of variables; a job gets no others from your shell"
             yield "from_shell", message, "write the names, as in from_shell: [WANDB_API_KEY]"
         for index, name in enumerate(self.from_shell or ()):
             if name in variables:
-                message = "is among the variables, too"
+                message = "is also set in variables"
                 yield f"from_shell[{index}]", message, "remove it from one of them"
         for name in filter(is_taken, variables):
             message = "would not arrive: the script, bash or torchrun sets it"
@@ -247,7 +251,7 @@ class Environment(NamedTuple):
         path = variables.get("PATH", "")
         if "$" in path and not isinstance(path, ShellPath):
             hint = f"write {{value: {path}, expand: true}}"
-            yield "variables.PATH", "would be this text as it is, and find no command", hint
+            yield "variables.PATH", "is taken literally, so the shell would find no command", hint
 
 
 @limit_keys("module", "script", "command", "body", least=1, most=1)
@@ -346,7 +350,7 @@ class Notify(NamedTuple):
     def conflicts(self) -> Iterator[tuple[str, str, str]]:
         """It says each thing once."""
         if len(set(self.on or ())) < len(self.on or ()):
-            yield "on", "says the same twice", ""
+            yield "on", "lists an event twice", ""
 
 
 @limit_keys("afterok", "afterany", "afternotok", "after", least=1)
@@ -375,7 +379,11 @@ class OnWalltime(NamedTuple):
     def conflicts(self) -> Iterator[tuple[str, str, str]]:
         """There is a further start for `at_most` to count."""
         if self.at_most is not None and self.then in (None, "stop"):
-            yield "at_most", "counts nothing: the job starts once", "add then: requeue, or resubmit"
+            yield (
+                "at_most",
+                "has no effect: the job starts only once",
+                "add then: requeue, or resubmit",
+            )
 
 
 @mark_record(short_key="then")
@@ -393,7 +401,7 @@ class OnFailure(NamedTuple):
     def conflicts(self) -> Iterator[tuple[str, str, str]]:
         """There is a restart for `at_most` to count."""
         if self.at_most is not None and self.then != "restart":
-            yield "at_most", "counts nothing: the job starts once", "add then: restart"
+            yield "at_most", "has no effect: the job starts only once", "add then: restart"
 
 
 @limit_keys("http", "tcp", "file", "log", least=1, most=1)

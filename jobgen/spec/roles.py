@@ -104,7 +104,7 @@ def find_conflicts(spec: JobSpec) -> Iterator[Conflict]:
     for name, role in spec.roles.items():
         if role.notice and spec.on_walltime is None:
             path = f"roles.{name}.notice"
-            yield path, "is of on_walltime, which is not there", "add on_walltime"
+            yield path, "needs on_walltime, which the spec does not have", "add on_walltime"
         yield from _check_role(name, role, earlier)
         earlier.append(name)
         for key, message, hint in make_spec(spec, name, Spot(0, 1)).conflicts():
@@ -115,7 +115,7 @@ def find_conflicts(spec: JobSpec) -> Iterator[Conflict]:
 def _check_job(spec: JobSpec, roles: dict[str, Role]) -> Iterator[Conflict]:
     """Yield what a job with several programs cannot have."""
     if spec.array:
-        message = "has values for the arguments of one program, and roles are several"
+        message = "varies the arguments of one program, and roles are several programs"
         yield "array", message, "write a script that submits the spec with --set for each"
     for key, value in spec.launch._asdict().items():
         if value is not None and key not in _SHARED:
@@ -151,7 +151,7 @@ def _check_role(name: str, role: Role, earlier: list[str]) -> Iterator[Conflict]
         yield f"{path}.environment.from_shell", message, "write it in environment beside roles"
     for other in role.after or ():
         if other not in earlier:
-            message = f"{other!r} does not stand before this role"
+            message = f"{other!r} is not a role above this one"
             yield f"{path}.after", message, f"there are {', '.join(earlier) or 'none'}"
 
 

@@ -102,7 +102,9 @@ def list_warnings(loaded: LoadedSpec) -> Iterator[str]:
     warnings: dict[str, None] = {}
     for part in loaded.programs():
         for path, name in _list_secrets(part.spec):
-            message = "looks like a secret, for all who can read the script or its copies"
+            message = (
+                "looks like a secret, and everyone who can read the script or its copies sees it"
+            )
             variable = re.sub(r"\W", "_", name).upper()
             hint = f"write environment.from_shell: [{variable}], and export it where you submit"
             warnings[f"warning: {part.problem(path, message, hint)}"] = None

@@ -353,7 +353,7 @@ class _Converter:
         """Whether a key is right, beside those before it; what is wrong is noted."""
         if not isinstance(node, yaml.ScalarNode):
             template = isinstance(node, yaml.MappingNode)
-            hint = "jobgen fills in no {{templates}}; --set sets one" if template else ""
+            hint = "jobgen does not fill in {{templates}}; --set sets a value" if template else ""
             self.refuse(where, "a key must be text", hint)
         elif "\xa0" in node.value:
             self.refuse(

@@ -77,7 +77,7 @@ def test_a_cluster_that_is_ready(home: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert checks["queue"]["message"] == "gpu exists"
     assert checks["torch"]["message"].startswith("2.13.0, imported by ")
     assert checks["site"]["verdict"] == "unknown"
-    assert checks["site"]["message"].startswith("no profile knows this machine, ")
+    assert checks["site"]["message"].startswith("no site profile matches this machine, ")
     assert checks["account"]["verdict"] == "unknown"  # there is no accounting to ask
     assert list(doctor(saved(home), home, monkeypatch)[1]) == list(checks)  # it finds job.yaml
 
@@ -331,7 +331,7 @@ def test_the_file_system_of_a_folder(path: str, found: tuple[str, str]) -> None:
 @pytest.mark.parametrize(
     ("path", "several", "verdict", "message"),
     [
-        ("/scratch/me", True, "ok", "of type lustre, which machines share; whether all compute"),
+        ("/scratch/me", True, "ok", "of type lustre, which machines share; jobgen cannot tell"),
         ("/var/me", True, "warn", "of type ext4, a disk or memory of this machine"),
         ("/scratch/tmp/me", True, "warn", "of type tmpfs, a disk or memory of this machine"),
         ("/odd", True, "unknown", "of type strangefs, a type that jobgen does not know"),
@@ -384,7 +384,7 @@ def test_a_clock_that_was_never_set(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_folder_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
     (found,) = [c for c in check_folder("/proc", several_machines=False) if c.what == "clock"]
     assert found.verdict == "fail"
-    assert found.message.startswith("cannot make a file in /proc: ")
+    assert found.message.startswith("cannot create a file in /proc: ")
 
 
 # --- which site ------------------------------------------------------------------------

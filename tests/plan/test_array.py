@@ -467,7 +467,7 @@ def test_one_task_alone_and_those_of_this_machine_share_nothing() -> None:
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("resources.nodes=2", "array.together: tasks that share a node have one each; "),
+        ("resources.nodes=2", "array.together: tasks that share a node run on one node each; "),
         ("launch.mode=direct", "launch.mode: tasks that share a node are started by torchrun"),
         ("launch.launcher=mpiexec", "launch.launcher: tasks that share a node are started by"),
         ("on_walltime.then=requeue", "on_walltime.then: the tasks that share a node end together"),

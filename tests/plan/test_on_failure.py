@@ -54,7 +54,7 @@ def test_restarts_are_starts_of_the_chain_too() -> None:
     [
         (SPARED.replace("then: restart", "then: stop"), "spare_nodes: are never used; add"),
         (SPARED.replace("nodes: 2", "nodes: {min: 1, max: 2}"), "the number of nodes is a range"),
-        (f"{MINIMAL}on_failure: {{at_most: 2}}\n", "counts nothing: the job starts once"),
+        (f"{MINIMAL}on_failure: {{at_most: 2}}\n", "has no effect: the job starts only once"),
         (f"{AGAIN}array: {{tasks: 3}}\n", "on_failure: does not work with an array"),
         (AGAIN.replace("module: m", "body: train.sh"), "cannot start again"),
     ],

@@ -131,7 +131,7 @@ def test_a_directive_of_ones_own_that_repeats_the_specs_is_refused(
 ) -> None:
     scheduler = "slurm" if directive.startswith("#SBATCH") else "pbs"
     text = edited(("", f'directives: ["{directive}"]\n'))
-    message = f"directives[0]: jobgen writes {option} by itself; leave it out, and set {key}"
+    message = f"directives[0]: jobgen already writes {option}; leave it out, and set {key}"
     assert message in complaint(text, f"{key}={value}", scheduler=scheduler)
 
 

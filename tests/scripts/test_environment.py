@@ -355,10 +355,10 @@ def test_a_container_has_the_modules_of_its_runtime_and_no_others_of_the_site() 
 @pytest.mark.parametrize(
     ("site", "container", "more", "message"),
     [
-        ("slurm-generic", "{image: a}", "", "environment.container: names no runtime, nor does"),
+        ("slurm-generic", "{image: a}", "", "environment.container: has no runtime, and the site"),
         ("pbs-generic", "{image: a, runtime: pyxis}", "", "pyxis is for srun, Slurm's launcher"),
         ("slurm-generic", "{image: a, runtime: edf}", ", modules: [x]", "before a module could be"),
-        ("cscs-clariden", "{image: a, binds: [/a]}", "", "are of no use to edf, this site's"),
+        ("cscs-clariden", "{image: a, binds: [/a]}", "", "have no effect with edf, this site's"),
     ],
 )
 def test_containers_that_cannot_be(site: str, container: str, more: str, message: str) -> None:

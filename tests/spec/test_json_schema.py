@@ -33,10 +33,10 @@ JOB, SITE = (Draft7Validator(SCHEMAS[what]) for what in ("job", "site"))
 PROFILES = sorted((ROOT / "jobgen" / "sites" / "data").glob("*.yaml"))
 # What takes more than a look at one record: the schema lets it pass, `jobgen check` does not.
 BEYOND = re.compile(
-    r"has none of (module|values)|whose value cannot be a list|counts nothing|do not work with"
-    r"|lists \d+ nodes|lists nodes|would not arrive"
+    r"has none of (module|values)|whose value cannot be a list|do not work with"
+    r"|has no effect: the job|lists \d+ nodes|lists nodes|would not arrive"
     r"|read as an option"
-    r"|cannot differ|names the same as|says the same twice|is torchrun's"
+    r"|cannot differ|names the same as|lists an event twice|is torchrun's"
     r"|is empty|is an empty list|has lists of different length"
     r"|makes .* tasks|has \d+ tasks"
     r"|needs a shell|a quote that does not end|would start|not a program|is one word"

@@ -97,7 +97,8 @@ EMPTY = "job.yaml:1:1: is empty; write at least name, run, resources"
         pytest.param("? [a, b]\n: c\n", "job.yaml:1:3: a key must be text", id="list as key"),
         pytest.param(
             "{{ a }}: c\n",
-            "job.yaml:1:1: a key must be text; jobgen fills in no {{templates}}; --set sets one",
+            "job.yaml:1:1: a key must be text; jobgen does not fill in {{templates}}; --set sets a "
+            "value",
             id="mapping as key",
         ),
         pytest.param(
@@ -152,7 +153,7 @@ def test_what_is_no_fault(content: str) -> None:
             "nothing.yaml",
             "nothing.yaml: No such file or directory; `jobgen init` writes a first one",
         ),
-        ("a\nb.yaml", r"'a\nb.yaml': a comment in a script cannot hold this name"),
+        ("a\nb.yaml", r"'a\nb.yaml': this name cannot stand in a comment of a script"),
     ],
 )
 def test_a_file_that_cannot_be_read(
