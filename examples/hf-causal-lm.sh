@@ -53,7 +53,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest b3365f4c9a4c ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest f733f78f07bd ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, worlds, meeting, watch,
 # guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
@@ -235,6 +235,7 @@ run_node() {    # the launcher calls this on each node, in direct mode for each 
     exec >>"$run_dir/logs/$node/agent.log" 2>&1 </dev/null
     trap 'end_node "$?"' EXIT
     trap 'stop=SIGTERM; kill -TERM "$child" 2>/dev/null || :' TERM INT HUP
+    : >"$attempt_dir/node-$node_rank.started"    # from here on it records its end
     say "$node is node $node_rank of start $attempt; the rendezvous is at $MASTER_ADDR:$MASTER_PORT"
     getent ahosts "$MASTER_ADDR" >/dev/null || die "$node cannot resolve the name of the first node"
     ((rank)) || ! (: <>"/dev/tcp/$MASTER_ADDR/$MASTER_PORT") 2>/dev/null ||
@@ -244,7 +245,6 @@ run_node() {    # the launcher calls this on each node, in direct mode for each 
         peer=$(ip -o route get "${peer%% *}" | sed -E 's/.* dev (\S+) .*/\1/') || :
         export GLOO_SOCKET_IFNAME=$peer
     fi
-    : >"$attempt_dir/node-$node_rank.started"
     run_agent
     if [[ -n $stop && -e $run_dir/STOPPED ]]; then status=0; fi    # to the agent it is an error
     exit "$status"
@@ -295,9 +295,8 @@ find_meeting() {    # the error files of the node's processes with connections, 
     sed -nE 's,.*(pid=|/proc/)([0-9]*).*,/proc/\2/environ,p' <<<"$links" |
         xargs -r grep -hszF "ERROR_FILE=$run_dir/errors/$node-" | tr '\0' '\n' >>"$record"
 }
-# pbsdsh returns 0 always, so the nodes' own records count.
 find_rank() { node_rank=$1 rank=${2-$1} local_rank=${3-}; }
-run_job() {    # sets status
+run_job() {    # sets status by the nodes' own records, as pbsdsh returns 0 always
     local patience=45 index
     lost='' launchers=()
     tell_nodes

@@ -48,7 +48,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest 4dbcd4ad7daa ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest 9e4c2f2bfd08 ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, watch, guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
 die() { say "error: $*" >&2; exit 1; }
@@ -229,6 +229,7 @@ run_node() {    # the launcher calls this on each node, in direct mode for each 
     exec >>"$run_dir/logs/$node/agent.log" 2>&1 </dev/null
     trap 'end_node "$?"' EXIT
     trap 'stop=SIGTERM; kill -TERM "$child" 2>/dev/null || :' TERM INT HUP
+    : >"$attempt_dir/node-$node_rank.started"    # from here on it records its end
     say "$node is node $node_rank of start $attempt; the rendezvous is at $MASTER_ADDR:$MASTER_PORT"
     getent ahosts "$MASTER_ADDR" >/dev/null || die "$node cannot resolve the name of the first node"
     ((rank)) || ! (: <>"/dev/tcp/$MASTER_ADDR/$MASTER_PORT") 2>/dev/null ||
@@ -238,7 +239,6 @@ run_node() {    # the launcher calls this on each node, in direct mode for each 
         peer=$(ip -o route get "${peer%% *}" | sed -E 's/.* dev (\S+) .*/\1/') || :
         export GLOO_SOCKET_IFNAME=$peer
     fi
-    : >"$attempt_dir/node-$node_rank.started"
     run_agent
     if [[ -n $stop && -e $run_dir/STOPPED ]]; then status=0; fi    # to the agent it is an error
     exit "$status"
@@ -260,9 +260,8 @@ run_rank() {    # the agent starts this for each process: its own log files, the
     tee -a "$JOBGEN_AGENT/reached" "${0%/*}/reached-$JOBGEN_NODE" </dev/null
     program
 }
-# pbsdsh returns 0 always, so the nodes' own records count.
 find_rank() { node_rank=$1 rank=${2-$1} local_rank=${3-}; }
-run_job() {    # sets status
+run_job() {    # sets status by the nodes' own records, as pbsdsh returns 0 always
     local patience=45 index
     lost='' launchers=()
     tell_nodes

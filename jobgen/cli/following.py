@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from jobgen.cli.printing import put_err
@@ -11,6 +12,7 @@ from jobgen.output import make_printable
 
 if TYPE_CHECKING:
     from jobgen.api import Job
+    from jobgen.jobs.record import JobRecord
     from jobgen.jobs.status import StatusReport
     from jobgen.schedulers.base import State
 
@@ -82,6 +84,22 @@ def follow_job(job: Job) -> State:
         standing.clear()
         say_they_go_on([job.id])
         raise
+
+
+def name_cause(job: JobRecord, state: State) -> str:
+    """Return who failed first, and of what, as `jobgen diagnose` says, if that is known.
+
+    Empty if the state's reason says the same.
+    """
+    import time
+
+    from jobgen.diagnose import find_failure
+
+    with suppress(OSError, ValueError):
+        failure = None if job.tasks else find_failure(job, state, now=time.time())
+        if failure and failure.cause != "unknown" and failure.headline != state.reason:
+            return failure.headline
+    return ""
 
 
 def say_they_go_on(ids: Sequence[str]) -> None:

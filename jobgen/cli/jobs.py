@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobgen.cli.following import QueueNews, StatusLine, say_they_go_on
+from jobgen.cli.following import QueueNews, StatusLine, name_cause, say_they_go_on
 from jobgen.cli.options import STDOUT, complete_words, json_option, output_option, refuse_together
 from jobgen.cli.printing import put_err, put_out, report_recoveries
 from jobgen.cli.remote import RemoteCommand, RemoteReport
@@ -51,6 +51,8 @@ def status(jobs: tuple[str, ...], watch: bool, as_json: bool) -> None:
         return
     seen = get_status(named)
     rows = [table.build_row(each, tracked=True) for each in seen.jobs]
+    if len(rows) == 1:  # of many it takes seconds
+        rows = [rows[0]._replace(cause=name_cause(*seen.jobs[0][:2]))]
     if as_json:
         shown = [row._asdict() for row in rows]
         if len(seen.jobs) == 1 and seen.jobs[0].starts:  # of thousands it takes seconds
@@ -197,8 +199,9 @@ def wait(jobs: tuple[str, ...], then: str | None, as_json: bool) -> None:
         put_out({"jobs": [table.build_row(each) for each in seen.jobs]})
     bad = [each for each in seen.jobs if each.state.name != "done"]
     if bad:
-        lines = (f"job {each.job.id}: {each.state.described}" for each in bad)
-        raise JobFailedError("\n".join(lines))
+        lines = [f"job {each.job.id}: {each.state.described}" for each in bad]
+        cause = name_cause(bad[0].job, bad[0].state) if len(named) == 1 else ""
+        raise JobFailedError("\n".join(filter(None, [*lines, cause])))
 
 
 def _run_hook(command: str, ended: JobStatus) -> None:

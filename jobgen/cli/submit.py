@@ -93,13 +93,14 @@ def submit(
         word = f"--host {host} {job.id}" if host else job.id
         put_err(f"next: jobgen logs -f {word}, jobgen status {word}")
     else:
-        from jobgen.cli.following import follow_job
+        from jobgen.cli.following import follow_job, name_cause
 
         state = follow_job(job)
         if as_json:
             put_out(handed_over | {"state": state.name, "reason": state.reason})
         if state.name != "done":
-            raise JobFailedError(f"job {job.id}: {state.described}")
+            lines = [f"job {job.id}: {state.described}", name_cause(job, state)]
+            raise JobFailedError("\n".join(filter(None, lines)))
 
 
 @click.command(hidden=True)

@@ -44,7 +44,7 @@ from jobgen.jobs.verdicts import read_bad_nodes, read_verdicts
 from jobgen.schedulers import SCHEDULERS
 from jobgen.schedulers.base import State
 
-__all__ = ["CAUSES", "Diagnosis", "diagnose"]
+__all__ = ["CAUSES", "Diagnosis", "diagnose", "find_failure"]
 
 # A process that has failed ends all others within 30 s. If they go on for longer, it was started
 # again.
@@ -65,6 +65,13 @@ _COMPARES = re.compile(
 _NOTES = re.compile(r"jobgen: (?!error|FAILED|ENDED|preflight|the chain)")
 # Processes that lose each other end within this time.
 _TOGETHER = 3.0
+
+
+def find_failure(job: JobRecord, state: State, *, now: float) -> Diagnosis | None:
+    """Say what is wrong with a job that has failed; None of one that has not."""
+    if not state.ended or state.name in ("done", "cancelled"):
+        return None
+    return diagnose(job, state, now=now)
 
 
 def diagnose(job: JobRecord, state: State, *, now: float) -> Diagnosis:

@@ -44,7 +44,8 @@ CAUSES = (*scheduler.CAUSES, *script.CAUSES, *machine.CAUSES, *program.CAUSES)
 Match = tuple[Cause, Line]
 _OWN = "jobgen: "
 _ERROR = re.compile(
-    r"jobgen: (error: |(?=preflight: |the setup ended at: ))|(?=srun: error: Unable to create step)"
+    r"jobgen: (error: |FAILED: [^:]+: (?=not started: )|(?=preflight: |the setup ended at: ))"
+    r"|(?=srun: error: Unable to create step)"
 )
 # How the lines begin that a scheduler prints into a job's output, among those of the program.
 _DAEMONS = re.compile(
@@ -155,8 +156,8 @@ def _rate(match: Match) -> tuple[bool, bool, bool]:
 def find_verdict(lines: Sequence[Line]) -> Match | None:
     """Return what the scheduler says was the end.
 
-    A time limit comes before the signal that follows from it, and a line that names the node before
-    one that does not.
+    A time limit comes before the signal that follows from it, a line that names the node before one
+    that does not, and the script's own words before others.
     """
     for cause in CAUSES:
         if "scheduler" in cause.where:
@@ -167,6 +168,7 @@ def find_verdict(lines: Sequence[Line]) -> Match | None:
                 and _search(cause, line)
             ]
             if matching:
+                matching.sort(key=is_own, reverse=True)
                 named = (line for line in matching if read_node(cause, line))
                 return cause, next(named, matching[0])
     return None

@@ -65,20 +65,22 @@ CAUSES = (
         r"|mkdir: cannot create directory .*/logs/(?P<node1>[\w.-]+)\W: "
         r"|cannot create (temp file|directory).*Read-only|error \d+ on spawn"
         r"|chdir\(\S+\): No such file|couldn't chdir to",
+        own=r"FAILED: (?P<node2>[^\s:]+): not started: ",
     ),
     Cause(
         "node-lost",
         "a node was lost",
         "submit again; {leave_out}, and tell your administrators",
         (*SCHEDULER, "agent"),
-        r"^node lost( \(no sign of life from (?P<node5>[^,)]+))?|\bNODE_FAIL\b|\bBOOT_FAIL\b"
-        r"|DUE TO (\S+ )?NODE FAILURE"
+        r"^node lost( \((no sign of life from (?P<node5>[^,)]+)|(?P<node9>\S+) is lost: ))?"
+        r"|\bNODE_FAIL\b|\bBOOT_FAIL\b|DUE TO (\S+ )?NODE FAILURE"
         r"|Node failure on (?P<node3>[^\s)]+)|job killed: node \d+ \((?P<node4>[^)]+)\)"
         r"|requested job die|Remote daemon: .* on node (?P<node6>\S+)"
         r"|\bping (RPC timeout from|failed on) (?P<node7>[\w-]+)"
         r"|slurm_receive_msgs: \[+(?P<node8>[^\]]+)\S* failed|lost communication with its daemon"
         r"|\bnode has (died|crashed)|\b[Nn]ode .*marked (as )?dead",
-        own=r"nothing is heard from (?P<node1>[^\s;]+)|FAILED: (?P<node2>\S+) is lost: ",
+        own=r"nothing is heard from (?P<node1>[^\s;]+)"
+        r"|FAILED: (?P<node2>\S+)( is lost|: not started): ",
         of_machine=True,
     ),
     Cause(

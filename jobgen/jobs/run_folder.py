@@ -88,10 +88,11 @@ class Traces(NamedTuple):
         return time.time() - max(signs, default=0.0) < _ALIVE_SECONDS
 
     @property
-    def lost_nodes(self) -> list[str]:
-        """The nodes whose loss made the script end the others."""
-        words = read_if_left(f"{self.last}/failed").split()
-        return words[1:] if words[:1] == ["lost"] else []
+    def lost_nodes(self) -> tuple[str, str]:
+        """The nodes whose loss made the script end the others, and its words of it."""
+        first, _, words = read_if_left(f"{self.last}/failed").partition("\n")
+        word, _, nodes = first.partition(" ")
+        return (nodes.replace(" ", ", "), words.strip()) if word == "lost" else ("", "")
 
     @property
     def output(self) -> str:

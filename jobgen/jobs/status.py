@@ -28,18 +28,13 @@ _DEPENDENCY = re.compile(r"\b(after\w*):([^,?\s@]+)")
 _DAY = 24 * 3600  # by so much no clocks and zones differ
 # A job may run this much less than its walltime: it began before its script.
 _SLACK_SECONDS = 30
-_BY_SIGNAL = {
-    137: ", killed: it may have had too little memory",
-    SIGTERM_CODE: ", terminated externally: it may have been preempted",
-}
+_BY_SIGNAL = {137: ", by SIGKILL", SIGTERM_CODE: ", by SIGTERM"}
 # What PBS prints as it ends a job because a node's daemon has died.
 _NODE_DIED = r"node \d+ \(\S+\) requested job die"
 # What a good end is told with where nodes have seen no connection between processes.
 APART = "no two of its processes had a connection to each other: each may have worked alone"
 # What the script prints at its walltime, or PBS as it ends a job there.
 _AT_WALLTIME = r"ENDED by the (walltime|end of)|^=>> PBS: job killed: walltime"
-# What it prints of a role that it then ends.
-_OF_ROLES = r"^jobgen: FAILED: role \S+ (was not ready|ended before)"
 
 
 class SchedulerAnswer(NamedTuple):
@@ -283,13 +278,13 @@ def _judge_outcome(left: Traces) -> State | None:
         return _judge_done(left)
     if left.word != "failed":
         return None
-    if lost := left.lost_nodes:
-        return State("node lost", f"no sign of life from {', '.join(lost)}")
+    nodes, why = left.lost_nodes
+    if nodes:
+        name: StateName = "failed" if ": not started: " in why else "node lost"
+        return State(name, why or f"no sign of life from {nodes}")
     if left.code == SIGTERM_CODE and re.search(_AT_WALLTIME, left.output, re.M):
         return State("timeout", "its script has ended it at its walltime")
-    by_script = re.search(_OF_ROLES, left.output, re.M)
-    sender = "" if by_script else _BY_SIGNAL.get(left.code, "")
-    return State("failed", f"exit code {left.code}{sender}")
+    return State("failed", f"exit code {left.code}{_BY_SIGNAL.get(left.code, '')}")
 
 
 def _guess(left: Traces, why: str, *, gone: bool) -> State:

@@ -83,10 +83,11 @@ class JobRow(NamedTuple):
     verdicts: tuple[Verdict, ...]  # on its failures
     bad_nodes: tuple[BadNode, ...]
     roles: tuple[RoleState, ...]  # of several programs, those that have begun
+    cause: str = ""  # who failed first, and of what, where it is asked of one job
 
     def details(self) -> list[str]:
         """Return all about it beyond the state, a sentence a line."""
-        lines = [self.reason] if self.reason else []
+        lines = list(filter(None, [self.reason, self.cause]))
         if self.state == "queued" and self.start is not None:
             lines.append(f"expected to start {_format_moment(self.start)}")
         if self.at_most:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from jobgen.diagnose import Diagnosis, diagnose
+from jobgen.diagnose import Diagnosis, find_failure
 from jobgen.errors import JobgenError
 from jobgen.jobs.code import DIFF
 from jobgen.jobs.record import JobRecord
@@ -139,10 +139,8 @@ def _keep_ledger(
 
 def _find_cause(job: JobRecord, state: State, notes: list[str], *, now: float) -> Diagnosis | None:
     """Return why a job failed; what keeps that from being known goes to `notes`."""
-    if not state.ended or state.name in ("done", "cancelled"):
-        return None
     try:
-        return diagnose(job, state, now=now)
+        return find_failure(job, state, now=now)
     except (OSError, ValueError) as error:
         notes.append(f"the cause of the failure is not known: {error}")
         return None

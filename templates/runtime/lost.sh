@@ -1,24 +1,24 @@
-# PBS notices a lost node after hours. A node is lost that shows the same sign of life in SILENT
-# looks, BEAT seconds apart, or none in MISSING: an NFS client may believe for 60 s in what it knows
-# of a file. A file system that stands still is not the node's fault: so looks count, not seconds.
-BEAT=20 SILENT=6 MISSING=15 turn=0 reached='' signs=() looks=()
-find_lost() {    # sets lost and reason
-    local index sign most why
-    if ((turn++ % BEAT)); then return; fi
+# A node is lost that shows the same sign of life in SILENT looks, BEAT seconds apart, or none in
+# MISSING: a file server may be late by 60 s. If it stands still, no look is over, and no node lost.
+BEAT=20 SILENT=6 MISSING=15 turn=0 late='' reached='' signs=() looks=()
+find_lost() {    # sets lost and reason; not started: its launcher has ended before its first record
+    local index own words sign why most beat=$((turn++ % BEAT))
     for index in "${!NODES[@]}"; do
-        if [[ -e $attempt_dir/node-$index.ended ]]; then continue; fi
-        read -r sign 2>/dev/null <"$attempt_dir/node-$index.alive" || sign=''
-        most=$((${#sign} ? SILENT : MISSING))
-        if [[ $sign != "${signs[index]-}" ]]; then looks[index]=0 signs[index]=$sign; fi
-        why="no sign of life for $((${looks[index]:=0} * BEAT)) s"
-        if ! kill -0 "${launchers[index]:-${launchers[0]}}" 2>/dev/null; then
-            most=4    # its launcher has ended, and a file server may be late to show its record
-            why+=": $(tail -n 1 "$attempt_dir/launcher.log")"
+        own=$attempt_dir/node-$index
+        if ! kill -0 "${launchers[index]:-${launchers[0]}}" 2>&- && [[ ! -e $own.started ]]; then
+            words=$(grep -hsF -D skip "$run_dir/" "$attempt_dir/launcher.log" "/proc/$$/fd/2" |
+                grep -v '^jobgen: ' | tail -n 1 | grep . || tail -n 1 "$attempt_dir/launcher.log")
+            why=": not started: ${words//"$PWD/"/}" most=$((turn == ${late:=$turn}))
+        elif ((beat)) || [[ -e $own.ended ]]; then continue; else
+            read -r sign 2>/dev/null <"$own.alive" || sign=''
+            if [[ $sign != "${signs[index]-}" ]]; then looks[index]=0 signs[index]=$sign; fi
+            why=" is lost: no sign of life for $((${looks[index]:=0} * BEAT)) s"
+            most=$((${#sign} ? SILENT : MISSING))
         fi
         if ((looks[index]++ >= most)); then
             reason=${lost:+$reason; so is ${NODES[index]}} lost+=${lost:+ }${NODES[index]}
-            reason=${reason:-": $lost is lost: $why"}
-            echo "lost $lost" >"$attempt_dir/failed"
+            reason=${reason:-": $lost$why"}
+            printf 'lost %s\n%s\n' "$lost" "${reason#: }" >"$attempt_dir/failed"
         fi
     done
 }

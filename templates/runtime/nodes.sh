@@ -14,6 +14,7 @@ run_node() {    # the launcher calls this on each node, in direct mode for each 
     exec >>"$run_dir/logs/$node/agent.log" 2>&1 </dev/null
     trap 'end_node "$?"' EXIT
     trap 'stop=SIGTERM; kill -TERM "$child" 2>/dev/null || :' TERM INT HUP
+    : >"$attempt_dir/node-$node_rank.started"    # from here on it records its end
     say "$node is node $node_rank of start $attempt; the rendezvous is at $MASTER_ADDR:$MASTER_PORT"
     getent ahosts "$MASTER_ADDR" >/dev/null || die "$node cannot resolve the name of the first node"
     ((rank)) || ! (: <>"/dev/tcp/$MASTER_ADDR/$MASTER_PORT") 2>/dev/null ||
@@ -23,7 +24,6 @@ run_node() {    # the launcher calls this on each node, in direct mode for each 
         peer=$(ip -o route get "${peer%% *}" | sed -E 's/.* dev (\S+) .*/\1/') || :
         export GLOO_SOCKET_IFNAME=$peer
     fi
-    : >"$attempt_dir/node-$node_rank.started"
     run_agent
     if [[ -n $stop && -e $run_dir/STOPPED ]]; then status=0; fi    # to the agent it is an error
     exit "$status"

@@ -1,6 +1,5 @@
-# pbsdsh returns 0 always, so the nodes' own records count.
 find_rank() { node_rank=$1 rank=${2-$1} local_rank=${3-}; }
-run_job() {    # sets status
+run_job() {    # sets status by the nodes' own records, as pbsdsh returns 0 always
     local patience=45 index
     lost='' launchers=()
     tell_nodes

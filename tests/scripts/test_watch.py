@@ -13,10 +13,10 @@ def looks(folder: Path, *rounds: str) -> list[str]:
     """What each of the looks says, after the commands of its round; nodes are n1, n2.x and n3."""
     program = [
         "set -euo pipefail",
-        f"cd {folder}; attempt_dir=$PWD",
+        f"cd {folder}; attempt_dir=$PWD run_dir=$PWD",
         "NODES=(n1 n2.x n3) reason=''",
         f". {RUNTIME}/watch.sh; . {RUNTIME}/lost.sh; lost=''",
-        "sleep 600 & launchers=($!); trap 'kill $!' EXIT",
+        "sleep 600 & launchers=($!); trap 'kill $launchers' EXIT",
     ]
     for number, commands in enumerate(rounds):
         program += [f"round={number}", commands, 'turn=0; find_lost; echo "$reason"']
@@ -37,12 +37,27 @@ def test_a_node_that_falls_silent_is_named_after_six_looks(tmp_path: Path) -> No
 def test_two_nodes_that_fall_silent_are_both_named(tmp_path: Path) -> None:
     said = looks(tmp_path, *[signs(0, 1, 2)] * 3, *[signs(0)] * 6)
     assert said[-1] == ": n2.x is lost: no sign of life for 120 s; so is n3"
-    assert (tmp_path / "failed").read_text() == "lost n2.x n3\n"
+    assert (tmp_path / "failed").read_text() == f"lost n2.x n3\n{said[-1][2:]}\n"
 
 
 def test_a_node_that_never_gave_a_sign_has_longer(tmp_path: Path) -> None:
     said = looks(tmp_path, *[signs(0, 1)] * 16)
     assert said == [""] * 15 + [": n3 is lost: no sign of life for 300 s"]
+
+
+def test_a_node_whose_launcher_ends_before_its_first_record_was_not_started(
+    tmp_path: Path,
+) -> None:
+    """On PBS its words are in the job's output: that is read too, where it is a file."""
+    (tmp_path / "launcher.log").write_text("pbsdsh: task 0x00000000 exit status 1\n")
+    began = "touch node-0.started; : & wait $!; launchers+=($! $!)"
+    wrote = 'exec 2>job.out; echo "jobgen: see $PWD/" >&2; echo "mkdir: $PWD/logs: full" >&2'
+    code = ": n2.x: not started: pbsdsh: task 0x00000000 exit status 1; so is n3"
+    assert looks(tmp_path, began, ":") == ["", code]
+    words = "n2.x: not started: mkdir: logs: full; so is n3"
+    assert looks(tmp_path, f"{began}; {wrote}", ":") == ["", f": {words}"]
+    assert (tmp_path / "failed").read_text() == f"lost n2.x n3\n{words}\n"
+    assert looks(tmp_path, f"{began}; touch node-1.started node-2.started", ":") == ["", ""]
 
 
 def test_a_node_that_has_ended_need_not_give_signs(tmp_path: Path) -> None:
