@@ -93,11 +93,9 @@ def _cancel_all(ids: list[str], name: str) -> None:
 
     Those that have ended already do not matter, as long as one has not.
     """
-    refusals = []
-    for id in reversed(ids):
-        try:
-            process.run(SCHEDULERS[name].cancel_argv([id]))
-        except RefusedError as error:
-            refusals.append(error)
-    if len(refusals) == len(ids):
-        raise refusals[-1]
+    for some in split_ids(ids[::-1]):
+        argv = SCHEDULERS[name].cancel_argv(some)
+        answer = process.ask(argv)
+        ended = SCHEDULERS[name].queue.knows_none(answer.words)
+        if answer.code and not (ended and len(answer.words.splitlines()) < len(some)):
+            raise RefusedError(answer.refusal(argv[0]))

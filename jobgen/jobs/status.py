@@ -278,10 +278,10 @@ def _judge_outcome(left: Traces) -> State | None:
         return _judge_done(left)
     if left.word != "failed":
         return None
-    nodes, why = left.lost_nodes
+    nodes, words = left.lost_nodes
     if nodes:
-        name: StateName = "failed" if ": not started: " in why else "node lost"
-        return State(name, why or f"no sign of life from {nodes}")
+        name: StateName = "failed" if ": not started: " in words else "node lost"
+        return State(name, words or f"no sign of life from {nodes}")
     if left.code == SIGTERM_CODE and re.search(_AT_WALLTIME, left.output, re.M):
         return State("timeout", "its script has ended it at its walltime")
     return State("failed", f"exit code {left.code}{_BY_SIGNAL.get(left.code, '')}")

@@ -8,6 +8,7 @@ import stat
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -42,7 +43,8 @@ class Tail:
         """See what there is to read: `fill` reads that, and not what is written meanwhile.
 
         With `sure` the file server is asked; otherwise the client may believe what it knows. A file
-        that is shorter than before, or that has come in its place, is read from its beginning.
+        that is shorter than before, or that has come in its place, is read from its beginning; the
+        rest of one that was rotated by rename is read first.
         """
         about = size = None
         try:
@@ -55,12 +57,14 @@ class Tail:
             self._told = True
         file = (about.st_dev, about.st_ino) if about else self._file
         rotated = self._offset and file != self._file
-        self._file = file
         if size is not None and (rotated or size < self._offset):
+            whole = rotated and self._read_rest()
             self._offset = 0
             self.finish()
-            text = f"jobgen: {self.path.name} was cut or replaced here; lines may be missing"
-            self.lines.append(text.encode())
+            if not whole:
+                text = f"jobgen: {self.path.name} was cut or replaced here; lines may be missing"
+                self.lines.append(text.encode())
+        self._file = file
         self._size = self._offset if size is None else size
         if b"\r" in self._partial and time.monotonic() - self._shown > _PROGRESS:
             self.finish()
@@ -72,11 +76,22 @@ class Tail:
         """
         held = len(self.lines)
         while self._offset < self._size and len(self.lines) == held:
-            data = _read_bytes(self.path, self._offset, min(limit, self._size - self._offset))
+            count = min(limit, self._size - self._offset)
+            data = _read_bytes(self.path, self._offset, count, file=self._file)
             if not data:
                 return
             self._offset += len(data)
             self._add(data)
+
+    def _read_rest(self) -> bool:
+        """Read on in a file that has another name now; say whether that was all of it."""
+        with suppress(OSError), os.scandir(self.path.parent) as entries:
+            for entry in entries:
+                if entry.inode() == self._file[1]:
+                    data = _read_bytes(Path(entry), self._offset, _HELD, file=self._file)
+                    self._add(data)
+                    return self._offset + len(data) == entry.stat().st_size
+        return False
 
     def finish(self) -> None:
         """What has been read of a line is a line."""
@@ -174,11 +189,13 @@ def _read_about(path: Path, *, sure: bool) -> os.stat_result | None:
         raise
 
 
-def _read_bytes(path: Path, offset: int, count: int) -> bytes:
+def _read_bytes(path: Path, offset: int, count: int, *, file: tuple[int, int]) -> bytes:
+    """Read that of a file as long as `path` names it: it may be rotated at any moment."""
     try:
-        with path.open("rb", buffering=0) as file:
-            file.seek(offset)
-            return file.read(count)
+        with path.open("rb", buffering=0) as opened:
+            about = os.fstat(opened.fileno())
+            opened.seek(offset)
+            return opened.read(count) if (about.st_dev, about.st_ino) == file else b""
     except OSError as error:
         if _is_gone(error):
             return b""

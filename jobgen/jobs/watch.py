@@ -62,4 +62,6 @@ class Watch:
             yield self.look()
             if all(map(self.over, range(len(self.jobs)))):
                 return
-            time.sleep(1 if len(self._marks) < 20 else 5)
+            # An end on disk is known within 5 s, the question to the scheduler included.
+            pause = 1.0 if len(self._marks) < 20 else 1.5
+            time.sleep(min(pause, max(0.1, self._due - time.monotonic())))

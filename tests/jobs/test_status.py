@@ -743,7 +743,17 @@ def test_a_chain_is_cancelled_from_its_end(scheduler: Scheduler) -> None:
     job(ids[0], links=tuple(ids[1:]))
     scheduler.says("scancel", "")
     assert jobgen("cancel", ids[0]).code == 0
-    assert scheduler.calls == [["scancel", id] for id in ids[::-1]]
+    assert scheduler.calls == [["scancel", *ids[::-1]]]
+
+
+def test_of_a_chain_those_that_have_ended_do_not_matter_but_all_do(scheduler: Scheduler) -> None:
+    job("80.pbs", kind="pbs", links=("81.pbs", "82.pbs"))
+    ended = ["qdel: Job has finished 81.pbs", "qdel: Unknown Job Id 80.pbs"]
+    scheduler.says("qdel", "", words="\n".join(ended))
+    assert jobgen("cancel", "80").code == 0
+    for words in ("\n".join([*ended, *ended[:1]]), "qdel: cannot connect to server pbs"):
+        scheduler.says("qdel", "", words=words)
+        assert jobgen("cancel", "80").code == 5
 
 
 def test_list_chooses_by_state_and_number(scheduler: Scheduler) -> None:
@@ -839,6 +849,24 @@ def test_wait_asks_once_and_at_once_what_an_outcome_means(
     assert jobgen("wait")[:2] == (7, "7 cancelled\n")
     assert [call[0] for call in scheduler.calls] == ["squeue"] * 2
     assert 1008 <= clock.now <= 1010
+
+
+def test_wait_for_many_jobs_returns_within_5_s_of_the_last_end_too(
+    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch)
+    jobs = [job(str(id)) for id in range(100, 130)]
+    for one in jobs[1:]:
+        attempt(one, "done 0")
+    scheduler.says("squeue", "100|RUNNING|None|N/A|N/A\n")
+
+    def end() -> None:
+        attempt(jobs[0], "failed 1")
+        scheduler.says("squeue", "100|FAILED|None|1|2\n")
+
+    clock.at = {1010.2: end}
+    assert jobgen("wait", *(one.id for one in jobs)).code == 7
+    assert 1013 <= clock.now <= 1015
 
 
 def test_wait_says_why_a_job_is_queued_at_each_change_and_ends_where_it_will_never_start(
