@@ -65,7 +65,7 @@ CAUSES = (
         r"|mkdir: cannot create directory .*/logs/(?P<node1>[\w.-]+)\W: "
         r"|cannot create (temp file|directory).*Read-only|error \d+ on spawn"
         r"|chdir\(\S+\): No such file|couldn't chdir to",
-        own=r"FAILED: (?P<node2>[^\s:]+): not started: ",
+        own=r"FAILED: (?P<node2>[^\s:]+): not started: (?!jobgen: )",
     ),
     Cause(
         "node-lost",
@@ -80,7 +80,7 @@ CAUSES = (
         r"|slurm_receive_msgs: \[+(?P<node8>[^\]]+)\S* failed|lost communication with its daemon"
         r"|\bnode has (died|crashed)|\b[Nn]ode .*marked (as )?dead",
         own=r"nothing is heard from (?P<node1>[^\s;]+)"
-        r"|FAILED: (?P<node2>\S+)( is lost|: not started): ",
+        r"|FAILED: (?P<node2>\S+)( is lost|: not started): (?!jobgen: )",
         of_machine=True,
     ),
     Cause(
