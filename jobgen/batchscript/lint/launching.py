@@ -184,8 +184,8 @@ def _find_idle_gpus(script: Script) -> Iterator[Fault]:
     Fix: start one process for each GPU of a node, as torchrun --nproc-per-node=gpu does
     """
     gpus, starts = script.request.gpus, list[tuple[int, LaunchCommand]]()
-    placed = "CUDA_VISIBLE_DEVICES" in script.text
-    for launch in script.launches if gpus > 1 and script.directives and not placed else ():
+    unknown = script.resource("ngpus") or "CUDA_VISIBLE_DEVICES" in script.text  # of all nodes
+    for launch in script.launches if gpus > 1 and script.directives and not unknown else ():
         processes = count_processes(script, launch)
         if processes is None and (launch.started.is_agent or launch.started.launchers):
             return
