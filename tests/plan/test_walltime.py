@@ -200,7 +200,7 @@ class TestSubmission:
     def test_cancel_ends_the_last_first_so_that_none_starts(self) -> None:
         jobgen("submit")
         assert jobgen("cancel", "1")[:2] == (0, "")
-        assert self.calls()[-3:] == ["qdel 3.pbs", "qdel 2.pbs", "qdel 1.pbs"]
+        assert self.calls()[-1:] == ["qdel 3.pbs 2.pbs 1.pbs"]
 
     @pytest.mark.parametrize(
         ("state", "said"),
