@@ -106,7 +106,8 @@ def settle(script: Script, draft: Draft) -> None:
     read = [item for item in script.directives if item.read and item.option]
     places = {item: place for item in read if (place := find_place(item))}
     for item, place in places.items():
-        draft.lose(item.line, item.text, f"{place} is a place to fill in")
+        open_ = "; nothing expands it, and the scheduler refuses it" if place[0] == "$" else ""
+        draft.lose(item.line, item.text, f"{place} is a place to fill in{open_}")
     for item in read:
         if item.option in script.can.refused:
             draft.lose(item.line, item.text, script.can.refused[item.option])
@@ -290,7 +291,7 @@ def split_resources(item: DirectiveOption) -> list[DirectiveOption]:
 def _take_chunk(value: str, item: DirectiveOption, draft: Draft, profile: SiteProfile) -> None:
     """Take what a select says of its nodes beside their numbers of GPUs and CPUs."""
     more = []
-    for pair in value.split(":")[1:]:
+    for pair in filter(None, re.sub(r"^\d+", "", value).split(":")):
         key, _, text = pair.partition("=")
         if key == "mem":
             draft.put("resources.memory_per_node", read_memory(text))

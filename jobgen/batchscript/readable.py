@@ -8,7 +8,8 @@ from jobgen import process
 from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.errors import Position, Problem, SpecError
 
-_SHELL = re.compile(r"#!\s*(?:/usr/bin/env\s+(?:-S\s+)?)?(\S+)")
+_SHELL = re.compile(r"#!\s*(?:\S*/env\s+(?:-S\s+)?)?(\S+)")
+SHELLS = ("bash", "sh", "dash")  # whose scripts bash runs as they do
 # Places that a generator or a reader of the manual is to fill in.
 PLACEHOLDER = re.compile(
     r"\{\{.*?\}\}|\{%.*?%\}|(?<!\$)\{ *[A-Za-z_][\w .]*\}|<[A-Za-z][^<>=;|&@]*>"
@@ -18,6 +19,8 @@ PLACEHOLDER = re.compile(
     r"|\b(?:def-)?(?:some|the)[-_]?(?:user|account|project|prof|pi)\b",
     re.IGNORECASE,
 )
+# Options that ask for numbers.
+_NUMBERS = re.compile(r"--(nodes|ntasks|cpus|gpus|gres|mem|time|array)\S*|-[lJt]")
 _NQSV = re.compile(r"-[bT] |--(group|venode|custom)\b|-l (elapstim|cpunum|gpunum|memsz)_")
 # A generator's own lines: no reader of the manual fills those in.
 _TEMPLATE = re.compile(
@@ -69,7 +72,13 @@ def find_template(script: Script) -> int | None:
 
 
 def find_place(item: DirectiveOption) -> str | None:
-    """Return the place to fill in that a directive holds, also where it has blanks in it."""
+    """Return the place to fill in that a directive holds, also where it has blanks in it.
+
+    A variable is one where the scheduler wants numbers.
+    """
+    variable = re.search(r"\$\{?[A-Za-z_]\w*\}?", item.value)
+    if variable and _NUMBERS.fullmatch(item.option):
+        return variable[0]
     own = f"{item.option} {item.value}"
     match = PLACEHOLDER.search(
         own + re.sub(r"\s#.*", "", item.text.partition(item.value or item.option)[2])
@@ -106,7 +115,7 @@ def refuse_unreadable(script: Script) -> None:
         message = "this script submits others, and is not a job itself"
         raise ImportRefusedError(script, submits[0].line, message, "import what it submits")
     shell = find_shell(script)
-    if shell not in ("bash", "sh", "dash", "ksh", "env"):
+    if shell not in SHELLS:
         message = f"{shell} runs this script, and jobgen writes for bash"
         raise ImportRefusedError(script, 1, message, "submit it as it is, or write it for bash")
     if fault := find_syntax_fault(script):

@@ -20,6 +20,15 @@ MAX_OPTIONS = 1_000  # of directives
 # A number, after the kind of a GPU: not every kind has a name.
 COUNT = re.compile(r"(?:(\w[\w.-]*):)?(\d{1,6})", re.ASCII)
 GRES = re.compile(r"gpu(?::(\w*[A-Za-z_][\w.-]*))?(?::(\d{1,6}))?", re.ASCII)
+# What Slurm sets for one option alone, whatever asks for the same in other words.
+OPTION_VARIABLES = {
+    "SLURM_NTASKS_PER_NODE": "--ntasks-per-node",
+    "SLURM_CPUS_PER_TASK": "--cpus-per-task",
+    "SLURM_CPUS_PER_GPU": "--cpus-per-gpu",
+    "SLURM_GPUS_PER_TASK": "--gpus-per-task",
+    "SLURM_GPUS_PER_NODE": "--gpus-per-node",
+    "SLURM_GPUS": "--gpus",
+}
 _PREFIX = {
     # qsub takes what follows without a blank as well: #PBS-q gpu.
     can.name: re.compile(
@@ -210,14 +219,9 @@ class Script:
             "SLURM_NNODES": nodes,
             "SLURM_JOB_NUM_NODES": nodes,
             "SLURM_NTASKS": self.count("--ntasks") or (nodes and nodes * request.tasks),
-            "SLURM_NTASKS_PER_NODE": self.count("--ntasks-per-node"),
-            "SLURM_CPUS_PER_TASK": self.count("--cpus-per-task"),
-            "SLURM_CPUS_PER_GPU": self.count("--cpus-per-gpu"),
-            "SLURM_GPUS_PER_TASK": self.count("--gpus-per-task"),
             "SLURM_GPUS_ON_NODE": request.gpus,
-            "SLURM_GPUS_PER_NODE": self.count("--gpus-per-node"),
-            "SLURM_GPUS": self.count("--gpus"),
         }
+        numbers |= {name: self.count(option) for name, option in OPTION_VARIABLES.items()}
         numbers["SLURM_NPROCS"] = numbers["SLURM_NTASKS"]
         return {name: str(number) for name, number in numbers.items() if number}
 
@@ -255,6 +259,7 @@ class Script:
         if select is None:
             cpus, gpus = (read_number(self.resource(key)) for key in ("ncpus", "ngpus"))
             return Request(1, cpus < 2, 1, gpus, cpus)
+        select = re.sub(r"(^|\+)\s*(?=[A-Za-z_]+=)", r"\g<1>1:", select)  # one, where none is said
         chunks = [chunk.strip().partition(":") for chunk in select.split("+")]
         numbers = [read_number(count) for count, _, _ in chunks]
         nodes = sum(number or 1 for number in numbers)

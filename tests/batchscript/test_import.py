@@ -158,19 +158,6 @@ def test_output_to_files_goes_to_the_logs_and_is_named(launch: str, directive: s
     assert check.reason == "its output goes to jobgen's logs instead"
 
 
-def test_a_shell_around_the_program_of_each_task_is_the_setup() -> None:
-    body = (
-        """c="python t.py"\nexport A=1\nsrun -l bash -c "\n  source ranks.sh\n  $c --a \\$A\n\""""
-    )
-    spec = spec_of(body, *EACH_GPU.split("\n"))
-    assert spec["run"] == {"script": "t.py", "args": ["--a", {"value": "$A", "expand": True}]}
-    assert spec["environment"]["setup"].splitlines()[-1] == "source ranks.sh"
-    late = body.replace("export A", "A")
-    assert kept(late, *EACH_GPU.split("\n"))
-    agent = "srun bash -c 'torchrun --nnodes 2 --nproc-per-node 4 --node-rank $SLURM_NODEID t.py'"
-    assert spec_of(agent, *TWO_NODES.split("\n"))["run"] == {"script": "t.py"}
-
-
 def test_srun_finds_a_script_in_the_folder() -> None:
     assert spec_of("srun t.sh a", ONE_GPU)["run"] == {"command": ["./t.sh", "a"]}
 
@@ -314,7 +301,8 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("f() { python t.py; }\nf", ONE_GPU, "loop, condition, function or group"),
         ("f() { echo $1; }\nexport X=$(f a)\npython t.py", ONE_GPU, "a loop, function or group"),
         ("eval 'python t.py | sort'", ONE_GPU, "'eval' is left to bash"),
-        ("C='export X=1'\neval $C", ONE_GPU, "'eval' is left to bash"),
+        ("C='python t.py'\neval $C", ONE_GPU, "'eval' is left to bash"),
+        ("E=$PWD/a\nsrun -l $E --x 1", EACH_GPU, "whether $E is a program"),
         (
             "cat a | while read x; do echo $x; done\npython t.py",
             ONE_GPU,
@@ -444,6 +432,32 @@ def test_a_place_to_fill_in_is_left_out_and_named() -> None:
     )
 
 
+def test_a_variable_in_place_of_a_number_is_left_out_and_named() -> None:
+    imported = import_body("python t.py", "#SBATCH -N ${NODES}")
+    (lost,) = [left for left in imported.left if left.kind == "lost"]
+    assert lost.reason.startswith("${NODES} is a place to fill in; nothing expands it")
+    assert "directives" not in yaml.safe_load(imported.yaml)
+
+
+@pytest.mark.parametrize(
+    ("file", "body", "name"),
+    [
+        ("a.b.sh", "python t.py", "a.b"),
+        ("a.b.sh", "python t.py --out $SLURM_JOB_NAME", "a.b.sh"),
+        ("a b.sh", "python t.py --out $SLURM_JOB_NAME", "a-b.sh"),
+    ],
+)
+def test_a_script_without_a_name_has_its_files(file: str, body: str, name: str) -> None:
+    imported = import_script(Script(file, f"#!/bin/bash\n{ONE_GPU}\n{body}\n"))
+    assert yaml.safe_load(imported.yaml)["name"] == name
+    assert [left.kind for left in imported.left] == (["check"] if " " in file else [])
+
+
+def test_a_chunk_without_a_number_is_one_node() -> None:
+    spec = yaml.safe_load(import_pbs("#PBS -l select=mem=4gb:ncpus=2\ncd $PBS_O_WORKDIR\na").yaml)
+    assert spec["resources"] == {"cpus_per_node": 2, "memory_per_node": "4GB"}
+
+
 def test_what_never_happens_in_a_job_is_no_loss() -> None:
     assert not import_body("SLURM_ARRAY_TASK_ID=5\npython t.py $SLURM_ARRAY_TASK_ID", ONE_GPU).left
     spec = yaml.safe_load(import_pbs("#PBS -l select=1,place=free\ncd $PBS_O_WORKDIR\na").yaml)
@@ -484,6 +498,8 @@ def test_a_count_of_tasks_is_that_of_the_script() -> None:
         (make_script("srun a : b", "#SBATCH -N 1", "#SBATCH hetjob"), "a heterogeneous job"),
         (make_script("srun a : b", "#SBATCH -N 1", "#SBATCH packjob"), "a heterogeneous job"),
         (Script("a.sbatch", "#!/bin/tcsh\n#SBATCH -N 1\npython t.py\n"), "tcsh runs this script"),
+        (Script("a.sbatch", "#!/bin/ksh\n#SBATCH -N 1\npython t.py\n"), "ksh runs this script"),
+        (Script("a.pbs", "#!/bin/env zsh\n#PBS -N a\npython t.py\n"), "zsh runs this script"),
         (Script("all.sh", "for i in 1 2; do sbatch job$i.sh; done\n"), "submits others"),
         (Script("all.sh", "for i in 1 2; do id=$(qsub job$i.pbs); done\n"), "submits others"),
     ],

@@ -26,6 +26,7 @@ BAD = sorted(FAULTY.iterdir())
 SRUN = "srun --kill-on-bad-exit=1 --cpus-per-task=8"
 TORCHRUN = "torchrun --nnodes=2 --nproc-per-node=4"
 C10D = "--rdzv-backend=c10d"
+ADDRESS = "login-node-address"
 
 
 def rules_of(body: str, *directives: str) -> list[str]:
@@ -124,14 +125,18 @@ def test_its_successor_starts_everywhere() -> None:
         (f"{SRUN} {TORCHRUN} {C10D} --rdzv-endpoint=$HEAD:29400 a.py", "fixed-port"),
         (f"{SRUN} {TORCHRUN} {C10D} --rdzv_endpoint=localhost:$PORT a.py", "login-node-address"),
         ("export MASTER_ADDR=127.0.0.1", "login-node-address"),
+        *(
+            (f"{SRUN} bash -c '{TORCHRUN} {C10D} --rdzv_endpoint={own}:$P a.py'", ADDRESS)
+            for own in ("$HOSTNAME", "${HOSTNAME}", "$(hostname -s)", "`hostname`")
+        ),
+        (f'{SRUN} bash -c "{TORCHRUN} --node-rank=\\$R --master-addr=\\$HOSTNAME a.py"', ADDRESS),
+        ("export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK", "unset-variable"),
         (f'{SRUN} bash -c "python a.py --rank $SLURM_PROCID"', "early-expansion"),
         ("export RANK=$SLURM_PROCID", "early-expansion"),
         (f'CMD="{TORCHRUN} a.py"\neval $CMD', "first-node-only"),
         (f'CMD="{SRUN} vllm serve m --port 8000"\neval "$CMD"', "fixed-port"),
         (f"{SRUN} python a.py\necho end", "hidden-exit"),
         (f'C="{SRUN} python a.py"\neval "$C" |& tee log', "tee-status"),
-        ('nodes=("$(scontrol show hostnames $SLURM_JOB_NODELIST)")', "list-in-quotes"),
-        (f"{SRUN} ray start --head &\nray start --address=$head --block &", "worker-on-head"),
     ],
 )
 def test_other_ways_to_write_a_fault(body: str, rule: str) -> None:
@@ -154,8 +159,9 @@ def test_other_ways_to_write_a_fault(body: str, rule: str) -> None:
         "echo 'torchrun --nnodes=2 a.py' # torchrun --nnodes=2 a.py",
         "cat <<'EOF'\ntorchrun --nnodes=2 a.py\nEOF",
         '##SBATCH --time=1\necho "# SBATCH --time=1"',
-        "if head; then ray start --head; else ray start --address=$head --block; fi",
-        'nodes=($(scontrol show hostnames $SLURM_JOB_NODELIST))\nall=("$nodes")',
+        f"{SRUN} {TORCHRUN} {C10D} --rdzv-endpoint=$HOSTNAME:$PORT a.py",
+        "export OMP_NUM_THREADS=${SLURM_CPUS_PER_TASK:-1}",
+        '[ -n "$SLURM_CPUS_PER_TASK" ] && export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK',
     ],
 )
 def test_what_looks_like_a_fault_and_is_none(body: str) -> None:
@@ -312,6 +318,8 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("two-agents", "srun -K1 -n 8 torchrun --nnodes=2 t.py", "--nodes=2"),
         ("two-agents", "mpiexec -n 4 --ppn 2 accelerate launch --num_machines 2 t.py", "--nodes=2"),
         ("two-agents", "mpiexec --ppn $G torchrun --nproc_per_node=$G t.py", "--nodes=2"),
+        ("two-agents", "srun -K1 torchrun --nproc_per_node ${G} t.py", "--ntasks-per-node=$G"),
+        ("two-agents", "srun -K1 torchrun --nnodes=8 t.py", "--nodes=1 --ntasks-per-node=8"),
         ("first-node-only", "mpiexec -n 4 --ppn 4 python t.py", "--nodes=4"),
         ("first-node-only", "for i in 1 2; do mpiexec -n 2 --ppn 2 python t.py; done", "--nodes=2"),
         ("first-node-only", "aprun -n 4 -N 4 python -m t", "--nodes=2"),

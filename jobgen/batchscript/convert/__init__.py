@@ -59,7 +59,8 @@ def import_script(script: Script) -> Imported:
     _note_submission(script, draft)
     if "site" in draft.values:
         draft.values.pop("scheduler", None)
-    draft.put("name", draft.values.get("name") or make_name(script.path))
+    if not draft.values.get("name"):
+        _put_file_name(script, draft)
     if "l" in find_shell_flags(script):
         reason = "reads the profile, which jobgen's job does not; environment.setup can source it"
         draft.check(1, script.lines[0], reason)
@@ -87,6 +88,16 @@ def import_script(script: Script) -> Imported:
     draft.left.sort(key=lambda left: left.line)
     text = draft.yaml(source, comments=comments)
     return Imported(text, tuple(draft.left), body, name_body(script.path) if body else "")
+
+
+def _put_file_name(script: Script, draft: Draft) -> None:
+    """Name a job as the schedulers do: by its file, whose ending matters where that is read."""
+    reads = re.search(r"SLURM_JOB_NAME|PBS_JOBNAME|%x", script.text)
+    file = os.path.basename(script.path)
+    draft.put("name", make_name(file if reads else os.path.splitext(file)[0]))
+    if reads and draft.values["name"] != file:
+        line = script.text.count("\n", 0, reads.start()) + 1
+        draft.check(line, reads[0], f"is {file!r} in the script's own job, which no spec can say")
 
 
 def _note_submission(script: Script, draft: Draft) -> None:

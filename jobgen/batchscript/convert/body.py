@@ -34,14 +34,13 @@ _PYTHON = re.compile(r"python|torchrun|accelerate|deepspeed|composer|\$|.*\.py$"
 
 
 def make_name(path: str) -> str:
-    """Return what the job of a script is called that does not say its name: as its file."""
-    stem = os.path.splitext(os.path.basename(path))[0]
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", stem).lstrip("-._")[:100] or "job"
+    """Return a name for the job of a script that does not say one: that of its file."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", os.path.basename(path)).lstrip("-._")[:100] or "job"
 
 
 def name_body(path: str) -> str:
     """Return the name of the file that a script's body goes to."""
-    return f"{make_name(path)}.body.sh"
+    return f"{make_name(os.path.splitext(path)[0])}.body.sh"
 
 
 def write_body(script: Script, draft: Draft) -> str:

@@ -14,14 +14,13 @@ from jobgen.batchscript.convert.straight import (
 from jobgen.batchscript.convert.values import Reader
 from jobgen.batchscript.directives import ARRAYS, render_directives
 from jobgen.batchscript.draft import Draft
-from jobgen.batchscript.expand import PlainVariables, expand_command, list_names
-from jobgen.batchscript.launchers import read_string, unwrap
+from jobgen.batchscript.expand import PlainVariables
+from jobgen.batchscript.launchers import unwrap
 from jobgen.batchscript.lint.rule import TRAINS
 from jobgen.batchscript.purposes import list_pure
 from jobgen.batchscript.readable import find_shell_flags
 from jobgen.batchscript.reader import Request, Script
 from jobgen.errors import SpecError
-from jobgen.spec.launchers import read_names
 
 # Set up an environment, whose python3 is its python.
 _ENVIRONMENT = ("module", "ml", "source", ".", "conda", "mamba", "micromamba", "eval")
@@ -46,10 +45,6 @@ def write_clean(script: Script, draft: Draft, *, once: bool) -> None:
     reader = _make_reader(script)
     for statement in before:
         follow_statement(statement, reader)
-    inner, launch = ([], launch) if once else _open_shell(script, launch, reader)
-    for statement in inner:
-        follow_statement(statement, reader)
-    before += inner
     at_home = _begins_at_home(script, before)
     leaves = (item for item in before if any(one.name in ("cd", "pushd") for one in item.commands))
     moved = at_home or any(item.kind != "folder" or not goes_back(item) for item in leaves)
@@ -130,40 +125,6 @@ def _split(
                 raise NotStraightError(line, f"several programs run {how}")
             before[index] = statement._replace(kind="once")
     return before, statements[at], statements[at + 1 :]
-
-
-def _open_shell(
-    script: Script, launch: Statement, reader: Reader
-) -> tuple[list[Statement], Statement]:
-    """Return what stands inside an `srun bash -c '...'`: statements, and the launch at their end.
-
-    They run in each of its processes, as a setup does.
-    """
-    command = expand_command(launch.first, reader.variables)
-    started = unwrap(command.words)
-    names = [launcher.name for launcher in started.launchers]
-    in_shell = started.name in read_names("shells")
-    shell = in_shell and len(started.program) == 3 and started.program[1].text == "-c"
-    if not shell or names != ["srun"] or started.wrapper or len(launch.commands) > 1:
-        return [], launch
-    word = started.program[2]
-    inner = read_statements(Script("", "\n" * (word.line - 1) + read_string(word)))
-    kinds = [item.kind for item in inner]
-    # A variable that the inner shell expands is to be one that the script exports.
-    late = list_names("".join(part.text for part in word.segments if not part.live))
-    late -= {name for item in inner for name, _, _ in item.first.variables()}
-    plain = [item for item in script.commands if not item.words]
-    late &= {name for item in plain for name, _, _ in item.variables()}
-    alone = kinds.count("launch") == 1 and len(inner[-1].commands) == 1
-    if late or not alone or kinds[-1] != "launch":
-        return [], launch
-    last = inner[-1].first
-    line = command._replace(
-        words=command.words[: len(command.words) - 3] + last.words,
-        assignments=command.assignments + last.assignments,
-        redirects=command.redirects + last.redirects,
-    )
-    return inner[:-1], launch._replace(commands=(line,))
 
 
 def _prepares(early: Statement, main: Statement) -> bool:

@@ -6,12 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from jobgen.batchscript.bash import Command, Word
+from jobgen.batchscript.bash import Word
 from jobgen.batchscript.convert.straight import (
     NoLauncherError,
     NotStraightError,
     Statement,
-    classify,
     takes_arguments,
 )
 from jobgen.batchscript.convert.values import Reader, make_value
@@ -21,7 +20,6 @@ from jobgen.batchscript.launchers import (
     Launcher,
     Torchrun,
     find_agent,
-    list_inner,
     read_torchrun,
     unwrap,
 )
@@ -89,7 +87,7 @@ def read_shape(script: Script, draft: Draft) -> Request:
     request = script.request
     nodes, tasks = draft.values.get("resources.nodes", 1), request.tasks
     if not request.alike or (script.value("--nodes") and not request.sure):
-        raise NotStraightError(1, "its nodes are not alike, or their number is open")
+        raise NotStraightError(1, "its nodes are named or not alike, or their number is open")
     if script.scheduler and not script.can.chunks and not request.sure:
         if nodes != 1:
             raise NotStraightError(1, "without --nodes, Slurm may spread its tasks")
@@ -121,7 +119,10 @@ def read_launch(
     launchers = [launcher.name for launcher in started.launchers]
     name = launchers[0] if launchers else started.name
     if not started.program or [word.text for word in started.program] in (["python"], ["python3"]):
-        raise line.refuse("no program was found")
+        options = [option for launcher in started.launchers for option, _ in launcher.options]
+        unknown = [option for option in options if option[0] == "$"]
+        reason = f"only bash knows whether {unknown[0]} is a program" if unknown else ""
+        raise line.refuse(reason or "no program was found")
     torchrun = read_torchrun(started.program)
     alone = re.match("-[^=]*$", started.program[-1].text) or (torchrun and not torchrun.program)
     if takes_arguments(statement.text) and alone:
@@ -158,21 +159,8 @@ class _Line:
     ) -> None:
         self.script, self.statement, self.reader, self.shape = script, statement, reader, shape
         self.command = expand_command(statement.first, reader.variables)
-        if self.command.name == "eval":
-            self.command = self._read_eval(self.command)
         self.started = unwrap(self.command.words)
         self.tasks = shape.tasks  # of each node
-
-    def _read_eval(self, command: Command) -> Command:
-        """Return the command that `eval` runs, where it is a single one that starts a program."""
-        inner = list_inner(unwrap(command.words), command)
-        plain = len(inner) == 1 and inner[0].end == "\n" and not inner[0].heredocs
-        if not plain or inner[0].name == "eval" or classify(inner[0]) != "launch":
-            raise self.refuse("'eval' is left to bash")
-        return expand_command(inner[0], self.reader.variables)._replace(
-            assignments=command.assignments + inner[0].assignments,
-            redirects=command.redirects + inner[0].redirects,
-        )
 
     def refuse(self, reason: str) -> NotStraightError:
         return NotStraightError(self.statement.line, reason)

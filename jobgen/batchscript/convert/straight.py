@@ -259,7 +259,9 @@ def _classify_quiet(command: Command) -> str:
     if is_hook(command):
         return "hook"
     if name == "eval":
-        return "repeats" if list(list_substituted(command.words[-1].raw)) else "launch"
+        if list(list_substituted(command.words[-1].raw)):
+            return "repeats"
+        raise NotStraightError(command.place.line, "'eval' is left to bash")
     if _LISTS.fullmatch(text) or text == "time":
         return "prints"
     if name in ("source", ".") and len(command.words) in (2, 3):

@@ -15,6 +15,7 @@ from jobgen.batchscript.lint.rule import BASH, QSUB, SBATCH, TORCHRUN, Fault, ru
 from jobgen.batchscript.purposes import FAMILIAR, HARMLESS, MAKES, PREPARING, REPEATABLE
 from jobgen.batchscript.readable import (
     PLACEHOLDER,
+    SHELLS,
     find_place,
     find_shell,
     find_syntax_fault,
@@ -47,7 +48,7 @@ def _check_syntax(script: Script) -> Iterator[Fault]:
 
     Fix: close the quote, bracket or block; bash -n FILE shows the place
     """
-    if find_shell(script) in ("bash", "sh", "dash") and (fault := find_syntax_fault(script)):
+    if find_shell(script) in SHELLS and (fault := find_syntax_fault(script)):
         line, message = fault
         yield Fault(line, 1, message)
 
@@ -62,7 +63,7 @@ def _find_placeholders(script: Script) -> Iterator[Fault]:
         yield Fault(template, 1, "this is a generator's template, and no script yet")
         return
     items = [(item, find_place(item)) for item in script.directives if item.read]
-    places = [(item, place) for item, place in items if place]
+    places = [(item, place) for item, place in items if place and place[0] != "$"]
     if places:
         item, place = places[0]
         more = f", and {len(places) - 1} more" if len(places) > 1 else ""
@@ -209,7 +210,7 @@ def _run_shellcheck(script: Script) -> Iterator[Fault]:
 
     Fix: see its page on the number: https://www.shellcheck.net/wiki/
     """
-    if find_shell(script) not in ("bash", "sh", "dash", "ksh"):
+    if find_shell(script) not in SHELLS:
         return
     text = script.text.replace("\r\n", "\n").encode("utf-8", "replace")
     command = ["shellcheck", "--shell=bash", "--format=json", "-"]

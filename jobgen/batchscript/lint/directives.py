@@ -7,9 +7,12 @@ import re
 from collections.abc import Iterator
 
 from jobgen.batchscript.lint.rule import QSUB, SBATCH, Fault, rule
+from jobgen.batchscript.purposes import PRINTS
 from jobgen.batchscript.readable import PLACEHOLDER
-from jobgen.batchscript.reader import DirectiveOption, Script
+from jobgen.batchscript.reader import OPTION_VARIABLES, DirectiveOption, Script
 from jobgen.schedulers import SCHEDULERS
+
+_GPU_OPTIONS = ("--gres", "--gpus", "--gpus-per-node", "--gpus-per-task")
 
 
 def _read_lines(script: Script) -> Iterator[tuple[DirectiveOption, str]]:
@@ -36,6 +39,29 @@ def _find_variables(script: Script) -> Iterator[Fault]:
         if match := re.search(r"\$\{?[A-Za-z_(1-9]|`", line):
             message = f"{script.scheduler} reads '{item.text}' as it is, with the '{match[0][0]}'"
             yield Fault(item.line, match.start() + 1, message)
+
+
+@rule("unset-variable", "A variable that Slurm does not set", SBATCH)
+def _find_unset(script: Script) -> Iterator[Fault]:
+    """Slurm sets it for the option of its name alone, and it is empty where the same is asked for
+    in other words.
+
+    Fix: ask by that option, or read what Slurm always sets, such as SLURM_GPUS_ON_NODE
+    """
+    own = {name for command in script.commands for name, _, _ in command.variables()}
+    for name, option in OPTION_VARIABLES.items():
+        others = _GPU_OPTIONS if "GPUS" in name else ("--nodes", "--ntasks")
+        if name in own or script.value(option) or not script.value(*others):
+            continue
+        read, before = re.compile(rf"\$({name}\b|\{{{name}\}})"), ""
+        for command in script.commands:
+            words = [word for word in command.all_words if read.search(word.raw)]
+            asked = before == "&&" or any(text.startswith(option) for text in command.texts)
+            asked = asked or any(block.opener == "if" for block in command.blocks)
+            before = command.end
+            if words and not asked and command.name not in PRINTS:
+                yield Fault(words[0].line, words[0].column, f"only {option} sets ${name}")
+                break
 
 
 @rule("late-directive", "A directive after the first command", SBATCH)

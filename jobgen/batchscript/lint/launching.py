@@ -7,7 +7,14 @@ from collections.abc import Iterator
 
 from jobgen.batchscript.bash import DECLARES
 from jobgen.batchscript.directives import count_nodes_of_totals
-from jobgen.batchscript.launchers import LaunchCommand, Launcher, find_agent, list_inner, unwrap
+from jobgen.batchscript.launchers import (
+    LAUNCHER_OPTIONS,
+    LaunchCommand,
+    Launcher,
+    find_agent,
+    list_inner,
+    unwrap,
+)
 from jobgen.batchscript.lint.rule import SRUN, TORCHRUN, TRAINS, Fault, rule
 from jobgen.batchscript.purposes import FILTERS, HARMLESS, PRINTS, is_pure, list_substituted
 from jobgen.batchscript.reach import count_processes, count_reach, find_reach, read_agent
@@ -123,9 +130,10 @@ def _find_other_nnodes(script: Script) -> Iterator[Fault]:
         agent = read_agent(launch)
         if not agent or _is_inner(launch) or re.fullmatch(r"[1-9]\d*", agent.rank or ""):
             continue  # one of several jobs that meet has a number of its own
-        count, reach = read_number(agent.nodes), find_reach(script, launch).nodes or 0
+        started = find_reach(script, launch)
+        count, reach = read_number(agent.nodes), started.nodes or 0
         place = agent.stated or launch.place
-        if count > 1 and count != nodes:
+        if count > 1 and count not in (nodes, reach * (started.each or 1)):
             waits = "waits forever for the others" if count > nodes else "leaves nodes idle"
             message = f"{agent.name} is for {count} nodes, the job has {nodes}: it {waits}"
             yield Fault(place.line, place.column, message)
@@ -169,7 +177,12 @@ def _find_two_agents(script: Script) -> Iterator[Fault]:
             continue
         agent, reach = read_agent(launch), find_reach(script, launch)
         each, own = reach.each or 0, agent.processes if agent else ""
-        alike = own[:1] == "$" and own in (value for _, value in launchers[0].options)
+        row = LAUNCHER_OPTIONS.get(launchers[0].name)
+        names = (row.tasks, row.each) if row else ()
+        stated = [value for some in names if (value := launchers[0].value(*some))]
+        if not stated and launchers[0].name == "srun":
+            stated = [script.value("--ntasks-per-node") or ""]
+        alike = own[:1] == "$" and own.strip("${}") in (text.strip("${}") for text in stated)
         if (each > 1 or alike) and own != "1":
             message = f"{launchers[0].name} starts {each if each > 1 else own} agents on each node"
             word = launchers[0].word

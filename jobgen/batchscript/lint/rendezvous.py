@@ -6,8 +6,10 @@ import re
 from collections.abc import Iterator
 
 from jobgen.batchscript.bash import Word
+from jobgen.batchscript.launchers import unwrap
 from jobgen.batchscript.lint.rule import PBS_RESOURCES, SRUN, TORCHRUN, Fault, rule
 from jobgen.batchscript.lint.services import SERVER
+from jobgen.batchscript.reach import read_agent
 from jobgen.batchscript.reader import Script
 
 _SHARES = re.compile(r"--(exact|exclusive|overlap)(=.*)?")
@@ -23,6 +25,10 @@ _PORT_OF = re.compile(
 )
 _READS_PORT = re.compile(r"^(?!\s*(#|echo\b|printf\b)).*\$\{?\w*PORT", re.MULTILINE)
 _LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|\[?::1\]?")
+
+_OWN_NAME = re.compile(
+    r"[\"']*(\$\{?(?:HOSTNAME|SLURMD_NODENAME)\b|(?:\$\(|`) *(?:hostname|uname)\b)"
+)
 
 
 def _list_values(script: Script, names: set[str], options: tuple[str, ...]) -> list[Word]:
@@ -88,6 +94,17 @@ def _find_login_node(script: Script) -> Iterator[Fault]:
             yield Fault(word.line, word.column, message)
         elif several and _LOOPBACK.fullmatch(host):
             yield Fault(word.line, word.column, f"{host} is each node's name for itself alone")
+    started = [command for command in script.expanded if unwrap(command.words).launchers]
+    parts = [part for item in started for word in item.words for part in word.segments]
+    late = "".join(part.text for part in parts if not part.live)  # for the shells on the nodes
+    for launch in script.launches if several else ():
+        agent = read_agent(launch)
+        given = launch.torchrun.options if launch.torchrun else {}
+        for place in filter(None, map(given.get, options)):
+            name = _OWN_NAME.match(place.raw)
+            if name and name[1] in late and agent and agent.nodes != "1":
+                message = f"{name[1]} is the name of each node, which then waits at its own"
+                yield Fault(place.line, place.column, message)
 
 
 @rule("step-takes-all", "A step in the background beside others", SRUN)
