@@ -53,7 +53,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest 6c4fb9716d30 ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest 3de729e6cefa ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, worlds, meeting, watch,
 # guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
@@ -95,6 +95,7 @@ start_agent() {    # in a process that the agent takes over
 run_child() {    # run_child COMMAND: beside this shell, which can act on signals; sets status
     "$@" &
     child=$!
+    if [[ -n ${stop-} ]]; then kill -TERM "$child" || :; fi    # the signal came before the child
     while :; do
         status=0
         wait "$child" || status=$?

@@ -48,7 +48,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest 02b2c2203690 ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest 0cced72ac4d3 ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, watch, guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
 die() { say "error: $*" >&2; exit 1; }
@@ -89,6 +89,7 @@ start_agent() {    # in a process that the agent takes over
 run_child() {    # run_child COMMAND: beside this shell, which can act on signals; sets status
     "$@" &
     child=$!
+    if [[ -n ${stop-} ]]; then kill -TERM "$child" || :; fi    # the signal came before the child
     while :; do
         status=0
         wait "$child" || status=$?

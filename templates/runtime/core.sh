@@ -37,6 +37,7 @@ start_agent() {    # in a process that the agent takes over
 run_child() {    # run_child COMMAND: beside this shell, which can act on signals; sets status
     "$@" &
     child=$!
+    if [[ -n ${stop-} ]]; then kill -TERM "$child" || :; fi    # the signal came before the child
     while :; do
         status=0
         wait "$child" || status=$?

@@ -7,6 +7,16 @@ run_job() {    # sets status; where a node fails, Slurm ends the job: that is no
     lost=$(sed -nE "$lost" "$attempt_dir/launcher.log" | sort -u | xargs)
     if [[ -n $lost ]]; then reason=": $lost is lost: Slurm says that it has failed"; fi
     if [[ -n $lost ]]; then echo "lost $lost" >"$attempt_dir/failed" && status=1 stop=''; fi
+    if ((status)) && [[ -z $stop$lost ]]; then find_unstarted; fi
+}
+find_unstarted() {    # whether Slurm's first word is of a node that ended before its first record
+    local first index log=$attempt_dir/launcher.log
+    first=$(sed -nE '/^srun: error: /{s/^srun: error: (\S+): tasks? .*: Exited .*/\1/p;q}' "$log")
+    index=$(grep -nxF -m 1 "${first:-/}" "$attempt_dir/nodes") || return 0
+    [[ ! -e $attempt_dir/node-$((${index%%:*} - 1)).started ]] || return 0
+    reason=$(grep -vE '^(srun|slurmstepd\S*): ' "$log" | tail -n 1)
+    reason=": $first: not started: ${reason//"$PWD/"/}" status=1
+    printf 'lost %s\n%s\n' "$first" "${reason#: }" >"$attempt_dir/failed"
 }
 start_launcher() {    # what a job around the submission has left would be read as srun's options
     unset "${!SLURM_CPU_BIND@}" "${!SLURM_MEM_@}" "${!SLURM_GPU@}" "${!SLURM_NTASKS_PER_@}" \

@@ -21,7 +21,7 @@ RUNTIME = ROOT / "templates" / "runtime"
 FILES = sorted(RUNTIME.glob("*.sh"))
 MOST_OF_PART_1 = 70
 # Of the examples, with all that is on by default.
-MOST_OF_PART_2 = {"one node, slurm": 120, "slurm": 170, "pbs": 240, "local": 270}
+MOST_OF_PART_2 = {"one node, slurm": 121, "slurm": 180, "pbs": 240, "local": 270}
 # Not counted: what only jobs with modules have, and those of programs of one's own.
 SOME = [(RUNTIME / f"{name}.sh").read_text() for name in ("modules", "worlds", "meeting")]
 # By mpiexec, in direct mode, with modules; on this machine, with a program of one's own.
@@ -280,6 +280,11 @@ def test_signals_reach_what_runs_while_it_is_waited_for(tmp_path: Path) -> None:
     """
     done = call(program, folder=tmp_path)
     assert (done.stdout, done.returncode) == ("7\n", 0), done.stderr
+
+
+def test_a_signal_that_came_before_the_child_ends_it(tmp_path: Path) -> None:
+    done = call('stop=SIGTERM; run_child sleep 600; echo "$status"', folder=tmp_path)
+    assert done.stdout == "143\n", done.stderr
 
 
 def test_what_ends_at_once_has_its_status(tmp_path: Path) -> None:
