@@ -161,6 +161,7 @@ def test_other_ways_to_write_a_fault(body: str, rule: str) -> None:
         '##SBATCH --time=1\necho "# SBATCH --time=1"',
         f"{SRUN} {TORCHRUN} {C10D} --rdzv-endpoint=$HOSTNAME:$PORT a.py",
         "export OMP_NUM_THREADS=${SLURM_CPUS_PER_TASK:-1}",
+        "srun -K1 -c 8 bash -c 'python a.py --threads $SLURM_CPUS_PER_TASK'",
         '[ -n "$SLURM_CPUS_PER_TASK" ] && export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK',
     ],
 )

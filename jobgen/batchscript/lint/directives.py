@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 
+from jobgen.batchscript.launchers import unwrap
 from jobgen.batchscript.lint.rule import QSUB, SBATCH, Fault, rule
 from jobgen.batchscript.purposes import PRINTS
 from jobgen.batchscript.readable import PLACEHOLDER
@@ -49,6 +50,7 @@ def _find_unset(script: Script) -> Iterator[Fault]:
     Fix: ask by that option, or read what Slurm always sets, such as SLURM_GPUS_ON_NODE
     """
     own = {name for command in script.commands for name, _, _ in command.variables()}
+    short = script.can.short_options
     for name, option in OPTION_VARIABLES.items():
         others = _GPU_OPTIONS if "GPUS" in name else ("--nodes", "--ntasks")
         if name in own or script.value(option) or not script.value(*others):
@@ -56,10 +58,11 @@ def _find_unset(script: Script) -> Iterator[Fault]:
         read, before = re.compile(rf"\$({name}\b|\{{{name}\}})"), ""
         for command in script.commands:
             words = [word for word in command.all_words if read.search(word.raw)]
-            asked = before == "&&" or any(text.startswith(option) for text in command.texts)
-            asked = asked or any(block.opener == "if" for block in command.blocks)
+            guarded = before == "&&" or any(block.opener == "if" for block in command.blocks)
             before = command.end
-            if words and not asked and command.name not in PRINTS:
+            launchers = unwrap(command.words).launchers
+            given = {short.get(key[1:], key) for item in launchers for key, _ in item.options}
+            if words and not guarded and option not in given and command.name not in PRINTS:
                 yield Fault(words[0].line, words[0].column, f"only {option} sets ${name}")
                 break
 
