@@ -14,7 +14,8 @@ from ordinary_bash import LAUNCHES, PIECES, build
 #: plain ones: they become clean specs
 CLEAN = {(piece, "python") for piece in ("literals", "quotes", "array", "exports", "modules")}
 CLEAN |= {(piece, "srun torchrun") for piece in ("literals", "appended", "conda", "arithmetic")}
-CLEAN |= {("nothing", launch) for launch in LAUNCHES if launch not in ("loop", "twice")}
+KEPT = ("loop", "twice", "evaluated", "inner lines")
+CLEAN |= {("nothing", launch) for launch in LAUNCHES if launch not in KEPT}
 #: every piece before two launches in turn, and every launch after some pieces
 ALL = list(LAUNCHES)
 PAIRS = (
