@@ -33,7 +33,8 @@ class Problem(NamedTuple):
     hint: str = ""
 
     def __str__(self) -> str:
-        parts = [str(self.where), self.path, self.message]
+        path = self.path if self.where.file != f"--set {self.path}" else ""
+        parts = [str(self.where), path, self.message]
         return ": ".join(part for part in parts if part) + (f"; {self.hint}" if self.hint else "")
 
 

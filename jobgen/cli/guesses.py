@@ -12,7 +12,6 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
-from functools import cache
 from typing import cast
 
 import click
@@ -83,8 +82,8 @@ def _write_line(text: str, word: str, words: Sequence[str], context: click.Conte
     if command is None:
         return _fill_line(text, word, words)
     others, own, foreign = _part_words(words, command, word)
-    values = [value for _, value in foreign if value]
-    line = _fill_line(text, word, [*others, *values])
+    jobs = [value for _, value in foreign if value and not _can_set(command)]
+    line = _fill_line(text, word, [*others, *jobs])
     for option, value in own:
         if option not in line.split():  # the line of the table may have it
             line += f" {shlex.join(filter(None, (option, value)))}"
@@ -203,9 +202,8 @@ def explain_usage(error: click.UsageError, argv: Sequence[str], group: click.Gro
         return f"{message.rstrip('.')}; type: {shlex.join([*path, *line])}"
     if isinstance(error, click.NoSuchOption):
         reply = _explain_option(error.option_name, context, argv)
-        if " knows " in reply or _FOR_PROGRAM in reply:
-            return reply + _name_owner(error.option_name, context, group)
-        return reply
+        unknown = " knows " in reply or _FOR_PROGRAM in reply
+        return reply + (_name_owner(error.option_name, context, group) if unknown else "")
     match = re.fullmatch(r"Got unexpected extra arguments? \((.+)\)", message)
     given = match[1].split() if match else []  # none where the argument is a blank
     takes_spec = any(param.type is FILE for param in command.params)
@@ -250,11 +248,14 @@ def _respell(words: Sequence[str], context: click.Context) -> list[str]:
     options = _list_options(context.command)
     own = {name: one.is_flag for one in options for name in one.opts if name[:2] == "--"}
     own["--help"] = True
+    rows = [*load_table()["prompt_options"], *load_table()["answers"]]
+    # Words that the table has are not misspelt.
+    known = {*list_synonyms(), *" ".join(row.get("words", "") for row in rows).split()}
     line: list[str] = []
     for word in words:
         match = re.fullmatch(r"([-\u2010-\u2015\u2212/]*)(\w[\w-]*)(?:[=:](.*))?", word)
         name = f"--{normalize(match[2]).replace('_', '-')}" if match else ""
-        listed = name[2:].replace("-", "_") in _words()
+        listed = name[2:].replace("-", "_") in known
         if match and match[1] and name not in own and not (listed and _can_set(context.command)):
             name = find_near(name, own, cutoff=0.9 if listed else 0.8)
         if (
@@ -272,13 +273,6 @@ def _respell(words: Sequence[str], context: click.Context) -> list[str]:
             context.command.make_context(context.info_name, [*line], parent=context.parent)
         return line
     return []
-
-
-@cache
-def _words() -> set[str]:
-    """Return the words that the table has for options and keys: those are not misspelt."""
-    rows = [*load_table()["prompt_options"], *load_table()["answers"]]
-    return {*list_synonyms(), *(word for row in rows for word in row.get("words", "").split())}
 
 
 def _explain_option(name: str, context: click.Context, argv: Sequence[str]) -> str:
@@ -300,7 +294,8 @@ def _explain_option(name: str, context: click.Context, argv: Sequence[str]) -> s
         remarks = [one for one in remarks if one[1] not in programs] + [(foreign[0][0], line)]
     reply = f"; type:{typed}" if typed else ""
     for option, remark in remarks:
-        reply += f"; {remark}" if option == foreign[0][0] else f"; for {option}: {remark}"
+        clear = (option == foreign[0][0] and not typed) or remark.startswith(_FOR_PROGRAM)
+        reply += f"; {remark}" if clear else f"; for {option}: {remark}"
     return f"{message}{reply}"
 
 
@@ -331,6 +326,7 @@ def _answer_option(
         "word": word,
         "key": option,
         "plain": value,
+        "folder": value * os.path.isdir(value),
         "at": command.name or "",
         "files": " ".join(_pick([*others, value], _SPEC + _SCRIPT)),
         "COMMAND": command.name or "",
@@ -344,7 +340,8 @@ def _answer_option(
             jobs = [value]
         return fill(text, {"JOB": shlex.join(jobs)}).replace("  ", " ").strip()
     own = [name for param in _list_options(command) for name in param.opts if name[:2] == "--"]
-    if reply := _answer_key(letters.get(option, word) if value else word, value, command):
+    read = letters.get(option, word) if value and settable else word
+    if (settable or option[2:]) and (reply := _answer_key(read, value, command)):
         return reply
     alone = [one.opts[0] for one in _list_options(command) if len(one.opts) == 1]
     alike = [name for name in alone if name[2] == option[1:]] or [find_near(option, own)]
@@ -371,7 +368,7 @@ def _answer_key(word: str, value: str, command: click.Command) -> str:
         return ""
     shown = re.search(r"(?:as in|write) (\w+: .+?)(?:, (?:at the|for|or) .*)?$", hint.text)
     if "write directives" in hint.text or not (shown or hint.meant):  # the spec may have others
-        text = hint.text.replace("this key", "the option")
+        text = hint.text.replace("this key", "the option") * _can_set(command)
         return f"{text} in the spec" if "write " in text else text
     fault = ""
     if shown:

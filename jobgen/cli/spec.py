@@ -125,7 +125,6 @@ def _check_changed(paths: tuple[str, ...], target: Mapping[str, Any]) -> CheckRe
     from jobgen.rendering.check import CheckReport, is_script
 
     problems: list[Problem] = []
-    valid: list[str] = []
     for path in paths:
         if is_script(path):
             raise UsageError(f"{path}: a rendered script has its values already; name its spec")
@@ -134,8 +133,8 @@ def _check_changed(paths: tuple[str, ...], target: Mapping[str, Any]) -> CheckRe
         except SpecError as error:
             problems += error.problems
         else:
-            valid.append(f"{path}: the spec is valid with these options")
-    return CheckReport((), tuple(valid), (), (), tuple(problems))
+            put_err(f"{path}: the spec is valid with these options")
+    return CheckReport((), (), (), (), tuple(problems))
 
 
 def list_spec_doubts(paths: tuple[str, ...], target: Mapping[str, Any]) -> Iterator[str]:

@@ -45,13 +45,17 @@ def _find_meant(word: str) -> str:
     if match := re.fullmatch(r"(?:jobs?|pods?)[/:=](.+)", word):
         return f"the id alone names it: {match[1]}"
     output = r"[A-Za-z][\w.-]*?(?:-|\.[oe])(\d+)(?:_\d+)?(?:\.out|\.err|\.log)?"
-    if match := re.fullmatch(output, word):
-        return f"it may be the output of job {match[1]}, whose id names it"
-    if not word.endswith((".yaml", ".yml")) or not os.path.isfile(word):
+    if (match := re.fullmatch(output, word)) and _find_by_id(match[1]):
+        return f"its id names it: {match[1]}"
+    if not os.path.isfile(word):
         return ""
+    if not word.endswith((".yaml", ".yml")):
+        return "give the id of a job that jobgen has submitted, and not a file"
     with open(word, encoding="utf-8", errors="replace") as spec:
         name = re.search(r"^name: *['\"]?([\w.-]+)", spec.read(10_000), re.MULTILINE)
-    return f"its jobs are found by the name in it: {name[1]}" if name else ""
+    if name and _read_latest(f"{escape(name[1])}/*"):
+        return f"its jobs are found by the name in it: {name[1]}"
+    return f"`jobgen submit {word}` starts one"
 
 
 def find_jobs(words: Sequence[str], *, whole: bool = False) -> tuple[list[JobRecord], list[str]]:

@@ -196,6 +196,7 @@ def _wants_uv(loaded: LoadedSpec) -> bool:
     if not loaded.spec.environment.uv:
         return False
     for missing, message, hint in (
+        (not os.path.isfile("pyproject.toml"), "there is no pyproject.toml", "uv init makes it"),
         (not os.path.isfile("uv.lock"), "there is no uv.lock here", "uv lock makes it"),
         (shutil.which("uv") is None, "there is no uv command here", "or write venv: .venv"),
     ):

@@ -185,7 +185,7 @@ def _explain_size(name: str, queue: SiteQueue, size: Size) -> Iterator[Refusal]:
             )
         elif most is not None and number > most:
             nodes = most // each
-            hint = f"use at most {count(nodes, 'node')}" if nodes else "use fewer GPUs on each"
+            hint = f"use at most {count(nodes, 'node')}" if nodes else "use fewer GPUs on each node"
             message = f"{asked}: more than {name}'s {count(most, word)}"
             yield "resources.nodes", message, hint, limits[-1]
         return

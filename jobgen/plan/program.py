@@ -65,7 +65,7 @@ def _find_lonely_agent(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     )
     once = loaded.spec.launches_itself
     if launcher and plan.nodes.total > 1 and not (meets or once) and "--machine-rank" not in text:
-        message = f"{launcher} starts on each of {plan.nodes.total} nodes, and each trains alone"
+        message = f"{launcher} starts on each of {plan.nodes.total} nodes, but they never join"
         hint = "write its program as run.script; jobgen starts one world on all nodes"
         yield loaded.problem("run.command", message, hint)
 

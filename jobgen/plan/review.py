@@ -401,8 +401,7 @@ def _check_binds(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
             of_site = [bind.partition(":")[0] for bind in site.binds] if site else []
             if container and _SHARED.match(value) and not _is_below(value, [*seen, *of_site]):
                 message = f"{option} {value} is not seen inside the container"
-                hint = f"write environment.container.binds: [{os.path.dirname(value)}]"
-                yield loaded.problem("run.args", message, hint)
+                yield loaded.problem("run.args", message, f"add {os.path.dirname(value)} to binds")
 
 
 def _check_setup(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
@@ -438,7 +437,7 @@ def _check_numbers(loaded: LoadedSpec, plan: Plan, options: _Settings) -> Iterat
         "cpus": (group.cpus or 0) // group.processes,
     }
     if gpus and gpus % share and all(size <= gpus for size in parts.values()):
-        message = f"{', '.join(parts)} make groups of {share} GPUs, and the job has {gpus}"
+        message = f"{gpus} GPUs do not divide into groups of {share} ({', '.join(parts)})"
         yield loaded.problem("run.args", message, f"write sizes whose product divides {gpus}")
     for names, relation, fact, *texts in (row[1:] for row in _read_table() if row[0] == "number"):
         for (option, value), (name, _) in zip(options, named, strict=True):
@@ -505,7 +504,8 @@ def _check_paths(loaded: LoadedSpec, plan: Plan, copied: Sequence[str] | None) -
         made = path != "environment.setup" and os.path.basename(name) in setup
         if _is_missing(name) and not made and not (moved and not os.path.isabs(name)):
             where = "; paths are relative to the folder you submit from" * (name[:1] not in "/~")
-            yield loaded.problem(path, f"{text} is not here", f"correct the path{where}")
+            hint = "uv init makes one" if path == "environment.uv" else f"correct the path{where}"
+            yield loaded.problem(path, f"{text} is not here", hint)
         elif copied is not None and path in ("run.args", "environment.setup"):
             inside = os.path.exists(name) and name[:1] not in "/~$"
             if inside and not _is_below(os.path.normpath(name), copied):

@@ -37,7 +37,11 @@ def check_node(
     if disk is not None and most is not None and disk > most:
         message = f"{format_memory(disk)}, more than the {format_memory(most)} of a node"
         faults.append(("disk", "disk_per_node", message, f"use at most {format_memory(most)}"))
+    together = context.spec.array.together if context.spec.array else None
     for rule, key, message, hint in faults:
+        if together and rule in ("gpus", "cpus"):  # the numbers are those of all of them
+            message = f"{together} tasks together ask for {message}"
+            hint = "write a smaller together"
         yield report(context, about[rule], f"resources.{key}", message, hint)
 
 

@@ -121,6 +121,7 @@ def _measure(
         metrics=os.path.basename(spec.report.metrics or "") if spec and spec.report else "",
         roles=", ".join(f"${name}" for name in known if name.endswith("_ADDR")),
         settings="\n".join(map(" ".join, settings)),
+        fewest=nodes.fewest or 0,
     )
 
 

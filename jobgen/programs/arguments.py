@@ -161,7 +161,7 @@ def _ask_parser(program: ReadProgram, tasks: Sequence[Sequence[str]]) -> Answer:
             name, equals, value = beyond[0].partition("=")
             of_hydra = equals and f"--{name}" in known
             write = f"write {shlex.join([f'--{name}', value])}" if of_hydra else _CORRECT
-            return Answer(f"it has no place for {beyond[0]!r}", write)
+            return Answer(f"it has no argument for {beyond[0]!r}", write)
     if not sure or re.search(_CHANGES, program.text):
         return Answer()
     given = {name: one for name, one in vars(read).items() if one is not None and one is not False}

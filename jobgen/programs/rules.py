@@ -48,6 +48,7 @@ class JobSize(NamedTuple):
     roles: str = ""  # the variables with the addresses of the job's roles
     apart: bool = False  # whether they have several nodes
     settings: str = ""  # options with their values, a line each, and those of files that they name
+    fewest: int = 0  # nodes, where the scheduler may give fewer than `nodes`
 
     def __str__(self) -> str:
         return f"a job with {self.nodes} nodes of {self.processes} processes"
@@ -201,6 +202,8 @@ class _Look:
             [size.settings, *map(" ".join, list_settings([f"={name}" for name in named[:9]]))]
         )
         self.values: dict[str, Any] = size._asdict() | words | {"count": len(given)}
+        self.values["span"] = f"{size.fewest} to {size.nodes}" if size.fewest else size.nodes
+        self.values["own"] = 'int(os.environ["SLURM_NNODES"])' if size.fewest else size.nodes
 
     def say(self, name: str, at: Fact, line: int = 0, /, **values: Any) -> None:
         """Keep a remark on a place, or a line of its file, unless a comment there silences it."""
@@ -461,7 +464,7 @@ def _is_other_count(size: JobSize, call: Fact) -> bool:
     counts = (_count(module, devices, size.processes), _count(module, given.get("num_nodes"), 1))
     # Without num_nodes it is one, whatever the devices are.
     missing = "num_nodes" not in given and size.nodes > 1
-    wanted = (size.processes, size.nodes)
+    wanted = (size.processes, 0 if size.fewest else size.nodes)
     return missing or any(one and one != want for one, want in zip(counts, wanted, strict=True))
 
 
@@ -521,9 +524,8 @@ def _is_absent(look: _Look, call: Fact) -> bool:
 def _is_unmade(look: _Look, call: Fact) -> bool:
     """Whether it writes into a folder that is not here, and that nothing makes."""
     files = _list_files(call, r"'([^'{}]+/[^'{}/]+\.\w+)'")
-    made = re.search(
-        r"mkdir|makedirs|mktemp|ensure_dir|safe_mkdir", f"{look.program.text} {look.size.setup}"
-    )
+    text = f"{look.program.text} {look.size.setup}"
+    made = re.search(r"mkdir|makedirs|mktemp|ensure_dir|safe_mkdir", text)
     return not made and any(not os.path.isdir(os.path.dirname(path)) for path in files)
 
 

@@ -265,6 +265,9 @@ def _apply_override(root: Mapping, override: str, where: Position | None = None)
 
         add_words(root, text, Position("the command line"))
         return
+    if path.endswith("+"):
+        whole = f"{path[:-1]}=[...]"
+        raise UsageError(f"--set {override!r}: adds to run.args alone; write the whole: {whole}")
     keys = path.split(".")
     if not equals or not all(keys) or not override.isprintable():
         named = not equals and re.fullmatch(r"[\w.-]+", path)

@@ -148,7 +148,7 @@ def _suggest_file(path: str) -> str:
     if re.fullmatch(r"\d+(_\d+)?(\.[\w.-]+)?", path):  # as a job is named
         return f"`jobgen status {path}` shows a job"
     if re.search(r"[*?\[]", path):  # which the shell has left
-        return "no file here matches; `jobgen check --all` checks the specs below this folder"
+        return "jobgen expands no patterns; `jobgen check --all` checks the specs below this folder"
     folder = os.path.dirname(path)
     with suppress(OSError):
         with os.scandir(folder or ".") as entries:
@@ -166,9 +166,12 @@ def read_text(path: str) -> str:
         with open(path, "rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
-        hint = "name the YAML file in it" if isinstance(error, IsADirectoryError) else ""
+        hint = ""
         if isinstance(error, FileNotFoundError):
             hint = _suggest_file(path)
+        elif isinstance(error, IsADirectoryError):
+            near = _suggest_file(os.path.join(path, ""))
+            hint = near if near.startswith("did") else "name the YAML file in it"
         raise SpecError([Problem(Position(path), "", error.strerror or str(error), hint)]) from None
     try:
         text = data[:MAX_BYTES].decode("utf-8-sig")

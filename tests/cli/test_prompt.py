@@ -112,7 +112,7 @@ def test_a_word_that_is_not_a_command_is_answered(line, answer):
         ("submit --qos", "type: --set qos=VALUE"),
         ("render --ntasks 8", "jobgen starts one process for each GPU"),
         ("submit --output x", "jobgen keeps all output"),
-        ("submit --test-only", "type: --dry-run"),
+        ("submit --test-only", "type: jobgen render -o job.sbatch, and then sbatch --test-only"),
         ("logs --tail", "type: jobgen logs -f"),
         ("render --local", "type: --scheduler local"),
         ("render --format pbs", "type: --scheduler pbs"),
@@ -183,11 +183,11 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
         ("init --time 4h --partition gpu -", "type: jobgen init --walltime 4h; for --partition:"),
         ("sites add lab", "type: jobgen sites capture --name lab"),
         ("explain resources.nodes", "is a spec key, not a file: How many nodes"),
-        ("check *.yaml", "no file here matches; `jobgen check --all`"),
-        ("submit --gpus 8", "for each node, type: --gpus-per-node 8"),
+        ("check *.yaml", "jobgen expands no patterns; `jobgen check --all`"),
+        ("submit --gpus 8", "for 8 on each node, type: --gpus-per-node 8"),
         (
             "submit --mem 8G -c 4 --lr 3",
-            "_node=8G --set resources.cpus_per_gpu=4; for --lr:",
+            "_node=8G --set resources.cpus_per_gpu=4; for an option of",
         ),
         ("submit job.yaml lr=3", "type: jobgen submit job.yaml -- lr=3"),
         ("submit job.yaml nodes=4 lr=3", "type: jobgen submit job.yaml --nodes 4 --"),
@@ -237,7 +237,7 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
         ("--nproc_per_node=4 other.py", "; type: jobgen init --script other.py other.yaml"),
         ("-V", "; type: jobgen --version"),
         ("logs job/12", "the id alone names it: 12"),
-        ("cancel job.yaml", "its jobs are found by the name in it: "),
+        ("cancel job.yaml", "`jobgen submit job.yaml` starts one"),
         ("explain 12", "`jobgen status 12` shows a job"),
     ],
 )
@@ -315,7 +315,7 @@ def test_a_program_is_started_by_its_spec():
 
 def test_a_pair_behind_two_dashes_is_written_as_the_option_that_the_program_has():
     Path("train.py").write_text(PROGRAM)
-    assert "no place for 'lr=1e-4', so the program ends at once; write --lr 1e-4" in (
+    assert "no argument for 'lr=1e-4', so the program ends at once; write --lr 1e-4" in (
         jobgen("check", "--", "lr=1e-4").err
     )
 

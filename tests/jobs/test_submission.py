@@ -711,6 +711,8 @@ def test_a_project_of_uv_is_synced_once_before_the_job_is_handed_over(
         "name: a\nscheduler: slurm\nresources: {nodes: 2}\n"
         "environment: {uv: true}\nrun: {module: m}\n"
     )
+    assert "there is no pyproject.toml; uv init makes it" in jobgen("submit").err
+    (tmp_path / "pyproject.toml").touch()
     assert "environment.uv: there is no uv.lock here; uv lock makes it" in jobgen("submit").err
     (tmp_path / "uv.lock").touch()
     assert "environment.uv: there is no uv command here" in jobgen("submit").err

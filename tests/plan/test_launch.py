@@ -81,7 +81,7 @@ run: {command: [./prepare, --all]}
     assert many.nodes.world_size == 6
     agent = "run.command=[accelerate, launch, train.py]"
     assert plan_of(text, agent, "resources.nodes=1").launch.plain
-    alone = "run.command: accelerate launch starts on each of 2 nodes, and each trains alone"
+    alone = "run.command: accelerate launch starts on each of 2 nodes, but they never join"
     assert alone in complaint(text, agent)
     steps = plan_of(text, "run.command=[mpirun, -np, 6, ./a]", "launch.processes_per_node=3")
     assert (steps.launch.body, steps.nodes.world_size) == (True, 6)

@@ -24,7 +24,9 @@ GADI = "resources.memory_per_node=90GB"
 def refusal(site: str, *overrides: str) -> str:
     """Why a job cannot run there, the place of the fault left out."""
     told = complaint(JOB, *overrides, site=site, today=TODAY)
-    return re.sub(r"(?m)^(--set [\w.]+|job.yaml)(:\d+:\d+)?: ", "", told)
+    return re.sub(
+        r"(?m)^(--set ([\w.]+(:\d+:\d+)?: (?=[\w.\[\]]+: ))?|job.yaml(:\d+:\d+)?: )", "", told
+    )
 
 
 def warnings(site: str, *overrides: str, today: str = TODAY) -> list[str]:
@@ -33,7 +35,11 @@ def warnings(site: str, *overrides: str, today: str = TODAY) -> list[str]:
     loaded = load(JOB, account, *overrides)
     notes = resolve(loaded, site=site, today=today).notes
     return [
-        re.sub(r"^warning: (--set [\w.]+|job.yaml)(:\d+:\d+)?: ", "", note)
+        re.sub(
+            r"^warning: (--set ([\w.]+(:\d+:\d+)?: (?=[\w.\[\]]+: ))?|job.yaml(:\d+:\d+)?: )",
+            "",
+            note,
+        )
         for note in notes
         if note.startswith("warning: ")
     ]

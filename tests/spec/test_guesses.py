@@ -154,7 +154,7 @@ def test_a_launcher_may_start_processes_where_that_is_meant() -> None:
     meant = text + "launch: {mode: direct, processes_per_node: 1}\n"
     plan = plan_of(meant, "resources.nodes=1")
     assert plan.program.command[0] == "torchrun"
-    assert "starts on each of 2 nodes, and each trains alone" in complaint(meant)
+    assert "starts on each of 2 nodes, but they never join" in complaint(meant)
     assert "torchrun" in complaint(text + "launch: {mode: direct}\n")
 
 

@@ -353,11 +353,11 @@ def test_set_changes_one_value(override: str, path: str, value: object) -> None:
         ("name.x=1", "--set name.x: name: expected text, got keys and values"),
         (
             "resources.node=4",
-            "--set resources.node: resources.node: unknown key; did you mean 'nodes'?",
+            "--set resources.node: unknown key; did you mean 'nodes'?",
         ),
         (
             "resources.nodes=four",
-            "--set resources.nodes: resources.nodes: expected a whole number or keys "
+            "--set resources.nodes: expected a whole number or keys "
             "and values, got text ('four'); write nodes: 4",
         ),
         (
