@@ -137,6 +137,8 @@ def test_its_successor_starts_everywhere() -> None:
         (f'CMD="{SRUN} vllm serve m --port 8000"\neval "$CMD"', "fixed-port"),
         (f"{SRUN} python a.py\necho end", "hidden-exit"),
         (f'C="{SRUN} python a.py"\neval "$C" |& tee log', "tee-status"),
+        ('nodes=("$(scontrol show hostnames $SLURM_JOB_NODELIST)")', "list-in-quotes"),
+        (f"{SRUN} ray start --head &\nray start --address=$head --block &", "worker-on-head"),
     ],
 )
 def test_other_ways_to_write_a_fault(body: str, rule: str) -> None:
@@ -159,6 +161,8 @@ def test_other_ways_to_write_a_fault(body: str, rule: str) -> None:
         "echo 'torchrun --nnodes=2 a.py' # torchrun --nnodes=2 a.py",
         "cat <<'EOF'\ntorchrun --nnodes=2 a.py\nEOF",
         '##SBATCH --time=1\necho "# SBATCH --time=1"',
+        "if head; then ray start --head; else ray start --address=$head --block; fi",
+        'nodes=($(scontrol show hostnames $SLURM_JOB_NODELIST))\nall=("$nodes")',
         f"{SRUN} {TORCHRUN} {C10D} --rdzv-endpoint=$HOSTNAME:$PORT a.py",
         "export OMP_NUM_THREADS=${SLURM_CPUS_PER_TASK:-1}",
         "srun -K1 -c 8 bash -c 'python a.py --threads $SLURM_CPUS_PER_TASK'",
