@@ -16,7 +16,7 @@ from typing import Any
 from jobgen.records import NamedTuple
 
 MOST_BYTES = 1_000_000  # of one file
-MOST_TEXT = 150_000  # characters of a project: about 4,000 lines; the rest is not read
+MOST_TEXT = 300_000  # characters of a project: about 8,000 lines; the rest is not read
 
 
 class Scope(NamedTuple):
@@ -132,7 +132,7 @@ _PASSED = frozenset(
 # Decorators, and bases of a class, that call nothing of what they are given but its hooks.
 _PLAIN = (
     r"(torch|functools|contextlib|typing|abc|dataclasses|enum|property|staticmethod|classmethod"
-    r"|object|Exception|ValueError|RuntimeError|cache|\w+\.setter)\b"
+    r"|hydra\.main|click|object|Exception|ValueError|RuntimeError|cache|\w+\.setter)\b"
 )
 
 
@@ -297,15 +297,6 @@ class Module:
         """Return the innermost statements around a line."""
         return next((part for one, end, part in self._lines if one <= line <= end), self.whole.part)
 
-    def search(self, form: str, unless: str) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yield line and groups of the matches in code, in lines that have not `unless`."""
-        for match in re.finditer(form, self.text):
-            start = self.text.rfind("\n", 0, match.start()) + 1
-            if "#" not in self.text[start : match.start()]:
-                end = self.text.find("\n", match.start())
-                if not re.search(unless, self.text[start : end if end > 0 else None]):
-                    yield self.text.count("\n", 0, match.start()) + 1, match.groupdict()
-
     def decide(self, node: ast.expr) -> object:
         """Return what a test comes to where constants decide it, and None where that is open."""
         node = self.resolve(node)
@@ -411,6 +402,16 @@ class ReadProgram:
         if self.find(kind) or not self._kinds.get(kind) or self.list_passed(kind):
             return bool(self.find(kind))
         return self.partial or re.search(_OPEN, self.text) is not None
+
+    def search(self, form: str, unless: str) -> Iterator[tuple[Fact, int, dict[str, Any]]]:
+        """Yield file, line and groups of reached matches, in lines that have not `unless`."""
+        for module in self.modules:
+            for match in re.finditer(form, module.text):
+                before, after = module.text[: match.start()], module.text[match.start() :]
+                line, start = before.count("\n") + 1, before.rpartition("\n")[2]
+                fits = "#" not in start and not re.search(unless, start + after.split("\n")[0])
+                if fits and self.is_reached(module.find_part(line)):
+                    yield module.whole, line, match.groupdict()
 
     def list_passed(self, kind: str) -> list[Fact]:
         """Return the calls of a kind that the job's arguments alone leave out."""

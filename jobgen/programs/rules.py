@@ -294,12 +294,10 @@ class _Look:
 
         unless = rule.get("unless", _NEVER)
         if "calls" not in rule:
-            form = self._fill(rule.get("with", ""))
-            for module in self.program.modules:
-                for line, values in module.search(form, unless) if fits(module.whole) else ():
-                    if self.program.is_reached(module.find_part(line)):
-                        yield module.whole, line, values
-                        return
+            for at, line, values in self.program.search(self._fill(rule.get("with", "")), unless):
+                if fits(at):
+                    yield at, line, values
+                    return
             return
         where = self._fill(rule.get("where", "^"))
         for call in self.program.find(rule["calls"]):
@@ -310,7 +308,8 @@ class _Look:
 
     def _allows(self, rule: dict[str, str]) -> bool:
         """Whether the text of the program has what a rule asks for, and nothing that denies it."""
-        if "calls" in rule and not re.search(self._fill(rule.get("with", "")), self.program.text):
+        form = self._fill(rule.get("with", "")) if "calls" in rule else ""
+        if form and not any(self.program.search(form, _NEVER)):
             return False
         without = re.compile(self._fill(rule.get("without", _NEVER)))
         return not (without.search(self.program.text) and without.search(self.program.used))

@@ -6,6 +6,7 @@ import pytest
 from support import ROOT
 
 from jobgen.programs import SEVERAL, JobSize, Remark, check_program
+from jobgen.programs.reader import MOST_TEXT
 from jobgen.programs.rules import read_rules
 
 EIGHT = JobSize(nodes=2, processes=4, world_size=8)
@@ -583,6 +584,28 @@ def test_the_arguments_decide_what_is_reached(tmp_path: Path) -> None:
     assert rules(alone) == ["no-process-group"]
     assert look(tmp_path, program, size=EIGHT._replace(arguments=("--ddp",))) == []
     assert look(tmp_path, program) == []  # nothing is known of its arguments
+
+
+def test_what_nothing_comes_to_and_what_is_not_read_says_nothing(tmp_path: Path) -> None:
+    for mark in ("hydra.main()", "click.command()"):
+        own_main = f"import {mark.split('.')[0]}\ndef save():\n    torch.save(model, 'm.pt')\n"
+        other = f"import torch\n{own_main}@{mark}\ndef main():\n    save()\n"
+        start = "import accelerate, other\naccelerate.Accelerator()\n"
+        assert look(tmp_path, start, other=other) == []
+        assert rules(look(tmp_path, f"{start}other.main()\n", other=other)) == ["all-write"]
+    sampler = "torch.utils.data.DistributedSampler(data)\n"
+    loop = f"def run():\n    for epoch in range(9):\n        train(epoch)\n{sampler}"
+    assert look(tmp_path, GROUP + OWN_GPU + loop) == []
+    assert rules(look(tmp_path, f"{GROUP}{OWN_GPU}{loop}run()\n")) == ["same-order"]
+    model = "torch.nn.parallel.DistributedDataParallel(model)\n"
+    for data in ("DataLoader(d, shuffle=False)\n", "d = load(f'train[{a}%:{b}%]')\n"):
+        model += data
+        wanted = [] if "{a}" in model else ["same-data"]
+        assert rules(look(tmp_path, GROUP + OWN_GPU + model)) == wanted
+    start = "import torch, yarl, large, other\nother.join()\nloss.backward()\n"
+    group = f"{GROUP[:-1].replace('dist.init', 'def join(): dist.init')}\n"
+    assert look(tmp_path, start, large="#" * MOST_TEXT, other=group) == []
+    assert rules(look(tmp_path, start, large="", other="join = 0")) == ["no-process-group"]
 
 
 def test_hydra_has_no_such_key(tmp_path: Path) -> None:
