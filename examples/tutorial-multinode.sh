@@ -41,7 +41,7 @@ find_nodes() {    # on the first node: all of them, in the order of the allocati
 
 agent() {    # torchrun's agent, one on each node, which starts the node's processes
     (find_worlds &>/dev/null &)    # whether it is one world, and starts no second launcher
-    exec python3 -c "$TORCHRUN_LOOPBACK" \
+    python3 -V && exec python3 -c "$TORCHRUN_LOOPBACK" \
         --nnodes=2 --node-rank="$node_rank" --nproc-per-node=2 \
         --max-restarts=0 --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" \
         --log-dir="$attempt_dir/torchrun" --no-python bash "$this_script" run_rank
@@ -51,7 +51,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest 3de729e6cefa ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest db76f519efd3 ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, worlds, meeting, watch,
 # guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
@@ -86,7 +86,7 @@ run_agent() {    # a node's part; nothing is taken over from around the job; set
 start_agent() {    # in a process that the agent takes over
     if has container; then enter_container; fi
     set +eu    # the scripts of modules and environments are not written for strict mode
-    environment; python3 -V 2>/dev/null    # which Python the node has, for the log
+    environment
     set -eu
     agent
 }

@@ -111,7 +111,7 @@ class JobRecord:
     @property
     def whole_dir(self) -> Path:
         """The run folder of the array that it is a task of, or its own."""
-        return self.run_dir.with_name(folder_name(self.array or self.id))
+        return self.run_dir.with_name(folder_name(self.array)) if self.array else self.run_dir
 
     @property
     def local(self) -> bool:

@@ -30,7 +30,7 @@ run_agent() {    # a node's part; nothing is taken over from around the job; set
 start_agent() {    # in a process that the agent takes over
     if has container; then enter_container; fi
     set +eu    # the scripts of modules and environments are not written for strict mode
-    environment; python3 -V 2>/dev/null    # which Python the node has, for the log
+    environment
     set -eu
     agent
 }

@@ -28,7 +28,7 @@ ENDED = {
     "lost": Expected("node lost", "NODE_FAIL", "node-lost"),
     "hungry": Expected("failed", "OUT_OF_MEMORY", "out-of-memory-host")
     if LIMITED
-    else Expected("failed", "exit code 137, killed", "exit -9"),
+    else Expected("failed", "exit code 137, by SIGKILL", "exit -9"),
 }
 OPEN = {
     "strong": Expected("running", "", "healthy"),
@@ -56,7 +56,7 @@ FORGOTTEN = {
     "weak": Expected("cancelled", "", "preempted"),
     "lost": Expected("failed", "it has left no outcome: it was killed", "unknown"),
     "doomed": Expected("unknown", "it has not begun here", "dependency"),
-    "hungry": ENDED["hungry"]._replace(reason="exit code 137, killed"),
+    "hungry": ENDED["hungry"]._replace(reason="exit code 137, by SIGKILL"),
     "stuck": Expected("unknown", "it has not begun here", "dependency"),
     "gone": Expected("unknown", "it has not begun here", "unknown"),
 }

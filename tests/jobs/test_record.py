@@ -98,6 +98,14 @@ def test_a_task_is_linked_to_what_it_does_again_itself() -> None:
     assert (whole.task(1).rerun_of, whole.task(1).rerun_as) == (("7",), ())
 
 
+def test_a_role_has_its_spec_and_script_in_its_own_folder(tmp_path: Path) -> None:
+    job = JobRecord("12", "a", "pbs", str(tmp_path), 0.0, ())
+    script = job.run_dir / "roles/server/attempts/0/script"
+    script.parent.mkdir(parents=True)
+    script.touch()
+    assert job.roles["server"].whole_dir == job.run_dir / "roles/server"
+
+
 @pytest.mark.parametrize(
     ("array", "tasks", "task", "shares"),
     [

@@ -134,12 +134,12 @@ def test_every_node_runs_one_agent(subtests: pytest.Subtests) -> None:
         with subtests.test(name):
             first, _ = split_script(script)
             (agent,) = lines_with("--nproc-per-node", first)
-            assert agent.startswith("    exec python3 -")
+            assert agent.startswith("    python3 -V && exec python3 -")
             if "store_type=file" in agent:  # one node: nothing listens
                 assert '--rdzv-endpoint="$tmp_dir/rendezvous" ' in agent
             elif "c10d" in agent:
                 assert name.startswith(("command", "range of nodes"))
-                assert '    exec python3 -c "$TORCHRUN_C10D" ' in agent
+                assert ' exec python3 -c "$TORCHRUN_C10D" ' in agent
                 assert '--rdzv-conf="is_host=$((node_rank == 0)),' in agent
             else:
                 assert '--node-rank="$node_rank"' in agent

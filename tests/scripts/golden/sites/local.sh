@@ -37,7 +37,7 @@ find_nodes() {    # on the first node: all of them, in the order of the allocati
 }
 
 agent() {    # torchrun's agent, one on each node, which starts the node's processes
-    exec python3 -c "$TORCHRUN_LOOPBACK" \
+    python3 -V && exec python3 -c "$TORCHRUN_LOOPBACK" \
         --nnodes=2 --node-rank="$node_rank" --nproc-per-node=4 \
         --max-restarts=0 --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" \
         --log-dir="$attempt_dir/torchrun" --no-python bash "$this_script" run_rank
