@@ -96,6 +96,8 @@ async def run_task(
     )
     if task == 1:
         job.session = answer["pid"]
+        if job.deleted:  # before the mom knew of it
+            await server.moms[host].call("terminate", job=job.id)
         parent = server.jobs.get(f"{job.number}[].{job.server}")
         if parent and parent.state == "Q":
             at = time.strftime("%a %b %d at %H:%M")
