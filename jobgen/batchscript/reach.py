@@ -90,6 +90,7 @@ class Agent(NamedTuple):
     static: bool
     stated: Word | None
     open: bool  # whether a variable may hold more of its options
+    total: bool  # whether `processes` counts those of all nodes
 
 
 def _dash(option: str) -> str:
@@ -131,6 +132,7 @@ def read_agent(launch: LaunchCommand) -> Agent | None:
         static,
         stated,
         open_,
+        row.total,
     )
 
 
@@ -145,8 +147,7 @@ def count_processes(script: Script, launch: LaunchCommand) -> int | None:
             return None
         own = agent.processes or ("1" if agent.name == "torchrun" else "")
         count, nodes = read_number(own), read_number(agent.nodes)
-        total = agent.name == "accelerate"
-        return (count // (nodes or 1) if total else count) * reach.each or None
+        return (count // (nodes or 1) if agent.total else count) * reach.each or None
     commands = (*script.commands, launch.command)
     sizes = [raw for item in commands for name, _, raw in item.variables() if name == "WORLD_SIZE"]
     of_tasks = any(re.search("NTASKS|NPROCS", raw) for raw in sizes)

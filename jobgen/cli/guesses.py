@@ -258,11 +258,10 @@ def _respell(words: Sequence[str], context: click.Context) -> list[str]:
         listed = name[2:].replace("-", "_") in known
         if match and match[1] and name not in own and not (listed and _can_set(context.command)):
             name = find_near(name, own, cutoff=0.9 if listed else 0.8)
-        if (
-            word == "=" or own.get(line[-1] if line else "") is False
-        ):  # before a value, and the value
-            line += [word] * (word != "=")
-        elif match and name in own:
+        is_value = bool(line) and own.get(line[-1]) is False
+        if word == "=":  # before a value
+            continue
+        if match and name in own and not is_value:
             line += [name, match[3]] if match[3] and not own[name] else [name]
         else:
             line.append(word)
@@ -383,9 +382,8 @@ def _answer_key(word: str, value: str, command: click.Command) -> str:
     words: list[str] = []
     for path, text in settings.items():
         short = "--" + path.rpartition(".")[2].replace("_", "-")
-        words += (
-            [short, text] if short in own else ["--set", f"{path}={text}".replace("...", "VALUE")]
-        )
+        setting = f"{path}={text}".replace("...", "VALUE")
+        words += [short, text] if short in own else ["--set", setting]
     line = shlex.join(words)
     if not _can_set(command):
         return f"give {line} when you submit{fault}"

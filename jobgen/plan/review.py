@@ -283,12 +283,10 @@ def _check_variables(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
         if not name.endswith("_VISIBLE_DEVICES") or "$" in value or value == "all":
             continue
         if shown != gpus > 0:
-            some = (
-                f"{shown} of the {gpus} GPUs"
-                if shown < gpus
-                else f"{shown} GPUs, and not the {gpus}"
-            )
-            message = f"{name} shows {some} that the job asks for on a node"
+            seen = f"{shown} of the {gpus} GPUs"
+            if shown > gpus:
+                seen = f"{shown} GPUs, and not the {gpus}"
+            message = f"{name} shows {seen} that the job asks for on a node"
             hint = f"leave it out, or write gpus_per_node: {shown}"
             yield loaded.problem(path, message, hint)
 

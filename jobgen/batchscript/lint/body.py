@@ -183,9 +183,8 @@ def _find_tee(script: Script) -> Iterator[Fault]:
         return
     for command, following in pairwise(script.expanded):
         piped = command.end in ("|", "|&") and following.name == "tee"
-        if piped and any(
-            _matters(item.started) for item in unwrap_nested(command, PlainVariables())
-        ):
+        launches = unwrap_nested(command, PlainVariables()) if piped else ()
+        if any(_matters(item.started) for item in launches):
             message = f"the exit code of {command.name} is lost: tee's counts"
             yield Fault(command.place.line, command.place.column, message)
 
