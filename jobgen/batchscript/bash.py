@@ -134,6 +134,11 @@ class Command(NamedTuple):
         """The word at which the command begins."""
         return self.all_words[0]
 
+    @property
+    def is_inner(self) -> bool:
+        """Whether it stands where another command may start it on every node."""
+        return not {"function", "heredoc"}.isdisjoint(self.inside)
+
     def variables(self) -> Iterator[tuple[str, Word, str]]:
         """Name, word and raw value of each variable that the command sets, exported or not."""
         declared = self.name in DECLARES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 from jobgen.batchscript.bash import Command, Word, parse
@@ -12,7 +13,6 @@ from jobgen.records import NamedTuple
 from jobgen.spec.launchers import load_launchers, read_names
 
 _TABLE = load_launchers()
-_WRAPPER_VALUES = {name: re.compile(form) for name, form in _TABLE["wrapper_values"].items()}
 _MPI_VALUES = re.compile(_TABLE["mpi_values"])
 _SINGULARITY_VALUES = re.compile(_TABLE["container_values"])
 _CONTAINER_VALUES = re.compile(f"{_TABLE['container_values']}|{_TABLE['other_container_values']}")
@@ -26,18 +26,16 @@ class LauncherOptions(NamedTuple):
     nodes: tuple[str, ...]
     places: tuple[str, ...]
     fills: bool
-    one: bool
+    unsaid: str | None
 
 
-class OtherAgent(NamedTuple):
+class AgentRow(NamedTuple):
     """A row of `agent_options` in the table, and the words that call the agent."""
 
     words: tuple[str, ...]
     nodes: tuple[str, ...]
     processes: tuple[str, ...]
     rank: tuple[str, ...]
-    address: tuple[str, ...]
-    port: tuple[str, ...]
     total: bool
 
 
@@ -47,15 +45,21 @@ def _split(row: dict[str, str], fields: tuple[str, ...]) -> Iterator[Any]:
 
 LAUNCHER_OPTIONS = {
     name: LauncherOptions._make(
-        (*_split(row, ("tasks", "each", "nodes", "places")), "spreads" not in row, "one" in row)
+        (
+            *_split(row, ("tasks", "each", "nodes", "places")),
+            "spreads" not in row,
+            row.get("unsaid"),
+        )
     )
     for names, row in _TABLE["launcher_options"].items()
     for name in names.split()
 }
-TORCHRUN_AGENT, *OTHER_AGENTS = (
-    OtherAgent._make((tuple(words.split()), *_split(row, OtherAgent._fields[1:6]), "total" in row))
+_AGENTS = [
+    AgentRow._make((tuple(words.split()), *_split(row, AgentRow._fields[1:4]), "total" in row))
     for words, row in _TABLE["agent_options"].items()
-)
+]
+# What a Python module is, as a command.
+_MODULES = {**_TABLE["agent_modules"], **dict.fromkeys(read_names("torchrun_modules"), "torchrun")}
 
 
 class Launcher(NamedTuple):
@@ -68,6 +72,48 @@ class Launcher(NamedTuple):
     def value(self, *names: str) -> str | None:
         """What one of these options says; None where none is given."""
         return next((value for option, value in self.options if option in names), None)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a variable may hold more of its options."""
+        return any(option[0] == "$" for option, _ in self.options)
+
+
+class AgentCommand(NamedTuple):
+    """An agent on a command line: its row of the table, what it is called by, what it runs.
+
+    Its options come by name, with `-` for `_`.
+    """
+
+    row: AgentRow
+    called: str
+    options: dict[str, Word | None]
+    program: tuple[Word, ...]
+
+    @property
+    def module(self) -> bool:
+        """Whether its program is a module."""
+        return bool({"-m", "--module"} & self.options.keys())
+
+    @property
+    def passes_rank(self) -> bool:
+        """Whether its program is given a --local-rank, as by torch.distributed.launch."""
+        return self.called == "torch.distributed.launch" and "--use-env" not in self.options
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a variable may hold more of its options, or its program."""
+        held = any(option[0] == "$" for option in self.options)
+        return held or not self.program or self.program[0].text[:1] in " $@{"
+
+    def find(self, *names: str) -> Word | None:
+        """The value of the first of these options that is given one."""
+        return next(filter(None, map(self.options.get, names)), None)
+
+    def tell(self, *names: str) -> str:
+        """What these options say, quotes undone; empty where none is given."""
+        word = self.find(*names)
+        return word.text if word else ""
 
 
 class Started(NamedTuple):
@@ -86,23 +132,15 @@ class Started(NamedTuple):
         return self.program[0].text.rpartition("/")[2] if self.program else ""
 
     @property
+    def torchrun(self) -> AgentCommand | None:
+        """The torchrun agent that it is, if it is one."""
+        agent = find_agent(self.program)
+        return agent if agent and agent.row.words == ("torchrun",) else None
+
+    @property
     def is_agent(self) -> bool:
         """Whether it starts the processes of its node, as torchrun does."""
-        return bool(read_torchrun(self.program) or find_agent(self.program))
-
-
-class Torchrun(NamedTuple):
-    """A torchrun agent: its options by name, with `-` for `_`, and what it runs."""
-
-    options: dict[str, Word | None]
-    module: bool
-    program: tuple[Word, ...]
-    passes_rank: bool = False  # as --local-rank, which torch.distributed.launch does
-
-    def value(self, name: str) -> str | None:
-        """What an option says, quotes undone; None where it is not given."""
-        word = self.options.get(name)
-        return word.text if word else None
+        return find_agent(self.program) is not None
 
 
 # A prefix of a program that is nothing unless somebody sets it.
@@ -111,102 +149,117 @@ _OPTIONAL = re.compile(r"\$\{\w+:?-\}", re.ASCII)
 
 def unwrap(words: tuple[Word, ...]) -> Started:
     """Take the launchers off a command, outermost first, down to the program."""
-    launchers: list[Launcher] = []
-    wrapper: tuple[Word, ...] = ()
-    assignments: list[Word] = []
-    wrappers: list[str] = []
-    runner: tuple[Word, ...] = ()
-    while words:
-        name = words[0].text.rpartition("/")[2]
-        if name in _TABLE["launcher_flags"]:
-            launcher, words = _take_launcher(name, words)
-            launchers.append(launcher)
-            if name in ("ssh", "pbs_tmrsh"):
-                words = words[1:]
-        elif name in _TABLE["wrapper_words"] and len(words) > 1:
-            count, values = 1, _WRAPPER_VALUES.get(name)
-            while count < len(words) and (
-                words[count].text.startswith("-")
-                or (name == "env" and re.match(r"\w+=", words[count].text))
-            ):
-                if "=" in words[count].text and words[count].text[0] != "-":
-                    assignments.append(words[count])
-                count += 2 if values and values.fullmatch(words[count].text) else 1
-            wrappers.append(name)
-            words = words[count + int(_TABLE["wrapper_words"][name]) :]
-        elif _OPTIONAL.fullmatch(words[0].raw) and len(words) > 1:
-            wrappers.append(words[0].raw)
-            words = words[1:]
-        elif not runner and (count := _count_runner(words)):
-            runner, words = words[:count], words[count:]
-            if words and words[0].text == "--":
-                words = words[1:]
-            if words and (words[0].text == "-m" or words[0].text.endswith(".py")):
-                words = (Word("python3", words[0].line, words[0].column), *words)
-        elif _runs_agent(words):
-            folder = words[0].text.rpartition("/")[0]
-            agent = words[1]
-            if folder and "/" not in agent.text:
-                agent = Word(f"{folder}/{agent.raw}", agent.line, agent.column)
-            words = (agent, *words[2:])
-        elif name in read_names("containers") and not wrapper:
-            inner = _skip_container(name, words)
-            wrapper, words = words[:inner], words[inner:]
-        else:
-            break
-    return Started(tuple(launchers), wrapper, words, tuple(assignments), tuple(wrappers), runner)
+    started, inner = None, Started((), (), words)
+    while started != inner:
+        started, inner = inner, _take_off(inner) if inner.program else inner
+    return inner
 
 
-def _count_runner(words: tuple[Word, ...]) -> int:
-    """How many words are those of `uv run` or its like; 0 where options stand among them."""
-    texts = [word.text for word in words[:3]]
-    runs = texts[0].rpartition("/")[2] in read_names("project_runners") and texts[1:2] == ["run"]
-    plain = texts[2:] and (texts[2][:1] != "-" or texts[2] in ("--", "-m"))
-    return 2 if runs and plain else 0
+def _take_off(started: Started) -> Started:
+    """Take one launcher, wrapper, runner or container off a command, if it has any."""
+    words, name = started.program, started.name
+    if name in _TABLE["launcher_flags"]:
+        return _take_launcher(started)
+    if len(words) == 1:
+        return started
+    if name in _TABLE["wrapper_words"]:
+        return _take_wrapper(started)
+    if _OPTIONAL.fullmatch(words[0].raw):
+        return started._replace(program=words[1:], wrappers=(*started.wrappers, words[0].raw))
+    if name in read_names("project_runners") and not started.runner:
+        return _take_runner(started)
+    if name.startswith("python"):
+        return _take_python(started)
+    if name in read_names("containers") and not started.wrapper:
+        return _take_container(started)
+    return started
 
 
-def _runs_agent(words: tuple[Word, ...]) -> bool:
-    """Whether it is Python with the file of an agent, as `python $(which torchrun)`."""
-    names = [word.text.rpartition("/")[2] for word in words[:2]]
-    agents = ("torchrun", "accelerate", "deepspeed", "composer")
-    return len(words) > 2 and names[0].startswith("python") and names[1] in agents
-
-
-def _skip_container(name: str, words: tuple[Word, ...]) -> int:
-    """How many words are the container's: its command, options and image."""
-    index, values = 1, _CONTAINER_VALUES
-    values = _SINGULARITY_VALUES if name in ("singularity", "apptainer") else values
-    if name != "shifter":
-        while index < len(words) and words[index].text.startswith("-"):
-            index += 1
-        index += index < len(words)  # exec, run, start
+def _skip_options(words: tuple[Word, ...], index: int, values: re.Pattern[str]) -> int:
+    """Return the index behind the options from `index` on; those that match have a value."""
     while index < len(words) and words[index].text.startswith("-"):
         index += 2 if values.fullmatch(words[index].text) else 1
-    return min(len(words), index + (name != "shifter"))
+    return index
 
 
-def _take_launcher(name: str, words: tuple[Word, ...]) -> tuple[Launcher, tuple[Word, ...]]:
-    flags, options, index = _TABLE["launcher_flags"][name].split(), [], 1
-    mpi = not flags and name != "pbs_tmrsh"
+def _take_wrapper(started: Started) -> Started:
+    """Take off a command that runs another one, such as env or numactl, with its options."""
+    words, name = started.program, started.name
+    start = _skip_options(words, 1, re.compile(_TABLE["wrapper_values"].get(name, "(?!)")))
+    end = start
+    while name == "env" and end < len(words) and re.match(r"\w+=", words[end].text):
+        end += 1
+    return started._replace(
+        program=words[end + int(_TABLE["wrapper_words"][name]) :],
+        assignments=(*started.assignments, *words[start:end]),
+        wrappers=(*started.wrappers, name),
+    )
+
+
+def _take_runner(started: Started) -> Started:
+    """Take off `uv run` and its like without options; they call Python by `-m` or a file."""
+    texts = [word.text for word in started.program]
+    if texts[1] != "run" or not re.match(r"[^-]|--?m?$", "".join(texts[2:3])):
+        return started
+    words = started.program[3 if texts[2] == "--" else 2 :]
+    if words and (words[0].text == "-m" or words[0].text.endswith(".py")):
+        words = (Word("python3", words[0].line, words[0].column), *words)
+    return started._replace(runner=started.program[:2], program=words)
+
+
+def _take_python(started: Started) -> Started:
+    """Take off Python before the file of an agent, as in `python $(which torchrun)`."""
+    python, agent, *rest = started.program
+    folder, _, name = agent.text.rpartition("/")
+    if not rest or name not in {row.words[0] for row in _AGENTS}:
+        return started
+    own = python.text.rpartition("/")[0]
+    if own and not folder:
+        agent = Word(f"{own}/{agent.raw}", agent.line, agent.column)
+    return started._replace(program=(agent, *rest))
+
+
+def _take_container(started: Started) -> Started:
+    """Take off a container: its command, options and image."""
+    words, name = started.program, started.name
+    own = name in ("singularity", "apptainer")
+    values = _SINGULARITY_VALUES if own else _CONTAINER_VALUES
+    index = _skip_options(words, 1, values)
+    if name != "shifter":  # exec, run or start comes first, and the image last
+        index = _skip_options(words, index + 1, values) + 1
+    return started._replace(wrapper=words[:index], program=words[index:])
+
+
+def _take_launcher(started: Started) -> Started:
+    """Take off a launcher with its options."""
+    name, words = started.name, started.program
+    flags, options, index = _TABLE["launcher_flags"][name].split(), list[tuple[str, str]](), 1
     while index < len(words) and _is_option(words, index):
         text = words[index].text
         index += 1
-        if text[0] == "$":
-            options.append((text, ""))
-            continue
         if text == "--":
             break
         option, equals, value = text.partition("=")
-        if not equals and not mpi and text[1] != "-" and len(text) > 2 and text not in flags:
-            option, value = text[:2], text[2:]
-        elif not equals and (_MPI_VALUES.fullmatch(text) if mpi else text not in flags):
-            two = mpi and text.lstrip("-") in read_names("mpi_two_values")
-            if text == "-env" and index < len(words):  # Hydra's, with or without `=`
-                two = "=" not in words[index].text
-            value = " ".join(word.text for word in words[index : index + 1 + two])
-            index += 1 + two
+        glued = re.fullmatch(r"(-[^-])([^=]+)", text)  # as -n4
+        if glued and flags and text not in flags:
+            option, value = glued.groups()
+        elif not equals and text[0] != "$":
+            count = _count_values(text, flags)
+            value = " ".join(word.text for word in words[index : index + count])
+            index += count
         options.append((option, value))
-    return Launcher(name, tuple(options), words[0]), words[index:]
+    launcher = Launcher(name, tuple(options), words[0])
+    index += name in ("ssh", "pbs_tmrsh")  # the host
+    return started._replace(launchers=(*started.launchers, launcher), program=words[index:])
+
+
+def _count_values(option: str, flags: list[str]) -> int:
+    """How many words after an option are its value; those of MPI have no known `flags`."""
+    if flags:
+        return option not in flags
+    if option.lstrip("-") in read_names("mpi_two_values"):
+        return 2
+    return _MPI_VALUES.fullmatch(option) is not None
 
 
 _VARIABLE = re.compile(r"\$(\w+)|\$\{(\w+)(\[@\])?\}|\$[@*]", re.ASCII)
@@ -220,43 +273,30 @@ def _is_option(words: tuple[Word, ...], index: int) -> bool:
     return len(text) > 1 and text[0] == "-"
 
 
-def find_agent(program: tuple[Word, ...]) -> tuple[OtherAgent, int] | None:
-    """The agent that a command is, and how many of its words are its name."""
+def find_agent(program: tuple[Word, ...]) -> AgentCommand | None:
+    """Return the agent that a command is: what starts the processes of its node."""
+    if not program:
+        return None
     texts = [word.text for word in program]
-    texts[:1] = [text.rpartition("/")[2] for text in texts[:1]]
-    start = 0
-    if texts and texts[0].startswith("python") and "-m" in texts[1:3]:
-        start = texts.index("-m") + 1
-        texts[: start + 1] = (
-            _TABLE["agent_modules"].get("".join(texts[start : start + 1]), "").split()
-        )
-    for agent in OTHER_AGENTS:
-        count = len(agent.words)
-        if tuple(texts[:count]) == agent.words and len(texts) > (0 if start else count):
-            return agent, start + 1 if start else count
+    texts[0] = texts[0].rpartition("/")[2]
+    module = _find_module(texts) if texts[0].startswith(("python", "$")) else 0
+    names = _MODULES.get(texts[module], "").split() if module else texts
+    for row in _AGENTS:
+        count = len(row.words)
+        if row.words == tuple(names[:count]):
+            start = module + 1 if module else count
+            return AgentCommand(row, texts[module], *read_options(program[start:]))
     return None
 
 
-def read_torchrun(program: tuple[Word, ...]) -> Torchrun | None:
-    """What a torchrun command says; None where the program is another."""
-    texts = [word.text for word in program]
-    start = 0
-    if texts and texts[0].rpartition("/")[2] == "torchrun":
-        start = 1
-    elif texts and texts[0].rpartition("/")[2].startswith(("python", "$")):
-        for index, text in enumerate(texts[:-1]):
-            if text == "-m" and texts[index + 1] in read_names("torchrun_modules"):
-                start = index + 2
-            value = index and texts[index - 1] in ("-W", "-X")
-            if start or not (text.startswith("-") or not index or value):
-                break
-    if not start:
-        return None
-    options, rest = read_options(program[start:])
-    module = bool({"-m", "--module"} & options.keys())
-    passes = start > 1 and texts[start - 1] == "torch.distributed.launch"
-    passes = passes and "--use-env" not in options
-    return Torchrun(options, module, rest, passes)
+def _find_module(texts: list[str]) -> int:
+    """Return the index of the module that Python runs; 0 where it runs another thing."""
+    for index, text in enumerate(texts[1:-1], 1):
+        if text == "-m":
+            return index + 1
+        if not text.startswith("-") and texts[index - 1] not in ("-W", "-X"):
+            break
+    return 0
 
 
 def read_options(words: tuple[Word, ...]) -> tuple[dict[str, Word | None], tuple[Word, ...]]:
@@ -283,11 +323,6 @@ class LaunchCommand(NamedTuple):
 
     started: Started
     command: Command
-
-    @property
-    def torchrun(self) -> Torchrun | None:
-        """The torchrun agent that it starts, if it does."""
-        return read_torchrun(self.started.program)
 
     @property
     def place(self) -> Word:
@@ -335,19 +370,18 @@ def read_string(word: Word) -> str:
 
 def list_inner(started: Started, command: Command) -> list[Command]:
     """The commands inside a `bash -c '...'`, or in a document that a shell gets."""
-    program, inner, strings = started.program, list[Command](), list[Word]()
+    program, inner = started.program, list[Command]()
     shell = started.name in ("bash", "sh")
-    if shell:
-        flags = [i for i, word in enumerate(program[:-1]) if re.fullmatch(r"-[a-z]*c", word.text)]
-        strings += [program[i + 1] for i in flags[:1]]
-    for word in strings:
-        inside, text = (*command.inside, "string"), read_string(word)
-        inner += parse(text, line=word.line, column=word.column + 1, inside=inside)
+    for flag, word in pairwise(program) if shell else ():
+        if re.fullmatch(r"-[a-z]*c", flag.text):
+            inside, text = (*command.inside, "string"), read_string(word)
+            inner += parse(text, line=word.line, column=word.column + 1, inside=inside)
+            break
     if command.name == "eval":
         text = " ".join(read_string(word) for word in command.words[1:])
         inner += parse(text, line=command.line, inside=command.inside)
     own = shell or started.name in ("cat", "tee")
-    docs = [doc for doc in command.heredocs if own and "#SBATCH" not in doc.body]  # another job's
-    for doc in docs:
-        inner += parse(doc.body, line=doc.line, inside=(*command.inside, "heredoc"))
+    for doc in command.heredocs if own else ():
+        if "#SBATCH" not in doc.body:  # another job's
+            inner += parse(doc.body, line=doc.line, inside=(*command.inside, "heredoc"))
     return inner

@@ -10,12 +10,11 @@ import re
 from jobgen.batchscript.bash import Word
 from jobgen.batchscript.launchers import (
     LAUNCHER_OPTIONS,
-    TORCHRUN_AGENT,
+    AgentCommand,
     LaunchCommand,
     Launcher,
+    LauncherOptions,
     find_agent,
-    read_options,
-    read_torchrun,
 )
 from jobgen.batchscript.reader import Script, read_number
 from jobgen.records import NamedTuple
@@ -28,39 +27,59 @@ class Reach(NamedTuple):
     each: int | None
 
 
+# Processes of one world are told of Slurm's tasks so.
+_RANKED = re.compile(r"^[^#\n]*\bWORLD_SIZE=.*(NTASKS|NPROCS)", re.MULTILINE)
 _SPREADS = re.compile(r"--?(map-by|by|rr|pernode|bynode|grr|rank-by)\S*", re.ASCII)
 
 
 def count_reach(script: Script, launcher: Launcher) -> Reach:
     """Return what one launcher starts of a job that has what the directives of `script` say."""
     options = LAUNCHER_OPTIONS.get(launcher.name)
-    if options is None or any(option[0] == "$" for option, _ in launcher.options):
-        return Reach(None, 1 if options is None else None)
-    request, known = script.request, bool(script.directives)
-    slots = request.tasks if known and (script.nodes or script.count("--ntasks-per-node")) else None
-    texts = [launcher.value(*names) for names in (options.tasks, options.each, options.nodes)]
-    tasks, each, asked = (read_number(text) or None for text in texts)
-    nodes = asked if texts[2] else script.nodes
-    place = launcher.value(*options.places)
-    part = asked and script.nodes and asked < script.nodes  # the others are somebody else's
-    elsewhere = place is not None and "PBS_NODEFILE" not in place and script.nodes != 1
-    if part or elsewhere:
-        return Reach(None, each if texts[1] or tasks != 1 else 1)
-    if texts[0] is None:
-        tasks = 1 if options.one else None
-    if tasks is None:
-        of_node = each if texts[1] else slots if texts[0] is None else None
-        return Reach(nodes if texts[0] is None else None, of_node)
-    if not texts[1] and options.fills and not _is_spread(launcher):
-        each = min(tasks, slots) if slots else 1 if tasks == 1 else None
-    elif not texts[1]:
-        each = -(-tasks // nodes) if nodes else 1 if tasks == 1 else None
+    if options is None:
+        return Reach(None, 1)
+    if launcher.is_open:
+        return Reach(None, None)
+    nodes = _count(launcher, options.nodes, script.nodes)
+    each = _count(launcher, options.each, None)
+    stated = launcher.value(*options.tasks) or options.unsaid
+    tasks = read_number(stated)
+    if _is_placed(script, launcher, options) or (nodes or 0) < (script.nodes or 0):
+        return Reach(None, 1 if tasks == 1 else each)
+    if stated is None:
+        return Reach(nodes, _count(launcher, options.each, _count_slots(script)))
+    if tasks == 0:
+        return Reach(None, each)
+    each = _count(launcher, options.each, _share(script, launcher, tasks, nodes))
     wide = -(-tasks // each) if each else None
-    return Reach(min(wide, nodes) if wide and nodes else wide, each)
+    return Reach(min(wide, nodes or wide) if wide else None, each)
 
 
-def _is_spread(launcher: Launcher) -> bool:
-    return any(_SPREADS.fullmatch(option) for option, _ in launcher.options)
+def _count(launcher: Launcher, options: tuple[str, ...], unsaid: int | None) -> int | None:
+    """Return the number that an option gives, or None where only the job knows it."""
+    text = launcher.value(*options)
+    return unsaid if text is None else read_number(text) or None
+
+
+def _is_placed(script: Script, launcher: Launcher, options: LauncherOptions) -> bool:
+    """Whether it names some of several nodes; the others are somebody else's."""
+    place = launcher.value(*options.places)
+    return place is not None and "PBS_NODEFILE" not in place and script.nodes != 1
+
+
+def _count_slots(script: Script) -> int | None:
+    """Return how many tasks of a node the directives ask for, where they say it."""
+    known = script.nodes or script.count("--ntasks-per-node")
+    return script.request.tasks if known and script.directives else None
+
+
+def _share(script: Script, launcher: Launcher, tasks: int, nodes: int | None) -> int | None:
+    """Return how many of some tasks come to each node."""
+    if tasks == 1:
+        return 1
+    spread = any(_SPREADS.fullmatch(option) for option, _ in launcher.options)
+    if LAUNCHER_OPTIONS[launcher.name].fills and not spread:
+        return min(tasks, _count_slots(script) or 0) or None
+    return -(-tasks // nodes) if nodes else None
 
 
 def find_reach(script: Script, launch: LaunchCommand) -> Reach:
@@ -70,10 +89,9 @@ def find_reach(script: Script, launch: LaunchCommand) -> Reach:
     for launcher in launch.started.launchers:
         reach = count_reach(script, launcher)
         nodes = reach.nodes if nodes == 1 else None
-        each = each * reach.each if each and reach.each else None
-    if launch.command.end == "&" or {"function", "heredoc"} & set(launch.command.inside):
-        nodes = None  # others may run beside it
-    return Reach(nodes, each)
+        each = (each or 0) * (reach.each or 0) or None
+    beside = launch.command.end == "&" or launch.command.is_inner  # others may run beside it
+    return Reach(None if beside else nodes, each)
 
 
 class Agent(NamedTuple):
@@ -86,54 +104,43 @@ class Agent(NamedTuple):
     name: str
     nodes: str
     processes: str
-    rank: str | None
+    rank: str
     static: bool
     stated: Word | None
     open: bool  # whether a variable may hold more of its options
     total: bool  # whether `processes` counts those of all nodes
 
 
-def _dash(option: str) -> str:
-    return option.replace("_", "-")
-
-
 def read_agent(launch: LaunchCommand) -> Agent | None:
     """Return the agent that a command is; None where it is none, or may start the others itself."""
-    program = launch.started.program
-    torchrun, agent = read_torchrun(program), find_agent(program)
-    if torchrun:
-        row, options, rest = TORCHRUN_AGENT, torchrun.options, torchrun.program
-    elif agent:
-        row = agent[0]
-        options, rest = read_options(program[agent[1] :])
-    else:
+    command = find_agent(launch.started.program)
+    if command is None or _starts_others(command):
         return None
-    name = row.words[0]
-    stated, processes, rank = (
-        next((options[one] for one in map(_dash, names) if one in options), None)
-        for names in (row.nodes, row.processes, row.rank)
-    )
-    hosts = options.get("--hostfile") or options.get("-H")
-    itself = {"--config-file", "--use-deepspeed"} & options.keys()  # may be for pdsh
-    if (itself and "--machine-rank" not in options) or (hosts and hosts.text != "/dev/null"):
-        return None
-    if any(word.text == "deepspeed.launcher.launch" for word in program):
-        return None
-    open_ = any(one[:1] == "$" for one in options) or not rest or rest[0].text[:1] in " $@{"
-    stated = None if name == "deepspeed" else stated  # of which it finds no other
+    row, name, open_ = command.row, command.row.words[0], command.is_open
+    stated = command.find(*row.nodes) if name != "deepspeed" else None  # which finds no other
     unsaid = "" if open_ or name == "accelerate" else "1"
-    met = any("rdzv" in one and one not in ("--rdzv-id", "--rdzv-endpoint") for one in options)
-    static = name in ("torchrun", "accelerate") and not open_ and not met
     return Agent(
         name,
         stated.text if stated else unsaid,
-        processes.text if processes else "",
-        rank.text if rank else None,
-        static,
+        command.tell(*row.processes),
+        command.tell(*row.rank),
+        name in ("torchrun", "accelerate")
+        and not open_
+        and "--rdzv-backend" not in command.options,
         stated,
         open_,
         row.total,
     )
+
+
+def _starts_others(command: AgentCommand) -> bool:
+    """Whether an agent may start those of the other nodes, or be started by another program."""
+    options = command.options.keys()
+    hosts = command.tell("--hostfile", "-H")
+    if command.called == "deepspeed.launcher.launch" or hosts not in ("", "/dev/null"):
+        return True
+    configured = "--config-file" in options or "--use-deepspeed" in options  # may be for pdsh
+    return configured and "--machine-rank" not in options
 
 
 def count_processes(script: Script, launch: LaunchCommand) -> int | None:
@@ -141,14 +148,15 @@ def count_processes(script: Script, launch: LaunchCommand) -> int | None:
 
     None where only the job knows, or where its program may start others itself.
     """
-    agent, reach = read_agent(launch), find_reach(script, launch)
-    if launch.started.is_agent:
-        if agent is None or agent.open or reach.each is None or launch.command.end == "&":
-            return None
-        own = agent.processes or ("1" if agent.name == "torchrun" else "")
-        count, nodes = read_number(own), read_number(agent.nodes)
-        return (count // (nodes or 1) if agent.total else count) * reach.each or None
-    commands = (*script.commands, launch.command)
-    sizes = [raw for item in commands for name, _, raw in item.variables() if name == "WORLD_SIZE"]
-    of_tasks = any(re.search("NTASKS|NPROCS", raw) for raw in sizes)
-    return reach.each if of_tasks and launch.started.launchers else 0
+    reach = find_reach(script, launch)
+    if not launch.started.is_agent:
+        ranked = launch.started.launchers and _RANKED.search(script.text)
+        return reach.each if ranked else 0
+    agent = read_agent(launch)
+    if agent is None or agent.open or reach.each is None or launch.command.end == "&":
+        return None
+    unsaid = 1 if agent.name == "torchrun" else 0
+    count = read_number(agent.processes) if agent.processes else unsaid
+    if agent.total:
+        count //= read_number(agent.nodes) or 1
+    return count * reach.each or None

@@ -91,12 +91,12 @@ def _find_lines(path: str, text: str, size: JobSize, rule: str) -> Iterator[Rema
 
 
 def _find_own_launcher(path: str, launch: LaunchCommand, size: JobSize) -> Iterator[Remark]:
-    torchrun, agent, meets = launch.torchrun, find_agent(launch.started.program), False
+    torchrun, agent, meets = launch.started.torchrun, find_agent(launch.started.program), False
     if torchrun is not None:
         name = "torchrun"
-        meets = bool(torchrun.value("--nnodes")) and any(map(torchrun.value, _MEETING))
+        meets = bool(torchrun.find("--nnodes") and torchrun.find(*_MEETING))
     elif agent is not None:
-        name = " ".join(agent[0].words)
+        name = " ".join(agent.row.words)
     elif launch.started.launchers:
         name = launch.started.launchers[0].name
     else:

@@ -17,10 +17,9 @@ from jobgen.batchscript.convert.values import Reader, make_value
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import expand_command, list_names
 from jobgen.batchscript.launchers import (
+    AgentCommand,
     Launcher,
-    Torchrun,
     find_agent,
-    read_torchrun,
     unwrap,
 )
 from jobgen.batchscript.reader import Request, Script
@@ -123,7 +122,7 @@ def read_launch(
         unknown = [option for option in options if option[0] == "$"]
         reason = f"only bash knows whether {unknown[0]} is a program" if unknown else ""
         raise line.refuse(reason or "no program was found")
-    torchrun = read_torchrun(started.program)
+    torchrun = started.torchrun
     alone = re.match("-[^=]*$", started.program[-1].text) or (torchrun and not torchrun.program)
     if takes_arguments(statement.text) and alone:
         raise line.refuse("the script takes arguments")
@@ -217,7 +216,7 @@ class _Line:
         if bound and self.tasks > 1 and self.script.value("--gpu-bind") != "none":
             raise self.refuse("Slurm gives each task its own GPUs")
 
-    def launch_agents(self, torchrun: Torchrun) -> LaunchedProgram:
+    def launch_agents(self, torchrun: AgentCommand) -> LaunchedProgram:
         """One torchrun on each node."""
         self._drop_output()
         if self.tasks != 1:

@@ -11,7 +11,7 @@ from jobgen import process
 from jobgen.batchscript.bash import Command
 from jobgen.batchscript.expand import PlainVariables
 from jobgen.batchscript.launchers import Started, unwrap, unwrap_nested
-from jobgen.batchscript.lint.rule import BASH, QSUB, SBATCH, TORCHRUN, Fault, rule
+from jobgen.batchscript.lint.rule import BASH, QSUB, SBATCH, TORCHRUN, Fault, mark, rule
 from jobgen.batchscript.purposes import FAMILIAR, HARMLESS, MAKES, PREPARING, REPEATABLE
 from jobgen.batchscript.readable import (
     PLACEHOLDER,
@@ -32,9 +32,12 @@ _SECRET = re.compile(
     r"|\w*API_(?:KEY|TOKEN)=[\"']?(?=\S*\d)[A-Za-z0-9+][A-Za-z0-9+/=_-]{31,})"
 )
 _KEEPS_STATUS = re.compile(
-    r"^[^#\n]*(\bset\s([^#\n]*\s)?(-\w*e\w*|errexit)\b|\$\?|PIPESTATUS|trap\s.*(EXIT|ERR))",
+    r"^[^#\n]*(\bset\s([^#\n]*\s)?(-\w*e\w*|errexit)\b|\$\?|PIPESTATUS|trap\s.*(EXIT|ERR))"
+    r"|\A#!.*\s-\w*e",
     re.MULTILINE,
 )
+# What Python runs that is no program of the job.
+_NO_PROGRAM = re.compile(rf"{MAKES.pattern}|(-c|-V|--version)\b")
 # One of its warnings is a fault in every script: a flag taken for a command.
 _MORE = (2215,)
 # What bash itself is asked about, by another rule; and four that are a matter of style: words that
@@ -99,7 +102,7 @@ def _check_workdir(script: Script) -> Iterator[Fault]:
         for word in () if started.name in HARMLESS | REPEATABLE else words:
             if re.fullmatch(r"(\./|\.\./)?[\w.-]+(/[\w.-]+)*\.(py|sh)|\.\.?/.*", word.text):
                 message = f"'{word.text}' is looked for in the home folder, where PBS starts it"
-                yield Fault(word.line, word.column, message)
+                yield mark(word, message)
                 return
 
 
@@ -121,20 +124,18 @@ def _find_host_addresses(script: Script) -> Iterator[Fault]:
                 split = re.search(rf"\$\{{{name}%%|read .*<<<.*\$\{{?{name}", rest)
                 if not picked and not split:
                     message = "a node with several addresses gives them all, separated by spaces"
-                    yield Fault(word.line, word.column, message)
+                    yield mark(word, message)
 
 
 def _matters(started: Started) -> bool:
     """Whether a command is one that the job is about."""
-    python = started.name.startswith("python") and len(started.program) > 1
-    rest = " ".join(word.text for word in started.program[1:])
-    if python:
-        return not (MAKES.match(rest) or re.match(r"(-c|-V|--version)\b", rest))
+    first, *rest = [word.text for word in started.program] or [""]
+    if started.name.startswith("python") and rest:
+        return not _NO_PROGRAM.match(" ".join(rest))
     if started.name in PREPARING | REPEATABLE | HARMLESS:
         return False
-    path = bool(started.program) and started.program[0].text[:1] in "./$~"
-    around = bool(started.launchers or started.wrapper)
-    return around or path or started.is_agent or started.name.endswith(".py")
+    around = started.launchers or started.wrapper or started.is_agent
+    return bool(around) or first[:1] in {*"./$~"} or started.name.endswith(".py")
 
 
 @rule("hidden-exit", "An exit code hidden by later commands", BASH)
@@ -144,28 +145,38 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
 
     Fix: write set -e at the top, or keep the code: srun ...; status=$?; ...; exit $status
     """
-    if _KEEPS_STATUS.search(script.text) or re.match(r"#!.*\s-\w*e", script.lines[0]):
+    commands = _list_from_last(script)
+    if not commands or _KEEPS_STATUS.search(script.text):
         return
-    commands = [item for item in script.commands if item.words and not item.function]
-    starts = [unwrap(item.words) for item in commands]
-    last = max((index for index, item in enumerate(starts) if _matters(item)), default=None)
-    if last is None or commands[last].end in ("||", "&&", "|", "|&"):
+    command, later = commands[0], _list_later(commands)
+    kept = any(
+        item.name in ("exit", "wait") and item.texts[1:] not in ([], ["0"]) for item in later
+    )
+    if kept or command.end in ("||", "&&", "|", "|&"):
         return
-    command = commands[last]
-    choices = {block for block in command.blocks if block.opener in ("if", "case")}
-    later = [  # but for what may be another branch
-        item for item in commands[last + 1 :] if _has_status(item) and not choices & {*item.blocks}
-    ]
-    if any(item.name in ("exit", "wait") and item.texts[1:] not in ([], ["0"]) for item in later):
-        return
-    if later and (command.end != "&" or any(item.name == "wait" for item in later)):
+    beside, waits = command.end == "&", any(item.name == "wait" for item in later)
+    if later and (waits or not beside):
         name = later[-1].name.split("\n")[0]
-        message = f"the job's exit code is that of '{name}' in line {later[-1].line}"
-        own = 'wait for each by its id: p=$!; ...; wait "$p" || exit' if command.end == "&" else ""
-        yield Fault(command.place.line, command.place.column, f"{message}, not of this", fix=own)
+        message = f"the job's exit code is that of '{name}' in line {later[-1].line}, not of this"
+        own = 'wait for each by its id: p=$!; ...; wait "$p" || exit' if beside else ""
+        yield mark(command.place, message, fix=own)
     elif {block.opener for block in command.blocks} & {"for", "while", "until"}:
         message = "the job's exit code is that of this loop's last turn alone"
-        yield Fault(command.place.line, command.place.column, message)
+        yield mark(command.place, message)
+
+
+def _list_from_last(script: Script) -> list[Command]:
+    """The last command that the job is about, and those behind it."""
+    commands = [item for item in script.commands if item.words and not item.function]
+    places = [index for index, item in enumerate(commands) if _matters(unwrap(item.words))]
+    return commands[places[-1] :] if places else []
+
+
+def _list_later(commands: list[Command]) -> list[Command]:
+    """Those behind the first command that have a status, but for what may be another branch."""
+    choices = {block for block in commands[0].blocks if block.opener in ("if", "case")}
+    later = filter(_has_status, commands[1:])
+    return [item for item in later if choices.isdisjoint(item.blocks)]
 
 
 def _has_status(command: Command) -> bool:
@@ -186,7 +197,7 @@ def _find_tee(script: Script) -> Iterator[Fault]:
         launches = unwrap_nested(command, PlainVariables()) if piped else ()
         if any(_matters(item.started) for item in launches):
             message = f"the exit code of {command.name} is lost: tee's counts"
-            yield Fault(command.place.line, command.place.column, message)
+            yield mark(command.place, message)
 
 
 @rule("secret", "A secret in the script", BASH)

@@ -5,19 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from jobgen.batchscript.bash import DECLARES
+from jobgen.batchscript.bash import DECLARES, Command
 from jobgen.batchscript.directives import count_nodes_of_totals
 from jobgen.batchscript.launchers import (
     LAUNCHER_OPTIONS,
     LaunchCommand,
     Launcher,
-    find_agent,
     list_inner,
     unwrap,
 )
-from jobgen.batchscript.lint.rule import SRUN, TORCHRUN, TRAINS, Fault, rule
+from jobgen.batchscript.lint.rule import SRUN, TORCHRUN, TRAINS, Fault, mark, rule
 from jobgen.batchscript.purposes import FILTERS, HARMLESS, PRINTS, is_pure, list_substituted
-from jobgen.batchscript.reach import count_processes, count_reach, find_reach, read_agent
+from jobgen.batchscript.reach import (
+    Agent,
+    Reach,
+    count_processes,
+    count_reach,
+    find_reach,
+    read_agent,
+)
 from jobgen.batchscript.reader import Script, read_number
 
 _STARTS = re.compile(r"\b(pdsh|ssh|sshlogin|slf|ray|dask|srun|mpirun|mpiexec|aprun)\b")
@@ -27,9 +33,12 @@ _HANDS_ON = FILTERS | HARMLESS | {*DECLARES, "mapfile", "readarray", "read", ""}
 _COUNTS = re.compile(r"\bwc\b|grep -c|\$\(\(|\bhead (-n *|--lines=|-)1\b|\[0\]")
 # Tell of the node that they run on, or copy to it.
 _HELPS = PRINTS | FILTERS | {"cp", "mkdir", "rm", "rsync", "tar", "unzip"}
+_OF_TASK = re.compile(r"\$\{?(SLURM_(?:PROCID|NODEID|LOCALID))\b")
 _NO_HOSTS = re.compile(r"--hostfile[= ]/dev/null")
-_TOOLS = re.compile(
-    r"-m (pip|venv|ensurepip|virtualenv|torch\.utils|http|json|zipfile|ipykernel)\b"
+# A program of the job, behind Python, and no tool.
+_PROGRAM = re.compile(
+    r"(?!-m (pip|venv|ensurepip|virtualenv|torch\.utils|http|json|zipfile|ipykernel)\b)"
+    r"(?!(\S+ )*setup\.py\b)(-m |(\S+ )*\S+\.py( |$))"
 )
 
 
@@ -41,44 +50,43 @@ def _reaches_others(script: Script) -> bool:
         words = launch.started.program if launchers else command.all_words
         texts = [word.raw for word in words] + [doc.body for doc in command.heredocs]
         text = _NO_HOSTS.sub("", " ".join(texts))
-        if launchers:
-            wide = find_reach(script, launch).nodes
-            started: object = not wide or not script.nodes or wide >= script.nodes
-            started = started and launch.started.name not in _HELPS
-        else:
-            starts = text
-            for inner in [inner for word in words for inner in list_substituted(word.raw)]:
-                starts = starts.replace(inner, "") if is_pure(f"$({inner})") else starts
-            started = _STARTS.search(starts) and command.name not in ("echo", "printf")
-        if started:
+        if _starts_elsewhere(script, launch, text):
             return True
         if not re.search(known, text):
             continue
         if command.name not in _HANDS_ON:
             return True
-        own = [(name, raw) for name, _, raw in command.variables() if re.search(known, raw)]
-        names = {name for name, raw in own if not _COUNTS.search(raw)}
-        if command.name not in ("let", "(("):
-            names |= command.list_changed() | set(texts[1:2] if command.name == "for" else ())
-        files = {item.target.text for item in command.redirects if item.operator[-1] == ">"}
-        patterns = [rf"\$\{{?!?{name}\b" for name in names]
-        known = "|".join([known, *patterns, *map(re.escape, files - {"/dev/null"})])
+        known = "|".join([known, *_list_holders(command, known)])
     return False
 
 
-def _is_inner(launch: LaunchCommand) -> bool:
-    """Whether it stands where another command may start it on every node."""
-    return bool({"function", "heredoc"} & set(launch.command.inside))
+def _starts_elsewhere(script: Script, launch: LaunchCommand, text: str) -> bool:
+    """Whether a command, of this text, starts more than some helper on a part of the nodes."""
+    started, command = launch.started, launch.command
+    if started.launchers:
+        wide = find_reach(script, launch).nodes
+        part = wide and script.nodes and wide < script.nodes
+        return not part and started.name not in _HELPS
+    for word in command.all_words:
+        for inner in list_substituted(word.raw):
+            text = text.replace(inner, "") if is_pure(f"$({inner})") else text
+    return _STARTS.search(text) is not None and command.name not in ("echo", "printf")
 
 
-def _is_python(launch: LaunchCommand) -> bool:
-    """Whether Python runs a program of the job."""
-    program = launch.started.program
-    names = [word.text for word in program if word.text.endswith(".py")]
-    text = " ".join(word.text for word in program[1:3])
-    runs = text.startswith("-m ") and not _TOOLS.match(text)
-    python = launch.started.name.startswith("python") and not find_agent(program)
-    return python and (runs or names not in ([], ["setup.py"]))
+def _list_holders(command: Command, known: str) -> list[str]:
+    """List how variables and files are read that hold what a command knows of the nodes."""
+    names, numbers = set[str](), command.name in ("let", "((")
+    for name, _, raw in command.variables():
+        if re.search(known, raw) and not _COUNTS.search(raw):
+            names.add(name)
+    if command.name == "for":
+        names |= set(command.texts[1:2])
+    names |= set() if numbers else command.list_changed()
+    files = {item.target.text for item in command.redirects if item.operator[-1] == ">"}
+    return [
+        *(rf"\$\{{?!?{name}\b" for name in names),
+        *map(re.escape, files - {"/dev/null"}),
+    ]
 
 
 @rule("first-node-only", "A program on the first of several nodes", TORCHRUN)
@@ -89,32 +97,73 @@ def _find_first_node_only(script: Script) -> Iterator[Fault]:
     Fix: start it on every node, by srun, pbsdsh or mpiexec
     """
     nodes = script.nodes or count_nodes_of_totals(script)
+    yield from _find_fewer_nodes(script, nodes)
+    if script.nodes == 1 and script.scheduler:
+        return
+    launched = _reaches_others(script)
+    launches = [launch for launch in script.launches if not launch.command.is_inner]
+    if launched:
+        launches = [launch for launch in launches if not launch.started.launchers]
+    if any(launch.started.is_agent for launch in script.launches):
+        yield from _find_lone_agents(script, launches, nodes, launched)
+    elif not launched:
+        yield from _find_lone_program(script, launches, nodes)
+
+
+def _find_lone_agents(
+    script: Script, launches: list[LaunchCommand], nodes: int, launched: bool
+) -> Iterator[Fault]:
+    for launch in launches:
+        agent = read_agent(launch)
+        if agent and (_awaits_others(agent) or (nodes > 1 and _stays_alone(agent, launched))):
+            yield _mark_lone(script, launch, nodes, agent.name)
+
+
+def _find_lone_program(
+    script: Script, launches: list[LaunchCommand], nodes: int
+) -> Iterator[Fault]:
+    for launch in launches:
+        used = find_reach(script, launch).nodes or 1
+        if 1 < nodes >= 2 * used and _trains(launch):  # a few may be spare
+            yield _mark_lone(script, launch, nodes, "this")
+            return
+
+
+def _mark_lone(script: Script, launch: LaunchCommand, nodes: int, name: str) -> Fault:
+    used, of = find_reach(script, launch).nodes or 1, nodes if nodes > 1 else "several"
+    where = f"the first of {of} nodes alone" if used == 1 else f"{used} of {of} nodes"
+    return mark(launch.place, f"{name} starts on {where}")
+
+
+def _find_fewer_nodes(script: Script, nodes: int) -> Iterator[Fault]:
     asked = script.count("--nodes") or 0
     for item in script.directives if asked > nodes else ():
         if item.option == "--ntasks" and item.read:
             message = f"Slurm gives {nodes} of the {asked} nodes, no more than there are tasks"
             yield Fault(item.line, item.column, message, fix="ask for --ntasks-per-node=1 instead")
-    launched = _reaches_others(script)
-    agents = any(launch.started.is_agent for launch in script.launches)
-    for launch in script.launches if script.nodes != 1 or not script.scheduler else ():
-        agent, launchers = read_agent(launch), launch.started.launchers
-        if (launchers and launched) or _is_inner(launch):
-            continue
-        count = agent.nodes if agent else ""
-        several = re.fullmatch(r"(\d{2,}|[2-9])(:\d+)?", count) or "$" in count
-        unsaid = agent is not None and not agent.stated and count == "1"
-        alone = unsaid and bool(launch.torchrun or not launched)
-        alone = alone or (agent is not None and agent.name == "accelerate" and not launched)
-        used = find_reach(script, launch).nodes or 1
-        trains = bool(launchers and TRAINS.fullmatch(launch.started.name)) or _is_python(launch)
-        trains = trains and not (launched or agents) and 2 * used <= nodes  # a few may be spare
-        if several or (nodes > 1 and (alone or trains)):
-            of = count if count.isdigit() and several else nodes if nodes > 1 else "several"
-            where = f"the first of {of} nodes alone" if used == 1 else f"{used} of {of} nodes"
-            message = f"{agent.name if agent else 'this'} starts on {where}"
-            yield Fault(launch.place.line, launch.place.column, message)
-            if not agent:
-                return
+
+
+def _awaits_others(agent: Agent) -> bool:
+    """Whether an agent is told of several nodes; a variable may hold them."""
+    return "$" in agent.nodes or read_number(agent.nodes.partition(":")[0]) > 1
+
+
+def _stays_alone(agent: Agent, launched: bool) -> bool:
+    """Whether an agent for one node may be the only one, in a script that may launch others."""
+    if agent.name == "accelerate" and not launched:
+        return True
+    unsaid = agent.nodes == "1" and not agent.stated
+    return unsaid and (agent.name == "torchrun" or not launched)
+
+
+def _trains(launch: LaunchCommand) -> bool:
+    """Whether a launcher or Python runs a program of the job."""
+    started = launch.started
+    if started.launchers and TRAINS.fullmatch(started.name):
+        return True
+    text = " ".join(word.text for word in started.program[1:])
+    python = started.name.startswith("python") and not started.is_agent
+    return python and _PROGRAM.match(text) is not None
 
 
 @rule("other-nnodes", "--nnodes that is not the job's", TORCHRUN)
@@ -124,27 +173,28 @@ def _find_other_nnodes(script: Script) -> Iterator[Fault]:
 
     Fix: write --nnodes=$SLURM_NNODES, and the first node's address by --rdzv-endpoint
     """
-    nodes = script.nodes or 0
     exported = re.search(r"^[^#\n]*(\bnnodes\b|\bPET_NNODES\b)", script.text, re.MULTILINE)
-    for launch in script.launches if nodes else ():
+    for launch in script.launches if script.nodes else ():
         agent = read_agent(launch)
-        if not agent or _is_inner(launch) or re.fullmatch(r"[1-9]\d*", agent.rank or ""):
+        if not agent or launch.command.is_inner or re.fullmatch(r"[1-9]\d*", agent.rank):
             continue  # one of several jobs that meet has a number of its own
-        started = find_reach(script, launch)
-        count, reach = read_number(agent.nodes), started.nodes or 0
-        place = agent.stated or launch.place
-        if count > 1 and count not in (nodes, reach * (started.each or 1)):
-            waits = "waits forever for the others" if count > nodes else "leaves nodes idle"
-            message = f"{agent.name} is for {count} nodes, the job has {nodes}: it {waits}"
-            yield Fault(place.line, place.column, message)
-        elif (
-            count == 1 and reach > 1 and (agent.stated or agent.name != "torchrun" or not exported)
-        ):
-            message = f"{agent.name} is not told of {reach} nodes, and takes each for the only one"
-            yield Fault(place.line, place.column, message)
-        elif count == 1 and nodes > 1 and "$" in (agent.rank or ""):
-            message = f"{agent.name} has a number among several nodes, and counts one"
-            yield Fault(place.line, place.column, message)
+        told = agent.stated or agent.name != "torchrun" or not exported
+        wrong = _compare_nodes(agent, script.nodes or 0, find_reach(script, launch))
+        if wrong and told:
+            yield mark(agent.stated or launch.place, f"{agent.name} {wrong}")
+
+
+def _compare_nodes(agent: Agent, nodes: int, reach: Reach) -> str:
+    """Say what is wrong with the number of nodes that an agent is for, if anything is."""
+    count, started = read_number(agent.nodes), reach.nodes or 0
+    if count > 1 and count not in (nodes, started * (reach.each or 1)):
+        waits = "waits forever for the others" if count > nodes else "leaves nodes idle"
+        return f"is for {count} nodes, the job has {nodes}: it {waits}"
+    if count == 1 and started > 1:
+        return f"is not told of {started} nodes, and takes each for the only one"
+    if count == 1 and nodes > 1 and "$" in agent.rank:
+        return "has a number among several nodes, and counts one"
+    return ""
 
 
 @rule("same-node-rank", "Agents that are all the first", TORCHRUN)
@@ -154,14 +204,17 @@ def _find_same_rank(script: Script) -> Iterator[Fault]:
 
     Fix: write --node-rank=$SLURM_NODEID inside what srun starts, or --rdzv-backend=c10d
     """
-    for launch in script.launches if "PET_NODE_RANK" not in script.text else ():
+    if "PET_NODE_RANK" in script.text:
+        return
+    for launch in script.launches:
         agent, reach = read_agent(launch), find_reach(script, launch)
-        if not agent or not agent.static or agent.rank not in (None, "0"):
+        if not agent or not agent.static or agent.rank not in ("", "0"):
             continue
-        other = agent.nodes.isdigit() and agent.nodes != str(reach.nodes)
-        if reach.nodes and reach.nodes > 1 and reach.each == 1 and agent.nodes and not other:
-            message = f"each of the {reach.nodes} nodes starts {agent.name} as node 0"
-            yield Fault(launch.place.line, launch.place.column, message)
+        meant = agent.nodes == str(reach.nodes) or "$" in agent.nodes
+        if meant and reach.each == 1 and (reach.nodes or 0) > 1:
+            yield mark(
+                launch.place, f"each of the {reach.nodes} nodes starts {agent.name} as node 0"
+            )
 
 
 @rule("two-agents", "Several torchrun agents a node", TORCHRUN)
@@ -172,21 +225,25 @@ def _find_two_agents(script: Script) -> Iterator[Fault]:
     Fix: start one agent a node: srun --ntasks-per-node=1, mpiexec --ppn 1, or mpiprocs=1 for pbsdsh
     """
     for launch in script.launches:
-        launchers = launch.started.launchers
-        if not launchers or not launch.started.is_agent:
+        if not launch.started.launchers or not launch.started.is_agent:
             continue
-        agent, reach = read_agent(launch), find_reach(script, launch)
-        each, own = reach.each or 0, agent.processes if agent else ""
-        row = LAUNCHER_OPTIONS.get(launchers[0].name)
-        names = (row.tasks, row.each) if row else ()
-        stated = [value for some in names if (value := launchers[0].value(*some))]
-        if not stated and launchers[0].name == "srun":
-            stated = [script.value("--ntasks-per-node") or ""]
-        alike = own[:1] == "$" and own.strip("${}") in (text.strip("${}") for text in stated)
-        if (each > 1 or alike) and own != "1":
-            message = f"{launchers[0].name} starts {each if each > 1 else own} agents on each node"
-            word = launchers[0].word
-            yield Fault(word.line, word.column, f"{message}, for the same GPUs")
+        launcher, agent = launch.started.launchers[0], read_agent(launch)
+        each = str(find_reach(script, launch).each or "")
+        own = agent.processes if agent else ""
+        if own.startswith("$") and _starts_as_many(script, launcher, own):
+            each = own
+        if each not in ("", "1") and own != "1":
+            message = f"{launcher.name} starts {each} agents on each node, for the same GPUs"
+            yield mark(launcher.word, message)
+
+
+def _starts_as_many(script: Script, launcher: Launcher, variable: str) -> bool:
+    """Whether a launcher starts as many tasks on a node, or in all, as a variable says."""
+    options = LAUNCHER_OPTIONS.get(launcher.name)
+    stated = [launcher.value(*names) for names in (options.tasks, options.each)] if options else []
+    if stated == [None, None] and launcher.name == "srun":
+        stated = [script.value("--ntasks-per-node")]
+    return variable.strip("${}") in [(text or "").strip("${}") for text in stated]
 
 
 @rule("idle-gpus", "Fewer processes than GPUs", TORCHRUN)
@@ -196,35 +253,32 @@ def _find_idle_gpus(script: Script) -> Iterator[Fault]:
 
     Fix: start one process for each GPU of a node, as torchrun --nproc-per-node=gpu does
     """
-    gpus, starts = script.request.gpus, list[tuple[int, LaunchCommand]]()
-    unknown = script.resource("ngpus") or "CUDA_VISIBLE_DEVICES" in script.text  # of all nodes
-    for launch in script.launches if gpus > 1 and script.directives and not unknown else ():
+    gpus, most, place = script.request.gpus, 0, None
+    open_ = script.resource("ngpus") or "CUDA_VISIBLE_DEVICES" in script.text  # of all nodes
+    for launch in script.launches if script.directives and not open_ else ():
         processes = count_processes(script, launch)
-        if processes is None and (launch.started.is_agent or launch.started.launchers):
+        if processes is None:
             return
-        if processes:
-            starts.append((processes, launch))
-    most = max((count for count, _ in starts), default=gpus)
-    if most < gpus:
-        place = next(launch.place for count, launch in starts if count == most)
+        if processes > most:
+            most, place = processes, launch.place
+    if place and most < gpus:
         of = "1 process" if most == 1 else f"{most} processes"
-        yield Fault(place.line, place.column, f"{of} on each node, which has {gpus} GPUs")
+        yield mark(place, f"{of} on each node, which has {gpus} GPUs")
 
 
-def _list_sruns(script: Script) -> Iterator[Launcher]:
-    """Each srun that starts a program of the kind that trains."""
-    seen = set()
+def _list_sruns(script: Script) -> list[Launcher]:
+    """List each srun that starts a program of the kind that trains."""
+    sruns: dict[tuple[int, int], Launcher] = {}
     for launch in script.launches:
-        for launcher in launch.started.launchers:
-            key = (launcher.word.line, launcher.word.column)
-            if launcher.name == "srun" and key not in seen:
-                seen.add(key)
-                inner = list_inner(launch.started, launch.command)
-                programs = [unwrap(item.words).name for item in inner] or [launch.started.name]
-                open_ = any(option[0] == "$" for option, _ in launcher.options)
-                ends = [word.text for word in launch.started.program[:2]] == ["ray", "stop"]
-                if any(map(TRAINS.fullmatch, programs)) and not open_ and not ends:
-                    yield launcher
+        started = launch.started
+        inner = list_inner(started, launch.command)
+        programs = [unwrap(item.words).name for item in inner] or [started.name]
+        if not any(map(TRAINS.fullmatch, programs)):
+            continue
+        for launcher in started.launchers:
+            if launcher.name == "srun" and not launcher.is_open:
+                sruns.setdefault((launcher.word.line, launcher.word.column), launcher)
+    return list(sruns.values())
 
 
 def _sets(script: Script, name: str) -> bool:
@@ -238,17 +292,13 @@ def _check_srun_cpus(script: Script) -> Iterator[Fault]:
 
     Fix: add --cpus-per-task to srun itself
     """
-    if _sets(script, "SRUN_CPUS_PER_TASK"):
+    asked = script.value("--cpus-per-task") or "1"
+    if asked == "1" or script.value("--cpus-per-gpu") or _sets(script, "SRUN_CPUS_PER_TASK"):
         return
+    whole = script.value("--exclusive") is not None
     for srun in _list_sruns(script):
-        stated = srun.value("-c", "--cpus-per-task", "--cpus-per-gpu") or script.value(
-            "--cpus-per-gpu"
-        )
-        asked = script.value("--cpus-per-task")
-        if stated is None and asked not in (None, "1"):
-            whole = script.value("--exclusive") is not None
-            message = "srun is not told the CPUs of a task"
-            yield Fault(srun.word.line, srun.word.column, message, whole)
+        if srun.value("-c", "--cpus-per-task", "--cpus-per-gpu") is None:
+            yield mark(srun.word, "srun is not told the CPUs of a task", whole)
 
 
 @rule("srun-kill", "srun without --kill-on-bad-exit", SRUN)
@@ -260,11 +310,9 @@ def _check_srun_kill(script: Script) -> Iterator[Fault]:
     if _sets(script, "SLURM_KILL_BAD_EXIT"):
         return
     for srun in _list_sruns(script):
-        flag = srun.value("-K", "--kill-on-bad-exit")
         one = count_reach(script, srun) == (1, 1) or srun.value("-n", "--ntasks") == "1"
-        if flag in (None, "0") and not one:
-            message = "srun goes on when one of its tasks has failed"
-            yield Fault(srun.word.line, srun.word.column, message)
+        if srun.value("-K", "--kill-on-bad-exit") in (None, "0") and not one:
+            yield mark(srun.word, "srun goes on when one of its tasks has failed")
 
 
 @rule("early-expansion", "A task's own variable, expanded too early", SRUN)
@@ -274,19 +322,17 @@ def _find_early(script: Script) -> Iterator[Fault]:
 
     Fix: put the command in single quotes: srun ... bash -c '...'
     """
-    pattern = re.compile(r"\$\{?(SLURM_(?:PROCID|NODEID|LOCALID))\b")
     if script.directives and script.nodes == 1 and script.request.tasks == 1:
         return
-    agents = [launch.torchrun for launch in script.launches]
-    under_c10d = any(agent.value("--rdzv-backend") == "c10d" for agent in agents if agent)
+    under_c10d = re.search(r"--rdzv[-_]backend[= ]\"?c10d", script.text)
     for command in script.commands:
-        if {"function", "heredoc"} & set(command.inside):
-            continue
-        launched = any(launcher.name == "srun" for launcher in unwrap(command.words).launchers)
-        words = command.words if launched else tuple(word for _, word, _ in command.variables())
-        for word in words:
-            match = pattern.search(re.sub(r"'[^']*'", "", word.active))
+        launchers = [launcher.name for launcher in unwrap(command.words).launchers]
+        words, fix = command.words, ""
+        if "srun" not in launchers:
+            words = tuple(word for _, word, _ in command.variables())
+            fix = "set it inside what srun starts: srun bash -c 'NAME=$...'"
+        for word in words if not command.is_inner else ():
+            match = _OF_TASK.search(re.sub(r"'[^']*'", "", word.active))
             if match and not (under_c10d and "rank" in word.raw.lower()):
                 message = f"${match[1]} expands here, on the first node, where it is 0"
-                fix = "" if launched else "set it inside what srun starts: srun bash -c 'NAME=$...'"
-                yield Fault(word.line, word.column, message, fix=fix)
+                yield mark(word, message, fix=fix)

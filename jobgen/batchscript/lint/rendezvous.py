@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from jobgen.batchscript.bash import Word
 from jobgen.batchscript.launchers import unwrap
-from jobgen.batchscript.lint.rule import PBS_RESOURCES, SRUN, TORCHRUN, Fault, rule
+from jobgen.batchscript.lint.rule import PBS_RESOURCES, SRUN, TORCHRUN, Fault, mark, rule
 from jobgen.batchscript.lint.services import SERVER
 from jobgen.batchscript.reach import read_agent
 from jobgen.batchscript.reader import Script
@@ -16,16 +16,15 @@ _SHARES = re.compile(r"--(exact|exclusive|overlap)(=.*)?")
 _PLACED = re.compile(r"-[wrx].*|--(nodelist|relative|het-group|exclude)(=.*)?")
 _PART = re.compile(rf"{_SHARES.pattern}|{_PLACED.pattern}|-[nN].*|--(ntasks|nodes)(=.*)?")
 _ADDRESS_NAMES = {"MASTER_ADDR", "MAIN_PROCESS_IP", "HEAD_NODE", "RDZV_HOST"}
+_MEETING = ("--master-addr", "--rdzv-endpoint")
 _PORT_NAMES = {"MASTER_PORT", "RDZV_PORT", "MAIN_PROCESS_PORT"}
 # A number, also behind an address, or as the default of a variable.
-_PORT = re.compile(r"(?:^|:)(\d+)$|^\$\{\w+:?[-=](\d+)\}$")
+_PORT = re.compile(r"(?:^|:|^\$\{\w+:?[-=])(\d+)\}?$")
 _PORT_OF = re.compile(
-    rf"(?:{SERVER.pattern}).*?--port[= ](\d+)\b"
-    r"|--(?:main[-_]process|main|master)[-_]port[= ](?P<port>\d+)\b"
+    rf"(?:(?:{SERVER.pattern}).*?--|--(?:main[-_]process|main|master)[-_])port[= ](\d+)\b"
 )
 _READS_PORT = re.compile(r"^(?!\s*(#|echo\b|printf\b)).*\$\{?\w*PORT", re.MULTILINE)
-_LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|\[?::1\]?")
-
+_LOOPBACK = re.compile(r"(localhost|127\.\d+\.\d+\.\d+|\[?::1\]?)(:(\d+|\$\{?\w+\}?))?")
 _OWN_NAME = re.compile(
     r"[\"']*(\$\{?(?:HOSTNAME|SLURMD_NODENAME)\b|(?:\$\(|`) *(?:hostname|uname)\b)"
 )
@@ -38,11 +37,10 @@ def _list_values(script: Script, names: set[str], options: tuple[str, ...]) -> l
     for launch in script.launches:
         read = launch.command.name or _READS_PORT.search(script.text)  # or exported
         for name, word, raw in launch.command.variables() if read else ():
-            if name in names:
-                last[name] = Word(raw, word.line, word.column)
-        given = launch.torchrun.options if launch.torchrun else {}
-        asked += filter(None, map(given.get, options))
-    return [*last.values(), *asked]
+            last[name] = Word(raw, word.line, word.column)
+        torchrun = launch.started.torchrun
+        asked += filter(None, map(torchrun.options.get, options)) if torchrun else ()
+    return [word for name, word in last.items() if name in names] + asked
 
 
 @rule("fixed-port", "A fixed port", TORCHRUN)
@@ -51,31 +49,37 @@ def _find_fixed_port(script: Script) -> Iterator[Fault]:
 
     Fix: derive it from the job's id: 20000 + its number modulo 10000
     """
-    alone = script.value("--exclusive") is not None
-    alone = alone or "excl" in (script.resource("place") or "")
-    # Whoever takes so many GPUs of a node has it for himself.
-    request = script.request
-    alone = alone or request.gpus >= 8 or (request.nodes > 1 and request.gpus >= 4)
-    # A site where a chunk needs no numbers gives whole nodes.
-    alone = alone or bool(script.resource("select") and not (request.cpus or request.gpus))
-    agents = any(launch.torchrun for launch in script.launches)
+    agents = any(launch.started.torchrun for launch in script.launches)
     # A torchrun reads no variable of a port, but its options.
     unread = agents and not _READS_PORT.search(script.text)
     names = set() if unread else _PORT_NAMES
     words = _list_values(script, names, ("--master-port", "--rdzv-endpoint"))
-    for launch in script.launches:
-        text = " ".join(word.text for word in launch.started.program)
-        inner = launch.torchrun or launch.started.name in ("echo", "printf", "eval", "bash", "sh")
-        if not inner and (match := _PORT_OF.search(text)):
-            words.append(Word(match[1] or match["port"], launch.place.line, launch.place.column))
-    seen = {"0"}
-    for word in words:
+    alone, seen = _has_whole_nodes(script), {"0"}
+    for word in [*words, *_list_ports(script)]:
         match = _PORT.search(word.text)
-        port = match and (match[1] or match[2])
-        if port and port not in seen:
-            seen.add(port)
-            message = f"port {port} is the same for every job"
-            yield Fault(word.line, word.column, message, alone)
+        if match and match[1] not in seen:
+            seen.add(match[1])
+            yield mark(word, f"port {match[1]} is the same for every job", alone)
+
+
+def _has_whole_nodes(script: Script) -> bool:
+    """Whether no other job can be on its nodes: whoever takes so many GPUs has them for himself."""
+    request = script.request
+    wide = request.gpus >= 8 or (request.nodes > 1 and request.gpus >= 4)
+    # A site where a chunk needs no numbers gives whole nodes.
+    plain = script.resource("select") is not None and not (request.cpus or request.gpus)
+    stated = script.value("--exclusive") is not None or "excl" in (script.resource("place") or "")
+    return wide or plain or stated
+
+
+def _list_ports(script: Script) -> Iterator[Word]:
+    """The ports of servers and agents, but for those that are listed by torchrun's options."""
+    for launch in script.launches:
+        started, place = launch.started, launch.place
+        match = _PORT_OF.search(" ".join(word.text for word in started.program))
+        quoted = started.name in ("echo", "printf", "eval", "bash", "sh")
+        if match and not quoted and not started.torchrun:
+            yield Word(match[1], place.line, place.column)
 
 
 @rule("login-node-address", "A rendezvous where the job is not", PBS_RESOURCES)
@@ -85,26 +89,26 @@ def _find_login_node(script: Script) -> Iterator[Fault]:
 
     Fix: take the first name of the job's own node list, before the launcher
     """
-    several = script.nodes != 1
-    options = ("--master-addr", "--rdzv-endpoint")
-    for word in _list_values(script, _ADDRESS_NAMES, options):
-        host = re.sub(r":(\d+|\$\{?\w+\}?)$", "", word.text)
+    for word in _list_values(script, _ADDRESS_NAMES, _MEETING):
         if match := re.search(r"PBS_O_HOST|SLURM_SUBMIT_HOST", word.active):
-            message = f"${match[0]} is the login node, where nothing of the job runs"
-            yield Fault(word.line, word.column, message)
-        elif several and _LOOPBACK.fullmatch(host):
-            yield Fault(word.line, word.column, f"{host} is each node's name for itself alone")
-    started = [command for command in script.expanded if unwrap(command.words).launchers]
-    parts = [part for item in started for word in item.words for part in word.segments]
-    late = "".join(part.text for part in parts if not part.live)  # for the shells on the nodes
-    for launch in script.launches if several else ():
-        agent = read_agent(launch)
-        given = launch.torchrun.options if launch.torchrun else {}
-        for place in filter(None, map(given.get, options)):
-            name = _OWN_NAME.match(place.raw)
-            if name and name[1] in late and agent and agent.nodes != "1":
-                message = f"{name[1]} is the name of each node, which then waits at its own"
-                yield Fault(place.line, place.column, message)
+            yield mark(word, f"${match[0]} is the login node, where nothing of the job runs")
+        loopback = _LOOPBACK.fullmatch(word.text)
+        if loopback and script.nodes != 1:
+            yield mark(word, f"{loopback[1]} is each node's name for itself alone")
+    late = _join_late(script) if script.nodes != 1 else ""
+    for launch in script.launches if late else ():
+        torchrun, agent = launch.started.torchrun, read_agent(launch)
+        place = torchrun.find(*_MEETING) if torchrun else None
+        name = _OWN_NAME.match(place.raw) if place else None
+        if place and name and name[1] in late and agent and agent.nodes != "1":
+            yield mark(place, f"{name[1]} is the name of each node, which then waits at its own")
+
+
+def _join_late(script: Script) -> str:
+    """What the shells on the nodes expand, behind launchers."""
+    launched = [command for command in script.expanded if unwrap(command.words).launchers]
+    words = [word for command in launched for word in command.words]
+    return "".join(part.text for word in words for part in word.segments if not part.live)
 
 
 @rule("step-takes-all", "A step in the background beside others", SRUN)
@@ -124,7 +128,7 @@ def _find_beside(script: Script) -> Iterator[Fault]:
         if wide if placed else len(steps) > 1:
             takes = "takes all of its nodes" if placed else "takes all of the job"
             message = f"an srun in the background {takes}, and the next one waits for it"
-            yield Fault(command.place.line, command.place.column, message)
+            yield mark(command.place, message)
             return
 
 
@@ -141,4 +145,4 @@ def _find_in_turn(script: Script) -> Iterator[Fault]:
         waits = command.name == "srun" and command.end in ("\n", ";")
         if ranked and waits and openers & {"for", "while"} and not openers & {"(", "{"}:
             message = "an agent waits for those of the next turns of this loop"
-            yield Fault(command.place.line, command.place.column, message)
+            yield mark(command.place, message)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
 
+from jobgen.batchscript.bash import Word
 from jobgen.batchscript.reader import Script
 from jobgen.output import format_annotation
 from jobgen.records import NamedTuple
@@ -36,6 +37,11 @@ class Fault(NamedTuple):
     message: str
     note: bool = False
     fix: str = ""  # instead of the rule's, where that one does not fit the place
+
+
+def mark(word: Word, message: str, note: bool = False, fix: str = "") -> Fault:
+    """Make a fault at the place of a word."""
+    return Fault(word.line, word.column, message, note, fix)
 
 
 class Rule(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from jobgen.batchscript.bash import Command
 from jobgen.batchscript.launchers import unwrap
-from jobgen.batchscript.lint.rule import BASH, TRAINS, Fault, rule
+from jobgen.batchscript.lint.rule import BASH, TRAINS, Fault, mark, rule
 from jobgen.batchscript.reader import Script
 
 _RAY = "https://docs.ray.io/en/latest/cluster/vms/user-guides/community/slurm.html"
@@ -35,7 +35,7 @@ def _find_sleep(script: Script) -> Iterator[Fault]:
         started = started or _serves_beside(command)
         if started and command.name == "sleep" and re.fullmatch(r"\d+[sm]?", command.texts[-1]):
             message = f"whether the server is up after {command.texts[-1]} s is not known"
-            yield Fault(command.place.line, command.place.column, message)
+            yield mark(command.place, message)
             return
 
 
@@ -61,7 +61,7 @@ def _find_endless_wait(script: Script) -> Iterator[Fault]:
         works = works or (serves and bool(program))
         if works and command.texts == ["wait"]:
             message = "the server never ends, so this waits until the job's time is up"
-            yield Fault(command.place.line, command.place.column, message)
+            yield mark(command.place, message)
             return
 
 
@@ -94,7 +94,7 @@ def _find_worker_on_head(script: Script) -> Iterator[Fault]:
         elsewhere = any(block.opener in ("if", "case", "{") for block in command.blocks)
         if joins and not elsewhere and [*command.texts[:2]] == ["ray", "start"]:
             message = "this worker starts where the script itself runs"
-            yield Fault(command.place.line, command.place.column, message)
+            yield mark(command.place, message)
     loop = r"^[ \t]*for\s*\(\(\s*(\w+)\s*=\s*0\s*;(?:(?!^\s*done\b).)*?\[\$?\{?\1\}?\]"
     worker = r"(?:(?!^\s*done\b|--head).)*?ray start\b(?:(?!^\s*done\b|--head).)*?--address"
     if match := re.search(loop + worker, script.text, re.MULTILINE | re.DOTALL):
