@@ -130,7 +130,6 @@ def test_its_successor_starts_everywhere() -> None:
             for own in ("$HOSTNAME", "${HOSTNAME}", "$(hostname -s)", "`hostname`")
         ),
         (f'{SRUN} bash -c "{TORCHRUN} --node-rank=\\$R --master-addr=\\$HOSTNAME a.py"', ADDRESS),
-        ("export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK", "unset-variable"),
         (f'{SRUN} bash -c "python a.py --rank $SLURM_PROCID"', "early-expansion"),
         ("export RANK=$SLURM_PROCID", "early-expansion"),
         (f'CMD="{TORCHRUN} a.py"\neval $CMD', "first-node-only"),
@@ -164,9 +163,6 @@ def test_other_ways_to_write_a_fault(body: str, rule: str) -> None:
         "if head; then ray start --head; else ray start --address=$head --block; fi",
         'nodes=($(scontrol show hostnames $SLURM_JOB_NODELIST))\nall=("$nodes")',
         f"{SRUN} {TORCHRUN} {C10D} --rdzv-endpoint=$HOSTNAME:$PORT a.py",
-        "export OMP_NUM_THREADS=${SLURM_CPUS_PER_TASK:-1}",
-        "srun -K1 -c 8 bash -c 'python a.py --threads $SLURM_CPUS_PER_TASK'",
-        '[ -n "$SLURM_CPUS_PER_TASK" ] && export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK',
     ],
 )
 def test_what_looks_like_a_fault_and_is_none(body: str) -> None:

@@ -6,14 +6,10 @@ import os
 import re
 from collections.abc import Iterator
 
-from jobgen.batchscript.launchers import unwrap
 from jobgen.batchscript.lint.rule import QSUB, SBATCH, Fault, rule
-from jobgen.batchscript.purposes import PRINTS
 from jobgen.batchscript.readable import PLACEHOLDER
-from jobgen.batchscript.reader import OPTION_VARIABLES, DirectiveOption, Script
+from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.schedulers import SCHEDULERS
-
-_GPU_OPTIONS = ("--gres", "--gpus", "--gpus-per-node", "--gpus-per-task")
 
 
 def _read_lines(script: Script) -> Iterator[tuple[DirectiveOption, str]]:
@@ -42,31 +38,6 @@ def _find_variables(script: Script) -> Iterator[Fault]:
             yield Fault(item.line, match.start() + 1, message)
 
 
-@rule("unset-variable", "A variable that Slurm does not set", SBATCH)
-def _find_unset(script: Script) -> Iterator[Fault]:
-    """Slurm sets it for the option of its name alone, and it is empty where the same is asked for
-    in other words.
-
-    Fix: ask by that option, or read what Slurm always sets, such as SLURM_GPUS_ON_NODE
-    """
-    own = {name for command in script.commands for name, _, _ in command.variables()}
-    short = script.can.short_options
-    for name, option in OPTION_VARIABLES.items():
-        others = _GPU_OPTIONS if "GPUS" in name else ("--nodes", "--ntasks")
-        if name in own or script.value(option) or not script.value(*others):
-            continue
-        read, before = re.compile(rf"\$({name}\b|\{{{name}\}})"), ""
-        for command in script.commands:
-            words = [word for word in command.all_words if read.search(word.raw)]
-            guarded = before == "&&" or any(block.opener == "if" for block in command.blocks)
-            before = command.end
-            launchers = unwrap(command.words).launchers
-            given = {short.get(key[1:], key) for item in launchers for key, _ in item.options}
-            if words and not guarded and option not in given and command.name not in PRINTS:
-                yield Fault(words[0].line, words[0].column, f"only {option} sets ${name}")
-                break
-
-
 @rule("late-directive", "A directive after the first command", SBATCH)
 def _find_late(script: Script) -> Iterator[Fault]:
     """sbatch and qsub stop reading directives at the first line that is a command, silently.
@@ -90,30 +61,37 @@ def _check_output_folder(script: Script) -> Iterator[Fault]:
 
     Fix: make the folder before you submit, or write to the folder of submission
     """
+    away = script.value("--chdir", "-d") is not None
+    for item, folder in _list_folders(script):
+        if not os.path.isdir(folder):
+            column = script.lines[item.line - 1].find(folder) + 1
+            does = script.can.without_output  # as measured for each scheduler
+            message = f"there is no folder {folder!r} here, so the job {does}"
+            yield Fault(item.line, column, message, away or _is_elsewhere(folder))
+
+
+def _list_folders(script: Script) -> Iterator[tuple[DirectiveOption, str]]:
+    """The folders that output goes to, each once, but for those that the job makes in time."""
     if script.scheduler is None:
         return
-    scheduler = SCHEDULERS[script.scheduler]
-    folders = set[str]()
+    list_folders, seen = SCHEDULERS[script.scheduler].output_folders, set[str]()
     if script.can.chunks and script.value("-k") is None:
         makes = [item for item in script.expanded if item.name == "mkdir"]
-        folders |= {text.rstrip("/") for item in makes for text in item.texts}
+        seen |= {text.rstrip("/") for item in makes for text in item.texts}
     for item, line in _read_lines(script):
-        for folder in scheduler.output_folders(line.strip() + "\n"):
-            plain = folder.rstrip("/")
-            if plain in folders or PLACEHOLDER.search(folder):  # of which another rule tells
-                continue
-            folders.add(plain)
-            if "$" not in folder and not os.path.isdir(folder):
-                # What becomes of the job is measured, for each of the two.
-                column = line.find(folder) + 1
-                parts = plain.split("/")  # /home, and whose folder is there
-                known = "/".join(parts[: 3 if len(parts) > 3 else 2])
-                elsewhere = folder.startswith("/") and not os.path.isdir(known)
-                elsewhere = elsewhere or script.value("--chdir", "-d") is not None
-                message = (
-                    f"there is no folder {folder!r} here, so the job {script.can.without_output}"
-                )
-                yield Fault(item.line, column, message, elsewhere)
+        for folder in list_folders(line.strip() + "\n"):
+            # Of places to fill in, another rule tells.
+            known = folder.rstrip("/") in seen or PLACEHOLDER.search(folder) or "$" in folder
+            seen.add(folder.rstrip("/"))
+            if not known:
+                yield item, folder
+
+
+def _is_elsewhere(folder: str) -> bool:
+    """Whether a folder is of another machine: /home, or whose folder is there, is not here."""
+    parts = folder.rstrip("/").split("/")
+    known = "/".join(parts[: 3 if len(parts) > 3 else 2])
+    return folder.startswith("/") and not os.path.isdir(known)
 
 
 @rule("crlf", "Line ends of Windows", QSUB)
