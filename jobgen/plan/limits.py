@@ -94,13 +94,17 @@ def check_queue(context: Context, name: str | None, size: Size) -> Iterator[Brea
         elif profile.queues and one in context.spec.queue:
             yield _explain_unknown(context, one, profile.queues)
     if profile.walltime_required and size.walltime is None:
-        about = profile.find_source((profile.cited or {}).get("walltime_required"))
-        message, hint = "every job must say its walltime", "add walltime, such as 1h"
-        yield report(context, about, "resources", message, hint)
+        yield _require_walltime(context)
     yield from _check_one_queue(context, "every queue", profile.every_queue, size)
     if len(known) < 2 or not any(accepts(record, size) for record in known.values()):
         for one, record in known.items():
             yield from _check_one_queue(context, one, record, size)
+
+
+def _require_walltime(context: Context) -> Breach:
+    about = context.site.find_source((context.site.cited or {}).get("walltime_required"))
+    message, hint = "every job must say its walltime", "add walltime, such as 1h"
+    return report(context, about, "resources", message, hint)
 
 
 def _check_one_queue(context: Context, name: str, queue: SiteQueue, size: Size) -> Iterator[Breach]:
@@ -163,32 +167,32 @@ def explain_refusal(name: str, queue: SiteQueue, size: Size) -> Iterator[Refusal
 
 def _explain_size(name: str, queue: SiteQueue, size: Size) -> Iterator[Refusal]:
     """No limit is for a job of this size."""
-    for unit, word in _UNITS.items():
+    for unit in _UNITS:
         limits = [limit for limit in queue.limits if getattr(limit, unit)]
-        ranges = [getattr(limit, unit) for limit in limits]
         number = size.total(unit)
-        if not ranges or number is None or not all(_is_outside(ends, number) for ends in ranges):
-            continue
-        least = min(ends[0] for ends in ranges)
-        most = None if any(len(ends) < 2 for ends in ranges) else max(ends[1] for ends in ranges)
-        asked = count(size.nodes, "node")
-        if unit != "nodes":
-            asked += f" with {count(number, word)}"
-        each = max(1, number // size.nodes)
-        if number < least:
-            nodes = -(-least // each)
-            yield (
-                "resources.nodes",
-                f"{asked}: less than {name}'s least of {count(least, word)}",
-                f"use at least {count(nodes, 'node')}",
-                limits[0],
-            )
-        elif most is not None and number > most:
-            nodes = most // each
-            hint = f"use at most {count(nodes, 'node')}" if nodes else "use fewer GPUs on each node"
-            message = f"{asked}: more than {name}'s {count(most, word)}"
-            yield "resources.nodes", message, hint, limits[-1]
-        return
+        if limits and all(_is_outside(getattr(limit, unit), number) for limit in limits):
+            yield from _explain_number(name, unit, limits, size)
+            return
+
+
+def _explain_number(name: str, unit: str, limits: list[Limit], size: Size) -> Iterator[Refusal]:
+    """The nodes, GPUs or CPUs are less or more than each of the limits is for."""
+    word, number = _UNITS[unit], size.total(unit) or 0
+    least = min(getattr(limit, unit)[0] for limit in limits)
+    most = max(getattr(limit, unit)[-1] for limit in limits)
+    asked = count(size.nodes, "node")
+    if unit != "nodes":
+        asked += f" with {count(number, word)}"
+    each = max(1, number // size.nodes)
+    if number < least:
+        message = f"{asked}: less than {name}'s least of {count(least, word)}"
+        more = count(-(-least // each), "node") if number else count(least, word)
+        yield "resources.nodes", message, f"use at least {more}", limits[0]
+    elif number > most:
+        nodes = most // each
+        hint = f"use at most {count(nodes, 'node')}" if nodes else "use fewer GPUs on each node"
+        message = f"{asked}: more than {name}'s {count(most, word)}"
+        yield "resources.nodes", message, hint, limits[-1]
 
 
 def _explain_time(

@@ -21,7 +21,7 @@ class SiteDefaults(NamedTuple):
 
     queue: str | None = None
     why_queue: str = ""  # where jobgen has chosen it
-    partition: str | None = None  # what Slurm calls the queue, if the profile has another name
+    partition: str = ""  # what Slurm calls the queue, if the profile has another name
     qos: str | None = None  # that goes with the queue
     node: Node = Node()
     gpu_type: str | None = None

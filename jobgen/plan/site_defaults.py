@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from itertools import islice
 
 from jobgen.errors import Problem
 from jobgen.plan import limits, shapes
@@ -12,56 +13,41 @@ from jobgen.plan.decision import Context, Decision
 from jobgen.plan.limits import Breach, Size
 from jobgen.plan.nodes import count_together, group_nodes
 from jobgen.plan.plan import NodeGroup, SiteDefaults
-from jobgen.sites.profile import Address, Filesystems, Node, SiteProfile, SiteQueue, SiteSource
+from jobgen.records import NamedTuple
+from jobgen.sites.profile import (
+    Address,
+    Filesystems,
+    Network,
+    Node,
+    SiteProfile,
+    SiteQueue,
+    SiteSource,
+    Variables,
+)
 from jobgen.spec.model import JobSpec
 from jobgen.spec.units import format_time
 
 
 def decide(context: Context) -> Decision[SiteDefaults]:
     """Decide what the site adds to the spec; its rules that the job breaks are the problems."""
-    loaded, spec, profile = context.loaded, context.spec, context.site
-
-    def group_on(node: Node) -> tuple[NodeGroup, ...]:
-        together = count_together(context)
-        return tuple(group.times(together) for group in group_nodes(loaded, profile, node))
-
-    def measure_on(node: Node) -> Size:
-        return limits.measure(group_on(node), spec.resources.walltime)
-
-    has_gpus, types = measure_on(profile.node).gpus, profile.gpu_types or {}
-    asked, spellings = spec.resources.gpu_type, {name.casefold(): name for name in types}
-    asked = asked and spellings.get(asked.casefold(), asked)  # capitals are the site's
-    gpu_type = asked or (profile.gpu_type if has_gpus else None)
+    spec, profile = context.spec, context.site
+    gpu_type = _choose_gpu_type(context)
     queue, why_queue = ",".join(spec.queue) or None, ""
     if queue is None:
-        queue, why_queue = _choose_queue(context, gpu_type, asked, group_on)
+        queue, why_queue = _choose_queue(context, gpu_type)
     node, about = describe_node(profile, queue, gpu_type)
-    size = measure_on(node)
-    filesystems, listed = spec.filesystems or (), profile.filesystems
-    if listed is not None and limits.is_listed_by_hand(listed, spec):
-        filesystems = ()
-    elif listed is not None and spec.filesystems is None:
-        filesystems = tuple(_list_filesystems(listed, spec))
-    breaches: list[Breach] = []
-    if context.limits:
-        if queue is None and size.gpus:
-            breaches += _require_queue(context, gpu_type)
-        breaches += _check_queue(context, queue, size, gpu_type=gpu_type)
-        breaches += shapes.check_node(context, node, size, about=about)
-        breaches += limits.check_lists(
-            context, gpu_type=gpu_type, gpus=size.gpus, filesystems=filesystems
-        )
+    size = _measure_on(context, node)
     record = _find_queue(profile, queue)
     names = (queue or "").split(",")
     partitions = (_find_queue(profile, name).partition or name for name in names)
     defaults = SiteDefaults(
         queue=queue,
         why_queue=why_queue,
-        partition=",".join(partitions) or None,
+        partition=",".join(partitions),
         qos=record.qos,
         node=node,
         gpu_type=gpu_type,
-        filesystems=filesystems,
+        filesystems=_choose_filesystems(context),
         directives=profile.directives + record.directives,
         variables=_choose_variables(profile, spec, size),
         network=_explain_network(profile, spec, size),
@@ -69,6 +55,7 @@ def decide(context: Context) -> Decision[SiteDefaults]:
         interface=profile.interface,
         address=_choose_address(profile, spec, size),
     )
+    breaches = list(_find_breaches(context, defaults, about)) if context.limits else []
     return Decision(
         defaults,
         problems=[
@@ -77,23 +64,69 @@ def decide(context: Context) -> Decision[SiteDefaults]:
         ],
         notes=[
             *(f"warning: {problem} ({doubt})" for problem, doubt in breaches if doubt),
-            *_advise_type(context, gpu_type, asked),
+            *_advise_type(context, gpu_type),
             *_advise_walltime(context, record),
-            *_advise_filesystems(context, filesystems),
-            *shapes.advise(context, node, group_on(node), about=about),
+            *_advise_filesystems(context, defaults.filesystems),
+            *shapes.advise(context, node, _group_on(context, node), about=about),
             *([f"note: {defaults.network}"] if defaults.network else ()),
         ],
     )
 
 
-def _advise_type(context: Context, gpu_type: str | None, asked: str | None) -> Iterator[str]:
+def _group_on(context: Context, node: Node) -> tuple[NodeGroup, ...]:
+    """Return the nodes that the scheduler is asked for, if they are like this one."""
+    together = count_together(context)
+    groups = group_nodes(context.loaded, context.site, node)
+    return tuple(group.times(together) for group in groups)
+
+
+def _measure_on(context: Context, node: Node) -> Size:
+    return limits.measure(_group_on(context, node), context.spec.resources.walltime)
+
+
+def _choose_gpu_type(context: Context) -> str | None:
+    """Return the type of GPU that the job asks for, as the site spells it, or the site's."""
+    profile, asked = context.site, context.spec.resources.gpu_type
+    if asked is None:
+        return profile.gpu_type if _measure_on(context, profile.node).gpus else None
+    spellings = {name.casefold(): name for name in profile.gpu_types or ()}
+    return spellings.get(asked.casefold(), asked)
+
+
+def _choose_filesystems(context: Context) -> tuple[str, ...]:
+    """Return what the spec lists, or where its paths lie if the site wants that listed."""
+    spec, listed = context.spec, context.site.filesystems
+    if listed is not None and limits.is_listed_by_hand(listed, spec):
+        return ()
+    if listed is None or spec.filesystems is not None:
+        return spec.filesystems or ()
+    return tuple(_list_filesystems(listed, spec))
+
+
+def _find_breaches(
+    context: Context, defaults: SiteDefaults, about: dict[str, SiteSource]
+) -> Iterator[Breach]:
+    """Yield the rules of the site that the job breaks; `about` has the sources of its node."""
+    gpu_type, size = defaults.gpu_type, _measure_on(context, defaults.node)
+    unknown = gpu_type not in (None, *(context.site.gpu_types or ()))  # reported by itself
+    if defaults.queue is None and size.gpus and not unknown:
+        yield from _require_queue(context)
+    if not _names_qos(context):
+        yield from limits.check_queue(context, defaults.queue, size)
+    yield from shapes.check_node(context, defaults.node, size, about=about)
+    yield from limits.check_lists(
+        context, gpu_type=gpu_type, gpus=size.gpus, filesystems=defaults.filesystems
+    )
+
+
+def _advise_type(context: Context, gpu_type: str | None) -> Iterator[str]:
     """Say which type of GPU a job gets that names none, if the site has several."""
     others = [
         name
         for name, node in (context.site.gpu_types or {}).items()
         if name != gpu_type and not node.device
     ]
-    if gpu_type is not None and asked is None and others:
+    if gpu_type is not None and context.spec.resources.gpu_type is None and others:
         message = f"the job gets {gpu_type}, as it names no type"
         yield f"note: resources.gpu_type: {message}; this site also has {', '.join(others)}"
 
@@ -146,42 +179,58 @@ def _check_list(context: Context) -> Iterator[Problem]:
             yield loaded.problem("queue", message, hint)
 
 
-def _choose_queue(
-    context: Context,
-    gpu_type: str | None,
-    asked: str | None,
-    group_on: Callable[[Node], tuple[NodeGroup, ...]],
-) -> tuple[str | None, str]:
+class _Candidate(NamedTuple):
+    """A queue that jobgen may choose, and what the job's node and size would be in it."""
+
+    queue: SiteQueue
+    node: Node
+    size: Size
+
+
+def _choose_queue(context: Context, gpu_type: str | None) -> tuple[str | None, str]:
     """Return the queue of a job that names none, the cheapest that takes it, and why it is this.
 
-    A job that has `asked` for a type of GPU may get any queue that has it. If none takes the job,
-    it is the one that nearly does: the problem is then reported about it.
+    If none takes the job, it is the one that nearly does: the problem is then reported about it.
     """
-    profile, has_gpus = context.site, any(group.gpus for group in group_on(context.site.node))
-    queues = {
-        name: queue
-        for name, queue in (profile.queues or {}).items()
-        if (queue.choose or asked in (queue.gpu_types or ()))
-        and (not queue.gpu_types or (has_gpus and gpu_type in (*queue.gpu_types, None)))
-    }
-    nodes = {name: describe_node(profile, name, gpu_type)[0] for name in queues}
-    walltime = context.spec.resources.walltime
-    sizes = {name: limits.measure(group_on(node), walltime) for name, node in nodes.items()}
-    taking = [name for name in queues if limits.accepts(queues[name], sizes[name])]
+    candidates = _find_candidates(context, gpu_type)
+    taking = [name for name, one in candidates.items() if limits.accepts(one.queue, one.size)]
     if not taking:
-        ranks = {name: limits.rank_nearness(queues[name], sizes[name]) for name in queues}
+        ranks = {
+            name: limits.rank_nearness(one.queue, one.size) for name, one in candidates.items()
+        }
         nearest = max(ranks, key=ranks.__getitem__, default=None)
-        return nearest, "jobgen's choice, which nearly takes the job" if nearest else ""
-    prices = {name: _price(profile, name, group_on(nodes[name]), nodes[name]) for name in taking}
-    name, cheaper = _find_cheapest(prices)
-    types = queues[name].gpu_types
-    of_type = f" with {gpu_type}" if gpu_type and types else ""
+        return nearest, "jobgen's choice, which nearly takes the job"
+    name, cheaper = _find_cheapest({one: _price(context, one, candidates[one]) for one in taking})
+    reasons = [*_explain_passing(candidates, taking[0]), *([cheaper] if cheaper else ())]
+    of_type = f" with {gpu_type}" if gpu_type and candidates[name].queue.gpu_types else ""
     why = f"jobgen's choice, the {'cheapest' if cheaper else 'first'}{of_type} that takes the job"
-    passed = [*queues][: [*queues].index(taking[0])]
-    refusals = (limits.explain_refusal(one, queues[one], sizes[one]) for one in passed)
-    reasons = [message for refusal in refusals for _, message, *_ in [*refusal][:1]]
-    reasons += [cheaper] if cheaper else []
     return name, f"{why} ({'; '.join(reasons)})" if reasons else why
+
+
+def _find_candidates(context: Context, gpu_type: str | None) -> dict[str, _Candidate]:
+    """Return the queues that have such GPUs, if the job has any, and that jobgen may choose.
+
+    A job that asks for a type of GPU may get any queue that has it.
+    """
+    profile, candidates = context.site, {}
+    has_gpus = _measure_on(context, profile.node).gpus > 0
+    asks = context.spec.resources.gpu_type is not None
+    for name, queue in (profile.queues or {}).items():
+        types = queue.gpu_types or ()
+        may_choose = queue.choose or (asks and gpu_type in types)
+        if may_choose and (not types or (has_gpus and gpu_type in (*types, None))):
+            node, _ = describe_node(profile, name, gpu_type)
+            candidates[name] = _Candidate(queue, node, _measure_on(context, node))
+    return candidates
+
+
+def _explain_passing(candidates: dict[str, _Candidate], first: str) -> Iterator[str]:
+    """Yield what each queue before the first that takes the job refuses."""
+    for name, (queue, _, size) in candidates.items():
+        if name == first:
+            return
+        for _, message, *_ in islice(limits.explain_refusal(name, queue, size), 1):
+            yield message
 
 
 def _find_cheapest(prices: dict[str, tuple[float, str] | None]) -> tuple[str, str]:
@@ -199,32 +248,32 @@ def _find_cheapest(prices: dict[str, tuple[float, str] | None]) -> tuple[str, st
     return name, f"{format_number(cost)} {unit} an hour, {dear} {format_number(most)}"
 
 
-def _price(
-    profile: SiteProfile, name: str, groups: tuple[NodeGroup, ...], node: Node
-) -> tuple[float, str] | None:
+def _price(context: Context, name: str, candidate: _Candidate) -> tuple[float, str] | None:
     """Return what the job costs for an hour in a queue, and in which unit."""
-    charge = profile.charge_in(name)
-    number = count_charged(charge, groups, node) if charge else None
-    return None if charge is None or number is None else (number * charge.rate, charge.unit)
+    charge, node = context.site.charge_in(name), candidate.node
+    if charge is None:
+        return None
+    number = count_charged(charge, _group_on(context, node), node)
+    return None if number is None else (number * charge.rate, charge.unit)
 
 
-def _require_queue(context: Context, gpu_type: str | None) -> Iterator[Breach]:
+def _require_queue(context: Context) -> Iterator[Breach]:
     """Refuse a GPU job without a queue where the site's default takes no such job."""
-    loaded, profile = context.loaded, context.site
-    queues = {
-        name: queue
-        for name, queue in (profile.queues or {}).items()
-        if not (queue.routed_from or {limit.gpus for limit in queue.limits} == {(0, 0)})
-    }
+    spec, profile = context.spec, context.site
+    queues = {name: queue for name, queue in (profile.queues or {}).items() if _takes_gpus(queue)}
     option = re.compile(r"\s(-[qp]\b|--qos\b|--partition\b)")
-    named = any(map(option.search, loaded.spec.directives))
-    named = named or gpu_type not in (None, *(profile.gpu_types or ()))  # reported by itself
-    named = named or loaded.spec.reservation is not None or loaded.spec.qos is not None
-    if not queues or named or any(queue.default for queue in queues.values()):
-        return
-    listed = "; ".join(_describe_queue(profile, name, queue) for name, queue in queues.items())
-    message = "a GPU job has to name its queue on this site"
-    yield Breach(loaded.problem("queue", message, f"write queue: one of {listed}"))
+    named = spec.reservation or spec.qos or any(map(option.search, spec.directives))
+    if queues and not named and not any(queue.default for queue in queues.values()):
+        listed = "; ".join(_describe_queue(profile, name, queues[name]) for name in queues)
+        message = "a GPU job has to name its queue on this site"
+        hint = f"write queue: one of {listed}"
+        yield Breach(context.loaded.problem("queue", message, hint))
+
+
+def _takes_gpus(queue: SiteQueue) -> bool:
+    """Return whether jobs with GPUs may name the queue."""
+    of_cpus = {limit.gpus for limit in queue.limits} == {(0, 0)}
+    return not (queue.routed_from or of_cpus)
 
 
 def _describe_queue(profile: SiteProfile, name: str, queue: SiteQueue) -> str:
@@ -240,32 +289,13 @@ def _describe_queue(profile: SiteProfile, name: str, queue: SiteQueue) -> str:
     return f"{name} ({', '.join(facts)})" if facts else name
 
 
-def _check_queue(
-    context: Context, queue: str | None, size: Size, *, gpu_type: str | None
-) -> Iterator[Breach]:
-    """Yield what is wrong with the queue."""
-    loaded, profile = context.loaded, context.site
-    # A QoS has its own limits, and a directive of the user's may name one.
-    own_qos = loaded.spec.qos is not None or any(
-        re.search(r"\s(-q\b|--qos\b)", line) for line in loaded.spec.directives
-    )
-    if profile.can.qos and own_qos and profile.slurm.queue_option == "partition":
-        return
-    others = []
-    if not loaded.spec.queue:  # what jobgen does not choose itself
-        queues = (profile.queues or {}).items()
-        others = [
-            name
-            for name, other in queues
-            if other.limits
-            and limits.accepts(other, size)
-            and (gpu_type is None or gpu_type in (other.gpu_types or (gpu_type,)))
-        ]
-    for problem, doubt in limits.check_queue(context, queue, size):
-        if others and queue not in others:
-            hint = f"{problem.hint}, or write queue: {' or '.join(others)}"
-            problem = problem._replace(hint=hint)
-        yield Breach(problem, doubt)
+def _names_qos(context: Context) -> bool:
+    """Return whether the job names a QoS, which has its own limits, beside its partition."""
+    spec, site = context.spec, context.site
+    if not site.can.qos or site.slurm.queue_option != "partition":
+        return False
+    named = any(re.search(r"\s(-q\b|--qos\b)", line) for line in spec.directives)
+    return named or spec.qos is not None
 
 
 def describe_node(
@@ -311,14 +341,21 @@ def _choose_variables(profile: SiteProfile, spec: JobSpec, size: Size) -> dict[s
     variables: dict[str, str] = {}
     if profile.launch is not None and profile.launch.name_devices and size.widest:
         variables["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(size.widest)))
-    for groups in (profile.variables, None if _is_set_up(profile, spec) else profile.network):
-        if groups is not None:
-            some = groups.one_node if size.nodes == 1 else groups.several_nodes
-            variables |= {**(groups.always or {}), **(some or {})}
+    variables |= _pick_variables(profile.variables, size)
+    if not _is_set_up(profile, spec):
+        variables |= _pick_variables(profile.network, size)
     if spec.launch.interface is not None:
         for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
             variables.pop(name, None)
     return variables
+
+
+def _pick_variables(groups: Variables | Network | None, size: Size) -> dict[str, str]:
+    """Return those of every job, and those of one node or of several."""
+    if groups is None:
+        return {}
+    some = groups.one_node if size.nodes == 1 else groups.several_nodes
+    return {**(groups.always or {}), **(some or {})}
 
 
 def _is_set_up(profile: SiteProfile, spec: JobSpec) -> bool:
@@ -340,12 +377,13 @@ def _explain_network(profile: SiteProfile, spec: JobSpec, size: Size) -> str:
     if network.plugin is None or network.how is None:
         return ""
     contained = environment.container is not None
-    if (
-        network.plugin_from == "path"
-        or (network.plugin_from == "container" and contained)
-        or (network.plugin_from == "module" and not contained and not environment.modules)
-        or (network.plugin_from == "environment" and contained and _is_set_up(profile, spec))
-    ):
+    finds_plugin: dict[str | None, bool] = {
+        "path": True,
+        "container": contained,
+        "module": not (contained or environment.modules),
+        "environment": _is_set_up(profile, spec),
+    }
+    if finds_plugin.get(network.plugin_from):
         return ""
     return f"{network.fabric} needs {network.plugin}, or NCCL uses TCP or fails: {network.how}"
 
