@@ -10,6 +10,7 @@ from jobgen.errors import Problem
 from jobgen.plan.decision import Context, Decision
 from jobgen.plan.nodes import advise_on_devices
 from jobgen.plan.plan import Nodes, Plan, Start
+from jobgen.sites.profile import SiteLaunch
 from jobgen.spec.model import NodeRange
 from jobgen.spec.units import format_ranges
 
@@ -32,13 +33,7 @@ def decide(context: Context, plan: Plan) -> Decision[Start]:
     start = _choose_start(context, plan)
     if plan.nodes.place is None and _needs_no_launcher(context, plan.nodes, start):
         start = start._replace(launcher=_ITSELF)
-    alone = (
-        plan.nodes.place is None
-        and plan.nodes.allocated == 1
-        and start.launcher == _ITSELF
-        and not start.direct
-    )
-    alone = alone or start.body
+    alone = start.body or _is_alone(plan.nodes, start)
     start = start._replace(
         alone=alone,
         rendezvous=_choose_rendezvous(context, plan.nodes, start, alone=alone),
@@ -54,6 +49,13 @@ def decide(context: Context, plan: Plan) -> Decision[Start]:
     )
 
 
+def _is_alone(nodes: Nodes, start: Start) -> bool:
+    """Return whether the script starts the one agent of a job on one node."""
+    if nodes.place is not None or nodes.allocated > 1:
+        return False
+    return start.launcher == _ITSELF and not start.direct
+
+
 def _choose_start(context: Context, plan: Plan) -> Start:
     """What the spec says, else what the site does, else torchrun through the scheduler's own."""
     if context.spec.launches_itself and plan.nodes.place is None:
@@ -63,18 +65,24 @@ def _choose_start(context: Context, plan: Plan) -> Start:
     mode, keys = _choose_mode(context, plan)
     if site is None or site.launcher != launcher:
         return Start(mode, launcher, decided_by=keys)
-    start = Start(mode, launcher, site.mpiexec, decided_by=keys)
+    return _bind(context, plan, Start(mode, launcher, site.mpiexec, decided_by=keys), site)
+
+
+def _bind(context: Context, plan: Plan, start: Start, site: SiteLaunch) -> Start:
+    """Return a start with what the site says of cores and devices, as far as it fits the job."""
     whole = all(group.gpus == plan.defaults.node.gpus for group in plan.nodes.groups)
-    own = bool(VISIBLE & (context.spec.environment.variables or {}).keys())
-    if mode != "direct":
-        each_has_one = all(group.processes == group.gpus for group in plan.nodes.groups)
-        binds = whole and each_has_one and not own and not start.plain
-        binding = site.numa_binding if binds else None
-        return start._replace(numa_binding=binding)
-    # A table of cores is one of whole nodes; a part of a node may have other cores.
-    options = tuple(text for text in site.options if whole or not _NAMES_CORES.search(text))
-    devices = site.devices if whole and not own else None
-    return start._replace(options=options, devices=devices)
+    free = whole and VISIBLE.isdisjoint(context.spec.environment.variables or ())
+    if start.mode == "direct":
+        options = site.options if whole else _drop_cores(site.options)
+        return start._replace(options=options, devices=site.devices if free else None)
+    each_has_one = all(group.processes == group.gpus for group in plan.nodes.groups)
+    binds = free and each_has_one and not start.plain
+    return start._replace(numa_binding=site.numa_binding if binds else None)
+
+
+def _drop_cores(options: tuple[str, ...]) -> tuple[str, ...]:
+    """Leave out a table of cores, which is one of whole nodes: a part may have other cores."""
+    return tuple(text for text in options if not _NAMES_CORES.search(text))
 
 
 def _choose_mode(context: Context, plan: Plan) -> tuple[str, tuple[str, ...]]:

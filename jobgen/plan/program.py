@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator
 from typing import Any
 
 from jobgen.errors import Problem, UsageError
@@ -18,41 +18,51 @@ from jobgen.spec.value_types import NAME, make_words
 
 def decide(context: Context, plan: Plan) -> Decision[Program]:
     """Decide the program: of all tasks of an array, or of one that is a separate job."""
-    loaded, spec, task = context.loaded, context.spec, context.task
+    loaded, spec = context.loaded, context.spec
     if plan.roles:  # each has its own
         return Decision(Program(spec.name))
+    if spec.array is None and context.task is not None:
+        raise UsageError(f"--task {context.task}: {loaded.file} has no array")
     command = tuple(_list_words(loaded, without=list_varied_keys(loaded)))
     program = Program(spec.name, command, _find_script(loaded))
-    if spec.array is None and task is not None:
-        raise UsageError(f"--task {task}: {loaded.file} has no array")
-    notes = [*_list_notes(loaded)]
-    bare = spec.environment == Environment() and context.site.modules is None
-    plain = spec.launch.mode in ONE_A_NODE
-    if context.site.can.batch and spec.run.command and bare and not (plan.nodes.gpus or plain):
-        notes.append(
-            f"note: {loaded.find_path('run.command')}: the job ends on a node whose python3 has no"
-            " torch, also where the program needs none; name an environment that has it:"
-            " environment.venv, or modules; or write launch: {mode: plain}"
-        )
     problems = [*_find_lonely_agent(loaded, plan)]
-    if spec.array is None or plan.array is not None:
-        return Decision(program, problems=problems, notes=notes)
-    tasks, name = list_tasks(loaded), spec.name
+    if spec.array is not None and plan.array is None:
+        program = _make_task(context, program)
+        if not NAME.matches(program.name):
+            message = f"{program.name!r}, its task's, is too long for a name"
+            problems.append(loaded.problem("name", message))
+    notes = [*_list_notes(loaded), *_advise_environment(context, plan)]
+    return Decision(program, problems=problems, notes=notes)
+
+
+def _make_task(context: Context, program: Program) -> Program:
+    """Return the program of one task: the one that is a separate job, or the only one."""
+    tasks, task, name = list_tasks(context.loaded), context.task, program.name
     if task is not None:
         if not 0 <= task < len(tasks):
             raise UsageError(f"--task {task}: the tasks are 0 to {len(tasks) - 1}")
         name += f"-{task:0{len(str(len(tasks) - 1))}}"
     arguments, variables = tasks[task or 0]
-    if not NAME.matches(name):
-        problems.append(loaded.problem("name", f"{name!r}, its task's, is too long for a name"))
-    program = program._replace(
+    return program._replace(
         name=name,
-        command=(*command, *arguments),
+        command=(*program.command, *arguments),
         variables=variables,
         task=str(task or 0),
         task_given=task is not None,
     )
-    return Decision(program, problems=problems, notes=notes)
+
+
+def _advise_environment(context: Context, plan: Plan) -> Iterator[str]:
+    """Say that torch is looked for, to a job without GPUs that names no environment."""
+    spec = context.spec
+    bare = spec.environment == Environment() and context.site.modules is None
+    asks = spec.run.command is None or plan.nodes.gpus or spec.launch.mode in ONE_A_NODE
+    if context.site.can.batch and bare and not asks:
+        yield (
+            f"note: {context.loaded.find_path('run.command')}: the job ends on a node whose python3"
+            " has no torch, also where the program needs none; name an environment that has it:"
+            " environment.venv, or modules; or write launch: {mode: plain}"
+        )
 
 
 def _find_lonely_agent(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
@@ -73,7 +83,7 @@ def _find_lonely_agent(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
 def _list_notes(loaded: LoadedSpec) -> Iterator[str]:
     """Yield what the user may not expect of the program's words."""
     run, array = loaded.spec.run, loaded.spec.array
-    command, args = run.command or (), run.args or ()
+    command = run.command or ()
     if command and command[0].endswith(".py") and "/" not in command[0]:
         file = command[0]
         yield (
@@ -81,24 +91,22 @@ def _list_notes(loaded: LoadedSpec) -> Iterator[str]:
             f" of yours is run by script: {file}"
         )
     if not is_shell_command(command):
-        for index, word in enumerate(command):
-            yield from describe_unexpanded(loaded.find_path(f"run.command[{index}]"), word)
-    if isinstance(args, tuple):
-        for index, word in enumerate(args):
-            yield from describe_unexpanded(loaded.find_path(f"run.args[{index}]"), word)
-    else:
-        yield from _list_of_values(loaded.find_path("run.args"), args)
-    for kind, content in (array._asdict() if array else {}).items():
-        for entry in content if kind == "list" and content else [content]:
-            if isinstance(entry, dict):
-                yield from _list_of_values(f"array.{kind}", entry)
+        yield from _list_unexpanded(loaded.find_path("run.command"), command)
+    yield from _list_unexpanded(loaded.find_path("run.args"), run.args)
+    for kind, content in array._asdict().items() if array else ():
+        yield from _list_unexpanded(f"array.{kind}", content)
 
 
-def _list_of_values(path: str, entries: Mapping[str, Any]) -> Iterator[str]:
-    for key, value in entries.items():
-        for word in value if isinstance(value, tuple) else (value,):
-            if isinstance(word, str):
-                yield from describe_unexpanded(f"{path}.{key}", word)
+def _list_unexpanded(path: str, value: Any) -> Iterator[str]:
+    """Yield a note for each text in a value that looks as if it expanded, and does not."""
+    if isinstance(value, str):
+        yield from describe_unexpanded(path, value)
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _list_unexpanded(f"{path}.{key}", inner)
+    elif isinstance(value, tuple):
+        for index, inner in enumerate(value):
+            yield from _list_unexpanded(f"{path}[{index}]", inner)
 
 
 def read_sources(plan: Plan) -> str | None:
@@ -146,7 +154,6 @@ def _list_words(loaded: LoadedSpec, *, without: Container[str]) -> Iterator[str]
         yield from ("python3", "-u", "-m", run.module or "")
     if isinstance(run.args, tuple):
         yield from run.args
-        return
-    for key, value in (run.args or {}).items():
-        if key not in without:
-            yield from make_words(key, value)
+    elif run.args:
+        for key in [key for key in run.args if key not in without]:
+            yield from make_words(key, run.args[key])

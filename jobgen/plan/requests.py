@@ -86,38 +86,45 @@ def list_options(text: str) -> Iterator[str]:
 
 
 def _find_repeats(context: Context, plan: Plan) -> Iterator[Problem]:
-    """Yield each option of the user's or the site's directives that jobgen writes, too.
-
-    The author of a body may say in other words what the keys say.
-    """
-    loaded, can, own = context.loaded, plan.can, context.spec.run.body is not None
-    if not (context.spec.directives or plan.requests.site_directives):
-        return
-    written = set() if own else set(_list_written(plan))
-    keys = dict(can.options)
-    if context.site.slurm.queue_option == "qos":
-        keys |= {"-p": "", "--partition": "", "-q": "queue", "--qos": "queue"}
+    """Yield each option of the user's or the site's directives that jobgen writes, too."""
+    keys, written = _list_keys(context), {*_list_written(plan)}
     for index, line in enumerate(context.spec.directives):
         sign, _, text = line.partition(" ")
-        for option in list_options(text) if sign == can.sign else ():
-            if option in can.refused:
-                message = f"jobgen cannot follow a job that {option} sends to another cluster"
-                yield loaded.problem(f"directives[{index}]", message, can.refused[option])
-            if keys.get(option) == "array" and not plan.array and not own:
-                message = "jobgen would not know the tasks of an array that a directive makes"
-                hint = "write array: {tasks: 10}, and no directive"
-                yield loaded.problem(f"directives[{index}]", message, hint)
-            if keys.get(option) in written:
-                message = f"jobgen already writes {option}"
-                hint = f"leave it out, and set {keys[option]}"
-                yield loaded.problem(f"directives[{index}]", message, hint)
+        for option in list_options(text) if sign == plan.can.sign else ():
+            key = keys.get(option)
+            for message, hint in _refuse_option(plan, option, key, repeats=key in written):
+                yield context.loaded.problem(f"directives[{index}]", message, hint)
     for text in plan.requests.site_directives:
         for option in list_options(text):
             key = keys.get(option)
             # A switch may stand in both; it is written once.
             if key in written and "=" in text:
                 message = f"jobgen already asks for {text} at this site"
-                yield loaded.problem(key or "", message, "leave it out")
+                yield context.loaded.problem(key or "", message, "leave it out")
+
+
+def _list_keys(context: Context) -> dict[str, str]:
+    """Return the key that says what an option says, by option."""
+    if context.spec.run.body is not None:  # its author may say in other words what the keys say
+        return {}
+    keys = context.site.can.options
+    if context.site.slurm.queue_option == "qos":
+        return {**keys, "-p": "", "--partition": "", "-q": "queue", "--qos": "queue"}
+    return {**keys}
+
+
+def _refuse_option(
+    plan: Plan, option: str, key: str | None, *, repeats: bool
+) -> Iterator[tuple[str, str]]:
+    """Yield why an option cannot be a directive, and what to do; it may say what `key` says."""
+    if option in plan.can.refused:
+        message = f"jobgen cannot follow a job that {option} sends to another cluster"
+        yield message, plan.can.refused[option]
+    if key == "array" and not plan.array:
+        message = "jobgen would not know the tasks of an array that a directive makes"
+        yield message, "write array: {tasks: 10}, and no directive"
+    if repeats:
+        yield f"jobgen already writes {option}", f"leave it out, and set {key}"
 
 
 def _list_written(plan: Plan) -> Iterator[str]:
@@ -168,9 +175,14 @@ def _find_conflicts(context: Context) -> Iterator[Problem]:
     if spec.qos is not None and site.slurm.queue_option == "qos":
         hint = "write queue, and leave qos out"
         yield loaded.problem("qos", "what is called queue here is this site's QoS", hint)
-    constraint = spec.resources.constraint
-    mapped = site.pbs.constraint is not None
-    if constraint and "=" in constraint and takes_constraint(context):
+    if spec.resources.constraint:
+        yield from _check_constraint(context, spec.resources.constraint)
+
+
+def _check_constraint(context: Context, constraint: str) -> Iterator[Problem]:
+    """Yield what a chunk or a node cannot have."""
+    loaded, site = context.loaded, context.site
+    if "=" in constraint and takes_constraint(context):
         pairs = dict(part.partition("=")[::2] for part in constraint.split(":"))
         if taken := sorted({"ncpus", "ngpus", "mem", "mpiprocs"} & pairs.keys()):
             message = f"{taken[0]} has its own key"
@@ -178,7 +190,7 @@ def _find_conflicts(context: Context) -> Iterator[Problem]:
         if not all(re.fullmatch(r"[A-Za-z_]\w*=[\w.-]+", part) for part in constraint.split(":")):
             message = f"{constraint!r} is not a list of a chunk's resources"
             yield loaded.problem("resources.constraint", message, "write NAME=VALUE:NAME=VALUE")
-    elif mapped and constraint and not re.fullmatch(r"[A-Za-z0-9_.-]+", constraint):
+    elif site.pbs.constraint is not None and not re.fullmatch(r"[A-Za-z0-9_.-]+", constraint):
         title = site.can.title
         message = f"{constraint!r} is more than a name, and {title} takes one value for a chunk"
         yield loaded.problem("resources.constraint", message)
@@ -188,10 +200,9 @@ def _advise(context: Context, requests: Requests, *, lost: tuple[str, ...]) -> I
     """Yield what the user should hear about the requests, and about the keys that are `lost`."""
     site, can = context.site, context.site.can
     if context.spec.notify is not None and site.mail == "none":
-        source = site.find_source((site.cited or {}).get("mail"))
-        where = f" ({source.address})" if source.address else ""
+        about = site.find_source((site.cited or {}).get("mail"))
         yield (
-            f"note: notify: {site.title or 'this site'} sends no e-mail{where}, so it is left out;"
+            f"note: notify: {site.title or 'this site'} sends no e-mail{about}, so it is left out;"
             " `jobgen wait JOB` ends when the job does"
         )
     if "resources.constraint" in lost:
@@ -219,13 +230,15 @@ def _plan_after(
     waits: list[Dependency] = []
     problems: list[Problem] = []
     for kind, jobs in kinds.items():
-        names = [_write_id(job, can) for job in jobs or ()]
+        path, names = f"after.{kind}" if kind else "after", []
         for index, job in enumerate(jobs or ()):
-            if names[index] is None:
-                path = f"after.{kind}" if kind else "after"
+            name = _write_id(job, can)
+            if name is None:
                 problems.append(loaded.problem(f"{path}[{index}]", _explain_id(job, can)))
+            else:
+                names.append(name)
         if jobs is not None:
-            waits.append(Dependency(kind or "afterok", tuple(filter(None, names))))
+            waits.append(Dependency(kind or "afterok", tuple(names)))
     return tuple(waits), problems
 
 
