@@ -29,6 +29,7 @@ from jobgen.diagnose.matching import (
     CAUSES,
     MOST_WORDS,
     Explained,
+    Match,
     explain_failure,
     find_cause,
     find_verdict,
@@ -79,17 +80,8 @@ def diagnose(job: JobRecord, state: State, *, now: float) -> Diagnosis:
 
     Of an array it is the first task that has failed by its own record, with the others named.
     """
-    failed = {}
-    for index in range(job.tasks):
-        ended = run_folder.read_outcome(job.task(index))
-        if ended and ended[0] == "failed":
-            failed[index] = ended[1]
-    if failed:
-        first, *others = failed
-        state = State("failed", f"exit code {failed[first]}")
-        diagnosis = diagnose(job.task(first), state, now=now)
-        named = tuple(f"task {index}: exit code {failed[index]}" for index in others)
-        return diagnosis._replace(besides=(*diagnosis.besides, *named[:_MOST_BESIDES]))
+    if failed := _list_failed_tasks(job):
+        return _diagnose_tasks(job, failed, now=now)
     evidence = Evidence(job)
     role, words_of_script = evidence.find_role() if state.name != "queued" else ("", "")
     if role:  # of several programs it is the one to be judged
@@ -101,17 +93,42 @@ def diagnose(job: JobRecord, state: State, *, now: float) -> Diagnosis:
             title += f"; it had raised {diagnosis.exception}"
         diagnosis = diagnosis._replace(title=title)
     judged = [*read_verdicts(run_folder.list_own_attempts(job)), *read_bad_nodes(job.run_dir)]
-    diagnosis = diagnosis._replace(verdicts=tuple(map(str, judged)))
     advice = SCHEDULERS[job.scheduler].advice._asdict()
     advice["release"] = advice["release"].replace("ID", job.id)
     advice["leave_out"] = advice["leave_out"].replace("NODE", diagnosis.node or "NODE")
-    remedy = diagnosis.remedy.format(**advice)
-    warnings = evidence.warnings
+    return diagnosis._replace(
+        verdicts=tuple(map(str, judged)),
+        remedy=diagnosis.remedy.format(**advice),
+        warnings=tuple(_list_warnings(evidence, diagnosis)),
+    )
+
+
+def _list_failed_tasks(job: JobRecord) -> dict[int, int]:
+    """The tasks of an array that have failed by their own record, each with its exit code."""
+    failed = {}
+    for index in range(job.tasks):
+        ended = run_folder.read_outcome(job.task(index))
+        if ended and ended[0] == "failed":
+            failed[index] = ended[1]
+    return failed
+
+
+def _diagnose_tasks(job: JobRecord, failed: dict[int, int], *, now: float) -> Diagnosis:
+    first, *others = failed
+    state = State("failed", f"exit code {failed[first]}")
+    diagnosis = diagnose(job.task(first), state, now=now)
+    named = tuple(f"task {index}: exit code {failed[index]}" for index in others)
+    return diagnosis._replace(besides=(*diagnosis.besides, *named[:_MOST_BESIDES]))
+
+
+def _list_warnings(evidence: Evidence, diagnosis: Diagnosis) -> Iterator[str]:
+    """What preflight has warned of, which rank is slow, and what other roles had raised."""
+    yield from evidence.warnings
     if diagnosis.cause == program.TIMEOUT.id or not diagnosis.exception:
-        warnings += (*_list_slow(evidence), *stall.find_slow(evidence))
-    if role and _OF_SERVERS.search(diagnosis.exception):
-        warnings += tuple(_list_errors(job, role))
-    return diagnosis._replace(remedy=remedy, warnings=warnings)
+        yield from _list_slow(evidence)
+        yield from stall.find_slow(evidence)
+    if evidence.role and _OF_SERVERS.search(diagnosis.exception):
+        yield from _list_errors(evidence.job, evidence.role)
 
 
 def _judge(job: JobRecord, state: State, evidence: Evidence, *, now: float) -> Diagnosis:
@@ -119,37 +136,52 @@ def _judge(job: JobRecord, state: State, evidence: Evidence, *, now: float) -> D
         f"{job.name} {job.id}", state.described, "unknown", "no known cause was found"
     )
     if state.name == "done":
-        if state.reason == status.APART:
-            return _name_cause(about, (missing.APART, None))
         return _judge_done(about, state, evidence)
     word = Line(Path(job.scheduler), 0, state.described)
-    # What a job that waits has left is of an earlier start.
-    output = evidence.script() if state.name != "queued" else []
-    verdict = find_verdict([word, *output])
     if state.name == "queued":
-        if verdict:
-            return _name_cause(about, verdict)
-        return _judge_waiting(about, state, evidence)
+        return _judge_waiting(about, state, word, evidence)
+    output = evidence.script()
     failures, stopped = _explain_all(evidence)
-    own = [one for one in failures if not one.cause.symptom]
-    sure = [one for one in own if not (one.cause.waits or one.doubt)]
-    first = next(iter(sure if own and own[0].cause.waits else own), next(iter(own), None))
-    first = first or _find_hidden(evidence, failures, stopped)
-    if verdict and verdict[0].symptom and first:  # a process has told more
-        verdict = None
-    if verdict and verdict[0].id == "node-lost":  # or the launcher, which no node has lived to see
-        launcher = [line for line in output if line.file.name == "launcher.log" and is_own(line)]
-        verdict = find_cause(launcher, "script") or verdict
-    if verdict:
+    first = _choose_first(evidence, failures, stopped)
+    verdict = _find_verdict(word, output)
+    if verdict and not (first and verdict[0].symptom):  # of a symptom a process has told more
         return _name_verdict(about, verdict, failures, evidence, now=now)
-    if state.name in ("running", "stopping"):
-        quiet = stall.measure_silence(evidence, now=now) if state.name == "running" else None
-        if first is None or (quiet and quiet.newest > first.failure.time + _RECOVERED):
-            return _judge_progress(about, state, quiet, evidence, now=now)
-    first = first and (_find_elsewhere(evidence, first, [*failures, *stopped]) or first)
+    quiet = stall.measure_silence(evidence, now=now) if state.name == "running" else None
+    if state.name in ("running", "stopping") and _goes_on(first, quiet):
+        return _judge_progress(about, state, quiet, evidence)
+    if first:
+        first = _find_elsewhere(evidence, first, [*failures, *stopped]) or first
     if first is None or (first.doubt and _has_left(evidence, failures)):
         return _judge_consequences(about, evidence, [*failures, *stopped], output)
     return _name_first(about, first, failures, stopped, evidence)
+
+
+def _find_verdict(word: Line, output: list[Line]) -> Match | None:
+    """By the scheduler; of a lost node by its launcher, if the script has refused that."""
+    verdict = find_verdict([word, *output])
+    if verdict is None or verdict[0].id != "node-lost":
+        return verdict
+    launcher = [line for line in output if line.file.name == "launcher.log" and is_own(line)]
+    return find_cause(launcher, "script") or verdict
+
+
+def _goes_on(first: Explained | None, quiet: stall.Silence | None) -> bool:
+    """Whether no process has failed, or the job has written more, long after one did."""
+    if first is None:
+        return True
+    return quiet is not None and quiet.newest > first.failure.time + _RECOVERED
+
+
+def _choose_first(
+    evidence: Evidence, failures: list[Explained], stopped: list[Explained]
+) -> Explained | None:
+    """The first that failed on its own; if that only waited, the first that surely did not."""
+    own = [one for one in failures if not one.cause.symptom]
+    if not own:
+        return _find_hidden(evidence, failures, stopped)
+    if own[0].cause.waits:
+        own = [one for one in own if not (one.cause.waits or one.doubt)] or own
+    return own[0]
 
 
 def _find_elsewhere(
@@ -184,6 +216,8 @@ def _has_left(evidence: Evidence, failures: list[Explained]) -> bool:
 
 def _judge_done(about: Diagnosis, state: State, evidence: Evidence) -> Diagnosis:
     """Of a job whose commands all left with 0: well, unless several ended as they lost another."""
+    if state.reason == status.APART:
+        return _name_cause(about, (missing.APART, None))
     _, ended = _explain_all(evidence)
     lost = [one for one in ended if one.raised and one.cause.symptom]
     if len(lost) > 1 and (first := _find_hidden(evidence, lost, ended)):
@@ -242,19 +276,17 @@ def _demote(explained: list[Explained]) -> list[Explained]:
     Who has lost a connection may leave before the process at the other end does; who says nothing
     and leaves later than others may have lost one.
     """
-    own = [one for one in explained if not (one.cause.symptom or one.cause.waits)]
+    own = [one for one in explained if not one.cause.follows]
     least = min((one.doubt for one in own), default=0)
     sure = min((one.failure.time for one in own if one.doubt == least), default=0.0)
-    return [
-        one._replace(cause=one.cause._replace(symptom=True))
-        if one in own
-        and (
-            (one.doubt > least and one.failure.time > sure - _TOGETHER)
-            or (not one.words and one.failure.time > sure + _TOGETHER)
-        )
-        else one
-        for one in explained
-    ]
+    demoted = []
+    for one in explained:
+        lost = one.doubt > least and one.failure.time > sure - _TOGETHER
+        late = not one.words and one.failure.time > sure + _TOGETHER
+        if one in own and (lost or late):
+            one = one._replace(cause=one.cause._replace(symptom=True))
+        demoted.append(one)
+    return demoted
 
 
 def _find_hidden(
@@ -264,7 +296,7 @@ def _find_hidden(
 
     Its launcher may have ended before it noted the exit code, or the code hides that it failed.
     """
-    raised = [one for one in stopped if one.raised and not (one.cause.symptom or one.cause.waits)]
+    raised = [one for one in stopped if one.raised and not one.cause.follows]
     first = min(raised, key=lambda one: one.failure.time, default=None) if failures else None
     if first is None or not evidence.has_left(first.failure.rank or 0):
         return first
@@ -273,29 +305,31 @@ def _find_hidden(
 
 
 def _name_verdict(
-    about: Diagnosis,
-    verdict: tuple[Cause, Line],
-    failures: list[Explained],
-    evidence: Evidence,
-    *,
-    now: float,
+    about: Diagnosis, verdict: Match, failures: list[Explained], evidence: Evidence, *, now: float
 ) -> Diagnosis:
     """By the scheduler's word; it knows that memory was short, and the agent who was killed."""
     diagnosis = _name_cause(about, verdict)
     if verdict[0].id == "walltime":
-        quiet = stall.measure_silence(evidence, now=evidence.ended or now)
-        half = quiet is not None and quiet.seconds >= quiet.since_began / 2
-        if quiet and (quiet.to_the_end or (half and stall.find_suspects(evidence, []))):
-            return _report_hang(diagnosis, quiet, evidence)
-        if repeated := stall.find_repeated(evidence):
-            title = f"they repeated until the walltime was over: {repeated.text.strip()}"
-            hang = _name_cause(about, (program.HANG._replace(title=title), repeated))
-            return hang._replace(ranks=tuple(evidence.ranks), world=evidence.world)
+        return _judge_walltime(diagnosis, evidence, now=now)
     own = [one for one in failures if not one.cause.symptom]
     if verdict[0].id == "out-of-memory-host" and own:
         killed = next((one for one in own if one.failure.exit_code == -9), own[0])
         return _show_process(diagnosis, killed, failures)
     return diagnosis
+
+
+def _judge_walltime(about: Diagnosis, evidence: Evidence, *, now: float) -> Diagnosis:
+    """Of a job that its walltime has ended: a hang, if it was silent to the end or for half of it.
+
+    What it had written last is shown: it may have said that it waits.
+    """
+    quiet = stall.measure_silence(evidence, now=evidence.ended or now)
+    if quiet is None:
+        return about
+    half = quiet.seconds >= quiet.since_began / 2
+    if quiet.to_the_end or (half and stall.find_suspects(evidence, [])):
+        return _report_hang(about, quiet, evidence)
+    return about._replace(evidence=(*about.evidence, *_show_last(quiet)))
 
 
 def _name_first(
@@ -308,42 +342,56 @@ def _name_first(
     """By the first process that failed on its own, and those that failed alike."""
     diagnosis = _name_cause(about, (first.cause, first.line))._replace(title=first.title)
     diagnosis = _show_process(diagnosis, first, failures)
-    alike = [
-        one
-        for one in (*failures, *stopped)
-        if one.key == first.key and one.cause.symptom == first.cause.symptom
-    ]
+    ended = [*failures, *stopped]
+    alike = [one for one in ended if _is_alike(one, first)] or [first]
     waited = [
-        one
-        for one in (*failures, *stopped)
-        if one in alike or one.cause.waits or one.cause.symptom or one.cause.id == first.cause.id
+        one for one in ended if one in alike or one.cause.follows or one.cause.id == first.cause.id
     ]
-    by_timer = len(alike) > 1 and first.line and TIMED.match(first.line.text)
-    missed = stall.suspect_by_name(evidence, waited) or stall.find_uncounted(evidence, waited)
-    if not first.cause.waits and (by_timer or missed):
+    if not first.cause.waits and _has_waited(first, alike, waited, evidence):
         first = first._replace(cause=program.TIMEOUT)
         diagnosis = diagnosis._replace(cause=first.cause.id, remedy=first.cause.remedy)
     if first.cause.waits:
         return _suspect_others(diagnosis, evidence, waited)
-    ended = [one.failure for one in alike]
     if (first.raised and len(alike) > 2) or _COMPARES.search(first.words):
         diagnosis = _name_odd(diagnosis, evidence, alike)
-    if len(alike) > 1 and first.failure.exit_code in _OF_TIMERS:  # those of others were about to
+    others = [one for one in failures if not one.cause.symptom and one.key != first.key]
+    return _name_alike(diagnosis, alike, others, evidence)
+
+
+def _is_alike(one: Explained, first: Explained) -> bool:
+    return one.key == first.key and one.cause.symptom == first.cause.symptom
+
+
+def _has_waited(
+    first: Explained, alike: list[Explained], waited: list[Explained], evidence: Evidence
+) -> bool:
+    """Whether the time of several was over at once, or one says who or how many did not come."""
+    if len(alike) > 1 and first.line and TIMED.match(first.line.text):
+        return True
+    return bool(stall.suspect_by_name(evidence, waited) or stall.find_uncounted(evidence, waited))
+
+
+def _name_alike(
+    about: Diagnosis, alike: list[Explained], others: list[Explained], evidence: Evidence
+) -> Diagnosis:
+    """The same of all that failed `alike`, with the `others` that failed of another cause."""
+    ended = [one.failure for one in alike]
+    first = ended[0]
+    if len(alike) > 1 and first.exit_code in _OF_TIMERS:  # those of others were about to
         ended += evidence.stopped()
     ranks = {one.rank for one in ended if one.rank is not None}
-    same = {one.node for one in ended}
-    others = [one for one in failures if not one.cause.symptom and one.key != first.key]
+    nodes = {one.node for one in ended}
     if not ranks:  # a node that was stopped as another failed has not failed
         others = [one for one in others if one.failure.exit_code != STOPPED_BY_OTHERS]
-    title = diagnosis.title
-    if len(same) > 1 and not evidence.ranks:
-        title = re.sub(rf" on {re.escape(first.failure.node)}\b", "", title)
-    return diagnosis._replace(
-        title=f"{title}{_tell_unheard(evidence, ranks, same)}",
-        nodes=tuple(node for node in evidence.nodes if node in same),
+    title = about.title
+    if len(nodes) > 1 and not evidence.ranks:
+        title = re.sub(rf" on {re.escape(first.node)}\b", "", title)
+    return about._replace(
+        title=f"{title}{_tell_unheard(evidence, ranks, nodes)}",
+        nodes=tuple(node for node in evidence.nodes if node in nodes),
         ranks=tuple(sorted(ranks)),
         world=evidence.world,
-        all_nodes=not evidence.ranks and same == {*evidence.nodes},
+        all_nodes=not evidence.ranks and nodes == {*evidence.nodes},
         besides=tuple(_describe(one) for one in others if one.failure.rank not in ranks),
     )
 
@@ -352,14 +400,16 @@ def _tell_unheard(evidence: Evidence, ranks: set[int], nodes: set[str]) -> str:
     """Say who was ended before a word of it, where all others have failed alike; else nothing."""
     if ranks:
         logs = {rank: evidence.read_log(node, rank) for rank, node in evidence.ranks.items()}
-        silent = [str(rank) for rank, log in logs.items() if rank not in ranks and not log]
+        silent = [rank for rank, log in logs.items() if rank not in ranks and not log]
         if len(silent) >= len(ranks) or len(silent) + len(ranks) < evidence.world:
             return ""
+        unheard, count = list_ranks(tuple(silent)), len(silent)
     else:
-        silent = [node for node in evidence.nodes if node not in {*nodes, *evidence.ranks.values()}]
-    what = f"rank{'s' * (len(silent) > 1)} " * bool(ranks)
-    were = "was" if len(silent) == 1 else "were"
-    return f"; {what}{list_names(silent)} {were} ended too early to tell" if silent else ""
+        heard = {*nodes, *evidence.ranks.values()}
+        others = [node for node in evidence.nodes if node not in heard]
+        unheard, count = list_names(others), len(others)
+    were = "was" if count == 1 else "were"
+    return f"; {unheard} {were} ended too early to tell" if count else ""
 
 
 def _name_odd(about: Diagnosis, evidence: Evidence, alike: list[Explained]) -> Diagnosis:
@@ -400,31 +450,35 @@ def _judge_consequences(
     if own and not own[0].symptom:
         if own[0].id == "chain-ended":  # the first start of it that says so knows why
             own = find_cause(evidence.all_output(), "script") or own
-        about = _name_cause(about, own)
-        if own[0].id == "interface" and not evidence.nodes:
-            about = about._replace(title=f"{about.title}; it looked first, and no other node has")
-        return about
-    lost = {one.failure.rank for one in failures if one.failure.rank is not None}
-    if failures and (absent := missing.find_absent(evidence, failures)):
+        return _name_cause(about, own)
+    if failures:
+        return _judge_lost(about, evidence, failures)
+    telling = [line for line in output if line.text.strip() and not _NOTES.match(line.text)]
+    tail = tuple(map(format_line, telling[-MOST_LINES:]))
+    folder = os.path.relpath(evidence.run_dir)
+    return about._replace(evidence=tail, remedy=f"look into {folder}")
+
+
+def _judge_lost(about: Diagnosis, evidence: Evidence, failures: list[Explained]) -> Diagnosis:
+    """Of processes that have all lost or awaited another: who is missing, if that can be told."""
+    if absent := missing.find_absent(evidence, failures):
+        lost = {one.failure.rank for one in failures if one.failure.rank is not None}
         diagnosis = _name_cause(about, (absent.cause, absent.line))
         return diagnosis._replace(
             node=absent.node, rank=absent.rank, followed=tuple(sorted(lost - {absent.rank}))
         )
-    if failures and (named := stall.suspect_by_name(evidence, failures)):
+    if named := stall.suspect_by_name(evidence, failures):
         diagnosis = _name_cause(about, (program.TIMEOUT, named.lines[0]))
         return _suspect_others(diagnosis, evidence, failures)
-    if failures:
-        first = failures[0]
-        diagnosis = _name_cause(about, (first.cause, first.line))._replace(title=first.title)
-        return _show_process(diagnosis, first, failures)
-    telling = (line for line in output if line.text.strip() and not _NOTES.match(line.text))
-    tail = [*telling][-MOST_LINES:]
-    folder = os.path.relpath(evidence.run_dir)
-    return about._replace(evidence=tuple(map(format_line, tail)), remedy=f"look into {folder}")
+    first = failures[0]
+    diagnosis = _name_cause(about, (first.cause, first.line))._replace(title=first.title)
+    return _show_process(diagnosis, first, failures)
 
 
-def _judge_waiting(about: Diagnosis, state: State, evidence: Evidence) -> Diagnosis:
-    """Of a job that waits to start, perhaps again: why an earlier start ended."""
+def _judge_waiting(about: Diagnosis, state: State, word: Line, evidence: Evidence) -> Diagnosis:
+    """Of a job that waits to start, perhaps again: why it cannot, or why an earlier start ended."""
+    if verdict := find_verdict([word]):  # what it has left is of an earlier start
+        return _name_cause(about, verdict)
     title = "nothing is wrong so far: it waits to start"
     if evidence.attempt:
         before, start = find_verdict(evidence.script()), evidence.attempt.name
@@ -438,27 +492,25 @@ def _judge_waiting(about: Diagnosis, state: State, evidence: Evidence) -> Diagno
 
 
 def _judge_progress(
-    about: Diagnosis,
-    state: State,
-    quiet: stall.Silence | None,
-    evidence: Evidence,
-    *,
-    now: float,
+    about: Diagnosis, state: State, quiet: stall.Silence | None, evidence: Evidence
 ) -> Diagnosis:
     """Of a job that has not ended, and of which no process has: whether it gets on."""
-    if quiet and quiet.long:
+    if quiet is None:
+        title = "it is ending" if state.name == "stopping" else "it runs"
+        return about._replace(cause="healthy", title=f"nothing is wrong so far: {title}")
+    if quiet.long:
         return _report_hang(about, quiet, evidence)
-    usual = quiet is None or quiet.seconds < quiet.usual
-    if quiet and not usual and stall.is_idle(evidence):
+    usual = quiet.seconds < quiet.usual
+    if not usual and stall.is_idle(evidence):
         title = f"it is quiet for {quiet.seconds:.0f} s and idle on all nodes: it may hang"
         return _report_hang(about, quiet, evidence, title=title)
-    title = "it is ending" if state.name == "stopping" else "it runs"
-    title = f"nothing is wrong so far: {title}"
-    if quiet:
-        well = " and is well" if usual else ""
-        title = f"it runs{well}; it has last written {quiet.seconds:.0f} s ago"
-    last = (format_line(quiet.last),) if quiet and quiet.last else ()
-    return about._replace(cause="healthy", title=title, evidence=last)
+    well = " and is well" if usual else ""
+    title = f"it runs{well}; it has last written {quiet.seconds:.0f} s ago"
+    return about._replace(cause="healthy", title=title, evidence=_show_last(quiet))
+
+
+def _show_last(quiet: stall.Silence) -> tuple[str, ...]:
+    return (format_line(quiet.last),) if quiet.last else ()
 
 
 def _report_hang(
@@ -469,45 +521,54 @@ def _report_hang(
     if about.cause == "walltime":
         title = f"it had written nothing for {quiet.seconds:.0f} s when its walltime was over"
     diagnosis = _name_cause(about, (program.HANG._replace(title=title), None))
-    last = (format_line(quiet.last),) if quiet.last else ()
-    return _suspect_others(diagnosis._replace(evidence=(*about.evidence, *last)), evidence, [])
+    shown = (*about.evidence, *_show_last(quiet))
+    return _suspect_others(diagnosis._replace(evidence=shown), evidence, [])
 
 
 def _suspect_others(about: Diagnosis, evidence: Evidence, waiting: list[Explained]) -> Diagnosis:
     """The same with the rank that was waited for in the place of one that waited, if known."""
-    heard = {one.failure.rank for one in waiting if one.failure.rank is not None}
     if operations := stall.list_operations(waiting):
         title = "their collective operations do not match"
         return _compare_calls(about, evidence, operations, title)
-    suspects = stall.find_suspects(evidence, waiting)
+    heard = {one.failure.rank for one in waiting if one.failure.rank is not None}
+    if suspects := stall.find_suspects(evidence, waiting):
+        return _name_suspects(about, evidence, suspects, heard)
+    about = about._replace(node=None, rank=None)
     calls = stall.list_calls(waiting)
-    if suspects is None and len(calls) > 1:
-        about = about._replace(node=None, rank=None)
+    if len(calls) > 1:
         return _compare_calls(about, evidence, calls, "they waited in different calls")
-    lost = [one for one in waiting if one.cause.symptom]
-    if suspects is None and not lost and len(heard) == evidence.world:
-        sources = {one.raised.source for one in waiting if one.raised} - {""}
-        where = f" in {sources.pop()[:MOST_WORDS]}" if len(sources) == 1 else ""
-        before = tuple(map(format_line, stall.list_before(waiting)))
-        return about._replace(
-            node=None,
-            rank=None,
-            ranks=tuple(sorted(heard)),
-            nodes=tuple(dict.fromkeys(evidence.ranks.values())),
-            world=evidence.world,
-            title=f"they waited in vain for each other{where}, until their time was over",
-            remedy=program.SAME_ORDER,
-            evidence=(*about.evidence[:1], *before)[:MOST_LINES],
-            followed=(),
-        )
-    if suspects is None:
-        silent = tuple(rank for rank in evidence.ranks if rank not in heard)
-        title = f"{about.title}, and no file shows which process they waited for"
-        if heard and 0 < len(silent) * 2 <= len(
-            evidence.ranks
-        ):  # who was ended too early to say so
-            title += f" ({list_ranks(silent)} did not say that they waited)"
-        return about._replace(title=title, node=None, rank=None)
+    lost = any(one.cause.symptom for one in waiting)
+    if not lost and len(heard) == evidence.world:
+        return _name_all_waiting(about, evidence, waiting, heard)
+    title = f"{about.title}, and no file shows which process they waited for"
+    silent = tuple(rank for rank in evidence.ranks if rank not in heard)
+    if heard and 0 < len(silent) * 2 <= len(evidence.ranks):  # who was ended too early to say so
+        title += f" ({list_ranks(silent)} did not say that they waited)"
+    return about._replace(title=title)
+
+
+def _name_all_waiting(
+    about: Diagnosis, evidence: Evidence, waiting: list[Explained], ranks: set[int]
+) -> Diagnosis:
+    """The same of all ranks, none of which had lost another: at one line of the program or more."""
+    sources = {one.raised.source for one in waiting if one.raised} - {""}
+    where = f" in {sources.pop()[:MOST_WORDS]}" if len(sources) == 1 else ""
+    before = map(format_line, stall.list_before(waiting))
+    return about._replace(
+        ranks=tuple(sorted(ranks)),
+        nodes=tuple(dict.fromkeys(evidence.ranks.values())),
+        world=evidence.world,
+        title=f"they waited in vain for each other{where}, until their time was over",
+        remedy=program.SAME_ORDER,
+        evidence=(*about.evidence[:1], *before)[:MOST_LINES],
+        followed=(),
+    )
+
+
+def _name_suspects(
+    about: Diagnosis, evidence: Evidence, suspects: stall.Suspects, waited: set[int]
+) -> Diagnosis:
+    """The same of those that others waited for."""
     behind = suspects.ranks[0]
     shown = map(format_line, suspects.lines)
     who = "it" if len(suspects.ranks) == 1 else list_ranks(suspects.ranks)
@@ -523,7 +584,7 @@ def _suspect_others(about: Diagnosis, evidence: Evidence, waiting: list[Explaine
         waited_for=suspects.ranks,
         remedy=about.remedy.replace("--pid", f"--pid {evidence.find_pid(behind)}".rstrip()),
         evidence=tuple(dict.fromkeys([*shown, *about.evidence]))[:MOST_LINES],
-        followed=tuple(sorted({*heard, *about.followed} - {*suspects.ranks})),
+        followed=tuple(sorted({*waited, *about.followed} - {*suspects.ranks})),
     )
 
 
@@ -562,21 +623,18 @@ def _show_process(about: Diagnosis, who: Explained, failures: list[Explained]) -
     """The same, with who it was, the end of what it said, and who lost it."""
     failure = who.failure
     another = about.node not in (None, failure.node)
-    tail = [line for line in who.tail if line.text.strip()][: MOST_LINES if who.raised else None]
-    shown = [format_line(line) for line in tail[-MOST_LINES:]]
-    others = (one for one in failures if one.failure.rank != failure.rank)
-    lost = [one.failure.rank for one in others if one.cause.symptom]
+    tail = [line for line in who.tail if line.text.strip()]
+    tail = tail[:MOST_LINES] if who.raised else tail[-MOST_LINES:]
+    shown = [format_line(line) for line in tail]
+    evidence = [*about.evidence, *shown]
+    if who.line and is_own(who.line):
+        evidence = [*shown, *about.evidence]
+    lost = [one.failure.rank for one in failures if one.cause.symptom]
     return about._replace(
         node=about.node or failure.node,
         rank=None if another else failure.rank,
         exception=who.raised.words if who.raised else "",
         place=who.place,
-        evidence=tuple(
-            dict.fromkeys(
-                [*shown, *about.evidence]
-                if who.line and is_own(who.line)
-                else [*about.evidence, *shown]
-            )
-        ),
-        followed=tuple(rank for rank in lost if rank is not None),
+        evidence=tuple(dict.fromkeys(evidence)),
+        followed=tuple(rank for rank in lost if rank not in (None, failure.rank)),
     )

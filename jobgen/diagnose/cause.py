@@ -41,3 +41,8 @@ class Cause(NamedTuple):
     waits: bool = False
     of_group: bool = False
     of_machine: bool = False
+
+    @property
+    def follows(self) -> bool:
+        """Whether it tells only of what another process did, or did not do."""
+        return self.symptom or self.waits
