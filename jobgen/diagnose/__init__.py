@@ -253,37 +253,36 @@ def _explain_all(evidence: Evidence) -> tuple[list[Explained], list[Explained]]:
 
     What other processes have survived is not a reason.
     """
-    failures, stopped = evidence.failures(), evidence.stopped()
+    failures = evidence.failures()
     guesses = [explain_failure(failure, Innocent()) for failure in failures]
     failed = {one.failure.rank for one in guesses if not one.cause.symptom}
     innocent = evidence.collect_innocent(evidence.ranks.keys() - failed)
-    explained = [explain_failure(failure, innocent) for failure in failures]
-    heard = [explain_failure(failure, innocent) for failure in stopped]
-    explained = _demote(explained)
-    keys = {one.key for one in explained}
-    texts = {one.line.text for one in explained if one.line}
-    return explained, [
-        one
-        for one in heard
-        if (one.key in keys and (one.raised or not one.line or one.line.text in texts))
-        or one.cause.id != "unknown"
-    ]
+    explained = _demote([explain_failure(failure, innocent) for failure in failures])
+    heard = [explain_failure(failure, innocent) for failure in evidence.stopped()]
+    return explained, [one for one in heard if _is_telling(one, explained)]
+
+
+def _is_telling(one: Explained, failures: list[Explained]) -> bool:
+    """Whether one that was stopped names a cause, or says what one that failed has said."""
+    if one.cause.id != "unknown":
+        return True
+    if one.key not in {failure.key for failure in failures}:
+        return False
+    texts = {failure.line.text for failure in failures if failure.line}
+    return one.raised is not None or one.line is None or one.line.text in texts
 
 
 def _demote(explained: list[Explained]) -> list[Explained]:
     """The same, with what follows from another's end where another ended at about that time.
 
-    Who has lost a connection may leave before the process at the other end does; who says nothing
-    and leaves later than others may have lost one.
+    Who has lost a connection may leave before the process at the other end does.
     """
     own = [one for one in explained if not one.cause.follows]
     least = min((one.doubt for one in own), default=0)
     sure = min((one.failure.time for one in own if one.doubt == least), default=0.0)
     demoted = []
     for one in explained:
-        lost = one.doubt > least and one.failure.time > sure - _TOGETHER
-        late = not one.words and one.failure.time > sure + _TOGETHER
-        if one in own and (lost or late):
+        if one in own and one.doubt > least and one.failure.time > sure - _TOGETHER:
             one = one._replace(cause=one.cause._replace(symptom=True))
         demoted.append(one)
     return demoted
@@ -343,23 +342,17 @@ def _name_first(
     diagnosis = _name_cause(about, (first.cause, first.line))._replace(title=first.title)
     diagnosis = _show_process(diagnosis, first, failures)
     ended = [*failures, *stopped]
-    alike = [one for one in ended if _is_alike(one, first)] or [first]
-    waited = [
-        one for one in ended if one in alike or one.cause.follows or one.cause.id == first.cause.id
-    ]
+    alike = [one for one in ended if one.key == first.key] or [first]
+    waited = [one for one in ended if one.cause.follows or one.cause.id == first.cause.id]
     if not first.cause.waits and _has_waited(first, alike, waited, evidence):
         first = first._replace(cause=program.TIMEOUT)
         diagnosis = diagnosis._replace(cause=first.cause.id, remedy=first.cause.remedy)
     if first.cause.waits:
         return _suspect_others(diagnosis, evidence, waited)
-    if (first.raised and len(alike) > 2) or _COMPARES.search(first.words):
+    if len(alike) > 2 or _COMPARES.search(first.words):
         diagnosis = _name_odd(diagnosis, evidence, alike)
-    others = [one for one in failures if not one.cause.symptom and one.key != first.key]
-    return _name_alike(diagnosis, alike, others, evidence)
-
-
-def _is_alike(one: Explained, first: Explained) -> bool:
-    return one.key == first.key and one.cause.symptom == first.cause.symptom
+    own = [one for one in failures if not one.cause.symptom]
+    return _name_alike(diagnosis, alike, own, evidence)
 
 
 def _has_waited(
@@ -372,17 +365,15 @@ def _has_waited(
 
 
 def _name_alike(
-    about: Diagnosis, alike: list[Explained], others: list[Explained], evidence: Evidence
+    about: Diagnosis, alike: list[Explained], failures: list[Explained], evidence: Evidence
 ) -> Diagnosis:
-    """The same of all that failed `alike`, with the `others` that failed of another cause."""
+    """The same of all that failed `alike`, with those that failed of another cause."""
+    first = alike[0].failure
     ended = [one.failure for one in alike]
-    first = ended[0]
     if len(alike) > 1 and first.exit_code in _OF_TIMERS:  # those of others were about to
         ended += evidence.stopped()
     ranks = {one.rank for one in ended if one.rank is not None}
     nodes = {one.node for one in ended}
-    if not ranks:  # a node that was stopped as another failed has not failed
-        others = [one for one in others if one.failure.exit_code != STOPPED_BY_OTHERS]
     title = about.title
     if len(nodes) > 1 and not evidence.ranks:
         title = re.sub(rf" on {re.escape(first.node)}\b", "", title)
@@ -392,8 +383,19 @@ def _name_alike(
         ranks=tuple(sorted(ranks)),
         world=evidence.world,
         all_nodes=not evidence.ranks and nodes == {*evidence.nodes},
-        besides=tuple(_describe(one) for one in others if one.failure.rank not in ranks),
+        besides=tuple(_list_besides(alike, failures, ranks)),
     )
+
+
+def _list_besides(
+    alike: list[Explained], failures: list[Explained], ranks: set[int]
+) -> Iterator[str]:
+    """Who failed of another cause; a node that was stopped as another failed has not failed."""
+    for one in failures:
+        stopped = one.failure.exit_code == STOPPED_BY_OTHERS
+        if one.key != alike[0].key and not stopped and one.failure.rank not in ranks:
+            who = "" if one.failure.rank is None else f"rank {one.failure.rank} on "
+            yield f"{who}{one.failure.node}: {one.title}"
 
 
 def _tell_unheard(evidence: Evidence, ranks: set[int], nodes: set[str]) -> str:
@@ -417,29 +419,24 @@ def _name_odd(about: Diagnosis, evidence: Evidence, alike: list[Explained]) -> D
 
     It is the one where they say that they have compared, or speak of another.
     """
-    texts = [line.text for one in alike for line in one.tail]
-    named = [
-        frozenset(rank for line in one.tail for rank in read_ranks(line.text)) for one in alike
-    ]
+    texts = {one.failure.rank: [line.text for line in one.tail] for one in alike}
+    named = {rank: set().union(*map(read_ranks, said)) for rank, said in texts.items()}
+    of_another = any(ranks - {rank} for rank, ranks in named.items())
+    if not of_another and not any(
+        _COMPARES.search(text) for said in texts.values() for text in said
+    ):
+        return about
     odd = stall.find_odd(evidence, behind=False)
-    if len(alike) > 1 and len({*named}) == 1 == len(named[0]):
-        (rank,) = named[0]
-        words = "they name it"
+    first = next(iter(named.values()))
+    if len(first) == 1 < len(named) and all(ranks == first for ranks in named.values()):
+        (rank,), words = first, "they name it"
     elif odd and odd.title:
         rank, words = odd.ranks[0], odd.title[:MOST_WORDS]
     else:
         return about
-    others = [ranks - {one.failure.rank} for one, ranks in zip(alike, named, strict=True)]
-    if any(map(_COMPARES.search, texts)) or any(others):
-        if rank in {one.failure.rank for one in alike}:
-            about = about._replace(node=evidence.ranks[rank], rank=rank)
-        return about._replace(title=f"{about.title}; rank {rank}: {words}")
-    return about
-
-
-def _describe(one: Explained) -> str:
-    who = "" if one.failure.rank is None else f"rank {one.failure.rank} on "
-    return f"{who}{one.failure.node}: {one.title}"
+    if rank in texts:
+        about = about._replace(node=evidence.ranks[rank], rank=rank)
+    return about._replace(title=f"{about.title}; rank {rank}: {words}")
 
 
 def _judge_consequences(
@@ -448,8 +445,6 @@ def _judge_consequences(
     """Of a job in which nothing failed on its own: who is missing, or what the script says."""
     own = find_cause(output, "script")
     if own and not own[0].symptom:
-        if own[0].id == "chain-ended":  # the first start of it that says so knows why
-            own = find_cause(evidence.all_output(), "script") or own
         return _name_cause(about, own)
     if failures:
         return _judge_lost(about, evidence, failures)
@@ -541,10 +536,15 @@ def _suspect_others(about: Diagnosis, evidence: Evidence, waiting: list[Explaine
     if not lost and len(heard) == evidence.world:
         return _name_all_waiting(about, evidence, waiting, heard)
     title = f"{about.title}, and no file shows which process they waited for"
+    return about._replace(title=f"{title}{_tell_silent(evidence, heard)}")
+
+
+def _tell_silent(evidence: Evidence, heard: set[int]) -> str:
+    """Say who did not say that it waited, if that is no more than half: it ended too early."""
     silent = tuple(rank for rank in evidence.ranks if rank not in heard)
-    if heard and 0 < len(silent) * 2 <= len(evidence.ranks):  # who was ended too early to say so
-        title += f" ({list_ranks(silent)} did not say that they waited)"
-    return about._replace(title=title)
+    if not heard or not silent or len(silent) * 2 > len(evidence.ranks):
+        return ""
+    return f" ({list_ranks(silent)} did not say that they waited)"
 
 
 def _name_all_waiting(

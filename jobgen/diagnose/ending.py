@@ -261,42 +261,43 @@ def find_last_words(lines: Sequence[Line], code: int | None) -> Line | None:
     of a framed message. What it wrote to its output counts if it wrote no errors.
     """
     errors = [line for line in lines if line.file.suffix == ".err"]
-    if own := [line for line in errors[-_LAST_WORDS:] if _OF_PYTHON.match(line.text)]:
+    own = [line for line in errors[-_LAST_WORDS:] if _OF_PYTHON.match(line.text)]
+    if own:
         return own[-1]
     telling = select_telling(lines)
-    by_shell = [line for line in telling[:1] if _OF_SHELLS.match(line.text)]
-    if own := _select_why(telling, code) or by_shell:
+    own = _select_why(telling, code)
+    own = own or [line for line in telling[:1] if _OF_SHELLS.match(line.text)]
+    if own:
         return own[0]
-    for printed in (errors, lines):
-        frames = [at for at, line in enumerate(printed) if _FRAME.match(line.text)]
-        ends_framed = len(frames) > 1 and frames[-1] == len(printed) - 1
-        framed = printed[frames[-2] + 1 : frames[-1]] if ends_framed else ()
-        telling = select_telling(framed or printed)
-        own = [line for line in telling if not _OF_STACKS.match(line.text)] or telling
-        wide = [line for line in own if NAMES_ERROR.search(line.text)]
-        if reasons := [line for line in wide if not _NAMES_CODE.search(line.text)] or wide:
-            return _find_first_of(reasons, printed)
-        if own:
-            return own[-1 if framed else 0]
-    return None
+    return _find_reason(errors) or _find_reason(lines)
+
+
+def _find_reason(printed: Sequence[Line]) -> Line | None:
+    """The first of the last errors, or else the last line, or the first of a framed message."""
+    framed = _find_framed(printed)
+    telling = select_telling(framed or printed)
+    own = [line for line in telling if not _OF_STACKS.match(line.text)] or telling
+    wide = [line for line in own if NAMES_ERROR.search(line.text)]
+    reasons = [line for line in wide if not _NAMES_CODE.search(line.text)] or wide
+    if reasons:
+        return _find_first_of(reasons, printed)
+    if not own:
+        return None
+    return own[-1] if framed else own[0]
+
+
+def _find_framed(printed: Sequence[Line]) -> Sequence[Line]:
+    """The message whose frame ends what was printed."""
+    frames = [at for at, line in enumerate(printed) if _FRAME.match(line.text)]
+    if len(frames) < 2 or frames[-1] != len(printed) - 1:
+        return ()
+    return printed[frames[-2] + 1 : frames[-1]]
 
 
 def is_of_other(line: Line, last: Line) -> bool:
     """Whether another program said a line than the one that spoke last, which ended it."""
     own, other = _PROGRAM.match(last.text), _PROGRAM.match(line.text)
     return bool(own and other and own[0] != other[0])
-
-
-def find_trace_end(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """Return the commands at which a shell ended that names what it does; none of another program.
-
-    Where it takes what a command prints, that is the one before.
-    """
-    errors = [line for line in lines if line.file.suffix == ".err" and line.text.strip()]
-    if not (errors and TRACED.match(errors[-1].text)):
-        return ()
-    takes = len(errors) > 1 and errors[-2].text.startswith("+" + errors[-1].text.partition(" ")[0])
-    return tuple(errors[-2:] if takes else errors[-1:])
 
 
 def _select_why(lines: Sequence[Line], code: int | None) -> list[Line]:
@@ -319,9 +320,17 @@ def find_last_said(lines: Sequence[Line], code: int | None) -> list[Line]:
 def _find_first_of(reasons: Sequence[Line], printed: Sequence[Line]) -> Line:
     """The first of the errors that stand together, the last of them being the last of all."""
     at = printed.index(reasons[0])
+    if not _STAMPED.match(reasons[0].text):
+        at = _find_first_above(reasons, printed, at)
+    leads_on = _LEADS_ON.search(printed[at].text) and at + 1 < len(printed)
+    return printed[at + 1] if leads_on else printed[at]
+
+
+def _find_first_above(reasons: Sequence[Line], printed: Sequence[Line], at: int) -> int:
+    """Where the first of them stands, with lines of stacks alone between it and the one at `at`."""
     begins = reasons[0].text.split()[0]
     number = printed[at].number
-    for line in () if _STAMPED.match(reasons[0].text) else reversed(printed[:at]):
+    for line in reversed(printed[:at]):
         number -= 1  # blank lines may stand between
         if line.number != number or is_of_other(line, reasons[0]):
             break
@@ -329,8 +338,7 @@ def _find_first_of(reasons: Sequence[Line], printed: Sequence[Line]) -> Line:
             at = printed.index(line)
         elif not (_OF_STACKS.match(line.text) or line.text.startswith(begins)):
             break
-    leads_on = _LEADS_ON.search(printed[at].text) and at + 1 < len(printed)
-    return printed[at + 1] if leads_on else printed[at]
+    return at
 
 
 def select_telling(lines: Sequence[Line]) -> list[Line]:

@@ -113,10 +113,6 @@ class Evidence:
         lines = [line for line in lines if line.text not in quoted]
         return lines + list(read_lines(self._file("launcher.log")))
 
-    def all_output(self) -> list[Line]:
-        """What the scripts of all jobs of a chain have printed, in their order."""
-        return [line for job_id in run_folder.list_chain(self.job) for line in self._output(job_id)]
-
     def _output(self, job_id: str) -> list[Line]:
         return list(read_lines(Path(run_folder.find_output(self.job, job_id))))
 

@@ -47,8 +47,6 @@ _LEADS_ON = re.compile(
     r":$|\(\d+ sub-exceptions?\)$"
     r"|\b[Ee](xception|rror) (was )?(encountered|raised|occurred) (when|while|in)"
 )
-# What the handler of a signal raises, as a timer's.
-_INTERRUPTS = re.compile(r"[\w.]*(Time_?out|Interrupt|Alarm)\w*", re.IGNORECASE)
 _SLIPS = re.compile(r"(Attribute|Name|UnboundLocal|Type)Error\b")
 _BARE, _SOURCE = re.compile(r"AssertionError"), re.compile(r"    \S*\w")
 #: frames that are not the program's own: of packages, of Python, of the bundled trainer.
@@ -121,25 +119,31 @@ def find_tracebacks(lines: Sequence[Line]) -> list[Traceback]:
         if not _begins(plain, at):
             at += 1
             continue
-        before = next((plain[i].text for i in range(at - 1, max(at - 3, -1), -1)), "")
-        aside = bool(_ASIDE.match(before) or _OTHERS.match(lines[at].text))
-        begin, uncaught = at, bool(_RANK.match(lines[at].text))
-        chain: list[Raised] = []
-        while True:
-            raised, end = _read_one(plain, at)
-            chain += [raised] if raised.message else []
-            at = max(end, at + 1)
-            following = _find_linked(plain, end)
-            if following is None:
-                break
-            direct = any(line.text.startswith(_LINKS[1]) for line in plain[end:following])
-            chain[-1:] = [one._replace(is_cause=direct) for one in chain[-1:]]
-            at = following
+        begin = at
+        chain, at = _read_chain(plain, begin)
+        before = plain[begin - 1].text if begin else ""
         after = plain[at].text if at < len(plain) else ""
-        aside = aside or after.startswith(_ASIDE_AFTER)
+        of_other = _OTHERS.match(lines[begin].text)
+        aside = bool(_ASIDE.match(before) or of_other or after.startswith(_ASIDE_AFTER))
         if chain:
+            uncaught = bool(_RANK.match(lines[begin].text))
             tracebacks.append(Traceback(tuple(chain), begin, at, aside, uncaught))
     return tracebacks
+
+
+def _read_chain(lines: Sequence[Line], begin: int) -> tuple[list[Raised], int]:
+    """Return the exceptions of the traceback that begins at a line, and the line after it."""
+    chain: list[Raised] = []
+    at: int | None = begin
+    while at is not None:
+        raised, end = _read_one(lines, at)
+        if raised.message:
+            chain.append(raised)
+        at = _find_linked(lines, end)
+        if at is not None and chain:
+            direct = any(line.text.startswith(_LINKS[1]) for line in lines[end:at])
+            chain[-1] = chain[-1]._replace(is_cause=direct)
+    return chain, end
 
 
 def _begins(lines: Sequence[Line], at: int) -> bool:
@@ -158,57 +162,58 @@ def _find_linked(lines: Sequence[Line], at: int) -> int | None:
 
 def _read_one(lines: Sequence[Line], at: int) -> tuple[Raised, int]:
     """Return the exception whose traceback begins at a line, and the number of the line after."""
-    group = "Exception Group Traceback" in lines[at].text
-    file = lines[at].file
-    frames = [lines[at]]
-    message: list[Line] = []
-    end = at + 1
-    while end < len(lines) and lines[end].file == file:
-        line = lines[end]
-        if group and not _GROUP.match(line.text):
-            break
-        text = _GROUP.sub("", line.text, count=1) if group else line.text
-        if not message and not group and not _NAME.match(text):
-            frames.append(line)
-        elif group:
-            if text[:1].strip() and not text.startswith(("-", "Traceback")):
-                message.append(line._replace(text=text))
-        elif len(message) == 1 and not text.strip() and _LEADS_ON.search(message[0].text):
-            pass  # the next paragraph says what it was
-        elif not text.strip() and any(map(_holds_another, message)):
-            pass
-        elif message and _ends_message(lines, end):
-            break
-        else:
-            message.append(line)
-        end += 1
+    read = _read_group if "Exception Group Traceback" in lines[at].text else _read_plain
+    frames, message, end = read(lines, at)
     if len(message) == 1 and _BARE.fullmatch(message[0].text):  # its line says more
-        source = next(
-            (line.text.strip() for line in reversed(frames) if _SOURCE.match(line.text)), ""
-        )
-        message[0] = message[0]._replace(text=f"{message[0].text}: {source}".rstrip(": "))
+        calls = [line.text.strip() for line in frames if _SOURCE.match(line.text)]
+        message[0] = message[0]._replace(text=": ".join([message[0].text, *calls[-1:]]))
     of_group = any(OF_GROUPS.search(line.text) for line in (*frames[1:], *message))
-    if message and _INTERRUPTS.match(message[0].text):
-        frames = _drop_handler(frames)
     place = find_place(frames)
     source = next((line.text.strip() for line in _list_after(frames, place)), "")
     return Raised(tuple(message), place, of_group, source=source), end
+
+
+def _read_group(lines: Sequence[Line], at: int) -> tuple[list[Line], list[Line], int]:
+    """The first line of a group of exceptions, its and their messages, and the line after it."""
+    message: list[Line] = []
+    end = at + 1
+    while end < len(lines) and lines[end].file == lines[at].file and _GROUP.match(lines[end].text):
+        text = _GROUP.sub("", lines[end].text, count=1)
+        if text[:1].strip() and not text.startswith(("-", "Traceback")):
+            message.append(lines[end]._replace(text=text))
+        end += 1
+    return [lines[at]], message, end
+
+
+def _read_plain(lines: Sequence[Line], at: int) -> tuple[list[Line], list[Line], int]:
+    """The frames of one exception, the lines of its message, and the number of the line after."""
+    frames = [lines[at]]
+    message: list[Line] = []
+    end = at + 1
+    while end < len(lines) and lines[end].file == lines[at].file:
+        line = lines[end]
+        if not message and not _NAME.match(line.text):
+            frames.append(line)
+        elif message and _ends_message(lines, end):
+            if line.text.strip() or not _leads_on(message):
+                break
+        else:
+            message.append(line)
+        end += 1
+    return frames, message, end
+
+
+def _leads_on(message: list[Line]) -> bool:
+    """Whether the next paragraph says what it was."""
+    if any(map(_holds_another, message)):
+        return True
+    return len(message) == 1 and _LEADS_ON.search(message[0].text) is not None
 
 
 def _list_after(frames: Sequence[Line], place: str) -> Sequence[Line]:
     """The lines after the last frame that stands at a place."""
     at = [number for number, line in enumerate(frames) if place and find_place([line]) == place]
     return frames[at[-1] + 1 :] if at else ()
-
-
-def _drop_handler(frames: list[Line]) -> list[Line]:
-    """The frames without that of a signal's handler, which the line before it does not call."""
-    calls = [at for at, line in enumerate(frames) if FRAME.search(line.text)]
-    handler = FRAME.search(frames[calls[-1]].text) if len(calls) > 1 else None
-    if handler is None or not handler["name"]:
-        return frames
-    called = any(handler["name"] in line.text for line in frames[calls[-2] + 1 : calls[-1]])
-    return frames if called else frames[: calls[-1]]
 
 
 def _ends_message(lines: Sequence[Line], at: int) -> bool:

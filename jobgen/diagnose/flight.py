@@ -31,6 +31,10 @@ class Last(NamedTuple):
     place: str  # file:line of the program, where the dump has it
 
 
+#: what each rank has last entered in a group, by the group's name and description
+Groups = dict[tuple[str, str], dict[int, Last]]
+
+
 class Behind(NamedTuple):
     """Processes that the others of a group wait for."""
 
@@ -66,43 +70,47 @@ def find_behind(paths: Mapping[int, Path]) -> Behind | None:
     unless that process waits in another group. A process without a dump is waited for where
     the dumps do not differ.
     """
-    groups: dict[tuple[str, str], dict[int, Last]] = {}
+    groups: Groups = {}
     members: set[int] = set()
     for rank, path in paths.items():
-        if (dump := load(path)) is None:
-            continue
-        members |= {rank, *_read_members(dump)}
-        for group, last in _read_last(dump).items():
-            groups.setdefault(group, {})[rank] = last
-    late: dict[int, tuple[int, Last, Last]] = {}  # each with one that waits for it, and where
-    waiting = set()
-    for lasts in groups.values():
-        first = max(lasts, key=lambda rank: lasts[rank].number)
-        fewest = min(last.number for last in lasts.values())
-        for rank, last in lasts.items():
-            if last.number > fewest:
-                waiting.add(rank)
-            elif lasts[first].number > fewest:
-                late[rank] = (first, last, lasts[first])
-    late = {rank: who for rank, who in late.items() if rank not in waiting} or late
-    late = late or _find_odd(groups)
+        dump = load(path)
+        if dump is not None:
+            members |= {rank, *_read_members(dump)}
+            for group, last in _read_last(dump).items():
+                groups.setdefault(group, {})[rank] = last
+    if not groups:
+        return None
+    late = _find_late(groups) or _find_odd(groups)
+    absent = tuple(sorted(members - {rank for lasts in groups.values() for rank in lasts}))
     shown = {}
     for rank, (other, last, ahead) in late.items():
         shown[rank] = _describe(rank, last)
         shown[other] = _describe(other, ahead)
-    absent = tuple(sorted(members - {rank for lasts in groups.values() for rank in lasts}))
-    if not late and absent and groups:
+    if not late and absent:
         lasts = next(iter(groups.values()))
-        rank = min(lasts)
-        shown[rank] = _describe(rank, lasts[rank])
-    ranks = tuple(sorted(late)) or absent
+        shown[min(lasts)] = _describe(min(lasts), lasts[min(lasts)])
     shows = tuple((paths[rank], text) for rank, text in shown.items())
-    return Behind(ranks, shows) if shows else None
+    return Behind(tuple(sorted(late)) or absent, shows) if shows else None
 
 
-def _find_odd(
-    groups: Mapping[tuple[str, str], Mapping[int, Last]],
-) -> dict[int, tuple[int, Last, Last]]:
+def _find_late(groups: Groups) -> dict[int, tuple[int, Last, Last]]:
+    """Those that have entered fewest in a group, and do not wait in another.
+
+    Each is with one that waits for it, and where both are.
+    """
+    late: dict[int, tuple[int, Last, Last]] = {}
+    waiting = set()
+    for lasts in groups.values():
+        first = max(lasts, key=lambda rank: lasts[rank].number)
+        fewest = min(last.number for last in lasts.values())
+        waiting |= {rank for rank, last in lasts.items() if last.number > fewest}
+        if lasts[first].number > fewest:
+            behind = {rank: last for rank, last in lasts.items() if last.number == fewest}
+            late |= {rank: (first, last, lasts[first]) for rank, last in behind.items()}
+    return {rank: who for rank, who in late.items() if rank not in waiting} or late
+
+
+def _find_odd(groups: Groups) -> dict[int, tuple[int, Last, Last]]:
     """One whose last operation is not that of most, though all have come as far."""
     for lasts in groups.values():
         kinds = Counter((last.name, last.shape) for last in lasts.values())

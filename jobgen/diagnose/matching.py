@@ -15,7 +15,6 @@ from functools import cache
 from jobgen.diagnose import machine, program, scheduler, script
 from jobgen.diagnose.cause import Cause, Where
 from jobgen.diagnose.ending import (
-    NAMES_ERROR,
     OF_EXITS,
     REFERS,
     Ending,
@@ -23,7 +22,6 @@ from jobgen.diagnose.ending import (
     find_ending,
     find_last_said,
     find_last_words,
-    find_trace_end,
     is_of_other,
     normalize,
     select_telling,
@@ -32,6 +30,7 @@ from jobgen.diagnose.evidence import Failure
 from jobgen.diagnose.exceptions import (
     LOGGED,
     OF_GROUPS,
+    TRACED,
     Raised,
     find_crash,
     find_tracebacks,
@@ -184,22 +183,27 @@ def explain_failure(failure: Failure, innocent: Innocent) -> Explained:
     explained = _explain_exception(failure, ending.chain, innocent)
     # What it said after that, such as why it then left.
     explained = explained._replace(tail=tuple(dict.fromkeys([*explained.tail, *ending.closing])))
-    referring = explained.cause is program.EXCEPTION and REFERS.search(ending.chain[-1].words)
-    if explained.cause.vague or referring:  # another line of the log may say it better
-        match = find_cause(select_telling(ending.lines), "rank")
-        if match and not match[0].vague and not match[0].symptom:
-            tail, words = (match[1], *explained.tail), _add_reason(explained.words, match[1].text)
-            return explained._replace(cause=match[0], line=match[1], tail=tail, words=words)
+    refers = explained.cause is program.EXCEPTION and REFERS.search(ending.chain[-1].words)
+    if explained.cause.vague or refers:  # another line of the log may say it better
+        return _find_better(explained, ending)
     return explained
+
+
+def _find_better(explained: Explained, ending: Ending) -> Explained:
+    """The same by another line of the log, if one shows a cause that is certain."""
+    match = find_cause(select_telling(ending.lines), "rank")
+    if match is None or match[0].vague or match[0].symptom:
+        return explained
+    cause, line = match
+    words = _add_reason(explained.words, line.text)
+    return explained._replace(cause=cause, line=line, tail=(line, *explained.tail), words=words)
 
 
 def _add_reason(words: str, reason: str, *, link: str = "from") -> str:
     return f"{words}, {link} {reason.strip()[:MOST_WORDS]}"
 
 
-def _explain_exception(
-    failure: Failure, chain: Sequence[Raised], innocent: Innocent | None = None
-) -> Explained:
+def _explain_exception(failure: Failure, chain: Sequence[Raised], innocent: Innocent) -> Explained:
     """By the last one's own words, and those of the first that led to it.
 
     A cause is known by these words, or else by those of another that it was raised from.
@@ -209,31 +213,35 @@ def _explain_exception(
     is its own.
     """
     known = [(raised, _find_known(raised)) for raised in chain]
-    own = [
-        (raised, match)
-        for raised, match in known
-        if not (match and (match[0].symptom or match[0].waits))
-    ]
-    if not own or known[0] not in own:  # what was raised of a lost process has other words for it
-        raised, lost = next((raised, match) for raised, match in known if match)
-        return Explained(failure, *lost, raised, raised.message, raised.words, raised.place)
-    slipped = len(own) > 1 and own[-1][0].is_slip and not own[-2][0].is_cause
-    if slipped:  # in a clean-up: what had been raised before is the reason
-        own = [own[-1], *own[:-1]]
-    (root, _), (last, match) = own[0], own[-1]
+    first, lost = known[0]
+    if lost and lost[0].follows:  # what was raised of a lost process has other words for it
+        return Explained(failure, *lost, first, first.message, first.words, first.place)
+    own = _list_reasons(known)
+    root, last = own[0][0], own[-1][0]
     words = last.words[:MOST_WORDS]
     if root.words != last.words:
         link = "from" if root.is_cause else "while handling"
         words = _add_reason(words, root.words, link=link)
-    for raised, other in reversed(own[:-1]):
-        match = match or (other if raised.is_cause else None)
+    matches = [match for raised, match in reversed(own) if raised is last or raised.is_cause]
+    match = next(filter(None, matches), (program.EXCEPTION, last.message[0]))
     tail = tuple(line for one, _ in reversed(own) for line in one.message)
     why = _find_reason_before(failure, last)
-    if why and not (innocent and innocent.has_printed(why, failure.exit_code)):
+    if why and not innocent.has_printed(why, failure.exit_code):
         words, tail = _add_reason(words, why.text, link="after"), (why, *tail)
-    return Explained(
-        failure, *(match or (program.EXCEPTION, last.message[0])), last, tail, words, last.place
-    )
+    return Explained(failure, *match, last, tail, words, last.place)
+
+
+def _list_reasons(
+    known: Sequence[tuple[Raised, Match | None]],
+) -> list[tuple[Raised, Match | None]]:
+    """Those that tell of more than another process, the one that ended it last.
+
+    What slipped in a clean-up is not the reason, but what had been raised before.
+    """
+    own = [(raised, match) for raised, match in known if match is None or not match[0].follows]
+    if len(own) > 1 and own[-1][0].is_slip and not own[-2][0].is_cause:
+        return [own[-1], *own[:-1]]
+    return own
 
 
 def _find_reason_before(failure: Failure, last: Raised) -> Line | None:
@@ -243,16 +251,17 @@ def _find_reason_before(failure: Failure, last: Raised) -> Line | None:
     """
     if not (_LOST.search(last.words) or _HELPER.search(last.words)):
         return None
-    lines = [strip_rank(line) for line in failure.lines]
     tracebacks = find_tracebacks(failure.lines)
     begin = next((one.begin for one in tracebacks if one.chain[-1] == last), 0)
-    logged = [at for at in range(begin) if LOGGED.match(lines[at].text)]
-    before = select_telling(lines[logged[-1] + 1 if logged else 0 : begin])
+    since: list[Line] = []  # the log told of something else
+    for line in map(strip_rank, failure.lines[:begin]):
+        since = [] if LOGGED.match(line.text) else [*since, line]
     raised = [one.chain[-1].message[0] for one in tracebacks if one.aside]
-    telling = (line for line in before if line in raised or _CRASHED.search(line.text))
-    above = lines[begin - 1 : begin] if begin else ()  # a child may print there
-    own = (line for line in above if not (LOGGED.match(line.text) or OF_EXITS.match(line.text)))
-    return next(telling, None) or next(own, None)
+    for line in select_telling(since):
+        if line in raised or _CRASHED.search(line.text):
+            return line
+    above = since[-1:]  # a child may print there
+    return above[0] if above and not OF_EXITS.match(above[0].text) else None
 
 
 def _find_known(raised: Raised) -> Match | None:
@@ -272,36 +281,40 @@ def _explain_exit(failure: Failure, ending: Ending) -> Explained:
     tail = tuple(line for line in ending.lines if not OF_EXITS.match(line.text))
     talks = code is None or code > 0 or code in _OF_PROGRAMS
     last = find_last_words(tail, code) if talks else None
-    traced = find_trace_end(failure.lines) if talks else ()
-    if last and NAMES_ERROR.search(last.text) and last not in traced:
-        traced = ()
-    last = traced[-1] if traced else last
-    match = find_cause([last], "rank") if last else None
-    if last and (match is None or match[0].vague):
-        # By all that belongs to it: what a log has told before is another matter.
-        begin = tail.index(last) if last in tail else len(tail)
-        while begin and not (begin < len(tail) and _BEGINS_ANEW.match(tail[begin].text)):
-            begin -= 1
-        own = [line for line in tail[begin:] if not is_of_other(line, last)]
-        match = find_cause(select_telling(own), "rank")
-    if match and match[0].of_group and failure.where == "rank":  # it may be of another service
-        match = match if OF_GROUPS.search(match[1].text) else None
-    title, remedy = "it failed without a word", "look at its log"
-    if code is not None:
-        usual = (name_exit(code), "the last lines of its log may say why")
-        title, remedy = program.EXITS.get(code, usual)
-    cause = Cause("unknown" if code is None else f"exit {code}", title, remedy)
-    words = last.text.strip()[:MOST_WORDS] if last else ""
-    if last and words and code is not None:
-        title = name_exit(code) if code > 0 else title  # its words say more than a code may mean
-        reason = f"and said: {_name_type(last, tail)}{words}"
-        if traced:
-            reason = f"and its trace ended at: {'; '.join(one.text for one in traced)[:MOST_WORDS]}"
-        words = f"{title}, {reason}"
-    shown = traced or ((match[1] if match else last, *tail[-3:]) if last else tail)
+    cause = _name_code(code)
+    if last is None:  # a shell may have told at which of its commands it ended
+        traced = [line for line in failure.lines if TRACED.match(line.text)]
+        shown = tuple(traced[-2:]) or tail
+        return Explained(failure, cause, None, tail=shown, place=find_crash(failure.lines))
+    match = _find_cause_of_end(last, tail)
+    words = last.text.strip()[:MOST_WORDS]
+    if code is not None:  # its words say more than a code may mean
+        left = name_exit(code) if code > 0 else cause.title
+        words = f"{left}, and said: {_name_type(last, tail)}{words}"
+    shown = (match[1] if match else last, *tail[-3:])
     raised = (one.chain[-1] for one in find_tracebacks(failure.lines))  # of a child of its own
     place = next((one.place for one in raised if one.message[0] == last), find_crash(failure.lines))
     return Explained(failure, *(match or (cause, last)), tail=shown, words=words, place=place)
+
+
+def _name_code(code: int | None) -> Cause:
+    if code is None:
+        return Cause("unknown", "it failed without a word", "look at its log")
+    usual = (name_exit(code), "the last lines of its log may say why")
+    return Cause(f"exit {code}", *program.EXITS.get(code, usual))
+
+
+def _find_cause_of_end(last: Line, lines: Sequence[Line]) -> Match | None:
+    """By a process's last words, or by all that belongs to them."""
+    match = find_cause([last], "rank")
+    if match is None or match[0].vague:
+        begin = lines.index(last)  # what a log has told before is another matter
+        while begin and not _BEGINS_ANEW.match(lines[begin].text):
+            begin -= 1
+        own = [line for line in lines[begin:] if not is_of_other(line, last)]
+        match = find_cause(select_telling(own), "rank")
+    of_another = match and match[0].of_group and not OF_GROUPS.search(match[1].text)
+    return None if of_another else match
 
 
 def _name_type(what: Line, lines: Sequence[Line]) -> str:
@@ -321,21 +334,28 @@ def name_exit(code: int) -> str:
 
 
 def _explain_node(failure: Failure) -> Explained:
-    raised = find_tracebacks(failure.lines)
-    ends = [at for at, line in enumerate(failure.lines) if _NEVER_BEGAN.match(line.text)]
-    if ends and not any(_OF_AGENTS.search(line.text) for line in failure.lines):
-        commands = [at for at in ends if " never began on " not in failure.lines[at].text]
-        end = (commands or ends)[-1]
+    end = _find_end_of_setup(failure.lines)
+    if end is not None:
         return _explain_setup(failure, failure.lines[:end], failure.lines[end])
+    raised = find_tracebacks(failure.lines)[-1:]
     match = find_cause([one for one in failure.lines if not _CODE.match(one.text)], failure.where)
-    if match and not (raised and match[1] in raised[-1].chain[-1].message):
-        at = failure.lines.index(match[1])
-        before = [line for line in failure.lines[:at] if not is_own(line)]
-        tail = (*before[-2:], match[1]) if is_own(match[1]) else (match[1],)
-        return Explained(failure, *match, tail=tail, words=read_own_words(match[1]))
+    if match and not (raised and match[1] in raised[0].chain[-1].message):
+        before = failure.lines[: failure.lines.index(match[1])]
+        tail = [line for line in before if not is_own(line)][-2:] if is_own(match[1]) else []
+        words = read_own_words(match[1])
+        return Explained(failure, *match, tail=(*tail, match[1]), words=words)
     if raised:
-        return _explain_exception(failure, raised[-1].chain)
+        return _explain_exception(failure, raised[0].chain, Innocent())
     return _explain_exit(failure, Ending((), failure.lines))
+
+
+def _find_end_of_setup(lines: Sequence[Line]) -> int | None:
+    """Where the script says that a node's part ended before the program; best at which command."""
+    ends = [at for at, line in enumerate(lines) if _NEVER_BEGAN.match(line.text)]
+    if not ends or any(_OF_AGENTS.search(line.text) for line in lines):
+        return None
+    commands = [at for at in ends if " never began on " not in lines[at].text]
+    return (commands or ends)[-1]
 
 
 def _explain_setup(failure: Failure, lines: Sequence[Line], end: Line) -> Explained:
@@ -351,15 +371,15 @@ def _explain_setup(failure: Failure, lines: Sequence[Line], end: Line) -> Explai
     telling = filter(None, (own, end, *printed[-1:], *last))
     matches = [find_cause([line], "agent") for line in telling]
     best = min(filter(None, matches), key=lambda match: match[0].vague, default=None)
-    words = [read_own_words(own) if own else _OF_AGENT.sub("", end.text)]
-    texts = (_OF_SCRIPTS.sub("", one.text.strip())[:MOST_WORDS] for one in last)
-    if last:
-        words.append(f"and said: {'; '.join(texts)}")
-    elif own is None:
-        words.append(f"and {name_exit(failure.exit_code or 0)}")
     cause, line = best or (program.EXCEPTION, end)
+    words = read_own_words(own) if own else _OF_AGENT.sub("", end.text)
+    if last:
+        texts = [_OF_SCRIPTS.sub("", one.text.strip())[:MOST_WORDS] for one in last]
+        words += f", and said: {'; '.join(texts)}"
+    elif own is None:
+        words += f", and {name_exit(failure.exit_code or 0)}"
     tail = tuple(dict.fromkeys([*last, *printed[-2:], own or end]))
-    return Explained(failure, cause, own or line, None, tail, ", ".join(words))
+    return Explained(failure, cause, own or line, None, tail, words)
 
 
 # What the script says where a node's part has ended before the program, and how processes are

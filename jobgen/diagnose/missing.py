@@ -63,20 +63,10 @@ class Absent(NamedTuple):
 def find_absent(evidence: Evidence, failures: list[Explained]) -> Absent | None:
     """Return who was lost by those in `failures`; None where that cannot be told."""
     lost = {one.failure.rank for one in failures if one.failure.rank is not None}
+    absent = _find_signalled_agent(evidence) or _find_silent_node(evidence, lost)
+    if absent:
+        return absent
     codes = evidence.exit_codes()
-    if stopped := evidence.first_node:
-        last = evidence.last_words(stopped)[-1:]
-        if last and (signalled := _SIGNALLED.search(last[0].text)):
-            title = STOPPED.title + name_exit(-int(signalled[1]))
-            cause = STOPPED._replace(id=f"exit -{signalled[1]}", title=title)
-            return Absent(cause, stopped, None, last[0])
-    for node in evidence.unended_nodes():
-        ranks = {rank for rank, place in evidence.ranks.items() if place == node}
-        # Where the launcher has killed its agent, that or its processes noticed something before.
-        if not ranks & (lost | codes.keys()) and not any(
-            _has_lost(evidence, node, rank) for rank in ranks
-        ):
-            return Absent(SILENT_NODE, node, None, next(reversed(evidence.last_words(node)), None))
     left = {
         rank: node
         for rank, node in evidence.ranks.items()
@@ -91,9 +81,35 @@ def find_absent(evidence: Evidence, failures: list[Explained]) -> Absent | None:
         hosts = _find_lost_hosts(evidence, failures)
         surely = {rank: node for rank, node in left.items() if node in hosts}
     left = surely if len(surely) == 1 else left
-    if len(left) != 1:
+    return _show_left(evidence, *left.popitem()) if len(left) == 1 else None
+
+
+def _find_signalled_agent(evidence: Evidence) -> Absent | None:
+    node = evidence.first_node
+    last = evidence.last_words(node)[-1:] if node else ()
+    signalled = _SIGNALLED.search(last[0].text) if last else None
+    if not signalled:
         return None
-    ((rank, node),) = left.items()
+    title = STOPPED.title + name_exit(-int(signalled[1]))
+    return Absent(STOPPED._replace(id=f"exit -{signalled[1]}", title=title), node, None, last[0])
+
+
+def _find_silent_node(evidence: Evidence, lost: set[int]) -> Absent | None:
+    """A node none of whose processes has ended, or noticed that another is gone.
+
+    Where the launcher has killed its agent, that or its processes noticed something before.
+    """
+    noticed = {*lost, *evidence.exit_codes()}
+    for node in evidence.unended_nodes():
+        ranks = [rank for rank, place in evidence.ranks.items() if place == node]
+        if not any(rank in noticed or _has_lost(evidence, node, rank) for rank in ranks):
+            words = evidence.last_words(node)
+            return Absent(SILENT_NODE, node, None, words[-1] if words else None)
+    return None
+
+
+def _show_left(evidence: Evidence, rank: int, node: str) -> Absent:
+    """One that left early, with its last error, or else with what it said last."""
     log = evidence.read_log(node, rank)
     errors = [line for line in log if line.file.suffix == ".err" and not OF_EXITS.match(line.text)]
     shows = errors[-1:] or select_telling(log)

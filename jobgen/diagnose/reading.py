@@ -69,27 +69,34 @@ def _split_lines(path: Path, text: bytes, number: int) -> Iterator[Line]:
 def split_record(line: Line) -> list[Line]:
     """The lines of what a program has logged as one line of JSON, with its exceptions; else it."""
     text = line.text.strip()
-    if not (text.startswith("{") and text.endswith("}")):
+    if text.startswith("{") and text.endswith("}"):
+        parts = _list_parts(text)
+    else:
         before, begin, after = text.replace('\\"', '"').partition(_TRACEBACK + "\\n")
-        more = (before, _TRACEBACK, *after.split("\\n")) if begin else ()
-        return [line._replace(text=part) for part in more] or [line]
+        parts = [before, _TRACEBACK, *after.split("\\n")] if begin else []
+    return [line._replace(text=part) for part in parts] or [line]
+
+
+def _list_parts(text: str) -> list[str]:
+    """What a record in JSON says, line by line; nothing if it is none of a log."""
     try:
         record = json.loads(text)
     except (ValueError, RecursionError):
-        return [line]
+        return []
     words = _find_value(record, _WORDS)
     level = _find_value(record, _LEVELS)
     if not (words and level):
-        return [line]
-    level = _NUMBERED.get(level, level).upper()
+        return []
     error = _find_value(record, _ERRORS)
-    parts = [f"{level} {words}{error and f': {error}'}"]
+    parts = [f"{_NUMBERED.get(level, level).upper()} {words}"]
+    if error:
+        parts[0] += f": {error}"
     for value in record.values():
         if isinstance(value, str) and _TRACEBACK in value:
             parts += [_TRACEBACK, *value.partition(_TRACEBACK)[2].splitlines()[1:]]
         elif isinstance(value, list):
-            parts += [text for raised in value for text in _format_raised(raised)]
-    return [line._replace(text=part) for part in parts]
+            parts += [part for raised in value for part in _format_raised(raised)]
+    return parts
 
 
 # Keys of records of structlog, python-json-logger, loguru, zap, pino, and of clouds.

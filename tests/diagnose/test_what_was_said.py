@@ -37,9 +37,9 @@ CASES = {
         "",
         "+ sleep 2\n",
         1,
-        "and its trace ended at: ++ grep -c x s; + n=3 ",
+        ".err:6: ++ grep -c x s",
     ),
-    "trace of a test": ("+ '[' 3 -gt 2 ']'\n", "", "+ sleep 3\n", 1, "ended at: + '[' 3 -gt 2 ']'"),
+    "trace of a test": ("+ '[' 3 -gt 2 ']'\n", "", "+ sleep 3\n", 1, ".err:1: + '[' 3 -gt 2 ']'"),
     "trace with an error": (
         "+ cp a b\n",
         "cp: cannot stat 'a': No such file or directory\n+ exit 3\n",
