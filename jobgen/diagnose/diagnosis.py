@@ -46,16 +46,20 @@ class Diagnosis(NamedTuple):
         if self.all_nodes and len(self.nodes) > 1:
             return f"all {len(self.nodes)} nodes"
         if len(self.ranks) > 1:
-            if len(self.ranks) == self.world:
-                return f"all {self.world} ranks"
-            world = f" of {self.world}" if self.world else ""  # unknown where none has begun
-            where = f" on {self.nodes[0]}" if len(self.nodes) == 1 else world
-            return f"{list_ranks(self.ranks)}{where}"
+            return self._name_ranks()
         if self.node is None:
             return ""
-        if self.rank is None and len(self.nodes) > 1:
-            return list_names(self.nodes)
-        return self.node if self.rank is None else f"rank {self.rank} on {self.node}"
+        if self.rank is not None:
+            return f"rank {self.rank} on {self.node}"
+        return list_names(self.nodes) if len(self.nodes) > 1 else self.node
+
+    def _name_ranks(self) -> str:
+        if len(self.ranks) == self.world:
+            return f"all {self.world} ranks"
+        if len(self.nodes) == 1:
+            return f"{list_ranks(self.ranks)} on {self.nodes[0]}"
+        world = f" of {self.world}" if self.world else ""  # unknown where none has begun
+        return f"{list_ranks(self.ranks)}{world}"
 
     @property
     def headline(self) -> str:
@@ -84,7 +88,8 @@ class Diagnosis(NamedTuple):
 
 def list_ranks(ranks: tuple[int, ...]) -> str:
     """Return `rank 1`, `ranks 1, 2, 5`; of many the first."""
-    return f"rank{'s' * (len(ranks) > 1)} {list_names(tuple(map(str, ranks)))}"
+    names = list_names(tuple(map(str, ranks)))
+    return f"ranks {names}" if len(ranks) > 1 else f"rank {names}"
 
 
 def list_names(names: Sequence[str]) -> str:

@@ -129,25 +129,34 @@ def is_idle(evidence: Evidence) -> bool:
 
 def find_slow(evidence: Evidence) -> Iterator[str]:
     """Say which rank gives five times as long as all others in a line that all of them repeat."""
-    times: dict[str, dict[int, list[tuple[float, Line]]]] = {}
-    for rank, node in evidence.ranks.items():
-        for line in evidence.read_log(node, rank):
-            if took := _TOOK.search(line.text):
-                by_rank = times.setdefault(normalize(line.text), {})
-                seconds = float(took[1]) / (1000 if took[2] else 1)
-                by_rank.setdefault(rank, []).append((seconds, line))
-    for by_rank in times.values():
-        if len(by_rank) < max(3, len(evidence.ranks)) or min(map(len, by_rank.values())) < 2:
+    for by_rank in _collect_times(evidence).values():
+        repeated = min(len(lines) for lines in by_rank.values()) >= 2
+        if not repeated or len(by_rank) < max(3, len(evidence.ranks)):
             continue
-        last = {rank: lines[-1] for rank, lines in by_rank.items()}
-        for rank, (seconds, line) in last.items():
-            if seconds < _MUCH:
-                last[rank] = min(by_rank[rank][-_OFTEN:])[0], line
-        usual, most = sorted(seconds for seconds, _ in last.values())[-2:]
-        rank = next(one for one, (seconds, _) in last.items() if seconds == most)
+        last = {rank: _choose_time(lines) for rank, lines in by_rank.items()}
+        *_, (usual, _), (most, rank) = sorted((last[rank][0], rank) for rank in last)
         if most >= max(_LEAST, _SLOWER * usual):
             words = last[rank][1].text.strip()
             yield f"rank {rank} on {evidence.ranks[rank]} is slow (others: {usual:g} s): {words}"
+
+
+def _collect_times(evidence: Evidence) -> dict[str, dict[int, list[tuple[float, Line]]]]:
+    """By kind of line and by rank: how many seconds something took, and the line."""
+    times: dict[str, dict[int, list[tuple[float, Line]]]] = {}
+    for rank, node in evidence.ranks.items():
+        for line in evidence.read_log(node, rank):
+            took = _TOOK.search(line.text)
+            if took:
+                by_rank = times.setdefault(normalize(line.text), {})
+                seconds = float(took[1]) / (1000 if took[2] else 1)
+                by_rank.setdefault(rank, []).append((seconds, line))
+    return times
+
+
+def _choose_time(lines: list[tuple[float, Line]]) -> tuple[float, Line]:
+    """The last; where that is short, the least of several, with the last line."""
+    seconds, line = lines[-1]
+    return (seconds, line) if seconds >= _MUCH else (min(lines[-_OFTEN:])[0], line)
 
 
 def find_repeated(evidence: Evidence) -> Line | None:
@@ -184,10 +193,15 @@ def find_suspects(evidence: Evidence, waiting: Sequence[Explained]) -> Suspects 
         or _suspect_by_end(evidence)
         or find_odd(evidence, behind=True)
     )
-    threads = _read_stacks(evidence).get(suspects.ranks[0], []) if suspects else []
-    for stack in reversed(threads):  # the program's first thread, or one that it waits for
-        if suspects and (place := find_place(stack)):
-            lines = (line for line in stack if find_place([line]) == place)
+    return _add_stack(suspects, evidence) if suspects else None
+
+
+def _add_stack(suspects: Suspects, evidence: Evidence) -> Suspects:
+    """The same with where the first of them stood, by its first thread or one this waits for."""
+    for stack in reversed(_read_stacks(evidence).get(suspects.ranks[0], [])):
+        place = find_place(stack)
+        if place:
+            lines = [line for line in stack if find_place([line]) == place]
             return suspects._replace(place=place, lines=(*lines, *suspects.lines))
     return suspects
 
@@ -224,21 +238,24 @@ def _suspect_by_place(waiting: Sequence[Explained]) -> Suspects | None:
     """By the line of the program at which processes waited: those who waited at another."""
     places: dict[str, list[Explained]] = {}
     for one in waiting:
-        # Where the program raises the error itself, it has not waited.
-        by_program = one.raised and one.raised.source.startswith("raise ")
-        if one.place and one.failure.rank is not None and not by_program:
+        if _waited(one):
             places.setdefault(one.place, []).append(one)
     by_size = sorted(places.values(), key=len)
     if len(by_size) < 2 or len(by_size[0]) == len(by_size[1]):
         return None
     few, many = by_size[0], by_size[-1]
     ranks = tuple(sorted(one.failure.rank for one in few if one.failure.rank is not None))
-    own, other = (_shorten(group[0]) for group in (few, many))
     others = "the other waits" if len(many) == 1 else f"{len(many)} others wait"
+    who = "it waits" if len(few) == 1 else "they wait"
+    title = f"{who} at {_shorten(few[0])}, and {others} at {_shorten(many[0])}"
     lines = tuple(one.line for one in (few[0], many[0]) if one.line)
-    place = few[0].place
-    who = "it waits" if len(ranks) == 1 else "they wait"
-    return Suspects(ranks, lines, place, f"{who} at {own}, and {others} at {other}")
+    return Suspects(ranks, lines, few[0].place, title)
+
+
+def _waited(one: Explained) -> bool:
+    """Whether a process waited at its place: where the program raises the error itself, not."""
+    by_program = one.raised is not None and one.raised.source.startswith("raise ")
+    return bool(one.place) and one.failure.rank is not None and not by_program
 
 
 def _shorten(one: Explained) -> str:
@@ -256,28 +273,38 @@ def _suspect_by_silence(evidence: Evidence, waiting: Sequence[Explained]) -> Sus
         return None
     if len(silent) != 1 and find_uncounted(evidence, waiting) != silent:
         return None
-    rank, who = silent[0], "it" if len(silent) == 1 else "they"
-    lines = evidence.read_log(evidence.ranks[rank], rank)
-    telling = select_telling(lines)
+    left = evidence.exit_codes().get(silent[0]) == 0
+    did = "had left with exit code 0" if left else "did not take part"
+    who, whom = ("it", "it") if len(silent) == 1 else ("they", "them")
+    title = f"{who} {did}, and the others waited for {whom}{_tell_where(waiting)}"
+    lines, aside = _list_signs(evidence, silent)
+    if aside:
+        title += f"; a thread or task of it had ended by {aside[:MOST_WORDS]}"
+    return Suspects(silent, lines, "", title)
+
+
+def _tell_where(waiting: Sequence[Explained]) -> str:
+    """Where the first of those that waited stood, and what it called."""
+    place = next((f" at {_shorten(one)}" for one in waiting if one.place), "")
+    sources = [one.raised.source for one in waiting if one.raised and one.raised.source]
+    return f"{place} ({sources[0][:MOST_WORDS]})" if sources else place
+
+
+def _list_signs(evidence: Evidence, silent: tuple[int, ...]) -> tuple[tuple[Line, ...], str]:
+    """What the first of them had raised or printed, best what no other had; what its thread had."""
+    lines = evidence.read_log(evidence.ranks[silent[0]], silent[0])
     others = {
         normalize(strip_rank(line).text)
-        for other, node in evidence.ranks.items()
-        if other not in silent
-        for line in evidence.read_log(node, other)
+        for rank, node in evidence.ranks.items()
+        if rank not in silent
+        for line in evidence.read_log(node, rank)
     }
+    telling = select_telling(lines)
     own = [line for line in telling if normalize(line.text) not in others]
-    tracebacks = find_tracebacks(lines)
-    raised = [one.chain[-1].message[0] for one in tracebacks]
-    where = next((f" at {_shorten(one)}" for one in waiting if one.place), "")
-    called = next((one.raised.source for one in waiting if one.raised and one.raised.source), "")
-    where += f" ({called[:MOST_WORDS]})" if called else ""
-    did = (
-        "had left with exit code 0" if evidence.exit_codes().get(rank) == 0 else "did not take part"
-    )
-    title = f"{who} {did}, and the others waited for {who.replace('they', 'them')}{where}"
-    if tracebacks and tracebacks[-1].aside and normalize(tracebacks[-1].words) not in others:
-        title += f"; a thread or task of it had ended by {tracebacks[-1].words[:MOST_WORDS]}"
-    return Suspects(silent, tuple([*raised[-1:], *own, *telling][:3]), "", title)
+    raised = find_tracebacks(lines)[-1:]
+    words = [one.words for one in raised if one.aside and normalize(one.words) not in others]
+    shown = [one.chain[-1].message[0] for one in raised]
+    return tuple([*shown, *own, *telling][:3]), "".join(words)
 
 
 def list_operations(waiting: Sequence[Explained]) -> dict[str, list[int]]:
@@ -301,11 +328,11 @@ def list_calls(waiting: Sequence[Explained]) -> dict[str, list[int]]:
     ranks: dict[str, set[int]] = {}
     sources: dict[str, str] = {}
     for one in waiting:
-        source = one.raised.source if one.raised else ""
-        # Where the program raises the error itself, it has not waited.
-        if one.place and one.failure.rank is not None and not source.startswith("raise "):
+        if _waited(one) and one.failure.rank is not None:
             ranks.setdefault(_shorten(one), set()).add(one.failure.rank)
-            sources[_shorten(one)] = f"{source[:MOST_WORDS]} at "
+            sources[_shorten(one)] = (
+                f"{one.raised.source[:MOST_WORDS]} at " if one.raised else " at "
+            )
     return {f"{sources[place]}{place}": sorted(some) for place, some in ranks.items()}
 
 
@@ -373,17 +400,19 @@ def _read_stacks(evidence: Evidence) -> dict[int, list[list[Line]]]:
 def _suspect_by_stacks(evidence: Evidence) -> Suspects | None:
     """By the stacks that the bundled trainer's processes leave, of those that can."""
     stacks = {rank: threads[-1] for rank, threads in _read_stacks(evidence).items() if threads}
+    if not stacks:
+        return None
     silent = tuple(rank for rank in evidence.ranks if rank not in stacks)
-    if stacks and silent and len(silent) < len(evidence.ranks):
+    if 0 < len(silent) < len(evidence.ranks):
         return Suspects(silent, tuple(next(iter(stacks.values()))[-1:]))
-    busy = {
-        rank: frames
-        for rank, frames in stacks.items()
-        if frames and not any(_WAITS.search(frame.text) for frame in frames)
-    }
+    busy = {rank: frames for rank, frames in stacks.items() if frames and not _is_waiting(frames)}
     if not busy or len(busy) == len(stacks):
         return None
     return Suspects(tuple(busy), tuple(line for frames in busy.values() for line in frames[:-3:-1]))
+
+
+def _is_waiting(frames: Sequence[Line]) -> bool:
+    return any(_WAITS.search(frame.text) for frame in frames)
 
 
 def find_odd(evidence: Evidence, *, behind: bool) -> Suspects | None:
@@ -392,38 +421,55 @@ def find_odd(evidence: Evidence, *, behind: bool) -> Suspects | None:
     Of the kinds that all print, the newest counts. Who is `behind` has not printed a newer one that
     all others have; or a lower step, where as many ranks differ as do not.
     """
+    kinds = _collect_kinds(evidence)
+    accused = None if behind else _find_accused(kinds, evidence)
+    if accused:
+        return accused
+    for kind, lines in reversed(kinds.items()):
+        if not kind or OF_EXITS.match(kind) or _RAISED.match(kind):
+            continue
+        missing = [rank for rank in evidence.ranks if rank not in lines]
+        odd = None if missing else _compare_numbers(lines, behind=behind)
+        if odd:
+            own, usual = lines[odd[0][0]], lines[odd[1][0]]
+            title = f'it had printed "{own.text.strip()}", and the others "{usual.text.strip()}"'
+            is_step = _STEP.search(own.text)
+            return Suspects(tuple(odd[0]), (own, usual), "", "" if is_step else title)
+        if behind and len(missing) == 1 < len(lines):
+            return _name_missing(evidence, missing[0], next(iter(lines.values())))
+        behind = behind and bool(missing)
+    return None
+
+
+def _collect_kinds(evidence: Evidence) -> dict[str, dict[int, Line]]:
+    """The last line of each rank of each kind, the newest kind last."""
     kinds: dict[str, dict[int, Line]] = {}
     for rank, node in evidence.ranks.items():
         for line in evidence.read_log(node, rank):
             kind = _NUMBER.sub("#", _drop_own(line, rank))
             kinds[kind] = {**kinds.pop(kind, {}), rank: line}
+    return kinds
+
+
+def _find_accused(kinds: dict[str, dict[int, Line]], evidence: Evidence) -> Suspects | None:
+    """The only rank that has printed an error that no other has."""
     accused = {
         rank: line
         for kind, lines in kinds.items()
         for rank, line in lines.items()
         if len(lines) == 1 and NAMES_ERROR.search(kind) and select_telling([line])
     }
-    if not behind and len(accused) == 1 < len(evidence.ranks):
-        ((rank, line),) = accused.items()
-        return Suspects((rank,), (line,), "", f'it alone had printed "{line.text.strip()}"')
-    for kind, lines in reversed(kinds.items()):
-        missing = [rank for rank in evidence.ranks if rank not in lines]
-        if not kind or OF_EXITS.match(kind) or _RAISED.match(kind):
-            continue
-        if not missing and (odd := _compare_numbers(lines, behind=behind)):
-            own, usual = lines[odd[0][0]], lines[odd[1][0]]
-            title = f'it had printed "{own.text.strip()}", and the others "{usual.text.strip()}"'
-            return Suspects(
-                tuple(odd[0]), (own, usual), "", "" if _STEP.search(own.text) else title
-            )
-        if behind and len(missing) == 1 < len(lines):
-            usual = next(iter(lines.values()))
-            title = f'it had not yet printed "{usual.text.strip()}", as all others had'
-            log = evidence.read_log(evidence.ranks[missing[0]], missing[0])
-            last = [line for line in log if not OF_EXITS.match(line.text)][-1:]
-            return Suspects(tuple(missing), (*last, usual), "", title)
-        behind = behind and bool(missing)
-    return None
+    if len(accused) != 1 or len(evidence.ranks) == 1:
+        return None
+    ((rank, line),) = accused.items()
+    return Suspects((rank,), (line,), "", f'it alone had printed "{line.text.strip()}"')
+
+
+def _name_missing(evidence: Evidence, rank: int, usual: Line) -> Suspects:
+    title = f'it had not yet printed "{usual.text.strip()}", as all others had'
+    log = evidence.read_log(evidence.ranks[rank], rank)
+    last = [line for line in log if not OF_EXITS.match(line.text)][-1:]
+    return Suspects((rank,), (*last, usual), "", title)
 
 
 def _drop_own(line: Line, rank: int) -> str:
@@ -437,16 +483,16 @@ def _drop_own(line: Line, rank: int) -> str:
 
 def _compare_numbers(lines: dict[int, Line], *, behind: bool) -> tuple[list[int], list[int]] | None:
     """Who has another number than most in one of the places of a line, and who has theirs."""
-    numbers = [_NUMBER.findall(_drop_own(line, rank)) for rank, line in lines.items()]
+    numbers = {rank: _NUMBER.findall(_drop_own(line, rank)) for rank, line in lines.items()}
     is_step = _STEP.search(next(iter(lines.values())).text)
-    for column in zip(*numbers, strict=True):
+    for column in zip(*numbers.values(), strict=True):
         by_number: dict[str, list[int]] = {}
         for rank, number in zip(lines, column, strict=True):
             by_number.setdefault(number, []).append(rank)
         if len(by_number) != 2:
             continue
         few, many = sorted(by_number.values(), key=len)
-        alike = {tuple(own) for rank, own in zip(lines, numbers, strict=True) if rank in many}
+        alike = {tuple(numbers[rank]) for rank in many}
         if len(few) < len(many) and (is_step or len(alike) == 1):
             return few, many
         if behind and is_step and all(map(str.isdecimal, by_number)):
