@@ -198,7 +198,7 @@ def _find_elsewhere(
     for rank, node in evidence.ranks.items():
         for traceback in find_tracebacks(evidence.read_log(node, rank)):
             named = any(name in traceback.words for name in names)
-            if named and rank != first.failure.rank and normalize(traceback.words) not in ends:
+            if named and normalize(traceback.words) not in ends:
                 line = traceback.chain[-1].message[0]
                 cause, _ = find_cause([line], "rank") or (program.EXCEPTION, line)
                 failure = first.failure._replace(node=node, rank=rank)
@@ -419,24 +419,25 @@ def _name_odd(about: Diagnosis, evidence: Evidence, alike: list[Explained]) -> D
 
     It is the one where they say that they have compared, or speak of another.
     """
-    texts = {one.failure.rank: [line.text for line in one.tail] for one in alike}
-    named = {rank: set().union(*map(read_ranks, said)) for rank, said in texts.items()}
-    of_another = any(ranks - {rank} for rank, ranks in named.items())
-    if not of_another and not any(
-        _COMPARES.search(text) for said in texts.values() for text in said
-    ):
+    named = {one.failure.rank: _list_named(one) for one in alike}
+    compared = any(_COMPARES.search(line.text) for one in alike for line in one.tail)
+    if not compared and not any(ranks - {rank} for rank, ranks in named.items()):
         return about
-    odd = stall.find_odd(evidence, behind=False)
     first = next(iter(named.values()))
+    odd = stall.find_accused(evidence) or stall.find_odd(evidence, behind=False)
     if len(first) == 1 < len(named) and all(ranks == first for ranks in named.values()):
         (rank,), words = first, "they name it"
     elif odd and odd.title:
         rank, words = odd.ranks[0], odd.title[:MOST_WORDS]
     else:
         return about
-    if rank in texts:
+    if rank in named:
         about = about._replace(node=evidence.ranks[rank], rank=rank)
     return about._replace(title=f"{about.title}; rank {rank}: {words}")
+
+
+def _list_named(one: Explained) -> set[int]:
+    return {rank for line in one.tail for rank in read_ranks(line.text)}
 
 
 def _judge_consequences(

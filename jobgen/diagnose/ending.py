@@ -130,12 +130,11 @@ class Innocent:
         # What it said last, it may have been about to end of.
         last = errors[-_LAST_WORDS:] if quiet < _LEAVES_WITHIN else []
         last = last[_count_survived(last) :]
-        ends = (
-            one
-            for one in _list_last(tracebacks)
-            if not (_went_on(one, lines, quiet) or (lived and _count_survived(lines[one.end :])))
-        )
-        if ending := next(ends, None):
+        ends = [one for one in _list_last(tracebacks) if not _went_on(one, lines, quiet)]
+        if lived:
+            ends = [one for one in ends if not _count_survived(lines[one.end :])]
+        if ends:
+            ending = ends[0]
             last = list(lines[ending.begin : ending.end])
             # It may have tried more than once, or have processes of its own that raised the same.
             tracebacks = [one for one in tracebacks if one.words != ending.words]
@@ -188,22 +187,26 @@ def find_ending(
     `code` is its exit code, negative of a signal; `quiet` for how many seconds it wrote to its
     output after its last error.
     """
-    own = [strip_rank(line) for line in lines]
-    own = [line for line in own if line.text.strip() and not innocent.has_printed(line, code)]
-    alone = [line for line in own if not innocent.has_ended_with(line)]
-    # What it alone says tells more than what all say, but for the script's own words.
-    if any(NAMES_ERROR.search(re.sub(r"^jobgen: .*", "", line.text)) for line in alone):
-        own = alone
-    printed = tuple(own[-_MOST_LINES:])
+    printed = tuple(_select_own(lines, code, innocent)[-_MOST_LINES:])
     tracebacks = _find_own(lines)
     marked = [one for one in reversed(tracebacks) if one.uncaught]
     ends = (one for one in _list_last(tracebacks) if _has_ended(one, lines, code, quiet, innocent))
-    last = next(iter(marked), None) or next(ends, None)
+    last = marked[0] if marked else next(ends, None)
     if last is None:
         return Ending((), printed)
     file = last.chain[-1].message[-1].file
     after = [line for line in lines[last.end :] if line.file == file and LOGGED.match(line.text)]
     return Ending(last.chain, printed, tuple(select_telling(after)[:1]))
+
+
+def _select_own(lines: Sequence[Line], code: int | None, innocent: Innocent) -> list[Line]:
+    """What none that went on has printed; and if it names an error, what no other ended with."""
+    plain = [strip_rank(line) for line in lines if line.text.strip()]
+    own = [line for line in plain if not innocent.has_printed(line, code)]
+    alone = [line for line in own if not innocent.has_ended_with(line)]
+    # What it alone says tells more than what all say, but for the script's own words.
+    telling = any(NAMES_ERROR.search(re.sub(r"^jobgen: .*", "", line.text)) for line in alone)
+    return alone if telling else own
 
 
 def _name_whole(traceback: Traceback, lines: Sequence[Line]) -> tuple[str, ...]:

@@ -70,27 +70,25 @@ def find_behind(paths: Mapping[int, Path]) -> Behind | None:
     unless that process waits in another group. A process without a dump is waited for where
     the dumps do not differ.
     """
+    loaded = {rank: load(path) for rank, path in paths.items()}
+    dumps = {rank: dump for rank, dump in loaded.items() if dump is not None}
     groups: Groups = {}
-    members: set[int] = set()
-    for rank, path in paths.items():
-        dump = load(path)
-        if dump is not None:
-            members |= {rank, *_read_members(dump)}
-            for group, last in _read_last(dump).items():
-                groups.setdefault(group, {})[rank] = last
+    for rank, dump in dumps.items():
+        for group, last in _read_last(dump).items():
+            groups.setdefault(group, {})[rank] = last
     if not groups:
         return None
-    late = _find_late(groups) or _find_odd(groups)
-    absent = tuple(sorted(members - {rank for lasts in groups.values() for rank in lasts}))
     shown = {}
+    late = _find_late(groups) or _find_odd(groups)
     for rank, (other, last, ahead) in late.items():
         shown[rank] = _describe(rank, last)
         shown[other] = _describe(other, ahead)
-    if not late and absent:
+    ranks = {*late} or set().union(*map(_read_members, dumps.values())) - {*dumps}
+    if ranks and not late:
         lasts = next(iter(groups.values()))
         shown[min(lasts)] = _describe(min(lasts), lasts[min(lasts)])
     shows = tuple((paths[rank], text) for rank, text in shown.items())
-    return Behind(tuple(sorted(late)) or absent, shows) if shows else None
+    return Behind(tuple(sorted(ranks)), shows) if shows else None
 
 
 def _find_late(groups: Groups) -> dict[int, tuple[int, Last, Last]]:

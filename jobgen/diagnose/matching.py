@@ -253,9 +253,9 @@ def _find_reason_before(failure: Failure, last: Raised) -> Line | None:
         return None
     tracebacks = find_tracebacks(failure.lines)
     begin = next((one.begin for one in tracebacks if one.chain[-1] == last), 0)
-    since: list[Line] = []  # the log told of something else
-    for line in map(strip_rank, failure.lines[:begin]):
-        since = [] if LOGGED.match(line.text) else [*since, line]
+    before = [strip_rank(line) for line in failure.lines[:begin]]
+    logged = [at for at, line in enumerate(before) if LOGGED.match(line.text)]
+    since = before[logged[-1] + 1 :] if logged else before  # a log tells of something else
     raised = [one.chain[-1].message[0] for one in tracebacks if one.aside]
     for line in select_telling(since):
         if line in raised or _CRASHED.search(line.text):
@@ -363,8 +363,7 @@ def _explain_setup(failure: Failure, lines: Sequence[Line], end: Line) -> Explai
 
     `end` is the script's own line of that.
     """
-    printed = [line for line in lines if not is_own(line) or read_own_words(line)]
-    printed = [line for line in printed if line.text.strip() and not _ENDS_SETUP.match(line.text)]
+    printed = [line for line in lines if _is_of_setup(line)]
     # A step that the script itself takes, if that failed.
     own = printed.pop() if printed and is_own(printed[-1]) else None
     last = find_last_said(printed, failure.exit_code)
@@ -380,6 +379,13 @@ def _explain_setup(failure: Failure, lines: Sequence[Line], end: Line) -> Explai
         words += f", and {name_exit(failure.exit_code or 0)}"
     tail = tuple(dict.fromkeys([*last, *printed[-2:], own or end]))
     return Explained(failure, cause, own or line, None, tail, words)
+
+
+def _is_of_setup(line: Line) -> bool:
+    """Whether a command has printed it, or it is an error of the script; no list of processes."""
+    if is_own(line) and not read_own_words(line):
+        return False
+    return bool(line.text.strip()) and not _ENDS_SETUP.match(line.text)
 
 
 # What the script says where a node's part has ended before the program, and how processes are

@@ -66,22 +66,29 @@ def find_absent(evidence: Evidence, failures: list[Explained]) -> Absent | None:
     absent = _find_signalled_agent(evidence) or _find_silent_node(evidence, lost)
     if absent:
         return absent
-    codes = evidence.exit_codes()
-    left = {
-        rank: node
-        for rank, node in evidence.ranks.items()
-        if rank not in lost and codes.get(rank, 0) == 0 and not _has_lost(evidence, node, rank)
-    }
+    left = _list_left(evidence, lost)
     if len(failures) == 1 and len(left) == evidence.world - 1 > 1:
         failed = failures[0]
         return Absent(STAYED, failed.failure.node, failed.failure.rank, failed.line)
-    # Best by its own exit code, else by the address that the others lost.
-    surely = {rank: node for rank, node in left.items() if rank in codes}
-    if len(surely) != 1 and len(left) > 1:
-        hosts = _find_lost_hosts(evidence, failures)
-        surely = {rank: node for rank, node in left.items() if node in hosts}
-    left = surely if len(surely) == 1 else left
+    if len(left) > 1:  # best by its own exit code, else by the address that the others lost
+        codes = evidence.exit_codes()
+        surely = {rank: node for rank, node in left.items() if rank in codes}
+        if len(surely) != 1:
+            hosts = _find_lost_hosts(evidence, failures)
+            surely = {rank: node for rank, node in left.items() if node in hosts}
+        left = surely
     return _show_left(evidence, *left.popitem()) if len(left) == 1 else None
+
+
+def _list_left(evidence: Evidence, lost: set[int]) -> dict[int, str]:
+    """The ranks that may have left with exit code 0, each with its node: they lost nobody."""
+    codes = evidence.exit_codes()
+    others = {rank: node for rank, node in evidence.ranks.items() if rank not in lost}
+    return {
+        rank: node
+        for rank, node in others.items()
+        if codes.get(rank, 0) == 0 and not _has_lost(evidence, node, rank)
+    }
 
 
 def _find_signalled_agent(evidence: Evidence) -> Absent | None:

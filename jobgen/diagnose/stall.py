@@ -405,7 +405,7 @@ def _suspect_by_stacks(evidence: Evidence) -> Suspects | None:
     silent = tuple(rank for rank in evidence.ranks if rank not in stacks)
     if 0 < len(silent) < len(evidence.ranks):
         return Suspects(silent, tuple(next(iter(stacks.values()))[-1:]))
-    busy = {rank: frames for rank, frames in stacks.items() if frames and not _is_waiting(frames)}
+    busy = {rank: frames for rank, frames in stacks.items() if not _is_waiting(frames)}
     if not busy or len(busy) == len(stacks):
         return None
     return Suspects(tuple(busy), tuple(line for frames in busy.values() for line in frames[:-3:-1]))
@@ -421,11 +421,7 @@ def find_odd(evidence: Evidence, *, behind: bool) -> Suspects | None:
     Of the kinds that all print, the newest counts. Who is `behind` has not printed a newer one that
     all others have; or a lower step, where as many ranks differ as do not.
     """
-    kinds = _collect_kinds(evidence)
-    accused = None if behind else _find_accused(kinds, evidence)
-    if accused:
-        return accused
-    for kind, lines in reversed(kinds.items()):
+    for kind, lines in reversed(_collect_kinds(evidence).items()):
         if not kind or OF_EXITS.match(kind) or _RAISED.match(kind):
             continue
         missing = [rank for rank in evidence.ranks if rank not in lines]
@@ -451,11 +447,11 @@ def _collect_kinds(evidence: Evidence) -> dict[str, dict[int, Line]]:
     return kinds
 
 
-def _find_accused(kinds: dict[str, dict[int, Line]], evidence: Evidence) -> Suspects | None:
-    """The only rank that has printed an error that no other has."""
+def find_accused(evidence: Evidence) -> Suspects | None:
+    """Return the only rank that has printed an error that no other has."""
     accused = {
         rank: line
-        for kind, lines in kinds.items()
+        for kind, lines in _collect_kinds(evidence).items()
         for rank, line in lines.items()
         if len(lines) == 1 and NAMES_ERROR.search(kind) and select_telling([line])
     }
