@@ -25,12 +25,16 @@ class Position(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """A problem in a document: its place and key, what is wrong, and how to write it."""
+    """A problem in a document: its place and key, what is wrong, and how to write it.
+
+    `setting` is what `--set` takes to solve it, where the key alone tells that.
+    """
 
     where: Position
     path: str
     message: str
     hint: str = ""
+    setting: str = ""
 
     def __str__(self) -> str:
         path = self.path if self.where.file != f"--set {self.path}" else ""

@@ -44,7 +44,7 @@ def main() -> NoReturn:
         if isinstance(error, click.UsageError) and not error.message.startswith("Usage: "):
             from jobgen.cli.guesses import explain_usage, make_room
 
-            message = make_room(explain_usage(error, sys.argv[1:], cli))
+            message = make_room(explain_usage(error, sys.argv[1:], cli), sys.argv[1:])
             error = click.UsageError(message, ctx=error.ctx)
         error.show()
         code = error.exit_code

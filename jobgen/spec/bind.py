@@ -68,9 +68,16 @@ class _Binder:
         self.listed: set[type] = set()  # records whose keys were told
         self.strangers = 0  # how many unknown keys were told
 
-    def problem(self, where: Position, path: str, message: str, hint: str = "") -> Any:
-        self.problems.append(Problem(where, path, message, hint))
+    def problem(
+        self, where: Position, path: str, message: str, hint: str = "", setting: str = ""
+    ) -> Any:
+        self.problems.append(Problem(where, path, message, hint, setting))
         return _FAILED
+
+    def missing(self, node: Mapping, path: str) -> Any:
+        """Note that a key is missing."""
+        setting = f"{path}={path.rpartition('.')[2].upper()}"
+        return self.problem(node.where, path, "is missing", "it is required", setting)
 
     def suggest(self, node: Node, kinds: tuple[Kind, ...], path: str, wrong: str = "form") -> str:
         """What to write for a value that none of `kinds` takes."""
@@ -93,25 +100,26 @@ class _Binder:
         for name in read_required(cls):
             if name not in values:
                 if name not in meant:
-                    self.problem(node.where, join_path(path, name), "is missing", "it is required")
+                    self.missing(node, join_path(path, name))
                 values[name] = _FAILED
         for name, other in getattr(cls, "alternatives", {}).items():
             if name in node.items and other in node.items:
                 beside, hint = f"is given together with {name}", f"give one of {name} and {other}"
-                self.problem(node.keys[other], join_path(path, other), beside, hint)
-                return _FAILED
+                setting = f"{join_path(path, name)}=null"
+                return self.problem(node.keys[other], join_path(path, other), beside, hint, setting)
             if name not in node.items and other not in node.items and name not in meant:
-                self.problem(node.where, join_path(path, name), "is missing", "it is required")
-                return _FAILED
+                return self.missing(node, join_path(path, name))
         if _FAILED in values.values():
             return _FAILED
         record = cls(**values)
         # Where there are strangers, one of them may be the key that is missing.
-        conflicts = [] if strangers else list(_check_keys(record))
+        conflicts: list[tuple[str, ...]] = [] if strangers else list(_check_keys(record))
         conflicts += getattr(record, "conflicts", tuple)()
-        for key, message, hint in conflicts:
+        for key, message, hint, *rivals in conflicts:
             inner = join_path(path, key) if key else path
-            self.problem(self.positions.get(inner, node.where), inner, message, hint)
+            setting = "".join(f"{join_path(path, rival)}=null" for rival in rivals)
+            where = self.positions.get(inner, node.where)
+            self.problem(where, inner, message, hint, setting)
         return record
 
     def tell_strangers(self, node: Mapping, keys: list[str], cls: type, path: str) -> set[str]:
@@ -304,8 +312,8 @@ def is_plain_number(text: str) -> bool:
     return plain and (digits[0] != "0" or digits == "0")
 
 
-def _check_keys(record: Any) -> Iterator[tuple[str, str, str]]:
-    """Yield what is wrong with the keys that `limit_keys` bounds."""
+def _check_keys(record: Any) -> Iterator[tuple[str, ...]]:
+    """Yield a key that `limit_keys` bounds, what is wrong and how to write it, and a rival key."""
     for keys, least, most in getattr(record, "key_limits", ()):
         given = [key for key in keys if getattr(record, key) is not None]
         number = "exactly one" if least == most else "at least one" if least else "at most one"
@@ -313,7 +321,7 @@ def _check_keys(record: Any) -> Iterator[tuple[str, str, str]]:
             yield "", f"has none of {_join_words(keys)}", f"give {number} of them"
         elif len(given) > most:
             beside = f"is given together with {_join_words(given[:-1])}"
-            yield given[-1], beside, f"give {number} of {_join_words(keys)}"
+            yield given[-1], beside, f"give {number} of {_join_words(keys)}", given[0]
 
 
 def _join_words(words: Iterable[str]) -> str:

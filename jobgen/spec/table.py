@@ -39,6 +39,14 @@ def load_table() -> dict[str, Any]:
     return table
 
 
+@cache
+def list_words() -> set[str]:
+    """Return the words that have a row, for a key or for an option: they are not misspelt."""
+    table = load_table()
+    rows = [row.get("words", "") for row in (*table["prompt_options"], *table["answers"])]
+    return {*" ".join([*rows, *table["keys"].values()]).split()}
+
+
 def fill(sentence: str, values: Mapping[str, str]) -> str:
     """Return a sentence with its values; what has another name, such as $HOME, stays."""
     forms: dict[str, str] = {}
@@ -102,21 +110,33 @@ def explain_file(path: str, text: str) -> tuple[str, str] | None:
     """Return what a file is that is not a spec, and what to do with it; None if that is unknown."""
     for rule in load_table()["files"]:
         if re.search(rule.get("name", ""), path) and re.search(rule.get("text", ""), text):
-            line = offer_spec(path)
-            known = line.startswith("jobgen submit ")
-            line = "job.yaml starts it: name that" if known else f"its spec starts it; type: {line}"
+            line = "job.yaml starts it: name that"
+            if not _names(path):
+                line = f"its spec starts it; type: {offer_spec(path)}"
             return rule["say"], fill(rule["hint"], {"file": path, "line": line})
     return None
 
 
-def offer_spec(program: str, option: str = "--script") -> str:
-    """Return the line that starts a program by the spec here, or the one that writes a spec."""
-    if os.path.isfile("job.yaml") and os.access("job.yaml", os.R_OK):
-        with open("job.yaml", encoding="utf-8", errors="replace") as file:
-            words = re.split(r"[\s'\"{}\[\],]+", file.read(_MOST_TEXT))
-        if os.path.normpath(program) in map(os.path.normpath, words):
-            return "jobgen submit job.yaml"
-    words = ["jobgen", "init", option, program]
-    if os.path.exists("job.yaml"):  # that of another program
-        words.append(os.path.splitext(os.path.basename(program))[0] + ".yaml")
-    return shlex.join(words)
+def offer_spec(
+    program: str, option: str = "--script", *, command: str = "submit", words: Sequence[str] = ()
+) -> str:
+    """Return the line that starts a program with some words, by the spec here or by a new one."""
+    start, spec = "", "job.yaml"
+    if not _names(program):
+        new = ["jobgen", "init", option, program]
+        if os.path.exists(spec):  # that of another program
+            spec = os.path.splitext(os.path.basename(program))[0] + ".yaml"
+            new.append(spec)
+        if not words:
+            return shlex.join(new)
+        start = f"{shlex.join(new)}, and then "
+    return start + shlex.join(["jobgen", command, spec, *(["--", *words] if words else [])])
+
+
+def _names(program: str) -> bool:
+    """Whether the spec here has a word that is a program."""
+    if not (os.path.isfile("job.yaml") and os.access("job.yaml", os.R_OK)):
+        return False
+    with open("job.yaml", encoding="utf-8", errors="replace") as file:
+        words = re.split(r"[\s'\"{}\[\],]+", file.read(_MOST_TEXT))
+    return os.path.normpath(program) in map(os.path.normpath, words)

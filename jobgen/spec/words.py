@@ -79,23 +79,28 @@ class _Stranger(NamedTuple):
         own = read_fields(self.cls).get(name) if parent == self.path else None
         field = own or list_paths(self.root).get(path)
         kinds = field.kinds if field else ()
+        text = getattr(self.node, "text", "")
         if getattr(self.node, "kind", "") == "bool":  # not as text
             kinds = tuple(kind for kind in kinds if kind.type is bool or get_args(kind.type))
         if not kinds:
             return "", ""
-        units, text = load_table()["units"], getattr(self.node, "text", "")
-        nodes = [self.node]
-        for part in reversed(re.findall("[a-z]+", normalize(self.key))):  # timeout_min: 120 is 120m
-            if text.isdigit() and part in units:
-                nodes.append(Scalar(self.node.where, text + units[part], "str"))
-        for node in nodes:
+        for node in self._list_forms(text):
             if not self.check(node, kinds, path):
                 return show(node), ""
         if isinstance(self.node, Mapping):
             return "", ""
         fault = self.check(self.node, kinds, path, self.root)[0]
         line = re.match(rf"write {name}: (.*?)(?:, (?:or|for|the|and) .*|; .*)?$", fault.hint)
-        return line[1] if line else "", "; ".join(filter(None, fault[2:])) * bool(text)
+        words = [one for one in (fault.message, fault.hint) if one and text]
+        return line[1] if line else "", "; ".join(words)
+
+    def _list_forms(self, text: str) -> Iterator[Node]:
+        """Yield its value, and with the unit that the key names: timeout_min: 120 is 120m."""
+        yield self.node
+        units = load_table()["units"]
+        for part in reversed(re.findall("[a-z]+", normalize(self.key))):
+            if text.isdigit() and part in units:
+                yield Scalar(self.node.where, text + units[part], "str")
 
 
 @cache
@@ -148,11 +153,9 @@ def _list_hints(stranger: _Stranger) -> Iterator[Hint | None]:
 
 def _list_readings(stranger: _Stranger) -> Iterator[str]:
     """Yield the words that a key is: as it is written, or misspelt."""
-    known, word = read_fields(stranger.cls), normalize(stranger.key)
+    word = normalize(stranger.key)
     yield word
-    yield {name.replace("_", ""): name for name in known}.get(word.replace("_", ""), "")
-    yield word.replace("_", "")
-    yield find_near(word, known)
+    yield find_near(word, read_fields(stranger.cls))
     yield find_near(word, list_synonyms(), cutoff=0.88) if len(word) > 6 else ""
 
 
@@ -194,16 +197,17 @@ _GROUP = "its keys belong elsewhere"
 def _is_group(stranger: _Stranger) -> bool:
     """Whether most of the keys below a key have a place at the top level, and not only a name."""
     inner = stranger.node.items if isinstance(stranger.node, Mapping) else {}
-    root, check, placed = stranger.root, stranger.check, set()
-    for key, node in inner.items():
-        meant = key if key in read_fields(root) else ""
-        if isinstance(node, Scalar | Sequence):
-            hint = suggest_key(key, node, path="", cls=root, root=root, check=check)
-            meant = meant or hint.meant
-        if meant != "name":
-            placed.add(meant and key)
-    placed.discard("")
+    meant = {key: _find_place(stranger, key, node) for key, node in inner.items()}
+    placed = [key for key, path in meant.items() if path not in ("", "name")]
     return bool(placed) and 2 * len(placed) >= len(inner)
+
+
+def _find_place(stranger: _Stranger, key: str, node: Node) -> str:
+    """Return what a key below an unknown one means at the top level; empty without a guess."""
+    root = stranger.root
+    if key in read_fields(root) or isinstance(node, Mapping):
+        return key if key in read_fields(root) else ""
+    return suggest_key(key, node, path="", cls=root, root=root, check=stranger.check).meant
 
 
 def _point(stranger: _Stranger, *paths: str) -> Hint:
@@ -215,20 +219,26 @@ def _point(stranger: _Stranger, *paths: str) -> Hint:
     value, fault = stranger.fit(target)
     if not value and target != usual:
         value, fault = stranger.fit(usual)
-    per = [one.partition("per_")[2] for one in (normalize(stranger.key), name)]
-    value = "" if all(per) and load_table()["same"].get(per[0], per[0]) != per[1] else value
-    fault = "" if value else fault
+    if _is_per_other(stranger.key, name):
+        value = ""
     examples, remark = load_table()["examples"], load_table()["remarks"].get(usual, "")
     example = f"{name}: {value or examples.get(usual, examples.get(name, '...'))}"
     if parent == stranger.path:
         clear = value == show(stranger.node) or example.endswith("...")
-        other = f" {fault}" if fault else "" if clear else f" write {example}"
-        return Hint(f"did you mean {name!r}{remark}?{other}", target)
+        other = f"write {example}" if value or not fault else fault
+        return Hint(f"did you mean {name!r}{remark}?{'' if clear else f' {other}'}", target)
     for outer in reversed(target.removeprefix(f"{stranger.path}.").split(".")[:-1]):
         example = f"{outer}: {{{example}}}"
-    remark = remark if parent else ", at the top level" * bool(stranger.path)
-    shown = f"; {fault}" if fault else f", as in {example}"
+    if not parent:
+        remark = ", at the top level" if stranger.path else ""
+    shown = f", as in {example}" if value or not fault else f"; {fault}"
     return Hint(f"write {target}{remark}{shown}", target)
+
+
+def _is_per_other(key: str, name: str) -> bool:
+    """Whether two names are of numbers for different things: gpus_per_task, gpus_per_node."""
+    of_key, of_name = (one.partition("per_")[2] for one in (normalize(key), name))
+    return bool(of_key and of_name) and load_table()["same"].get(of_key, of_key) != of_name
 
 
 def show(node: Node) -> str:
@@ -310,27 +320,39 @@ def describe(node: Node, path: str = "") -> dict[str, str]:
     """Return what a rule and its sentence can say of the value at a path."""
     text = node.text if isinstance(node, Scalar) else ""
     items = node.items if isinstance(node, Sequence) else []
-    inner = node.items if isinstance(node, Mapping) else {}
-    deep = " deep" * any(not isinstance(item, Scalar) for item in [*items, *inner.values()])
     words = [item.text for item in items if isinstance(item, Scalar)]
-    try:
-        numbers = list(map(str, parse_ranges(text.partition("%")[0])))
-    except ValueError:
-        numbers = []
     place = re.sub(r"\[\d+\]|^roles\.\w+\.(?!ready)", "", path)
     return {
-        "given": {Scalar: "text", Sequence: "list", Mapping: "keys"}[type(node)] + deep,
         "at": place,
         "path": path,
         "name": place.rpartition(".")[2] or "it",
         "text": text,
         "value": show(node),
         "plain": text or ",".join(words) or "...",
-        "names": ", ".join(inner),
         "slug": re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-._"),
-        "count": str(len(numbers)) if numbers else "",
-        "indices": ", ".join(numbers if len(numbers) < 10 else ()),
-        "pairs": ", ".join(f"'{key}:{getattr(item, 'text', '')}'" for key, item in inner.items()),
         "launcher": find_launcher_in_text(text),
         "program": show_program(split_words(text) or words),
+        **_describe_members(node),
+        **_describe_numbers(text),
     }
+
+
+def _describe_members(node: Node) -> dict[str, str]:
+    """Return what kind of value it is, and the keys of a record."""
+    inner = node.items if isinstance(node, Mapping) else {}
+    members = [] if isinstance(node, Scalar) else [*node.items]
+    deep = any(not isinstance(one, Scalar) for one in (inner.values() if inner else members))
+    kind = {Scalar: "text", Sequence: "list", Mapping: "keys"}[type(node)]
+    pairs = [f"'{key}:{getattr(item, 'text', '')}'" for key, item in inner.items()]
+    given = f"{kind} deep" if deep else kind
+    return {"given": given, "names": ", ".join(inner), "pairs": ", ".join(pairs)}
+
+
+def _describe_numbers(text: str) -> dict[str, str]:
+    """Return how many numbers text such as 0-9%2 has, and a few of them; nothing of other text."""
+    try:
+        numbers = list(map(str, parse_ranges(text.partition("%")[0])))
+    except ValueError:
+        numbers = []
+    few = numbers if len(numbers) < 10 else []
+    return {"count": str(len(numbers) or ""), "indices": ", ".join(few)}

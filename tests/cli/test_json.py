@@ -135,6 +135,7 @@ def test_errors_are_said_on_stderr_alone() -> None:
         "path": "resources.nodes",
         "message": "0 is less than 1",
         "hint": "",
+        "setting": "",
     }
     assert err == "job.yaml:2:20: resources.nodes: 0 is less than 1\n"
 
