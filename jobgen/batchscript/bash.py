@@ -22,6 +22,7 @@ _TEST_OPERATOR = re.compile(r"&&|\|\||[()<>|]")  # in [[ ... ]], where it is a w
 _COUNTER = re.compile(r"\(\(\s*([A-Za-z_]\w*)\s*=")
 _PARENTHESES = re.compile(r"\(\s*\)")
 _BLANK = re.compile(r"(?:[ \t\r]|\\(?:\r?\n|\Z))+")
+_SKIPPED = re.compile(rf"{_BLANK.pattern}|#[^\n]*")
 _GAP = re.compile(r"(?:\s|\\\n|#[^\n]*\n)*")
 _ESAC = re.compile(r"esac\b")
 _OPENS = {"if": "fi", "case": "esac", "{": "}", "for": "done", "while": "done", "until": "done"}
@@ -30,10 +31,23 @@ _CLOSES = {"fi", "esac", "}", "done"}
 _PREFIXES = {"if", "then", "elif", "else", "while", "until", "do", "!", "{", "time"}
 
 _SINGLE_QUOTED = re.compile(r"'[^']*'|\$'(?:[^'\\]|\\.)*'", re.DOTALL)
+_SPECIAL = re.compile(r"[\\'\"$`]")
+_IN_QUOTES = re.compile(r"[$`]|\\(?=[\"$`\\\n])")  # what is special there
+_CLOSERS = {"$(": ")", "${": "}", "(": ")", '"': '"', "`": "`"}
 # What arithmetic sets: `n = 1`, `n += 1`, `n++`, `++n`.
 _CHANGES = re.compile(
     r"([A-Za-z_]\w*)\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--)\s*([A-Za-z_]\w*)"
 )
+# How builtins are told which variables they set.
+_SETTERS = {
+    **dict.fromkeys(("let", "(("), _CHANGES),
+    **dict.fromkeys(
+        ("read", "mapfile", "readarray", "getopts"),
+        re.compile(r"(?<!\S)([A-Za-z_]\w*)(?!\S)", re.ASCII),
+    ),
+    "printf": re.compile(r"^-v ([A-Za-z_]\w*)", re.ASCII),
+    ":": re.compile(r"\$\{([A-Za-z_]\w*):?=", re.ASCII),
+}
 
 
 class Segment(NamedTuple):
@@ -148,18 +162,12 @@ class Command(NamedTuple):
 
     def list_changed(self) -> set[str]:
         """The variables that a builtin sets by their names, such as read, let and `((...))`."""
-        texts = self.texts[1:]
-        if self.name in ("read", "mapfile", "readarray", "getopts"):
-            return {text for text in texts if text.isidentifier()}
-        if self.name == "printf" and texts[:1] == ["-v"]:
-            return {text for text in texts[1:2] if text.isidentifier()}
-        if self.name in ("let", "(("):
-            pairs = _CHANGES.findall(" ".join(texts))
-            return {name for pair in pairs for name in pair if name}
-        if self.name == ":":
-            given = " ".join(word.raw for word in self.words)
-            return set(re.findall(r"\$\{([A-Za-z_]\w*):?=", given, re.ASCII))
-        return set()
+        pattern = _SETTERS.get(self.name)
+        text = " ".join(word.raw for word in self.words[1:])
+        names = (
+            {name for found in pattern.finditer(text) for name in found.groups()} if pattern else ()
+        )
+        return {*filter(None, names)}
 
 
 def find_quote_end(text: str, start: int) -> int:
@@ -170,57 +178,53 @@ def find_quote_end(text: str, start: int) -> int:
 
 def find_bracket_end(text: str, start: int) -> int:
     """The index behind the quotes, `$(...)`, `${...}` or parentheses that open at `start`."""
-    index, stack = start, [""]
+    index, stack = start, list[str]()
     while index < len(text):
-        char, top = text[index], stack[-1]
-        if char == "\\":
-            index += 2
-            continue
-        if char == top:
+        pair = text.startswith(("\\", "$(", "${", "$'"), index)
+        token = text[index : index + 2] if pair else text[index]
+        quoted = stack[-1:] == ['"']
+        if stack[-1:] == [token]:
             stack.pop()
-            index += 1
-        elif top != '"' and (char == "'" or text.startswith("$'", index)):
-            index = find_quote_end(text, index)
-        elif text.startswith(("$(", "${"), index):
-            stack.append(")" if text[index + 1] == "(" else "}")
-            index += 2
-        elif char in '"`' or (char == "(" and top != '"'):
-            stack.append(")" if char == "(" else char)
-            index += 1
-        else:
-            index += 1
-        if len(stack) == 1:
-            return min(index, len(text))
-    return len(text)
+        elif token in ("'", "$'") and not quoted:
+            index = find_quote_end(text, index) - len(token)
+        elif token in _CLOSERS and not (quoted and token == "("):
+            stack.append(_CLOSERS[token])
+        index += len(token)
+        if not stack:
+            break
+    return min(index, len(text))
 
 
 def split_segments(raw: str, *, quoted: bool = False) -> Field:
     """The segments of a word as it is written, or of what stands `quoted` between double quotes."""
     segments = [Segment("", False, True)] if quoted else []
-    index = start = 0
-    while index < len(raw):
-        char, parts, end = raw[index], tuple[Segment, ...](), index + 1
-        escapes = not quoted or raw[end : end + 1] in tuple('"$`\\\n')
-        if char == "\\" and escapes:
-            parts = (Segment(raw[end : end + 1].strip("\n"), False, True),)
-            end += 1
-        elif not quoted and (char == "'" or raw.startswith("$'", index)):
-            end = find_quote_end(raw, index)
-            text = raw[index:end] if char == "$" else raw[index + 1 : end].removesuffix("'")
-            parts = (Segment(text, char == "$", char == "'"),)
-        elif not quoted and char == '"':
-            end = find_bracket_end(raw, index)
-            parts = split_segments(raw[index + 1 : end].removesuffix('"'), quoted=True)
-        elif char in "$`" and (end := _end_live(raw, index)) > index + 1:
-            parts = (Segment(raw[index:end], True, quoted),)
-        elif char in "$`":
-            parts = (Segment(char, False, True),)
-        if parts:
-            segments += [Segment(raw[start:index], False, quoted)] if start < index else []
-            segments += parts
-            start = end
-        index = end
-    return (*segments, Segment(raw[start:], False, quoted)) if start < len(raw) else tuple(segments)
+    index, special = 0, _IN_QUOTES if quoted else _SPECIAL
+    while match := special.search(raw, index):
+        if index < match.start():
+            segments.append(Segment(raw[index : match.start()], False, quoted))
+        parts, index = _read_special(raw, match.start(), quoted)
+        segments += parts
+    if index < len(raw):
+        segments.append(Segment(raw[index:], False, quoted))
+    return tuple(segments)
+
+
+def _read_special(raw: str, index: int, quoted: bool) -> tuple[Field, int]:
+    """The segments of what a quote, `$`, backtick or backslash begins, and the index behind it."""
+    if raw[index] == "\\":
+        return (Segment(raw[index + 1 : index + 2].strip("\n"), False, True),), index + 2
+    if raw[index] == '"':
+        end = find_bracket_end(raw, index)
+        return split_segments(raw[index + 1 : end].removesuffix('"'), quoted=True), end
+    if raw[index] == "'":
+        end = find_quote_end(raw, index)
+        return (Segment(raw[index + 1 : end].removesuffix("'"), False, True),), end
+    if raw.startswith("$'", index) and not quoted:
+        end = find_quote_end(raw, index)
+        return (Segment(raw[index:end], True, False),), end
+    end = _end_live(raw, index)
+    live = end > index + 1
+    return (Segment(raw[index:end], live, quoted or not live),), end
 
 
 def _end_live(text: str, index: int) -> int:
@@ -245,7 +249,6 @@ class _Reader:
         self.open: list[tuple[str, str, ShellBlock, str]] = []
         self.function = ""  # whose body the next block is
         self.pattern = False  # whether a pattern of `case` comes next
-        self.timed = False  # whether the word before was `time`
         self.blocks = 0
         self.clear()
 
@@ -264,6 +267,11 @@ class _Reader:
         self.blocks += 1
         self.open.append((closer, kind, ShellBlock(opener, self.blocks), owner))
         self.function = ""
+
+    def leave(self, closer: str) -> None:
+        """A block ends, if this is what closes it."""
+        if self.open and self.open[-1][0] == closer:
+            self.open.pop()
 
     def line_at(self, index: int) -> int:
         self.line += self.text.count("\n", self.line_index, index)
@@ -329,24 +337,25 @@ class _Reader:
 
     def add(self, word: Word) -> None:
         """A word: a reserved one where a command may begin, or one of a command."""
-        if not self.words:
-            if word.raw in _CLOSES:
-                if self.open and self.open[-1][0] == word.raw:
-                    self.open.pop()
-            elif word.raw in _OPENS:
-                self.enter(word.raw, _OPENS[word.raw])
-            if word.raw in _PREFIXES or (word.raw == "-p" and self.timed):
-                self.timed = word.raw == "time"
-                return
-        elif word.raw == "{" and self.words[0].raw == "function":
+        if not self.words and self.is_reserved(word.raw):
+            return
+        if word.raw == "{" and self.words and self.words[0].raw == "function":
             self.function = self.words[1].raw if len(self.words) > 1 else "?"
             self.enter("{", "}")
             self.words.clear()
             return
         self.words.append(word)
-        if len(self.words) == 3 and self.words[0].raw == "case" and word.raw == "in":
+        if word.raw == "in" and len(self.words) == 3 and self.words[0].raw == "case":
             self.finish("\n")
             self.pattern = True
+
+    def is_reserved(self, raw: str) -> bool:
+        """Open or close a block by a word; whether it is no word of a command itself."""
+        if raw in _CLOSES:
+            self.leave(raw)
+        elif raw in _OPENS:
+            self.enter(raw, _OPENS[raw])
+        return raw in _PREFIXES or raw == "-p"  # of `time`
 
     def skip_pattern(self) -> None:
         """Pass over `pattern | pattern)`, which are words of `case`, and not commands."""
@@ -363,24 +372,28 @@ class _Reader:
 
     def operator(self, operator: str) -> None:
         if operator == "(":
-            if self.words and _PARENTHESES.match(self.text, self.index - 1):
-                self.function = self.words[-1].raw
-                self.index = self.text.index(")", self.index) + 1
-                self.clear()
-            elif not self.words and self.text.startswith("(", self.index):
-                start, self.index = self.index - 1, find_bracket_end(self.text, self.index - 1)
-                self.words.append(self.make_word(start, start + 2))  # arithmetic
-                self.words.append(self.make_word(start + 2, self.index))
-            elif [word.raw for word in self.words] == ["for"]:
-                self.count_up()
-            else:
-                self.finish("(")
-                self.enter("(", ")")
+            self.parenthesis()
             return
         self.finish(operator)
         self.pattern = operator in (";;", ";&", ";;&") and bool(self.open)
-        if operator == ")" and self.open and self.open[-1][0] == ")":
-            self.open.pop()
+        if operator == ")":
+            self.leave(")")
+
+    def parenthesis(self) -> None:
+        """`(` begins a function, arithmetic, a loop that counts, or a subshell."""
+        if self.words and _PARENTHESES.match(self.text, self.index - 1):
+            self.function = self.words[-1].raw
+            self.index = self.text.index(")", self.index) + 1
+            self.clear()
+        elif not self.words and self.text.startswith("(", self.index):
+            start, self.index = self.index - 1, find_bracket_end(self.text, self.index - 1)
+            self.words.append(self.make_word(start, start + 2))  # arithmetic
+            self.words.append(self.make_word(start + 2, self.index))
+        elif [word.raw for word in self.words] == ["for"]:
+            self.count_up()
+        else:
+            self.finish("(")
+            self.enter("(", ")")
 
     def count_up(self) -> None:
         """`for ((i = 0; ...))`, as words: its variable, and the arithmetic."""
@@ -397,32 +410,32 @@ class _Reader:
         if target:
             self.redirects.append(Redirect(operator, target))
         if target and operator.lstrip("0123456789") in ("<<", "<<-"):
-            start = self.text.find("\n", self.index) + 1 or len(self.text)
-            while self.text.startswith("\\\n", start):  # another document was here
-                start += 2
-            lines, first = [], self.text.count("\n", 0, start) + self.first_line
-            position = start
-            while position < len(self.text):
-                end = self.text.find("\n", position) + 1 or len(self.text)
-                line, position = self.text[position:end], end
-                stripped = line.strip("\t\r\n") if operator.endswith("-") else line.rstrip("\r\n")
-                if stripped == target.text:
-                    break
-                lines.append(line)
-            self.docs.append(Heredoc("".join(lines), first))
-            # The document leaves the text; line numbers stay as they are.
-            blank_lines = "\\\n" * self.text.count("\n", start, position)
-            self.text = self.text[:start] + blank_lines + self.text[position:]
+            self.take_document(target.text, operator.endswith("-"))
+
+    def take_document(self, limit: str, indented: bool) -> None:
+        """Take the lines of a here-document out of the text, up to the one that is its limit."""
+        start = self.text.find("\n", self.index) + 1 or len(self.text)
+        while self.text.startswith("\\\n", start):  # another document was here
+            start += 2
+        lines, position = list[str](), start
+        while position < len(self.text):
+            end = self.text.find("\n", position) + 1 or len(self.text)
+            line, position = self.text[position:end], end
+            if (line.strip("\t\r\n") if indented else line.rstrip("\r\n")) == limit:
+                break
+            lines.append(line)
+        first = self.text.count("\n", 0, start) + self.first_line
+        self.docs.append(Heredoc("".join(lines), first))
+        # Line numbers stay as they are.
+        blank_lines = "\\\n" * self.text.count("\n", start, position)
+        self.text = self.text[:start] + blank_lines + self.text[position:]
 
     def run(self) -> list[Command]:
         while self.index < len(self.text):
             if self.pattern:
                 self.skip_pattern()
-            elif blank := _BLANK.match(self.text, self.index):
-                self.index = blank.end()
-            elif self.text[self.index] == "#":
-                end = self.text.find("\n", self.index)
-                self.index = len(self.text) if end < 0 else end
+            elif skipped := _SKIPPED.match(self.text, self.index):
+                self.index = skipped.end()
             elif self.in_test() and (match := _TEST_OPERATOR.match(self.text, self.index)):
                 self.words.append(self.make_word(self.index, match.end()))
                 self.index = match.end()

@@ -105,18 +105,21 @@ def refuse_unreadable(script: Script) -> None:
         if item.option in ("hetjob", "packjob", ":"):
             message = "this is a heterogeneous job, whose parts have their own directives"
             raise ImportRefusedError(script, item.line, message, "roles of a spec can say it")
-    submits = [
-        item
-        for item in script.commands
-        if item.name in ("sbatch", "qsub")
-        or any(_SUBMITS.match(word.active) for word in item.all_words)
-    ]
-    if submits and not read:
+    if not read and (line := _find_submission(script)):
         message = "this script submits others, and is not a job itself"
-        raise ImportRefusedError(script, submits[0].line, message, "import what it submits")
+        raise ImportRefusedError(script, line, message, "import what it submits")
     shell = find_shell(script)
     if shell not in SHELLS:
         message = f"{shell} runs this script, and jobgen writes for bash"
         raise ImportRefusedError(script, 1, message, "submit it as it is, or write it for bash")
     if fault := find_syntax_fault(script):
         raise ImportRefusedError(script, *fault)
+
+
+def _find_submission(script: Script) -> int:
+    """Return the line of the first command that submits a job; 0 where none does."""
+    for command in script.commands:
+        inner = [word.active for word in command.all_words]
+        if command.name in ("sbatch", "qsub") or any(map(_SUBMITS.match, inner)):
+            return command.line
+    return 0

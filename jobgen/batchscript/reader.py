@@ -151,28 +151,25 @@ class Script:
             words = shlex.split(line)
         except ValueError:  # a quote is open; the scheduler will complain
             words = line.split()
-        short = self.can.short_options
-        index = 0
-        while index < len(words):
-            word = words[index]
-            index += 1
-            option, equals, value = word.partition("=")
+        while words:
+            word = words.pop(0)
             if not word.startswith("-"):
-                if short:  # hetjob; what qsub meets beside options are words of a comment
+                if self.can.short_options:  # hetjob; beside qsub's options it is of a comment
                     yield column, word, ""
                 continue
-            if not word.startswith("--"):
-                option, value = word[:2], word[2:]
-                option = short.get(option[1:], option)
-            elif short:
-                option = _complete(option, self.can.long_options)
-            if word.startswith("--") and equals:
-                yield column, option, value
-                continue
-            if not value and index < len(words) and not re.match(r"-[-A-Za-z]", words[index]):
-                value = words[index]
-                index += 1
-            yield column, option, value
+            option, value = self._split_option(word)
+            if value is None and words and not re.match(r"-[-A-Za-z]", words[0]):
+                value = words.pop(0)
+            yield column, option, value or ""
+
+    def _split_option(self, word: str) -> tuple[str, str | None]:
+        """The full name of an option, and the value in the same word, if there is one."""
+        short = self.can.short_options
+        if not word.startswith("--"):
+            return short.get(word[1:2], word[:2]), word[2:] or None
+        option, equals, value = word.partition("=")
+        option = _complete(option, self.can.long_options) if short else option
+        return option, value if equals else None
 
     def make_variables(self) -> PlainVariables:
         """The variables as they are where the script begins."""
@@ -207,28 +204,26 @@ class Script:
     def given(self) -> dict[str, str]:
         """The variables of Slurm that follow from the directives."""
         request = self.request
-        nodes = request.nodes if request.sure else None
-        if not self.can.chunks and not self.value("--nodes", "--ntasks"):
-            nodes = None  # sbatch's own -N may say it
-        if not self.scheduler or self.can.chunks:
-            # Only Torque tells these.
-            each = request.cpus if nodes and self.resource("nodes") else 0
-            numbers = {"PBS_NUM_NODES": nodes, "PBS_NUM_PPN": each, "PBS_NP": each * (nodes or 0)}
-            return {name: str(number) for name, number in numbers.items() if number and each}
+        nodes = request.nodes if request.sure else 0
+        if self.can.chunks or not self.scheduler:
+            each = request.cpus if self.resource("nodes") else 0  # only Torque tells these
+            numbers = {"PBS_NUM_NODES": nodes, "PBS_NUM_PPN": each, "PBS_NP": each * nodes}
+            return {name: str(number) for name, number in numbers.items() if nodes and each}
+        if not self.value("--nodes", "--ntasks"):
+            nodes = 0  # sbatch's own -N may say it
+        tasks = self.count("--ntasks") or nodes * request.tasks
         numbers = {
-            "SLURM_NNODES": nodes,
-            "SLURM_JOB_NUM_NODES": nodes,
-            "SLURM_NTASKS": self.count("--ntasks") or (nodes and nodes * request.tasks),
+            **dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES"), nodes),
+            **dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS"), tasks),
             "SLURM_GPUS_ON_NODE": request.gpus,
+            **{name: self.count(option) for name, option in OPTION_VARIABLES.items()},
         }
-        numbers |= {name: self.count(option) for name, option in OPTION_VARIABLES.items()}
-        numbers["SLURM_NPROCS"] = numbers["SLURM_NTASKS"]
         return {name: str(number) for name, number in numbers.items() if number}
 
-    def count(self, option: str) -> int | None:
-        """The number that an option gives, after the kind of a GPU; None where it is none."""
+    def count(self, option: str) -> int:
+        """The number that an option gives, after the kind of a GPU; 0 where it is none."""
         match = (GRES if option == "--gres" else COUNT).fullmatch(self.value(option) or "")
-        return int(match[2] or 1) if match else None
+        return int(match[2] or 1) if match else 0
 
     @cached_property
     def request(self) -> Request:
@@ -237,40 +232,41 @@ class Script:
 
     def _read_tasks(self) -> Request:
         """Slurm's numbers, which are of tasks."""
-        nodes, tasks, each = map(self.count, ("--nodes", "--ntasks", "--ntasks-per-node"))
+        tasks, each = self.count("--ntasks"), self.count("--ntasks-per-node")
         gpus = self.count("--gpus-per-node") or self.count("--gres")
-        all_gpus = self.count("--gpus")
-        sure = bool(nodes)
-        if nodes and tasks and not each:
-            nodes = min(nodes, tasks)  # Slurm gives no more nodes than there are tasks
-        elif not nodes:
-            shares = [(tasks, each), (all_gpus, gpus)]
-            nodes = max(-(-total // share) if total and share else 1 for total, share in shares)
-            sure = self.value("--nodes") is None and bool((tasks or 1) == 1 or each)
-        most = -(-(tasks or (each or 1) * nodes) // nodes)
+        nodes, sure = self._count_nodes(gpus)
+        most = -(-tasks // nodes) or each or 1
         each = min(each or most, most)
-        gpus = gpus or (self.count("--gpus-per-task") or 0) * each or (all_gpus or 0) // nodes
-        cpus = (self.count("--cpus-per-task") or (each > 1)) * each
-        return Request(nodes, sure, each, gpus, (self.count("--cpus-per-gpu") or 0) * gpus or cpus)
+        gpus = gpus or self.count("--gpus-per-task") * each or self.count("--gpus") // nodes
+        cpus = (self.count("--cpus-per-task") or int(each > 1)) * each
+        return Request(nodes, sure, each, gpus, self.count("--cpus-per-gpu") * gpus or cpus)
+
+    def _count_nodes(self, gpus: int) -> tuple[int, bool]:
+        """How many nodes Slurm gives, which have so many GPUs, and whether that is sure."""
+        nodes, tasks, each = map(self.count, ("--nodes", "--ntasks", "--ntasks-per-node"))
+        if nodes:  # no more than there are tasks
+            return min(nodes, tasks) if tasks and not each else nodes, True
+        shares = [(tasks, each), (self.count("--gpus"), gpus)]
+        nodes = max([1, *(-(-total // share) for total, share in shares if share)])
+        return nodes, self.value("--nodes") is None and (tasks < 2 or each > 0)
 
     def _read_chunks(self) -> Request:
         """The numbers of PBS: of nodes, or without a select, of the job."""
         select = self.resource("select") or self.resource("nodes")
+        all_gpus = read_number(self.resource("ngpus"))
         if select is None:
-            cpus, gpus = (read_number(self.resource(key)) for key in ("ncpus", "ngpus"))
-            return Request(1, cpus < 2, 1, gpus, cpus)
+            cpus = read_number(self.resource("ncpus"))
+            return Request(1, cpus < 2, 1, all_gpus, cpus)
         select = re.sub(r"(^|\+)\s*(?=[A-Za-z_]+=)", r"\g<1>1:", select)  # one, where none is said
+        select = re.sub(r"\bppn=(\w+)", r"ncpus=\1:mpiprocs=\1", select)  # in words of Torque
+        select = re.sub(r"\bgpus=", "ngpus=", select)
         chunks = [chunk.strip().partition(":") for chunk in select.split("+")]
         numbers = [read_number(count) for count, _, _ in chunks]
         nodes = sum(number or 1 for number in numbers)
         pairs = dict(pair.partition("=")[::2] for pair in chunks[0][2].split(":"))
-        tasks, cpus, gpus = (
-            max(read_number(pairs.get(key)) for key in keys)
-            for keys in (("mpiprocs", "ppn"), ("ncpus", "ppn"), ("ngpus", "gpus"))
-        )
-        gpus = gpus or read_number(self.resource("ngpus")) // nodes
-        alike = len(chunks) == 1 and all(numbers)
-        return Request(nodes, True, tasks or 1, gpus, cpus, alike)
+        tasks, cpus, gpus = (read_number(pairs.get(key)) for key in ("mpiprocs", "ncpus", "ngpus"))
+        gpus = gpus or all_gpus // nodes
+        return Request(nodes, True, tasks or 1, gpus, cpus, len(chunks) == 1 and all(numbers))
 
     @cached_property
     def launches(self) -> list[LaunchCommand]:

@@ -28,22 +28,23 @@ def check_body(path: str, directives: Iterable[str]) -> list[Remark]:
         text = read(path).text
     except JobgenError:
         return []
-    return _lint(path, text, ["#!/bin/bash", *directives], (*ABOUT_LAUNCH, *_ABOUT_CODES))
+    head = ["#!/bin/bash", *directives]
+    remarks = _lint(path, text, head, (*ABOUT_LAUNCH, *_ABOUT_CODES))
+    for line in read_table("scripts.txt"):
+        name, form = line.split(" ", 1)
+        if name == "no-wait":
+            places = [match.start("at") for match in re.finditer(form, text, re.MULTILINE)]
+            remarks += [make_remark(name, path, text.count("\n", 0, at) + 1) for at in places]
+    return remarks
 
 
 def _lint(path: str, text: str, head: list[str], rules: tuple[str, ...]) -> list[Remark]:
     """Return what some of lint's rules find in a script that stands below other lines."""
-    findings = check(Script(path, "\n".join([*head, text])))
-    shell = [line.partition(" ") for line in read_table("scripts.txt") if line[:7] == "no-wait"]
-    remarks = [
+    return [
         Remark(path, one.line - len(head), one.rule.id, one.message, one.fix, certain=True)
-        for one in findings
+        for one in check(Script(path, "\n".join([*head, text])))
         if one.rule.id in rules and (not one.note or one.rule.id in _ABOUT_CODES)
     ]
-    for name, _, form in shell if head else ():
-        for match in re.finditer(form, text, re.MULTILINE):
-            remarks.append(make_remark(name, path, text.count("\n", 0, match.start("at")) + 1))
-    return remarks
 
 
 def check_wrapper(path: str, size: JobSize) -> list[Remark]:
@@ -55,7 +56,7 @@ def check_wrapper(path: str, size: JobSize) -> list[Remark]:
         wrapper = read(path)
     except JobgenError:
         return []
-    codes, remarks = _lint(path, wrapper.text, [], _ABOUT_CODES), list[Remark]()
+    remarks = list[Remark]()
     started = [one.place.line for one in wrapper.launches if one.started.program]
     passed = re.search(r"\$\{?[@*#\d]|\bshift\b|getopts", wrapper.text)
     if size.arguments and started and not passed:
@@ -65,21 +66,28 @@ def check_wrapper(path: str, size: JobSize) -> list[Remark]:
     moves = re.search(rf"\b(cd|pushd|{'|'.join(read_names('containers'))}) ", wrapper.text)
     for launch in wrapper.launches:
         remarks += _find_own_launcher(path, launch, size)
-        name, *words = [word.text for word in launch.started.program] or [""]
-        script = next((word for word in words if not word.startswith("-")), "")
-        if name.startswith("python") and script.endswith(".py"):
-            arguments: list[str] = []
-            for word in words[words.index(script) + 1 :]:
-                arguments += (size.arguments or ()) if word in ("$@", '"$@"') else (word,)
-            given = None if moves or size.arguments is None else tuple(arguments)
-            remarks += check_program(script, size._replace(arguments=given))
-            if not (script[0] == "/" or "$" in script or os.path.exists(script) or moves):
-                remarks.append(make_remark("not-here", path, launch.place.line, name=script))
+        remarks += _check_python(path, launch, size, here=not moves)
     # What a script with a launcher of its own sets may be for that.
     lines = read_table("scripts.txt") if size.world_size > 1 else []
     kept = [line for line in lines if not (remarks and line.startswith("!"))]
-    remarks += codes
+    remarks += _lint(path, wrapper.text, [], _ABOUT_CODES)
     return remarks + [one for line in kept for one in _find_lines(path, wrapper.text, size, line)]
+
+
+def _check_python(path: str, launch: LaunchCommand, size: JobSize, *, here: bool) -> list[Remark]:
+    """Look into a Python program that a shell script starts; it and its files may be `here`."""
+    name, *words = [word.text for word in launch.started.program] or [""]
+    script = next((word for word in words if not word.startswith("-")), "")
+    if not name.startswith("python") or not script.endswith(".py"):
+        return []
+    arguments = list[str]()
+    for word in words[words.index(script) + 1 :]:
+        arguments += (size.arguments or ()) if word == "$@" else (word,)
+    given = tuple(arguments) if here and size.arguments is not None else None
+    remarks = check_program(script, size._replace(arguments=given))
+    if here and not (script[0] == "/" or "$" in script or os.path.exists(script)):
+        remarks.append(make_remark("not-here", path, launch.place.line, name=script))
+    return remarks
 
 
 def _find_lines(path: str, text: str, size: JobSize, rule: str) -> Iterator[Remark]:
@@ -91,18 +99,14 @@ def _find_lines(path: str, text: str, size: JobSize, rule: str) -> Iterator[Rema
 
 
 def _find_own_launcher(path: str, launch: LaunchCommand, size: JobSize) -> Iterator[Remark]:
-    torchrun, agent, meets = launch.started.torchrun, find_agent(launch.started.program), False
-    if torchrun is not None:
-        name = "torchrun"
-        meets = bool(torchrun.find("--nnodes") and torchrun.find(*_MEETING))
-    elif agent is not None:
-        name = " ".join(agent.row.words)
-    elif launch.started.launchers:
-        name = launch.started.launchers[0].name
-    else:
+    agent, torchrun = find_agent(launch.started.program), launch.started.torchrun
+    names = [launcher.name for launcher in launch.started.launchers]
+    if agent:
+        names = [" ".join(agent.row.words)]
+    meets = torchrun and torchrun.find("--nnodes") and torchrun.find(*_MEETING)
+    if not names or (size.processes == 1 and (size.nodes == 1 or meets)):
         return
-    if size.processes > 1 or (size.nodes > 1 and not meets):
-        kind = "processes" if size.processes > 1 else "nodes"
-        direct = "; or write launch: {mode: direct, processes_per_node: 1}"
-        values = size._asdict() | {"name": name, "otherwise": direct * (size.nodes == 1)}
-        yield make_remark(f"own-launcher.{kind}", path, launch.place.line, **values)
+    kind = "processes" if size.processes > 1 else "nodes"
+    direct = "; or write launch: {mode: direct, processes_per_node: 1}" if size.nodes == 1 else ""
+    values = size._asdict() | {"name": names[0], "otherwise": direct}
+    yield make_remark(f"own-launcher.{kind}", path, launch.place.line, **values)

@@ -61,3 +61,8 @@ def test_both_find_the_same_commands(kind: str, subtests: pytest.Subtests) -> No
         if (name in built) == (kind == "built") and name != "bash-syntax.sbatch":
             with subtests.test(name):
                 assert sorted(list_ours(text)) == sorted(list_theirs(text))
+
+
+def test_a_pattern_of_case_may_have_a_backslash() -> None:
+    commands = parse("case $1 in\n\\?) one;;\n\\*|a) two;;\nesac\n")
+    assert [command.name for command in commands] == ["case", "one", "two", "esac"]

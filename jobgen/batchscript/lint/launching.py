@@ -136,7 +136,7 @@ def _mark_lone(script: Script, launch: LaunchCommand, nodes: int, name: str) -> 
 
 
 def _find_fewer_nodes(script: Script, nodes: int) -> Iterator[Fault]:
-    asked = script.count("--nodes") or 0
+    asked = script.count("--nodes")
     for item in script.directives if asked > nodes else ():
         if item.option == "--ntasks" and item.read:
             message = f"Slurm gives {nodes} of the {asked} nodes, no more than there are tasks"
