@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
 
 from jobgen.batchscript.bash import Command, Word, parse
 from jobgen.batchscript.expand import PlainVariables, expand_command, follow
@@ -18,48 +17,17 @@ _SINGULARITY_VALUES = re.compile(_TABLE["container_values"])
 _CONTAINER_VALUES = re.compile(f"{_TABLE['container_values']}|{_TABLE['other_container_values']}")
 
 
-class LauncherOptions(NamedTuple):
-    """A row of `launcher_options` in the table."""
-
-    tasks: tuple[str, ...]
-    each: tuple[str, ...]
-    nodes: tuple[str, ...]
-    places: tuple[str, ...]
-    fills: bool
-    unsaid: str | None
-
-
-class AgentRow(NamedTuple):
-    """A row of `agent_options` in the table, and the words that call the agent."""
-
-    words: tuple[str, ...]
-    nodes: tuple[str, ...]
-    processes: tuple[str, ...]
-    rank: tuple[str, ...]
-    total: bool
-
-
-def _split(row: dict[str, str], fields: tuple[str, ...]) -> Iterator[Any]:
-    return (tuple(row.get(key, "").split()) for key in fields)
-
-
-LAUNCHER_OPTIONS = {
-    name: LauncherOptions._make(
-        (
-            *_split(row, ("tasks", "each", "nodes", "places")),
-            "spreads" not in row,
-            row.get("unsaid"),
-        )
-    )
-    for names, row in _TABLE["launcher_options"].items()
-    for name in names.split()
+_OPTIONS: dict[str, dict[str, str]] = {
+    name: row for names, row in _TABLE["launcher_options"].items() for name in names.split()
 }
-_AGENTS = [
-    AgentRow._make((tuple(words.split()), *_split(row, AgentRow._fields[1:4]), "total" in row))
-    for words, row in _TABLE["agent_options"].items()
-]
+_AGENTS = [(words, words.split()) for words in _TABLE["agent_options"]]
 # What a Python module is, as a command.
 _MODULES = {**_TABLE["agent_modules"], **dict.fromkeys(read_names("torchrun_modules"), "torchrun")}
+
+
+def read_number(text: str | None) -> int:
+    """Return the whole number that a text is; 0 where it is none."""
+    return int(text) if text and re.fullmatch(r"\d{1,6}", text, re.ASCII) else 0
 
 
 class Launcher(NamedTuple):
@@ -74,21 +42,36 @@ class Launcher(NamedTuple):
         return next((value for option, value in self.options if option in names), None)
 
     @property
+    def row(self) -> dict[str, str]:
+        """Its row of `launcher_options` in the table, empty where it has none."""
+        return _OPTIONS.get(self.name, {})
+
+    def read(self, kind: str) -> str | None:
+        """What its options say of `tasks`, those of `each` node, `nodes` or `places`."""
+        return self.value(*self.row.get(kind, "").split())
+
+    @property
     def is_open(self) -> bool:
         """Whether a variable may hold more of its options."""
         return any(option[0] == "$" for option, _ in self.options)
 
 
-class AgentCommand(NamedTuple):
-    """An agent on a command line: its row of the table, what it is called by, what it runs.
+class Agent(NamedTuple):
+    """A program that starts the processes of its node, and what it runs.
 
-    Its options come by name, with `-` for `_`.
+    `words` are its key in the table, `called` is what names it here. Its options come by name,
+    with `-` for `_`.
     """
 
-    row: AgentRow
+    words: str
     called: str
     options: dict[str, Word | None]
     program: tuple[Word, ...]
+
+    @property
+    def name(self) -> str:
+        """The command that it is."""
+        return self.words.partition(" ")[0]
 
     @property
     def module(self) -> bool:
@@ -107,13 +90,36 @@ class AgentCommand(NamedTuple):
         return held or not self.program or self.program[0].text[:1] in " $@{"
 
     def find(self, *names: str) -> Word | None:
-        """The value of the first of these options that is given one."""
-        return next(filter(None, map(self.options.get, names)), None)
+        """The value of the first of these options that is given one.
+
+        `nodes`, `processes` and `rank` stand for the options that the table has for them.
+        """
+        row = _TABLE["agent_options"][self.words]
+        options = " ".join(row.get(name, name) for name in names).split()
+        return next(filter(None, map(self.options.get, options)), None)
 
     def tell(self, *names: str) -> str:
         """What these options say, quotes undone; empty where none is given."""
         word = self.find(*names)
         return word.text if word else ""
+
+    @property
+    def nodes(self) -> str:
+        """How many nodes it waits for: 1 where it is alone, empty where no option says it."""
+        unsaid = "" if self.is_open or self.name == "accelerate" else "1"
+        return self.tell("nodes") or unsaid
+
+    @property
+    def is_static(self) -> bool:
+        """Whether it has to be told its own number, which is 0 without."""
+        met = self.name not in ("torchrun", "accelerate") or "--rdzv-backend" in self.options
+        return not met and not self.is_open
+
+    def count_processes(self) -> int:
+        """How many processes it starts on a node; 0 where only the job knows."""
+        count = read_number(self.tell("processes") or ("1" if self.name == "torchrun" else ""))
+        total = "total" in _TABLE["agent_options"][self.words]
+        return count // (read_number(self.nodes) or 1) if total else count
 
 
 class Started(NamedTuple):
@@ -132,15 +138,20 @@ class Started(NamedTuple):
         return self.program[0].text.rpartition("/")[2] if self.program else ""
 
     @property
-    def torchrun(self) -> AgentCommand | None:
-        """The torchrun agent that it is, if it is one."""
-        agent = find_agent(self.program)
-        return agent if agent and agent.row.words == ("torchrun",) else None
+    def agent(self) -> Agent | None:
+        """What it is, if it starts the processes of its node, as torchrun does."""
+        return _find_agent(self.program)
 
     @property
     def is_agent(self) -> bool:
         """Whether it starts the processes of its node, as torchrun does."""
-        return find_agent(self.program) is not None
+        return self.agent is not None
+
+    @property
+    def torchrun(self) -> Agent | None:
+        """The torchrun agent that it is, if it is one."""
+        agent = self.agent
+        return agent if agent and agent.name == "torchrun" else None
 
 
 # A prefix of a program that is nothing unless somebody sets it.
@@ -211,7 +222,7 @@ def _take_python(started: Started) -> Started:
     """Take off Python before the file of an agent, as in `python $(which torchrun)`."""
     python, agent, *rest = started.program
     folder, _, name = agent.text.rpartition("/")
-    if not rest or name not in {row.words[0] for row in _AGENTS}:
+    if not rest or name not in {own[0] for _, own in _AGENTS}:
         return started
     own = python.text.rpartition("/")[0]
     if own and not folder:
@@ -273,19 +284,17 @@ def _is_option(words: tuple[Word, ...], index: int) -> bool:
     return len(text) > 1 and text[0] == "-"
 
 
-def find_agent(program: tuple[Word, ...]) -> AgentCommand | None:
-    """Return the agent that a command is: what starts the processes of its node."""
+def _find_agent(program: tuple[Word, ...]) -> Agent | None:
     if not program:
         return None
     texts = [word.text for word in program]
     texts[0] = texts[0].rpartition("/")[2]
     module = _find_module(texts) if texts[0].startswith(("python", "$")) else 0
     names = _MODULES.get(texts[module], "").split() if module else texts
-    for row in _AGENTS:
-        count = len(row.words)
-        if row.words == tuple(names[:count]):
-            start = module + 1 if module else count
-            return AgentCommand(row, texts[module], *read_options(program[start:]))
+    for words, own in _AGENTS:
+        if own == names[: len(own)]:
+            start = module + 1 if module else len(own)
+            return Agent(words, texts[module], *read_options(program[start:]))
     return None
 
 

@@ -7,16 +7,8 @@ from __future__ import annotations
 
 import re
 
-from jobgen.batchscript.bash import Word
-from jobgen.batchscript.launchers import (
-    LAUNCHER_OPTIONS,
-    AgentCommand,
-    LaunchCommand,
-    Launcher,
-    LauncherOptions,
-    find_agent,
-)
-from jobgen.batchscript.reader import Script, read_number
+from jobgen.batchscript.launchers import Agent, LaunchCommand, Launcher, read_number
+from jobgen.batchscript.reader import Script
 from jobgen.records import NamedTuple
 
 
@@ -34,35 +26,33 @@ _SPREADS = re.compile(r"--?(map-by|by|rr|pernode|bynode|grr|rank-by)\S*", re.ASC
 
 def count_reach(script: Script, launcher: Launcher) -> Reach:
     """Return what one launcher starts of a job that has what the directives of `script` say."""
-    options = LAUNCHER_OPTIONS.get(launcher.name)
-    if options is None:
+    if not launcher.row:
         return Reach(None, 1)
     if launcher.is_open:
         return Reach(None, None)
-    nodes = _count(launcher, options.nodes, script.nodes)
-    each = _count(launcher, options.each, None)
-    stated = launcher.value(*options.tasks) or options.unsaid
+    nodes, each = _count(launcher, "nodes", script.nodes), _count(launcher, "each", None)
+    stated = launcher.read("tasks") or launcher.row.get("unsaid")
     tasks = read_number(stated)
-    if _is_placed(script, launcher, options) or (nodes or 0) < (script.nodes or 0):
+    if _is_placed(script, launcher) or (nodes or 0) < (script.nodes or 0):
         return Reach(None, 1 if tasks == 1 else each)
     if stated is None:
-        return Reach(nodes, _count(launcher, options.each, _count_slots(script)))
+        return Reach(nodes, _count(launcher, "each", _count_slots(script)))
     if tasks == 0:
         return Reach(None, each)
-    each = _count(launcher, options.each, _share(script, launcher, tasks, nodes))
+    each = _count(launcher, "each", _share(script, launcher, tasks, nodes))
     wide = -(-tasks // each) if each else None
     return Reach(min(wide, nodes or wide) if wide else None, each)
 
 
-def _count(launcher: Launcher, options: tuple[str, ...], unsaid: int | None) -> int | None:
+def _count(launcher: Launcher, kind: str, unsaid: int | None) -> int | None:
     """Return the number that an option gives, or None where only the job knows it."""
-    text = launcher.value(*options)
+    text = launcher.read(kind)
     return unsaid if text is None else read_number(text) or None
 
 
-def _is_placed(script: Script, launcher: Launcher, options: LauncherOptions) -> bool:
+def _is_placed(script: Script, launcher: Launcher) -> bool:
     """Whether it names some of several nodes; the others are somebody else's."""
-    place = launcher.value(*options.places)
+    place = launcher.read("places")
     return place is not None and "PBS_NODEFILE" not in place and script.nodes != 1
 
 
@@ -77,7 +67,7 @@ def _share(script: Script, launcher: Launcher, tasks: int, nodes: int | None) ->
     if tasks == 1:
         return 1
     spread = any(_SPREADS.fullmatch(option) for option, _ in launcher.options)
-    if LAUNCHER_OPTIONS[launcher.name].fills and not spread:
+    if "spreads" not in launcher.row and not spread:
         return min(tasks, _count_slots(script) or 0) or None
     return -(-tasks // nodes) if nodes else None
 
@@ -94,53 +84,19 @@ def find_reach(script: Script, launch: LaunchCommand) -> Reach:
     return Reach(None if beside else nodes, each)
 
 
-class Agent(NamedTuple):
-    """A program that starts the processes of its node, and what it knows of the others.
-
-    `nodes` says how many agents it waits for: "1" where it is alone, empty where no option says it.
-    `stated` is that option's value. A `static` agent needs its own number, `rank`: it is 0 without.
-    """
-
-    name: str
-    nodes: str
-    processes: str
-    rank: str
-    static: bool
-    stated: Word | None
-    open: bool  # whether a variable may hold more of its options
-    total: bool  # whether `processes` counts those of all nodes
-
-
 def read_agent(launch: LaunchCommand) -> Agent | None:
     """Return the agent that a command is; None where it is none, or may start the others itself."""
-    command = find_agent(launch.started.program)
-    if command is None or _starts_others(command):
-        return None
-    row, name, open_ = command.row, command.row.words[0], command.is_open
-    stated = command.find(*row.nodes) if name != "deepspeed" else None  # which finds no other
-    unsaid = "" if open_ or name == "accelerate" else "1"
-    return Agent(
-        name,
-        stated.text if stated else unsaid,
-        command.tell(*row.processes),
-        command.tell(*row.rank),
-        name in ("torchrun", "accelerate")
-        and not open_
-        and "--rdzv-backend" not in command.options,
-        stated,
-        open_,
-        row.total,
-    )
+    agent = launch.started.agent
+    return None if agent is None or _starts_others(agent) else agent
 
 
-def _starts_others(command: AgentCommand) -> bool:
+def _starts_others(agent: Agent) -> bool:
     """Whether an agent may start those of the other nodes, or be started by another program."""
-    options = command.options.keys()
-    hosts = command.tell("--hostfile", "-H")
-    if command.called == "deepspeed.launcher.launch" or hosts not in ("", "/dev/null"):
+    hosts = agent.tell("--hostfile", "-H")
+    if agent.called == "deepspeed.launcher.launch" or hosts not in ("", "/dev/null"):
         return True
-    configured = "--config-file" in options or "--use-deepspeed" in options  # may be for pdsh
-    return configured and "--machine-rank" not in options
+    configured = agent.options.keys() & {"--config-file", "--use-deepspeed"}  # may be for pdsh
+    return bool(configured) and "--machine-rank" not in agent.options
 
 
 def count_processes(script: Script, launch: LaunchCommand) -> int | None:
@@ -148,15 +104,10 @@ def count_processes(script: Script, launch: LaunchCommand) -> int | None:
 
     None where only the job knows, or where its program may start others itself.
     """
-    reach = find_reach(script, launch)
-    if not launch.started.is_agent:
+    reach, agent = find_reach(script, launch), read_agent(launch)
+    if not launch.started.agent:
         ranked = launch.started.launchers and _RANKED.search(script.text)
         return reach.each if ranked else 0
-    agent = read_agent(launch)
-    if agent is None or agent.open or reach.each is None or launch.command.end == "&":
+    if agent is None or agent.is_open or launch.command.end == "&":
         return None
-    unsaid = 1 if agent.name == "torchrun" else 0
-    count = read_number(agent.processes) if agent.processes else unsaid
-    if agent.total:
-        count //= read_number(agent.nodes) or 1
-    return count * reach.each or None
+    return agent.count_processes() * (reach.each or 0) or None

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from jobgen.batchscript.bash import Command, parse
 from jobgen.batchscript.expand import PlainVariables, expand_command, find_set, follow
-from jobgen.batchscript.launchers import LaunchCommand, unwrap_nested
+from jobgen.batchscript.launchers import LaunchCommand, read_number, unwrap_nested
 from jobgen.capabilities import Capabilities, get_capabilities, list_capabilities
 from jobgen.errors import UsageError
 from jobgen.records import NamedTuple
@@ -292,11 +292,6 @@ class Script:
     def nodes(self) -> int | None:
         """How many nodes the job has; None where the script does not say it plainly."""
         return self.request.nodes if self.directives and self.request.sure else None
-
-
-def read_number(text: str | None) -> int:
-    """Return the whole number that a text is; 0 where it is none."""
-    return int(text) if text and re.fullmatch(r"\d{1,6}", text, re.ASCII) else 0
 
 
 def read(path: str) -> Script:

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 
-from jobgen.batchscript.launchers import LaunchCommand, find_agent
+from jobgen.batchscript.launchers import LaunchCommand
 from jobgen.batchscript.lint import ABOUT_LAUNCH, check
 from jobgen.batchscript.reader import Script, read
 from jobgen.errors import JobgenError
@@ -99,10 +99,10 @@ def _find_lines(path: str, text: str, size: JobSize, rule: str) -> Iterator[Rema
 
 
 def _find_own_launcher(path: str, launch: LaunchCommand, size: JobSize) -> Iterator[Remark]:
-    agent, torchrun = find_agent(launch.started.program), launch.started.torchrun
+    agent, torchrun = launch.started.agent, launch.started.torchrun
     names = [launcher.name for launcher in launch.started.launchers]
     if agent:
-        names = [" ".join(agent.row.words)]
+        names = [agent.words]
     meets = torchrun and torchrun.find("--nnodes") and torchrun.find(*_MEETING)
     if not names or (size.processes == 1 and (size.nodes == 1 or meets)):
         return

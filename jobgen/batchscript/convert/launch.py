@@ -17,9 +17,8 @@ from jobgen.batchscript.convert.values import Reader, make_value
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import expand_command, list_names
 from jobgen.batchscript.launchers import (
-    AgentCommand,
+    Agent,
     Launcher,
-    find_agent,
     unwrap,
 )
 from jobgen.batchscript.reader import Request, Script
@@ -216,7 +215,7 @@ class _Line:
         if bound and self.tasks > 1 and self.script.value("--gpu-bind") != "none":
             raise self.refuse("Slurm gives each task its own GPUs")
 
-    def launch_agents(self, torchrun: AgentCommand) -> LaunchedProgram:
+    def launch_agents(self, torchrun: Agent) -> LaunchedProgram:
         """One torchrun on each node."""
         self._drop_output()
         if self.tasks != 1:
@@ -273,7 +272,7 @@ class _Line:
         self._drop_output()
         started, words, mode = self.started, self._strip_prefixes(), "direct"
         first, alone = words[0].text, self.shape.nodes == 1 and self.tasks == 1
-        agent = find_agent(started.program)
+        agent = started.agent
         if started.launchers and started.launchers[0].name == "srun":
             words = (*started.wrapper, *started.runner, *started.program)
             if re.fullmatch(r"[\w.-]+\.(sh|py)", words[0].text):

@@ -134,7 +134,7 @@ def _matters(started: Started) -> bool:
         return not _NO_PROGRAM.match(" ".join(rest))
     if started.name in PREPARING | REPEATABLE | HARMLESS:
         return False
-    around = started.launchers or started.wrapper or started.is_agent
+    around = started.launchers or started.wrapper or started.agent
     return bool(around) or first[:1] in {*"./$~"} or started.name.endswith(".py")
 
 

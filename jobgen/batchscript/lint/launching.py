@@ -8,23 +8,23 @@ from collections.abc import Iterator
 from jobgen.batchscript.bash import DECLARES, Command
 from jobgen.batchscript.directives import count_nodes_of_totals
 from jobgen.batchscript.launchers import (
-    LAUNCHER_OPTIONS,
+    Agent,
     LaunchCommand,
     Launcher,
     list_inner,
+    read_number,
     unwrap,
 )
 from jobgen.batchscript.lint.rule import SRUN, TORCHRUN, TRAINS, Fault, mark, rule
 from jobgen.batchscript.purposes import FILTERS, HARMLESS, PRINTS, is_pure, list_substituted
 from jobgen.batchscript.reach import (
-    Agent,
     Reach,
     count_processes,
     count_reach,
     find_reach,
     read_agent,
 )
-from jobgen.batchscript.reader import Script, read_number
+from jobgen.batchscript.reader import Script
 
 _STARTS = re.compile(r"\b(pdsh|ssh|sshlogin|slf|ray|dask|srun|mpirun|mpiexec|aprun)\b")
 # Hand on what they are told of the nodes, by variables and files, and start nothing.
@@ -104,7 +104,7 @@ def _find_first_node_only(script: Script) -> Iterator[Fault]:
     launches = [launch for launch in script.launches if not launch.command.is_inner]
     if launched:
         launches = [launch for launch in launches if not launch.started.launchers]
-    if any(launch.started.is_agent for launch in script.launches):
+    if any(launch.started.agent for launch in script.launches):
         yield from _find_lone_agents(script, launches, nodes, launched)
     elif not launched:
         yield from _find_lone_program(script, launches, nodes)
@@ -152,7 +152,7 @@ def _stays_alone(agent: Agent, launched: bool) -> bool:
     """Whether an agent for one node may be the only one, in a script that may launch others."""
     if agent.name == "accelerate" and not launched:
         return True
-    unsaid = agent.nodes == "1" and not agent.stated
+    unsaid = agent.nodes == "1" and not agent.find("nodes")
     return unsaid and (agent.name == "torchrun" or not launched)
 
 
@@ -162,7 +162,7 @@ def _trains(launch: LaunchCommand) -> bool:
     if started.launchers and TRAINS.fullmatch(started.name):
         return True
     text = " ".join(word.text for word in started.program[1:])
-    python = started.name.startswith("python") and not started.is_agent
+    python = started.name.startswith("python") and not started.agent
     return python and _PROGRAM.match(text) is not None
 
 
@@ -176,12 +176,12 @@ def _find_other_nnodes(script: Script) -> Iterator[Fault]:
     exported = re.search(r"^[^#\n]*(\bnnodes\b|\bPET_NNODES\b)", script.text, re.MULTILINE)
     for launch in script.launches if script.nodes else ():
         agent = read_agent(launch)
-        if not agent or launch.command.is_inner or re.fullmatch(r"[1-9]\d*", agent.rank):
+        if not agent or launch.command.is_inner or re.fullmatch(r"[1-9]\d*", agent.tell("rank")):
             continue  # one of several jobs that meet has a number of its own
-        told = agent.stated or agent.name != "torchrun" or not exported
+        told = agent.find("nodes") or agent.name != "torchrun" or not exported
         wrong = _compare_nodes(agent, script.nodes or 0, find_reach(script, launch))
         if wrong and told:
-            yield mark(agent.stated or launch.place, f"{agent.name} {wrong}")
+            yield mark(agent.find("nodes") or launch.place, f"{agent.name} {wrong}")
 
 
 def _compare_nodes(agent: Agent, nodes: int, reach: Reach) -> str:
@@ -192,7 +192,7 @@ def _compare_nodes(agent: Agent, nodes: int, reach: Reach) -> str:
         return f"is for {count} nodes, the job has {nodes}: it {waits}"
     if count == 1 and started > 1:
         return f"is not told of {started} nodes, and takes each for the only one"
-    if count == 1 and nodes > 1 and "$" in agent.rank:
+    if count == 1 and nodes > 1 and "$" in agent.tell("rank"):
         return "has a number among several nodes, and counts one"
     return ""
 
@@ -208,7 +208,7 @@ def _find_same_rank(script: Script) -> Iterator[Fault]:
         return
     for launch in script.launches:
         agent, reach = read_agent(launch), find_reach(script, launch)
-        if not agent or not agent.static or agent.rank not in ("", "0"):
+        if not agent or not agent.is_static or agent.tell("rank") not in ("", "0"):
             continue
         meant = agent.nodes == str(reach.nodes) or "$" in agent.nodes
         if meant and reach.each == 1 and (reach.nodes or 0) > 1:
@@ -225,11 +225,11 @@ def _find_two_agents(script: Script) -> Iterator[Fault]:
     Fix: start one agent a node: srun --ntasks-per-node=1, mpiexec --ppn 1, or mpiprocs=1 for pbsdsh
     """
     for launch in script.launches:
-        if not launch.started.launchers or not launch.started.is_agent:
+        if not launch.started.launchers or not launch.started.agent:
             continue
         launcher, agent = launch.started.launchers[0], read_agent(launch)
         each = str(find_reach(script, launch).each or "")
-        own = agent.processes if agent else ""
+        own = agent.tell("processes") if agent else ""
         if own.startswith("$") and _starts_as_many(script, launcher, own):
             each = own
         if each not in ("", "1") and own != "1":
@@ -239,8 +239,7 @@ def _find_two_agents(script: Script) -> Iterator[Fault]:
 
 def _starts_as_many(script: Script, launcher: Launcher, variable: str) -> bool:
     """Whether a launcher starts as many tasks on a node, or in all, as a variable says."""
-    options = LAUNCHER_OPTIONS.get(launcher.name)
-    stated = [launcher.value(*names) for names in (options.tasks, options.each)] if options else []
+    stated = [launcher.read("tasks"), launcher.read("each")]
     if stated == [None, None] and launcher.name == "srun":
         stated = [script.value("--ntasks-per-node")]
     return variable.strip("${}") in [(text or "").strip("${}") for text in stated]
