@@ -198,7 +198,7 @@ def pack_submission(path: str, overrides: Sequence[str], *, tracked: bool) -> tu
 
 def list_unsent(run: Run, sent: Iterable[str]) -> Iterator[str]:
     """Yield the files and folders here from which a program imports, if nothing of them is sent."""
-    from jobgen.programs.reader import ReadProgram
+    from jobgen.programs.program import ReadProgram
 
     known, base = set(map(os.path.normpath, sent)), (run.module or "").replace(".", "/")
     path = run.script or next(filter(os.path.isfile, (f"{base}.py", f"{base}/__main__.py")), "")

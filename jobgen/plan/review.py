@@ -10,6 +10,7 @@ import json
 import math
 import os
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -63,24 +64,30 @@ def review(loaded: LoadedSpec, plan: Plan, copied: Sequence[str] | None = None) 
     `copied` are the files and folders of its snapshot, by `list_copied`; None without one.
     """
     rules = (
-        _compare_processes,
-        _compare_memory,
+        _check_processes,
+        _check_sizes,
+        _check_cpus,
+        _check_memory,
+        _check_times,
         _check_variables,
         _check_lists,
-        _check_array,
+        _check_tasks,
+        _check_outputs,
         _check_packing,
         _check_container,
         _check_binds,
         _check_setup,
+        _check_venv,
         _check_batches,
-        _check_words,
+        _check_directives,
+        _check_names,
     )
     plans = [role.plan for role in plan.roles.members] if plan.roles else [plan]
     problems = {*review_roles(loaded, plan)}
     for part, own in zip(loaded.programs(), plans, strict=True):
         settings = tuple(list_settings(own.program.command))
         problems.update(_apply_table(part, own, settings), _check_numbers(part, own, settings))
-        problems.update(_check_paths(part, own, copied), *(rule(part, own) for rule in rules))
+        problems.update(_check_files(part, own, copied), *(rule(part, own) for rule in rules))
     return sorted(problems)
 
 
@@ -94,65 +101,89 @@ def _read_table() -> list[list[str]]:
 
 def _apply_table(loaded: LoadedSpec, plan: Plan, settings: _Settings) -> Iterator[Problem]:
     """Yield what `review.txt` has for the texts of a spec."""
-    own, spec = plan.environment, loaded.spec
-    facts: dict[str, Any] = {
+    facts = _list_facts(loaded, plan)
+    texts: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for source, path, text in itertools.chain(
+        _list_lines(loaded, plan),
+        _list_words(loaded, plan, settings),
+        _list_places(loaded, plan),
+    ):
+        if text:
+            texts[source].append((path, text))
+    for source, asked, form, message, hint in (row for row in _read_table() if len(row) == 5):
+        needs = asked.replace("-", "").split()
+        if not texts[source] or any(bool(facts[one.strip("!")]) == ("!" in one) for one in needs):
+            continue
+        for path, text in texts[source]:
+            if match := re.search(form, text, re.MULTILINE):
+                values = facts | match.groupdict() | {"base": os.path.basename(text)}
+                said, write = (Template(one).safe_substitute(values) for one in (message, hint))
+                yield loaded.problem(path, said, write)
+                break
+
+
+def _list_facts(loaded: LoadedSpec, plan: Plan) -> dict[str, Any]:
+    """Return what rows ask for, and name."""
+    spec, container = loaded.spec, plan.environment.container
+    return {
         "nodes": plan.nodes.total if plan.nodes.total > 1 else 0,
         "processes": plan.nodes.world_size if plan.nodes.world_size > 1 else 0,
         "batch": plan.can.batch,
         "chained": spec.on_walltime is not None and spec.on_walltime.then != "stop",
         "plain": plan.launch.plain,
         "gpus": sum(plan.nodes.gpus_of_each),
-        "container": own.container,
-        "podman": own.container and own.container.runtime == "podman-hpc",
+        "container": container,
+        "podman": container and container.runtime == "podman-hpc",
         "modules": spec.environment.modules,
         "relative": re.match(r"[^/~$]", spec.run.script or ""),
         "offline": plan.site.internet == "none",
         "site": spec.site or "this site",
     }
-    texts = list(_list_sources(loaded, plan, settings))
-    for source, asked, form, message, hint in (row for row in _read_table() if len(row) == 5):
-        of_job = all(
-            bool(facts[one.lstrip("!")]) != ("!" in one) for one in asked.split("-")[0].split()
-        )
-        for _, path, text in [one for one in texts if one[0] == source] if of_job else ():
-            if match := re.search(form, text, re.MULTILINE):
-                values = facts | match.groupdict() | {"base": os.path.basename(text)}
-                message, hint = (Template(one).safe_substitute(values) for one in (message, hint))
-                yield loaded.problem(path, message, hint)
-                break
 
 
-def _list_sources(
-    loaded: LoadedSpec, plan: Plan, settings: _Settings
-) -> Iterator[tuple[str, str, str]]:
-    """Yield the texts that rows of `review.txt` look at: what each is, its place, and itself."""
-    own, run = loaded.spec.environment, loaded.spec.run
-    setup = own.setup or ""
+# The texts that rows of `review.txt` look at: what each is, its place, and itself.
+_Texts = Iterator[tuple[str, str, str]]
+
+
+def _list_lines(loaded: LoadedSpec, plan: Plan) -> _Texts:
+    """Yield the lines of setup, each variable, and the value of each key."""
+    setup = loaded.spec.environment.setup or ""
     yield "setup", "environment.setup", setup
+    yield "read", "environment.setup", setup
     for path, name, value in _list_variables(loaded, plan):
         yield "variable", path, f"{name}={value}"
-    for option, value in settings:
-        yield "word", "run.args", f"{option} {value}"
-    yield "command", "run.command", re.sub(r"^\S*/", "", " ".join(run.command or ()))
+        if name.endswith("_SOCKET_IFNAME"):
+            yield "interface", path, value
     variables = plan.environment.variables
     names = [*plan.environment.from_shell, *(f"{name}={variables[name]}" for name in variables)]
     yield "names", "environment", " ".join(names)
-    for path, text in _list_texts(loaded):
-        yield "line", path, text
-        yield "key", path, f"{path} {text}"
-    for path, words in (("run.command", run.command or ()), ("run.args", plan.program.command)):
-        yield "read", path, " ".join(words)
-    yield "read", "environment.setup", setup
+    lines = loaded.text.split("\n")
+    for path, where in loaded.positions.items():
+        if where.file == loaded.file and 0 < where.line <= len(lines):
+            text = lines[where.line - 1][where.column - 1 :]
+            yield "line", path, text
+            yield "key", path, f"{path} {text}"
+
+
+def _list_words(loaded: LoadedSpec, plan: Plan, settings: _Settings) -> _Texts:
+    """Yield the words of the program, and each of its options with its value."""
+    command = loaded.spec.run.command or ()
+    yield "command", "run.command", re.sub(r"^\S*/", "", " ".join(command))
+    yield "read", "run.command", " ".join(command)
+    yield "read", "run.args", " ".join(plan.program.command)
+    for option, value in settings:
+        yield "word", "run.args", f"{option} {value}"
+
+
+def _list_places(loaded: LoadedSpec, plan: Plan) -> _Texts:
+    """Yield the files that keys name, the interface and the modules."""
+    own, modules = loaded.spec.environment, plan.environment.modules
     image = own.container.image if own.container else ""
-    files = {"run.script": run.script, "environment.venv": own.venv}
+    files = {"run.script": loaded.spec.run.script, "environment.venv": own.venv}
     for path, file in (files | {"environment.container.image": image}).items():
-        if file and not own.stage and os.path.basename(file) not in setup:
+        if file and not own.stage and os.path.basename(file) not in (own.setup or ""):
             yield "file", path, file
     yield "interface", "launch.interface", plan.launch.interface or ""
-    for path, name, value in _list_variables(loaded, plan):
-        if name.endswith("_SOCKET_IFNAME"):
-            yield "interface", path, value
-    modules = plan.environment.modules
     yield "modules", "environment.modules", " ".join(modules.load) if modules else ""
 
 
@@ -195,33 +226,30 @@ def _flatten(node: Node, start: str) -> Iterator[tuple[str, str]]:
             yield from _flatten(one, f"{start}:{name}")
 
 
-def _list_texts(loaded: LoadedSpec) -> Iterator[tuple[str, str]]:
-    """Yield each value's place in the spec, and the rest of the line that it begins on."""
-    lines = loaded.text.split("\n")
-    for path, where in loaded.positions.items():
-        if where.file == loaded.file and 0 < where.line <= len(lines):
-            yield path, lines[where.line - 1][where.column - 1 :]
-
-
-def _compare_processes(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
-    """Processes against the GPUs and CPUs of a node, and threads against its CPUs."""
+def _check_processes(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
+    """Processes against the GPUs of a node."""
+    by_torchrun, by_hand = plan.launch.mode == "torchrun", plan.launch.mode == "direct"
     for group in dict.fromkeys(plan.nodes.own):
-        processes, gpus, cpus = group.processes, group.gpus, group.cpus
+        processes, gpus = group.processes, group.gpus
+        several = processes > 1 and (by_torchrun or by_hand)
         if gpus and processes > gpus:
             message = (
                 f"{processes} processes share {count(gpus, 'GPU')} on a node; NCCL takes one each"
             )
             hint = f"write processes_per_node: {gpus}, unless they use gloo or MPS"
             yield loaded.problem("launch.processes_per_node", message, hint)
-        elif processes < gpus and (
-            (plan.launch.mode in ("torchrun", "direct") and processes > 1)
-            or (plan.launch.mode == "torchrun" and _takes_one_gpu(plan))
-        ):
+        elif processes < gpus and (several or (by_torchrun and _takes_one_gpu(plan))):
             leave = "1 process leaves" if processes == 1 else f"{processes} processes leave"
             message = f"{leave} {gpus - processes} of {gpus} GPUs on a node idle"
             hint = f"write processes_per_node: {gpus}, unless each takes several"
             yield loaded.problem("launch.processes_per_node", message, hint)
-        if cpus and cpus > _CPUS_OF_A_NODE:
+
+
+def _check_sizes(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
+    """CPUs and GPUs that few nodes have, so that those of all are meant."""
+    for group in dict.fromkeys(plan.nodes.own):
+        cpus, gpus = group.cpus or 0, group.gpus
+        if cpus > _CPUS_OF_A_NODE:
             each = bool(loaded.spec.resources.cpus_per_gpu)
             name = "cpus_per_gpu" if each else "cpus_per_node"
             hint = f"it counts for {'each of the' if each else 'all'} {gpus} GPUs of a node"
@@ -230,10 +258,14 @@ def _compare_processes(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
             message = f"asks for {gpus} GPUs on a node"
             hint = f"for {gpus} in all write nodes: {-(-gpus // 8)}, gpus_per_node: 8"
             yield loaded.problem("resources.gpus_per_node", message, hint)
-        variables = {name: (value, path) for path, name, value in _list_variables(loaded, plan)}
-        threads, path = variables.get("OMP_NUM_THREADS", ("", ""))
-        if not cpus:
-            continue
+
+
+def _check_cpus(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
+    """Processes and their threads against the CPUs of a node."""
+    variables = {name: (value, path) for path, name, value in _list_variables(loaded, plan)}
+    threads, path = variables.get("OMP_NUM_THREADS", ("", ""))
+    for group in dict.fromkeys(one for one in plan.nodes.own if one.cpus):
+        processes, cpus = group.processes, group.cpus or 0
         if processes > cpus and loaded.spec.resources.cpus_per_node:
             message = f"{processes} processes share {count(cpus, 'CPU')} on a node"
             hint = f"write cpus_per_node: {processes} or more"
@@ -245,7 +277,7 @@ def _compare_processes(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
             yield loaded.problem(path, message, hint)
 
 
-def _compare_memory(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
+def _check_memory(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     """Memory that a process of PyTorch cannot start in: a unit that was mistaken."""
     memory, group = loaded.spec.resources.memory_per_node, plan.nodes.groups[0]
     if memory is not None and group.gpus and memory < group.processes * _GIB:
@@ -254,15 +286,21 @@ def _compare_memory(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     if memory is not None and memory > _GIB_OF_A_NODE * _GIB:
         message = f"asks for {memory // _GIB} GiB on a node"
         yield loaded.problem("resources.memory_per_node", message, "check the unit: GB, TB")
-    seconds = plan.walltime.seconds
-    if seconds is not None and plan.can.batch and not _SHORTEST <= seconds <= _LONGEST:
+
+
+def _check_times(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
+    """A walltime that is hardly meant, and a notice that takes most of it."""
+    seconds, path = plan.walltime.seconds, "resources.walltime"
+    hint = "write hours:minutes:seconds, or 2h"
+    if seconds is None:
+        return
+    if plan.can.batch and seconds > _LONGEST:
         long = f"{seconds // 86400} days are more than most queues allow"
-        message = (
-            long if seconds > _LONGEST else f"{seconds} s is hardly enough to load an environment"
-        )
-        yield loaded.problem("resources.walltime", message, "write hours:minutes:seconds, or 2h")
+        yield loaded.problem(path, long, hint)
+    if plan.can.batch and seconds < _SHORTEST:
+        yield loaded.problem(path, f"{seconds} s is hardly enough to load an environment", hint)
     notice = loaded.spec.on_walltime.notice if loaded.spec.on_walltime else None
-    if notice and seconds and seconds > notice > 0.75 * seconds:
+    if notice and seconds > notice > 0.75 * seconds:
         message = f"leaves the program {count((seconds - notice) // 60, 'minute')} of the walltime"
         yield loaded.problem("on_walltime.notice", message, "write a shorter one, such as 5m")
 
@@ -302,8 +340,8 @@ def _check_lists(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
         yield loaded.problem("resources.gpus_per_node", message, hint)
 
 
-def _check_array(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
-    """Tasks of an array that are alike or write into one place, and bounds that none meets."""
+def _check_tasks(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
+    """Tasks of an array that are alike, and bounds that none meets."""
     if plan.array is None:
         return
     for name in (loaded.spec.array.values or {}) if loaded.spec.array else ():
@@ -315,18 +353,19 @@ def _check_array(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     if at_once is not None and at_once > len(tasks) > 1:
         message = f"{at_once} tasks may run at a time, and there are {len(tasks)}"
         yield loaded.problem("array.at_once", message, "leave it out")
-    alike = [
-        [*map(_read_number, task.arguments), *map(_read_number, task.variables.values())]
-        for task in tasks[:100]
-    ]
-    if any(map(any, tasks)) and any(alike.index(task) < at for at, task in enumerate(alike)):
+    words = [(*task.arguments, *task.variables.values()) for task in tasks[:100]]
+    alike = {tuple(map(_read_number, one)) for one in words}
+    if any(map(any, tasks)) and len(alike) < len(words):
         message = f"some of the {len(tasks)} tasks are the same, as a value is given twice"
         yield loaded.problem("array", message, "give each value once")
+
+
+def _check_outputs(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
+    """A place that all tasks of an array write to; of a Python program the look into it says so."""
+    if plan.array is None or "import" in (read_sources(plan) or ""):
+        return
     for option, place in _list_options(plan.program.command):
-        if not (_OUTPUTS.fullmatch(option) and place and "$" not in place):
-            continue
-        # Of a Python program the look into it says so, unless the program reads JOBGEN_TASK.
-        if "import" not in (read_sources(plan) or ""):
+        if _OUTPUTS.fullmatch(option) and place and "$" not in place:
             message = f"all {len(plan.array.tasks)} tasks write to {option} {place}"
             hint = "write {value: $JOBGEN_RUN_DIR/results, expand: true}"
             yield loaded.problem("run.args", message, hint)
@@ -367,7 +406,7 @@ def _check_container(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     own = loaded.spec.environment
     if own.container is not None and own.venv and own.venv.startswith("/"):
         seen = [bind.partition(":")[0] for bind in own.container.binds]
-        if not _is_below(own.venv, [*seen, *_list_mounted()]):
+        if not is_below(own.venv, [*seen, *_list_mounted()]):
             message = f"{own.venv} is not seen inside the container"
             hint = f"write binds: [{os.path.dirname(own.venv)}], or leave the venv out"
             yield loaded.problem("environment.venv", message, hint)
@@ -378,7 +417,7 @@ def _list_mounted() -> list[str]:
     return [os.getcwd(), os.path.expanduser("~"), "/tmp"]
 
 
-def _is_below(path: str, folders: Iterable[str]) -> bool:
+def is_below(path: str, folders: Iterable[str]) -> bool:
     """Whether a path is one of some folders, or below one."""
     return any(f"{path}/".startswith(folder.rstrip("/") + "/") for folder in folders)
 
@@ -386,20 +425,21 @@ def _is_below(path: str, folders: Iterable[str]) -> bool:
 def _check_binds(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     """Paths that the program is given as they are outside its container."""
     container, site = loaded.spec.environment.container, plan.site.container
-    binds = [bind.split(":")[:2] for bind in container.binds] if container else []
-    seen = [target for *_, target in binds] + _list_mounted()
+    if container is None:
+        return
+    pairs = [bind.split(":")[:2] for bind in container.binds]
+    binds = [(bind[0], bind[1]) for bind in pairs if len(bind) == 2]
+    seen = [target for *_, target in pairs] + _list_mounted()
+    of_site = [bind.partition(":")[0] for bind in site.binds] if site else []
     for option, value in _list_options(plan.program.command):
-        for source, target in (bind for bind in binds if len(bind) == 2):
-            if _is_below(value, [source]) and not _is_below(value, seen):
-                inside = target + value.removeprefix(source)
-                message = f"{option} {value} is {inside} inside the container"
-                yield loaded.problem("run.args", message, f"write {inside}")
-                break
-        else:
-            of_site = [bind.partition(":")[0] for bind in site.binds] if site else []
-            if container and _SHARED.match(value) and not _is_below(value, [*seen, *of_site]):
-                message = f"{option} {value} is not seen inside the container"
-                yield loaded.problem("run.args", message, f"add {os.path.dirname(value)} to binds")
+        bound = [] if is_below(value, seen) else [one for one in binds if is_below(value, one[:1])]
+        if bound:
+            inside = bound[0][1] + value.removeprefix(bound[0][0])
+            message = f"{option} {value} is {inside} inside the container"
+            yield loaded.problem("run.args", message, f"write {inside}")
+        elif _SHARED.match(value) and not is_below(value, [*seen, *of_site]):
+            message = f"{option} {value} is not seen inside the container"
+            yield loaded.problem("run.args", message, f"add {os.path.dirname(value)} to binds")
 
 
 def _check_setup(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
@@ -413,40 +453,41 @@ def _check_setup(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
 
 def _check_numbers(loaded: LoadedSpec, plan: Plan, options: _Settings) -> Iterator[Problem]:
     """Numbers in the program's arguments that differ from the job's."""
-    group, gpus = plan.nodes.own[0], sum(plan.nodes.gpus_of_each)
     named = [
-        (re.split(r"[.:]", option)[-1].strip("-+").replace("-", "_"), value)
+        (re.split(r"[.:]", option)[-1].strip("-+").replace("-", "_"), option, int(value))
         for option, value in options
+        if value.isdecimal()
     ]
-    parts = {
-        name: int(value) for name, value in named if _PARTS.fullmatch(name) and value.isdecimal()
-    }
-    share = math.prod(parts.values()) or 1
-    micros = [value for name, value in named if re.fullmatch("micro_?batch(_size)?", name)]
-    micro = int(micros[0]) if micros and micros[0].isdecimal() else 0
-    has = {
+    parts = {name: number for name, _, number in named if _PARTS.fullmatch(name)}
+    share, gpus = math.prod(parts.values()) or 1, sum(plan.nodes.gpus_of_each)
+    if gpus and gpus % share and all(size <= gpus for size in parts.values()):
+        message = f"{gpus} GPUs do not divide into groups of {share} ({', '.join(parts)})"
+        yield loaded.problem("run.args", message, f"write sizes whose product divides {gpus}")
+    micros = [number for name, _, number in named if re.fullmatch("micro_?batch(_size)?", name)]
+    has = _count(plan, max(1, plan.nodes.world_size // share), (*micros, 0)[0])
+    for names, relation, fact, *texts in (row[1:] for row in _read_table() if row[0] == "number"):
+        right = has[fact]
+        for _, option, number in (one for one in named if right and one[0] in names.split()):
+            holds = {"=": number == right, "<=": number <= right, "times": number % right == 0}
+            if not holds[relation]:
+                values = {"option": option, "value": number, "has": right}
+                message, hint = (Template(one).safe_substitute(values) for one in texts)
+                yield loaded.problem("run.args", message, hint)
+
+
+def _count(plan: Plan, groups: int, micro: int) -> dict[str, int]:
+    """Return the numbers of a job, in which `groups` of processes each take a micro batch."""
+    group = plan.nodes.own[0]
+    return {
         "nodes": plan.nodes.total,
         "world": plan.nodes.world_size,
-        "groups": max(1, plan.nodes.world_size // share),
-        "batch": max(1, plan.nodes.world_size // share) * micro,
-        "gpus": gpus,
+        "groups": groups,
+        "batch": groups * micro,
+        "gpus": sum(plan.nodes.gpus_of_each),
         "gpus_per_node": group.gpus,
         "processes": 0 if plan.launch.plain else group.processes,
         "cpus": (group.cpus or 0) // group.processes,
     }
-    if gpus and gpus % share and all(size <= gpus for size in parts.values()):
-        message = f"{gpus} GPUs do not divide into groups of {share} ({', '.join(parts)})"
-        yield loaded.problem("run.args", message, f"write sizes whose product divides {gpus}")
-    for names, relation, fact, *texts in (row[1:] for row in _read_table() if row[0] == "number"):
-        for (option, value), (name, _) in zip(options, named, strict=True):
-            if name not in names.split() or not value.isdecimal() or not has[fact]:
-                continue
-            number, right = int(value), has[fact]
-            holds = {"=": number == right, "<=": number <= right, "times": number % right == 0}
-            if not holds[relation]:
-                values = {"option": option, "value": value, "has": right}
-                message, hint = (Template(one).safe_substitute(values) for one in texts)
-                yield loaded.problem("run.args", message, hint)
 
 
 def _check_batches(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
@@ -468,52 +509,57 @@ def _check_batches(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
             yield loaded.problem("run.args", message, f"write {product}, or leave one of them out")
 
 
-def _check_words(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
-    """Directives of another scheduler, and misspelt names of variables."""
+def _check_directives(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
+    """Directives of another scheduler."""
     directives, sign = loaded.spec.directives, f"{plan.can.sign} "
-    if (
-        loaded.spec.scheduler
-        and directives
-        and not any(line.startswith(sign) for line in directives)
-    ):
+    foreign = directives and not any(line.startswith(sign) for line in directives)
+    if loaded.spec.scheduler and foreign:
         hint = f"write {sign}..., or the key that means the same"
         yield loaded.problem("directives", f"{plan.scheduler} does not read them", hint)
-    known = [row[1].split() for row in _read_table() if row[0] == "known"]
-    variables = loaded.spec.environment.variables or {}
-    written = [(f"environment.variables.{name}", name) for name in variables]
-    for index, line in enumerate(directives):
+
+
+def _check_names(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
+    """Misspelt names of variables, and of options of sbatch."""
+    variables, options = (row[1].split() for row in _read_table() if row[0] == "known")
+    own = loaded.spec.environment.variables or {}
+    written = [(f"environment.variables.{name}", name, variables) for name in own]
+    for index, line in enumerate(loaded.spec.directives):
         if match := re.match(r"#SBATCH --([a-z-]+)", line):
-            written.append((f"directives[{index}]", match[1]))
-    for path, name in written:
-        if any(name in names for names in known):
-            continue
-        from jobgen.spec.spelling import find_near
+            written.append((f"directives[{index}]", match[1], options))
+    for path, name, known in written:
+        if name not in variables and name not in options:
+            from jobgen.spec.spelling import find_near
 
-        if near := find_near(name, known["directives" in path], cutoff=0.85):
-            yield loaded.problem(path, f"nothing reads {name}", f"did you mean {near}?")
+            if near := find_near(name, known, cutoff=0.85):
+                yield loaded.problem(path, f"nothing reads {name}", f"did you mean {near}?")
 
 
-def _check_paths(loaded: LoadedSpec, plan: Plan, copied: Sequence[str] | None) -> Iterator[Problem]:
-    """Files and folders that the job reads and that are not here."""
-    own = loaded.spec.environment
-    setup = own.setup or ""
+def _check_files(loaded: LoadedSpec, plan: Plan, copied: Sequence[str] | None) -> Iterator[Problem]:
+    """Files and folders that the job reads and that are not here, or not in its snapshot."""
+    setup = loaded.spec.environment.setup or ""
     moved = re.search(r"\b(cd|pushd)\b", setup)
     for path, name, text in _list_files(loaded, plan):
         made = path != "environment.setup" and os.path.basename(name) in setup
-        if _is_missing(name) and not made and not (moved and not os.path.isabs(name)):
+        elsewhere = moved and not os.path.isabs(name)
+        if _is_missing(name) and not made and not elsewhere:
             where = "; paths are relative to the folder you submit from" * (name[:1] not in "/~")
             hint = "uv init makes one" if path == "environment.uv" else f"correct the path{where}"
             yield loaded.problem(path, f"{text} is not here", hint)
         elif copied is not None and path in ("run.args", "environment.setup"):
             inside = os.path.exists(name) and name[:1] not in "/~$"
-            if inside and not _is_below(os.path.normpath(name), copied):
+            if inside and not is_below(os.path.normpath(name), copied):
                 message = f"{text} is not in the snapshot, as git does not track it"
                 yield loaded.problem(path, message, f"git add it, or write snapshot: [{name}]")
-    venv = os.path.expanduser(own.venv or "")
-    if own.venv and os.path.isdir(venv) and not os.path.isfile(f"{venv}/bin/activate"):
-        conda = os.path.isdir(f"{venv}/conda-meta")
-        hint = f"write environment.conda: {own.venv}" if conda else "name the folder above bin"
-        yield loaded.problem("environment.venv", f"{own.venv} has no bin/activate", hint)
+
+
+def _check_venv(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
+    """A folder that is no venv."""
+    venv = loaded.spec.environment.venv or ""
+    folder = os.path.expanduser(venv)
+    if venv and os.path.isdir(folder) and not os.path.isfile(f"{folder}/bin/activate"):
+        conda = os.path.isdir(f"{folder}/conda-meta")
+        hint = f"write environment.conda: {venv}" if conda else "name the folder above bin"
+        yield loaded.problem("environment.venv", f"{venv} has no bin/activate", hint)
 
 
 def _list_files(loaded: LoadedSpec, plan: Plan) -> Iterator[tuple[str, str, str]]:

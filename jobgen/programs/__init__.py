@@ -14,7 +14,6 @@ from jobgen.plan.review import list_copied, list_settings, review
 from jobgen.programs.rules import SEVERAL, JobSize, Remark, check_program, make_remark
 from jobgen.spec.launchers import read_names
 from jobgen.spec.load import LoadedSpec
-from jobgen.spec.model import JobSpec
 from jobgen.spec.roles import list_names
 
 __all__ = ["SEVERAL", "JobSize", "Remark", "check_program", "list_doubts", "look_at"]
@@ -26,15 +25,14 @@ def list_doubts(loaded: LoadedSpec, plan: Plan) -> Iterator[str]:
     yield from (f"warning: {problem}" for problem in review(loaded, plan, copied))
     apart = loaded.spec.resources.nodes != 1
     plans = [role.plan for role in plan.roles.members] if plan.roles else [plan]
-    for one, part in zip(plans, loaded.programs(), strict=True):
-        yield from map(str, look_at(one, copied, known, part.spec, apart=apart))
+    for one in plans:
+        yield from map(str, look_at(one, copied, known, apart=apart))
 
 
 def look_at(
     plan: Plan,
     copied: tuple[str, ...] | None = None,
     known: Iterable[str] = (),
-    spec: JobSpec | None = None,
     *,
     apart: bool = False,
 ) -> list[Remark]:
@@ -46,29 +44,38 @@ def look_at(
     words = list(plan.program.command)
     if plan.launch.body and plan.program.script:
         return _check_body(plan, words[1])
-    size = _measure(plan, copied, known, spec)._replace(apart=apart)
+    size = _measure(plan, copied, known)._replace(apart=apart)
+    started = _list_started(words)
+    name, *arguments = started or [""]
+    size = size._replace(arguments=tuple(arguments))
+    # In plain mode it starts once on each node, and sees to the others by itself.
+    python = size._replace(world_size=1) if plan.launch.plain else size
+    if name == "-m":
+        return _check_module(arguments[0], python._replace(arguments=tuple(arguments[1:])))
+    path = os.path.expandvars(os.path.expanduser(name))
+    by_itself = "/" in name and words == started and os.path.isfile(path)
+    remarks = []
+    if by_itself and not os.access(path, os.X_OK):
+        remarks.append(make_remark("not-a-program.bits", path))
+    if path.endswith((".sh", ".bash")):
+        from jobgen.programs.wrapper import check_wrapper
+
+        return remarks + check_wrapper(path, size)
+    if path.endswith(".py") or (name and not by_itself and os.path.isdir(path)):
+        remarks += check_program(path, python)
+    return remarks
+
+
+def _list_started(words: Iterable[str]) -> list[str]:
+    """Return the program of a command and its words, without what only starts it."""
+    words = [*words]
     while words[1:] and os.path.basename(words[0]) in read_names("prefixes"):
         del words[0]
     if words and re.fullmatch(r"python[\d.]*|(ba|z)?sh", os.path.basename(words[0])):
         del words[0]
         while words and words[0][:1] == "-" and words[0] != "-m":
             del words[0]
-    name, *arguments = words or [""]
-    python = size._replace(arguments=tuple(arguments))
-    if plan.launch.plain:  # it starts once on each node, and sees to the others by itself
-        python = python._replace(world_size=1)
-    if name == "-m":
-        return _check_module(arguments[0], python._replace(arguments=tuple(arguments[1:])))
-    path = os.path.expandvars(os.path.expanduser(name))
-    started = "/" in name and words == [*plan.program.command] and os.path.isfile(path)
-    shut = started and not os.access(path, os.X_OK)
-    bits = [make_remark("not-a-program.bits", path)] if shut else []
-    if path.endswith((".sh", ".bash")):
-        from jobgen.programs.wrapper import check_wrapper
-
-        return bits + check_wrapper(path, size._replace(arguments=tuple(arguments)))
-    named = path.endswith(".py") or (name and not started and os.path.isdir(path))
-    return bits + check_program(path, python) if named else bits
+    return words
 
 
 def _check_body(plan: Plan, script: str) -> list[Remark]:
@@ -80,21 +87,11 @@ def _check_body(plan: Plan, script: str) -> list[Remark]:
     return check_body(path, [line for line in lines if line.startswith(f"{plan.can.sign} ")])
 
 
-def _measure(
-    plan: Plan, copied: tuple[str, ...] | None, known: Iterable[str], spec: JobSpec | None
-) -> JobSize:
-    nodes, tasks = plan.nodes, plan.array.tasks if plan.array else ()
-    own = f"{plan.program.command} {plan.environment.setup}"
-    set_here = f"{own} {dict(plan.environment.variables)}"
-    chain, group = plan.walltime.chain, nodes.own[0]
-    args = spec.run.args if spec else None
-    unset = (
-        [name for name, value in args.items() if value is False] if isinstance(args, dict) else []
-    )
-    gpu = plan.requests.gpu_type or plan.defaults.gpu_type or plan.defaults.node.gpu or ""
-    settings = [*list_settings(plan.program.command), ("gpu", gpu)]
-    settings += [("variable", name) for name in plan.environment.variables]
-    varied = [name for name in (tasks[0].variables if tasks else ()) if name not in own]
+def _measure(plan: Plan, copied: tuple[str, ...] | None, known: Iterable[str]) -> JobSize:
+    nodes, array, environment = plan.nodes, plan.array, plan.environment
+    tasks = array.tasks if array else ()
+    group = nodes.own[0]
+    setup = f"{plan.program.command} {environment.setup} {dict(environment.variables)}"
     return JobSize(
         nodes=len(nodes.processes),
         processes=max(nodes.processes),
@@ -104,36 +101,37 @@ def _measure(
         copied=copied,
         tasks=max(1, len(tasks)),
         # Tasks that differ by the variable alone.
-        alike=bool(tasks) and not any(map(any, tasks)) and "JOBGEN_TASK" not in own,
-        variables=_list_variables(plan, known),
+        alike=bool(tasks) and not any(map(any, tasks)) and "JOBGEN_TASK" not in setup,
         scheduler=plan.can.name,
         ray=plan.launch.ray,
-        plain=plan.launch.plain,
-        packed=nodes.together > 1,
-        chained=(chain is not None and chain.goes_on)
-        or plan.walltime.restarts + plan.launch.max_restarts > 0,
+        chained=_goes_on(plan),
         cpus=(group.cpus or 0) // group.processes,
         swept=tuple(task.arguments for task in tasks[:20]) or ((),),
-        unset=tuple(unset),
-        setup=set_here,
-        varied=tuple(varied),
-        offline=plan.site.internet == "none" and not re.search("OFFLINE|WANDB_MODE", set_here),
-        metrics=os.path.basename(spec.report.metrics or "") if spec and spec.report else "",
+        setup=setup,
+        offline=plan.site.internet == "none" and not re.search("OFFLINE|WANDB_MODE", setup),
         roles=", ".join(f"${name}" for name in known if name.endswith("_ADDR")),
-        settings="\n".join(map(" ".join, settings)),
+        settings="\n".join(map(" ".join, _list_settings(plan))),
         fewest=nodes.fewest or 0,
     )
 
 
-def _list_variables(plan: Plan, known: Iterable[str]) -> frozenset[str] | None:
-    """Return the variables that a job has; None where its environment may set others."""
-    own = plan.environment
-    sources = re.search(r"source|^ *\. |eval", own.setup or "")
-    if own.modules or own.conda or own.container or sources:
-        return None
-    exported = re.findall(r"\b([A-Za-z_]\w*)=", own.setup or "")
-    swept = plan.array.tasks[0].variables if plan.array else ()
-    return frozenset((*known, *own.variables, *own.from_shell, *exported, *swept, *os.environ))
+def _goes_on(plan: Plan) -> bool:
+    """Whether a start of the job may go on where another ended."""
+    chain = plan.walltime.chain
+    restarts = plan.walltime.restarts + plan.launch.max_restarts
+    return restarts > 0 or (chain is not None and chain.goes_on)
+
+
+def _list_settings(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Yield what records compare: the program's options, the GPU, variables that tasks vary."""
+    yield from list_settings(plan.program.command)
+    defaults = plan.defaults
+    yield "gpu", plan.requests.gpu_type or defaults.gpu_type or defaults.node.gpu or ""
+    tasks = plan.array.tasks if plan.array else ()
+    own = f"{plan.program.command} {plan.environment.setup}"
+    for name in tasks[0].variables if tasks else ():
+        if name not in own:
+            yield "varied", name
 
 
 def _check_module(module: str, size: JobSize) -> list[Remark]:

@@ -7,6 +7,7 @@ silences one. Most rules are records of `remarks.txt`; the others are the functi
 from __future__ import annotations
 
 import ast
+import itertools
 import os
 import re
 import sys
@@ -15,8 +16,9 @@ from functools import cache
 from string import Template
 from typing import Any
 
-from jobgen.plan.review import list_settings
-from jobgen.programs.reader import Fact, Module, Part, ReadProgram, classify, main_test, read_table
+from jobgen.plan.review import is_below, list_settings
+from jobgen.programs.program import ReadProgram, classify, read_table
+from jobgen.programs.reader import Fact, Module, Part, main_test
 from jobgen.records import NamedTuple
 
 
@@ -31,20 +33,14 @@ class JobSize(NamedTuple):
     cpus: int = 0  # for each process; 0 if unknown
     arguments: tuple[str, ...] | None = None  # what the program is given; None if unknown
     swept: tuple[tuple[str, ...], ...] = ((),)  # what some tasks of an array are given beside it
-    unset: tuple[str, ...] = ()  # options that the spec has as false, which gives nothing
     setup: str = ""  # what the job's lines of setup say, and what it writes
-    variables: frozenset[str] | None = None  # that the job sets; None if unknown
-    varied: tuple[str, ...] = ()  # those by which tasks differ
     scheduler: str = ""  # what the variables that it sets begin with
     chained: bool = False  # whether the job is to go on where another ended
     copied: tuple[str, ...] | None = None  # files and folders, where it runs from a snapshot
     alike: bool = False  # whether tasks of an array differ by JOBGEN_TASK alone
     tasks: int = 1  # of an array
     ray: bool = False  # whether it starts once, in a Ray of all nodes
-    packed: bool = False  # whether several tasks of an array share a job
-    plain: bool = False  # whether it starts once on each node, and may start others
     offline: bool = False  # whether the nodes have no internet
-    metrics: str = ""  # the name of the file that the report reads
     roles: str = ""  # the variables with the addresses of the job's roles
     apart: bool = False  # whether they have several nodes
     settings: str = ""  # options with their values, a line each, and those of files that they name
@@ -121,28 +117,17 @@ def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
         return [make_remark("syntax", path, error.lineno or 1, fault=error.msg)]
     except (OSError, ValueError):
         return []
-    look.find_modules()
-    look.find_form()
-    look.describe()
-    look.find_places()
-    look.find_arguments()
-    look.describe()  # as the arguments decide
-    look.find_variables()
-    for name, rule in read_rules().items():
-        if "needs" in rule:
-            look.apply(name, rule)
-    if any(one.rule == "own-launcher" and one.certain for one in look.remarks.values()):
+    look.take()
+    found = list(look.remarks.values())
+    if any(one.rule == "own-launcher" and one.certain for one in found):
         # What it starts is the program.
-        look.remarks = {
-            text: one for text, one in look.remarks.items() if one.rule != "no-process-group"
-        }
-    return sorted(look.remarks.values(), key=lambda one: (one.path != path, *one[:2]))
+        found = [one for one in found if one.rule != "no-process-group"]
+    return sorted(found, key=lambda one: (one.path != path, *one[:2]))
 
 
 _NEVER = "(?!)"
 _IGNORE = r"#\s*jobgen:\s*ignore\[([a-z, -]+)\]"
-_READS = r"""os\.environ\[["']({})["']\](?! *=[^=])"""
-# Variables that a node, the scheduler, the job or torchrun sets.
+# Variables that libraries read, or a node, the scheduler, the job and torchrun set.
 _GIVEN = (
     r"JOBGEN|RAY_|MASTER_|TORCH|CUDA|NCCL|OMP|LOCAL_|GROUP_|ROLE_|PMI|OMPI|XDG|LC_|_"
     r"|PYTHON|PYTORCH|HF_|WANDB|MKL|TRITON|LD_|GLOO|UCX|FI_|TOKENIZERS|TRANSFORMERS|DS_|XLA|TF_"
@@ -152,6 +137,7 @@ _GIVEN = (
 _OWN_PART = r"[\"'](RANK|LOCAL_RANK|WORLD_SIZE|PMI_RANK|SLURM_PROCID|OMPI_COMM_WORLD_RANK)[\"']"
 # Libraries that make the group in an object that settings may name.
 _CONFIGURED = {"lightning", "pytorch_lightning"}
+_OF_MPI = {"horovod", "mpi4py"}
 # What a program counts before it starts one process for each.
 _COUNTS = r"(?i)(gpu|device_count|world_size|n_?procs).*[<=>]|is_initialized"
 
@@ -180,30 +166,33 @@ _RANKED = re.compile(
 )
 
 
+# A call or file, a line that is not its own, and values.
+_Place = tuple[Fact, int, dict[str, Any]]
+
+
 class _Look:
     """One look into a program, for the job that starts it."""
 
     def __init__(self, program: ReadProgram, size: JobSize) -> None:
         self.program, self.size = program, size
         self.remarks: dict[str, Remark] = {}  # the first with each message
-        self.answers: dict[str, bool] = {}  # by the words of `needs`
-        self._sound: bool | None = None  # whether the program does something when it is started
-        given = (*(size.arguments or ()), *size.swept[0])
-        words = {"asks": _ASKS, "few": size.processes - 2}
-        words["there"] = "|".join(map(str, range(size.gpus)))
-        words["fitting"] = "|".join(map(str, range(size.cpus + 1)))
-        words["left"] = "|".join(size.unset) or _NEVER
-        options = {word.partition("=")[0].strip("-") for word in given if word[:2] == "--"}
-        words["optioned"] = "|".join(map(re.escape, options)) or _NEVER
-        words["argv"] = "|".join(map(str, range(len(given) + 1)))
-        words["denied"] = "|".join(re.findall(_DENIED, " ".join(given))) or _NEVER
+        self.answers = _answer(size)  # by the words of `needs`
+        self.values = _list_values(size)  # what records name by $value and <<value>>
         named = re.findall(r"[\"']([\w./-]+\.(?:ya?ml|json))[\"']", program.entry.text)
-        self.settings = "\n".join(
-            [size.settings, *map(" ".join, list_settings([f"={name}" for name in named[:9]]))]
-        )
-        self.values: dict[str, Any] = size._asdict() | words | {"count": len(given)}
-        self.values["span"] = f"{size.fewest} to {size.nodes}" if size.fewest else size.nodes
-        self.values["own"] = 'int(os.environ["SLURM_NNODES"])' if size.fewest else size.nodes
+        files = list_settings([f"={name}" for name in named[:9]])
+        self.settings = "\n".join([size.settings, *map(" ".join, files)])
+
+    def take(self) -> None:
+        """Keep all remarks: by the functions here, then by the records."""
+        self.find_modules()
+        self.find_form()
+        self.answers["sound"] = not self.remarks  # whether it does something when it is started
+        self.find_places()
+        self.find_arguments()
+        self.describe()
+        for name, rule in read_rules().items():
+            if "needs" in rule:
+                self.apply(name, rule)
 
     def say(self, name: str, at: Fact, line: int = 0, /, **values: Any) -> None:
         """Keep a remark on a place, or a line of its file, unless a comment there silences it."""
@@ -221,42 +210,27 @@ class _Look:
             self.remarks.setdefault(remark.message, remark)
 
     def describe(self) -> None:
-        """Answer what the rules need of the job and the program."""
-        if self._sound is None:
-            self._sound = not self.remarks
-        program, size = self.program, self.size
-        libraries = program.libraries
+        """Answer what the rules need of the program, as its arguments decide it."""
+        program, libraries = self.program, self.program.libraries
+        strange, mpi = sorted(libraries - _list_plain()), self._list_imported() & _OF_MPI
         configured = bool(libraries & _CONFIGURED)
-        placed = any(classify(name) >= {"makes", "places"} for name in program.uses)
-        made = placed or configured or program.may_call("makes")
-        plain = {*read_table("plain_libraries.txt"), *sys.stdlib_module_names}
-        strange, mpi = sorted(libraries - plain), self._list_imported() & {"horovod", "mpi4py"}
-        trains = bool(program.find("trains"))
-        self.answers = {key: bool(value) for key, value in size._asdict().items()} | {
-            "given": size.arguments is not None,
-            "arguments": bool(self.values["count"]),
-            "several": size.world_size > 1,
-            "shared": size.processes > 1,
-            "nodes": size.nodes > 1,
-            "idle": size.processes == 1 < size.gpus,
-            "array": size.tasks > 1,
-            "sound": self._sound,
+        placed = configured or any(classify(name) >= {"makes", "places"} for name in program.named)
+        made, trains = placed or program.may_call("makes"), bool(program.find("trains"))
+        divided = strange or program.partial or re.search(_OWN_PART, program.text)
+        self.answers |= {
             "joined": bool(program.find("joins")),
             "wrapped": any(call.certain for call in program.find("grouped")),
             "one": not (program.find("spawns") or program.find("rays")),
             "made": made,
-            "placed": placed or configured,
-            "own": made and not placed and not configured,
+            "placed": placed,
+            "own": made and not placed,
             "mpi": bool(mpi),
             "strange": bool(strange),
             "partial": program.partial,
             "trains": trains,
-            "alone": not made
-            and not mpi
-            and (trains or not (strange or program.partial or re.search(_OWN_PART, program.text))),
+            "alone": not made and not mpi and bool(trains or not divided),
         }
         self.values |= {"libraries": ", ".join(strange[:3]), "library": min(mpi, default="")}
-        self.values["grouping"] = _GROUPING
         for call in program.list_passed("makes"):
             test = next(one for one in call.part.tests if call.module.decide(one) is False)
             way = f"{call.module.path}:{call.line} makes one where {ast.unparse(test)}"
@@ -270,41 +244,33 @@ class _Look:
 
     def apply(self, name: str, rule: dict[str, str]) -> None:
         """Say a rule of `remarks.txt` wherever it holds."""
-        of_job: list[str] = []
-        of_place: list[str] = []
-        for need in rule["needs"].split():
-            (of_place if need.strip("!") in PLACES else of_job).append(need)
-        if not all(self.answers[need.strip("!")] != need.startswith("!") for need in of_job):
+        needs = [(need.strip("!"), need[0] != "!") for need in rule["needs"].split()]
+        of_place = [(need, wanted) for need, wanted in needs if need in PLACES]
+        if any(self.answers[need] != wanted for need, wanted in needs if need not in PLACES):
             return
-
-        for match in re.finditer(rule.get("job", r"\A"), self.settings, re.MULTILINE):
+        for match in re.finditer(self._fill(rule.get("job", r"\A")), self.settings, re.MULTILINE):
             self.values |= match.groupdict()
-            places = list(self._list_places(rule, of_place))
-            if places and self._allows(rule):
-                for at, line, values in places:
+            found = self._find_calls(rule) if "calls" in rule else self._find_text(rule)
+            fits = [one for one in found if self._fits(one[0], of_place)]
+            if fits and self._allows(rule):
+                for at, line, values in fits:
                     self.say(name, at, line, **values)
 
-    def _list_places(
-        self, rule: dict[str, str], needs: list[str]
-    ) -> Iterator[tuple[Fact, int, dict[str, Any]]]:
-        """Yield a place that a rule is about, a line that is not the place's own, and values."""
+    def _fits(self, at: Fact, needs: list[tuple[str, bool]]) -> bool:
+        return all(PLACES[need](self, at) == wanted for need, wanted in needs)
 
-        def fits(at: Fact) -> bool:
-            return all(PLACES[need.strip("!")](self, at) != (need[0] == "!") for need in needs)
+    def _find_text(self, rule: dict[str, str]) -> list[_Place]:
+        """Return the first place in the text of the program that a rule is about."""
+        form, unless = self._fill(rule.get("with", "")), rule.get("unless", _NEVER)
+        return [*itertools.islice(self.program.search(form, unless), 1)]
 
-        unless = rule.get("unless", _NEVER)
-        if "calls" not in rule:
-            for at, line, values in self.program.search(self._fill(rule.get("with", "")), unless):
-                if fits(at):
-                    yield at, line, values
-                    return
-            return
-        where = self._fill(rule.get("where", "^"))
+    def _find_calls(self, rule: dict[str, str]) -> Iterator[_Place]:
+        """Yield the calls that a rule is about, each with the values in its words."""
+        where, unless = self._fill(rule.get("where", "^")), rule.get("unless", _NEVER)
         for call in self.program.find(rule["calls"]):
             words = call.text if {"where", "unless"} & {*rule} else ""
-            matches = [] if re.search(unless, words) else list(re.finditer(where, words))
-            if matches and fits(call):
-                yield from ((call, 0, match.groupdict()) for match in matches)
+            if not re.search(unless, words):
+                yield from ((call, 0, match.groupdict()) for match in re.finditer(where, words))
 
     def _allows(self, rule: dict[str, str]) -> bool:
         """Whether the text of the program has what a rule asks for, and nothing that denies it."""
@@ -321,54 +287,57 @@ class _Look:
 
     def find_modules(self) -> None:
         """Modules of the project that are not there, are hidden, or that a snapshot leaves out."""
-        entry = self.program.entry
+        entry, copied = self.program.entry, self.size.copied
         for name in read_table("hidden.txt"):
             if os.path.isfile(os.path.join(os.path.dirname(entry.path), f"{name}.py")):
                 self.say("module-hidden", entry.whole, name=name)
         for one in self.program.missing:
-            if one.module is self.program.entry or not one.part.scope:
+            if one.module is entry or not one.part.scope:
                 self.say("module-missing", one, name=one.name)
         for one, file, name in self.program.list_lacking():
             self.say("module-missing.name", one, file=file, name=name)
-        copied = self.size.copied
         for module in self.program.modules if copied is not None else ():
-            path = os.path.normpath(module.path)
-            if not any(path == one or path.startswith(f"{one}/") for one in copied or ()):
+            if not is_below(os.path.normpath(module.path), copied or ()):
                 self.say("module-untracked", module.whole)
 
     def find_places(self) -> None:
         """What a script takes from where Python does not look for it, by the script's place."""
-        program, text = self.program, self.program.entry.text
-        path = os.path.normpath(program.entry.path)
-        package = path[:1] not in "./" and "/" in path
+        entry, path = self.program.entry, os.path.normpath(self.program.entry.path)
+        if not self.program.is_script or "__package__" in entry.text or self.size.arguments is None:
+            return
         module = os.path.splitext(path)[0].replace("/", ".")
-        if not program.is_script or "__package__" in text or self.size.arguments is None:
-            return
+        package = path[:1] not in "./" and "/" in path
         start = f"run: {{module: {module}}}" if package else "the import without dots"
-        taken = [one for one in program.entry.imports if not one.part.tried and not one.part.scope]
-        relative = next((one for one in taken if one.name[0] == "."), None)
-        if relative:
-            self.say("module-missing.relative", relative, name=relative.name, start=start)
+        taken = [one for one in entry.imports if not one.part.tried and not one.part.scope]
+        relative = [one for one in taken if one.name[0] == "."]
+        for one in relative[:1]:
+            self.say("module-missing.relative", one, name=one.name, start=start)
+        if not self._finds_elsewhere():
+            absent = self.program.list_elsewhere() - _list_plain()
+            for one in (one for one in taken if one.head in absent):
+                self.say("module-missing.path", one, name=one.head, start=start)
+
+    def _finds_elsewhere(self) -> bool:
+        """Whether the project may be installed, or its path be set."""
         installed = any(map(os.path.isfile, ("pyproject.toml", "setup.py", "setup.cfg")))
-        if installed or "sys.path" in text or "PYTHONPATH" in self.settings + self.size.setup:
-            return
-        absent = program.elsewhere.difference(read_table("plain_libraries.txt"))
-        for one in taken:
-            name = one.name.partition(".")[0]
-            if name in absent and name not in sys.stdlib_module_names:
-                self.say("module-missing.path", one, name=name, start=start)
+        told = "PYTHONPATH" in self.settings + self.size.setup
+        return installed or told or "sys.path" in self.program.entry.text
 
     def find_form(self) -> None:
         """A file that does nothing when it is started."""
         entry = self.program.entry
         for node in entry.tree.body:
-            if (name := main_test(node)) not in (None, "__main__"):
+            name = main_test(node)
+            if name not in (None, "__main__"):
                 self.say("main-not-called.test", entry.whole, node.lineno, name=repr(name))
         marks = [mark for node in entry.tree.body for mark in getattr(node, "decorator_list", ())]
-        calls = [call for call in entry.calls if call.node not in marks]
-        outside = [call for call in calls if not call.part.scope]
-        if any("names" not in classify(call.name) for call in outside):
-            return
+        outside = [call for call in entry.calls if not call.part.scope and call.node not in marks]
+        if all("names" in classify(call.name) for call in outside):
+            self._find_idle()
+
+    def _find_idle(self) -> None:
+        """What a file without calls defines."""
+        entry = self.program.entry
         defined = [one for one in entry.tree.body if not isinstance(one, ast.Pass | ast.Expr)]
         # What a file of imports alone starts is in what it imports.
         rest = [one for one in defined if not isinstance(one, ast.Import | ast.ImportFrom)]
@@ -383,10 +352,8 @@ class _Look:
 
     def find_arguments(self) -> None:
         """Arguments that the program's own parser does not have or lacks, or that nothing reads."""
-        base = self.size.arguments
-        if base is None or not any(
-            map(self.program.find, ("parses", "skips", "hydra", "declares", "signs"))
-        ):
+        base, kinds = self.size.arguments, ("parses", "skips", "hydra", "declares", "signs")
+        if base is None or not any(map(self.program.find, kinds)):
             return
         from jobgen.programs.arguments import read_arguments
 
@@ -394,35 +361,49 @@ class _Look:
         if answer.fault:
             about = {"fault": answer.fault, "write": answer.write}
             self.say("unknown-argument", self.program.entry.whole, **about)
+        swept = [word.partition("=")[0] for word in self.size.swept[0]]
         for name in answer.unread if self.size.tasks > 1 else ():
-            if f"--{name}" in re.split("[ =]", " ".join(self.size.swept[0])):
-                self.say("unread-argument", self.program.entry.whole, name=name)
-        strange = self.program.partial or self.answers["strange"]
-        swept = [
-            word.partition("=")[0].strip("-") for word in self.size.swept[0] if word[:2] == "--"
-        ]
-        skips = self.program.find("skips") and "HfArgumentParser" not in self.program.text
-        for name in swept if skips and not strange else ():
-            if not re.search(rf"\b{re.sub('[_-]', '[_-]', name)}\b", self.program.text):
+            if f"--{name}" in swept:
                 self.say("unread-argument", self.program.entry.whole, name=name)
         self.program.assign(answer.values)
 
-    def find_variables(self) -> None:
-        """Variables that the program reads and nothing sets, or that differ and nothing reads."""
-        entry, known = self.program.entry, self.size.variables
-        strange = self.program.partial or self.answers["strange"]
-        for name in self.size.varied if not strange else ():
-            if not re.search(rf"\b{name}\b", self.program.text) and not re.match(_GIVEN, name):
-                self.say("unread-variable", entry.whole, name=name)
-        for match in re.finditer(_READS.format(r"\w+"), entry.text) if known is not None else ():
-            name = match[1]
-            reads = re.findall(_READS.format(name), self.program.text)
-            alone = len(re.findall(f"[\"']{name}[\"']", self.program.text)) == len(reads)
-            given = re.match(f"{_GIVEN}|{self.size.scheduler.upper()}_", name)
-            if alone and not given and name not in (known or ()):
-                line = entry.text.count("\n", 0, match.start()) + 1
-                self.say("missing-variable", entry.whole, line, name=name)
-                return
+
+@cache
+def _list_plain() -> frozenset[str]:
+    """Return the libraries that start no processes, and those of Python."""
+    return sys.stdlib_module_names.union(read_table("plain_libraries.txt"))
+
+
+def _answer(size: JobSize) -> dict[str, bool]:
+    """Answer what the rules need of the job."""
+    return {key: bool(value) for key, value in size._asdict().items()} | {
+        "given": size.arguments is not None,
+        "arguments": bool(size.arguments or size.swept[0]),
+        "several": size.world_size > 1,
+        "shared": size.processes > 1,
+        "nodes": size.nodes > 1,
+        "idle": size.processes == 1 < size.gpus,
+        "array": size.tasks > 1,
+    }
+
+
+def _list_values(size: JobSize) -> dict[str, Any]:
+    given = (*(size.arguments or ()), *size.swept[0])
+    options = {word.partition("=")[0].strip("-") for word in given if word[:2] == "--"}
+    return size._asdict() | {
+        "asks": _ASKS,
+        "given": _GIVEN,
+        "grouping": _GROUPING,
+        "few": size.processes - 2,
+        "there": "|".join(map(str, range(size.gpus))),
+        "fitting": "|".join(map(str, range(size.cpus + 1))),
+        "optioned": "|".join(map(re.escape, options)) or _NEVER,
+        "argv": "|".join(map(str, range(len(given) + 1))),
+        "denied": "|".join(re.findall(_DENIED, " ".join(given))) or _NEVER,
+        "count": len(given),
+        "span": f"{size.fewest} to {size.nodes}" if size.fewest else size.nodes,
+        "own": 'int(os.environ["SLURM_NNODES"])' if size.fewest else size.nodes,
+    }
 
 
 def _is_counted(look: _Look, call: Fact) -> bool:
@@ -520,14 +501,6 @@ def _is_absent(look: _Look, call: Fact) -> bool:
     return not call.part.tried and any(text.count(os.path.basename(name)) < 2 for name in names)
 
 
-def _is_unmade(look: _Look, call: Fact) -> bool:
-    """Whether it writes into a folder that is not here, and that nothing makes."""
-    files = _list_files(call, r"'([^'{}]+/[^'{}/]+\.\w+)'")
-    text = f"{look.program.text} {look.size.setup}"
-    made = re.search(r"mkdir|makedirs|mktemp|ensure_dir|safe_mkdir", text)
-    return not made and any(not os.path.isdir(os.path.dirname(path)) for path in files)
-
-
 # What rules need of the place of a call.
 PLACES = {
     "certain": lambda look, call: call.certain and not _is_asked(look, call),
@@ -538,9 +511,7 @@ PLACES = {
     "othercounts": _are_other_counts,
     "sole": _is_sole,
     "lonely": _is_lonely,
-    "first": _is_first,
     "common": _is_common,
     "straight": lambda _, call: all(map(call.module.decide, call.part.past)),
     "absent": _is_absent,
-    "unmade": _is_unmade,
 }

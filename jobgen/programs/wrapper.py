@@ -10,7 +10,7 @@ from jobgen.batchscript.launchers import LaunchCommand
 from jobgen.batchscript.lint import ABOUT_LAUNCH, check
 from jobgen.batchscript.reader import Script, read
 from jobgen.errors import JobgenError
-from jobgen.programs.reader import read_table
+from jobgen.programs.program import read_table
 from jobgen.programs.rules import JobSize, Remark, check_program, make_remark
 from jobgen.spec.launchers import read_names
 
