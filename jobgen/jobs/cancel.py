@@ -28,36 +28,50 @@ def cancel(jobs: Sequence[JobRecord]) -> list[JobRecord]:
     plain: dict[str, list[JobRecord]] = {}
     for job in jobs:
         try:
-            if job.shares:
-                raise RefusedError(
-                    f"task {job.id} shares job {job.shares} with other tasks, which would end with"
-                    f" it; cancel {job.array}"
-                )
-            if job.local:
-                _stop(job)
-                ended.append(job)
-            elif len(ids := read_traces(job).open_chain) > 1:
-                _cancel_all(ids, job.scheduler)
+            if _cancel_alone(job):
                 ended.append(job)
             else:
                 plain.setdefault(job.scheduler, []).append(job)
         except RefusedError as error:
             refusals.append(str(error))
     for name, some in plain.items():
-        wanted = [read_traces(job).open_chain[0] for job in some]
-        for ids in split_ids(wanted):
-            try:
-                process.run(SCHEDULERS[name].cancel_argv(ids))
-                ended += [job for job, id in zip(some, wanted, strict=True) if id in ids]
-            except RefusedError as error:
-                gone = len(ids) == 1 and SCHEDULERS[name].queue.knows_none(str(error))
-                refusals.append(f"job {ids[0]} has ended already" if gone else str(error))
+        ended += _cancel_together(some, name, refusals)
     for job in ended:
         note_cancel(job)
     if refusals:
         refusal = RefusedError("\n".join(refusals))
         refusal.cancelled = tuple(job.id for job in ended)
         raise refusal
+    return ended
+
+
+def _cancel_alone(job: JobRecord) -> bool:
+    """End a local job, or all of a chain; say whether it was one of these."""
+    if job.shares:
+        raise RefusedError(
+            f"task {job.id} shares job {job.shares} with other tasks, which would end with it; "
+            f"cancel {job.array}"
+        )
+    if job.local:
+        _stop(job)
+        return True
+    ids = read_traces(job).open_chain
+    if len(ids) > 1:
+        _cancel_all(ids, job.scheduler)
+    return len(ids) > 1
+
+
+def _cancel_together(jobs: list[JobRecord], name: str, refusals: list[str]) -> list[JobRecord]:
+    """End jobs by few commands, and return them; why others could not be goes to `refusals`."""
+    ended = []
+    wanted = [read_traces(job).open_chain[0] for job in jobs]
+    for ids in split_ids(wanted):
+        try:
+            process.run(SCHEDULERS[name].cancel_argv(ids))
+            ended += [job for job, id in zip(jobs, wanted, strict=True) if id in ids]
+        except RefusedError as error:
+            gone = len(ids) == 1 and SCHEDULERS[name].queue.knows_none(str(error))
+            refusals.append(f"job {ids[0]} has ended already" if gone else str(error))
     return ended
 
 

@@ -19,6 +19,7 @@ from jobgen.jobs.record import JobRecord
 from jobgen.jobs.submission import Submission, prepare_plan
 from jobgen.plan.resolve import resolve
 from jobgen.spec.load import Source, load
+from jobgen.spec.model import JobSpec
 
 Call = tuple[Sequence[Any], Mapping[str, Any]]
 
@@ -45,15 +46,7 @@ def prepare_calls(function: Callable[..., Any], calls: Sequence[Call], spec: Sou
         spec = {"name": name.replace(".", "-"), "resources": {}, **spec}
     bare = load(spec, {"run": {"command": ["true"]}}, user=True)
     folder = Path(RUNS, bare.spec.name, "calls", create_token())
-    overrides: dict[str, Any] = {"run": {"script": str(folder / "call.py")}}
-    overrides["array"] = None
-    if len(calls) > 1:
-        overrides["array"] = {"tasks": len(calls)}
-        if bare.spec.array is not None and bare.spec.array.at_once is not None:
-            overrides["array"]["at_once"] = bare.spec.array.at_once
-    own = bare.spec.environment
-    if not (own.venv or own.uv or own.conda or own.container or own.modules or own.stage):
-        overrides["environment.venv"] = sys.prefix
+    overrides = _complete_spec(bare.spec, folder, len(calls))
     path = [os.getcwd(), *(os.path.abspath(entry) for entry in sys.path if entry)]
     files: dict[str, object] = {"about": (path, module, name)}
     files |= {str(task): (tuple(args), dict(named)) for task, (args, named) in enumerate(calls)}
@@ -71,6 +64,19 @@ def prepare_calls(function: Callable[..., Any], calls: Sequence[Call], spec: Sou
     except JobgenError:
         shutil.rmtree(folder)
         raise
+
+
+def _complete_spec(spec: JobSpec, folder: Path, calls: int) -> dict[str, Any]:
+    """The script, the tasks, and this Python where the spec has no environment of its own."""
+    overrides: dict[str, Any] = {"run": {"script": str(folder / "call.py")}, "array": None}
+    if calls > 1:
+        overrides["array"] = {"tasks": calls}
+        if spec.array is not None and spec.array.at_once is not None:
+            overrides["array"]["at_once"] = spec.array.at_once
+    own = spec.environment
+    if not any((own.venv, own.uv, own.conda, own.container, own.modules, own.stage)):
+        overrides["environment.venv"] = sys.prefix
+    return overrides
 
 
 def _name_function(function: Callable[..., Any]) -> tuple[str, str]:

@@ -70,17 +70,21 @@ def _read_stamp(text: str) -> float | None:
         return None
 
 
+def _find_columns(titles: list[str]) -> list[int | None]:
+    """Where rocm-smi has use, memory, all memory and power."""
+    columns = {word.partition(" (")[0]: index for index, word in enumerate(titles)}
+    power = [index for word, index in columns.items() if "Power" in word]
+    known = ("GPU use", "VRAM Total Used Memory", "VRAM Total Memory")
+    return [*map(columns.get, known), power[0] if power else None]
+
+
 def _read_gpus(lines: list[str]) -> Iterator[GpuSample]:
     """Read what `nvidia-smi` or `rocm-smi` has printed at one moment."""
     rows = [[word.strip() for word in line.split(",")] for line in lines]
+    columns: list[int | None] = [0, 1, 2, 3]
+    unit = 1 << 20
     if rows and rows[0][0] == "device":
-        title = {word.partition(" (")[0]: index for index, word in enumerate(rows[0])}
-        power = [index for word, index in title.items() if "Power" in word]
-        columns = [title.get("GPU use"), title.get("VRAM Total Used Memory")]
-        columns += [title.get("VRAM Total Memory"), power[0] if power else None]
-        rows, unit = rows[1:], 1
-    else:
-        columns, unit = [0, 1, 2, 3], 1 << 20
+        columns, unit = _find_columns(rows.pop(0)), 1
     for line in rows:
         use, memory, total, watts = (
             read_number(line[at], text=True) if at is not None and at < len(line) else None

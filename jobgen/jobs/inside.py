@@ -121,13 +121,20 @@ def _compare(plan: Plan, held: Allocation) -> Iterator[str]:
     for what, pattern, key, write in amounts:
         if not re.search(pattern, asked):
             continue
-        short: dict[tuple[int, int], list[str]] = {}
-        have = sorted(held.nodes, key=lambda node: getattr(node, key) or 0, reverse=True)
         need = sorted((getattr(group, key) or 0 for group in wanted), reverse=True)
-        for node, amount in zip(have, need, strict=False):
-            given = getattr(node, key)
-            if given is not None and given < amount:
-                short.setdefault((given, amount), []).append(node.name)
-        for (given, amount), names in short.items():
-            where = ", ".join(sorted(names)[:4]) + (", ..." if len(names) > 4 else "")
+        for (given, amount), names in _list_short(held, key, need).items():
+            where = ", ".join(sorted(names)[:4])
+            if len(names) > 4:
+                where += ", ..."
             yield f"{what} of {where}: {write(given)}, but the spec asks for {write(amount)}"
+
+
+def _list_short(held: Allocation, key: str, need: list[int]) -> dict[tuple[int, int], list[str]]:
+    """The nodes by what they have and what they would need, where that is more; the most first."""
+    short: dict[tuple[int, int], list[str]] = {}
+    have = sorted(held.nodes, key=lambda node: getattr(node, key) or 0, reverse=True)
+    for node, amount in zip(have, need, strict=False):
+        given = getattr(node, key)
+        if given is not None and given < amount:
+            short.setdefault((given, amount), []).append(node.name)
+    return short

@@ -171,17 +171,21 @@ class _Logs:
                 path = run_folder.find_output(run.job, job_id)
                 if ("", path) not in run.plain:
                     run.plain["", path] = Tail(Path(path))
-        logs = run.logs
-        for node in _list_names(logs):
-            if self._node not in (None, node, node.partition(".")[0]):
-                continue
-            for name in _list_names(logs / node):
-                if (match := _RANK.fullmatch(name)) and match[2] == self._ending:
-                    rank = int(match[1])
-                    if self._rank in (None, rank) and (rank, node) not in run.ranks:
-                        run.ranks[rank, node] = Tail(logs / node / name)
-                elif name == "agent.log" and self._ending == ".err" and self._rank is None:
-                    run.plain.setdefault((node, name), Tail(logs / node / name))
+        for node in _list_names(run.logs):
+            if self._node in (None, node, node.partition(".")[0]):
+                for name in _list_names(run.logs / node):
+                    self._take_up(run, node, name)
+
+    def _take_up(self, run: _RunLogs, node: str, name: str) -> None:
+        """Take up a file of a node, if it is one of those that are asked for."""
+        path = run.logs / node / name
+        match = _RANK.fullmatch(name)
+        if match and match[2] == self._ending:
+            rank = int(match[1])
+            if self._rank in (None, rank) and (rank, node) not in run.ranks:
+                run.ranks[rank, node] = Tail(path)
+        elif name == "agent.log" and self._ending == ".err" and self._rank is None:
+            run.plain.setdefault((node, name), Tail(path))
 
 
 def _list_names(folder: Path) -> list[str]:

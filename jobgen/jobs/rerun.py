@@ -34,20 +34,27 @@ def prepare_rerun(
     tasks = _list_failed(job) if failed else []
     if job.array:
         tasks = [int(re.findall(r"[0-9]+", job.id.partition(".")[0])[-1])]
-    if not tasks or not whole.tasks:
-        if not words:
-            return [_repeat(whole, about, text)]
+    if tasks and whole.tasks:
+        return _rerun_tasks(whole, tasks, about, words)
+    if words:
         return [replace(_prepare(_load(whole, about, words), about), rerun_of=(job.id,))]
+    return [_repeat(whole, about, text)]
+
+
+def _rerun_tasks(
+    whole: JobRecord, tasks: list[int], about: Header, words: tuple[str, ...]
+) -> list[Submission]:
     loaded = _load(whole, about, words)
     array = loaded.spec.array
-    rows = list(array.choices()) if array else []
-    if array is None or len(rows) != whole.tasks:
+    if array is None or len(list(array.choices())) != whole.tasks:
         raise UsageError(f"job {whole.id}: its spec has other tasks now, so none can be rerun")
     ids = tuple(whole.task(task).id for task in tasks)
     if array.tasks is None and len(tasks) > 1:
+        rows = list(array.choices())
         some: dict[str, Any] = {"list": [rows[task] for task in tasks]}
-        kept = {key: getattr(array, key) for key in ("at_once", "together")}
-        some |= {key: value for key, value in kept.items() if value is not None}
+        for key in ("at_once", "together"):
+            if getattr(array, key) is not None:
+                some[key] = getattr(array, key)
         loaded = _load(whole, about, (*words, *write_overrides({"array": some})))
         return [replace(_prepare(loaded, about), rerun_of=ids)]
     alone = (_prepare(loaded, about, task=task) for task in tasks)

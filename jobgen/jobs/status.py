@@ -44,6 +44,13 @@ class SchedulerAnswer(NamedTuple):
     silence: str = ""
     mute: bool = False  # whether a job that it does not list may exist all the same
 
+    @property
+    def doubt(self) -> str:
+        """Why it is not known whether there is a job that it does not list; empty if it is."""
+        if self.mute and not self.silence:
+            return "the scheduler has printed nothing about it"
+        return self.silence
+
     def list_known(self, left: Traces, *, ended: bool = False) -> list[State]:
         """Return the states of the jobs of its chain, or of the first alone if that has `ended`."""
         names = left.open_folders[:1] if ended else left.open_folders
@@ -326,21 +333,26 @@ def _judge(left: Traces, answer: SchedulerAnswer) -> tuple[State, bool]:
     """Judge by what the scheduler says, and what the script has left; say if that is the end."""
     own = _judge_outcome(left)
     known = answer.list_known(left, ended=own is not None)
-    if going := next((one for one in known if not one.ended and one.name != "unknown"), None):
-        before = (going.start or 0) <= left.ended  # its start, the outcome
-        if going.name == "queued" or not before or left.word not in ("failed", "cancelled"):
-            return going, False
-        return own or going._replace(name="stopping"), False
+    going = [one for one in known if not one.ended and one.name != "unknown"]
+    if going:
+        return _judge_going(left, going[0], own), False
     if known and known[-1].name != "unknown":
         return _judge_end(left, known[-1], own), True
     if own:
         return own, not answer.silence
     if known and not left.alive:
         return known[-1], False
-    why = "the scheduler does not know it any more"
-    if unknown := answer.silence or (answer.mute and "the scheduler has printed nothing about it"):
-        why = unknown
-    return _guess(left, why, gone=not known and not unknown), False
+    if answer.doubt:
+        return _guess(left, answer.doubt, gone=False), False
+    return _guess(left, "the scheduler does not know it any more", gone=not known), False
+
+
+def _judge_going(left: Traces, state: State, own: State | None) -> State:
+    """Return how a job stands that the scheduler says goes on: it ends if its script has failed."""
+    before = (state.start or 0) <= left.ended  # its start, the outcome
+    if state.name == "queued" or not before or left.word not in ("failed", "cancelled"):
+        return state
+    return own or state._replace(name="stopping")
 
 
 def _judge_end(left: Traces, state: State, own: State | None) -> State:
@@ -378,14 +390,25 @@ def _ask(name: str, wanted: dict[str, list[str]]) -> SchedulerAnswer:
         # Of a job alone that it does not know it says so, and fails.
         mute |= not answer.code and len(ids) == 1 and not listed.keys() & {*wanted[ids[0]], *ids}
         forgotten = [id for id in ids if not states.keys() >= {*wanted[id]}]
-        if forgotten and (history := queue.make_history_query(forgotten)):
-            with suppress(SchedulerUnavailableError):  # many clusters keep no history
-                answer = process.ask(history, environment=environment)
-                if not answer.code or queue.knows_none(answer.words):
-                    kept, stray = _read_lines(queue.read_history, answer.output)
-                    states = kept | states
-                    mute |= bool(stray)
+        if forgotten:
+            kept, stray = _ask_history(name, forgotten, environment)
+            states = kept | states
+            mute |= bool(stray)
     return SchedulerAnswer(states, silence, mute)
+
+
+def _ask_history(
+    name: str, ids: list[str], environment: dict[str, str]
+) -> tuple[dict[str, State], str]:
+    """Return what the scheduler has kept of jobs that it lists no more; many clusters keep none."""
+    queue = SCHEDULERS[name].queue
+    argv = queue.make_history_query(ids)
+    if argv:
+        with suppress(SchedulerUnavailableError):
+            answer = process.ask(argv, environment=environment)
+            if not answer.code or queue.knows_none(answer.words):
+                return _read_lines(queue.read_history, answer.output)
+    return {}, ""
 
 
 def _ask_more(left: Traces, state: State, answer: SchedulerAnswer) -> State:

@@ -46,28 +46,35 @@ class Tail:
         that is shorter than before, or that has come in its place, is read from its beginning; the
         rest of one that was rotated by rename is read first.
         """
-        about = size = None
+        about = self._examine(sure=sure)
+        if about is None:
+            self._size = self._offset
+        else:
+            file = (about.st_dev, about.st_ino)
+            rotated = self._offset > 0 and file != self._file
+            if rotated or about.st_size < self._offset:
+                self._begin_anew(rotated=rotated)
+            self._file, self._size = file, about.st_size
+        if b"\r" in self._partial and time.monotonic() - self._shown > _PROGRESS:
+            self.finish()
+
+    def _examine(self, *, sure: bool) -> os.stat_result | None:
         try:
-            if about := _read_about(self.path, sure=sure):
-                size = about.st_size
+            return _read_about(self.path, sure=sure)
         except OSError as error:
             if not self._told:
                 words = f"jobgen: {self.path.name} cannot be read: {error.strerror}"
                 self.lines.append(words.encode())
             self._told = True
-        file = (about.st_dev, about.st_ino) if about else self._file
-        rotated = self._offset and file != self._file
-        if size is not None and (rotated or size < self._offset):
-            whole = rotated and self._read_rest()
-            self._offset = 0
-            self.finish()
-            if not whole:
-                text = f"jobgen: {self.path.name} was cut or replaced here; lines may be missing"
-                self.lines.append(text.encode())
-        self._file = file
-        self._size = self._offset if size is None else size
-        if b"\r" in self._partial and time.monotonic() - self._shown > _PROGRESS:
-            self.finish()
+            return None
+
+    def _begin_anew(self, *, rotated: bool) -> None:
+        whole = rotated and self._read_rest()
+        self._offset = 0
+        self.finish()
+        if not whole:
+            text = f"jobgen: {self.path.name} was cut or replaced here; lines may be missing"
+            self.lines.append(text.encode())
 
     def fill(self, limit: int) -> None:
         """Read on by `limit` bytes, and by more if they hold no line.

@@ -111,22 +111,33 @@ def _measure_cpus(known: Known) -> Use:
 
 
 def _measure_memory(known: Known) -> Use:
-    used, plan = known.used, known.plan
-    nodes = used.nodes or (plan.nodes.total if plan else None)
+    used = known.used
     asked = _find_asked_memory(known)
-    where = held_where = " on one node" if used.of_one_node and (nodes or 2) > 1 else ""
-    # Slurm counts by task: where it starts each process itself, its number is of one of them.
-    of_process = used.of_one_node and used.memory is not None and plan and plan.launch.direct
-    if of_process:
-        held_where = " in one process"
+    where = _name_node(known)
+    if _is_of_process(known):
+        held, share, advice = " in one process", None, ""
+    else:
+        held, share, advice = where, _divide(used.memory, asked), _advise_memory(known, asked)
     return Use(
         "memory",
         None if asked is None else f"{format_size(asked)}{where}",
-        None if used.memory is None else f"{format_size(used.memory)}{held_where} at most",
-        None if of_process else _divide(used.memory, asked),
+        None if used.memory is None else f"{format_size(used.memory)}{held} at most",
+        share,
         used.source,
-        "" if of_process else _advise_memory(known, asked),
+        advice,
     )
+
+
+def _name_node(known: Known) -> str:
+    nodes = known.used.nodes or (known.plan.nodes.total if known.plan else None)
+    return " on one node" if known.used.of_one_node and nodes != 1 else ""
+
+
+def _is_of_process(known: Known) -> bool:
+    """Whether the memory is that of one process: Slurm counts by task, and starts each itself."""
+    if known.used.memory is None or known.plan is None:
+        return False
+    return known.used.of_one_node and known.plan.launch.direct
 
 
 def _find_asked_memory(known: Known) -> float | None:
@@ -154,38 +165,37 @@ def _advise_memory(known: Known, asked: float | None) -> str:
 
 
 def _measure_gpu_use(known: Known, asked: int) -> Use:
-    noted, used = known.usage, known.used
-    percent, source, counted = used.gpu_use, used.source, ""
-    if noted and noted.gpu_use is not None:
-        counted = "" if percent is None else f"{source} counts {percent:.0f} %"
-        percent, source = noted.gpu_use, _NOTED
+    percent, source, counted = _find_gpu_use(known)
     words = [] if percent is None else [f"{percent:.0f} % busy on average"]
-    if noted and noted.gpu_power is not None:
-        words.append(f"{noted.gpu_power:.0f} W each")
+    if known.usage and known.usage.gpu_power is not None:
+        words.append(f"{known.usage.gpu_power:.0f} W each")
     if known.training and known.training.mfu is not None:
         words.append(f"{format_share(known.training.mfu)} of their peak in arithmetic")
         source = source or _METRICS
     is_idle = known.is_done and percent is not None and percent < 100 * _LITTLE
-    idle = "mostly idle: check whether they wait for data, or use fewer"
     return Use(
         "GPUs",
         format_count(asked, "GPU"),
         ", ".join(words) or None,
         _divide(percent, 100),
         source,
-        idle if is_idle else "",
+        "mostly idle: check whether they wait for data, or use fewer" if is_idle else "",
         counted,
     )
 
 
+def _find_gpu_use(known: Known) -> tuple[float | None, str, str]:
+    """Return the percent, who says so, and what the scheduler counts if that is another."""
+    percent, source = known.used.gpu_use, known.used.source
+    if known.usage is None or known.usage.gpu_use is None:
+        return percent, source, ""
+    counted = "" if percent is None else f"{source} counts {percent:.0f} %"
+    return known.usage.gpu_use, _NOTED, counted
+
+
 def _measure_gpu_memory(known: Known) -> Use:
-    noted, ranks, training = known.usage, known.ranks, known.training
-    total = known.gpu_memory or (noted.gpu_total if noted else None)
-    held, source = (training.memory if training else None), _METRICS
-    if ranks and ranks.memory:
-        held = max(ranks.memory)
-    if noted and noted.gpu_memory is not None:
-        held, source = noted.gpu_memory, _NOTED
+    total = known.gpu_memory or (known.usage.gpu_total if known.usage else None)
+    held, source = _find_gpu_memory(known)
     share = _divide(held, total)
     sources = ["preflight" if known.gpu_memory else "", "" if held is None else source]
     has_room = known.is_done and share is not None and share < _LITTLE
@@ -197,3 +207,12 @@ def _measure_gpu_memory(known: Known) -> Use:
         ", ".join(filter(None, sources)),
         "there is room for a larger micro-batch" if has_room else "",
     )
+
+
+def _find_gpu_memory(known: Known) -> tuple[float | None, str]:
+    """Return the most bytes that were held on a GPU, and who says so."""
+    if known.usage and known.usage.gpu_memory is not None:
+        return known.usage.gpu_memory, _NOTED
+    if known.ranks and known.ranks.memory:
+        return max(known.ranks.memory), _METRICS
+    return (known.training.memory if known.training else None), _METRICS

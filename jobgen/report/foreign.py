@@ -118,21 +118,24 @@ def _time_steps(lines: list[dict[str, Any]]) -> None:
 
 def _translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield a row as lines of metrics.jsonl: one for the step, one for validation, or both."""
+    numbers = {str(key): _read_float(value) for key, value in row.items()}
     known: dict[str, float] = {}
-    validating = False
-    for key, value in row.items():
-        number = _read_float(value)
-        field = _name_field(str(key)) if number is not None else None
+    for key, number in numbers.items():
+        field = _name_field(key)
         if field and number is not None:
             known.setdefault(field, number)
-        validating = validating or bool(number is not None and _OF_VALIDATION.match(str(key)))
     step = known.pop("step", None)
     if step is None:
         return
-    place = {"step": step, **({"time": known.pop("time")} if "time" in known else {})}
+    place = {"step": step}
+    if "time" in known:
+        place["time"] = known.pop("time")
     if "val" in known:
         yield {"kind": "val", **place, "loss": known.pop("val")}
-    if known and not (validating and "loss" not in known):
+    validating = any(
+        number is not None and _OF_VALIDATION.match(key) for key, number in numbers.items()
+    )
+    if known and ("loss" in known or not validating):
         yield {"kind": "step", **place, **known}
 
 

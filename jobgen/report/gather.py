@@ -17,6 +17,7 @@ from jobgen.plan.cost import estimate_cost
 from jobgen.plan.plan import Plan, TimeLimit
 from jobgen.plan.resolve import resolve
 from jobgen.rendering import header
+from jobgen.rendering.header import Header
 from jobgen.report import efficiency
 from jobgen.report.facts import Attempt, Charged, Ledger, RunFacts
 from jobgen.report.folder import Folder
@@ -56,7 +57,9 @@ def gather(
     preflight, allreduce, gpu_memory = folder.preflight()
     elapsed = list(_measure_attempts(attempts, state, now=now))
     waited = _measure_wait(job, attempts, used)
-    ran = (used.elapsed if used else None) or sum(elapsed) or None
+    ran = sum(elapsed) or None
+    if used and used.elapsed:
+        ran = used.elapsed
     cause = _find_cause(job, state, folder.notes, now=now)
     samples = read_samples(program.run_dir for program in programs)
     usage = gather_usage(samples)
@@ -74,13 +77,12 @@ def gather(
         gpu_memory=gpu_memory,
     )
     places = folder.list_places(attempts, plan)
-    index = int(job.run_dir.name.rpartition("_")[2]) if job.array else None
-    words = list_task_words(plan, index)
+    words = list_task_words(plan, int(job.run_dir.name.rpartition("_")[2]) if job.array else None)
     return RunFacts(
         id=job.id,
         name=job.name,
         scheduler=job.scheduler,
-        site=(about.site if about else None) or (plan.site.title if plan else None),
+        site=_name_site(about, plan),
         folder=os.path.relpath(job.run_dir),
         state=state.name,
         reason=state.reason,
@@ -108,6 +110,12 @@ def gather(
         diff=_mask(folder.text(DIFF)) if job.changed else None,
         notes=tuple(note for note in (*folder.notes, *history.notes, why, problem) if note),
     )
+
+
+def _name_site(about: Header | None, plan: Plan | None) -> str | None:
+    if about and about.site:
+        return about.site
+    return plan.site.title if plan else None
 
 
 def read_ledger(job: JobRecord, *, ended: bool, now: float) -> Ledger | None:

@@ -14,6 +14,7 @@ _WIDTH = 100
 _MOST_ROWS = 16  # of a table that the page scrolls
 _HIDDEN = {"head", "script", "svg", "figure", "details", "noscript", "footer"}
 _CELLS = {"th", "td", "dt", "dd"}
+_BLOCKS = {"h1", "h2", "table", "ul"}
 
 
 def format_text(report: Report, *, now: float) -> str:
@@ -53,11 +54,17 @@ class _PageReader(HTMLParser):
             self._rows.append([])
         elif tag in ("small", "br"):
             self._words.append("; ")
-        elif tag in ("h1", "h2", "table", "ul") or (tag in ("p", "pre") and not self._row):
+        else:
+            self._begin_block(tag, kinds)
+
+    def _begin_block(self, tag: str, kinds: list[str]) -> None:
+        in_row = bool(self._row)
+        if tag in _BLOCKS or (tag in ("p", "pre") and not in_row):
             self._end_table()
             self._scrolls = self._scrolls and tag == "table"
-        elif tag == "div" and not self._row:
-            self._scrolls, self._whole = "high" in kinds, "note" in kinds or self._whole
+        elif tag == "div" and not in_row:
+            self._scrolls = "high" in kinds
+            self._whole = self._whole or "note" in kinds
 
     def handle_endtag(self, tag: str) -> None:
         """End it: what stands in it is complete."""

@@ -40,20 +40,22 @@ class TimeLine(NamedTuple):
 
 def draw_timeline(run: RunFacts, *, now: float) -> TimeLine | None:
     """Return the queue and each attempt on one scale; None if no attempt has begun."""
+    goes_on = run.state in ("running", "stopping")
     attempts = [attempt for attempt in run.attempts if attempt.began is not None]
     if not attempts:
         return None
-    last = attempts[-1]
-    goes_on = run.state in ("running", "stopping")
-    if goes_on and last.ended is None:
+    if goes_on and attempts[-1].ended is None:
+        last = attempts[-1]
         attempts[-1] = last._replace(ended=now, outcome=last.outcome or "goes on")
     rows = [_draw_attempt(attempt) for attempt in attempts[-_MOST_ROWS:]]
     first = attempts[0].began or 0.0
     if run.submitted and first - run.submitted >= 1:
         queued = ("queued", run.submitted, first)
         rows.insert(0, ("queue", format_span(first - run.submitted), [queued]))
-    moments = [moment for one in attempts for moment in (one.began, one.ended)]
-    known = list(filter(None, (*moments, run.submitted, now if goes_on else None)))
+    moments = [run.submitted, now if goes_on else None]
+    for one in attempts:
+        moments += one.began, one.ended
+    known = list(filter(None, moments))
     return TimeLine(min(known), max(known), rows, max(0, len(attempts) - _MOST_ROWS))
 
 
@@ -64,7 +66,10 @@ def _draw_attempt(attempt: Attempt) -> tuple[str, str, list[Stretch]]:
         stretches = [("starting", began, ready), ("training", ready, last)]
     took = "" if last is None else f"{format_span(last - began)}, "
     code = f" {attempt.exit_code}" if attempt.exit_code else ""
-    where = f" on {format_count(len(attempt.nodes), 'node')}" if attempt.nodes else ""
-    where += f" ({format_names(attempt.nodes)})" if 0 < len(attempt.nodes) <= 3 else ""
+    where = ""
+    if attempt.nodes:
+        where = f" on {format_count(len(attempt.nodes), 'node')}"
+        if len(attempt.nodes) <= 3:
+            where += f" ({format_names(attempt.nodes)})"
     words = f"{took}{attempt.outcome or 'left no outcome'}{code}{where}"
     return f"attempt {attempt.number}", words, stretches
