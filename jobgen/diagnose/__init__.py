@@ -554,14 +554,12 @@ def _name_all_waiting(
     """The same of all ranks, none of which had lost another: at one line of the program or more."""
     sources = {one.raised.source for one in waiting if one.raised} - {""}
     where = f" in {sources.pop()[:MOST_WORDS]}" if len(sources) == 1 else ""
-    before = map(format_line, stall.list_before(waiting))
     return about._replace(
         ranks=tuple(sorted(ranks)),
         nodes=tuple(dict.fromkeys(evidence.ranks.values())),
         world=evidence.world,
         title=f"they waited in vain for each other{where}, until their time was over",
         remedy=program.SAME_ORDER,
-        evidence=(*about.evidence[:1], *before)[:MOST_LINES],
         followed=(),
     )
 
@@ -634,7 +632,7 @@ def _show_process(about: Diagnosis, who: Explained, failures: list[Explained]) -
     return about._replace(
         node=about.node or failure.node,
         rank=None if another else failure.rank,
-        exception=who.raised.words if who.raised else "",
+        exception=who.exception,
         place=who.place,
         evidence=tuple(dict.fromkeys(evidence)),
         followed=tuple(rank for rank in lost if rank not in (None, failure.rank)),

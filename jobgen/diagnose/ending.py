@@ -335,7 +335,7 @@ def _find_first_above(reasons: Sequence[Line], printed: Sequence[Line], at: int)
     number = printed[at].number
     for line in reversed(printed[:at]):
         number -= 1  # blank lines may stand between
-        if line.number != number or is_of_other(line, reasons[0]):
+        if line.number != number:
             break
         if line in reasons and not _STAMPED.match(line.text):
             at = printed.index(line)

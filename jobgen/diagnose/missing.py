@@ -70,14 +70,19 @@ def find_absent(evidence: Evidence, failures: list[Explained]) -> Absent | None:
     if len(failures) == 1 and len(left) == evidence.world - 1 > 1:
         failed = failures[0]
         return Absent(STAYED, failed.failure.node, failed.failure.rank, failed.line)
-    if len(left) > 1:  # best by its own exit code, else by the address that the others lost
-        codes = evidence.exit_codes()
-        surely = {rank: node for rank, node in left.items() if rank in codes}
-        if len(surely) != 1:
-            hosts = _find_lost_hosts(evidence, failures)
-            surely = {rank: node for rank, node in left.items() if node in hosts}
-        left = surely
+    if len(left) > 1:
+        left = _narrow(left, evidence, failures)
     return _show_left(evidence, *left.popitem()) if len(left) == 1 else None
+
+
+def _narrow(left: dict[int, str], evidence: Evidence, failures: list[Explained]) -> dict[int, str]:
+    """Those that have surely left: by their own exit code, or by an address that others lost."""
+    codes = evidence.exit_codes()
+    known = {rank: node for rank, node in left.items() if rank in codes}
+    if len(known) == 1:
+        return known
+    hosts = _find_lost_hosts(evidence, failures)
+    return {rank: node for rank, node in left.items() if node in hosts}
 
 
 def _list_left(evidence: Evidence, lost: set[int]) -> dict[int, str]:

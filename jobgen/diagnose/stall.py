@@ -336,13 +336,6 @@ def list_calls(waiting: Sequence[Explained]) -> dict[str, list[int]]:
     return {f"{sources[place]}{place}": sorted(some) for place, some in ranks.items()}
 
 
-def list_before(waiting: Sequence[Explained]) -> Iterator[Line]:
-    """What each process had printed just before its last exception."""
-    for one in waiting:
-        begin = next((one.begin for one in reversed(find_tracebacks(one.failure.lines))), 0)
-        yield from one.failure.lines[max(0, begin - 1) : begin]
-
-
 def find_uncounted(evidence: Evidence, waiting: Sequence[Explained]) -> tuple[int, ...]:
     """Those that said nothing, if those that waited name how many have not come."""
     heard = {one.failure.rank for one in waiting}

@@ -88,13 +88,17 @@ def _infinite(value: float | None) -> float:
 
 def _label(runs: Sequence[RunFacts]) -> list[str]:
     """Label each run by its own values, `lr=3e-3 seed=1`, or by its id if it has none."""
-    keys = dict.fromkeys(key for run in runs for key in run.varied)
-    differing = [key for key in keys if len({run.varied.get(key) for run in runs}) > 1]
+    differing = _list_differing(runs)
     labels = [_name_values(run, differing) for run in runs]
     if len({run.name for run in runs}) > 1:
         return [f"{run.name} {label}"[:_LABEL] for run, label in zip(runs, labels, strict=True)]
     labels = [label[:_LABEL] for label in labels]
     return [run.id if labels.count(one) > 1 else one for run, one in zip(runs, labels, strict=True)]
+
+
+def _list_differing(runs: Sequence[RunFacts]) -> list[str]:
+    keys = dict.fromkeys(key for run in runs for key in run.varied)
+    return [key for key in keys if len({run.varied.get(key) for run in runs}) > 1]
 
 
 def _name_values(run: RunFacts, keys: Sequence[str]) -> str:

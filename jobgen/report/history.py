@@ -134,13 +134,10 @@ class History:
         if not count or count > 1_000_000:
             return None
         shares = _read_list(starts[-1].get("micro_batches"), count)
-        speed = None
-        if shares and sum(shares) > 0 and training is not None and training.speed is not None:
-            speed = tuple(training.speed * share / sum(shares) for share in shares)
         memory = self._by_rank("mem_gb", count, most=True)
         return Ranks(
             size=count,
-            speed=speed,
+            speed=_divide_speed(training, shares),
             forward=self._by_rank("forward_s", count),
             waiting=self._by_rank("data_s", count),
             memory=tuple(value * 1e9 for value in memory) if memory else None,
@@ -273,3 +270,12 @@ def _sum_steps(at: list[float], times: list[float]) -> float:
             total += (step - before) * seconds
         before = step
     return total
+
+
+def _divide_speed(
+    training: Training | None, shares: tuple[float, ...] | None
+) -> tuple[float, ...] | None:
+    """Return the speed of each rank, by its share of the batch."""
+    if training is None or training.speed is None or not shares or sum(shares) <= 0:
+        return None
+    return tuple(training.speed * share / sum(shares) for share in shares)

@@ -215,7 +215,8 @@ def sum_ledgers(ledgers: Iterable[Ledger | None]) -> Ledger | None:
         for kind, span in one.seconds.items():
             seconds[kind] += span
     ledger = _make_ledger(seconds, sum(one.node_hours for one in known))
-    if any(one.kwh is None for one in known):
+    kwh = [one.kwh for one in known if one.kwh is not None]
+    if len(kwh) < len(known):
         return ledger
     by = " and ".join(dict.fromkeys(one.kwh_by for one in known))
-    return ledger._replace(kwh=sum(one.kwh or 0.0 for one in known), kwh_by=by)
+    return ledger._replace(kwh=sum(kwh), kwh_by=by)

@@ -106,12 +106,17 @@ class _PageReader(HTMLParser):
 
     def _end_table(self) -> None:
         rows = [row for row in self._rows if row]
-        width = max(map(len, rows), default=0)
-        rows = [row + [""] * (width - len(row)) for row in rows]
-        columns = [at for at in range(width) if any(row[at] for row in rows[1:] or rows)]
-        lines = format_table([[row[at] for at in columns] for row in rows]) if rows else []
+        lines = format_table(_drop_empty(rows)) if rows else []
         more = len(lines) - _MOST_ROWS - 1 if self._scrolls else 0
         if more > 0:
             lines = [*lines[:-more], f"and {more:,} more"]
         self._add(lines)
         self._rows.clear()
+
+
+def _drop_empty(rows: list[list[str]]) -> list[list[str]]:
+    """Return the rows, of one length, without the columns that are empty below the first row."""
+    width = max(map(len, rows))
+    rows = [row + [""] * (width - len(row)) for row in rows]
+    columns = [at for at in range(width) if any(row[at] for row in rows[1:] or rows)]
+    return [[row[at] for at in columns] for row in rows]

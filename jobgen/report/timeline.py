@@ -66,10 +66,12 @@ def _draw_attempt(attempt: Attempt) -> tuple[str, str, list[Stretch]]:
         stretches = [("starting", began, ready), ("training", ready, last)]
     took = "" if last is None else f"{format_span(last - began)}, "
     code = f" {attempt.exit_code}" if attempt.exit_code else ""
-    where = ""
-    if attempt.nodes:
-        where = f" on {format_count(len(attempt.nodes), 'node')}"
-        if len(attempt.nodes) <= 3:
-            where += f" ({format_names(attempt.nodes)})"
-    words = f"{took}{attempt.outcome or 'left no outcome'}{code}{where}"
+    words = f"{took}{attempt.outcome or 'left no outcome'}{code}{_name_nodes(attempt.nodes)}"
     return f"attempt {attempt.number}", words, stretches
+
+
+def _name_nodes(nodes: tuple[str, ...]) -> str:
+    if not nodes:
+        return ""
+    names = f" ({format_names(nodes)})" if len(nodes) <= 3 else ""
+    return f" on {format_count(len(nodes), 'node')}{names}"
