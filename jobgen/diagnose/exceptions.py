@@ -47,7 +47,6 @@ _LEADS_ON = re.compile(
     r":$|\(\d+ sub-exceptions?\)$"
     r"|\b[Ee](xception|rror) (was )?(encountered|raised|occurred) (when|while|in)"
 )
-_SLIPS = re.compile(r"(Attribute|Name|UnboundLocal|Type)Error\b")
 _BARE, _SOURCE = re.compile(r"AssertionError"), re.compile(r"    \S*\w")
 #: frames that are not the program's own: of packages, of Python, of the bundled trainer.
 FOREIGN = re.compile(
@@ -69,11 +68,6 @@ class Raised(NamedTuple):
     of_group: bool  # raised of the group that the processes are, by its words and its frames
     is_cause: bool = False  # the next one was raised `from` it, and not just while handling it
     source: str = ""  # the program's line there
-
-    @property
-    def is_slip(self) -> bool:
-        """Whether a fault in the program raised it, such as a name that is none, and no `raise`."""
-        return bool(_SLIPS.match(self.words)) and not self.source.startswith("raise ")
 
     @property
     def words(self) -> str:

@@ -61,7 +61,6 @@ _HELPER = re.compile(
 )
 _CODE = re.compile(r" {4}\S")  # a line of the program in a stack
 _CRASHED = re.compile(r"(?i)^(?!Fatal Python).*\b(fatal|panic|core dumped|out of memory|killed)\b")
-_CPP_TYPE = re.compile(r"throwing an instance of '(.+)'")
 _SIGABRT = -6
 # SIGILL, SIGABRT, SIGFPE, SIGSEGV, SIGALRM, SIGXCPU and SIGXFSZ come of what a program does.
 _OF_PROGRAMS = (-4, _SIGABRT, -8, -11, -14, -24, -25)
@@ -219,7 +218,7 @@ def _explain_exception(failure: Failure, chain: Sequence[Raised], innocent: Inno
     first, lost = known[0]
     if lost and lost[0].follows:  # what was raised of a lost process has other words for it
         return Explained(failure, *lost, first, first.message, first.words, first.place)
-    own = _list_reasons(known)
+    own = [(raised, match) for raised, match in known if not (match and match[0].follows)]
     root, last = own[0][0], own[-1][0]
     words = last.words[:MOST_WORDS]
     if root.words != last.words:
@@ -232,19 +231,6 @@ def _explain_exception(failure: Failure, chain: Sequence[Raised], innocent: Inno
     if why and not innocent.has_printed(why, failure.exit_code):
         words, tail = _add_reason(words, why.text, link="after"), (why, *tail)
     return Explained(failure, *match, last, tail, words, last.place)
-
-
-def _list_reasons(
-    known: Sequence[tuple[Raised, Match | None]],
-) -> list[tuple[Raised, Match | None]]:
-    """Those that tell of more than another process, the one that ended it last.
-
-    What slipped in a clean-up is not the reason, but what had been raised before.
-    """
-    own = [(raised, match) for raised, match in known if match is None or not match[0].follows]
-    if len(own) > 1 and own[-1][0].is_slip and not own[-2][0].is_cause:
-        return [own[-1], *own[:-1]]
-    return own
 
 
 def _find_reason_before(failure: Failure, last: Raised) -> Line | None:
@@ -293,7 +279,7 @@ def _explain_exit(failure: Failure, ending: Ending) -> Explained:
     words = last.text.strip()[:MOST_WORDS]
     if code is not None:  # its words say more than a code may mean
         left = name_exit(code) if code > 0 else cause.title
-        words = f"{left}, and said: {_name_type(last, tail)}{words}"
+        words = f"{left}, and said: {words}"
     shown = (match[1] if match else last, *tail[-3:])
     raised = (one.chain[-1] for one in find_tracebacks(failure.lines))  # of a child of its own
     place = next((one.place for one in raised if one.message[0] == last), find_crash(failure.lines))
@@ -315,13 +301,6 @@ def _find_cause_of_end(last: Line, lines: Sequence[Line]) -> Match | None:
         match = find_cause(select_telling(own), "rank")
     of_another = match and match[0].of_group and not OF_GROUPS.search(match[1].text)
     return None if of_another else match
-
-
-def _name_type(what: Line, lines: Sequence[Line]) -> str:
-    """The type of an exception of C++, which the line before its words has."""
-    before = next((line for line in lines if line.number == what.number - 1), what)
-    named = _CPP_TYPE.search(before.text) if what.text.lstrip().startswith("what(): ") else None
-    return f"{named[1]}: " if named else ""
 
 
 def name_exit(code: int) -> str:
