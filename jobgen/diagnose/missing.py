@@ -86,7 +86,7 @@ def _narrow(left: dict[int, str], evidence: Evidence, failures: list[Explained])
 
 
 def _list_left(evidence: Evidence, lost: set[int]) -> dict[int, str]:
-    """The ranks that may have left with exit code 0, each with its node: they lost nobody."""
+    """The ranks that may have left with exit code 0, each with its node: they miss no other."""
     codes = evidence.exit_codes()
     others = {rank: node for rank, node in evidence.ranks.items() if rank not in lost}
     return {

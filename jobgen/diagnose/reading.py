@@ -87,8 +87,8 @@ def _list_parts(text: str) -> list[str]:
     level = _find_value(record, _LEVELS)
     if not (words and level):
         return []
-    said = ": ".join(filter(None, (words, _find_value(record, _ERRORS))))
-    parts = [f"{_NUMBERED.get(level, level).upper()} {said}"]
+    message = ": ".join(filter(None, (words, _find_value(record, _ERRORS))))
+    parts = [f"{_NUMBERED.get(level, level).upper()} {message}"]
     for value in record.values():
         if isinstance(value, str) and _TRACEBACK in value:
             parts += [_TRACEBACK, *value.partition(_TRACEBACK)[2].splitlines()[1:]]

@@ -67,7 +67,7 @@ def prepare_calls(function: Callable[..., Any], calls: Sequence[Call], spec: Sou
 
 
 def _complete_spec(spec: JobSpec, folder: Path, calls: int) -> dict[str, Any]:
-    """The script, the tasks, and this Python where the spec has no environment of its own."""
+    """The script, the tasks, and this Python where the spec has no environment."""
     overrides: dict[str, Any] = {"run": {"script": str(folder / "call.py")}, "array": None}
     if calls > 1:
         overrides["array"] = {"tasks": calls}
