@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from jobgen.capabilities import Capabilities, get_capabilities
-from jobgen.plan.plan import Plan, ShellPath
+from jobgen.plan.plan import NodeGroup, Plan, ShellPath
 from jobgen.plan.requests import list_options
 from jobgen.records import NamedTuple
 from jobgen.schedulers.registry import PACKAGES
@@ -107,6 +107,11 @@ class Directive(str):
 # What the number of processes on a node follows from, and that of nodes.
 PROCESSES = ("launch.processes_per_node", "resources.gpus_per_node")
 NODES = ("resources.nodes", "resources.gpus_per_node", "launch.processes_per_node")
+
+
+def count_tasks(group: NodeGroup, plan: Plan) -> int:
+    """Return the tasks on each node: its processes, unless torchrun starts them."""
+    return group.processes if plan.launch.numbers or plan.launch.body else 1
 
 
 def cpu_keys(plan: Plan) -> tuple[str, ...]:

@@ -43,22 +43,26 @@ def describe_node(hosts: list[HostShape], source: str) -> Node:
 
     If their numbers of GPUs differ, it also says how many hosts have each number.
     """
-    counts = Counter(
-        str(host.gpus) for host in sorted(hosts, key=lambda host: -host.gpus) if host.gpus
-    )
-    types = {host.gpu_type for host in hosts if host.gpus}
-    shares = [host.cpus // host.gpus for host in hosts if host.gpus]
-    threads = {host.threads for host in hosts}
+    with_gpus = [host for host in hosts if host.gpus]
+    with_gpus.sort(key=lambda host: -host.gpus)
+    counts = Counter(str(host.gpus) for host in with_gpus)
+    types = {host.gpu_type for host in with_gpus}
+    shares = [host.cpus // host.gpus for host in with_gpus]
+    threads = max(host.threads for host in hosts)
     return Node(
-        gpus=max(host.gpus for host in hosts) or None,
+        gpus=_find_most(hosts, "gpus"),
         hosts=dict(counts) if len(counts) > 1 else None,
         gpu=next(iter(types)) if len(types) == 1 else None,
-        cpus=max(host.cpus for host in hosts) or None,
-        cpu_unit=None if threads == {0} else "thread" if max(threads) > 1 else "core",
-        memory=max(host.memory for host in hosts) or None,
+        cpus=_find_most(hosts, "cpus"),
+        cpu_unit=("thread" if threads > 1 else "core") if threads else None,
+        memory=_find_most(hosts, "memory"),
         cpus_per_gpu=min(shares, default=0) or None,
         source=source,
     )
+
+
+def _find_most(hosts: list[HostShape], key: str) -> int | None:
+    return max(getattr(host, key) for host in hosts) or None
 
 
 def parse_number(value: object) -> int:

@@ -149,29 +149,28 @@ def _write_select(plan: Plan) -> list[base.Directive]:
             )
         ]
     chunks = "+".join(_write_chunk(group, plan) for group in plan.components)
-    asked = plan.requests
-    pbs = "site.pbs.chunk"
-    if plan.site.pbs.gpus == "none":
-        why = "whole nodes, with one line in the node file for each"
-        keys: tuple[str, ...] = (*base.NODES, "site.pbs.gpus", pbs)
-    else:
-        why = (
-            "one chunk a node; mpiprocs=1 is one line in the node file for each, and torchrun's"
-            " agent starts the processes"
-        )
-        if plan.launch.direct:
-            why = "one chunk a node; mpiprocs is how many of its processes mpiexec starts"
-            if not plan.launch.numbers:
-                why = "one chunk a node; mpiprocs=1 is one line in the node file for each"
-        type_keys: tuple[str, ...] = ()
-        if asked.gpu_type:
-            type_keys = ("resources.gpu_type|site.gpu_type", "site.pbs.gpu_type")
-        keys = (*base.NODES, *base.cpu_keys(plan), *base.memory_keys(plan), *type_keys, pbs)
-    if asked.constraint:
+    why, keys = _explain_chunks(plan)
+    if plan.requests.constraint:
         keys += ("resources.constraint", "site.pbs.constraint")
     select = _write_directive(f"-l select={chunks}", why, *keys)
     left = plan.launch.body and plan.program.script  # to its author
-    return [select] if left and not asked.exclusive else [select, _write_place(plan)]
+    return [select] if left and not plan.requests.exclusive else [select, _write_place(plan)]
+
+
+def _explain_chunks(plan: Plan) -> tuple[str, tuple[str, ...]]:
+    """Return the reason for the chunks, and the keys that decided them."""
+    if plan.site.pbs.gpus == "none":
+        why = "whole nodes, with one line in the node file for each"
+        return why, (*base.NODES, "site.pbs.gpus", "site.pbs.chunk")
+    why = "one chunk a node; mpiprocs=1 is one line in the node file for each"
+    if not plan.launch.direct:
+        why += ", and torchrun's agent starts the processes"
+    elif plan.launch.numbers:
+        why = "one chunk a node; mpiprocs is how many of its processes mpiexec starts"
+    keys = (*base.NODES, *base.cpu_keys(plan), *base.memory_keys(plan))
+    if plan.requests.gpu_type:
+        keys += ("resources.gpu_type|site.gpu_type", "site.pbs.gpu_type")
+    return why, (*keys, "site.pbs.chunk")
 
 
 def _write_place(plan: Plan) -> base.Directive:
@@ -203,7 +202,7 @@ def _write_chunk(group: NodeGroup, plan: Plan) -> str:
     chunk += own
     if group.memory is not None:
         chunk += f":mem={_format_memory(group.memory)}"
-    processes = group.processes if plan.launch.numbers or plan.launch.body else 1
+    processes = base.count_tasks(group, plan)
     if plan.launch.body and processes == 1:  # a body says itself what its node file is to have
         return chunk
     return f"{chunk}:mpiprocs={processes}"

@@ -80,36 +80,6 @@ class Slurm(base.Scheduler):
     def launch(self, plan: Plan) -> base.LaunchPieces:
         """srun's options for each component, and the variables that hold their node lists."""
         components = plan.components
-        steps: list[tuple[str, ...]] = []
-        for index, group in enumerate(components):
-            options = [f"--het-group={index}"] if len(components) > 1 else []
-            tasks = _tasks(group, plan)
-            nodes, count = str(group.nodes), str(group.nodes * tasks)
-            if plan.nodes.fewest is not None:
-                nodes = count = "$SLURM_JOB_NUM_NODES"
-            if plan.nodes.spare:
-                nodes, count = str(plan.nodes.total), str(plan.nodes.total * tasks)
-                # The step before may not be over to Slurm, of which a node is lost. A list with a
-                # slash is a file.
-                options += ["--overlap", ShellPath("--nodelist=$attempt_dir/nodes")]
-            options += [ShellPath(f"--nodes={nodes}"), ShellPath(f"--ntasks={count}")]
-            options.append(f"--ntasks-per-node={tasks}")
-            if place := plan.nodes.place:
-                options += [] if plan.nodes.spare else [f"--relative={place.first}"]
-                # Roles on the same nodes see all of a node, and each takes its own GPUs of it.
-                options += ["--overlap"] if place.gpus is not None else []
-            # srun gives a task one CPU unless told, and from 22.05 on not by sbatch's option.
-            share = "$SLURM_CPUS_ON_NODE" if tasks == 1 else "$cpus_per_task"
-            cpus = share if group.cpus is None else max(1, group.cpus // tasks)
-            options.append(ShellPath(f"--cpus-per-task={cpus}"))
-            if gpus := _gpus(group, plan):
-                options.append(gpus)
-            if plan.launch.direct:
-                # Ranks fill node after node. All see the step's GPUs, as NCCL wants; --gpu-bind,
-                # even of none, would take CUDA_VISIBLE_DEVICES away, seen on 22.05.
-                options.append("--distribution=block")
-            options += plan.launch.words
-            steps.append((*options, *plan.environment.step_options))
         lists = [ShellPath("$SLURM_JOB_NODELIST")]
         if len(components) > 1:
             lists = [
@@ -119,8 +89,8 @@ class Slurm(base.Scheduler):
         return base.LaunchPieces(
             watched=False,
             node_lists=tuple(lists),
-            steps=tuple(steps),
-            share_cpus=components[0].cpus is None and _tasks(components[0], plan) > 1,
+            steps=tuple(tuple(_list_options(plan, index)) for index in range(len(components))),
+            share_cpus=components[0].cpus is None and base.count_tasks(components[0], plan) > 1,
         )
 
     def test_argv(self, argv: Sequence[str]) -> list[str]:
@@ -168,9 +138,39 @@ class Slurm(base.Scheduler):
         return f"{name}-{job_id}.out"
 
 
-def _tasks(group: NodeGroup, plan: Plan) -> int:
-    """Return the tasks on each node: its processes, unless torchrun starts them."""
-    return group.processes if plan.launch.numbers or plan.launch.body else 1
+def _list_options(plan: Plan, index: int) -> Iterator[str]:
+    """Yield srun's options for a component."""
+    group, place = plan.components[index], plan.nodes.place
+    tasks = base.count_tasks(group, plan)
+    if len(plan.components) > 1:
+        yield f"--het-group={index}"
+    nodes, count = str(group.nodes), str(group.nodes * tasks)
+    if plan.nodes.fewest is not None:
+        nodes = count = "$SLURM_JOB_NUM_NODES"
+    if plan.nodes.spare:
+        nodes, count = str(plan.nodes.total), str(plan.nodes.total * tasks)
+        # The step before may not be over to Slurm, of which a node is lost. A list with a
+        # slash is a file.
+        yield from ("--overlap", ShellPath("--nodelist=$attempt_dir/nodes"))
+    yield from (ShellPath(f"--nodes={nodes}"), ShellPath(f"--ntasks={count}"))
+    yield f"--ntasks-per-node={tasks}"
+    if place and not plan.nodes.spare:
+        yield f"--relative={place.first}"
+    if place and place.gpus is not None:
+        yield "--overlap"  # roles on the same nodes see all of a node, and each takes its own GPUs
+    # srun gives a task one CPU unless told, and from 22.05 on not by sbatch's option.
+    cpus = "$SLURM_CPUS_ON_NODE" if tasks == 1 else "$cpus_per_task"
+    if group.cpus is not None:
+        cpus = str(max(1, group.cpus // tasks))
+    yield ShellPath(f"--cpus-per-task={cpus}")
+    if gpus := _gpus(group, plan):
+        yield gpus
+    if plan.launch.direct:
+        # Ranks fill node after node. All see the step's GPUs, as NCCL wants; --gpu-bind,
+        # even of none, would take CUDA_VISIBLE_DEVICES away, seen on 22.05.
+        yield "--distribution=block"
+    yield from plan.launch.words
+    yield from plan.environment.step_options
 
 
 def _gpus(group: NodeGroup, plan: Plan) -> str:
@@ -203,43 +203,49 @@ def _write_notice(plan: Plan) -> Iterator[base.Directive]:
         yield _write_directive("--requeue", why, "on_walltime.then")
 
 
-def _write_resources(plan: Plan, group: NodeGroup) -> list[base.Directive]:
-    say, roles = _write_directive, plan.roles.members if plan.roles else ()
-    nodes = "" if plan.nodes.fewest is None else f"{plan.nodes.fewest}-"
-    nodes += str(group.nodes)
-    tasks = _tasks(group, plan)
-    why = "one task on each node: torchrun's agent, which starts the processes"
-    if plan.launch.direct or plan.launch.body:
-        why = "a task for each process"
-    most = max((_tasks(each.plan.nodes.own[0], each.plan) for each in roles), default=tasks)
-    if (group.cpus or 0) < most != tasks:  # each task of a role's step takes one CPU at least
-        tasks, why = most, "a task for each process of the role that has most on a node"
+def _write_nodes(plan: Plan, group: NodeGroup) -> Iterator[base.Directive]:
+    """The nodes, and for sbatch the tasks on each and their CPUs."""
+    say, tasks, why = _write_directive, *_choose_tasks(plan, group)
     left = plan.launch.body and tasks == 1  # to its author
-    lines = [say(f"--nodes={nodes}", "the nodes of this shape", *base.NODES)]
-    if left and plan.nodes.total == 1:
-        lines = []
-    in_batch = plan.site.slurm.tasks == "batch"  # else sbatch refuses what belongs to srun
-    if (
-        in_batch and plan.nodes.fewest is None and not left
-    ):  # with it Slurm gives the fewest of a range, on 22.05 at least
-        lines.append(say(f"--ntasks-per-node={tasks}", why, *(base.PROCESSES if tasks > 1 else ())))
-    if in_batch and group.cpus is not None and plan.nodes.cpus_asked:
+    if not left or plan.nodes.total > 1:
+        fewest = "" if plan.nodes.fewest is None else f"{plan.nodes.fewest}-"
+        yield say(f"--nodes={fewest}{group.nodes}", "the nodes of this shape", *base.NODES)
+    if plan.site.slurm.tasks != "batch":  # sbatch refuses what belongs to srun
+        return
+    # With tasks Slurm gives the fewest of a range, on 22.05 at least.
+    if plan.nodes.fewest is None and not left:
+        yield say(f"--ntasks-per-node={tasks}", why, *(base.PROCESSES if tasks > 1 else ()))
+    if group.cpus is not None and plan.nodes.cpus_asked:
         why = "the CPUs of a node are all for its one task"
         if tasks > 1:
             why = f"the {group.cpus} CPUs of a node are shared by its tasks"
-        text = f"--cpus-per-task={max(1, group.cpus // tasks)}"
-        lines.append(say(text, why, *base.cpu_keys(plan)))
+        yield say(f"--cpus-per-task={max(1, group.cpus // tasks)}", why, *base.cpu_keys(plan))
+
+
+def _choose_tasks(plan: Plan, group: NodeGroup) -> tuple[int, str]:
+    """Return how many tasks a node has, and why."""
+    tasks, roles = base.count_tasks(group, plan), plan.roles.members if plan.roles else ()
+    widest = max((base.count_tasks(one.plan.nodes.own[0], one.plan) for one in roles), default=0)
+    if (group.cpus or 0) < widest != tasks:  # each task of a role's step takes one CPU at least
+        return widest, "a task for each process of the role that has most on a node"
+    if plan.launch.direct or plan.launch.body:
+        return tasks, "a task for each process"
+    return tasks, "one task on each node: torchrun's agent, which starts the processes"
+
+
+def _write_resources(plan: Plan, group: NodeGroup) -> Iterator[base.Directive]:
+    say = _write_directive
+    yield from _write_nodes(plan, group)
     if gpus := _gpus(group, plan):
         why = "all processes of a node see its GPUs; each takes the one of its local rank"
         keys = ("resources.gpus_per_node", "resources.gpu_type|site.gpu_type", "site.slurm.gpus")
-        lines.append(say(gpus, why, *keys))
+        yield say(gpus, why, *keys)
     if group.memory is not None:
         memory = "--mem={}{}".format(*split_memory(group.memory))
-        lines.append(say(memory, "memory of each node", *base.memory_keys(plan)))
+        yield say(memory, "memory of each node", *base.memory_keys(plan))
     if plan.nodes.disk is not None:
         disk = "--tmp={}{}".format(*split_memory(plan.nodes.disk * plan.nodes.together))
-        lines.append(say(disk, "space on each node's own disk", "resources.disk_per_node"))
-    return lines
+        yield say(disk, "space on each node's own disk", "resources.disk_per_node")
 
 
 def _write_requests(plan: Plan) -> Iterator[base.Directive]:
