@@ -110,6 +110,24 @@ def _make_parser() -> argparse.ArgumentParser:
 
 def _settle(given: dict[str, Any]) -> Config:
     """Add the defaults of the task, and of its model, and compare the settings with each other."""
+    usual = _list_usual(given)
+    config = Config(**{name: usual[name] for name in usual.keys() & _FIELDS.keys()} | given)
+    if "warmup_steps" not in given:
+        most = usual.get("warmup_steps", _WARMUP_STEPS)
+        config = dataclasses.replace(config, warmup_steps=min(most, config.steps // 10))
+    if config.min_lr is not None and config.min_lr > config.lr:
+        raise FlagError(f"--min-lr {config.min_lr} is above --lr {config.lr}")
+    tokens, context = config.batch_tokens, config.context
+    if tokens and context and tokens % context:
+        raise FlagError(
+            f"--batch-tokens {tokens} is not a whole number of sequences of {context}; "
+            f"{max(1, round(tokens / context)) * context} would be"
+        )
+    return config
+
+
+def _list_usual(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the defaults of the task, and of its model."""
     task = tasks.import_task(given.get("task", "gpt"))
     models: dict[str, Any] = getattr(task, "MODELS", {})
     model: str = given.get("model") or next(iter(models), "")
@@ -125,19 +143,7 @@ def _settle(given: dict[str, Any]) -> Config:
     if wrong and (right := batches & usual.keys()):
         own, wanted = (names.pop().replace("_", "-") for names in (wrong, right))
         raise FlagError(f"--{own}: this task wants --{wanted}")
-    config = Config(**{name: usual[name] for name in usual.keys() & _FIELDS.keys()} | given)
-    if "warmup_steps" not in given:
-        most = usual.get("warmup_steps", _WARMUP_STEPS)
-        config = dataclasses.replace(config, warmup_steps=min(most, config.steps // 10))
-    if config.min_lr is not None and config.min_lr > config.lr:
-        raise FlagError(f"--min-lr {config.min_lr} is above --lr {config.lr}")
-    tokens, context = config.batch_tokens, config.context
-    if tokens and context and tokens % context:
-        raise FlagError(
-            f"--batch-tokens {tokens} is not a whole number of sequences of {context}; "
-            f"{max(1, round(tokens / context)) * context} would be"
-        )
-    return config
+    return usual
 
 
 def _suggest(word: str, known: Iterable[str]) -> str:
