@@ -156,21 +156,26 @@ def read_json(text: str) -> Header | None:
         known["overrides"] = tuple(fields.get("overrides", ()))
         known["roles"] = tuple(fields.get("roles", ()))
         header = Header(**known, groups=groups)
+        return header if _is_sound(header) else None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    return header if _is_sound(header) else None
 
 
 def _is_sound(header: Header) -> bool:
-    """Whether somebody's edits have left what the rest of jobgen may rely on."""
-    numbers = (header.task, header.walltime, header.notice, header.at_most, header.fewest_nodes)
-    counts: list[Any] = [number for group in header.groups for number in group]
+    """Whether somebody's edits have left what the rest of jobgen may rely on.
+
+    Raises TypeError where a number or a role is of another type.
+    """
+    texts = (*header[:4], *header.overrides, header.site or "")
+    numbers: list[Any] = [header.task, header.walltime, header.notice, header.at_most]
+    numbers.append(header.fewest_nodes)
+    for group in header.groups:
+        numbers += group
     return (
-        all(isinstance(word, str) for word in (*header[:4], *header.overrides, header.site or ""))
-        and all(isinstance(name, str) and name.isidentifier() for name in header.roles)
-        and all(number is None or isinstance(number, int) for number in (*numbers, *counts))
-        and isinstance(header.tasks, int)
-        and isinstance(header.together, int)
+        all(isinstance(text, str) for text in texts)
+        and all(isinstance(number, int | None) for number in numbers)
+        and all(map(str.isidentifier, header.roles))
+        and header.tasks >= 0
         and header.together > 0
         and bool(header.groups)
         and header.scheduler in PACKAGES

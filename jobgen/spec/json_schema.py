@@ -33,6 +33,7 @@ from jobgen.spec.fields import (
 
 Schema = dict[str, Any]
 
+_SCALARS = {bool: "boolean", int: "integer", float: "number"}
 _COMMENT = "`jobgen check` tells more than this schema can say."
 
 
@@ -124,13 +125,7 @@ def _describe_kinds(kinds: tuple[Kind, ...], definitions: dict[str, Schema]) -> 
 def _describe_kind(kind: Kind, definitions: dict[str, Schema]) -> Schema:
     of_type, rule = kind.type, kind.rule
     if is_record(of_type):
-        if of_type.__name__ not in definitions:
-            definitions[of_type.__name__] = {}  # it may hold itself
-            definitions[of_type.__name__] = _describe_record(of_type, definitions)
-        reference = {"$ref": f"#/definitions/{of_type.__name__}"}
-        if short := getattr(of_type, "short_key", None):
-            return {"anyOf": [reference, _describe_kind(read_fields(of_type)[short].kinds[0], {})]}
-        return reference
+        return _refer_to(of_type, definitions)
     if of_type is dict:
         schema = {
             "type": "object",
@@ -145,19 +140,34 @@ def _describe_kind(kind: Kind, definitions: dict[str, Schema]) -> Schema:
         fixed = {"enum": list(get_args(of_type))}
         any_case = has_any_case(get_args(of_type))
         return {"anyOf": [fixed, _describe_any_case(kind)]} if any_case else fixed
-    if isinstance(rule, FreeText):
-        text = _describe_scalar(CONTROL_IN_TEXT)
-        if not rule.expandable:
-            return text
-        return {"anyOf": [*text["anyOf"], _describe_kind(Kind(Expandable), definitions)]}
-    if of_type is bool:
-        return {"type": "boolean"}
-    if of_type in (int, float) and not isinstance(rule, Parsed):
-        number = {"type": "integer" if of_type is int else "number"}
-        return number | _describe_range(rule, "minimum", "maximum")
-    if isinstance(rule, Parsed) and not rule.regex:  # nothing but its parser says what it takes
-        return _describe_scalar(None) | {"examples": list(rule.examples)}
-    return {"type": "string"} | _describe_text(rule)
+    if isinstance(rule, Parsed):
+        return _describe_parsed(rule)
+    if of_type in _SCALARS:
+        return {"type": _SCALARS[of_type]} | _describe_range(rule, "minimum", "maximum")
+    if not isinstance(rule, FreeText):
+        return {"type": "string"} | _describe_text(rule)
+    text = _describe_scalar(CONTROL_IN_TEXT)
+    if not rule.expandable:
+        return text
+    return {"anyOf": [*text["anyOf"], _refer_to(Expandable, definitions)]}
+
+
+def _refer_to(cls: type, definitions: dict[str, Schema]) -> Schema:
+    """Return what names the schema of a record, and its short form if it has one."""
+    if cls.__name__ not in definitions:
+        definitions[cls.__name__] = {}  # it may hold itself
+        definitions[cls.__name__] = _describe_record(cls, definitions)
+    reference = {"$ref": f"#/definitions/{cls.__name__}"}
+    if short := getattr(cls, "short_key", None):
+        return {"anyOf": [reference, _describe_kind(read_fields(cls)[short].kinds[0], {})]}
+    return reference
+
+
+def _describe_parsed(rule: Parsed) -> Schema:
+    if rule.regex:
+        return {"type": "string"} | _describe_text(rule)
+    # Nothing but its parser says what it takes.
+    return _describe_scalar(None) | {"examples": list(rule.examples)}
 
 
 def _describe_scalar(forbidden: str | None) -> Schema:

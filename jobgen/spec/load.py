@@ -109,26 +109,43 @@ def load(
     path, text = _read_source(source)
     root = yaml_nodes.parse(text, file=path)
     project = None if alone else _find_project_file(path)
-    own = find_user_file() if user else None
     laid = None
     if "extends" in root.items or project:
-        root, _ = lay_over(root, path, _find_base)
-        if project:
-            below, _ = lay_over(yaml_nodes.read(project), project, _find_base)
-            root = merge(below.without("extends"), root)
+        root = _lay_over_others(root, path, project)
         laid = root.without("extends")
     for override in overrides:
         _apply_override(root, override)
-    defaults = [project] if project else []
-    if own:
-        given = tuple(override.partition("=")[0] for override in overrides)
-        added = list(_read_user_config(root, own, given=given, target=target))
-        for override, where in added:
-            _apply_override(root, override, where)
-            overrides += (override,)
-        defaults += [own] if added else []
+    own = find_user_file() if user else None
+    added = _apply_user_config(root, own, given=overrides, target=target) if own else ()
+    spec, positions = _bind(root, source, path, text)
+    loaded = LoadedSpec(
+        spec=spec,
+        file=path,
+        digest=_compute_digest(root),
+        positions=positions,
+        overrides=overrides + added,
+        text=text,
+        laid=laid,
+        defaults=tuple(filter(None, (project, own if added else None))),
+    )
+    if problems := [loaded.problem(*conflict) for conflict in roles.find_conflicts(spec)]:
+        raise SpecError(problems)
+    return loaded
+
+
+def _lay_over_others(root: Mapping, path: str, project: str | None) -> Mapping:
+    """Return a spec with what it extends, and the project's defaults, below it."""
+    root, _ = lay_over(root, path, _find_base)
+    if project is None:
+        return root
+    below, _ = lay_over(yaml_nodes.read(project), project, _find_base)
+    return merge(below.without("extends"), root)
+
+
+def _bind(root: Mapping, source: Source, path: str, text: str) -> tuple[JobSpec, Positions]:
+    """Return the record, and where its fields stand; raise SpecError with every problem."""
     try:
-        spec, positions = bind(root, JobSpec)
+        return bind(root, JobSpec)
     except SpecError as error:
         if isinstance(source, collections.abc.Mapping):
             nowhere = Position("the spec")  # there is no file whose lines could be named
@@ -136,19 +153,6 @@ def load(
         if not {"run", "roles", "extends"} & root.items.keys():
             yaml_nodes.refuse_other_files(path, text)
         raise
-    loaded = LoadedSpec(
-        spec=spec,
-        file=path,
-        digest=_compute_digest(root),
-        positions=positions,
-        overrides=overrides,
-        text=text,
-        laid=laid,
-        defaults=tuple(defaults),
-    )
-    if problems := [loaded.problem(*conflict) for conflict in roles.find_conflicts(spec)]:
-        raise SpecError(problems)
-    return loaded
 
 
 def write_overrides(overrides: Overrides) -> tuple[str, ...]:
@@ -187,31 +191,45 @@ def _find_base(extends: Scalar, files: list[str]) -> str:
     return base
 
 
-def _read_user_config(
+def _apply_user_config(
     root: Mapping, file: str, *, given: tuple[str, ...], target: str | None
+) -> tuple[str, ...]:
+    """Add the user's config to `root`; return it as overrides, below those that are `given`."""
+    taken = [f"{override.partition('=')[0]}." for override in given]
+    if target or {"site", "scheduler"} & root.items.keys():
+        taken.append("site.")
+    added = list(_read_user_config(root, file, taken=tuple(taken), target=target))
+    for override, where in added:
+        _apply_override(root, override, where)
+    return tuple(override for override, _ in added)
+
+
+def _read_user_config(
+    root: Mapping, file: str, *, taken: tuple[str, ...], target: str | None
 ) -> Iterator[tuple[str, Position]]:
     """What the user's config adds to `root`, as `--set` would say it, and where it is written.
 
-    `given` are the paths that were set on the command line; `target` is the scheduler or site that
-    was given there. A job on this machine needs none of it.
+    `taken` are the beginnings of paths that are said already; `target` is the scheduler or site
+    that the command line gives. A job on this machine needs none of it.
     """
     config = yaml_nodes.read(file)
     bind(config, UserConfig)
-    config = config.without("trust")
     scheduler = root.items.get("scheduler")
     name = target or (scheduler.text if isinstance(scheduler, Scalar) else "")
     if name in PACKAGES and not get_capabilities(name).batch:
         return
-    for path, node in _walk_leaves(config, ""):
-        key, _, inner = path.partition(".")
-        if key == "site" and (target or {"site", "scheduler"} & root.items.keys()):
-            continue
-        if any(path == taken or path.startswith(f"{taken}.") for taken in given):
-            continue
-        present = root.items.get(key)
-        beside = inner and isinstance(present, Mapping) and inner not in present.items
-        if present is None or beside:
+    for path, node in _walk_leaves(config.without("trust"), ""):
+        if not f"{path}.".startswith(taken) and _has_room(root, path):
             yield f"{path}={_format_node(node)}", node.where
+
+
+def _has_room(root: Mapping, path: str) -> bool:
+    """Return whether a spec says nothing at a path, or has other keys beside it."""
+    key, _, inner = path.partition(".")
+    present = root.items.get(key)
+    if present is None:
+        return True
+    return bool(inner) and isinstance(present, Mapping) and inner not in present.items
 
 
 def _walk_leaves(node: Mapping, path: str) -> Iterator[tuple[str, Node]]:
@@ -259,7 +277,7 @@ def _compute_digest(root: Mapping) -> str:
 
 def _apply_override(root: Mapping, override: str, where: Position | None = None) -> None:
     """Set one value of the tree, written at `where`; `null` takes the key out."""
-    path, equals, text = override.partition("=")
+    path, _, text = override.partition("=")
     if path == "run.args+" and override.isprintable():
         from jobgen.spec.arguments import add_words
 
@@ -268,36 +286,46 @@ def _apply_override(root: Mapping, override: str, where: Position | None = None)
     if path.endswith("+"):
         whole = f"{path[:-1]}=[...]"
         raise UsageError(f"--set {override!r}: adds to run.args alone; write the whole: {whole}")
-    keys = path.split(".")
-    if not equals or not all(keys) or not override.isprintable():
+    _refuse_form(override)
+    where = where or Position(f"--set {path}")
+    value = _parse_value(text, where)
+    gone = isinstance(value, Scalar) and value.kind == "null"
+    *outer, last = path.split(".")
+    node = root
+    for key in outer:
+        inner = node.items.get(key)
+        if isinstance(inner, Sequence):
+            hint = "; give its options behind `--`" if path.startswith("run.args.") else ""
+            raise UsageError(f"--set {override!r}: {key} is a list{hint}")
+        if not isinstance(inner, Mapping):
+            if gone:
+                return
+            inner = Mapping(where)
+            node.keys[key] = where
+        node.items[key] = node = inner.copy()
+    if gone:
+        node.items.pop(last, None)
+    else:
+        node.items[last], node.keys[last] = value, where
+
+
+def _refuse_form(override: str) -> None:
+    """Raise UsageError for what is not one PATH=VALUE."""
+    path, equals, text = override.partition("=")
+    if path.endswith("+"):
+        whole = f"{path[:-1]}=[...]"
+        raise UsageError(f"--set {override!r}: adds to run.args alone; write the whole: {whole}")
+    if not equals or not all(path.split(".")) or not override.isprintable():
         named = not equals and re.fullmatch(r"[\w.-]+", path)
         form = f"{path}=VALUE" if named else "resources.nodes=4"
         raise UsageError(f"--set {override!r}: write it as {form}, on one line")
     if re.search(r",\s*(resources|environment|run|launch|array|notify|on_\w+)\.\w+=", text):
         raise UsageError(f"--set {override!r}: sets one value; give --set again for the next")
-    where = where or Position(f"--set {path}")
-    value = yaml_nodes.parse_value(text, file=where.file)
-    plain = text.strip()
+
+
+def _parse_value(text: str, where: Position) -> Node:
+    value, plain = yaml_nodes.parse_value(text, file=where.file), text.strip()
     if isinstance(value, Scalar) and "#" in text and plain[0] not in "\"'|>":
         value = Scalar(where, plain, "str")  # a command line has no comments
     value.where = where
-    gone = isinstance(value, Scalar) and value.kind == "null"
-    node = root
-    for key in keys[:-1]:
-        outer, node = node, Mapping(where)
-        inner = outer.items.get(key)
-        if isinstance(inner, Mapping):
-            node = inner.copy()
-        elif isinstance(inner, Sequence):
-            hint = "; give its options behind `--`" if keys[:2] == ["run", "args"] else ""
-            raise UsageError(f"--set {override!r}: {key} is a list{hint}")
-        elif gone:
-            return
-        else:
-            outer.keys[key] = where
-        outer.items[key] = node
-    if gone:
-        node.items.pop(keys[-1], None)
-    else:
-        node.items[keys[-1]] = value
-        node.keys[keys[-1]] = where
+    return value

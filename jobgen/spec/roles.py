@@ -53,17 +53,24 @@ def deal_nodes(spec: JobSpec) -> tuple[dict[str, Spot], list[Conflict]]:
     places: dict[str, Spot] = {}
     first = 0
     for block, count in zip(blocks, counts, strict=True):
-        gpu = 0
-        among = sum(roles[name].gpus or 1 for name in block) if block[1:] else 0
-        for name in block:
-            role = roles[name]  # on the first ones of those that are shared
-            places[name] = Spot(first, role.nodes or count or 1, gpu, role.gpus, among)
-            gpu += role.gpus or 0
-        if gpu > most:
-            message = f"has {gpu} GPUs of each node, and a node has {most}"
+        places |= _place({name: roles[name] for name in block}, first, count or 1)
+        gpus = sum(roles[name].gpus or 0 for name in block)
+        if gpus > most:
+            message = f"has {gpus} GPUs of each node, and a node has {most}"
             conflicts.append((f"roles.{block[-1]}.gpus", message, ""))
         first += count or 1
     return places, conflicts
+
+
+def _place(block: dict[str, Role], first: int, count: int) -> dict[str, Spot]:
+    """Return where roles that share `count` nodes run: each on the first ones, on its GPUs."""
+    places, gpu, among = {}, 0, 0
+    if len(block) > 1:
+        among = sum(role.gpus or 1 for role in block.values())
+    for name, role in block.items():
+        places[name] = Spot(first, role.nodes or count, gpu, role.gpus, among)
+        gpu += role.gpus or 0
+    return places
 
 
 def _fill_counts(counts: list[int], wanted: int | NodeRange | None) -> Iterator[Conflict]:

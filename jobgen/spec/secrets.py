@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from jobgen.spec.array import name_argument, name_variable
 from jobgen.spec.load import LoadedSpec
@@ -112,24 +111,25 @@ def list_warnings(loaded: LoadedSpec) -> Iterator[str]:
 
 
 def _list_secrets(spec: JobSpec) -> Iterator[tuple[str, str]]:
-    for name, value in (spec.environment.variables or {}).items():
-        if is_secret(name, value):
-            yield f"environment.variables.{name}", name
+    yield from _list_in_values("environment.variables", spec.environment.variables or {})
     for name in _find_in_text(spec.environment.setup or ""):
         yield "environment.setup", name
-    args = spec.run.args or ()
-    if isinstance(args, dict):
-        for name, word in args.items():
-            if isinstance(word, str) and is_secret(name, word):
-                yield f"run.args.{name}", name
+    if isinstance(spec.run.args, dict):
+        yield from _list_in_values("run.args", spec.run.args)
     else:
-        yield from _list_in_words(args, "run.args")
+        yield from _list_in_words(spec.run.args or (), "run.args")
     yield from _list_in_words(spec.run.command or (), "run.command")
-    for choice in itertools.islice(spec.array.choices() if spec.array else (), 1):
-        for key, own in choice.items():
-            given = name_variable(key) or name_argument(key)
-            if is_secret(given, str(own)):
-                yield "array", given
+    choices = spec.array.choices() if spec.array else iter(())
+    for key, own in next(choices, {}).items():
+        given = name_variable(key) or name_argument(key)
+        if is_secret(given, str(own)):
+            yield "array", given
+
+
+def _list_in_values(path: str, values: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    for name, value in values.items():
+        if isinstance(value, str) and is_secret(name, value):
+            yield f"{path}.{name}", name
 
 
 def _list_in_words(words: Iterable[str], path: str) -> Iterator[tuple[str, str]]:
