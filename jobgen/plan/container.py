@@ -64,11 +64,9 @@ def enter_by_command(
 
     `vendor` made the GPUs, if the job has `gpus`; None if that is not known.
     """
-    own, site = context.spec.environment.container, context.site
-    runtime = choose_runtime(context)
+    own, runtime = context.spec.environment.container, choose_runtime(context)
     if own is None or runtime is None or runtime in _OF_SRUN:
         return None
-    binds = [*(site.container.binds if site.container else ()), *own.binds]
     if runtime == "podman-hpc":
         words = [runtime, *_PODMAN.split(), "--workdir", ShellPath("$PWD")]
         option, for_gpus = "--volume", _OF_PODMAN
@@ -78,7 +76,7 @@ def enter_by_command(
     if gpus and vendor is not None:
         words += getattr(for_gpus, vendor, ())
     more: list[str] = []
-    for bind in binds:
+    for bind in _list_binds(context):
         more += [option, _write_both_sides(bind)]
     return ContainerCommand(
         runtime=runtime,
@@ -89,18 +87,22 @@ def enter_by_command(
     )
 
 
+def _list_binds(context: Context) -> tuple[str, ...]:
+    """Return what is seen inside: the site's, and the spec's own."""
+    own, site = context.spec.environment.container, context.site.container
+    return (*(site.binds if site else ()), *(own.binds if own else ()))
+
+
 def list_step_options(context: Context) -> tuple[str, ...]:
     """Return the options by which srun enters the container; empty if a command does it."""
-    own, site = context.spec.environment.container, context.site
-    runtime = choose_runtime(context)
+    own, runtime = context.spec.environment.container, choose_runtime(context)
     if own is None or runtime not in _OF_SRUN:
         return ()
     image = _expand_home(find_image_file(runtime, own.image) or own.image)
     if runtime in ("edf", "uenv"):
         option = "--environment" if runtime == "edf" else "--uenv"
         return (ShellPath(f"{option}={image}"), *own.options)
-    binds = ["$PWD", "/tmp", *(site.container.binds if site.container else ()), *own.binds]
-    mounts = ",".join(map(_write_both_sides, binds))
+    mounts = ",".join(map(_write_both_sides, ("$PWD", "/tmp", *_list_binds(context))))
     return (
         ShellPath(f"--container-image={image}"),
         ShellPath(f"--container-mounts={mounts}"),

@@ -65,17 +65,17 @@ def count_charged(charge: Charge, groups: Iterable[NodeGroup], node: Node) -> in
 
     A job that has its nodes to itself pays for all that they have.
     """
-    groups = list(groups)
     if charge.per == "node-hour":
         return sum(group.nodes for group in groups)
-    gpus = charge.per == "gpu-hour"
-    all_of_them = (node.gpus if gpus else node.cpus) if node.whole else None
-    counts = [
-        (group.nodes, all_of_them or (group.gpus if gpus else group.cpus)) for group in groups
-    ]
-    if any(each is None for _, each in counts):
-        return None
-    return sum(nodes * (each or 0) for nodes, each in counts)
+    key = {"gpu-hour": "gpus", "cpu-hour": "cpus"}[charge.per]
+    all_of_them = getattr(node, key) if node.whole else None
+    total = 0
+    for group in groups:
+        each = all_of_them or getattr(group, key)
+        if each is None:
+            return None
+        total += group.nodes * each
+    return total
 
 
 def format_number(value: float) -> str:

@@ -39,9 +39,7 @@ cd "runs/$JOB_NAME/code/${token:?the spec wants a snapshot, which jobgen submit 
 def decide(context: Context, plan: Plan) -> Decision[NodeEnvironment]:
     """Decide the environment; the site's where the spec is silent."""
     own, site, local = context.spec.environment, context.site, not context.site.can.batch
-    of_site = {} if plan.launch.body else plan.defaults.variables
-    variables: dict[str, str] = {name: ShellPath(value) for name, value in of_site.items()}
-    variables |= {**(own.variables or {}), **plan.program.variables}
+    variables = _choose_variables(own, plan)
     venv, conda = _choose_python(own, site, bare=plan.launch.body)
     decided = NodeEnvironment(
         modules=None if local else _choose_modules(own, site, bare=plan.launch.body),
@@ -62,6 +60,13 @@ def decide(context: Context, plan: Plan) -> Decision[NodeEnvironment]:
         decided = _enter_container(context, plan, decided, own.container.image)
         problems += container.find_conflicts(context)
     return Decision(decided, problems=problems, notes=notes)
+
+
+def _choose_variables(own: Environment, plan: Plan) -> dict[str, str]:
+    """Return the site's, the spec's over them, and those of a task over both."""
+    of_site = {} if plan.launch.body else plan.defaults.variables
+    variables: dict[str, str] = {name: ShellPath(value) for name, value in of_site.items()}
+    return variables | {**(own.variables or {}), **plan.program.variables}
 
 
 def _choose_python(

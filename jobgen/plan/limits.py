@@ -160,7 +160,7 @@ def explain_refusal(name: str, queue: SiteQueue, size: Size) -> Iterator[Refusal
     """Key, message and hint of what a queue that does not take the job refuses, and its limit."""
     limits = [limit for limit in queue.limits if _covers(limit, size)]
     if limits:
-        yield from _explain_time(name, queue, limits, size)
+        yield from _explain_time(name, limits, size)
     else:
         yield from _explain_size(name, queue, size)
 
@@ -195,9 +195,7 @@ def _explain_number(name: str, unit: str, limits: list[Limit], size: Size) -> It
         yield "resources.nodes", message, hint, limits[-1]
 
 
-def _explain_time(
-    name: str, queue: SiteQueue, limits: list[Limit], size: Size
-) -> Iterator[Refusal]:
+def _explain_time(name: str, limits: list[Limit], size: Size) -> Iterator[Refusal]:
     """The size is right, the walltime is not."""
     limit = max(limits, key=lambda limit: limit.times[1] or 0)
     least, most = limit.times
@@ -207,16 +205,8 @@ def _explain_time(
         message = f"{format_time(asked)} is less than {name}'s {format_time(least)}{extent}"
         yield path, message, f"use at least {format_time(least)}", limit
     elif most is not None and asked > most:
-        here = queue.limits.index(limit)
-        longer = [
-            (abs(index - here), other)
-            for index, other in enumerate(queue.limits)
-            if (other.times[1] or 0) >= asked
-        ]
-        other = min(longer, key=lambda pair: pair[0])[1] if longer else None
-        sizes = f"{_describe_size(other, limit, size)} or " if other else ""
         message = f"{format_time(asked)} exceeds {name}'s {format_time(most)}{extent}"
-        yield path, message, f"use at most {sizes}{format_time(most)}", limit
+        yield path, message, f"use at most {format_time(most)}", limit
     elif limit.node_minutes is not None:
         product = count(size.nodes, "node")
         message = (
@@ -225,18 +215,6 @@ def _explain_time(
         )
         hint = f"use at most {format_time(limit.node_minutes * 60 // size.nodes)}"
         yield path, message, hint, limit
-
-
-def _describe_size(other: Limit, limit: Limit, size: Size) -> str:
-    """The number of nodes that another limit is for."""
-    for unit in _UNITS:
-        ends, own = getattr(other, unit), getattr(limit, unit)
-        if ends and own:
-            each = max(1, (size.total(unit) or 1) // size.nodes)
-            if ends[0] > own[0]:
-                return f"{format_time(other.times[1] or 0)} on {-(-ends[0] // each)} nodes or more,"
-            return count(ends[-1] // each, "node")
-    return ""
 
 
 def _describe_extent(limit: Limit) -> str:

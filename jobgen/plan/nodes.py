@@ -57,21 +57,28 @@ def group_nodes(loaded: LoadedSpec, site: SiteProfile, node: Node) -> Iterator[N
     OpenPBS places the chunks of a select one after the other and never goes back: small chunks
     first can take the large nodes, and then the job waits without end.
     """
-    resources, local = loaded.spec.resources, not site.can.batch  # this machine has what it has
     shared = _count_processes(loaded, site, node) if loaded.spec.roles else ()
     gpus = _list_gpus(loaded.spec, len(shared))
     processes = shared or _list_processes(loaded.spec, gpus)
-    cpus_per_gpu = resources.cpus_per_gpu or node.cpus_per_gpu or 0
-    memory_per_gpu = node.memory_per_gpu or 0
-    single = []
-    for gpu_count, process_count in zip(gpus, processes, strict=True):
-        cpus = resources.cpus_per_node or cpus_per_gpu * gpu_count or None
-        memory = resources.memory_per_node or memory_per_gpu * gpu_count or None
-        own = (None, None) if local else (cpus, memory)
-        single.append(NodeGroup(1, process_count, gpu_count, *own))
+    single = [
+        NodeGroup(1, process_count, gpu_count, *_count_shares(loaded.spec, site, node, gpu_count))
+        for gpu_count, process_count in zip(gpus, processes, strict=True)
+    ]
     single.sort(key=lambda group: -group.gpus)
     for group, members in groupby(single):
         yield group._replace(nodes=len(list(members)))
+
+
+def _count_shares(
+    spec: JobSpec, site: SiteProfile, node: Node, gpus: int
+) -> tuple[int | None, int | None]:
+    """Return the CPUs and the memory that go with so many GPUs of a node; None if not known."""
+    if not site.can.batch:  # this machine has what it has
+        return None, None
+    resources = spec.resources
+    cpus_per_gpu = resources.cpus_per_gpu or node.cpus_per_gpu or 0
+    cpus = resources.cpus_per_node or cpus_per_gpu * gpus or None
+    return cpus, resources.memory_per_node or (node.memory_per_gpu or 0) * gpus or None
 
 
 def _list_gpus(spec: JobSpec, known: int) -> tuple[int, ...]:
@@ -114,18 +121,24 @@ def _find_conflicts(context: Context, nodes: Nodes) -> Iterator[Problem]:
     if resources.cpus_per_gpu is not None and not nodes.gpus:
         hint = "write cpus_per_node"
         yield loaded.problem("resources.cpus_per_gpu", "there are no GPUs", hint)
-    if isinstance(resources.nodes, NodeRange) and not site.can.node_range:
-        who = f"{site.can.title} gives" if site.can.batch else "this machine has"
-        message = f"{who} as many nodes as are asked for, and no range"
-        yield loaded.problem("resources.nodes", message, f"write nodes: {resources.nodes.max}")
+    if isinstance(resources.nodes, NodeRange):
+        yield from _check_range(context, resources.nodes)
     if nodes.together > 1 and nodes.total > 1:
         message = f"tasks that share a node run on one node each; these have {nodes.total}"
         yield loaded.problem("array.together", message, "write nodes: 1, or leave it out")
-    if isinstance(resources.nodes, NodeRange) and resources.nodes.min > resources.nodes.max:
-        yield loaded.problem("resources.nodes.max", f"is less than min, {resources.nodes.min}")
     if nodes.unequal and site.pbs.resources == "totals":
         message = "this site takes totals of the whole job, so all nodes must be alike"
         yield loaded.problem("resources.gpus_per_node", message)
+
+
+def _check_range(context: Context, asked: NodeRange) -> Iterator[Problem]:
+    loaded, can = context.loaded, context.site.can
+    if not can.node_range:
+        who = f"{can.title} gives" if can.batch else "this machine has"
+        message = f"{who} as many nodes as are asked for, and no range"
+        yield loaded.problem("resources.nodes", message, f"write nodes: {asked.max}")
+    if asked.min > asked.max:
+        yield loaded.problem("resources.nodes.max", f"is less than min, {asked.min}")
 
 
 def advise_on_devices(gpus: tuple[int, ...]) -> str:

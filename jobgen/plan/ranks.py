@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from jobgen.output import format_table
-from jobgen.plan.plan import Plan
+from jobgen.plan.plan import NodeGroup, Plan
 from jobgen.records import NamedTuple
 from jobgen.spec.units import format_memory, format_ranges
 
@@ -60,17 +60,7 @@ def list_nodes(plan: Plan) -> Iterator[NodeRow]:
     first, index = 0, place.first if place else 0
     start = index
     for group in plan.nodes.own:
-        local = tuple(range(group.processes))
-        devices: tuple[str, ...] = ()
-        if group.gpus == 0:
-            devices = ("CPU",) * group.processes
-        elif group.gpus == group.processes or (
-            group.gpus > group.processes and plan.launch.mode in ("torchrun", "direct")
-        ):
-            devices = tuple(
-                f"GPU {number + (place.first_gpu if place else 0)}"
-                for number in (plan.launch.devices or local)[: len(local)]
-            )
+        local, devices = tuple(range(group.processes)), _name_devices(plan, group)
         for _ in range(group.nodes):
             yield NodeRow(
                 node=index,
@@ -85,6 +75,18 @@ def list_nodes(plan: Plan) -> Iterator[NodeRow]:
             )
             first += group.processes
             index += 1
+
+
+def _name_devices(plan: Plan, group: NodeGroup) -> tuple[str, ...]:
+    """Return the device of each process of a node; nothing where the program decides."""
+    if group.gpus == 0:
+        return ("CPU",) * group.processes
+    by_rank = plan.launch.mode in ("torchrun", "direct")
+    if group.gpus < group.processes or (group.gpus > group.processes and not by_rank):
+        return ()
+    first = plan.nodes.place.first_gpu if plan.nodes.place else 0
+    numbers = plan.launch.devices or range(group.processes)
+    return tuple(f"GPU {number + first}" for number in numbers[: group.processes])
 
 
 def group_alike(nodes: Iterable[NodeRow]) -> list[list[NodeRow]]:

@@ -50,11 +50,15 @@ def _check_gpus(node: Node, size: Size) -> Iterator[Fault]:
         message = f"{count(size.widest, 'GPU')}, more than the {node.gpus} of a node"
         yield "gpus", "gpus_per_node", message, f"use at most {node.gpus}"
     elif node.gpus is not None and 0 < size.narrowest < node.gpus:
-        several = node.full == "several" and size.nodes > 1
-        if several or node.full == "always":
-            whose = "a job on several nodes" if several else "a job"
+        whose = {"always": "a job", "several": "a job on several nodes"}.get(node.full or "")
+        if whose and (node.full == "always" or size.nodes > 1):
             message = f"{count(size.narrowest, 'GPU')}, but {whose} has all {node.gpus} of each"
             yield "full", "gpus_per_node", message, f"write gpus_per_node: {node.gpus}"
+    yield from _check_hosts(node, size)
+
+
+def _check_hosts(node: Node, size: Size) -> Iterator[Fault]:
+    """The nodes that have so many GPUs, and the GPUs of all of them."""
     if node.hosts and size.narrowest:
         most = sum(n for gpus, n in node.hosts.items() if int(gpus) >= size.narrowest)
         if 0 < most < size.nodes:
@@ -106,7 +110,7 @@ def advise(
     context: Context, node: Node, groups: Sequence[NodeGroup], *, about: dict[str, SiteSource]
 ) -> Iterator[str]:
     """Yield warnings about what a GPU job does not ask for, and what it pays for unused."""
-    loaded, size = context.loaded, measure(groups, None)
+    size = measure(groups, None)
     processes = max(group.processes for group in groups)
     if not size.gpus or not context.site.can.batch:
         return
@@ -115,6 +119,14 @@ def advise(
         yield f"note: resources.gpus_per_node: a job has its nodes to itself here: it uses {words}"
     if node.whole or context.spec.resources.exclusive or node.cpus_rule == "implied":
         return
+    yield from _advise_on_shares(context, node, size, about, processes)
+
+
+def _advise_on_shares(
+    context: Context, node: Node, size: Size, about: dict[str, SiteSource], processes: int
+) -> Iterator[str]:
+    """Yield warnings about CPUs and memory that are too little for the processes of a node."""
+    loaded = context.loaded
     cpus, why = _count_cpus(context, node, size, about=about)
     if cpus is not None and cpus < _LEAST_CPUS * processes:
         message = f"{count(cpus, 'CPU')} for {count(processes, 'process', 'processes')}{why}"

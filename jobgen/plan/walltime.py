@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from jobgen.errors import Problem
 from jobgen.plan.decision import Context, Decision
 from jobgen.plan.plan import Chain, Plan, TimeLimit
+from jobgen.spec.model import OnFailure
 from jobgen.spec.units import format_duration
 
 NOTICE = 300
@@ -18,8 +19,7 @@ def decide(context: Context, plan: Plan) -> Decision[TimeLimit]:
     """Decide the limit, and what the spec's `on_walltime` comes to on this scheduler."""
     asked, can = context.spec.on_walltime, context.site.can
     seconds = context.spec.resources.walltime
-    failure = context.spec.on_failure
-    restarts = (failure.at_most or RESTARTS) if failure and failure.then == "restart" else 0
+    restarts = _count_restarts(context.spec.on_failure)
     refused = list(_refuse_restarts(context)) if restarts else []
     if asked is None:
         return Decision(TimeLimit(seconds, restarts=restarts), problems=refused)
@@ -38,6 +38,12 @@ def decide(context: Context, plan: Plan) -> Decision[TimeLimit]:
     )
     problems = [*_find_conflicts(context, notice), *refused]
     return Decision(TimeLimit(seconds, chain, restarts), problems=problems)
+
+
+def _count_restarts(asked: OnFailure | None) -> int:
+    if asked is None or asked.then != "restart":
+        return 0
+    return asked.at_most or RESTARTS
 
 
 def _refuse_restarts(context: Context) -> Iterator[Problem]:

@@ -70,7 +70,7 @@ def describe_plan(plan: Plan) -> Header:
     """What the header says about `plan`, for programs."""
     provenance, chain = plan.provenance, plan.walltime.chain
     task = plan.program.task if plan.program.task_given else None
-    return Header(
+    header = Header(
         name=plan.name,
         spec=provenance.source,
         digest=provenance.digest,
@@ -85,12 +85,13 @@ def describe_plan(plan: Plan) -> Header:
         fewest_nodes=plan.nodes.fewest,
         mode=plan.launch.mode,
         walltime=plan.walltime.seconds,
-        notice=chain.notice if chain else None,
-        then=chain.then if chain else None,
-        at_most=chain.at_most if chain and chain.goes_on else None,
         fabric=plan.defaults.fabric if plan.nodes.preflight else None,
         roles=tuple(role.name for role in plan.roles.members) if plan.roles else (),
     )
+    if chain is None:
+        return header
+    at_most = chain.at_most if chain.goes_on else None
+    return header._replace(notice=chain.notice, then=chain.then, at_most=at_most)
 
 
 def write_lines(plan: Plan) -> list[str]:

@@ -71,15 +71,16 @@ def _merge_groups(old: list[_Group], given: list[_Group]) -> list[Node]:
 
     Words that belong to no option come first, where no option takes them.
     """
-    new = [option for option, _ in given]
-    merged = [word for option, words in given if not option for word in words]
+    new: dict[str, list[Node]] = {}
+    for option, words in given:
+        new.setdefault(option, []).extend(words)
+    merged = new.pop("", [])
+    options = {*new}
     for option, members in old:
-        if option in new and option:
-            merged += [word for name, words in given if name == option for word in words]
-            given = [group for group in given if group[0] != option]
-        else:
-            merged += members
-    return merged + [word for option, words in given if option for word in words]
+        merged += new.pop(option, []) if option in options else members
+    for words in new.values():
+        merged += words
+    return merged
 
 
 def _make_pairs(given: list[_Group]) -> dict[str, Node] | None:

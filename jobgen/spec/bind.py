@@ -97,19 +97,7 @@ class _Binder:
             for name, item in node.items.items()
             if name in known
         }
-        for name in read_required(cls):
-            if name not in values:
-                if name not in meant:
-                    self.missing(node, join_path(path, name))
-                values[name] = _FAILED
-        for name, other in getattr(cls, "alternatives", {}).items():
-            if name in node.items and other in node.items:
-                beside, hint = f"is given together with {name}", f"give one of {name} and {other}"
-                setting = f"{join_path(path, name)}=null"
-                return self.problem(node.keys[other], join_path(path, other), beside, hint, setting)
-            if name not in node.items and other not in node.items and name not in meant:
-                return self.missing(node, join_path(path, name))
-        if _FAILED in values.values():
+        if self.tell_missing(node, cls, path, meant) or _FAILED in values.values():
             return _FAILED
         record = cls(**values)
         # Where there are strangers, one of them may be the key that is missing.
@@ -121,6 +109,23 @@ class _Binder:
             where = self.positions.get(inner, node.where)
             self.problem(where, inner, message, hint, setting)
         return record
+
+    def tell_missing(self, node: Mapping, cls: type, path: str, meant: set[str]) -> bool:
+        """Note what the record `cls` needs and `node` lacks, or has twice; return whether any."""
+        lacking = [name for name in read_required(cls) if name not in node.items]
+        twice = False
+        for name, other in getattr(cls, "alternatives", {}).items():
+            if name in node.items and other in node.items:
+                beside, hint = f"is given together with {name}", f"give one of {name} and {other}"
+                setting = f"{join_path(path, name)}=null"
+                self.problem(node.keys[other], join_path(path, other), beside, hint, setting)
+                twice = True
+            elif name not in meant and not {name, other} & node.items.keys():
+                lacking.append(name)
+        for name in lacking:
+            if name not in meant:
+                self.missing(node, join_path(path, name))
+        return twice or bool(lacking)
 
     def tell_strangers(self, node: Mapping, keys: list[str], cls: type, path: str) -> set[str]:
         """Note keys that the record `cls` does not have; return the keys of it that are meant."""
@@ -187,18 +192,7 @@ class _Binder:
 
     def container(self, node: Mapping | Sequence, kind: Kind, path: str) -> Any:
         if isinstance(node, Sequence):
-            members = [
-                self.value(item, kind.members, f"{path}[{index}]")
-                for index, item in enumerate(node.items)
-            ]
-            rule = kind.rule
-            if isinstance(rule, Range) and not rule.least <= len(members) <= (rule.most or 1 << 30):
-                if not members:
-                    hint = "give it a member, or remove the key"
-                    return self.problem(node.where, path, "is an empty list", hint)
-                wanted = f"expected {rule.least} to {rule.most}"
-                return self.problem(node.where, path, f"has {len(members)} members, {wanted}")
-            return _FAILED if _FAILED in members else tuple(members)
+            return self.sequence(node, kind, path)
         if kind.expandable:
             text = self.record(node, Expandable, path)
             if text is _FAILED:
@@ -212,6 +206,21 @@ class _Binder:
                 self.problem(node.keys[key], path, f"{key!r} is not {kind.key.meaning}")
             entries[key] = self.value(item, kind.members, join_path(path, key))
         return _FAILED if _FAILED in entries.values() else entries
+
+    def sequence(self, node: Sequence, kind: Kind, path: str) -> Any:
+        members = [
+            self.value(item, kind.members, f"{path}[{index}]")
+            for index, item in enumerate(node.items)
+        ]
+        rule = kind.rule
+        if isinstance(rule, Range):
+            if rule.least and not members:
+                hint = "give it a member, or remove the key"
+                return self.problem(node.where, path, "is an empty list", hint)
+            if not rule.least <= len(members) <= (rule.most or 1 << 30):
+                wanted = f"expected {rule.least} to {rule.most}"
+                return self.problem(node.where, path, f"has {len(members)} members, {wanted}")
+        return _FAILED if _FAILED in members else tuple(members)
 
     def scalar(self, node: Scalar, kind: Kind, path: str) -> Any:
         text, rule = node.text, kind.rule
@@ -277,11 +286,8 @@ class _Binder:
                 words = split_command(text)
             except ValueError as error:
                 return self.problem(node.where, path, f"{text!r} {error}")
-        elif isinstance(member.rule, Pattern) and member.rule.matches(text):
-            words = [text]
         else:
-            between = r"\s*\n\s*" if "\n" in text else "[, ;|]+"  # as a block, or in a line
-            words = [word for word in re.split(between, text) if word] or [text]
+            words = _split_list(text, member.rule)
         kind_of_each = node.kind if words == [text] else "str"
         items: list[Node] = [Scalar(node.where, word, kind_of_each) for word in words]
         return self.container(Sequence(node.where, items), kind, path)
@@ -327,6 +333,14 @@ def _check_keys(record: Any) -> Iterator[tuple[str, ...]]:
 def _join_words(words: Iterable[str]) -> str:
     *most, last = words
     return f"{', '.join(most)} and {last}" if most else last
+
+
+def _split_list(text: str, rule: Any) -> list[str]:
+    """Return the members of a list that is written as text: a line, or a block."""
+    if isinstance(rule, Pattern) and rule.matches(text):
+        return [text]
+    between = r"\s*\n\s*" if "\n" in text else "[, ;|]+"
+    return list(filter(None, re.split(between, text))) or [text]
 
 
 def split_command(text: str) -> list[str]:

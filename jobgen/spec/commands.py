@@ -24,6 +24,7 @@ from jobgen.spec.launchers import (
 Conflict = tuple[str, str, str]
 
 _OF_SHELL = r"&&|\|\|?|;;?|&|[0-9]?[<>]{1,2}(&[0-9])?|2>&1"
+_WITH_VALUE = r"--?[A-Za-z][\w.-]*[ \t]"  # an option and its value in one word
 # What other tools fill in: {{ name }}, and a key of the spec by OmegaConf.
 _TEMPLATE = r"\{\{ *[A-Za-z_][\w.]* *\}\}|\$\{(resources|run|environment|launch|array)\.\w+\}"
 # What a shell would expand: $NAME, ${NAME}, a leading ~; but not ${oc.env:NAME} of OmegaConf.
@@ -38,8 +39,8 @@ def check_words(
     `own_launch` says that jobgen starts one process on each node, which may start more;
     `one_node`, that the job has one node.
     """
-    if key == "command":
-        first = words[0] if words else ""
+    if key == "command" and words:
+        first = words[0]
         launcher = find_launcher([*first.split(), *words[1:]])
         if launcher and not own_launch:
             yield from _explain("command", first, words, launcher=launcher, one_node=one_node)
@@ -50,10 +51,8 @@ def check_words(
     for index, word in enumerate(words):
         if word.isalnum():
             continue
-        behind_code = index and words[index - 1] in ("-c", "-e")
-        if re.fullmatch(_OF_SHELL, word) or (
-            re.match(r"--?[A-Za-z][\w.-]*[ \t]", word) and not behind_code
-        ):
+        is_code = index and words[index - 1] in ("-c", "-e")
+        if re.fullmatch(_OF_SHELL, word) or (not is_code and re.match(_WITH_VALUE, word)):
             for _, message, hint in _explain("word", word, words):
                 yield f"{key}[{index}]", message, hint
 

@@ -54,7 +54,7 @@ def make_schema(cls: type, *, title: str) -> str:
 def _describe_record(cls: type, definitions: dict[str, Schema]) -> Schema:
     keys = read_fields(cls)
     defaults: dict[str, Any] = cls._field_defaults  # type: ignore[attr-defined]
-    schema: Schema = {"description": " ".join((inspect.getdoc(cls) or "").split())}
+    schema: Schema = {"description": " ".join(str(inspect.getdoc(cls)).split())}
     schema["type"] = "object"
     schema["properties"] = {
         name: _describe_field(field, defaults.get(name), definitions)

@@ -545,40 +545,47 @@ class JobSpec(NamedTuple):
 
     def conflicts(self) -> Iterator[tuple[str, str, str]]:
         """Lists for each node are as long as the job is wide; no launcher starts a launcher."""
-        each = self.launch.processes_per_node or (1 if self.launch.mode in ONE_A_NODE else None)
-        own_launch = self.launch.mode in ("direct", "plain") and each == 1
-        own_launch = own_launch or self.launches_itself
-        one_node = self.resources.nodes in (None, 1)
-        checks: Iterator[commands.Conflict] = iter(())
-        if self.run.command is not None:
-            checks = commands.check_words(
-                "command", self.run.command, own_launch=own_launch, one_node=one_node
-            )
-        elif self.run.module is not None:
-            checks = commands.check_module(
-                self.run.module, own_launch=own_launch, one_node=one_node
-            )
+        yield from self._check_program()
         if self.launches_itself:
             yield from self._find_conflicts_of_launches()
+        yield from self._check_lists()
+
+    def _check_program(self) -> Iterator[tuple[str, str, str]]:
+        """Jobgen starts the processes, and so no launcher beside it."""
+        each = self.launch.processes_per_node or (1 if self.launch.mode in ONE_A_NODE else None)
+        own_launch = self.launch.mode in ("direct", "plain") and each == 1
+        how = {
+            "own_launch": own_launch or self.launches_itself,
+            "one_node": self.resources.nodes in (None, 1),
+        }
+        checks: Iterator[commands.Conflict] = iter(())
+        if self.run.command is not None:
+            checks = commands.check_words("command", self.run.command, **how)
+        elif self.run.module is not None:
+            checks = commands.check_module(self.run.module, **how)
         for key, message, hint in checks:
             yield f"run.{key}", message, hint
+
+    def _check_lists(self) -> Iterator[tuple[str, str, str]]:
+        """Lists for each node are as long as the job is wide."""
         nodes, source = self.resources.nodes, "resources.nodes"
         for path, value in (
             ("resources.gpus_per_node", self.resources.gpus_per_node),
             ("launch.processes_per_node", self.launch.processes_per_node),
         ):
-            if isinstance(value, tuple):
-                if isinstance(nodes, NodeRange):
-                    yield (
-                        path,
-                        "is a list, and the number of nodes is a range",
-                        "give one number for all",
-                    )
-                elif nodes is None and value:
-                    nodes, source = len(value), path
-                elif len(value) != nodes:
-                    message = f"lists {len(value)} nodes, {source} says {nodes or 'at least 1'}"
-                    yield path, message, ""
+            if not isinstance(value, tuple):
+                continue
+            if isinstance(nodes, NodeRange):
+                yield (
+                    path,
+                    "is a list, and the number of nodes is a range",
+                    "give one number for all",
+                )
+            elif nodes is None and value:
+                nodes, source = len(value), path
+            elif len(value) != nodes:
+                message = f"lists {len(value)} nodes, {source} says {nodes or 'at least 1'}"
+                yield path, message, ""
 
     @property
     def launches_itself(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from jobgen.records import NamedTuple
 from jobgen.spec.commands import Conflict, is_shell_command
 from jobgen.spec.fields import ShellPath
-from jobgen.spec.model import ONE_A_NODE, Environment, JobSpec, NodeRange, Role
+from jobgen.spec.model import ONE_A_NODE, Environment, JobSpec, NodeRange, Role, Run
 from jobgen.spec.value_types import is_taken
 
 # What of a job's launch is for all that it starts; the rest is each role's own.
@@ -174,13 +174,8 @@ def make_spec(spec: JobSpec, name: str, place: Spot) -> JobSpec:
     names = list_names(spec)
     environment = _add(spec.environment, role.environment)
     variables = _expand(environment.variables, names)
-    run, shell = role.run, is_shell_command(role.run.command or ())
-    if not shell:
-        run = run._replace(command=_expand(run.command, names))
-    if not shell or isinstance(run.args, dict):
-        run = run._replace(args=_expand(run.args, names))
     return spec._replace(
-        run=run,
+        run=_expand_run(role.run, names),
         roles=None,
         launch=launch,
         preflight=None if launch.mode in ONE_A_NODE else spec.preflight,
@@ -189,6 +184,16 @@ def make_spec(spec: JobSpec, name: str, place: Spot) -> JobSpec:
         after=None,
         directives=(),
     )
+
+
+def _expand_run(run: Run, names: tuple[str, ...]) -> Run:
+    """Return a program whose words expand, but those that a shell reads."""
+    shell = is_shell_command(run.command or ())
+    if not shell:
+        run = run._replace(command=_expand(run.command, names))
+    if not shell or isinstance(run.args, dict):
+        run = run._replace(args=_expand(run.args, names))
+    return run
 
 
 def _expand(value: Any, names: tuple[str, ...]) -> Any:

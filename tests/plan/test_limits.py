@@ -61,7 +61,7 @@ CLARIDEN = "https://docs.cscs.ch/clusters/clariden, as of 2026-08-20"
             "nci-gadi",
             [GADI, "queue=gpuvolta", "resources.nodes=5", "resources.walltime=12h"],
             f"resources.walltime: 12h exceeds gpuvolta's 5h for 193-960 CPUs ({COPY}); "
-            "use at most 4 nodes or 5h",
+            "use at most 5h",
         ),
         (
             "nci-gadi",
@@ -74,7 +74,7 @@ CLARIDEN = "https://docs.cscs.ch/clusters/clariden, as of 2026-08-20"
             "alcf-polaris",
             [POLARIS, "resources.nodes=12", "resources.walltime=5h"],
             f"resources.walltime: 5h exceeds prod's 3h for 10-24 nodes ({QUEUES}); "
-            "use at most 6h on 25 nodes or more, or 3h",
+            "use at most 3h",
         ),
         (
             "alcf-polaris",
