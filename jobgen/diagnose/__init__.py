@@ -232,7 +232,8 @@ def _judge_done(about: Diagnosis, state: State, evidence: Evidence) -> Diagnosis
 def _list_slow(evidence: Evidence) -> tuple[str, ...]:
     """What the bundled trainer has last said of each rank that is slower than the others."""
     lines = evidence.read_log(evidence.ranks[0], 0) if 0 in evidence.ranks else []
-    slow = {match.group(1, 2): match[0] for line in lines if (match := SLOW_RANK.match(line.text))}
+    matches = filter(None, [SLOW_RANK.match(line.text) for line in lines])
+    slow = {match.group(1, 2): match[0] for match in matches}
     return tuple(slow.values())[:_MOST_BESIDES]
 
 

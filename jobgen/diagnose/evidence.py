@@ -108,7 +108,7 @@ class Evidence:
         # A job that was put back into the queue goes on in the same file.
         starts = [at for at, line in enumerate(lines) if _BEGINS.match(line.text)]
         lines = lines[starts[-1] :] if len(starts) > 1 and self.nodes else lines
-        named = (path for line in lines if (path := _QUOTES.match(line.text)))
+        named = filter(None, [_QUOTES.match(line.text) for line in lines])
         quoted = {line.text for path in named for line in read_lines(Path(path[1]))}
         lines = [line for line in lines if line.text not in quoted]
         return lines + list(read_lines(self._file("launcher.log")))

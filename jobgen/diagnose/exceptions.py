@@ -72,7 +72,7 @@ class Raised(NamedTuple):
     @property
     def words(self) -> str:
         """The line that says most: that of a worker process where it holds another traceback."""
-        own = [text for line in self.message if re.search(r"\w", text := line.text.strip())]
+        own = [line.text.strip() for line in self.message if re.search(r"\w", line.text)]
         if any(map(_holds_another, self.message)):
             return own[-1]
         telling = next((at for at, text in enumerate(own[:2]) if not _LEADS_ON.search(text)), 2)

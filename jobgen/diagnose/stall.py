@@ -99,7 +99,8 @@ def measure_silence(evidence: Evidence, *, now: float) -> Silence | None:
     newest = max(files, key=get_mtime)
     now = max(now, *map(get_mtime, evidence.attempt.glob("node-*.alive")), 0.0)
     lines = [line for line in read_lines(metrics) if line.text.strip()]
-    times = [stamp for line in lines if (stamp := _read_time(line.text)) >= evidence.began]
+    stamps = [_read_time(line.text) for line in lines]
+    times = [stamp for stamp in stamps if stamp >= evidence.began]
     gaps = [later - before for before, later in pairwise(times)]
     longest = max(gaps, default=0.0)
     last = max(get_mtime(newest), evidence.began)

@@ -184,7 +184,7 @@ def _ask_first(intent: Intent) -> tuple[str, str]:
     if answer.code:
         return f"warning: {command} says that this job will not run: {answer.words[:2000]}", ""
     remark = scheduler.read_test("\n".join(filter(None, [answer.words, answer.output.strip()])))
-    return "", remark and f"{command} says: {remark[:2000]}"
+    return "", f"{command} says: {remark[:2000]}" if remark else ""
 
 
 def _submit_all(intent: Intent, submission: Submission) -> tuple[JobRecord, str]:
@@ -269,7 +269,7 @@ def _hand_over(intent: Intent, argv: Sequence[str], *, known: list[str]) -> tupl
         printed = f"nothing that can be read: {error.strerror}"
     ids = _parse_answers(intent, printed)
     if ids[:-1] == known and len(ids) > len(known):
-        return ids[-1], failure and f"{failure}; but it has printed the id of a job"
+        return ids[-1], f"{failure}; but it has printed the id of a job" if failure else ""
     failure = failure or f"{argv[0]} printed no job id but {printed.rpartition(_MARK)[2][:200]!r}"
     # Whatever the words of the failure are, the scheduler may have the job.
     try:

@@ -198,8 +198,10 @@ def list_origins(one: JobRow | JobRecord) -> list[str]:
 def format_brief(status: JobStatus) -> str:
     """Return one line for who waits: `queued, Priority, expected to start 14:05`."""
     row, nodes = build_row(status), read_nodes(status.job)
-    where = f" on {nodes[0]}" + (f"-{nodes[-1]}" if len(nodes) > 1 else "") if nodes else ""
-    return ", ".join([row.state + where * (row.state == "running"), *row.details()])
+    where = ""
+    if nodes and row.state == "running":
+        where = f" on {nodes[0]}-{nodes[-1]}" if len(nodes) > 1 else f" on {nodes[0]}"
+    return ", ".join([row.state + where, *row.details()])
 
 
 def _read_at_most(status: JobStatus) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 
 from jobgen.report.facts import Comparison, Curve, Parameter, Row, RunFacts, SeedGroup, Training
@@ -25,13 +25,13 @@ def compare(runs: tuple[RunFacts, ...]) -> Comparison:
     They are ordered by the last validation loss if every run that trained has one, else by the last
     loss of training.
     """
-    keys = dict.fromkeys(key for run in runs for key in run.settings)
-    settings = tuple(key for key in keys if len({run.settings.get(key) for run in runs}) > 1)
+    settings = tuple(_list_differing([run.settings for run in runs]))
     measure = _pick_measure(runs)
     ordered = sorted(runs, key=lambda run: (_infinite(measure(run)), _infinite(_loss(run)), run.id))
     labelled = list(zip(_label(ordered), ordered, strict=True))
     trained = [(label, run.training) for label, run in labelled if run.training is not None]
-    measured = [(run, value) for run in ordered if (value := measure(run)) is not None]
+    values = [(run, measure(run)) for run in ordered]
+    measured = [(run, value) for run, value in values if value is not None]
 
     def draw(read: Callable[[Training], Curve]) -> tuple[tuple[str, Curve], ...]:
         return tuple(
@@ -88,7 +88,7 @@ def _infinite(value: float | None) -> float:
 
 def _label(runs: Sequence[RunFacts]) -> list[str]:
     """Label each run by its own values, `lr=3e-3 seed=1`, or by its id if it has none."""
-    differing = _list_differing(runs)
+    differing = _list_differing([run.varied for run in runs])
     labels = [_name_values(run, differing) for run in runs]
     if len({run.name for run in runs}) > 1:
         return [f"{run.name} {label}"[:_LABEL] for run, label in zip(runs, labels, strict=True)]
@@ -96,9 +96,10 @@ def _label(runs: Sequence[RunFacts]) -> list[str]:
     return [run.id if labels.count(one) > 1 else one for run, one in zip(runs, labels, strict=True)]
 
 
-def _list_differing(runs: Sequence[RunFacts]) -> list[str]:
-    keys = dict.fromkeys(key for run in runs for key in run.varied)
-    return [key for key in keys if len({run.varied.get(key) for run in runs}) > 1]
+def _list_differing(runs: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return the keys whose values are not the same in all runs."""
+    keys = dict.fromkeys(key for values in runs for key in values)
+    return [key for key in keys if len({values.get(key) for values in runs}) > 1]
 
 
 def _name_values(run: RunFacts, keys: Sequence[str]) -> str:

@@ -110,7 +110,7 @@ class Folder:
         for one in answers:
             groups.setdefault(tuple(str(one.get(key)) for key in _ALIKE), []).append(one)
         devices = [device for one in answers for device in one["devices"]]
-        sizes = [size for device in devices if (size := read_number(device.get("gb")))]
+        sizes = list(filter(None, [read_number(device.get("gb")) for device in devices]))
         speeds = [read_number(one.get("allreduce_gb_s")) for one in answers]
         speed = next((speed for speed in reversed(speeds) if speed is not None), None)
         return (

@@ -159,8 +159,9 @@ def _split_end(
     """Yield the spans after the last step that counts: what was lost, and how it ended."""
     failed = _find_failure(folder)
     if at <= failed <= ended:
-        waited = read_if_left(folder / "verdict").split()[1:2] == ["waited"]
-        what = "hang" if waited else "lost steps" if again else "not known"
+        what = "lost steps" if again else "not known"
+        if read_if_left(folder / "verdict").split()[1:2] == ["waited"]:
+            what = "hang"
         yield what, failed - at
         yield "ending", ended - failed
         return
