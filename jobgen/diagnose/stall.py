@@ -99,8 +99,7 @@ def measure_silence(evidence: Evidence, *, now: float) -> Silence | None:
     newest = max(files, key=get_mtime)
     now = max(now, *map(get_mtime, evidence.attempt.glob("node-*.alive")), 0.0)
     lines = [line for line in read_lines(metrics) if line.text.strip()]
-    stamps = [_read_time(line.text) for line in lines]
-    times = [stamp for stamp in stamps if stamp >= evidence.began]
+    times = [stamp for stamp in map(_read_time, lines) if stamp >= evidence.began]
     gaps = [later - before for before, later in pairwise(times)]
     longest = max(gaps, default=0.0)
     last = max(get_mtime(newest), evidence.began)
@@ -171,9 +170,9 @@ def find_repeated(evidence: Evidence) -> Line | None:
     return repeated if repeated and MISSED.search(repeated.text) else None
 
 
-def _read_time(text: str) -> float:
+def _read_time(line: Line) -> float:
     try:
-        return float(json.loads(text)["time"])
+        return float(json.loads(line.text)["time"])
     except (ValueError, KeyError, TypeError):
         return 0.0
 
