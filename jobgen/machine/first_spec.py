@@ -96,11 +96,8 @@ def inspect_machine() -> Machine:
             accounts = SCHEDULERS[here.name].cluster.list_accounts(clock.ask)
     host = get_host_name(timeout=clock.left)
     known = recognise(host=host, cluster=cluster, environment=os.environ).sites
-    venv = os.environ.get("VIRTUAL_ENV")
-    if venv is None:
-        venv = next(
-            (name for name in (".venv", "venv") if os.path.isfile(f"{name}/bin/activate")), None
-        )
+    here_too = [name for name in (".venv", "venv") if os.path.isfile(f"{name}/bin/activate")]
+    venv = os.environ.get("VIRTUAL_ENV", next(iter(here_too), None))
     conda = os.environ.get("CONDA_DEFAULT_ENV") if venv is None else None
     return Machine(
         scheduler=here.name,
@@ -149,13 +146,14 @@ def list_questions(machine: Machine, wishes: Wishes) -> Iterator[Question]:
         usual = _choose_account(machine, target)
         read = partial(_read_account, account.pattern)
         yield Question("account", f"Account that pays{form}", usual, read)
-    if wishes.nodes is None:
-        yield Question("nodes", "Nodes", 1, partial(_read_count, 1))
-    if wishes.gpus_per_node is None:
-        gpus = target.node.gpus or 0
-        yield Question("gpus_per_node", "GPUs on each node", gpus, partial(_read_count, 0))
-    if wishes.walltime is None:
-        yield Question("walltime", "Walltime", "1h", _read_walltime)
+    gpus = target.node.gpus or 0
+    for question in (
+        Question("nodes", "Nodes", 1, partial(_read_count, 1)),
+        Question("gpus_per_node", "GPUs on each node", gpus, partial(_read_count, 0)),
+        Question("walltime", "Walltime", "1h", _read_walltime),
+    ):
+        if getattr(wishes, question.key) is None:
+            yield question
     if wishes.script is None and wishes.module is None:
         yield Question("script", "Python script to run", _find_script() or "train.py", _read_script)
 
@@ -215,14 +213,19 @@ def _choose_target(machine: Machine, wishes: Wishes) -> Target:
     site = wishes.site or (None if wishes.scheduler else machine.site)
     site = site or get_capabilities(scheduler).generic_site
     profile = search.load(site)
-    queues = profile.queues or {}
-    chosen = next((name for name, queue in queues.items() if queue.choose), None)
-    first = next((name for name, queue in queues.items() if not queue.routed_from), None)
-    named = wishes.queue or (None if chosen else first)
-    usual = named or chosen
+    named, usual = _choose_queue(profile, wishes.queue)
     gpu_type = _choose_gpu_type(profile) or profile.gpu_type
     node = site_defaults.describe_node(profile, usual, gpu_type)[0]
     return Target(site, profile, named, profile.find_queue(usual) or SiteQueue(), node)
+
+
+def _choose_queue(profile: SiteProfile, wished: str | None) -> tuple[str | None, str | None]:
+    """The queue to name, if any, and that which the job gets."""
+    queues = profile.queues or {}
+    chosen = next((name for name, queue in queues.items() if queue.choose), None)
+    first = next((name for name, queue in queues.items() if not queue.routed_from), None)
+    named = wished or (None if chosen else first)
+    return named, named or chosen
 
 
 def _list_lines(machine: Machine, wishes: Wishes, target: Target) -> Iterator[SpecLine]:
@@ -250,11 +253,9 @@ def _write_account(machine: Machine, wishes: Wishes, target: Target) -> SpecLine
     if account is not None:
         others = [name for name in machine.accounts if name != account]
         return SpecLine("", "account", account, f"or {', '.join(others[:4])}" if others else "")
-    needed = (
-        "every job here needs one"
-        if about and about.required
-        else "the account to charge, if the site wants one"
-    )
+    needed = "the account to charge, if the site wants one"
+    if about and about.required:
+        needed = "every job here needs one"
     meaning = f": {about.meaning}" if about and about.meaning else ""
     return SpecLine("", "account", None, needed + meaning)
 
@@ -306,26 +307,31 @@ def _list_resources(wishes: Wishes, target: Target) -> Iterator[SpecLine]:
 def _list_gpus(wishes: Wishes, target: Target) -> Iterator[SpecLine]:
     """Yield the GPUs of each node, their type, and the CPUs that go with them."""
     node, profile, part = target.node, target.profile, "resources"
-    local = not profile.can.batch
-    gpus = wishes.gpus_per_node
-    if gpus is None:
-        fewest, most = _find_gpu_range(target.usual)
-        gpus = min(node.gpus, most or node.gpus) if node.gpus else fewest
+    gpus = _choose_gpus(target) if wishes.gpus_per_node is None else wishes.gpus_per_node
+    batch = profile.can.batch
     if gpus is not None:
         what = node.device or node.gpu
-        all_of_it = f"all of a node{f'; one is {what}' if what else ''}"
-        yield SpecLine(part, "gpus_per_node", gpus, all_of_it if gpus == node.gpus else "")
-    elif not local:
+        one = f"; one is {what}" if what else ""
+        comment = f"all of a node{one}" if gpus == node.gpus else ""
+        yield SpecLine(part, "gpus_per_node", gpus, comment)
+    elif batch:
         yield SpecLine(part, "gpus_per_node", None, "such as 4")
     if name := _choose_gpu_type(profile):
-        others = [other for other in profile.gpu_types or {} if other != name]
-        yield SpecLine(part, "gpu_type", name, f"or {', '.join(others)}" if others else "")
+        others = ", ".join(other for other in profile.gpu_types or {} if other != name)
+        yield SpecLine(part, "gpu_type", name, f"or {others}" if others else "")
     if node.cpus_per_gpu is not None:
         return
     if gpus and node.default_cpus == 1:
         yield SpecLine(part, "cpus_per_gpu", 8, "without it, a GPU job gets one CPU here")
-    elif not local:
+    elif batch:
         yield SpecLine(part, "cpus_per_gpu", None, "such as 8; without it, a job may get one CPU")
+
+
+def _choose_gpus(target: Target) -> int | None:
+    """The GPUs of a node that a job may have; without a known node, the fewest."""
+    fewest, most = _find_gpu_range(target.usual)
+    gpus = target.node.gpus
+    return min(gpus, most or gpus) if gpus else fewest
 
 
 def _find_gpu_range(queue: SiteQueue) -> tuple[int | None, int | None]:
@@ -377,14 +383,12 @@ def _format_lines(lines: Iterator[SpecLine], title: str) -> str:
         "# `jobgen explain` says what follows from it; job.schema.json lets editors complete and",
         "# check it.",
     ]
-    part = ""
-    keys = list(lines)
-    for index, line in enumerate(keys):
+    part, keys = "", list(lines)
+    filled = {line.part for line in keys if line.value is not None}
+    for line in keys:
         if line.part != part:
             part = line.part
-            rest = [other for other in keys[index:] if other.part == part]
-            filled = any(other.value is not None for other in rest)
-            rows.append(f"{part}:" if filled else f"# {part}:")
+            rows.append(f"{part}:" if part in filled else f"# {part}:")
         indent = "  " if part else ""
         if line.value is None:
             row = f"# {indent}{line.key}:"

@@ -67,18 +67,17 @@ def unpack_files(line: str, folder: str) -> None:
         sent = [(each, base64.b64decode(each["content"])) for each in json.loads(line)]
     except (ValueError, TypeError, KeyError):
         raise UsageError("the files have not arrived whole; nothing was written") from None
-    written, newer = [], []
-    for each, data in sent:
-        path = Path(folder, each["path"])
+    written = [(Path(folder, each["path"]), each, data) for each, data in sent]
+    for _, each, _ in written:
         if os.path.isabs(each["path"]) or ".." in Path(each["path"]).parts:
             raise UsageError(f"{each['path']}: outside of the folder")
-        there = path.read_bytes() if path.is_file() else None
-        if there == data:
-            continue
-        # A second's grace: some file systems keep no more of a time.
-        if there is not None and path.stat().st_mtime > each["time"] + 1:
-            newer.append(each["path"])
-        written.append((path, each, data))
+    written = [one for one in written if not (one[0].is_file() and one[0].read_bytes() == one[2])]
+    # A second's grace: some file systems keep no more of a time.
+    newer = [
+        each["path"]
+        for path, each, _ in written
+        if path.is_file() and path.stat().st_mtime > each["time"] + 1
+    ]
     if newer:
         hint = "copy it from there, or touch the one here to send it; nothing was sent"
         raise UsageError(
@@ -86,11 +85,16 @@ def unpack_files(line: str, folder: str) -> None:
         )
     os.makedirs(folder, exist_ok=True)
     for path, each, data in written:
-        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
-        write_file(path, data)
-        if mode is None and each["runs"]:
-            mode = stat.S_IMODE(path.stat().st_mode)
-            mode |= mode >> 2 & 0o111  # for whom it can read
-        if mode is not None:
-            path.chmod(mode)
-        os.utime(path, (each["time"], each["time"]))
+        _write(path, each, data)
+
+
+def _write(path: Path, each: dict[str, Any], data: bytes) -> None:
+    """Write a packed file, with the mode of the file there, and the time of the one sent."""
+    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
+    write_file(path, data)
+    if mode is None and each["runs"]:
+        mode = stat.S_IMODE(path.stat().st_mode)
+        mode |= mode >> 2 & 0o111  # for whom it can read
+    if mode is not None:
+        path.chmod(mode)
+    os.utime(path, (each["time"], each["time"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from jobgen.schedulers.registry import PACKAGES
@@ -64,26 +65,30 @@ def write_yaml(profile: SiteProfile) -> str:
 def list_remarks(loaded: LoadedProfile) -> list[str]:
     """What of a valid profile has no source or date."""
     profile = loaded.profile
-    rows = []
-    for key, source in (profile.sources or {}).items():
-        if not (source.dated or profile.as_of):
-            rows.append(f"sources.{key}: has no date, so limits from it never count as old")
+    rows = [
+        f"sources.{key}: has no date, so limits from it never count as old"
+        for key, source in (profile.sources or {}).items()
+        if not (source.dated or profile.as_of)
+    ]
     cited = profile.cited or {}
     for key in _UNSOURCED:
         if getattr(profile, key) != profile._field_defaults[key] and key not in cited:
             rows.append(f"{key}: is not in cited, so it names no source")
+    return rows + [f"{path}: names no source" for path in _list_unsourced(profile)]
+
+
+def _list_unsourced(profile: SiteProfile) -> Iterator[str]:
+    """Yield the places of records that say something, and have no source."""
     queue = SiteQueue()
     for path, record in walk_records(profile):
+        if isinstance(record, Limit):  # it has the source of its queue
+            continue
+        says = any(value not in _NOTHING for value in record)
         if isinstance(record, SiteQueue):
             queue, says = record, bool(record.limits)
-        elif isinstance(record, Limit):
-            says = False  # it has the source of its queue
-        else:
-            says = any(value not in _NOTHING for value in record)
         inherited = queue.source if path.startswith("queues.") else None
         if says and (record.source or inherited) is None:
-            rows.append(f"{path}: names no source")
-    return rows
+            yield path
 
 
 def make_data(record: Any) -> Any:

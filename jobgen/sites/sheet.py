@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from jobgen.output import format_table
 from jobgen.sites.profile import Limit, Node, SiteProfile, SiteQueue, is_old
@@ -21,30 +21,26 @@ GRADES = {
 def format_sheet(name: str, loaded: LoadedProfile, *, today: str) -> str:
     """Return the page; `today` is YYYY-MM-DD. Numbers in brackets lead to the sources."""
     profile = loaded.profile
-    marks = {key: f"[{index}]" for index, key in enumerate(profile.sources or {}, 1)}
+    sources = profile.sources or {}
+    marks = {key: f"[{index}]" for index, key in enumerate(sources, 1)}
     rows = [f"{name}: {profile.title or profile.scheduler}"]
     dated = f", as of {profile.as_of}" if profile.as_of else ""
     rows.append(f"{profile.can.title}, {GRADES[profile.verified]}{dated}")
     if old := list_old_sources(profile, today):
-        number = f"{len(old)} of {len(profile.sources or {})} sources"
+        number = f"{len(old)} of {len(sources)} sources"
         rows.append(
             f"{number} have no date or are more than 12 months old: limits may have changed"
         )
-    for title, table in (
-        ("Queues", list(_list_queues(profile, marks))),
-        ("GPUs and nodes", list(_list_nodes(profile, marks))),
-        ("Network", list(_describe_network(profile, marks))),
-        ("Rules", list(_list_rules(profile, marks))),
+    for title, lines in (
+        ("Queues", format_table(list(_list_queues(profile, marks)))),
+        ("GPUs and nodes", format_table(list(_list_nodes(profile, marks)))),
+        ("Network", format_table(list(_describe_network(profile, marks)))),
+        ("Rules", format_table(list(_list_rules(profile, marks)))),
+        ("Notes", profile.notes),
+        ("Sources", [f"{marks[key]} {_describe_source(profile, key)}" for key in sources]),
     ):
-        if table:
-            rows += ["", title, *(f"  {row}" for row in format_table(table))]
-    if profile.notes:
-        rows += ["", "Notes", *(f"  {note}" for note in profile.notes)]
-    if marks:
-        rows += ["", "Sources"]
-        rows += [
-            f"  {marks[key]} {_describe_source(profile, key)}" for key in profile.sources or {}
-        ]
+        if lines:
+            rows += ["", title, *(f"  {line}" for line in lines)]
     rows += ["", f"`jobgen sites show {name} --yaml` prints the profile: {loaded.files[0]}"]
     return "\n".join(rows) + "\n"
 
@@ -90,12 +86,12 @@ def describe_binding(profile: SiteProfile) -> str:
     if launch is None:
         return ""
     order = ",".join(map(str, launch.devices or ()))
-    parts = [
-        f"GPUs {order}" if order else "",
+    parts = (
+        _label("GPUs {}", order),
         " ".join(text for text in launch.options if "bind" in text or "depth" in text),
-        f"torchrun --numa-binding={launch.numa_binding}" if launch.numa_binding else "",
-    ]
-    return "; ".join(filter(None, parts))
+        _label("torchrun --numa-binding={}", launch.numa_binding),
+    )
+    return _join(parts, "; ")
 
 
 def count_gpus(node: Node) -> str:
@@ -104,18 +100,27 @@ def count_gpus(node: Node) -> str:
     return f"{node.gpus} x {kind}" if node.gpus else kind
 
 
+def _label(form: str, value: object) -> str:
+    """Return a value in words; empty for none."""
+    return form.format(value) if value else ""
+
+
+def _join(texts: Iterable[str], between: str) -> str:
+    return between.join(filter(None, texts))
+
+
 def _list_queues(profile: SiteProfile, marks: dict[str, str]) -> Iterator[tuple[str, ...]]:
     for name, queue in (profile.queues or {}).items():
         gpus = count_gpus(queue.node) or " or ".join(queue.gpu_types or ())
-        ways = [
-            f"routed to from {queue.routed_from}" if queue.routed_from else "",
-            "chosen by jobgen" if queue.choose else "",
-            "the default" if queue.default else "",
-            f"--qos={queue.qos}" if queue.qos else "",
+        ways = (
+            _label("routed to from {}", queue.routed_from),
+            _label("chosen by jobgen", queue.choose),
+            _label("the default", queue.default),
+            _label("--qos={}", queue.qos),
             queue.note or "",
-        ]
-        limits = _describe_limits(queue)
-        yield name, gpus, limits, marks.get(queue.source or "", ""), "; ".join(filter(None, ways))
+        )
+        source = marks.get(queue.source or "", "")
+        yield name, gpus, _describe_limits(queue), source, _join(ways, "; ")
     if profile.every_queue.limits:
         every = profile.every_queue
         source = marks.get(every.source or "", "")
@@ -123,7 +128,7 @@ def _list_queues(profile: SiteProfile, marks: dict[str, str]) -> Iterator[tuple[
 
 
 def _describe_limits(queue: SiteQueue) -> str:
-    return "; ".join(filter(None, map(_describe_limit, queue.limits)))
+    return _join(map(_describe_limit, queue.limits), "; ")
 
 
 def _describe_limit(limit: Limit) -> str:
@@ -148,16 +153,16 @@ def _describe_limit(limit: Limit) -> str:
 def _list_nodes(profile: SiteProfile, marks: dict[str, str]) -> Iterator[tuple[str, ...]]:
     queues = [(name, queue.node) for name, queue in (profile.queues or {}).items()]
     for name, node in (("node", profile.node), *(profile.gpu_types or {}).items(), *queues):
-        facts = [
+        unit = f" ({node.cpu_unit}s)" if node.cpu_unit else ""
+        facts = (
             count_gpus(node),
-            f"one is {node.device}" if node.device else "",
-            f"{node.cpus} CPUs ({node.cpu_unit}s)" if node.cpus and node.cpu_unit else "",
-            f"{node.cpus} CPUs" if node.cpus and not node.cpu_unit else "",
-            f"{node.cpus_per_gpu} for each GPU" if node.cpus_per_gpu else "",
+            _label("one is {}", node.device),
+            _label(f"{{}} CPUs{unit}", node.cpus),
+            _label("{} for each GPU", node.cpus_per_gpu),
             format_memory(node.memory) if node.memory else "",
-        ]
+        )
         if any(facts):
-            yield name, ", ".join(filter(None, facts)), marks.get(node.source or "", "")
+            yield name, _join(facts, ", "), marks.get(node.source or "", "")
 
 
 def _describe_network(profile: SiteProfile, marks: dict[str, str]) -> Iterator[tuple[str, ...]]:
@@ -177,31 +182,33 @@ def _describe_network(profile: SiteProfile, marks: dict[str, str]) -> Iterator[t
 def _list_rules(profile: SiteProfile, marks: dict[str, str]) -> Iterator[tuple[str, ...]]:
     """Yield what the site asks of every job: what, how, and the mark of its source."""
     account, listed, launch = profile.account, profile.filesystems, profile.launch
-    cited = profile.cited or {}
+    cited, node = profile.cited or {}, profile.node
     if account is not None:
         need = "needed" if account.required else "optional"
-        yield "account", _add_detail(need, account.meaning), marks.get(account.source or "", "")
+        words = _join((need, account.meaning or ""), ": ")
+        yield "account", words, marks.get(account.source or "", "")
     if listed is not None:
         need = "needed" if listed.required else "those that the job uses"
-        known = ", ".join(listed.known or ())
-        yield "file systems", _add_detail(need, known), marks.get(listed.source or "", "")
-    what = "a torchrun agent a node"
-    if launch is not None and launch.family == "direct":
-        what = "a process for each GPU"
-    no_memory = profile.node.memory_rule == "forbidden"
-    of_launch = launch.source if launch else None
-    for title, words, source in (
-        ("walltime", "needed" * profile.walltime_required, cited.get("walltime_required")),
-        ("type of GPU", "needed" * profile.gpu_type_required, cited.get("gpu_type_required")),
-        ("memory", "must not be asked for" * no_memory, profile.node.source),
-        ("launch", f"{what}, by {launch.launcher}" if launch else "", of_launch),
-        ("binding", describe_binding(profile), of_launch),
-        ("e-mail", "sends none" if profile.mail == "none" else "", cited.get("mail")),
+        words = _join((need, ", ".join(listed.known or ())), ": ")
+        yield "file systems", words, marks.get(listed.source or "", "")
+    needs_type = _label("needed", profile.gpu_type_required)
+    for title, text, source in (
+        ("walltime", _label("needed", profile.walltime_required), cited.get("walltime_required")),
+        ("type of GPU", needs_type, cited.get("gpu_type_required")),
+        ("memory", _label("must not be asked for", node.memory_rule == "forbidden"), node.source),
+        ("launch", _describe_launch(profile), launch and launch.source),
+        ("binding", describe_binding(profile), launch and launch.source),
+        ("e-mail", _label("sends none", profile.mail == "none"), cited.get("mail")),
         ("internet", profile.internet, cited.get("internet")),
     ):
-        if words:
-            yield title, words, marks.get(source or "", "")
+        if text:
+            yield title, text, marks.get(source or "", "")
 
 
-def _add_detail(words: str, detail: str | None) -> str:
-    return f"{words}: {detail}" if detail else words
+def _describe_launch(profile: SiteProfile) -> str:
+    """Return what is started on each node, and by what; empty where the profile does not say."""
+    if profile.launch is None:
+        return ""
+    agents = profile.launch.family != "direct"
+    what = "a torchrun agent a node" if agents else "a process for each GPU"
+    return f"{what}, by {profile.launch.launcher}"
