@@ -14,6 +14,7 @@ from jobgen.errors import FaultsFoundError, LossesError, UsageError
 from jobgen.output import format_count
 
 if TYPE_CHECKING:
+    from jobgen.batchscript.convert import Imported
     from jobgen.batchscript.lint.rule import Finding
     from jobgen.batchscript.reader import Script
 
@@ -39,22 +40,17 @@ def lint(scripts: tuple[str, ...], site: str | None, form: str, fix: bool, as_js
     Notes do not change the exit code. A comment '# jobgen: ignore=RULE' turns a rule off for its
     line. Relative paths are checked from the current folder, as if you submitted from here.
     """
-    from jobgen.batchscript.lint import check
     from jobgen.batchscript.lint.rule import format_github
-    from jobgen.batchscript.reader import read
     from jobgen.programs import SEVERAL, check_program
 
     _refuse_specs(scripts)
-    programs = [path for path in dict.fromkeys(scripts) if path.endswith(".py")]
-    remarks = [remark for path in programs for remark in check_program(path, SEVERAL)]
+    paths = list(dict.fromkeys(scripts))
+    programs = [path for path in paths if path.endswith(".py")]
     if programs and form == "github":
         raise UsageError(f"--format {form} is for job scripts; {programs[0]} is a program")
-    findings = []
-    for path in dict.fromkeys(scripts):
-        if path not in programs:
-            script = read(path)
-            here = check(script, site)
-            findings += check(_fix(script, here), site) if fix and here else here
+    remarks = [remark for path in programs for remark in check_program(path, SEVERAL)]
+    scripts = tuple(path for path in paths if path not in programs)
+    findings = [one for path in scripts for one in _check_script(path, site, fix=fix)]
     if as_json:
         every = [one.as_dict() for one in findings] + [one.as_dict() for one in remarks]
         put_out({"findings": every})
@@ -64,10 +60,19 @@ def lint(scripts: tuple[str, ...], site: str | None, form: str, fix: bool, as_js
         put_out("".join(f"{one}\n" for one in (*findings, *remarks)))
     if programs:
         put_err(f"{', '.join(programs)}: read as the program of {SEVERAL}")
-    count = sum(not finding.note for finding in findings)
-    count += sum(remark.certain for remark in remarks)
-    if count:
-        raise FaultsFoundError(f"{format_count(count, 'fault')} found")
+    certain = [not one.note for one in findings] + [one.certain for one in remarks]
+    if any(certain):
+        raise FaultsFoundError(f"{format_count(sum(certain), 'fault')} found")
+
+
+def _check_script(path: str, site: str | None, *, fix: bool) -> list[Finding]:
+    """Return what is wrong with a script; with `fix`, what is left once it is fixed."""
+    from jobgen.batchscript.lint import check
+    from jobgen.batchscript.reader import read
+
+    script = read(path)
+    findings = check(script, site)
+    return check(_fix(script, findings), site) if fix and findings else findings
 
 
 def _fix(script: Script, findings: list[Finding]) -> Script:
@@ -114,29 +119,32 @@ def import_(
         hint = f"a program needs a spec: {offer_spec(script)}"
         raise UsageError(f"{script} is a Python program, not a job script; {hint}")
     imported = import_script(read(script))
-    files = {}
-    if output not in (None, STDOUT):
-        files[output] = imported.yaml
-        if imported.body:
-            files[os.path.join(os.path.dirname(output), imported.body_file)] = imported.body
-    for path in files:
-        if os.path.lexists(path):
-            raise UsageError(f"{path} already exists; jobgen will not overwrite it")
-    for path, text in files.items():
-        with open(path, "x", encoding="utf-8") as file:
-            file.write(text)
+    files = _write_new(imported, output) if output not in (None, STDOUT) else []
     if as_json:
         put_out(imported._asdict())
     elif not files:
         put_out(imported.yaml)
     if imported.body and not files:
         put_err(f"the spec runs {imported.body_file}; -o FILE writes it beside the spec")
-    headings = HEADINGS | {"kept": "Kept, or not needed."} if verbose else HEADINGS
-    for kind, heading in headings.items():
+    headings = {"kept": "Kept, or not needed."} if verbose else {}
+    for kind, heading in (HEADINGS | headings).items():
         entries = [f"  {script}: {left}" for left in imported.left if left.kind == kind]
-        if entries:
-            put_err("\n".join([heading, *entries]))
+        put_err("\n".join([heading, *entries]) + "\n" if entries else "", end="")
     losses = sum(left.kind == "lost" for left in imported.left)
     if losses and not allow_losses:
         what = "1 thing is lost" if losses == 1 else f"{losses} things are lost"
         raise LossesError(f"{what}; --allow-losses accepts this")
+
+
+def _write_new(imported: Imported, output: str) -> list[str]:
+    """Write a spec, and what it runs beside it; return the files, of which none may exist."""
+    files = {output: imported.yaml}
+    if imported.body:
+        files[os.path.join(os.path.dirname(output), imported.body_file)] = imported.body
+    for path in files:
+        if os.path.lexists(path):
+            raise UsageError(f"{path} already exists; jobgen will not overwrite it")
+    for path, text in files.items():
+        with open(path, "x", encoding="utf-8") as file:
+            file.write(text)
+    return list(files)

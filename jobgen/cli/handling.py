@@ -155,22 +155,12 @@ def clean(
     Lists the folders with their sizes, and asks first. Running jobs, jobs in an unknown state and
     files outside run folders are kept.
     """
-    from jobgen import find_all, list_jobs
     from jobgen.jobs.clean import find_waste, remove_waste
-    from jobgen.spec.units import parse_duration
 
     age = older or ("" if jobs else "30d")
-    try:
-        seconds = parse_duration(age) if age else 0
-    except ValueError as error:
-        fault = f"has no unit; write {age}d for days" if age.isdecimal() else error
-        raise UsageError(f"--older {age}: {fault}") from None
-    report_recoveries()
-    known, problems = find_all(jobs, whole=True) if jobs else list_jobs()
-    if problems and jobs:
-        raise UsageError("\n".join(problems))
-    put_err("".join(f"{problem}\n" for problem in problems), end="")
-    waste = find_waste(known, before=time.time() - seconds, failed=failed, keep=keep)
+    before = time.time() - _read_age(age)
+    known = _list_known(jobs)
+    waste = find_waste(known, before=before, failed=failed, keep=keep)
     if jobs:
         _name_kept(known, waste)
     elif known and not (waste or failed or keep):
@@ -180,11 +170,31 @@ def clean(
         _confirm_removal(waste, total, yes=yes)
     for each in waste:
         remove_waste(each)
-    if as_json:
-        removed = [{"id": each.job.id, "size": each.size} for each in waste]
-        put_out({"removed": removed})
-    else:
-        put_out(f"removed {total}\n")
+    removed = [{"id": each.job.id, "size": each.size} for each in waste]
+    put_out({"removed": removed} if as_json else f"removed {total}\n")
+
+
+def _list_known(names: Sequence[str]) -> list[Job]:
+    """Return the jobs of these names; without any, all below ./runs that can be read."""
+    from jobgen import find_all, list_jobs
+
+    report_recoveries()
+    known, problems = find_all(names, whole=True) if names else list_jobs()
+    if problems and names:
+        raise UsageError("\n".join(problems))
+    put_err("".join(f"{problem}\n" for problem in problems), end="")
+    return known
+
+
+def _read_age(age: str) -> float:
+    """Return the seconds of a time such as 30d; 0 of none."""
+    from jobgen.spec.units import parse_duration
+
+    try:
+        return parse_duration(age) if age else 0
+    except ValueError as error:
+        fault = f"has no unit; write {age}d for days" if age.isdecimal() else error
+        raise UsageError(f"--older {age}: {fault}") from None
 
 
 def _name_kept(named: Sequence[Job], waste: Sequence[Waste]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,6 +20,7 @@ from jobgen.output import make_printable, write_file
 if TYPE_CHECKING:
     from jobgen.api import Job
     from jobgen.jobs.status import JobStatus, StatusReport
+    from jobgen.jobs.watch import Watch
 
 job_argument = click.argument(
     "job", required=False, shell_complete=complete_words("jobs.find", "list_words")
@@ -177,31 +178,44 @@ def wait(jobs: tuple[str, ...], then: str | None, as_json: bool) -> None:
     if problems and then and " " not in then:
         problems.append(f"--then takes one word; put the command in quotes: --then '{then} ...'")
     _raise_problems(problems)
-    watch, printed, silences = Watch(named), set[int](), tuple[str, ...]()
-    news = QueueNews()
+    watch, printed = Watch(named), set[int]()
     try:
-        for seen in watch.until_over():
-            news.tell(seen)
-            if seen.silences != silences:
-                silences = seen.silences
-                put_err("\n".join(silences), end="\n" if silences else "")
+        for seen in _follow_all(watch):
             for index, each in enumerate(seen.jobs):
-                if index not in printed and watch.over(index):
-                    printed.add(index)
-                    if not as_json:
-                        put_out(f"{each.job.id} {each.state.name}\n")
-                    if then:
-                        _run_hook(then, each)
+                if index in printed or not watch.over(index):
+                    continue
+                printed.add(index)
+                if not as_json:
+                    put_out(f"{each.job.id} {each.state.name}\n")
+                if then:
+                    _run_hook(then, each)
     except KeyboardInterrupt:
         say_they_go_on([job.id for index, job in enumerate(named) if index not in printed])
         raise
     if as_json:
         put_out({"jobs": [table.build_row(each) for each in seen.jobs]})
-    bad = [each for each in seen.jobs if each.state.name != "done"]
+    _raise_failures(seen.jobs)
+
+
+def _follow_all(watch: Watch) -> Iterator[StatusReport]:
+    """Yield the reports on jobs until all have ended; print why they wait, and who is silent."""
+    news, silences = QueueNews(), tuple[str, ...]()
+    for seen in watch.until_over():
+        news.tell(seen)
+        if seen.silences != silences:
+            silences = seen.silences
+            put_err("\n".join(silences), end="\n" if silences else "")
+        yield seen
+
+
+def _raise_failures(jobs: Sequence[JobStatus]) -> None:
+    """Raise JobFailedError for jobs that are not done."""
+    bad = [each for each in jobs if each.state.name != "done"]
     if bad:
         lines = [f"job {each.job.id}: {each.state.described}" for each in bad]
-        cause = name_cause(bad[0].job, bad[0].state) if len(named) == 1 else ""
-        raise JobFailedError("\n".join(filter(None, [*lines, cause])))
+        if len(jobs) == 1:
+            lines.append(name_cause(bad[0].job, bad[0].state))
+        raise JobFailedError("\n".join(filter(None, lines)))
 
 
 def _run_hook(command: str, ended: JobStatus) -> None:

@@ -217,37 +217,50 @@ def render(
     if (len(specs) > 1 or expand) and not out_dir:
         what = "--expand needs" if expand else "several specs need"
         raise click.UsageError(f"{what} --out-dir")
-    plans: list[Plan] = []
-    paths: list[str] = []
-    problems: list[Problem] = []
-    for path in specs:
-        try:
-            made = load_plans(path, target) if expand else [load_plan(path, target, task)[1]]
-        except SpecError as error:
-            problems += error.problems
-        else:
-            plans += made
-            paths += [path] * len(made)
-    if problems:
-        raise SpecError(problems)
-    files: list[str] = []
-    if out_dir or output not in (None, STDOUT):
-        names = [output] if output else map(_name_script, paths, plans)
-        files = [os.path.join(out_dir or "", name) for name in names]
-        _refuse_to_replace(files)
-    texts = list(map(render_plan, plans))
+    planned = _load_all(specs, target, task, expand=expand)
+    files = [] if output == STDOUT else _name_files(planned, output, out_dir)
+    _refuse_to_replace(files)
+    texts = [render_plan(plan) for _, plan in planned]
     for file, text in zip(files, texts, strict=False):
         write_file(file, text)
     if as_json:
-        rows = zip_longest(paths, files, texts)
-        keys = ("spec", "file", "script")
-        put_out({"scripts": [dict(zip(keys, row, strict=True)) for row in rows]})
+        rows = zip_longest(planned, files, texts)
+        scripts = [{"spec": one[0], "file": file, "script": text} for one, file, text in rows]
+        put_out({"scripts": scripts})
     elif not files:
         put_out(texts[0])
 
 
+def _load_all(
+    specs: Sequence[str], target: dict[str, Any], task: int | None, *, expand: bool
+) -> list[tuple[str, Plan]]:
+    """Return the plans of specs, each with its file; raise SpecError with the problems of all."""
+    planned: list[tuple[str, Plan]] = []
+    problems: list[Problem] = []
+    for path in specs:
+        try:
+            made = load_plans(path, target) if expand else [load_plan(path, target, task)[1]]
+            planned += [(path, plan) for plan in made]
+        except SpecError as error:
+            problems += error.problems
+    if problems:
+        raise SpecError(problems)
+    return planned
+
+
+def _name_files(
+    planned: Sequence[tuple[str, Plan]], output: str | None, out_dir: str | None
+) -> list[str]:
+    """Return the file of each script: that which was asked for, or one in a folder."""
+    if output or not out_dir:
+        return [output] if output else []
+    return [os.path.join(out_dir, _name_script(path, plan)) for path, plan in planned]
+
+
 def _refuse_to_replace(files: Sequence[str]) -> None:
     """Raise UsageError for a file of two scripts, or one that jobgen did not render."""
+    if not files:
+        return
     from jobgen.rendering.header import may_replace
 
     if len(set(files)) < len(files):

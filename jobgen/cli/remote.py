@@ -176,8 +176,7 @@ def pack_submission(path: str, overrides: Sequence[str], *, tracked: bool) -> tu
         words = [word for one in spec.overrides[len(overrides) :] for word in ("--set", one)]
         if words:
             put_err(f"from your own config: {' '.join(words[1::2])}")
-    read = sorted({where.file for where in spec.positions.values()} - {path})
-    below = [file for file in read if os.path.isfile(file)]
+    below = _list_bases(spec, path)
     texts = {}
     if any(os.path.relpath(file).startswith("..") for file in below):
         texts[os.path.relpath(path)] = spec.write_whole()
@@ -187,13 +186,24 @@ def pack_submission(path: str, overrides: Sequence[str], *, tracked: bool) -> tu
     runs = [part.spec.run for part in spec.programs()]
     files += filter(os.path.isfile, [run.script or "" for run in runs])
     files += [*spec.spec.send, *filter(os.path.isdir, [".jobgen"])]
+    _warn_of_unsent(spec, runs, files)
+    return pack_files(files, texts), words
+
+
+def _list_bases(spec: LoadedSpec, path: str) -> list[str]:
+    """Return the other files that a spec was read from."""
+    read = {where.file for where in spec.positions.values()} - {path}
+    return [file for file in sorted(read) if os.path.isfile(file)]
+
+
+def _warn_of_unsent(spec: LoadedSpec, runs: Sequence[Run], files: Sequence[str]) -> None:
+    """Say which modules and profiles the job may lack there."""
     for module in dict.fromkeys(module for run in runs for module in list_unsent(run, files)):
         hint = f"write send: [{module}] in the spec, or give --send tracked"
         put_err(f"warning: {module} is imported and not sent; {hint}")
     for name, file in _list_own_profiles(spec):
         hint = f"copy it to .jobgen/sites/{name}.yaml of the project to send it"
         put_err(f"warning: the profile {file} is this machine's alone; {hint}")
-    return pack_files(files, texts), words
 
 
 def list_unsent(run: Run, sent: Iterable[str]) -> Iterator[str]:

@@ -55,10 +55,12 @@ def check(
     refuse_together({"--format": form != "text", "--json": as_json})
     if every and out_dir:
         raise UsageError("--all looks for scripts beside their specs; remove --out-dir")
-    if any(target.values()) and (every or out_dir):
+    changed = any(target.values())
+    if changed and (every or out_dir):
         raise UsageError("--all and --out-dir compare scripts as they were rendered; remove it")
-    if any(target.values()):
-        report = _check_changed(paths or (DEFAULT_SPEC,), target)
+    named = paths or (DEFAULT_SPEC,)
+    if changed:
+        report = _check_changed(named, target)
     else:
         report = compare(paths or ("." if every else DEFAULT_SPEC,), out_dir, every=every)
     if form == "github":
@@ -68,7 +70,7 @@ def check(
     else:
         put_out("".join(script.diff for script in report.scripts))
     notes = [script.note for script in report.scripts if script.note]
-    for line in (*notes, *report.notes, *list_spec_doubts(paths or (DEFAULT_SPEC,), target)):
+    for line in (*notes, *report.notes, *list_spec_doubts(named, target)):
         put_err(line)
     _tell_faults(report, needs_scripts=bool(out_dir))
 

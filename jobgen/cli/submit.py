@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,10 @@ from jobgen.cli.remote import RemoteSpecCommand
 from jobgen.cli.target import add_target_options
 from jobgen.errors import AlreadySubmittedError, JobFailedError, JobgenError
 from jobgen.output import make_printable
+
+if TYPE_CHECKING:
+    from jobgen.api import Job
+    from jobgen.jobs.submission import Submission
 
 
 @click.command(cls=RemoteSpecCommand)
@@ -55,7 +59,6 @@ def submit(
     The job runs in the current folder, as with sbatch and qsub.
     """
     from jobgen import prepare
-    from jobgen import submit as hand_over
 
     if send:
         raise click.UsageError("--send needs --host")
@@ -68,15 +71,7 @@ def submit(
         put_out(ready.as_dict() if as_json else ready.preview())
         return
     try:
-        try:
-            job = hand_over(ready, again=again, warn=put_err, tell=put_err)
-        except AlreadySubmittedError as refusal:
-            if not (sys.stdin.isatty() and sys.stderr.isatty()):
-                raise
-            click.confirm(
-                f"{make_printable(str(refusal))}\nsubmit another job?", abort=True, err=True
-            )
-            job = hand_over(ready, again=True, warn=put_err, tell=put_err)
+        job = _hand_over(ready, again=again)
     except JobgenError as error:
         if error.job_id:
             put_out({"id": error.job_id} if as_json else f"{error.job_id}\n")
@@ -92,15 +87,29 @@ def submit(
     if not wait:
         word = f"--host {host} {job.id}" if host else job.id
         put_err(f"next: jobgen logs -f {word}, jobgen status {word}")
-    else:
-        from jobgen.cli.following import follow_job, name_cause
+        return
+    from jobgen.cli.following import follow_job, name_cause
 
-        state = follow_job(job)
-        if as_json:
-            put_out(handed_over | {"state": state.name, "reason": state.reason})
-        if state.name != "done":
-            lines = [f"job {job.id}: {state.described}", name_cause(job, state)]
-            raise JobFailedError("\n".join(filter(None, lines)))
+    state = follow_job(job)
+    if as_json:
+        put_out(handed_over | {"state": state.name, "reason": state.reason})
+    if state.name != "done":
+        lines = [f"job {job.id}: {state.described}", name_cause(job, state)]
+        raise JobFailedError("\n".join(filter(None, lines)))
+
+
+def _hand_over(ready: Submission, *, again: bool) -> Job:
+    """Submit a job; on a terminal, ask about one that is submitted already."""
+    from jobgen import submit as hand_over
+
+    try:
+        return hand_over(ready, again=again, warn=put_err, tell=put_err)
+    except AlreadySubmittedError as refusal:
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise
+        question = f"{make_printable(str(refusal))}\nsubmit another job?"
+        click.confirm(question, abort=True, err=True)
+        return hand_over(ready, again=True, warn=put_err, tell=put_err)
 
 
 @click.command(hidden=True)

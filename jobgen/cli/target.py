@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -104,40 +104,23 @@ class SpecCommand(click.Command):
             return rest
         given = ctx.params[files[0]] or DEFAULT_SPEC
         specs = [given] if isinstance(given, str) else given
-        parted = any("=" not in text for text in ctx.params.get("overrides") or ())
-        pairs = [path for path in specs if ("=" in path or parted) and not os.path.exists(path)]
-        if pairs:
-            ctx.fail(f"Got unexpected extra argument ({' '.join(pairs)})")
-        if tasks := re.fullmatch(r"(\d+)-(\d+)", str(ctx.params.get("name"))):
-            count = int(tasks[2]) - int(tasks[1]) + 1
-            ctx.fail(f"-J is the name of the job; for an array, type: --set array.tasks={count}")
-        self._refuse_misplaced(ctx, before, words, specs[0])
+        _refuse_values(ctx, specs)
+        if words:
+            self._refuse_misplaced(ctx, before, words, specs[0])
         return rest
 
     def _refuse_misplaced(
         self, ctx: click.Context, before: list[str], words: list[str], spec: str
     ) -> None:
         """Refuse what stands behind `--` and belongs before it: a spec, options of this command."""
-        named = any(word.endswith((".yaml", ".yml")) for word in before)
         options = [param for param in self.params if isinstance(param, click.Option)]
-        flags = {
-            name: param.is_flag for param in options for name in param.opts if name[:2] == "--"
-        }
-        names = [word.partition("=")[0] for word in words]
-        suspects = [name for name in names if name in flags]
+        flags = {name: param.is_flag for param in options for name in param.opts}
+        suspects = [name for name in _list_names(words) if name in flags and name[:2] == "--"]
         refused = _list_refused(suspects, spec, ctx.params) if suspects else []
-        moved: list[str] = []
-        left: list[str] = []
-        taken = False  # by the option before, as its value
-        for word, name in zip(words, names, strict=True):
-            follows = bool(left) and left[-1][:1] == "-"  # the value of an option that stays
-            if taken or name in refused:
-                moved.append(word)
-                taken = not (taken or flags[name] or "=" in word)
-            elif not (named or follows) and word.endswith((".yaml", ".yml")) and _is_spec(word):
-                moved, named = [word, *moved], True
-            else:
-                left.append(word)
+        moved, left = _part_refused(words, {name: flags[name] for name in refused})
+        if not any(word.endswith((".yaml", ".yml")) for word in before):
+            for file in _list_specs(left)[:1]:
+                moved, left = [file, *moved], [word for word in left if word != file]
         if moved:
             line = shlex.join([*before, *moved, *(["--", *left] if left else [])])
             message = f"{moved[0]} stands behind --, where the program's arguments are"
@@ -146,6 +129,39 @@ class SpecCommand(click.Command):
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """Its usage, with the words behind `--`."""
         return [*super().collect_usage_pieces(ctx), "[-- ARGUMENT...]"]
+
+
+def _refuse_values(ctx: click.Context, specs: Sequence[str]) -> None:
+    """Refuse PATH=VALUE in the place of a spec, and the tasks of an array in that of a name."""
+    parted = any("=" not in text for text in ctx.params.get("overrides") or ())
+    pairs = [path for path in specs if ("=" in path or parted) and not os.path.exists(path)]
+    if pairs:
+        ctx.fail(f"Got unexpected extra argument ({' '.join(pairs)})")
+    if tasks := re.fullmatch(r"(\d+)-(\d+)", str(ctx.params.get("name"))):
+        count = int(tasks[2]) - int(tasks[1]) + 1
+        ctx.fail(f"-J is the name of the job; for an array, type: --set array.tasks={count}")
+
+
+def _list_names(words: Iterable[str]) -> list[str]:
+    return [word.partition("=")[0] for word in words]
+
+
+def _part_refused(words: Sequence[str], refused: Mapping[str, bool]) -> tuple[list[str], list[str]]:
+    """Return options with their values, and the other words; `refused` tells which take none."""
+    moved: list[str] = []
+    left: list[str] = []
+    follows = False  # the value of the option before
+    for word, name in zip(words, _list_names(words), strict=True):
+        (moved if follows or name in refused else left).append(word)
+        follows = not follows and not refused.get(name, True) and "=" not in word
+    return moved, left
+
+
+def _list_specs(words: Sequence[str]) -> list[str]:
+    """Return the specs among words, but for values of options."""
+    pairs = zip(["", *words], words, strict=False)
+    files = [word for before, word in pairs if before[:1] != "-"]
+    return [word for word in files if word.endswith((".yaml", ".yml")) and _is_spec(word)]
 
 
 def _merge_shortcuts(command: Command) -> Command:
