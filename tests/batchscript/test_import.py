@@ -158,8 +158,13 @@ def test_output_to_files_goes_to_the_logs_and_is_named(launch: str, directive: s
     assert check.reason == "its output goes to jobgen's logs instead"
 
 
-def test_srun_finds_a_script_in_the_folder() -> None:
-    assert spec_of("srun t.sh a", ONE_GPU)["run"] == {"command": ["./t.sh", "a"]}
+def test_a_script_that_only_srun_finds_is_left_to_srun() -> None:
+    assert spec_of("srun t.sh a", ONE_GPU)["run"] == {"command": ["srun", "t.sh", "a"]}
+
+
+def test_a_launch_line_that_needs_a_variable_of_the_setup_is_left_to_bash() -> None:
+    assert "comes to" in kept("B=$(date)\nA=$B python t.py", ONE_GPU)
+    assert spec_of("B=x\nA=$B python t.py", ONE_GPU)["environment"]["variables"] == {"A": "x"}
 
 
 def test_a_variable_from_outside_is_named() -> None:
@@ -282,7 +287,7 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("srun python t.py --n $RANDOM", EACH_GPU, "does not say what $RANDOM is"),
         ("source my.sh\nsrun python t.py --n $N", EACH_GPU, "does not say what $N is"),
         ("srun accelerate launch t.py", EACH_GPU, "'accelerate' starts its own processes"),
-        ("python $@", ONE_GPU, "no program was found"),
+        ("python $@", ONE_GPU, "the script takes arguments"),
         (f"python t.py '{'a b ' * 60}'", ONE_GPU, "a value is longer than a line"),
         ("source my.sh\npython t.py $X/a", ONE_GPU, "does not say what $X is"),
         ("python t.py < in", ONE_GPU, "input or output is that of another command"),
@@ -302,7 +307,7 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("f() { echo $1; }\nexport X=$(f a)\npython t.py", ONE_GPU, "a loop, function or group"),
         ("eval 'python t.py | sort'", ONE_GPU, "'eval' is left to bash"),
         ("C='python t.py'\neval $C", ONE_GPU, "'eval' is left to bash"),
-        ("E=$PWD/a\nsrun -l $E --x 1", EACH_GPU, "whether $E is a program"),
+        ("E=$PWD/a\nsrun -l $E --x 1", EACH_GPU, "no program was found"),
         (
             "cat a | while read x; do echo $x; done\npython t.py",
             ONE_GPU,

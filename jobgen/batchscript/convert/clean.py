@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jobgen.batchscript.convert.environment import Prelude, follow_statement, list_needed
-from jobgen.batchscript.convert.launch import LaunchedProgram, read_launch, read_shape
+from jobgen.batchscript.convert.launch import LaunchedProgram, LaunchLine, read_shape
 from jobgen.batchscript.convert.straight import (
     NotStraightError,
     Statement,
@@ -49,7 +49,7 @@ def write_clean(script: Script, draft: Draft, *, once: bool) -> None:
     leaves = (item for item in before if any(one.name in ("cd", "pushd") for one in item.commands))
     moved = at_home or any(item.kind != "folder" or not goes_back(item) for item in leaves)
     bare = not any(command.name in _ENVIRONMENT for item in before for command in item.commands)
-    read = read_launch(script, launch, reader, shape, moved=moved, bare=bare, once=once)
+    read = LaunchLine(script, launch, reader, shape, moved=moved, bare=bare).read(once=once)
     prelude = _read_prelude(script, before, read, shape, draft, at_home=at_home)
     for path, value in read.values.items():
         draft.put(path, value)

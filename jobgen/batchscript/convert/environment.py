@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from jobgen.batchscript.bash import Word
-from jobgen.batchscript.convert.launch import LaunchedProgram
+from jobgen.batchscript.convert.launch import VARIABLE, LaunchedProgram
 from jobgen.batchscript.convert.straight import (
     EXPORTED,
     NotStraightError,
@@ -25,17 +25,19 @@ from jobgen.batchscript.expand import (
 )
 from jobgen.batchscript.purposes import FAMILIAR, is_pure, list_substituted
 from jobgen.batchscript.reader import Request
-from jobgen.spec.value_types import TAKEN
 
 # Their order beside modules and the like matters.
 _PATHS = re.compile(r".*PATH|CUDA_HOME|TMPDIR|HOME|CC|CXX|LD_PRELOAD")
 # What jobgen tells each process by itself.
 _TOLD = re.compile(r"MASTER_(ADDR|PORT)|WORLD_SIZE")
-_RANKS = re.compile(r"((LOCAL|GROUP|ROLE)_)?RANK|LOCAL_WORLD_SIZE")
-_OF_SRUN = re.compile(r"SRUN_\w+|SLURM_(CPU_BIND|MPI_TYPE|KILL_BAD_EXIT|EXPORT_ENV|EXACT)")
+_OF_PROCESS = re.compile(
+    r"((LOCAL|GROUP|ROLE)_)?RANK|LOCAL_WORLD_SIZE"
+    r"|SRUN_\w+|SLURM_(CPU_BIND|MPI_TYPE|KILL_BAD_EXIT|EXPORT_ENV|EXACT)"
+)
 # What a job has from its beginning to its end.
 _OF_JOB = re.compile(r"(SLURM|PBS)_\w+|(HOME|USER|SCRATCH|WORK|PROJECT)$")
-# The same on every node of a job.
+# Another on each node, or each time; and the same on every node of a job.
+_UNSTEADY = re.compile(r"\$\{?(RANDOM|SECONDS|BASHPID|HOSTNAME|SLURMD_NODENAME)|\$\$")
 _STEADY = re.compile(
     r"(pwd|whoami|id -un|dirname .*|basename .*|realpath .*|readlink -f .*|which \S+|cat [^|]*"
     r"|scontrol show hostnames?( \"?\$\w+\"?)?( *\| *(head -n? ?1|wc -l))?)"
@@ -127,11 +129,7 @@ class Prelude:
         odd = r"(^|\s)(--|-a|-o allexport|-f|-o noglob|-B)|nullglob|extglob|globstar"
         if re.search(odd, options):
             raise NotStraightError(statement.line, f"'{statement.text}' is left to bash")
-        ends_job = bool(re.search(r"(^|\s)-\w*e|errexit", options))
-        if ends_job and self.fails and not self.careful:  # only from here on
-            self.setup.append("set -e")
-            return
-        self.careful = self.careful or ends_job
+        self.careful = self.careful or bool(re.search(r"(^|\s)-\w*e|errexit", options))
         self.draft.keep(statement.line, statement.text, "jobgen's script sets its own mode")
 
     def _take_hook(self, statement: Statement) -> None:
@@ -155,19 +153,16 @@ class Prelude:
     def _load(self, name: str, words: list[str]) -> bool:
         """Take over `module load` and the like; False where keys cannot say it."""
         loaded = self.modules.setdefault("load", [])
-        force = "--force" in words
-        words = [word for word in words if word not in ("--force", "-q", "-s")]
         first, *rest = words or [""]
-        begins = not loaded and not self.modules.get("use")
-        if begins and words in (["purge"], ["reset"]):
-            self.modules["first"] = "force-purge" if force and first == "purge" else first
-        elif first == "use" and rest and not loaded and rest[0][:1] != "-":
-            self.modules.setdefault("use", []).extend(rest)
-        elif any(word.startswith("-") for word in words):
+        if any(word.startswith("-") for word in words):
             return False
-        elif first in ("load", "add") and rest:
+        if first in ("load", "add"):
             loaded.extend(rest)
-        elif name == "ml" and first and not _ML_COMMANDS.match(first):
+        elif first in ("purge", "reset") and not self.modules.get("use") and not loaded:
+            self.modules["first"] = first
+        elif first == "use" and not loaded:
+            self.modules.setdefault("use", []).extend(rest)
+        elif name == "ml" and not _ML_COMMANDS.match(first):
             loaded.extend(words)
         else:
             return False
@@ -196,94 +191,90 @@ class Prelude:
             if not all(is_pure(word.raw) for word in words):
                 self._keep(statement)
             return
-        seen = names & self.launch.names - self.reader.variables.loose
-        if seen and len(words) > 1:
+        if len(words) > 1:
             raise NotStraightError(statement.line, "several values are set in one line")
-        others = set().union(*(list_names(word.raw) for word in words))
-        others = {name for name in others if not _OF_JOB.match(name)}
-        phase = 3 if others - self.reader.variables.assigned else 0
+        seen = names & self.launch.names - self.reader.variables.loose
+        others = list_names(words[0].raw) - self.reader.variables.assigned
+        phase = 0 if all(map(_OF_JOB.match, others)) else 3
         self._keep(statement, f"export {statement.text}" if seen else "", phase=phase)
 
     def _take_export(self, statement: Statement) -> None:
-        words = [
-            word if "=" in word.raw else Word(f'{word.raw}="${word.raw}"', word.line, word.column)
-            for word in statement.first.words[1:]
-            if word.text[:1] != "-"
-            and ("=" in word.raw or word.raw in self.reader.variables.assigned)
-        ]
-        if statement.first.redirects or not all(_ASSIGNS.match(word.raw) for word in words):
-            raise NotStraightError(statement.line, f"'{statement.text}' is left to bash")
+        words = self._list_exports(statement)
         # A name alone is exported too, though it may get its value only later.
         self.exported |= {_name(word) for word in statement.first.words[1:]}
-        own = [word for word in words if not self._is_told(word, statement)]
-        values = {_name(word): self._hoist(word, statement) for word in own}
-        if None not in values.values():
-            for name, value in values.items():
-                self.variables.pop(name, None)
-                self.variables[name] = value
-                self.phase = max(self.phase, 2 if _PATHS.fullmatch(name) else 0)
-            return
-        if len(own) < len(words):
-            raise NotStraightError(statement.line, "several values are set in one line")
-        for name in {_name(word) for word in own if _name(word) not in list_names(word.raw)}:
-            self.variables.pop(name, None)
-        self._keep(statement)
+        told = [word for word in words if self._is_told(word, statement)]
+        left = [word for word in words if word not in told and not self._hoist(word)]
+        if left:
+            own = " ".join(["export", *(word.raw for word in left)])
+            self._keep(statement, statement.text if len(left) == len(words) else own)
 
-    def _hoist(self, word: Word, statement: Statement) -> Any:
-        """Return what a key of the spec says for a variable; None where only bash can set it."""
+    def _list_exports(self, statement: Statement) -> list[Word]:
+        """Return the assignments of an `export`; a name alone exports the value that it has."""
+        words = []
+        for word in statement.first.words[1:]:
+            if _ASSIGNS.match(word.raw):
+                words.append(word)
+            elif word.raw in self.reader.variables.assigned:
+                words.append(Word(f'{word.raw}="${word.raw}"', word.line, word.column))
+            elif not word.raw.isidentifier():
+                raise NotStraightError(statement.line, f"'{statement.text}' is left to bash")
+        return words
+
+    def _hoist(self, word: Word) -> bool:
+        """Put a variable among those of the spec; False where only bash can set it."""
         name, _, raw = word.raw.partition("=")
-        loose = name.endswith("+") or name in self.reader.variables.loose
+        value = self._read_value(name, raw, word.line)
+        if value is not None or name not in list_names(raw):  # or it adds to its own value
+            self.variables.pop(name, None)
+        if value is None:
+            return False
+        self.variables[name] = value
+        self.phase = max(self.phase, 2 if _PATHS.fullmatch(name) else 0)
+        return True
+
+    def _read_value(self, name: str, raw: str, line: int) -> Any:
+        """Return what a key of the spec says for a variable; None where it cannot."""
         late = self.phase > 2 and (self.touched or _PATHS.fullmatch(name))
-        if loose or late or re.fullmatch(TAKEN, name):
+        if late or name in self.reader.variables.loose or not VARIABLE.fullmatch(name):
             return None
         known = {*self.variables, "PATH", "LD_LIBRARY_PATH", "PYTHONPATH"}
         field = self.reader.variables.join(raw)
         try:
-            text, expands = self.reader.read_field(field, statement.line, assigned=True, free=known)
+            text, expands = self.reader.read_field(field, line, assigned=True, free=known)
         except NotStraightError:
             return None
-        names = list_names(text) if expands else set()
-        lost = self.moved and "PWD" in names
-        again = name in names and name in self.variables  # it adds to its own value
-        return None if lost or again else make_value(text, expands)
+        # What it adds to, or the folder that the setup leaves, has another value by then.
+        changed = {"PWD"} if self.moved else set()
+        changed |= {name} & self.variables.keys()
+        return None if expands and list_names(text) & changed else make_value(text, expands)
 
     def _is_told(self, word: Word, statement: Statement) -> bool:
-        """Whether jobgen, or nothing at all, says this variable."""
+        """Whether jobgen says this variable."""
         name, _, raw = word.raw.partition("=")
-        if _RANKS.fullmatch(name) and not self.alone:
+        if self.alone:
+            return False
+        if _OF_PROCESS.fullmatch(name):
             raise NotStraightError(statement.line, f"{name} is set before its processes start")
-        if _OF_SRUN.fullmatch(name):
-            self.draft.keep(statement.line, statement.text, "jobgen's own srun asks for its share")
-            return True
-        if self.alone or not _TOLD.fullmatch(name):
+        if not _TOLD.fullmatch(name):
             return False
         value = self.reader.variables.tell(raw)
-        each = self.launch.values.get("launch.processes_per_node", self.shape.gpus or 1)
-        each = 1 if self.launch.mode == "plain" else each
-        local = value in ("localhost", "127.0.0.1") and self.shape.nodes == 1
-        fixed = name == "WORLD_SIZE" and self.launch.mode != "torchrun"
-        if fixed and value != str(self.shape.nodes * each):
-            raise NotStraightError(statement.line, "only bash knows what WORLD_SIZE comes to")
-        if name == "MASTER_ADDR" and value is not None and not local:
+        if name == "MASTER_ADDR" and value not in (None, "localhost", "127.0.0.1"):
             message = "MASTER_ADDR is an address that the script chooses"
             raise NotStraightError(statement.line, message)
+        each = self.launch.values.get("launch.processes_per_node", self.shape.gpus or 1)
+        processes = self.shape.nodes * (1 if self.launch.mode == "plain" else each)
+        if name == "WORLD_SIZE" and value != str(processes) and self.launch.mode != "torchrun":
+            raise NotStraightError(statement.line, "only bash knows what WORLD_SIZE comes to")
         self.draft.keep(statement.line, statement.text, "jobgen tells each process by itself")
         return True
 
     def _check_steady(self, statement: Statement) -> None:
         """Raise where a value is another on every node, and more than one process sees it."""
         words = [word for item in statement.commands for word in item.all_words]
-        own = [item for item in statement.commands if not item.function]
-        texts = [word.active for item in own for word in item.all_words]
-        self.asked += texts + [doc.body for item in own for doc in item.heredocs]
-        unset = {word.text for item in own if item.name == "unset" for word in item.words}
-        if unset & (self.launch.names | self.needed):
-            raise NotStraightError(statement.line, "'unset' of a variable is left to bash")
-        for word in words if not self.once else ():
-            inner = list_substituted(word.raw)
-            changes = re.search(r"\$\{?(RANDOM|SECONDS|BASHPID)|\$\$", word.active)
-            if changes or not all(_STEADY.fullmatch(text.strip()) for text in inner):
-                raise NotStraightError(statement.line, "a value may differ between nodes")
+        self.asked += [word.active for word in words]
+        self.asked += [doc.body for item in statement.commands for doc in item.heredocs]
+        if not self.once and not all(map(_is_steady, words)):
+            raise NotStraightError(statement.line, "a value may differ between nodes")
         if match := re.search(r"\$\{?(SLURM_(PROCID|LOCALID|NODEID))\b", statement.text):
             raise NotStraightError(statement.line, f"${match[1]} is another in every task")
 
@@ -292,21 +283,21 @@ class Prelude:
 
         `line` is that of the launch.
         """
-        draft, modules = self.draft, {key: value for key, value in self.modules.items() if value}
-        if modules:
-            simple = modules.keys() == {"load"}
-            ordered = {key: modules[key] for key in ("first", "use", "load") if key in modules}
-            draft.put("environment.modules", modules["load"] if simple else ordered)
+        modules = {key: self.modules.get(key) for key in ("first", "use", "load")}
+        modules = {key: value for key, value in modules.items() if value}
+        simple = modules.keys() == {"load"}
+        self.draft.put("environment.modules", modules["load"] if simple else modules or None)
         for key, value in self.keys.items():
-            draft.put(f"environment.{key}", value)
+            self.draft.put(f"environment.{key}", value)
         for name, text, expands in self.launch.variables:
-            if self.setup and name in self.reader.variables.assigned:
+            if self.setup and (name in self.reader.variables.assigned or _PATHS.fullmatch(name)):
                 raise NotStraightError(line, f"{name} of the launch line has another value before")
-            if self.setup and re.fullmatch(r".*PATH|LD_PRELOAD|HOME|[a-z_\d]+", name):
-                raise NotStraightError(line, f"{name} of the launch line is left to bash")
             self.variables[name] = make_value(text, expands)
-        variables = draft.values.get("environment.variables", {}) | self.variables
-        draft.put("environment.variables", variables or None)
+        variables = self.draft.values.get("environment.variables", {}) | self.variables
+        self.draft.put("environment.variables", variables or None)
+        self._write_setup(loose)
+
+    def _write_setup(self, loose: frozenset[str]) -> None:
         lines = [line for text in self.setup for line in text.splitlines()]
         if self.fails and not self.careful:
             lines.insert(0, "set +e    # as in the script, a line that fails does not end the job")
@@ -315,7 +306,13 @@ class Prelude:
         if seen := sorted(self.launch.names & loose):
             lines.append(f"export {' '.join(seen)}")
         if lines:
-            draft.setup(lines)
+            self.draft.setup(lines)
+
+
+def _is_steady(word: Word) -> bool:
+    """Whether a word has the same value on every node."""
+    inner = (text.strip() for text in list_substituted(word.raw))
+    return not _UNSTEADY.search(word.active) and all(map(_STEADY.fullmatch, inner))
 
 
 def follow_statement(statement: Statement, reader: Reader) -> None:
@@ -342,13 +339,9 @@ def _list_live(fields: tuple[Any, ...] | None) -> list[str]:
 
 def list_needed(texts: Iterable[str], statements: list[Statement]) -> set[str]:
     """Return the names of plain variables that texts of bash need, and what those need in turn."""
-    needed: set[str] = set()
-    for text in texts:
-        needed |= list_names(text)
-    for statement in reversed(statements):
-        for command in statement.commands if statement.kind == "assigns" else ():
-            for word in command.assignments:
-                if _name(word) in needed:
-                    for inner in (word.raw, *(item.text for item in word.segments)):
-                        needed |= list_names(inner)
+    needed = set[str]().union(*map(list_names, texts))
+    assigns = [item.first.assignments for item in statements if item.kind == "assigns"]
+    for word in reversed([word for words in assigns for word in words]):
+        if _name(word) in needed:
+            needed |= list_names(word.active)
     return needed

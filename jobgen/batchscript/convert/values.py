@@ -10,7 +10,7 @@ from jobgen.batchscript.bash import Field, Segment, Word
 from jobgen.batchscript.convert.straight import NotStraightError
 from jobgen.batchscript.expand import PlainVariables
 
-_NAME = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})", re.ASCII)
+_NAME = re.compile(r"\$\{?([A-Za-z_]\w*)\}?", re.ASCII)
 # What every job has, on every node.
 _EVERYWHERE = re.compile(
     r"HOME|USER|PWD|SLURM_(JOB_ID|JOBID|JOB_NAME|ARRAY_JOB_ID|ARRAY_TASK_(ID|COUNT)|(CPUS|GPUS)_ON_NODE|(JOB_)?NODELIST|SUBMIT_DIR|JOB_NUM_NODES|NNODES"
@@ -27,7 +27,7 @@ _OUTSIDE = re.compile(
     r"(?!SLURM|PBS|BASH|RANDOM|SECONDS|LINENO|EPOCH|COMP_|PIPE|OLDPWD|PPID|UID|EUID)[A-Za-z_]\w*"
 )
 _LONGEST = 200  # of a value with blanks
-_COMMANDS = {"pwd": "$PWD", "whoami": "$USER", "id -un": "$USER"}
+_COMMANDS = {"$(pwd)": "$PWD", "`pwd`": "$PWD", "$(whoami)": "$USER", "`whoami`": "$USER"}
 
 
 class Reader:
@@ -38,6 +38,7 @@ class Reader:
         self.sourced = sourced  # whether a file of somebody's may have set any variable
         self.asked: set[str] = set()  # the variables that only the folder of submission may have
         self.taken: set[str] = set()  # those without quotes that are taken for one word
+        self.named: set[str] = set()  # the script's own that a text names
         self.alone = True  # whether the word is no value of an option
 
     def read_word(self, word: Word, after: Word | None = None) -> tuple[str, bool]:
@@ -53,66 +54,62 @@ class Reader:
         `free` are the script's own variables that it may name: all that its setup can export,
         unless they are given.
         """
-        free = self.variables.assigned - self.variables.arrays if free is None else free
-        field = tuple(part for part in field if part.text)
-        text, expands, dollar = "", False, False
-        for index, part in enumerate(field):
+        if free is None:
+            free = self.variables.assigned - self.variables.arrays
+        text = literal = ""
+        for index, part in enumerate(part for part in field if part.text):
             if part.live:
-                piece = self._read_live(part, line, free, quoted=part.quoted or assigned)
+                text += self._read_live(part, line, free, assigned=assigned)
+            elif index == 0 and not part.quoted and re.match(r"~(/|$)", part.text):
+                text += "${HOME}" + part.text[1:]
             else:
-                piece = self._read_text(part, line, first=index == 0, assigned=assigned)
-            live = part.live or piece is not part.text
-            follows = field[index + 1].text[:1] if index + 1 < len(field) else ""
-            if live and re.match(r"\w", follows):
-                piece = re.sub(r"^\$(\w+)$", r"${\1}", piece)
-            expands = expands or live
-            dollar = dollar or (not live and bool(re.search(r"[$`\\]", piece)))
-            text += piece
-        if expands and dollar:
+                _check_plain(part, line, assigned=assigned)
+                text += part.text
+                literal += part.text
+        expands = text != literal
+        if expands and re.search(r"[$`\\]", literal):
             raise NotStraightError(line, "a value holds a dollar sign beside a variable")
         if not text.replace("\t", " ").isprintable():
             raise NotStraightError(line, "a value has several lines")
         if len(text) > _LONGEST and " " in text:
             raise NotStraightError(line, "a value is longer than a line")
-        return text, expands
+        return re.sub(r"\$\{(\w+)\}(?!\w)", r"$\1", text) if expands else text, expands
 
-    def _read_text(self, part: Segment, line: int, *, first: bool, assigned: bool) -> str:
-        if part.quoted:
-            return part.text
-        if re.match(r"~(/|$)", part.text) and first:
-            return f"$HOME{part.text[1:]}"
-        odd = r"[:=]~" if assigned else r"[*?]|\[[^]]*\]|\{[^{}]*(,|\.\.)[^{}]*\}|^~"
-        if re.search(odd, part.text):
-            raise NotStraightError(line, f"bash expands '{part.text}'")
-        return part.text
-
-    def _read_live(self, part: Segment, line: int, free: Container[str], *, quoted: bool) -> str:
-        if match := re.fullmatch(r"\$\(([^()]*)\)|`([^`]*)`", part.text):
-            inner = (match[1] or match[2] or "").strip()
-            if inner in _COMMANDS:
-                return _COMMANDS[inner]
-        match = _NAME.fullmatch(part.text)
+    def _read_live(self, part: Segment, line: int, free: Container[str], *, assigned: bool) -> str:
+        """Return the variable that a part stands for, as `${NAME}`."""
+        match = _NAME.fullmatch(_COMMANDS.get(part.text, part.text))
         if not match:
             raise NotStraightError(line, f"only bash knows what {part.text} comes to")
-        name = match[1] or match[2]
+        name = match[1]
         if OF_TASK.fullmatch(name):
             raise NotStraightError(line, f"${name} is another on every node or in every task")
-        if name in free:
-            if not quoted and (self.alone or name in self.variables.several):
+        if name not in free:
+            if self._is_everywhere(name, line):
+                return f"${{{name}}}"
+            self.asked.add(name)
+        if not (part.quoted or assigned):
+            if self.alone or name in self.variables.several:
                 raise NotStraightError(line, f"bash splits ${name} into words")
-            self.taken |= set() if quoted else {name}
-            return f"${name}"
-        if name in self.variables.assigned or name in self.variables.values:
+            self.taken.add(name)
+        self.named.add(name)
+        return f"${{{name}}}"
+
+    def _is_everywhere(self, name: str, line: int) -> bool:
+        """Whether every job has a variable; if not, it may be set where the job is submitted."""
+        if name in self.variables.assigned:
             raise NotStraightError(line, f"only bash knows what ${name} comes to")
         if _EVERYWHERE.fullmatch(name) or (_FOLDER.fullmatch(name) and not self.sourced):
-            return f"${name}"
+            return True
         if self.sourced or not _OUTSIDE.fullmatch(name):
             raise NotStraightError(line, f"the script does not say what ${name} is")
-        if self.alone and not quoted:
-            raise NotStraightError(line, f"bash splits ${name} into words")
-        self.taken |= set() if quoted else {name}
-        self.asked.add(name)
-        return f"${name}"
+        return False
+
+
+def _check_plain(part: Segment, line: int, *, assigned: bool) -> None:
+    """Raise NotStraightError where bash makes other words of plain characters."""
+    odd = r"[:=]~" if assigned else r"[*?]|\[[^]]*\]|\{[^{}]*(,|\.\.)[^{}]*\}|^~"
+    if not part.quoted and re.search(odd, part.text):
+        raise NotStraightError(line, f"bash expands '{part.text}'")
 
 
 def make_value(text: str, expands: bool) -> Any:
