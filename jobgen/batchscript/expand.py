@@ -19,7 +19,6 @@ from jobgen.batchscript.bash import (
 
 NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _PLAIN = re.compile(r"\$\{?([A-Za-z_]\w*|[1-9@*])\}?", re.ASCII)
-_NEEDED = re.compile(r"\$\{([1-9]):?\?.*\}", re.DOTALL)
 _INDEX = r"[^][]*(?:\[@\])?[^][]*"
 _ELEMENT = re.compile(
     rf"\$\{{(#(?=\w+\[[@*]))?([A-Za-z_]\w*)\[([@*]|{_INDEX})\]\}}",
@@ -34,8 +33,7 @@ _WHICH = re.compile(
     r"(?:\$\(|`)\s*(?:which|command -v|type -[pP])\s+"
     r"(python[\d.]*|singularity|apptainer|torchrun|accelerate|deepspeed|composer|bash|mpirun|mpiexec)\s*(?:\)|`)"
 )
-# The names of the job's nodes, and how many they are.
-_NODES = re.compile(r"\(\s*\$\(\s*scontrol show hostnames?( [^|()]*)?\)\s*\)")
+# How many nodes the job has.
 _COUNT = re.compile(r"\$\(\s*scontrol show hostnames?( [^|()]*)?\| *wc -l\s*\)")
 _SAFE = re.compile(r"[\w@%+=:,./*?\[\]{}~^!-]*", re.ASCII)
 # They change by themselves.
@@ -65,7 +63,6 @@ class PlainVariables:
         self.assigned: set[str] = set(loose)  # by the script
         self.arrays: set[str] = set()
         self.mentioned: set[str] = set()  # in values
-        self.node_lists: set[str] = set()  # arrays of the names of all nodes
 
     def copy(self) -> PlainVariables:
         """Return the variables that a further shell begins with."""
@@ -85,46 +82,45 @@ class PlainVariables:
         match = _ASSIGNS.match(word.raw)
         if not match:
             return ""
-        name, raw = match[1], word.raw[match.end() :]
-        old = self.values.get(name) if match[3] else ()
+        name, index, adds = match.groups()
+        raw = word.raw[match.end() :]
         self.assigned.add(name)
-        fields: tuple[Field, ...] | None
-        if raw.startswith("("):
+        if index or raw.startswith("("):
             self.arrays.add(name)
-            inner = parse("x " + re.sub(r"(?m)(^|\s)#.*$", "", raw[1:].removesuffix(")")).strip())
-            words = [item for command in inner for item in command.words][1:]
-            self.node_lists -= {name}
-            if _NODES.fullmatch(raw) and name not in self.loose:
-                self.node_lists |= {name}
-            added = tuple(field for item in words for field in self.expand(item))
-            fields = None if old is None or any(map(is_open, added)) else (*old, *added)
-        elif match[2] or (match[3] and name in self.arrays):
-            self.arrays.add(name)
-            fields = None
-        else:
-            before = old[0] if old else ()
-            fields = None if old is None else ((*before, *self.join(raw)),)
-        parts = [part for field in fields or () for part in field]
-        sure = all(not part.live or self._is_settled(part.text, name) for part in parts)
-        short = sum(len(part.text) for part in parts) < _LONGEST
-        keeps = sure and short and name not in self.loose | _MOVING
-        if name in self.mentioned:
-            self.forget(other for other in self.values if self._mentions(other, name))
-        self.mentioned |= {other for part in parts if part.live for other in list_names(part.text)}
-        self.values[name] = fields if keeps else None
+        old = self.values.get(name) if adds else ()
+        if index or (adds and name in self.arrays and raw[:1] != "("):
+            old = None
+        fields = None if old is None else self._add(old, raw)
+        if name in self.mentioned:  # by values that were made of what it was before
+            self.forget([other for other in self.values if name in self.list_held(other)])
+        self.values[name] = fields
+        self.mentioned |= self.list_held(name)
+        if not self._keeps(name):
+            self.values[name] = None
         return name
 
-    def _mentions(self, other: str, name: str) -> bool:
-        """Whether a value holds a variable, which had another value then."""
-        parts = (part for field in self.values[other] or () for part in field if part.live)
-        return any(name in list_names(part.text) for part in parts)
+    def _add(self, old: tuple[Field, ...], raw: str) -> tuple[Field, ...] | None:
+        """What the value `old` and a word, or `(a b c)`, make; None where bash counts the words."""
+        if not raw.startswith("("):
+            before = old[0] if old else ()
+            return ((*before, *self.join(raw)),)
+        inner = parse("x " + re.sub(r"(?m)(^|\s)#.*$", "", raw[1:].removesuffix(")")).strip())
+        words = [item for command in inner for item in command.words][1:]
+        elements = [field for item in words for field in self.expand(item)]
+        return None if any(map(is_open, elements)) else (*old, *elements)
 
-    def _is_settled(self, text: str, name: str) -> bool:
-        """Whether a live part is a variable that stays as it is until an assignment says so."""
-        match = _PLAIN.fullmatch(text)
-        if match is None or not NAME.fullmatch(match[1]):
-            return False
-        return match[1] not in self.loose | _MOVING | {name}
+    def list_held(self, name: str) -> set[str]:
+        """The variables that the value of one holds."""
+        fields = self.values[name] or ()
+        return {part.text.strip("${}") for field in fields for part in field if part.live}
+
+    def _keeps(self, name: str) -> bool:
+        """Whether the value of a variable stays as it is until an assignment says so."""
+        moving = self.loose | _MOVING
+        held = self.list_held(name)
+        length = sum(len(part.text) for field in self.values[name] or () for part in field)
+        settled = all(map(NAME.fullmatch, held)) and not held & (moving | {name})
+        return settled and name not in moving and length < _LONGEST
 
     def join(self, raw: str) -> Field:
         """What a word stands for as one field, as in an assignment."""
@@ -140,16 +136,17 @@ class PlainVariables:
 
     def expand(self, word: Word) -> list[Field]:
         """The fields that a word becomes."""
-        fields: list[list[Segment]] = [[]]
         if word.text in ("$@", "${@}") and "@" in self.values:  # no argument is no word
             return []
+        fields: list[list[Segment]] = [[]]
         for segment in word.segments:
             values = self._resolve(segment) if segment.live else None
             if values is None:
                 fields[-1].append(segment)
                 continue
             for number, value in enumerate(values):
-                fields += [[]] if number else []
+                if number:
+                    fields.append([])
                 if segment.quoted:
                     fields[-1] += [part._replace(quoted=True) for part in value]
                 else:
@@ -159,31 +156,36 @@ class PlainVariables:
     def _resolve(self, segment: Segment) -> tuple[Field, ...] | None:
         """The fields of one live segment; None where only the job knows them."""
         text = segment.text
-        if match := _PLAIN.fullmatch(text) or _NEEDED.fullmatch(text) or _DEFAULT.fullmatch(text):
+        if match := _PLAIN.fullmatch(text):
             fields = self.values.get(match[1])
-            if fields is None or (match.re is _DEFAULT and not any(map(tell_field, fields))):
-                return None
-            return fields[:1] or ((),)
+            return None if fields is None else fields[:1] or ((),)
+        if match := _DEFAULT.fullmatch(text):
+            known = self.tell(f"${match[1]}")
+            return _make_field(known) if known else None
         if match := _ELEMENT.fullmatch(text):
-            fields = self.values.get(match[2])
-            if match[1] and match[2] in self.node_lists:
-                return self.values.get("SLURM_NNODES")
-            if not fields or (match[3] == "*" and segment.quoted):
-                return None
-            if match[1]:
-                return _make_field(str(len(fields)))
-            if match[3] not in "@*":
-                at = self._compute(match[3])
-                return None if at is None else fields[at:][:1] or ((),)
-            return fields
+            return self._resolve_element(*match.groups(), quoted=segment.quoted)
         if match := _ARITHMETIC.fullmatch(text):
             number = self._compute(match[1])
-            return _make_field(str(number)) if number is not None else None
+            return None if number is None else _make_field(str(number))
         if _COUNT.fullmatch(text):
             return self.values.get("SLURM_NNODES")
         if match := _WHICH.fullmatch(text) or _ARGUMENT.fullmatch(text):  # a job has no arguments
             return _make_field(match[1])
         return None
+
+    def _resolve_element(
+        self, length: str | None, name: str, index: str, *, quoted: bool
+    ) -> tuple[Field, ...] | None:
+        """The fields of `${NAME[index]}`, or the length of an array."""
+        fields = self.values.get(name)
+        if not fields or (index == "*" and quoted):
+            return None
+        if length:
+            return _make_field(str(len(fields)))
+        if index in ("@", "*"):
+            return fields
+        at = self._compute(index)
+        return None if at is None else fields[at:][:1] or ((),)
 
     def tell(self, text: str) -> str | None:
         """The literal text that a word of bash stands for; None where only the job knows."""
@@ -231,17 +233,15 @@ def _split_into(fields: list[list[Segment]], value: Field) -> None:
 
 def write_field(field: Iterable[Segment]) -> str:
     """A field as a word of bash."""
-    parts = [segment for segment in field if segment.text]
-    for index, part in enumerate(parts[:-1]):
-        if part.live and not part.quoted and re.match(r"\w", parts[index + 1].text):
-            parts[index] = part._replace(text=re.sub(r"^\$(\w+)$", r"${\1}", part.text))
-    texts = (
-        (f'"{part.text}"' if part.quoted else part.text)
-        if part.live
-        else (shlex.quote(part.text) if part.quoted else part.text)
-        for part in parts
-    )
-    return "".join(texts) if parts else "''"
+    text = ""
+    for part in field:
+        if re.match(r"\w", part.text):  # a name before it ends where it did
+            text = re.sub(r"\$(\w+)$", r"${\1}", text)
+        if part.live:
+            text += f'"{part.text}"' if part.quoted else part.text
+        else:
+            text += shlex.quote(part.text) if part.quoted and part.text else part.text
+    return text or "''"
 
 
 def is_open(field: Field) -> bool:
@@ -293,23 +293,33 @@ def find_set(
     several: set[str] = set()
     before = ""
     for command in commands:
-        looped = {block.opener for block in command.blocks} <= {"for", "while"}
-        looped = in_loops and looped and not command.function
-        chained = {before, command.end} & {"&&", "||", "|", "|&", "&"}
-        sure = (looped or not command.inside) and not chained
-        plain = sure and command.name in ("", "export", "readonly", "env")
         open_ = command.list_changed()
         if command.name in ("for", "select", "unset"):
             open_ |= {word.text for word in command.words[1:]}
         loose |= open_
         several |= open_
+        plain = _runs_surely(command, before, in_loops=in_loops)
+        plain = plain and command.name not in ("declare", "local", "typeset")
         for name, _, raw in command.variables():
-            parts = split_segments(raw)
-            text = "".join("x" if part.live else part.text for part in parts)
-            if not text or re.search(r"[\s(*?]|^-", text):
+            if _may_split(raw):
                 several.add(name)
-            repeated = command.inside and times[name] > 1
-            if (repeated or not plain) and (not command.words or command.name in DECLARES):
+            sets = not command.words or command.name in DECLARES
+            if sets and (not plain or (command.inside and times[name] > 1)):
                 loose.add(name)
         before = command.end
     return frozenset(loose), frozenset(several)
+
+
+def _runs_surely(command: Command, before: str, *, in_loops: bool) -> bool:
+    """Whether a command runs, in the shell of the script; `before` is what stands before it."""
+    if {before, command.end} & {"&&", "||", "|", "|&", "&"}:
+        return False
+    openers = {block.opener for block in command.blocks}
+    looped = in_loops and openers <= {"for", "while"} and not command.function
+    return looped or not command.inside
+
+
+def _may_split(raw: str) -> bool:
+    """Whether a value may be no word or several, or an option."""
+    text = "".join("x" if part.live else part.text for part in split_segments(raw))
+    return not text or bool(re.search(r"[\s(*?]|^-", text))

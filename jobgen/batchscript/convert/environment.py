@@ -327,14 +327,9 @@ def follow_statement(statement: Statement, reader: Reader) -> None:
             variables.forget(variables.assigned)
             reader.sourced = True
     if statement.kind in ("module", "venv", "conda", "hook", "repeats", "once", "launch"):
-        held = {name for name, fields in variables.values.items() for part in _list_live(fields)}
-        variables.forget(held & variables.assigned)
-
-
-def _list_live(fields: tuple[Any, ...] | None) -> list[str]:
-    """The variables in a value that modules and the like may set."""
-    texts = [part.text for field in fields or () for part in field if part.live]
-    return [text for text in texts if not _OF_JOB.match(text.strip("${}"))]
+        for name in variables.assigned & variables.values.keys():
+            if not all(map(_OF_JOB.match, variables.list_held(name))):
+                variables.forget([name])
 
 
 def list_needed(texts: Iterable[str], statements: list[Statement]) -> set[str]:
