@@ -302,18 +302,18 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("export A=1\nA+=2\npython t.py", ONE_GPU, "an exported variable is assigned again"),
         ("X=1\nunset X\npython t.py $X", ONE_GPU, "bash splits $X into words"),
         ("printf -v X %03d 7\npython t.py $X", ONE_GPU, "'printf' is left to bash"),
-        ("if [ -f x ]; then exit; fi\npython t.py", ONE_GPU, "a condition ends the script"),
+        ("if [ -f x ]; then exit; fi\npython t.py", ONE_GPU, "group or condition is left to bash"),
         ("f() { python t.py; }\nf", ONE_GPU, "loop, condition, function or group"),
-        ("f() { echo $1; }\nexport X=$(f a)\npython t.py", ONE_GPU, "a loop, function or group"),
+        ("f() { echo $1; }\nexport X=$(f a)\npython t.py", ONE_GPU, "a loop, function, group or"),
         ("eval 'python t.py | sort'", ONE_GPU, "'eval' is left to bash"),
         ("C='python t.py'\neval $C", ONE_GPU, "'eval' is left to bash"),
         ("E=$PWD/a\nsrun -l $E --x 1", EACH_GPU, "no program was found"),
         (
             "cat a | while read x; do echo $x; done\npython t.py",
             ONE_GPU,
-            "a loop, function or group",
+            "a loop, function, group or",
         ),
-        ("while [ ! -e x ]; do sleep 1; done\npython t.py", ONE_GPU, "a loop, function or group"),
+        ("while [ ! -e x ]; do sleep 1; done\npython t.py", ONE_GPU, "a loop, function, group or"),
     ],
 )
 def test_what_only_bash_understands_keeps_its_body(body: str, directive: str, reason: str) -> None:

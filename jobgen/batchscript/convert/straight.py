@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from jobgen.batchscript.bash import Command
 from jobgen.batchscript.launchers import unwrap
@@ -20,7 +20,6 @@ from jobgen.batchscript.purposes import (
     REPEATS,
     is_quiet,
     list_pure,
-    list_substituted,
 )
 from jobgen.batchscript.reader import Script
 from jobgen.records import NamedTuple
@@ -36,12 +35,13 @@ _KINDS = {
     "shopt": "sets",
     "exit": "ends",
     "wait": "ends",
+    **dict.fromkeys(REPEATS, "repeats"),
 }
 # Only bash knows what comes after them.
-_LEFT = re.compile("trap|getopts|shift|eval|exec|sbatch|qsub|scancel|qdel|coproc|return")
-_HOOK = re.compile(
-    r'eval "?(\$\(|`)\s*("?\$?\{?[\w/.~]*\}?"?/)?(conda|mamba|micromamba) (shell|init)\S* '
-    r'(hook|bash)\b[^)`]*(\)|`)"?'
+_LEFT = re.compile(
+    r"(trap|getopts|shift|sbatch|qsub|scancel|qdel|coproc|return)( .*|$)|exec$|printf -v .*"
+    r"|eval(?!.*(\$\(|`)).*",
+    re.DOTALL,
 )
 _ARGUMENT = re.compile(r"\$[1-9@*#]|\$\{([1-9@*]|#[}@*])")
 # What a job or its modules export already: a plain assignment changes what programs see.
@@ -50,11 +50,24 @@ EXPORTED = re.compile(
     r"|CPATH|(CUDA|ROCM|CONDA|JAVA|MPI|HF|TORCH|XDG_CACHE)_HOME|TMPDIR|HOME|LANG|LC_.*|OMP_.*"
     r"|(CUDA|ROCR|HIP)_.*|NCCL_.*|SLURM_.*|PBS_.*|PYTHON[A-Z]+|CC|CXX|USER|SHELL|TERM|SCRATCH|WORK|PROJECT"
 )
-_LISTS = re.compile(
-    r"(module|ml) (list|avail|av|spider|show|-t list)|ml|(conda|mamba) (list|info|env list)"
-    r"( .*)?|pip3? (list|freeze|show)( .*)?|git (log|status|rev-parse|diff|branch|show)( .*)?"
-    r"|[\w./-]+ --version"
-)
+# Whole commands of other kinds; the first that fits counts.
+_FORMS = {
+    "hook": re.compile(  # makes `conda activate` work
+        r"eval (\$\(|`)\s*(\S*/)?(conda|mamba|micromamba) (shell|init)\S* (hook|bash)\b[^)`]*(\)|`)"
+    ),
+    "prints": re.compile(
+        r"(module|ml) (list|avail|av|spider|show|-t list)|ml|(conda|mamba) (list|info|env list)"
+        r"( .*)?|pip3? (list|freeze|show)( .*)?|git (log|status|rev-parse|diff|branch|show)( .*)?"
+        r"|[\w./-]+ --version|time"
+    ),
+    "venv": re.compile(r"(source|\.) \S*/bin/activate"),
+    "conda": re.compile(r"(source|\.) activate \S+|conda activate \S+"),
+    "export": re.compile(r"(declare|typeset) -x .*", re.DOTALL),
+    "repeats": re.compile(
+        r"((conda|mamba|micromamba) )?(de)?activate\b.*|eval .*|mkdir -p\b[^;&|<>]*|: .*\$.*=.*",
+        re.DOTALL,
+    ),
+}
 
 
 class Statement(NamedTuple):
@@ -104,25 +117,25 @@ def _group_commands(script: Script) -> list[list[Command]]:
     """Return the commands that stand together: in a block, a list, or on a line."""
     groups: list[list[Command]] = []
     for command in script.commands:
-        before = groups[-1][-1] if groups else None
-        joined = before and (
-            before.end in ("&&", "||", "|", "|&")
-            or command.place.line <= before.last_line
-            or (bool(before.blocks) and command.blocks[:1] in ((), before.blocks[:1]))
-        )
-        if joined and (command.blocks or not before or not before.blocks or command.name in HEADS):
+        if groups and _is_joined(groups[-1][-1], command):
             groups[-1].append(command)
         else:
             groups.append([command])
     return groups
 
 
+def _is_joined(before: Command, command: Command) -> bool:
+    """Whether a command stands together with that before it."""
+    if before.blocks and not command.blocks and command.name not in HEADS:
+        return False
+    in_line = before.end in ("&&", "||", "|", "|&") or command.place.line <= before.last_line
+    return in_line or (bool(before.blocks) and command.blocks[:1] in ((), before.blocks[:1]))
+
+
 def _check_command(command: Command) -> None:
     """Raise NotStraightError for what changes how bash reads the lines after it."""
     line = command.place.line
-    runs = command.name in ("exec", "eval") and len(command.words) > 1
-    sets = command.name == "printf" and command.texts[1:2] == ["-v"]
-    if sets or (_LEFT.fullmatch(command.name) and not runs):
+    if _LEFT.fullmatch(" ".join(command.texts)):
         raise NotStraightError(line, f"'{command.name}' is left to bash")
     if any(re.match(r"IFS\+?=", word.raw) for word in command.assignments):
         raise NotStraightError(line, "IFS is left to bash")
@@ -130,7 +143,7 @@ def _check_command(command: Command) -> None:
         match = re.search(r"\$\{!|\$\{?0\b|BASH_SOURCE", word.active)
         if match and command.name not in ("echo", "printf"):
             raise NotStraightError(line, f"only bash knows what {match[0]} stands for")
-        if word.raw.startswith(("<(", ">(")) or re.search(r"[=,](<|>)\(", word.raw):
+        if re.search(r"(^|[=,])[<>]\(", word.raw):
             raise NotStraightError(line, "process substitution is left to bash")
 
 
@@ -161,23 +174,17 @@ def _is_read(script: Script, command: Command) -> bool:
 
 def write_arguments(texts: list[str]) -> str:
     """Return the line that sets the arguments which these texts of bash ask for; empty if none."""
-    bare = [re.sub(r"'[^']*'", "", text) for text in texts]
-    if not any(map(_ARGUMENT.search, bare)):
+    if not any(map(takes_arguments, texts)):
         return ""
-    numbers = {int(n) for text in bare for n in re.findall(r"\$\{?(\d+)\}?(?!:?[-=])", text)} - {0}
-    places = [f"'<{n}>'" if n in numbers else "''" for n in range(1, max(numbers, default=0) + 1)]
-    return " ".join(["set --", *places])
+    bare = re.sub(r"'[^']*'", "", " ".join(texts))
+    last = max(map(int, re.findall(r"\$\{?([1-9])\}?(?!:?[-=])", bare)), default=0)
+    return " ".join(["set --", *(f"'<{number}>'" for number in range(1, last + 1))])
 
 
 def goes_back(statement: Statement) -> bool:
     """Return whether a `cd` leads to the folder of submission."""
     last = statement.first.texts[-1]
     return bool(re.fullmatch(r"\$\{?(SLURM_SUBMIT_DIR|PBS_O_WORKDIR)\}?", last))
-
-
-def is_hook(command: Command) -> bool:
-    """Whether a command makes `conda activate` work."""
-    return bool(_HOOK.fullmatch(" ".join(word.raw for word in command.words)))
 
 
 def _read_group(script: Script, group: list[Command]) -> Iterator[Statement]:
@@ -188,16 +195,17 @@ def _read_group(script: Script, group: list[Command]) -> Iterator[Statement]:
     if any(command.blocks for command in group):
         yield Statement(_classify_block(group, kinds), tuple(group), text)
         return
-    parts: list[list[Command]] = [[]]
-    for command in group:
-        parts[-1].append(command)
-        if command.end in (";", "\n") and not any(item.heredocs for item in group):
+    parts: list[list[int]] = [[]]
+    whole = any(command.heredocs for command in group)
+    for index, command in enumerate(group):
+        parts[-1].append(index)
+        if command.end in (";", "\n") and not whole:
             parts.append([])
     for part in filter(None, parts):
-        own = text if part == group else " ".join(map(_write, part))
-        of_part = [kinds[group.index(command)] for command in part]
-        several = "launch" if "launch" in of_part else _classify_all(of_part)
-        yield Statement(several if len(part) > 1 else of_part[0], tuple(part), own)
+        commands = tuple(group[index] for index in part)
+        own = text if len(part) == len(group) else " ".join(map(_write, commands))
+        of_part = [kinds[index] for index in part]
+        yield Statement(_classify_all(of_part) if of_part[1:] else of_part[0], commands, own)
 
 
 def _write(command: Command) -> str:
@@ -210,20 +218,19 @@ def _classify_block(group: list[Command], kinds: list[str]) -> str:
     """What a condition is for, which is one statement; loops and the like are left to bash."""
     line = group[0].place.line
     within = [(kind, item) for kind, item in zip(kinds, group, strict=True) if item.blocks]
-    ends = [item for item in group if not item.blocks]
-    inner = [kind for kind, item in within if item.name not in HEADS and not _fails(item)]
-    asks = group[0].name in ("[", "[[") and any(takes_arguments(x.active) for x in group[0].words)
-    if asks and set(inner) <= {"prints", "ends"} and len(inner) < len(within):
+    inner = {kind for kind, item in within if item.name not in HEADS and not _fails(item)}
+    asks = group[0].name in ("[", "[[") and takes_arguments(
+        " ".join(word.active for word in group[0].words)
+    )
+    if asks and inner <= {"prints", "ends"}:
         return "prints"  # how it is to be called
-    if "ends" in inner and "launch" not in inner:
-        raise NotStraightError(line, "a condition ends the script before its program")
-    if set(inner) & {"launch", "ends", "sets"}:
+    if "launch" in inner:
         raise NotStraightError(line, "a program runs in a loop, condition, function or group")
     openers = {block.opener for item in group for block in item.blocks}
-    alone = all(item.name in HEADS and not item.redirects for item in ends)
-    alone = alone and {item.end for item in ends} <= {";", "\n"}
-    if openers != {"if"} or not alone:
-        raise NotStraightError(line, "a loop, function or group is left to bash")
+    after = [item for item in group if not item.blocks]
+    alone = all(item.name in HEADS and item.end in (";", "\n") for item in after)
+    if openers != {"if"} or not alone or inner & {"ends", "sets"}:
+        raise NotStraightError(line, "a loop, function, group or condition is left to bash")
     kind = _classify_all(inner)
     return "repeats" if kind == "prints" else kind
 
@@ -232,12 +239,14 @@ def _fails(command: Command) -> bool:
     return command.name == "exit" and bool(re.fullmatch(r"[1-9]\d*", command.texts[-1]))
 
 
-def _classify_all(kinds: list[str]) -> str:
+def _classify_all(kinds: Collection[str]) -> str:
     """What several commands are for that depend on one another."""
-    if set(kinds) <= {"prints"}:
-        return "prints"
-    plain = {"prints", "repeats", "assigns", "export", "folder", "module", "conda", "venv", "hook"}
-    return "repeats" if set(kinds) <= plain else "once"
+    plain = {"repeats", "assigns", "export", "folder", "module", "conda", "venv", "hook", "prints"}
+    if "launch" in kinds:
+        return "launch"
+    if not plain.issuperset(kinds):
+        return "once"
+    return "prints" if {"prints"}.issuperset(kinds) else "repeats"
 
 
 def classify(command: Command) -> str:
@@ -251,30 +260,14 @@ def classify(command: Command) -> str:
 
 
 def _classify_quiet(command: Command) -> str:
+    """What one command is for, whatever it writes to."""
     if not command.words:
         return "assigns"
-    if command.name == ":" and command.list_changed():
-        return "repeats"
-    name, text = command.name, " ".join(command.texts)
-    if is_hook(command):
-        return "hook"
-    if name == "eval":
-        if list(list_substituted(command.words[-1].raw)):
-            return "repeats"
-        raise NotStraightError(command.place.line, "'eval' is left to bash")
-    if _LISTS.fullmatch(text) or text == "time":
-        return "prints"
-    if name in ("source", ".") and len(command.words) in (2, 3):
-        last, more = command.texts[-1], len(command.words) == 3
-        venv = last.endswith("/bin/activate") and not more
-        return "venv" if venv else "conda" if command.texts[1] == "activate" else "repeats"
-    if re.match(r"(conda|mamba|micromamba) (activate|deactivate)\b", text):
-        return "conda" if re.fullmatch(r"conda activate \S+", text) else "repeats"
-    if name in _KINDS or (name in ("declare", "typeset") and command.texts[1:2] == ["-x"]):
-        return _KINDS.get(name, "export")
-    if name in (*REPEATS, "deactivate") or re.fullmatch(r"mkdir -p\b[^;&|<>]*", text):
-        return "repeats"
-    return _classify_program(command)
+    text = " ".join(command.texts)
+    for kind, form in _FORMS.items():
+        if form.fullmatch(text):
+            return kind
+    return _KINDS.get(command.name) or _classify_program(command)
 
 
 def _classify_program(command: Command) -> str:
