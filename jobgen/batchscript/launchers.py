@@ -15,8 +15,6 @@ _TABLE = load_launchers()
 _MPI_VALUES = re.compile(_TABLE["mpi_values"])
 _SINGULARITY_VALUES = re.compile(_TABLE["container_values"])
 _CONTAINER_VALUES = re.compile(f"{_TABLE['container_values']}|{_TABLE['other_container_values']}")
-
-
 _OPTIONS: dict[str, dict[str, str]] = {
     name: row for names, row in _TABLE["launcher_options"].items() for name in names.split()
 }
@@ -110,10 +108,10 @@ class Agent(NamedTuple):
         return self.tell("nodes") or unsaid
 
     @property
-    def is_static(self) -> bool:
-        """Whether it has to be told its own number, which is 0 without."""
+    def is_first(self) -> bool:
+        """Whether it takes itself for the first, as nothing tells its number."""
         met = self.name not in ("torchrun", "accelerate") or "--rdzv-backend" in self.options
-        return not met and not self.is_open
+        return not met and not self.is_open and self.tell("rank") in ("", "0")
 
     def count_processes(self) -> int:
         """How many processes it starts on a node; 0 where only the job knows."""
@@ -273,6 +271,8 @@ def _count_values(option: str, flags: list[str]) -> int:
     return _MPI_VALUES.fullmatch(option) is not None
 
 
+# Python, or a variable that may hold it, up to the name of a module.
+_MODULE = re.compile(r"(python\S*|\$\S*)( -[WX] \S+| -(?!m )\S+)* -m (?=.)")
 _VARIABLE = re.compile(r"\$(\w+)|\$\{(\w+)(\[@\])?\}|\$[@*]", re.ASCII)
 
 
@@ -289,23 +289,14 @@ def _find_agent(program: tuple[Word, ...]) -> Agent | None:
         return None
     texts = [word.text for word in program]
     texts[0] = texts[0].rpartition("/")[2]
-    module = _find_module(texts) if texts[0].startswith(("python", "$")) else 0
+    python = _MODULE.match(" ".join(texts))
+    module = python[0].count(" ") if python else 0
     names = _MODULES.get(texts[module], "").split() if module else texts
     for words, own in _AGENTS:
         if own == names[: len(own)]:
             start = module + 1 if module else len(own)
             return Agent(words, texts[module], *read_options(program[start:]))
     return None
-
-
-def _find_module(texts: list[str]) -> int:
-    """Return the index of the module that Python runs; 0 where it runs another thing."""
-    for index, text in enumerate(texts[1:-1], 1):
-        if text == "-m":
-            return index + 1
-        if not text.startswith("-") and texts[index - 1] not in ("-W", "-X"):
-            break
-    return 0
 
 
 def read_options(words: tuple[Word, ...]) -> tuple[dict[str, Word | None], tuple[Word, ...]]:

@@ -21,14 +21,8 @@ MAX_OPTIONS = 1_000  # of directives
 COUNT = re.compile(r"(?:(\w[\w.-]*):)?(\d{1,6})", re.ASCII)
 GRES = re.compile(r"gpu(?::(\w*[A-Za-z_][\w.-]*))?(?::(\d{1,6}))?", re.ASCII)
 # What Slurm sets for one option alone, whatever asks for the same in other words.
-OPTION_VARIABLES = {
-    "SLURM_NTASKS_PER_NODE": "--ntasks-per-node",
-    "SLURM_CPUS_PER_TASK": "--cpus-per-task",
-    "SLURM_CPUS_PER_GPU": "--cpus-per-gpu",
-    "SLURM_GPUS_PER_TASK": "--gpus-per-task",
-    "SLURM_GPUS_PER_NODE": "--gpus-per-node",
-    "SLURM_GPUS": "--gpus",
-}
+_TOLD = ["ntasks-per-node", "cpus-per-task", "cpus-per-gpu", "gpus-per-task"]
+_TOLD += ["gpus-per-node", "gpus"]
 _PREFIX = {
     # qsub takes what follows without a blank as well: #PBS-q gpu.
     can.name: re.compile(
@@ -216,8 +210,9 @@ class Script:
             **dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES"), nodes),
             **dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS"), tasks),
             "SLURM_GPUS_ON_NODE": request.gpus,
-            **{name: self.count(option) for name, option in OPTION_VARIABLES.items()},
         }
+        for option in _TOLD:
+            numbers[f"SLURM_{option.replace('-', '_').upper()}"] = self.count(f"--{option}")
         return {name: str(number) for name, number in numbers.items() if number}
 
     def count(self, option: str) -> int:
@@ -265,8 +260,8 @@ class Script:
         nodes = sum(number or 1 for number in numbers)
         pairs = dict(pair.partition("=")[::2] for pair in chunks[0][2].split(":"))
         tasks, cpus, gpus = (read_number(pairs.get(key)) for key in ("mpiprocs", "ncpus", "ngpus"))
-        gpus = gpus or all_gpus // nodes
-        return Request(nodes, True, tasks or 1, gpus, cpus, len(chunks) == 1 and all(numbers))
+        gpus, alike = max(gpus, all_gpus // nodes), len(chunks) == 1 and all(numbers)
+        return Request(nodes, True, max(tasks, 1), gpus, cpus, alike)
 
     @cached_property
     def launches(self) -> list[LaunchCommand]:

@@ -56,22 +56,30 @@ def check_wrapper(path: str, size: JobSize) -> list[Remark]:
         wrapper = read(path)
     except JobgenError:
         return []
-    remarks = list[Remark]()
-    started = [one.place.line for one in wrapper.launches if one.started.program]
-    passed = re.search(r"\$\{?[@*#\d]|\bshift\b|getopts", wrapper.text)
-    if size.arguments and started and not passed:
-        count = len(size.arguments)
-        remarks.append(make_remark("unread-argument.script", path, started[-1], count=count))
+    remarks = _find_unread(path, wrapper, size)
     # Where another folder, or a container, has the files.
     moves = re.search(rf"\b(cd|pushd|{'|'.join(read_names('containers'))}) ", wrapper.text)
     for launch in wrapper.launches:
         remarks += _find_own_launcher(path, launch, size)
         remarks += _check_python(path, launch, size, here=not moves)
-    # What a script with a launcher of its own sets may be for that.
     lines = read_table("scripts.txt") if size.world_size > 1 else []
-    kept = [line for line in lines if not (remarks and line.startswith("!"))]
+    if remarks:  # what a script with a launcher of its own sets may be for that
+        lines = [line for line in lines if line[0] != "!"]
     remarks += _lint(path, wrapper.text, [], _ABOUT_CODES)
-    return remarks + [one for line in kept for one in _find_lines(path, wrapper.text, size, line)]
+    for line in lines:
+        remarks += _find_lines(path, wrapper.text, size, line)
+    return remarks
+
+
+def _find_unread(path: str, wrapper: Script, size: JobSize) -> list[Remark]:
+    """Return that a script reads none of the arguments that it is given, if so."""
+    started = [one.place.line for one in wrapper.launches if one.started.program]
+    if not size.arguments or not started:
+        return []
+    if re.search(r"\$\{?[@*#\d]|\bshift\b|getopts", wrapper.text):
+        return []
+    count = len(size.arguments)
+    return [make_remark("unread-argument.script", path, started[-1], count=count)]
 
 
 def _check_python(path: str, launch: LaunchCommand, size: JobSize, *, here: bool) -> list[Remark]:
@@ -80,12 +88,13 @@ def _check_python(path: str, launch: LaunchCommand, size: JobSize, *, here: bool
     script = next((word for word in words if not word.startswith("-")), "")
     if not name.startswith("python") or not script.endswith(".py"):
         return []
-    arguments = list[str]()
-    for word in words[words.index(script) + 1 :]:
-        arguments += (size.arguments or ()) if word == "$@" else (word,)
+    arguments = words[words.index(script) + 1 :]
+    if "$@" in arguments:
+        at = arguments.index("$@")
+        arguments[at : at + 1] = size.arguments or ()
     given = tuple(arguments) if here and size.arguments is not None else None
     remarks = check_program(script, size._replace(arguments=given))
-    if here and not (script[0] == "/" or "$" in script or os.path.exists(script)):
+    if here and not re.match(r"/|.*\$", script) and not os.path.exists(script):
         remarks.append(make_remark("not-here", path, launch.place.line, name=script))
     return remarks
 

@@ -117,14 +117,18 @@ def _find_host_addresses(script: Script) -> Iterator[Fault]:
         return
     for command in script.commands:
         for name, word, raw in command.variables():
-            if _ADDRESS.search(raw) and not _PICKS.search(raw) and _PUBLIC_NAMES.search(name):
-                rest = script.text.partition(word.raw)[2]
-                used = re.findall(rf"[^\n]*\$\{{?{name}\b[^\n]*", rest)
-                picked = any(_PICKS.search(line) and "=" in line for line in used)
-                split = re.search(rf"\$\{{{name}%%|read .*<<<.*\$\{{?{name}", rest)
-                if not picked and not split:
-                    message = "a node with several addresses gives them all, separated by spaces"
-                    yield mark(word, message)
+            if not _ADDRESS.search(raw) or not _PUBLIC_NAMES.search(name):
+                continue
+            if not _PICKS.search(raw) and not _picks(script.text.partition(word.raw)[2], name):
+                message = "a node with several addresses gives them all, separated by spaces"
+                yield mark(word, message)
+
+
+def _picks(text: str, name: str) -> bool:
+    """Whether a text takes one word of a variable."""
+    used = re.findall(rf"[^\n]*=[^\n]*\$\{{?{name}\b[^\n]*", text)
+    split = re.search(rf"\$\{{{name}%%|read .*<<<.*\$\{{?{name}", text)
+    return split is not None or any(map(_PICKS.search, used))
 
 
 def _matters(started: Started) -> bool:
@@ -161,8 +165,7 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
         own = 'wait for each by its id: p=$!; ...; wait "$p" || exit' if beside else ""
         yield mark(command.place, message, fix=own)
     elif {block.opener for block in command.blocks} & {"for", "while", "until"}:
-        message = "the job's exit code is that of this loop's last turn alone"
-        yield mark(command.place, message)
+        yield mark(command.place, "the job's exit code is that of this loop's last turn alone")
 
 
 def _list_from_last(script: Script) -> list[Command]:
@@ -196,8 +199,7 @@ def _find_tee(script: Script) -> Iterator[Fault]:
         piped = command.end in ("|", "|&") and following.name == "tee"
         launches = unwrap_nested(command, PlainVariables()) if piped else ()
         if any(_matters(item.started) for item in launches):
-            message = f"the exit code of {command.name} is lost: tee's counts"
-            yield mark(command.place, message)
+            yield mark(command.place, f"the exit code of {command.name} is lost: tee's counts")
 
 
 @rule("secret", "A secret in the script", BASH)

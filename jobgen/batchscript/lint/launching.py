@@ -34,7 +34,6 @@ _COUNTS = re.compile(r"\bwc\b|grep -c|\$\(\(|\bhead (-n *|--lines=|-)1\b|\[0\]")
 # Tell of the node that they run on, or copy to it.
 _HELPS = PRINTS | FILTERS | {"cp", "mkdir", "rm", "rsync", "tar", "unzip"}
 _OF_TASK = re.compile(r"\$\{?(SLURM_(?:PROCID|NODEID|LOCALID))\b")
-_NO_HOSTS = re.compile(r"--hostfile[= ]/dev/null")
 # A program of the job, behind Python, and no tool.
 _PROGRAM = re.compile(
     r"(?!-m (pip|venv|ensurepip|virtualenv|torch\.utils|http|json|zipfile|ipykernel)\b)"
@@ -44,12 +43,11 @@ _PROGRAM = re.compile(
 
 def _reaches_others(script: Script) -> bool:
     """Whether a command starts something by a launcher, or gets the names of the other nodes."""
-    known = "NODEFILE|NODELIST|hostfile"
+    known = r"NODEFILE|NODELIST|hostfile(?![= ]/dev/null)"
     for launch in script.launches:
         command, launchers = launch.command, launch.started.launchers
         words = launch.started.program if launchers else command.all_words
-        texts = [word.raw for word in words] + [doc.body for doc in command.heredocs]
-        text = _NO_HOSTS.sub("", " ".join(texts))
+        text = " ".join([word.raw for word in words] + [doc.body for doc in command.heredocs])
         if _starts_elsewhere(script, launch, text):
             return True
         if not re.search(known, text):
@@ -75,18 +73,13 @@ def _starts_elsewhere(script: Script, launch: LaunchCommand, text: str) -> bool:
 
 def _list_holders(command: Command, known: str) -> list[str]:
     """List how variables and files are read that hold what a command knows of the nodes."""
-    names, numbers = set[str](), command.name in ("let", "((")
+    names = set(command.texts[1:2]) if command.name == "for" else command.list_changed()
     for name, _, raw in command.variables():
         if re.search(known, raw) and not _COUNTS.search(raw):
             names.add(name)
-    if command.name == "for":
-        names |= set(command.texts[1:2])
-    names |= set() if numbers else command.list_changed()
     files = {item.target.text for item in command.redirects if item.operator[-1] == ">"}
-    return [
-        *(rf"\$\{{?!?{name}\b" for name in names),
-        *map(re.escape, files - {"/dev/null"}),
-    ]
+    read = [rf"\$\{{?!?{name}\b" for name in names]
+    return read + [re.escape(file) for file in files - {"/dev/null"}]
 
 
 @rule("first-node-only", "A program on the first of several nodes", TORCHRUN)
@@ -98,41 +91,26 @@ def _find_first_node_only(script: Script) -> Iterator[Fault]:
     """
     nodes = script.nodes or count_nodes_of_totals(script)
     yield from _find_fewer_nodes(script, nodes)
+    for launch in _list_lone(script, nodes):
+        agent, used = launch.started.agent, find_reach(script, launch).nodes or 1
+        of = nodes if nodes > 1 else "several"
+        where = f"the first of {of} nodes alone" if used == 1 else f"{used} of {of} nodes"
+        yield mark(launch.place, f"{agent.name if agent else 'this'} starts on {where}")
+
+
+def _list_lone(script: Script, nodes: int) -> list[LaunchCommand]:
+    """List the agents that leave others out, or else the first program that leaves nodes idle."""
     if script.nodes == 1 and script.scheduler:
-        return
+        return []
     launched = _reaches_others(script)
     launches = [launch for launch in script.launches if not launch.command.is_inner]
     if launched:
         launches = [launch for launch in launches if not launch.started.launchers]
     if any(launch.started.agent for launch in script.launches):
-        yield from _find_lone_agents(script, launches, nodes, launched)
-    elif not launched:
-        yield from _find_lone_program(script, launches, nodes)
-
-
-def _find_lone_agents(
-    script: Script, launches: list[LaunchCommand], nodes: int, launched: bool
-) -> Iterator[Fault]:
-    for launch in launches:
-        agent = read_agent(launch)
-        if agent and (_awaits_others(agent) or (nodes > 1 and _stays_alone(agent, launched))):
-            yield _mark_lone(script, launch, nodes, agent.name)
-
-
-def _find_lone_program(
-    script: Script, launches: list[LaunchCommand], nodes: int
-) -> Iterator[Fault]:
-    for launch in launches:
-        used = find_reach(script, launch).nodes or 1
-        if 1 < nodes >= 2 * used and _trains(launch):  # a few may be spare
-            yield _mark_lone(script, launch, nodes, "this")
-            return
-
-
-def _mark_lone(script: Script, launch: LaunchCommand, nodes: int, name: str) -> Fault:
-    used, of = find_reach(script, launch).nodes or 1, nodes if nodes > 1 else "several"
-    where = f"the first of {of} nodes alone" if used == 1 else f"{used} of {of} nodes"
-    return mark(launch.place, f"{name} starts on {where}")
+        return [launch for launch in launches if _is_lone_agent(launch, nodes > 1, launched)]
+    if launched:
+        return []
+    return [launch for launch in launches if _trains_on_few(script, launch, nodes)][:1]
 
 
 def _find_fewer_nodes(script: Script, nodes: int) -> Iterator[Fault]:
@@ -143,27 +121,28 @@ def _find_fewer_nodes(script: Script, nodes: int) -> Iterator[Fault]:
             yield Fault(item.line, item.column, message, fix="ask for --ntasks-per-node=1 instead")
 
 
-def _awaits_others(agent: Agent) -> bool:
-    """Whether an agent is told of several nodes; a variable may hold them."""
-    return "$" in agent.nodes or read_number(agent.nodes.partition(":")[0]) > 1
-
-
-def _stays_alone(agent: Agent, launched: bool) -> bool:
-    """Whether an agent for one node may be the only one, in a script that may launch others."""
-    if agent.name == "accelerate" and not launched:
+def _is_lone_agent(launch: LaunchCommand, several: bool, launched: bool) -> bool:
+    """Whether an agent awaits others that nothing starts, or is for one of several nodes."""
+    agent = read_agent(launch)
+    if agent is None:
+        return False
+    if "$" in agent.nodes or read_number(agent.nodes.partition(":")[0]) > 1:
         return True
     unsaid = agent.nodes == "1" and not agent.find("nodes")
-    return unsaid and (agent.name == "torchrun" or not launched)
+    if launched:  # what it is for may be the others
+        return several and unsaid and agent.name == "torchrun"
+    return several and (unsaid or agent.name == "accelerate")
 
 
-def _trains(launch: LaunchCommand) -> bool:
-    """Whether a launcher or Python runs a program of the job."""
-    started = launch.started
+def _trains_on_few(script: Script, launch: LaunchCommand, nodes: int) -> bool:
+    """Whether a launcher or Python runs a program of the job on half of the nodes or less."""
+    started, used = launch.started, find_reach(script, launch).nodes or 1
+    if nodes < 2 * used:  # a few may be spare
+        return False
     if started.launchers and TRAINS.fullmatch(started.name):
         return True
     text = " ".join(word.text for word in started.program[1:])
-    python = started.name.startswith("python") and not started.agent
-    return python and _PROGRAM.match(text) is not None
+    return started.name.startswith("python") and _PROGRAM.match(text) is not None
 
 
 @rule("other-nnodes", "--nnodes that is not the job's", TORCHRUN)
@@ -173,14 +152,13 @@ def _find_other_nnodes(script: Script) -> Iterator[Fault]:
 
     Fix: write --nnodes=$SLURM_NNODES, and the first node's address by --rdzv-endpoint
     """
-    exported = re.search(r"^[^#\n]*(\bnnodes\b|\bPET_NNODES\b)", script.text, re.MULTILINE)
-    for launch in script.launches if script.nodes else ():
+    if not script.nodes or "PET_NNODES" in script.text:
+        return
+    for launch in script.launches:
         agent = read_agent(launch)
         if not agent or launch.command.is_inner or re.fullmatch(r"[1-9]\d*", agent.tell("rank")):
             continue  # one of several jobs that meet has a number of its own
-        told = agent.find("nodes") or agent.name != "torchrun" or not exported
-        wrong = _compare_nodes(agent, script.nodes or 0, find_reach(script, launch))
-        if wrong and told:
+        if wrong := _compare_nodes(agent, script.nodes, find_reach(script, launch)):
             yield mark(agent.find("nodes") or launch.place, f"{agent.name} {wrong}")
 
 
@@ -190,11 +168,12 @@ def _compare_nodes(agent: Agent, nodes: int, reach: Reach) -> str:
     if count > 1 and count not in (nodes, started * (reach.each or 1)):
         waits = "waits forever for the others" if count > nodes else "leaves nodes idle"
         return f"is for {count} nodes, the job has {nodes}: it {waits}"
-    if count == 1 and started > 1:
+    if count != 1:
+        return ""
+    if started > 1:
         return f"is not told of {started} nodes, and takes each for the only one"
-    if count == 1 and nodes > 1 and "$" in agent.tell("rank"):
-        return "has a number among several nodes, and counts one"
-    return ""
+    numbered = nodes > 1 and "$" in agent.tell("rank")
+    return "has a number among several nodes, and counts one" if numbered else ""
 
 
 @rule("same-node-rank", "Agents that are all the first", TORCHRUN)
@@ -208,7 +187,7 @@ def _find_same_rank(script: Script) -> Iterator[Fault]:
         return
     for launch in script.launches:
         agent, reach = read_agent(launch), find_reach(script, launch)
-        if not agent or not agent.is_static or agent.tell("rank") not in ("", "0"):
+        if not agent or not agent.is_first:
             continue
         meant = agent.nodes == str(reach.nodes) or "$" in agent.nodes
         if meant and reach.each == 1 and (reach.nodes or 0) > 1:
@@ -296,7 +275,7 @@ def _check_srun_cpus(script: Script) -> Iterator[Fault]:
         return
     whole = script.value("--exclusive") is not None
     for srun in _list_sruns(script):
-        if srun.value("-c", "--cpus-per-task", "--cpus-per-gpu") is None:
+        if srun.value("-c", "--cpus-per-task") is None:
             yield mark(srun.word, "srun is not told the CPUs of a task", whole)
 
 

@@ -144,5 +144,4 @@ def _find_in_turn(script: Script) -> Iterator[Fault]:
         ranked = any(re.match(r"--(node|machine)[-_]rank\b", text) for text in command.texts)
         waits = command.name == "srun" and command.end in ("\n", ";")
         if ranked and waits and openers & {"for", "while"} and not openers & {"(", "{"}:
-            message = "an agent waits for those of the next turns of this loop"
-            yield mark(command.place, message)
+            yield mark(command.place, "an agent waits for those of the next turns of this loop")

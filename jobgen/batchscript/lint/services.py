@@ -93,8 +93,7 @@ def _find_worker_on_head(script: Script) -> Iterator[Fault]:
         joins = any(text.startswith("--address") for text in command.texts)
         elsewhere = any(block.opener in ("if", "case", "{") for block in command.blocks)
         if joins and not elsewhere and [*command.texts[:2]] == ["ray", "start"]:
-            message = "this worker starts where the script itself runs"
-            yield mark(command.place, message)
+            yield mark(command.place, "this worker starts where the script itself runs")
     loop = r"^[ \t]*for\s*\(\(\s*(\w+)\s*=\s*0\s*;(?:(?!^\s*done\b).)*?\[\$?\{?\1\}?\]"
     worker = r"(?:(?!^\s*done\b|--head).)*?ray start\b(?:(?!^\s*done\b|--head).)*?--address"
     if match := re.search(loop + worker, script.text, re.MULTILINE | re.DOTALL):
