@@ -350,7 +350,7 @@ def _name_first(
         diagnosis = diagnosis._replace(cause=first.cause.id, remedy=first.cause.remedy)
     if first.cause.waits:
         return _suspect_others(diagnosis, evidence, waited)
-    if len(alike) > 2 or _COMPARES.search(first.words):
+    if len(alike) > 1:
         diagnosis = _name_odd(diagnosis, evidence, alike)
     own = [one for one in failures if not one.cause.symptom]
     return _name_alike(diagnosis, alike, own, evidence)
@@ -420,7 +420,7 @@ def _name_odd(about: Diagnosis, evidence: Evidence, alike: list[Explained]) -> D
 
     It is the one where they say that they have compared, or speak of another.
     """
-    named = {one.failure.rank: _list_named(one) for one in alike}
+    named = {one.failure.rank: _list_named(one) & evidence.ranks.keys() for one in alike}
     compared = any(_COMPARES.search(line.text) for one in alike for line in one.tail)
     if not compared and not any(ranks - {rank} for rank, ranks in named.items()):
         return about
