@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from jobgen.batchscript.convert import Imported
     from jobgen.batchscript.lint.rule import Finding
     from jobgen.batchscript.reader import Script
+    from jobgen.programs.rules import Remark
 
 
 def _refuse_specs(paths: Iterable[str]) -> None:
@@ -48,21 +49,26 @@ def lint(scripts: tuple[str, ...], site: str | None, form: str, fix: bool, as_js
     programs = [path for path in paths if path.endswith(".py")]
     if programs and form == "github":
         raise UsageError(f"--format {form} is for job scripts; {programs[0]} is a program")
-    remarks = [remark for path in programs for remark in check_program(path, SEVERAL)]
-    scripts = tuple(path for path in paths if path not in programs)
-    findings = [one for path in scripts for one in _check_script(path, site, fix=fix)]
+    findings: list[Finding] = []
+    remarks: list[Remark] = []
+    for path in paths:
+        if path in programs:
+            remarks += check_program(path, SEVERAL)
+        else:
+            findings += _check_script(path, site, fix=fix)
+    every: list[Any] = [*findings, *remarks]
     if as_json:
-        every = [one.as_dict() for one in findings] + [one.as_dict() for one in remarks]
-        put_out({"findings": every})
+        put_out({"findings": [one.as_dict() for one in every]})
     elif form == "github":
         put_out(format_github(findings))
     else:
-        put_out("".join(f"{one}\n" for one in (*findings, *remarks)))
+        put_out("".join(f"{one}\n" for one in every))
     if programs:
         put_err(f"{', '.join(programs)}: read as the program of {SEVERAL}")
-    certain = [not one.note for one in findings] + [one.certain for one in remarks]
-    if any(certain):
-        raise FaultsFoundError(f"{format_count(sum(certain), 'fault')} found")
+    count = len(every) - len([one for one in findings if one.note])
+    count -= len([one for one in remarks if not one.certain])
+    if count:
+        raise FaultsFoundError(f"{format_count(count, 'fault')} found")
 
 
 def _check_script(path: str, site: str | None, *, fix: bool) -> list[Finding]:
@@ -126,14 +132,19 @@ def import_(
         put_out(imported.yaml)
     if imported.body and not files:
         put_err(f"the spec runs {imported.body_file}; -o FILE writes it beside the spec")
-    headings = {"kept": "Kept, or not needed."} if verbose else {}
-    for kind, heading in (HEADINGS | headings).items():
-        entries = [f"  {script}: {left}" for left in imported.left if left.kind == kind]
-        put_err("\n".join([heading, *entries]) + "\n" if entries else "", end="")
+    _tell_left(imported, script, HEADINGS | ({"kept": "Kept, or not needed."} if verbose else {}))
     losses = sum(left.kind == "lost" for left in imported.left)
     if losses and not allow_losses:
         what = "1 thing is lost" if losses == 1 else f"{losses} things are lost"
         raise LossesError(f"{what}; --allow-losses accepts this")
+
+
+def _tell_left(imported: Imported, script: str, headings: Mapping[str, str]) -> None:
+    """Say what is not in the spec, by kinds."""
+    for kind, heading in headings.items():
+        entries = [f"  {script}: {left}" for left in imported.left if left.kind == kind]
+        if entries:
+            put_err("\n".join([heading, *entries]))
 
 
 def _write_new(imported: Imported, output: str) -> list[str]:

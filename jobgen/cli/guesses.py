@@ -46,6 +46,12 @@ class _Known:
         self.long = [name for name in self.options if name.startswith("--")]
         self.has_set = "--set" in self.options
 
+    def set(self, path: str, text: str) -> list[str]:
+        """Return the words that set a key of the spec."""
+        short = "--" + path.rpartition(".")[2].replace("_", "-")
+        setting = f"{path}={text}".replace("...", "VALUE")
+        return [short, text] if short in self.options else ["--set", setting]
+
     def say_nothing(self, tool: str) -> str:
         """Return what to say of an option, of a tool's perhaps, that means nothing here."""
         known = f"jobgen {self.name} knows {', '.join(sorted(self.long))}"
@@ -130,13 +136,13 @@ def _write_line(text: str, word: str, words: Sequence[str], context: click.Conte
     if not known.has_set:
         return line
     answers = _translate(typed, known, word)
-    reply = " ".join([line, *answers.typed])
+    remarks = ""
     for option, remark in answers.remarks:
         # Not of an option that names a file, or that the line has.
-        names_file = remark.startswith(f"type: jobgen {known.name} ")
-        if not names_file and f".{option.strip('-')}=" not in line:
-            reply += f"; for {option}: {remark}"
-    return reply + _offer_program(answers, typed, known)
+        needless = (f"type: jobgen {known.name} ", f".{option.strip('-')}=")
+        if not remark.startswith(needless[0]) and needless[1] not in line:
+            remarks += f"; for {option}: {remark}"
+    return " ".join([line, *answers.typed]) + remarks + _offer_program(answers, typed, known)
 
 
 def _fill_line(text: str, word: str, words: Sequence[str]) -> str:
@@ -166,7 +172,7 @@ def _part_words(words: Sequence[str], known: _Known, tool: str = "") -> _Typed:
     """Part the words behind a command; its letters may mean something else to `tool`."""
     elsewhere = load_table()["letters_of"].get(tool, {})
     typed = _Typed([], [], [])
-    left = [one for word in words for one in _unfold_letters(word)]
+    left = _unfold_letters(words)
     while left and left[0] != "--":
         word = left.pop(0)
         if not word.startswith("-") or word == "-":
@@ -181,10 +187,13 @@ def _part_words(words: Sequence[str], known: _Known, tool: str = "") -> _Typed:
     return typed
 
 
-def _unfold_letters(word: str) -> list[str]:
-    """Return letters and a number in one word as their options: -fn100 is -f -n 100."""
-    joined = re.fullmatch(r"-([A-Za-z]+)(\d+)", word)
-    return [*(f"-{letter}" for letter in joined[1]), joined[2]] if joined else [word]
+def _unfold_letters(words: Sequence[str]) -> list[str]:
+    """Return words with letters and a number in one as their options: -fn100 is -f -n 100."""
+    unfolded: list[str] = []
+    for word in words:
+        joined = re.fullmatch(r"-([A-Za-z]+)(\d+)", word)
+        unfolded += [*(f"-{letter}" for letter in joined[1]), joined[2]] if joined else [word]
+    return unfolded
 
 
 def _takes(word: str, param: click.Option | None) -> bool:
@@ -314,20 +323,25 @@ def _explain_words(message: str, context: click.Context, argv: Sequence[str]) ->
 
 def _explain_option(context: click.Context, argv: Sequence[str]) -> str:
     """Return what to say of options that a command does not have."""
-    command, words = context.command, list(argv)
-    if isinstance(command, click.Group):  # before the command
-        meant = next((one for one in argv if one in command.list_commands(context)), "submit")
-        words = [one for one in argv if one != meant]
-        if meant in argv or _pick(argv, (*_SPEC, ".py")):
-            return f"; {_answer_command(meant, words, context, '')}"
-    known = _Known(command)
-    typed = _part_words([one for one in words if one != known.name], known)
+    if isinstance(context.command, click.Group) and (line := _explain_early(context, argv)):
+        return line
+    known = _Known(context.command)
+    typed = _part_words([one for one in argv if one != known.name], known)
     answers = _translate(typed, known)
     reply = f"; type: {' '.join(answers.typed)}" if answers.typed else ""
     for option, remark in answers.remarks:
         clear = option == typed.foreign[0][0] and not answers.typed
         reply += f"; {remark}" if clear else f"; for {option}: {remark}"
     return reply + _offer_program(answers, typed, known)
+
+
+def _explain_early(context: click.Context, argv: Sequence[str]) -> str:
+    """Return the line for options before the command, or beside a file alone; empty for others."""
+    known = cast(click.Group, context.command).list_commands(context)
+    meant = next((one for one in argv if one in known), "submit")
+    if meant not in argv and not _pick(argv, (*_SPEC, ".py")):
+        return ""
+    return f"; {_answer_command(meant, [one for one in argv if one != meant], context, '')}"
 
 
 # --- translation ---
@@ -398,24 +412,22 @@ def _answer_option(option: str, value: str, known: _Known, others: Sequence[str]
 
 def _answer_key(word: str, value: str, known: _Known) -> str:
     """Return what to type for an option that is a key of the spec, or means one."""
-    node = Scalar(Position(""), "true", "bool")
-    if value:
-        node = Scalar(Position(""), value, "int" if value.isdecimal() else "str")
     key, classes = word.rpartition(".")[2], {"root": JobSpec, "cls": JobSpec}
-    hint = suggest_key(key, node, path="", check=find_faults, **classes)
+    hint = suggest_key(key, _read_value(value), path="", check=find_faults, **classes)
     if not hint.text or "run.args" in hint.text:
         return ""
     settings, fault = _list_settings(hint, value)
     if not settings:
         text = hint.text.replace("this key", "the option") if known.has_set else ""
         return f"{text} in the spec" if "write " in text else text
-    words: list[str] = []
-    for path, text in settings.items():
-        short = "--" + path.rpartition(".")[2].replace("_", "-")
-        setting = f"{path}={text}".replace("...", "VALUE")
-        words += [short, text] if short in known.options else ["--set", setting]
-    line = shlex.join(words)
+    line = shlex.join(word for setting in settings.items() for word in known.set(*setting))
     return f"type: {line}{fault}" if known.has_set else f"give {line} when you submit{fault}"
+
+
+def _read_value(value: str) -> Scalar:
+    if not value:
+        return Scalar(Position(""), "true", "bool")
+    return Scalar(Position(""), value, "int" if value.isdecimal() else "str")
 
 
 def _list_settings(hint: Hint, value: str) -> tuple[dict[str, str], str]:

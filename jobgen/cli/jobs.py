@@ -56,11 +56,8 @@ def status(jobs: tuple[str, ...], watch: bool, as_json: bool) -> None:
         rows = [rows[0]._replace(cause=name_cause(*seen.jobs[0][:2]))]
     if as_json:
         shown = [row._asdict() for row in rows]
-        if len(seen.jobs) == 1 and seen.jobs[0].starts:  # of thousands it takes seconds
-            from jobgen.report.gather import read_ledger
-
-            job, state = seen.jobs[0].job, seen.jobs[0].state
-            shown[0]["ledger"] = read_ledger(job, ended=state.ended, now=time.time())
+        if len(rows) == 1:
+            shown[0] |= _read_ledger(seen.jobs[0])
         put_out({"jobs": shown})
     elif len(jobs) < 2:
         for one in rows:
@@ -71,6 +68,15 @@ def status(jobs: tuple[str, ...], watch: bool, as_json: bool) -> None:
     else:
         put_out(table.format_jobs(rows))
     _raise_problems(problems, seen)
+
+
+def _read_ledger(each: JobStatus) -> dict[str, object]:
+    """Return the times of a chain's starts, which takes seconds for thousands of jobs."""
+    if not each.starts:
+        return {}
+    from jobgen.report.gather import read_ledger
+
+    return {"ledger": read_ledger(each.job, ended=each.state.ended, now=time.time())}
 
 
 def _watch(jobs: list[Job]) -> None:
@@ -185,10 +191,8 @@ def wait(jobs: tuple[str, ...], then: str | None, as_json: bool) -> None:
                 if index in printed or not watch.over(index):
                     continue
                 printed.add(index)
-                if not as_json:
-                    put_out(f"{each.job.id} {each.state.name}\n")
-                if then:
-                    _run_hook(then, each)
+                put_out("" if as_json else f"{each.job.id} {each.state.name}\n")
+                _run_hook(then, each)
     except KeyboardInterrupt:
         say_they_go_on([job.id for index, job in enumerate(named) if index not in printed])
         raise
@@ -218,7 +222,10 @@ def _raise_failures(jobs: Sequence[JobStatus]) -> None:
         raise JobFailedError("\n".join(filter(None, lines)))
 
 
-def _run_hook(command: str, ended: JobStatus) -> None:
+def _run_hook(command: str | None, ended: JobStatus) -> None:
+    """Run the command that the user wants to run as a job ends, if any."""
+    if not command:
+        return
     from jobgen.process import run_here
 
     job, state = ended.job, ended.state
@@ -332,8 +339,8 @@ def report(
     refuse_together({"--text": as_text, "--json": as_json})
     refuse_together({"--all": everything, "names of jobs": jobs})
     report_recoveries()
-    named = list_jobs()[0] if everything else [find(word) for word in dict.fromkeys(jobs)]
-    named = list(named) or [find()]
+    named = list_jobs()[0] if everything else list(map(find, dict.fromkeys(jobs)))
+    named = named or [find()]
     result = make_report(named)
     if as_json:
         put_out(result)

@@ -54,12 +54,11 @@ def doctor(path: str | None, as_json: bool, **target: Any) -> None:
     elif any(target.values()):
         raise UsageError("--scheduler, --site, --set and --no-limits need a spec")
     checks = check_machine(plan, site)
-    if plan is not None:
-        named = re.compile(
-            r": (run\.script|environment\.(venv|stage|container\.image)): .* is not here"
-        )
-        doubts = (doubt for doubt in list_doubts(loaded, plan) if not named.search(doubt))
-        checks += [Check("spec", "warn", doubt) for doubt in doubts]
+    # What is not here is among the checks of paths.
+    named = r": (run\.script|environment\.(venv|stage|container\.image)): .* is not here"
+    for doubt in list_doubts(loaded, plan) if plan else ():
+        if not re.search(named, doubt):
+            checks.append(Check("spec", "warn", doubt))
     if as_json:
         put_out({"verdict": find_worst(checks), "checks": checks})
     else:

@@ -63,12 +63,10 @@ def check(
         report = _check_changed(named, target)
     else:
         report = compare(paths or ("." if every else DEFAULT_SPEC,), out_dir, every=every)
+    shown: object = "".join(script.diff for script in report.scripts)
     if form == "github":
-        put_out("".join(_format_annotations(report)))
-    elif as_json:
-        put_out(report)
-    else:
-        put_out("".join(script.diff for script in report.scripts))
+        shown = "".join(_format_annotations(report))
+    put_out(report if as_json else shown)
     notes = [script.note for script in report.scripts if script.note]
     for line in (*notes, *report.notes, *list_spec_doubts(named, target)):
         put_err(line)

@@ -77,6 +77,8 @@ def _is_spec(path: str) -> bool:
 
 def _list_refused(options: list[str], path: str, target: Mapping[str, Any]) -> list[str]:
     """Return those of some options that the program of a spec surely does not have."""
+    if not options:
+        return []
     from jobgen.programs import list_doubts
 
     try:
@@ -116,11 +118,10 @@ class SpecCommand(click.Command):
         options = [param for param in self.params if isinstance(param, click.Option)]
         flags = {name: param.is_flag for param in options for name in param.opts}
         suspects = [name for name in _list_names(words) if name in flags and name[:2] == "--"]
-        refused = _list_refused(suspects, spec, ctx.params) if suspects else []
-        moved, left = _part_refused(words, {name: flags[name] for name in refused})
+        refused = {name: flags[name] for name in _list_refused(suspects, spec, ctx.params)}
         if not any(word.endswith((".yaml", ".yml")) for word in before):
-            for file in _list_specs(left)[:1]:
-                moved, left = [file, *moved], [word for word in left if word != file]
+            refused |= {file: True for file in _list_specs(words)[:1]}
+        moved, left = _part_refused(words, refused)
         if moved:
             line = shlex.join([*before, *moved, *(["--", *left] if left else [])])
             message = f"{moved[0]} stands behind --, where the program's arguments are"

@@ -161,12 +161,13 @@ def _check_queue(plan: Plan | None, queues: dict[str, bool]) -> Iterator[Check]:
     default = next((name for name, chosen in queues.items() if chosen), None)
     known = ", ".join(queues)
     name = plan.requests.queue if plan else None
-    if name and plan and plan.site.slurm.queue_option == "qos":
-        yield Check("queue", "unknown", f"{name} is a QoS here, not a partition")
-    elif name is not None and name not in queues:
-        yield Check("queue", "fail", f"{name} does not exist", f"write queue: one of {known}")
-    elif name is not None:
-        yield Check("queue", "ok", f"{name} exists")
+    if name is not None and plan:
+        if plan.site.slurm.queue_option == "qos":
+            yield Check("queue", "unknown", f"{name} is a QoS here, not a partition")
+        elif name not in queues:
+            yield Check("queue", "fail", f"{name} does not exist", f"write queue: one of {known}")
+        else:
+            yield Check("queue", "ok", f"{name} exists")
     elif default is not None:
         yield Check("queue", "ok", f"{default} is the default; the queues are {known}")
     elif plan is not None:

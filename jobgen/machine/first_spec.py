@@ -140,14 +140,9 @@ def ask_for_cluster() -> Question:
 def list_questions(machine: Machine, wishes: Wishes) -> Iterator[Question]:
     """What to ask of a job for the cluster that is chosen."""
     target = _choose_target(machine, wishes)
-    account = target.profile.account
-    if target.profile.can.batch and wishes.account is None and account and account.required:
-        form = f" ({account.meaning})" if account.meaning else ""
-        usual = _choose_account(machine, target)
-        read = partial(_read_account, account.pattern)
-        yield Question("account", f"Account that pays{form}", usual, read)
     gpus = target.node.gpus or 0
     for question in (
+        *_ask_for_account(machine, target),
         Question("nodes", "Nodes", 1, partial(_read_count, 1)),
         Question("gpus_per_node", "GPUs on each node", gpus, partial(_read_count, 0)),
         Question("walltime", "Walltime", "1h", _read_walltime),
@@ -156,6 +151,15 @@ def list_questions(machine: Machine, wishes: Wishes) -> Iterator[Question]:
             yield question
     if wishes.script is None and wishes.module is None:
         yield Question("script", "Python script to run", _find_script() or "train.py", _read_script)
+
+
+def _ask_for_account(machine: Machine, target: Target) -> Iterator[Question]:
+    account = target.profile.account
+    if account and account.required and target.profile.can.batch:
+        form = f" ({account.meaning})" if account.meaning else ""
+        read = partial(_read_account, account.pattern)
+        usual = _choose_account(machine, target)
+        yield Question("account", f"Account that pays{form}", usual, read)
 
 
 def _read_account(pattern: str | None, answer: str) -> str:

@@ -112,8 +112,10 @@ def _convert_value(key: str, value: Any) -> Any:
         return make_data(value)
     if isinstance(value, tuple):
         return [_convert_value(key, item) for item in value]
-    if isinstance(value, int) and key.endswith("walltime"):
+    return _convert_number(key, value) if isinstance(value, int) else value
+
+
+def _convert_number(key: str, value: int) -> Any:
+    if key.endswith("walltime"):
         return format_duration(value)
-    if isinstance(value, int) and (key == "disk" or key.startswith(("memory", "default_memory"))):
-        return format_memory(value)
-    return value
+    return format_memory(value) if key.startswith(("disk", "memory", "default_memory")) else value

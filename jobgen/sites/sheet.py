@@ -141,13 +141,16 @@ def _describe_limit(limit: Limit) -> str:
             parts.append(f"1 {word[:-1]}" if ends == (1, 1) else f"{span} {word}")
         elif ends:
             parts.append("no GPUs")
-    longest = limit.times[1]
-    if longest is not None:
-        hours, rest = divmod(longest, 3600)
-        parts.append(f"to {hours}h" if hours and not rest else f"to {longest // 60}m")
+    if limit.times[1] is not None:
+        parts.append(f"to {_format_hours(limit.times[1])}")
     if limit.node_minutes is not None:
         parts.append(f"({limit.node_minutes / 60:g} node-hours)")
     return " ".join(parts)
+
+
+def _format_hours(seconds: int) -> str:
+    hours, rest = divmod(seconds, 3600)
+    return f"{hours}h" if hours and not rest else f"{seconds // 60}m"
 
 
 def _list_nodes(profile: SiteProfile, marks: dict[str, str]) -> Iterator[tuple[str, ...]]:

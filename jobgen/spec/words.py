@@ -217,22 +217,28 @@ def _point(stranger: _Stranger, *paths: str) -> Hint:
     target = join_path(stranger.path, usual) if in_role else usual
     parent, _, name = target.rpartition(".")
     value, fault = stranger.fit(target)
-    if not value and target != usual:
+    if not value and in_role:
         value, fault = stranger.fit(usual)
     if _is_per_other(stranger.key, name):
         value = ""
+    fault = "" if value else fault
     examples, remark = load_table()["examples"], load_table()["remarks"].get(usual, "")
     example = f"{name}: {value or examples.get(usual, examples.get(name, '...'))}"
     if parent == stranger.path:
         clear = value == show(stranger.node) or example.endswith("...")
-        other = f"write {example}" if value or not fault else fault
-        return Hint(f"did you mean {name!r}{remark}?{'' if clear else f' {other}'}", target)
-    for outer in reversed(target.removeprefix(f"{stranger.path}.").split(".")[:-1]):
-        example = f"{outer}: {{{example}}}"
+        other = fault or ("" if clear else f"write {example}")
+        return Hint(f"did you mean {name!r}{remark}? {other}".rstrip(), target)
     if not parent:
         remark = ", at the top level" if stranger.path else ""
-    shown = f", as in {example}" if value or not fault else f"; {fault}"
+    shown = f"; {fault}" if fault else f", as in {_nest(target, example, stranger.path)}"
     return Hint(f"write {target}{remark}{shown}", target)
+
+
+def _nest(path: str, example: str, below: str) -> str:
+    """Return the example of a key's value within the keys around it, but for those above."""
+    for outer in reversed(path.removeprefix(f"{below}.").split(".")[:-1]):
+        example = f"{outer}: {{{example}}}"
+    return example
 
 
 def _is_per_other(key: str, name: str) -> bool:
