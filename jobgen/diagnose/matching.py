@@ -61,6 +61,8 @@ _HELPER = re.compile(
 )
 _CODE = re.compile(r" {4}\S")  # a line of the program in a stack
 _CRASHED = re.compile(r"(?i)^(?!Fatal Python).*\b(fatal|panic|core dumped|out of memory|killed)\b")
+# How a line of a log begins, but for those of the script and of libraries' own errors.
+_BEGINS_ANEW = re.compile(rf"(?!jobgen: |\[?[EF]\d{{4}})(?i:{LOGGED.pattern})")
 _SIGABRT = -6
 # SIGILL, SIGABRT, SIGFPE, SIGSEGV, SIGALRM, SIGXCPU and SIGXFSZ come of what a program does.
 _OF_PROGRAMS = (-4, _SIGABRT, -8, -11, -14, -24, -25)
@@ -297,7 +299,10 @@ def _find_cause_of_end(last: Line, lines: Sequence[Line]) -> Match | None:
     """By a process's last words, or by all that belongs to them."""
     match = find_cause([last], "rank")
     if match is None or match[0].vague:
-        own = [line for line in lines if not is_of_other(line, last)]
+        begin = lines.index(last)  # what a log has told before is another matter
+        while begin and not _BEGINS_ANEW.match(lines[begin].text):
+            begin -= 1
+        own = [line for line in lines[begin:] if not is_of_other(line, last)]
         match = find_cause(select_telling(own), "rank")
     of_another = match and match[0].of_group and not OF_GROUPS.search(match[1].text)
     return None if of_another else match

@@ -47,6 +47,14 @@ CASES = {
         3,
         "and said: cp: cannot stat 'a'",
     ),
+    "logged before": (
+        "",
+        "2026-11-26 23:18:00 x ERROR best.pt: No such file or directory\n"
+        "2026-11-26 23:18:01 x INFO refines\nfatal: the mesh has holes\n",
+        STEP,
+        3,
+        "and said: fatal: the mesh has holes [exit 3]",
+    ),
     "cleans up": ("+ python t.py\n", f"{RAISED}+ rm -rf /tmp/x\n", "", 1, "ValueError: bad row"),
     # What explains the code of a shell.
     "not found": (
