@@ -119,13 +119,9 @@ def import_(
     from jobgen.batchscript.reader import read
 
     _refuse_specs([script])
-    if script.endswith(".py"):
-        from jobgen.spec.table import offer_spec
-
-        hint = f"a program needs a spec: {offer_spec(script)}"
-        raise UsageError(f"{script} is a Python program, not a job script; {hint}")
+    _refuse_program(script)
     imported = import_script(read(script))
-    files = _write_new(imported, output) if output not in (None, STDOUT) else []
+    files = _write_new(imported, output)
     if as_json:
         put_out(imported._asdict())
     elif not files:
@@ -133,10 +129,19 @@ def import_(
     if imported.body and not files:
         put_err(f"the spec runs {imported.body_file}; -o FILE writes it beside the spec")
     _tell_left(imported, script, HEADINGS | ({"kept": "Kept, or not needed."} if verbose else {}))
-    losses = sum(left.kind == "lost" for left in imported.left)
+    losses = [left.kind for left in imported.left].count("lost")
     if losses and not allow_losses:
         what = "1 thing is lost" if losses == 1 else f"{losses} things are lost"
         raise LossesError(f"{what}; --allow-losses accepts this")
+
+
+def _refuse_program(path: str) -> None:
+    """Raise UsageError for a Python program, which a spec names."""
+    if path.endswith(".py"):
+        from jobgen.spec.table import offer_spec
+
+        hint = f"a program needs a spec: {offer_spec(path)}"
+        raise UsageError(f"{path} is a Python program, not a job script; {hint}")
 
 
 def _tell_left(imported: Imported, script: str, headings: Mapping[str, str]) -> None:
@@ -147,8 +152,10 @@ def _tell_left(imported: Imported, script: str, headings: Mapping[str, str]) -> 
             put_err("\n".join([heading, *entries]))
 
 
-def _write_new(imported: Imported, output: str) -> list[str]:
+def _write_new(imported: Imported, output: str | None) -> list[str]:
     """Write a spec, and what it runs beside it; return the files, of which none may exist."""
+    if output is None or output == STDOUT:
+        return []
     files = {output: imported.yaml}
     if imported.body:
         files[os.path.join(os.path.dirname(output), imported.body_file)] = imported.body

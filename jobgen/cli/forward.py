@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from jobgen.cli.options import complete_words
-from jobgen.cli.printing import put_err, put_out, report_recoveries
+from jobgen.cli.printing import put_err, put_out
 from jobgen.cli.remote import RemoteCommand, RemoteHost
 
 # -N: no command. A forward that cannot listen, or whose connection is dead, ends.
@@ -60,7 +60,6 @@ def forward(
     from jobgen import find
     from jobgen.jobs.inside import find_node
 
-    report_recoveries()
     record = find(job)
     name = find_node(record, node)
     if record.local:

@@ -130,9 +130,7 @@ def _write_line(text: str, word: str, words: Sequence[str], context: click.Conte
     typed = _part_words(words, known, word)
     jobs = [] if known.has_set else [value for _, value in typed.foreign if value]
     line = _fill_line(text, word, [*typed.plain, *jobs])
-    for option, value in typed.own:
-        if option not in line.split():  # the line of the table may have it
-            line += f" {shlex.join(filter(None, (option, value)))}"
+    line = _add_own(line, typed.own)
     if not known.has_set:
         return line
     answers = _translate(typed, known, word)
@@ -143,6 +141,14 @@ def _write_line(text: str, word: str, words: Sequence[str], context: click.Conte
         if not remark.startswith(needless[0]) and needless[1] not in line:
             remarks += f"; for {option}: {remark}"
     return " ".join([line, *answers.typed]) + remarks + _offer_program(answers, typed, known)
+
+
+def _add_own(line: str, options: _Options) -> str:
+    """Return a line with options that its command has, but for those that the table gave it."""
+    for option, value in options:
+        if option not in line.split():
+            line += f" {shlex.join(filter(None, (option, value)))}"
+    return line
 
 
 def _fill_line(text: str, word: str, words: Sequence[str]) -> str:

@@ -49,7 +49,6 @@ def rerun(
     """
     from jobgen import find
 
-    report_recoveries()
     named = find(job, whole=True)
     if job is None:
         what = f"{'what failed of ' * failed}{named.name} {named.id}"
@@ -178,7 +177,6 @@ def _list_known(names: Sequence[str]) -> list[Job]:
     """Return the jobs of these names; without any, all below ./runs that can be read."""
     from jobgen import find_all, list_jobs
 
-    report_recoveries()
     known, problems = find_all(names, whole=True) if names else list_jobs()
     if problems and names:
         raise UsageError("\n".join(problems))

@@ -12,7 +12,7 @@ import click
 
 from jobgen.cli.following import QueueNews, StatusLine, name_cause, say_they_go_on
 from jobgen.cli.options import STDOUT, complete_words, json_option, output_option, refuse_together
-from jobgen.cli.printing import put_err, put_out, report_recoveries
+from jobgen.cli.printing import put_err, put_out
 from jobgen.cli.remote import RemoteCommand, RemoteReport
 from jobgen.errors import JobFailedError, RefusedError, SchedulerUnavailableError, UsageError
 from jobgen.output import make_printable, write_file
@@ -44,7 +44,6 @@ def status(jobs: tuple[str, ...], watch: bool, as_json: bool) -> None:
     from jobgen import find_all, get_status
     from jobgen.jobs import table
 
-    report_recoveries()
     named, problems = find_all(jobs)
     if watch:
         _watch(named)
@@ -121,7 +120,6 @@ def list_jobs(
     state = state and state.lower()  # squeue prints capitals
     if state is not None and state not in get_args(StateName):
         raise click.UsageError(f"--state {state}: not one of {', '.join(get_args(StateName))}")
-    report_recoveries()
     known, problems = list_jobs(elsewhere=everywhere)
     if bad_nodes:
         from jobgen.jobs import verdicts
@@ -145,7 +143,6 @@ def cancel(jobs: tuple[str, ...], as_json: bool) -> None:
     """Cancel jobs (id, name or run folder; default: the latest)."""
     import jobgen
 
-    report_recoveries()
     named, problems = jobgen.find_all(jobs, whole=True)
     _raise_problems(problems)  # cancel all of them or none
     ended: tuple[str, ...] = ()
@@ -179,7 +176,6 @@ def wait(jobs: tuple[str, ...], then: str | None, as_json: bool) -> None:
     from jobgen import Watch, find_all
     from jobgen.jobs import table
 
-    report_recoveries()
     named, problems = find_all(jobs)
     if problems and then and " " not in then:
         problems.append(f"--then takes one word; put the command in quotes: --then '{then} ...'")
@@ -248,7 +244,6 @@ def diagnose(job: str | None, as_json: bool) -> None:
     """
     from jobgen import find
 
-    report_recoveries()
     cause = find(job).diagnose()
     put_out(cause if as_json else cause.as_text())
 
@@ -284,7 +279,6 @@ def logs(
         time.sleep(seconds)
 
     refuse_together({"--follow": follow, "--json": as_json})
-    report_recoveries()
     named = find(job)
     wanted: dict[str, Any] = {"rank": rank, "node": node, "role": role, "stderr": stderr}
     lines: Iterator[object] = named.logs(**wanted)
@@ -338,7 +332,6 @@ def report(
 
     refuse_together({"--text": as_text, "--json": as_json})
     refuse_together({"--all": everything, "names of jobs": jobs})
-    report_recoveries()
     named = list_jobs()[0] if everything else list(map(find, dict.fromkeys(jobs)))
     named = named or [find()]
     result = make_report(named)
@@ -379,7 +372,6 @@ def top(job: str | None, as_json: bool) -> None:
     from jobgen.jobs.inside import refuse_array
     from jobgen.jobs.top import format_nodes, list_nodes
 
-    report_recoveries()
     one = find(job)
     refuse_array(one)
     watch = Watch([one])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobgen import __version__
-from jobgen.cli.printing import put_err, put_out
+from jobgen.cli.printing import put_err, put_out, report_recoveries
 from jobgen.cli.target import SpecCommand
 from jobgen.errors import SchedulerUnavailableError, UsageError
 from jobgen.output import make_printable, write_file
@@ -210,8 +210,7 @@ def list_unsent(run: Run, sent: Iterable[str]) -> Iterator[str]:
     """Yield the files and folders here from which a program imports, if nothing of them is sent."""
     from jobgen.programs.program import ReadProgram
 
-    known, base = set(map(os.path.normpath, sent)), (run.module or "").replace(".", "/")
-    path = run.script or next(filter(os.path.isfile, (f"{base}.py", f"{base}/__main__.py")), "")
+    known, path = set(map(os.path.normpath, sent)), run.script or _find_module(run.module or "")
     folder = os.path.dirname(run.script or "")
     try:
         modules = ReadProgram(path, *([] if run.script else [""])).modules
@@ -223,6 +222,12 @@ def list_unsent(run: Run, sent: Iterable[str]) -> Iterator[str]:
         own = os.path.normpath(os.path.join(root, first))
         if not any(f"{own}/".startswith(f"{one}/") or one.startswith(f"{own}/") for one in known):
             yield own
+
+
+def _find_module(name: str) -> str:
+    """Return the file of a module here; empty if there is none."""
+    base = name.replace(".", "/")
+    return next(filter(os.path.isfile, (f"{base}.py", f"{base}/__main__.py")), "")
 
 
 def _list_own_profiles(spec: LoadedSpec) -> Iterator[tuple[str, str]]:
@@ -268,6 +273,8 @@ class RemoteCommand(click.Command):
         """Run it here, or there."""
         host = ctx.params.pop("host")
         if host is None:
+            if self.name != "submit":  # which looks at no job
+                report_recoveries()
             return super().invoke(ctx)
         there, words = RemoteHost(host), [str(self.name), *ctx.meta["words"]]
         if self.name != "submit":
