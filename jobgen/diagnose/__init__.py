@@ -553,7 +553,7 @@ def _name_all_waiting(
     about: Diagnosis, evidence: Evidence, waiting: list[Explained], ranks: set[int]
 ) -> Diagnosis:
     """The same of all ranks, none of which had lost another: at one line of the program or more."""
-    sources = {one.raised.source for one in waiting if one.raised} - {""}
+    sources = {one.source for one in waiting} - {""}
     where = f" in {sources.pop()[:MOST_WORDS]}" if len(sources) == 1 else ""
     return about._replace(
         ranks=tuple(sorted(ranks)),

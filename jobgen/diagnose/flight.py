@@ -83,12 +83,12 @@ def find_behind(paths: Mapping[int, Path]) -> Behind | None:
     for rank, (other, last, ahead) in late.items():
         shown[rank] = _describe(rank, last)
         shown[other] = _describe(other, ahead)
-    ranks = {*late} or set().union(*map(_read_members, dumps.values())) - {*dumps}
-    if ranks and not late:
+    absent = set().union(*map(_read_members, dumps.values())) - {*dumps}
+    if absent and not late:
         lasts = next(iter(groups.values()))
         shown[min(lasts)] = _describe(min(lasts), lasts[min(lasts)])
     shows = tuple((paths[rank], text) for rank, text in shown.items())
-    return Behind(tuple(sorted(ranks)), shows) if shows else None
+    return Behind(tuple(sorted(late or absent)), shows) if shows else None
 
 
 def _find_late(groups: Groups) -> dict[int, tuple[int, Last, Last]]:

@@ -118,6 +118,11 @@ class Explained(NamedTuple):
         return self.raised.words if self.raised else ""
 
     @property
+    def source(self) -> str:
+        """The program's line where that one was raised."""
+        return self.raised.source if self.raised else ""
+
+    @property
     def doubt(self) -> int:
         """How likely its exception only follows from another's end: 2 if it names another rank."""
         if self.raised is None:

@@ -254,7 +254,7 @@ def _suspect_by_place(waiting: Sequence[Explained]) -> Suspects | None:
 
 def _waited(one: Explained) -> bool:
     """Whether a process waited at its place: where the program raises the error itself, not."""
-    by_program = one.raised is not None and one.raised.source.startswith("raise ")
+    by_program = one.source.startswith("raise ")
     return bool(one.place) and one.failure.rank is not None and not by_program
 
 
@@ -286,7 +286,7 @@ def _suspect_by_silence(evidence: Evidence, waiting: Sequence[Explained]) -> Sus
 def _tell_where(waiting: Sequence[Explained]) -> str:
     """Where the first of those that waited stood, and what it called."""
     place = next((f" at {_shorten(one)}" for one in waiting if one.place), "")
-    sources = [one.raised.source for one in waiting if one.raised and one.raised.source]
+    sources = [one.source for one in waiting if one.source]
     return f"{place} ({sources[0][:MOST_WORDS]})" if sources else place
 
 
@@ -330,9 +330,7 @@ def list_calls(waiting: Sequence[Explained]) -> dict[str, list[int]]:
     for one in waiting:
         if _waited(one) and one.failure.rank is not None:
             ranks.setdefault(_shorten(one), set()).add(one.failure.rank)
-            sources[_shorten(one)] = (
-                f"{one.raised.source[:MOST_WORDS]} at " if one.raised else " at "
-            )
+            sources[_shorten(one)] = f"{one.source[:MOST_WORDS]} at "
     return {f"{sources[place]}{place}": sorted(some) for place, some in ranks.items()}
 
 
@@ -405,7 +403,8 @@ def _suspect_by_stacks(evidence: Evidence) -> Suspects | None:
 
 
 def _is_waiting(frames: Sequence[Line]) -> bool:
-    return any(_WAITS.search(frame.text) for frame in frames)
+    """Whether a thread waits for other processes, or has not told where it is."""
+    return not frames or any(_WAITS.search(frame.text) for frame in frames)
 
 
 def find_odd(evidence: Evidence, *, behind: bool) -> Suspects | None:
