@@ -390,18 +390,14 @@ class _Reader:
             self.words.append(self.make_word(start, start + 2))  # arithmetic
             self.words.append(self.make_word(start + 2, self.index))
         elif [word.raw for word in self.words] == ["for"]:
-            self.count_up()
+            start = self.index - 1
+            self.index = find_bracket_end(self.text, start)
+            if name := _COUNTER.match(self.text, start):
+                self.words.append(self.make_word(name.start(1), name.end(1)))
+            self.words.append(self.make_word(start, self.index))
         else:
             self.finish("(")
             self.enter("(", ")")
-
-    def count_up(self) -> None:
-        """`for ((i = 0; ...))`, as words: its variable, and the arithmetic."""
-        start = self.index - 1
-        self.index = find_bracket_end(self.text, start)
-        if name := _COUNTER.match(self.text, start):
-            self.words.append(self.make_word(name.start(1), name.end(1)))
-        self.words.append(self.make_word(start, self.index))
 
     def redirect(self, operator: str) -> None:
         if blank := _BLANK.match(self.text, self.index):
@@ -417,15 +413,11 @@ class _Reader:
         start = self.text.find("\n", self.index) + 1 or len(self.text)
         while self.text.startswith("\\\n", start):  # another document was here
             start += 2
-        lines, position = list[str](), start
-        while position < len(self.text):
-            end = self.text.find("\n", position) + 1 or len(self.text)
-            line, position = self.text[position:end], end
-            if (line.strip("\t\r\n") if indented else line.rstrip("\r\n")) == limit:
-                break
-            lines.append(line)
+        form = rf"^\t*{re.escape(limit)}" if indented else f"^{re.escape(limit)}"
+        last = re.compile(rf"{form}\r*$", re.MULTILINE).search(self.text, start)
+        end, position = (last.start(), last.end() + 1) if last else (len(self.text),) * 2
         first = self.text.count("\n", 0, start) + self.first_line
-        self.docs.append(Heredoc("".join(lines), first))
+        self.docs.append(Heredoc(self.text[start:end], first))
         # Line numbers stay as they are.
         blank_lines = "\\\n" * self.text.count("\n", start, position)
         self.text = self.text[:start] + blank_lines + self.text[position:]

@@ -61,15 +61,11 @@ class Agent(NamedTuple):
     with `-` for `_`.
     """
 
+    name: str
     words: str
     called: str
     options: dict[str, Word | None]
     program: tuple[Word, ...]
-
-    @property
-    def name(self) -> str:
-        """The command that it is."""
-        return self.words.partition(" ")[0]
 
     @property
     def module(self) -> bool:
@@ -152,10 +148,6 @@ class Started(NamedTuple):
         return agent if agent and agent.name == "torchrun" else None
 
 
-# A prefix of a program that is nothing unless somebody sets it.
-_OPTIONAL = re.compile(r"\$\{\w+:?-\}", re.ASCII)
-
-
 def unwrap(words: tuple[Word, ...]) -> Started:
     """Take the launchers off a command, outermost first, down to the program."""
     started, inner = None, Started((), (), words)
@@ -173,8 +165,6 @@ def _take_off(started: Started) -> Started:
         return started
     if name in _TABLE["wrapper_words"]:
         return _take_wrapper(started)
-    if _OPTIONAL.fullmatch(words[0].raw):
-        return started._replace(program=words[1:], wrappers=(*started.wrappers, words[0].raw))
     if name in read_names("project_runners") and not started.runner:
         return _take_runner(started)
     if name.startswith("python"):
@@ -208,7 +198,8 @@ def _take_wrapper(started: Started) -> Started:
 def _take_runner(started: Started) -> Started:
     """Take off `uv run` and its like without options; they call Python by `-m` or a file."""
     texts = [word.text for word in started.program]
-    if texts[1] != "run" or not re.match(r"[^-]|--?m?$", "".join(texts[2:3])):
+    inner = texts[2] if len(texts) > 2 else "-"
+    if texts[1] != "run" or (inner.startswith("-") and inner not in ("--", "-m")):
         return started
     words = started.program[3 if texts[2] == "--" else 2 :]
     if words and (words[0].text == "-m" or words[0].text.endswith(".py")):
@@ -231,8 +222,7 @@ def _take_python(started: Started) -> Started:
 def _take_container(started: Started) -> Started:
     """Take off a container: its command, options and image."""
     words, name = started.program, started.name
-    own = name in ("singularity", "apptainer")
-    values = _SINGULARITY_VALUES if own else _CONTAINER_VALUES
+    values = _SINGULARITY_VALUES if name in ("singularity", "apptainer") else _CONTAINER_VALUES
     index = _skip_options(words, 1, values)
     if name != "shifter":  # exec, run or start comes first, and the image last
         index = _skip_options(words, index + 1, values) + 1
@@ -295,7 +285,7 @@ def _find_agent(program: tuple[Word, ...]) -> Agent | None:
     for words, own in _AGENTS:
         if own == names[: len(own)]:
             start = module + 1 if module else len(own)
-            return Agent(words, texts[module], *read_options(program[start:]))
+            return Agent(own[0], words, texts[module], *read_options(program[start:]))
     return None
 
 

@@ -196,24 +196,28 @@ class Script:
 
     @cached_property
     def given(self) -> dict[str, str]:
-        """The variables of Slurm that follow from the directives."""
+        """The variables of the scheduler that follow from the directives."""
+        return {name: str(number) for name, number in self._list_given().items() if number}
+
+    def _list_given(self) -> dict[str, int]:
         request = self.request
         nodes = request.nodes if request.sure else 0
         if self.can.chunks or not self.scheduler:
-            each = request.cpus if self.resource("nodes") else 0  # only Torque tells these
-            numbers = {"PBS_NUM_NODES": nodes, "PBS_NUM_PPN": each, "PBS_NP": each * nodes}
-            return {name: str(number) for name, number in numbers.items() if nodes and each}
+            nodes = nodes if self.resource("nodes") else 0  # only Torque tells these
+            each = request.cpus if nodes else 0
+            return {"PBS_NUM_NODES": nodes, "PBS_NUM_PPN": each, "PBS_NP": each * nodes}
         if not self.value("--nodes", "--ntasks"):
             nodes = 0  # sbatch's own -N may say it
         tasks = self.count("--ntasks") or nodes * request.tasks
-        numbers = {
-            **dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES"), nodes),
-            **dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS"), tasks),
+        numbers = dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES"), nodes)
+        numbers |= {
+            "SLURM_NTASKS": tasks,
+            "SLURM_NPROCS": tasks,
             "SLURM_GPUS_ON_NODE": request.gpus,
         }
         for option in _TOLD:
             numbers[f"SLURM_{option.replace('-', '_').upper()}"] = self.count(f"--{option}")
-        return {name: str(number) for name, number in numbers.items() if number}
+        return numbers
 
     def count(self, option: str) -> int:
         """The number that an option gives, after the kind of a GPU; 0 where it is none."""

@@ -65,12 +65,11 @@ def _find_placeholders(script: Script) -> Iterator[Fault]:
     if template := find_template(script):
         yield Fault(template, 1, "this is a generator's template, and no script yet")
         return
-    items = [(item, find_place(item)) for item in script.directives if item.read]
-    places = [(item, place) for item, place in items if place and place[0] != "$"]
-    if places:
+    items = [(item, find_place(item) or "$") for item in script.directives if item.read]
+    if places := [(item, place) for item, place in items if place[0] != "$"]:
         item, place = places[0]
         more = f", and {len(places) - 1} more" if len(places) > 1 else ""
-        yield Fault(item.line, item.column, f"'{place}' is a place to fill in{more}; a template?")
+        yield mark(item, f"'{place}' is a place to fill in{more}; a template?")
 
 
 @rule("no-shebang", "No #! in line 1", SBATCH)
@@ -176,15 +175,14 @@ def _list_from_last(script: Script) -> list[Command]:
 
 
 def _list_later(commands: list[Command]) -> list[Command]:
-    """Those behind the first command that have a status, but for what may be another branch."""
+    """Those behind the first that have a status of their own, but for what may be another branch.
+
+    A closing word and a bare exit have none.
+    """
     choices = {block for block in commands[0].blocks if block.opener in ("if", "case")}
-    later = filter(_has_status, commands[1:])
+    closing = ("fi", "done", "}", "esac", ")")
+    later = [item for item in commands[1:] if item.name not in closing and item.texts != ["exit"]]
     return [item for item in later if choices.isdisjoint(item.blocks)]
-
-
-def _has_status(command: Command) -> bool:
-    """Whether a command has its own exit code; a closing word and a bare exit have none."""
-    return command.name not in ("fi", "done", "}", "esac", ")") and command.texts != ["exit"]
 
 
 @rule("tee-status", "An exit code lost in a pipe", BASH)
@@ -211,8 +209,7 @@ def _find_secrets(script: Script) -> Iterator[Fault]:
     """
     for number, line in enumerate(script.lines, 1):
         if match := _SECRET.search(line):
-            shown = match[0][:4]
-            message = f"'{shown}...' looks like a password or key, for all who read the file"
+            message = f"'{match[0][:4]}...' looks like a password or key, for all who read the file"
             yield Fault(number, match.start() + 1, message)
 
 

@@ -45,13 +45,12 @@ def _find_late(script: Script) -> Iterator[Fault]:
     Fix: move it up, before all commands
     """
     items = [item for item in script.directives if not item.read]
-    late = {item.line: item.text for item in items}
-    parked = all(script.value(item.option) for item in items)  # beside those that count
-    for line, text in list(late.items())[:1]:  # one command is the cause of all
-        more = f", and {len(late) - 1} more," if len(late) > 1 else ""
-        come = "come" if more else "comes"
-        message = f"'{text}'{more} {come} after the first command, in line {script.body_line}"
-        yield Fault(line, 1, message, parked)
+    if items:  # one command is the cause of all
+        parked = all(script.value(item.option) for item in items)  # beside those that count
+        more = len({item.line for item in items}) - 1
+        come = f", and {more} more, come" if more else " comes"
+        message = f"'{items[0].text}'{come} after the first command, in line {script.body_line}"
+        yield Fault(items[0].line, 1, message, parked)
 
 
 @rule("output-folder", "Output to a folder that is not there", SBATCH)

@@ -90,7 +90,11 @@ def _find_first_node_only(script: Script) -> Iterator[Fault]:
     Fix: start it on every node, by srun, pbsdsh or mpiexec
     """
     nodes = script.nodes or count_nodes_of_totals(script)
-    yield from _find_fewer_nodes(script, nodes)
+    asked = script.count("--nodes")
+    for item in script.directives if asked > nodes else ():
+        if item.option == "--ntasks" and item.read:
+            message = f"Slurm gives {nodes} of the {asked} nodes, no more than there are tasks"
+            yield mark(item, message, fix="ask for --ntasks-per-node=1 instead")
     for launch in _list_lone(script, nodes):
         agent, used = launch.started.agent, find_reach(script, launch).nodes or 1
         of = nodes if nodes > 1 else "several"
@@ -111,14 +115,6 @@ def _list_lone(script: Script, nodes: int) -> list[LaunchCommand]:
     if launched:
         return []
     return [launch for launch in launches if _trains_on_few(script, launch, nodes)][:1]
-
-
-def _find_fewer_nodes(script: Script, nodes: int) -> Iterator[Fault]:
-    asked = script.count("--nodes")
-    for item in script.directives if asked > nodes else ():
-        if item.option == "--ntasks" and item.read:
-            message = f"Slurm gives {nodes} of the {asked} nodes, no more than there are tasks"
-            yield Fault(item.line, item.column, message, fix="ask for --ntasks-per-node=1 instead")
 
 
 def _is_lone_agent(launch: LaunchCommand, several: bool, launched: bool) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
 
 from jobgen.batchscript.bash import Word
-from jobgen.batchscript.reader import Script
+from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.output import format_annotation
 from jobgen.records import NamedTuple
 
@@ -39,9 +39,9 @@ class Fault(NamedTuple):
     fix: str = ""  # instead of the rule's, where that one does not fit the place
 
 
-def mark(word: Word, message: str, note: bool = False, fix: str = "") -> Fault:
-    """Make a fault at the place of a word."""
-    return Fault(word.line, word.column, message, note, fix)
+def mark(place: Word | DirectiveOption, message: str, note: bool = False, fix: str = "") -> Fault:
+    """Make a fault at the place of a word or an option."""
+    return Fault(place.line, place.column, message, note, fix)
 
 
 class Rule(NamedTuple):
@@ -106,29 +106,22 @@ class Finding(NamedTuple):
     def as_dict(self) -> dict[str, str | int]:
         """All there is to say of it, for JSON."""
         level, rule = "note" if self.note else "fault", self.rule
-        place: dict[str, str | int] = {
-            "file": self.file,
-            "line": self.line,
-            "column": self.column,
-            "level": level,
-        }
-        what = {"rule": rule.id, "title": rule.title, "message": self.message, "why": rule.why}
-        return place | what | {"fix": self.fix, "docs": rule.docs, "reference": rule.reference}
+        place: dict[str, str | int] = {"file": self.file, "line": self.line, "column": self.column}
+        what = {"level": level, "rule": rule.id, "title": rule.title, "message": self.message}
+        why = {"why": rule.why, "fix": self.fix, "docs": rule.docs, "reference": rule.reference}
+        return place | what | why
 
 
 def format_github(findings: Iterable[Finding]) -> str:
     """The findings as commands of a GitHub workflow, which shows them at their lines."""
-    return "".join(
-        format_annotation(
-            "notice" if item.note else "error",
-            f"{item.message}; {item.fix}",
-            file=item.file,
-            line=item.line,
-            column=item.column,
-            title=item.rule.title,
+    texts = []
+    for item in findings:
+        level, text = "notice" if item.note else "error", f"{item.message}; {item.fix}"
+        annotation = format_annotation(
+            level, text, file=item.file, line=item.line, column=item.column, title=item.rule.title
         )
-        for item in findings
-    )
+        texts.append(annotation)
+    return "".join(texts)
 
 
 def mend_text(text: str, findings: list[Finding]) -> str:

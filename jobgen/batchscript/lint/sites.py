@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from jobgen.batchscript.directives import settle
 from jobgen.batchscript.draft import Draft
-from jobgen.batchscript.lint.rule import SBATCH, Fault, rule
+from jobgen.batchscript.lint.rule import SBATCH, Fault, mark, rule
 from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.errors import SpecError
 from jobgen.plan import site_defaults
@@ -55,7 +55,7 @@ def _find_site_faults(script: Script) -> Iterator[Fault]:
         place = _find_place(script, problem.path)
         if place and (place, problem.path) not in seen:  # one finding of one cause
             seen.add((place, problem.path))
-            yield Fault(place.line, place.column, f"{script.site}: {problem.message}")
+            yield mark(place, f"{script.site}: {problem.message}")
 
 
 def _make_spec(script: Script, profile: SiteProfile) -> LoadedSpec:
