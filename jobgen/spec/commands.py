@@ -40,12 +40,7 @@ def check_words(
     `one_node`, that the job has one node.
     """
     if key == "command" and words:
-        first = words[0]
-        launcher = find_launcher([*first.split(), *words[1:]])
-        if launcher and not own_launch:
-            yield from _explain("command", first, words, launcher=launcher, one_node=one_node)
-        elif re.search(r"\s|^[A-Za-z_]\w*=", first) or first in read_names("shell_words"):
-            yield from _explain("command", first, words)
+        yield from _check_command(words, own_launch=own_launch, one_node=one_node)
         if is_shell_command(words):
             return  # what follows is for the shell
     for index, word in enumerate(words):
@@ -55,6 +50,16 @@ def check_words(
         if re.fullmatch(_OF_SHELL, word) or (not is_code and re.match(_WITH_VALUE, word)):
             for _, message, hint in _explain("word", word, words):
                 yield f"{key}[{index}]", message, hint
+
+
+def _check_command(words: Sequence[str], *, own_launch: bool, one_node: bool) -> Iterator[Conflict]:
+    """Yield what is wrong with the program that a command begins with."""
+    first = words[0]
+    launcher = find_launcher([*first.split(), *words[1:]])
+    if launcher and not own_launch:
+        yield from _explain("command", first, words, launcher=launcher, one_node=one_node)
+    elif re.search(r"\s|^[A-Za-z_]\w*=", first) or first in read_names("shell_words"):
+        yield from _explain("command", first, words)
 
 
 def check_script(script: str) -> Iterator[Conflict]:
