@@ -123,7 +123,7 @@ def _describe_queue(name: str, queue: SiteQueue, longest: int) -> dict[str, Any]
 
 def _format_range(queue: SiteQueue, key: str) -> str:
     """Return the smallest and largest number that a queue accepts, such as 1-24."""
-    ends = [ends for limit in queue.limits if (ends := getattr(limit, key))]
+    ends = list(filter(None, (getattr(limit, key) for limit in queue.limits)))
     if not ends:
         return ""
     least, most = min(end[0] for end in ends), max(end[-1] for end in ends)

@@ -70,7 +70,7 @@ def list_varied_keys(loaded: LoadedSpec) -> frozenset[str]:
 def list_variables(loaded: LoadedSpec) -> frozenset[str]:
     """Return the variables that the tasks of the spec's array have for themselves."""
     keys = {key for choice in _list_choices(loaded) for key in choice}
-    return frozenset(name for key in keys if (name := name_variable(key)))
+    return frozenset(filter(None, map(name_variable, keys)))
 
 
 def make_rows(array: TaskArray | None) -> tuple[TaskRow, ...]:

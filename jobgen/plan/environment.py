@@ -74,8 +74,8 @@ def _choose_python(
 ) -> tuple[str | None, str | None]:
     """Return the venv and the conda environment; the site's conda where nothing else has Python."""
     venv = ".venv" if own.uv else own.venv
-    elsewhere = own.modules is not None or own.container or venv or own.stage
-    if own.conda or bare or elsewhere or site.modules is None:
+    elsewhere = own.modules is not None or own.container or venv or own.stage or own.conda
+    if bare or elsewhere or site.modules is None:
         return venv, own.conda
     return venv, site.modules.conda
 

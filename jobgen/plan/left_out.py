@@ -12,7 +12,7 @@ from jobgen.spec.model import JobSpec
 def list_left_out(context: Context) -> Iterator[str]:
     """Yield the keys that are given and lead to nothing, in the order of the parts of a plan."""
     spec, site, can = context.spec, context.site, context.site.can
-    several, parts = _has_several_tasks(context), [one.spec for one in context.loaded.programs()]
+    several, parts = _has_several_tasks(context), tuple(context.loaded.programs())
     then = spec.on_walltime.then if spec.on_walltime else None
     for key, taken in (
         ("resources.disk_per_node", can.disk or site.pbs.disk),
@@ -40,7 +40,7 @@ def list_left_out(context: Context) -> Iterator[str]:
     ):
         if key == "directives":
             yield from _name_directives(context)
-        elif not taken and any(_is_given(part, key) for part in parts):
+        elif not taken and any(_is_given(part.spec, key) for part in parts):
             yield key
 
 

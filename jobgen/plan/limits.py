@@ -127,7 +127,8 @@ def _explain_unknown(context: Context, name: str, queues: Mapping[str, SiteQueue
 
     message = f"the profile of {context.site.title or 'this site'} has no queue {name!r}"
     near = find_near(name, queues)
-    hint = f"did you mean {near}? " * bool(near) + f"it has {', '.join(queues)}"
+    known = f"it has {', '.join(queues)}"
+    hint = f"did you mean {near}? {known}" if near else known
     return Breach(context.loaded.problem("queue", message, hint), "the list may be incomplete")
 
 

@@ -73,8 +73,8 @@ def _find_lonely_agent(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     meets = counts and any(
         f"--{one}" in text for one in ("node-rank", "rdzv-endpoint", "rdzv-backend")
     )
-    once = loaded.spec.launches_itself
-    if launcher and plan.nodes.total > 1 and not (meets or once) and "--machine-rank" not in text:
+    meets = meets or "--machine-rank" in text or loaded.spec.launches_itself
+    if launcher and plan.nodes.total > 1 and not meets:
         message = f"{launcher} starts on each of {plan.nodes.total} nodes, but they never join"
         hint = "write its program as run.script; jobgen starts one world on all nodes"
         yield loaded.problem("run.command", message, hint)

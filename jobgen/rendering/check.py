@@ -171,7 +171,7 @@ def find_files(folder: str) -> list[str]:
         for where, folders, names in os.walk(folder):
             folders[:] = sorted(name for name in folders if name[0] != "." and name != "runs")
             paths += [os.path.normpath(os.path.join(where, name)) for name in sorted(names)]
-    scripts = [script for path in paths if (script := _find_script(Path(path)))]
+    scripts = list(filter(None, map(_find_script, map(Path, paths))))
     rendered = {str(script.path.parent / script.header.spec) for script in scripts}
     specs = (path for path in paths if path.endswith((".yaml", ".yml")) and path not in rendered)
     return [*(str(script.path) for script in scripts), *filter(_is_spec, specs)]

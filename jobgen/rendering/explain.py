@@ -220,7 +220,9 @@ class _Origins:
     def _of(self, key: str) -> str:
         if not key.startswith("site."):
             where = self.loaded.positions.get(key)
-            return "" if where is None else f"{where}: {key}" if where.line else str(where)
+            if where is None:
+                return ""
+            return f"{where}: {key}" if where.line else str(where)
         path = key.removeprefix("site.")
         site = self.plan.site
         *_, (value, default) = steps = list(_follow(site, path))

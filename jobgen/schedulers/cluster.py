@@ -54,7 +54,7 @@ def describe_node(hosts: list[HostShape], source: str) -> Node:
         hosts=dict(counts) if len(counts) > 1 else None,
         gpu=next(iter(types)) if len(types) == 1 else None,
         cpus=_find_most(hosts, "cpus"),
-        cpu_unit=("thread" if threads > 1 else "core") if threads else None,
+        cpu_unit={0: None, 1: "core"}.get(threads, "thread"),
         memory=_find_most(hosts, "memory"),
         cpus_per_gpu=min(shares, default=0) or None,
         source=source,

@@ -39,7 +39,9 @@ class Used(NamedTuple):
         """The same, with a job that has gone on where this one ended."""
 
         def both(first: float | None, second: float | None) -> float | None:
-            return second if first is None else first if second is None else first + second
+            if first is None or second is None:
+                return second if first is None else first
+            return first + second
 
         return following._replace(
             submitted=self.submitted,

@@ -45,7 +45,9 @@ def add_words(root: Mapping, text: str, where: Position) -> None:
     if (old is None or isinstance(old, Mapping)) and (pairs := _make_pairs(given)) is not None:
         merged: Node = _merge_pairs(old or Mapping(where), pairs, where)
     else:
-        words = _list_words(old) if isinstance(old, Mapping) else old.items if old else []
+        words: Iterable[Node] = old.items if isinstance(old, Sequence) else ()
+        if isinstance(old, Mapping):
+            words = _list_words(old)
         merged = Sequence(where, _merge_groups(list(_group(words)), given))
     root.items["run"] = run = run.copy()
     root.keys.setdefault("run", where)

@@ -322,7 +322,9 @@ def _check_keys(record: Any) -> Iterator[tuple[str, ...]]:
     """Yield a key that `limit_keys` bounds, what is wrong and how to write it, and a rival key."""
     for keys, least, most in getattr(record, "key_limits", ()):
         given = [key for key in keys if getattr(record, key) is not None]
-        number = "exactly one" if least == most else "at least one" if least else "at most one"
+        number = "at least one" if least else "at most one"
+        if least == most:
+            number = "exactly one"
         if len(given) < least:
             yield "", f"has none of {_join_words(keys)}", f"give {number} of them"
         elif len(given) > most:

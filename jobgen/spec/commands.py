@@ -87,14 +87,15 @@ def _explain(
     from jobgen.spec.words import describe
     from jobgen.spec.yaml_nodes import Scalar
 
+    lines = [word for word in words if re.search(r"^[\w./]+ ", word)]
     facts = describe(Scalar(Position(""), text, "str"), key) | {
         "quoted": repr(text),
         "line": " ".join(words),
         "launcher": launcher,
         "kind": name_kind(launcher) if launcher else "",
         "program": show_program(words),
-        "one_node": "yes" * one_node,
-        "lines": "yes" * (len([word for word in words if re.search(r"^[\w./]+ ", word)]) > 1),
+        "one_node": "yes" if one_node else "",
+        "lines": "yes" if len(lines) > 1 else "",
     }
     if answer := find_rule("program_rules", facts):
         yield key, answer["fault"], answer["say"]

@@ -197,14 +197,15 @@ def _describe_list_as_text(kind: Kind) -> Schema:
 
 def _describe_any_case(kind: Kind) -> Schema:
     """Fixed words in any case, as no flag of a pattern could say it."""
-    words = (
-        # A dash is no special character there, and ECMA 262 has no escape for it.
-        "".join(
-            f"[{c.upper()}{c}]" if c.isalpha() else c if c == "-" else re.escape(c) for c in word
-        )
-        for word in get_args(kind.type)
-    )
+    words = ("".join(map(_spell_both_ways, word)) for word in get_args(kind.type))
     return {"type": "string", "pattern": f"^(?:{'|'.join(words)})$"}
+
+
+def _spell_both_ways(sign: str) -> str:
+    if sign.isalpha():
+        return f"[{sign.upper()}{sign}]"
+    # A dash is no special character there, and ECMA 262 has no escape for it.
+    return sign if sign == "-" else re.escape(sign)
 
 
 def _describe_range(rule: Any, least: str, most: str) -> Schema:

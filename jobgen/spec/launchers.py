@@ -108,8 +108,8 @@ def show_program(words: Sequence[str]) -> str:
     """Return the program behind a launcher as keys of `run`."""
     line = " ".join(words)
     if match := re.search(r"(?:^|\s)(\S+\.py)(?=\s|$)(.*)$", line):
-        args = ", ".join(match[2].split())
-        return f"script: {match[1]}" + f", args: [{args}]" * bool(args)
+        script, args = f"script: {match[1]}", ", ".join(match[2].split())
+        return f"{script}, args: [{args}]" if args else script
     modules = re.findall(r"(?<!python)\s(?:-m|--module)\s+(\S+)", line)
     programs = [f"module: {one}" for one in modules if not find_module_launcher(one)]
     return (programs or ["script: train.py"])[0]

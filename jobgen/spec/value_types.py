@@ -103,7 +103,9 @@ JobIds = Annotated[tuple[Annotated[int, Range(0)] | JobId, ...], Range(1)]
 
 def make_option(key: str) -> str:
     """A key of `run.args` as the option that the program gets."""
-    return key if key.startswith("-") else f"-{key}" if len(key) == 1 else f"--{key}"
+    if key.startswith("-"):
+        return key
+    return f"-{key}" if len(key) == 1 else f"--{key}"
 
 
 def make_words(key: str, value: bool | str | tuple[str, ...]) -> list[str]:
