@@ -73,8 +73,7 @@ CLARIDEN = "https://docs.cscs.ch/clusters/clariden, as of 2026-08-20"
         (
             "alcf-polaris",
             [POLARIS, "resources.nodes=12", "resources.walltime=5h"],
-            f"resources.walltime: 5h exceeds prod's 3h for 10-24 nodes ({QUEUES}); "
-            "use at most 3h",
+            f"resources.walltime: 5h exceeds prod's 3h for 10-24 nodes ({QUEUES}); use at most 3h",
         ),
         (
             "alcf-polaris",
