@@ -37,37 +37,24 @@ def write_clean(script: Script, draft: Draft, *, once: bool) -> None:
     `once` says that the script's own launcher is to start its program.
     """
     _check_directives(script, draft)
-    statements = read_statements(script)
     nodes = 1 if once else draft.values.get("resources.nodes", 1)
-    before, launch, after = _split(script, statements, nodes)
+    before, launch, after = _split(script, read_statements(script), nodes)
     _check_after(after)
     shape = read_shape(script, draft)
     reader = _make_reader(script)
     for statement in before:
         follow_statement(statement, reader)
     at_home = _begins_at_home(script, before)
-    leaves = (item for item in before if any(one.name in ("cd", "pushd") for one in item.commands))
-    moved = at_home or any(item.kind != "folder" or not goes_back(item) for item in leaves)
     bare = not any(command.name in _ENVIRONMENT for item in before for command in item.commands)
+    moved = at_home or any(map(_leaves, before))
     read = LaunchLine(script, launch, reader, shape, moved=moved, bare=bare).read(once=once)
     prelude = _read_prelude(script, before, read, shape, draft, at_home=at_home)
     for path, value in read.values.items():
         draft.put(path, value)
-    own = shape.gpus or 1 if read.mode == "direct" else 1
-    asked = script.can.chunks or script.value("--cpus-per-task", "--cpus-per-gpu")
-    if not asked and read.values.get("launch.processes_per_node", own) == script.request.tasks:
+    if _starts_all_tasks(script, read, shape):
         draft.values.pop("resources.cpus_per_node", None)  # one for each task, as Slurm has it
-    if read.logged:
-        draft.check(launch.line, launch.text, "its output goes to jobgen's logs instead")
-    for line, text in list_arguments(script):
-        draft.lose(line, text, "of the script's arguments; write what they are")
-    outside = reader.asked | prelude.reader.asked
-    for name in sorted(outside | reader.taken):
-        reasons = [_FROM_OUTSIDE] if name in outside else []
-        reasons += [_ONE_WORD] if name in reader.taken else []
-        draft.check(launch.line, f"${name}", "; ".join(reasons))
-    if read.dropped:
-        draft.keep(launch.line, " ".join(read.dropped), "jobgen's own launch does without")
+    _note_losses(script, draft, launch, read)
+    _note_variables(draft, launch, outside=reader.asked | prelude.reader.asked, taken=reader.taken)
     prelude.careful = prelude.careful or "e" in find_shell_flags(script)
     prelude.write(launch.line, reader.variables.loose)
     for statement in after:
@@ -75,6 +62,38 @@ def write_clean(script: Script, draft: Draft, *, once: bool) -> None:
     lines = draft.yaml("").replace("\\n", "\n").splitlines()  # also those within one string
     if sum(line[:1] != "#" for line in lines) > _LONGEST:
         raise NotStraightError(launch.line, "a spec of it would be longer than the script")
+
+
+def _leaves(statement: Statement) -> bool:
+    """Whether a statement leaves the folder of submission."""
+    leaves = any(command.name in ("cd", "pushd") for command in statement.commands)
+    return leaves and not goes_back(statement)
+
+
+def _starts_all_tasks(script: Script, read: LaunchedProgram, shape: Request) -> bool:
+    """Whether jobgen starts the tasks of a script of Slurm that says nothing about CPUs."""
+    if script.can.chunks or script.value("--cpus-per-task", "--cpus-per-gpu"):
+        return False
+    own = shape.gpus if read.mode == "direct" else 1
+    return bool(read.values.get("launch.processes_per_node", own or 1) == script.request.tasks)
+
+
+def _note_losses(script: Script, draft: Draft, launch: Statement, read: LaunchedProgram) -> None:
+    """Name what of the launch line and the arguments of the script has no place in the spec."""
+    if read.logged:
+        draft.check(launch.line, launch.text, "its output goes to jobgen's logs instead")
+    if read.dropped:
+        draft.keep(launch.line, " ".join(read.dropped), "jobgen's own launch does without")
+    for line, text in list_arguments(script):
+        draft.lose(line, text, "of the script's arguments; write what they are")
+
+
+def _note_variables(draft: Draft, launch: Statement, *, outside: set[str], taken: set[str]) -> None:
+    """Name the variables that the spec holds for what they may not be."""
+    for name in sorted(outside | taken):
+        reasons = [_FROM_OUTSIDE] if name in outside else []
+        reasons += [_ONE_WORD] if name in taken else []
+        draft.check(launch.line, f"${name}", "; ".join(reasons))
 
 
 def refuse_loss(script: Script, draft: Draft) -> None:

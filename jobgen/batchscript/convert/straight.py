@@ -182,9 +182,10 @@ def write_arguments(texts: list[str]) -> str:
 
 
 def goes_back(statement: Statement) -> bool:
-    """Return whether a `cd` leads to the folder of submission."""
+    """Return whether a statement is a `cd` to the folder of submission."""
     last = statement.first.texts[-1]
-    return bool(re.fullmatch(r"\$\{?(SLURM_SUBMIT_DIR|PBS_O_WORKDIR)\}?", last))
+    to_folder = re.fullmatch(r"\$\{?(SLURM_SUBMIT_DIR|PBS_O_WORKDIR)\}?", last)
+    return statement.kind == "folder" and bool(to_folder)
 
 
 def _read_group(script: Script, group: list[Command]) -> Iterator[Statement]:
@@ -216,23 +217,28 @@ def _write(command: Command) -> str:
 
 def _classify_block(group: list[Command], kinds: list[str]) -> str:
     """What a condition is for, which is one statement; loops and the like are left to bash."""
-    line = group[0].place.line
     within = [(kind, item) for kind, item in zip(kinds, group, strict=True) if item.blocks]
     inner = {kind for kind, item in within if item.name not in HEADS and not _fails(item)}
-    asks = group[0].name in ("[", "[[") and takes_arguments(
-        " ".join(word.active for word in group[0].words)
-    )
+    condition = " ".join(word.active for word in group[0].words)
+    asks = group[0].name in ("[", "[[") and takes_arguments(condition)
     if asks and inner <= {"prints", "ends"}:
         return "prints"  # how it is to be called
+    line = group[0].place.line
     if "launch" in inner:
         raise NotStraightError(line, "a program runs in a loop, condition, function or group")
-    openers = {block.opener for item in group for block in item.blocks}
-    after = [item for item in group if not item.blocks]
-    alone = all(item.name in HEADS and item.end in (";", "\n") for item in after)
-    if openers != {"if"} or not alone or inner & {"ends", "sets"}:
+    if not _is_condition(group) or inner & {"ends", "sets"}:
         raise NotStraightError(line, "a loop, function, group or condition is left to bash")
     kind = _classify_all(inner)
     return "repeats" if kind == "prints" else kind
+
+
+def _is_condition(group: list[Command]) -> bool:
+    """Whether commands are conditions alone, and what ends them."""
+    openers = {block.opener for item in group for block in item.blocks}
+    after = [item for item in group if not item.blocks]
+    return openers == {"if"} and all(
+        item.name in HEADS and item.end in (";", "\n") for item in after
+    )
 
 
 def _fails(command: Command) -> bool:
@@ -273,12 +279,12 @@ def _classify_quiet(command: Command) -> str:
 def _classify_program(command: Command) -> str:
     started = unwrap(command.words)
     rest = " ".join(word.text for word in started.program[1:])
-    name = started.name if started.runner else command.name
     if started.name in PRINTS and not started.launchers:
         return "prints" if list_pure(command) else "once"
-    if started.name in ("conda", "mamba", "micromamba") and rest.startswith("run "):
+    in_conda = re.match("(conda|mamba|micromamba) run ", f"{started.name} {rest}")
+    in_container = started.wrapper and started.program and command.texts[1] in ("run", "exec")
+    if in_conda or in_container:  # of this node
         return "launch"
-    if started.wrapper and started.program and command.texts[1] in ("run", "exec"):
-        return "launch"  # in a container of this node
+    name = started.name if started.runner else command.name
     makes = started.name.startswith("python") and MAKES.match(rest)
     return "once" if makes or {name, started.name} & _PREPARES else "launch"
