@@ -196,10 +196,6 @@ def test_arguments_after_the_program_are_those_of_the_spec() -> None:
     assert [(left.line, left.kind) for left in imported.left] == [(4, "lost"), (5, "lost")]
 
 
-def test_an_argument_that_nothing_reads_is_not_lost() -> None:
-    assert import_body('args="$@"\nsrun python t.py', EACH_GPU).left == ()
-
-
 def test_an_argument_of_the_script_is_a_place_to_fill_in() -> None:
     body = """\
 if [ "$#" -lt 2 ]; then

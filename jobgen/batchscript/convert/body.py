@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
 from itertools import pairwise
 
 from jobgen.batchscript.convert.environment import AT_HOME
 from jobgen.batchscript.convert.straight import NotStraightError, list_arguments
 from jobgen.batchscript.directives import (
-    ARRAYS,
     keep_verbatim,
     render_directives,
     split_resources,
@@ -27,8 +25,8 @@ from jobgen.spec.launchers import find_module_launcher
 # Options that shape what the script's own launchers see; where jobgen writes them in other words,
 # the script's words count.
 _SHAPES = re.compile(
-    r"--(ntasks\S*|nodes|cpus-per-\S+|gpus\S*|gres|mem\S*|exclusive|distribution|threads-per-core"
-    r"|hint|tasks-per-node)|-l"
+    r"(--(ntasks\S*|nodes|cpus-per-\S+|gpus\S*|gres|mem\S*|exclusive|distribution"
+    r"|threads-per-core|hint|tasks-per-node)|-l(?! walltime=)) .*"
 )
 _PYTHON = re.compile(r"python|torchrun|accelerate|deepspeed|composer|\$|.*\.py$")
 
@@ -46,18 +44,15 @@ def name_body(path: str) -> str:
 def write_body(script: Script, draft: Draft) -> str:
     """Put what runs a script's body into `draft`, and return the body."""
     draft.put("run.body", name_body(script.path))
-    setup = draft.values.pop("environment.setup", "")
     if script.starts_at_home:
-        setup += f"{AT_HOME}\n"
-    draft.put("environment.setup", setup or None)
+        draft.setup([AT_HOME])
     # What a spec cannot ask of each node, the directive itself asks.
     draft.left = [left for left in draft.left if "of each node" not in left.reason]
     _note_losses(script, draft)
-    asked = {item.option for item in script.directives if item.read}
-    if script.scheduler and not script.can.chunks and "--cpus-per-task" not in asked:
+    if not script.can.chunks and script.value("--cpus-per-task") is None:
         draft.values.pop("resources.cpus_per_node", None)  # one for each task, as Slurm has it
     for _ in range(2):  # what is said again may take the place of another line
-        for item in list(_list_other_words(script, draft)):
+        for item in _list_other_words(script, draft):
             keep_verbatim(script, item, draft)
     dropped = {item.line for item in script.directives if item.read}
     lines = [line for number, line in enumerate(script.lines, 1) if number not in dropped]
@@ -76,26 +71,19 @@ def _note_losses(script: Script, draft: Draft) -> None:
         if command.name not in PRINTS and (match := re.search(itself, active)):
             reason = "is the file of the body, beside the spec and without directives"
             draft.check(command.line, match[0], reason)
-    array = next((name for option, name in ARRAYS.items() if script.value(option)), None)
-    if array and (match := re.search(r"SLURM_ARRAY_TASK_(MIN|MAX|STEP)", script.text)):
-        line = next(i for i, text in enumerate(script.lines, 1) if match[0] in text)
-        draft.check(line, match[0], "counts the tasks from 0, as jobgen does")
 
 
-def _list_other_words(script: Script, draft: Draft) -> Iterator[DirectiveOption]:
-    """Yield the directives that shape the job and that jobgen would write in other words."""
+def _list_other_words(script: Script, draft: Draft) -> list[DirectiveOption]:
+    """Return the directives that shape the job and that jobgen would write in other words."""
     try:
         written = render_directives(draft).directives
     except SpecError:
-        return
-    rendered_options = {(item.option, item.value) for item in written}
-    asked = [item for item in script.directives if not find_place(item)]
-    for item in [part for whole in asked for part in split_resources(whole)]:
-        shapes = _SHAPES.fullmatch(item.option)
-        timed = item.option == "-l" and item.value.startswith("walltime=")
-        plain = timed or (item.option, item.value) in rendered_options
-        if item.read and shapes and not plain:
-            yield item
+        return []
+    same = {(item.option, item.value) for item in written}
+    asked = [item for item in script.directives if item.read and not find_place(item)]
+    parts = [part for item in asked for part in split_resources(item)]
+    shaping = [item for item in parts if _SHAPES.fullmatch(f"{item.option} {item.value}")]
+    return [item for item in shaping if (item.option, item.value) not in same]
 
 
 def advise(script: Script, draft: Draft, reason: NotStraightError) -> list[str]:
@@ -105,27 +93,35 @@ def advise(script: Script, draft: Draft, reason: NotStraightError) -> list[str]:
         lines.append("Where a directive and a key ask for the same, the directive counts.")
     findings = [item for item in check(script) if item.rule.id in ABOUT_LAUNCH and not item.note]
     lines += [f"  lint, line {item.line}: {item.message}; {item.rule.fix}" for item in findings[:5]]
-    if sum(item.end == "&" and unwrap(item.words).launchers != () for item in script.commands) > 1:
+    beside = [item for item in script.commands if item.end == "&"]
+    if len([item for item in beside if unwrap(item.words).launchers]) > 1:
         lines += [
             "Programs that start side by side may be roles, each with its own nodes: the job ends",
             "when one fails, and what needs another waits until that is ready.",
         ]
-    agent = any(item.started.is_agent for item in script.launches)
-    launched = any(item.started.launchers for item in script.launches)
-    starts = [item for item in script.launches if _PYTHON.match(item.started.name)]
-    starts.sort(key=lambda item: item.started.is_agent or bool(item.started.launchers))
-    named = [_name_program([word.text for word in item.started.program]) for item in starts]
+    return lines + _show_launch(script)
+
+
+def _show_launch(script: Script) -> list[str]:
+    """Return the lines that would have jobgen launch the program of a script; none if unsure."""
+    mode = "plain"
+    for item in script.launches:
+        if item.started.is_agent:
+            mode = "torchrun"
+        elif item.started.launchers and mode == "plain":
+            mode = "direct"
+    starts = [item.started for item in script.launches if _PYTHON.match(item.started.name)]
+    starts.sort(key=lambda started: started.is_agent or bool(started.launchers))
+    named = [_name_program([word.text for word in started.program]) for started in starts]
     programs = [text for text in named if text and not re.search(r"[$`*?{~]", text)]
-    if programs:
-        mode = "torchrun" if agent else "direct" if launched else "plain"
-        mode = "ray" if "ray start" in script.text else mode
-        lines += [
-            "For jobgen to launch it, instead of run.body:",
-            f"  run: {{{programs[-1]}, args: [...]}}",
-            f"  launch: {{mode: {mode}}}",
-            "  environment: {...}    # its modules, venv or conda, and variables",
-        ]
-    return lines
+    if not programs:
+        return []
+    return [
+        "For jobgen to launch it, instead of run.body:",
+        f"  run: {{{programs[-1]}, args: [...]}}",
+        f"  launch: {{mode: {'ray' if 'ray start' in script.text else mode}}}",
+        "  environment: {...}    # its modules, venv or conda, and variables",
+    ]
 
 
 def _name_program(texts: list[str]) -> str:

@@ -155,21 +155,15 @@ def takes_arguments(text: str) -> bool:
 def list_arguments(script: Script) -> Iterator[tuple[int, str]]:
     """Yield the lines and words of commands that ask for arguments of the script."""
     for item in script.commands:
-        if item.function or not (item.words or _is_read(script, item)):
+        if item.function:
             continue
-        texts = [(word.line, word.raw, word.active) for word in item.all_words]
         if item.name in ("getopts", "shift"):
             yield item.line, item.name
-        for line, text, active in texts + [(doc.line, "<<", doc.body) for doc in item.heredocs]:
+        texts = [(word.line, word.raw, word.active) for word in item.all_words]
+        texts += [(doc.line, "<<", doc.body) for doc in item.heredocs]
+        for line, text, active in texts:
             if takes_arguments(re.sub(r"(?m)^\s*#.*", "", active)):
                 yield line, text
-
-
-def _is_read(script: Script, command: Command) -> bool:
-    """Whether anything reads what a command assigns, in the script or outside it."""
-    names = [name for name, _, _ in command.variables()]
-    used = any(len(re.findall(rf"\b{re.escape(name)}\b", script.text)) > 1 for name in names)
-    return used or not names or any(map(EXPORTED.fullmatch, names))
 
 
 def write_arguments(texts: list[str]) -> str:
