@@ -77,19 +77,14 @@ def read_walltime(text: str, scheduler: str) -> str | None:
     return format_duration(total) if 0 < total < 10**9 else None
 
 
-def read_memory(text: str, *, parts: int = 1) -> str | None:
-    """An amount such as 180GB, of which each of `parts` nodes has its part; None if it is none."""
+def read_memory(text: str, *, times: int = 1, parts: int = 1) -> str | None:
+    """So many times an amount such as 180GB, or the part of each node; None if it is none."""
+    unit = "MB" if re.fullmatch(r"\d{1,9}", text, re.ASCII) else ""
     try:
-        kib = parse_memory(_with_unit(text))
+        kib = parse_memory(text + unit) * times
     except ValueError:
         return None
-    if kib % parts:
-        return None
-    return format_memory(kib // parts)
-
-
-def _with_unit(text: str) -> str:
-    return f"{text}MB" if re.fullmatch(r"\d{1,9}", text, re.ASCII) else text
+    return format_memory(kib // parts) if kib and kib % parts == 0 else None
 
 
 def settle(script: Script, draft: Draft) -> None:
@@ -97,47 +92,58 @@ def settle(script: Script, draft: Draft) -> None:
     site = _find_site_of_totals(script)
     draft.put("site", site)
     profile = search.load(site) if site else SiteProfile(script.target)
+    _note_unread(script, draft)
+    read = _list_taken(script, draft)
+    keys = dict(_KEYS[script.target])
+    if site:
+        keys[profile.pbs.account_option] = ("account", _LABEL)
+    rest = _settle_mail(read, script.target, draft)
+    rest = [item for item in rest if not _take(item, keys, draft)]
+    if "JOBGEN_TASK" in draft.values.get("environment.setup", ""):
+        _note_indices(read, draft)
+    settle_rest = _settle_chunks if script.can.chunks else _settle_tasks
+    for item in settle_rest(script, rest, draft, profile):
+        keep_verbatim(script, item, draft)
+
+
+def _note_unread(script: Script, draft: Draft) -> None:
+    """Name the lines that look like directives and that the scheduler does not take for its own."""
     for item in script.directives:
         if not item.read:
             draft.check(item.line, item.text, "not taken: the scheduler does not read it here")
     for number, line in enumerate(script.lines[: script.body_line], 1):
         if not script.can.chunks and re.match(r"#PBS\s+-", line):
             draft.check(number, line, "not taken, though sbatch reads it; write what is to hold")
+
+
+def _list_taken(script: Script, draft: Draft) -> list[DirectiveOption]:
+    """Return the directives that count; what is a place to fill in, or refused, is lost."""
+    taken = []
+    places = set()  # lines: the other words of a place with blanks stand in them
     read = [item for item in script.directives if item.read and item.option]
-    places = {item: place for item in read if (place := find_place(item))}
-    for item, place in places.items():
-        open_ = "; nothing expands it, and the scheduler refuses it" if place[0] == "$" else ""
-        draft.lose(item.line, item.text, f"{place} is a place to fill in{open_}")
-    for item in read:
-        if item.option in script.can.refused:
-            draft.lose(item.line, item.text, script.can.refused[item.option])
-    left_over = {item.line for item in places}  # the other words of a place with blanks
-    # Of an option that is given again, the last one counts.
     last = {item.option: item for item in read}
-    read = [
-        item
-        for item in read
-        if (item.option in _MANY or item is last[item.option])
-        and (item.option, item.value) not in _OWN
-        and item not in places
-        and item.option not in script.can.refused
-        and not (item.line in left_over and item.option[0] != "-")
-    ]
-    keys = dict(_KEYS[script.target])
-    if site:
-        keys[profile.pbs.account_option] = ("account", _LABEL)
-    elif profile.slurm.queue_option == "qos":
-        keys["--qos"] = ("queue", _LABEL)
-    rest = _settle_mail(read, script.target, draft)
-    rest = [item for item in rest if not _take(item, keys, draft)]
-    for item in read if "JOBGEN_TASK" in draft.values.get("environment.setup", "") else ():
+    for item in read:
+        if place := find_place(item):
+            open_ = "; nothing expands it, and the scheduler refuses it" if place[0] == "$" else ""
+            draft.lose(item.line, item.text, f"{place} is a place to fill in{open_}")
+            places.add(item.line)
+        elif item.option in script.can.refused:
+            draft.lose(item.line, item.text, script.can.refused[item.option])
+        elif item.line in places and item.option[0] != "-":
+            continue
+        # Of an option that is given again, the last one counts.
+        elif item.option in _MANY or item is last[item.option]:
+            taken.append(item)
+    return [item for item in taken if (item.option, item.value) not in _OWN]
+
+
+def _note_indices(items: list[DirectiveOption], draft: Draft) -> None:
+    """Name files that the index of a task names, where that of jobgen is another."""
+    alone = draft.values["array.tasks"] == 1
+    reason = "of one task jobgen makes a plain job" if alone else "counts the tasks from 0"
+    for item in items:
         if re.search(r"%\d*a|array_index", item.value):
-            alone = draft.values["array.tasks"] == 1
-            reason = "of one task jobgen makes a plain job" if alone else "counts the tasks from 0"
             draft.check(item.line, item.text, reason)
-    settle_rest = _settle_chunks if script.can.chunks else _settle_tasks
-    for item in settle_rest(script, rest, draft, profile):
-        keep_verbatim(script, item, draft)
 
 
 def _take(
@@ -164,18 +170,18 @@ def _settle_mail(
 ) -> list[DirectiveOption]:
     """Take who gets mail and when, if a spec can say both; returns the other directives."""
     user, when, events = _MAIL[scheduler]
-    mail = [item for item in items if item.option in (user, when)]
-    if asked := [item.value for item in mail if item.option == when]:
-        words = ",".join(asked).upper().split(",") if when == "--mail-type" else list(asked[-1])
-        words = ["BEGIN", "END", "FAIL"] if words == ["ALL"] else words
-        events = [_EVENTS.get(word, "") for word in words]
-    address = next((item.value for item in mail if item.option == user), None)
+    address = next((item.value for item in items if item.option == user), None)
+    asked = ",".join(item.value for item in items if item.option == when)
+    if asked:
+        words = asked.upper().replace("ALL", "BEGIN,END,FAIL").split(",")
+        events = [_EVENTS.get(word, "") for word in (list(asked) if user == "-M" else words)]
+    others = [item for item in items if item.option not in (user, when)]
     sayable = address is None or _ADDRESS.fullmatch(address)
-    if not mail or not events or "" in events or not sayable:
+    if len(others) == len(items) or not events or "" in events or not sayable:
         return items
     draft.put("notify.email", address)
     draft.put("notify.on", list(dict.fromkeys(events)))
-    return [item for item in items if item not in mail]
+    return others
 
 
 def keep_verbatim(script: Script, item: DirectiveOption, draft: Draft) -> None:
@@ -216,31 +222,36 @@ def _settle_tasks(
 ) -> list[DirectiveOption]:
     """Slurm's resources; what is left goes on as it is."""
     request, rest = script.request, []
+    shares = {"--mem": 1, "--mem-per-cpu": request.cpus or 1, "--mem-per-gpu": request.gpus}
     for item in items:
         form = GRES if item.option == "--gres" else COUNT
-        share = {"--mem-per-cpu": request.cpus or 1, "--mem-per-gpu": request.gpus}
-        if item.option in _COUNTS and (typed := form.fullmatch(item.value)):
+        typed = form.fullmatch(item.value)
+        walltime = read_walltime(item.value, "slurm") if item.option == "--time" else None
+        memory = read_memory(item.value, times=shares.get(item.option, 0))
+        if item.option in _COUNTS and typed:
             draft.put("resources.gpu_type", typed[1])
-        elif item.option in share and share[item.option] and read_memory(item.value):
-            kib = parse_memory(_with_unit(item.value)) * share[item.option]
-            draft.put("resources.memory_per_node", format_memory(kib))
-        elif item.option == "--mem" and item.value != "0" and read_memory(item.value):
-            draft.put("resources.memory_per_node", read_memory(item.value))
-        elif item.option == "--time" and read_walltime(item.value, "slurm"):
-            draft.put("resources.walltime", read_walltime(item.value, "slurm"))
+        elif memory or walltime:
+            draft.put("resources.memory_per_node", memory)
+            draft.put("resources.walltime", walltime)
         else:
             rest.append(item)
-    for item in items if script.value("--nodes") is None else ():
-        if item.option in ("--ntasks", "--gpus") and (script.count(item.option) or 1) > 1:
-            taken = f"{request.nodes} nodes" if request.nodes > 1 else "one node"
-            message = f"taken for {taken}; without --nodes, Slurm may spread them"
-            draft.check(item.line, item.text, message)
-            break
-    if (asked := script.count("--nodes") or 0) > request.nodes:
-        item = next(item for item in items if item.option == "--ntasks")
-        draft.check(item.line, item.text, f"Slurm gives so many nodes, and not {asked}")
+    _note_counts(script, items, draft)
     _shape(draft, request.nodes, request.gpus, request.cpus)
     return rest
+
+
+def _note_counts(script: Script, items: list[DirectiveOption], draft: Draft) -> None:
+    """Name the numbers of tasks and GPUs by which Slurm chooses how many nodes it gives."""
+    nodes, asked = script.request.nodes, script.count("--nodes")
+    taken = f"taken for {nodes} nodes" if nodes > 1 else "taken for one node"
+    unsaid = script.value("--nodes") is None
+    for item in items:
+        if unsaid and item.option in ("--ntasks", "--gpus") and script.count(item.option) > 1:
+            message = f"{taken}; without --nodes, Slurm may spread them"
+            draft.check(item.line, item.text, message)
+            return
+        if asked > nodes and item.option == "--ntasks":
+            draft.check(item.line, item.text, f"Slurm gives so many nodes, and not {asked}")
 
 
 def _shape(draft: Draft, nodes: int, gpus: int, cpus: int) -> None:
@@ -253,31 +264,37 @@ def _settle_chunks(
     script: Script, items: list[DirectiveOption], draft: Draft, profile: SiteProfile
 ) -> list[DirectiveOption]:
     """The chunks of PBS, or the totals of a job; what is left goes on as it is."""
-    listed, request, rest = profile.filesystems, script.request, []
-    totals = profile.pbs.resources == "totals"
-    nodes = count_nodes_of_totals(script) if totals else request.nodes
+    request, rest = script.request, []
     chunked = script.resource("select") or script.resource("nodes")
+    nodes = request.nodes if chunked else count_nodes_of_totals(script)
+    several = chunked and nodes > 1
     for item in [part for whole in items for part in split_resources(whole)]:
         key, _, value = item.value.partition("=") if item.option == "-l" else ("", "", "")
-        if key == "walltime" and read_walltime(value, "pbs"):
-            draft.put("resources.walltime", read_walltime(value, "pbs"))
-        elif key in ("select", "nodes") and request.alike:
+        if key in ("select", "nodes") and request.alike:
             _take_chunk(value, item, draft, profile)
-        elif key in ("ngpus", "ncpus") and value.isdecimal() and int(value) % nodes == 0:
-            continue  # of the request
-        elif key == "mem" and (not chunked or nodes == 1) and read_memory(value, parts=nodes):
-            draft.put("resources.memory_per_node", read_memory(value, parts=nodes))
-        elif listed and key == listed.resource and _LABEL.fullmatch(value):
-            draft.put("filesystems", value.split(listed.separator))
-        elif nodes == 1 and item.value in ("place=free", "place=pack"):
-            continue  # one chunk has one place
-        else:
+        elif (key == "mem" and several) or not _take_total(key, value, draft, profile, nodes=nodes):
             rest.append(item)
     if chunked:
-        _shape(draft, request.nodes if request.alike else 1, request.gpus, request.cpus)
+        _shape(draft, nodes if request.alike else 1, request.gpus, request.cpus)
     else:
         _shape(draft, nodes, request.gpus // nodes, request.cpus // nodes)
     return rest
+
+
+def _take_total(key: str, value: str, draft: Draft, profile: SiteProfile, *, nodes: int) -> bool:
+    """Put what a job of so many nodes asks for in all into `draft`; False where no key says it."""
+    listed = profile.filesystems
+    if key == "walltime" and (walltime := read_walltime(value, "pbs")):
+        draft.put("resources.walltime", walltime)
+    elif key == "mem" and (memory := read_memory(value, parts=nodes)):
+        draft.put("resources.memory_per_node", memory)
+    elif listed and key == listed.resource and _LABEL.fullmatch(value):
+        draft.put("filesystems", value.split(listed.separator))
+    else:
+        shared = value.isdecimal() and int(value) % nodes == 0
+        of_request = key in ("ngpus", "ncpus") and shared
+        return of_request or (key == "place" and value in ("free", "pack") and nodes == 1)
+    return True
 
 
 def split_resources(item: DirectiveOption) -> list[DirectiveOption]:

@@ -12,7 +12,7 @@ import re
 
 from jobgen.batchscript.convert.body import advise, make_name, name_body, write_body
 from jobgen.batchscript.convert.clean import refuse_loss, write_clean
-from jobgen.batchscript.convert.straight import NoLauncherError, NotStraightError
+from jobgen.batchscript.convert.straight import NotStraightError
 from jobgen.batchscript.directives import ARRAYS, render_directives, settle
 from jobgen.batchscript.draft import Draft, Left
 from jobgen.batchscript.readable import (
@@ -78,8 +78,7 @@ def import_script(script: Script) -> Imported:
             break
     else:
         body = write_body(script, draft)
-        first, last = reasons
-        comments = advise(script, draft, first if isinstance(last, NoLauncherError) else last)
+        comments = advise(script, draft, reasons[0])
         try:
             render_directives(draft)
         except SpecError as refused:

@@ -8,7 +8,6 @@ from typing import Any
 
 from jobgen.batchscript.bash import Word
 from jobgen.batchscript.convert.straight import (
-    NoLauncherError,
     NotStraightError,
     Statement,
     takes_arguments,
@@ -23,19 +22,11 @@ from jobgen.batchscript.launchers import (
 )
 from jobgen.batchscript.reader import Request, Script
 from jobgen.records import NamedTuple
-from jobgen.spec.launchers import (
-    find_launcher,
-    load_launchers,
-    name_kind,
-    read_names,
-)
+from jobgen.spec.launchers import find_launcher, name_kind, read_names
 from jobgen.spec.value_types import TAKEN
 
-# What is surely a program, wherever it stands.
-_FILE = re.compile(r".*[/$]|python|.*\.(py|sh)$")
-_STARTERS = {"ssh", *load_launchers()["agent_commands"]} | read_names(
-    "prefixes", "runners", "profilers", "containers", "mpi", "steps", "agents", "shells"
-)
+# What is surely no function of a sourced file.
+_FILE = re.compile(r".*[/$]|python|(ba)?sh$|.*\.(py|sh)$")
 # Options that say what jobgen's own launch says, or what makes no difference to a program.
 _SRUN_IDLE = re.compile(
     r"(-u|--unbuffered|-l|--label|-K|--kill-on-bad-exit|-v|--verbose|-Q|--quiet|-W|--wait|-J"
@@ -259,9 +250,11 @@ class LaunchLine:
         """The words that jobgen's launch starts in place of the line."""
         started, words = self.started, self._strip_prefixes()
         if not (started.launchers and started.launchers[0].name == "srun"):
-            first = words[0].text
-            if self.reader.sourced and not _FILE.match(first) and first not in _STARTERS:
-                raise self._refuse(f"'{first}' may be a function of a file that the script sources")
+            first = words[0]
+            surely = first is not started.program[0] or started.is_agent or _FILE.match(first.text)
+            if self.reader.sourced and not surely:
+                reason = f"'{first.text}' may be a function of a file that the script sources"
+                raise self._refuse(reason)
             return words
         words = [*started.wrapper, *started.runner, *started.program]
         # srun finds a script in its own folder too, exec on PATH alone.
@@ -275,8 +268,7 @@ class LaunchLine:
         words = self._strip_prefixes()
         step = name_kind(find_launcher([word.text for word in words])) == "step"
         if not step or self.started.is_agent:
-            reason = f"'{self.started.name}' on several nodes is left to bash"
-            raise NoLauncherError(self.statement.line, reason)
+            raise self._refuse(f"'{self.started.name}' on several nodes is left to bash")
         if not self.tasks:
             raise self._refuse(_SPREADS)
         self._check_bound()

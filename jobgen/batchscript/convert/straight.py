@@ -101,10 +101,6 @@ class NotStraightError(Exception):
         self.reason = reason
 
 
-class NoLauncherError(NotStraightError):
-    """No launcher of the script's own could start its program."""
-
-
 def read_statements(script: Script) -> list[Statement]:
     """Return the statements of a script in order; raise NotStraightError where one is not known."""
     for command in script.commands:
