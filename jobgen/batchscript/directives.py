@@ -62,18 +62,17 @@ def render_directives(draft: Draft) -> Script:
 
 def read_walltime(text: str, scheduler: str) -> str | None:
     """HH:MM:SS of what sbatch or qsub reads; None if that is not a time."""
-    match = re.fullmatch(r"(?:(\d{1,5})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?", text, re.ASCII)
+    match = re.fullmatch(r"(?:(\d{1,5})-)?(\d{1,9}(?::\d{1,9}){0,2})", text, re.ASCII)
     if not match:
         return None
-    days, parts = match[1], [int(part) for part in match.groups()[1:] if part is not None]
-    if days is not None:  # D-H, D-H:M, D-H:M:S
+    parts = list(map(int, match[2].split(":")))
+    if match[1]:  # D-H, D-H:M, D-H:M:S
         hours, minutes, seconds = (*parts, 0, 0)[:3]
-    elif len(parts) == 1:
-        in_minutes = get_capabilities(scheduler).bare_walltime == "minutes"
-        hours, minutes, seconds = (0, parts[0], 0) if in_minutes else (0, 0, parts[0])
+    elif len(parts) == 1 and get_capabilities(scheduler).bare_walltime == "minutes":
+        hours, minutes, seconds = 0, parts[0], 0
     else:
-        hours, minutes, seconds = (0, *parts)[-3:]
-    total = ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
+        hours, minutes, seconds = (0, 0, *parts)[-3:]
+    total = ((int(match[1] or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
     return format_duration(total) if 0 < total < 10**9 else None
 
 
@@ -99,8 +98,6 @@ def settle(script: Script, draft: Draft) -> None:
         keys[profile.pbs.account_option] = ("account", _LABEL)
     rest = _settle_mail(read, script.target, draft)
     rest = [item for item in rest if not _take(item, keys, draft)]
-    if "JOBGEN_TASK" in draft.values.get("environment.setup", ""):
-        _note_indices(read, draft)
     settle_rest = _settle_chunks if script.can.chunks else _settle_tasks
     for item in settle_rest(script, rest, draft, profile):
         keep_verbatim(script, item, draft)
@@ -120,7 +117,7 @@ def _list_taken(script: Script, draft: Draft) -> list[DirectiveOption]:
     """Return the directives that count; what is a place to fill in, or refused, is lost."""
     taken = []
     places = set()  # lines: the other words of a place with blanks stand in them
-    read = [item for item in script.directives if item.read and item.option]
+    read = [item for item in script.directives if item.read]
     last = {item.option: item for item in read}
     for item in read:
         if place := find_place(item):
@@ -135,15 +132,6 @@ def _list_taken(script: Script, draft: Draft) -> list[DirectiveOption]:
         elif item.option in _MANY or item is last[item.option]:
             taken.append(item)
     return [item for item in taken if (item.option, item.value) not in _OWN]
-
-
-def _note_indices(items: list[DirectiveOption], draft: Draft) -> None:
-    """Name files that the index of a task names, where that of jobgen is another."""
-    alone = draft.values["array.tasks"] == 1
-    reason = "of one task jobgen makes a plain job" if alone else "counts the tasks from 0"
-    for item in items:
-        if re.search(r"%\d*a|array_index", item.value):
-            draft.check(item.line, item.text, reason)
 
 
 def _take(
@@ -235,23 +223,21 @@ def _settle_tasks(
             draft.put("resources.walltime", walltime)
         else:
             rest.append(item)
-    _note_counts(script, items, draft)
+    if script.value("--nodes") is None:
+        _note_counts(script, items, draft)
     _shape(draft, request.nodes, request.gpus, request.cpus)
     return rest
 
 
 def _note_counts(script: Script, items: list[DirectiveOption], draft: Draft) -> None:
-    """Name the numbers of tasks and GPUs by which Slurm chooses how many nodes it gives."""
-    nodes, asked = script.request.nodes, script.count("--nodes")
+    """Name the number of tasks or GPUs by which Slurm chooses how many nodes it gives."""
+    nodes = script.request.nodes
     taken = f"taken for {nodes} nodes" if nodes > 1 else "taken for one node"
-    unsaid = script.value("--nodes") is None
     for item in items:
-        if unsaid and item.option in ("--ntasks", "--gpus") and script.count(item.option) > 1:
+        if item.option in ("--ntasks", "--gpus") and script.count(item.option) > 1:
             message = f"{taken}; without --nodes, Slurm may spread them"
             draft.check(item.line, item.text, message)
             return
-        if asked > nodes and item.option == "--ntasks":
-            draft.check(item.line, item.text, f"Slurm gives so many nodes, and not {asked}")
 
 
 def _shape(draft: Draft, nodes: int, gpus: int, cpus: int) -> None:
@@ -271,7 +257,7 @@ def _settle_chunks(
     for item in [part for whole in items for part in split_resources(whole)]:
         key, _, value = item.value.partition("=") if item.option == "-l" else ("", "", "")
         if key in ("select", "nodes") and request.alike:
-            _take_chunk(value, item, draft, profile)
+            _take_chunk(value, item, draft)
         elif (key == "mem" and several) or not _take_total(key, value, draft, profile, nodes=nodes):
             rest.append(item)
     if chunked:
@@ -305,20 +291,18 @@ def split_resources(item: DirectiveOption) -> list[DirectiveOption]:
     return [item._replace(value=part, text=f"#PBS -l {part}") for part in parts]
 
 
-def _take_chunk(value: str, item: DirectiveOption, draft: Draft, profile: SiteProfile) -> None:
+def _take_chunk(value: str, item: DirectiveOption, draft: Draft) -> None:
     """Take what a select says of its nodes beside their numbers of GPUs and CPUs."""
     more = []
     for pair in filter(None, re.sub(r"^\d+", "", value).split(":")):
         key, _, text = pair.partition("=")
         if key == "mem":
             draft.put("resources.memory_per_node", read_memory(text))
-        elif key == profile.pbs.gpu_type and _LABEL.fullmatch(text):
-            draft.put("resources.gpu_type", text)
         elif key == "mpiprocs" and text != "1":
             draft.keep(item.line, pair, "the processes of each node are those of launch")
         elif key == "ompthreads":
             draft.put("environment.variables", {"OMP_NUM_THREADS": text})
-        elif key not in _CHUNK and (profile.pbs.chunk or {}).get(key) != text:
+        elif key not in _CHUNK:
             more.append(pair)
     if all(re.fullmatch(r"[A-Za-z_]\w*=[\w.-]+", pair) for pair in more):
         draft.put("resources.constraint", ":".join(more) or None)

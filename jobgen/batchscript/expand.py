@@ -7,15 +7,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable
 
-from jobgen.batchscript.bash import (
-    DECLARES,
-    Command,
-    Field,
-    Segment,
-    Word,
-    parse,
-    split_segments,
-)
+from jobgen.batchscript.bash import Command, Field, Segment, Word, parse, split_segments
 
 NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _PLAIN = re.compile(r"\$\{?([A-Za-z_]\w*|[1-9@*])\}?", re.ASCII)
@@ -87,10 +79,7 @@ class PlainVariables:
         self.assigned.add(name)
         if index or raw.startswith("("):
             self.arrays.add(name)
-        old = self.values.get(name) if adds else ()
-        if index or (adds and name in self.arrays and raw[:1] != "("):
-            old = None
-        fields = None if old is None else self._add(old, raw)
+        fields = self._add(name, self.values.get(name) if adds else (), raw)
         if name in self.mentioned:  # by values that were made of what it was before
             self.forget([other for other in self.values if name in self.list_held(other)])
         self.values[name] = fields
@@ -99,8 +88,10 @@ class PlainVariables:
             self.values[name] = None
         return name
 
-    def _add(self, old: tuple[Field, ...], raw: str) -> tuple[Field, ...] | None:
-        """What the value `old` and a word, or `(a b c)`, make; None where bash counts the words."""
+    def _add(self, name: str, old: tuple[Field, ...] | None, raw: str) -> tuple[Field, ...] | None:
+        """What the value `old` and a word, or `(a b c)`, make; None where only the job knows."""
+        if old is None or (name in self.arrays and not raw.startswith("(")):
+            return None
         if not raw.startswith("("):
             before = old[0] if old else ()
             return ((*before, *self.join(raw)),)
@@ -151,7 +142,7 @@ class PlainVariables:
                     fields[-1] += [part._replace(quoted=True) for part in value]
                 else:
                     _split_into(fields, value)
-        return [tuple(field) for field in fields if field]
+        return list(map(tuple, filter(None, fields)))
 
     def _resolve(self, segment: Segment) -> tuple[Field, ...] | None:
         """The fields of one live segment; None where only the job knows them."""
@@ -160,13 +151,11 @@ class PlainVariables:
             fields = self.values.get(match[1])
             return None if fields is None else fields[:1] or ((),)
         if match := _DEFAULT.fullmatch(text):
-            known = self.tell(f"${match[1]}")
-            return _make_field(known) if known else None
+            return _make_field(self.tell(f"${match[1]}") or None)
         if match := _ELEMENT.fullmatch(text):
             return self._resolve_element(*match.groups(), quoted=segment.quoted)
         if match := _ARITHMETIC.fullmatch(text):
-            number = self._compute(match[1])
-            return None if number is None else _make_field(str(number))
+            return _make_field(self._compute(match[1]))
         if _COUNT.fullmatch(text):
             return self.values.get("SLURM_NNODES")
         if match := _WHICH.fullmatch(text) or _ARGUMENT.fullmatch(text):  # a job has no arguments
@@ -181,7 +170,7 @@ class PlainVariables:
         if not fields or (index == "*" and quoted):
             return None
         if length:
-            return _make_field(str(len(fields)))
+            return _make_field(len(fields))
         if index in ("@", "*"):
             return fields
         at = self._compute(index)
@@ -209,8 +198,8 @@ class PlainVariables:
         return total
 
 
-def _make_field(text: str) -> tuple[Field, ...]:
-    return ((Segment(text, False, False),),)
+def _make_field(value: object) -> tuple[Field, ...] | None:
+    return None if value is None else ((Segment(str(value), False, False),),)
 
 
 def tell_field(field: Field) -> str | None:
@@ -293,25 +282,31 @@ def find_set(
     several: set[str] = set()
     before = ""
     for command in commands:
-        open_ = command.list_changed()
-        if command.name in ("for", "select", "unset"):
-            open_ |= {word.text for word in command.words[1:]}
+        open_ = _list_open(command)
         loose |= open_
         several |= open_
-        plain = _runs_surely(command, before, in_loops=in_loops)
-        plain = plain and command.name not in ("declare", "local", "typeset")
+        surely = _runs_surely(command, before, in_loops=in_loops)
         for name, _, raw in command.variables():
             if _may_split(raw):
                 several.add(name)
-            sets = not command.words or command.name in DECLARES
-            if sets and (not plain or (command.inside and times[name] > 1)):
+            if not surely or (command.inside and times[name] > 1):
                 loose.add(name)
         before = command.end
     return frozenset(loose), frozenset(several)
 
 
+def _list_open(command: Command) -> set[str]:
+    """The variables that a builtin sets as the job goes on."""
+    names = command.list_changed()
+    if command.name in ("for", "select", "unset"):
+        names |= {word.text for word in command.words[1:]}
+    return names
+
+
 def _runs_surely(command: Command, before: str, *, in_loops: bool) -> bool:
     """Whether a command runs, in the shell of the script; `before` is what stands before it."""
+    if command.name in ("declare", "local", "typeset"):
+        return False
     if {before, command.end} & {"&&", "||", "|", "|&", "&"}:
         return False
     openers = {block.opener for block in command.blocks}

@@ -514,13 +514,6 @@ def test_qsub_wants_no_blank_before_an_option() -> None:
     assert spec["queue"] == "gpu"
 
 
-def test_logs_that_are_named_by_the_index_are_named_otherwise() -> None:
-    for tasks, kinds in (("0-3", []), ("4-7", ["check"])):
-        asked = (ONE_GPU, f"#SBATCH --array={tasks}", "#SBATCH --output=log-%A_%3a.txt")
-        imported = import_body("python t.py $SLURM_ARRAY_TASK_ID", *asked)
-        assert [left.kind for left in imported.left if "a.txt" in left.text] == kinds
-
-
 def test_a_place_to_fill_in_may_hold_blanks() -> None:
     imported = import_body("python t.py", ONE_GPU, "#SBATCH -N 1 -A <slurm account> -p gpu")
     assert "account" not in yaml.safe_load(imported.yaml)
@@ -595,9 +588,9 @@ def test_a_hook_of_conda_stands_before_what_needs_it() -> None:
     assert lines[1:] == body.splitlines()[:2]
 
 
-def test_what_slurm_takes_in_another_way_is_named() -> None:
+def test_a_directive_of_pbs_that_sbatch_reads_is_named() -> None:
     imported = import_body("python t.py", "#SBATCH --nodes=4 --ntasks=1", "#PBS -l walltime=9:00")
-    assert [(left.kind, left.line) for left in imported.left] == [("check", 2), ("check", 3)]
+    assert [(left.kind, left.line) for left in imported.left] == [("check", 3)]
 
 
 def test_a_list_of_file_systems_tells_a_site_of_totals() -> None:

@@ -15,11 +15,7 @@ from jobgen.batchscript.convert.clean import refuse_loss, write_clean
 from jobgen.batchscript.convert.straight import NotStraightError
 from jobgen.batchscript.directives import ARRAYS, render_directives, settle
 from jobgen.batchscript.draft import Draft, Left
-from jobgen.batchscript.readable import (
-    ImportRefusedError,
-    find_shell_flags,
-    refuse_unreadable,
-)
+from jobgen.batchscript.readable import ImportRefusedError, find_shell_flags, refuse_unreadable
 from jobgen.batchscript.reader import Script
 from jobgen.errors import SpecError, UsageError
 from jobgen.records import NamedTuple
@@ -103,20 +99,24 @@ def _note_submission(script: Script, draft: Draft) -> None:
     """Name what no directive asks for, but the line that submits may: an array, or nodes."""
     own = {name for command in script.commands for name, _, _ in command.variables()}
     indices = "|".join(set(ARRAYS.values()) - own) or "-"
+    index = _find_use(script, rf"\$\{{?({indices})\b(?!:?[-+])")
+    if index and not script.value(*ARRAYS):
+        draft.lose(*index, _OF_ARRAY)
     asked = [*map(script.value, ("--nodes", "--ntasks"))]
     asked += map(script.resource, ("select", "nodes", "ncpus", "ngpus"))
-    index = re.compile(rf"\$\{{?({indices})\b(?!:?[-+])")
-    nodes = re.compile(r"\$\{?(PBS_NODEFILE|PBS_NUM_NODES|SLURM_(JOB_NUM_NODES|NNODES))\b")
-    submit = "qsub's" if script.can.chunks else "sbatch's"
-    for leave, name, unsaid, reason in (
-        (draft.lose, index, not script.value(*ARRAYS), _OF_ARRAY),
-        (draft.check, nodes, not any(asked), f"nodes come from {submit} own line; {_OF_NODES}"),
-    ):
-        for command in script.commands if unsaid else ():
-            texts = [word.raw for word in command.all_words]
-            texts += [item.target.raw for item in command.redirects]
-            texts += [doc.body for doc in command.heredocs]
-            match = name.search(" ".join(texts))
-            if match and command.name != "echo":
-                leave(command.line, f"${match[1]}", reason)
-                break
+    nodes = _find_use(script, r"\$\{?(PBS_NODEFILE|PBS_NUM_NODES|SLURM_(JOB_NUM_NODES|NNODES))\b")
+    if nodes and not any(asked):
+        submit = "qsub's" if script.can.chunks else "sbatch's"
+        draft.check(*nodes, f"nodes come from {submit} own line; {_OF_NODES}")
+
+
+def _find_use(script: Script, pattern: str) -> tuple[int, str] | None:
+    """Return the line of the first command that uses a variable otherwise than to print it."""
+    for command in script.commands:
+        texts = [word.raw for word in command.all_words]
+        texts += [item.target.raw for item in command.redirects]
+        texts += [doc.body for doc in command.heredocs]
+        match = re.search(pattern, " ".join(texts))
+        if match and command.name != "echo":
+            return command.line, f"${match[1]}"
+    return None

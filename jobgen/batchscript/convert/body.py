@@ -8,11 +8,7 @@ from itertools import pairwise
 
 from jobgen.batchscript.convert.environment import AT_HOME
 from jobgen.batchscript.convert.straight import NotStraightError, list_arguments
-from jobgen.batchscript.directives import (
-    keep_verbatim,
-    render_directives,
-    split_resources,
-)
+from jobgen.batchscript.directives import keep_verbatim, render_directives, split_resources
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.launchers import unwrap
 from jobgen.batchscript.lint import ABOUT_LAUNCH, check
@@ -104,12 +100,6 @@ def advise(script: Script, draft: Draft, reason: NotStraightError) -> list[str]:
 
 def _show_launch(script: Script) -> list[str]:
     """Return the lines that would have jobgen launch the program of a script; none if unsure."""
-    mode = "plain"
-    for item in script.launches:
-        if item.started.is_agent:
-            mode = "torchrun"
-        elif item.started.launchers and mode == "plain":
-            mode = "direct"
     starts = [item.started for item in script.launches if _PYTHON.match(item.started.name)]
     starts.sort(key=lambda started: started.is_agent or bool(started.launchers))
     named = [_name_program([word.text for word in started.program]) for started in starts]
@@ -119,9 +109,19 @@ def _show_launch(script: Script) -> list[str]:
     return [
         "For jobgen to launch it, instead of run.body:",
         f"  run: {{{programs[-1]}, args: [...]}}",
-        f"  launch: {{mode: {'ray' if 'ray start' in script.text else mode}}}",
+        f"  launch: {{mode: {_name_mode(script)}}}",
         "  environment: {...}    # its modules, venv or conda, and variables",
     ]
+
+
+def _name_mode(script: Script) -> str:
+    """Return the mode of launch that is likest to what a script does."""
+    starts = [item.started for item in script.launches]
+    if "ray start" in script.text:
+        return "ray"
+    if any(started.is_agent for started in starts):
+        return "torchrun"
+    return "direct" if any(started.launchers for started in starts) else "plain"
 
 
 def _name_program(texts: list[str]) -> str:

@@ -45,7 +45,8 @@ def write_clean(script: Script, draft: Draft, *, once: bool) -> None:
     for statement in before:
         follow_statement(statement, reader)
     at_home = _begins_at_home(script, before)
-    bare = not any(command.name in _ENVIRONMENT for item in before for command in item.commands)
+    names = {command.name for item in before for command in item.commands}
+    bare = names.isdisjoint(_ENVIRONMENT)
     moved = at_home or any(map(_leaves, before))
     read = LaunchLine(script, launch, reader, shape, moved=moved, bare=bare).read(once=once)
     prelude = _read_prelude(script, before, read, shape, draft, at_home=at_home)

@@ -17,12 +17,7 @@ from jobgen.batchscript.convert.straight import (
 )
 from jobgen.batchscript.convert.values import Reader, make_value
 from jobgen.batchscript.draft import Draft
-from jobgen.batchscript.expand import (
-    PlainVariables,
-    expand_command,
-    follow,
-    list_names,
-)
+from jobgen.batchscript.expand import PlainVariables, expand_command, follow, list_names
 from jobgen.batchscript.purposes import FAMILIAR, is_pure, list_substituted
 from jobgen.batchscript.reader import Request
 
@@ -257,16 +252,18 @@ class Prelude:
             raise NotStraightError(statement.line, f"{name} is set before its processes start")
         if not _TOLD.fullmatch(name):
             return False
-        value = self.reader.variables.tell(raw)
+        self._check_told(name, self.reader.variables.tell(raw), statement.line)
+        self.draft.keep(statement.line, statement.text, "jobgen tells each process by itself")
+        return True
+
+    def _check_told(self, name: str, value: str | None, line: int) -> None:
+        """Raise where what jobgen says differs from the value of the script."""
         if name == "MASTER_ADDR" and value not in (None, "localhost", "127.0.0.1"):
-            message = "MASTER_ADDR is an address that the script chooses"
-            raise NotStraightError(statement.line, message)
+            raise NotStraightError(line, "MASTER_ADDR is an address that the script chooses")
         each = self.launch.values.get("launch.processes_per_node", self.shape.gpus or 1)
         processes = self.shape.nodes * (1 if self.launch.mode == "plain" else each)
         if name == "WORLD_SIZE" and value != str(processes) and self.launch.mode != "torchrun":
-            raise NotStraightError(statement.line, "only bash knows what WORLD_SIZE comes to")
-        self.draft.keep(statement.line, statement.text, "jobgen tells each process by itself")
-        return True
+            raise NotStraightError(line, "only bash knows what WORLD_SIZE comes to")
 
     def _check_steady(self, statement: Statement) -> None:
         """Raise where a value is another on every node, and more than one process sees it."""
@@ -283,10 +280,7 @@ class Prelude:
 
         `line` is that of the launch.
         """
-        modules = {key: self.modules.get(key) for key in ("first", "use", "load")}
-        modules = {key: value for key, value in modules.items() if value}
-        simple = modules.keys() == {"load"}
-        self.draft.put("environment.modules", modules["load"] if simple else modules or None)
+        self._write_modules()
         for key, value in self.keys.items():
             self.draft.put(f"environment.{key}", value)
         for name, text, expands in self.launch.variables:
@@ -296,6 +290,12 @@ class Prelude:
         variables = self.draft.values.get("environment.variables", {}) | self.variables
         self.draft.put("environment.variables", variables or None)
         self._write_setup(loose)
+
+    def _write_modules(self) -> None:
+        modules = {key: self.modules.get(key) for key in ("first", "use", "load")}
+        modules = {key: value for key, value in modules.items() if value}
+        simple = modules.keys() == {"load"}
+        self.draft.put("environment.modules", modules["load"] if simple else modules or None)
 
     def _write_setup(self, loose: frozenset[str]) -> None:
         lines = [line for text in self.setup for line in text.splitlines()]

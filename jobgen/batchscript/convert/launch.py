@@ -7,19 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from jobgen.batchscript.bash import Word
-from jobgen.batchscript.convert.straight import (
-    NotStraightError,
-    Statement,
-    takes_arguments,
-)
+from jobgen.batchscript.convert.straight import NotStraightError, Statement, takes_arguments
 from jobgen.batchscript.convert.values import Reader, make_value
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import expand_command, list_names
-from jobgen.batchscript.launchers import (
-    Agent,
-    Launcher,
-    unwrap,
-)
+from jobgen.batchscript.launchers import Agent, Launcher, unwrap
 from jobgen.batchscript.reader import Request, Script
 from jobgen.records import NamedTuple
 from jobgen.spec.launchers import find_launcher, name_kind, read_names
@@ -120,12 +112,7 @@ class LaunchLine:
         foreign = launchers and launchers[0] != "srun"
         if once or (foreign and (several or self.shape.tasks != 1)):
             return self._launch_once()
-        if launchers == ["srun"]:
-            self._read_srun(self.started.launchers[0])
-        elif several or len(launchers) > 1:
-            raise self._refuse(f"'{self.started.name}' starts on the first of several nodes alone")
-        else:
-            self.tasks = 1
+        self._read_tasks(launchers)
         if self.torchrun:
             try:
                 return self._launch_agents(self.torchrun)
@@ -133,6 +120,15 @@ class LaunchLine:
                 if several or self.tasks != 1:
                     raise
         return self._launch_program()
+
+    def _read_tasks(self, launchers: list[str]) -> None:
+        """Tell how many tasks of each node the line starts."""
+        if launchers == ["srun"]:
+            self._read_srun(self.started.launchers[0])
+        elif self.shape.nodes > 1 or len(launchers) > 1:
+            raise self._refuse(f"'{self.started.name}' starts on the first of several nodes alone")
+        else:
+            self.tasks = 1
 
     def _refuse(self, reason: str) -> NotStraightError:
         return NotStraightError(self.statement.line, reason)
@@ -201,10 +197,7 @@ class LaunchLine:
         """One torchrun on each node."""
         self._drop_output()
         self._check_agents(torchrun)
-        values: dict[str, Any] = {}
-        processes = self._count(torchrun.tell("--nproc-per-node"))
-        if processes != (self.shape.gpus or 1):
-            values["launch.processes_per_node"] = processes
+        values = self._put_processes(self._count(torchrun.tell("--nproc-per-node")))
         restarts = torchrun.tell("--max-restarts") or "0"
         if restarts != "0":
             values["launch.max_restarts"] = self._count(restarts)
@@ -214,6 +207,11 @@ class LaunchLine:
         self.bare = False
         values |= self._name_program([*self.started.runner, python, *module, *torchrun.program])
         return self._finish("torchrun", values)
+
+    def _put_processes(self, processes: int) -> dict[str, Any]:
+        """Return the key for the processes of a node, where they are not as many as its GPUs."""
+        usual = self.shape.gpus or 1
+        return {} if processes == usual else {"launch.processes_per_node": processes}
 
     def _check_agents(self, torchrun: Agent) -> None:
         """Raise where jobgen's own agents would differ from those of the script."""
@@ -242,8 +240,8 @@ class LaunchLine:
         mode = "plain" if alone or (by_itself and self.tasks == 1) else "direct"
         self.bare = self.bare and alone
         values = {**self._name_program(words), "launch.mode": mode}
-        if self.tasks != (self.shape.gpus or 1) and mode == "direct":
-            values["launch.processes_per_node"] = self.tasks
+        if mode == "direct":
+            values |= self._put_processes(self.tasks)
         return self._finish(mode, values)
 
     def _list_own_words(self) -> list[Word]:

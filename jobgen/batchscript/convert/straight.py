@@ -182,21 +182,19 @@ def _read_group(script: Script, group: list[Command]) -> Iterator[Statement]:
     """The statements of commands that share lines."""
     first, last = group[0].place.line, max(command.last_line for command in group)
     text = textwrap.dedent("\n".join(script.lines[first - 1 : last])).strip()
-    kinds = [classify(command) for command in group]
     if any(command.blocks for command in group):
-        yield Statement(_classify_block(group, kinds), tuple(group), text)
+        yield Statement(_classify_block(group), tuple(group), text)
         return
-    parts: list[list[int]] = [[]]
+    parts: list[list[Command]] = [[]]
     whole = any(command.heredocs for command in group)
-    for index, command in enumerate(group):
-        parts[-1].append(index)
+    for command in group:
+        parts[-1].append(command)
         if command.end in (";", "\n") and not whole:
             parts.append([])
     for part in filter(None, parts):
-        commands = tuple(group[index] for index in part)
-        own = text if len(part) == len(group) else " ".join(map(_write, commands))
-        of_part = [kinds[index] for index in part]
-        yield Statement(_classify_all(of_part) if of_part[1:] else of_part[0], commands, own)
+        kinds = list(map(classify, part))
+        own = text if part == group else " ".join(map(_write, part))
+        yield Statement(_classify_all(kinds) if kinds[1:] else kinds[0], tuple(part), own)
 
 
 def _write(command: Command) -> str:
@@ -205,13 +203,12 @@ def _write(command: Command) -> str:
     return " ".join(words + [item.operator + item.target.raw for item in command.redirects] + ends)
 
 
-def _classify_block(group: list[Command], kinds: list[str]) -> str:
+def _classify_block(group: list[Command]) -> str:
     """What a condition is for, which is one statement; loops and the like are left to bash."""
-    within = [(kind, item) for kind, item in zip(kinds, group, strict=True) if item.blocks]
-    inner = {kind for kind, item in within if item.name not in HEADS and not _fails(item)}
-    condition = " ".join(word.active for word in group[0].words)
-    asks = group[0].name in ("[", "[[") and takes_arguments(condition)
-    if asks and inner <= {"prints", "ends"}:
+    kinds = [(classify(item), item) for item in group]
+    within = [(kind, item) for kind, item in kinds if item.blocks and item.name not in HEADS]
+    inner = {kind for kind, item in within if not _fails(item)}
+    if _asks_arguments(group[0]) and inner <= {"prints", "ends"}:
         return "prints"  # how it is to be called
     line = group[0].place.line
     if "launch" in inner:
@@ -220,6 +217,11 @@ def _classify_block(group: list[Command], kinds: list[str]) -> str:
         raise NotStraightError(line, "a loop, function, group or condition is left to bash")
     kind = _classify_all(inner)
     return "repeats" if kind == "prints" else kind
+
+
+def _asks_arguments(command: Command) -> bool:
+    active = " ".join(word.active for word in command.words)
+    return command.name in ("[", "[[") and takes_arguments(active)
 
 
 def _is_condition(group: list[Command]) -> bool:

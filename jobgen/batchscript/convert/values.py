@@ -69,10 +69,7 @@ class Reader:
         expands = text != literal
         if expands and re.search(r"[$`\\]", literal):
             raise NotStraightError(line, "a value holds a dollar sign beside a variable")
-        if not text.replace("\t", " ").isprintable():
-            raise NotStraightError(line, "a value has several lines")
-        if len(text) > _LONGEST and " " in text:
-            raise NotStraightError(line, "a value is longer than a line")
+        _check_value(text, line)
         return re.sub(r"\$\{(\w+)\}(?!\w)", r"$\1", text) if expands else text, expands
 
     def _read_live(self, part: Segment, line: int, free: Container[str], *, assigned: bool) -> str:
@@ -103,6 +100,14 @@ class Reader:
         if self.sourced or not _OUTSIDE.fullmatch(name):
             raise NotStraightError(line, f"the script does not say what ${name} is")
         return False
+
+
+def _check_value(text: str, line: int) -> None:
+    """Raise NotStraightError for a text that nobody would write on a line of a spec."""
+    if not text.replace("\t", " ").isprintable():
+        raise NotStraightError(line, "a value has several lines")
+    if len(text) > _LONGEST and " " in text:
+        raise NotStraightError(line, "a value is longer than a line")
 
 
 def _check_plain(part: Segment, line: int, *, assigned: bool) -> None:
