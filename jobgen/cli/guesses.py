@@ -21,6 +21,7 @@ from jobgen.errors import JobgenError, Position, SpecError
 from jobgen.plan.resolve import resolve
 from jobgen.records import NamedTuple
 from jobgen.spec.bind import find_faults
+from jobgen.spec.fields import list_paths
 from jobgen.spec.load import load
 from jobgen.spec.model import JobSpec
 from jobgen.spec.spelling import find_near
@@ -78,7 +79,8 @@ def explain_command(
     word, *rest = _drop_tools(args)
     if answer := _answer_command(word, rest, context, " ".join(args)):
         return f"{message}; {answer}"
-    if near := find_near(word, known) or "".join(get_close_matches(word, known, 1, 0.75)):
+    cutoff = 0.75 if word[3:] else 0.66
+    if near := find_near(word, known) or "".join(get_close_matches(word, known, 1, cutoff)):
         return f"{message}; did you mean: jobgen {shlex.join([near, *rest])}"
     lines = [f"{title.lower()}: {', '.join(group)}" for title, group in groups.items()]
     return "\n  ".join((f"{message}; the commands", *lines))
@@ -213,27 +215,32 @@ def make_room(message: str, words: Sequence[str] = ()) -> str:
     """Return a message whose --set words the spec takes: with what they need, and exclude."""
     spec = next(iter(_pick(words, _SPEC)), "job.yaml")
     for _ in range(4):
-        given = [
-            pair[2] for pair in re.finditer(r"--set ('?)([\w.]+=[^';]+?)\1(?=\s|;|,|$)", message)
-        ]
-        wanted = _find_wanted(spec, given) if given and os.path.isfile(spec) else ""
+        settings = re.finditer(r"--set ('?)([\w.]+=[^';]+?)\1(?=\s|;|,|$)", message)
+        given = [setting[2] for setting in settings]
+        wanted, key = _find_wanted(spec, given) if given and os.path.isfile(spec) else ("", "")
         if not wanted:
             break
-        before, _, last = message.rpartition("--set ")
-        message = f"{before}--set {wanted} --set {last}"
+        at = max(message.rfind(f"--set {quote}{key}=") for quote in ("", "'"))
+        at = message.rindex("--set ") if at < 0 else at
+        message = f"{message[:at]}--set {wanted} {message[at:]}"
     return message
 
 
-def _find_wanted(spec: str, given: list[str]) -> str:
-    """Return what a spec needs first, to take some settings, as a setting; empty for nothing."""
+def _find_wanted(spec: str, given: Sequence[str]) -> tuple[str, str]:
+    """Return the setting that a spec needs first, to take others, and the key that needs it."""
+    keys = [setting.partition("=")[0] for setting in given]
     try:
         resolve(load(spec, given))
     except SpecError as error:
-        settings = [problem.setting for problem in error.problems]
-        return next((one for one in settings if one and one not in given), "")
+        for problem in error.problems:
+            key = problem.setting.partition("=")[0]
+            if key in keys and problem.path not in keys:  # of two that exclude each other
+                return f"{problem.path}=null", key
+            if problem.setting and problem.setting not in given:
+                return problem.setting, problem.path
     except JobgenError:
         pass
-    return ""
+    return "", ""
 
 
 # --- options ---
@@ -241,7 +248,8 @@ def _find_wanted(spec: str, given: list[str]) -> str:
 
 def explain_usage(error: click.UsageError, argv: Sequence[str], group: click.Group) -> str:
     """Return the message for a command line that a command of a group does not take."""
-    context = error.ctx
+    ends = [index for index, word in enumerate(argv) if word in ("&&", "||", "|", ";")]
+    argv, context = argv[: ends[0]] if ends else argv, error.ctx  # quoted, by mistake
     if context is None:  # of an option that lacks its value, or has one and takes none
         outer = click.Context(group, info_name="jobgen")
         command = group.get_command(outer, argv[0])
@@ -286,12 +294,18 @@ def _spell(word: str, known: _Known) -> list[str]:
     dashes, name, value = match.groups("")
     name, own = normalize(name), ["--help", *known.long]
     option = f"--{name.replace('_', '-')}"
-    if dashes and option not in own and not (known.has_set and name in list_words()):
+    if dashes and option not in own and not (known.has_set and _is_listed(name)):
         option = find_near(option, own, cutoff=0.8)
     if option not in own:
         return [word]
     takes = option in known.options and not known.options[option].is_flag
     return [option, value] if value and takes else [option]
+
+
+def _is_listed(name: str) -> bool:
+    """Whether a name is a key of the spec, or a word that the table has: it is not misspelt."""
+    keys = (path.rpartition(".")[2] for path in list_paths(JobSpec))
+    return name in list_words() or name in keys
 
 
 def _explain_words(message: str, context: click.Context, argv: Sequence[str]) -> str:
@@ -334,10 +348,13 @@ def _explain_option(context: click.Context, argv: Sequence[str]) -> str:
     known = _Known(context.command)
     typed = _part_words([one for one in argv if one != known.name], known)
     answers = _translate(typed, known)
-    reply = f"; type: {' '.join(answers.typed)}" if answers.typed else ""
+    first = typed.foreign[0][0]  # which the message names
+    reply = "".join(f"; {remark}" for option, remark in answers.remarks if option == first)
+    if answers.typed:
+        start = "for the others, type" if reply else "type"
+        reply += f"; {start}: {' '.join(answers.typed)}"
     for option, remark in answers.remarks:
-        clear = option == typed.foreign[0][0] and not answers.typed
-        reply += f"; {remark}" if clear else f"; for {option}: {remark}"
+        reply += f"; for {option}: {remark}" if option != first else ""
     return reply + _offer_program(answers, typed, known)
 
 
@@ -366,7 +383,7 @@ def _translate(typed: _Typed, known: _Known, tool: str = "") -> _Answers:
     answers = _Answers([], [], [])
     for option, value in typed.foreign:
         answer = _answer_option(option, value, known, typed.plain, tool)
-        if not answer and known.has_set and tool in ("", "submit", "run"):
+        if not answer and known.has_set and tool in ("", known.name):
             answers.program.extend(filter(None, (option, value)))
         elif re.fullmatch("type: -[^;]+", answer):
             answers.typed.append(answer.removeprefix("type: "))

@@ -450,6 +450,13 @@ TYPED = """\
         ("run -v /data:/data", "--set 'environment.container.binds=[/data:/data]'"),
         ("edit 12", "scontrol update or qalter; for another job, type: jobgen rerun 12 --set"),
         ("config", "jobgen has no settings of its own"),
+        ("config --global account lab", "for all your jobs, write account: lab in ~/.config"),
+        ("docker run --cidfile=x x.sif", "; for --cidfile: jobgen has nothing like it"),
+        ("submit -I -l walltime=1:00:00", "; for the others, type: --set resources.walltime=1:00"),
+        ("forward 12 -L 6006:localhost:8888", "forward 12 8888 --local-port 6006"),
+        ("wait 12 --timeout=30m && jobgen report", "type: timeout 30m jobgen wait 12\n"),
+        ("submit --cpus-per-task 4 -C a", "_gpu=null --set resources.cpus_per_node=4 for all"),
+        ("submit --cpus-per-node 4 job.yaml", "--set resources.cpus_per_gpu=null --set resources"),
         ("schema", "Missing argument"),
     ],
 )
