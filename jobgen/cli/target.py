@@ -115,9 +115,8 @@ class SpecCommand(click.Command):
         self, ctx: click.Context, before: list[str], words: list[str], spec: str
     ) -> None:
         """Refuse what stands behind `--` and belongs before it: a spec, options of this command."""
-        options = [param for param in self.params if isinstance(param, click.Option)]
-        flags = {name: param.is_flag for param in options for name in param.opts}
-        suspects = [name for name in _list_names(words) if name in flags and name[:2] == "--"]
+        flags = _list_flags(self)
+        suspects = [name for name in _list_names(words) if name in flags]
         refused = {name: flags[name] for name in _list_refused(suspects, spec, ctx.params)}
         if not any(word.endswith((".yaml", ".yml")) for word in before):
             refused |= {file: True for file in _list_specs(words)[:1]}
@@ -141,6 +140,13 @@ def _refuse_values(ctx: click.Context, specs: Sequence[str]) -> None:
     if tasks := re.fullmatch(r"(\d+)-(\d+)", str(ctx.params.get("name"))):
         count = int(tasks[2]) - int(tasks[1]) + 1
         ctx.fail(f"-J is the name of the job; for an array, type: --set array.tasks={count}")
+
+
+def _list_flags(command: click.Command) -> dict[str, bool]:
+    """Return the long options of a command, each with whether it takes no value."""
+    options = [param for param in command.params if isinstance(param, click.Option)]
+    names = {name: one.is_flag for one in options for name in one.opts}
+    return {name: is_flag for name, is_flag in names.items() if name.startswith("--")}
 
 
 def _list_names(words: Iterable[str]) -> list[str]:
