@@ -58,6 +58,7 @@ def test_fix_mends_the_file_and_lists_the_rest(script: Path) -> None:
     assert script.stat().st_mtime_ns == before
 
 
+@pytest.mark.slow
 def test_each_mend_takes_away_its_finding_and_brings_no_other(subtests: pytest.Subtests) -> None:
     mended = set()
     for path in FAULTY:

@@ -313,6 +313,7 @@ def told(job: dict[str, Any], site: str) -> list[str]:
 RULES = [(site, broken) for site in SITES for broken in Walk(site).rules()]
 
 
+@pytest.mark.slow
 def test_a_broken_rule_is_told_with_key_value_limit_and_source(subtests: pytest.Subtests) -> None:
     for site, broken in RULES:
         begin = f"{broken.path}: " if broken.path else ""

@@ -97,7 +97,8 @@ def pre_commit(
     return repository
 
 
-@pytest.mark.parametrize("hook", ["repository", pytest.param("pre_commit", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("hook", ["repository", "pre_commit"])
 def test_what_makes_a_script_stale_is_blocked_and_else_let_through(
     hook: str, request: pytest.FixtureRequest, subtests: pytest.Subtests
 ) -> None:

@@ -247,6 +247,7 @@ def test_a_variable_of_the_site_is_not_called_ones_own() -> None:
         assert re.match(r"site alcf-polaris: (network|variables)\.", reason_.origin[0])
 
 
+@pytest.mark.slow
 def test_directives_and_variables_are_those_of_the_script_each_with_a_reason(
     subtests: pytest.Subtests,
 ) -> None:

@@ -2,6 +2,7 @@
 
 import re
 from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ def write_guess(guess: str) -> str:
     return yaml.safe_dump(spec, sort_keys=False)
 
 
+@cache  # several tests ask of the same guesses
 def listen(text: str) -> str:
     """Return what jobgen says of a spec: its complaint, or its notes."""
     try:
