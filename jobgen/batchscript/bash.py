@@ -24,7 +24,6 @@ _PARENTHESES = re.compile(r"\(\s*\)")
 _BLANK = re.compile(r"(?:[ \t\r]|\\(?:\r?\n|\Z))+")
 _SKIPPED = re.compile(rf"{_BLANK.pattern}|#[^\n]*")
 _GAP = re.compile(r"(?:\s|\\\n|#[^\n]*\n)*")
-_ESAC = re.compile(r"esac\b")
 _OPENS = {"if": "fi", "case": "esac", "{": "}", "for": "done", "while": "done", "until": "done"}
 _CLOSES = {"fi", "esac", "}", "done"}
 # Words that stand before a command; `for` and `case` are left to look like commands.
@@ -163,17 +162,10 @@ class Command(NamedTuple):
     def list_changed(self) -> set[str]:
         """The variables that a builtin sets by their names, such as read, let and `((...))`."""
         pattern = _SETTERS.get(self.name)
-        text = " ".join(word.raw for word in self.words[1:])
-        names = (
-            {name for found in pattern.finditer(text) for name in found.groups()} if pattern else ()
-        )
-        return {*filter(None, names)}
-
-
-def find_quote_end(text: str, start: int) -> int:
-    """The index behind the `'...'` or `$'...'` that opens at `start`."""
-    match = _SINGLE_QUOTED.match(text, start)
-    return match.end() if match else len(text)
+        if pattern is None:
+            return set()
+        found = pattern.finditer(" ".join(word.raw for word in self.words[1:]))
+        return {name for match in found for name in match.groups() if name}
 
 
 def find_bracket_end(text: str, start: int) -> int:
@@ -186,7 +178,8 @@ def find_bracket_end(text: str, start: int) -> int:
         if stack[-1:] == [token]:
             stack.pop()
         elif token in ("'", "$'") and not quoted:
-            index = find_quote_end(text, index) - len(token)
+            match = _SINGLE_QUOTED.match(text, index)
+            index = match.end() - len(token) if match else len(text)
         elif token in _CLOSERS and not (quoted and token == "("):
             stack.append(_CLOSERS[token])
         index += len(token)
@@ -211,16 +204,17 @@ def split_segments(raw: str, *, quoted: bool = False) -> Field:
 
 def _read_special(raw: str, index: int, quoted: bool) -> tuple[Field, int]:
     """The segments of what a quote, `$`, backtick or backslash begins, and the index behind it."""
-    if raw[index] == "\\":
+    char = raw[index]
+    if char == "\\":
         return (Segment(raw[index + 1 : index + 2].strip("\n"), False, True),), index + 2
-    if raw[index] == '"':
+    if char in "\"'":
         end = find_bracket_end(raw, index)
-        return split_segments(raw[index + 1 : end].removesuffix('"'), quoted=True), end
-    if raw[index] == "'":
-        end = find_quote_end(raw, index)
-        return (Segment(raw[index + 1 : end].removesuffix("'"), False, True),), end
+        inner = raw[index + 1 : end].removesuffix(char)
+        if char == '"':
+            return split_segments(inner, quoted=True), end
+        return (Segment(inner, False, True),), end
     if raw.startswith("$'", index) and not quoted:
-        end = find_quote_end(raw, index)
+        end = find_bracket_end(raw, index)
         return (Segment(raw[index:end], True, False),), end
     end = _end_live(raw, index)
     live = end > index + 1
@@ -362,7 +356,7 @@ class _Reader:
         self.pattern = False
         match = _GAP.match(self.text, self.index)
         self.index = match.end() if match else self.index
-        if _ESAC.match(self.text, self.index):
+        if self.text.startswith("esac", self.index):
             return
         self.index += self.text.startswith("(", self.index)
         while self.index < len(self.text) and self.text[self.index] != ")":

@@ -152,9 +152,7 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
     if not commands or _KEEPS_STATUS.search(script.text):
         return
     command, later = commands[0], _list_later(commands)
-    kept = any(
-        item.name in ("exit", "wait") and item.texts[1:] not in ([], ["0"]) for item in later
-    )
+    kept = any(one.name in ("exit", "wait") and one.texts[1:] not in ([], ["0"]) for one in later)
     if kept or command.end in ("||", "&&", "|", "|&"):
         return
     beside, waits = command.end == "&", any(item.name == "wait" for item in later)

@@ -44,6 +44,9 @@ def mark(place: Word | DirectiveOption, message: str, note: bool = False, fix: s
     return Fault(place.line, place.column, message, note, fix)
 
 
+_Check = Callable[[Script], Iterator[Fault]]
+
+
 class Rule(NamedTuple):
     """One fault that scripts have: its name, why it is one, how to fix it, where to read on.
 
@@ -55,7 +58,7 @@ class Rule(NamedTuple):
     why: str
     fix: str
     reference: str
-    check: Callable[[Script], Iterator[Fault]]
+    check: _Check
 
     @property
     def docs(self) -> str:
@@ -63,12 +66,10 @@ class Rule(NamedTuple):
         return f"docs/reference/lint.md#{self.id}"
 
 
-def rule(
-    id: str, title: str, reference: str
-) -> Callable[[Callable[[Script], Iterator[Fault]]], Rule]:
+def rule(id: str, title: str, reference: str) -> Callable[[_Check], Rule]:
     """Make a rule of a function that yields faults; its docstring says why, and how to fix it."""
 
-    def make(check: Callable[[Script], Iterator[Fault]]) -> Rule:
+    def make(check: _Check) -> Rule:
         why, _, fix = " ".join((check.__doc__ or "").split()).partition(" Fix: ")
         return Rule(id, title, why, fix, reference, check)
 
