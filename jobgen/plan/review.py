@@ -24,7 +24,7 @@ from jobgen.plan.plan import Plan
 from jobgen.plan.program import read_sources
 from jobgen.plan.review_roles import review_roles
 from jobgen.spec.load import LoadedSpec
-from jobgen.spec.model import Resources
+from jobgen.spec.model import JobSpec
 from jobgen.spec.yaml_nodes import Mapping, Node, Scalar, parse_value
 
 _GIB = 1024**2  # in KiB
@@ -53,9 +53,8 @@ _SETUP_READS = re.compile(
 _PARTS = re.compile(r"(tensor|pipeline|context)_(model_)?parallel(_size)?|(tp|pp|cp)(_size)?")
 # What has one process drive several GPUs.
 _TAKES_SEVERAL = r"\bjax\b|(?<!Distributed)DataParallel\(|device_map|vllm|tensorflow|cuda:[1-9]"
-_GIB_OF_A_NODE, _CPUS_OF_A_NODE, _GPUS_OF_A_NODE = 8192, 400, 16  # few nodes have more
+_MOST_GIB = 8192  # few nodes have more
 _MOST_TEXT = 50_000  # characters of a configuration file
-_SHORTEST, _LONGEST = 60, 30 * 86400  # seconds: an environment hardly loads, few queues allow
 
 
 def review(loaded: LoadedSpec, plan: Plan, copied: Sequence[str] | None = None) -> list[Problem]:
@@ -65,10 +64,8 @@ def review(loaded: LoadedSpec, plan: Plan, copied: Sequence[str] | None = None) 
     """
     rules = (
         _check_processes,
-        _check_sizes,
         _check_cpus,
         _check_memory,
-        _check_times,
         _check_variables,
         _check_lists,
         _check_tasks,
@@ -80,7 +77,6 @@ def review(loaded: LoadedSpec, plan: Plan, copied: Sequence[str] | None = None) 
         _check_venv,
         _check_batches,
         _check_directives,
-        _check_names,
     )
     plans = [role.plan for role in plan.roles.members] if plan.roles else [plan]
     problems = {*review_roles(loaded, plan)}
@@ -101,15 +97,7 @@ def _read_table() -> list[list[str]]:
 
 def _apply_table(loaded: LoadedSpec, plan: Plan, settings: _Settings) -> Iterator[Problem]:
     """Yield what `review.txt` has for the texts of a spec."""
-    facts = _list_facts(loaded, plan)
-    texts: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for source, path, text in itertools.chain(
-        _list_lines(loaded, plan),
-        _list_words(loaded, plan, settings),
-        _list_places(loaded, plan),
-    ):
-        if text:
-            texts[source].append((path, text))
+    facts, texts = _list_facts(loaded, plan), _list_texts(loaded, plan, settings)
     for source, asked, form, message, hint in (row for row in _read_table() if len(row) == 5):
         needs = asked.replace("-", "").split()
         if not texts[source] or any(bool(facts[one.strip("!")]) == ("!" in one) for one in needs):
@@ -141,7 +129,19 @@ def _list_facts(loaded: LoadedSpec, plan: Plan) -> dict[str, Any]:
     }
 
 
-# The texts that rows of `review.txt` look at: what each is, its place, and itself.
+def _list_texts(
+    loaded: LoadedSpec, plan: Plan, settings: _Settings
+) -> dict[str, list[tuple[str, str]]]:
+    """Return the places and texts that rows of `review.txt` look at, by what they are."""
+    texts: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    words, places = _list_words(loaded, plan, settings), _list_places(loaded, plan)
+    for source, path, text in itertools.chain(_list_lines(loaded, plan), words, places):
+        if text:
+            texts[source].append((path, text))
+    return texts
+
+
+# What a text is, its place, and itself.
 _Texts = Iterator[tuple[str, str, str]]
 
 
@@ -228,36 +228,20 @@ def _flatten(node: Node, start: str) -> Iterator[tuple[str, str]]:
 
 def _check_processes(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     """Processes against the GPUs of a node."""
-    by_torchrun, by_hand = plan.launch.mode == "torchrun", plan.launch.mode == "direct"
     for group in dict.fromkeys(plan.nodes.own):
         processes, gpus = group.processes, group.gpus
-        several = processes > 1 and (by_torchrun or by_hand)
+        several = processes > 1 and plan.launch.mode in ("torchrun", "direct")
         if gpus and processes > gpus:
             message = (
                 f"{processes} processes share {count(gpus, 'GPU')} on a node; NCCL takes one each"
             )
             hint = f"write processes_per_node: {gpus}, unless they use gloo or MPS"
             yield loaded.problem("launch.processes_per_node", message, hint)
-        elif processes < gpus and (several or (by_torchrun and _takes_one_gpu(plan))):
+        elif processes < gpus and (several or _takes_one_gpu(plan)):
             leave = "1 process leaves" if processes == 1 else f"{processes} processes leave"
             message = f"{leave} {gpus - processes} of {gpus} GPUs on a node idle"
             hint = f"write processes_per_node: {gpus}, unless each takes several"
             yield loaded.problem("launch.processes_per_node", message, hint)
-
-
-def _check_sizes(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
-    """CPUs and GPUs that few nodes have, so that those of all are meant."""
-    for group in dict.fromkeys(plan.nodes.own):
-        cpus, gpus = group.cpus or 0, group.gpus
-        if cpus > _CPUS_OF_A_NODE:
-            each = bool(loaded.spec.resources.cpus_per_gpu)
-            name = "cpus_per_gpu" if each else "cpus_per_node"
-            hint = f"it counts for {'each of the' if each else 'all'} {gpus} GPUs of a node"
-            yield loaded.problem(f"resources.{name}", f"asks for {cpus} CPUs on a node", hint)
-        if gpus > _GPUS_OF_A_NODE:
-            message = f"asks for {gpus} GPUs on a node"
-            hint = f"for {gpus} in all write nodes: {-(-gpus // 8)}, gpus_per_node: 8"
-            yield loaded.problem("resources.gpus_per_node", message, hint)
 
 
 def _check_cpus(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
@@ -283,26 +267,9 @@ def _check_memory(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     if memory is not None and group.gpus and memory < group.processes * _GIB:
         message = f"{memory // 1024} MiB are less than 1 GiB a process"
         yield loaded.problem("resources.memory_per_node", message, "check the unit: MB, GB")
-    if memory is not None and memory > _GIB_OF_A_NODE * _GIB:
+    if memory is not None and memory > _MOST_GIB * _GIB:
         message = f"asks for {memory // _GIB} GiB on a node"
         yield loaded.problem("resources.memory_per_node", message, "check the unit: GB, TB")
-
-
-def _check_times(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
-    """A walltime that is hardly meant, and a notice that takes most of it."""
-    seconds, path = plan.walltime.seconds, "resources.walltime"
-    hint = "write hours:minutes:seconds, or 2h"
-    if seconds is None:
-        return
-    if plan.can.batch and seconds > _LONGEST:
-        long = f"{seconds // 86400} days are more than most queues allow"
-        yield loaded.problem(path, long, hint)
-    if plan.can.batch and seconds < _SHORTEST:
-        yield loaded.problem(path, f"{seconds} s is hardly enough to load an environment", hint)
-    notice = loaded.spec.on_walltime.notice if loaded.spec.on_walltime else None
-    if notice and seconds > notice > 0.75 * seconds:
-        message = f"leaves the program {count((seconds - notice) // 60, 'minute')} of the walltime"
-        yield loaded.problem("on_walltime.notice", message, "write a shorter one, such as 5m")
 
 
 def _list_variables(loaded: LoadedSpec, plan: Plan) -> Iterator[tuple[str, str, str]]:
@@ -341,18 +308,10 @@ def _check_lists(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
 
 
 def _check_tasks(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
-    """Tasks of an array that are alike, and bounds that none meets."""
+    """Tasks of an array that are alike."""
     if plan.array is None:
         return
-    for name in (loaded.spec.array.values or {}) if loaded.spec.array else ():
-        if name in Resources._fields:
-            message = f"{name} is an argument of the program here: its tasks get --{name}"
-            hint = f"all tasks have the job's resources; write run.args.{name} if that is meant"
-            yield loaded.problem(f"array.values.{name}", message, hint)
-    tasks, at_once = plan.array.tasks, plan.array.at_once
-    if at_once is not None and at_once > len(tasks) > 1:
-        message = f"{at_once} tasks may run at a time, and there are {len(tasks)}"
-        yield loaded.problem("array.at_once", message, "leave it out")
+    tasks = plan.array.tasks
     words = [(*task.arguments, *task.variables.values()) for task in tasks[:100]]
     alike = {tuple(map(_read_number, one)) for one in words}
     if any(map(any, tasks)) and len(alike) < len(words):
@@ -453,26 +412,32 @@ def _check_setup(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
 
 def _check_numbers(loaded: LoadedSpec, plan: Plan, options: _Settings) -> Iterator[Problem]:
     """Numbers in the program's arguments that differ from the job's."""
-    named = [
-        (re.split(r"[.:]", option)[-1].strip("-+").replace("-", "_"), option, int(value))
-        for option, value in options
-        if value.isdecimal()
-    ]
+    named = [*_list_numbers(options)]
     parts = {name: number for name, _, number in named if _PARTS.fullmatch(name)}
     share, gpus = math.prod(parts.values()) or 1, sum(plan.nodes.gpus_of_each)
-    if gpus and gpus % share and all(size <= gpus for size in parts.values()):
+    if gpus and gpus % share and max(parts.values()) <= gpus:
         message = f"{gpus} GPUs do not divide into groups of {share} ({', '.join(parts)})"
         yield loaded.problem("run.args", message, f"write sizes whose product divides {gpus}")
     micros = [number for name, _, number in named if re.fullmatch("micro_?batch(_size)?", name)]
     has = _count(plan, max(1, plan.nodes.world_size // share), (*micros, 0)[0])
     for names, relation, fact, *texts in (row[1:] for row in _read_table() if row[0] == "number"):
         right = has[fact]
-        for _, option, number in (one for one in named if right and one[0] in names.split()):
+        for _, option, number in [one for one in named if one[0] in names.split()]:
+            if not right:
+                continue
             holds = {"=": number == right, "<=": number <= right, "times": number % right == 0}
             if not holds[relation]:
                 values = {"option": option, "value": number, "has": right}
                 message, hint = (Template(one).safe_substitute(values) for one in texts)
                 yield loaded.problem("run.args", message, hint)
+
+
+def _list_numbers(options: _Settings) -> Iterator[tuple[str, str, int]]:
+    """Yield the options that are given a number: the last part of the name, the option, it."""
+    for option, value in options:
+        if value.isdecimal():
+            name = re.split(r"[.:]", option)[-1].strip("-+").replace("-", "_")
+            yield name, option, int(value)
 
 
 def _count(plan: Plan, groups: int, micro: int) -> dict[str, int]:
@@ -518,22 +483,6 @@ def _check_directives(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
         yield loaded.problem("directives", f"{plan.scheduler} does not read them", hint)
 
 
-def _check_names(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
-    """Misspelt names of variables, and of options of sbatch."""
-    variables, options = (row[1].split() for row in _read_table() if row[0] == "known")
-    own = loaded.spec.environment.variables or {}
-    written = [(f"environment.variables.{name}", name, variables) for name in own]
-    for index, line in enumerate(loaded.spec.directives):
-        if match := re.match(r"#SBATCH --([a-z-]+)", line):
-            written.append((f"directives[{index}]", match[1], options))
-    for path, name, known in written:
-        if name not in variables and name not in options:
-            from jobgen.spec.spelling import find_near
-
-            if near := find_near(name, known, cutoff=0.85):
-                yield loaded.problem(path, f"nothing reads {name}", f"did you mean {near}?")
-
-
 def _check_files(loaded: LoadedSpec, plan: Plan, copied: Sequence[str] | None) -> Iterator[Problem]:
     """Files and folders that the job reads and that are not here, or not in its snapshot."""
     setup = loaded.spec.environment.setup or ""
@@ -542,18 +491,25 @@ def _check_files(loaded: LoadedSpec, plan: Plan, copied: Sequence[str] | None) -
         made = path != "environment.setup" and os.path.basename(name) in setup
         elsewhere = moved and not os.path.isabs(name)
         if _is_missing(name) and not made and not elsewhere:
-            where = "; paths are relative to the folder you submit from" * (name[:1] not in "/~")
-            hint = "uv init makes one" if path == "environment.uv" else f"correct the path{where}"
+            hint = "correct the path"
+            if name[:1] not in "/~":
+                hint += "; paths are relative to the folder you submit from"
+            hint = "uv init makes one" if path == "environment.uv" else hint
             yield loaded.problem(path, f"{text} is not here", hint)
-        elif copied is not None and path in ("run.args", "environment.setup"):
-            inside = os.path.exists(name) and name[:1] not in "/~$"
-            if inside and not is_below(os.path.normpath(name), copied):
-                message = f"{text} is not in the snapshot, as git does not track it"
-                yield loaded.problem(path, message, f"git add it, or write snapshot: [{name}]")
+        elif path in ("run.args", "environment.setup") and _is_left_out(name, copied):
+            message = f"{text} is not in the snapshot, as git does not track it"
+            yield loaded.problem(path, message, f"git add it, or write snapshot: [{name}]")
+
+
+def _is_left_out(name: str, copied: Sequence[str] | None) -> bool:
+    """Whether a file of this folder is not in the job's snapshot."""
+    if copied is None or name[:1] in "/~$" or not os.path.exists(name):
+        return False
+    return not is_below(os.path.normpath(name), copied)
 
 
 def _check_venv(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
-    """A folder that is no venv."""
+    """A venv without bin/activate."""
     venv = loaded.spec.environment.venv or ""
     folder = os.path.expanduser(venv)
     if venv and os.path.isdir(folder) and not os.path.isfile(f"{folder}/bin/activate"):
@@ -564,26 +520,31 @@ def _check_venv(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
 
 def _list_files(loaded: LoadedSpec, plan: Plan) -> Iterator[tuple[str, str, str]]:
     """Yield what is read, with its place in the spec, and with what is before it."""
-    own, run, copied = loaded.spec.environment, loaded.spec.run, loaded.spec.snapshot
-    named = [("environment.stage", own.stage)]
+    own, run = loaded.spec.environment, loaded.spec.run
+    named = [("environment.stage", own.stage), *_list_sent(loaded.spec)]
     named += [("environment.setup", name) for name in _SETUP_READS.findall(own.setup or "")]
-    named += [("snapshot", name) for name in (copied if isinstance(copied, tuple) else ())]
-    named += [("send", name) for name in loaded.spec.send]
-    if own.container is None:  # else it may lie in the image
-        named += [
-            ("run.script", run.script),
-            ("run.body", run.body),
-            ("environment.venv", own.venv),
-        ]
-        named.append(("run.command", _find_file(run.command or ())))
-        for option, value in _list_options(plan.program.command):
-            if option[:2] == "--" and _READ.fullmatch(value) and not _OUTPUTS.match(option):
-                yield "run.args", value, f"{option} {value}"
-    elif re.match(r"[./~]|.*\.(sif|sqsh|simg)$", own.container.image):
-        named.append(("environment.container.image", own.container.image))
     if own.uv:
         yield "environment.uv", "pyproject.toml", "pyproject.toml, which uv needs,"
+    if own.container is None:  # else it may lie in the image
+        named += [("run.script", run.script), ("run.body", run.body)]
+        named += [("environment.venv", own.venv), ("run.command", _find_file(run.command or ()))]
+        yield from _list_read(plan.program.command)
+    elif re.match(r"[./~]|.*\.(sif|sqsh|simg)$", own.container.image):
+        named.append(("environment.container.image", own.container.image))
     yield from ((path, name, name) for path, name in named if name)
+
+
+def _list_sent(spec: JobSpec) -> list[tuple[str, str]]:
+    """Return what a snapshot copies by name, and what is sent."""
+    copied = spec.snapshot if isinstance(spec.snapshot, tuple) else ()
+    return [*(("snapshot", name) for name in copied), *(("send", name) for name in spec.send)]
+
+
+def _list_read(command: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """Yield the files that the options of a program name."""
+    for option, value in _list_options(command):
+        if option[:2] == "--" and _READ.fullmatch(value) and not _OUTPUTS.match(option):
+            yield "run.args", value, f"{option} {value}"
 
 
 def _find_file(command: Sequence[str]) -> str:
@@ -611,7 +572,9 @@ def _is_missing(name: str) -> bool:
 
 
 def _takes_one_gpu(plan: Plan) -> bool:
-    """Whether nothing in a program that imports torch has one process drive several GPUs."""
+    """Whether torchrun starts a program in which nothing has one process drive several GPUs."""
+    if plan.launch.mode != "torchrun":
+        return False
     source = read_sources(plan) or ""
     foreign = "import" in source and "torch" not in source
     return not foreign and not re.search(_TAKES_SEVERAL, source)

@@ -19,7 +19,7 @@ Fault = tuple[str, str, str]  # a path in the spec, what is wrong there, and wha
 def review_roles(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     """Yield what roles can hardly mean; nothing for a job without roles."""
     members = plan.roles.members if plan.roles else ()
-    for rule in (_check_asked, _check_known, _check_listening, _check_ready):
+    for rule in (_check_asked, _check_addresses, _check_known, _check_listening, _check_ready):
         for member in members:
             for fault in rule(loaded, member, members):
                 yield loaded.problem(*fault)
@@ -41,21 +41,21 @@ def _check_asked(
     """Yield the roles that one asks before they are ready, and whether others so ask it."""
     path, after = f"roles.{member.name}.run", (loaded.spec.roles or {})[member.name].after
     awaited = [one.name for one in members[: members.index(member)]] if after is None else after
-    others = [one for one in members if one is not member]
-    for other in others:
-        if other.test and other.name not in awaited and _asks(member, other):
+    for other in members:
+        asked = other is not member and _asks(member, other)
+        if asked and other.test and other.name not in awaited:
             message = f"asks {other.name}, and does not wait until it is ready"
             yield path, message, f"put {other.name} before it, and leave after out"
-    if not member.test and any(_asks(one, member) for one in others):
+    if not member.test and any(_asks(one, member) for one in members if one is not member):
         message = "is asked by another role, which does not wait until it listens"
         hint = f"write roles.{member.name}.ready: {{tcp: true}}, or {{http: PATH}}"
         yield path, message, hint
 
 
-def _check_known(
+def _check_addresses(
     loaded: LoadedSpec, member: RolePlan, members: tuple[RolePlan, ...]
 ) -> Iterator[Fault]:
-    """Yield addresses at which no role listens, and variables for some that nothing sets."""
+    """Yield addresses at which no role listens."""
     path, text = f"roles.{member.name}.run", _read_text(member)
     for name in re.findall(r"(?:localhost|127\.0\.0\.1):\$\{?(\w+)_PORT", text):
         if name != member.name.upper() and loaded.spec.resources.nodes != 1:
@@ -66,6 +66,13 @@ def _check_known(
         if any(f"${name}_PORT" in command for command in commands):
             message = f"asks ${name}_ADDR at port {port}, and it listens at ${name}_PORT"
             yield path, message, f"write ${name}_ADDR:${name}_PORT"
+
+
+def _check_known(
+    loaded: LoadedSpec, member: RolePlan, members: tuple[RolePlan, ...]
+) -> Iterator[Fault]:
+    """Yield variables for the addresses of roles that nothing sets."""
+    path, text = f"roles.{member.name}.run", _read_text(member)
     known = {*list_names(loaded.spec), *os.environ, "MASTER_ADDR", "MASTER_PORT"}
     known |= {*member.plan.environment.variables, *re.findall(r"(\w+)=", text)}
     names = sorted(one.name.upper() for one in members)

@@ -14,37 +14,27 @@ from jobgen.plan.review import list_copied, list_settings, review
 from jobgen.programs.rules import SEVERAL, JobSize, Remark, check_program, make_remark
 from jobgen.spec.launchers import read_names
 from jobgen.spec.load import LoadedSpec
-from jobgen.spec.roles import list_names
 
 __all__ = ["SEVERAL", "JobSize", "Remark", "check_program", "list_doubts", "look_at"]
 
 
 def list_doubts(loaded: LoadedSpec, plan: Plan) -> Iterator[str]:
     """Yield what a spec and its program can hardly mean, each with its place."""
-    copied, known = list_copied(loaded.spec.snapshot), list_names(loaded.spec)
+    copied = list_copied(loaded.spec.snapshot)
     yield from (f"warning: {problem}" for problem in review(loaded, plan, copied))
-    apart = loaded.spec.resources.nodes != 1
-    plans = [role.plan for role in plan.roles.members] if plan.roles else [plan]
-    for one in plans:
-        yield from map(str, look_at(one, copied, known, apart=apart))
+    for one in [role.plan for role in plan.roles.members] if plan.roles else [plan]:
+        yield from map(str, look_at(one, copied))
 
 
-def look_at(
-    plan: Plan,
-    copied: tuple[str, ...] | None = None,
-    known: Iterable[str] = (),
-    *,
-    apart: bool = False,
-) -> list[Remark]:
+def look_at(plan: Plan, copied: tuple[str, ...] | None = None) -> list[Remark]:
     """Return what a look into a plan's program finds, from the folder that jobs are submitted from.
 
-    `known` are variables that the other roles of the job give it, which are `apart` on several
-    nodes. There is nothing to find in a program that is not here, or not in Python.
+    There is nothing to find in a program that is not here, or not in Python.
     """
     words = list(plan.program.command)
     if plan.launch.body and plan.program.script:
         return _check_body(plan, words[1])
-    size = _measure(plan, copied, known)._replace(apart=apart)
+    size = _measure(plan, copied)
     started = _list_started(words)
     name, *arguments = started or [""]
     size = size._replace(arguments=tuple(arguments))
@@ -57,13 +47,15 @@ def look_at(
     remarks = []
     if by_itself and not os.access(path, os.X_OK):
         remarks.append(make_remark("not-a-program.bits", path))
-    if path.endswith((".sh", ".bash")):
-        from jobgen.programs.wrapper import check_wrapper
-
-        return remarks + check_wrapper(path, size)
     if path.endswith(".py") or (name and not by_itself and os.path.isdir(path)):
         remarks += check_program(path, python)
-    return remarks
+    return remarks + (_check_script(path, size) if path.endswith((".sh", ".bash")) else [])
+
+
+def _check_script(path: str, size: JobSize) -> list[Remark]:
+    from jobgen.programs.wrapper import check_wrapper
+
+    return check_wrapper(path, size)
 
 
 def _list_started(words: Iterable[str]) -> list[str]:
@@ -87,7 +79,7 @@ def _check_body(plan: Plan, script: str) -> list[Remark]:
     return check_body(path, [line for line in lines if line.startswith(f"{plan.can.sign} ")])
 
 
-def _measure(plan: Plan, copied: tuple[str, ...] | None, known: Iterable[str]) -> JobSize:
+def _measure(plan: Plan, copied: tuple[str, ...] | None) -> JobSize:
     nodes, array, environment = plan.nodes, plan.array, plan.environment
     tasks = array.tasks if array else ()
     group = nodes.own[0]
@@ -108,11 +100,15 @@ def _measure(plan: Plan, copied: tuple[str, ...] | None, known: Iterable[str]) -
         cpus=(group.cpus or 0) // group.processes,
         swept=tuple(task.arguments for task in tasks[:20]) or ((),),
         setup=setup,
-        offline=plan.site.internet == "none" and not re.search("OFFLINE|WANDB_MODE", setup),
-        roles=", ".join(f"${name}" for name in known if name.endswith("_ADDR")),
+        offline=_is_offline(plan, setup),
         settings="\n".join(map(" ".join, _list_settings(plan))),
         fewest=nodes.fewest or 0,
     )
+
+
+def _is_offline(plan: Plan, setup: str) -> bool:
+    """Whether the nodes have no internet, and nothing tells the libraries so."""
+    return plan.site.internet == "none" and not re.search("OFFLINE|WANDB_MODE", setup)
 
 
 def _goes_on(plan: Plan) -> bool:

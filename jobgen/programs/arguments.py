@@ -6,7 +6,6 @@ import argparse
 import ast
 import os
 import re
-import shlex
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as Values
 from pathlib import Path
@@ -21,10 +20,10 @@ from jobgen.spec.spelling import find_near
 from jobgen.spec.yaml_nodes import Mapping, Node, parse_value
 
 _CORRECT = "correct run.args, or what stands behind --"
-# What the launcher tells a process, by variables and not by options.
-_OF_LAUNCHER = r"required: --(local[_-]rank|rank|world[_-]size)\b"
 # What decides which words an argument takes.
 _DECIDING = ("action", "nargs", "const", "required", "dest")
+# What the launcher tells a process, by variables and not by options.
+_OF_LAUNCHER = r"required: --(local[_-]rank|rank|world[_-]size)\b"
 _TYPES = {"int": int, "float": float, "str": str}
 # What may add options to a parser that are not seen here, or change what they have read.
 _ADDS_OPTIONS = r"parse_known\w*|add_subparsers|add_(?!argument$|argument_group$)\w*arg\w*"
@@ -86,14 +85,18 @@ def _list_unknown(given: Sequence[str], known: set[str]) -> list[str]:
 def _list_signed(program: ReadProgram) -> list[list[object]]:
     """Return the options that typer, fire or tyro make of a function's or a class's names."""
     bodies = {getattr(one, "name", ""): one for one in program.entry.tree.body}
-    signs = [ast.unparse(call.node.args[0]) for call in program.find("signs") if call.node.args]
+    signs = [
+        *map(ast.unparse, (one for call in program.find("signs") for one in call.node.args[:1]))
+    ]
     body: Any = bodies.get(signs[0]) if len(signs) == 1 else None
     if isinstance(body, ast.FunctionDef) and not body.args.kwarg:
         return [[f"--{arg.arg}"] for arg in [*body.args.args, *body.args.kwonlyargs]]
-    if isinstance(body, ast.ClassDef) and not body.bases:
-        fields = [one for one in body.body if isinstance(one, ast.AnnAssign)]
-        return [[f"--{ast.unparse(one.target)}"] for one in fields]
-    return []
+    return _list_fields(body) if isinstance(body, ast.ClassDef) and not body.bases else []
+
+
+def _list_fields(body: ast.ClassDef) -> list[list[object]]:
+    fields = [one for one in body.body if isinstance(one, ast.AnnAssign)]
+    return [[f"--{ast.unparse(one.target)}"] for one in fields]
 
 
 def _refuse_unknown(given: Sequence[str], known: set[str]) -> Answer:
@@ -110,12 +113,9 @@ def _refuse_unknown(given: Sequence[str], known: set[str]) -> Answer:
 
 def _ask_hydra(call: Fact, words: Sequence[str]) -> Answer:
     """Return what is wrong with values for keys that the program's configuration lacks."""
-    texts = {name: getattr(node, "value", None) for name, node in call.given.items()}
-    folder, name = texts.get("config_path"), texts.get("config_name")
-    if not isinstance(folder, str) or not isinstance(name, str) or "--config" in str(words):
+    file = _find_config(call)
+    if not file or "--config" in str(words):  # another may be named
         return Answer()
-    beside = os.path.dirname(call.module.path)
-    file = os.path.join(beside, folder, f"{name.removesuffix('.yaml')}.yaml")
     try:
         whole = parse_value(Path(file).read_text(encoding="utf-8"), file=file)
     except (OSError, ValueError, JobgenError):
@@ -128,6 +128,16 @@ def _ask_hydra(call: Fact, words: Sequence[str]) -> Answer:
                 near = find_near(path.rpartition(".")[2], known) or ", ".join(known)
                 return Answer(f"{file} has no {path}", f"write {near}, or +{word} for a new key")
     return Answer()
+
+
+def _find_config(call: Fact) -> str:
+    """Return the file that a program of Hydra reads; empty where its name is computed."""
+    texts = {name: getattr(node, "value", None) for name, node in call.given.items()}
+    folder, name = texts.get("config_path"), texts.get("config_name")
+    if not isinstance(folder, str) or not isinstance(name, str):
+        return ""
+    file = f"{name.removesuffix('.yaml')}.yaml"
+    return os.path.join(os.path.dirname(call.module.path), folder, file)
 
 
 def _find_lacking(whole: Node, key: str) -> tuple[str, list[str]]:
@@ -198,10 +208,7 @@ def _parse(parser: _Mirror, task: Sequence[str], known: set[str], *, sure: bool)
     beyond = [word for word in rest if word[:1] != "-"] if sure else []
     if unknown or not beyond:
         return _refuse_unknown(unknown, known)
-    name, equals, value = beyond[0].partition("=")
-    of_hydra = equals and f"--{name}" in known
-    write = f"write {shlex.join([f'--{name}', value])}" if of_hydra else _CORRECT
-    return Answer(f"it has no argument for {beyond[0]!r}", write)
+    return Answer(f"it has no argument for {beyond[0]!r}", _CORRECT)
 
 
 def _trace(

@@ -123,19 +123,10 @@ class ReadProgram:
         for one, file in self._taken:
             text = texts.get(os.path.realpath(file), "import *")
             if not one.part.tried and not re.search(_DEFINES_MORE, text):
-                for name in self._list_wanted(one):
-                    if not re.search(rf"\b{name}\b", text):
+                names = [name.name for name in one.node.names]
+                for name in names if isinstance(one.node, ast.ImportFrom) else []:
+                    if name != "*" and not re.search(rf"\b{name}\b", text):
                         yield one, file, name
-
-    def _list_wanted(self, one: Fact) -> list[str]:
-        """Return the names that an import takes, or that the program calls of what it imports."""
-        names = [name.name for name in one.node.names]
-        if isinstance(one.node, ast.ImportFrom):
-            return names if names != ["*"] else []
-        alone = rf"(?<!import )\b{one.name}\b(?!\.)"  # the name may stand for something else, too
-        if one.module is not self.entry or re.search(alone, self.entry.text):
-            return []
-        return [call.name.split(".")[1] for call in self.entry.calls if call.head == one.name]
 
     # --- what it calls ---
 

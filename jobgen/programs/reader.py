@@ -90,20 +90,15 @@ _NAMED = r"(?<![\w.'])[A-Za-z_][\w.]*(?![\w=.(\[])"
 _MOST_WORDS = 2000  # characters of a call
 # Paths that are put together of constants: a word that each has, its form, what stands for it.
 _PATHS = (
-    (" if True ", r"([^\s(=,]+) if True else [^\s),]+", r"\1"),
-    (" if ", r"[^\s(=,]+ if (?:False|None) else ([^\s),]+)", r"\1"),
-    ("{'", r"\{'([^'{}]*)'\}", r"\1"),
-    ("f'", r"\bf('[^'{}]*')", r"\1"),
     ("path.join('", r"os\.path\.join\('([^']*)', '([^']*)'", r"os.path.join('\1/\2'"),
     ("path.join('", r"os\.path\.join\(('[^']*')\)", r"\1"),
-    ("Path('", r"(?:pathlib\.)?Path\(('[^']*')\)", r"\1"),
     ("' / '", r"'([^']*)' / '([^']*)'", r"'\1/\2'"),
 )
 
 
 def _spell(call: ast.Call, assigned: Mapping[str, list[ast.expr]]) -> str:
     """Return the arguments of a call with values for names, and paths of constants as one."""
-    text = ", ".join(map(ast.unparse, [*call.args, *call.keywords]))
+    text = ast.unparse(ast.Call(ast.Name("_"), call.args, call.keywords))[2:-1]
     for _ in range(2):  # what a name stands for may be names, too
         for name in dict.fromkeys(re.findall(_NAMED, text)):
             if name in assigned:
@@ -170,9 +165,11 @@ class Module:
             kind = type(node)
             if kind in _PASSED:
                 continue
-            if kind in _KEEPERS:
-                _KEEPERS[kind](self, node, part)
-            for name in _BESIDE.get(kind, node._fields):
+            fields = node._fields
+            if kind in _KINDS:
+                keep, fields = _KINDS[kind]
+                keep(self, node, part)
+            for name in fields:
                 value: Any = getattr(node, name, None)
                 if type(value) is list:
                     nodes += value
@@ -254,8 +251,6 @@ class Module:
     def _keep_call(self, node: ast.Call, part: Part) -> None:
         name = self._name(node.func)
         self.calls.append(Fact(self, node.lineno, name, node, part))
-        for one in node.keywords if name == "os.environ.update" else ():
-            self._keep_setting(str(one.arg), one.value, part)
 
     def _keep_setting(self, name: str, value: ast.expr, part: Part) -> None:
         call = ast.Call(ast.Name("os.environ"), [value], [], lineno=value.lineno)
@@ -354,35 +349,23 @@ def main_test(node: ast.AST) -> object:
 _LEAVES = (ast.Return, ast.Continue, ast.Raise)
 # What holds nothing that is looked for: most values.
 _PASSED = frozenset({ast.Constant, ast.Load, ast.arg, ast.Pass, str, int, bool, type(None)})
-_Keeper = Callable[[Module, Any, Part], None]
-_KEEPERS: dict[type, _Keeper] = {
-    ast.Name: Module._keep_name,
-    ast.Attribute: Module._keep_attribute,
-    ast.Call: Module._keep_call,
-    ast.Assign: Module._keep_assigned,
-    ast.Import: Module._keep_import,
-    ast.ImportFrom: Module._keep_import,
-    ast.If: Module._keep_if,
-    ast.IfExp: Module._keep_if,
-    ast.Try: Module._keep_try,
-    ast.With: Module._keep_block,
-    ast.For: Module._keep_block,
-    ast.While: Module._keep_block,
-    ast.FunctionDef: Module._keep_scope,
-    ast.AsyncFunctionDef: Module._keep_scope,
-    ast.ClassDef: Module._keep_scope,
-}
-# Fields of blocks that are no parts of their own, and of what has nothing else.
-_BESIDE: dict[type, tuple[str, ...]] = {
-    ast.Name: (),
-    ast.Attribute: ("value",),
-    ast.If: ("test",),
-    ast.IfExp: ("test",),
-    ast.Try: (),
-    ast.With: ("items",),
-    ast.For: ("iter", "orelse"),
-    ast.While: ("test", "orelse"),
-    ast.FunctionDef: ("decorator_list", "args"),
-    ast.AsyncFunctionDef: ("decorator_list", "args"),
-    ast.ClassDef: ("decorator_list", "bases"),
+# What is kept of a kind of node, and its fields that are read on: all, but those of blocks whose
+# bodies are parts of their own.
+_Kept = tuple[Callable[[Module, Any, Part], None], tuple[str, ...]]
+_KINDS: dict[type, _Kept] = {
+    ast.Name: (Module._keep_name, ()),
+    ast.Attribute: (Module._keep_attribute, ("value",)),
+    ast.Call: (Module._keep_call, ast.Call._fields),
+    ast.Assign: (Module._keep_assigned, ast.Assign._fields),
+    ast.Import: (Module._keep_import, ()),
+    ast.ImportFrom: (Module._keep_import, ()),
+    ast.If: (Module._keep_if, ("test",)),
+    ast.IfExp: (Module._keep_if, ("test",)),
+    ast.Try: (Module._keep_try, ()),
+    ast.With: (Module._keep_block, ("items",)),
+    ast.For: (Module._keep_block, ("iter", "orelse")),
+    ast.While: (Module._keep_block, ("test", "orelse")),
+    ast.FunctionDef: (Module._keep_scope, ("decorator_list", "args")),
+    ast.AsyncFunctionDef: (Module._keep_scope, ("decorator_list", "args")),
+    ast.ClassDef: (Module._keep_scope, ("decorator_list", "bases")),
 }

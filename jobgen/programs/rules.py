@@ -11,7 +11,7 @@ import itertools
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from functools import cache
 from string import Template
 from typing import Any
@@ -41,8 +41,6 @@ class JobSize(NamedTuple):
     tasks: int = 1  # of an array
     ray: bool = False  # whether it starts once, in a Ray of all nodes
     offline: bool = False  # whether the nodes have no internet
-    roles: str = ""  # the variables with the addresses of the job's roles
-    apart: bool = False  # whether they have several nodes
     settings: str = ""  # options with their values, a line each, and those of files that they name
     fewest: int = 0  # nodes, where the scheduler may give fewer than `nodes`
 
@@ -141,10 +139,6 @@ _OF_MPI = {"horovod", "mpi4py"}
 # What a program counts before it starts one process for each.
 _COUNTS = r"(?i)(gpu|device_count|world_size|n_?procs).*[<=>]|is_initialized"
 
-# How processes come together.
-_GROUPING = (
-    "call torch.distributed.init_process_group() and wrap the model in DistributedDataParallel"
-)
 # How a program asks for the number of processes.
 _ASKS = r"(int\(os\.environ\[.WORLD_SIZE.\]\)|world_size|[\w.]*get_world_size\(\))"
 # An option with a word for no.
@@ -216,7 +210,6 @@ class _Look:
         configured = bool(libraries & _CONFIGURED)
         placed = configured or any(classify(name) >= {"makes", "places"} for name in program.named)
         made, trains = placed or program.may_call("makes"), bool(program.find("trains"))
-        divided = strange or program.partial or re.search(_OWN_PART, program.text)
         self.answers |= {
             "joined": bool(program.find("joins")),
             "wrapped": any(call.certain for call in program.find("grouped")),
@@ -228,13 +221,14 @@ class _Look:
             "strange": bool(strange),
             "partial": program.partial,
             "trains": trains,
-            "alone": not made and not mpi and bool(trains or not divided),
+            "alone": not made and not mpi and (trains or not self._may_divide(strange)),
         }
         self.values |= {"libraries": ", ".join(strange[:3]), "library": min(mpi, default="")}
-        for call in program.list_passed("makes"):
-            test = next(one for one in call.part.tests if call.module.decide(one) is False)
-            way = f"{call.module.path}:{call.line} makes one where {ast.unparse(test)}"
-            self.values["grouping"] = f"{way}: write run.args so"
+
+    def _may_divide(self, strange: list[str]) -> bool:
+        """Whether a program that trains nothing may divide its work by itself, or a library may."""
+        reads = re.search(_OWN_PART, self.program.text)
+        return bool(strange or reads or self.program.partial)
 
     def _list_imported(self) -> set[str]:
         """Return the modules that are imported without a `try`, where something comes to it."""
@@ -244,33 +238,36 @@ class _Look:
 
     def apply(self, name: str, rule: dict[str, str]) -> None:
         """Say a rule of `remarks.txt` wherever it holds."""
-        needs = [(need.strip("!"), need[0] != "!") for need in rule["needs"].split()]
-        of_place = [(need, wanted) for need, wanted in needs if need in PLACES]
-        if any(self.answers[need] != wanted for need, wanted in needs if need not in PLACES):
+        needs = {need.strip("!"): need[0] != "!" for need in rule["needs"].split()}
+        of_place = PLACES.keys() & needs
+        if any(self.answers[need] != needs[need] for need in needs.keys() - of_place):
             return
         for match in re.finditer(self._fill(rule.get("job", r"\A")), self.settings, re.MULTILINE):
             self.values |= match.groupdict()
             found = self._find_calls(rule) if "calls" in rule else self._find_text(rule)
-            fits = [one for one in found if self._fits(one[0], of_place)]
+            fits = [
+                one
+                for one in found
+                if all(PLACES[need](self, one[0]) == needs[need] for need in of_place)
+            ]
             if fits and self._allows(rule):
                 for at, line, values in fits:
                     self.say(name, at, line, **values)
-
-    def _fits(self, at: Fact, needs: list[tuple[str, bool]]) -> bool:
-        return all(PLACES[need](self, at) == wanted for need, wanted in needs)
 
     def _find_text(self, rule: dict[str, str]) -> list[_Place]:
         """Return the first place in the text of the program that a rule is about."""
         form, unless = self._fill(rule.get("with", "")), rule.get("unless", _NEVER)
         return [*itertools.islice(self.program.search(form, unless), 1)]
 
-    def _find_calls(self, rule: dict[str, str]) -> Iterator[_Place]:
-        """Yield the calls that a rule is about, each with the values in its words."""
+    def _find_calls(self, rule: dict[str, str]) -> list[_Place]:
+        """Return the calls that a rule is about, each with the values in its words."""
         where, unless = self._fill(rule.get("where", "^")), rule.get("unless", _NEVER)
+        places: list[_Place] = []
         for call in self.program.find(rule["calls"]):
             words = call.text if {"where", "unless"} & {*rule} else ""
             if not re.search(unless, words):
-                yield from ((call, 0, match.groupdict()) for match in re.finditer(where, words))
+                places += [(call, 0, match.groupdict()) for match in re.finditer(where, words)]
+        return places
 
     def _allows(self, rule: dict[str, str]) -> bool:
         """Whether the text of the program has what a rule asks for, and nothing that denies it."""
@@ -296,8 +293,12 @@ class _Look:
                 self.say("module-missing", one, name=one.name)
         for one, file, name in self.program.list_lacking():
             self.say("module-missing.name", one, file=file, name=name)
-        for module in self.program.modules if copied is not None else ():
-            if not is_below(os.path.normpath(module.path), copied or ()):
+        if copied is not None:
+            self._find_untracked(copied)
+
+    def _find_untracked(self, copied: Sequence[str]) -> None:
+        for module in self.program.modules:
+            if not is_below(os.path.normpath(module.path), copied):
                 self.say("module-untracked", module.whole)
 
     def find_places(self) -> None:
@@ -308,13 +309,13 @@ class _Look:
         module = os.path.splitext(path)[0].replace("/", ".")
         package = path[:1] not in "./" and "/" in path
         start = f"run: {{module: {module}}}" if package else "the import without dots"
-        taken = [one for one in entry.imports if not one.part.tried and not one.part.scope]
-        relative = [one for one in taken if one.name[0] == "."]
-        for one in relative[:1]:
-            self.say("module-missing.relative", one, name=one.name, start=start)
-        if not self._finds_elsewhere():
-            absent = self.program.list_elsewhere() - _list_plain()
-            for one in (one for one in taken if one.head in absent):
+        taken = [one for one in entry.imports if not (one.part.tried or one.part.scope)]
+        relative = next((one for one in taken if one.name[0] == "."), None)
+        if relative:
+            self.say("module-missing.relative", relative, name=relative.name, start=start)
+        absent = set() if self._finds_elsewhere() else self.program.list_elsewhere() - _list_plain()
+        for one in taken:
+            if one.head in absent:
                 self.say("module-missing.path", one, name=one.head, start=start)
 
     def _finds_elsewhere(self) -> bool:
@@ -389,15 +390,12 @@ def _answer(size: JobSize) -> dict[str, bool]:
 
 def _list_values(size: JobSize) -> dict[str, Any]:
     given = (*(size.arguments or ()), *size.swept[0])
-    options = {word.partition("=")[0].strip("-") for word in given if word[:2] == "--"}
     return size._asdict() | {
         "asks": _ASKS,
         "given": _GIVEN,
-        "grouping": _GROUPING,
         "few": size.processes - 2,
         "there": "|".join(map(str, range(size.gpus))),
         "fitting": "|".join(map(str, range(size.cpus + 1))),
-        "optioned": "|".join(map(re.escape, options)) or _NEVER,
         "argv": "|".join(map(str, range(len(given) + 1))),
         "denied": "|".join(re.findall(_DENIED, " ".join(given))) or _NEVER,
         "count": len(given),
@@ -485,33 +483,16 @@ def _is_common(look: _Look, call: Fact) -> bool:
     return not any(_RANKED.search(text) or _FLAG.search(text) for text in texts)
 
 
-def _list_files(call: Fact, form: str) -> list[str]:
-    """Return the relative paths that a call names as they are."""
-    return [path for path in re.findall(form, call.text) if not re.match(r"[/~$]|\w+://", path)]
-
-
-def _is_absent(look: _Look, call: Fact) -> bool:
-    """Whether it reads a file that is not here, and that nothing else names."""
-    files = _list_files(
-        call, r"^[^(]*\((?:\w+=)?'([^'{}]+\.\w+|[^'{}]+/[^'{}]+)'(?!.*'[rb]*[wax+]+[bt+]*')"
-    )
-    written = " ".join(one.text for one in look.program.find("writes"))
-    text = f"{look.program.text} {look.size.setup} {written}"
-    names = [path for path in files if not os.path.exists(path)]
-    return not call.part.tried and any(text.count(os.path.basename(name)) < 2 for name in names)
-
-
 # What rules need of the place of a call.
-PLACES = {
+PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "certain": lambda look, call: call.certain and not _is_asked(look, call),
     "entry": lambda look, call: call.module is look.program.entry,
     "tried": lambda _, call: call.part.tried,
     "counted": _is_counted,
-    "asked": _is_asked,
     "othercounts": _are_other_counts,
+    "asked": _is_asked,
     "sole": _is_sole,
     "lonely": _is_lonely,
     "common": _is_common,
     "straight": lambda _, call: all(map(call.module.decide, call.part.past)),
-    "absent": _is_absent,
 }

@@ -406,7 +406,6 @@ SAMPLES = "s = torch.utils.data.DistributedSampler(data)\nfor epoch in range(3):
             "",
             "not-wrapped: it makes a process group and shares no gradients",
         ),
-        (f"{OWN}torch.load('a/m.pt')\n", "", "", "not-here: it reads a/m.pt"),
     ],
 )
 def test_what_the_files_at_hand_show(

@@ -439,10 +439,10 @@ def test_what_a_launcher_cannot_mean_is_found(
 
 
 def test_a_name_that_a_module_lacks_is_found(tmp_path: Path) -> None:
-    text = "from datasets import load_dataset\nimport data\nload_dataset('x'), data.read()\n"
-    found = look(tmp_path, text, size=ONE, datasets="def read(): ...", data="def load(): ...")
-    assert [remark.line for remark in found if remark.rule == "module-missing"] == [1, 2]
-    assert not look(tmp_path, text, size=ONE, datasets="from x import *", data="def read(): ...")
+    text = "from datasets import load_dataset\nload_dataset('x')\n"
+    found = look(tmp_path, text, size=ONE, datasets="def read(): ...")
+    assert [remark.line for remark in found if remark.rule == "module-missing"] == [1]
+    assert not look(tmp_path, text, size=ONE, datasets="from x import *")
 
 
 @pytest.mark.parametrize(
@@ -452,15 +452,12 @@ def test_a_name_that_a_module_lacks_is_found(tmp_path: Path) -> None:
         ("import os\nos.environ.get('BATCH_SIZE', 1)\n", "varied BATCH_SIZE", ""),
         ("import os\nos.environ.get('BATCH_SIZE', 1)\n", "varied NCCL_DEBUG", ""),
         ("print(open('/kaggle/input/x.csv').read())\n", "", "foreign-place"),
-        ("import requests\nrequests.get('http://localhost:80')\n", "", "own-node"),
-        ("import torch\nprint('tcp://localhost:80')\n", "", ""),
-        ("import os\nprint(os.environ.get('S_ADDR', 'localhost'))\n", "", ""),
     ],
 )
 def test_what_the_job_gives_is_compared(
     program: str, settings: str, rule: str, tmp_path: Path
 ) -> None:
-    size = ONE._replace(arguments=(), settings=settings, roles="$S_ADDR", apart=True)
+    size = ONE._replace(arguments=(), settings=settings)
     assert rules(look(tmp_path, program, size=size)) == [rule] * bool(rule)
 
 
