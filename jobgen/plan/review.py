@@ -82,7 +82,8 @@ def review(loaded: LoadedSpec, plan: Plan, copied: Sequence[str] | None = None) 
     problems = {*review_roles(loaded, plan)}
     for part, own in zip(loaded.programs(), plans, strict=True):
         settings = tuple(list_settings(own.program.command))
-        problems.update(_apply_table(part, own, settings), _check_numbers(part, own, settings))
+        for told in (_apply_table, _check_numbers, _check_groups):
+            problems.update(told(part, own, settings))
         problems.update(_check_files(part, own, copied), *(rule(part, own) for rule in rules))
     return sorted(problems)
 
@@ -413,23 +414,30 @@ def _check_setup(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
 def _check_numbers(loaded: LoadedSpec, plan: Plan, options: _Settings) -> Iterator[Problem]:
     """Numbers in the program's arguments that differ from the job's."""
     named = [*_list_numbers(options)]
-    parts = {name: number for name, _, number in named if _PARTS.fullmatch(name)}
-    share, gpus = math.prod(parts.values()) or 1, sum(plan.nodes.gpus_of_each)
-    if gpus and gpus % share and max(parts.values()) <= gpus:
-        message = f"{gpus} GPUs do not divide into groups of {share} ({', '.join(parts)})"
-        yield loaded.problem("run.args", message, f"write sizes whose product divides {gpus}")
+    share = math.prod(_find_parts(options).values()) or 1
     micros = [number for name, _, number in named if re.fullmatch("micro_?batch(_size)?", name)]
     has = _count(plan, max(1, plan.nodes.world_size // share), (*micros, 0)[0])
     for names, relation, fact, *texts in (row[1:] for row in _read_table() if row[0] == "number"):
-        right = has[fact]
-        for _, option, number in [one for one in named if one[0] in names.split()]:
-            if not right:
-                continue
+        right, known = has[fact], names.split()
+        for name, option, number in named if right else ():
             holds = {"=": number == right, "<=": number <= right, "times": number % right == 0}
-            if not holds[relation]:
+            if name in known and not holds[relation]:
                 values = {"option": option, "value": number, "has": right}
                 message, hint = (Template(one).safe_substitute(values) for one in texts)
                 yield loaded.problem("run.args", message, hint)
+
+
+def _check_groups(loaded: LoadedSpec, plan: Plan, options: _Settings) -> Iterator[Problem]:
+    """GPUs that do not divide into the groups that hold one copy of a model."""
+    parts, gpus = _find_parts(options), sum(plan.nodes.gpus_of_each)
+    share = math.prod(parts.values()) or 1
+    if gpus and gpus % share and max(parts.values()) <= gpus:
+        message = f"{gpus} GPUs do not divide into groups of {share} ({', '.join(parts)})"
+        yield loaded.problem("run.args", message, f"write sizes whose product divides {gpus}")
+
+
+def _find_parts(options: _Settings) -> dict[str, int]:
+    return {name: number for name, _, number in _list_numbers(options) if _PARTS.fullmatch(name)}
 
 
 def _list_numbers(options: _Settings) -> Iterator[tuple[str, str, int]]:

@@ -43,13 +43,15 @@ def look_at(plan: Plan, copied: tuple[str, ...] | None = None) -> list[Remark]:
     if name == "-m":
         return _check_module(arguments[0], python._replace(arguments=tuple(arguments[1:])))
     path = os.path.expandvars(os.path.expanduser(name))
-    by_itself = "/" in name and words == started and os.path.isfile(path)
-    remarks = []
-    if by_itself and not os.access(path, os.X_OK):
-        remarks.append(make_remark("not-a-program.bits", path))
-    if path.endswith(".py") or (name and not by_itself and os.path.isdir(path)):
+    by_itself = words == started and "/" in name
+    remarks = _check_bits(path) if by_itself and os.path.isfile(path) else []
+    if path.endswith(".py") or os.path.isdir(path):
         remarks += check_program(path, python)
     return remarks + (_check_script(path, size) if path.endswith((".sh", ".bash")) else [])
+
+
+def _check_bits(path: str) -> list[Remark]:
+    return [] if os.access(path, os.X_OK) else [make_remark("not-a-program.bits", path)]
 
 
 def _check_script(path: str, size: JobSize) -> list[Remark]:
