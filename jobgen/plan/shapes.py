@@ -74,14 +74,14 @@ def _check_cpus(node: Node, size: Size, key: str) -> Iterator[Fault]:
     """The CPUs of a node that the spec asks for by `key`."""
     cpus, gpus, each = size.cpus_per_node or 0, size.widest, node.cpus_per_gpu
     asked = f"{count(cpus, 'CPU')} for {count(gpus, 'GPU')} a node"
-    leave = f"leave {key} out"
+    share, leave = (each or 0) * gpus, f"leave {key} out"
     if node.cpus_rule == "implied":
         message = f"{asked}, but the CPUs follow from the nodes or GPUs here: do not ask"
         yield "cpus_rule", key, message, leave
-    elif node.cpus_rule == "exact" and gpus and each and cpus != each * gpus:
+    elif node.cpus_rule == "exact" and share and cpus != share:
         message = f"{asked}: there are {each} with each GPU, no other number"
         yield "cpus_rule", key, message, leave
-    elif node.cpus_rule == "most" and gpus and each and cpus > each * gpus:
+    elif node.cpus_rule == "most" and share and cpus > share:
         yield "cpus_rule", key, f"{asked}: more than {each} with each GPU", leave
     elif node.cpus and cpus > node.cpus:
         message = f"{count(cpus, 'CPU')}, more than the {node.cpus} of a node"

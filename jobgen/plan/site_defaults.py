@@ -218,7 +218,8 @@ def _find_candidates(context: Context, gpu_type: str | None) -> dict[str, _Candi
     for name, queue in (profile.queues or {}).items():
         types = queue.gpu_types or ()
         may_choose = queue.choose or (asks and gpu_type in types)
-        if may_choose and (not types or (has_gpus and gpu_type in (*types, None))):
+        has_such = not types or (has_gpus and gpu_type in (*types, None))
+        if may_choose and has_such:
             node, _ = describe_node(profile, name, gpu_type)
             candidates[name] = _Candidate(queue, node, _measure_on(context, node))
     return candidates
@@ -391,9 +392,9 @@ def _explain_network(profile: SiteProfile, spec: JobSpec, size: Size) -> str:
 def _find_fabric(profile: SiteProfile, spec: JobSpec, size: Size) -> str | None:
     """Return the fabric that NCCL is to use; None where sockets are right, or the user's choice."""
     network, chosen = profile.network, (spec.environment.variables or {}).get("NCCL_NET")
-    if network is None or size.nodes == 1 or network.fabric == "ethernet" or chosen == "Socket":
+    if network is None or size.nodes == 1:
         return None
-    return network.fabric
+    return None if network.fabric == "ethernet" or chosen == "Socket" else network.fabric
 
 
 def _choose_address(profile: SiteProfile, spec: JobSpec, size: Size) -> Address | None:

@@ -73,6 +73,7 @@ def _find_conflicts(context: Context, notice: int) -> Iterator[Problem]:
     if can.notice is not None and notice > can.notice:
         message = f"{early} is more than {can.title} takes, {format_duration(can.notice)}"
         yield loaded.problem("on_walltime.notice", message)
-    if can.batch and not can.requeue and asked and asked.then == "requeue":
+    requeues = asked is not None and asked.then == "requeue"
+    if requeues and can.batch and not can.requeue:
         message = f"{can.title} lets only operators put a job back into the queue"
         yield loaded.problem("on_walltime.then", message, "write resubmit")
