@@ -6,6 +6,7 @@ import argparse
 import ast
 import os
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as Values
 from pathlib import Path
@@ -208,7 +209,9 @@ def _parse(parser: _Mirror, task: Sequence[str], known: set[str], *, sure: bool)
     beyond = [word for word in rest if word[:1] != "-"] if sure else []
     if unknown or not beyond:
         return _refuse_unknown(unknown, known)
-    return Answer(f"it has no argument for {beyond[0]!r}", _CORRECT)
+    name, equals, value = beyond[0].partition("=")  # as Hydra has them
+    write = f"write {shlex.join([f'--{name}', value])}" if f"--{name}" in known and equals else ""
+    return Answer(f"it has no argument for {beyond[0]!r}", write or _CORRECT)
 
 
 def _trace(
