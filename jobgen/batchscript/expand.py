@@ -95,10 +95,13 @@ class PlainVariables:
         if not raw.startswith("("):
             before = old[0] if old else ()
             return ((*before, *self.join(raw)),)
+        elements = self._list_elements(raw)
+        return None if any(map(is_open, elements)) else (*old, *elements)
+
+    def _list_elements(self, raw: str) -> list[Field]:
         inner = parse("x " + re.sub(r"(?m)(^|\s)#.*$", "", raw[1:].removesuffix(")")).strip())
         words = [item for command in inner for item in command.words][1:]
-        elements = [field for item in words for field in self.expand(item)]
-        return None if any(map(is_open, elements)) else (*old, *elements)
+        return [field for item in words for field in self.expand(item)]
 
     def list_held(self, name: str) -> set[str]:
         """The variables that the value of one holds."""
@@ -149,7 +152,7 @@ class PlainVariables:
         text = segment.text
         if match := _PLAIN.fullmatch(text):
             fields = self.values.get(match[1])
-            return None if fields is None else fields[:1] or ((),)
+            return None if fields is None else fields[:1]
         if match := _DEFAULT.fullmatch(text):
             return _make_field(self.tell(f"${match[1]}") or None)
         if match := _ELEMENT.fullmatch(text):

@@ -60,9 +60,13 @@ def write_clean(script: Script, draft: Draft, *, once: bool) -> None:
     prelude.write(launch.line, reader.variables.loose)
     for statement in after:
         draft.keep(statement.line, statement.text, "the job ends as its program does")
+    _check_length(draft, launch.line)
+
+
+def _check_length(draft: Draft, line: int) -> None:
     lines = draft.yaml("").replace("\\n", "\n").splitlines()  # also those within one string
-    if sum(line[:1] != "#" for line in lines) > _LONGEST:
-        raise NotStraightError(launch.line, "a spec of it would be longer than the script")
+    if len([text for text in lines if text[:1] != "#"]) > _LONGEST:
+        raise NotStraightError(line, "a spec of it would be longer than the script")
 
 
 def _leaves(statement: Statement) -> bool:

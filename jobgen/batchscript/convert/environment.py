@@ -140,17 +140,15 @@ class Prelude:
     def _take_module(self, statement: Statement) -> None:
         expanded = expand_command(statement.first, self.reader.variables)
         words = [self.reader.read_word(word) for word in expanded.words[1:]]
-        texts = [text for text, _ in words]
-        plain = not statement.first.redirects and not any(expands for _, expands in words)
-        if self.phase > 0 or not plain or not self._load(expanded.name, texts):
+        odd = [text for text, expands in words if expands or text.startswith("-")]
+        plain = words and not odd and not statement.first.redirects and self.phase == 0
+        if not plain or not self._load(expanded.name, [text for text, _ in words]):
             self._keep(statement)
 
     def _load(self, name: str, words: list[str]) -> bool:
         """Take over `module load` and the like; False where keys cannot say it."""
         loaded = self.modules.setdefault("load", [])
-        first, *rest = words or [""]
-        if any(word.startswith("-") for word in words):
-            return False
+        first, *rest = words
         if first in ("load", "add"):
             loaded.extend(rest)
         elif first in ("purge", "reset") and not self.modules.get("use") and not loaded:

@@ -109,7 +109,7 @@ class LaunchLine:
         self._check_words()
         launchers = [launcher.name for launcher in self.started.launchers]
         several = self.shape.nodes > 1
-        foreign = launchers and launchers[0] != "srun"
+        foreign = launchers[:1] not in ([], ["srun"])
         if once or (foreign and (several or self.shape.tasks != 1)):
             return self._launch_once()
         self._read_tasks(launchers)

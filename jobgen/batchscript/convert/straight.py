@@ -180,8 +180,7 @@ def goes_back(statement: Statement) -> bool:
 
 def _read_group(script: Script, group: list[Command]) -> Iterator[Statement]:
     """The statements of commands that share lines."""
-    first, last = group[0].place.line, max(command.last_line for command in group)
-    text = textwrap.dedent("\n".join(script.lines[first - 1 : last])).strip()
+    text = _read_text(script, group)
     if any(command.blocks for command in group):
         yield Statement(_classify_block(group), tuple(group), text)
         return
@@ -197,6 +196,11 @@ def _read_group(script: Script, group: list[Command]) -> Iterator[Statement]:
         yield Statement(_classify_all(kinds) if kinds[1:] else kinds[0], tuple(part), own)
 
 
+def _read_text(script: Script, group: list[Command]) -> str:
+    first, last = group[0].place.line, max(command.last_line for command in group)
+    return textwrap.dedent("\n".join(script.lines[first - 1 : last])).strip()
+
+
 def _write(command: Command) -> str:
     words = [word.raw for word in command.all_words]
     ends = [command.end] if command.end in ("|", "|&", "||", "&&", "&") else []
@@ -205,9 +209,8 @@ def _write(command: Command) -> str:
 
 def _classify_block(group: list[Command]) -> str:
     """What a condition is for, which is one statement; loops and the like are left to bash."""
-    kinds = [(classify(item), item) for item in group]
-    within = [(kind, item) for kind, item in kinds if item.blocks and item.name not in HEADS]
-    inner = {kind for kind, item in within if not _fails(item)}
+    own = [item for item in group if item.blocks and item.name not in HEADS]
+    inner = {classify(item) for item in own if not _fails(item)}
     if _asks_arguments(group[0]) and inner <= {"prints", "ends"}:
         return "prints"  # how it is to be called
     line = group[0].place.line
@@ -274,7 +277,7 @@ def _classify_program(command: Command) -> str:
     if started.name in PRINTS and not started.launchers:
         return "prints" if list_pure(command) else "once"
     in_conda = re.match("(conda|mamba|micromamba) run ", f"{started.name} {rest}")
-    in_container = started.wrapper and started.program and command.texts[1] in ("run", "exec")
+    in_container = started.wrapper and command.texts[1] in ("run", "exec")
     if in_conda or in_container:  # of this node
         return "launch"
     name = started.name if started.runner else command.name

@@ -57,7 +57,7 @@ class Reader:
         if free is None:
             free = self.variables.assigned - self.variables.arrays
         text = literal = ""
-        for index, part in enumerate(part for part in field if part.text):
+        for index, part in enumerate(field):
             if part.live:
                 text += self._read_live(part, line, free, assigned=assigned)
             elif index == 0 and not part.quoted and re.match(r"~(/|$)", part.text):
