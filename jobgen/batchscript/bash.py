@@ -32,6 +32,7 @@ _PREFIXES = {"if", "then", "elif", "else", "while", "until", "do", "!", "{", "ti
 _SINGLE_QUOTED = re.compile(r"'[^']*'|\$'(?:[^'\\]|\\.)*'", re.DOTALL)
 _SPECIAL = re.compile(r"[\\'\"$`]")
 _IN_QUOTES = re.compile(r"[$`]|\\(?=[\"$`\\\n])")  # what is special there
+_TOKEN = re.compile(r"\\.|\$[({']|.", re.DOTALL)
 _CLOSERS = {"$(": ")", "${": "}", "(": ")", '"': '"', "`": "`"}
 # What arithmetic sets: `n = 1`, `n += 1`, `n++`, `++n`.
 _CHANGES = re.compile(
@@ -172,8 +173,7 @@ def find_bracket_end(text: str, start: int) -> int:
     """The index behind the quotes, `$(...)`, `${...}` or parentheses that open at `start`."""
     index, stack = start, list[str]()
     while index < len(text):
-        pair = text.startswith(("\\", "$(", "${", "$'"), index)
-        token = text[index : index + 2] if pair else text[index]
+        token = _TOKEN.findall(text, index, index + 2)[0]
         quoted = stack[-1:] == ['"']
         if stack[-1:] == [token]:
             stack.pop()
