@@ -112,11 +112,27 @@ def _find_breaches(
     if defaults.queue is None and size.gpus and not unknown:
         yield from _require_queue(context)
     if not _names_qos(context):
-        yield from limits.check_queue(context, defaults.queue, size)
+        others = _list_others(context, defaults)
+        for problem, doubt in limits.check_queue(context, defaults.queue, size):
+            if others:
+                hint = f"{problem.hint}, or write queue: {' or '.join(others)}"
+                problem = problem._replace(hint=hint)
+            yield Breach(problem, doubt)
     yield from shapes.check_node(context, defaults.node, size, about=about)
     yield from limits.check_lists(
         context, gpu_type=gpu_type, gpus=size.gpus, filesystems=defaults.filesystems
     )
+
+
+def _list_others(context: Context, defaults: SiteDefaults) -> list[str]:
+    """List the queues that take a job which names none, if the one that it gets does not."""
+    candidates = _find_candidates(context, defaults.gpu_type)
+    taking = [
+        name
+        for name, (queue, _, size) in candidates.items()
+        if queue.limits and limits.accepts(queue, size)
+    ]
+    return [] if context.spec.queue or defaults.queue in taking else taking
 
 
 def _advise_type(context: Context, gpu_type: str | None) -> Iterator[str]:
@@ -180,7 +196,7 @@ def _check_list(context: Context) -> Iterator[Problem]:
 
 
 class _Candidate(NamedTuple):
-    """A queue that jobgen may choose, and what the job's node and size would be in it."""
+    """A queue that may have the job, and what the job's node and size would be in it."""
 
     queue: SiteQueue
     node: Node
@@ -190,9 +206,15 @@ class _Candidate(NamedTuple):
 def _choose_queue(context: Context, gpu_type: str | None) -> tuple[str | None, str]:
     """Return the queue of a job that names none, the cheapest that takes it, and why it is this.
 
-    If none takes the job, it is the one that nearly does: the problem is then reported about it.
+    A job that asks for a type of GPU may get any queue that has it. If none takes the job, it is
+    the one that nearly does: the problem is then reported about it.
     """
-    candidates = _find_candidates(context, gpu_type)
+    asks = context.spec.resources.gpu_type is not None
+    candidates = {
+        name: one
+        for name, one in _find_candidates(context, gpu_type).items()
+        if one.queue.choose or (asks and gpu_type in (one.queue.gpu_types or ()))
+    }
     taking = [name for name, one in candidates.items() if limits.accepts(one.queue, one.size)]
     if not taking:
         ranks = {
@@ -208,18 +230,12 @@ def _choose_queue(context: Context, gpu_type: str | None) -> tuple[str | None, s
 
 
 def _find_candidates(context: Context, gpu_type: str | None) -> dict[str, _Candidate]:
-    """Return the queues that have such GPUs, if the job has any, and that jobgen may choose.
-
-    A job that asks for a type of GPU may get any queue that has it.
-    """
+    """Return the queues that have such GPUs, if the job has any."""
     profile, candidates = context.site, {}
     has_gpus = _measure_on(context, profile.node).gpus > 0
-    asks = context.spec.resources.gpu_type is not None
     for name, queue in (profile.queues or {}).items():
         types = queue.gpu_types or ()
-        may_choose = queue.choose or (asks and gpu_type in types)
-        has_such = not types or (has_gpus and gpu_type in (*types, None))
-        if may_choose and has_such:
+        if not types or (has_gpus and gpu_type in (*types, None)):
             node, _ = describe_node(profile, name, gpu_type)
             candidates[name] = _Candidate(queue, node, _measure_on(context, node))
     return candidates

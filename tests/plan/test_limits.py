@@ -79,7 +79,7 @@ CLARIDEN = "https://docs.cscs.ch/clusters/clariden, as of 2026-08-20"
             "alcf-polaris",
             [POLARIS, "resources.nodes=6", "resources.walltime=5h"],
             f"resources.walltime: 5h exceeds debug-scaling's 1h for 1-10 nodes ({QUEUES}); "
-            "use at most 1h",
+            "use at most 1h, or write queue: preemptable",
         ),
         (
             "alcf-polaris",
