@@ -165,8 +165,8 @@ class Command(NamedTuple):
         pattern = _SETTERS.get(self.name)
         if pattern is None:
             return set()
-        found = pattern.finditer(" ".join(word.raw for word in self.words[1:]))
-        return {name for match in found for name in match.groups() if name}
+        matches = pattern.finditer(" ".join(word.raw for word in self.words[1:]))
+        return {name for match in matches for name in match.groups() if name}
 
 
 def find_bracket_end(text: str, start: int) -> int:
@@ -344,7 +344,7 @@ class _Reader:
             self.pattern = True
 
     def is_reserved(self, raw: str) -> bool:
-        """Open or close a block by a word; whether it is no word of a command itself."""
+        """Open or close a block by a word; return whether the shell keeps the word for itself."""
         if raw in _CLOSES:
             self.leave(raw)
         elif raw in _OPENS:

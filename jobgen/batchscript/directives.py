@@ -268,7 +268,7 @@ def _settle_chunks(
 
 
 def _take_total(key: str, value: str, draft: Draft, profile: SiteProfile, *, nodes: int) -> bool:
-    """Put what a job of so many nodes asks for in all into `draft`; False where no key says it."""
+    """Put what all nodes of a job get into `draft`; return False if no key says it."""
     listed = profile.filesystems
     if key == "walltime" and (walltime := read_walltime(value, "pbs")):
         draft.put("resources.walltime", walltime)

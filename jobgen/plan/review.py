@@ -82,8 +82,8 @@ def review(loaded: LoadedSpec, plan: Plan, copied: Sequence[str] | None = None) 
     problems = {*review_roles(loaded, plan)}
     for part, own in zip(loaded.programs(), plans, strict=True):
         settings = tuple(list_settings(own.program.command))
-        for told in (_apply_table, _check_numbers, _check_groups):
-            problems.update(told(part, own, settings))
+        for check in (_apply_table, _check_numbers, _check_groups):
+            problems.update(check(part, own, settings))
         problems.update(_check_files(part, own, copied), *(rule(part, own) for rule in rules))
     return sorted(problems)
 
@@ -106,8 +106,8 @@ def _apply_table(loaded: LoadedSpec, plan: Plan, settings: _Settings) -> Iterato
         for path, text in texts[source]:
             if match := re.search(form, text, re.MULTILINE):
                 values = facts | match.groupdict() | {"base": os.path.basename(text)}
-                said, write = (Template(one).safe_substitute(values) for one in (message, hint))
-                yield loaded.problem(path, said, write)
+                finding, write = (Template(one).safe_substitute(values) for one in (message, hint))
+                yield loaded.problem(path, finding, write)
                 break
 
 

@@ -116,11 +116,11 @@ def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
     except (OSError, ValueError):
         return []
     look.take()
-    found = list(look.remarks.values())
-    if any(one.rule == "own-launcher" and one.certain for one in found):
+    remarks = list(look.remarks.values())
+    if any(one.rule == "own-launcher" and one.certain for one in remarks):
         # What it starts is the program.
-        found = [one for one in found if one.rule != "no-process-group"]
-    return sorted(found, key=lambda one: (one.path != path, *one[:2]))
+        remarks = [one for one in remarks if one.rule != "no-process-group"]
+    return sorted(remarks, key=lambda one: (one.path != path, *one[:2]))
 
 
 _NEVER = "(?!)"
@@ -244,10 +244,10 @@ class _Look:
             return
         for match in re.finditer(self._fill(rule.get("job", r"\A")), self.settings, re.MULTILINE):
             self.values |= match.groupdict()
-            found = self._find_calls(rule) if "calls" in rule else self._find_text(rule)
+            places = self._find_calls(rule) if "calls" in rule else self._find_text(rule)
             fits = [
                 one
-                for one in found
+                for one in places
                 if all(PLACES[need](self, one[0]) == needs[need] for need in of_place)
             ]
             if fits and self._allows(rule):
@@ -321,8 +321,8 @@ class _Look:
     def _finds_elsewhere(self) -> bool:
         """Whether the project may be installed, or its path be set."""
         installed = any(map(os.path.isfile, ("pyproject.toml", "setup.py", "setup.cfg")))
-        told = "PYTHONPATH" in self.settings + self.size.setup
-        return installed or told or "sys.path" in self.program.entry.text
+        named = "PYTHONPATH" in self.settings + self.size.setup
+        return installed or named or "sys.path" in self.program.entry.text
 
     def find_form(self) -> None:
         """A file that does nothing when it is started."""

@@ -94,7 +94,8 @@ def _check_python(path: str, launch: LaunchCommand, size: JobSize, *, here: bool
         arguments[at : at + 1] = size.arguments or ()
     given = tuple(arguments) if here and size.arguments is not None else None
     remarks = check_program(script, size._replace(arguments=given))
-    if here and not re.match(r"/|.*\$", script) and not os.path.exists(script):
+    elsewhere = script.startswith("/") or "$" in script
+    if here and not elsewhere and not os.path.exists(script):
         remarks.append(make_remark("not-here", path, launch.place.line, name=script))
     return remarks
 

@@ -195,8 +195,8 @@ class Prelude:
         words = self._list_exports(statement)
         # A name alone is exported too, though it may get its value only later.
         self.exported |= {_name(word) for word in statement.first.words[1:]}
-        told = [word for word in words if self._is_told(word, statement)]
-        left = [word for word in words if word not in told and not self._hoist(word)]
+        known = [word for word in words if self._is_told(word, statement)]
+        left = [word for word in words if word not in known and not self._hoist(word)]
         if left:
             own = " ".join(["export", *(word.raw for word in left)])
             self._keep(statement, statement.text if len(left) == len(words) else own)

@@ -147,7 +147,7 @@ class LaunchLine:
             raise self._refuse("the script takes arguments")
 
     def _count(self, text: str) -> int:
-        """Return the number that the value of an option is; 1 where there is none."""
+        """Return the number that the value of an option is; 1 for an option without one."""
         value = self.reader.variables.tell(text) if text else "1"
         if value is None or not re.fullmatch(r"[1-9]\d{0,5}", value, re.ASCII):
             raise self._refuse(f"the script does not say which number {text} is")
@@ -256,8 +256,8 @@ class LaunchLine:
             return words
         words = [*started.wrapper, *started.runner, *started.program]
         # srun finds a script in its own folder too, exec on PATH alone.
-        found = re.fullmatch(r"[\w.-]+\.(sh|py)", words[0].text)
-        if found or started.assignments or self._has_wrappers():
+        in_folder = re.fullmatch(r"[\w.-]+\.(sh|py)", words[0].text)
+        if in_folder or started.assignments or self._has_wrappers():
             raise self._refuse("srun starts another command")
         return words
 

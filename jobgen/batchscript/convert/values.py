@@ -103,7 +103,7 @@ class Reader:
 
 
 def _check_value(text: str, line: int) -> None:
-    """Raise NotStraightError for a text that nobody would write on a line of a spec."""
+    """Raise NotStraightError for a text that does not belong on one line of a spec."""
     if not text.replace("\t", " ").isprintable():
         raise NotStraightError(line, "a value has several lines")
     if len(text) > _LONGEST and " " in text:

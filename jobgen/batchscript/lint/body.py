@@ -173,9 +173,9 @@ def _list_from_last(script: Script) -> list[Command]:
 
 
 def _list_later(commands: list[Command]) -> list[Command]:
-    """Those behind the first that have a status of their own, but for what may be another branch.
+    """Those behind the first that set the status, but for what may be another branch.
 
-    A closing word and a bare exit have none.
+    A closing word and a bare exit do not.
     """
     choices = {block for block in commands[0].blocks if block.opener in ("if", "case")}
     closing = ("fi", "done", "}", "esac", ")")
