@@ -24,7 +24,7 @@ from jobgen.plan.plan import Plan
 from jobgen.plan.program import read_sources
 from jobgen.plan.review_roles import review_roles
 from jobgen.spec.load import LoadedSpec
-from jobgen.spec.model import JobSpec
+from jobgen.spec.model import JobSpec, Resources
 from jobgen.spec.yaml_nodes import Mapping, Node, Scalar, parse_value
 
 _GIB = 1024**2  # in KiB
@@ -53,7 +53,7 @@ _SETUP_READS = re.compile(
 _PARTS = re.compile(r"(tensor|pipeline|context)_(model_)?parallel(_size)?|(tp|pp|cp)(_size)?")
 # What has one process drive several GPUs.
 _TAKES_SEVERAL = r"\bjax\b|(?<!Distributed)DataParallel\(|device_map|vllm|tensorflow|cuda:[1-9]"
-_MOST_GIB = 8192  # few nodes have more
+_MOST_GIB, _MOST_CPUS, _MOST_GPUS = 8192, 400, 16  # few nodes have more
 _MOST_TEXT = 50_000  # characters of a configuration file
 
 
@@ -64,6 +64,7 @@ def review(loaded: LoadedSpec, plan: Plan, copied: Sequence[str] | None = None) 
     """
     rules = (
         _check_processes,
+        _check_sizes,
         _check_cpus,
         _check_memory,
         _check_variables,
@@ -77,6 +78,7 @@ def review(loaded: LoadedSpec, plan: Plan, copied: Sequence[str] | None = None) 
         _check_venv,
         _check_batches,
         _check_directives,
+        _check_names,
     )
     plans = [role.plan for role in plan.roles.members] if plan.roles else [plan]
     problems = {*review_roles(loaded, plan)}
@@ -245,6 +247,21 @@ def _check_processes(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
             yield loaded.problem("launch.processes_per_node", message, hint)
 
 
+def _check_sizes(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
+    """CPUs and GPUs that few nodes have, so that those of all are meant."""
+    key = "cpus_per_gpu" if loaded.spec.resources.cpus_per_gpu else "cpus_per_node"
+    counted = "each of the" if key == "cpus_per_gpu" else "all"
+    for group in dict.fromkeys(plan.nodes.own):
+        cpus, gpus = group.cpus or 0, group.gpus
+        if cpus > _MOST_CPUS:
+            hint = f"it counts for {counted} {gpus} GPUs of a node"
+            yield loaded.problem(f"resources.{key}", f"asks for {cpus} CPUs on a node", hint)
+        if gpus > _MOST_GPUS:
+            message = f"asks for {gpus} GPUs on a node"
+            hint = f"for {gpus} in all write nodes: {-(-gpus // 8)}, gpus_per_node: 8"
+            yield loaded.problem("resources.gpus_per_node", message, hint)
+
+
 def _check_cpus(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     """Processes and their threads against the CPUs of a node."""
     variables = {name: (value, path) for path, name, value in _list_variables(loaded, plan)}
@@ -309,9 +326,14 @@ def _check_lists(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
 
 
 def _check_tasks(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
-    """Tasks of an array that are alike."""
+    """Tasks of an array that are alike, or are to differ by what all of a job share."""
     if plan.array is None:
         return
+    for name in Resources._fields:
+        if loaded.spec.array and name in (loaded.spec.array.values or {}):
+            message = f"{name} is an argument of the program here: its tasks get --{name}"
+            hint = f"all tasks have the job's resources; write run.args.{name} if that is meant"
+            yield loaded.problem(f"array.values.{name}", message, hint)
     tasks = plan.array.tasks
     words = [(*task.arguments, *task.variables.values()) for task in tasks[:100]]
     alike = {tuple(map(_read_number, one)) for one in words}
@@ -489,6 +511,22 @@ def _check_directives(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     if loaded.spec.scheduler and foreign:
         hint = f"write {sign}..., or the key that means the same"
         yield loaded.problem("directives", f"{plan.scheduler} does not read them", hint)
+
+
+def _check_names(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
+    """Misspelt names of variables, and of options of sbatch."""
+    from jobgen.spec.spelling import find_near
+
+    variables, options = (row[1].split() for row in _read_table() if row[0] == "known")
+    own = loaded.spec.environment.variables or {}
+    written = [(f"environment.variables.{name}", name, variables) for name in own]
+    for index, line in enumerate(loaded.spec.directives):
+        if match := re.match(r"#SBATCH --([a-z-]+)", line):
+            written.append((f"directives[{index}]", match[1], options))
+    for path, name, known in written:
+        near = "" if name in known else find_near(name, known, cutoff=0.85)
+        if near:
+            yield loaded.problem(path, f"nothing reads {name}", f"did you mean {near}?")
 
 
 def _check_files(loaded: LoadedSpec, plan: Plan, copied: Sequence[str] | None) -> Iterator[Problem]:

@@ -14,6 +14,8 @@ from jobgen.plan.review import list_copied, list_settings, review
 from jobgen.programs.rules import SEVERAL, JobSize, Remark, check_program, make_remark
 from jobgen.spec.launchers import read_names
 from jobgen.spec.load import LoadedSpec
+from jobgen.spec.model import JobSpec
+from jobgen.spec.roles import list_names
 
 __all__ = ["SEVERAL", "JobSize", "Remark", "check_program", "list_doubts", "look_at"]
 
@@ -23,18 +25,25 @@ def list_doubts(loaded: LoadedSpec, plan: Plan) -> Iterator[str]:
     copied = list_copied(loaded.spec.snapshot)
     yield from (f"warning: {problem}" for problem in review(loaded, plan, copied))
     for one in [role.plan for role in plan.roles.members] if plan.roles else [plan]:
-        yield from map(str, look_at(one, copied))
+        yield from map(str, look_at(one, copied, _list_addresses(loaded.spec)))
 
 
-def look_at(plan: Plan, copied: tuple[str, ...] | None = None) -> list[Remark]:
+def _list_addresses(spec: JobSpec) -> str:
+    """Return the variables with the addresses of roles, where several nodes have them."""
+    apart = spec.resources.nodes != 1
+    return ", ".join(f"${name}" for name in list_names(spec) if apart and name.endswith("_ADDR"))
+
+
+def look_at(plan: Plan, copied: tuple[str, ...] | None = None, roles: str = "") -> list[Remark]:
     """Return what a look into a plan's program finds, from the folder that jobs are submitted from.
 
-    There is nothing to find in a program that is not here, or not in Python.
+    `roles` are the variables with the addresses of the job's roles on other nodes. There is nothing
+    to find in a program that is not here, or not in Python.
     """
     words = list(plan.program.command)
     if plan.launch.body and plan.program.script:
         return _check_body(plan, words[1])
-    size = _measure(plan, copied)
+    size = _measure(plan, copied)._replace(roles=roles)
     started = _list_started(words)
     name, *arguments = started or [""]
     size = size._replace(arguments=tuple(arguments))
@@ -98,6 +107,8 @@ def _measure(plan: Plan, copied: tuple[str, ...] | None) -> JobSize:
         alike=bool(tasks) and not any(map(any, tasks)) and "JOBGEN_TASK" not in setup,
         scheduler=plan.can.name,
         ray=plan.launch.ray,
+        plain=plan.launch.plain,
+        packed=nodes.together > 1,
         chained=_goes_on(plan),
         cpus=(group.cpus or 0) // group.processes,
         swept=tuple(task.arguments for task in tasks[:20]) or ((),),

@@ -40,6 +40,9 @@ class JobSize(NamedTuple):
     alike: bool = False  # whether tasks of an array differ by JOBGEN_TASK alone
     tasks: int = 1  # of an array
     ray: bool = False  # whether it starts once, in a Ray of all nodes
+    plain: bool = False  # whether it starts once on each node, and may start others
+    packed: bool = False  # whether several tasks of an array share a job
+    roles: str = ""  # the variables with the addresses of the job's roles on other nodes
     offline: bool = False  # whether the nodes have no internet
     settings: str = ""  # options with their values, a line each, and those of files that they name
     fewest: int = 0  # nodes, where the scheduler may give fewer than `nodes`

@@ -28,6 +28,14 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 DOUBTFUL = {
+    "too many GPUs": (
+        ("gpus_per_node: 4, cpus_per_node: 16", "gpus_per_node: 32"),
+        "asks for 32 GPUs on a node; for 32 in all write nodes: 4, gpus_per_node: 8",
+    ),
+    "CPUs of a GPU for those of a node": (
+        ("gpus_per_node: 4, cpus_per_node: 16", "gpus_per_node: 8, cpus_per_gpu: 64"),
+        "asks for 512 CPUs on a node; it counts for each of the 8 GPUs of a node",
+    ),
     "a whole node for each small task": (
         (
             "nodes: 2, gpus_per_node: 4, cpus_per_node: 16, memory_per_node: 64GB, walltime: 1h}",
@@ -59,6 +67,10 @@ DOUBTFUL = {
     "a value that a library does not know": (
         ("", "environment: {variables: {NCCL_DEBUG: 'true'}}\n"),
         "NCCL_DEBUG does not know 'true'; write VERSION, WARN, INFO, ABORT, TRACE",
+    ),
+    "a misspelt variable": (
+        ("", "environment: {variables: {CUDA_VISIBLE_DEVICE: '0,1,2,3'}}\n"),
+        "nothing reads CUDA_VISIBLE_DEVICE; did you mean CUDA_VISIBLE_DEVICES?",
     ),
     "a server in the foreground": (
         ("", "environment: {setup: tensorboard --logdir runs}\n"),
@@ -260,6 +272,10 @@ DOUBTFUL = {
     "fewer processes than GPUs": (
         ("", "launch: {processes_per_node: 2}\n"),
         "2 processes leave 2 of 4 GPUs on a node idle; write processes_per_node: 4, unless each",
+    ),
+    "a sweep over what all tasks share": (
+        ("", "array: {values: {nodes: [1, 2]}}\n"),
+        "nodes is an argument of the program here: its tasks get --nodes; all tasks have the job's",
     ),
     "more processes than CPUs": (
         ("cpus_per_node: 16", "cpus_per_node: 2"),

@@ -46,6 +46,9 @@ def test_a_program_in_plain_mode_may_start_others(tmp_path: Path) -> None:
         SPEC.replace("{RUN}", "{script: train.py}") + "launch: {mode: plain}\n"
     )
     with working_in(tmp_path):
+        (remark,) = look_at(resolve(load("job.yaml")))
+        assert remark.message.startswith("it runs on each of the 2 nodes, and nothing in it tells")
+        (tmp_path / "train.py").write_text(f"{ALONE}import subprocess\nsubprocess.run([])\n")
         assert look_at(resolve(load("job.yaml"))) == []
 
 
@@ -377,6 +380,7 @@ PARSER = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--seed
 SEEDS = "array: {values: {seed: [1, 2]}}\n"
 LOADS = "torch.utils.data.DataLoader(data, num_workers="
 SAMPLES = "s = torch.utils.data.DistributedSampler(data)\nfor epoch in range(3): pass\n"
+PRINTS = "try:\n    main()\nexcept Exception as error:\n    print(error)\n"
 
 
 @pytest.mark.parametrize(
@@ -399,6 +403,8 @@ SAMPLES = "s = torch.utils.data.DistributedSampler(data)\nfor epoch in range(3):
         (f"{OWN}{LOADS}16)\n", "", "", "many-workers: num_workers=16 is more than the 4 CPUs"),
         (f"{OWN}{LOADS}1)\n", "", "", ""),
         (OWN + SAMPLES, "", "", "same-order: set_epoch()"),
+        (OWN + PRINTS, "", "", "swallowed: a failure is only printed"),
+        (f"{OWN}{PRINTS}    raise\n", "", "", ""),
         (f"{OWN}{SAMPLES}s.set_epoch(1)\n", "", "", ""),
         (
             f"{OWN}model(x).sum().backward()\n",

@@ -137,6 +137,18 @@ RIGHT |= {
         GROUP + OWN_GPU + "def save():\n    if rank != 0:\n        return\n"
         "    torch.save(model, 'm.pt')\nsave()\n"
     ),
+    "a folder that is looked for": (
+        GROUP + OWN_GPU + "if not os.path.exists('out'):\n    os.makedirs('out')\n"
+    ),
+    "outputs of the wrapper": (
+        GROUP + OWN_GPU + "model = torch.nn.parallel.DistributedDataParallel(net)\n"
+        "y = model(batch)\nloss = model.module.loss(y)\nloss.backward()\n"
+    ),
+    "a folder that may be there": GROUP + OWN_GPU + "os.makedirs('out', exist_ok=True)\n",
+    "the first rank of each node": (
+        GROUP + OWN_GPU + "import shutil\nif os.environ['LOCAL_RANK'] == '0':\n"
+        "    shutil.unpack_archive('d.tar', '/tmp/d')\n"
+    ),
 }
 
 RIGHT["Slurm's rank, which the job sets"] = (
@@ -173,14 +185,33 @@ WRONG = {
         "torch.manual_seed(7 + rank)\nrandom_split(data, [9, 1])\n" + DDP,
         ["other-split"],
     ),
+    "batches from one seed": (
+        GROUP + OWN_GPU + "torch.manual_seed(0)\ni = torch.randint(9, (4,))\n" + DDP,
+        ["same-seed"],
+    ),
+    "a loss past the wrapper": (
+        GROUP + OWN_GPU + "model = torch.nn.parallel.DistributedDataParallel(net)\n"
+        "loss = model.module.loss_of(batch)\nloss.backward()\n",
+        ["past-wrapper"],
+    ),
     "data that are not divided": (
         GROUP + OWN_GPU + "class Shards(torch.utils.data.IterableDataset):\n"
         "    def __iter__(self):\n        return iter(self.files)\n\n" + DDP,
         ["not-divided"],
     ),
+    "accumulation that nothing does": (
+        "import accelerate\na = accelerate.Accelerator(gradient_accumulation_steps=4)\n"
+        "a.backward(loss)\n",
+        ["no-accumulation"],
+    ),
     "a run of W&B in each process": (
         GROUP + OWN_GPU + "import wandb\nwandb.init(project='x')\n" + DDP,
         ["all-report"],
+    ),
+    "a loader that Fabric does not get": (
+        "from lightning.fabric import Fabric\nf = Fabric(devices=4, num_nodes=2)\n"
+        "DataLoader(data)\n",
+        ["not-prepared"],
     ),
     "a number where there is a GPU, by an import that is tried": (
         "import torch\ntry:\n    from lightning import Trainer\nexcept ImportError:\n    raise\n"
@@ -332,6 +363,14 @@ WRONG = {
         GROUP + OWN_GPU + "s = make()\nloader = DataLoader(d, sampler=s, shuffle=True)",
         ["same-order"],
     ),
+    "more GPUs than a node has": (
+        GROUP + OWN_GPU + "assert torch.cuda.device_count() == 16",
+        ["other-world-size"],
+    ),
+    "a folder that all make": (
+        GROUP + OWN_GPU + "os.makedirs('results')",
+        ["all-write"],
+    ),
     "Fabric that is never launched": (
         "from lightning.fabric import Fabric\nf = Fabric(devices=4, num_nodes=2)\n"
         "model = f.setup(model)\nloss.backward()",
@@ -445,19 +484,34 @@ def test_a_name_that_a_module_lacks_is_found(tmp_path: Path) -> None:
     assert not look(tmp_path, text, size=ONE, datasets="from x import *")
 
 
+AUTO_BATCH = "a.json:train_batch_size auto"
+ACCUMULATES = "a.json:gradient_accumulation_steps 2"
+MICRO_BATCH = "a.json:train_micro_batch_size_per_gpu 2"
+TRAINS = "import transformers\ntransformers.TrainingArguments(deepspeed='a.json', "
+
+
 @pytest.mark.parametrize(
     ("program", "settings", "rule"),
     [
+        ("import yaml\nc = yaml.safe_load(f)\n", "--c a.yaml\na.yaml:lr 1e-4", "text-number"),
+        ("import yaml\nc = float(yaml.safe_load(f).lr)\n", "a.yaml:lr 1e-4", ""),
         ("import os\nos.environ.get('BATCH_SIZE', 1)\n", "varied BATCH", "unread-variable"),
         ("import os\nos.environ.get('BATCH_SIZE', 1)\n", "varied BATCH_SIZE", ""),
         ("import os\nos.environ.get('BATCH_SIZE', 1)\n", "varied NCCL_DEBUG", ""),
         ("print(open('/kaggle/input/x.csv').read())\n", "", "foreign-place"),
+        ("import requests\nrequests.get('http://localhost:80')\n", "", "own-node"),
+        ("import torch\nprint('tcp://localhost:80')\n", "", ""),
+        ("import deepspeed\ndeepspeed.initialize()\n", AUTO_BATCH, "auto-batch"),
+        (f"{TRAINS}gradient_accumulation_steps=4)\n", ACCUMULATES, "own-accumulation"),
+        (f"{TRAINS}gradient_accumulation_steps=2)\n", ACCUMULATES, ""),
+        (f"{TRAINS}per_device_train_batch_size=4)\n", MICRO_BATCH, "own-batch"),
+        ("import os\nprint(os.environ.get('S_ADDR', 'localhost'))\n", "", ""),
     ],
 )
 def test_what_the_job_gives_is_compared(
     program: str, settings: str, rule: str, tmp_path: Path
 ) -> None:
-    size = ONE._replace(arguments=(), settings=settings)
+    size = ONE._replace(arguments=(), settings=settings, roles="$S_ADDR")
     assert rules(look(tmp_path, program, size=size)) == [rule] * bool(rule)
 
 
@@ -467,6 +521,46 @@ def test_a_function_tells_the_options(call: str, tmp_path: Path) -> None:
     for word, found in (("--lr", []), ("--rate", ["unknown-argument"])):
         remarks = look(tmp_path, program, size=ONE._replace(arguments=(word, "1")))
         assert rules(remarks) == found
+
+
+@pytest.mark.parametrize(
+    ("saved", "found"),
+    [
+        ("net, now + '/m.pt'", ["new-folder"]),
+        ("{'net': net, 'time': datetime.now()}, out + '/m.pt'", []),
+        ("net, now + '/m.pt') or print(os.listdir('runs')", []),
+    ],
+)
+def test_a_chain_saves_into_a_folder_of_the_time(
+    saved: str, found: list[str], tmp_path: Path
+) -> None:
+    program = (
+        "import os, sys, torch\nfrom datetime import datetime\nout = sys.argv[-1]\n"
+        f"now = f'runs/{{datetime.now()}}'\nnet.load_state_dict(torch.load(out))\n"
+        f"torch.save({saved})\n"
+    )
+    assert rules(look(tmp_path, program, size=ONE._replace(chained=True))) == found
+
+
+def test_a_float16_without_a_scaler_is_named(tmp_path: Path) -> None:
+    program = (
+        "import torch\nwith torch.autocast('cuda', dtype=torch.float16):\n    loss = net(x)\n"
+        "loss.backward()\n"
+    )
+    assert rules(look(tmp_path, program, size=ONE)) == ["no-scaler"]
+    assert look(tmp_path, f"{program}torch.amp.GradScaler()\n", size=ONE) == []
+
+
+def test_a_chain_begins_at_the_epoch_that_is_saved(tmp_path: Path) -> None:
+    again = (
+        "import sys, torch\nstate = torch.load(sys.argv[-1])\n"
+        "optimizer.load_state_dict(state['o'])\nfor epoch in range(epochs):\n"
+        "    loss.backward()\n    torch.save({'o': 1, 'epoch': epoch}, f'{epoch}.pt')\n"
+    )
+    rest = again.replace("range(epochs)", "range(state['epoch'] + 1, epochs)")
+    size = ONE._replace(chained=True)
+    assert rules(look(tmp_path, again, size=size)) == ["from-first-epoch"]
+    assert look(tmp_path, rest, size=size) == []
 
 
 def test_the_arguments_decide_what_is_reached(tmp_path: Path) -> None:
