@@ -348,7 +348,7 @@ def _explain_option(context: click.Context, argv: Sequence[str]) -> str:
     known = _Known(context.command)
     typed = _part_words([one for one in argv if one != known.name], known)
     answers = _translate(typed, known)
-    first = typed.foreign[0][0]  # which the message names
+    first = next((option for option, _ in typed.foreign), "")  # which the message names
     reply = "".join(f"; {remark}" for option, remark in answers.remarks if option == first)
     if answers.typed:
         start = "for the others, type" if reply else "type"
