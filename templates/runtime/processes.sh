@@ -1,6 +1,6 @@
 # pbsdsh starts this on a node: it starts the node's processes, and ends them together.
 run_processes() {    # run_processes NODE_RANK
-    local first=0 number index code status=0 started=()
+    local first=0 number index code status=0 started=() left
     for ((index = 0; index < $1; index++)); do
         first=$((first + ${PROCESSES[index]:-${PROCESSES[0]}}))
     done
@@ -9,14 +9,19 @@ run_processes() {    # run_processes NODE_RANK
         bash "$0" run_node "$1" "$((first + number))" "$number" </dev/null &
         started+=($!)
     done
-    while [[ -n $(jobs -rp) ]]; do
-        code=0
-        wait -n || code=$?
-        if ((code)); then
+    left=("${started[@]}")
+    while ((${#left[@]})); do
+        wait -n || :    # its own code may be a signal's, or 127 as the last process ends meanwhile
+        for index in "${!left[@]}"; do
+            if kill -0 "${left[index]}" 2>/dev/null; then continue; fi
+            code=0
+            wait "${left[index]}" || code=$?
+            unset "left[index]"
+            if ((!code)); then continue; fi
             status=$code    # a process has left this file already, if its shell was not killed
             (set -o noclobber && echo "$1 $code" >"${0%/*}/failed") 2>/dev/null || :
             kill -TERM "${started[@]}" 2>/dev/null || :
-        fi
+        done
     done
     exit "$status"
 }

@@ -3,6 +3,7 @@
 import subprocess
 from pathlib import Path
 
+import pytest
 from support import ROOT
 
 RUNTIME = ROOT / "templates" / "runtime"
@@ -28,3 +29,23 @@ for process in "${{started[@]}}"; do wait "$process"; done
     subprocess.run(["bash", "-c", program], check=True, timeout=120)
     assert sorted((tmp_path / "node-0.ended").read_text().splitlines()) == ["0 0 n1", "1 0 n1"]
     assert not (tmp_path / "node-0.ranks").exists()
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_the_code_of_a_node_is_that_of_its_processes(code: int, tmp_path: Path) -> None:
+    """`wait -n` says 127 where the last process ends after bash has looked for ended ones."""
+    attempt = tmp_path / "script"
+    attempt.write_text(f"exit {code}\n")
+    program = f"""
+set -euo pipefail
+. {RUNTIME}/processes.sh
+PROCESSES=(2)
+wait() {{
+    if [[ $1 == -n ]]; then builtin wait "${{started[@]}}" || :; return 127; fi
+    builtin wait "$@"
+}}
+run_processes 0
+"""
+    done = subprocess.run(["bash", "-c", program, attempt], check=False, timeout=120)
+    assert done.returncode == code
+    assert (tmp_path / "failed").exists() == bool(code)
