@@ -7,7 +7,7 @@ from pathlib import Path
 from support import ROOT
 
 BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.IfExp, ast.match_case)
-MOST = 20
+MOST = 15
 DENSE = 10
 MOST_DENSE = 0.07  # of all functions
 

@@ -49,6 +49,7 @@ def test_every_rule_has_such_a_script() -> None:
     assert sorted(rule.id for rule in RULES) == [path.stem for path in BAD]
 
 
+@pytest.mark.slow
 def test_nothing_is_found_in_what_jobgen_renders(subtests: pytest.Subtests) -> None:
     for name, text in SCRIPTS.items():
         with subtests.test(name):

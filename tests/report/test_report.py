@@ -149,6 +149,7 @@ def damage(root: Path, draw: random.Random) -> str:
     return f"{how} {path.relative_to(root)}"
 
 
+@pytest.mark.slow
 def test_damaged_files_are_told_of_and_no_traceback(tmp_path: Path) -> None:
     job = make(tmp_path / "whole", "4.pbs", ranks=4, lines=metrics(4, steps=200, slow=2), slow=2)
     for seed in range(60):

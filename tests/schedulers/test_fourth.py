@@ -66,6 +66,7 @@ def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toys:
     return Toys(tmp_path)
 
 
+@pytest.mark.slow
 def test_its_script_is_rendered_and_explained(toys: Toys) -> None:
     code, script, err = toys.jobgen("render")
     assert code == 0, err
@@ -79,6 +80,7 @@ def test_its_script_is_rendered_and_explained(toys: Toys) -> None:
     assert toys.jobgen("render", "--scheduler", "slurm").out.startswith("#!/bin/bash")
 
 
+@pytest.mark.slow
 def test_a_job_is_submitted_watched_and_diagnosed(toys: Toys) -> None:
     assert toys.jobgen("submit")[:2] == (0, "12\n")
     for answer, word in (("12 waits\n", "queued"), ("12 runs\n", "running")):
