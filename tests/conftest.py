@@ -63,6 +63,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if tiers and not any(mentions(collection_path, tier) for tier in tiers) else None
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Return one worker more than cores: tests wait for the processes that they start."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_unconfigure() -> None:
     """Remove the list of folders that this process made."""
     shutil.rmtree(os.environ["XDG_STATE_HOME"], ignore_errors=True)
