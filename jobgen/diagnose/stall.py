@@ -159,17 +159,6 @@ def _choose_time(lines: list[tuple[float, Line]]) -> tuple[float, Line]:
     return (seconds, line) if seconds >= _MUCH else (min(lines[-_OFTEN:])[0], line)
 
 
-def find_repeated(evidence: Evidence) -> Line | None:
-    """The line that each process has last written three times, if it says that it waits."""
-    repeated = None
-    for rank, node in evidence.ranks.items():
-        last = [line for line in evidence.read_log(node, rank) if line.text.strip()][-3:]
-        if len(last) < 3 or len({line.text for line in last}) > 1:
-            return None
-        repeated = last[-1]
-    return repeated if repeated and MISSED.search(repeated.text) else None
-
-
 def _read_time(line: Line) -> float:
     try:
         return float(json.loads(line.text)["time"])
