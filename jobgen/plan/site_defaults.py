@@ -112,8 +112,9 @@ def _find_breaches(
     if defaults.queue is None and size.gpus and not unknown:
         yield from _require_queue(context)
     if not _names_qos(context):
-        others = _list_others(context, defaults)
-        for problem, doubt in limits.check_queue(context, defaults.queue, size):
+        breaches = list(limits.check_queue(context, defaults.queue, size))
+        others = _list_others(context, defaults) if breaches else []
+        for problem, doubt in breaches:
             if others:
                 hint = f"{problem.hint}, or write queue: {' or '.join(others)}"
                 problem = problem._replace(hint=hint)
@@ -126,13 +127,14 @@ def _find_breaches(
 
 def _list_others(context: Context, defaults: SiteDefaults) -> list[str]:
     """List the queues that take a job which names none, if the one that it gets does not."""
-    candidates = _find_candidates(context, defaults.gpu_type)
+    if context.spec.queue:
+        return []
     taking = [
         name
-        for name, (queue, _, size) in candidates.items()
+        for name, (queue, _, size) in _find_candidates(context, defaults.gpu_type).items()
         if queue.limits and limits.accepts(queue, size)
     ]
-    return [] if context.spec.queue or defaults.queue in taking else taking
+    return [] if defaults.queue in taking else taking
 
 
 def _advise_type(context: Context, gpu_type: str | None) -> Iterator[str]:
