@@ -515,8 +515,6 @@ def _check_directives(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
 
 def _check_names(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
     """Misspelt names of variables, and of options of sbatch."""
-    from jobgen.spec.spelling import find_near
-
     variables, options = (row[1].split() for row in _read_table() if row[0] == "known")
     own = loaded.spec.environment.variables or {}
     written = [(f"environment.variables.{name}", name, variables) for name in own]
@@ -524,8 +522,11 @@ def _check_names(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
         if match := re.match(r"#SBATCH --([a-z-]+)", line):
             written.append((f"directives[{index}]", match[1], options))
     for path, name, known in written:
-        near = "" if name in known else find_near(name, known, cutoff=0.85)
-        if near:
+        if name in known:
+            continue
+        from jobgen.spec.spelling import find_near
+
+        if near := find_near(name, known, cutoff=0.85):
             yield loaded.problem(path, f"nothing reads {name}", f"did you mean {near}?")
 
 
