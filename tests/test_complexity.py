@@ -2,6 +2,7 @@
 
 import ast
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 from support import ROOT
@@ -26,6 +27,7 @@ def count_branches(function: ast.AST) -> int:
     return count
 
 
+@cache
 def list_functions() -> list[tuple[int, str]]:
     """Return the branches of each function of the package, with its place."""
     return [

@@ -193,10 +193,9 @@ class _Look:
 
     def say(self, name: str, at: Fact, line: int = 0, /, **values: Any) -> None:
         """Keep a remark on a place, or a line of its file, unless a comment there silences it."""
-        head = at.name.partition(".")[0]
         given = (
             self.values
-            | {"certain": at.certain, "call": at.short, "full": f"{head}.{at.short}".strip(".")}
+            | {"certain": at.certain, "call": at.short, "full": f"{at.head}.{at.short}".strip(".")}
             | values
         )
         remark = make_remark(name, at.module.path, line or at.line, **given)
@@ -237,7 +236,7 @@ class _Look:
         """Return the modules that are imported without a `try`, where something comes to it."""
         imports = [one for module in self.program.modules for one in module.imports]
         reached = [one for one in imports if self.program.is_reached(one.part)]
-        return {one.name.partition(".")[0] for one in reached if not one.part.tried}
+        return {one.head for one in reached if not one.part.tried}
 
     def apply(self, name: str, rule: dict[str, str]) -> None:
         """Say a rule of `remarks.txt` wherever it holds."""
