@@ -134,7 +134,7 @@ def _check_changed(paths: tuple[str, ...], target: Mapping[str, Any]) -> CheckRe
             problems += error.problems
         else:
             put_err(f"{path}: the spec is valid with these options")
-    return CheckReport((), (), (), (), tuple(problems))
+    return CheckReport([], [], [], [], problems)
 
 
 def list_spec_doubts(paths: tuple[str, ...], target: Mapping[str, Any]) -> Iterator[str]:

@@ -18,7 +18,7 @@ from jobgen.plan.resolve import resolve
 from jobgen.records import NamedTuple
 from jobgen.schedulers import SCHEDULERS
 from jobgen.sites import search
-from jobgen.sites.profile import Node, SiteProfile, SiteQueue
+from jobgen.sites.profile import Account, SiteQueue
 from jobgen.spec import yaml_nodes
 from jobgen.spec.bind import bind
 from jobgen.spec.commands import check_script
@@ -62,24 +62,10 @@ class Wishes(NamedTuple):
     module: str | None = None
 
 
-class Target(NamedTuple):
-    """Where the job is to run: a site, and the queue to name, if any.
-
-    `usual` is that queue, or the first that jobgen may choose, and `node` a node of it.
-    """
-
-    site: str
-    profile: SiteProfile
-    queue: str | None
-    usual: SiteQueue
-    node: Node
-
-
 class SpecLine(NamedTuple):
-    """One key of the spec, at the top or in a part of it; a value of None leaves it to the user."""
+    """One key of the spec; a value of None leaves it to the user."""
 
-    part: str
-    key: str
+    path: str
     value: Any
     comment: str = ""
 
@@ -139,27 +125,20 @@ def ask_for_cluster() -> Question:
 
 def list_questions(machine: Machine, wishes: Wishes) -> Iterator[Question]:
     """What to ask of a job for the cluster that is chosen."""
-    target = _choose_target(machine, wishes)
-    gpus = target.node.gpus or 0
-    for question in (
-        *_ask_for_account(machine, target),
+    draft = Draft(machine, wishes)
+    about, gpus = draft.profile.account, draft.node.gpus or 0
+    questions = [
         Question("nodes", "Nodes", 1, partial(_read_count, 1)),
         Question("gpus_per_node", "GPUs on each node", gpus, partial(_read_count, 0)),
         Question("walltime", "Walltime", "1h", _read_walltime),
-    ):
-        if getattr(wishes, question.key) is None:
-            yield question
+    ]
+    if about and about.required and draft.batch:
+        words = f"Account that pays ({about.meaning})" if about.meaning else "Account that pays"
+        read = partial(_read_account, about.pattern)
+        questions.insert(0, Question("account", words, draft.account, read))
+    yield from (one for one in questions if getattr(wishes, one.key) is None)
     if wishes.script is None and wishes.module is None:
         yield Question("script", "Python script to run", _find_script() or "train.py", _read_script)
-
-
-def _ask_for_account(machine: Machine, target: Target) -> Iterator[Question]:
-    account = target.profile.account
-    if account and account.required and target.profile.can.batch:
-        form = f" ({account.meaning})" if account.meaning else ""
-        read = partial(_read_account, account.pattern)
-        usual = _choose_account(machine, target)
-        yield Question("account", f"Account that pays{form}", usual, read)
 
 
 def _read_account(pattern: str | None, answer: str) -> str:
@@ -205,168 +184,160 @@ def write(machine: Machine, wishes: Wishes, *, file: str) -> tuple[str, Plan]:
 
     Raises SpecError for a wish that cannot be met.
     """
-    target = _choose_target(machine, wishes)
-    text = _format_lines(_list_lines(machine, wishes, target), target.profile.title or target.site)
+    draft = Draft(machine, wishes)
+    text = _format_lines(list(draft.list_lines()), draft.profile.title or draft.site)
     spec, positions = bind(yaml_nodes.parse(text, file=file), JobSpec)
     return text, resolve(LoadedSpec(spec, file, "", positions))
 
 
-def _choose_target(machine: Machine, wishes: Wishes) -> Target:
-    """The site to write for, and a queue there: the first, where jobgen chooses none."""
-    scheduler = wishes.scheduler or machine.scheduler or name_this_machine()
-    site = wishes.site or (None if wishes.scheduler else machine.site)
-    site = site or get_capabilities(scheduler).generic_site
-    profile = search.load(site)
-    named, usual = _choose_queue(profile, wishes.queue)
-    gpu_type = _choose_gpu_type(profile) or profile.gpu_type
-    node = site_defaults.describe_node(profile, usual, gpu_type)[0]
-    return Target(site, profile, named, profile.find_queue(usual) or SiteQueue(), node)
+class Draft:
+    """A spec that begins: what is known and wished, and the site, queue and node of the job."""
+
+    def __init__(self, machine: Machine, wishes: Wishes) -> None:
+        self.machine, self.wishes = machine, wishes
+        scheduler = wishes.scheduler or machine.scheduler or name_this_machine()
+        site = wishes.site or (None if wishes.scheduler else machine.site)
+        self.site = site or get_capabilities(scheduler).generic_site
+        self.profile = search.load(self.site)
+        self.batch = self.profile.can.batch
+        self.gpu_type = None  # that the spec has to name
+        if self.profile.gpu_type_required and self.profile.gpu_type is None:
+            self.gpu_type = next(iter(self.profile.gpu_types or {}), None)
+        self._choose_queue()
+        self.account = wishes.account or self._choose_account()
+
+    def _choose_queue(self) -> None:
+        profile, queues = self.profile, self.profile.queues or {}
+        chosen = next((name for name, queue in queues.items() if queue.choose), None)
+        self.queues = [name for name, queue in queues.items() if not queue.routed_from]
+        # The one to name: the first, where jobgen chooses none.
+        self.queue = self.wishes.queue or (None if chosen else next(iter(self.queues), None))
+        usual = self.queue or chosen
+        self.usual = profile.find_queue(usual) or SiteQueue()
+        gpu_type = self.gpu_type or profile.gpu_type
+        self.node = site_defaults.describe_node(profile, usual, gpu_type)[0]
+
+    def _choose_account(self) -> str | None:
+        """The user's first account that the site takes."""
+        if self.machine.site not in (None, self.site):
+            return None
+        about = self.profile.account or Account()
+        return next(filter(about.takes, self.machine.accounts), None)
+
+    def list_lines(self) -> Iterator[SpecLine]:
+        """Yield the keys of the spec."""
+        profile, site, listed = self.profile, self.site, self.profile.filesystems
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", os.path.basename(os.getcwd())).lstrip("._-")[:100]
+        yield SpecLine("name", name or "job", "what the queue, and the folder below runs/, call it")
+        if site == profile.can.generic_site:
+            why = "" if self.batch else profile.can.title
+            yield SpecLine("scheduler", profile.scheduler, why)
+        else:
+            how = f"as {self.machine.how}" if site == self.machine.site else ""
+            yield SpecLine("site", site, how)
+        if self.batch:
+            yield self._write_account()
+            yield self._write_queue()
+        if listed is not None and listed.required:
+            known = list(listed.known or ("NAME",))
+            yield SpecLine("filesystems", known, "those that the job uses")
+        yield from self._list_resources()
+        yield from self._list_environment()
+        yield from self._list_run()
+
+    def _write_account(self) -> SpecLine:
+        about = self.profile.account
+        others = [name for name in self.machine.accounts if name != self.account][:4]
+        why = _write_choice(others)
+        if self.account is None:
+            why = "the account to charge, if the site wants one"
+            if about and about.required:
+                why = "every job here needs one"
+            why += f": {about.meaning}" if about and about.meaning else ""
+        return SpecLine("account", self.account, why)
+
+    def _write_queue(self) -> SpecLine:
+        rest = [name for name in self.queues if name != self.queue]
+        others = rest[:4] + (["..."] if rest[4:] else [])
+        if self.queue is not None:
+            why = "" if self.wishes.queue else _write_choice(others)
+        elif self.queues:
+            why = f"jobgen chooses by size and walltime: {', '.join(others)}"
+        else:
+            why = "Slurm's partition" if self.profile.can.queue_word == "partition" else ""
+        return SpecLine("queue", self.queue, why)
+
+    def _list_resources(self) -> Iterator[SpecLine]:
+        node, wishes = self.node, self.wishes
+        yield SpecLine("resources.nodes", wishes.nodes or 1)
+        yield from self._list_gpus()
+        if node.default_memory and not node.memory_per_gpu:
+            memory = format_memory(node.memory or 16 * 1024**2)
+            why = "without it, a job gets too little"
+            yield SpecLine("resources.memory_per_node", memory, why)
+        longest = self.usual.longest if self.queue else None
+        usual = "1h" if longest is None or longest >= 3600 else f"{longest}s"
+        walltime = wishes.walltime or usual
+        yield SpecLine("resources.walltime", walltime, "then the job is ended")
+
+    def _list_gpus(self) -> Iterator[SpecLine]:
+        """Yield the GPUs of each node, their type, and the CPUs that go with them."""
+        node, gpus = self.node, self.wishes.gpus_per_node
+        if gpus is None:
+            gpus = self._choose_gpus()
+        if gpus is not None:
+            what = node.device or node.gpu
+            whole = f"all of a node; one is {what}" if what else "all of a node"
+            yield SpecLine("resources.gpus_per_node", gpus, whole if gpus == node.gpus else "")
+        elif self.batch:
+            yield SpecLine("resources.gpus_per_node", None, "such as 4")
+        if self.gpu_type:
+            others = [name for name in self.profile.gpu_types or {} if name != self.gpu_type]
+            yield SpecLine("resources.gpu_type", self.gpu_type, _write_choice(others))
+        key = "resources.cpus_per_gpu"
+        if gpus and node.default_cpus == 1 and node.cpus_per_gpu is None:
+            yield SpecLine(key, 8, "without it, a GPU job gets one CPU here")
+        elif self.batch and node.cpus_per_gpu is None:
+            yield SpecLine(key, None, "such as 8; without it, a job may get one CPU")
+
+    def _choose_gpus(self) -> int | None:
+        """The GPUs of a node that a job may have in the queue; without a known node, the fewest."""
+        ends = [limit.gpus or (0,) for limit in self.usual.limits] or [(0,)]
+        most = 0
+        if all(len(end) == 2 for end in ends):
+            most = max(end[-1] for end in ends)
+        gpus = self.node.gpus or min(end[0] for end in ends)
+        return (min(gpus, most) if most else gpus) or None
+
+    def _list_environment(self) -> Iterator[SpecLine]:
+        own, machine = self.profile.modules, self.machine
+        modules = ", ".join(own.load if own else ())
+        if machine.venv is not None:
+            loaded = f"after the site's modules {modules}" if modules else "on every node"
+            yield SpecLine("environment.venv", machine.venv, loaded)
+        elif machine.conda is not None:
+            yield SpecLine("environment.conda", machine.conda, "the one that is active here")
+        else:
+            loaded = f"unless you name some, the site's: {modules}" if modules else ""
+            yield SpecLine("environment.modules", None, loaded or "such as [python, cuda]")
+            why = "the folder of a virtual environment with torch in it"
+            yield SpecLine("environment.venv", None, why)
+
+    def _list_run(self) -> Iterator[SpecLine]:
+        module, script = self.wishes.module, self.wishes.script or _find_script()
+        if module is not None:
+            yield SpecLine("run.module", module, "as by python -m, once for each GPU")
+        elif script:
+            yield SpecLine("run.script", script, "once for each GPU")
+        else:
+            why = "jobgen's own; or script: train.py"
+            yield SpecLine("run.module", "jobgen.trainer", why)
+        why = "such as {lr: 3e-4, steps: 500}, for --lr 3e-4 --steps 500"
+        yield SpecLine("run.args", None, why)
 
 
-def _choose_queue(profile: SiteProfile, wished: str | None) -> tuple[str | None, str | None]:
-    """The queue to name, if any, and that which the job gets."""
-    queues = profile.queues or {}
-    chosen = next((name for name, queue in queues.items() if queue.choose), None)
-    first = next((name for name, queue in queues.items() if not queue.routed_from), None)
-    named = wished or (None if chosen else first)
-    return named, named or chosen
-
-
-def _list_lines(machine: Machine, wishes: Wishes, target: Target) -> Iterator[SpecLine]:
-    profile, site = target.profile, target.site
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", os.path.basename(os.getcwd())).lstrip("._-")[:100]
-    yield SpecLine("", "name", name or "job", "what the queue, and the folder below runs/, call it")
-    if site == profile.can.generic_site:
-        why = "" if profile.can.batch else profile.can.title
-        yield SpecLine("", "scheduler", profile.scheduler, why)
-    else:
-        yield SpecLine("", "site", site, f"as {machine.how}" if site == machine.site else "")
-    if profile.can.batch:
-        yield _write_account(machine, wishes, target)
-        yield _write_queue(wishes, target)
-    if profile.filesystems is not None and profile.filesystems.required:
-        known = list(profile.filesystems.known or ("NAME",))
-        yield SpecLine("", "filesystems", known, "those that the job uses")
-    yield from _list_resources(wishes, target)
-    yield from _list_environment(machine, profile)
-    yield from _list_run(wishes)
-
-
-def _write_account(machine: Machine, wishes: Wishes, target: Target) -> SpecLine:
-    account, about = wishes.account or _choose_account(machine, target), target.profile.account
-    if account is not None:
-        others = [name for name in machine.accounts if name != account]
-        return SpecLine("", "account", account, f"or {', '.join(others[:4])}" if others else "")
-    needed = "the account to charge, if the site wants one"
-    if about and about.required:
-        needed = "every job here needs one"
-    meaning = f": {about.meaning}" if about and about.meaning else ""
-    return SpecLine("", "account", None, needed + meaning)
-
-
-def _choose_account(machine: Machine, target: Target) -> str | None:
-    """The user's first account that the site takes."""
-    if machine.site not in (None, target.site):
-        return None
-    account = target.profile.account
-    fit = (name for name in machine.accounts if account is None or account.takes(name))
-    return next(fit, None)
-
-
-def _write_queue(wishes: Wishes, target: Target) -> SpecLine:
-    queues, can = target.profile.queues or {}, target.profile.can
-    names = [name for name, record in queues.items() if not record.routed_from]
-    rest = [name for name in names if name != target.queue]
-    others = ", ".join(rest[:4]) + (", ..." if rest[4:] else "")
-    if target.queue is not None:
-        why = f"or {others}" if others and not wishes.queue else ""
-    elif names:
-        why = f"jobgen chooses by size and walltime: {others}"
-    else:
-        why = "Slurm's partition" if can.queue_word == "partition" else ""
-    return SpecLine("", "queue", target.queue, why)
-
-
-def _choose_gpu_type(profile: SiteProfile) -> str | None:
-    """The type that the spec has to name."""
-    if profile.gpu_type_required and profile.gpu_type is None:
-        return next(iter(profile.gpu_types or {}), None)
-    return None
-
-
-def _list_resources(wishes: Wishes, target: Target) -> Iterator[SpecLine]:
-    node, part = target.node, "resources"
-    yield SpecLine(part, "nodes", wishes.nodes or 1)
-    yield from _list_gpus(wishes, target)
-    if node.default_memory and not node.memory_per_gpu:
-        memory = node.memory or 16 * 1024**2
-        yield SpecLine(
-            part, "memory_per_node", format_memory(memory), "without it, a job gets too little"
-        )
-    longest = target.usual.longest if target.queue else None
-    walltime = wishes.walltime or ("1h" if longest is None or longest >= 3600 else f"{longest}s")
-    yield SpecLine(part, "walltime", walltime, "then the job is ended")
-
-
-def _list_gpus(wishes: Wishes, target: Target) -> Iterator[SpecLine]:
-    """Yield the GPUs of each node, their type, and the CPUs that go with them."""
-    node, profile, part = target.node, target.profile, "resources"
-    gpus = _choose_gpus(target) if wishes.gpus_per_node is None else wishes.gpus_per_node
-    batch = profile.can.batch
-    if gpus is not None:
-        what = node.device or node.gpu
-        one = f"; one is {what}" if what else ""
-        comment = f"all of a node{one}" if gpus == node.gpus else ""
-        yield SpecLine(part, "gpus_per_node", gpus, comment)
-    elif batch:
-        yield SpecLine(part, "gpus_per_node", None, "such as 4")
-    if name := _choose_gpu_type(profile):
-        others = ", ".join(other for other in profile.gpu_types or {} if other != name)
-        yield SpecLine(part, "gpu_type", name, f"or {others}" if others else "")
-    if node.cpus_per_gpu is not None:
-        return
-    if gpus and node.default_cpus == 1:
-        yield SpecLine(part, "cpus_per_gpu", 8, "without it, a GPU job gets one CPU here")
-    elif batch:
-        yield SpecLine(part, "cpus_per_gpu", None, "such as 8; without it, a job may get one CPU")
-
-
-def _choose_gpus(target: Target) -> int | None:
-    """The GPUs of a node that a job may have; without a known node, the fewest."""
-    fewest, most = _find_gpu_range(target.usual)
-    gpus = target.node.gpus
-    return min(gpus, most or gpus) if gpus else fewest
-
-
-def _find_gpu_range(queue: SiteQueue) -> tuple[int | None, int | None]:
-    """The fewest and the most GPUs that a job may have in the queue; None if there is no limit."""
-    ends = [limit.gpus or (0,) for limit in queue.limits]
-    fewest = min((end[0] for end in ends), default=0)
-    bounded = ends and all(len(end) == 2 for end in ends)
-    return fewest or None, max(end[-1] for end in ends) or None if bounded else None
-
-
-def _list_environment(machine: Machine, profile: SiteProfile) -> Iterator[SpecLine]:
-    part, modules = "environment", ", ".join(profile.modules.load if profile.modules else ())
-    if machine.venv is not None:
-        loaded = f"after the site's modules {modules}" if modules else "on every node"
-        yield SpecLine(part, "venv", machine.venv, loaded)
-    elif machine.conda is not None:
-        yield SpecLine(part, "conda", machine.conda, "the one that is active here")
-    else:
-        loaded = f"unless you name some, the site's: {modules}" if modules else ""
-        yield SpecLine(part, "modules", None, loaded or "such as [python, cuda]")
-        yield SpecLine(part, "venv", None, "the folder of a virtual environment with torch in it")
-
-
-def _list_run(wishes: Wishes) -> Iterator[SpecLine]:
-    if wishes.module is not None:
-        yield SpecLine("run", "module", wishes.module, "as by python -m, once for each GPU")
-    elif script := wishes.script or _find_script():
-        yield SpecLine("run", "script", script, "once for each GPU")
-    else:
-        yield SpecLine("run", "module", "jobgen.trainer", "jobgen's own; or script: train.py")
-    yield SpecLine("run", "args", None, "such as {lr: 3e-4, steps: 500}, for --lr 3e-4 --steps 500")
+def _write_choice(others: list[str]) -> str:
+    return f"or {', '.join(others)}" if others else ""
 
 
 def suggest_loop(wishes: Wishes) -> str | None:
@@ -380,23 +351,21 @@ def suggest_loop(wishes: Wishes) -> str | None:
     return None if "should_stop" in text else _LOOP.format(script)
 
 
-def _format_lines(lines: Iterator[SpecLine], title: str) -> str:
+def _format_lines(lines: list[SpecLine], title: str) -> str:
     rows = [
         "# yaml-language-server: $schema=job.schema.json",
         f"# A job for {title}, begun by `jobgen init`.",
         "# `jobgen explain` says what follows from it; job.schema.json lets editors complete and",
         "# check it.",
     ]
-    part, keys = "", list(lines)
-    filled = {line.part for line in keys if line.value is not None}
-    for line in keys:
-        if line.part != part:
-            part = line.part
+    filled = {line.path.rpartition(".")[0] for line in lines if line.value is not None}
+    last = ""
+    for path, value, comment in lines:
+        part, _, key = path.rpartition(".")
+        if part != last:
             rows.append(f"{part}:" if part in filled else f"# {part}:")
-        indent = "  " if part else ""
-        if line.value is None:
-            row = f"# {indent}{line.key}:"
-        else:
-            row = f"{indent}{line.key}: {write_value(line.value)}"
-        rows.append(f"{row:{_COLUMN}} # {line.comment}" if line.comment else row)
+        last = part
+        row = f"  {key}:" if part else f"{key}:"
+        row = f"# {row}" if value is None else f"{row} {write_value(value)}"
+        rows.append(f"{row:{_COLUMN}} # {comment}" if comment else row)
     return "\n".join(rows) + "\n"

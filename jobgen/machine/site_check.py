@@ -21,12 +21,13 @@ _NODE = ("gpus", "cpus", "memory", *_DEFAULTS, "default_memory_per_gpu")
 class Difference(NamedTuple):
     """Something that the profile and the cluster say differently.
 
-    `change` is what a profile that extends this one would say, or None.
+    `keys` lead to the `value` that a profile which extends this one would have, if there are any.
     """
 
     path: str
     message: str
-    change: dict[str, Any] | None = None
+    keys: tuple[str, ...] = ()
+    value: object = None
 
 
 def compare_scheduler(profile: SiteProfile, live: SiteProfile) -> Iterator[Difference]:
@@ -34,36 +35,24 @@ def compare_scheduler(profile: SiteProfile, live: SiteProfile) -> Iterator[Diffe
     if profile.scheduler != live.scheduler:
         yield Difference("scheduler", _contrast(profile.scheduler, live.scheduler))
         return
-    queues = live.queues or {}
-    for name, queue in _list_partitions(profile):
-        place = f"queues.{name}"
-        other = queues.get(queue.partition or name.partition("@")[0])
+    if profile.slurm.queue_option == "qos" or not profile.queues:
+        return  # a QoS has limits that the scheduler does not show
+    new = dict(live.queues or {})
+    for name, queue in profile.queues.items():
+        there = queue.partition or name.partition("@")[0]
+        other = (live.queues or {}).get(there)
+        new.pop(there, None)
+        if queue.qos is not None:
+            continue
         if other is None:
             message = "the profile has it, the cluster does not"
-            yield Difference(place, message, {"queues": {name: None}})
+            yield Difference(f"queues.{name}", message, ("queues", name))
             continue
-        yield from _compare_limits(name, queue, other)
         node = _merge(profile.node, queue.node)
+        yield from _compare_limits(name, queue, other)
         yield from _compare_nodes(name, node, _merge(live.node, other.node))
-    yield from _list_new_queues(profile, live)
-
-
-def _list_partitions(profile: SiteProfile) -> Iterator[tuple[str, SiteQueue]]:
-    """The queues that the scheduler lists itself: a QoS has limits that it does not show."""
-    if profile.slurm.queue_option == "qos":
-        return
-    for name, queue in (profile.queues or {}).items():
-        if queue.qos is None:
-            yield name, queue
-
-
-def _list_new_queues(profile: SiteProfile, live: SiteProfile) -> Iterator[Difference]:
-    """The cluster's queues with GPUs that the profile does not have."""
-    if profile.slurm.queue_option == "qos" or not profile.queues:
-        return
-    known = {queue.partition or name.partition("@")[0] for name, queue in profile.queues.items()}
-    for name, queue in (live.queues or {}).items():
-        if name not in known and _merge(live.node, queue.node).gpus and not queue.routed_from:
+    for name, queue in new.items():
+        if _merge(live.node, queue.node).gpus and not queue.routed_from:
             message = "the cluster has it, with GPUs; the profile does not"
             yield Difference(f"queues.{name}", message)
 
@@ -74,31 +63,26 @@ def _merge(node: Node, other: Node) -> Node:
 
 
 def _compare_limits(name: str, queue: SiteQueue, live: SiteQueue) -> Iterator[Difference]:
-    place = f"queues.{name}"
+    place, keys = f"queues.{name}", ("queues", name)
     mine, theirs = queue.longest, live.longest
     if mine and theirs and mine != theirs:
-        words = format_time(theirs)
-        change = _nest(name, {"limits": [{"walltime": words}]})
-        message = _contrast(format_time(mine), words)
-        yield Difference(f"{place}.limits: walltime", message, change)
+        message = _contrast(format_time(mine), format_time(theirs))
+        limits = (*keys, "limits", "walltime")
+        yield Difference(f"{place}.limits: walltime", message, limits, format_time(theirs))
     most, there = _find_most_nodes(queue.limits), _find_most_nodes(live.limits)
-    if most and there and most > there:
-        change = _nest(name, {"limits": [{"nodes": [1, there]}]})
-        yield Difference(f"{place}.limits: nodes", _contrast(str(most), str(there)), change)
-    if live.default_walltime and queue.default_walltime != live.default_walltime:
-        before = format_time(queue.default_walltime) if queue.default_walltime else "nothing"
-        words = format_time(live.default_walltime)
-        change = _nest(name, {"default_walltime": words})
-        yield Difference(f"{place}.default_walltime", _contrast(before, words), change)
+    if there and most > there:
+        message, limits = _contrast(str(most), str(there)), (*keys, "limits", "nodes")
+        yield Difference(f"{place}.limits: nodes", message, limits, [1, there])
+    key, usual = "default_walltime", live.default_walltime
+    if usual and queue.default_walltime != usual:
+        words = _write(key, usual)
+        message = _contrast(_write(key, queue.default_walltime), words)
+        yield Difference(f"{place}.{key}", message, (*keys, key), words)
 
 
-def _nest(queue: str, change: dict[str, Any]) -> dict[str, Any]:
-    return {"queues": {queue: change}}
-
-
-def _find_most_nodes(limits: Iterable[Limit]) -> int | None:
+def _find_most_nodes(limits: Iterable[Limit]) -> int:
     ends = [limit.nodes[-1] for limit in limits if limit.nodes and len(limit.nodes) > 1]
-    return max(ends, default=None)
+    return max(ends, default=0)
 
 
 def _compare_nodes(name: str, node: Node, live: Node) -> Iterator[Difference]:
@@ -108,9 +92,11 @@ def _compare_nodes(name: str, node: Node, live: Node) -> Iterator[Difference]:
             continue
         if key in ("cpus", "memory") and mine < theirs:
             continue  # sites keep some for the system
-        words = [_write(key, value) for value in (mine, theirs)]
-        change = _nest(name, {"node": {key: words[1] if "memory" in key else theirs}})
-        yield Difference(f"queues.{name}.node.{key}", _contrast(*words), change)
+        words, keys = _write(key, theirs), ("queues", name, "node", key)
+        message, value = _contrast(_write(key, mine), words), theirs
+        if "memory" in key:
+            value = words
+        yield Difference(".".join(keys), message, keys, value)
 
 
 def _contrast(mine: str, theirs: str) -> str:
@@ -120,12 +106,16 @@ def _contrast(mine: str, theirs: str) -> str:
 def _write(key: str, value: int | None) -> str:
     if value is None:
         return "nothing"
+    if "walltime" in key:
+        return format_time(value)
     return format_memory(value) if "memory" in key else str(value)
 
 
 def compare_machine(profile: SiteProfile) -> Iterator[Difference]:
     """Yield the modules, folders and interfaces of a profile that this machine does not have."""
-    for name in _list_modules(profile):
+    own = profile.modules.load if profile.modules else ()
+    contained = profile.container.modules.load if profile.container else ()
+    for name in dict.fromkeys((*own, *contained)):
         if _has_module(name) is False:
             yield Difference(f"modules: {name}", "`module avail` does not list it here")
     for path in _list_paths(profile):
@@ -138,19 +128,12 @@ def compare_machine(profile: SiteProfile) -> Iterator[Difference]:
         yield Difference("interface", message)
 
 
-def _list_modules(profile: SiteProfile) -> list[str]:
-    own = profile.modules.load if profile.modules else ()
-    contained = profile.container.modules.load if profile.container else ()
-    return list(dict.fromkeys((*own, *contained)))
-
-
 def _list_paths(profile: SiteProfile) -> list[str]:
     """Folders that do not depend on the user: of `module use`, and of library paths."""
     texts = [*(profile.modules.use if profile.modules else ())]
     for group in (profile.network, profile.variables):
-        if group is not None:
-            for variables in (group.always, group.one_node, group.several_nodes):
-                texts += (variables or {}).get("LD_LIBRARY_PATH", "").split(":")
+        for variables in (group.always, group.one_node, group.several_nodes) if group else ():
+            texts += (variables or {}).get("LD_LIBRARY_PATH", "").split(":")
     return [text for text in dict.fromkeys(texts) if text.startswith("/") and "$" not in text]
 
 
@@ -172,27 +155,19 @@ def report(name: str, differences: list[Difference], today: str) -> str:
         return f"{name}: the profile matches this cluster (checked {today})\n"
     number = format_count(len(differences), "difference")
     rows = [f"{name}: {number} (checked {today})"]
+    rows += [f"  {one.path}: {one.message}" for one in differences]
+    changed: dict[str, Any] = {"extends": name}
     for one in differences:
-        rows.append(f"  {one.path}: {one.message}")
-    changes: dict[str, Any] = {}
-    for one in differences:
-        _join(changes, one.change or {})
-    if changes:
+        inside = changed
+        for key in one.keys[:-1]:
+            inside = inside.setdefault(key, {})
+        inside |= dict.fromkeys(one.keys[-1:], one.value)
+    for queue in filter(None, changed.get("queues", {}).values()):
+        if "limits" in queue:
+            queue["limits"] = [queue["limits"]]
+    if "queues" in changed:
         rows += ["", f"To use what the cluster says, save this as .jobgen/sites/{name}.yaml:", ""]
-        text = write_data({"extends": name, **changes})
-        rows += [f"  {line}" for line in text.splitlines()]
+        rows += [f"  {line}" for line in write_data(changed).splitlines()]
     form = "'A cluster that jobgen was run on' (.github/ISSUE_TEMPLATE/site.yml)"
     rows += ["", f"To correct it for everyone, send this to the project with the form {form}."]
     return "\n".join(rows) + "\n"
-
-
-def _join(into: dict[str, Any], change: dict[str, Any]) -> None:
-    """Add a change to others: of two limits of one queue, both keys."""
-    for key, value in change.items():
-        mine = into.get(key)
-        if isinstance(mine, dict) and isinstance(value, dict):
-            _join(mine, value)
-        elif isinstance(mine, list) and isinstance(value, list):
-            _join(mine[0], value[0])
-        else:
-            into[key] = value

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from jobgen import process
@@ -25,13 +24,17 @@ from jobgen.spec.yaml_nodes import Scalar
 _SUFFIXES = (".sbatch", ".pbs", ".sh")
 
 
-@dataclass(frozen=True)
-class RenderedScript:
+class RenderedScript(NamedTuple):
     """A rendered script on disk."""
 
     path: Path
     text: str
     header: Header
+
+    @property
+    def spec(self) -> Path:
+        """The file that it was rendered from."""
+        return self.path.parent / self.header.spec
 
     def compare(self, spec_path: Path) -> tuple[Compared, tuple[str, ...]]:
         """Part 1 line by line, and Part 2 by its digest: an older runtime is not a fault.
@@ -86,11 +89,17 @@ class Compared(NamedTuple):
 class CheckReport(NamedTuple):
     """What `jobgen check` found."""
 
-    scripts: tuple[Compared, ...]
-    missing: tuple[str, ...]  # on valid specs of which no script was found
-    notes: tuple[str, ...]  # on what valid specs may not mean
-    orphans: tuple[str, ...]  # on scripts whose spec does not exist
-    problems: tuple[Problem, ...]  # of the specs
+    scripts: list[Compared]
+    missing: list[str]  # on valid specs of which no script was found
+    notes: list[str]  # on what valid specs may not mean
+    orphans: list[str]  # on scripts whose spec does not exist
+    problems: list[Problem]  # of the specs
+
+    def compare(self, script: RenderedScript, spec: Path) -> None:
+        """Compare a script with what its spec renders today."""
+        compared, notes = script.compare(spec)
+        self.scripts.append(compared)
+        self.notes.extend(notes)
 
 
 def compare(paths: Iterable[str], folder: str | None, *, every: bool = False) -> CheckReport:
@@ -99,45 +108,33 @@ def compare(paths: Iterable[str], folder: str | None, *, every: bool = False) ->
     The scripts of a spec are beside it where `folder` is None. With `every`, paths are folders, of
     which all is looked at; there a spec needs no script, and a script needs its spec.
     """
+    report = CheckReport([], [], [], [], [])
     if every:
         paths = [file for path in paths for file in find_files(path)]
-    compared: list[Compared] = []
-    missing: list[str] = []
-    notes: list[str] = []
-    orphans: list[str] = []
-    problems: list[Problem] = []
     for path in dict.fromkeys(paths):
         try:
-            if is_script(path):
-                script = read_script(Path(path))
-                pairs = [(script, Path(path).parent / script.header.spec)]
-                if every and not pairs[0][1].is_file():
-                    orphans.append(f"{path}: its spec {pairs[0][1]} does not exist")
-                    continue
-            elif every:
-                _look_at(load(path), Path(path).parent)
+            if not is_script(path):
+                _check_spec(report, path, folder, every=every)
                 continue
+            script = read_script(Path(path))
+            if every and not script.spec.is_file():
+                report.orphans.append(f"{path}: its spec {script.spec} does not exist")
             else:
-                beside = Path(folder) if folder else Path(path).parent
-                pairs = [(script, Path(path)) for script in list_scripts(Path(path), beside)]
-                if not pairs:
-                    loaded = load(path, user=True)
-                    line, remarks = _look_at(loaded, beside)
-                    missing.append(line)
-                    notes += remarks
-            for script, spec in pairs:
-                result, remarks = script.compare(spec)
-                compared.append(result)
-                notes += () if every else remarks
+                report.compare(script, script.spec)
         except SpecError as error:
-            problems += error.problems
-    return CheckReport(
-        tuple(compared),
-        tuple(missing),
-        tuple(dict.fromkeys(notes)),
-        tuple(orphans),
-        tuple(problems),
-    )
+            report.problems.extend(error.problems)
+    return report._replace(notes=[] if every else list(dict.fromkeys(report.notes)))
+
+
+def _check_spec(report: CheckReport, path: str, folder: str | None, *, every: bool) -> None:
+    beside = Path(folder or Path(path).parent)
+    scripts = [] if every else list(list_scripts(Path(path), beside))
+    for script in scripts:
+        report.compare(script, Path(path))
+    if not scripts:
+        line, notes = _look_at(load(path, user=not every), beside)
+        report.notes.extend(notes)
+        report.missing.extend([] if every else [line])
 
 
 def _look_at(loaded: LoadedSpec, folder: Path) -> tuple[str, tuple[str, ...]]:
@@ -145,11 +142,11 @@ def _look_at(loaded: LoadedSpec, folder: Path) -> tuple[str, tuple[str, ...]]:
 
     Raises SpecError for what its site refuses.
     """
-    spec, file = loaded.spec, Path(loaded.file)
+    file = Path(loaded.file)
     notes: tuple[str, ...] = ()
     scheduler = next(iter(SCHEDULERS.values()))
     target = f" --scheduler {scheduler.name}"
-    if spec.site or spec.scheduler:
+    if loaded.spec.site or loaded.spec.scheduler:
         plan = resolve(loaded)
         scheduler, target, notes = SCHEDULERS[plan.scheduler], "", plan.notes
     script = folder / file.with_suffix(scheduler.suffix).name
@@ -172,7 +169,7 @@ def find_files(folder: str) -> list[str]:
             folders[:] = sorted(name for name in folders if name[0] != "." and name != "runs")
             paths += [os.path.normpath(os.path.join(where, name)) for name in sorted(names)]
     scripts = list(filter(None, map(_find_script, map(Path, paths))))
-    rendered = {str(script.path.parent / script.header.spec) for script in scripts}
+    rendered = {str(script.spec) for script in scripts}
     specs = (path for path in paths if path.endswith((".yaml", ".yml")) and path not in rendered)
     return [*(str(script.path) for script in scripts), *filter(_is_spec, specs)]
 

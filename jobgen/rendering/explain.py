@@ -27,6 +27,8 @@ from jobgen.spec.secrets import mask, mask_override
 from jobgen.spec.units import format_duration, format_time
 
 DEFAULT = "default"
+# As torch.distributed.elastic sorts its _NodeDesc.
+_BY_ADDRESS = "Global ranks: torch deals them by the nodes' addresses as text, then by process id."
 # It need not be the node of rank 0 under c10d, as `Explanation.ranks` says.
 _HOSTS = {
     "plain": "There is no rendezvous; MASTER_ADDR is the first node of the allocation.",
@@ -46,6 +48,14 @@ class Reason(NamedTuple):
     what: str
     why: str
     origin: tuple[str, ...]
+
+    def as_lines(self, width: int) -> list[str]:
+        """For people; the sentence is wrapped where lines have a `width`."""
+        blank, why = " " * 6, [self.why]
+        if width:
+            why = textwrap.wrap(self.why, width - 6, break_long_words=False)
+        words = [*why, *(f"from {origin}" for origin in self.origin)]
+        return [f"  {self.what}", *(blank + line for line in words)]
 
 
 class RoleRow(NamedTuple):
@@ -100,63 +110,42 @@ class Explanation(NamedTuple):
         if self.tasks:
             lines += ["", "Tasks, each a job of this form", *(f"  {row}" for row in self.tasks)]
         lines += ["", "Cost", *self._cost()]
-        if self.defaults:
-            lines += ["", f"Read beside the spec: {', '.join(self.defaults)}"]
-        if self.left_out:
-            lines += ["", f"Left out, of no use here: {', '.join(self.left_out)}"]
-        hidden = 0
-        for heading, reasons in (
-            ("Decisions", self.decisions),
-            ("Directives", self.directives),
-            ("Variables", self.variables),
+        for words, names in (
+            ("Read beside the spec", self.defaults),
+            ("Left out, of no use here", self.left_out),
         ):
+            if names:
+                lines += ["", f"{words}: {', '.join(names)}"]
+        hidden = 0
+        for kind in ("decisions", "directives", "variables"):
+            reasons = getattr(self, kind)
             shown = [one for one in reasons if defaults or one.origin != (DEFAULT,)]
             hidden += len(reasons) - len(shown)
-            lines += ["", heading, *([] if shown else ["  none"])]
+            lines += ["", kind.capitalize(), *([] if shown else ["  none"])]
             for reason in shown:
-                lines.append(f"  {reason.what}")
-                lines += _wrap(reason.why, width)
-                lines += [f"      from {origin}" for origin in reason.origin]
+                lines += reason.as_lines(width)
         if hidden:
-            lines += [
-                "",
-                f"{hidden} more have default values; `jobgen explain --all` shows them.",
-            ]
+            lines += ["", f"{hidden} more have default values; `jobgen explain --all` shows them."]
         return "\n".join(lines) + "\n"
 
     def _cost(self) -> list[str]:
         cost, lines = self.cost, [f"  {self.cost}"]
-        if cost.amount is None:
-            return lines
-        lines += [f"      {cost.note}"] if cost.note else []
-        return lines + [f"      from {origin}" for origin in (*cost.origin, cost.source) if origin]
-
-
-def _wrap(sentence: str, width: int) -> list[str]:
-    indent = " " * 6
-    if not width:
-        return [indent + sentence]
-    return textwrap.wrap(
-        sentence, width, initial_indent=indent, subsequent_indent=indent, break_long_words=False
-    )
+        if cost.amount is not None:
+            lines += [f"      {cost.note}"] if cost.note else []
+            lines += [f"      from {origin}" for origin in (*cost.origin, cost.source) if origin]
+        return lines
 
 
 def explain(loaded: LoadedSpec, plan: Plan) -> Explanation:
     """The reasons of `plan`, which `loaded` was resolved to."""
     origins = _Origins(loaded, plan)
     nodes = tuple(list_nodes(plan))
-    if nodes[0].global_ranks is not None:
-        ranks = "Global ranks follow the nodes' order."
-    else:
-        # torch.distributed.elastic sorts its _NodeDesc: address, process id, a number.
-        ranks = (
-            "Global ranks: torch deals them by the nodes' addresses as text, then by process id."
-        )
+    ordered = nodes[0].global_ranks is not None
     charge = f"site.queues.{plan.requests.queue}.charge|site.charge"
     return Explanation(
         title=format_title(plan),
         nodes=nodes,
-        ranks=ranks,
+        ranks="Global ranks follow the nodes' order." if ordered else _BY_ADDRESS,
         device=plan.nodes.device,
         rendezvous=_HOSTS.get(plan.launch.mode) or _HOSTS[plan.launch.rendezvous],
         cost=estimate_cost(plan, origins.found([charge])),
@@ -274,28 +263,23 @@ def _list_decisions(plan: Plan, origins: _Origins) -> Iterator[Reason]:
 
 def _describe_start(plan: Plan) -> dict[str, object]:
     """Return what the table asks of nodes, launch and network, and what its values are made of."""
-    start, nodes, network, address = plan.launch, plan.nodes, plan.site.network, plan.launch.address
-    plugin = f", by {network.plugin}" if network and network.plugin else ""
+    start, nodes, network = plan.launch, plan.nodes, plan.site.network
     reached = "the IPv4 address that a node's name leads to"
-    if address and address.tail:
-        reached = f"NODE{address.tail}"
+    if start.address and start.address.tail:
+        reached = f"NODE{start.address.tail}"
     return {
+        **nodes._asdict(),
+        **start._asdict(),
         "topology": nodes.topology,
         "node_keys": " ".join(NODES),
         "mode_keys": " ".join(start.decided_by),
-        "launcher": start.launcher,
         "whose": _FLAVORS[start.flavor],
         "bound": start.cores or start.devices,
-        "numa_binding": start.numa_binding,
-        "address": address and reached,
+        "address": start.address and reached,
         "networked": network and nodes.total > 1 and nodes.gpus,
-        "network": network and network.fabric + plugin,
+        "network": network and ", by ".join(filter(None, (network.fabric, network.plugin))),
         "missing": plan.defaults.network,
-        "max_restarts": start.max_restarts,
-        "fewest": nodes.fewest,
         "total": nodes.total,
-        "preflight": nodes.preflight,
-        "spare": nodes.spare,
     }
 
 

@@ -112,7 +112,7 @@ def _list_kinds(view: ScriptView) -> Iterator[str]:
         "restart": plan.walltime.restarts > 0,
     }
     yield from (kind for kind, has in kinds.items() if has)
-    for part in view.parts:
+    for part, _ in view.parts:
         yield from _list_kinds(part)
 
 
