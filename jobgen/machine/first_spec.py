@@ -125,17 +125,17 @@ def ask_for_cluster() -> Question:
 
 def list_questions(machine: Machine, wishes: Wishes) -> Iterator[Question]:
     """What to ask of a job for the cluster that is chosen."""
-    draft = Draft(machine, wishes)
-    about, gpus = draft.profile.account, draft.node.gpus or 0
+    first = FirstSpec(machine, wishes)
+    about, gpus = first.profile.account, first.node.gpus or 0
     questions = [
         Question("nodes", "Nodes", 1, partial(_read_count, 1)),
         Question("gpus_per_node", "GPUs on each node", gpus, partial(_read_count, 0)),
         Question("walltime", "Walltime", "1h", _read_walltime),
     ]
-    if about and about.required and draft.batch:
+    if about and about.required and first.batch:
         words = f"Account that pays ({about.meaning})" if about.meaning else "Account that pays"
         read = partial(_read_account, about.pattern)
-        questions.insert(0, Question("account", words, draft.account, read))
+        questions.insert(0, Question("account", words, first.account, read))
     yield from (one for one in questions if getattr(wishes, one.key) is None)
     if wishes.script is None and wishes.module is None:
         yield Question("script", "Python script to run", _find_script() or "train.py", _read_script)
@@ -184,13 +184,13 @@ def write(machine: Machine, wishes: Wishes, *, file: str) -> tuple[str, Plan]:
 
     Raises SpecError for a wish that cannot be met.
     """
-    draft = Draft(machine, wishes)
-    text = _format_lines(list(draft.list_lines()), draft.profile.title or draft.site)
+    first = FirstSpec(machine, wishes)
+    text = _format_lines(list(first.list_lines()), first.profile.title or first.site)
     spec, positions = bind(yaml_nodes.parse(text, file=file), JobSpec)
     return text, resolve(LoadedSpec(spec, file, "", positions))
 
 
-class Draft:
+class FirstSpec:
     """A spec that begins: what is known and wished, and the site, queue and node of the job."""
 
     def __init__(self, machine: Machine, wishes: Wishes) -> None:

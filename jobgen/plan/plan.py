@@ -103,11 +103,6 @@ class Nodes(NamedTuple):
         return (*groups, last._replace(nodes=last.nodes + self.spare))
 
     @property
-    def single(self) -> bool:
-        """Whether there is one node."""
-        return self.total == 1
-
-    @property
     def gpus(self) -> int:
         """GPUs of the whole job."""
         return sum(group.nodes * group.gpus for group in self.groups)
@@ -153,16 +148,6 @@ class Nodes(NamedTuple):
             processes = "1 process" if group.processes == 1 else f"{group.processes} processes"
             parts.append(f"{nodes} x {processes}")
         return " + ".join(parts)
-
-    @property
-    def counts(self) -> tuple[int, ...]:
-        """How many processes each node has; one number where all have the same."""
-        return shorten(self.processes)
-
-    @property
-    def gpus_wanted(self) -> tuple[int, ...]:
-        """The GPUs of `preflight`, in one number where all nodes must see as many."""
-        return shorten(self.preflight or ())
 
     @property
     def unequal(self) -> bool:
@@ -307,27 +292,6 @@ class NodeEnvironment(NamedTuple):
     caches: tuple[str, ...] = ()  # variables that name a folder of the node's own
     gpu_maker: str | None = None  # nvidia, amd or intel, if the site's profile tells
 
-    @property
-    def activate(self) -> ShellPath | None:
-        """The file that activates the virtual environment."""
-        return None if self.venv is None else ShellPath(f"{self.venv}/bin/activate")
-
-    @property
-    def cache_pairs(self) -> tuple[tuple[str, ...], ...]:
-        """The caches, two by two."""
-        return tuple(self.caches[first : first + 2] for first in range(0, len(self.caches), 2))
-
-    @property
-    def purge(self) -> tuple[str, ...]:
-        """The words that unload modules; some versions call it a failure that sticky ones stay."""
-        words = {"purge": ("purge",), "force-purge": ("--force", "purge")}
-        return words.get((self.modules and self.modules.first) or "", ())
-
-    @property
-    def reset(self) -> bool:
-        """Whether the modules that the system loads come back first."""
-        return self.modules is not None and self.modules.first == "reset"
-
 
 class Mail(NamedTuple):
     """E-mail to `email`, else to the user who submits, at some of begin, end and fail."""
@@ -378,11 +342,6 @@ class Chain(NamedTuple):
         """Whether there may be a further start."""
         return self.then != "stop"
 
-    @property
-    def held(self) -> bool:
-        """Whether all jobs are submitted at once, each to wait for the one before."""
-        return self.then == "held"
-
 
 class TimeLimit(NamedTuple):
     """How long the job may run, and what happens before that time ends."""
@@ -415,16 +374,6 @@ class TaskArray(NamedTuple):
     def jobs(self) -> int:
         """How many jobs they are to the scheduler."""
         return -(-self.size // self.together)
-
-    @property
-    def at_a_time(self) -> int:
-        """How many tasks run at a time on this machine: one, unless the spec says more."""
-        return self.at_once or 1
-
-    @property
-    def last(self) -> int:
-        """The last task's index."""
-        return len(self.tasks) - 1
 
     @property
     def variables(self) -> tuple[str, ...]:

@@ -53,7 +53,7 @@ class Reason(NamedTuple):
         """For people; the sentence is wrapped where lines have a `width`."""
         blank, why = " " * 6, [self.why]
         if width:
-            why = textwrap.wrap(self.why, width - 6, break_long_words=False)
+            why = textwrap.wrap(self.why, max(20, width - 6), break_long_words=False)
         words = [*why, *(f"from {origin}" for origin in self.origin)]
         return [f"  {self.what}", *(blank + line for line in words)]
 
@@ -291,7 +291,7 @@ def _describe_rest(plan: Plan, loaded: LoadedSpec) -> dict[str, object]:
     else_where = "else it ends, as there is no on_walltime.then to go on by"
     if chain is not None and chain.goes_on:
         else_where = "else as after the walltime"
-    if chain is not None and chain.held:  # by jobs that cannot leave nodes out
+    if chain is not None and chain.then == "held":  # by jobs that cannot leave nodes out
         else_where += f", where {plan.can.title} may give the bad node again"
     return {
         "modules": ", ".join(filter(None, [first, *(f"use {folder}" for folder in use), *load])),

@@ -57,13 +57,22 @@ class ScriptView:
         self.part = "run_processes" if launch.direct else "run_node"
         self.required = list(_require(plan))
         self.setup = indent_setup(environment.setup or "")  # the user's lines
+        self.activate = ShellPath(f"{environment.venv}/bin/activate")  # where there is a venv
+        first = environment.modules and environment.modules.first
+        self.reset = first == "reset"  # the modules that the system loads come back
+        # Some versions call it a failure that sticky modules stay.
+        self.purge = {"purge": ["purge"], "force-purge": ["--force", "purge"]}.get(first or "", [])
+        pairs = (environment.caches[:2], environment.caches[2:])
+        self.cache_pairs = [pair for pair in pairs if pair]
         by_hand = launch.launcher in ("pbsdsh", "mpiexec")  # they do not hand variables on
         self.from_shell = environment.from_shell if by_hand else ()
         # Jobs that the script itself waits for.
         self.after = plan.requests.after if self.local else ()
         self.command = list(_wrap(_begin_command(plan.program.command)))
         self.steps = [list(_wrap(step)) for step in self.pieces.steps]  # srun's options for each
+        self._describe_time()
         self._describe_processes()
+        self._describe_launch()
         self._describe_gpus()
 
     @property
@@ -79,10 +88,23 @@ class ScriptView:
         """How mpiexec starts the job, which only its templates ask."""
         return Mpiexec(self.plan)
 
+    def _describe_time(self) -> None:
+        walltime, array = self.plan.walltime, self.plan.array
+        # The script does something at the end of the walltime, or before it.
+        times_itself = self.local and walltime.seconds is not None
+        self.keeps_time = times_itself or walltime.chain is not None
+        # Jobs that are submitted with the first wait for it.
+        self.held = walltime.chain is not None and walltime.chain.then == "held"
+        if array:
+            self.last_task = array.size - 1
+            self.at_a_time = array.at_once or 1  # on this machine
+
     def _describe_processes(self) -> None:
-        plan, nodes, launch = self.plan, self.plan.nodes, self.plan.launch
+        nodes, launch = self.plan.nodes, self.plan.launch
         self.together = nodes.together > 1  # several tasks of an array share a node
+        self.several_nodes = nodes.allocated > 1
         self.differ = len(set(nodes.processes)) > 1
+        self.counts = shorten(nodes.processes)
         # Of each node, where the runtime counts them; one number where all have it.
         self.processes: tuple[int, ...] = ()
         if self.differ or self.local:
@@ -95,10 +117,13 @@ class ScriptView:
             self.threads_among = 1  # each has CPUs of its own
         elif self.local:
             self.threads_among = nodes.world_size  # the nodes all count those of one machine
+
+    def _describe_launch(self) -> None:
+        plan, launch = self.plan, self.plan.launch
         trainer = plan.program.command[3:4] == ("jobgen.trainer",)
         torch = launch.mode in ("torchrun", "direct") and not self.role
         # Several processes are to be one world, and may be wrappers of more launchers.
-        self.worlds = nodes.world_size > 1 and torch and not trainer
+        self.worlds = plan.nodes.world_size > 1 and torch and not trainer
         self.meeting = self.worlds and plan.program.command[:2] == ("python3", "-u")
         # The processes need an address and a port.
         needs_address = launch.rendezvous == "static" or not launch.alone
@@ -109,15 +134,13 @@ class ScriptView:
         # It ends what an agent leaves behind; Slurm does for its own steps.
         watched = self.pieces.watched or launch.launcher == "mpiexec"
         self.guarded = watched and not launch.body
-        # It does something at the end of the walltime, or before it.
-        times_itself = self.local and plan.walltime.seconds is not None
-        self.keeps_time = times_itself or plan.walltime.chain is not None
 
     def _describe_gpus(self) -> None:
         plan, nodes = self.plan, self.plan.nodes
         self.uses_gpus = uses_gpus(plan)
         self.records_gpus = nodes.usage and self.uses_gpus
         self.of_amd = plan.environment.gpu_maker == "amd"
+        self.gpus_wanted = shorten(nodes.preflight or ())
         # Of each node, if the scheduler does not tell which.
         self.gpu_parts: tuple[int, ...] = ()
         if not (plan.launch.body or self.together):
