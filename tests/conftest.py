@@ -51,6 +51,13 @@ def mentions(path: Path, tier: str) -> bool:
     return any(word in text for word in WORDS.get(tier, (f"mark.{tier}",)))
 
 
+@cache
+def read_whole_tier(path: Path) -> str | None:
+    """Read the tier of all tests of a file: its `pytestmark`."""
+    mark = re.search(r"^pytestmark = \[?pytest\.mark\.(\w+)", path.read_text(), re.M)
+    return mark and mark[1]
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave unread what has no test of the tiers that are asked for.
 
@@ -58,7 +65,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """
     if not collection_path.is_file() or not collection_path.name.startswith("test_"):
         return None
-    asked = re.sub(r"\bnot \w+", "", config.option.markexpr)
+    expression = config.option.markexpr
+    if (whole := read_whole_tier(collection_path)) and f"not {whole}" in expression:
+        return True
+    asked = re.sub(r"\bnot \w+", "", expression)
     tiers = set(re.findall(r"\w+", asked)) - {"and", "or"}
     return True if tiers and not any(mentions(collection_path, tier) for tier in tiers) else None
 

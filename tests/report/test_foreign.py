@@ -163,6 +163,7 @@ def test_event_files(tmp_path: Path) -> None:
     check(again(run_dir).training, "events.out.tfevents.1790000000.n1.7.0")
 
 
+@pytest.mark.slow
 def test_event_files_as_tensorboard_writes_them(tmp_path: Path) -> None:
     tensorboard = pytest.importorskip("tensorboard.summary.writer.event_file_writer")
     from tensorboard.compat.proto.event_pb2 import Event

@@ -191,8 +191,8 @@ def test_what_is_no_secret_stays(text: str) -> None:
 @pytest.mark.parametrize("piece", ["a-", "key-", "key=", "--key", "--key,  ", "key='a", 'key="\\a'])
 def test_masking_takes_time_by_the_length_alone(piece: str) -> None:
     began = time.process_time()
-    mask_text(piece * (1_000_000 // len(piece)))
-    assert time.process_time() - began < 2
+    mask_text(piece * (250_000 // len(piece)))
+    assert time.process_time() - began < 1
 
 
 COMMAND = ["echo", "--password=sekret-6", "--hf-token", "sekret-7-word"]

@@ -231,6 +231,7 @@ def test_an_unknown_tokenizer_is_refused(name: str, tmp_path: Path) -> None:
         prepare(tmp_path, "--data", written(tmp_path), "--tokenizer", name, fetch=True)
 
 
+@pytest.mark.slow
 def test_tiktoken_is_fetched_by_prepare_and_kept_with_the_tokens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
