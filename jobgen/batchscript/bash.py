@@ -42,7 +42,7 @@ _CHANGES = re.compile(
 _SETTERS = {
     **dict.fromkeys(("let", "(("), _CHANGES),
     **dict.fromkeys(
-        ("read", "mapfile", "readarray", "getopts"),
+        ("read", "mapfile", "readarray", "getopts", "for", "select", "unset"),
         re.compile(r"(?<!\S)([A-Za-z_]\w*)(?!\S)", re.ASCII),
     ),
     "printf": re.compile(r"^-v ([A-Za-z_]\w*)", re.ASCII),

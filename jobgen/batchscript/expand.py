@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections import Counter
@@ -19,6 +20,8 @@ _ELEMENT = re.compile(
 _DEFAULT = re.compile(r"\$\{([A-Za-z_]\w*):?-.*\}", re.ASCII | re.DOTALL)
 _ARGUMENT = re.compile(r"\$\{[1-9]:?[-=]([\w./:-]*)\}", re.ASCII)
 _ARITHMETIC = re.compile(r"\$\(\(([^()]*)\)\)")
+_NUMBER = re.compile(r"0|[1-9]\d{0,5}", re.ASCII)
+_SUM = re.compile(rf"[-+]?(?:{_NUMBER.pattern})(?:[-+*](?:{_NUMBER.pattern}))*", re.ASCII)
 _ASSIGNS = re.compile(r"([A-Za-z_]\w*)(\[[^]]*\])?(\+?)=", re.ASCII)
 # The path of what starts programs is its name as well; that of another command may be an argument.
 _WHICH = re.compile(
@@ -49,12 +52,12 @@ class PlainVariables:
     ) -> None:
         self.loose, self.several = loose, several
         # None: only the job knows; more than one field: an array, as are `arrays`.
-        self.values: dict[str, tuple[Field, ...] | None] = {
-            name: ((Segment(text, False, False),),) for name, text in (given or {}).items()
-        }
+        self.values: dict[str, tuple[Field, ...] | None] = {}
+        for name, text in (given or {}).items():
+            self.values[name] = _make_field(text)
         self.assigned: set[str] = set(loose)  # by the script
         self.arrays: set[str] = set()
-        self.mentioned: set[str] = set()  # in values
+        self.held: dict[str, set[str]] = {}  # the variables that the value of one holds
 
     def copy(self) -> PlainVariables:
         """Return the variables that a further shell begins with."""
@@ -66,27 +69,33 @@ class PlainVariables:
     def forget(self, names: Iterable[str]) -> None:
         """Keep no value of these variables: only the job will tell."""
         for name in list(names):
-            self.assigned.add(name)
-            self.values[name] = None
+            self._set(name, None)
 
-    def assign(self, word: Word) -> str:
-        """Take over `NAME=value`, `NAME+=value` or `NAME=(...)`; returns the name."""
+    def assign(self, word: Word) -> None:
+        """Take over `NAME=value`, `NAME+=value` or `NAME=(...)`."""
         match = _ASSIGNS.match(word.raw)
         if not match:
-            return ""
+            return
         name, index, adds = match.groups()
         raw = word.raw[match.end() :]
-        self.assigned.add(name)
         if index or raw.startswith("("):
             self.arrays.add(name)
         fields = self._add(name, self.values.get(name) if adds else (), raw)
-        if name in self.mentioned:  # by values that were made of what it was before
-            self.forget([other for other in self.values if name in self.list_held(other)])
-        self.values[name] = fields
-        self.mentioned |= self.list_held(name)
-        if not self._keeps(name):
-            self.values[name] = None
-        return name
+        # Values that were made of what it was before.
+        self.forget([other for other, held in self.held.items() if name in held])
+        self._set(name, fields)
+
+    def _set(self, name: str, fields: tuple[Field, ...] | None) -> None:
+        """Keep a value that stays as it is until an assignment says so, and no other."""
+        parts = [part for field in fields or () for part in field]
+        held = {part.text.strip("${}") for part in parts if part.live}
+        moving = self.loose | _MOVING
+        stays = name not in moving and held.isdisjoint(moving | {name})
+        short = sum(len(part.text) for part in parts) < _LONGEST
+        kept = stays and short and all(map(NAME.fullmatch, held))
+        self.assigned.add(name)
+        self.values[name] = fields if kept else None
+        self.held[name] = held if kept else set()
 
     def _add(self, name: str, old: tuple[Field, ...] | None, raw: str) -> tuple[Field, ...] | None:
         """What the value `old` and a word, or `(a b c)`, make; None where only the job knows."""
@@ -95,38 +104,24 @@ class PlainVariables:
         if not raw.startswith("("):
             before = old[0] if old else ()
             return ((*before, *self.join(raw)),)
-        elements = self._list_elements(raw)
-        return None if any(map(is_open, elements)) else (*old, *elements)
-
-    def _list_elements(self, raw: str) -> list[Field]:
         inner = parse("x " + re.sub(r"(?m)(^|\s)#.*$", "", raw[1:].removesuffix(")")).strip())
         words = [item for command in inner for item in command.words][1:]
-        return [field for item in words for field in self.expand(item)]
+        elements = [field for item in words for field in self.expand(item)]
+        return None if any(map(is_open, elements)) else (*old, *elements)
 
-    def list_held(self, name: str) -> set[str]:
-        """The variables that the value of one holds."""
-        fields = self.values[name] or ()
-        return {part.text.strip("${}") for field in fields for part in field if part.live}
-
-    def _keeps(self, name: str) -> bool:
-        """Whether the value of a variable stays as it is until an assignment says so."""
-        moving = self.loose | _MOVING
-        held = self.list_held(name)
-        length = sum(len(part.text) for field in self.values[name] or () for part in field)
-        settled = all(map(NAME.fullmatch, held)) and not held & (moving | {name})
-        return settled and name not in moving and length < _LONGEST
+    def _look_up(self, segment: Segment) -> tuple[Field, ...]:
+        """The fields of a segment: itself where only the job knows what it stands for."""
+        fields = self._resolve(segment) if segment.live else None
+        return ((segment,),) if fields is None else fields
 
     def join(self, raw: str) -> Field:
         """What a word stands for as one field, as in an assignment."""
-        segments: list[Segment] = []
+        parts: list[Segment] = []
         for segment in split_segments(raw):
-            fields = self._resolve(segment) if segment.live else None
-            if fields is None:
-                segments.append(segment)
-            for number, field in enumerate(fields or ()):
-                segments += [Segment(" ", False, True)] if number else []
-                segments += field
-        return tuple(segments)
+            for number, field in enumerate(self._look_up(segment)):
+                parts += [Segment(" ", False, True)] if number else []
+                parts += field
+        return tuple(parts)
 
     def expand(self, word: Word) -> list[Field]:
         """The fields that a word becomes."""
@@ -134,15 +129,11 @@ class PlainVariables:
             return []
         fields: list[list[Segment]] = [[]]
         for segment in word.segments:
-            values = self._resolve(segment) if segment.live else None
-            if values is None:
-                fields[-1].append(segment)
-                continue
-            for number, value in enumerate(values):
+            for number, value in enumerate(self._look_up(segment)):
                 if number:
                     fields.append([])
-                if segment.quoted:
-                    fields[-1] += [part._replace(quoted=True) for part in value]
+                if segment.quoted or not segment.live:
+                    fields[-1] += [part._replace(quoted=segment.quoted) for part in value]
                 else:
                     _split_into(fields, value)
         return list(map(tuple, filter(None, fields)))
@@ -185,20 +176,16 @@ class PlainVariables:
 
     def _compute(self, text: str) -> int | None:
         """A sum of products of whole numbers and known variables."""
-        total = 0
-        for sign, term in re.findall(
-            r"([-+]?)([^-+]+)", text.removeprefix("$((").removesuffix("))")
-        ):
-            product = -1 if sign == "-" else 1
-            for factor in term.split("*"):
-                name = factor.strip().strip("${}")
-                known = NAME.fullmatch(name) or re.fullmatch(r"#\w+\[@", name)
-                value = self.tell(f"${{{name}}}") if known else name
-                if not value or not re.fullmatch(r"(0|[1-9]\d{0,5})", value, re.ASCII):
-                    return None
-                product *= int(value)
-            total += product
-        return total
+
+        def tell_number(name: re.Match[str]) -> str:
+            value = self.tell(f"${{{name[1]}}}") or ""
+            return value if _NUMBER.fullmatch(value) else "?"
+
+        plain = re.sub(r"\$?\{?([A-Za-z_]\w*|#\w+\[@\])\}?", tell_number, text).replace(" ", "")
+        if not _SUM.fullmatch(plain):
+            return None
+        terms = re.findall(r"[-+]?[\d*]+", plain)
+        return sum(math.prod(map(int, term.split("*"))) for term in terms)
 
 
 def _make_field(value: object) -> tuple[Field, ...] | None:
@@ -285,9 +272,8 @@ def find_set(
     several: set[str] = set()
     before = ""
     for command in commands:
-        open_ = _list_open(command)
-        loose |= open_
-        several |= open_
+        loose |= command.list_changed()
+        several |= command.list_changed()
         surely = _runs_surely(command, before, in_loops=in_loops)
         for name, _, raw in command.variables():
             if _may_split(raw):
@@ -296,14 +282,6 @@ def find_set(
                 loose.add(name)
         before = command.end
     return frozenset(loose), frozenset(several)
-
-
-def _list_open(command: Command) -> set[str]:
-    """The variables that a builtin sets as the job goes on."""
-    names = command.list_changed()
-    if command.name in ("for", "select", "unset"):
-        names |= {word.text for word in command.words[1:]}
-    return names
 
 
 def _runs_surely(command: Command, before: str, *, in_loops: bool) -> bool:

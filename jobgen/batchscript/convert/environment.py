@@ -326,7 +326,7 @@ def follow_statement(statement: Statement, reader: Reader) -> None:
             reader.sourced = True
     if statement.kind in ("module", "venv", "conda", "hook", "repeats", "once", "launch"):
         for name in variables.assigned & variables.values.keys():
-            if not all(map(_OF_JOB.match, variables.list_held(name))):
+            if not all(map(_OF_JOB.match, variables.held.get(name, ()))):
                 variables.forget([name])
 
 

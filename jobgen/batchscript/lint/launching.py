@@ -73,7 +73,7 @@ def _starts_elsewhere(script: Script, launch: LaunchCommand, text: str) -> bool:
 
 def _list_holders(command: Command, known: str) -> list[str]:
     """List how variables and files are read that hold what a command knows of the nodes."""
-    names = set(command.texts[1:2]) if command.name == "for" else command.list_changed()
+    names = command.list_changed()
     for name, _, raw in command.variables():
         if re.search(known, raw) and not _COUNTS.search(raw):
             names.add(name)
