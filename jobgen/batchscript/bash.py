@@ -144,6 +144,11 @@ class Command(NamedTuple):
         return (*self.assignments, *self.words)
 
     @property
+    def active(self) -> str:
+        """What bash expands in its assignments and words."""
+        return " ".join(word.active for word in self.all_words)
+
+    @property
     def place(self) -> Word:
         """The word at which the command begins."""
         return self.all_words[0]

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from jobgen.batchscript.bash import Command, Field, Segment, Word, parse, split_segments
 
 NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_PLAIN = re.compile(r"\$\{?([A-Za-z_]\w*|[1-9@*])\}?", re.ASCII)
+_PLAIN = re.compile(r"\$\{?([A-Za-z_]\w*|[1-9@*]|(?<=\{)[1-9]\d)\}?", re.ASCII)
 _INDEX = r"[^][]*(?:\[@\])?[^][]*"
 _ELEMENT = re.compile(
     rf"\$\{{(#(?=\w+\[[@*]))?([A-Za-z_]\w*)\[([@*]|{_INDEX})\]\}}",
@@ -19,6 +19,7 @@ _ELEMENT = re.compile(
 )
 _DEFAULT = re.compile(r"\$\{([A-Za-z_]\w*):?-.*\}", re.ASCII | re.DOTALL)
 _ARGUMENT = re.compile(r"\$\{[1-9]:?[-=]([\w./:-]*)\}", re.ASCII)
+_REST = re.compile(r"\$@|\$\{@(:\d+)?\}", re.ASCII)
 _ARITHMETIC = re.compile(r"\$\(\(([^()]*)\)\)")
 _NUMBER = re.compile(r"0|[1-9]\d{0,5}", re.ASCII)
 _SUM = re.compile(rf"[-+]?(?:{_NUMBER.pattern})(?:[-+*](?:{_NUMBER.pattern}))*", re.ASCII)
@@ -125,7 +126,7 @@ class PlainVariables:
 
     def expand(self, word: Word) -> list[Field]:
         """The fields that a word becomes."""
-        if word.text in ("$@", "${@}") and "@" in self.values:  # no argument is no word
+        if _REST.fullmatch(word.text) and "@" in self.values:  # no argument is no word
             return []
         fields: list[list[Segment]] = [[]]
         for segment in word.segments:

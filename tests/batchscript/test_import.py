@@ -167,6 +167,37 @@ def test_a_launch_line_that_needs_a_variable_of_the_setup_is_left_to_bash() -> N
     assert spec_of("B=x\nA=$B python t.py", ONE_GPU)["environment"]["variables"] == {"A": "x"}
 
 
+def test_what_only_prints_is_left_out() -> None:
+    body = (
+        "srun -l hostname\nif [ $HOME ]; then date; fi\npython t.py\nif [ $? = 0 ]; then date; fi"
+    )
+    imported = import_body(body, ONE_GPU)
+    assert "setup" not in imported.yaml
+    assert [left.kind for left in imported.left] == ["kept"] * 3
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "module use $STAGES",
+        'eval "$__conda_setup"',
+        'if [ $? -eq 0 ]; then\n    eval "$__conda_setup"\nfi',
+        "IFS=, read -r -a nodes <<< $SLURM_NODELIST",
+    ],
+)
+def test_a_line_that_no_key_says_stays_in_the_setup(line: str) -> None:
+    assert line in spec_of(f"{line}\npython t.py", ONE_GPU)["environment"]["setup"]
+
+
+def test_a_signal_for_a_step_is_that_of_the_scripts_own_srun() -> None:
+    spec = spec_of("srun python t.py", ONE_GPU, "#SBATCH --signal=USR1@90")
+    assert spec["run"] == {"command": ["srun", "python", "t.py"]}
+    assert spec["directives"] == ["#SBATCH --signal=USR1@90"]
+    assert "for the script or its" in kept("python t.py", ONE_GPU, "#SBATCH --signal=USR1@90")
+    for_bash = "#SBATCH --signal=B:USR1@90"
+    assert "for the script or its" in kept("srun python t.py", ONE_GPU, for_bash)
+
+
 def test_a_variable_from_outside_is_named() -> None:
     imported = import_body("srun python t.py --n $N", EACH_GPU)
     assert yaml.safe_load(imported.yaml)["run"]["args"] == ["--n", {"value": "$N", "expand": True}]
@@ -203,13 +234,13 @@ if [ "$#" -lt 2 ]; then
     exit 1
 fi
 MODEL=$1
-srun python t.py --model models/$MODEL --seed "${2}" --name '$3' $@"""
+srun python t.py --model models/$MODEL --seed "${2}" --name '$3' "${@:11}" ${10}"""
     imported = import_body(body, EACH_GPU)
     assert yaml.safe_load(imported.yaml)["run"]["args"] == (
-        ["--model", "models/<1>", "--seed", "<2>", "--name", "$3"]
+        ["--model", "models/<1>", "--seed", "<2>", "--name", "$3", "<10>"]
     )
     lost = [left.text for left in imported.left if left.kind == "lost"]
-    assert lost == ['"$#"', "MODEL=$1", '"${2}"', "$@"]
+    assert lost == ['"$#"', "MODEL=$1", '"${2}"', '"${@:11}"', "${10}"]
 
 
 def test_arguments_before_the_program_are_places_in_the_setup() -> None:
@@ -310,6 +341,10 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
             "a loop, function, group or",
         ),
         ("while [ ! -e x ]; do sleep 1; done\npython t.py", ONE_GPU, "a loop, function, group or"),
+        ("X=$(srun hostname)\n./a --x $X", ONE_GPU, "its srun would wait for that of the program"),
+        ("srun cp a b\npython t.py", ONE_GPU, "its srun would wait for that of the program"),
+        ("python t.py\nif [ -f x ]; then echo; fi > y", ONE_GPU, "commands follow the program"),
+        ("IFS=,\npython t.py", ONE_GPU, "IFS is left to bash"),
     ],
 )
 def test_what_only_bash_understands_keeps_its_body(body: str, directive: str, reason: str) -> None:

@@ -62,9 +62,8 @@ def _note_losses(script: Script, draft: Draft) -> None:
     for line, text in list(list_arguments(script))[:1]:
         draft.lose(line, text, "an argument of the script; write those that it gets in run.args")
     for command in script.commands:
-        active = " ".join(word.active for word in command.all_words)
         itself = r"BASH_SOURCE|\$\{?0\b|scontrol show job\b.*Command"
-        if command.name not in PRINTS and (match := re.search(itself, active)):
+        if command.name not in PRINTS and (match := re.search(itself, command.active)):
             reason = "is the file of the body, beside the spec and without directives"
             draft.check(command.line, match[0], reason)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from jobgen.batchscript.convert.environment import Prelude, follow_statement, list_needed
 from jobgen.batchscript.convert.launch import LaunchedProgram, LaunchLine, read_shape
 from jobgen.batchscript.convert.straight import (
@@ -26,6 +28,8 @@ from jobgen.errors import SpecError
 _ENVIRONMENT = ("module", "ml", "source", ".", "conda", "mamba", "micromamba", "eval")
 _LONGEST = 45  # lines of a spec
 _FROM_OUTSIDE = "is set where it is submitted, or by its modules; the job ends where it is not"
+# The script acts on them; a signal without B: goes to what srun has started.
+_ACTED_ON = re.compile(r"--signal B|-d |--export (?!ALL$)")
 _ONE_WORD = "stands without quotes, and is taken for one word"
 # Kinds of statements that do nothing for anybody after the program has ended.
 _IDLE = ("prints", "ends", "sets", "assigns", "export", "folder", "module", "venv", "conda")
@@ -36,7 +40,7 @@ def write_clean(script: Script, draft: Draft, *, once: bool) -> None:
 
     `once` says that the script's own launcher is to start its program.
     """
-    _check_directives(script, draft)
+    _check_directives(script, draft, once=once)
     nodes = 1 if once else draft.values.get("resources.nodes", 1)
     before, launch, after = _split(script, read_statements(script), nodes)
     _check_after(after)
@@ -121,13 +125,13 @@ def refuse_loss(script: Script, draft: Draft) -> None:
             raise NotStraightError(1, reason)
 
 
-def _check_directives(script: Script, draft: Draft) -> None:
+def _check_directives(script: Script, draft: Draft, *, once: bool) -> None:
     """Raise NotStraightError where the script is to act on its directives."""
     for item in script.directives:
+        asked = f"{item.option} {item.value}"
         unsaid = item.option in ARRAYS and "array.tasks" not in draft.values
-        unsaid = unsaid or (item.option == "--export" and item.value != "ALL")
-        if item.read and (item.option in ("--signal", "-d") or unsaid):
-            asked = f"{item.option} {item.value}"
+        unsaid = unsaid or (item.option == "--signal" and not once)
+        if item.read and (unsaid or _ACTED_ON.match(asked)):
             raise NotStraightError(item.line, f"'{asked}' is for the script or its programs")
 
 
@@ -173,7 +177,7 @@ def _check_after(after: list[Statement]) -> None:
 def _make_reader(script: Script) -> Reader:
     """Return what reads words where the script begins; its arguments are places to fill in."""
     reader = Reader(script.make_variables(), sourced=False)
-    places = PlainVariables({number: f"<{number}>" for number in "123456789"})
+    places = PlainVariables({str(number): f"<{number}>" for number in range(1, 100)})
     reader.variables.values |= places.values | {"@": ((),), "*": ((),)}
     return reader
 

@@ -39,6 +39,8 @@ _STEADY = re.compile(
 )
 _ASSIGNS = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _ML_COMMANDS = re.compile("-|(un)?load|swap|purge|use|reset|rm")
+# Within a step, another one waits until that has ended.
+_STEP = re.compile(r"(^|[;&|(`\s])srun\s")
 # Change no variable of the environment; and those that are to work.
 _NEUTRAL = re.compile(r"((mkdir -p|cd) |ulimit |umask )[^;&|]*")
 
@@ -137,9 +139,16 @@ class Prelude:
         self._keep(statement)
         self.moved = True
 
+    def _read(self, word: Word) -> tuple[str, bool]:
+        """Return what a key says for a word, and whether it expands; nothing if only bash can."""
+        try:
+            return self.reader.read_word(word)
+        except NotStraightError:
+            return "", True
+
     def _take_module(self, statement: Statement) -> None:
         expanded = expand_command(statement.first, self.reader.variables)
-        words = [self.reader.read_word(word) for word in expanded.words[1:]]
+        words = [self._read(word) for word in expanded.words[1:]]
         odd = [text for text, expands in words if expands or text.startswith("-")]
         plain = words and not odd and not statement.first.redirects and self.phase == 0
         if not plain or not self._load(expanded.name, [text for text, _ in words]):
@@ -164,7 +173,7 @@ class Prelude:
     def _take_venv(self, statement: Statement) -> None:
         key = statement.kind
         expanded = expand_command(statement.first, self.reader.variables)
-        value = self.reader.read_word(expanded.words[-1])[0].removesuffix("/bin/activate")
+        value = self._read(expanded.words[-1])[0].removesuffix("/bin/activate")
         sure = value and not statement.first.redirects
         sure = sure and not (self.moved and key == "venv" and value[:1] not in ("/", "$"))
         if self.phase <= 1 and not self.keys and sure:
@@ -270,6 +279,8 @@ class Prelude:
         self.asked += [doc.body for item in statement.commands for doc in item.heredocs]
         if not self.once and not all(map(_is_steady, words)):
             raise NotStraightError(statement.line, "a value may differ between nodes")
+        if self.launch.mode != "once" and _STEP.search(statement.text):
+            raise NotStraightError(statement.line, "its srun would wait for that of the program")
         if match := re.search(r"\$\{?(SLURM_(PROCID|LOCALID|NODEID))\b", statement.text):
             raise NotStraightError(statement.line, f"${match[1]} is another in every task")
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jobgen.batchscript.bash import Word
-from jobgen.batchscript.convert.straight import NotStraightError, Statement, takes_arguments
+from jobgen.batchscript.convert.straight import NotStraightError, Statement
 from jobgen.batchscript.convert.values import Reader, make_value
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import expand_command, list_names
@@ -138,12 +138,11 @@ class LaunchLine:
         if any(item.end == "&" or item.heredocs for item in self.statement.commands):
             raise self._refuse("it runs in the background, or reads a text")
         if not self.started.program:
-            raise self._refuse("no program was found")
+            raise self._refuse("no program was found, or a variable holds it")
         last = self.started.program[-1].text
-        lacks = re.fullmatch("python3?|-[^=]*", last) or (
-            self.torchrun and not self.torchrun.program
-        )
-        if lacks and takes_arguments(self.statement.text):
+        bare = self.torchrun and not self.torchrun.program
+        lacks = bare or re.fullmatch("python3?|-[^=]*", last)
+        if lacks and re.search(r"\$\{?[@*]", self.statement.text):
             raise self._refuse("the script takes arguments")
 
     def _count(self, text: str) -> int:
@@ -322,7 +321,7 @@ class LaunchLine:
         program = [values.get("run.script"), values.get("run.module")]
         program += values.get("run.command", [])[:2]
         program += [word.text for word in self.started.program[:2]]
-        if re.search("<[1-9]>", str(program)):
+        if re.search(r"<\d+>", str(program)):
             raise self._refuse("the script takes arguments")
         variables = []
         for word in self.command.assignments:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 from jobgen.batchscript.bash import Command
 from jobgen.batchscript.launchers import unwrap
@@ -37,10 +37,14 @@ _KINDS = {
     "wait": "ends",
     **dict.fromkeys(REPEATS, "repeats"),
 }
+# May run on every node, whatever stands before it.
+_PLAIN = {"repeats", "assigns", "export", "folder", "module", "conda", "venv", "hook", "prints"}
+_CLOSED = re.compile(r"\bfi\s*(#.*)?$")  # and sent nowhere
+_FAILS = re.compile(r"exit [1-9]\d*")
 # Only bash knows what comes after them.
 _LEFT = re.compile(
     r"(trap|getopts|shift|sbatch|qsub|scancel|qdel|coproc|return)( .*|$)|exec$|printf -v .*"
-    r"|eval(?!.*(\$\(|`)).*",
+    r"|eval(?!.*(\$\(|`|\$__conda_setup\b)).*",
     re.DOTALL,
 )
 _ARGUMENT = re.compile(r"\$[1-9@*#]|\$\{([1-9@*]|#[}@*])")
@@ -133,7 +137,7 @@ def _check_command(command: Command) -> None:
     line = command.place.line
     if _LEFT.fullmatch(" ".join(command.texts)):
         raise NotStraightError(line, f"'{command.name}' is left to bash")
-    if any(re.match(r"IFS\+?=", word.raw) for word in command.assignments):
+    if not command.words and command.place.raw.startswith("IFS"):
         raise NotStraightError(line, "IFS is left to bash")
     for word in command.all_words:
         match = re.search(r"\$\{!|\$\{?0\b|BASH_SOURCE", word.active)
@@ -167,7 +171,7 @@ def write_arguments(texts: list[str]) -> str:
     if not any(map(takes_arguments, texts)):
         return ""
     bare = re.sub(r"'[^']*'", "", " ".join(texts))
-    last = max(map(int, re.findall(r"\$\{?([1-9])\}?(?!:?[-=])", bare)), default=0)
+    last = max(map(int, re.findall(r"\$\{?([1-9]\d?)\}?(?!:?[-=])", bare)), default=0)
     return " ".join(["set --", *(f"'<{number}>'" for number in range(1, last + 1))])
 
 
@@ -180,9 +184,10 @@ def goes_back(statement: Statement) -> bool:
 
 def _read_group(script: Script, group: list[Command]) -> Iterator[Statement]:
     """The statements of commands that share lines."""
-    text = _read_text(script, group)
+    first, last = group[0].place.line, max(command.last_line for command in group)
+    text = textwrap.dedent("\n".join(script.lines[first - 1 : last])).strip()
     if any(command.blocks for command in group):
-        yield Statement(_classify_block(group), tuple(group), text)
+        yield Statement(_classify_block(group, text), tuple(group), text)
         return
     parts: list[list[Command]] = [[]]
     whole = any(command.heredocs for command in group)
@@ -191,14 +196,8 @@ def _read_group(script: Script, group: list[Command]) -> Iterator[Statement]:
         if command.end in (";", "\n") and not whole:
             parts.append([])
     for part in filter(None, parts):
-        kinds = list(map(classify, part))
         own = text if part == group else " ".join(map(_write, part))
-        yield Statement(_classify_all(kinds) if kinds[1:] else kinds[0], tuple(part), own)
-
-
-def _read_text(script: Script, group: list[Command]) -> str:
-    first, last = group[0].place.line, max(command.last_line for command in group)
-    return textwrap.dedent("\n".join(script.lines[first - 1 : last])).strip()
+        yield Statement(_classify_all(list(map(classify, part))), tuple(part), own)
 
 
 def _write(command: Command) -> str:
@@ -207,47 +206,35 @@ def _write(command: Command) -> str:
     return " ".join(words + [item.operator + item.target.raw for item in command.redirects] + ends)
 
 
-def _classify_block(group: list[Command]) -> str:
+def _classify_block(group: list[Command], text: str) -> str:
     """What a condition is for, which is one statement; loops and the like are left to bash."""
     own = [item for item in group if item.blocks and item.name not in HEADS]
-    inner = {classify(item) for item in own if not _fails(item)}
-    if _asks_arguments(group[0]) and inner <= {"prints", "ends"}:
+    failing = [item for item in own if _FAILS.fullmatch(" ".join(item.texts))]
+    inner = {classify(item) for item in own if item not in failing}
+    usage = group[0].name in ("[", "[[") and takes_arguments(group[0].active)
+    if usage and inner <= {"prints", "ends"}:
         return "prints"  # how it is to be called
     line = group[0].place.line
     if "launch" in inner:
         raise NotStraightError(line, "a program runs in a loop, condition, function or group")
-    if not _is_condition(group) or inner & {"ends", "sets"}:
-        raise NotStraightError(line, "a loop, function, group or condition is left to bash")
-    kind = _classify_all(inner)
-    return "repeats" if kind == "prints" else kind
-
-
-def _asks_arguments(command: Command) -> bool:
-    active = " ".join(word.active for word in command.words)
-    return command.name in ("[", "[[") and takes_arguments(active)
-
-
-def _is_condition(group: list[Command]) -> bool:
-    """Whether commands are conditions alone, and what ends them."""
     openers = {block.opener for item in group for block in item.blocks}
-    after = [item for item in group if not item.blocks]
-    return openers == {"if"} and all(
-        item.name in HEADS and item.end in (";", "\n") for item in after
-    )
+    outside = [item for item in group if not item.blocks]
+    apart = all(item.name in HEADS and item.end in (";", "\n") for item in outside)
+    if not apart or openers != {"if"} or inner & {"ends", "sets"}:
+        raise NotStraightError(line, "a loop, function, group or condition is left to bash")
+    changes = failing or any(map(Command.list_changed, group))
+    if inner <= {"prints"} and not changes and _CLOSED.search(text):
+        return "prints"
+    return "repeats" if inner <= _PLAIN else "once"
 
 
-def _fails(command: Command) -> bool:
-    return command.name == "exit" and bool(re.fullmatch(r"[1-9]\d*", command.texts[-1]))
-
-
-def _classify_all(kinds: Collection[str]) -> str:
-    """What several commands are for that depend on one another."""
-    plain = {"repeats", "assigns", "export", "folder", "module", "conda", "venv", "hook", "prints"}
+def _classify_all(kinds: list[str]) -> str:
+    """What commands are for that depend on one another."""
+    if len(kinds) == 1 or set(kinds) == {"prints"}:
+        return kinds[0]
     if "launch" in kinds:
         return "launch"
-    if not plain.issuperset(kinds):
-        return "once"
-    return "prints" if {"prints"}.issuperset(kinds) else "repeats"
+    return "repeats" if _PLAIN.issuperset(kinds) else "once"
 
 
 def classify(command: Command) -> str:
@@ -274,7 +261,8 @@ def _classify_quiet(command: Command) -> str:
 def _classify_program(command: Command) -> str:
     started = unwrap(command.words)
     rest = " ".join(word.text for word in started.program[1:])
-    if started.name in PRINTS and not started.launchers:
+    looks = started.name in PRINTS
+    if looks and (not started.launchers or all(map(is_quiet, command.redirects))):
         return "prints" if list_pure(command) else "once"
     in_conda = re.match("(conda|mamba|micromamba) run ", f"{started.name} {rest}")
     in_container = started.wrapper and command.texts[1] in ("run", "exec")
