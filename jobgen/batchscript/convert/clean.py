@@ -32,7 +32,18 @@ _FROM_OUTSIDE = "is set where it is submitted, or by its modules; the job ends w
 _ACTED_ON = re.compile(r"--signal B|-d |--export (?!ALL$)")
 _ONE_WORD = "stands without quotes, and is taken for one word"
 # Kinds of statements that do nothing for anybody after the program has ended.
-_IDLE = ("prints", "ends", "sets", "assigns", "export", "folder", "module", "venv", "conda")
+_IDLE = (
+    "prints",
+    "ends",
+    "fails",
+    "sets",
+    "assigns",
+    "export",
+    "folder",
+    "module",
+    "venv",
+    "conda",
+)
 
 
 def write_clean(script: Script, draft: Draft, *, once: bool) -> None:

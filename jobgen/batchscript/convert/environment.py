@@ -97,7 +97,7 @@ class Prelude:
         take = getattr(self, f"_take_{statement.kind}", None)
         if take:
             take(statement)
-        elif statement.kind == "ends":
+        elif statement.kind in ("ends", "fails"):
             raise NotStraightError(statement.line, f"'{statement.text}' stands before the program")
         elif statement.kind == "repeats" or self.once:
             self._keep(statement)

@@ -40,7 +40,6 @@ _KINDS = {
 # May run on every node, whatever stands before it.
 _PLAIN = {"repeats", "assigns", "export", "folder", "module", "conda", "venv", "hook", "prints"}
 _CLOSED = re.compile(r"\bfi\s*(#.*)?$")  # and sent nowhere
-_FAILS = re.compile(r"exit [1-9]\d*")
 # Only bash knows what comes after them.
 _LEFT = re.compile(
     r"(trap|getopts|shift|sbatch|qsub|scancel|qdel|coproc|return)( .*|$)|exec$|printf -v .*"
@@ -64,6 +63,7 @@ _FORMS = {
         r"( .*)?|pip3? (list|freeze|show)( .*)?|git (log|status|rev-parse|diff|branch|show)( .*)?"
         r"|[\w./-]+ --version|time"
     ),
+    "fails": re.compile(r"exit [1-9]\d*"),
     "venv": re.compile(r"(source|\.) \S*/bin/activate"),
     "conda": re.compile(r"(source|\.) activate \S+|conda activate \S+"),
     "export": re.compile(r"(declare|typeset) -x .*", re.DOTALL),
@@ -77,8 +77,8 @@ _FORMS = {
 class Statement(NamedTuple):
     """Commands that stand together, and what they are for.
 
-    `kind` is prints, assigns, export, module, hook, venv, conda, folder, sets, ends, repeats (bash
-    may run it on every node), once, or launch.
+    `kind` is prints, assigns, export, module, hook, venv, conda, folder, sets, ends, fails, repeats
+    (bash may run it on every node), once, or launch.
     """
 
     kind: str
@@ -107,25 +107,17 @@ class NotStraightError(Exception):
 
 def read_statements(script: Script) -> list[Statement]:
     """Return the statements of a script in order; raise NotStraightError where one is not known."""
+    groups: list[list[Command]] = []  # of commands in a block, a list, or on a line
     for command in script.commands:
         _check_command(command)
-    groups = _group_commands(script)
-    return [item for group in groups for item in _read_group(script, group)]
-
-
-def _group_commands(script: Script) -> list[list[Command]]:
-    """Return the commands that stand together: in a block, a list, or on a line."""
-    groups: list[list[Command]] = []
-    for command in script.commands:
         if groups and _is_joined(groups[-1][-1], command):
             groups[-1].append(command)
         else:
             groups.append([command])
-    return groups
+    return [item for group in groups for item in _read_group(script, group)]
 
 
 def _is_joined(before: Command, command: Command) -> bool:
-    """Whether a command stands together with that before it."""
     if before.blocks and not command.blocks and command.name not in HEADS:
         return False
     in_line = before.end in ("&&", "||", "|", "|&") or command.place.line <= before.last_line
@@ -139,12 +131,11 @@ def _check_command(command: Command) -> None:
         raise NotStraightError(line, f"'{command.name}' is left to bash")
     if not command.words and command.place.raw.startswith("IFS"):
         raise NotStraightError(line, "IFS is left to bash")
-    for word in command.all_words:
-        match = re.search(r"\$\{!|\$\{?0\b|BASH_SOURCE", word.active)
-        if match and command.name not in ("echo", "printf"):
-            raise NotStraightError(line, f"only bash knows what {match[0]} stands for")
-        if re.search(r"(^|[=,])[<>]\(", word.raw):
-            raise NotStraightError(line, "process substitution is left to bash")
+    match = re.search(r"\$\{!|\$\{?0\b|BASH_SOURCE", command.active)
+    if match and command.name not in ("echo", "printf"):
+        raise NotStraightError(line, f"only bash knows what {match[0]} stands for")
+    if any(re.search(r"(^|[=,])[<>]\(", word.raw) for word in command.all_words):
+        raise NotStraightError(line, "process substitution is left to bash")
 
 
 def takes_arguments(text: str) -> bool:
@@ -208,24 +199,27 @@ def _write(command: Command) -> str:
 
 def _classify_block(group: list[Command], text: str) -> str:
     """What a condition is for, which is one statement; loops and the like are left to bash."""
-    own = [item for item in group if item.blocks and item.name not in HEADS]
-    failing = [item for item in own if _FAILS.fullmatch(" ".join(item.texts))]
-    inner = {classify(item) for item in own if item not in failing}
-    usage = group[0].name in ("[", "[[") and takes_arguments(group[0].active)
-    if usage and inner <= {"prints", "ends"}:
-        return "prints"  # how it is to be called
     line = group[0].place.line
+    inner = {classify(item) for item in group if item.blocks and item.name not in HEADS}
+    usage = group[0].name in ("[", "[[") and takes_arguments(group[0].active)
+    if usage and inner <= {"prints", "ends", "fails"}:
+        return "prints"  # how it is to be called
     if "launch" in inner:
         raise NotStraightError(line, "a program runs in a loop, condition, function or group")
-    openers = {block.opener for item in group for block in item.blocks}
-    outside = [item for item in group if not item.blocks]
-    apart = all(item.name in HEADS and item.end in (";", "\n") for item in outside)
-    if not apart or openers != {"if"} or inner & {"ends", "sets"}:
+    if not _is_condition(group) or inner & {"ends", "sets"}:
         raise NotStraightError(line, "a loop, function, group or condition is left to bash")
-    changes = failing or any(map(Command.list_changed, group))
-    if inner <= {"prints"} and not changes and _CLOSED.search(text):
+    changes = any(map(Command.list_changed, group)) or not _CLOSED.search(text)
+    if inner <= {"prints"} and not changes:
         return "prints"
-    return "repeats" if inner <= _PLAIN else "once"
+    return "repeats" if inner <= {*_PLAIN, "fails"} else "once"
+
+
+def _is_condition(group: list[Command]) -> bool:
+    """Whether commands are conditions alone, and what ends them."""
+    openers = {block.opener for item in group for block in item.blocks}
+    after = [item for item in group if not item.blocks]
+    ends = all(item.name in HEADS and item.end in (";", "\n") for item in after)
+    return ends and openers == {"if"}
 
 
 def _classify_all(kinds: list[str]) -> str:
@@ -260,14 +254,13 @@ def _classify_quiet(command: Command) -> str:
 
 def _classify_program(command: Command) -> str:
     started = unwrap(command.words)
-    rest = " ".join(word.text for word in started.program[1:])
-    looks = started.name in PRINTS
-    if looks and (not started.launchers or all(map(is_quiet, command.redirects))):
+    text = " ".join([started.name, *(word.text for word in started.program[1:])])
+    quiet = not started.launchers or all(map(is_quiet, command.redirects))
+    if started.name in PRINTS and quiet:
         return "prints" if list_pure(command) else "once"
-    in_conda = re.match("(conda|mamba|micromamba) run ", f"{started.name} {rest}")
     in_container = started.wrapper and command.texts[1] in ("run", "exec")
-    if in_conda or in_container:  # of this node
+    if in_container or re.match("(conda|mamba|micromamba) run ", text):  # of this node
         return "launch"
     name = started.name if started.runner else command.name
-    makes = started.name.startswith("python") and MAKES.match(rest)
+    makes = re.match(rf"python\S* ({MAKES.pattern})", text)
     return "once" if makes or {name, started.name} & _PREPARES else "launch"
