@@ -86,9 +86,9 @@ class Diagnosis(NamedTuple):
         return "\n".join(lines) + "\n"
 
 
-def list_ranks(ranks: tuple[int, ...]) -> str:
+def list_ranks(ranks: Sequence[int]) -> str:
     """Return `rank 1`, `ranks 1, 2, 5`; of many the first."""
-    names = list_names(tuple(map(str, ranks)))
+    names = list_names(list(map(str, ranks)))
     return f"ranks {names}" if len(ranks) > 1 else f"rank {names}"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from functools import cached_property
@@ -10,15 +9,9 @@ from pathlib import Path
 
 from jobgen.diagnose.cause import Where
 from jobgen.diagnose.ending import Innocent
-from jobgen.diagnose.reading import (
-    Line,
-    parse_listing,
-    read_lines,
-    read_words,
-    split_record,
-)
+from jobgen.diagnose.reading import Line, parse_listing, read_lines, split_record
 from jobgen.jobs import run_folder
-from jobgen.jobs.files import get_mtime, read_left
+from jobgen.jobs.files import get_mtime, parse_object, read_if_left
 from jobgen.jobs.record import JobRecord
 from jobgen.records import NamedTuple
 from jobgen.rendering import header
@@ -62,12 +55,17 @@ class Evidence:
     @cached_property
     def began(self) -> float:
         """When the attempt knew its nodes: what is older in the folder is of an earlier one."""
-        return get_mtime(self.attempt / "nodes") if self.attempt else 0.0
+        return get_mtime(self._file("nodes"))
+
+    @cached_property
+    def ended(self) -> float:
+        """When the attempt ended by its own record; 0 where it has left none."""
+        return get_mtime(self._file("outcome"))
 
     @cached_property
     def nodes(self) -> list[str]:
         """The attempt's nodes, in order."""
-        return read_words(self.attempt / "nodes") if self.attempt else []
+        return self._words("nodes")
 
     @cached_property
     def ranks(self) -> dict[int, str]:
@@ -79,17 +77,27 @@ class Evidence:
                 nodes[int(number)] = path.parent.name
         return dict(sorted(nodes.items()))
 
+    @cached_property
+    def logs(self) -> dict[int, list[Line]]:
+        """What each of them printed last, errors first."""
+        return {rank: self.read_log(node, rank) for rank, node in self.ranks.items()}
+
+    @cached_property
+    def world(self) -> int:
+        """How many processes there should be by the plan; without one, those that began."""
+        plan = header.read_json(read_if_left(self.run_dir / "plan.json"))
+        groups = plan.groups if plan and plan.mode != "body" and not self.role else ()
+        planned = sum(group.nodes * group.processes for group in groups)
+        return max(planned, len(self.ranks))
+
     @property
     def warnings(self) -> tuple[str, ...]:
         """What preflight has warned of, each once."""
         warned = [run_folder.read_network(self.run_dir)[1]]
         for node in self.nodes:
-            path = self.run_dir / "preflight" / f"{node}.json"
-            try:
-                report = json.loads("".join(f"{line.text}\n" for line in self._fresh(path)))
-                warned.append(report.get("warning", ""))
-            except (ValueError, AttributeError, RecursionError):
-                continue
+            lines = self._fresh(self.run_dir / "preflight" / f"{node}.json")
+            report = parse_object("\n".join(line.text for line in lines)) or {}
+            warned.append(report.get("warning"))
         return tuple(dict.fromkeys(str(warning) for warning in warned if warning))
 
     def find_role(self) -> tuple[str, str]:
@@ -102,9 +110,10 @@ class Evidence:
     def script(self) -> list[Line]:
         """What the script itself, and the scheduler's daemons, printed in this attempt."""
         chain = run_folder.list_chain(self.job)
-        if (started := read_words(self._file("job"))) and started[0] in chain:
+        if (started := self._words("job")) and started[0] in chain:
             chain = chain[: chain.index(started[0]) + 1]  # of the later ones, none began
-        lines = next(filter(None, map(self._output, reversed(chain))), [])
+        outputs = (Path(run_folder.find_output(self.job, one)) for one in reversed(chain))
+        lines = next(filter(None, map(list, map(read_lines, outputs))), [])
         # A job that was put back into the queue goes on in the same file.
         starts = [at for at, line in enumerate(lines) if _BEGINS.match(line.text)]
         lines = lines[starts[-1] :] if len(starts) > 1 and self.nodes else lines
@@ -113,34 +122,30 @@ class Evidence:
         lines = [line for line in lines if line.text not in quoted]
         return lines + list(read_lines(self._file("launcher.log")))
 
-    def _output(self, job_id: str) -> list[Line]:
-        return list(read_lines(Path(run_folder.find_output(self.job, job_id))))
-
-    @cached_property
-    def ended(self) -> float:
-        """When the attempt ended by its own record; 0 where it has left none."""
-        return get_mtime(self._file("outcome"))
-
     def unended_nodes(self) -> list[str]:
         """Nodes whose part has left no outcome, though that of others has.
 
         One that has given a sign of life since another failed is not silent.
         """
-        ended = [node for node in self.nodes if get_mtime(self._record(node, "ended"))]
         failed = get_mtime(self._file("failed"))
-        lives = [node for node in self.nodes if get_mtime(self._record(node, "alive")) > failed > 0]
-        return [node for node in self.nodes if node not in ended + lives] if ended else []
+        silent = []
+        for node in self.nodes:
+            lives = get_mtime(self._record(node, "alive")) > failed > 0
+            if not lives and not get_mtime(self._record(node, "ended")):
+                silent.append(node)
+        ended = any(get_mtime(self._record(node, "ended")) for node in self.nodes)
+        return silent if ended else []
 
     def ended_well(self, node: str) -> bool:
         """Whether all processes of a node have ended with exit code 0."""
-        return read_words(self._record(node, "ended")) == ["0"]
+        return read_if_left(self._record(node, "ended")).split() == ["0"]
 
+    @cached_property
     def exit_codes(self) -> dict[int, int]:
         """Of the processes that have ended, as far as their launcher or their agent has told."""
         listed = [entry for node in self.nodes for entry in parse_listing(self.agent(node))]
-        return dict(listed) | {
-            rank: code for node in self.nodes for rank, code in self._list_ended(node)
-        }
+        noted = [entry for node in self.nodes for entry in self._list_ended(node)]
+        return dict([*listed, *noted])
 
     def has_left(self, rank: int) -> bool:
         """Whether a process has left with exit code 0.
@@ -150,7 +155,7 @@ class Evidence:
         """
         node = self.ranks[rank]
         unlisted = any(parse_listing(self.agent(node))) and not any(self._list_ended(node))
-        return self.exit_codes().get(rank, 0 if unlisted else None) == 0
+        return self.exit_codes.get(rank, 0 if unlisted else None) == 0
 
     def agent(self, node: str) -> list[Line]:
         """What a node's agent printed, of this attempt; or its processes, started directly."""
@@ -161,31 +166,26 @@ class Evidence:
             self._agents[node] = lines[starts[0] :] if starts else lines
         return self._agents[node]
 
+    def last_words(self, node: str) -> tuple[Line, ...]:
+        """The last lines of a node's agent."""
+        return tuple([line for line in self.agent(node) if line.text.strip()][-200:])
+
     def find_pid(self, rank: int) -> str:
         """The process id of a rank on its node; empty where its agent has not noted it."""
         notes = (_PID.fullmatch(line.text) for line in self.agent(self.ranks[rank]))
         return next((note[2] for note in notes if note and note[1] == str(rank)), "")
 
+    @cached_property
     def stopped(self) -> list[Failure]:
         """The processes that began and are not known to have failed, by what they printed."""
-        failed = {failure.rank for failure in self.failures()}
+        failed = {failure.rank for failure in self.failures}
         return [
-            Failure(node, rank, self._ended(node), None, tuple(self.read_log(node, rank)))
+            Failure(node, rank, self._ended(node), None, tuple(self.logs[rank]))
             for rank, node in self.ranks.items()
             if rank not in failed
         ]
 
     @cached_property
-    def world(self) -> int:
-        """How many processes there should be by the plan; without one, those that began."""
-        try:
-            plan = header.read_json(read_left(self.run_dir / "plan.json"))
-        except OSError:
-            plan = None
-        groups = plan.groups if plan and plan.mode != "body" and not self.role else ()
-        planned = sum(group.nodes * group.processes for group in groups)
-        return max(planned, len(self.ranks))
-
     def failures(self) -> list[Failure]:
         """The processes that failed by themselves, then the nodes, each by time."""
         ranks: dict[tuple[str, int], Failure] = {}
@@ -193,10 +193,10 @@ class Evidence:
             for rank, code in [*parse_listing(self.agent(node)), *self._list_ended(node)]:
                 failed = code not in (0, STOPPED_BY_OTHERS) or self._was_stopped_first(node, rank)
                 if failed and (node, rank) not in ranks:
-                    ranks[node, rank] = self._silent(node, rank, code)
+                    ranks[node, rank] = self._show_process(node, rank, code)
         by_time = sorted(ranks.values(), key=lambda failure: failure.time)
         named = {failure.node for failure in by_time}
-        return by_time + [failure for failure in self._nodes() if failure.node not in named]
+        return by_time + [failure for failure in self._list_nodes() if failure.node not in named]
 
     def _was_stopped_first(self, node: str, rank: int) -> bool:
         """Whether the job failed because something else than itself stopped this process.
@@ -206,8 +206,8 @@ class Evidence:
         if node == self.first_node:
             return list(parse_listing(self.agent(node)))[-1:] == [(rank, STOPPED_BY_OTHERS)]
         stopped = str(128 - STOPPED_BY_OTHERS)
-        outcome = read_words(self._file("outcome"))
-        return self._first()[1:] == [stopped, str(rank)] and outcome == ["failed", stopped]
+        outcome = self._words("outcome")
+        return self._first[1:] == [stopped, str(rank)] and outcome == ["failed", stopped]
 
     def _list_ended(self, node: str) -> Iterator[tuple[int, int]]:
         """Rank and exit code of each process that has ended; a damaged line is left out."""
@@ -216,48 +216,50 @@ class Evidence:
                 if match := _ENDED.fullmatch(line.text):
                     yield int(match[1]), _convert_status(int(match[2]))
 
-    def _silent(self, node: str, rank: int, code: int) -> Failure:
-        """One that left no error file: its agent knows its code, its log when it last spoke.
+    def _show_process(self, node: str, rank: int, code: int) -> Failure:
+        """By its agent, which knows its code, and its log, which tells when it last spoke.
 
         Of processes that were started directly, none has ended before the first on record.
         """
         lines = tuple(self.read_log(node, rank))
         spoke = max((get_mtime(line.file) for line in lines), default=self._ended(node))
-        if len(first := self._first()) == 3:
+        if len(self._first) == 3:
             recorded = get_mtime(self._file("failed"))
-            spoke = recorded if first[2] == str(rank) else max(spoke, recorded + 0.001)
+            spoke = recorded if self._first[2] == str(rank) else max(spoke, recorded + 0.001)
             if not lines:
                 return Failure(node, rank, spoke, code, self.last_words(node), "agent")
         return Failure(node, rank, spoke, code, lines, quiet=self._measure_quiet(node, rank))
 
-    def _nodes(self) -> Iterator[Failure]:
+    def _list_nodes(self) -> Iterator[Failure]:
         """Nodes whose agent failed, the first to do so first."""
-        first = self._first()[:1]
+        first = self._first[:1]
         for index in sorted(range(len(self.nodes)), key=lambda index: [str(index)] != first):
             node = self.nodes[index]
-            code = read_words(self._record(node, "ended"))
+            code = read_if_left(self._record(node, "ended")).split()
             if not code and len(self.nodes) == 1:  # nobody else has to know how it ended
-                code = read_words(self._file("outcome"))[1:]
+                code = self._words("outcome")[1:]
             if len(code) == 1 and re.fullmatch(r"[1-9][0-9]{0,2}", code[0]):
                 status = _convert_status(int(code[0]))
                 yield Failure(node, None, self._ended(node), status, self.last_words(node), "agent")
 
-    def last_words(self, node: str) -> tuple[Line, ...]:
-        """The last lines of a node's agent."""
-        return tuple([line for line in self.agent(node) if line.text.strip()][-200:])
-
+    @cached_property
     def _first(self) -> list[str]:
         """The first failure on record: the node's number, the code, and the rank where known."""
-        return read_words(self._file("failed"))
+        return self._words("failed")
 
     @property
     def first_node(self) -> str | None:
         """The node whose agent is on record as the first to fail, with no process of it."""
-        nodes = [node for index, node in enumerate(self.nodes) if self._first()[:1] == [str(index)]]
-        return nodes[0] if nodes and len(self._first()) == 2 else None
+        if len(self._first) != 2:
+            return None
+        nodes = {str(index): node for index, node in enumerate(self.nodes)}
+        return nodes.get(self._first[0])
 
     def _file(self, name: str) -> Path:
         return (self.attempt or self.run_dir / "attempts" / "none") / name
+
+    def _words(self, name: str) -> list[str]:
+        return read_if_left(self._file(name)).split()
 
     def _record(self, node: str, ending: str) -> Path:
         return self._file(f"node-{self.nodes.index(node)}.{ending}")
@@ -267,7 +269,7 @@ class Evidence:
         return (known and get_mtime(self._record(node, "ended"))) or self.began
 
     def read_log(self, node: str, rank: int) -> list[Line]:
-        """What a process printed last, errors first."""
+        """What a process printed last on a node, errors first."""
         if (node, rank) not in self._logs:
             lines = []
             for ending in ("err", "out"):
@@ -282,14 +284,13 @@ class Evidence:
         """What the processes printed that has ended none; those in `lived` failed by no fault."""
         innocent = Innocent()
         # An agent that ends the other processes first notes it late.
-        failed = get_mtime(self._file("failed")) if len(self._first()) == 3 else 0.0
-        ended = {failure.rank for failure in self.failures()}
+        failed = get_mtime(self._file("failed")) if len(self._first) == 3 else 0.0
+        ended = {failure.rank for failure in self.failures}
         for rank, node in self.ranks.items():
             quiet = self._measure_quiet(node, rank)
             wrote = get_mtime(self._log(node, rank, "err"))
             after = 0.0 if rank in ended else failed - wrote
-            log = self.read_log(node, rank)
-            innocent.add(log, quiet=quiet, lived=rank in lived, after=after)
+            innocent.add(self.logs[rank], quiet=quiet, lived=rank in lived, after=after)
         return innocent
 
     def _measure_quiet(self, node: str, rank: int) -> float:

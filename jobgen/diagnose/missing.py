@@ -77,7 +77,7 @@ def find_absent(evidence: Evidence, failures: list[Explained]) -> Absent | None:
 
 def _narrow(left: dict[int, str], evidence: Evidence, failures: list[Explained]) -> dict[int, str]:
     """Those that have surely left: by their own exit code, or by an address that others lost."""
-    codes = evidence.exit_codes()
+    codes = evidence.exit_codes
     known = {rank: node for rank, node in left.items() if rank in codes}
     if len(known) == 1:
         return known
@@ -87,7 +87,7 @@ def _narrow(left: dict[int, str], evidence: Evidence, failures: list[Explained])
 
 def _list_left(evidence: Evidence, lost: set[int]) -> dict[int, str]:
     """The ranks that may have left with exit code 0, each with its node: they miss no other."""
-    codes = evidence.exit_codes()
+    codes = evidence.exit_codes
     others = {rank: node for rank, node in evidence.ranks.items() if rank not in lost}
     return {
         rank: node
@@ -111,7 +111,7 @@ def _find_silent_node(evidence: Evidence, lost: set[int]) -> Absent | None:
 
     Where the launcher has killed its agent, that or its processes noticed something before.
     """
-    noticed = {*lost, *evidence.exit_codes()}
+    noticed = {*lost, *evidence.exit_codes}
     for node in evidence.unended_nodes():
         ranks = [rank for rank, place in evidence.ranks.items() if place == node]
         if not any(rank in noticed or _has_lost(evidence, node, rank) for rank in ranks):

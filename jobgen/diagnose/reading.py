@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -10,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from jobgen.jobs.files import open_left, read_left
+from jobgen.jobs.files import open_left, parse_object
 from jobgen.records import NamedTuple
 
 #: what rank 0 of the bundled trainer prints of a slow one: its rank, its node, how slow
@@ -70,31 +69,27 @@ def split_record(line: Line) -> list[Line]:
     """The lines of what a program has logged as one line of JSON, with its exceptions; else it."""
     text = line.text.strip()
     if text.startswith("{") and text.endswith("}"):
-        parts = _list_parts(text)
+        parts = list(_split_object(parse_object(text) or {}))
     else:
         before, begin, after = text.replace('\\"', '"').partition(_TRACEBACK + "\\n")
         parts = [before, _TRACEBACK, *after.split("\\n")] if begin else []
     return [line._replace(text=part) for part in parts] or [line]
 
 
-def _list_parts(text: str) -> list[str]:
+def _split_object(record: dict[str, Any]) -> Iterator[str]:
     """What a record in JSON says, line by line; nothing if it is none of a log."""
-    try:
-        record = json.loads(text)
-    except (ValueError, RecursionError):
-        return []
-    words = _find_value(record, _WORDS)
-    level = _find_value(record, _LEVELS)
+    words, level = _find_value(record, _WORDS), _find_value(record, _LEVELS)
     if not (words and level):
-        return []
+        return
     message = ": ".join(filter(None, (words, _find_value(record, _ERRORS))))
-    parts = [f"{_NUMBERED.get(level, level).upper()} {message}"]
+    yield f"{_NUMBERED.get(level, level).upper()} {message}"
     for value in record.values():
         if isinstance(value, str) and _TRACEBACK in value:
-            parts += [_TRACEBACK, *value.partition(_TRACEBACK)[2].splitlines()[1:]]
+            yield _TRACEBACK
+            yield from value.partition(_TRACEBACK)[2].splitlines()[1:]
         elif isinstance(value, list):
-            parts += [part for raised in value for part in _format_raised(raised)]
-    return parts
+            for raised in value:
+                yield from _format_raised(raised)
 
 
 # Keys of records of structlog, python-json-logger, loguru, zap, pino, and of clouds.
@@ -121,14 +116,6 @@ def _format_raised(raised: object) -> Iterator[str]:
             at = (frame.get(key) for key in ("filename", "lineno", "name"))
             yield '  File "{}", line {}, in {}'.format(*at)
     yield f"{raised['exc_type']}: {raised.get('exc_value', '')}"
-
-
-def read_words(path: Path) -> list[str]:
-    """The words of a file; none if there is no such file."""
-    try:
-        return read_left(path).split()
-    except OSError:
-        return []
 
 
 def parse_listing(lines: Iterable[Line]) -> Iterator[tuple[int, int]]:

@@ -201,7 +201,7 @@ def suspect_by_name(evidence: Evidence, waiting: Sequence[Explained]) -> Suspect
     What it said of its end counts; of one that lost another, or that its library ended, the end of
     its log.
     """
-    codes = evidence.exit_codes()
+    codes = evidence.exit_codes
     heard = {one.failure.rank for one in waiting}
     for one in waiting:
         lines = one.failure.lines[-_LAST_LINES:] if one.cause.symptom else _list_last_words(one)
@@ -262,7 +262,7 @@ def _suspect_by_silence(evidence: Evidence, waiting: Sequence[Explained]) -> Sus
         return None
     if len(silent) != 1 and find_uncounted(evidence, waiting) != silent:
         return None
-    left = evidence.exit_codes().get(silent[0]) == 0
+    left = evidence.exit_codes.get(silent[0]) == 0
     did = "had left with exit code 0" if left else "did not take part"
     who, whom = ("it", "it") if len(silent) == 1 else ("they", "them")
     title = f"{who} {did}, and the others waited for {whom}{_tell_where(waiting)}"
@@ -338,7 +338,7 @@ def find_uncounted(evidence: Evidence, waiting: Sequence[Explained]) -> tuple[in
 
 def _suspect_by_end(evidence: Evidence) -> Suspects | None:
     """Those that had not ended, though most had ended well."""
-    codes = evidence.exit_codes()
+    codes = evidence.exit_codes
     ended = {rank for rank, code in codes.items() if code == 0}
     ended |= {rank for rank, node in evidence.ranks.items() if evidence.ended_well(node)}
     ranks = tuple(

@@ -1,0 +1,399 @@
+"""Which of all that a job has left tells why it failed, or whether it gets on."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+
+from jobgen.diagnose import missing, program, stall
+from jobgen.diagnose.cause import Cause
+from jobgen.diagnose.diagnosis import MOST_LINES, Diagnosis, format_line, list_names, list_ranks
+from jobgen.diagnose.evidence import STOPPED_BY_OTHERS, Evidence
+from jobgen.diagnose.exceptions import TIMED
+from jobgen.diagnose.matching import (
+    MOST_WORDS,
+    Explained,
+    Match,
+    find_cause,
+    find_verdict,
+    is_own,
+    read_node,
+    read_own_words,
+    read_ranks,
+)
+from jobgen.diagnose.processes import Processes
+from jobgen.diagnose.reading import Line
+from jobgen.jobs import status
+from jobgen.schedulers.base import State
+
+# A process that has failed ends all others within 30 s. If they go on for longer, it was started
+# again.
+_RECOVERED = 60.0
+_MOST_CALLS = 8
+# How timers end a process, which each of them has: the command `timeout`, SIGALRM.
+_OF_TIMERS = (124, -14)
+# How those who have compared what they have say that it is not the same.
+_COMPARES = re.compile(
+    r"(?i)\b(mine|differ|diverge|disagree|mismatch|(not|un)( the)? ?(same|equal)"
+    r"|(an?|one|some|any|other|another) (rank|process|worker|replica))"
+)
+# What the script notes, which is no evidence.
+_NOTES = re.compile(r"jobgen: (?!error|FAILED|ENDED|preflight|the chain)")
+
+
+class Judge:
+    """Judges a job, or a role of it, by its `evidence`, as it stands at the moment `now`."""
+
+    def __init__(self, evidence: Evidence, state: State, *, now: float) -> None:
+        self.evidence, self.state, self.now = evidence, state, now
+        job = evidence.job
+        title = "no known cause was found"
+        self.about = Diagnosis(f"{job.name} {job.id}", state.described, "unknown", title)
+        self.word = Line(Path(job.scheduler), 0, state.described)
+
+    @cached_property
+    def output(self) -> list[Line]:
+        """What the script has printed."""
+        return self.evidence.script()
+
+    @cached_property
+    def processes(self) -> Processes:
+        """Which processes have ended, and why."""
+        return Processes(self.evidence)
+
+    def judge(self) -> Diagnosis:
+        """Say what is wrong."""
+        state = self.state.name
+        if state == "done":
+            return self._judge_done()
+        if state == "queued":
+            return self._judge_waiting()
+        first = self.processes.choose_first()
+        verdict = self._find_verdict()
+        if verdict and not (first and verdict[0].symptom):  # of a symptom a process has told more
+            return self._judge_verdict(verdict)
+        quiet = stall.measure_silence(self.evidence, now=self.now) if state == "running" else None
+        if state in ("running", "stopping") and _goes_on(first, quiet):
+            return self._judge_progress(quiet)
+        if first:
+            first = self.processes.find_elsewhere(first) or first
+        if first is None or (first.doubt and self.processes.has_left()):
+            return self._judge_consequences()
+        return self._judge_first(first)
+
+    def _judge_done(self) -> Diagnosis:
+        """Of a job whose commands all left with 0: well, unless several ended as one was lost."""
+        if self.state.reason == status.APART:
+            return self._name_cause(missing.APART)
+        about = self.about._replace(cause="healthy", title=self.state.reason or "it ended well")
+        lost = [one for one in self.processes.stopped if one.raised and one.cause.symptom]
+        if len(lost) < 2:
+            return about
+        self.processes.failures, first = lost, self.processes.find_hidden()
+        self.processes.stopped = []
+        if first:
+            about = self._judge_first(first)
+        elif missing.find_absent(self.evidence, lost):
+            about = self._judge_lost(lost)
+        else:
+            return about
+        return about._replace(title=f"{about.title}; its command hid that by exit code 0")
+
+    def _judge_waiting(self) -> Diagnosis:
+        """Why it cannot start, perhaps again, or why an earlier start ended."""
+        if verdict := find_verdict([self.word]):  # what it has left is of an earlier start
+            return self._name_cause(*verdict)
+        title = "nothing is wrong so far: it waits to start"
+        if self.evidence.attempt:
+            before, start = find_verdict(self.output), self.evidence.attempt.name
+            reason = self.state.reason
+            waits = f"; it waits to start again: {reason}" if reason else ""
+            if before and before[0].id in ("node-lost", "preempted"):
+                about = self._name_cause(*before)
+                return about._replace(title=f"start {start} ended: {about.title}{waits}")
+            if not self.evidence.ended:  # its script was killed before it could say why
+                title = f"start {start} was ended from outside, by a lost node or a requeue{waits}"
+        return self.about._replace(cause="healthy", title=title)
+
+    def _find_verdict(self) -> Match | None:
+        """By the scheduler; of a lost node by its launcher, if the script has refused that."""
+        verdict = find_verdict([self.word, *self.output])
+        if verdict is None or verdict[0].id != "node-lost":
+            return verdict
+        own = [line for line in self.output if line.file.name == "launcher.log" and is_own(line)]
+        return find_cause(own, "script") or verdict
+
+    def _judge_verdict(self, verdict: Match) -> Diagnosis:
+        """By the scheduler's word; it knows that memory was short, and the agent who was killed."""
+        about = self._name_cause(*verdict)
+        own = self.processes.own
+        if about.cause == "walltime":
+            return self._judge_walltime(about)
+        if about.cause == "out-of-memory-host" and own:
+            killed = [one for one in own if one.failure.exit_code == -9] or own
+            return self._show_process(about, killed[0])
+        return about
+
+    def _judge_walltime(self, about: Diagnosis) -> Diagnosis:
+        """A hang, if it was silent to the end or for half of it; else with what it wrote last."""
+        quiet = stall.measure_silence(self.evidence, now=self.evidence.ended or self.now)
+        if quiet is None:
+            return about
+        half = quiet.seconds >= quiet.since_began / 2
+        if quiet.to_the_end or (half and stall.find_suspects(self.evidence, [])):
+            title = f"it had written nothing for {quiet.seconds:.0f} s when its walltime was over"
+            return self._judge_hang(quiet, title, about.evidence)
+        return about._replace(evidence=(*about.evidence, *_show_last(quiet)))
+
+    def _judge_progress(self, quiet: stall.Silence | None) -> Diagnosis:
+        """Of a job that has not ended, and of which no process has: whether it gets on."""
+        about = self.about._replace(cause="healthy")
+        if quiet is None:
+            title = "it is ending" if self.state.name == "stopping" else "it runs"
+            return about._replace(title=f"nothing is wrong so far: {title}")
+        seconds = f"{quiet.seconds:.0f} s"
+        if quiet.long:
+            return self._judge_hang(quiet, f"it is alive, but has written nothing for {seconds}")
+        usual = quiet.seconds < quiet.usual
+        if not usual and stall.is_idle(self.evidence):
+            title = f"it is quiet for {seconds} and idle on all nodes: it may hang"
+            return self._judge_hang(quiet, title)
+        title = f"it runs{' and is well' if usual else ''}; it has last written {seconds} ago"
+        return about._replace(title=title, evidence=_show_last(quiet))
+
+    def _judge_hang(
+        self, quiet: stall.Silence, title: str, shown: tuple[str, ...] = ()
+    ) -> Diagnosis:
+        """Of a job that did not get on, even if its walltime has ended since."""
+        about = self._name_cause(program.HANG)._replace(title=title)
+        return self._suspect_others(about._replace(evidence=(*shown, *_show_last(quiet))), [])
+
+    def _judge_consequences(self) -> Diagnosis:
+        """Of a job in which nothing failed on its own: who is missing, or what the script says."""
+        own = find_cause(self.output, "script")
+        if own and not own[0].symptom:
+            return self._name_cause(*own)
+        if ended := self.processes.ended:
+            return self._judge_lost(ended)
+        lines = (line for line in self.output if line.text.strip())
+        tail = [format_line(line) for line in lines if not _NOTES.match(line.text)]
+        folder = os.path.relpath(self.evidence.run_dir)
+        return self.about._replace(evidence=tuple(tail[-MOST_LINES:]), remedy=f"look into {folder}")
+
+    def _judge_lost(self, ended: list[Explained]) -> Diagnosis:
+        """Of processes that have all lost or awaited another: who is missing, if that is known."""
+        if absent := missing.find_absent(self.evidence, ended):
+            about = self._name_cause(absent.cause, absent.line)
+            lost = {one.failure.rank for one in ended if one.failure.rank is not None}
+            followed = tuple(sorted(lost - {absent.rank}))
+            return about._replace(node=absent.node, rank=absent.rank, followed=followed)
+        if named := stall.suspect_by_name(self.evidence, ended):
+            about = self._name_cause(program.TIMEOUT, named.lines[0])
+            return self._suspect_others(about, ended)
+        return self._show_first(ended[0])
+
+    def _judge_first(self, first: Explained) -> Diagnosis:
+        """By the first process that failed on its own, and those that failed alike."""
+        about = self._show_first(first)
+        ended = self.processes.ended
+        alike = [one for one in ended if one.key == first.key] or [first]
+        waited = [one for one in ended if one.cause.follows or one.cause.id == first.cause.id]
+        if first.cause.waits:
+            return self._suspect_others(about, waited)
+        if self._has_waited(first, alike, waited):
+            timeout = program.TIMEOUT
+            about = about._replace(cause=timeout.id, remedy=timeout.remedy)
+            return self._suspect_others(about, waited)
+        if len(alike) > 1:
+            about = self._name_odd(about, alike)
+        return self._name_alike(about, alike)
+
+    def _has_waited(
+        self, first: Explained, alike: list[Explained], waited: list[Explained]
+    ) -> bool:
+        """Whether the time of several was over at once, or one says who has not come, or how many."""
+        if len(alike) > 1 and first.line and TIMED.match(first.line.text):
+            return True
+        named = stall.suspect_by_name(self.evidence, waited)
+        return bool(named or stall.find_uncounted(self.evidence, waited))
+
+    def _name_alike(self, about: Diagnosis, alike: list[Explained]) -> Diagnosis:
+        """The same of all that failed `alike`, with those that failed of another cause."""
+        evidence, first = self.evidence, alike[0].failure
+        ended = [one.failure for one in alike]
+        if len(alike) > 1 and first.exit_code in _OF_TIMERS:  # those of others were about to
+            ended += evidence.stopped
+        ranks = {one.rank for one in ended if one.rank is not None}
+        nodes = {one.node for one in ended}
+        title = about.title
+        if len(nodes) > 1 and not evidence.ranks:
+            title = re.sub(rf" on {re.escape(first.node)}\b", "", title)
+        return about._replace(
+            title=f"{title}{self._tell_unheard(ranks, nodes)}",
+            nodes=tuple(node for node in evidence.nodes if node in nodes),
+            ranks=tuple(sorted(ranks)),
+            world=evidence.world,
+            all_nodes=not evidence.ranks and nodes == {*evidence.nodes},
+            besides=tuple(self._list_besides(alike[0].key, ranks)),
+        )
+
+    def _list_besides(self, key: str, ranks: set[int]) -> Iterator[str]:
+        """Who failed of another cause; a node that was stopped as another failed has not failed."""
+        for one in self.processes.own:
+            stopped = one.failure.exit_code == STOPPED_BY_OTHERS
+            if one.key != key and not stopped and one.failure.rank not in ranks:
+                who = "" if one.failure.rank is None else f"rank {one.failure.rank} on "
+                yield f"{who}{one.failure.node}: {one.title}"
+
+    def _tell_unheard(self, ranks: set[int], nodes: set[str]) -> str:
+        """Say who was ended before a word of it, where all others have failed alike."""
+        evidence = self.evidence
+        if ranks:
+            silent = [rank for rank, log in evidence.logs.items() if rank not in ranks and not log]
+            if len(silent) >= len(ranks) or len(silent) + len(ranks) < evidence.world:
+                return ""
+            unheard, count = list_ranks(silent), len(silent)
+        else:
+            heard = {*nodes, *evidence.ranks.values()}
+            others = [node for node in evidence.nodes if node not in heard]
+            unheard, count = list_names(others), len(others)
+        were = "was" if count == 1 else "were"
+        return f"; {unheard} {were} ended too early to tell" if count else ""
+
+    def _name_odd(self, about: Diagnosis, alike: list[Explained]) -> Diagnosis:
+        """The same, with the one that all name, or that has printed what no other has.
+
+        It is the one where they say that they have compared, or speak of another.
+        """
+        named = {one.failure.rank: self._list_named(one) for one in alike}
+        compared = any(_COMPARES.search(line.text) for one in alike for line in one.tail)
+        if not compared and not any(ranks - {rank} for rank, ranks in named.items()):
+            return about
+        first = next(iter(named.values()))
+        odd = stall.find_accused(self.evidence) or stall.find_odd(self.evidence, behind=False)
+        if len(first) == 1 < len(named) and all(ranks == first for ranks in named.values()):
+            (rank,), words = first, "they name it"
+        elif odd and odd.title:
+            rank, words = odd.ranks[0], odd.title[:MOST_WORDS]
+        else:
+            return about
+        if rank in named:
+            about = about._replace(node=self.evidence.ranks[rank], rank=rank)
+        return about._replace(title=f"{about.title}; rank {rank}: {words}")
+
+    def _list_named(self, one: Explained) -> set[int]:
+        named = {rank for line in one.tail for rank in read_ranks(line.text)}
+        return named & self.evidence.ranks.keys()
+
+    def _suspect_others(self, about: Diagnosis, waiting: list[Explained]) -> Diagnosis:
+        """The same with the rank that was waited for in the place of one that waited, if known."""
+        if operations := stall.list_operations(waiting):
+            title = "their collective operations do not match"
+            return self._compare_calls(about, operations, title)
+        heard = {one.failure.rank for one in waiting if one.failure.rank is not None}
+        if suspects := stall.find_suspects(self.evidence, waiting):
+            return self._name_suspects(about, suspects, heard)
+        about = about._replace(node=None, rank=None)
+        calls = stall.list_calls(waiting)
+        if len(calls) > 1:
+            return self._compare_calls(about, calls, "they waited in different calls")
+        lost = any(one.cause.symptom for one in waiting)
+        if not lost and len(heard) == self.evidence.world:
+            return self._name_all_waiting(about, waiting, heard)
+        title = f"{about.title}, and no file shows which process they waited for"
+        silent = [rank for rank in self.evidence.ranks if rank not in heard]
+        if heard and silent and len(silent) * 2 <= len(self.evidence.ranks):  # ended too early
+            title += f" ({list_ranks(silent)} did not say that they waited)"
+        return about._replace(title=title)
+
+    def _name_suspects(
+        self, about: Diagnosis, suspects: stall.Suspects, waited: set[int]
+    ) -> Diagnosis:
+        """The same of those that others waited for."""
+        behind = suspects.ranks[0]
+        shown = map(format_line, suspects.lines)
+        who = "it" if len(suspects.ranks) == 1 else list_ranks(suspects.ranks)
+        return self._name_ranks(about, suspects.ranks)._replace(
+            node=self.evidence.ranks.get(behind),
+            rank=behind,
+            title=suspects.title or f"{about.title}; the others waited for {who}",
+            place=suspects.place,
+            exception="",
+            waited_for=suspects.ranks,
+            remedy=about.remedy.replace(
+                "--pid", f"--pid {self.evidence.find_pid(behind)}".rstrip()
+            ),
+            evidence=tuple(dict.fromkeys([*shown, *about.evidence]))[:MOST_LINES],
+            followed=tuple(sorted({*waited, *about.followed} - {*suspects.ranks})),
+        )
+
+    def _name_all_waiting(
+        self, about: Diagnosis, waiting: list[Explained], ranks: set[int]
+    ) -> Diagnosis:
+        """The same of all ranks, none of which had lost another: at one line or more."""
+        sources = {one.source for one in waiting} - {""}
+        where = f" in {sources.pop()[:MOST_WORDS]}" if len(sources) == 1 else ""
+        title = f"they waited in vain for each other{where}, until their time was over"
+        about = about._replace(title=title, remedy=program.SAME_ORDER, followed=())
+        return self._name_ranks(about, sorted(ranks))
+
+    def _compare_calls(
+        self, about: Diagnosis, calls: dict[str, list[int]], title: str
+    ) -> Diagnosis:
+        """The same of all ranks of which is known what they were in."""
+        sentences = [f"{list_ranks(some)} in {call}" for call, some in calls.items()]
+        remedy = program.SAME_ORDER if about.cause == program.TIMEOUT.id else about.remedy
+        title = f"{title}: {', '.join(sentences[:_MOST_CALLS])}"
+        about = about._replace(title=title, remedy=remedy, place="", exception="", followed=())
+        return self._name_ranks(about, sorted(rank for some in calls.values() for rank in some))
+
+    def _name_ranks(self, about: Diagnosis, ranks: Iterable[int]) -> Diagnosis:
+        places = self.evidence.ranks
+        nodes = dict.fromkeys(places[rank] for rank in ranks if rank in places)
+        return about._replace(ranks=tuple(ranks), nodes=tuple(nodes), world=self.evidence.world)
+
+    def _name_cause(self, cause: Cause, line: Line | None = None) -> Diagnosis:
+        """By a cause, the line that shows it, and the node that this names."""
+        return self.about._replace(
+            cause=cause.id,
+            title=(line and read_own_words(line)) or cause.title,
+            remedy=cause.remedy,
+            node=read_node(cause, line) if line else None,
+            evidence=(format_line(line),) if line else (),
+        )
+
+    def _show_first(self, first: Explained) -> Diagnosis:
+        about = self._name_cause(first.cause, first.line)._replace(title=first.title)
+        return self._show_process(about, first)
+
+    def _show_process(self, about: Diagnosis, who: Explained) -> Diagnosis:
+        """The same, with who it was, the end of what it said, and who lost it."""
+        failure = who.failure
+        another = about.node not in (None, failure.node)
+        tail = [format_line(line) for line in who.tail if line.text.strip()]
+        tail = tail[:MOST_LINES] if who.raised else tail[-MOST_LINES:]
+        own_first = who.line is not None and is_own(who.line)
+        evidence = [*tail, *about.evidence] if own_first else [*about.evidence, *tail]
+        lost = [one.failure.rank for one in self.processes.failures if one.cause.symptom]
+        return about._replace(
+            node=about.node or failure.node,
+            rank=None if another else failure.rank,
+            exception=who.exception,
+            place=who.place,
+            evidence=tuple(dict.fromkeys(evidence)),
+            followed=tuple(rank for rank in lost if rank not in (None, failure.rank)),
+        )
+
+
+def _goes_on(first: Explained | None, quiet: stall.Silence | None) -> bool:
+    """Whether no process has failed, or the job has written more, long after one did."""
+    if first is None:
+        return True
+    return quiet is not None and quiet.newest > first.failure.time + _RECOVERED
+
+
+def _show_last(quiet: stall.Silence) -> tuple[str, ...]:
+    return (format_line(quiet.last),) if quiet.last else ()
