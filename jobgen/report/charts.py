@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from jobgen.records import NamedTuple
-from jobgen.report.facts import Comparison, Curve, Ranks, Report, RunFacts, Spread
+from jobgen.report.facts import Comparison, Curve, Ranks, Report, RunFacts, Spread, Training, Usage
 from jobgen.report.figures import format_number, format_span
 
 Values = Sequence[float | None]
 _MOST_BARS = 200  # of one chart; more are a line
+_MOST_PLACES = 8  # on x that are all labelled
 
 
 class Chart(NamedTuple):
@@ -39,26 +40,23 @@ def draw_charts(report: Report) -> tuple[Chart, ...]:
     """Return the charts that have data, in the order of the page."""
     if report.comparison:
         return tuple(_draw_several(report.comparison))
-    run = report.runs[0]
-    drawn = [*_draw_training(run)]
-    if run.training and run.training.step_times:
-        drawn.append(_draw_steps(run.training.step_times))
+    return tuple(_draw_run(report.runs[0]))
+
+
+def _draw_run(run: RunFacts) -> Iterator[Chart]:
+    if run.training:
+        yield from _draw_training(run.training)
+        if run.training.step_times:
+            yield _draw_steps(run.training.step_times)
     if run.ranks and run.ranks.size > 1:
-        drawn += _draw_ranks(run.ranks, run.training.unit if run.training else "tokens")
+        yield from _draw_ranks(run.ranks, run.training.unit if run.training else "tokens")
     if run.usage and len(run.usage.gpu_uses.x) > 1:
-        text = f"The mean of all GPUs: {run.usage.gpu_use:.0f} % over the whole run."
-        curves = [("busy", run.usage.gpu_uses)]
-        chart = _draw_lines("usage-gpu", "GPU use", "%", curves, text, x="minutes", wide=True)
-        drawn.append(chart._replace(top=100.0))
-    return tuple(drawn)
+        yield _draw_gpu_use(run.usage)
 
 
-def _draw_training(run: RunFacts) -> Iterator[Chart]:
-    training = run.training
-    if training is None:
-        return
+def _draw_training(training: Training) -> Iterator[Chart]:
+    unit = training.unit
     marks = tuple(float(step) for step in training.starts)
-    of_loss = [("training", training.losses), ("validation", training.validations)]
     if training.losses.x:
         text = f"The last loss is {format_number(training.loss)}"
         if training.least_loss:
@@ -66,17 +64,17 @@ def _draw_training(run: RunFacts) -> Iterator[Chart]:
             text += f", the least {format_number(least)} at step {step}"
         if training.validation is not None:
             text += f"; the last validation {format_number(training.validation)}"
-        yield _draw_lines("loss", "Loss", "loss", of_loss, text, marks=marks, wide=True)
-    unit = training.unit
+        curves = [("training", training.losses), ("validation", training.validations)]
+        yield _draw_lines("loss", "Loss", "loss", curves, text)._replace(marks=marks, wide=True)
     over_all = f"The median is {format_number(training.speed)} {unit}/s, over all ranks."
     for id, title, name, curve, text in (
         ("speed", f"{unit.capitalize()}/s", f"{unit}/s", training.speeds, over_all),
-        ("rate", "Learning rate", "learning rate", training.rates, "The last rate is"),
-        ("gradients", "Gradient norm", "gradient norm", training.gradients, "The last norm is"),
+        ("rate", "Learning rate", "learning rate", training.rates, "The last rate is {}."),
+        ("gradients", "Gradient norm", "gradient norm", training.gradients, "The last norm is {}."),
     ):
         if curve.x:
-            words = text if id == "speed" else f"{text} {format_number(curve.y[-1])}."
-            yield _draw_lines(id, title, "", [(name, curve)], words, marks=marks)
+            words = text.format(format_number(curve.y[-1]))
+            yield _draw_lines(id, title, "", [(name, curve)], words)._replace(marks=marks)
 
 
 def _draw_steps(times: Spread) -> Chart:
@@ -87,22 +85,14 @@ def _draw_steps(times: Spread) -> Chart:
     # In the unit of the sentences around it.
     scale, unit = (1000, "ms") if times.median < 1 else (1, "s")
     edges = [edge * scale for edge in times.edges]
-    middles = [(a + b) / 2 for a, b in pairwise(edges)]
-    return Chart(
-        "steps",
-        "Time of a step",
-        "bars",
-        f"{unit} a step",
-        "lines of the log",
-        ("lines of the log",),
-        (_shorten(middles), list(times.counts)),
-        text,
-        splits=tuple(float(f"{edge:.3g}") for edge in edges[:: max(1, len(edges) // 4)]),
-    )
+    data = (_shorten([(a + b) / 2 for a, b in pairwise(edges)]), list(times.counts))
+    y = "lines of the log"
+    chart = Chart("steps", "Time of a step", "bars", f"{unit} a step", y, (y,), data, text)
+    splits = edges[:: max(1, len(edges) // 4)]
+    return chart._replace(splits=tuple(float(f"{edge:.3g}") for edge in splits))
 
 
 def _draw_ranks(ranks: Ranks, unit: str) -> Iterator[Chart]:
-    slow = {one.rank for one in ranks.slow}
     # Times of ranks share a scale: microseconds of waiting do not fill a bar.
     longest = max([*(ranks.forward or ()), *(ranks.waiting or ()), 0.0]) * 1.08
     by_share = "By each rank's share of the batch; all ranks wait for the slowest."
@@ -120,22 +110,30 @@ def _draw_ranks(ranks: Ranks, unit: str) -> Iterator[Chart]:
     ):
         timed = what == "seconds"
         if values and (any(values) or not timed):
-            chart = _draw_by_rank(f"rank-{id}", f"{title} by rank", what, values, slow)
-            yield chart._replace(text=text, top=longest if timed else None)
+            kind, series, data = _list_by_rank(ranks, what, values)
+            chart = Chart(f"rank-{id}", f"{title} by rank", kind, "rank", "", series, data, text)
+            yield chart._replace(top=longest if timed else None)
 
 
-def _draw_by_rank(
-    id: str, title: str, what: str, values: Sequence[float], slow: Collection[int]
-) -> Chart:
-    """Return a value of each rank; the slow ranks are their own series."""
+def _list_by_rank(
+    ranks: Ranks, what: str, values: Sequence[float]
+) -> tuple[str, tuple[str, ...], tuple[Values, ...]]:
+    """Return a chart's kind, series and data; the slow ranks are their own series."""
+    numbers: Values = [float(rank) for rank in range(len(values))]
+    slow = {one.rank for one in ranks.slow}
     kind = "bars" if len(values) <= _MOST_BARS else "steps"
     hidden = slow if kind == "bars" else ()
-    usual = [None if rank in hidden else value for rank, value in enumerate(values)]
-    odd = [value if rank in slow else None for rank, value in enumerate(values)]
-    ranks: Values = [float(rank) for rank in range(len(values))]
-    data = (ranks, _shorten(usual), *([_shorten(odd)] if slow else []))
-    series = (what, *(["slow ranks"] if slow else []))
-    return Chart(id, title, kind, "rank", "", series, data, "")
+    usual = _shorten([None if rank in hidden else value for rank, value in enumerate(values)])
+    odd = _shorten([value if rank in slow else None for rank, value in enumerate(values)])
+    if slow:
+        return kind, (what, "slow ranks"), (numbers, usual, odd)
+    return kind, (what,), (numbers, usual)
+
+
+def _draw_gpu_use(usage: Usage) -> Chart:
+    text = f"The mean of all GPUs: {usage.gpu_use:.0f} % over the whole run."
+    chart = _draw_lines("usage-gpu", "GPU use", "%", [("busy", usage.gpu_uses)], text)
+    return chart._replace(x="minutes", wide=True, top=100.0)
 
 
 def _draw_several(comparison: Comparison) -> Iterator[Chart]:
@@ -148,37 +146,27 @@ def _draw_several(comparison: Comparison) -> Iterator[Chart]:
         if drawn:
             more = f" {comparison.left_out} more are not drawn." if comparison.left_out else ""
             text = f"{len(drawn)} runs, {comparison.order}.{more}"
-            yield _draw_lines(id, title, y, drawn, text, wide=True)
+            yield _draw_lines(id, title, y, drawn, text)._replace(wide=True)
+    measure = comparison.measure
     for number, parameter in enumerate(comparison.parameters):
-        title = f"{comparison.measure.capitalize()} by {parameter.name}"
+        title = f"{measure.capitalize()} by {parameter.name}"
         text = "The last value of each run; the mean of runs that differ only in their seed."
-        id, curves = f"parameter-{number}", parameter.curves
-        chart = _draw_lines(id, title, comparison.measure, curves, text, x=parameter.name)
-        tried = sorted({x for _, curve in curves for x in curve.x})
-        splits = tuple(tried) if len(tried) <= 8 else ()
-        yield chart._replace(logarithmic=parameter.logarithmic, splits=splits)
+        chart = _draw_lines(f"parameter-{number}", title, measure, parameter.curves, text)
+        tried = tuple(value for value in chart.data[0] if value is not None)
+        chart = chart._replace(x=parameter.name, logarithmic=parameter.logarithmic)
+        yield chart._replace(splits=tried if len(tried) <= _MOST_PLACES else ())
 
 
 def _draw_lines(
-    id: str,
-    title: str,
-    y: str,
-    curves: Sequence[tuple[str, Curve]],
-    text: str,
-    *,
-    marks: tuple[float, ...] = (),
-    wide: bool = False,
-    x: str = "step",
+    id: str, title: str, y: str, curves: Sequence[tuple[str, Curve]], text: str
 ) -> Chart:
     """Draw curves over the same steps; a curve without a value at a step has None there."""
     curves = [(name, curve) for name, curve in curves if curve.x]
     places = sorted({at for _, curve in curves for at in curve.x})
-    columns: list[Values] = []
-    for _, curve in curves:
-        known = dict(zip(curve.x, curve.y, strict=True))
-        columns.append(_shorten([known.get(at) for at in places]))
+    known = [dict(zip(curve.x, curve.y, strict=True)) for _, curve in curves]
+    columns = [_shorten([values.get(at) for at in places]) for values in known]
     names = tuple(name for name, _ in curves)
-    return Chart(id, title, "lines", x, y, names, (places, *columns), text, marks, wide)
+    return Chart(id, title, "lines", "step", y, names, (places, *columns), text)
 
 
 def _shorten(values: Values) -> Values:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Mapping, Sequence
 
-from jobgen.report.facts import Comparison, Curve, Parameter, Row, RunFacts, SeedGroup, Training
+from jobgen.report.facts import Comparison, Curve, Parameter, Row, RunFacts, SeedGroup
 from jobgen.report.figures import sample_curve
 from jobgen.spec.units import read_number
 
@@ -26,73 +25,70 @@ def compare(runs: tuple[RunFacts, ...]) -> Comparison:
     loss of training.
     """
     settings = tuple(_list_differing([run.settings for run in runs]))
-    measure = _pick_measure(runs)
-    ordered = sorted(runs, key=lambda run: (_infinite(measure(run)), _infinite(_loss(run)), run.id))
+    trained = [run.training for run in runs if run.training]
+    by_validation = bool(trained) and all(one.validation is not None for one in trained)
+
+    def measure(run: RunFacts) -> float | None:
+        return _read(run, "validation" if by_validation else "loss")
+
+    def rank(run: RunFacts) -> tuple[float, float, str]:
+        first, second = measure(run), _read(run, "loss")
+        return _or_infinite(first), _or_infinite(second), run.id
+
+    ordered = sorted(runs, key=rank)
     labelled = list(zip(_label(ordered), ordered, strict=True))
-    trained = [(label, run.training) for label, run in labelled if run.training is not None]
+    drawn = [(label, run.training) for label, run in labelled if run.training]
     values = [(run, measure(run)) for run in ordered]
     measured = [(run, value) for run, value in values if value is not None]
 
-    def draw(read: Callable[[Training], Curve]) -> tuple[tuple[str, Curve], ...]:
-        return tuple(
-            (label, sample_curve(*read(training), most=_POINTS))
-            for label, training in trained[:MOST_CURVES]
-        )
+    def draw(name: str) -> tuple[tuple[str, Curve], ...]:
+        curves = [(label, getattr(one, name)) for label, one in drawn[:MOST_CURVES]]
+        return tuple((label, sample_curve(*curve, most=_POINTS)) for label, curve in curves)
 
     return Comparison(
         settings=settings,
-        measure="validation loss" if measure is _validation else "loss",
+        measure="validation loss" if by_validation else "loss",
         rows=tuple(_make_row(label, run, settings) for label, run in labelled),
-        curves=draw(lambda training: training.losses),
-        validations=draw(lambda training: training.validations),
-        speeds=draw(lambda training: training.speeds),
-        left_out=max(0, len(trained) - MOST_CURVES),
+        curves=draw("losses"),
+        validations=draw("validations"),
+        speeds=draw("speeds"),
+        left_out=max(0, len(drawn) - MOST_CURVES),
         groups=_group_seeds(measured),
         parameters=_draw_parameters(measured),
     )
 
 
-def _pick_measure(runs: tuple[RunFacts, ...]) -> Callable[[RunFacts], float | None]:
-    """Return what runs are ordered by."""
-    trained = [run for run in runs if run.training]
-    return _validation if trained and None not in map(_validation, trained) else _loss
-
-
 def _make_row(label: str, run: RunFacts, settings: Sequence[str]) -> Row:
-    training = run.training
-    times = training.step_times if training else None
+    times = run.training.step_times if run.training else None
     return Row(
         title=label,
         id=run.id,
         state=run.state,
-        loss=_loss(run),
-        validation=_validation(run),
-        speed=training.speed if training else None,
+        loss=_read(run, "loss"),
+        validation=_read(run, "validation"),
+        speed=_read(run, "speed"),
         step=times.median if times else None,
         ran=run.ran,
         differs=tuple(run.settings.get(key) for key in settings),
     )
 
 
-def _validation(run: RunFacts) -> float | None:
-    return run.training.validation if run.training else None
+def _read(run: RunFacts, name: str) -> float | None:
+    """Return a number of a run's training; None if it has not trained."""
+    return getattr(run.training, name) if run.training else None
 
 
-def _loss(run: RunFacts) -> float | None:
-    return run.training.loss if run.training else None
-
-
-def _infinite(value: float | None) -> float:
+def _or_infinite(value: float | None) -> float:
     return math.inf if value is None else value
 
 
 def _label(runs: Sequence[RunFacts]) -> list[str]:
     """Label each run by its own values, `lr=3e-3 seed=1`, or by its id if it has none."""
     differing = _list_differing([run.varied for run in runs])
-    labels = [_name_values(run, differing) for run in runs]
+    own = [{key: run.varied[key] for key in differing if key in run.varied} for run in runs]
+    labels = [_join(values) or run.id for run, values in zip(runs, own, strict=True)]
     if len({run.name for run in runs}) > 1:
         return [f"{run.name} {label}"[:_LABEL] for run, label in zip(runs, labels, strict=True)]
-    labels = [label[:_LABEL] for label in labels]
     return [run.id if labels.count(one) > 1 else one for run, one in zip(runs, labels, strict=True)]
 
 
@@ -100,11 +96,6 @@ def _list_differing(runs: Sequence[Mapping[str, str]]) -> list[str]:
     """Return the keys whose values are not the same in all runs."""
     keys = dict.fromkeys(key for values in runs for key in values)
     return [key for key in keys if len({values.get(key) for values in runs}) > 1]
-
-
-def _name_values(run: RunFacts, keys: Sequence[str]) -> str:
-    values = [f"{key}={run.varied[key]}" for key in keys if key in run.varied]
-    return " ".join(values) or run.id
 
 
 def _split_seed(run: RunFacts) -> tuple[dict[str, str], bool]:
@@ -122,25 +113,19 @@ def _group_seeds(measured: Sequence[tuple[RunFacts, float]]) -> tuple[SeedGroup,
             together.setdefault(_join(others) or "all", []).append(value)
     if not any(len(values) > 1 for values in together.values()):
         return ()
-    groups = [
-        SeedGroup(
-            label,
-            len(values),
-            statistics.fmean(values),
-            statistics.stdev(values) if len(values) > 1 else None,
-            min(values),
-            max(values),
-        )
-        for label, values in together.items()
-    ]
+    groups = []
+    for label, values in together.items():
+        deviation = statistics.stdev(values) if len(values) > 1 else None
+        mean, least, most = statistics.fmean(values), min(values), max(values)
+        groups.append(SeedGroup(label, len(values), mean, deviation, least, most))
     return tuple(sorted(groups, key=lambda group: group.mean))
 
 
 def _draw_parameters(measured: Sequence[tuple[RunFacts, float]]) -> tuple[Parameter, ...]:
     """Draw what was measured against each value that is a number; the mean over seeds."""
     keys = dict.fromkeys(key for run, _ in measured for key in run.varied if key not in _SEEDS)
-    drawn = filter(None, (_draw_parameter(key, measured) for key in keys))
-    return tuple(islice(drawn, _MOST_PARAMETERS))
+    drawn = [_draw_parameter(key, measured) for key in keys]
+    return tuple(filter(None, drawn))[:_MOST_PARAMETERS]
 
 
 def _draw_parameter(key: str, measured: Sequence[tuple[RunFacts, float]]) -> Parameter | None:

@@ -8,13 +8,12 @@ the most that was measured.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from jobgen.output import format_count
-from jobgen.plan.plan import NodeGroup, Plan
-from jobgen.records import NamedTuple
-from jobgen.report.facts import Ranks, Training, Usage, Use
+from jobgen.plan.plan import Plan
+from jobgen.report.facts import RunFacts, Use
 from jobgen.report.figures import format_share, format_size, format_span
-from jobgen.schedulers.base import State
 from jobgen.schedulers.usage import Used
 from jobgen.spec.units import format_duration
 
@@ -27,63 +26,146 @@ _NOTED = "usage/*"
 _METRICS = "metrics.jsonl"
 
 
-class Known(NamedTuple):
-    """What there is to go by.
+class Efficiency:
+    """Compares what `plan` asked for with what a run used, by `used` as the scheduler counts it.
 
-    `elapsed` is the seconds of all starts, `longest` of one, both by the files of the run folder;
-    `used` is what the scheduler counts, and `gpu_memory` the bytes of one device.
+    `longest` is the seconds of one start by the files of the run folder, and `gpu_memory` the bytes
+    of one device.
     """
 
-    state: State
-    plan: Plan | None
-    used: Used
-    elapsed: float | None
-    longest: float | None
-    starts: int
-    training: Training | None
-    ranks: Ranks | None
-    usage: Usage | None
-    gpu_memory: float | None
+    def __init__(
+        self,
+        run: RunFacts,
+        plan: Plan | None,
+        used: Used | None,
+        *,
+        longest: float | None,
+        gpu_memory: float | None,
+    ) -> None:
+        self.run, self.plan = run, plan
+        self.used = used or Used("", of_one_node=True)
+        self.longest = self.used.longest or longest
+        self.gpu_memory = gpu_memory
+        self.groups = plan.nodes.groups if plan else ()
+        self.is_done = run.state == "done"
 
-    @property
-    def groups(self) -> tuple[NodeGroup, ...]:
-        """The nodes that were asked for, as far as that is known."""
-        return self.plan.nodes.groups if self.plan else ()
+    def list_uses(self) -> tuple[Use, ...]:
+        """Return walltime, CPUs, memory and GPUs, in this order."""
+        gpus = self.used.gpus or sum(group.nodes * group.gpus for group in self.groups)
+        uses = (self._measure_walltime(), self._measure_cpus(), self._measure_memory())
+        return (*uses, self._measure_gpus(gpus), self._measure_gpu_memory()) if gpus else uses
 
-    @property
-    def is_done(self) -> bool:
-        """Whether the run ended well."""
-        return self.state.name == "done"
+    def _measure_walltime(self) -> Use:
+        limit = self.used.limit or (self.plan.walltime.seconds if self.plan else None)
+        queued = self.plan is not None and self.plan.site.can.batch
+        advises = queued and self.is_done and len(self.run.attempts) == 1
+        return Use(
+            "walltime",
+            _tell(limit, format_span, "{} for each start"),
+            _tell(self.longest, format_span),
+            _divide(self.longest, limit),
+            "run folder" if self.used.longest is None else self.used.source,
+            _advise_walltime(self.longest, limit) if advises else "",
+        )
 
-    def is_typical(self, seconds: float | None) -> bool:
-        """Whether a measurement of this length shows what the next run will need."""
-        return self.is_done and (seconds or 0) >= max(_LEAST_SECONDS, (self.elapsed or 0) / 2)
+    def _measure_cpus(self) -> Use:
+        asked = [group.nodes * (group.cpus or 0) for group in self.groups]
+        cpus = self.used.cpus or (sum(asked) if all(asked) else None)
+        busy = _divide(self.used.cpu_seconds or None, self.run.ran)
+        words = _tell(busy, "{:.1f} busy on average".format)
+        asked_words = format_count(cpus, "CPU") if cpus else None
+        return Use("CPUs", asked_words, words, _divide(busy, cpus), self.used.source)
 
+    def _measure_memory(self) -> Use:
+        held, asked = self.used.memory, self._find_asked_memory()
+        nodes = self.used.nodes or (self.plan.nodes.total if self.plan else None)
+        where = " on one node" if self.used.of_one_node and nodes != 1 else ""
+        use = Use(
+            "memory",
+            _tell(asked, format_size, f"{{}}{where}"),
+            _tell(held, format_size, f"{{}}{where} at most"),
+            _divide(held, asked),
+            self.used.source,
+            self._advise_memory(held, asked) if held and asked else "",
+        )
+        # Slurm counts by task, and starts each process itself where no launcher does.
+        if held is not None and self.plan and self.plan.launch.direct and self.used.of_one_node:
+            words = f"{format_size(held)} in one process at most"
+            use = use._replace(used=words, share=None, advice="")
+        return use
 
-def measure_uses(known: Known) -> tuple[Use, ...]:
-    """Return walltime, CPUs, memory and GPUs, in this order."""
-    gpus = known.used.gpus or sum(group.nodes * group.gpus for group in known.groups)
-    uses = (_measure_walltime(known), _measure_cpus(known), _measure_memory(known))
-    return (*uses, _measure_gpu_use(known, gpus), _measure_gpu_memory(known)) if gpus else uses
+    def _find_asked_memory(self) -> float | None:
+        """Return the bytes that were asked for, on one node or on all, as the scheduler counts."""
+        if self.used.memory_asked is not None:
+            return self.used.memory_asked
+        asked = [(group.nodes, (group.memory or 0) * 1024.0) for group in self.groups]
+        if not asked or not all(memory for _, memory in asked):
+            return None
+        if self.used.of_one_node:
+            return min(memory for _, memory in asked)
+        return sum(nodes * memory for nodes, memory in asked)
+
+    def _advise_memory(self, held: float, asked: float) -> str:
+        measured = self.used.elapsed or 0
+        typical = measured >= max(_LEAST_SECONDS, (self.run.ran or 0) / 2)
+        if not (self.is_done and typical and self.used.of_one_node):
+            return ""
+        enough = max(1, math.ceil(held * _MARGIN / _GIB))
+        if held > _NEARLY_ALL * asked:
+            return f"this was close: resources.memory_per_node: {enough}GB leaves room"
+        if held < _LITTLE * asked and enough * _GIB < asked:
+            return f"resources.memory_per_node: {enough}GB suffices"
+        return ""
+
+    def _measure_gpus(self, asked: int) -> Use:
+        percent, source, counted = self.used.gpu_use, self.used.source, ""
+        words = []
+        if (noted := self.run.usage) and noted.gpu_use is not None:
+            counted = _tell(percent, f"{source} counts {{:.0f}} %".format) or ""
+            percent, source = noted.gpu_use, _NOTED
+        if percent is not None:
+            words.append(f"{percent:.0f} % busy on average")
+        if noted and noted.gpu_power is not None:
+            words.append(f"{noted.gpu_power:.0f} W each")
+        if self.run.training and self.run.training.mfu is not None:
+            words.append(f"{format_share(self.run.training.mfu)} of their peak in arithmetic")
+            source = source or _METRICS
+        is_idle = self.is_done and percent is not None and percent < 100 * _LITTLE
+        advice = "mostly idle: check whether they wait for data, or use fewer" if is_idle else ""
+        used, share = ", ".join(words) or None, _divide(percent, 100)
+        return Use("GPUs", format_count(asked, "GPU"), used, share, source, advice, counted)
+
+    def _measure_gpu_memory(self) -> Use:
+        held, source = self._find_gpu_memory()
+        total = self.gpu_memory or (self.run.usage.gpu_total if self.run.usage else None)
+        share = _divide(held, total)
+        sources = ["preflight" if self.gpu_memory else "", "" if held is None else source]
+        has_room = self.is_done and share is not None and share < _LITTLE
+        return Use(
+            "GPU memory",
+            _tell(total, format_size, "{} each"),
+            _tell(held, format_size, "{} at most"),
+            share,
+            ", ".join(filter(None, sources)),
+            "there is room for a larger micro-batch" if has_room else "",
+        )
+
+    def _find_gpu_memory(self) -> tuple[float | None, str]:
+        """Return the most bytes that were held on a GPU, and who says so."""
+        run = self.run
+        if run.usage and run.usage.gpu_memory is not None:
+            return run.usage.gpu_memory, _NOTED
+        if run.ranks and run.ranks.memory:
+            return max(run.ranks.memory), _METRICS
+        return (run.training.memory if run.training else None), _METRICS
 
 
 def _divide(part: float | None, whole: float | None) -> float | None:
     return part / whole if part is not None and whole else None
 
 
-def _measure_walltime(known: Known) -> Use:
-    used, plan = known.used, known.plan
-    limit = used.limit or (plan.walltime.seconds if plan else None)
-    longest = used.longest or known.longest
-    queued = known.starts == 1 and plan is not None and plan.site.can.batch
-    return Use(
-        "walltime",
-        None if limit is None else f"{format_span(limit)} for each start",
-        None if longest is None else format_span(longest),
-        _divide(longest, limit),
-        "run folder" if used.longest is None else used.source,
-        _advise_walltime(longest, limit) if queued and known.is_done else "",
-    )
+def _tell(value: float | None, describe: Callable[[float], str], words: str = "{}") -> str | None:
+    return None if value is None else words.format(describe(value))
 
 
 def _advise_walltime(longest: float | None, limit: float | None) -> str:
@@ -94,125 +176,3 @@ def _advise_walltime(longest: float | None, limit: float | None) -> str:
     if enough >= limit:
         return ""
     return f"resources.walltime: {format_duration(enough)} suffices, and starts sooner"
-
-
-def _measure_cpus(known: Known) -> Use:
-    used = known.used
-    asked = [group.nodes * (group.cpus or 0) for group in known.groups]
-    cpus = used.cpus or (sum(asked) if all(asked) else None)
-    busy = _divide(used.cpu_seconds or None, known.elapsed or used.elapsed)
-    return Use(
-        "CPUs",
-        format_count(cpus, "CPU") if cpus else None,
-        None if busy is None else f"{busy:.1f} busy on average",
-        _divide(busy, cpus),
-        used.source,
-    )
-
-
-def _measure_memory(known: Known) -> Use:
-    used = known.used
-    asked = _find_asked_memory(known)
-    where = _name_node(known)
-    if _is_of_process(known):
-        held, share, advice = " in one process", None, ""
-    else:
-        held, share, advice = where, _divide(used.memory, asked), _advise_memory(known, asked)
-    return Use(
-        "memory",
-        None if asked is None else f"{format_size(asked)}{where}",
-        None if used.memory is None else f"{format_size(used.memory)}{held} at most",
-        share,
-        used.source,
-        advice,
-    )
-
-
-def _name_node(known: Known) -> str:
-    nodes = known.used.nodes or (known.plan.nodes.total if known.plan else None)
-    return " on one node" if known.used.of_one_node and nodes != 1 else ""
-
-
-def _is_of_process(known: Known) -> bool:
-    """Whether the memory is that of one process: Slurm counts by task, and starts each itself."""
-    if known.used.memory is None or known.plan is None:
-        return False
-    return known.used.of_one_node and known.plan.launch.direct
-
-
-def _find_asked_memory(known: Known) -> float | None:
-    """Return the bytes that were asked for, on one node or on all, as the scheduler counts."""
-    if known.used.memory_asked is not None:
-        return known.used.memory_asked
-    asked = [group.memory or 0 for group in known.groups]
-    if not asked or not all(asked):
-        return None
-    if known.used.of_one_node:
-        return min(asked) * 1024.0
-    return sum(group.nodes * (group.memory or 0) for group in known.groups) * 1024.0
-
-
-def _advise_memory(known: Known, asked: float | None) -> str:
-    held = known.used.memory if known.used.of_one_node else None
-    if not asked or not held or not known.is_typical(known.used.elapsed):
-        return ""
-    enough = max(1, math.ceil(held * _MARGIN / _GIB))
-    if held > _NEARLY_ALL * asked:
-        return f"this was close: resources.memory_per_node: {enough}GB leaves room"
-    if held < _LITTLE * asked and enough * _GIB < asked:
-        return f"resources.memory_per_node: {enough}GB suffices"
-    return ""
-
-
-def _measure_gpu_use(known: Known, asked: int) -> Use:
-    percent, source, counted = _find_gpu_use(known)
-    words = [] if percent is None else [f"{percent:.0f} % busy on average"]
-    if known.usage and known.usage.gpu_power is not None:
-        words.append(f"{known.usage.gpu_power:.0f} W each")
-    if known.training and known.training.mfu is not None:
-        words.append(f"{format_share(known.training.mfu)} of their peak in arithmetic")
-        source = source or _METRICS
-    is_idle = known.is_done and percent is not None and percent < 100 * _LITTLE
-    return Use(
-        "GPUs",
-        format_count(asked, "GPU"),
-        ", ".join(words) or None,
-        _divide(percent, 100),
-        source,
-        "mostly idle: check whether they wait for data, or use fewer" if is_idle else "",
-        counted,
-    )
-
-
-def _find_gpu_use(known: Known) -> tuple[float | None, str, str]:
-    """Return the percent, who says so, and what the scheduler counts if that is another."""
-    percent, source = known.used.gpu_use, known.used.source
-    if known.usage is None or known.usage.gpu_use is None:
-        return percent, source, ""
-    counted = "" if percent is None else f"{source} counts {percent:.0f} %"
-    return known.usage.gpu_use, _NOTED, counted
-
-
-def _measure_gpu_memory(known: Known) -> Use:
-    total = known.gpu_memory or (known.usage.gpu_total if known.usage else None)
-    held, source = _find_gpu_memory(known)
-    share = _divide(held, total)
-    sources = ["preflight" if known.gpu_memory else "", "" if held is None else source]
-    has_room = known.is_done and share is not None and share < _LITTLE
-    return Use(
-        "GPU memory",
-        None if total is None else f"{format_size(total)} each",
-        None if held is None else f"{format_size(held)} at most",
-        share,
-        ", ".join(filter(None, sources)),
-        "there is room for a larger micro-batch" if has_room else "",
-    )
-
-
-def _find_gpu_memory(known: Known) -> tuple[float | None, str]:
-    """Return the most bytes that were held on a GPU, and who says so."""
-    if known.usage and known.usage.gpu_memory is not None:
-        return known.usage.gpu_memory, _NOTED
-    if known.ranks and known.ranks.memory:
-        return max(known.ranks.memory), _METRICS
-    return (known.training.memory if known.training else None), _METRICS

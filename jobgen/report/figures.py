@@ -22,10 +22,9 @@ def sample_curve(x: Sequence[float], y: Sequence[float], *, most: int = MOST_POI
     points = [(a, b) for a, b in zip(x, y, strict=True) if math.isfinite(a) and math.isfinite(b)]
     if len(points) > most:
         stretches = (most - 2) // 2
-        inner = len(points) - 2
+        ends = [1 + number * (len(points) - 2) // stretches for number in range(stretches + 1)]
         kept = {0, len(points) - 1}
-        for number in range(stretches):
-            stretch = range(1 + number * inner // stretches, 1 + (number + 1) * inner // stretches)
+        for stretch in map(range, ends, ends[1:]):
             kept.add(min(stretch, key=lambda index: points[index][1]))
             kept.add(max(stretch, key=lambda index: points[index][1]))
         points = [points[index] for index in sorted(kept)]

@@ -51,53 +51,52 @@ class Folder:
         """Return the starts of the script."""
         starts = []
         for folder in run_folder.list_own_attempts(self.job):
-            ended = get_mtime(folder / "outcome") or None
-            word, code = self._outcome(folder / "outcome") if ended else (None, None)
-            index = int(folder.name)
+            index, ended = int(folder.name), get_mtime(folder / "outcome") or None
+            word, code = self._read_outcome(folder / "outcome") if ended else (None, None)
+            names = read_if_left(folder / "nodes").split()
+            nodes = tuple(name for name in names if len(name) <= _MOST_NAME)
             began = get_mtime(folder / "script") or get_mtime(folder / "nodes") or None
             first = first_steps.get(index)
             if first is not None and began is not None and first < began:
                 first = None  # of an earlier job with the same id
-            starts.append(Attempt(index, self._nodes(folder), began, first, ended, word, code))
+            starts.append(Attempt(index, nodes, began, first, ended, word, code))
         return tuple(starts)
 
     def list_places(self, attempts: tuple[Attempt, ...], plan: Plan | None) -> tuple[Place, ...]:
         """Return the nodes of the last attempt, those of its roles one after the other."""
-        members = (
-            {role.name: role.plan for role in plan.roles.members} if plan and plan.roles else {}
-        )
+        members = plan.roles.members if plan and plan.roles else ()
+        plans = {role.name: role.plan for role in members}
         places: list[Place] = []
         for name, role in self.job.roles.items():
             part = Folder(role)
-            for place in part.places(part.attempts({}), members.get(name)):
-                places.append(place._replace(role=name))
-        return tuple(places) or self.places(attempts, plan)
+            own = part._list_own_places(part.attempts({}), plans.get(name))
+            places += [place._replace(role=name) for place in own]
+        return tuple(places or self._list_own_places(attempts, plan))
 
-    def places(self, attempts: tuple[Attempt, ...], plan: Plan | None) -> tuple[Place, ...]:
+    def _list_own_places(self, attempts: tuple[Attempt, ...], plan: Plan | None) -> list[Place]:
         """Return the nodes of the last attempt, with the ranks by their logs; else the plan's."""
         planned = list(list_nodes(plan)) if plan else []
         nodes = next((attempt.nodes for attempt in reversed(attempts) if attempt.nodes), ())
         if not nodes:
-            return tuple(
+            return [
                 Place(f"node {row.node}", row.global_ranks or (), row.gpus, row.cpus)
                 for row in planned
-            )
+            ]
         ranks = self._find_ranks(nodes)
-        rows = planned if len(planned) == len(nodes) else [None] * len(nodes)
-        return tuple(
-            Place(node, tuple(ranks[node]), row and row.gpus, row and row.cpus)
-            for node, row in zip(nodes, rows, strict=True)
-        )
+        places = [Place(node, tuple(ranks[node]), None, None) for node in nodes]
+        if len(planned) != len(nodes):
+            return places
+        pairs = zip(places, planned, strict=True)
+        return [place._replace(gpus=row.gpus, cpus=row.cpus) for place, row in pairs]
 
     def _find_ranks(self, nodes: tuple[str, ...]) -> dict[str, list[int]]:
         """Return the ranks of each node: a rank was last where its newest log is."""
         newest: dict[int, tuple[float, str]] = {}
         for node in nodes:
             for path in self.path.glob(f"logs/{escape(node)}/rank-*.out"):
-                match = re.fullmatch(r"rank-([0-9]{1,9})\.out", path.name)
-                if match:
-                    rank = int(match[1])
-                    newest[rank] = max(newest.get(rank, (0.0, "")), (get_mtime(path), node))
+                if match := re.fullmatch(r"rank-([0-9]{1,9})\.out", path.name):
+                    rank, here = int(match[1]), (get_mtime(path), node)
+                    newest[rank] = max(newest.get(rank, here), here)
         ranks: dict[str, list[int]] = {node: [] for node in nodes}
         for rank, (_, node) in sorted(newest.items()):
             ranks[node].append(rank)
@@ -109,8 +108,8 @@ class Folder:
         groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
         for one in answers:
             groups.setdefault(tuple(str(one.get(key)) for key in _ALIKE), []).append(one)
-        devices = [device for one in answers for device in one["devices"]]
-        sizes = list(filter(None, [read_number(device.get("gb")) for device in devices]))
+        sizes = [device.get("gb") for one in answers for device in one["devices"]]
+        sizes = list(filter(None, map(read_number, sizes)))
         speeds = [read_number(one.get("allreduce_gb_s")) for one in answers]
         speed = next((speed for speed in reversed(speeds) if speed is not None), None)
         return (
@@ -133,11 +132,7 @@ class Folder:
             answers["kinds"] = ", ".join(f"{count} x {kind}" for kind, count in kinds.items())
             yield answers
 
-    def _nodes(self, attempt: Path) -> tuple[str, ...]:
-        names = read_if_left(attempt / "nodes").split()
-        return tuple(name for name in names if len(name) <= _MOST_NAME)
-
-    def _outcome(self, path: Path) -> tuple[str | None, int | None]:
+    def _read_outcome(self, path: Path) -> tuple[str | None, int | None]:
         try:
             word, code = read_if_left(path).split()
             return word, int(code)

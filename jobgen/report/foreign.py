@@ -8,10 +8,11 @@ rate, gradient norm and speed are read; other values are not.
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,9 @@ _FIELDS = {name: field for field, names in _NAMES.items() for name in names.spli
 _OF_VALIDATION = re.compile(r"^(val|eval|valid|validation|test)[_/.]")
 
 
+_KNOWN = ("trainer_state.json", "metrics.csv", "metrics.jsonl")
 Lines = dict[str, list[dict[str, Any]]]  # of metrics.jsonl, by kind
+Rows = Iterable[Mapping[str, Any]]
 
 
 def find_metrics(run_dir: Path, given: str, folder: Path, *, since: float) -> tuple[Path, Lines]:
@@ -51,8 +54,11 @@ def find_metrics(run_dir: Path, given: str, folder: Path, *, since: float) -> tu
     belongs to another run. Without metrics there are no lines.
     """
     place = folder / os.path.expanduser(given) if given else run_dir
-    paths = (path for path in _list_files(place) if _pick_reader(path) or (given and path == place))
-    for written, path in sorted(((get_mtime(path), path) for path in paths), reverse=True):
+    files = []
+    for path in _list_files(place):
+        if path.name in _KNOWN or "tfevents" in path.name or (given and path == place):
+            files.append((get_mtime(path), path))
+    for written, path in sorted(files, reverse=True):
         lines = _read(path) if written >= since else {}
         if lines.get("step") or lines.get("val"):
             return path, lines
@@ -75,27 +81,11 @@ def _list_files(place: Path) -> Iterator[Path]:
             yield Path(base, name)
 
 
-Rows = Iterable[Mapping[str, Any]]
-
-
-def _pick_reader(path: Path) -> Callable[[Path], Rows] | None:
-    own = {
-        "trainer_state.json": _read_trainer_state,
-        "metrics.csv": _read_csv,
-        "metrics.jsonl": _read_json_lines,
-    }
-    return _read_events if "tfevents" in path.name else own.get(path.name)
-
-
 def _read(path: Path) -> Lines:
     """Return the lines of a file by kind; none if it cannot be read."""
-    by_suffix = {".csv": _read_csv, ".json": _read_trainer_state}
-    reader = _pick_reader(path) or by_suffix.get(path.suffix, _read_json_lines)
     by_step: dict[tuple[str, float], dict[str, Any]] = {}
     try:
-        if not path.is_file() or (path.stat().st_size > _MOST_BYTES and reader is not _read_events):
-            return {}
-        for row in reader(path):
+        for row in _read_rows(path):
             for line in _translate(row):  # loggers write a row for each value of a step
                 by_step.setdefault((line["kind"], line["step"]), {}).update(line)
     except (OSError, ValueError, TypeError, AttributeError, RecursionError, csv.Error):
@@ -105,6 +95,22 @@ def _read(path: Path) -> Lines:
         lines.setdefault(kind, []).append(line)
     _time_steps(lines.get("step", []))
     return lines
+
+
+def _read_rows(path: Path) -> Rows:
+    if not path.is_file():
+        return ()
+    if "tfevents" in path.name:
+        return _read_events(path.parent)
+    if path.stat().st_size > _MOST_BYTES:
+        return ()
+    text = path.read_text(encoding="utf-8", errors="replace")
+    if path.suffix == ".csv":
+        return csv.DictReader(io.StringIO(text, newline=""))
+    if path.suffix == ".json":  # of Hugging Face's Trainer, without the summary at its end
+        history = json.loads(text).get("log_history", [])
+        return [entry for entry in history if "train_runtime" not in entry]
+    return filter(None, map(parse_object, text.splitlines()))
 
 
 def _time_steps(lines: list[dict[str, Any]]) -> None:
@@ -118,23 +124,22 @@ def _time_steps(lines: list[dict[str, Any]]) -> None:
 
 def _translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield a row as lines of metrics.jsonl: one for the step, one for validation, or both."""
-    numbers = {str(key): _read_float(value) for key, value in row.items()}
     known: dict[str, float] = {}
-    for key, number in numbers.items():
-        field = _name_field(key)
-        if field and number is not None:
+    validating = False
+    for key, value in row.items():
+        number = _read_float(value)
+        if number is None:
+            continue
+        validating = validating or _OF_VALIDATION.match(str(key)) is not None
+        if field := _name_field(str(key)):
             known.setdefault(field, number)
-    step = known.pop("step", None)
-    if step is None:
+    if "step" not in known:
         return
-    place = {"step": step}
-    if "time" in known:
-        place["time"] = known.pop("time")
+    place: dict[str, Any] = {
+        field: known.pop(field) for field in ("step", "time") if field in known
+    }
     if "val" in known:
         yield {"kind": "val", **place, "loss": known.pop("val")}
-    validating = any(
-        number is not None and _OF_VALIDATION.match(key) for key, number in numbers.items()
-    )
     if known and ("loss" in known or not validating):
         yield {"kind": "step", **place, **known}
 
@@ -147,35 +152,19 @@ def _name_field(key: str) -> str | None:
     return _FIELDS.get(plain) or _FIELDS.get(plain.removeprefix("train_").removeprefix("loss_"))
 
 
-def _read_float(value: object) -> float | None:
-    if isinstance(value, str) and value:
-        try:
-            return float(value)
-        except ValueError:
-            return None
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+def _read_float(value: Any) -> float | None:
+    if isinstance(value, bool):
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
-def _read_trainer_state(path: Path) -> Rows:
-    """Read `log_history` of Hugging Face's Trainer, without the summary at its end."""
-    state = json.loads(path.read_text(encoding="utf-8", errors="replace"))
-    return [entry for entry in state["log_history"] if "train_runtime" not in entry]
-
-
-def _read_csv(path: Path) -> Rows:
-    with path.open(encoding="utf-8", errors="replace", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def _read_json_lines(path: Path) -> Rows:
-    texts = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    return list(filter(None, map(parse_object, texts)))
-
-
-def _read_events(path: Path) -> Rows:
+def _read_events(folder: Path) -> Rows:
     """Read all event files of a folder as one run, with a row per step."""
     rows: dict[int, dict[str, Any]] = {}
-    for file in sorted(path.parent.glob("*tfevents*")):
+    for file in sorted(folder.glob("*tfevents*")):
         for scalar in read_events(file):
             row = rows.setdefault(scalar.step, {"step": scalar.step})
             row["time"] = max(scalar.time, row.get("time", 0.0))

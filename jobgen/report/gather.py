@@ -17,8 +17,7 @@ from jobgen.plan.cost import estimate_cost
 from jobgen.plan.plan import Plan, TimeLimit
 from jobgen.plan.resolve import resolve
 from jobgen.rendering import header
-from jobgen.rendering.header import Header
-from jobgen.report import efficiency
+from jobgen.report.efficiency import Efficiency
 from jobgen.report.facts import Attempt, Charged, Ledger, RunFacts
 from jobgen.report.folder import Folder
 from jobgen.report.gpu_use import Samples, gather_usage, measure_energy, read_samples
@@ -45,86 +44,81 @@ def gather(
     script, spec = folder.text("script"), folder.text("job.yaml")
     about = header.read(script or "")
     plan, metrics, why = _read_plan(str(folder.home), script or "", has_spec=spec is not None)
-    programs = [*job.roles.values()] or [job]
-    main = programs[-1]  # the last role, or the job itself
-    metrics = metrics.replace("$JOBGEN_RUN_DIR", main.run_folder)
-    metrics = metrics.replace("$JOBGEN_JOB_ID", job.run_dir.name)
-    since = job.submitted - _CLOCKS
-    history = History(main.run_dir, Path(job.folder), given=metrics, since=since)
+    history = _read_history(job, metrics)
     attempts = folder.attempts(history.first_steps())
     training = history.training()
     ranks = history.ranks(training)
     preflight, allreduce, gpu_memory = folder.preflight()
     elapsed = list(_measure_attempts(attempts, state, now=now))
-    waited = _measure_wait(job, attempts, used)
-    ran = sum(elapsed) or None
-    if used and used.elapsed:
-        ran = used.elapsed
+    ran = (used and used.elapsed) or sum(elapsed) or None
     cause = _find_cause(job, state, folder.notes, now=now)
-    samples = read_samples(program.run_dir for program in programs)
-    usage = gather_usage(samples)
-    until = history.last if state.ended else now
-    known = efficiency.Known(
-        state=state,
-        plan=plan,
-        used=used or Used("", of_one_node=True),
-        elapsed=ran,
-        longest=max(elapsed, default=None),
-        starts=len(attempts),
-        training=training,
-        ranks=ranks,
-        usage=usage,
-        gpu_memory=gpu_memory,
-    )
+    samples = _read_samples(job)
     places = folder.list_places(attempts, plan)
     words = list_task_words(plan, int(job.run_dir.name.rpartition("_")[2]) if job.array else None)
-    return RunFacts(
+    until = history.last if state.ended else now
+    ledger = _keep_ledger(job, attempts, history, samples, until=until)
+    if ledger and used and used.energy:
+        by = f"the nodes, by {used.source}"
+        ledger = ledger._replace(kwh=used.energy / 3.6e6, kwh_by=by)
+    run = RunFacts(
         id=job.id,
         name=job.name,
         scheduler=job.scheduler,
-        site=_name_site(about, plan),
+        site=(about.site if about else None) or (plan.site.title if plan else None),
         folder=os.path.relpath(job.run_dir),
         state=state.name,
         reason=state.reason,
-        summary=summarise_run(state, cause, training, places, ran=ran, waited=waited),
+        summary="",
         submitted=job.submitted,
-        waited=waited,
+        waited=_measure_wait(job, attempts, used),
         ran=ran,
         attempts=attempts,
-        ledger=_keep_ledger(job, attempts, history, samples, until=until, used=used),
+        ledger=ledger,
         places=places,
         cause=cause,
         training=training,
         ranks=ranks,
-        usage=usage,
-        uses=efficiency.measure_uses(known),
+        usage=gather_usage(samples),
+        uses=(),
         preflight=preflight,
         allreduce=allreduce,
         charged=_compute_charge(plan, attempts, ran),
         settings=collect_settings(script, words, history.config(), places),
         varied=find_varied(script, words),
         origins=tuple(list_origins(job)),
-        tracked=find_tracked(main.run_dir),
+        tracked=find_tracked(history.run_dir),
         spec=_mask(spec),
         script=_mask(script),
         diff=_mask(folder.text(DIFF)) if job.changed else None,
         notes=tuple(note for note in (*folder.notes, *history.notes, why, problem) if note),
     )
-
-
-def _name_site(about: Header | None, plan: Plan | None) -> str | None:
-    if about and about.site:
-        return about.site
-    return plan.site.title if plan else None
+    longest = max(elapsed, default=None)
+    efficiency = Efficiency(run, plan, used, longest=longest, gpu_memory=gpu_memory)
+    return run._replace(summary=summarise_run(run, state), uses=efficiency.list_uses())
 
 
 def read_ledger(job: JobRecord, *, ended: bool, now: float) -> Ledger | None:
     """Return the ledger of a run alone, up to the moment `now` if it has not `ended`."""
-    programs = [*job.roles.values()] or [job]
-    history = History(programs[-1].run_dir, Path(job.folder), since=job.submitted - _CLOCKS)
+    history = _read_history(job, "")
     attempts = Folder(job).attempts(history.first_steps())
-    samples = read_samples(program.run_dir for program in programs)
-    return _keep_ledger(job, attempts, history, samples, until=history.last if ended else now)
+    until = history.last if ended else now
+    return _keep_ledger(job, attempts, history, _read_samples(job), until=until)
+
+
+def _list_programs(job: JobRecord) -> list[JobRecord]:
+    """Return its roles, of which the last tells how training went; or the job itself."""
+    return [*job.roles.values()] or [job]
+
+
+def _read_history(job: JobRecord, metrics: str) -> History:
+    main = _list_programs(job)[-1]
+    metrics = metrics.replace("$JOBGEN_RUN_DIR", main.run_folder)
+    metrics = metrics.replace("$JOBGEN_JOB_ID", job.run_dir.name)
+    return History(main.run_dir, Path(job.folder), given=metrics, since=job.submitted - _CLOCKS)
+
+
+def _read_samples(job: JobRecord) -> Samples:
+    return read_samples(program.run_dir for program in _list_programs(job))
 
 
 def _keep_ledger(
@@ -134,13 +128,11 @@ def _keep_ledger(
     samples: Samples,
     *,
     until: float,
-    used: Used | None = None,
 ) -> Ledger | None:
+    """Return the ledger with the energy of the GPUs."""
     ledger = keep_ledger(attempts, history.lines, job.run_dir, submitted=job.submitted, until=until)
     if ledger is None:
         return None
-    if used and used.energy:
-        return ledger._replace(kwh=used.energy / 3.6e6, kwh_by=f"the nodes, by {used.source}")
     kwh = measure_energy(samples)
     return ledger._replace(kwh=kwh, kwh_by="" if kwh is None else "the GPUs, by their samples")
 

@@ -81,18 +81,16 @@ def _draw_use(nodes: Samples) -> Curve:
     times = [time for node in nodes for time, _ in node]
     begin = min(times)
     width = max(_LEAST_SECONDS, (max(times) - begin) / _STRETCHES)
-    stretches: dict[int, list[float]] = {}
-    for node in nodes:
-        own: dict[int, list[float]] = {}
+    stretches: dict[int, dict[int, list[float]]] = {}
+    for number, node in enumerate(nodes):
         for time, gpus in node:
             if uses := _list_known(gpus, "use"):
-                own.setdefault(int((time - begin) / width), []).append(fmean(uses))
-        for number, values in own.items():
-            stretches.setdefault(number, []).append(fmean(values))
+                stretch = stretches.setdefault(int((time - begin) / width), {})
+                stretch.setdefault(number, []).append(fmean(uses))
     x = sorted(stretches)
     return Curve(
-        tuple(round((number + 0.5) * width / 60, 2) for number in x),
-        tuple(fmean(stretches[number]) for number in x),
+        tuple(round((at + 0.5) * width / 60, 2) for at in x),
+        tuple(fmean(map(fmean, stretches[at].values())) for at in x),
     )
 
 

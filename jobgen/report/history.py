@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from jobgen.diagnose.reading import SLOW_RANK
 from jobgen.jobs.files import open_left, parse_object, read_end, read_if_left
-from jobgen.report.facts import Ranks, Slow, Training
+from jobgen.report.facts import Curve, Ranks, Slow, Training
 from jobgen.report.figures import find_median, measure_spread, sample_curve
 from jobgen.report.foreign import find_metrics
 from jobgen.spec.units import read_number
@@ -53,21 +53,29 @@ class History:
         try:
             with open_left(path) as file:
                 data = file.read(_MOST_BYTES + 1)
+        except FileNotFoundError:
+            return
         except OSError as error:
-            if not isinstance(error, FileNotFoundError):
-                self.notes.append(f"metrics.jsonl cannot be read: {error.strerror}")
+            self.notes.append(f"metrics.jsonl cannot be read: {error.strerror}")
             return
         if len(data) > _MOST_BYTES:
             data = data[:_MOST_BYTES].rpartition(b"\n")[0]
             self.notes.append(f"only the first {_MOST_BYTES >> 20} MiB of metrics.jsonl are read")
-        texts = filter(bytes.strip, data.split(b"\n"))
-        lines = [parse_object(text.decode(errors="replace")) for text in texts]
-        for line in lines:
-            if line is not None:
+        damaged = 0
+        for text in filter(bytes.strip, data.split(b"\n")):
+            line = parse_object(text.decode(errors="replace"))
+            if line is None:
+                damaged += 1
+            else:
                 self.lines.setdefault(str(line.get("kind")), []).append(line)
-        if damaged := lines.count(None):
+        if damaged:
             what = "1 line is" if damaged == 1 else f"{damaged} lines are"
             self.notes.append(f"metrics.jsonl: {what} damaged and left out")
+
+    @property
+    def start(self) -> dict[str, Any]:
+        """What the trainer has written of its last start; empty if nothing."""
+        return self.lines.get("start", [{}])[-1]
 
     def first_steps(self) -> dict[int, float]:
         """Return when each attempt was ready to train."""
@@ -86,18 +94,19 @@ class History:
 
     def training(self) -> Training | None:
         """Return what was trained, and how fast; None if no step was written down."""
-        lines = _list_numbered(self.lines.get("step", []))
-        if not lines:
+        steps, validations = (
+            _Columns(self.lines.get("step", [])),
+            _Columns(self.lines.get("val", [])),
+        )
+        if not steps.at:
             return None
-        steps, validations = _Columns(lines), _Columns(_list_numbered(self.lines.get("val", [])))
-        starts = self.lines.get("start", [])
-        start = starts[-1] if starts else {}
+        start = self.start
         unit = str(start.get("unit") or ("tokens" if steps.has("tokens_per_s") else "samples"))
-        losses, speeds = _list_losses(steps), steps[f"{unit}_per_s"]
-        if len(losses) < len(lines):
-            bad = len(lines) - len(losses)
-            self.notes.append(f"the loss is not a number in {bad} of {len(lines)} lines")
-        memory = max(_keep_real(steps["mem_gb"]), default=None)
+        losses = [(loss, int(step)) for loss, step in steps.pair("loss", "step")]
+        if bad := len(steps.at) - len(losses):
+            self.notes.append(f"the loss is not a number in {bad} of {len(steps.at)} lines")
+        memory = max(steps.list_real("mem_gb"), default=None)
+        ends = [*steps.list_real("step_min_s"), *steps.list_real("step_max_s")]
         return Training(
             source=self.source,
             unit=unit,
@@ -110,30 +119,31 @@ class History:
             ranks=_read_whole(start.get("world_size")),
             loss=losses[-1][0] if losses else None,
             least_loss=min(losses, default=None),
-            validation=next(reversed(_keep_real(validations["loss"])), None),
-            speed=find_median(speeds),
+            validation=next(reversed(validations.list_real("loss")), None),
+            speed=find_median(steps[f"{unit}_per_s"]),
             mfu=find_median(steps["mfu"]),
-            waiting=_find_waiting(steps),
+            waiting=find_median(
+                [wait / all for wait, all in steps.pair("data_s", "step_s") if all > 0]
+            ),
             checkpoints=_find_saving(steps),
             memory=None if memory is None else memory * 1e9,
-            consumed=read_number(lines[-1].get(unit)),
-            losses=sample_curve(steps.at, steps["loss"]),
-            validations=sample_curve(validations.at, validations["loss"]),
-            rates=sample_curve(steps.at, steps["lr"]),
-            gradients=sample_curve(steps.at, steps["grad_norm"]),
-            speeds=sample_curve(steps.at, speeds),
+            consumed=read_number(steps.lines[-1].get(unit)),
+            losses=steps.sample("loss"),
+            validations=validations.sample("loss"),
+            rates=steps.sample("lr"),
+            gradients=steps.sample("grad_norm"),
+            speeds=steps.sample(f"{unit}_per_s"),
             step_times=measure_spread(steps["step_s"]),
-            extremes=_find_extremes(steps),
-            starts=tuple(int(at) for at in _keep_real(_Columns(starts[1:]).at)),
+            extremes=(min(ends), max(ends)) if ends else None,
+            starts=tuple(map(int, _Columns(self.lines.get("start", [])[1:]).at)),
         )
 
     def ranks(self, training: Training | None) -> Ranks | None:
         """Return the figures of each rank; None if the number of ranks is not known."""
-        starts = self.lines.get("start", [])
-        count = _read_whole(starts[-1].get("world_size")) if starts else None
+        count = _read_whole(self.start.get("world_size"))
         if not count or count > 1_000_000:
             return None
-        shares = _read_list(starts[-1].get("micro_batches"), count)
+        shares = _read_list(self.start.get("micro_batches"), count)
         memory = self._by_rank("mem_gb", count, most=True)
         return Ranks(
             size=count,
@@ -178,60 +188,51 @@ class History:
 
 
 class _Columns:
-    """Lines by column: what a line lacks, or has not as a number, is NaN. `at` is their step."""
+    """The lines that have a step, by column; what else a line lacks as a number is NaN."""
 
     def __init__(self, lines: list[dict[str, Any]]) -> None:
-        self._lines = lines
+        self.lines = [line for line in lines if read_number(line.get("step")) is not None]
         self.at = self["step"]
 
     def __getitem__(self, key: str) -> list[float]:
-        numbers = (read_number(line.get(key)) for line in self._lines)
+        numbers = (read_number(line.get(key)) for line in self.lines)
         return [math.nan if number is None else number for number in numbers]
 
     def has(self, key: str) -> bool:
         """Whether a line has such a column."""
-        return any(key in line for line in self._lines)
+        return any(key in line for line in self.lines)
 
+    def list_real(self, key: str) -> list[float]:
+        """Return the numbers of a column that are finite."""
+        return [value for value in self[key] if math.isfinite(value)]
 
-def _list_numbered(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the lines that have a step."""
-    return [line for line in lines if read_number(line.get("step")) is not None]
+    def pair(self, key: str, other: str) -> list[tuple[float, float]]:
+        """Return those of two columns, line by line, where the first is finite."""
+        pairs = zip(self[key], self[other], strict=True)
+        return [(value, with_it) for value, with_it in pairs if math.isfinite(value)]
 
-
-def _keep_real(values: Iterable[float]) -> list[float]:
-    return [value for value in values if math.isfinite(value)]
-
-
-def _list_losses(steps: _Columns) -> list[tuple[float, int]]:
-    """Return the losses that are numbers, each with its step."""
-    pairs = zip(steps["loss"], steps.at, strict=True)
-    return [(loss, int(step)) for loss, step in pairs if math.isfinite(loss)]
-
-
-def _find_waiting(steps: _Columns) -> float | None:
-    """Return the median share of a step in which rank 0 waited for data."""
-    pairs = zip(steps["data_s"], steps["step_s"], strict=True)
-    return find_median([wait / step for wait, step in pairs if math.isfinite(wait) and step > 0])
+    def sample(self, key: str) -> Curve:
+        """Return the curve of a column."""
+        return sample_curve(self.at, self[key])
 
 
 def _find_saving(steps: _Columns) -> float | None:
     """Return the share of all time in which checkpoints held training up.
 
-    A save is counted in the line of steps that follows it.
+    A save is counted in the line of steps that follows it; the time of a step is the mean since the
+    line before.
     """
-    stepping, saving = _sum_steps(steps.at, steps["step_s"]), sum(_keep_real(steps["ckpt_s"]))
+    before, stepping = 0.0, 0.0
+    for seconds, step in zip(steps["step_s"], steps.at, strict=True):
+        if math.isfinite(seconds) and step > before:
+            stepping += (step - before) * seconds
+        before = step
+    saving = sum(steps.list_real("ckpt_s"))
     known = math.isfinite(steps["ckpt_s"][-1])
     return saving / (stepping + saving) if stepping and known else None
 
 
-def _find_extremes(steps: _Columns) -> tuple[float, float] | None:
-    """Return the shortest and the longest single step."""
-    ends = _keep_real((*steps["step_min_s"], *steps["step_max_s"]))
-    return (min(ends), max(ends)) if ends else None
-
-
 def _weigh(values: Sequence[float], weights: Sequence[float]) -> float:
-    """Return the mean of values by their weights."""
     pairs = zip(weights, values, strict=True)
     return sum(weight * value for weight, value in pairs) / sum(weights)
 
@@ -260,16 +261,6 @@ def _read_list(value: object, count: int) -> tuple[float, ...] | None:
         return None
     numbers = tuple(read_number(item) for item in value)
     return None if None in numbers else tuple(item for item in numbers if item is not None)
-
-
-def _sum_steps(at: list[float], times: list[float]) -> float:
-    """Return the seconds of all steps; each line has the mean since the line before."""
-    before, total = 0.0, 0.0
-    for step, seconds in zip(at, times, strict=True):
-        if math.isfinite(seconds) and step > before:
-            total += (step - before) * seconds
-        before = step
-    return total
 
 
 def _divide_speed(

@@ -7,7 +7,7 @@ the kinds add up to the wall clock. What no file tells is `not known`.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,84 +59,67 @@ def keep_ledger(
         node_seconds += (at - began) * len(one.nodes)
         known = [line for line in _list_lines(lines, one.number) if began <= line["time"] <= at]
         folder = run_dir / "attempts" / str(one.number)
-        for kind, span in _split_attempt(one, known, folder, began, at, again=bool(following)):
-            seconds[kind] += span
+        spans = _Spans(seconds, began, at)
+        _split_start(spans, known, folder)
+        marks = [line for line in known if line["kind"] != "start"]
+        _split_training(spans, marks)
+        _split_end(spans, one, folder, trained=bool(marks), again=bool(following))
     return _make_ledger(seconds, node_seconds / 3600)
+
+
+class _Spans:
+    """Adds the time of an attempt to `seconds`; `at` is the moment up to which it is counted."""
+
+    def __init__(self, seconds: dict[str, float], began: float, ended: float) -> None:
+        self.seconds, self.at, self.ended = seconds, began, ended
+
+    def go_on(self, until: float, kind: str) -> None:
+        """Count the time up to a moment, if that is later, as of this kind."""
+        until = min(max(until, self.at), self.ended)
+        self.seconds[kind] += until - self.at
+        self.at = until
 
 
 def _make_ledger(seconds: dict[str, float], node_hours: float) -> Ledger:
     kept = {kind: seconds[kind] for kind in KINDS if seconds.get(kind, 0) > 0}
     wall = sum(kept.values())
     ran, productive = wall - kept.get("queued", 0.0), kept.get("productive")
-    known = productive is not None and ran > 0
-    return Ledger(
-        seconds=kept,
-        wall=wall,
-        ettr=(productive or 0.0) / ran if known else None,
-        ettr_queued=(productive or 0.0) / wall if known else None,
-        node_hours=node_hours,
-        kwh=None,
-        kwh_by="",
-    )
+    ledger = Ledger(kept, wall, None, None, node_hours, kwh=None, kwh_by="")
+    if productive is None or ran <= 0:
+        return ledger
+    return ledger._replace(ettr=productive / ran, ettr_queued=productive / wall)
 
 
-def _split_attempt(
-    one: Attempt,
-    lines: list[dict[str, Any]],
-    folder: Path,
-    began: float,
-    ended: float,
-    *,
-    again: bool,
-) -> Iterator[tuple[str, float]]:
-    """Yield the spans of an attempt; they add up to the time from `began` to `ended`."""
-    at = began
-    for until, kind in _list_cuts(folder, lines, ended):
-        until = min(max(until, at), ended)
-        yield kind, until - at
-        at = until
-    marks = [line for line in lines if line["kind"] != "start"]
-    if not marks:
-        failed = min(max(_find_failure(folder), at), ended)
-        yield "not known", failed - at
-        yield "ending" if failed > at else "not known", ended - failed
-        return
-    yield from _split_training(marks, at)
-    at = max(at, marks[-1]["time"])
-    yield from _split_end(one, folder, at, ended, again=again)
-
-
-def _list_cuts(
-    folder: Path, lines: list[dict[str, Any]], ended: float
-) -> Iterator[tuple[float, str]]:
-    """Yield until when an attempt was what before its first step, in order; 0 if no file tells."""
-    yield _find_last(folder.glob("node-*.started")), "starting"
+def _split_start(spans: _Spans, lines: list[dict[str, Any]], folder: Path) -> None:
+    """Count what was before the first step, as far as files tell."""
+    spans.go_on(_find_last(folder.glob("node-*.started")), "starting")
     # Torchrun's first process on each node; a restart by the agent does not change it.
-    yield _find_last(folder.glob("reached-*")), "rendezvous"
+    spans.go_on(_find_last(folder.glob("reached-*")), "rendezvous")
     answered = _find_last(folder.parent.parent.glob("preflight/*.json"))
-    yield answered if answered <= ended else 0.0, "preflight"  # the last start's
+    if answered <= spans.ended:  # else a later start's
+        spans.go_on(answered, "preflight")
     start = next((line for line in lines if line["kind"] == "start"), None)
     if start is not None:
-        yield start["time"] - _read(start, "warm_up_s"), "starting"
-        yield start["time"], "first step"
+        spans.go_on(start["time"] - _read(start, "warm_up_s"), "starting")
+        spans.go_on(start["time"], "first step")
     elif lines:  # of a program that tells no more than its steps
-        yield lines[0]["time"] - _read(lines[0], "step_s"), "starting"
+        spans.go_on(lines[0]["time"] - _read(lines[0], "step_s"), "starting")
 
 
 def _find_last(paths: Iterable[Path]) -> float:
     return max(map(get_mtime, paths), default=0.0)
 
 
-def _split_training(marks: list[dict[str, Any]], began: float) -> Iterator[tuple[str, float]]:
-    """Yield the spans from `began`, when all was ready, to the last line on progress."""
+def _split_training(spans: _Spans, marks: list[dict[str, Any]]) -> None:
+    """Count the time to the last line on progress."""
     steps = [line for line in marks if line["kind"] == "step"]
     usual = find_median([_read(line, "step_s") for line in steps]) or 0.0
     saves = any(line["kind"] == "save" for line in marks)  # else the steps tell of them
     longest = max(_read(steps[0], key) for key in ("step_s", "step_max_s")) if steps else 0.0
     slow = max(0.0, longest - usual)  # it compiles
-    before, done = began, marks[0]["step"] - 1
+    done = marks[0]["step"] - 1 if marks else 0
     for line in marks:
-        span = max(0.0, line["time"] - before)
+        span = max(0.0, line["time"] - spans.at)
         evaluated = min(span, _read(line, "val_s"))
         tells = line["kind"] == ("save" if saves else "step")
         stalled = min(span - evaluated, _read(line, "ckpt_s") if tells else 0.0)
@@ -145,33 +128,31 @@ def _split_training(marks: list[dict[str, Any]], began: float) -> Iterator[tuple
         useful = left - first
         if "attempt" not in line:  # what its steps do not account for went elsewhere
             useful = min(useful, usual * max(0.0, line["step"] - done))
-        yield "first step", first
-        yield "evaluation", evaluated
-        yield "checkpoint stall", stalled
-        yield "productive", useful
-        yield "evaluation" if line["kind"] == "val" else "not known", left - first - useful
-        before, done = max(before, line["time"]), line["step"]
+        spans.seconds["first step"] += first
+        spans.seconds["evaluation"] += evaluated
+        spans.seconds["checkpoint stall"] += stalled
+        spans.seconds["productive"] += useful
+        rest = "evaluation" if line["kind"] == "val" else "not known"
+        spans.seconds[rest] += left - first - useful
+        spans.at, done = max(spans.at, line["time"]), line["step"]
 
 
-def _split_end(
-    one: Attempt, folder: Path, at: float, ended: float, *, again: bool
-) -> Iterator[tuple[str, float]]:
-    """Yield the spans after the last step that counts: what was lost, and how it ended."""
+def _split_end(spans: _Spans, one: Attempt, folder: Path, *, trained: bool, again: bool) -> None:
+    """Count the time after the last step that counts: what was lost, and how it ended."""
     failed = _find_failure(folder)
-    if at <= failed <= ended:
-        what = "lost steps" if again else "not known"
-        if read_if_left(folder / "verdict").split()[1:2] == ["waited"]:
+    if spans.at <= failed <= spans.ended:
+        what = "lost steps" if trained and again else "not known"
+        if trained and read_if_left(folder / "verdict").split()[1:2] == ["waited"]:
             what = "hang"
-        yield what, failed - at
-        yield "ending", ended - failed
+        spans.go_on(failed, what)
+        spans.go_on(spans.ended, "ending")
         return
     limit = read_number(read_if_left(folder / "end"), text=True)
-    at_limit = limit is not None and ended >= limit - _TO_THE_LIMIT
-    stopped = one.outcome == "done" or (one.outcome == "continued" and not at_limit)
-    if at_limit and not stopped:
-        yield "idle to walltime", ended - at
-    else:
-        yield "ending" if one.outcome else "not known", ended - at
+    kind = "ending" if trained and one.outcome else "not known"
+    at_limit = limit is not None and spans.ended >= limit - _TO_THE_LIMIT
+    if trained and at_limit and one.outcome != "done":
+        kind = "idle to walltime"
+    spans.go_on(spans.ended, kind)
 
 
 def _find_failure(folder: Path) -> float:

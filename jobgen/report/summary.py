@@ -22,31 +22,24 @@ _BEGINNINGS = {
 _LEAST_WAIT = 60.0  # seconds in the queue that are worth a sentence
 
 
-def summarise_run(
-    state: State,
-    cause: Diagnosis | None,
-    training: Training | None,
-    places: tuple[Place, ...],
-    *,
-    ran: float | None,
-    waited: float | None,
-) -> str:
+def summarise_run(run: RunFacts, state: State) -> str:
     """Return how the run ended, what it trained, and how long it waited."""
-    sentences = [_describe_end(state, cause, ran)]
-    if training:
-        sentences.append(_describe_training(training, places))
-    if waited is not None and waited >= _LEAST_WAIT:
-        sentences.append(f"It waited {format_span(waited)} in the queue.")
+    sentences = [_describe_end(run, state)]
+    if run.training:
+        sentences.append(_describe_training(run.training, run.places))
+    if run.waited is not None and run.waited >= _LEAST_WAIT:
+        sentences.append(f"It waited {format_span(run.waited)} in the queue.")
     return " ".join(sentences)
 
 
-def _describe_end(state: State, cause: Diagnosis | None, ran: float | None) -> str:
+def _describe_end(run: RunFacts, state: State) -> str:
     text = _BEGINNINGS[state.name]
     if state.name == "done" and state.reason:
         text = "It stopped when asked"
-    if ran is not None and state.name != "queued":
-        text += f" after {format_span(ran)}" if state.ended else f", for {format_span(ran)} so far"
-    if reason := _name_reason(state, cause):
+    if run.ran is not None and state.name != "queued":
+        span = format_span(run.ran)
+        text += f" after {span}" if state.ended else f", for {span} so far"
+    if reason := _name_reason(state, run.cause):
         text += f": {reason}"
     return text if text.endswith("?") else text.rstrip(".") + "."
 

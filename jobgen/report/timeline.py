@@ -40,12 +40,11 @@ class TimeLine(NamedTuple):
 
 def draw_timeline(run: RunFacts, *, now: float) -> TimeLine | None:
     """Return the queue and each attempt on one scale; None if no attempt has begun."""
-    goes_on = run.state in ("running", "stopping")
     attempts = [attempt for attempt in run.attempts if attempt.began is not None]
     if not attempts:
         return None
-    if goes_on and attempts[-1].ended is None:
-        last = attempts[-1]
+    last, goes_on = attempts[-1], run.state in ("running", "stopping")
+    if goes_on and last.ended is None:
         attempts[-1] = last._replace(ended=now, outcome=last.outcome or "goes on")
     rows = [_draw_attempt(attempt) for attempt in attempts[-_MOST_ROWS:]]
     first = attempts[0].began or 0.0
@@ -71,7 +70,5 @@ def _draw_attempt(attempt: Attempt) -> tuple[str, str, list[Stretch]]:
 
 
 def _name_nodes(nodes: tuple[str, ...]) -> str:
-    if not nodes:
-        return ""
     names = f" ({format_names(nodes)})" if len(nodes) <= 3 else ""
-    return f" on {format_count(len(nodes), 'node')}{names}"
+    return f" on {format_count(len(nodes), 'node')}{names}" if nodes else ""
