@@ -214,7 +214,7 @@ class Judge:
     def _has_waited(
         self, first: Explained, alike: list[Explained], waited: list[Explained]
     ) -> bool:
-        """Whether the time of several was over at once, or one says who has not come, or how many."""
+        """Whether the time of several was over at once, or one says who or how many did not come."""
         if len(alike) > 1 and first.line and TIMED.match(first.line.text):
             return True
         named = stall.suspect_by_name(self.evidence, waited)

@@ -56,10 +56,7 @@ def gather(
     places = folder.list_places(attempts, plan)
     words = list_task_words(plan, int(job.run_dir.name.rpartition("_")[2]) if job.array else None)
     until = history.last if state.ended else now
-    ledger = _keep_ledger(job, attempts, history, samples, until=until)
-    if ledger and used and used.energy:
-        by = f"the nodes, by {used.source}"
-        ledger = ledger._replace(kwh=used.energy / 3.6e6, kwh_by=by)
+    ledger = _keep_ledger(job, attempts, history, samples, until=until, used=used)
     run = RunFacts(
         id=job.id,
         name=job.name,
@@ -128,11 +125,14 @@ def _keep_ledger(
     samples: Samples,
     *,
     until: float,
+    used: Used | None = None,
 ) -> Ledger | None:
-    """Return the ledger with the energy of the GPUs."""
+    """Return the ledger with the energy of the nodes, or else of the GPUs."""
     ledger = keep_ledger(attempts, history.lines, job.run_dir, submitted=job.submitted, until=until)
     if ledger is None:
         return None
+    if used and used.energy:
+        return ledger._replace(kwh=used.energy / 3.6e6, kwh_by=f"the nodes, by {used.source}")
     kwh = measure_energy(samples)
     return ledger._replace(kwh=kwh, kwh_by="" if kwh is None else "the GPUs, by their samples")
 
