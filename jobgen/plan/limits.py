@@ -71,22 +71,20 @@ def report(context: Context, about: SiteSource, path: str, message: str, hint: s
 
 def accepts(queue: SiteQueue, size: Size) -> bool:
     """Whether a queue takes a job of this size and walltime."""
-    limits = [limit for limit in queue.limits if _covers(limit, size)]
+    limits = list(_find_fitting(queue, size))
     return not queue.limits or any(_gives_time(limit, size) for limit in limits)
 
 
 def rank_nearness(queue: SiteQueue, size: Size) -> tuple[bool, int]:
     """How near a queue is to taking a job that it does not take; the greatest is the nearest."""
-    limits = [limit for limit in queue.limits if _covers(limit, size)]
-    if limits:
+    if limits := list(_find_fitting(queue, size)):
         return True, max(limit.times[1] or 0 for limit in limits)
     return False, max(((limit.nodes or (0,))[-1] for limit in queue.limits), default=0)
 
 
 def check_queue(context: Context, name: str | None, size: Size) -> Iterator[Breach]:
     """The queue's limits on nodes, GPUs, CPUs, walltime and their products."""
-    profile = context.site
-    known = {}
+    profile, known = context.site, {}
     for one in filter(None, (name or "").split(",")):
         record = profile.find_queue(one)
         if record is not None:
@@ -94,17 +92,13 @@ def check_queue(context: Context, name: str | None, size: Size) -> Iterator[Brea
         elif profile.queues and one in context.spec.queue:
             yield _explain_unknown(context, one, profile.queues)
     if profile.walltime_required and size.walltime is None:
-        yield _require_walltime(context)
-    yield from _check_one_queue(context, "every queue", profile.every_queue, size)
-    if len(known) < 2 or not any(accepts(record, size) for record in known.values()):
-        for one, record in known.items():
-            yield from _check_one_queue(context, one, record, size)
-
-
-def _require_walltime(context: Context) -> Breach:
-    about = context.site.find_source((context.site.cited or {}).get("walltime_required"))
-    message, hint = "every job must say its walltime", "add walltime, such as 1h"
-    return report(context, about, "resources", message, hint)
+        about = profile.find_source((profile.cited or {}).get("walltime_required"))
+        message, hint = "every job must say its walltime", "add walltime, such as 1h"
+        yield report(context, about, "resources", message, hint)
+    if len(known) > 1 and any(accepts(record, size) for record in known.values()):
+        known = {}
+    for one, record in {"every queue": profile.every_queue, **known}.items():
+        yield from _check_one_queue(context, one, record, size)
 
 
 def _check_one_queue(context: Context, name: str, queue: SiteQueue, size: Size) -> Iterator[Breach]:
@@ -122,7 +116,6 @@ def _check_one_queue(context: Context, name: str, queue: SiteQueue, size: Size) 
 
 
 def _explain_unknown(context: Context, name: str, queues: Mapping[str, SiteQueue]) -> Breach:
-    """Say that the profile does not have a queue, and which it has."""
     from jobgen.spec.spelling import find_near  # only a fault needs it
 
     message = f"the profile of {context.site.title or 'this site'} has no queue {name!r}"
@@ -132,8 +125,11 @@ def _explain_unknown(context: Context, name: str, queues: Mapping[str, SiteQueue
     return Breach(context.loaded.problem("queue", message, hint), "the list may be incomplete")
 
 
-def _covers(limit: Limit, size: Size) -> bool:
-    return not any(_is_outside(getattr(limit, unit), size.total(unit)) for unit in _UNITS)
+def _find_fitting(queue: SiteQueue, size: Size) -> Iterator[Limit]:
+    """Yield the limits that are for a job of this size."""
+    for limit in queue.limits:
+        if not any(_is_outside(getattr(limit, unit), size.total(unit)) for unit in _UNITS):
+            yield limit
 
 
 def _is_outside(ends: tuple[int, ...] | None, number: int | None) -> bool:
@@ -146,12 +142,10 @@ def _gives_time(limit: Limit, size: Size) -> bool:
     if size.walltime is None:
         return True
     least, most = limit.times
-    product = size.walltime * size.nodes
-    return (
-        size.walltime >= least
-        and (most is None or size.walltime <= most)
-        and (limit.node_minutes is None or product <= limit.node_minutes * 60)
-    )
+    minutes = limit.node_minutes
+    too_long = most is not None and size.walltime > most
+    too_much = minutes is not None and size.walltime * size.nodes > minutes * 60
+    return size.walltime >= least and not too_long and not too_much
 
 
 Refusal = tuple[str, str, str, Limit]
@@ -159,16 +153,10 @@ Refusal = tuple[str, str, str, Limit]
 
 def explain_refusal(name: str, queue: SiteQueue, size: Size) -> Iterator[Refusal]:
     """Key, message and hint of what a queue that does not take the job refuses, and its limit."""
-    limits = [limit for limit in queue.limits if _covers(limit, size)]
-    if limits:
-        yield from _explain_time(name, limits, size)
-    else:
-        yield from _explain_size(name, queue, size)
-
-
-def _explain_size(name: str, queue: SiteQueue, size: Size) -> Iterator[Refusal]:
-    """No limit is for a job of this size."""
-    for unit in _UNITS:
+    if limits := list(_find_fitting(queue, size)):
+        yield _explain_time(name, limits, size)
+        return
+    for unit in _UNITS:  # no limit is for a job of this size
         limits = [limit for limit in queue.limits if getattr(limit, unit)]
         number = size.total(unit)
         if limits and all(_is_outside(getattr(limit, unit), number) for limit in limits):
@@ -196,26 +184,25 @@ def _explain_number(name: str, unit: str, limits: list[Limit], size: Size) -> It
         yield "resources.nodes", message, hint, limits[-1]
 
 
-def _explain_time(name: str, limits: list[Limit], size: Size) -> Iterator[Refusal]:
+def _explain_time(name: str, limits: list[Limit], size: Size) -> Refusal:
     """The size is right, the walltime is not."""
     limit = max(limits, key=lambda limit: limit.times[1] or 0)
-    least, most = limit.times
-    asked, path = size.walltime or 0, "resources.walltime"
-    extent = _describe_extent(limit)
+    asked, (least, most) = size.walltime or 0, limit.times
     if asked < least:
-        message = f"{format_time(asked)} is less than {name}'s {format_time(least)}{extent}"
-        yield path, message, f"use at least {format_time(least)}", limit
+        order, bound, hint = "is less than", least, "use at least"
     elif most is not None and asked > most:
-        message = f"{format_time(asked)} exceeds {name}'s {format_time(most)}{extent}"
-        yield path, message, f"use at most {format_time(most)}", limit
-    elif limit.node_minutes is not None:
-        product = count(size.nodes, "node")
+        order, bound, hint = "exceeds", most, "use at most"
+    else:
+        minutes = limit.node_minutes or 0
         message = (
-            f"{product} for {format_time(asked)} are {size.nodes * asked // 60} node-minutes, "
-            f"more than {name}'s {limit.node_minutes}"
+            f"{count(size.nodes, 'node')} for {format_time(asked)} are"
+            f" {size.nodes * asked // 60} node-minutes, more than {name}'s {minutes}"
         )
-        hint = f"use at most {format_time(limit.node_minutes * 60 // size.nodes)}"
-        yield path, message, hint, limit
+        hint = f"use at most {format_time(minutes * 60 // size.nodes)}"
+        return "resources.walltime", message, hint, limit
+    ends = f"{name}'s {format_time(bound)}{_describe_extent(limit)}"
+    message = f"{format_time(asked)} {order} {ends}"
+    return "resources.walltime", message, f"{hint} {format_time(bound)}", limit
 
 
 def _describe_extent(limit: Limit) -> str:
@@ -243,14 +230,14 @@ def check_lists(
 
 
 def _check_account(context: Context) -> Iterator[Breach]:
-    loaded, given, account = context.loaded, context.spec.account, context.site.account
+    given, account = context.spec.account, context.site.account
     if account is None:
         return
     about = context.site.cite(account)
     if given is None and account.required:
         hint = "write account: NAME, or give it to the command that submits"
-        message = f"every job here needs an account{about}"
-        yield Breach(loaded.problem("", message, hint), "it may be given later")
+        problem = context.loaded.problem("", f"every job here needs an account{about}", hint)
+        yield Breach(problem, "it may be given later")
     elif given is not None and not account.takes(given):
         message = f"{given!r} is not an account of this site"
         yield report(context, about, "account", message, f"it must be {account.meaning}")
@@ -260,30 +247,28 @@ def _check_filesystems(context: Context, named: tuple[str, ...]) -> Iterator[Bre
     listed = context.site.filesystems
     if listed is None or is_listed_by_hand(listed, context.spec):
         return
-    about = context.site.cite(listed)
+    about, known = context.site.cite(listed), ", ".join(listed.known or ())
     if not named and listed.required:
         message = "every job must name the file systems that it uses"
-        hint = f"add filesystems: [{', '.join(listed.known or ('NAME',))}]"
-        yield report(context, about, "", message, hint)
+        yield report(context, about, "", message, f"add filesystems: [{known or 'NAME'}]")
     elif not named:
         message = f"names no {listed.resource}: what the job uses must be listed{about}"
         hint = "add filesystems: [scratch/PROJECT]"
         yield Breach(context.loaded.problem("", message, hint), "the job may use none")
-    for index, name in enumerate(named):
-        if listed.known is not None and name not in listed.known:
+    for index, name in enumerate(named if listed.known is not None else ()):
+        if name not in (listed.known or ()):
             message = f"{name!r} is not a file system of this site"
-            hint = f"the choices are {', '.join(listed.known)}"
-            yield report(context, about, f"filesystems[{index}]", message, hint)
+            path = f"filesystems[{index}]"
+            yield report(context, about, path, message, f"the choices are {known}")
 
 
 def _check_gpu_type(
     context: Context, gpu_type: str | None, types: Mapping[str, Node]
 ) -> Iterator[Breach]:
-    about = context.site.cite(next(iter(types.values())))
+    about, known = context.site.cite(next(iter(types.values()))), ", ".join(types)
     if gpu_type is None and context.site.gpu_type_required:
-        hint = f"add gpu_type, one of {', '.join(types)}"
+        hint = f"add gpu_type, one of {known}"
         yield report(context, about, "resources", "every GPU job must name the type", hint)
     elif gpu_type is not None and gpu_type not in types:
         message = f"{gpu_type!r} is not a GPU of this site"
-        hint = f"the choices are {', '.join(types)}"
-        yield report(context, about, "resources.gpu_type", message, hint)
+        yield report(context, about, "resources.gpu_type", message, f"the choices are {known}")

@@ -33,16 +33,21 @@ def check_node(
             faults += _check_cpus(node, size, key)
     if resources.memory_per_node is not None:
         faults += _check_memory(node, size, resources.memory_per_node)
-    disk, most = resources.disk_per_node, node.disk
-    if disk is not None and most is not None and disk > most:
-        message = f"{format_memory(disk)}, more than the {format_memory(most)} of a node"
-        faults.append(("disk", "disk_per_node", message, f"use at most {format_memory(most)}"))
+    if resources.disk_per_node is not None:
+        faults += _check_most("disk", "disk_per_node", resources.disk_per_node, node.disk)
     together = context.spec.array.together if context.spec.array else None
     for rule, key, message, hint in faults:
         if together and rule in ("gpus", "cpus"):  # the numbers are those of all of them
             message = f"{together} tasks together ask for {message}"
             hint = "write a smaller together"
         yield report(context, about[rule], f"resources.{key}", message, hint)
+
+
+def _check_most(rule: str, key: str, asked: int, most: int | None) -> Iterator[Fault]:
+    """The memory or disk of a node, in KiB."""
+    if most is not None and asked > most:
+        message = f"{format_memory(asked)}, more than the {format_memory(most)} of a node"
+        yield rule, key, message, f"use at most {format_memory(most)}"
 
 
 def _check_gpus(node: Node, size: Size) -> Iterator[Fault]:
@@ -90,20 +95,18 @@ def _check_cpus(node: Node, size: Size, key: str) -> Iterator[Fault]:
 
 def _check_memory(node: Node, size: Size, memory: int) -> Iterator[Fault]:
     """The memory of a node that the spec asks for, in KiB."""
-    key, asked = "memory_per_node", format_memory(memory)
+    key, share = "memory_per_node", node.memory_per_gpu or 0
+    most = share * size.widest
+    if size.widest == node.gpus:  # all that the node has, with what is in no GPU's share
+        most = max(most, node.memory or 0)
     if node.memory_rule == "forbidden":
-        message = f"{asked}, but the memory follows from the nodes or GPUs here: do not ask"
-        yield "memory_rule", key, message, f"leave {key} out"
+        message = "but the memory follows from the nodes or GPUs here: do not ask"
+        yield "memory_rule", key, f"{format_memory(memory)}, {message}", f"leave {key} out"
     elif node.memory is not None and memory > node.memory:
-        message = f"{asked}, more than the {format_memory(node.memory)} of a node"
-        yield "memory", key, message, f"use at most {format_memory(node.memory)}"
-    elif node.memory_rule == "most" and node.memory_per_gpu and size.widest:
-        most = node.memory_per_gpu * size.widest
-        if size.widest == node.gpus:  # all that the node has, with what is in no GPU's share
-            most = max(most, node.memory or 0)
-        if memory > most:
-            message = f"{asked}, more than {format_memory(node.memory_per_gpu)} for each GPU"
-            yield "memory_rule", key, message, f"use at most {format_memory(most)}"
+        yield from _check_most("memory", key, memory, node.memory)
+    elif node.memory_rule == "most" and share and size.widest and memory > most:
+        message = f"{format_memory(memory)}, more than {format_memory(share)} for each GPU"
+        yield "memory_rule", key, message, f"use at most {format_memory(most)}"
 
 
 def advise(
@@ -126,55 +129,49 @@ def _advise_on_shares(
     context: Context, node: Node, size: Size, about: dict[str, SiteSource], processes: int
 ) -> Iterator[str]:
     """Yield warnings about CPUs and memory that are too little for the processes of a node."""
-    loaded = context.loaded
-    cpus, why = _count_cpus(context, node, size, about=about)
+    share = f" for {count(processes, 'process', 'processes')}"
+    cpus, key, why = _count_cpus(context, node, size)
     if cpus is not None and cpus < _LEAST_CPUS * processes:
-        message = f"{count(cpus, 'CPU')} for {count(processes, 'process', 'processes')}{why}"
+        message = f"{count(cpus, 'CPU')}{share}{why}{about.get(key, '')}"
         hint = f"add cpus_per_gpu: {_share_cpus(node)}"
-        yield f"warning: {loaded.problem('resources', message, hint)}"
-    memory, why = _count_memory(context, node, size, about=about, cpus=cpus)
+        yield f"warning: {context.loaded.problem('resources', message, hint)}"
+    memory, key, why = _count_memory(context, node, size, cpus=cpus)
     if memory is not None and memory < _LEAST_MEMORY * processes:
-        message = (
-            f"{format_memory(memory)} of memory for {count(processes, 'process', 'processes')}{why}"
-        )
+        message = f"{format_memory(memory)} of memory{share}{why}{about.get(key, '')}"
         hint = f"add memory_per_node: {_share_memory(node, size)}"
-        yield f"warning: {loaded.problem('resources', message, hint)}"
+        yield f"warning: {context.loaded.problem('resources', message, hint)}"
 
 
-def _count_cpus(
-    context: Context, node: Node, size: Size, *, about: dict[str, SiteSource]
-) -> tuple[int | None, str]:
-    """The CPUs that the job has on a node, and why; None if that is not known."""
+Amount = tuple[int | None, str, str]  # None if it is not known; the key that says it; the reason
+
+
+def _count_cpus(context: Context, node: Node, size: Size) -> Amount:
+    """The CPUs that the job has on a node."""
     if size.cpus_per_node is not None:
-        return size.cpus_per_node, ""
+        return size.cpus_per_node, "", ""
     if node.default_cpus_per_gpu is not None:
-        cpus = node.default_cpus_per_gpu * size.widest
-        return cpus, f": the site's share of {size.widest} GPUs{about['default_cpus_per_gpu']}"
+        cpus, key = node.default_cpus_per_gpu * size.widest, "default_cpus_per_gpu"
+        return cpus, key, f": the site's share of {size.widest} GPUs"
     if node.default_cpus is not None:
-        return node.default_cpus, f": what a task gets that asks for none{about['default_cpus']}"
-    if not context.site.can.one_cpu:
-        return None, ""
-    return 1, f": {context.site.can.title} gives one CPU unless a job asks for more"
+        return node.default_cpus, "default_cpus", ": what a task gets that asks for none"
+    title = context.site.can.title
+    one = 1 if context.site.can.one_cpu else None
+    return one, "", f": {title} gives one CPU unless a job asks for more"
 
 
-def _count_memory(
-    context: Context, node: Node, size: Size, *, about: dict[str, SiteSource], cpus: int | None
-) -> tuple[int | None, str]:
-    """The memory in KiB that the job has on a node, and why; None if that is not known."""
+def _count_memory(context: Context, node: Node, size: Size, *, cpus: int | None) -> Amount:
+    """The memory in KiB that the job has on a node."""
     asked = context.spec.resources.memory_per_node
     if asked is not None or node.memory_per_gpu is not None:
-        return asked, ""
+        return asked, "", ""
     if node.default_memory_per_gpu is not None:
-        memory = node.default_memory_per_gpu * size.widest
-        return memory, f": the site's share of {size.widest} GPUs{about['default_memory_per_gpu']}"
+        memory, key = node.default_memory_per_gpu * size.widest, "default_memory_per_gpu"
+        return memory, key, f": the site's share of {size.widest} GPUs"
     if node.default_memory_per_cpu is not None and cpus is not None:
         each = format_memory(node.default_memory_per_cpu)
-        words = f": a job that asks for none gets {each} with each of its {count(cpus, 'CPU')}"
-        return node.default_memory_per_cpu * cpus, words + str(about["default_memory_per_cpu"])
-    if node.default_memory is not None:
-        words = f": what a job gets that asks for none{about['default_memory']}"
-        return node.default_memory, words
-    return None, ""
+        why = f": a job that asks for none gets {each} with each of its {count(cpus, 'CPU')}"
+        return node.default_memory_per_cpu * cpus, "default_memory_per_cpu", why
+    return node.default_memory, "default_memory", ": what a job gets that asks for none"
 
 
 def _share_cpus(node: Node) -> str:
