@@ -83,24 +83,16 @@ def make_rows(array: TaskArray | None) -> tuple[TaskRow, ...]:
 
 
 def _find_conflicts(context: Context, plan: Plan) -> Iterator[Problem]:
-    """Yield what cannot be an array."""
-    loaded, walltime = context.loaded, context.spec.on_walltime
-    if plan.can.components and plan.nodes.unequal:
-        hint = "write a script for each task with jobgen render --expand"
-        message = f"{plan.can.title} cannot run arrays of jobs with unequal nodes"
-        yield loaded.problem("array", message, hint)
-    if walltime is not None and walltime.then == "resubmit":
-        hint = "write requeue on Slurm, or a script for each task with jobgen render --expand"
-        message = "tasks of an array cannot continue in further jobs"
-        yield loaded.problem("on_walltime.then", message, hint)
-    if plan.nodes.together == 1:
-        return
-    if walltime is not None and walltime.then == "requeue":
-        message = "the tasks that share a node end together, and are one job to the scheduler"
-        yield loaded.problem("on_walltime.then", message, "write stop, and rerun what is not done")
+    walltime, shared = context.spec.on_walltime, plan.nodes.together > 1
+    then = walltime and walltime.then
+    rules = {
+        "array_unequal": plan.can.components and plan.nodes.unequal,
+        "array_resubmit": then == "resubmit",
+        "array_requeue": shared and then == "requeue",
+    }
+    yield from context.refuse(rules)
     for name in VISIBLE & (context.spec.environment.variables or {}).keys():
-        message = "each of the tasks that share a node gets its own GPUs"
-        yield loaded.problem(f"environment.variables.{name}", message, "remove it")
+        yield from context.refuse({"array_devices": shared}, name=name)
 
 
 def _list_choices(loaded: LoadedSpec) -> list[Choice]:

@@ -27,23 +27,17 @@ def choose_runtime(context: Context) -> str | None:
 
 def find_conflicts(context: Context) -> Iterator[Problem]:
     """Yield what cannot be: no runtime, or srun's without srun or with modules to load first."""
-    loaded, site = context.loaded, context.site
     own, runtime = context.spec.environment.container, choose_runtime(context)
-    where = "environment.container"
     if own is None:
         return
-    if runtime is None:
-        hint = "add runtime: apptainer, singularity, podman-hpc, pyxis or edf"
-        yield loaded.problem(where, "has no runtime, and the site's profile names none", hint)
-    elif runtime in _OF_SRUN and not site.can.enters_containers:
-        hint = "use apptainer, singularity or podman-hpc"
-        yield loaded.problem(f"{where}.runtime", f"{runtime} is for srun, Slurm's launcher", hint)
-    elif runtime in _OF_SRUN and context.spec.environment.modules:
-        message = f"srun enters the container of {runtime} before a module could be loaded"
-        yield loaded.problem("environment.modules", message, "leave them out")
-    if runtime == "edf" and own.runtime is None and own.binds:
-        hint = "write them as mounts in the environment file"
-        yield loaded.problem(f"{where}.binds", "have no effect with edf, this site's runtime", hint)
+    by_srun, enters = runtime in _OF_SRUN, context.site.can.enters_containers
+    rules = {
+        "no_runtime": runtime is None,
+        "runtime_of_srun": by_srun and not enters,
+        "modules_of_srun": by_srun and enters and context.spec.environment.modules,
+        "edf_binds": runtime == "edf" and own.runtime is None and own.binds,
+    }
+    yield from context.refuse(rules, runtime=runtime)
 
 
 def find_image_file(runtime: str, image: str) -> ShellPath | None:

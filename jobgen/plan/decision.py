@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import Generic, TypeVar
 
 from jobgen.errors import Problem
@@ -31,6 +33,24 @@ class Context(NamedTuple):
     def spec(self) -> JobSpec:
         """What the user wrote."""
         return self.loaded.spec
+
+    def refuse(self, rules: Mapping[str, object], **facts: object) -> Iterator[Problem]:
+        """Yield the problem of each rule that is broken, of those in `rules.txt`."""
+        for rule, broken in rules.items():
+            if broken:
+                yield self.loaded.problem(*self.explain(rule, **facts))
+
+    def explain(self, rule: str, **facts: object) -> list[str]:
+        """Return the key, message and hint of a rule, with the values in them."""
+        facts = {"spec": self.spec, "can": self.site.can, **facts}
+        return [cell.format(**facts) for cell in _read_rules()[rule]]
+
+
+@cache
+def _read_rules() -> dict[str, list[str]]:
+    with open(os.path.join(os.path.dirname(__file__), "rules.txt"), encoding="utf-8") as lines:
+        rows = [line.rstrip("\n").split(" | ") for line in lines if line[0] != "#"]
+    return {rule: ["" if cell == "-" else cell for cell in cells] for rule, *cells in rows}
 
 
 class Decision(Generic[T]):

@@ -137,60 +137,48 @@ def _needs_no_launcher(context: Context, nodes: Nodes, start: Start) -> bool:
 
 
 def _find_conflicts(context: Context, nodes: Nodes, start: Start) -> Iterator[Problem]:
-    """Yield what this scheduler's launchers cannot do."""
-    yield from _check_mode(context, nodes, start)
-    yield from _check_unequal(context, nodes, start)
-    yield from _check_launcher(context, nodes)
-
-
-def _check_mode(context: Context, nodes: Nodes, start: Start) -> Iterator[Problem]:
     """Yield what cannot go with the way in which the processes start."""
-    loaded, launch = context.loaded, context.spec.launch
-    if start.plain and context.spec.preflight:
-        message = f"compares what torch sees on the nodes, and launch.mode is {start.mode}"
-        yield loaded.problem("preflight", message, "leave it out")
+    launch = context.spec.launch
+    rules = {"plain_preflight": start.plain and context.spec.preflight}
+    yield from context.refuse(rules, start=start)
     ranged = isinstance(context.spec.resources.nodes, NodeRange)
     for key, value in (("mode", launch.mode), ("launcher", launch.launcher)):
-        if ranged and value in ("direct", "plain", "ray", "mpiexec"):
-            message = f"{value} needs the number of processes, and resources.nodes is a range"
-            yield loaded.problem(f"launch.{key}", message, "leave it out, or say how many nodes")
-    if nodes.together > 1 and not start.alone:
-        message = "tasks that share a node are started by torchrun, outside of srun and mpiexec"
-        key = "mode" if launch.mode else "launcher"
-        path = f"launch.{key}" if launch.mode or launch.launcher else "array.together"
-        yield loaded.problem(path, message, "leave it out")
+        counts = value in ("direct", "plain", "ray", "mpiexec")
+        yield from context.refuse({"range_mode": ranged and counts}, key=key, value=value)
+    path = "launch.launcher" if launch.launcher else "array.together"
+    path = "launch.mode" if launch.mode else path
+    yield from context.refuse({"together_start": nodes.together > 1 and not start.alone}, path=path)
+    yield from _check_unequal(context, nodes, start)
+    yield from _check_launcher(context, nodes)
 
 
 def _check_unequal(context: Context, nodes: Nodes, start: Start) -> Iterator[Problem]:
     """Yield what nodes lack that are parts of a job because they are not alike."""
     resources, can = context.spec.resources, context.site.can
     split = nodes.unequal or (start.deals_evenly and len(nodes.groups) > 1)
-    if not (split and can.components and any(group.cpus is None for group in nodes.groups)):
-        return
-    given = resources.cpus_per_gpu is not None  # and a node without GPUs gets none by it
-    hint = "add cpus_per_node" if given else "add cpus_per_gpu or cpus_per_node"
+    unknown = any(group.cpus is None for group in nodes.groups)
+    hint = "add cpus_per_gpu or cpus_per_node"
+    if resources.cpus_per_gpu is not None:  # and a node without GPUs gets none by it
+        hint = "add cpus_per_node"
     if isinstance(resources.gpus_per_node, tuple):
         hint = advise_on_devices(resources.gpus_per_node) or hint
-    message = f"unequal nodes on {can.title} are parts of a job, each with its own CPUs"
     path = "resources.gpus_per_node" if nodes.unequal else "launch.processes_per_node"
-    yield context.loaded.problem(path, message, hint)
+    rules = {"unequal_cpus": split and can.components and unknown}
+    return context.refuse(rules, path=path, hint=hint)
 
 
 def _check_launcher(context: Context, nodes: Nodes) -> Iterator[Problem]:
     """Yield why the launcher that the spec names cannot start this job."""
     asked, can = context.spec.launch.launcher, context.site.can
-    why, hint = "", f"write {can.launcher}, mpiexec or auto"
-    if asked == "mpiexec" and can.components and nodes.unequal:
-        why = f"unequal nodes on {can.title} are parts of a job; mpiexec sees only the first"
-        hint = f"write {can.launcher}"
-    elif can.batch and asked not in (None, "auto", "mpiexec", can.launcher):
-        owner = next(row for row in list_capabilities() if row.launcher == asked)
-        if owner.batch:
-            why = f"{asked} is for {owner.title} alone"
-        elif nodes.total > 1:
-            why = "local starts nothing on other nodes"
-    if why:
-        yield context.loaded.problem("launch.launcher", why, hint)
+    other = can.batch and asked not in (None, "auto", "mpiexec", can.launcher)
+    owner = next((row for row in list_capabilities() if row.launcher == asked), can)
+    split = can.components and nodes.unequal
+    rules = {
+        "unequal_mpiexec": asked == "mpiexec" and split,
+        "other_launcher": other and owner.batch,
+        "local_launcher": other and not owner.batch and nodes.total > 1,
+    }
+    return context.refuse(rules, owner=owner)
 
 
 def _read_cores(words: tuple[str, ...], processes: int) -> Iterator[str]:

@@ -69,6 +69,12 @@ def report(context: Context, about: SiteSource, path: str, message: str, hint: s
     return Breach(problem, about.doubt(day))
 
 
+def report_rule(context: Context, about: SiteSource, rule: str, **facts: object) -> Breach:
+    """Return the breach of a rule of `rules.txt`."""
+    path, message, hint = context.explain(rule, **facts)
+    return report(context, about, path, message, hint)
+
+
 def accepts(queue: SiteQueue, size: Size) -> bool:
     """Whether a queue takes a job of this size and walltime."""
     limits = list(_find_fitting(queue, size))
@@ -93,8 +99,7 @@ def check_queue(context: Context, name: str | None, size: Size) -> Iterator[Brea
             yield _explain_unknown(context, one, profile.queues)
     if profile.walltime_required and size.walltime is None:
         about = profile.find_source((profile.cited or {}).get("walltime_required"))
-        message, hint = "every job must say its walltime", "add walltime, such as 1h"
-        yield report(context, about, "resources", message, hint)
+        yield report_rule(context, about, "walltime_required")
     if len(known) > 1 and any(accepts(record, size) for record in known.values()):
         known = {}
     for one, record in {"every queue": profile.every_queue, **known}.items():
@@ -104,8 +109,7 @@ def check_queue(context: Context, name: str | None, size: Size) -> Iterator[Brea
 def _check_one_queue(context: Context, name: str, queue: SiteQueue, size: Size) -> Iterator[Breach]:
     profile = context.site
     if queue.routed_from:
-        hint = f"write queue: {queue.routed_from}, which leads there"
-        yield report(context, profile.cite(queue), "queue", f"{name} takes no jobs itself", hint)
+        yield report_rule(context, profile.cite(queue), "routed", name=name, queue=queue)
     if accepts(queue, size):
         return
     for path, message, hint, limit in explain_refusal(name, queue, size):
@@ -234,41 +238,35 @@ def _check_account(context: Context) -> Iterator[Breach]:
     if account is None:
         return
     about = context.site.cite(account)
-    if given is None and account.required:
-        hint = "write account: NAME, or give it to the command that submits"
-        problem = context.loaded.problem("", f"every job here needs an account{about}", hint)
+    rules = {"account_required": given is None and account.required}
+    for problem in context.refuse(rules, about=about):
         yield Breach(problem, "it may be given later")
-    elif given is not None and not account.takes(given):
-        message = f"{given!r} is not an account of this site"
-        yield report(context, about, "account", message, f"it must be {account.meaning}")
+    if given is not None and not account.takes(given):
+        yield report_rule(context, about, "account", account=account)
 
 
 def _check_filesystems(context: Context, named: tuple[str, ...]) -> Iterator[Breach]:
     listed = context.site.filesystems
     if listed is None or is_listed_by_hand(listed, context.spec):
         return
-    about, known = context.site.cite(listed), ", ".join(listed.known or ())
+    about, known = context.site.cite(listed), ", ".join(listed.known or ("NAME",))
     if not named and listed.required:
-        message = "every job must name the file systems that it uses"
-        yield report(context, about, "", message, f"add filesystems: [{known or 'NAME'}]")
-    elif not named:
-        message = f"names no {listed.resource}: what the job uses must be listed{about}"
-        hint = "add filesystems: [scratch/PROJECT]"
-        yield Breach(context.loaded.problem("", message, hint), "the job may use none")
-    for index, name in enumerate(named if listed.known is not None else ()):
-        if name not in (listed.known or ()):
-            message = f"{name!r} is not a file system of this site"
-            path = f"filesystems[{index}]"
-            yield report(context, about, path, message, f"the choices are {known}")
+        yield report_rule(context, about, "filesystems_required", known=known)
+    rules = {"filesystems_used": not named and not listed.required}
+    for problem in context.refuse(rules, listed=listed, about=about):
+        yield Breach(problem, "the job may use none")
+    for index, name in enumerate(named):
+        if listed.known is not None and name not in listed.known:
+            yield report_rule(context, about, "filesystem", index=index, name=name, known=known)
 
 
 def _check_gpu_type(
     context: Context, gpu_type: str | None, types: Mapping[str, Node]
 ) -> Iterator[Breach]:
-    about, known = context.site.cite(next(iter(types.values()))), ", ".join(types)
+    about, rule = context.site.cite(next(iter(types.values()))), ""
     if gpu_type is None and context.site.gpu_type_required:
-        hint = f"add gpu_type, one of {known}"
-        yield report(context, about, "resources", "every GPU job must name the type", hint)
+        rule = "gpu_type_required"
     elif gpu_type is not None and gpu_type not in types:
-        message = f"{gpu_type!r} is not a GPU of this site"
-        yield report(context, about, "resources.gpu_type", message, f"the choices are {known}")
+        rule = "gpu_type"
+    if rule:
+        yield report_rule(context, about, rule, gpu_type=gpu_type, known=", ".join(types))

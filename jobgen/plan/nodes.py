@@ -36,9 +36,7 @@ def decide(context: Context, plan: Plan) -> Decision[Nodes]:
     if spec.preflight:  # this machine has the GPUs that it has
         seen = nodes.gpus_of_each if context.site.can.batch else (0,) * nodes.total
         nodes = nodes._replace(preflight=seen)
-    return Decision(
-        nodes, problems=[*_find_conflicts(context, nodes), *_check_spare(context, nodes)]
-    )
+    return Decision(nodes, problems=_find_conflicts(context, nodes))
 
 
 def count_together(context: Context) -> int:
@@ -114,31 +112,24 @@ def _count_processes(loaded: LoadedSpec, site: SiteProfile, node: Node) -> tuple
 
 def _find_conflicts(context: Context, nodes: Nodes) -> Iterator[Problem]:
     """Yield what this scheduler or site cannot do."""
-    loaded, site, resources = context.loaded, context.site, context.spec.resources
-    if nodes.world_size > _MOST_PROCESSES:
-        message = f"makes {nodes.world_size:,} processes; the most are {_MOST_PROCESSES:,}"
-        yield loaded.problem("resources.nodes", message)
-    if resources.cpus_per_gpu is not None and not nodes.gpus:
-        hint = "write cpus_per_node"
-        yield loaded.problem("resources.cpus_per_gpu", "there are no GPUs", hint)
-    if isinstance(resources.nodes, NodeRange):
-        yield from _check_range(context, resources.nodes)
-    if nodes.together > 1 and nodes.total > 1:
-        message = f"tasks that share a node run on one node each; these have {nodes.total}"
-        yield loaded.problem("array.together", message, "write nodes: 1, or leave it out")
-    if nodes.unequal and site.pbs.resources == "totals":
-        message = "this site takes totals of the whole job, so all nodes must be alike"
-        yield loaded.problem("resources.gpus_per_node", message)
-
-
-def _check_range(context: Context, asked: NodeRange) -> Iterator[Problem]:
-    loaded, can = context.loaded, context.site.can
-    if not can.node_range:
-        who = f"{can.title} gives" if can.batch else "this machine has"
-        message = f"{who} as many nodes as are asked for, and no range"
-        yield loaded.problem("resources.nodes", message, f"write nodes: {asked.max}")
-    if asked.min > asked.max:
-        yield loaded.problem("resources.nodes.max", f"is less than min, {asked.min}")
+    asked, can, spec = context.spec.resources, context.site.can, context.spec
+    ranged = asked.nodes if isinstance(asked.nodes, NodeRange) else None
+    refused = ranged is not None and not can.node_range
+    restarts = spec.on_failure is not None and spec.on_failure.then == "restart"
+    alike = not nodes.unequal and (len(nodes.groups) == 1 or bool(spec.roles))
+    rules = {
+        "processes": nodes.world_size > _MOST_PROCESSES,
+        "cpus_without_gpus": asked.cpus_per_gpu is not None and not nodes.gpus,
+        "range": refused and can.batch,
+        "range_here": refused and not can.batch,
+        "range_reversed": ranged and ranged.min > ranged.max,
+        "together_nodes": nodes.together > 1 and nodes.total > 1,
+        "totals": nodes.unequal and context.site.pbs.resources == "totals",
+        "spare_unused": nodes.spare and not restarts,
+        "spare_unlike": nodes.spare and restarts and not alike,
+        "spare_range": nodes.spare and restarts and alike and ranged,
+    }
+    return context.refuse(rules, nodes=nodes, asked=asked.nodes, most=_MOST_PROCESSES)
 
 
 def advise_on_devices(gpus: tuple[int, ...]) -> str:
@@ -146,18 +137,3 @@ def advise_on_devices(gpus: tuple[int, ...]) -> str:
     if len(gpus) < 2 or gpus != tuple(range(len(gpus))):
         return ""
     return f"for {len(gpus)} GPUs on each node write gpus_per_node: {len(gpus)}"
-
-
-def _check_spare(context: Context, nodes: Nodes) -> Iterator[Problem]:
-    """Yield why no other node could take the place of one of these."""
-    spec, why, hint = context.spec, "", "leave it out"
-    if not nodes.spare:
-        return
-    if spec.on_failure is None or spec.on_failure.then != "restart":
-        why, hint = "are never used", "add on_failure: {then: restart}"
-    elif nodes.unequal or (len(nodes.groups) > 1 and not spec.roles):
-        why = "cannot take the place of nodes that are not alike"
-    elif nodes.fewest is not None:
-        why = "have no use where the number of nodes is a range"
-    if why:
-        yield context.loaded.problem("resources.spare_nodes", why, hint)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from typing import Any
 
-from jobgen.errors import Problem, UsageError
+from jobgen.errors import UsageError
 from jobgen.plan.array import list_tasks, list_varied_keys
 from jobgen.plan.decision import Context, Decision
 from jobgen.plan.plan import Plan, Program, ShellPath
@@ -25,12 +25,11 @@ def decide(context: Context, plan: Plan) -> Decision[Program]:
         raise UsageError(f"--task {context.task}: {loaded.file} has no array")
     command = tuple(_list_words(loaded, without=list_varied_keys(loaded)))
     program = Program(spec.name, command, _find_script(loaded))
-    problems = [*_find_lonely_agent(loaded, plan)]
     if spec.array is not None and plan.array is None:
         program = _make_task(context, program)
-        if not NAME.matches(program.name):
-            message = f"{program.name!r}, its task's, is too long for a name"
-            problems.append(loaded.problem("name", message))
+    agent = _find_lonely_agent(context, plan)
+    rules = {"lonely_agent": agent, "long_name": not NAME.matches(program.name)}
+    problems = context.refuse(rules, launcher=agent, nodes=plan.nodes, program=program)
     notes = [*_list_notes(loaded), *_advise_environment(context, plan)]
     return Decision(program, problems=problems, notes=notes)
 
@@ -65,19 +64,16 @@ def _advise_environment(context: Context, plan: Plan) -> Iterator[str]:
         )
 
 
-def _find_lonely_agent(loaded: LoadedSpec, plan: Plan) -> Iterator[Problem]:
-    """Refuse an agent of the user's own that starts on each node and is not told of the others."""
-    words = loaded.spec.run.command or ()
+def _find_lonely_agent(context: Context, plan: Plan) -> str | None:
+    """Return an agent of the user's own that starts on each node and is not told of the others."""
+    words = context.spec.run.command or ()
     launcher, text = find_launcher(words), " ".join(words).replace("_", "-")
     counts = "--nnodes" in text or "--num-machines" in text
     meets = counts and any(
         f"--{one}" in text for one in ("node-rank", "rdzv-endpoint", "rdzv-backend")
     )
-    meets = meets or "--machine-rank" in text or loaded.spec.launches_itself
-    if launcher and plan.nodes.total > 1 and not meets:
-        message = f"{launcher} starts on each of {plan.nodes.total} nodes, but they never join"
-        hint = "write its program as run.script; jobgen starts one world on all nodes"
-        yield loaded.problem("run.command", message, hint)
+    meets = meets or "--machine-rank" in text or context.spec.launches_itself
+    return launcher if plan.nodes.total > 1 and not meets else None
 
 
 def _list_notes(loaded: LoadedSpec) -> Iterator[str]:

@@ -10,7 +10,6 @@ from jobgen.errors import Problem, UsageError
 from jobgen.plan.decision import Context, Decision
 from jobgen.plan.left_out import takes_constraint
 from jobgen.plan.plan import Dependency, Mail, Plan, Requests
-from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import After, JobSpec
 
 _EVENTS = ("begin", "end", "fail")
@@ -21,12 +20,13 @@ def decide(context: Context, plan: Plan) -> Decision[Requests]:
     """Decide what the scheduler is asked for, as far as it knows it."""
     spec, can, defaults = context.spec, context.site.can, plan.defaults
     left_out = plan.left_out
-    after, foreign = _plan_after(context.loaded, can)
+    after, foreign = _plan_after(context)
     problems = [*_find_conflicts(context), *foreign]
     if not can.batch:
         requests = Requests(filesystems=defaults.filesystems, after=after)
         return Decision(requests, problems=problems)
     account, suffix = spec.account, defaults.node.account_suffix or ""
+    constraint = _join_constraints(defaults.node.constraint, spec.resources.constraint)
     requests = Requests(
         account=account and account.removesuffix(suffix) + suffix,
         queue=defaults.queue,
@@ -34,9 +34,7 @@ def decide(context: Context, plan: Plan) -> Decision[Requests]:
         filesystems=defaults.filesystems,
         qos=None if "qos" in left_out else spec.qos or defaults.qos,
         reservation=spec.reservation,
-        constraint=None
-        if "resources.constraint" in left_out
-        else _join_constraints(defaults.node.constraint, spec.resources.constraint),
+        constraint=None if "resources.constraint" in left_out else constraint,
         exclusive=bool(spec.resources.exclusive) and "resources.exclusive" not in left_out,
         mail=None if "notify" in left_out else _plan_mail(spec),
         after=after,
@@ -91,16 +89,19 @@ def _find_repeats(context: Context, plan: Plan) -> Iterator[Problem]:
     for index, line in enumerate(context.spec.directives):
         sign, _, text = line.partition(" ")
         for option in list_options(text) if sign == plan.can.sign else ():
-            key = keys.get(option)
-            for message, hint in _refuse_option(plan, option, key, repeats=key in written):
-                yield context.loaded.problem(f"directives[{index}]", message, hint)
+            key, hint = keys.get(option), plan.can.refused.get(option)
+            rules = {
+                "option_away": hint,
+                "option_array": key == "array" and not plan.array,
+                "option_twice": key in written,
+            }
+            yield from context.refuse(rules, index=index, option=option, key=key, hint=hint)
     for text in plan.requests.site_directives:
         for option in list_options(text):
             key = keys.get(option)
             # A switch may stand in both; it is written once.
-            if key in written and "=" in text:
-                message = f"jobgen already asks for {text} at this site"
-                yield context.loaded.problem(key or "", message, "leave it out")
+            rules = {"site_option": key in written and "=" in text}
+            yield from context.refuse(rules, key=key, text=text)
 
 
 def _list_keys(context: Context) -> dict[str, str]:
@@ -111,20 +112,6 @@ def _list_keys(context: Context) -> dict[str, str]:
     if context.site.slurm.queue_option == "qos":
         return {**keys, "-p": "", "--partition": "", "-q": "queue", "--qos": "queue"}
     return {**keys}
-
-
-def _refuse_option(
-    plan: Plan, option: str, key: str | None, *, repeats: bool
-) -> Iterator[tuple[str, str]]:
-    """Yield why an option cannot be a directive, and what to do; it may say what `key` says."""
-    if option in plan.can.refused:
-        message = f"jobgen cannot follow a job that {option} sends to another cluster"
-        yield message, plan.can.refused[option]
-    if key == "array" and not plan.array:
-        message = "jobgen would not know the tasks of an array that a directive makes"
-        yield message, "write array: {tasks: 10}, and no directive"
-    if repeats:
-        yield f"jobgen already writes {option}", f"leave it out, and set {key}"
 
 
 def _list_written(plan: Plan) -> Iterator[str]:
@@ -170,30 +157,20 @@ def _plan_mail(spec: JobSpec) -> Mail | None:
 
 
 def _find_conflicts(context: Context) -> Iterator[Problem]:
-    """Yield what of the requests the site cannot do."""
-    loaded, spec, site = context.loaded, context.spec, context.site
-    if spec.qos is not None and site.slurm.queue_option == "qos":
-        hint = "write queue, and leave qos out"
-        yield loaded.problem("qos", "what is called queue here is this site's QoS", hint)
-    if spec.resources.constraint:
-        yield from _check_constraint(context, spec.resources.constraint)
-
-
-def _check_constraint(context: Context, constraint: str) -> Iterator[Problem]:
-    """Yield what a chunk or a node cannot have."""
-    loaded, site = context.loaded, context.site
-    if "=" in constraint and takes_constraint(context):
-        pairs = dict(part.partition("=")[::2] for part in constraint.split(":"))
-        if taken := sorted({"ncpus", "ngpus", "mem", "mpiprocs"} & pairs.keys()):
-            message = f"{taken[0]} has its own key"
-            yield loaded.problem("resources.constraint", message, "leave it out")
-        if not all(re.fullmatch(r"[A-Za-z_]\w*=[\w.-]+", part) for part in constraint.split(":")):
-            message = f"{constraint!r} is not a list of a chunk's resources"
-            yield loaded.problem("resources.constraint", message, "write NAME=VALUE:NAME=VALUE")
-    elif site.pbs.constraint is not None and not re.fullmatch(r"[A-Za-z0-9_.-]+", constraint):
-        title = site.can.title
-        message = f"{constraint!r} is more than a name, and {title} takes one value for a chunk"
-        yield loaded.problem("resources.constraint", message)
+    """Yield what of the requests the site, a chunk or a node cannot have."""
+    site, constraint = context.site, context.spec.resources.constraint or ""
+    pairs = dict(part.partition("=")[::2] for part in constraint.split(":"))
+    chunk = "=" in constraint and takes_constraint(context)
+    taken = sorted({"ncpus", "ngpus", "mem", "mpiprocs"} & pairs.keys())
+    named = all(re.fullmatch(r"[A-Za-z_]\w*=[\w.-]+", part) for part in constraint.split(":"))
+    simple = re.fullmatch(r"[A-Za-z0-9_.-]*", constraint)
+    rules = {
+        "qos_is_queue": context.spec.qos is not None and site.slurm.queue_option == "qos",
+        "chunk_key": chunk and taken,
+        "chunk_form": chunk and not named,
+        "chunk_name": not chunk and site.pbs.constraint is not None and not simple,
+    }
+    return context.refuse(rules, taken=taken, constraint=constraint)
 
 
 def _advise(context: Context, requests: Requests, *, lost: tuple[str, ...]) -> Iterator[str]:
@@ -221,24 +198,21 @@ def _advise(context: Context, requests: Requests, *, lost: tuple[str, ...]) -> I
         )
 
 
-def _plan_after(
-    loaded: LoadedSpec, can: Capabilities
-) -> tuple[tuple[Dependency, ...], list[Problem]]:
+def _plan_after(context: Context) -> tuple[tuple[Dependency, ...], list[Problem]]:
     """Return what the spec waits for, and a problem for each id that is not of this scheduler."""
-    after = loaded.spec.after or After()
+    after, can = context.spec.after or After(), context.site.can
     kinds = after._asdict() if isinstance(after, After) else {"": after}
     waits: list[Dependency] = []
     problems: list[Problem] = []
     for kind, jobs in kinds.items():
-        path, names = f"after.{kind}" if kind else "after", []
-        for index, job in enumerate(jobs or ()):
-            name = _write_id(job, can)
-            if name is None:
-                problems.append(loaded.problem(f"{path}[{index}]", _explain_id(job, can)))
-            else:
-                names.append(name)
+        names = [_write_id(job, can) for job in jobs or ()]
+        for index, name in enumerate(names):
+            if name is None and jobs:
+                message = _explain_id(jobs[index], can)
+                path = f"after.{kind}[{index}]" if kind else f"after[{index}]"
+                problems.append(context.loaded.problem(path, message))
         if jobs is not None:
-            waits.append(Dependency(kind or "afterok", tuple(names)))
+            waits.append(Dependency(kind or "afterok", tuple(filter(None, names))))
     return tuple(waits), problems
 
 

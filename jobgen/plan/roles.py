@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jobgen.errors import Problem
 from jobgen.plan import environment, launch, nodes, program
 from jobgen.plan.decision import Context, Decision
 from jobgen.plan.plan import Plan, RolePlan, RolePlans, ShellPath
@@ -46,7 +45,9 @@ def decide(context: Context, plan: Plan) -> Decision[RolePlans | None]:
                 notice=notice and context.spec.on_walltime is not None,
             )
         )
-    decisions.append(Decision(None, problems=_find_conflicts(context, members)))
+    by_mpiexec = [role for role in members if role.plan.launch.launcher == "mpiexec"]
+    refused = context.refuse({"roles_mpiexec": by_mpiexec})  # which starts one program alone
+    decisions.append(Decision(None, problems=refused))
     return Decision(
         RolePlans(tuple(members), tuple(_order(asked, members))),
         problems=[problem for one in decisions for problem in one.problems],
@@ -81,12 +82,3 @@ def _order(asked: Mapping[str, Role], members: list[RolePlan]) -> Iterator[tuple
             ready.append(role.name)
             yield True, role
     yield from ((True, role) for role in started if role.name not in ready)
-
-
-def _find_conflicts(context: Context, members: list[RolePlan]) -> Iterator[Problem]:
-    """Yield what starts one program alone."""
-    if any(role.plan.launch.launcher == "mpiexec" for role in members):
-        own = context.site.can.launcher
-        message = f"mpiexec starts one program in a job, and roles are several; they start by {own}"
-        hint = f"write launch: {{launcher: {own}}} if the site has it"
-        yield context.loaded.problem("roles", message, hint)

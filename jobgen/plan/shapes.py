@@ -16,7 +16,6 @@ from jobgen.spec.units import format_memory
 
 _LEAST_CPUS = 2  # of a process: one computes, one loads data
 _LEAST_MEMORY = 8 * 1024**2  # KiB of a process
-Fault = tuple[str, str, str, str]  # key of the site's rule, key of the spec, message, hint
 
 
 def check_node(
@@ -27,86 +26,80 @@ def check_node(
     `about` has the source of each key of `node`.
     """
     resources = context.spec.resources
-    faults = list(_check_gpus(node, size))
-    for key in ("cpus_per_gpu", "cpus_per_node"):
-        if getattr(resources, key) is not None:
-            faults += _check_cpus(node, size, key)
-    if resources.memory_per_node is not None:
-        faults += _check_memory(node, size, resources.memory_per_node)
-    if resources.disk_per_node is not None:
-        faults += _check_most("disk", "disk_per_node", resources.disk_per_node, node.disk)
     together = context.spec.array.together if context.spec.array else None
-    for rule, key, message, hint in faults:
-        if together and rule in ("gpus", "cpus"):  # the numbers are those of all of them
-            message = f"{together} tasks together ask for {message}"
-            hint = "write a smaller together"
-        yield report(context, about[rule], f"resources.{key}", message, hint)
-
-
-def _check_most(rule: str, key: str, asked: int, most: int | None) -> Iterator[Fault]:
-    """The memory or disk of a node, in KiB."""
-    if most is not None and asked > most:
-        message = f"{format_memory(asked)}, more than the {format_memory(most)} of a node"
-        yield rule, key, message, f"use at most {format_memory(most)}"
-
-
-def _check_gpus(node: Node, size: Size) -> Iterator[Fault]:
-    if node.gpus is not None and size.widest > node.gpus:
-        message = f"{count(size.widest, 'GPU')}, more than the {node.gpus} of a node"
-        yield "gpus", "gpus_per_node", message, f"use at most {node.gpus}"
-    elif node.gpus is not None and 0 < size.narrowest < node.gpus:
-        whose = {"always": "a job", "several": "a job on several nodes"}.get(node.full or "")
-        if whose and (node.full == "always" or size.nodes > 1):
-            message = f"{count(size.narrowest, 'GPU')}, but {whose} has all {node.gpus} of each"
-            yield "full", "gpus_per_node", message, f"write gpus_per_node: {node.gpus}"
-    yield from _check_hosts(node, size)
-
-
-def _check_hosts(node: Node, size: Size) -> Iterator[Fault]:
-    """The nodes that have so many GPUs, and the GPUs of all of them."""
-    if node.hosts and size.narrowest:
-        most = sum(n for gpus, n in node.hosts.items() if int(gpus) >= size.narrowest)
-        if 0 < most < size.nodes:
-            each = count(size.narrowest, "GPU")
-            message = f"{count(size.nodes, 'node')} with {each} each; only {most} have that many"
-            yield "hosts", "nodes", message, f"use at most {most}, or fewer GPUs on each"
-    if node.job_gpus is not None and size.gpus > node.job_gpus:
-        message = f"{size.gpus} GPUs in all, more than the {node.job_gpus} that a job can have"
-        yield "job_gpus", "gpus_per_node", message, f"use at most {node.job_gpus}"
-
-
-def _check_cpus(node: Node, size: Size, key: str) -> Iterator[Fault]:
-    """The CPUs of a node that the spec asks for by `key`."""
-    cpus, gpus, each = size.cpus_per_node or 0, size.widest, node.cpus_per_gpu
-    asked = f"{count(cpus, 'CPU')} for {count(gpus, 'GPU')} a node"
-    share, leave = (each or 0) * gpus, f"leave {key} out"
-    if node.cpus_rule == "implied":
-        message = f"{asked}, but the CPUs follow from the nodes or GPUs here: do not ask"
-        yield "cpus_rule", key, message, leave
-    elif node.cpus_rule == "exact" and share and cpus != share:
-        message = f"{asked}: there are {each} with each GPU, no other number"
-        yield "cpus_rule", key, message, leave
-    elif node.cpus_rule == "most" and share and cpus > share:
-        yield "cpus_rule", key, f"{asked}: more than {each} with each GPU", leave
-    elif node.cpus and cpus > node.cpus:
-        message = f"{count(cpus, 'CPU')}, more than the {node.cpus} of a node"
-        yield "cpus", key, message, f"use at most {node.cpus}"
-
-
-def _check_memory(node: Node, size: Size, memory: int) -> Iterator[Fault]:
-    """The memory of a node that the spec asks for, in KiB."""
-    key, share = "memory_per_node", node.memory_per_gpu or 0
-    most = share * size.widest
+    most_share = (node.memory_per_gpu or 0) * size.widest
     if size.widest == node.gpus:  # all that the node has, with what is in no GPU's share
-        most = max(most, node.memory or 0)
-    if node.memory_rule == "forbidden":
-        message = "but the memory follows from the nodes or GPUs here: do not ask"
-        yield "memory_rule", key, f"{format_memory(memory)}, {message}", f"leave {key} out"
-    elif node.memory is not None and memory > node.memory:
-        yield from _check_most("memory", key, memory, node.memory)
-    elif node.memory_rule == "most" and share and size.widest and memory > most:
-        message = f"{format_memory(memory)}, more than {format_memory(share)} for each GPU"
-        yield "memory_rule", key, message, f"use at most {format_memory(most)}"
+        most_share = max(most_share, node.memory or 0)
+    amounts: dict[str, int | None] = {
+        "memory": resources.memory_per_node,
+        "most_memory": node.memory,
+        "memory_per_gpu": node.memory_per_gpu,
+        "most_share": most_share,
+        "disk": resources.disk_per_node,
+        "most_disk": node.disk,
+    }
+    facts: dict[str, object] = {
+        "node": node,
+        "size": size,
+        "key": "cpus_per_gpu" if resources.cpus_per_gpu else "cpus_per_node",
+        "gpus": count(size.widest, "GPU"),
+        "fewest": count(size.narrowest, "GPU"),
+        "nodes": count(size.nodes, "node"),
+        "cpus": count(size.cpus_per_node or 0, "CPU"),
+        "hosts": _count_hosts(node, size),
+        **{name: format_memory(amount or 0) for name, amount in amounts.items()},
+    }
+    asks_cpus = resources.cpus_per_gpu or resources.cpus_per_node
+    groups: list[dict[str, object]] = [
+        *_check_gpus(node, size),
+        _check_cpus(node, size) if asks_cpus else {},
+        _check_memory(node, size, resources.memory_per_node or 0, most_share),
+        {"disk": node.disk is not None and (resources.disk_per_node or 0) > node.disk},
+    ]
+    for rules in groups:
+        for rule in [rule for rule, broken in rules.items() if broken][:1]:
+            path, message, hint = context.explain(rule, **facts)
+            if together and rule in ("gpus", "cpus"):  # the numbers are those of all of them
+                message = f"{together} tasks together ask for {message}"
+                hint = "write a smaller together"
+            key = rule.partition(" ")[0]
+            yield report(context, about[key], f"resources.{path}", message, hint)
+
+
+def _count_hosts(node: Node, size: Size) -> int:
+    """Return how many nodes have as many GPUs as the job asks of each."""
+    return sum(n for gpus, n in (node.hosts or {}).items() if int(gpus) >= size.narrowest)
+
+
+def _check_gpus(node: Node, size: Size) -> Iterator[dict[str, object]]:
+    """Yield the rules for the GPUs of a node, of which the first that is broken counts."""
+    part = node.gpus is not None and 0 < size.narrowest < node.gpus
+    yield {
+        "gpus": node.gpus is not None and size.widest > node.gpus,
+        "full always": part and node.full == "always",
+        "full several": part and node.full == "several" and size.nodes > 1,
+    }
+    yield {"hosts": size.narrowest and 0 < _count_hosts(node, size) < size.nodes}
+    yield {"job_gpus": node.job_gpus is not None and size.gpus > node.job_gpus}
+
+
+def _check_cpus(node: Node, size: Size) -> dict[str, object]:
+    cpus, share = size.cpus_per_node or 0, (node.cpus_per_gpu or 0) * size.widest
+    return {
+        "cpus_rule implied": node.cpus_rule == "implied",
+        "cpus_rule exact": node.cpus_rule == "exact" and share and cpus != share,
+        "cpus_rule most": node.cpus_rule == "most" and share and cpus > share,
+        "cpus": node.cpus and cpus > node.cpus,
+    }
+
+
+def _check_memory(node: Node, size: Size, memory: int, most_share: int) -> dict[str, object]:
+    shared = node.memory_rule == "most" and node.memory_per_gpu and size.widest
+    return {
+        "memory_rule forbidden": memory and node.memory_rule == "forbidden",
+        "memory": node.memory is not None and memory > node.memory,
+        "memory_rule most": shared and memory > most_share,
+    }
 
 
 def advise(

@@ -308,20 +308,17 @@ def _find_queue(profile: SiteProfile, name: str | None) -> SiteQueue:
 
 def _check_list(context: Context) -> Iterator[Problem]:
     """Refuse several queues if the scheduler, or one of the queues, takes one alone."""
-    loaded, profile, names = context.loaded, context.site, context.spec.queue
+    profile, names = context.site, context.spec.queue
     if len(names) < 2 or not profile.can.batch:
         return
-    word, title = profile.can.queue_word, profile.can.title
-    hint = f"write one {word}"
-    if not profile.can.queue_list:
-        message = f"names {len(names)} {word}s, and {title} takes one"
-        yield loaded.problem("queue", message, hint)
-    elif profile.slurm.queue_option == "qos":
-        yield loaded.problem("queue", "names several QoS of this site, and a job has one", hint)
+    rules = {
+        "one_queue": not profile.can.queue_list,
+        "one_qos": profile.can.queue_list and profile.slurm.queue_option == "qos",
+    }
+    yield from context.refuse(rules, number=len(names))
     for name in names:
-        if qos := _find_queue(profile, name).qos:
-            message = f"{name} goes with the QoS {qos}, so it cannot be one of several"
-            yield loaded.problem("queue", message, hint)
+        qos = _find_queue(profile, name).qos
+        yield from context.refuse({"queue_qos": qos}, name=name, qos=qos)
 
 
 def _require_queue(context: Context) -> Iterator[Breach]:
@@ -330,11 +327,10 @@ def _require_queue(context: Context) -> Iterator[Breach]:
     queues = {name: queue for name, queue in (profile.queues or {}).items() if _takes_gpus(queue)}
     option = re.compile(r"\s(-[qp]\b|--qos\b|--partition\b)")
     named = spec.reservation or spec.qos or any(map(option.search, spec.directives))
-    if queues and not named and not any(queue.default for queue in queues.values()):
-        listed = "; ".join(_describe_queue(profile, name, queues[name]) for name in queues)
-        message = "a GPU job has to name its queue on this site"
-        hint = f"write queue: one of {listed}"
-        yield Breach(context.loaded.problem("queue", message, hint))
+    by_default = named or any(queue.default for queue in queues.values())
+    listed = "; ".join(_describe_queue(profile, name, queues[name]) for name in queues)
+    rules = {"name_queue": queues and not by_default}
+    yield from map(Breach, context.refuse(rules, listed=listed))
 
 
 def _takes_gpus(queue: SiteQueue) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from jobgen.errors import Problem
 from jobgen.plan.decision import Context, Decision
 from jobgen.plan.plan import Chain, Plan, TimeLimit
-from jobgen.spec.model import OnFailure
+from jobgen.spec.model import OnFailure, OnWalltime
 from jobgen.spec.units import format_duration
 
 NOTICE = 300
@@ -36,7 +36,7 @@ def decide(context: Context, plan: Plan) -> Decision[TimeLimit]:
         at_most=1 if then == "stop" else (asked.at_most or AT_MOST) + restarts,
         timer=can.notice is None,
     )
-    problems = [*_find_conflicts(context, notice), *refused]
+    problems = [*_find_conflicts(context, asked, notice), *refused]
     return Decision(TimeLimit(seconds, chain, restarts), problems=problems)
 
 
@@ -47,33 +47,26 @@ def _count_restarts(asked: OnFailure | None) -> int:
 
 
 def _refuse_restarts(context: Context) -> Iterator[Problem]:
-    """Yield what is not started again after a failure."""
-    spec, why = context.spec, ""
-    if spec.array is not None:
-        why = "does not work with an array; run the tasks that failed again by jobgen rerun"
-    elif spec.launches_itself:
-        own = "run.command" if spec.run.body is None else "run.body"
-        why = f"cannot start again what {own} starts itself on other nodes"
-    if why:
-        yield context.loaded.problem("on_failure", why, "leave it out")
+    spec = context.spec
+    own = "run.command" if spec.run.body is None else "run.body"
+    rules = {
+        "restart_array": spec.array is not None,
+        "restart_own": spec.array is None and spec.launches_itself,
+    }
+    return context.refuse(rules, own=own)
 
 
-def _find_conflicts(context: Context, notice: int) -> Iterator[Problem]:
-    """Yield what cannot be done with the spec's `on_walltime`."""
-    loaded, asked = context.loaded, context.spec.on_walltime
+def _find_conflicts(context: Context, asked: OnWalltime, notice: int) -> Iterator[Problem]:
     walltime, can = context.spec.resources.walltime, context.site.can
-    early = format_duration(notice)
-    if walltime is None:
-        hint = "add resources.walltime, such as 2h"
-        yield loaded.problem("on_walltime", "needs a walltime", hint)
-    elif notice >= walltime:
-        by_default = "" if asked and asked.notice else ", the default"
-        message = f"the notice is {early} before the end{by_default}, and the walltime is no longer"
-        yield loaded.problem("on_walltime.notice", message, "write e.g. notice: 1m")
-    if can.notice is not None and notice > can.notice:
-        message = f"{early} is more than {can.title} takes, {format_duration(can.notice)}"
-        yield loaded.problem("on_walltime.notice", message)
-    requeues = asked is not None and asked.then == "requeue"
-    if requeues and can.batch and not can.requeue:
-        message = f"{can.title} lets only operators put a job back into the queue"
-        yield loaded.problem("on_walltime.then", message, "write resubmit")
+    rules = {
+        "needs_walltime": walltime is None,
+        "late_notice": walltime is not None and notice >= walltime,
+        "early_notice": can.notice is not None and notice > can.notice,
+        "no_requeue": asked.then == "requeue" and can.batch and not can.requeue,
+    }
+    return context.refuse(
+        rules,
+        early=format_duration(notice),
+        by_default="" if asked.notice else ", the default",
+        most=format_duration(can.notice or 0),
+    )
