@@ -125,7 +125,6 @@ def _check_scheduler(plan: Plan | None, site: str | None, clock: Deadline) -> It
 
 
 def _describe_cluster(facts: ClusterFacts, scheduler: str) -> Iterator[Check]:
-    """Say what the scheduler has told of its cluster."""
     count = format_count(len(facts.queues), "queue")
     name = facts.name or "an unnamed cluster"
     yield Check("scheduler", "ok", f"{scheduler}, {count} at {name}")

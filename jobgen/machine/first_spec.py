@@ -173,7 +173,6 @@ def _read_script(answer: str) -> str:
 
 
 def _find_script() -> str | None:
-    """The Python file here that a job would run: one of the usual names, or the only one."""
     files = sorted(name for name in os.listdir() if name.endswith(".py"))
     usual = (name for name in ("train.py", "main.py", "run.py") if name in files)
     return next(usual, files[0] if len(files) == 1 else None)
@@ -281,7 +280,6 @@ class FirstSpec:
         yield SpecLine("resources.walltime", walltime, "then the job is ended")
 
     def _list_gpus(self) -> Iterator[SpecLine]:
-        """Yield the GPUs of each node, their type, and the CPUs that go with them."""
         node, gpus = self.node, self.wishes.gpus_per_node
         if gpus is None:
             gpus = self._choose_gpus()

@@ -82,7 +82,6 @@ def enter_by_command(
 
 
 def _list_binds(context: Context) -> tuple[str, ...]:
-    """Return what is seen inside: the site's, and the spec's own."""
     own, site = context.spec.environment.container, context.site.container
     return (*(site.binds if site else ()), *(own.binds if own else ()))
 

@@ -63,7 +63,6 @@ def decide(context: Context, plan: Plan) -> Decision[NodeEnvironment]:
 
 
 def _choose_variables(own: Environment, plan: Plan) -> dict[str, str]:
-    """Return the site's, the spec's over them, and those of a task over both."""
     of_site = {} if plan.launch.body else plan.defaults.variables
     variables: dict[str, str] = {name: ShellPath(value) for name, value in of_site.items()}
     return variables | {**(own.variables or {}), **plan.program.variables}
@@ -83,7 +82,6 @@ def _choose_python(
 def _enter_container(
     context: Context, plan: Plan, decided: NodeEnvironment, image: str
 ) -> NodeEnvironment:
-    """Return the environment with what enters the container: a command, or srun's options."""
     from jobgen.plan import container
 
     gpus = not context.site.can.batch or plan.nodes.gpus > 0  # this machine has what it has
@@ -121,7 +119,6 @@ def _is_plain(setup: str) -> bool:
 
 
 def _list_notes(own: Environment) -> Iterator[str]:
-    """Yield what the user may not expect of the environment."""
     for name, value in (own.variables or {}).items():
         yield from describe_unexpanded(f"environment.variables.{name}", value)
     if own.setup is not None and (launcher := find_launcher_in_text(own.setup)):
@@ -152,7 +149,6 @@ def _choose_modules(own: Environment, site: SiteProfile, *, bare: bool) -> Modul
 
 
 def _list_caches(variables: Mapping[str, str]) -> Iterator[str]:
-    """The caches that the spec has no place for."""
     for name in _CACHES:
         # Triton's folder follows from TRITON_HOME unless it is named.
         named = {name, name.replace("CACHE_DIR", "HOME")} & variables.keys()

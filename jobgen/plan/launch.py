@@ -57,7 +57,6 @@ def _is_alone(nodes: Nodes, start: Start) -> bool:
 
 
 def _choose_start(context: Context, plan: Plan) -> Start:
-    """What the spec says, else what the site does, else torchrun through the scheduler's own."""
     if context.spec.launches_itself and plan.nodes.place is None:
         by = "run.command" if context.spec.run.body is None else "run.body"
         return Start("body", _ITSELF, decided_by=(by,))
@@ -86,7 +85,6 @@ def _drop_cores(options: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _choose_mode(context: Context, plan: Plan) -> tuple[str, tuple[str, ...]]:
-    """Return the mode, and the keys that have decided it."""
     asked, site = context.spec.launch, context.site.launch
     if asked.mode is not None:
         return asked.mode, ("launch.mode",)
@@ -137,7 +135,6 @@ def _needs_no_launcher(context: Context, nodes: Nodes, start: Start) -> bool:
 
 
 def _find_conflicts(context: Context, nodes: Nodes, start: Start) -> Iterator[Problem]:
-    """Yield what cannot go with the way in which the processes start."""
     launch = context.spec.launch
     rules = {"plain_preflight": start.plain and context.spec.preflight}
     yield from context.refuse(rules, start=start)
@@ -153,7 +150,6 @@ def _find_conflicts(context: Context, nodes: Nodes, start: Start) -> Iterator[Pr
 
 
 def _check_unequal(context: Context, nodes: Nodes, start: Start) -> Iterator[Problem]:
-    """Yield what nodes lack that are parts of a job because they are not alike."""
     resources, can = context.spec.resources, context.site.can
     split = nodes.unequal or (start.deals_evenly and len(nodes.groups) > 1)
     unknown = any(group.cpus is None for group in nodes.groups)
@@ -168,7 +164,6 @@ def _check_unequal(context: Context, nodes: Nodes, start: Start) -> Iterator[Pro
 
 
 def _check_launcher(context: Context, nodes: Nodes) -> Iterator[Problem]:
-    """Yield why the launcher that the spec names cannot start this job."""
     asked, can = context.spec.launch.launcher, context.site.can
     other = can.batch and asked not in (None, "auto", "mpiexec", can.launcher)
     owner = next((row for row in list_capabilities() if row.launcher == asked), can)
@@ -203,7 +198,6 @@ def _read_cores(words: tuple[str, ...], processes: int) -> Iterator[str]:
 
 
 def _compare_to_site(context: Context, start: Start) -> Iterator[str]:
-    """Yield a note if the job starts in another way than its site does."""
     profile, site = context.site, context.site.launch
     if site is None or not profile.can.batch or start.mode in (site.family, "plain", "ray", "body"):
         return

@@ -59,7 +59,6 @@ def _is_given(spec: JobSpec, key: str) -> bool:
 
 
 def _name_directives(context: Context) -> Iterator[str]:
-    """Yield what the header says of the directives of another scheduler."""
     sign = f"{context.site.can.sign} "
     others = [line for line in context.spec.directives if not line.startswith(sign)]
     if others:

@@ -189,7 +189,6 @@ def _explain_number(name: str, unit: str, limits: list[Limit], size: Size) -> It
 
 
 def _explain_time(name: str, limits: list[Limit], size: Size) -> Refusal:
-    """The size is right, the walltime is not."""
     limit = max(limits, key=lambda limit: limit.times[1] or 0)
     asked, (least, most) = size.walltime or 0, limit.times
     if asked < least:

@@ -91,7 +91,6 @@ def _list_gpus(spec: JobSpec, known: int) -> tuple[int, ...]:
 
 
 def _list_processes(spec: JobSpec, gpus: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the processes of each node: as many as GPUs, if the spec says nothing."""
     given = spec.launch.processes_per_node
     if given is not None:
         return given if isinstance(given, tuple) else (given,) * len(gpus)
@@ -111,13 +110,10 @@ def _count_processes(loaded: LoadedSpec, site: SiteProfile, node: Node) -> tuple
 
 
 def _find_conflicts(context: Context, nodes: Nodes) -> Iterator[Problem]:
-    """Yield what this scheduler or site cannot do."""
-    asked, can, spec = context.spec.resources, context.site.can, context.spec
+    asked, can = context.spec.resources, context.site.can
     ranged = asked.nodes if isinstance(asked.nodes, NodeRange) else None
     refused = ranged is not None and not can.node_range
-    restarts = spec.on_failure is not None and spec.on_failure.then == "restart"
-    alike = not nodes.unequal and (len(nodes.groups) == 1 or bool(spec.roles))
-    rules = {
+    rules: dict[str, object] = {
         "processes": nodes.world_size > _MOST_PROCESSES,
         "cpus_without_gpus": asked.cpus_per_gpu is not None and not nodes.gpus,
         "range": refused and can.batch,
@@ -125,11 +121,20 @@ def _find_conflicts(context: Context, nodes: Nodes) -> Iterator[Problem]:
         "range_reversed": ranged and ranged.min > ranged.max,
         "together_nodes": nodes.together > 1 and nodes.total > 1,
         "totals": nodes.unequal and context.site.pbs.resources == "totals",
-        "spare_unused": nodes.spare and not restarts,
-        "spare_unlike": nodes.spare and restarts and not alike,
-        "spare_range": nodes.spare and restarts and alike and ranged,
     }
+    spare = _judge_spare(context.spec, nodes)
+    if nodes.spare and spare:
+        rules[spare] = True
     return context.refuse(rules, nodes=nodes, asked=asked.nodes, most=_MOST_PROCESSES)
+
+
+def _judge_spare(spec: JobSpec, nodes: Nodes) -> str:
+    """Return why no other node could take the place of one of these."""
+    if spec.on_failure is None or spec.on_failure.then != "restart":
+        return "spare_unused"
+    if nodes.unequal or (len(nodes.groups) > 1 and not spec.roles):
+        return "spare_unlike"
+    return "spare_range" if nodes.fewest is not None else ""
 
 
 def advise_on_devices(gpus: tuple[int, ...]) -> str:

@@ -35,7 +35,6 @@ def decide(context: Context, plan: Plan) -> Decision[Program]:
 
 
 def _make_task(context: Context, program: Program) -> Program:
-    """Return the program of one task: the one that is a separate job, or the only one."""
     tasks, task, name = list_tasks(context.loaded), context.task, program.name
     if task is not None:
         if not 0 <= task < len(tasks):
@@ -77,7 +76,6 @@ def _find_lonely_agent(context: Context, plan: Plan) -> str | None:
 
 
 def _list_notes(loaded: LoadedSpec) -> Iterator[str]:
-    """Yield what the user may not expect of the program's words."""
     run, array = loaded.spec.run, loaded.spec.array
     command = run.command or ()
     if command and command[0].endswith(".py") and "/" not in command[0]:

@@ -105,7 +105,6 @@ def _find_repeats(context: Context, plan: Plan) -> Iterator[Problem]:
 
 
 def _list_keys(context: Context) -> dict[str, str]:
-    """Return the key that says what an option says, by option."""
     if context.spec.run.body is not None:  # its author may say in other words what the keys say
         return {}
     keys = context.site.can.options
@@ -199,7 +198,6 @@ def _advise(context: Context, requests: Requests, *, lost: tuple[str, ...]) -> I
 
 
 def _plan_after(context: Context) -> tuple[tuple[Dependency, ...], list[Problem]]:
-    """Return what the spec waits for, and a problem for each id that is not of this scheduler."""
     after, can = context.spec.after or After(), context.site.can
     kinds = after._asdict() if isinstance(after, After) else {"": after}
     waits: list[Dependency] = []

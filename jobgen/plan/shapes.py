@@ -12,6 +12,7 @@ from jobgen.plan.decision import Context
 from jobgen.plan.limits import Breach, Size, measure, report
 from jobgen.plan.plan import NodeGroup
 from jobgen.sites.profile import Node, SiteSource
+from jobgen.spec.model import Resources
 from jobgen.spec.units import format_memory
 
 _LEAST_CPUS = 2  # of a process: one computes, one loads data
@@ -30,25 +31,7 @@ def check_node(
     most_share = (node.memory_per_gpu or 0) * size.widest
     if size.widest == node.gpus:  # all that the node has, with what is in no GPU's share
         most_share = max(most_share, node.memory or 0)
-    amounts: dict[str, int | None] = {
-        "memory": resources.memory_per_node,
-        "most_memory": node.memory,
-        "memory_per_gpu": node.memory_per_gpu,
-        "most_share": most_share,
-        "disk": resources.disk_per_node,
-        "most_disk": node.disk,
-    }
-    facts: dict[str, object] = {
-        "node": node,
-        "size": size,
-        "key": "cpus_per_gpu" if resources.cpus_per_gpu else "cpus_per_node",
-        "gpus": count(size.widest, "GPU"),
-        "fewest": count(size.narrowest, "GPU"),
-        "nodes": count(size.nodes, "node"),
-        "cpus": count(size.cpus_per_node or 0, "CPU"),
-        "hosts": _count_hosts(node, size),
-        **{name: format_memory(amount or 0) for name, amount in amounts.items()},
-    }
+    facts = _list_facts(node, size, resources, most_share)
     asks_cpus = resources.cpus_per_gpu or resources.cpus_per_node
     groups: list[dict[str, object]] = [
         *_check_gpus(node, size),
@@ -62,12 +45,33 @@ def check_node(
             if together and rule in ("gpus", "cpus"):  # the numbers are those of all of them
                 message = f"{together} tasks together ask for {message}"
                 hint = "write a smaller together"
-            key = rule.partition(" ")[0]
-            yield report(context, about[key], f"resources.{path}", message, hint)
+            source = about[rule.partition(" ")[0]]
+            yield report(context, source, f"resources.{path}", message, hint)
+
+
+def _list_facts(node: Node, size: Size, resources: Resources, most_share: int) -> dict[str, object]:
+    amounts = {
+        "memory": resources.memory_per_node,
+        "most_memory": node.memory,
+        "memory_per_gpu": node.memory_per_gpu,
+        "most_share": most_share,
+        "disk": resources.disk_per_node,
+        "most_disk": node.disk,
+    }
+    return {
+        "node": node,
+        "size": size,
+        "key": "cpus_per_gpu" if resources.cpus_per_gpu else "cpus_per_node",
+        "gpus": count(size.widest, "GPU"),
+        "fewest": count(size.narrowest, "GPU"),
+        "nodes": count(size.nodes, "node"),
+        "cpus": count(size.cpus_per_node or 0, "CPU"),
+        "hosts": _count_hosts(node, size),
+        **{name: format_memory(amount or 0) for name, amount in amounts.items()},
+    }
 
 
 def _count_hosts(node: Node, size: Size) -> int:
-    """Return how many nodes have as many GPUs as the job asks of each."""
     return sum(n for gpus, n in (node.hosts or {}).items() if int(gpus) >= size.narrowest)
 
 
@@ -139,7 +143,6 @@ Amount = tuple[int | None, str, str]  # None if it is not known; the key that sa
 
 
 def _count_cpus(context: Context, node: Node, size: Size) -> Amount:
-    """The CPUs that the job has on a node."""
     if size.cpus_per_node is not None:
         return size.cpus_per_node, "", ""
     if node.default_cpus_per_gpu is not None:
@@ -153,7 +156,6 @@ def _count_cpus(context: Context, node: Node, size: Size) -> Amount:
 
 
 def _count_memory(context: Context, node: Node, size: Size, *, cpus: int | None) -> Amount:
-    """The memory in KiB that the job has on a node."""
     asked = context.spec.resources.memory_per_node
     if asked is not None or node.memory_per_gpu is not None:
         return asked, "", ""
@@ -168,7 +170,6 @@ def _count_memory(context: Context, node: Node, size: Size, *, cpus: int | None)
 
 
 def _share_cpus(node: Node) -> str:
-    """The CPUs that go with one GPU, or an example of them."""
     if node.cpus_per_gpu:
         return str(node.cpus_per_gpu)
     return str(node.cpus // node.gpus) if node.cpus and node.gpus else "8, for instance"

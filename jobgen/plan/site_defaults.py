@@ -191,7 +191,6 @@ class _SiteJob:
         return {**(groups.always or {}), **(some or {})}
 
     def _has_network(self) -> bool:
-        """Whether the container's runtime sets the variables of the network itself."""
         own, site = self.spec.environment.container, self.profile.container
         if own is None or self.profile.network is None:
             return False
@@ -218,7 +217,6 @@ class _SiteJob:
 
 
 def _explain_passing(candidates: dict[str, _Candidate], first: str) -> Iterator[str]:
-    """Yield what each queue before the first that takes the job refuses."""
     for name, (queue, _, size) in candidates.items():
         if name == first:
             return
@@ -242,7 +240,6 @@ def _find_cheapest(prices: dict[str, tuple[float, str] | None]) -> tuple[str, st
 
 
 def _find_breaches(job: _SiteJob) -> Iterator[Breach]:
-    """Yield the rules of the site that the job breaks."""
     context, size = job.context, job.size
     unknown = job.gpu_type not in (None, *(job.profile.gpu_types or ()))  # reported by itself
     if job.queue is None and size.gpus and not unknown:
@@ -270,7 +267,6 @@ def _list_others(job: _SiteJob) -> list[str]:
 
 
 def _advise_type(job: _SiteJob) -> Iterator[str]:
-    """Say which type of GPU a job gets that names none, if the site has several."""
     types, gpu_type = job.profile.gpu_types or {}, job.gpu_type
     others = [name for name, node in types.items() if name != gpu_type and not node.device]
     if gpu_type is not None and job.spec.resources.gpu_type is None and others:
@@ -307,7 +303,6 @@ def _find_queue(profile: SiteProfile, name: str | None) -> SiteQueue:
 
 
 def _check_list(context: Context) -> Iterator[Problem]:
-    """Refuse several queues if the scheduler, or one of the queues, takes one alone."""
     profile, names = context.site, context.spec.queue
     if len(names) < 2 or not profile.can.batch:
         return

@@ -175,7 +175,6 @@ def find_files(folder: str) -> list[str]:
 
 
 def _find_script(path: Path) -> RenderedScript | None:
-    """Return the script in a file; None where it is something else."""
     try:
         return read_script(path) if is_script(str(path)) and path.is_file() else None
     except UsageError:

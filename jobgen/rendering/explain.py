@@ -160,7 +160,6 @@ def explain(loaded: LoadedSpec, plan: Plan) -> Explanation:
 
 
 def _list_roles(plan: Plan) -> Iterator[RoleRow]:
-    """Yield what is to be said of each role."""
     assert plan.roles
     waited: list[str] = []
     for waits, role in plan.roles.steps:
@@ -284,7 +283,6 @@ def _describe_start(plan: Plan) -> dict[str, object]:
 
 
 def _describe_rest(plan: Plan, loaded: LoadedSpec) -> dict[str, object]:
-    """Return the same of the software and of the job's time."""
     container, decided = loaded.spec.environment.container, plan.environment
     first, use, load = decided.modules or Modules()
     chain = plan.walltime.chain

@@ -81,7 +81,6 @@ _WRITERS: dict[type, Callable[[Any], ShellText]] = {
 
 
 def _quote_words(values: Iterable[object]) -> ShellText:
-    """Several shell words."""
     return ShellText(" ".join(map(quote, values)))
 
 

@@ -80,7 +80,6 @@ def split_script(script: str) -> tuple[str, Runtime | None]:
 
 
 def _list_kinds(view: ScriptView) -> Iterator[str]:
-    """Yield the kinds of jobs that a script is of: by launcher, mode, and what it has."""
     plan, here, several = view.plan, view.local, not view.plan.launch.alone
     launch, chain, environment = plan.launch, plan.walltime.chain, plan.environment
     kinds = {

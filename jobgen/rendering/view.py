@@ -220,7 +220,6 @@ def indent_setup(text: str) -> str:
 
 
 def _require(plan: Plan) -> Iterator[ShellPath]:
-    """The files without which nothing starts."""
     if plan.program.script:
         yield plan.program.script
     if plan.environment.step_options and plan.environment.image_file:

@@ -101,7 +101,6 @@ def count_gpus(node: Node) -> str:
 
 
 def _label(form: str, value: object) -> str:
-    """Return a value in words; empty for none."""
     return form.format(value) if value else ""
 
 
@@ -183,7 +182,6 @@ def _describe_network(profile: SiteProfile, marks: dict[str, str]) -> Iterator[t
 
 
 def _list_rules(profile: SiteProfile, marks: dict[str, str]) -> Iterator[tuple[str, ...]]:
-    """Yield what the site asks of every job: what, how, and the mark of its source."""
     account, listed, launch = profile.account, profile.filesystems, profile.launch
     cited, node = profile.cited or {}, profile.node
     if account is not None:
