@@ -109,40 +109,26 @@ class SlurmDialect(NamedTuple):
         "The option that asks for GPUs; gpus: --gpus with the number of the whole job; none: they"
         " come with the nodes, and any option is refused.",
     ] = "gpus-per-node"
-    names_gpu_type: Annotated[
-        bool, "Whether that option names a job's type of GPU, as in --gpus-per-node=a100:4."
-    ] = True
+    names_gpu_type: Annotated[bool, "Whether it names the type of GPU, as in a100:4."] = True
     tasks: Annotated[
         Literal["batch", "step"],
         "What gets tasks and CPUs: batch: sbatch and srun; step: only srun, as sbatch refuses it.",
     ] = "batch"
-    queue_option: Annotated[
-        Literal["partition", "qos"], "The option of sbatch that a job's `queue` is the value of."
-    ] = "partition"
+    queue_option: Annotated[Literal["partition", "qos"], "What `queue` is here."] = "partition"
 
 
 class PbsDialect(NamedTuple):
     """What differs between PBS clusters."""
 
-    resources: Annotated[
-        Literal["select", "totals"], "select: chunks, one a node; totals: of the whole job."
-    ] = "select"
+    resources: Annotated[Literal["select", "totals"], "Chunks, or totals of the job."] = "select"
     account_option: Annotated[
         Literal["-A", "-P", "-W group_list="], "The option of qsub that names who pays."
     ] = "-A"
-    gpus: Annotated[
-        Literal["ngpus", "none"], "none: nodes are given whole, a chunk says nothing of its parts."
-    ] = "ngpus"
+    gpus: Annotated[Literal["ngpus", "none"], "none: nodes are given whole."] = "ngpus"
     gpu_type: Annotated[Label | None, "The chunk resource that names the type of GPU."] = None
-    constraint: Annotated[
-        Label | None, "The chunk resource that a job's `constraint` is the value of."
-    ] = None
-    disk: Annotated[
-        Label | None, "The resource that grants space on a node's own disk, such as jobfs."
-    ] = None
-    group: Annotated[
-        Label | None, "The resource that all nodes of a job share, as in -l place=group=cluster."
-    ] = None
+    constraint: Annotated[Label | None, "The chunk resource for a job's `constraint`."] = None
+    disk: Annotated[Label | None, "The resource for a node's own disk, such as jobfs."] = None
+    group: Annotated[Label | None, "The resource that all nodes of a job share."] = None
     chunk: Annotated[dict[Label, Label] | None, "Resources of every chunk, such as system."] = None
 
 
@@ -157,9 +143,7 @@ class Node(NamedTuple):
     device: Annotated[str | None, "What a torch device is, where it is a part of a GPU."] = None
     job_gpus: Annotated[Count | None, "GPUs that one job can have in all."] = None
     cpus: Annotated[Count | None, "CPUs that a job can have."] = None
-    cpu_unit: Annotated[Literal["core", "thread"] | None, "What the scheduler counts as a CPU."] = (
-        None
-    )
+    cpu_unit: Annotated[Literal["core", "thread"] | None, "What counts as a CPU."] = None
     memory: Annotated[Memory | None, "Memory that a job can have."] = None
     cpus_per_gpu: Annotated[Count | None, "CPUs that go with each GPU."] = None
     cpus_rule: Annotated[
@@ -175,55 +159,35 @@ class Node(NamedTuple):
         Literal["always", "several"] | None,
         "A job must ask for all GPUs of its nodes: always, or if it has several nodes.",
     ] = None
-    whole: Annotated[
-        bool | None, "Whether a job has its nodes to itself, and pays for all their GPUs."
-    ] = None
-    default_cpus: Annotated[
-        Count | None, "CPUs of a task that asks for none; Slurm gives one unless a site says more."
-    ] = None
-    default_cpus_per_gpu: Annotated[
-        Count | None, "CPUs that come with each GPU of a job that asks for no CPUs."
-    ] = None
-    default_memory: Annotated[
-        Memory | None, "Memory that a job has on each node if it asks for none."
-    ] = None
-    default_memory_per_cpu: Annotated[
-        Memory | None, "Memory that comes with each CPU of a job that asks for no memory."
-    ] = None
-    default_memory_per_gpu: Annotated[
-        Memory | None, "Memory that comes with each GPU of a job that asks for no memory."
-    ] = None
+    whole: Annotated[bool | None, "Whether a job has its nodes to itself and pays for them."] = None
+    default_cpus: Annotated[Count | None, "CPUs of a task that asks for none, if not one."] = None
+    default_cpus_per_gpu: Annotated[Count | None, "With each GPU, if a job asks for none."] = None
+    default_memory: Annotated[Memory | None, "Memory on each node, if a job asks for none."] = None
+    default_memory_per_cpu: Annotated[Memory | None, "With a CPU, if a job asks for none."] = None
+    default_memory_per_gpu: Annotated[Memory | None, "With a GPU, if a job asks for none."] = None
     disk: Annotated[Memory | None, "Space on the node's own disk that a job can have."] = None
-    constraint: Annotated[
-        Constraint | None, "The Slurm feature that every such job asks for; a spec's is added by &."
-    ] = None
-    account_suffix: Annotated[
-        Words | None, "What follows the account of a job on such GPUs, such as @h100."
-    ] = None
-    hosts: Annotated[
-        dict[Digits, Count] | None,
-        "How many nodes have so many GPUs, where nodes differ, such as {4: 2, 2: 1}.",
-    ] = None
+    constraint: Annotated[Constraint | None, "Slurm's feature; a spec's own is added by &."] = None
+    account_suffix: Annotated[Words | None, "What follows the account, such as @h100."] = None
+    hosts: Annotated[dict[Digits, Count] | None, "Nodes with so many GPUs: {4: 2, 2: 1}."] = None
     source: Annotated[Label | None, "Where this is from."] = None
+
+
+Ends = Annotated[tuple[Count, ...], Range(1, 2)]
+EndsOrNone = Annotated[tuple[CountOrNone, ...], Range(1, 2)]
+NodeMinutes = Annotated[int, Range(1, 100_000_000)]
 
 
 class Limit(NamedTuple):
     """What a queue takes, for one range of sizes; [least, most] each, or [least] alone."""
 
-    nodes: Annotated[Annotated[tuple[Count, ...], Range(1, 2)] | None, "Nodes."] = None
-    gpus: Annotated[
-        Annotated[tuple[CountOrNone, ...], Range(1, 2)] | None, "GPUs of the whole job."
-    ] = None
-    cpus: Annotated[Annotated[tuple[Count, ...], Range(1, 2)] | None, "CPUs of the whole job."] = (
-        None
-    )
+    nodes: Annotated[Ends | None, "Nodes."] = None
+    gpus: Annotated[EndsOrNone | None, "GPUs of the whole job."] = None
+    cpus: Annotated[Ends | None, "CPUs of the whole job."] = None
     walltime: Annotated[
         Duration | Annotated[tuple[Duration, ...], Range(2, 2)] | None,
         "The longest walltime, or [shortest, longest].",
     ] = None
-    node_minutes: Annotated[
-        Annotated[int, Range(1, 100_000_000)] | None, "The most nodes times minutes of walltime."
-    ] = None
+    node_minutes: Annotated[NodeMinutes | None, "The most nodes times minutes of walltime."] = None
     why: Annotated[str | None, "Why it is so, for whoever is refused."] = None
     source: Annotated[Label | None, "Where this is from, if not from the queue's source."] = None
     quote: Quote = None
@@ -271,13 +235,9 @@ class SiteQueue(NamedTuple):
         "The types of GPU on its nodes: jobgen chooses it for a job that names one of them, and not"
         " for another type.",
     ] = None
-    partition: Annotated[
-        Label | None, "Slurm's partition, if the queue's name here is another."
-    ] = None
+    partition: Annotated[Label | None, "Slurm's partition, if it has another name."] = None
     qos: Annotated[Label | None, "The QoS that goes with it."] = None
-    chunk: Annotated[
-        Literal["node", "gpu"], "What one chunk of PBS is: a node, or one GPU of the one node."
-    ] = "node"
+    chunk: Annotated[Literal["node", "gpu"], "What a chunk of PBS is; gpu: of one node."] = "node"
     routed_from: Annotated[Label | None, "The queue to name instead; it leads here."] = None
     limits: Annotated[tuple[Limit, ...], "What it takes; one that fits is enough."] = ()
     node: Annotated[Node, "What differs on its nodes."] = Node()
@@ -349,9 +309,7 @@ class Network(NamedTuple):
     always: Annotated[dict[Variable, Word] | None, "Variables of every job."] = None
     one_node: Annotated[dict[Variable, Word] | None, "Of a job on one node."] = None
     several_nodes: Annotated[dict[Variable, Word] | None, "Of a job on more than one."] = None
-    set_by: Annotated[
-        tuple[Runtime, ...], "Runtimes of containers that set these variables themselves."
-    ] = ()
+    set_by: Annotated[tuple[Runtime, ...], "Container runtimes that set these themselves."] = ()
     source: Annotated[Label | None, "Where this is from."] = None
 
 
@@ -371,9 +329,7 @@ class Address(NamedTuple):
 
     suffix: Annotated[Label | None, "What follows the node's short name, such as i."] = None
     domain: Annotated[Label | None, "The domain of that name, such as hsn.example.org."] = None
-    resolve: Annotated[
-        Literal["ipv4"] | None, "ipv4: the address that a node's name leads to on that node."
-    ] = None
+    resolve: Annotated[Literal["ipv4"] | None, "ipv4: what a name leads to on its node."] = None
     source: Annotated[Label | None, "Where this is from."] = None
 
     @property
@@ -385,20 +341,14 @@ class Address(NamedTuple):
 class SiteLaunch(NamedTuple):
     """How the site's own examples start a job."""
 
-    family: Annotated[
-        Literal["torchrun", "direct"], "torchrun: an agent on each node; direct: a task a GPU."
-    ]
+    family: Annotated[Literal["torchrun", "direct"], "An agent a node, or a task a GPU."]
     launcher: Annotated[Literal["srun", "pbsdsh", "mpiexec"], "What starts it on the nodes."]
-    address: Annotated[
-        Address | None, "How nodes are reached, where not by the names that the scheduler gives."
-    ] = None
+    address: Annotated[Address | None, "How nodes are reached, if not by their names."] = None
     mpiexec: Annotated[
         Literal["pals", "hydra", "openmpi", "ibrun"] | None,
         "Whose mpiexec it is, or TACC's ibrun in its place; else the job finds out.",
     ] = None
-    options: Annotated[
-        tuple[Words, ...], "More options of the launcher, where it starts each process itself."
-    ] = ()
+    options: Annotated[tuple[Words, ...], "More of the launcher, if it starts each process."] = ()
     numa_binding: Annotated[
         Literal["node", "socket", "exclusive", "core-complex"] | None,
         "torchrun's --numa-binding, on torch that has it: which CPUs each process keeps to.",
@@ -429,16 +379,10 @@ class SiteContainer(NamedTuple):
 class Recognise(NamedTuple):
     """What tells that a machine is of this cluster; one of these is enough."""
 
-    variables: Annotated[
-        dict[Variable, Word] | None, "Environment variables and their values there."
-    ] = None
+    variables: Annotated[dict[Variable, Word] | None, "Variables and their values there."] = None
     domain: Annotated[Label | None, "The domain that the full names of its hosts end in."] = None
-    hosts: Annotated[
-        tuple[Regex, ...], "What the whole name of one of its hosts looks like, such as dt-login.*"
-    ] = ()
-    cluster: Annotated[
-        Label | None, "What its scheduler calls it: Slurm's ClusterName, or PBS's server."
-    ] = None
+    hosts: Annotated[tuple[Regex, ...], "The whole name of a host, such as dt-login.*"] = ()
+    cluster: Annotated[Label | None, "Slurm's ClusterName, or PBS's server."] = None
     source: Annotated[Label | None, "Where this is from."] = None
 
 
@@ -450,12 +394,8 @@ class SiteProfile(NamedTuple):
     extends: Annotated[Label | None, "Another profile that this one changes."] = None
     as_of: Annotated[Date | None, "The date of the sources that have no date here."] = None
     verified: Annotated[Grade | None, "The grade of the sources that have no grade."] = None
-    sources: Annotated[
-        dict[Label, SiteSource] | None, "Where the facts are from: an id and an address."
-    ] = None
-    cited: Annotated[
-        dict[Label, Label] | None, "Keys without a source, and the id of the source to cite."
-    ] = None
+    sources: Annotated[dict[Label, SiteSource] | None, "Where facts are from, by id."] = None
+    cited: Annotated[dict[Label, Label] | None, "The source of keys without their own."] = None
     recognise: Annotated[Recognise | None, "What tells that a machine is of it."] = None
     slurm: Annotated[SlurmDialect, "What differs between Slurm clusters."] = SlurmDialect()
     pbs: Annotated[PbsDialect, "What differs between PBS clusters."] = PbsDialect()
@@ -467,9 +407,7 @@ class SiteProfile(NamedTuple):
     every_queue: Annotated[SiteQueue, "What holds in all queues."] = SiteQueue()
     walltime_required: Annotated[bool, "Whether every job must say its walltime."] = False
     account: Annotated[Account | None, "What an account looks like."] = None
-    filesystems: Annotated[Filesystems | None, "The list of file systems, where one is asked."] = (
-        None
-    )
+    filesystems: Annotated[Filesystems | None, "The list of file systems, if asked."] = None
     directives: Annotated[tuple[Words, ...], "Options of sbatch or qsub for every job."] = ()
     modules: Annotated[SiteModules | None, "Modules."] = None
     variables: Annotated[Variables | None, "Environment variables, beside the network's."] = None
@@ -477,9 +415,7 @@ class SiteProfile(NamedTuple):
     interface: Annotated[Interface | None, "The network interface of the nodes to use."] = None
     launch: Annotated[SiteLaunch | None, "How the site starts a job."] = None
     container: Annotated[SiteContainer | None, "Containers."] = None
-    internet: Annotated[
-        Literal["none", "proxy", "yes"] | None, "Whether compute nodes reach it."
-    ] = None
+    internet: Annotated[Literal["none", "proxy", "yes"] | None, "If nodes reach it."] = None
     mail: Annotated[Literal["none"] | None, "none: its scheduler sends no e-mail."] = None
     charge: Annotated[Charge | None, "What a job costs, where its queue does not say it."] = None
     notes: Annotated[tuple[str, ...], "What else to know, which jobgen does not act upon."] = ()
