@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from jobgen.output import format_table
 from jobgen.sites.profile import Limit, Node, SiteProfile, SiteQueue, is_old
 from jobgen.sites.search import LoadedProfile
-from jobgen.spec.units import format_memory
+from jobgen.spec.units import format_memory, format_time
 
 GRADES = {
     "docs": "from documentation",
@@ -47,12 +47,8 @@ def format_sheet(name: str, loaded: LoadedProfile, *, today: str) -> str:
 
 def list_old_sources(profile: SiteProfile, today: str) -> list[str]:
     """Return the sources without a date, and those that are more than a year old."""
-    sources = {key: profile.find_source(key) for key in profile.sources or {}}
-    return [
-        key
-        for key, source in sources.items()
-        if source.dated == "undated" or is_old(source.dated, today)
-    ]
+    dates = {key: profile.find_source(key).dated for key in profile.sources or {}}
+    return [key for key, date in dates.items() if date == "undated" or is_old(date, today)]
 
 
 def _describe_source(profile: SiteProfile, key: str) -> str:
@@ -133,23 +129,17 @@ def _describe_limits(queue: SiteQueue) -> str:
 def _describe_limit(limit: Limit) -> str:
     """One range of sizes and its walltime, such as `1-96 CPUs to 48h`."""
     parts = []
-    for unit, word in (("nodes", "nodes"), ("gpus", "GPUs"), ("cpus", "CPUs")):
+    for unit, word in (("nodes", "node"), ("gpus", "GPU"), ("cpus", "CPU")):
         ends = getattr(limit, unit)
-        if ends and ends != (0, 0):
+        special = {(0, 0): "no GPUs", (1, 1): f"1 {word}"}
+        if ends:
             span = f"{ends[0]}-{ends[-1]}" if len(ends) > 1 else f"{ends[0]} or more"
-            parts.append(f"1 {word[:-1]}" if ends == (1, 1) else f"{span} {word}")
-        elif ends:
-            parts.append("no GPUs")
+            parts.append(special.get(ends, f"{span} {word}s"))
     if limit.times[1] is not None:
-        parts.append(f"to {_format_hours(limit.times[1])}")
+        parts.append(f"to {format_time(limit.times[1])}")
     if limit.node_minutes is not None:
         parts.append(f"({limit.node_minutes / 60:g} node-hours)")
     return " ".join(parts)
-
-
-def _format_hours(seconds: int) -> str:
-    hours, rest = divmod(seconds, 3600)
-    return f"{hours}h" if hours and not rest else f"{seconds // 60}m"
 
 
 def _list_nodes(profile: SiteProfile, marks: dict[str, str]) -> Iterator[tuple[str, ...]]:
@@ -184,16 +174,17 @@ def _describe_network(profile: SiteProfile, marks: dict[str, str]) -> Iterator[t
 def _list_rules(profile: SiteProfile, marks: dict[str, str]) -> Iterator[tuple[str, ...]]:
     account, listed, launch = profile.account, profile.filesystems, profile.launch
     cited, node = profile.cited or {}, profile.node
+    accounts = files = ""
     if account is not None:
         need = "needed" if account.required else "optional"
-        words = _join((need, account.meaning or ""), ": ")
-        yield "account", words, marks.get(account.source or "", "")
+        accounts = _join((need, account.meaning or ""), ": ")
     if listed is not None:
         need = "needed" if listed.required else "those that the job uses"
-        words = _join((need, ", ".join(listed.known or ())), ": ")
-        yield "file systems", words, marks.get(listed.source or "", "")
+        files = _join((need, ", ".join(listed.known or ())), ": ")
     needs_type = _label("needed", profile.gpu_type_required)
     for title, text, source in (
+        ("account", accounts, account and account.source),
+        ("file systems", files, listed and listed.source),
         ("walltime", _label("needed", profile.walltime_required), cited.get("walltime_required")),
         ("type of GPU", needs_type, cited.get("gpu_type_required")),
         ("memory", _label("must not be asked for", node.memory_rule == "forbidden"), node.source),
