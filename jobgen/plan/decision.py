@@ -40,6 +40,18 @@ class Context(NamedTuple):
             if broken:
                 yield self.loaded.problem(*self.explain(rule, **facts))
 
+    def warn(self, rules: Mapping[str, object], **facts: object) -> Iterator[str]:
+        """Yield these as warnings."""
+        for problem in self.refuse(rules, **facts):
+            yield f"warning: {problem}"
+
+    def note(self, rules: Mapping[str, object], **facts: object) -> Iterator[str]:
+        """Yield the note of each rule that applies, of those in `rules.txt`."""
+        for rule in [rule for rule, applies in rules.items() if applies]:
+            path, message, hint = self.explain(rule, **facts)
+            words = ": ".join(filter(None, ("note", self.loaded.find_path(path), message)))
+            yield f"{words}; {hint}" if hint else words
+
     def explain(self, rule: str, **facts: object) -> list[str]:
         """Return the key, message and hint of a rule, with the values in them."""
         facts = {"spec": self.spec, "can": self.site.can, **facts}

@@ -198,14 +198,10 @@ def _read_cores(words: tuple[str, ...], processes: int) -> Iterator[str]:
 
 
 def _compare_to_site(context: Context, start: Start) -> Iterator[str]:
+    """Yield a note if the job starts in another way than its site does."""
     profile, site = context.site, context.site.launch
     if site is None or not profile.can.batch or start.mode in (site.family, "plain", "ray", "body"):
         return
-    usual, this = "one process for each GPU", "one torchrun agent on each node"
-    if start.direct:
-        usual, this = this, usual
-    advice = f"; {site.note}" if site.note else ""
-    yield (
-        f"note: {profile.title or 'this site'} starts {usual} by {site.launcher}, this script"
-        f" {this}{profile.cite(site)}{advice}"
-    )
+    where, about = profile.title or "this site", profile.cite(site)
+    rules = {"agents_here": start.direct, "processes_here": not start.direct}
+    yield from context.note(rules, where=where, site=site, about=about, advice=site.note or "")

@@ -30,7 +30,7 @@ def decide(context: Context, plan: Plan) -> Decision[Program]:
     agent = _find_lonely_agent(context, plan)
     rules = {"lonely_agent": agent, "long_name": not NAME.matches(program.name)}
     problems = context.refuse(rules, launcher=agent, nodes=plan.nodes, program=program)
-    notes = [*_list_notes(loaded), *_advise_environment(context, plan)]
+    notes = [*_list_notes(context), *_advise_environment(context, plan)]
     return Decision(program, problems=problems, notes=notes)
 
 
@@ -55,12 +55,7 @@ def _advise_environment(context: Context, plan: Plan) -> Iterator[str]:
     spec = context.spec
     bare = spec.environment == Environment() and context.site.modules is None
     asks = spec.run.command is None or plan.nodes.gpus or spec.launch.mode in ONE_A_NODE
-    if context.site.can.batch and bare and not asks:
-        yield (
-            f"note: {context.loaded.find_path('run.command')}: the job ends on a node whose python3"
-            " has no torch, also where the program needs none; name an environment that has it:"
-            " environment.venv, or modules; or write launch: {mode: plain}"
-        )
+    return context.note({"no_torch": context.site.can.batch and bare and not asks})
 
 
 def _find_lonely_agent(context: Context, plan: Plan) -> str | None:
@@ -75,15 +70,11 @@ def _find_lonely_agent(context: Context, plan: Plan) -> str | None:
     return launcher if plan.nodes.total > 1 and not meets else None
 
 
-def _list_notes(loaded: LoadedSpec) -> Iterator[str]:
-    run, array = loaded.spec.run, loaded.spec.array
-    command = run.command or ()
-    if command and command[0].endswith(".py") and "/" not in command[0]:
-        file = command[0]
-        yield (
-            f"note: {loaded.find_path('run.command')}: {file} is looked for on PATH; a Python file"
-            f" of yours is run by script: {file}"
-        )
+def _list_notes(context: Context) -> Iterator[str]:
+    loaded, run, array = context.loaded, context.spec.run, context.spec.array
+    command = run.command or ("",)
+    on_path = command[0].endswith(".py") and "/" not in command[0]
+    yield from context.note({"on_path": on_path}, file=command[0])
     if not is_shell_command(command):
         yield from _list_unexpanded(loaded.find_path("run.command"), command)
     yield from _list_unexpanded(loaded.find_path("run.args"), run.args)

@@ -175,26 +175,16 @@ def _find_conflicts(context: Context) -> Iterator[Problem]:
 def _advise(context: Context, requests: Requests, *, lost: tuple[str, ...]) -> Iterator[str]:
     """Yield what the user should hear about the requests, and about the keys that are `lost`."""
     site, can = context.site, context.site.can
-    if context.spec.notify is not None and site.mail == "none":
-        about = site.find_source((site.cited or {}).get("mail"))
-        yield (
-            f"note: notify: {site.title or 'this site'} sends no e-mail{about}, so it is left out;"
-            " `jobgen wait JOB` ends when the job does"
-        )
-    if "resources.constraint" in lost:
-        text = context.spec.resources.constraint
-        form = "write NAME=VALUE, as its chunks name it" if can.chunks else "write a node's feature"
-        yield f"note: resources.constraint: {text!r} has no option here, so it is left out; {form}"
-    if "resources.gpu_type" in lost and site.queues is None:
-        yield (
-            f"note: resources.gpu_type: {can.title} has no word for it, so it is left out; where"
-            " its chunks name it, write resources.constraint: NAME=VALUE"
-        )
-    if not can.mails_any_failure and requests.mail and requests.mail.on == ("fail",):
-        yield (
-            f"note: notify.on: {can.title} says that a program failed only in its mail at the end; "
-            "with fail alone it writes only when it ends the job itself"
-        )
+    fails_alone = requests.mail and requests.mail.on == ("fail",)
+    rules = {
+        "no_mail": context.spec.notify is not None and site.mail == "none",
+        "no_chunk": "resources.constraint" in lost and can.chunks,
+        "no_feature": "resources.constraint" in lost and not can.chunks,
+        "no_gpu_type": "resources.gpu_type" in lost and site.queues is None,
+        "late_mail": fails_alone and not can.mails_any_failure,
+    }
+    about = site.find_source((site.cited or {}).get("mail"))
+    return context.note(rules, where=site.title or "this site", about=about)
 
 
 def _plan_after(context: Context) -> tuple[tuple[Dependency, ...], list[Problem]]:

@@ -114,9 +114,9 @@ def advise(
     processes = max(group.processes for group in groups)
     if not size.gpus or not context.site.can.batch:
         return
-    if node.whole and node.gpus and size.narrowest < node.gpus:
-        words = f"{size.narrowest} of the {node.gpus} GPUs of a node{about['whole']}"
-        yield f"note: resources.gpus_per_node: a job has its nodes to itself here: it uses {words}"
+    part = node.whole and node.gpus and size.narrowest < node.gpus
+    rules = {"part_of_node": part}
+    yield from context.note(rules, size=size, node=node, about=about.get("whole", ""))
     if node.whole or context.spec.resources.exclusive or node.cpus_rule == "implied":
         return
     yield from _advise_on_shares(context, node, size, about, processes)
@@ -128,15 +128,13 @@ def _advise_on_shares(
     """Yield warnings about CPUs and memory that are too little for the processes of a node."""
     share = f" for {count(processes, 'process', 'processes')}"
     cpus, key, why = _count_cpus(context, node, size)
-    if cpus is not None and cpus < _LEAST_CPUS * processes:
-        message = f"{count(cpus, 'CPU')}{share}{why}{about.get(key, '')}"
-        hint = f"add cpus_per_gpu: {_share_cpus(node)}"
-        yield f"warning: {context.loaded.problem('resources', message, hint)}"
+    few = cpus is not None and cpus < _LEAST_CPUS * processes
+    why = f"{count(cpus or 0, 'CPU')}{share}{why}{about.get(key, '')}"
+    yield from context.warn({"few_cpus": few}, why=why, share=_share_cpus(node))
     memory, key, why = _count_memory(context, node, size, cpus=cpus)
-    if memory is not None and memory < _LEAST_MEMORY * processes:
-        message = f"{format_memory(memory)} of memory{share}{why}{about.get(key, '')}"
-        hint = f"add memory_per_node: {_share_memory(node, size)}"
-        yield f"warning: {context.loaded.problem('resources', message, hint)}"
+    little = memory is not None and memory < _LEAST_MEMORY * processes
+    why = f"{format_memory(memory or 0)} of memory{share}{why}{about.get(key, '')}"
+    yield from context.warn({"little_memory": little}, why=why, share=_share_memory(node, size))
 
 
 Amount = tuple[int | None, str, str]  # None if it is not known; the key that says it; the reason

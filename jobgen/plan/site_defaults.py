@@ -33,7 +33,7 @@ def decide(context: Context) -> Decision[SiteDefaults]:
     defaults = job.decide()
     breaches = list(_find_breaches(job)) if context.limits else []
     notes = [f"warning: {problem} ({doubt})" for problem, doubt in breaches if doubt]
-    notes += [*_advise_type(job), *_advise_walltime(job), *_advise_filesystems(job)]
+    notes += [*_advise(job), *_advise_filesystems(job)]
     notes += shapes.advise(context, job.node, job.groups, about=job.about)
     if defaults.network:
         notes.append(f"note: {defaults.network}")
@@ -266,22 +266,17 @@ def _list_others(job: _SiteJob) -> list[str]:
     return [] if job.queue in taking else taking
 
 
-def _advise_type(job: _SiteJob) -> Iterator[str]:
-    types, gpu_type = job.profile.gpu_types or {}, job.gpu_type
+def _advise(job: _SiteJob) -> Iterator[str]:
+    """Say which type of GPU and how much time a job gets that names none, if the site says it."""
+    types, gpu_type, resources = job.profile.gpu_types or {}, job.gpu_type, job.spec.resources
     others = [name for name, node in types.items() if name != gpu_type and not node.device]
-    if gpu_type is not None and job.spec.resources.gpu_type is None and others:
-        message = f"the job gets {gpu_type}, as it names no type"
-        yield f"note: resources.gpu_type: {message}; this site also has {', '.join(others)}"
-
-
-def _advise_walltime(job: _SiteJob) -> Iterator[str]:
-    """Say how long a job may run that asks for no walltime, if the site says it."""
+    chosen = gpu_type is not None and resources.gpu_type is None
+    names = ", ".join(others)
+    yield from job.context.note({"other_types": chosen and names}, gpu_type=gpu_type, others=names)
     holder = job.record if job.record.default_walltime else job.profile.every_queue
-    if job.spec.resources.walltime is None and holder.default_walltime:
-        time, about = format_time(holder.default_walltime), job.profile.cite(holder)
-        message = f"a job that asks for no walltime gets {time} here{about}"
-        problem = job.context.loaded.problem("resources", message, "add walltime, such as 4h")
-        yield f"warning: {problem}"
+    usual, about = holder.default_walltime or 0, job.profile.cite(holder)
+    unsaid = resources.walltime is None and usual
+    yield from job.context.warn({"default_walltime": unsaid}, time=format_time(usual), about=about)
 
 
 def _advise_filesystems(job: _SiteJob) -> Iterator[str]:
@@ -292,10 +287,9 @@ def _advise_filesystems(job: _SiteJob) -> Iterator[str]:
     given = str([*(spec.filesystems or ()), *spec.directives])
     known = [name for name in listed.known or () if re.search(rf"['\"]/{name}/", str(spec))]
     lacking = [name for name in [*_list_filesystems(listed, spec), *known] if name not in given]
-    if lacking:
-        message = f"{listed.resource} leaves out {', '.join(lacking)}, where paths of the spec lie"
-        place = "filesystems" if spec.filesystems else "directives"
-        yield f"warning: {job.context.loaded.problem(place, message, 'add it')}"
+    place = "filesystems" if spec.filesystems else "directives"
+    facts = {"path": place, "listed": listed, "lacking": ", ".join(lacking)}
+    yield from job.context.warn({"lacking_filesystems": lacking}, **facts)
 
 
 def _find_queue(profile: SiteProfile, name: str | None) -> SiteQueue:
