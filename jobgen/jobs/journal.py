@@ -31,7 +31,7 @@ from jobgen.jobs.files import (
     sync_folders,
     write_run_file,
 )
-from jobgen.jobs.record import PLAN, RECORD, JobRecord, parse_record, read_record
+from jobgen.jobs.record import PLAN, RECORD, JobRecord, parse_record, read_sound
 from jobgen.jobs.run_folder import list_attempts
 from jobgen.rendering import header
 from jobgen.schedulers import SCHEDULERS
@@ -167,8 +167,10 @@ def keep_intent(intent: Intent, text: str, *, folders: Iterable[str]) -> Iterato
 
 def _write_intent(intent: Intent, text: str) -> None:
     """Put all on the disk, the script's text first."""
+    from jobgen.spec.secrets import holds_secret  # of no use to who only looks
+
     content = json.dumps(asdict(intent), indent=1) + "\n"
-    private = _holds_secret(text + content)
+    private = holds_secret(text + content)
     if text:
         write_run_file(intent.script, text, private=private)
     write_run_file(intent.path, content, private=private)
@@ -246,13 +248,8 @@ def sweep_litter() -> None:
         if folder.is_symlink() or folder.parent.is_symlink():  # it leads to another folder
             continue
         with contextlib.suppress(OSError):
-            litter = [
-                path
-                for path in folder.iterdir()
-                if _LITTER.fullmatch(path.name)
-                and path.suffix != ".json"
-                and not path.with_suffix(".json").exists()
-            ]
+            named = [path for path in folder.iterdir() if _LITTER.fullmatch(path.name)]
+            litter = [path for path in named if not path.with_suffix(".json").exists()]
             now = read_clock(folder) if litter else 0.0
             for path in litter:
                 if path.lstat().st_mtime + _OLD < now:
@@ -268,12 +265,6 @@ def list_rivals(intent: Intent) -> Iterator[Intent]:
             continue
         if other and other.token != intent.token and other.job.digest == intent.job.digest:
             yield other
-
-
-def _holds_secret(text: str) -> bool:
-    from jobgen.spec.secrets import holds_secret  # of no use to who only looks
-
-    return holds_secret(text)
 
 
 # Who is at it.
@@ -303,40 +294,30 @@ def find_command(intent: Intent) -> int | None:
 def record_job(intent: Intent, ids: list[str]) -> JobRecord:
     """Put the job, whose chain has these ids, on record; to do it again changes nothing."""
     job = replace(intent.job, id=ids[0], links=tuple(ids[1:]))
-    earlier = {}
-    if job.tasks:
-        for folder in job.run_dir.parent.glob(f"{job.run_dir.name}_*"):
-            if count := _count_earlier(intent, folder):
-                earlier[folder.name] = count
+    folders = job.run_dir.parent.glob(f"{job.run_dir.name}_*") if job.tasks else ()
+    counts = {folder.name: _count_earlier(intent, folder) for folder in folders}
+    earlier = {name: count for name, count in counts.items() if count}
     job = replace(job, first_attempt=_count_earlier(intent, job.run_dir), earlier=earlier)
-    paths = [path for path in (intent.script, intent.withdrawn) if path.exists()]
-    if paths:
+    script = intent.script if intent.script.exists() else intent.withdrawn
+    if script.exists():
         try:
-            _write_record(job, paths[0].read_bytes(), intent)
+            _write_record(job, script.read_bytes(), intent)
         except BaseException:
             if job.local:  # its script does not run then
                 (job.run_dir / RECORD).unlink(missing_ok=True)
             raise
-    elif not _is_recorded(job):  # a crash has lost the script, and there is a job all the same
-        job.save()
+    elif job.token not in [known.token for known in read_sound([job.run_dir / RECORD])]:
+        job.save()  # a crash has lost the script, and there is a job all the same
     return job
-
-
-def _is_recorded(job: JobRecord) -> bool:
-    """Return whether this submission's job has its record already."""
-    try:
-        return read_record(job.run_dir / RECORD).token == job.token
-    except UsageError:
-        return False
 
 
 def _write_record(job: JobRecord, script: bytes, intent: Intent) -> None:
     """Write the record of a job, and what was submitted beside it; all is on the disk then."""
-    from jobgen.spec.secrets import mask_override
+    from jobgen.spec.secrets import holds_secret, mask_override
 
     text = script.decode(errors="replace")
     files = {"script": text, "job.yaml": intent.source, DIFF: intent.diff or None}
-    private = _holds_secret("\n".join(filter(None, files.values())))
+    private = holds_secret("\n".join(filter(None, files.values())))
     if about := header.read(text):
         about = about._replace(overrides=tuple(map(mask_override, about.overrides)))
         files[PLAN] = header.write_json(about) + "\n"

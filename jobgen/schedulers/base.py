@@ -104,6 +104,13 @@ class Directive(str):
         return line
 
 
+def write_option(sign: str, option: str, value: object, why: str, *keys: str) -> list[Directive]:
+    """Return the directive of an option with its value, or alone if that is True; none without."""
+    if value is None or value is False or value == "":
+        return []
+    return [Directive(f"{sign} {option}{'' if value is True else value}", why, *keys)]
+
+
 # What the number of processes on a node follows from, and that of nodes.
 PROCESSES = ("launch.processes_per_node", "resources.gpus_per_node")
 NODES = ("resources.nodes", "resources.gpus_per_node", "launch.processes_per_node")
@@ -152,11 +159,11 @@ def array_line(plan: Plan, option: str) -> Iterator[Directive]:
         yield Directive(option + plan.array.range, why, "array", "array.at_once")
 
 
-def shell_line(plan: Plan, option: str) -> Iterator[Directive]:
+def shell_line(plan: Plan, sign: str, option: str) -> list[Directive]:
     """The variables that the job takes from the shell that submits it."""
-    if names := plan.environment.from_shell:
-        why = "from the shell that submits; the script has no value of them"
-        yield Directive(option + ",".join(names), why, "environment.from_shell")
+    names = ",".join(plan.environment.from_shell)
+    why = "from the shell that submits; the script has no value of them"
+    return write_option(sign, option, names, why, "environment.from_shell")
 
 
 def after_line(plan: Plan, option: str) -> Directive:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from jobgen.plan.plan import NodeGroup, Plan
 from jobgen.schedulers import base
@@ -44,32 +45,28 @@ class Pbs(base.Scheduler):
 
     def directives(self, plan: Plan) -> Sequence[str]:
         """`#PBS` lines; the resources as chunks, one a host, or, by the site, as totals."""
-        say = _write_directive
-        lines = [say(f"-N {plan.name}", "what qstat calls the job", "name")]
-        asked = plan.requests
-        if asked.account:
-            option = plan.site.pbs.account_option
-            keys = ("account", "site.pbs.account_option")
-            space = "" if option.endswith("=") else " "
-            lines.append(say(f"{option}{space}{asked.account}", "who pays", *keys))
+        asked, option = plan.requests, str(plan.site.pbs.account_option)
+        lines = _say("-N ", plan.name, "what qstat calls the job", "name")
+        option += "" if option.endswith("=") else " "
+        lines += _say(option, asked.account, "who pays", "account", "site.pbs.account_option")
         if asked.reservation:
             why = "the reservation that it runs in: on PBS that is a queue"
-            lines.append(say(f"-q {asked.reservation}", why, "reservation"))
-        elif asked.queue:
-            lines.append(say(f"-q {asked.queue}", base.explain_queue(plan), *base.queue_keys(plan)))
+            lines += _say("-q ", asked.reservation, why, "reservation")
+        else:
+            lines += _say("-q ", asked.queue, base.explain_queue(plan), *base.queue_keys(plan))
         lines += _write_totals(plan) if plan.site.pbs.resources == "totals" else _write_select(plan)
         if plan.walltime.seconds is not None:
-            walltime = f"-l walltime={format_duration(plan.walltime.seconds)}"
-            lines.append(say(walltime, "then PBS ends the job", "resources.walltime"))
+            walltime = format_duration(plan.walltime.seconds)
+            lines += _say("-l walltime=", walltime, "then PBS ends the job", "resources.walltime")
         if asked.filesystems and plan.site.filesystems:
             listed = plan.site.filesystems
             text = f"-l {listed.resource}={listed.separator.join(asked.filesystems)}"
             keys = ("filesystems|site.filesystems.paths", "site.filesystems.resource")
-            lines.append(say(text, "the file systems that the job uses", *keys))
+            lines += _say(text, True, "the file systems that the job uses", *keys)
         lines += base.array_line(plan, "#PBS -J ")
-        lines += base.shell_line(plan, "#PBS -v ")
-        lines.append(say("-j oe", "one output file, of stdout and stderr"))
-        lines.append(say("-k oed", "it is written as the job runs, and not copied at its end"))
+        lines += base.shell_line(plan, "#PBS", "-v ")
+        lines += _say("-j oe", True, "one output file, of stdout and stderr")
+        lines += _say("-k oed", True, "it is written as the job runs, and not copied at its end")
         lines += _write_mail(plan)
         if asked.after:
             lines.append(base.after_line(plan, "#PBS -W depend="))
@@ -130,8 +127,7 @@ def _format_memory(kib: int) -> str:
     return f"{number}{letter.lower()}b"
 
 
-def _write_directive(text: str, reason: str, *keys: str) -> base.Directive:
-    return base.Directive(f"#PBS {text}", reason, *keys)
+_say = partial(base.write_option, "#PBS")
 
 
 def _write_select(plan: Plan) -> list[base.Directive]:
@@ -140,21 +136,17 @@ def _write_select(plan: Plan) -> list[base.Directive]:
         return []
     queue = plan.site.find_queue(plan.requests.queue)
     if queue is not None and queue.chunk == "gpu":
-        chunk = _write_own(plan)
+        chunks = f"{plan.nodes.gpus * plan.nodes.together}{_write_own(plan)}"
         why = "a chunk is one GPU in this queue, and all are on one node"
         key = f"site.queues.{plan.requests.queue}.chunk"
-        return [
-            _write_directive(
-                f"-l select={plan.nodes.gpus * plan.nodes.together}{chunk}", why, *base.NODES, key
-            )
-        ]
+        return _say("-l select=", chunks, why, *base.NODES, key)
     chunks = "+".join(_write_chunk(group, plan) for group in plan.components)
     why, keys = _explain_chunks(plan)
     if plan.requests.constraint:
         keys += ("resources.constraint", "site.pbs.constraint")
-    select = _write_directive(f"-l select={chunks}", why, *keys)
+    select = _say("-l select=", chunks, why, *keys)
     left = plan.launch.body and plan.program.script  # to its author
-    return [select] if left and not plan.requests.exclusive else [select, _write_place(plan)]
+    return select if left and not plan.requests.exclusive else select + _write_place(plan)
 
 
 def _explain_chunks(plan: Plan) -> tuple[str, tuple[str, ...]]:
@@ -173,7 +165,7 @@ def _explain_chunks(plan: Plan) -> tuple[str, tuple[str, ...]]:
     return why, (*keys, "site.pbs.chunk")
 
 
-def _write_place(plan: Plan) -> base.Directive:
+def _write_place(plan: Plan) -> list[base.Directive]:
     why = "each chunk on its own host: two agents on one host would share its GPUs"
     place, keys = "-l place=scatter", []
     if plan.requests.exclusive:
@@ -184,7 +176,7 @@ def _write_place(plan: Plan) -> base.Directive:
         why += f"; all of one {plan.site.pbs.group}"
         place += f":group={plan.site.pbs.group}"
         keys.append("site.pbs.group")
-    return _write_directive(place, why, *keys)
+    return _say(place, True, why, *keys)
 
 
 def _write_chunk(group: NodeGroup, plan: Plan) -> str:
@@ -232,19 +224,17 @@ def _write_totals(plan: Plan) -> Iterator[base.Directive]:
         (plan.site.pbs.disk, disk, _format_memory, "the nodes' own disks", (_DISK,)),
     ):
         if amount is not None:
-            text = f"-l {resource}={write(amount * group.nodes)}"
-            why = f"{what}: {group.nodes} x {write(amount)}"
-            yield _write_directive(text, why, *base.NODES, *keys, "site.pbs.resources")
+            total, why = write(amount * group.nodes), f"{what}: {group.nodes} x {write(amount)}"
+            yield from _say(f"-l {resource}=", total, why, *base.NODES, *keys, "site.pbs.resources")
 
 
-def _write_mail(plan: Plan) -> Iterator[base.Directive]:
-    mail = plan.requests.mail
-    if mail and mail.email:
-        yield _write_directive(f"-M {mail.email}", "who gets e-mail", "notify.email")
-    if mail:
-        letters = "".join(sorted(_MAIL[event] for event in mail.on))
-        why = "when there is e-mail: b at its begin, e at its end, a when PBS ends it"
-        yield _write_directive(f"-m {letters}", why, "notify.on|notify")
+def _write_mail(plan: Plan) -> list[base.Directive]:
+    if (mail := plan.requests.mail) is None:
+        return []
+    letters = "".join(sorted(_MAIL[event] for event in mail.on))
+    why = "when there is e-mail: b at its begin, e at its end, a when PBS ends it"
+    email = _say("-M ", mail.email, "who gets e-mail", "notify.email")
+    return [*email, *_say("-m ", letters, why, "notify.on|notify")]
 
 
 SCHEDULER = Pbs()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from jobgen.plan.plan import NodeGroup, Plan, ShellPath
 from jobgen.schedulers import base
@@ -43,35 +44,33 @@ class Slurm(base.Scheduler):
 
     def directives(self, plan: Plan) -> Sequence[str]:
         """`#SBATCH` lines; unequal nodes make a heterogeneous job, one component a shape."""
-        say = _write_directive
-        lines = [say(f"--job-name={plan.name}", "what squeue calls the job", "name")]
-        if plan.requests.account:
-            lines.append(say(f"--account={plan.requests.account}", "who pays", "account"))
+        lines = _say("--job-name=", plan.name, "what squeue calls the job", "name")
+        lines += _say("--account=", plan.requests.account, "who pays", "account")
         for index, group in enumerate(plan.components):
             if index:
                 why = "nodes of another shape form their own component"
-                lines.append(say("hetjob", why, "resources.gpus_per_node"))
+                lines += _say("hetjob", True, why, "resources.gpus_per_node")
             if plan.requests.queue:
                 queue = plan.defaults.partition or plan.requests.queue
-                text = f"--{plan.site.slurm.queue_option}={queue}"
                 keys = (*base.queue_keys(plan), "site.slurm.queue_option")
-                lines.append(say(text, base.explain_queue(plan), *keys))
+                option = f"--{plan.site.slurm.queue_option}="
+                lines += _say(option, queue, base.explain_queue(plan), *keys)
             lines += _write_requests(plan)
             lines += _write_resources(plan, group)
             lines += base.site_lines(plan, "#SBATCH")
             if plan.walltime.seconds is not None:
                 time = format_duration(plan.walltime.seconds)
-                lines.append(say(f"--time={time}", "then Slurm ends the job", "resources.walltime"))
+                lines += _say("--time=", time, "then Slurm ends the job", "resources.walltime")
             if not index:
                 lines += base.array_line(plan, "#SBATCH --array=")
-                lines += base.shell_line(plan, "#SBATCH --export=ALL,")
+                lines += base.shell_line(plan, "#SBATCH", "--export=ALL,")
                 why = (
                     "in the folder of submission, which exists: sbatch makes none, and a job whose"
                     " output has no folder fails without a message"
                 )
                 job = "%A_%a" if plan.array and plan.array.jobs > 1 else "%j"
-                lines.append(say(f"--output=%x-{job}.out", why))
-                lines.append(say("--open-mode=append", "a requeue keeps what was printed before"))
+                lines += _say(f"--output=%x-{job}.out", True, why)
+                lines += _say("--open-mode=", "append", "a requeue keeps what was printed before")
                 lines += _write_mail(plan)
                 lines += _write_dependency(plan)
                 lines += _write_notice(plan)
@@ -80,16 +79,14 @@ class Slurm(base.Scheduler):
     def launch(self, plan: Plan) -> base.LaunchPieces:
         """srun's options for each component, and the variables that hold their node lists."""
         components = plan.components
-        lists = [ShellPath("$SLURM_JOB_NODELIST")]
+        numbers = range(len(components))
+        lists = ["$SLURM_JOB_NODELIST"]
         if len(components) > 1:
-            lists = [
-                ShellPath(f"$SLURM_JOB_NODELIST_HET_GROUP_{index}")
-                for index in range(len(components))
-            ]
+            lists = [f"$SLURM_JOB_NODELIST_HET_GROUP_{index}" for index in numbers]
         return base.LaunchPieces(
             watched=False,
-            node_lists=tuple(lists),
-            steps=tuple(tuple(_list_options(plan, index)) for index in range(len(components))),
+            node_lists=tuple(map(ShellPath, lists)),
+            steps=tuple(tuple(_list_options(plan, index)) for index in numbers),
             share_cpus=components[0].cpus is None and base.count_tasks(components[0], plan) > 1,
         )
 
@@ -185,41 +182,40 @@ def _gpus(group: NodeGroup, plan: Plan) -> str:
     return f"{option}{named}{group.gpus}"
 
 
-def _write_directive(text: str, reason: str, *keys: str) -> base.Directive:
-    return base.Directive(f"#SBATCH {text}", reason, *keys)
+_say = partial(base.write_option, "#SBATCH")
 
 
-def _write_notice(plan: Plan) -> Iterator[base.Directive]:
-    if plan.nodes.spare:
-        why = "the loss of a node does not end the job: a spare one takes its place"
-        yield _write_directive("--no-kill", why, "resources.spare_nodes")
-    if plan.walltime.chain is None:
-        return
-    why = "Slurm signals the script this many seconds before the end; it asks the program to stop"
-    keys = ("on_walltime.notice", "on_walltime")
-    yield _write_directive(f"--signal=B:USR1@{plan.walltime.chain.notice}", why, "|".join(keys))
-    if plan.walltime.chain.then == "requeue":
+def _write_notice(plan: Plan) -> list[base.Directive]:
+    why = "the loss of a node does not end the job: a spare one takes its place"
+    lines = _say("--no-kill", bool(plan.nodes.spare), why, "resources.spare_nodes")
+    if chain := plan.walltime.chain:
+        why = "Slurm signals the script this many seconds before the end; it asks the program to"
+        key = "on_walltime.notice|on_walltime"
+        lines += _say("--signal=B:USR1@", chain.notice, f"{why} stop", key)
         why = "the script may put the job back into the queue, and so does Slurm if a node fails"
-        yield _write_directive("--requeue", why, "on_walltime.then")
+        lines += _say("--requeue", chain.then == "requeue", why, "on_walltime.then")
+    return lines
 
 
 def _write_nodes(plan: Plan, group: NodeGroup) -> Iterator[base.Directive]:
     """The nodes, and for sbatch the tasks on each and their CPUs."""
-    say, tasks, why = _write_directive, *_choose_tasks(plan, group)
+    tasks, why = _choose_tasks(plan, group)
     left = plan.launch.body and tasks == 1  # to its author
     if not left or plan.nodes.total > 1:
         fewest = "" if plan.nodes.fewest is None else f"{plan.nodes.fewest}-"
-        yield say(f"--nodes={fewest}{group.nodes}", "the nodes of this shape", *base.NODES)
+        nodes = f"{fewest}{group.nodes}"
+        yield from _say("--nodes=", nodes, "the nodes of this shape", *base.NODES)
     if plan.site.slurm.tasks != "batch":  # sbatch refuses what belongs to srun
         return
     # With tasks Slurm gives the fewest of a range, on 22.05 at least.
     if plan.nodes.fewest is None and not left:
-        yield say(f"--ntasks-per-node={tasks}", why, *(base.PROCESSES if tasks > 1 else ()))
+        yield from _say("--ntasks-per-node=", tasks, why, *(base.PROCESSES if tasks > 1 else ()))
     if group.cpus is not None and plan.nodes.cpus_asked:
         why = "the CPUs of a node are all for its one task"
         if tasks > 1:
             why = f"the {group.cpus} CPUs of a node are shared by its tasks"
-        yield say(f"--cpus-per-task={max(1, group.cpus // tasks)}", why, *base.cpu_keys(plan))
+        cpus = max(1, group.cpus // tasks)
+        yield from _say("--cpus-per-task=", cpus, why, *base.cpu_keys(plan))
 
 
 def _choose_tasks(plan: Plan, group: NodeGroup) -> tuple[int, str]:
@@ -234,48 +230,45 @@ def _choose_tasks(plan: Plan, group: NodeGroup) -> tuple[int, str]:
 
 
 def _write_resources(plan: Plan, group: NodeGroup) -> Iterator[base.Directive]:
-    say = _write_directive
     yield from _write_nodes(plan, group)
-    if gpus := _gpus(group, plan):
-        why = "all processes of a node see its GPUs; each takes the one of its local rank"
-        keys = ("resources.gpus_per_node", "resources.gpu_type|site.gpu_type", "site.slurm.gpus")
-        yield say(gpus, why, *keys)
+    why = "all processes of a node see its GPUs; each takes the one of its local rank"
+    keys = ("resources.gpus_per_node", "resources.gpu_type|site.gpu_type", "site.slurm.gpus")
+    gpus = _gpus(group, plan)
+    yield from _say(gpus, bool(gpus), why, *keys)
     if group.memory is not None:
-        memory = "--mem={}{}".format(*split_memory(group.memory))
-        yield say(memory, "memory of each node", *base.memory_keys(plan))
+        memory = "{}{}".format(*split_memory(group.memory))
+        yield from _say("--mem=", memory, "memory of each node", *base.memory_keys(plan))
     if plan.nodes.disk is not None:
-        disk = "--tmp={}{}".format(*split_memory(plan.nodes.disk * plan.nodes.together))
-        yield say(disk, "space on each node's own disk", "resources.disk_per_node")
+        disk = "{}{}".format(*split_memory(plan.nodes.disk * plan.nodes.together))
+        yield from _say("--tmp=", disk, "space on each node's own disk", "resources.disk_per_node")
 
 
-def _write_requests(plan: Plan) -> Iterator[base.Directive]:
-    asked, say, key = plan.requests, _write_directive, f"site.queues.{plan.requests.queue}"
-    if asked.qos:
-        yield say(f"--qos={asked.qos}", "the quality of service", f"qos|{key}.qos")
-    if asked.reservation:
-        text = f"--reservation={asked.reservation}"
-        yield say(text, "the reservation that it runs in", "reservation")
-    if asked.constraint:
-        keys = ("resources.constraint", base.node_key(plan, "constraint"))
-        yield say(f"--constraint={asked.constraint}", "what the nodes must have", *keys)
-    if asked.exclusive:
-        yield say("--exclusive", "no other job on the nodes", "resources.exclusive")
+def _write_requests(plan: Plan) -> list[base.Directive]:
+    asked, site_qos = plan.requests, f"site.queues.{plan.requests.queue}.qos"
+    lines = _say("--qos=", asked.qos, "the quality of service", f"qos|{site_qos}")
+    why = "the reservation that it runs in"
+    lines += _say("--reservation=", asked.reservation, why, "reservation")
+    keys = ("resources.constraint", base.node_key(plan, "constraint"))
+    lines += _say("--constraint=", asked.constraint, "what the nodes must have", *keys)
+    alone = "no other job on the nodes"
+    return lines + _say("--exclusive", asked.exclusive, alone, "resources.exclusive")
 
 
-def _write_mail(plan: Plan) -> Iterator[base.Directive]:
-    mail, say = plan.requests.mail, _write_directive
-    if mail and mail.email:
-        yield say(f"--mail-user={mail.email}", "who gets e-mail", "notify.email")
-    if mail:
-        types = ",".join(event.upper() for event in mail.on)
-        yield say(f"--mail-type={types}", "when there is e-mail", "notify.on|notify")
+def _write_mail(plan: Plan) -> list[base.Directive]:
+    if (mail := plan.requests.mail) is None:
+        return []
+    types = ",".join(event.upper() for event in mail.on)
+    return [
+        *_say("--mail-user=", mail.email, "who gets e-mail", "notify.email"),
+        *_say("--mail-type=", types, "when there is e-mail", "notify.on|notify"),
+    ]
 
 
-def _write_dependency(plan: Plan) -> Iterator[base.Directive]:
-    if plan.requests.after:
-        why = "once that cannot come true any more, the job is cancelled and does not wait forever"
-        yield base.after_line(plan, "#SBATCH --dependency=")
-        yield _write_directive(_NEVER, why)
+def _write_dependency(plan: Plan) -> list[base.Directive]:
+    if not plan.requests.after:
+        return []
+    why = "once that cannot come true any more, the job is cancelled and does not wait forever"
+    return [base.after_line(plan, "#SBATCH --dependency="), *_say(_NEVER, True, why)]
 
 
 SCHEDULER = Slurm()
