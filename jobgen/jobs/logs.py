@@ -12,7 +12,7 @@ from jobgen.errors import SchedulerUnavailableError
 from jobgen.jobs import run_folder
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.status import StatusReport
-from jobgen.jobs.tail import Tail, choose_chunk, fold_lines
+from jobgen.jobs.tail import Tail, fold_lines
 from jobgen.jobs.watch import Watch
 from jobgen.records import NamedTuple
 from jobgen.schedulers.base import State
@@ -141,28 +141,15 @@ class _Logs:
         for run in self._runs:
             self._find(run)
             for (node, _), tail in run.plain.items():
-                for line in _read_lines(tail, sure=sure):
-                    text = line.decode(errors="replace")
+                for _, text in _read_lines([tail], sure=sure):
                     if text.startswith(_OWN):  # such as the arguments of a task
                         text = mask_text(text)
                     yield LogLine(text, (node,) if node else (), (), run.task, run.role)
-            yield from self._of_ranks(run, sure=sure)
-
-    def _of_ranks(self, run: _RunLogs, *, sure: bool) -> Iterator[LogLine]:
-        who = sorted(run.ranks)
-        tails = [run.ranks[each] for each in who]
-        for tail in tails:
-            tail.look(sure=sure)
-        last: Sequence[bool] = (False, True) if sure else (False,)
-        for end in last:
-            if end:
-                for tail in tails:
-                    tail.finish()
-            for indices, text in fold_lines(tails):
+            who = sorted(run.ranks)
+            for indices, text in _read_lines([run.ranks[each] for each in who], sure=sure):
                 nodes = dict.fromkeys(who[index][1] for index in indices)
                 ranks = tuple(who[index][0] for index in indices)
-                line = text.decode(errors="replace")
-                yield LogLine(line, tuple(nodes), ranks, run.task, run.role)
+                yield LogLine(text, tuple(nodes), ranks, run.task, run.role)
 
     def _find(self, run: _RunLogs) -> None:
         """Take up the files that are there since the last time."""
@@ -177,7 +164,6 @@ class _Logs:
                     self._take_up(run, node, name)
 
     def _take_up(self, run: _RunLogs, node: str, name: str) -> None:
-        """Take up a file of a node, if it is one of those that are asked for."""
         path = run.logs / node / name
         match = _RANK.fullmatch(name)
         if match and match[2] == self._ending:
@@ -195,14 +181,12 @@ def _list_names(folder: Path) -> list[str]:
         return []
 
 
-def _read_lines(tail: Tail, *, sure: bool) -> Iterator[bytes]:
-    tail.look(sure=sure)
-    limit = choose_chunk(1)
-    tail.fill(limit)
-    while tail.lines:
-        yield tail.lines.popleft()
-        tail.fill(limit)
-    if sure:
-        tail.finish()
-        yield from tail.lines
-        tail.lines.clear()
+def _read_lines(tails: Sequence[Tail], *, sure: bool) -> Iterator[tuple[tuple[int, ...], str]]:
+    """Yield the new lines of tails, each with the indices of those that have it."""
+    for tail in tails:
+        tail.look(sure=sure)
+    for ending in (False, True)[: 1 + sure]:
+        for tail in tails if ending else ():
+            tail.finish()
+        for indices, line in fold_lines(tails):
+            yield indices, line.decode(errors="replace")

@@ -104,11 +104,6 @@ class Traces(NamedTuple):
             return ""
 
     @property
-    def stopped_early(self) -> bool:
-        """Whether the program was asked to stop, and has stopped in order."""
-        return os.path.exists(f"{self.run_dir}/STOPPED")
-
-    @property
     def apart(self) -> bool:
         """Whether all nodes have looked for connections of processes, and fewer than two had any.
 
@@ -122,17 +117,6 @@ class Traces(NamedTuple):
             return False
         looked = self.begun and self.ended - self.begun > _LOOKS_SECONDS
         return bool(looked and len(ranks) < 2 and 0 < len(records) == len(read_nodes(self.job)))
-
-    @property
-    def waits(self) -> bool:
-        """Whether a local script waits for other jobs."""
-        return os.path.exists(f"{self.run_dir}/waits")
-
-    @property
-    def told_to_end(self) -> bool:
-        """Whether its script says that it had a signal or has reached its walltime."""
-        ended_by_signal = self.word == "failed" and self.code == SIGTERM_CODE
-        return self.word == "cancelled" or ended_by_signal
 
     @property
     def cancelled(self) -> bool:
@@ -190,19 +174,10 @@ def find_output(job: JobRecord, job_id: str) -> str:
 
 def read_traces(job: JobRecord) -> Traces:
     """Return what the script has left; nothing of a folder that is missing or unreadable."""
-    run_dir = job.run_folder
+    own = _list_own(job)
+    left = Traces(job, job.run_folder, len(own), own[-1] if own else "")
     try:
-        names = os.listdir(f"{run_dir}/attempts")
-    except OSError:
-        return Traces(job, run_dir)
-    numbers = sorted(int(name) for name in names if name.isdecimal())[job.first_attempt :]
-    if not numbers:
-        return Traces(job, run_dir)
-    own = drop_followers([f"{run_dir}/attempts/{number}" for number in numbers])
-    last = own[-1]
-    left = Traces(job, run_dir, len(own), last)
-    try:
-        word, code = read_if_left(f"{last}/outcome").split()
+        word, code = read_if_left(f"{left.last}/outcome").split() if own else ("", 0)
         return left._replace(word=word, code=int(code))
     except ValueError:
         return left
@@ -213,29 +188,35 @@ def drop_followers(starts: list[_Folder]) -> list[_Folder]:
 
     PBS starts them all the same.
     """
-    while len(starts) > 1 and _only_follows(*starts[-2:]):
+    while len(starts) > 1 and not os.path.exists(f"{starts[-1]}/nodes"):
+        before, last = (read_if_left(f"{start}/outcome") for start in starts[-2:])
+        if not last.startswith("failed") or last != before:
+            break
         starts = starts[:-1]
     return starts
 
 
-def _only_follows(before: str | Path, start: str | Path) -> bool:
-    outcome = "" if os.path.exists(f"{start}/nodes") else read_if_left(f"{start}/outcome")
-    return outcome.startswith("failed") and outcome == read_if_left(f"{before}/outcome")
-
-
 def list_attempts(run_dir: Path) -> list[Path]:
     """Return the folders of the attempts in a run folder, in order."""
-    folder = run_dir / "attempts"
-    try:
-        numbers = sorted((name for name in os.listdir(folder) if name.isdecimal()), key=int)
-    except OSError:
-        return []
-    return [folder / number for number in numbers]
+    return list(map(Path, _list_folders(str(run_dir))))
 
 
 def list_own_attempts(job: JobRecord) -> list[Path]:
     """Return those of the job itself: an earlier one with the same id has left others."""
-    return drop_followers(list_attempts(job.run_dir)[job.first_attempt :])
+    return list(map(Path, _list_own(job)))
+
+
+def _list_own(job: JobRecord) -> list[str]:
+    return drop_followers(_list_folders(job.run_folder)[job.first_attempt :])
+
+
+def _list_folders(run_folder: str) -> list[str]:
+    try:
+        names = os.listdir(f"{run_folder}/attempts")
+    except OSError:
+        return []
+    numbers = sorted((name for name in names if name.isdecimal()), key=int)
+    return [f"{run_folder}/attempts/{number}" for number in numbers]
 
 
 def read_outcome(job: JobRecord) -> tuple[str, int] | None:
@@ -295,19 +276,15 @@ _MOST_LOGS = 64
 def find_tracked(run_dir: Path) -> tuple[str, ...]:
     """Return the addresses of the W&B or MLflow runs that the job's processes have named."""
     addresses: dict[str, None] = {}
-    for path in sorted(run_dir.glob("logs/*/rank-*"), key=_sort_logs)[:_MOST_LOGS]:
+    logs = run_dir.glob("logs/*/rank-*")
+    # The first ranks, whose names are the shortest, first: it is they who track.
+    for path in sorted(logs, key=lambda log: (len(log.name), log.name))[:_MOST_LOGS]:
         with contextlib.suppress(OSError), open_left(path) as file:
             text = file.read(_OF_A_LOG)
             file.seek(max(len(text), os.fstat(file.fileno()).st_size - _OF_A_LOG))
             for address in _TRACKED.findall(text + file.read()):
                 addresses.setdefault(address.rstrip(b".,;)'").decode("ascii"))
     return tuple(addresses)
-
-
-def _sort_logs(path: Path) -> tuple[int, str]:
-    """The first ranks first: it is they who track."""
-    rank = path.stem.removeprefix("rank-")
-    return (int(rank) if rank.isdecimal() else 10**9, path.name)
 
 
 def read_network(run_dir: Path) -> tuple[str | None, str | None]:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from glob import iglob
+from itertools import islice
 
 from jobgen import process
 from jobgen.errors import RefusedError, SchedulerUnavailableError
@@ -19,8 +20,8 @@ from jobgen.records import NamedTuple
 from jobgen.schedulers import SCHEDULERS
 from jobgen.schedulers.base import DEPENDENT, State, StateName
 
-# Linux takes 128 KiB in one argument, and 2 MiB in all.
-_MOST_IDS = 120_000  # characters
+# Linux takes 128 KiB in one argument, as which Slurm has its short ids, and 2 MiB in all.
+_MOST_IDS = 5_000
 # When all tasks of an array have ended, the first of these is the array's end.
 _WORST: tuple[StateName, ...] = ("failed", "node lost", "timeout", "cancelled", "done")
 _ORDER: tuple[StateName, ...] = ("done", "running", "stopping", "queued", *_WORST[:-1], "unknown")
@@ -130,7 +131,12 @@ def look(jobs: Sequence[JobRecord], *, before: StatusReport | None = None) -> St
     """
     groups = [_ChainGroup.examine(job) for job in jobs]
     if before:
-        return before._replace(jobs=tuple(map(_look_again, groups, before.jobs)))
+        again = []
+        for group, last in zip(groups, before.jobs, strict=True):
+            known = last.tasks or (last.state,)
+            states = [part.own or one for part, one in zip(group.parts, known, strict=True)]
+            again.append(_sum_up(group, states, listed=False))
+        return before._replace(jobs=tuple(again))
     answers = _ask_all(groups)
     statuses = []
     for group in groups:
@@ -146,13 +152,6 @@ def look(jobs: Sequence[JobRecord], *, before: StatusReport | None = None) -> St
         if not answers[left.job.scheduler].list_known(left)
     }
     return StatusReport(tuple(statuses), tuple(sorted(filter(None, silences))))
-
-
-def _look_again(group: _ChainGroup, last: JobStatus) -> JobStatus:
-    """Return how a job stands by what it has written since `last`."""
-    known = last.tasks if last.job.tasks else (last.state,)
-    states = [part.own or state for part, state in zip(group.parts, known, strict=True)]
-    return _sum_up(group, states, listed=False)
 
 
 def _sum_up(group: _ChainGroup, states: Sequence[State], *, listed: bool) -> JobStatus:
@@ -246,7 +245,8 @@ def _examine(job: JobRecord) -> _Part:
 
 def _judge_local(left: Traces) -> State:
     job = left.job
-    if job.alive and left.told_to_end and not job.array:
+    told_to_end = left.word == "cancelled" or (left.word, left.code) == ("failed", SIGTERM_CODE)
+    if job.alive and told_to_end and not job.array:
         return State("stopping")
     if ended := _judge_outcome(left):
         return ended
@@ -254,7 +254,7 @@ def _judge_local(left: Traces) -> State:
         return State("cancelled")
     if not job.alive:
         return _judge_dead(left)
-    if left.waits:
+    if os.path.exists(f"{left.run_dir}/waits"):
         return State("queued", DEPENDENT)
     if job.array and not left.attempts:
         return State("queued", "it waits for another task")
@@ -274,7 +274,7 @@ def _judge_dead(left: Traces) -> State:
 
 
 def _judge_done(left: Traces) -> State:
-    if left.stopped_early:
+    if os.path.exists(f"{left.run_dir}/STOPPED"):
         return State("done", "it stopped early, in order")
     return State("done", APART if left.apart else "")
 
@@ -335,7 +335,11 @@ def _judge(left: Traces, answer: SchedulerAnswer) -> tuple[State, bool]:
     known = answer.list_known(left, ended=own is not None)
     going = [one for one in known if not one.ended and one.name != "unknown"]
     if going:
-        return _judge_going(left, going[0], own), False
+        state = going[0]
+        outcome_of_it = (state.start or 0) <= left.ended
+        if state.name == "queued" or not outcome_of_it or left.word not in ("failed", "cancelled"):
+            return state, False
+        return own or state._replace(name="stopping"), False
     if known and known[-1].name != "unknown":
         return _judge_end(left, known[-1], own), True
     if own:
@@ -345,14 +349,6 @@ def _judge(left: Traces, answer: SchedulerAnswer) -> tuple[State, bool]:
     if answer.doubt:
         return _guess(left, answer.doubt, gone=False), False
     return _guess(left, "the scheduler does not know it any more", gone=not known), False
-
-
-def _judge_going(left: Traces, state: State, own: State | None) -> State:
-    """Return how a job stands that the scheduler says goes on: it ends if its script has failed."""
-    before = (state.start or 0) <= left.ended  # its start, the outcome
-    if state.name == "queued" or not before or left.word not in ("failed", "cancelled"):
-        return state
-    return own or state._replace(name="stopping")
 
 
 def _judge_end(left: Traces, state: State, own: State | None) -> State:
@@ -435,15 +431,9 @@ def _read_lines(
 
 def split_ids(ids: Iterable[str]) -> Iterator[list[str]]:
     """Yield ids in lists that fit one command line."""
-    some: list[str] = []
-    length = 0
-    for id in ids:
-        if length + len(id) + 1 > _MOST_IDS:
-            yield some
-            some, length = [], 0
-        some.append(id)
-        length += len(id) + 1
-    yield some
+    rest = iter(ids)
+    while some := list(islice(rest, _MOST_IDS)):
+        yield some
 
 
 # --- The tasks of an array ---------------------------------------------------------------

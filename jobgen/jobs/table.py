@@ -122,6 +122,7 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
             left = os.listdir(job.run_folder)
     attempts = list_own_attempts(job) if "attempts" in left else []
     roles = job.roles if goes_on or "roles" in left else {}
+    about = None if state.ended else header.read(read_if_left(f"{job.run_folder}/script"))
     return JobRow(
         id=job.id,
         name=job.name,
@@ -133,7 +134,7 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
         start=state.start,
         limit=state.limit,
         starts=status.starts,
-        at_most=None if state.ended else _read_at_most(status),
+        at_most=about.at_most if about else None,
         # of the job, or of the last of its roles
         progress=read_progress([job, *roles.values()][-1].run_dir) if goes_on else None,
         tasks=tuple(TaskState(index, *task[:2]) for index, task in enumerate(status.tasks)),
@@ -202,11 +203,6 @@ def format_brief(status: JobStatus) -> str:
     if nodes and row.state == "running":
         where = f" on {nodes[0]}-{nodes[-1]}" if len(nodes) > 1 else f" on {nodes[0]}"
     return ", ".join([row.state + where, *row.details()])
-
-
-def _read_at_most(status: JobStatus) -> int | None:
-    about = header.read(read_if_left(status.job.run_dir / "script"))
-    return about.at_most if about else None
 
 
 def _format_moment(moment: float) -> str:
