@@ -92,9 +92,8 @@ class Job(record.JobRecord):
         from jobgen.jobs.function import read_result
 
         if self.tasks:
-            raise UsageError(
-                f"job {self.id} is an array; ask its tasks, such as job.task(0).result()"
-            )
+            hint = "ask its tasks, such as job.task(0).result()"
+            raise UsageError(f"job {self.id} is an array; {hint}")
         return read_result(self, self.wait().described)
 
     def cancel(self) -> None:
@@ -253,9 +252,7 @@ def submit(
     from jobgen.jobs.submit import submit
 
     ready = what if isinstance(what, Submission) else prepare(what)
-    for message in ready.list_warnings():
-        warn(message)
-    for message in recover_submissions():
+    for message in (*ready.list_warnings(), *recover_submissions()):
         warn(message)
     note_folder()
     job, warning = submit(ready, again=again, tell=tell)
@@ -280,10 +277,8 @@ def submit_function(
     """
     from jobgen.jobs.function import prepare_calls
 
-    ready = prepare_calls(
-        function, [(args, kwargs or {})], spec or {"scheduler": name_this_machine()}
-    )
-    return submit(ready, warn=warn)
+    spec = spec or {"scheduler": name_this_machine()}
+    return submit(prepare_calls(function, [(args, kwargs or {})], spec), warn=warn)
 
 
 def map_function(
@@ -300,9 +295,8 @@ def map_function(
     from jobgen.jobs.function import Call, prepare_calls
 
     calls: list[Call] = [((value,), {}) for value in values]
-    job = submit(
-        prepare_calls(function, calls, spec or {"scheduler": name_this_machine()}), warn=warn
-    )
+    spec = spec or {"scheduler": name_this_machine()}
+    job = submit(prepare_calls(function, calls, spec), warn=warn)
     return [job.task(index) for index in range(job.tasks)] or [job]
 
 

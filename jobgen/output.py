@@ -15,7 +15,7 @@ def simplify(value: Any) -> Any:
     if value is None or isinstance(value, (str, int, float)):
         return value
     if hasattr(value, "_asdict"):
-        return {key: simplify(item) for key, item in value._asdict().items()}
+        value = value._asdict()
     if isinstance(value, dict):
         return {key: simplify(item) for key, item in value.items()}
     if isinstance(value, tuple | list):

@@ -20,6 +20,7 @@ from jobgen.errors import (
 from jobgen.records import NamedTuple
 
 TIMEOUT_SECONDS = 120
+_ON_LOGIN_NODE = "; is this a login node of the cluster?"
 
 
 class CommandResult(NamedTuple):
@@ -55,7 +56,7 @@ def ask(
 
     Raises SchedulerUnavailableError if there is no such command or no answer in time.
     """
-    with _translate_failures(argv):
+    with _translate_failures(argv, question=_ON_LOGIN_NODE):
         result = subprocess.run(
             argv,
             stdin=subprocess.DEVNULL,
@@ -77,7 +78,8 @@ def run_into(argv: Sequence[str], *, output: Path, errors: Path) -> None:
     So it is not lost if this process does not live to read it. Raises as `run` does, and OSError
     if the files cannot be written: then the command was not run.
     """
-    with open(output, "ab") as out, open(errors, "wb") as err, _translate_failures(argv):
+    named = _translate_failures(argv, question=_ON_LOGIN_NODE)
+    with open(output, "ab") as out, open(errors, "wb") as err, named:
         result = subprocess.run(
             argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err, timeout=TIMEOUT_SECONDS
         )
@@ -92,30 +94,18 @@ def run_into(argv: Sequence[str], *, output: Path, errors: Path) -> None:
 
 
 @contextmanager
-def _translate_failures(argv: Sequence[str]) -> Iterator[None]:
+def _translate_failures(argv: Sequence[str], *, question: str = "") -> Iterator[None]:
     """Raise jobgen's own errors for a command that cannot be run, or does not come back."""
     try:
         yield
     except FileNotFoundError:
-        raise SchedulerUnavailableError(
-            f"there is no {argv[0]} command here; is this a login node of the cluster?"
-        ) from None
+        raise SchedulerUnavailableError(f"there is no {argv[0]} command here{question}") from None
     except PermissionError:
-        raise SchedulerUnavailableError(
-            f"{argv[0]} cannot be run here: permission denied"
-        ) from None
+        message = f"{argv[0]} cannot be run here: permission denied"
+        raise SchedulerUnavailableError(message) from None
     except subprocess.TimeoutExpired as error:
-        seconds = error.timeout
-        raise NoAnswerError(f"{argv[0]} did not answer within {seconds:g} s") from None
-
-
-@contextmanager
-def _need_command(argv: Sequence[str]) -> Iterator[None]:
-    """Raise SchedulerUnavailableError if there is no such command."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise SchedulerUnavailableError(f"there is no {argv[0]} command here") from None
+        message = f"{argv[0]} did not answer within {error.timeout:g} s"
+        raise NoAnswerError(message) from None
 
 
 class Held:
@@ -236,20 +226,19 @@ def list_tracked_files(folder: str = ".") -> list[str] | None:
         return None
     if answer.code:
         return None
-    paths = (
-        os.path.normpath(os.path.join(folder, path)) for path in answer.output.split("\0") if path
-    )
+    names = filter(None, answer.output.split("\0"))
+    paths = [os.path.normpath(os.path.join(folder, name)) for name in names]
     return [path for path in paths if os.path.isfile(path)]
 
 
 def run_here(argv: Sequence[str], *, environment: Mapping[str, str] | None = None) -> int:
     """Run a command in the place of this process, terminal and all; return its exit code.
 
-    `environment` is added to this one's.
-    Ctrl-C is the command's. Raises SchedulerUnavailableError if there is no such command.
+    `environment` is added to this one's. Ctrl-C is the command's. Raises
+    SchedulerUnavailableError if there is no such command.
     """
     around = {**os.environ, **(environment or {})}
-    with _need_command(argv), subprocess.Popen(argv, env=around) as process:
+    with _translate_failures(argv), subprocess.Popen(argv, env=around) as process:
         while True:
             with suppress(KeyboardInterrupt):
                 code = process.wait()
@@ -261,7 +250,7 @@ def replace_process(argv: Sequence[str]) -> NoReturn:
 
     Raises SchedulerUnavailableError if there is no such command.
     """
-    with _need_command(argv):
+    with _translate_failures(argv):
         os.execvp(argv[0], list(argv))
 
 
@@ -272,7 +261,7 @@ def run_attached(argv: Sequence[str], sent: bytes, take: Callable[[bytes], bytes
     process's do. Its standard input ends when this process does. Raises SchedulerUnavailableError
     if there is no such command.
     """
-    with _need_command(argv):
+    with _translate_failures(argv):
         process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     with process:
         assert process.stdin is not None

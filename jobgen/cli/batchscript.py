@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 
 def _refuse_specs(paths: Iterable[str]) -> None:
-    """Raise UsageError for a spec, which other commands take."""
     for path in paths:
         if path.endswith((".yaml", ".yml")):
             raise UsageError(f"{path} is a job spec, not a job script; type: jobgen check {path}")
@@ -65,14 +64,12 @@ def lint(scripts: tuple[str, ...], site: str | None, form: str, fix: bool, as_js
         put_out("".join(f"{one}\n" for one in every))
     if programs:
         put_err(f"{', '.join(programs)}: read as the program of {SEVERAL}")
-    count = len(every) - len([one for one in findings if one.note])
-    count -= len([one for one in remarks if not one.certain])
-    if count:
+    notes = [one for one in findings if one.note] + [one for one in remarks if not one.certain]
+    if count := len(every) - len(notes):
         raise FaultsFoundError(f"{format_count(count, 'fault')} found")
 
 
 def _check_script(path: str, site: str | None, *, fix: bool) -> list[Finding]:
-    """Return what is wrong with a script; with `fix`, what is left once it is fixed."""
     from jobgen.batchscript.lint import check
     from jobgen.batchscript.reader import read
 
@@ -101,11 +98,7 @@ def _fix(script: Script, findings: list[Finding]) -> Script:
 @click.option("-v", "--verbose", is_flag=True, help="Also list what was kept or is not needed.")
 @json_option
 def import_(
-    script: str,
-    output: str | None,
-    allow_losses: bool,
-    verbose: bool,
-    as_json: bool,
+    script: str, output: str | None, allow_losses: bool, verbose: bool, as_json: bool
 ) -> None:
     """Convert a #PBS or #SBATCH script to a spec, and print it.
 
@@ -119,7 +112,11 @@ def import_(
     from jobgen.batchscript.reader import read
 
     _refuse_specs([script])
-    _refuse_program(script)
+    if script.endswith(".py"):
+        from jobgen.spec.table import offer_spec
+
+        hint = f"a program needs a spec: {offer_spec(script)}"
+        raise UsageError(f"{script} is a Python program, not a job script; {hint}")
     imported = import_script(read(script))
     files = _write_new(imported, output)
     if as_json:
@@ -128,28 +125,15 @@ def import_(
         put_out(imported.yaml)
     if imported.body and not files:
         put_err(f"the spec runs {imported.body_file}; -o FILE writes it beside the spec")
-    _tell_left(imported, script, HEADINGS | ({"kept": "Kept, or not needed."} if verbose else {}))
-    losses = [left.kind for left in imported.left].count("lost")
-    if losses and not allow_losses:
-        what = "1 thing is lost" if losses == 1 else f"{losses} things are lost"
-        raise LossesError(f"{what}; --allow-losses accepts this")
-
-
-def _refuse_program(path: str) -> None:
-    """Raise UsageError for a Python program, which a spec names."""
-    if path.endswith(".py"):
-        from jobgen.spec.table import offer_spec
-
-        hint = f"a program needs a spec: {offer_spec(path)}"
-        raise UsageError(f"{path} is a Python program, not a job script; {hint}")
-
-
-def _tell_left(imported: Imported, script: str, headings: Mapping[str, str]) -> None:
-    """Say what is not in the spec, by kinds."""
+    headings = HEADINGS | ({"kept": "Kept, or not needed."} if verbose else {})
     for kind, heading in headings.items():
         entries = [f"  {script}: {left}" for left in imported.left if left.kind == kind]
         if entries:
             put_err("\n".join([heading, *entries]))
+    losses = [left.kind for left in imported.left].count("lost")
+    if losses and not allow_losses:
+        what = format_count(losses, "thing is lost", "things are lost")
+        raise LossesError(f"{what}; --allow-losses accepts this")
 
 
 def _write_new(imported: Imported, output: str | None) -> list[str]:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from jobgen.cli.printing import put_err
+from jobgen.errors import JobFailedError
 from jobgen.output import make_printable
 
 if TYPE_CHECKING:
@@ -100,6 +101,16 @@ def name_cause(job: JobRecord, state: State) -> str:
         if failure and failure.cause != "unknown" and failure.headline != state.reason:
             return failure.headline
     return ""
+
+
+def raise_failures(ended: Sequence[tuple[JobRecord, State]]) -> None:
+    """Raise JobFailedError for jobs that are not done; of one, with the cause."""
+    bad = [(job, state) for job, state in ended if state.name != "done"]
+    lines = [f"job {job.id}: {state.described}" for job, state in bad]
+    if bad and len(ended) == 1:
+        lines.append(name_cause(*bad[0]))
+    if bad:
+        raise JobFailedError("\n".join(filter(None, lines)))
 
 
 def say_they_go_on(ids: Sequence[str]) -> None:

@@ -56,12 +56,7 @@ def rerun(
             raise UsageError(f"name the job to rerun; the latest is {named.name} {named.id}")
         changes = f" with {', '.join(overrides)}" if overrides else ""
         click.confirm(f"rerun {what} ({named.status().described}){changes}?", abort=True, err=True)
-    jobs = named.rerun(
-        failed=failed,
-        overrides=overrides,
-        again=again,
-        warn=put_err,
-    )
+    jobs = named.rerun(failed=failed, overrides=overrides, again=again, warn=put_err)
     rows = [
         {"id": one.id, "run_folder": os.path.relpath(one.run_dir), "rerun_of": one.rerun_of}
         for one in jobs
@@ -196,7 +191,6 @@ def _read_age(age: str) -> float:
 
 
 def _name_kept(named: Sequence[Job], waste: Sequence[Waste]) -> None:
-    """Say which of the jobs that the user has named stay."""
     going = {each.job.id for each in waste}
     for job in named:
         if job.id not in going:
@@ -211,8 +205,7 @@ def _confirm_removal(waste: Sequence[Waste], total: str, *, yes: bool) -> None:
         for each in waste
     ]
     put_err("\n".join(format_table(rows)))
-    if yes:
-        return
-    if not sys.stdin.isatty():
+    if not yes and not sys.stdin.isatty():
         raise UsageError(f"{total} not removed: jobgen cannot ask here; confirm with --yes")
-    click.confirm(f"remove {total}?", abort=True, err=True)
+    if not yes:
+        click.confirm(f"remove {total}?", abort=True, err=True)

@@ -5,12 +5,18 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobgen.cli.following import QueueNews, StatusLine, name_cause, say_they_go_on
+from jobgen.cli.following import (
+    QueueNews,
+    StatusLine,
+    name_cause,
+    raise_failures,
+    say_they_go_on,
+)
 from jobgen.cli.options import STDOUT, complete_words, json_option, output_option, refuse_together
 from jobgen.cli.printing import put_err, put_out
 from jobgen.cli.remote import RemoteCommand, RemoteReport
@@ -85,18 +91,15 @@ def _watch(jobs: list[Job]) -> None:
 
     before: dict[str, str] = {}
     for seen in Watch(jobs).until_over():
-        rows = [table.build_row(each) for each in seen.jobs]
         if sys.stdout.isatty():
-            put_out(
-                "\x1b[H\x1b[J"
-                + table.format_jobs(rows)
-                + "".join(map("{}\n".format, seen.silences))
-            )
+            shown = table.format_jobs([table.build_row(each) for each in seen.jobs])
+            silences = "".join(f"{silence}\n" for silence in seen.silences)
+            put_out(f"\x1b[H\x1b[J{shown}{silences}")
             continue
-        for each in rows:
-            if before.get(each.id) != each.state:
-                before[each.id] = each.state
-                put_out(f"{each.id} {each.state}\n")
+        for job, state, *_ in seen.jobs:
+            if before.get(job.id) != state.name:
+                before[job.id] = state.name
+                put_out(f"{job.id} {state.name}\n")
 
 
 @click.command("list", cls=RemoteCommand)
@@ -193,8 +196,8 @@ def wait(jobs: tuple[str, ...], then: str | None, as_json: bool) -> None:
         say_they_go_on([job.id for index, job in enumerate(named) if index not in printed])
         raise
     if as_json:
-        put_out({"jobs": [table.build_row(each) for each in seen.jobs]})
-    _raise_failures(seen.jobs)
+        put_out({"jobs": list(map(table.build_row, seen.jobs))})
+    raise_failures([each[:2] for each in seen.jobs])
 
 
 def _follow_all(watch: Watch) -> Iterator[StatusReport]:
@@ -202,24 +205,13 @@ def _follow_all(watch: Watch) -> Iterator[StatusReport]:
     news, silences = QueueNews(), tuple[str, ...]()
     for seen in watch.until_over():
         news.tell(seen)
-        if seen.silences != silences:
-            silences = seen.silences
-            put_err("\n".join(silences), end="\n" if silences else "")
+        if seen.silences not in (silences, ()):
+            put_err("\n".join(seen.silences))
+        silences = seen.silences
         yield seen
 
 
-def _raise_failures(jobs: Sequence[JobStatus]) -> None:
-    """Raise JobFailedError for jobs that are not done."""
-    bad = [each for each in jobs if each.state.name != "done"]
-    if bad:
-        lines = [f"job {each.job.id}: {each.state.described}" for each in bad]
-        if len(jobs) == 1:
-            lines.append(name_cause(bad[0].job, bad[0].state))
-        raise JobFailedError("\n".join(filter(None, lines)))
-
-
 def _run_hook(command: str | None, ended: JobStatus) -> None:
-    """Run the command that the user wants to run as a job ends, if any."""
     if not command:
         return
     from jobgen.process import run_here
@@ -256,15 +248,7 @@ def diagnose(job: str | None, as_json: bool) -> None:
 @click.option("--role", metavar="ROLE", help="Show only this role.")
 @click.option("--stderr", is_flag=True, help="Show stderr of the processes and of the agents.")
 @json_option
-def logs(
-    job: str | None,
-    follow: bool,
-    rank: int | None,
-    node: str | None,
-    role: str | None,
-    stderr: bool,
-    as_json: bool,
-) -> None:
+def logs(job: str | None, follow: bool, as_json: bool, **wanted: Any) -> None:
     """Show the output of a job (default: the latest), with the node and rank of each line.
 
     A line that many ranks print is shown once, with their number. With -f, exits with 7 if the job
@@ -280,7 +264,6 @@ def logs(
 
     refuse_together({"--follow": follow, "--json": as_json})
     named = find(job)
-    wanted: dict[str, Any] = {"rank": rank, "node": node, "role": role, "stderr": stderr}
     lines: Iterator[object] = named.logs(**wanted)
     if as_json:
         put_out({"lines": list(lines)})
@@ -314,11 +297,7 @@ def logs(
 @click.option("--all", "everything", is_flag=True, help="Report all jobs submitted from here.")
 @json_option
 def report(
-    jobs: tuple[str, ...],
-    output: str | None,
-    as_text: bool,
-    everything: bool,
-    as_json: bool,
+    jobs: tuple[str, ...], output: str | None, as_text: bool, everything: bool, as_json: bool
 ) -> None:
     """Write an HTML report of a run (default: the latest job), and print its path.
 
@@ -397,7 +376,6 @@ def top(job: str | None, as_json: bool) -> None:
 
 
 def _raise_problems(problems: list[str], seen: StatusReport | None = None) -> None:
-    """Raise what is wrong: damaged records, words that match no job, silent schedulers."""
     if problems:
         raise UsageError("\n".join([*problems, *(seen.silences if seen else ())]))
     if seen and seen.silences:

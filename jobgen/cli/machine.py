@@ -120,7 +120,6 @@ def init(file: str, force: bool, as_json: bool, **given: Any) -> None:
 
 
 def _ask_wishes(machine: Machine, wishes: Wishes) -> Wishes:
-    """Return what the user wants, with the answers to what the machine does not tell."""
     import textwrap
 
     from jobgen.machine.first_spec import ask_for_cluster, asks_for_cluster, list_questions

@@ -106,10 +106,8 @@ class RemoteHost:
     def _describe_submission(self, output: _RemoteOutput) -> str:
         if output.marks:
             return f"nothing was submitted on {self.name}"
-        where = f"{self.name}:{self.folder}"
-        return (
-            f"the job may have been submitted on {self.name}; check with jobgen list --host {where}"
-        )
+        check = f"jobgen list --host {self.name}:{self.folder}"
+        return f"the job may have been submitted on {self.name}; check with {check}"
 
 
 class _RemoteOutput:
@@ -176,7 +174,8 @@ def pack_submission(path: str, overrides: Sequence[str], *, tracked: bool) -> tu
         words = [word for one in spec.overrides[len(overrides) :] for word in ("--set", one)]
         if words:
             put_err(f"from your own config: {' '.join(words[1::2])}")
-    below = _list_bases(spec, path)
+    read = {where.file for where in spec.positions.values()} - {path}
+    below = sorted(filter(os.path.isfile, read))
     texts = {}
     if any(os.path.relpath(file).startswith("..") for file in below):
         texts[os.path.relpath(path)] = spec.write_whole()
@@ -190,28 +189,29 @@ def pack_submission(path: str, overrides: Sequence[str], *, tracked: bool) -> tu
     return pack_files(files, texts), words
 
 
-def _list_bases(spec: LoadedSpec, path: str) -> list[str]:
-    """Return the other files that a spec was read from."""
-    read = {where.file for where in spec.positions.values()} - {path}
-    return [file for file in sorted(read) if os.path.isfile(file)]
-
-
 def _warn_of_unsent(spec: LoadedSpec, runs: Sequence[Run], files: Sequence[str]) -> None:
     """Say which modules and profiles the job may lack there."""
+    from jobgen.sites import search
+
     for module in dict.fromkeys(module for run in runs for module in list_unsent(run, files)):
         hint = f"write send: [{module}] in the spec, or give --send tracked"
         put_err(f"warning: {module} is imported and not sent; {hint}")
-    for name, file in _list_own_profiles(spec):
-        hint = f"copy it to .jobgen/sites/{name}.yaml of the project to send it"
-        put_err(f"warning: the profile {file} is this machine's alone; {hint}")
+    name = spec.spec.site
+    for file in search.find(name).files if name and search.exists(name) else ():
+        project = not os.path.relpath(file).startswith("..")
+        if not project and not file.startswith(search.BUILT_IN):
+            hint = f"copy it to .jobgen/sites/{os.path.basename(file)} of the project to send it"
+            put_err(f"warning: the profile {file} is this machine's alone; {hint}")
 
 
 def list_unsent(run: Run, sent: Iterable[str]) -> Iterator[str]:
     """Yield the files and folders here from which a program imports, if nothing of them is sent."""
     from jobgen.programs.program import ReadProgram
 
-    known, path = set(map(os.path.normpath, sent)), run.script or _find_module(run.module or "")
-    folder = os.path.dirname(run.script or "")
+    known, folder = set(map(os.path.normpath, sent)), os.path.dirname(run.script or "")
+    base = (run.module or "").replace(".", "/")
+    files = [run.script] if run.script else [f"{base}.py", f"{base}/__main__.py"]
+    path = next(filter(os.path.isfile, files), "")
     try:
         modules = ReadProgram(path, *([] if run.script else [""])).modules
     except (OSError, ValueError, SyntaxError):
@@ -222,23 +222,6 @@ def list_unsent(run: Run, sent: Iterable[str]) -> Iterator[str]:
         own = os.path.normpath(os.path.join(root, first))
         if not any(f"{own}/".startswith(f"{one}/") or one.startswith(f"{own}/") for one in known):
             yield own
-
-
-def _find_module(name: str) -> str:
-    """Return the file of a module here; empty if there is none."""
-    base = name.replace(".", "/")
-    return next(filter(os.path.isfile, (f"{base}.py", f"{base}/__main__.py")), "")
-
-
-def _list_own_profiles(spec: LoadedSpec) -> Iterator[tuple[str, str]]:
-    """Yield the profile that a spec's site has here alone."""
-    from jobgen.sites import search
-
-    name = spec.spec.site
-    for file in search.find(name).files if name and search.exists(name) else ():
-        project = not os.path.relpath(file).startswith("..")
-        if not project and not file.startswith(search.BUILT_IN):
-            yield os.path.basename(file).removesuffix(".yaml"), file
 
 
 class RemoteCommand(click.Command):
@@ -276,13 +259,11 @@ class RemoteCommand(click.Command):
             if self.name != "submit":  # which looks at no job
                 report_recoveries()
             return super().invoke(ctx)
-        there, words = RemoteHost(host), [str(self.name), *ctx.meta["words"]]
-        if self.name != "submit":
-            return there.run_jobgen(words)
-        params = ctx.params
-        tracked = params["send"] is not None
-        files, more = pack_submission(params["path"], params["overrides"], tracked=tracked)
-        return there.run_jobgen([words[0], *more, *words[1:]], files)
+        there, files, own = RemoteHost(host), "", list[str]()
+        if self.name == "submit":
+            path, overrides, send = (ctx.params[key] for key in ("path", "overrides", "send"))
+            files, own = pack_submission(path, overrides, tracked=send is not None)
+        return there.run_jobgen([str(self.name), *own, *ctx.meta["words"]], files)
 
 
 class RemoteSpecCommand(SpecCommand, RemoteCommand):
@@ -296,19 +277,16 @@ class RemoteReport(RemoteCommand):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Make it here, or there."""
-        output, wanted = ctx.params["output"], ("output", "as_text", "as_json")
-        if ctx.params["host"] is None:
-            return super().invoke(ctx)
-        if sum(map(bool, map(ctx.params.get, wanted))) != 1:
+        host, output = ctx.params["host"], ctx.params["output"]
+        wanted = [ctx.params[key] for key in ("output", "as_text", "as_json")]
+        if host is not None and sum(map(bool, wanted)) != 1:
             hint = "-o FILE, which is written here, --text and --json"
             raise UsageError(f"report --host takes one of {hint}")
-        if output is None:
+        if host is None or output is None:
             return super().invoke(ctx)
-
         page: list[bytes] = []
-        there = RemoteHost(ctx.params["host"])
-        code = there.run_jobgen(["report", *ctx.meta["words"], "--output=-"], keep=page)
-        if code:
+        words = ["report", *ctx.meta["words"], "--output=-"]
+        if code := RemoteHost(host).run_jobgen(words, keep=page):
             return code
         if output == "-":
             put_out(b"".join(page).decode(errors="replace"))

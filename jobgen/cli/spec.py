@@ -55,11 +55,10 @@ def check(
     refuse_together({"--format": form != "text", "--json": as_json})
     if every and out_dir:
         raise UsageError("--all looks for scripts beside their specs; remove --out-dir")
-    changed = any(target.values())
-    if changed and (every or out_dir):
-        raise UsageError("--all and --out-dir compare scripts as they were rendered; remove it")
     named = paths or (DEFAULT_SPEC,)
-    if changed:
+    if any(target.values()):
+        if every or out_dir:
+            raise UsageError("--all and --out-dir compare scripts as they were rendered; remove it")
         report = _check_changed(named, target)
     else:
         report = compare(paths or ("." if every else DEFAULT_SPEC,), out_dir, every=every)
@@ -121,7 +120,6 @@ def explain(path: str, as_json: bool, defaults: bool, **target: Any) -> None:
 
 
 def _check_changed(paths: tuple[str, ...], target: Mapping[str, Any]) -> CheckReport:
-    """Check specs with what options change in them."""
     from jobgen.rendering.check import CheckReport, is_script
 
     problems: list[Problem] = []

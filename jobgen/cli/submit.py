@@ -12,7 +12,7 @@ from jobgen.cli.options import DEFAULT_SPEC, FILE, json_option
 from jobgen.cli.printing import put_err, put_out
 from jobgen.cli.remote import RemoteSpecCommand
 from jobgen.cli.target import add_target_options
-from jobgen.errors import AlreadySubmittedError, JobFailedError, JobgenError
+from jobgen.errors import AlreadySubmittedError, JobgenError
 from jobgen.output import make_printable
 
 if TYPE_CHECKING:
@@ -88,14 +88,12 @@ def submit(
         word = f"--host {host} {job.id}" if host else job.id
         put_err(f"next: jobgen logs -f {word}, jobgen status {word}")
         return
-    from jobgen.cli.following import follow_job, name_cause
+    from jobgen.cli.following import follow_job, raise_failures
 
     state = follow_job(job)
     if as_json:
         put_out(handed_over | {"state": state.name, "reason": state.reason})
-    if state.name != "done":
-        lines = [f"job {job.id}: {state.described}", name_cause(job, state)]
-        raise JobFailedError("\n".join(filter(None, lines)))
+    raise_failures([(job, state)])
 
 
 def _hand_over(ready: Submission, *, again: bool) -> Job:

@@ -92,7 +92,4 @@ def sync_environment() -> None:
 
 
 def _ask(*words: str) -> str:
-    answer = process.ask(["git", *words], timeout=_SECONDS)
-    if answer.code:
-        raise UsageError(answer.words)
-    return answer.output
+    return process.run(["git", *words], timeout=_SECONDS)

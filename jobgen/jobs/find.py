@@ -101,10 +101,7 @@ def _find_by_id(word: str) -> JobRecord | None:
     direct = os.path.join(word, RECORD)
     if os.path.isfile(direct):
         return read_record(direct)
-    if not (folder := folder_name(word)) or "/" in folder or not os.path.isdir(RUNS):
-        return None
-    records = [f"{RUNS}/{name}/{folder}/{RECORD}" for name in os.listdir(RUNS)]
-    return _pick_newest(filter(os.path.isfile, records))
+    return _read_latest(f"*/{escape(folder_name(word))}")
 
 
 def _find_by_prefix(word: str) -> JobRecord | None:
@@ -129,7 +126,6 @@ def _find_task(word: str) -> JobRecord | None:
 
 
 def _read_latest(pattern: str) -> JobRecord | None:
-    """Return the one submitted last of those whose folder, NAME/ID, matches `pattern`."""
     if not re.fullmatch(r"[^/]+/[^/]+", pattern):
         return None
     return _pick_newest(glob(f"{RUNS}/{pattern}/{RECORD}"))

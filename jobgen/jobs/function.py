@@ -83,9 +83,8 @@ def _name_function(function: Callable[..., Any]) -> tuple[str, str]:
     """Return the names of its module and of itself; raise UsageError if a job cannot import it."""
     module, name = getattr(function, "__module__", ""), getattr(function, "__qualname__", "")
     if not name:
-        raise UsageError(
-            f"{function!r} is not a function; give a function of a module, and its arguments"
-        )
+        hint = "give a function of a module, and its arguments"
+        raise UsageError(f"{function!r} is not a function; {hint}")
     if module == "__main__" or "<" in name:
         hint = "define it at the top level of a module (a .py file), from which a job imports it"
         raise UsageError(f"{name}: a job cannot import it; {hint}")

@@ -79,7 +79,6 @@ def _find_columns(titles: list[str]) -> list[int | None]:
 
 
 def _read_gpus(lines: list[str]) -> Iterator[GpuSample]:
-    """Read what `nvidia-smi` or `rocm-smi` has printed at one moment."""
     rows = [[word.strip() for word in line.split(",")] for line in lines]
     columns: list[int | None] = [0, 1, 2, 3]
     unit = 1 << 20

@@ -66,10 +66,9 @@ def find_node(job: JobRecord, node: str | None, role: str | None = None) -> str:
         known = ", ".join(job.roles) or "none"
         raise UsageError(f"job {job.id} has not started a role {role!r}; there are: {known}")
     nodes = read_nodes(job.roles[role] if role else job)
-    name = nodes[0] if nodes and node is None else node
-    if name is not None and name.isdecimal() and int(name) < len(nodes):
-        name = nodes[int(name)]
-    if name is None or name not in nodes:
+    numbered = {str(number): name for number, name in enumerate(nodes)}
+    name = numbered.get(node or "0", node)
+    if name not in nodes:
         raise UsageError(f"job {job.id} has no node {node!r}: it runs on {', '.join(nodes)}")
     return name
 

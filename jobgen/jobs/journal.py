@@ -64,8 +64,7 @@ class Intent:
     @property
     def script(self) -> Path:
         """The script that the scheduler reads."""
-        script = name_script(self.job.name, self.token, self.job.scheduler)
-        return Path(self.job.folder, script)
+        return Path(self.job.folder, name_script(self.job.name, self.token, self.job.scheduler))
 
     @property
     def path(self) -> Path:

@@ -152,7 +152,6 @@ class _Logs:
                 yield LogLine(text, tuple(nodes), ranks, run.task, run.role)
 
     def _find(self, run: _RunLogs) -> None:
-        """Take up the files that are there since the last time."""
         if self._script and not run.role:
             for job_id in run_folder.list_chain(run.job):
                 path = run_folder.find_output(run.job, job_id)

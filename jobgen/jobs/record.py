@@ -132,14 +132,10 @@ class JobRecord:
     def roles(self) -> dict[str, JobRecord]:
         """Its several programs by name, each as a job, in the order of their start; or none."""
         folders = sorted(self.run_dir.glob("roles/*/attempts/0/script"), key=os.path.getmtime)
+        whole = replace(self, shares=self.shares or self.id, links=(), first_attempt=0)
         names = [path.parts[-4] for path in folders]
-        jobs = {}
-        for name in names:
-            one = replace(
-                self, id=f"{folder_name(self.id)}/roles/{name}", shares=self.shares or self.id
-            )
-            jobs[name] = replace(one, links=(), first_attempt=0)
-        return jobs
+        number = folder_name(self.id)
+        return {name: replace(whole, id=f"{number}/roles/{name}") for name in names}
 
     def task(self, index: int) -> JobRecord:
         """Return one task of the array, as a job."""
@@ -227,7 +223,6 @@ def parse_record(values: Any) -> JobRecord:
 
 
 def _check_values(known: dict[str, Any]) -> None:
-    """Raise ValueError for a value that no record has."""
     for name, pattern in _FORMS.items():
         texts = known.get(name, ())
         for text in (texts,) if isinstance(texts, str) else texts:

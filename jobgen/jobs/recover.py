@@ -119,7 +119,6 @@ def _settle_batch(case: _Case, answers: Answers) -> str:
 
 
 def _record(case: _Case, ids: list[str]) -> str:
-    """Put the job on record whose chain has these ids."""
     intent = case.intent
     few = count_links(ids, intent.jobs) if len(ids) < intent.jobs else ""
     job = journal.record_job(intent, ids)

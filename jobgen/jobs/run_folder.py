@@ -24,7 +24,7 @@ from jobgen.jobs.files import (
     read_left,
     write_run_file,
 )
-from jobgen.jobs.record import JobRecord, folder_name
+from jobgen.jobs.record import JobRecord
 from jobgen.records import NamedTuple
 from jobgen.rendering import header
 from jobgen.schedulers import SCHEDULERS
@@ -138,11 +138,6 @@ class Traces(NamedTuple):
         if self.word == "continued" and index + 1 < len(ids):
             index += 1
         return ids[index:]
-
-    @property
-    def open_folders(self) -> list[str]:
-        """What the run folders of `open_chain` are called, or would be."""
-        return [folder_name(id) for id in self.open_chain]
 
     @property
     def kept_state(self) -> State | None:

@@ -54,8 +54,8 @@ class SchedulerAnswer(NamedTuple):
 
     def list_known(self, left: Traces, *, ended: bool = False) -> list[State]:
         """Return the states of the jobs of its chain, or of the first alone if that has `ended`."""
-        names = left.open_folders[:1] if ended else left.open_folders
-        known = [self.states[name] for name in names if name in self.states]
+        ids = left.open_chain[:1] if ended else left.open_chain
+        known = [self.states[name] for name in map(folder_name, ids) if name in self.states]
         array = self.states.get(left.job.whole_dir.name) if left.job.array else None
         # A task that has not begun does not have its own entry.
         known = known or ([array] if array else [])
@@ -93,25 +93,6 @@ class _Part(NamedTuple):
     own: State | None
 
 
-class _ChainGroup(NamedTuple):
-    """A job as its own record shows it: its parts, and a local array as a whole."""
-
-    job: JobRecord
-    parts: list[_Part]
-    whole: State | None
-
-    @classmethod
-    def examine(cls, job: JobRecord) -> _ChainGroup:
-        """Look into its run folder."""
-        whole = _examine(job).own if job.local and job.tasks else None
-        return cls(job, [_examine(part) for part in job.parts], whole)
-
-    @property
-    def open(self) -> list[Traces]:
-        """What those parts have left whose own record shows no end."""
-        return [part.left for part in self.parts if part.own is None]
-
-
 def read_state(job: JobRecord) -> State:
     """Return the job's state: by its script's own record, else by the scheduler's word.
 
@@ -129,39 +110,39 @@ def look(jobs: Sequence[JobRecord], *, before: StatusReport | None = None) -> St
     With `before`, an earlier report of the same jobs, no scheduler is asked: what only a scheduler
     can tell is taken from there.
     """
-    groups = [_ChainGroup.examine(job) for job in jobs]
+    groups = [[_examine(part) for part in job.parts] for job in jobs]
     if before:
-        again = []
-        for group, last in zip(groups, before.jobs, strict=True):
-            known = last.tasks or (last.state,)
-            states = [part.own or one for part, one in zip(group.parts, known, strict=True)]
-            again.append(_sum_up(group, states, listed=False))
-        return before._replace(jobs=tuple(again))
-    answers = _ask_all(groups)
-    statuses = []
-    for group in groups:
-        answer = answers.get(group.job.scheduler, SchedulerAnswer({}))
-        states = [_find_state(part, answer, alone=len(jobs) == 1) for part in group.parts]
-        listed = answer.mute or any(map(answer.list_known, group.open))
-        statuses.append(_sum_up(group, states, listed=listed))
-    # A failure is known without an answer.
-    needed = [left for group in groups for left in group.open if left.word != "failed"]
-    silences = {
-        answers[left.job.scheduler].silence
-        for left in needed
-        if not answers[left.job.scheduler].list_known(left)
-    }
+        return before._replace(jobs=tuple(map(_look_again, before.jobs, groups)))
+    statuses, silences = [], set[str]()
+    open_parts = [[part.left for part in parts if part.own is None] for parts in groups]
+    answers = _ask_all(jobs, open_parts)
+    for job, parts, lefts in zip(jobs, groups, open_parts, strict=True):
+        answer = answers.get(job.scheduler, SchedulerAnswer({}))
+        states = [_find_state(part, answer, alone=len(jobs) == 1) for part in parts]
+        unlisted = [left for left in lefts if not answer.list_known(left)]
+        listed = answer.mute or len(unlisted) < len(lefts)
+        statuses.append(_sum_up(job, parts, states, listed=listed))
+        if any(left.word != "failed" for left in unlisted):  # which is known without an answer
+            silences.add(answer.silence)
     return StatusReport(tuple(statuses), tuple(sorted(filter(None, silences))))
 
 
-def _sum_up(group: _ChainGroup, states: Sequence[State], *, listed: bool) -> JobStatus:
-    """Return how a job stands by the states of its parts."""
-    job, state, starts = group.job, states[0], group.parts[0].left.attempts
-    if job.tasks:
-        state, starts = _combine(states, group.whole), 0
-    begun = any(part.left.attempts for part in group.parts)
-    state = _name_others(job, state, begun=begun)
-    return JobStatus(job, state, starts, tuple(states) if job.tasks else (), listed)
+def _look_again(last: JobStatus, parts: Sequence[_Part]) -> JobStatus:
+    known = last.tasks or (last.state,)
+    states = [part.own or state for part, state in zip(parts, known, strict=True)]
+    return _sum_up(last.job, parts, states, listed=False)
+
+
+def _sum_up(
+    job: JobRecord, parts: Sequence[_Part], states: Sequence[State], *, listed: bool
+) -> JobStatus:
+    begun = any(part.left.attempts for part in parts)
+    if not job.tasks:
+        state = _name_others(job, states[0], begun=begun)
+        return JobStatus(job, state, parts[0].left.attempts, (), listed)
+    whole = _examine(job).own if job.local else None
+    state = _name_others(job, _combine(states, whole), begun=begun)
+    return JobStatus(job, state, 0, tuple(states), listed)
 
 
 def _find_state(part: _Part, answer: SchedulerAnswer, *, alone: bool) -> State:
@@ -222,7 +203,6 @@ _NOT_FAILED = ("", "done", "running", "not begun")
 
 
 def _describe_end(job: JobRecord) -> str:
-    """Return how a job stands by its own record, in a word."""
     if outcome := read_outcome(job):
         return outcome[0]
     return "running" if read_traces(job).attempts else "not begun"
@@ -318,14 +298,16 @@ def _guess(left: Traces, why: str, *, gone: bool) -> State:
 # --- What the scheduler says -------------------------------------------------------------
 
 
-def _ask_all(groups: Iterable[_ChainGroup]) -> dict[str, SchedulerAnswer]:
-    """Ask each scheduler about its jobs that are open; return the answers by its name."""
+def _ask_all(
+    jobs: Sequence[JobRecord], open_parts: Sequence[Sequence[Traces]]
+) -> dict[str, SchedulerAnswer]:
+    """Ask each scheduler about its jobs that have open parts; return the answers by its name."""
     wanted: dict[str, dict[str, list[str]]] = {}  # by id, the run folders that it stands for
-    for group in groups:
-        ids = wanted.setdefault(group.job.scheduler, {}) if group.open else {}
-        for left in group.open:
-            for id, folder in zip(left.open_chain, left.open_folders, strict=True):
-                ids.setdefault(group.job.id if group.job.tasks else id, []).append(folder)
+    for job, lefts in zip(jobs, open_parts, strict=True):
+        for left in lefts:
+            ids = wanted.setdefault(job.scheduler, {})
+            for id in left.open_chain:
+                ids.setdefault(job.id if job.tasks else id, []).append(folder_name(id))
     return {name: _ask(name, ids) for name, ids in wanted.items()}
 
 

@@ -82,17 +82,13 @@ class Submission:
         """
         for name, instead in self.scheduler.can.refused.items():
             if os.environ.get(name):
-                text = (
-                    f"{name}={os.environ[name]} is set here, and sends the job to another cluster"
-                )
-                raise UsageError(f"{text}; jobgen cannot follow it: unset it, and {instead}")
-        return [
-            *filter(None, [self.warning]),
-            *(
-                f"warning: {name}={os.environ[name]} is set here: it {what}"
-                for name, what in self.list_variables().items()
-            ),
-        ]
+                where = f"{name}={os.environ[name]} is set here, and sends the job to another"
+                hint = f"jobgen cannot follow it: unset it, and {instead}"
+                raise UsageError(f"{where} cluster; {hint}")
+        warnings = [self.warning] if self.warning else []
+        for name, what in self.list_variables().items():
+            warnings.append(f"warning: {name}={os.environ[name]} is set here: it {what}")
+        return warnings
 
     @property
     def digest(self) -> str:

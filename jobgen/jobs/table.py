@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -114,14 +113,9 @@ class JobRow(NamedTuple):
 def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
     """Return what is known of one job; with `tracked`, also what its logs say of W&B and MLflow."""
     job, state = status.job, status.state
-    begun, goes_on = bool(status.starts), bool(status.starts) and not state.ended
-    # One look into the folder, since of thousands of jobs few have all of these.
-    left: list[str] = []
-    if tracked and begun:
-        with contextlib.suppress(OSError):
-            left = os.listdir(job.run_folder)
-    attempts = list_own_attempts(job) if "attempts" in left else []
-    roles = job.roles if goes_on or "roles" in left else {}
+    goes_on, whole = bool(status.starts) and not state.ended, tracked and bool(status.starts)
+    attempts = list_own_attempts(job) if whole else []
+    roles = job.roles if goes_on or whole else {}
     about = None if state.ended else header.read(read_if_left(f"{job.run_folder}/script"))
     return JobRow(
         id=job.id,
@@ -142,9 +136,9 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
         changed=job.changed,
         rerun_of=job.rerun_of,
         rerun_as=job.rerun_as,
-        tracked=find_tracked(job.run_dir) if "logs" in left else (),
+        tracked=find_tracked(job.run_dir) if whole else (),
         verdicts=tuple(read_verdicts(attempts)),
-        bad_nodes=tuple(read_bad_nodes(job.run_dir)) if "bad-nodes" in left else (),
+        bad_nodes=tuple(read_bad_nodes(job.run_dir)) if whole else (),
         roles=tuple(_list_roles(roles)) if tracked else (),
     )
 

@@ -128,18 +128,13 @@ class Tail:
         self._shown = time.monotonic()
 
 
-def choose_chunk(files: int) -> int:
-    """Return how many bytes to read at a time if there are this many files."""
-    return min(_MOST, max(_LEAST, _HELD // max(1, files)))
-
-
 def fold_lines(tails: Sequence[Tail]) -> Iterator[tuple[tuple[int, ...], bytes]]:
     """Yield all lines of the tails, each with the indices of those that have it.
 
     Each tail's lines keep their order. Those of one stay together up to a line that others are
     about to say too; that one waits for them.
     """
-    limit = choose_chunk(len(tails))
+    limit = min(_MOST, max(_LEAST, _HELD // max(1, len(tails))))  # bytes to read at a time
     read: Counter[bytes] = Counter()  # the lines that are held
     heads: dict[bytes, list[int]] = {}  # the next line of each
     ready: list[bytes] = []  # of these, those that no other is about to say

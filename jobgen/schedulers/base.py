@@ -340,13 +340,8 @@ class Cluster(Protocol):
     `ask` runs a command and returns what it prints; all of them raise what it raises.
     """
 
-    @property
-    def PROGRAMS(self) -> Sequence[str]:  # noqa: N802
-        """Programs that are installed if the scheduler is here."""
-
-    @property
-    def PROBE(self) -> Sequence[str]:  # noqa: N802
-        """The command that prints the scheduler's version."""
+    PROGRAMS: Sequence[str]  # that are installed if the scheduler is here
+    PROBE: Sequence[str]  # the command that prints the scheduler's version
 
     def parse_version(self, output: str) -> str | None:
         """Return the version in what PROBE prints; None if it does not say it."""

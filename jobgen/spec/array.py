@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated
 
 from jobgen.records import NamedTuple
@@ -59,21 +59,21 @@ class Array(NamedTuple):
     def conflicts(self) -> Iterator[tuple[str, str, str]]:
         """There are tasks, not too many, and what they are given arrives."""
         given = [kind for kind in KINDS if getattr(self, kind) is not None]
-        if len(given) != 1:
+        if len(given) != 1 or self.tasks is not None:
             return  # the binder tells
         (kind,) = given
         content = getattr(self, kind)
-        if content in ({}, ()):
+        if not content:
             yield kind, "is empty", "name at least one task"
             return
-        if kind == "tasks":
-            return
-        for path, entry in _list_entries(kind, content):
-            yield from _check_entry(path, entry)
-        if kind == "list":
+        if isinstance(content, tuple):
             sizes = [len(content)]
+            for index, entry in enumerate(content):
+                alone = {name: (value,) for name, value in entry.items()}
+                yield from _check_entry(f"{kind}[{index}]", alone)
         else:
             sizes = [len(values) for values in content.values()]
+            yield from _check_entry(kind, content)
             yield from _check_lists(kind, content)
         number = math.prod(sizes) if kind == "values" else max(sizes)
         if number > MAX_TASKS:
@@ -105,15 +105,6 @@ def name_argument(key: str) -> str:
     return re.sub(f"^{_ARGUMENT}", "", key)
 
 
-def _list_entries(kind: str, content: object) -> Iterator[tuple[str, dict[str, tuple[Value, ...]]]]:
-    """Each mapping of names to values, with its path."""
-    if isinstance(content, dict):
-        yield kind, content
-    elif isinstance(content, tuple):
-        for index, entry in enumerate(content):
-            yield f"{kind}[{index}]", {name: (value,) for name, value in entry.items()}
-
-
 def _check_lists(
     kind: str, content: dict[str, tuple[Value, ...]]
 ) -> Iterator[tuple[str, str, str]]:
@@ -135,8 +126,9 @@ def _looks_like_several(value: Value, *, alone: bool) -> bool:
     return isinstance(value, str) and re.fullmatch(several, value) is not None
 
 
-def _check_entry(path: str, entry: dict[str, tuple[Value, ...]]) -> Iterator[tuple[str, str, str]]:
-    """What cannot be given to a task."""
+def _check_entry(
+    path: str, entry: Mapping[str, tuple[Value, ...]]
+) -> Iterator[tuple[str, str, str]]:
     seen: dict[str, str] = {}
     for name, values in entry.items():
         where = f"{path}.{name}"

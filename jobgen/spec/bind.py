@@ -74,11 +74,6 @@ class _Binder:
         self.problems.append(Problem(where, path, message, hint, setting))
         return _FAILED
 
-    def missing(self, node: Mapping, path: str) -> Any:
-        """Note that a key is missing."""
-        setting = f"{path}={path.rpartition('.')[2].upper()}"
-        return self.problem(node.where, path, "is missing", "it is required", setting)
-
     def suggest(self, node: Node, kinds: tuple[Kind, ...], path: str, wrong: str = "form") -> str:
         """What to write for a value that none of `kinds` takes."""
         if self.root is None:
@@ -124,7 +119,9 @@ class _Binder:
                 lacking.append(name)
         for name in lacking:
             if name not in meant:
-                self.missing(node, join_path(path, name))
+                inner = join_path(path, name)
+                setting = f"{inner}={name.upper()}"
+                self.problem(node.where, inner, "is missing", "it is required", setting)
         return twice or bool(lacking)
 
     def tell_strangers(self, node: Mapping, keys: list[str], cls: type, path: str) -> set[str]:
@@ -213,13 +210,12 @@ class _Binder:
             for index, item in enumerate(node.items)
         ]
         rule = kind.rule
-        if isinstance(rule, Range):
-            if rule.least and not members:
-                hint = "give it a member, or remove the key"
-                return self.problem(node.where, path, "is an empty list", hint)
-            if not rule.least <= len(members) <= (rule.most or 1 << 30):
-                wanted = f"expected {rule.least} to {rule.most}"
-                return self.problem(node.where, path, f"has {len(members)} members, {wanted}")
+        if isinstance(rule, Range) and rule.least and not members:
+            hint = "give it a member, or remove the key"
+            return self.problem(node.where, path, "is an empty list", hint)
+        if isinstance(rule, Range) and not rule.least <= len(members) <= (rule.most or 1 << 30):
+            wanted = f"expected {rule.least} to {rule.most}"
+            return self.problem(node.where, path, f"has {len(members)} members, {wanted}")
         return _FAILED if _FAILED in members else tuple(members)
 
     def scalar(self, node: Scalar, kind: Kind, path: str) -> Any:

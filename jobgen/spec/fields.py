@@ -18,15 +18,7 @@ import sys
 import types
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, cached_property
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-)
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from jobgen.records import NamedTuple
 from jobgen.spec.yaml_nodes import Node
@@ -93,12 +85,7 @@ class Expandable(NamedTuple):
 
 def limit_keys(*keys: str, least: int = 0, most: int = 100) -> Callable[[type[T]], type[T]]:
     """Require between `least` and `most` of `keys` in the record that is decorated."""
-
-    def decorate(cls: type[T]) -> type[T]:
-        cls.key_limits = ((keys, least, most),)  # type: ignore[attr-defined]
-        return cls
-
-    return decorate
+    return mark_record(key_limits=((keys, least, most),))
 
 
 def mark_record(**marks: Any) -> Callable[[type[T]], type[T]]:

@@ -140,9 +140,9 @@ def _describe_kind(kind: Kind, definitions: dict[str, Schema]) -> Schema:
         fixed = {"enum": list(get_args(of_type))}
         any_case = has_any_case(get_args(of_type))
         return {"anyOf": [fixed, _describe_any_case(kind)]} if any_case else fixed
-    if isinstance(rule, Parsed):
-        return _describe_parsed(rule)
-    if of_type in _SCALARS:
+    if isinstance(rule, Parsed) and not rule.regex:  # nothing but its parser says what it takes
+        return _describe_scalar(None) | {"examples": list(rule.examples)}
+    if of_type in _SCALARS and not isinstance(rule, Parsed):
         return {"type": _SCALARS[of_type]} | _describe_range(rule, "minimum", "maximum")
     if not isinstance(rule, FreeText):
         return {"type": "string"} | _describe_text(rule)
@@ -161,13 +161,6 @@ def _refer_to(cls: type, definitions: dict[str, Schema]) -> Schema:
     if short := getattr(cls, "short_key", None):
         return {"anyOf": [reference, _describe_kind(read_fields(cls)[short].kinds[0], {})]}
     return reference
-
-
-def _describe_parsed(rule: Parsed) -> Schema:
-    if rule.regex:
-        return {"type": "string"} | _describe_text(rule)
-    # Nothing but its parser says what it takes.
-    return _describe_scalar(None) | {"examples": list(rule.examples)}
 
 
 def _describe_scalar(forbidden: str | None) -> Schema:
@@ -209,7 +202,6 @@ def _spell_both_ways(sign: str) -> str:
 
 
 def _describe_range(rule: Any, least: str, most: str) -> Schema:
-    """Return a range in the words that draft-07 has for it."""
     if not isinstance(rule, Range):
         return {}
     return {least: rule.least} | ({} if rule.most is None else {most: rule.most})

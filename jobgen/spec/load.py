@@ -134,7 +134,6 @@ def load(
 
 
 def _lay_over_others(root: Mapping, path: str, project: str | None) -> Mapping:
-    """Return a spec with what it extends, and the project's defaults, below it."""
     root, _ = lay_over(root, path, _find_base)
     if project is None:
         return root
@@ -143,7 +142,6 @@ def _lay_over_others(root: Mapping, path: str, project: str | None) -> Mapping:
 
 
 def _bind(root: Mapping, source: Source, path: str, text: str) -> tuple[JobSpec, Positions]:
-    """Return the record, and where its fields stand; raise SpecError with every problem."""
     try:
         return bind(root, JobSpec)
     except SpecError as error:
@@ -172,9 +170,8 @@ def _read_source(source: Source) -> tuple[str, str]:
     if isinstance(source, str) and "\n" in path and re.search(r":\s", path):
         return SPEC, path
     if not path or not os.path.basename(path).isprintable():
-        raise SpecError(
-            [Problem(Position(repr(path)), "", "this name cannot stand in a comment of a script")]
-        )
+        message = "this name cannot stand in a comment of a script"
+        raise SpecError([Problem(Position(repr(path)), "", message)])
     return path, yaml_nodes.read_text(path)
 
 
@@ -183,7 +180,6 @@ def _write_json(value: Any) -> str:
 
 
 def _find_base(extends: Scalar, files: list[str]) -> str:
-    """Return the file that a spec extends; raise SpecError if it does not exist."""
     base = os.path.join(os.path.dirname(files[-1]), os.path.expanduser(extends.text))
     if not os.path.isfile(base):
         hint = "a relative path begins at the folder of the file that names it"
@@ -283,9 +279,6 @@ def _apply_override(root: Mapping, override: str, where: Position | None = None)
 
         add_words(root, text, Position("the command line"))
         return
-    if path.endswith("+"):
-        whole = f"{path[:-1]}=[...]"
-        raise UsageError(f"--set {override!r}: adds to run.args alone; write the whole: {whole}")
     _refuse_form(override)
     where = where or Position(f"--set {path}")
     value = _parse_value(text, where)
@@ -310,7 +303,6 @@ def _apply_override(root: Mapping, override: str, where: Position | None = None)
 
 
 def _refuse_form(override: str) -> None:
-    """Raise UsageError for what is not one PATH=VALUE."""
     path, equals, text = override.partition("=")
     if path.endswith("+"):
         whole = f"{path[:-1]}=[...]"

@@ -136,10 +136,12 @@ class Container(NamedTuple):
 
     def conflicts(self) -> Iterator[tuple[str, str, str]]:
         """An environment file has its own mounts."""
-        if self.runtime == "edf" and self.binds:
-            yield "binds", "do not work with edf", "write them as mounts in the environment file"
-        if self.runtime == "uenv" and self.binds:
-            yield "binds", "do not work with uenv", "leave them out: a uenv sees all folders"
+        hints = {
+            "edf": "write them as mounts in the environment file",
+            "uenv": "leave them out: a uenv sees all folders",
+        }
+        if self.binds and self.runtime in hints:
+            yield "binds", f"do not work with {self.runtime}", hints[self.runtime]
 
 
 def _find_module_command(names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
@@ -216,24 +218,19 @@ class Environment(NamedTuple):
             yield "uv", message, "write venv: FOLDER, of one made with the image's Python"
 
     def _check_paths(self) -> Iterator[tuple[str, str, str]]:
-        """A venv and a conda environment are named, and no file in them, nor a command."""
-        if self.venv:
-            in_venv = r"(?:(?:source|\.)\s+)?(.*)/bin/(activate|python[\d.]*)/?"
-            if match := re.fullmatch(in_venv, self.venv):
-                yield (
-                    "venv",
-                    f"{self.venv!r} is a file inside the environment",
-                    f"write venv: {match[1]}",
-                )
-        if self.conda:
-            activate = r"(?:source|conda|mamba|micromamba)\s+activate\s+(\S+)"
-            in_conda = rf"{activate}|(.+)/bin/(?:activate|python[\d.]*)"
-            if match := re.fullmatch(in_conda, self.conda):
-                message = f"{self.conda!r} is not an environment, but a path in one"
-                yield "conda", message, f"write conda: {match[1] or match[2]}"
-            if self.conda.endswith((".yml", ".yaml")):
-                hint = "make it before: conda env create, and write its name or path"
-                yield "conda", f"{self.conda!r} describes an environment; it is not one", hint
+        in_venv = r"(?:(?:source|\.)\s+)?(.*)/bin/(?:activate|python[\d.]*)/?"
+        if self.venv and (match := re.fullmatch(in_venv, self.venv)):
+            message = f"{self.venv!r} is a file inside the environment"
+            yield "venv", message, f"write venv: {match[1]}"
+        if not self.conda:
+            return
+        activate = r"(?:source|conda|mamba|micromamba)\s+activate\s+(\S+)"
+        if match := re.fullmatch(rf"{activate}|(.+)/bin/(?:activate|python[\d.]*)", self.conda):
+            message = f"{self.conda!r} is not an environment, but a path in one"
+            yield "conda", message, f"write conda: {match[1] or match[2]}"
+        if self.conda.endswith((".yml", ".yaml")):
+            hint = "make it before: conda env create, and write its name or path"
+            yield "conda", f"{self.conda!r} describes an environment; it is not one", hint
 
     def _check_variables(self) -> Iterator[tuple[str, str, str]]:
         """Each is given once, is not taken, and means what it looks like."""
@@ -379,11 +376,8 @@ class OnWalltime(NamedTuple):
     def conflicts(self) -> Iterator[tuple[str, str, str]]:
         """There is a further start for `at_most` to count."""
         if self.at_most is not None and self.then in (None, "stop"):
-            yield (
-                "at_most",
-                "has no effect: the job starts only once",
-                "add then: requeue, or resubmit",
-            )
+            message = "has no effect: the job starts only once"
+            yield "at_most", message, "add then: requeue, or resubmit"
 
 
 @mark_record(short_key="then")
@@ -551,36 +545,30 @@ class JobSpec(NamedTuple):
         yield from self._check_lists()
 
     def _check_program(self) -> Iterator[tuple[str, str, str]]:
-        """Jobgen starts the processes, and so no launcher beside it."""
         each = self.launch.processes_per_node or (1 if self.launch.mode in ONE_A_NODE else None)
         own_launch = self.launch.mode in ("direct", "plain") and each == 1
         how = {
             "own_launch": own_launch or self.launches_itself,
             "one_node": self.resources.nodes in (None, 1),
         }
-        checks: Iterator[commands.Conflict] = iter(())
-        if self.run.command is not None:
-            checks = commands.check_words("command", self.run.command, **how)
-        elif self.run.module is not None:
+        checks = commands.check_words("command", self.run.command or (), **how)
+        if self.run.module is not None:
             checks = commands.check_module(self.run.module, **how)
         for key, message, hint in checks:
             yield f"run.{key}", message, hint
 
     def _check_lists(self) -> Iterator[tuple[str, str, str]]:
-        """Lists for each node are as long as the job is wide."""
         nodes, source = self.resources.nodes, "resources.nodes"
-        for path, value in (
-            ("resources.gpus_per_node", self.resources.gpus_per_node),
-            ("launch.processes_per_node", self.launch.processes_per_node),
-        ):
+        lists = {
+            "resources.gpus_per_node": self.resources.gpus_per_node,
+            "launch.processes_per_node": self.launch.processes_per_node,
+        }
+        for path, value in lists.items():
             if not isinstance(value, tuple):
                 continue
             if isinstance(nodes, NodeRange):
-                yield (
-                    path,
-                    "is a list, and the number of nodes is a range",
-                    "give one number for all",
-                )
+                message = "is a list, and the number of nodes is a range"
+                yield path, message, "give one number for all"
             elif nodes is None and value:
                 nodes, source = len(value), path
             elif len(value) != nodes:

@@ -48,33 +48,28 @@ def deal_nodes(spec: JobSpec) -> tuple[dict[str, Spot], list[Conflict]]:
     roles, given = spec.roles or {}, spec.resources.gpus_per_node
     most = max(given) if isinstance(given, tuple) else given or 0
     blocks = _group_by_nodes(roles, most)
-    counts = [max(roles[name].nodes or 0 for name in block) for block in blocks]
+    counts = [max(role.nodes or 0 for role in block.values()) for block in blocks]
     conflicts = list(_fill_counts(counts, spec.resources.nodes))
     places: dict[str, Spot] = {}
     first = 0
     for block, count in zip(blocks, counts, strict=True):
-        places |= _place({name: roles[name] for name in block}, first, count or 1)
-        gpus = sum(roles[name].gpus or 0 for name in block)
+        among, gpus = sum(role.gpus or 1 for role in block.values()), 0
+        for name, role in block.items():
+            nodes, shared = role.nodes or count, among if len(block) > 1 else 0
+            places[name] = Spot(first, nodes, gpus, role.gpus, shared)
+            gpus += role.gpus or 0
         if gpus > most:
             message = f"has {gpus} GPUs of each node, and a node has {most}"
-            conflicts.append((f"roles.{block[-1]}.gpus", message, ""))
-        first += count or 1
+            conflicts.append((f"roles.{[*block][-1]}.gpus", message, ""))
+        first += count
     return places, conflicts
 
 
-def _place(block: dict[str, Role], first: int, count: int) -> dict[str, Spot]:
-    """Return where roles that share `count` nodes run: each on the first ones, on its GPUs."""
-    places, gpu, among = {}, 0, 0
-    if len(block) > 1:
-        among = sum(role.gpus or 1 for role in block.values())
-    for name, role in block.items():
-        places[name] = Spot(first, role.nodes or count, gpu, role.gpus, among)
-        gpu += role.gpus or 0
-    return places
-
-
 def _fill_counts(counts: list[int], wanted: int | NodeRange | None) -> Iterator[Conflict]:
-    """Give the block that says no number the nodes that are left; yield what does not add up."""
+    """Give the block that says no number the nodes that are left; yield what does not add up.
+
+    Every block has a node then.
+    """
     known, free = sum(counts), counts.count(0)
     total = wanted if isinstance(wanted, int) else known + free
     if free == 1 and total > known:
@@ -84,17 +79,18 @@ def _fill_counts(counts: list[int], wanted: int | NodeRange | None) -> Iterator[
         message = f"need {known + free}" if free == 1 else kinds
         hint = "the nodes of the roles add up to resources.nodes; one role may leave nodes out"
         yield "roles", f"{message}, and resources.nodes says {total}", hint
+    counts[:] = [count or 1 for count in counts]
 
 
-def _group_by_nodes(roles: dict[str, Role], most: int) -> list[list[str]]:
-    """Return the roles that share nodes, until their `most` GPUs are dealt, in a list each."""
-    blocks: list[list[str]] = []
+def _group_by_nodes(roles: dict[str, Role], most: int) -> list[dict[str, Role]]:
+    """Return the roles that share nodes, until their `most` GPUs are dealt, each by its name."""
+    blocks: list[dict[str, Role]] = []
     left: int | None = None
     for name, role in roles.items():
         if left is None or role.gpus is None or role.gpus > left:
-            blocks.append([])
+            blocks.append({})
             left = most
-        blocks[-1].append(name)
+        blocks[-1][name] = role
         left = None if role.gpus is None else left - role.gpus
     return blocks
 
@@ -120,7 +116,6 @@ def find_conflicts(spec: JobSpec) -> Iterator[Conflict]:
 
 
 def _check_job(spec: JobSpec, roles: dict[str, Role]) -> Iterator[Conflict]:
-    """Yield what a job with several programs cannot have."""
     if spec.array:
         message = "varies the arguments of one program, and roles are several programs"
         yield "array", message, "write a script that submits the spec with --set for each"
@@ -188,10 +183,9 @@ def make_spec(spec: JobSpec, name: str, place: Spot) -> JobSpec:
 
 def _expand_run(run: Run, names: tuple[str, ...]) -> Run:
     """Return a program whose words expand, but those that a shell reads."""
-    shell = is_shell_command(run.command or ())
-    if not shell:
-        run = run._replace(command=_expand(run.command, names))
-    if not shell or isinstance(run.args, dict):
+    if not is_shell_command(run.command or ()):
+        run = run._replace(command=_expand(run.command, names), args=_expand(run.args, names))
+    elif isinstance(run.args, dict):
         run = run._replace(args=_expand(run.args, names))
     return run
 
@@ -209,7 +203,7 @@ def _expand(value: Any, names: tuple[str, ...]) -> Any:
 def _add(job: Environment, role: Environment) -> Environment:
     """Return a role's environment: its own values over the job's, whose variables stay."""
     own = {key: value for key, value in role._asdict().items() if value is not None}
-    if any(key in own for key in _PYTHONS):
+    if own.keys() & {*_PYTHONS}:
         job = job._replace(**dict.fromkeys(_PYTHONS))
     if job.variables and role.variables:
         own["variables"] = {**job.variables, **role.variables}
@@ -220,9 +214,10 @@ def _add(job: Environment, role: Environment) -> Environment:
 
 def find_path(name: str, path: str, role: Role) -> str:
     """Return where the key of a role's own spec is written: with the role, or with the job."""
-    head, _, key = path.partition(".")
-    key = re.split(r"[.\[]", key)[0]
-    own = head == "run" or (head == "launch" and key not in _SHARED)
-    if own or (head == "environment" and getattr(role.environment, key, None) is not None):
-        return f"roles.{name}.{path}"
-    return path
+    head, key = re.split(r"[.\[]", f"{path}.")[:2]
+    own = {
+        "run": True,
+        "launch": key not in _SHARED,
+        "environment": getattr(role.environment, key, None) is not None,
+    }
+    return f"roles.{name}.{path}" if own.get(head) else path

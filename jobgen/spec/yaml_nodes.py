@@ -19,12 +19,13 @@ from jobgen.errors import Position, Problem, SpecError
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 32
+_TOO_DEEP = f"is nested deeper than {MAX_DEPTH} levels"
 MAX_VALUES = 100_000  # with those that aliases repeat
 _NO_TAGS = "write the value itself, or extends: FILE for another spec"
-# A line with so many of the characters that can stand before its first value.
-_DEEP_LINE = re.compile(r"^[ \t\-?:]{12}", re.MULTILINE)
-_FEW_BRACKETS = MAX_DEPTH - 12
-
+# Each level takes a bracket, or a character before the first value of a line. Of more than so many
+# levels libyaml's stack may overflow, and Python's cannot.
+_MOST_SIGNS = 2000
+_DEEP_LINE = re.compile(rf"^[ \t\-?:]{{{_MOST_SIGNS}}}", re.MULTILINE)
 
 _MAP, _LIST, _TEXT = (f"tag:yaml.org,2002:{kind}" for kind in ("map", "seq", "str"))
 
@@ -173,20 +174,16 @@ def read_text(path: str) -> str:
             near = _suggest_file(os.path.join(path, ""))
             hint = near if near.startswith("did") else "name the YAML file in it"
         raise SpecError([Problem(Position(path), "", error.strerror or str(error), hint)]) from None
-    try:
-        text = data[:MAX_BYTES].decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        if not (len(data) > MAX_BYTES and error.end >= MAX_BYTES - 3):
-            line = data.count(b"\n", 0, error.start) + 1
-            column = error.start - (data.rfind(b"\n", 0, error.start) + 1) + 1
-            where = Position(path, line, column)
-            message = f"byte 0x{data[error.start]:02x} is not UTF-8"
-            raise SpecError([Problem(where, "", message, "save the file as UTF-8")]) from None
-        text = ""
     if len(data) > MAX_BYTES:
         message = f"is larger than {MAX_BYTES >> 20} MiB"
         raise SpecError([Problem(Position(path), "", message, "a job spec is a short file")])
-    return text
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line, start = data.count(b"\n", 0, error.start) + 1, data.rfind(b"\n", 0, error.start)
+        message = f"byte 0x{data[error.start]:02x} is not UTF-8"
+        where = Position(path, line, error.start - start)
+        raise SpecError([Problem(where, "", message, "save the file as UTF-8")]) from None
 
 
 def parse(text: str, *, file: str) -> Mapping:
@@ -206,10 +203,8 @@ def parse(text: str, *, file: str) -> Mapping:
     if slip := explain_syntax(text.splitlines()[:1], 1):
         problem = Problem(Position(file, 1, slip[1]), "", *slip[2:])
     else:
-        dashes = isinstance(node, Sequence) and all(
-            isinstance(item, Mapping) for item in node.items
-        )
-        hint = "leave out the dashes" if dashes else ""
+        items = node.items if isinstance(node, Sequence) else [node]
+        hint = "leave out the dashes" if all(isinstance(one, Mapping) for one in items) else ""
         problem = Problem(node.where, "", f"holds {describe(node)}, not keys and values", hint)
     raise SpecError([problem])
 
@@ -224,11 +219,13 @@ def refuse_other_files(file: str, text: str) -> None:
 
 def parse_value(text: str, *, file: str) -> Node:
     """The one node, of whatever kind, that `text` holds; raises SpecError as `parse` does."""
-    _check_depth(text, file)
+    deep = text.count("[") + text.count("{") > _MOST_SIGNS or _DEEP_LINE.search(text)
     try:
-        root = _Composer(text).get_single_node()
+        root = (PlainComposer if deep else _Composer)(text).get_single_node()
     except yaml.YAMLError as error:
         raise SpecError(_list_syntax_problems(error, text, file)) from None
+    except RecursionError:
+        raise SpecError([Problem(Position(file), "", _TOO_DEEP)]) from None
     if root is None:
         return Scalar(Position(file, 1, 1), "", "null")
     converter = _Converter(file)
@@ -290,26 +287,6 @@ def describe(node: Node) -> str:
     return f"{words.get(node.kind, 'a number')} ({node.text!r})"
 
 
-def _check_depth(text: str, file: str) -> None:
-    """Refuse absurd nesting before anything recurses over it: libyaml's stack overflows."""
-    if text.count("[") + text.count("{") < _FEW_BRACKETS and not _DEEP_LINE.search(text):
-        return  # each level takes one of these characters; most specs have few enough
-    depth = 0
-    try:
-        composer = _Composer(text)
-        while (event := composer.get_event()) is not None:  # type: ignore[no-untyped-call]
-            if isinstance(event, yaml.CollectionStartEvent):
-                depth += 1
-                if depth > MAX_DEPTH:
-                    where = _make_position(event.start_mark, file)
-                    message = f"is nested deeper than {MAX_DEPTH} levels"
-                    raise SpecError([Problem(where, "", message)])
-            elif isinstance(event, yaml.CollectionEndEvent):
-                depth -= 1
-    except yaml.YAMLError:
-        pass  # composing it reports the same fault
-
-
 class _Converter:
     """PyYAML's nodes as ours, with what is wrong with them.
 
@@ -321,6 +298,7 @@ class _Converter:
         self.file = file
         self.problems: list[Problem] = []
         self.done: dict[int, Node | None] = {}
+        self.depth = 0
 
     def convert(self, node: Any) -> Node:
         """Return a node and all below it."""
@@ -335,10 +313,14 @@ class _Converter:
             return self.refuse(where, f"unknown tag {node.tag!r}", _NO_TAGS)
         else:
             self.done[id(node)] = None
+            self.depth += 1
+            if self.depth > MAX_DEPTH:
+                raise SpecError([Problem(where, "", _TOO_DEEP)])
             if isinstance(node, yaml.SequenceNode):
                 result = Sequence(where, [self.convert(item) for item in node.value])
             else:
                 result = self.convert_mapping(node, where)
+            self.depth -= 1
         self.done[id(node)] = result
         return result
 
@@ -395,7 +377,6 @@ def _make_position(mark: Any, file: str) -> Position:
 
 
 def _find_tabs(lines: list[str], file: str) -> Iterator[Problem]:
-    """Yield each line that a tab indents."""
     for number, line in enumerate(lines, 1):
         if "\t" in line[: len(line) - len(line.lstrip())]:
             where = Position(file, number, line.index("\t") + 1)

@@ -20,10 +20,10 @@ def test_a_module_has_the_functions_of_its_protocol(scheduler: str, protocol: st
     assert isinstance(module, ModuleType)
     members = {k: v for k, v in vars(PROTOCOLS[protocol]).items() if not k.startswith("_")}
     assert members
+    for name in getattr(PROTOCOLS[protocol], "__annotations__", ()):
+        assert getattr(module, name), name
     for name, member in members.items():
-        if isinstance(member, FunctionType):
-            wanted = list(inspect.signature(member).parameters.values())[1:]  # without self
-            found = inspect.signature(getattr(module, name)).parameters.values()
-            assert [(p.name, p.kind) for p in found] == [(p.name, p.kind) for p in wanted], name
-        else:
-            assert getattr(module, name), name
+        assert isinstance(member, FunctionType)
+        wanted = list(inspect.signature(member).parameters.values())[1:]  # without self
+        found = inspect.signature(getattr(module, name)).parameters.values()
+        assert [(p.name, p.kind) for p in found] == [(p.name, p.kind) for p in wanted], name

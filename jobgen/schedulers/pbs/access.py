@@ -48,7 +48,6 @@ def _measure_memory(chunks: str) -> int | None:
 def shell_argv(
     job_id: str, node: str, words: Sequence[str], ask: Ask, *, terminal: bool
 ) -> list[str]:
-    """Return the command that runs another on a node of the job."""
     environment = ["env", f"PBS_JOBID={job_id}"]
     return ["ssh", *(["-t"] if terminal else []), node, shlex.join([*environment, *words])]
 
@@ -65,5 +64,4 @@ def find_allocation(environment: Mapping[str, str], ask: Ask) -> Allocation | No
 
 
 def start_argv(script: str, *, alone: bool, cpus: int | None) -> list[str]:
-    """Return the command that starts a job script in the allocation, in this folder."""
     return ["env", f"PBS_O_WORKDIR={Path.cwd()}", "bash", script]

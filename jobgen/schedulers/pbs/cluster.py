@@ -126,7 +126,6 @@ def _parse_blocks(text: str) -> Records:
 
 
 def _sum_hosts(nodes: Records) -> Iterator[HostShape]:
-    """Hosts, each the sum of its vnodes."""
     summed: dict[str, list[int]] = {}
     for name, record in nodes.items():
         given = record.get("resources_available") or {}
@@ -157,7 +156,6 @@ def _read_queue(record: dict[str, Any], *, routed_from: str | None, default: boo
 
 
 def _read_limit(record: dict[str, Any]) -> Limit:
-    """Return the least and the most that a queue takes."""
     most, least = (record.get(f"resources_{end}") or {} for end in ("max", "min"))
     ends: dict[str, Any] = {}
     for key, unit, smallest in (("nodes", "nodect", 1), ("gpus", "ngpus", 0), ("cpus", "ncpus", 1)):

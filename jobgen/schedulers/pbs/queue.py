@@ -31,7 +31,6 @@ _UNKNOWN = re.compile(r"q(stat|del): (Unknown Job Id|(\S+ )?Job has finished)")
 
 
 def make_environment(around: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment as it is."""
     return dict(around)
 
 
@@ -46,13 +45,11 @@ def make_history_query(ids: Sequence[str]) -> list[str]:
 
 
 def knows_none(refusal: str) -> bool:
-    """Return whether nothing is wrong but that some jobs are not known."""
     lines = [line for line in refusal.splitlines() if line.strip()]
     return bool(lines) and all(_UNKNOWN.search(line) for line in lines)
 
 
 def is_plain(state: base.State) -> bool:
-    """Return whether PBS has the exit status of the script, and no more."""
     return state.reason.startswith("Exit_status")
 
 
@@ -81,9 +78,8 @@ def _read_state(job: dict[str, str]) -> base.State:
     if name == "queued":
         # That it ran, and on which nodes, is of the start before.
         reason = "" if comment.startswith("Job run at ") else comment
-        return base.State(
-            name, reason or _read_hold(job), _parse_time(job.get("estimated.start_time"))
-        )
+        expected = _parse_time(job.get("estimated.start_time"))
+        return base.State(name, reason or _read_hold(job), expected)
     walltime = parse_clock(job.get("Resource_List.walltime"))
     limit = start + walltime if start is not None and walltime is not None else None
     return base.State(name, "suspended" if letter in ("S", "U") else "", start, limit)
@@ -108,7 +104,6 @@ def _parse_time(word: object) -> float | None:
 
 
 def ask_more(job_id: str, state: base.State, ask: base.Ask) -> base.State:
-    """Return the same: qstat has said it all."""
     return state
 
 

@@ -78,7 +78,6 @@ class Pbs(base.Scheduler):
         return base.LaunchPieces(watched=True, node_file=True, gpu_parts=_parts(plan))
 
     def after_argv(self, dependencies: str) -> list[str]:
-        """`-W depend=`."""
         return ["-W", f"depend={dependencies}"]
 
     def dependencies(self, script: str) -> str:
@@ -97,7 +96,6 @@ class Pbs(base.Scheduler):
         return ["qsub", "-W", f"depend=afterany:{after}", "-v", variables, script]
 
     def parse_job_id(self, output: str) -> str | None:
-        """Read `123.server`, or `123[].server` of an array."""
         return qstat.parse_job_id(output)
 
     def interferes(self, script: str, environment: Mapping[str, str]) -> dict[str, str]:
@@ -150,7 +148,6 @@ def _write_select(plan: Plan) -> list[base.Directive]:
 
 
 def _explain_chunks(plan: Plan) -> tuple[str, tuple[str, ...]]:
-    """Return the reason for the chunks, and the keys that decided them."""
     if plan.site.pbs.gpus == "none":
         why = "whole nodes, with one line in the node file for each"
         return why, (*base.NODES, "site.pbs.gpus", "site.pbs.chunk")

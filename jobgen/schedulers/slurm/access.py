@@ -43,7 +43,6 @@ def shell_argv(
 
 
 def find_allocation(environment: Mapping[str, str], ask: Ask) -> Allocation | None:
-    """Return the allocation that a shell is in."""
     job_id = environment.get("SLURM_JOB_ID")
     if not job_id:
         return None

@@ -40,7 +40,6 @@ def parse_version(output: str) -> str | None:
 
 
 def ask_name(ask: Ask) -> str | None:
-    """Return ClusterName."""
     return _ask_config(ask).get("ClusterName")
 
 
@@ -68,10 +67,8 @@ def list_accounts(ask: Ask) -> list[str]:
     user = ask(["id", "-un"]).strip()
     argv = ["sacctmgr", "-nP", "show", "user", user, "withassoc", "format=defaultaccount,account"]
     pairs = [line.split("|") for line in ask(argv).splitlines()]
-    accounts = [word for pair in pairs for word in pair[:1]] + [
-        word for pair in pairs for word in pair[1:2]
-    ]
-    return list(dict.fromkeys(word for word in accounts if word))
+    columns = ([pair[at] for pair in pairs if pair[at:]] for at in (0, 1))
+    return list(dict.fromkeys(word for column in columns for word in column if word))
 
 
 def capture(version: str, ask: Ask) -> Captured:
@@ -97,10 +94,8 @@ def capture(version: str, ask: Ask) -> Captured:
     facts = _describe_queues(queues, hosts)
     if old:  # --gpus-per-node is cons_tres' alone
         facts |= {"slurm": SlurmDialect(gpus="gres"), "cited": {"slurm": "config"}}
-    types = dict(_list_types(hosts, "nodes")) or None
-    return make_captured(
-        "slurm", cluster, version, "config", sources=sources, gpu_types=types, **facts
-    )
+    facts |= {"gpu_types": dict(_list_types(hosts, "nodes")) or None, "sources": sources}
+    return make_captured("slurm", cluster, version, "config", **facts)
 
 
 def _ask_config(ask: Ask) -> dict[str, str]:
@@ -136,12 +131,12 @@ def _read_host(node: dict[str, str]) -> HostShape:
     threads = parse_number(node.get("ThreadsPerCore")) or 1
     cpus = parse_number(node.get("CPUTot"))
     cores = parse_number(node.get("Sockets")) * parse_number(node.get("CoresPerSocket"))
+    memory = parse_number(node.get("RealMemory")) - parse_number(node.get("MemSpecLimit"))
     return HostShape(
         gpus=sum(int(count) for _, count in gpus),
         gpu_type=next(iter(types)) if len(types) == 1 else None,
         cpus=parse_number(node.get("CPUEfctv")) or cpus,
-        memory=(parse_number(node.get("RealMemory")) - parse_number(node.get("MemSpecLimit")))
-        * 1024,
+        memory=memory * 1024,
         threads=threads if cpus > cores else 1,
         queues=frozenset(node.get("Partitions", "").split(",")),
     )
@@ -190,18 +185,14 @@ def _describe_queues(queues: dict[str, SiteQueue], hosts: list[HostShape]) -> di
     shapes = [queue.node._replace(hosts=None) for queue in queues.values()]
     if hosts and shapes and all(shape == shapes[0] for shape in shapes):
         source = shapes[0].source
-        queues = {
-            name: queue._replace(
-                node=Node(hosts=queue.node.hosts, source=source) if queue.node.hosts else Node()
-            )
-            for name, queue in queues.items()
-        }
+        for name, queue in queues.items():
+            own = Node(hosts=queue.node.hosts, source=source) if queue.node.hosts else Node()
+            queues[name] = queue._replace(node=own)
         return {"node": shapes[0], "queues": queues}
     return {"queues": queues or None}
 
 
 def _list_types(hosts: Iterable[HostShape], source: str) -> Iterator[tuple[str, Node]]:
-    """The types of GPU that the scheduler knows."""
     hosts = list(hosts)
     for name in sorted({host.gpu_type for host in hosts if host.gpu_type}):
         if NAME.fullmatch(name):

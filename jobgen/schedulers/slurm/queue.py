@@ -128,9 +128,8 @@ def ask_more(job_id: str, state: base.State, ask: base.Ask) -> base.State:
 
 def list_own_jobs(ask: base.Ask, since: float) -> Iterator[base.OwnJobs]:
     """squeue has each job's script, for some minutes after its end; sacct the whole command."""
-    yield _parse_listing(
-        ask(["squeue", "--me", "--states=all", "--noheader", "--format=job|%i|%o"])
-    )
+    argv = ["squeue", "--me", "--states=all", "--noheader", "--format=job|%i|%o"]
+    yield _parse_listing(ask(argv))
     start = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(since - base.CLOCKS))
     argv = ["sacct", "--allocations", "--noheader", "--parsable2", f"--starttime={start}"]
     try:

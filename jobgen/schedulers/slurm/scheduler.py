@@ -91,7 +91,6 @@ class Slurm(base.Scheduler):
         )
 
     def test_argv(self, argv: Sequence[str]) -> list[str]:
-        """`sbatch --test-only`."""
         return [argv[0], "--test-only", *argv[1:]]
 
     def read_test(self, words: str) -> str:
@@ -108,7 +107,6 @@ class Slurm(base.Scheduler):
         return [f"--dependency={dependencies}", _NEVER]
 
     def dependencies(self, script: str) -> str:
-        """The last of --dependency."""
         form = r"^#SBATCH(?:\s.*?)?\s(?:--dependency[= ]|-d ?)(\S+)"
         return "".join(re.findall(form, script, re.MULTILINE)[-1:])
 
@@ -131,12 +129,10 @@ class Slurm(base.Scheduler):
         return changes
 
     def output_file(self, name: str, job_id: str) -> str:
-        """As `directives` says it."""
         return f"{name}-{job_id}.out"
 
 
 def _list_options(plan: Plan, index: int) -> Iterator[str]:
-    """Yield srun's options for a component."""
     group, place = plan.components[index], plan.nodes.place
     tasks = base.count_tasks(group, plan)
     if len(plan.components) > 1:
@@ -219,7 +215,6 @@ def _write_nodes(plan: Plan, group: NodeGroup) -> Iterator[base.Directive]:
 
 
 def _choose_tasks(plan: Plan, group: NodeGroup) -> tuple[int, str]:
-    """Return how many tasks a node has, and why."""
     tasks, roles = base.count_tasks(group, plan), plan.roles.members if plan.roles else ()
     widest = max((base.count_tasks(one.plan.nodes.own[0], one.plan) for one in roles), default=0)
     if (group.cpus or 0) < widest != tasks:  # each task of a role's step takes one CPU at least

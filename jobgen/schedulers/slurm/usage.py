@@ -17,7 +17,6 @@ _FIELDS = (
 
 
 def read_usage(ids: Sequence[str], ask: AskAnswer) -> dict[str, Used]:
-    """As `UsageReader` has it."""
     options = ["--parsable2", "--noheader", "--noconvert", "--duplicates", f"--format={_FIELDS}"]
     argv = ["env", "SLURM_TIME_FORMAT=%s", "sacct", *options, f"--jobs={','.join(ids)}"]
     try:
