@@ -9,12 +9,13 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 
-from jobgen.capabilities import get_capabilities, list_capabilities
+from jobgen.capabilities import list_capabilities
 from jobgen.errors import JobgenError
 from jobgen.machine.checks import (
     Check,
+    Verdict,
     check_folder,
     check_paths,
     check_torch,
@@ -87,72 +88,67 @@ def _needs_sharing(plan: Plan | None) -> bool:
 
 
 def _check_scheduler(plan: Plan | None, site: str | None, clock: Deadline) -> Iterator[Check]:
-    here = detect_scheduler(timeout=clock.left)
-    silent = "; ".join(here.silent)
-    wanted = plan.scheduler if plan else None
-    facts: ClusterFacts | None = None
-    if here.name is None:
-        remedy = "go to a login node of the cluster, or load its module"
-        message = f"no scheduler answers here{f': {silent}' if silent else ''}"
-        yield Check("scheduler", "fail" if wanted or silent else "warn", message, remedy)
-    elif wanted not in (None, here.name):
-        message = (
-            f"{get_capabilities(here.name).title} {here.version} is here, the job is for {wanted}"
-        )
-        yield Check(
-            "scheduler", "fail", message, f"give --scheduler {here.name}, or another --site"
-        )
-    else:
-        can = get_capabilities(here.name)
-        missing = [name for name in can.commands if not shutil.which(name)]
-        message = f"{can.title} {here.version}"
-        if missing:
-            yield Check(
-                "scheduler", "fail", f"{message}, without {', '.join(missing)}", "check your PATH"
-            )
-        try:
-            facts = SCHEDULERS[here.name].cluster.ask_facts(clock.ask)
-        except JobgenError as error:
-            words = " ".join(str(error).split())
-            yield Check("scheduler", "fail", f"{message} does not answer: {words}", _ASK)
-        else:
-            yield from _describe_cluster(facts, message)
+    facts = yield from _ask_cluster(plan.scheduler if plan else None, clock)
     yield _check_site(site, facts.name if facts else None, clock)
-    if facts is not None and (plan is None or here.name == wanted):
+    if facts is not None:
         yield from _check_queue(plan, facts.queues)
-        if plan is not None:
-            yield _check_account(plan, facts, clock)
+    if facts is not None and plan is not None:
+        yield _check_account(plan, facts, clock)
 
 
-def _describe_cluster(facts: ClusterFacts, scheduler: str) -> Iterator[Check]:
-    count = format_count(len(facts.queues), "queue")
-    name = facts.name or "an unnamed cluster"
-    yield Check("scheduler", "ok", f"{scheduler}, {count} at {name}")
-    for title, message in facts.notes:
-        yield Check(title, "ok", message)
+def _ask_cluster(
+    wanted: str | None, clock: Deadline
+) -> Generator[Check, None, ClusterFacts | None]:
+    """Yield what is said of the scheduler; return what it has told of its cluster."""
+    here = detect_scheduler(timeout=clock.left)
+    if here.name is None:
+        verdict: Verdict = "fail" if wanted or here.silent else "warn"
+        message = ": ".join(filter(None, ("no scheduler answers here", "; ".join(here.silent))))
+        remedy = "go to a login node of the cluster, or load its module"
+        yield Check("scheduler", verdict, message, remedy)
+        return None
+    scheduler = SCHEDULERS[here.name]
+    title = f"{scheduler.can.title} {here.version}"
+    if wanted not in (None, here.name):
+        remedy = f"give --scheduler {here.name}, or another --site"
+        yield Check("scheduler", "fail", f"{title} is here, the job is for {wanted}", remedy)
+        return None
+    missing = [name for name in scheduler.can.commands if not shutil.which(name)]
+    if missing:
+        message = f"{title}, without {', '.join(missing)}"
+        yield Check("scheduler", "fail", message, "check your PATH")
+    try:
+        facts = scheduler.cluster.ask_facts(clock.ask)
+    except JobgenError as error:
+        message = f"{title} does not answer: {' '.join(str(error).split())}"
+        yield Check("scheduler", "fail", message, _ASK)
+        return None
+    count, name = format_count(len(facts.queues), "queue"), facts.name or "an unnamed cluster"
+    yield Check("scheduler", "ok", f"{title}, {count} at {name}")
+    yield from (Check(what, "ok", message) for what, message in facts.notes)
     if facts.clock:
         there = time.mktime(time.strptime(facts.clock, "%Y-%m-%dT%H:%M:%S"))
         yield compare_clocks("the scheduler's", there - time.time())
+    return facts
 
 
 def _check_site(wanted: str | None, cluster: str | None, clock: Deadline) -> Check:
     host = get_host_name(timeout=clock.left)
     known = recognise(host=host, cluster=cluster, environment=os.environ)
     if known.unreadable:
-        message = f"the profile {known.unreadable[0]} cannot be read"
-        return Check("site", "warn", message, f"jobgen sites show {known.unreadable[0]} says why")
-    names = [site.name for site in known.sites]
-    if not names:
+        name = known.unreadable[0]
+        remedy = f"jobgen sites show {name} says why"
+        return Check("site", "warn", f"the profile {name} cannot be read", remedy)
+    if not known.sites:
         message = f"no site profile matches this machine, {host}"
-        remedy = (
-            "`jobgen sites` lists those there are; `jobgen sites capture --name NAME` makes one"
-        )
+        capture = "`jobgen sites capture --name NAME` makes one"
+        remedy = f"`jobgen sites` lists those there are; {capture}"
         return Check("site", "unknown", message, "" if wanted else remedy)
-    first = known.sites[0]
-    message = f"{first.name}, as {first.how}"
-    if wanted is not None and wanted not in names and not wanted.endswith("-generic"):
+    first, *others = [site.name for site in known.sites]
+    message = f"{first}, as {known.sites[0].how}"
+    if wanted not in (None, first, *others) and not str(wanted).endswith("-generic"):
         return Check("site", "warn", f"the job is for {wanted}, this is {message}", "give --site")
-    also = f"; so does {', '.join(names[1:])}" if names[1:] else ""
+    also = f"; so does {', '.join(others)}" if others else ""
     return Check("site", "ok", message + also)
 
 
@@ -160,7 +156,7 @@ def _check_queue(plan: Plan | None, queues: dict[str, bool]) -> Iterator[Check]:
     default = next((name for name, chosen in queues.items() if chosen), None)
     known = ", ".join(queues)
     name = plan.requests.queue if plan else None
-    if name is not None and plan:
+    if plan is not None and name is not None:
         if plan.site.slurm.queue_option == "qos":
             yield Check("queue", "unknown", f"{name} is a QoS here, not a partition")
         elif name not in queues:
@@ -170,27 +166,25 @@ def _check_queue(plan: Plan | None, queues: dict[str, bool]) -> Iterator[Check]:
     elif default is not None:
         yield Check("queue", "ok", f"{default} is the default; the queues are {known}")
     elif plan is not None:
-        remedy = f"write queue: one of {known}"
-        yield Check("queue", "warn", "the job names no queue, and there is no default", remedy)
+        message = "the job names no queue, and there is no default"
+        yield Check("queue", "warn", message, f"write queue: one of {known}")
 
 
 def _check_account(plan: Plan, facts: ClusterFacts, clock: Deadline) -> Check:
     account = plan.requests.account
-    if not plan.can.lists_accounts:
-        message = f"{account or 'none given'}; {plan.can.title} does not list accounts"
-        return Check("account", "unknown", message)
-    try:
-        accounts = SCHEDULERS[plan.scheduler].cluster.list_accounts(clock.ask)
-    except JobgenError as error:
-        message = f"{account or 'none given'}; {' '.join(str(error).split())}"
-        return Check("account", "unknown", message)
+    why = f"{plan.can.title} does not list accounts"
+    accounts: list[str] | None = None
+    if plan.can.lists_accounts:
+        try:
+            accounts = SCHEDULERS[plan.scheduler].cluster.list_accounts(clock.ask)
+        except JobgenError as error:
+            why = " ".join(str(error).split())
+    if accounts is None:
+        return Check("account", "unknown", f"{account or 'none given'}; {why}")
     known = f"your accounts are {', '.join(accounts)}"
     if account is None:
         return Check("account", "ok", f"not given, so the job charges your default; {known}")
     if account in accounts:
         return Check("account", "ok", f"you can charge {account}")
-    return Check(
-        "account",
-        "fail" if facts.enforces_accounts else "warn",
-        f"you cannot charge {account}; {known}",
-    )
+    verdict: Verdict = "fail" if facts.enforces_accounts else "warn"
+    return Check("account", verdict, f"you cannot charge {account}; {known}")

@@ -64,34 +64,34 @@ def unpack_files(line: str, folder: str) -> None:
     written then.
     """
     try:
-        sent = [(each, base64.b64decode(each["content"])) for each in json.loads(line)]
+        sent = [each | {"content": base64.b64decode(each["content"])} for each in json.loads(line)]
     except (ValueError, TypeError, KeyError):
         raise UsageError("the files have not arrived whole; nothing was written") from None
-    written = [(Path(folder, each["path"]), each, data) for each, data in sent]
-    for _, each, _ in written:
+    changed: dict[Path, dict[str, Any]] = {}
+    for each in sent:
+        path = Path(folder, each["path"])
         if os.path.isabs(each["path"]) or ".." in Path(each["path"]).parts:
             raise UsageError(f"{each['path']}: outside of the folder")
-    written = [one for one in written if not (one[0].is_file() and one[0].read_bytes() == one[2])]
+        if not path.is_file() or path.read_bytes() != each["content"]:
+            changed[path] = each
     # A second's grace: some file systems keep no more of a time.
     newer = [
-        each["path"]
-        for path, each, _ in written
+        f"{each['path']}: newer on {os.uname().nodename}; copy it from there, or touch the one here"
+        " to send it; nothing was sent"
+        for path, each in changed.items()
         if path.is_file() and path.stat().st_mtime > each["time"] + 1
     ]
     if newer:
-        hint = "copy it from there, or touch the one here to send it; nothing was sent"
-        raise UsageError(
-            "\n".join(f"{path}: newer on {os.uname().nodename}; {hint}" for path in newer)
-        )
+        raise UsageError("\n".join(newer))
     os.makedirs(folder, exist_ok=True)
-    for path, each, data in written:
-        _write(path, each, data)
+    for path, each in changed.items():
+        _write(path, each)
 
 
-def _write(path: Path, each: dict[str, Any], data: bytes) -> None:
+def _write(path: Path, each: dict[str, Any]) -> None:
     """Write a packed file, with the mode of the file there, and the time of the one sent."""
     mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
-    write_file(path, data)
+    write_file(path, each["content"])
     if mode is None and each["runs"]:
         mode = stat.S_IMODE(path.stat().st_mode)
         mode |= mode >> 2 & 0o111  # for whom it can read
