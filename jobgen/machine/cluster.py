@@ -105,7 +105,7 @@ def recognise(*, host: str, cluster: str | None, environment: Mapping[str, str])
 def _match_facts(
     facts: Recognise, host: str, cluster: str | None, environment: Mapping[str, str]
 ) -> Iterator[str]:
-    for name, value in (facts.variables or {}).items():
+    for name, value in facts.variables.items():
         if environment.get(name) == value:
             yield f"${name} is {value}"
     domain = facts.domain and f".{host}".endswith(f".{facts.domain}")

@@ -201,12 +201,12 @@ class FirstSpec:
         self.batch = self.profile.can.batch
         self.gpu_type = None  # that the spec has to name
         if self.profile.gpu_type_required and self.profile.gpu_type is None:
-            self.gpu_type = next(iter(self.profile.gpu_types or {}), None)
+            self.gpu_type = next(iter(self.profile.gpu_types), None)
         self._choose_queue()
         self.account = wishes.account or self._choose_account()
 
     def _choose_queue(self) -> None:
-        profile, queues = self.profile, self.profile.queues or {}
+        profile, queues = self.profile, self.profile.queues
         chosen = next((name for name, queue in queues.items() if queue.choose), None)
         self.queues = [name for name, queue in queues.items() if not queue.routed_from]
         # The one to name: the first, where jobgen chooses none.
@@ -290,7 +290,7 @@ class FirstSpec:
         elif self.batch:
             yield SpecLine("resources.gpus_per_node", None, "such as 4")
         if self.gpu_type:
-            others = [name for name in self.profile.gpu_types or {} if name != self.gpu_type]
+            others = [name for name in self.profile.gpu_types if name != self.gpu_type]
             yield SpecLine("resources.gpu_type", self.gpu_type, _write_choice(others))
         key = "resources.cpus_per_gpu"
         if gpus and node.default_cpus == 1 and node.cpus_per_gpu is None:

@@ -37,10 +37,10 @@ def compare_scheduler(profile: SiteProfile, live: SiteProfile) -> Iterator[Diffe
         return
     if profile.slurm.queue_option == "qos" or not profile.queues:
         return  # a QoS has limits that the scheduler does not show
-    new = dict(live.queues or {})
+    new = dict(live.queues)
     for name, queue in profile.queues.items():
         there = queue.partition or name.partition("@")[0]
-        other = (live.queues or {}).get(there)
+        other = live.queues.get(there)
         new.pop(there, None)
         if queue.qos is not None:
             continue
@@ -133,7 +133,7 @@ def _list_paths(profile: SiteProfile) -> list[str]:
     texts = [*(profile.modules.use if profile.modules else ())]
     for group in (profile.network, profile.variables):
         for variables in (group.always, group.one_node, group.several_nodes) if group else ():
-            texts += (variables or {}).get("LD_LIBRARY_PATH", "").split(":")
+            texts += variables.get("LD_LIBRARY_PATH", "").split(":")
     return [text for text in dict.fromkeys(texts) if text.startswith("/") and "$" not in text]
 
 

@@ -98,7 +98,7 @@ def check_queue(context: Context, name: str | None, size: Size) -> Iterator[Brea
         elif profile.queues and one in context.spec.queue:
             yield _explain_unknown(context, one, profile.queues)
     if profile.walltime_required and size.walltime is None:
-        about = profile.find_source((profile.cited or {}).get("walltime_required"))
+        about = profile.find_source(profile.cited.get("walltime_required"))
         yield report_rule(context, about, "walltime_required")
     if len(known) > 1 and any(accepts(record, size) for record in known.values()):
         known = {}
@@ -228,7 +228,7 @@ def check_lists(
     """The account, the file systems and the type of GPU."""
     yield from _check_account(context)
     yield from _check_filesystems(context, filesystems)
-    if gpus and context.site.gpu_types is not None:
+    if gpus and context.site.gpu_types:
         yield from _check_gpu_type(context, gpu_type, context.site.gpu_types)
 
 

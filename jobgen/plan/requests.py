@@ -180,10 +180,10 @@ def _advise(context: Context, requests: Requests, *, lost: tuple[str, ...]) -> I
         "no_mail": context.spec.notify is not None and site.mail == "none",
         "no_chunk": "resources.constraint" in lost and can.chunks,
         "no_feature": "resources.constraint" in lost and not can.chunks,
-        "no_gpu_type": "resources.gpu_type" in lost and site.queues is None,
+        "no_gpu_type": "resources.gpu_type" in lost and not site.queues,
         "late_mail": fails_alone and not can.mails_any_failure,
     }
-    about = site.find_source((site.cited or {}).get("mail"))
+    about = site.find_source(site.cited.get("mail"))
     return context.note(rules, where=site.title or "this site", about=about)
 
 

@@ -79,7 +79,7 @@ class _SiteJob:
         profile, asked = self.profile, self.spec.resources.gpu_type
         if asked is None:
             return profile.gpu_type if self.measure_on(profile.node).gpus else None
-        spellings = {name.casefold(): name for name in profile.gpu_types or ()}
+        spellings = {name.casefold(): name for name in profile.gpu_types}
         return spellings.get(asked.casefold(), asked)
 
     @cached_property
@@ -87,8 +87,8 @@ class _SiteJob:
         """The queues that have such GPUs, if the job has any."""
         profile, queues = self.profile, {}
         has_gpus = self.measure_on(profile.node).gpus > 0
-        for name, queue in (profile.queues or {}).items():
-            types = queue.gpu_types or ()
+        for name, queue in profile.queues.items():
+            types = queue.gpu_types
             if not types or (has_gpus and self.gpu_type in (*types, None)):
                 node, _ = describe_node(profile, name, self.gpu_type)
                 queues[name] = _Candidate(queue, node, self.measure_on(node))
@@ -109,7 +109,7 @@ class _SiteJob:
         candidates = {
             name: one
             for name, one in self.candidates.items()
-            if one.queue.choose or asked.intersection(one.queue.gpu_types or ())
+            if one.queue.choose or asked.intersection(one.queue.gpu_types)
         }
         taking = {name: candidates[name] for name in self.list_taking() if name in candidates}
         if not taking:
@@ -188,7 +188,7 @@ class _SiteJob:
         if groups is None:
             return {}
         some = groups.one_node if self.size.nodes == 1 else groups.several_nodes
-        return {**(groups.always or {}), **(some or {})}
+        return {**groups.always, **some}
 
     def _has_network(self) -> bool:
         own, site = self.spec.environment.container, self.profile.container
@@ -241,7 +241,7 @@ def _find_cheapest(prices: dict[str, tuple[float, str] | None]) -> tuple[str, st
 
 def _find_breaches(job: _SiteJob) -> Iterator[Breach]:
     context, size = job.context, job.size
-    unknown = job.gpu_type not in (None, *(job.profile.gpu_types or ()))  # reported by itself
+    unknown = job.gpu_type not in (None, *job.profile.gpu_types)  # reported by itself
     if job.queue is None and size.gpus and not unknown:
         yield from _require_queue(context)
     if not _names_qos(context):
@@ -268,7 +268,7 @@ def _list_others(job: _SiteJob) -> list[str]:
 
 def _advise(job: _SiteJob) -> Iterator[str]:
     """Say which type of GPU and how much time a job gets that names none, if the site says it."""
-    types, gpu_type, resources = job.profile.gpu_types or {}, job.gpu_type, job.spec.resources
+    types, gpu_type, resources = job.profile.gpu_types, job.gpu_type, job.spec.resources
     others = [name for name, node in types.items() if name != gpu_type and not node.device]
     chosen = gpu_type is not None and resources.gpu_type is None
     names = ", ".join(others)
@@ -313,7 +313,7 @@ def _check_list(context: Context) -> Iterator[Problem]:
 def _require_queue(context: Context) -> Iterator[Breach]:
     """Refuse a GPU job without a queue where the site's default takes no such job."""
     spec, profile = context.spec, context.site
-    queues = {name: queue for name, queue in (profile.queues or {}).items() if _takes_gpus(queue)}
+    queues = {name: queue for name, queue in profile.queues.items() if _takes_gpus(queue)}
     option = re.compile(r"\s(-[qp]\b|--qos\b|--partition\b)")
     named = spec.reservation or spec.qos or any(map(option.search, spec.directives))
     by_default = named or any(queue.default for queue in queues.values())
@@ -330,7 +330,7 @@ def _takes_gpus(queue: SiteQueue) -> bool:
 def _describe_queue(profile: SiteProfile, name: str, queue: SiteQueue) -> str:
     """A queue with its GPUs and longest walltime, such as `a100 (4 x A100-80 a node, to 48h)`."""
     node = describe_node(profile, name, None)[0]
-    gpus = " or ".join(queue.gpu_types or ())
+    gpus = " or ".join(queue.gpu_types)
     if node.gpus and node.gpu:
         gpus = f"{node.gpus} x {node.gpu} a node"
     longest = f"to {format_time(queue.longest)}" if queue.longest else ""
@@ -351,7 +351,7 @@ def describe_node(
     profile: SiteProfile, queue: str | None, gpu_type: str | None
 ) -> tuple[Node, dict[str, SiteSource]]:
     """Return a node as the queue and the GPU type have it, and the source of each fact."""
-    record, types = _find_queue(profile, queue), profile.gpu_types or {}
+    record, types = _find_queue(profile, queue), profile.gpu_types
     values: dict[str, object] = {}
     about: dict[str, SiteSource] = {}
     for node in (profile.node, record.node, types.get(gpu_type or "", Node())):
@@ -367,7 +367,7 @@ def _list_filesystems(listed: Filesystems, spec: JobSpec) -> Iterator[str]:
     """Yield the file systems that the paths of a spec lie on, each once, sorted."""
     text = "\n".join(_list_texts((spec.environment, spec.run, spec.roles)))
     names: set[str] = set()
-    for start, name in (listed.paths or {}).items():
+    for start, name in listed.paths.items():
         pattern = rf"(?<![\w./-]){re.escape(start)}([A-Za-z0-9_-]+)"
         names.update(f"{name}/{folder}" for folder in re.findall(pattern, text))
     yield from sorted(names)

@@ -217,7 +217,7 @@ class _Origins:
         if value is None or value == default:
             return ""
         own = (getattr(record, "source", None) for record, _ in reversed(steps))
-        source = site.find_source(next(filter(None, own), (site.cited or {}).get(path)))
+        source = site.find_source(next(filter(None, own), site.cited.get(path)))
         dated = source.dated
         about = [source.grade, f"as of {dated}" if dated and dated != "undated" else dated]
         return f"site {self.site}: {path}" + "".join(f", {word}" for word in about if word)

@@ -21,7 +21,7 @@ _UNSOURCED = (
     "interface",
     "internet",
 )
-_NOTHING: tuple[Any, ...] = (None, (), False)
+_NOTHING: tuple[Any, ...] = (None, (), {}, False)
 GRADES = {
     "docs": "documentation",
     "scripts": "users' scripts",
@@ -52,7 +52,7 @@ def format_text(loaded: LoadedProfile) -> str:
 
 def write_yaml(profile: SiteProfile) -> str:
     """A profile as YAML, the name of each source with its address."""
-    sources = {key: source.address for key, source in (profile.sources or {}).items()}
+    sources = {key: source.address for key, source in profile.sources.items()}
     rows, cited = [], False
     for row in write_data(make_data(profile), block=("limits",)).splitlines():
         key, _, value = row.strip().partition(": ")
@@ -67,10 +67,10 @@ def list_remarks(loaded: LoadedProfile) -> list[str]:
     profile = loaded.profile
     rows = [
         f"sources.{key}: has no date, so limits from it never count as old"
-        for key, source in (profile.sources or {}).items()
+        for key, source in profile.sources.items()
         if not (source.dated or profile.as_of)
     ]
-    cited = profile.cited or {}
+    cited = profile.cited
     for key in _UNSOURCED:
         if getattr(profile, key) != profile._field_defaults[key] and key not in cited:
             rows.append(f"{key}: is not in cited, so it names no source")

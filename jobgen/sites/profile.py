@@ -43,6 +43,7 @@ def _compile_regex(text: str) -> str:
     return text
 
 
+_NONE: dict[Any, Any] = {}  # of the keys that are left out
 Regex = Annotated[str, Parsed(_compile_regex, (r"project_\d+",))]
 
 
@@ -129,7 +130,7 @@ class PbsDialect(NamedTuple):
     constraint: Annotated[Label | None, "The chunk resource for a job's `constraint`."] = None
     disk: Annotated[Label | None, "The resource for a node's own disk, such as jobfs."] = None
     group: Annotated[Label | None, "The resource that all nodes of a job share."] = None
-    chunk: Annotated[dict[Label, Label] | None, "Resources of every chunk, such as system."] = None
+    chunk: Annotated[dict[Label, Label], "Resources of every chunk, such as system."] = _NONE
 
 
 Digits = Annotated[str, Pattern(r"[0-9]{1,6}", "a number of GPUs", ("4",))]
@@ -231,10 +232,10 @@ class SiteQueue(NamedTuple):
     ] = False
     default: Annotated[bool, "Whether a job that names no queue gets here."] = False
     gpu_types: Annotated[
-        tuple[Label, ...] | None,
+        tuple[Label, ...],
         "The types of GPU on its nodes: jobgen chooses it for a job that names one of them, and not"
         " for another type.",
-    ] = None
+    ] = ()
     partition: Annotated[Label | None, "Slurm's partition, if it has another name."] = None
     qos: Annotated[Label | None, "The QoS that goes with it."] = None
     chunk: Annotated[Literal["node", "gpu"], "What a chunk of PBS is; gpu: of one node."] = "node"
@@ -275,18 +276,18 @@ class Filesystems(NamedTuple):
     required: Annotated[bool, "Whether the job is refused without."] = False
     known: Annotated[tuple[Label, ...] | None, "All there are, if the list is complete."] = None
     paths: Annotated[
-        dict[str, Label] | None,
+        dict[str, Label],
         "Beginnings of paths, each with what to list for them: the folder that follows is added.",
-    ] = None
+    ] = _NONE
     source: Annotated[Label | None, "Where this is from."] = None
 
 
 class Variables(NamedTuple):
     """Environment variables; $NAME expands on the node. The spec's own win."""
 
-    always: Annotated[dict[Variable, Word] | None, "Of every job."] = None
-    one_node: Annotated[dict[Variable, Word] | None, "Of a job on one node."] = None
-    several_nodes: Annotated[dict[Variable, Word] | None, "Of a job on more than one."] = None
+    always: Annotated[dict[Variable, Word], "Of every job."] = _NONE
+    one_node: Annotated[dict[Variable, Word], "Of a job on one node."] = _NONE
+    several_nodes: Annotated[dict[Variable, Word], "Of a job on more than one."] = _NONE
     source: Annotated[Label | None, "Where this is from."] = None
 
 
@@ -306,9 +307,9 @@ class Network(NamedTuple):
         " has to name, a container or an environment that has it.",
     ] = None
     how: Annotated[str | None, "What its user has to do to have it, in one sentence."] = None
-    always: Annotated[dict[Variable, Word] | None, "Variables of every job."] = None
-    one_node: Annotated[dict[Variable, Word] | None, "Of a job on one node."] = None
-    several_nodes: Annotated[dict[Variable, Word] | None, "Of a job on more than one."] = None
+    always: Annotated[dict[Variable, Word], "Variables of every job."] = _NONE
+    one_node: Annotated[dict[Variable, Word], "Of a job on one node."] = _NONE
+    several_nodes: Annotated[dict[Variable, Word], "Of a job on more than one."] = _NONE
     set_by: Annotated[tuple[Runtime, ...], "Container runtimes that set these themselves."] = ()
     source: Annotated[Label | None, "Where this is from."] = None
 
@@ -379,7 +380,7 @@ class SiteContainer(NamedTuple):
 class Recognise(NamedTuple):
     """What tells that a machine is of this cluster; one of these is enough."""
 
-    variables: Annotated[dict[Variable, Word] | None, "Variables and their values there."] = None
+    variables: Annotated[dict[Variable, Word], "Variables and their values there."] = _NONE
     domain: Annotated[Label | None, "The domain that the full names of its hosts end in."] = None
     hosts: Annotated[tuple[Regex, ...], "The whole name of a host, such as dt-login.*"] = ()
     cluster: Annotated[Label | None, "Slurm's ClusterName, or PBS's server."] = None
@@ -394,16 +395,16 @@ class SiteProfile(NamedTuple):
     extends: Annotated[Label | None, "Another profile that this one changes."] = None
     as_of: Annotated[Date | None, "The date of the sources that have no date here."] = None
     verified: Annotated[Grade | None, "The grade of the sources that have no grade."] = None
-    sources: Annotated[dict[Label, SiteSource] | None, "Where facts are from, by id."] = None
-    cited: Annotated[dict[Label, Label] | None, "The source of keys without their own."] = None
+    sources: Annotated[dict[Label, SiteSource], "Where facts are from, by id."] = _NONE
+    cited: Annotated[dict[Label, Label], "The source of keys without their own."] = _NONE
     recognise: Annotated[Recognise | None, "What tells that a machine is of it."] = None
     slurm: Annotated[SlurmDialect, "What differs between Slurm clusters."] = SlurmDialect()
     pbs: Annotated[PbsDialect, "What differs between PBS clusters."] = PbsDialect()
     node: Annotated[Node, "A node."] = Node()
-    gpu_types: Annotated[dict[Label, Node] | None, "Types of GPU, and their nodes."] = None
+    gpu_types: Annotated[dict[Label, Node], "Types of GPU, and their nodes."] = _NONE
     gpu_type: Annotated[Label | None, "The type of a job that names none."] = None
     gpu_type_required: Annotated[bool, "Whether every GPU job names a type."] = False
-    queues: Annotated[dict[Label, SiteQueue] | None, "The queues, in the order of choice."] = None
+    queues: Annotated[dict[Label, SiteQueue], "The queues, in the order of choice."] = _NONE
     every_queue: Annotated[SiteQueue, "What holds in all queues."] = SiteQueue()
     walltime_required: Annotated[bool, "Whether every job must say its walltime."] = False
     account: Annotated[Account | None, "What an account looks like."] = None
@@ -428,15 +429,14 @@ class SiteProfile(NamedTuple):
     def find_queue(self, name: str | None) -> SiteQueue | None:
         """The queue of this name, also as QUEUE@SERVER; of several, joined by commas, the first."""
         name = (name or "").partition(",")[0]
-        queues = self.queues or {}
-        return queues.get(name) or queues.get(name.partition("@")[0])
+        return self.queues.get(name) or self.queues.get(name.partition("@")[0])
 
     def find_source(self, name: str | None) -> SiteSource:
         """The source of this id; the profile's date and grade stand for those that it lacks.
 
         Without such a source the address is empty.
         """
-        source = (self.sources or {}).get(name or "", SiteSource(""))
+        source = self.sources.get(name or "", SiteSource(""))
         return source._replace(
             dated=source.dated or self.as_of, grade=source.grade or self.verified
         )
@@ -454,7 +454,7 @@ class SiteProfile(NamedTuple):
     def conflicts(self) -> Iterator[tuple[str, str, str]]:
         """What is cited, routed or chosen by default is there; the launcher is the scheduler's."""
         for path, what, name, known, hint in self._list_references():
-            if name is not None and name not in (known or {}):
+            if name is not None and name not in known:
                 yield path, f"unknown {what} {name!r}", hint
         launcher = self.launch.launcher if self.launch else "mpiexec"
         if self.can.batch and launcher not in ("mpiexec", self.can.launcher):
@@ -462,15 +462,15 @@ class SiteProfile(NamedTuple):
 
     def _list_references(self) -> Iterator[tuple[str, str, str | None, Any, str]]:
         """Yield what names another part of the profile: path, kind, name, those there are, hint."""
-        sources, types, queues = self.sources, self.gpu_types, self.queues or {}
+        sources, types, queues = self.sources, self.gpu_types, self.queues
         choices = f"the choices are {', '.join(sources)}" if sources else ""
         for path, record in walk_records(self):
             yield f"{path}.source", "source", record.source, sources, choices
-        for key, source in (self.cited or {}).items():
+        for key, source in self.cited.items():
             yield f"cited.{key}", "source", source, sources, ""
         for name, queue in queues.items():
             yield f"queues.{name}.routed_from", "queue", queue.routed_from, queues, ""
-            for kind in queue.gpu_types or ():
+            for kind in queue.gpu_types:
                 yield f"queues.{name}.gpu_types", "type", kind, types, "see gpu_types"
         yield "gpu_type", "type", self.gpu_type, types, "name it in gpu_types"
 

@@ -21,7 +21,7 @@ GRADES = {
 def format_sheet(name: str, loaded: LoadedProfile, *, today: str) -> str:
     """Return the page; `today` is YYYY-MM-DD. Numbers in brackets lead to the sources."""
     profile = loaded.profile
-    sources = profile.sources or {}
+    sources = profile.sources
     marks = {key: f"[{index}]" for index, key in enumerate(sources, 1)}
     rows = [f"{name}: {profile.title or profile.scheduler}"]
     dated = f", as of {profile.as_of}" if profile.as_of else ""
@@ -47,7 +47,7 @@ def format_sheet(name: str, loaded: LoadedProfile, *, today: str) -> str:
 
 def list_old_sources(profile: SiteProfile, today: str) -> list[str]:
     """Return the sources without a date, and those that are more than a year old."""
-    dates = {key: profile.find_source(key).dated for key in profile.sources or {}}
+    dates = {key: profile.find_source(key).dated for key in profile.sources}
     return [key for key, date in dates.items() if date == "undated" or is_old(date, today)]
 
 
@@ -105,8 +105,8 @@ def _join(texts: Iterable[str], between: str) -> str:
 
 
 def _list_queues(profile: SiteProfile, marks: dict[str, str]) -> Iterator[tuple[str, ...]]:
-    for name, queue in (profile.queues or {}).items():
-        gpus = count_gpus(queue.node) or " or ".join(queue.gpu_types or ())
+    for name, queue in profile.queues.items():
+        gpus = count_gpus(queue.node) or " or ".join(queue.gpu_types)
         ways = (
             _label("routed to from {}", queue.routed_from),
             _label("chosen by jobgen", queue.choose),
@@ -143,8 +143,8 @@ def _describe_limit(limit: Limit) -> str:
 
 
 def _list_nodes(profile: SiteProfile, marks: dict[str, str]) -> Iterator[tuple[str, ...]]:
-    queues = [(name, queue.node) for name, queue in (profile.queues or {}).items()]
-    for name, node in (("node", profile.node), *(profile.gpu_types or {}).items(), *queues):
+    queues = [(name, queue.node) for name, queue in profile.queues.items()]
+    for name, node in (("node", profile.node), *profile.gpu_types.items(), *queues):
         unit = f" ({node.cpu_unit}s)" if node.cpu_unit else ""
         facts = (
             count_gpus(node),
@@ -167,13 +167,13 @@ def _describe_network(profile: SiteProfile, marks: dict[str, str]) -> Iterator[t
     if network.how:
         yield network.how, ""
     for group in (network.always, network.one_node, network.several_nodes):
-        for key, value in (group or {}).items():
+        for key, value in group.items():
             yield f"{key}={value}", ""
 
 
 def _list_rules(profile: SiteProfile, marks: dict[str, str]) -> Iterator[tuple[str, ...]]:
     account, listed, launch = profile.account, profile.filesystems, profile.launch
-    cited, node = profile.cited or {}, profile.node
+    cited, node = profile.cited, profile.node
     accounts = files = ""
     if account is not None:
         need = "needed" if account.required else "optional"

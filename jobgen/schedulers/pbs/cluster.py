@@ -93,7 +93,7 @@ def capture(version: str, ask: Ask) -> Captured:
         "server",
         sources=sources,
         node=_add_defaults(describe_node(hosts, "nodes") if hosts else Node(), attributes),
-        queues=queues or None,
+        queues=queues,
         every_queue=every,
     )
 

@@ -200,7 +200,7 @@ def _write_chunk(group: NodeGroup, plan: Plan) -> str:
 def _write_own(plan: Plan) -> str:
     """What every chunk of this site has, beside CPUs, GPUs and memory."""
     site = plan.site.pbs
-    own = "".join(f":{name}={value}" for name, value in (site.chunk or {}).items())
+    own = "".join(f":{name}={value}" for name, value in site.chunk.items())
     if plan.requests.constraint and "=" in plan.requests.constraint:
         own += f":{plan.requests.constraint}"
     elif plan.requests.constraint and site.constraint:
