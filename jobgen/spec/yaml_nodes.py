@@ -19,13 +19,12 @@ from jobgen.errors import Position, Problem, SpecError
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 32
-_TOO_DEEP = f"is nested deeper than {MAX_DEPTH} levels"
 MAX_VALUES = 100_000  # with those that aliases repeat
 _NO_TAGS = "write the value itself, or extends: FILE for another spec"
-# Each level takes a bracket, or a character before the first value of a line. Of more than so many
-# levels libyaml's stack may overflow, and Python's cannot.
-_MOST_SIGNS = 2000
-_DEEP_LINE = re.compile(rf"^[ \t\-?:]{{{_MOST_SIGNS}}}", re.MULTILINE)
+# A line with so many of the characters that can stand before its first value.
+_DEEP_LINE = re.compile(r"^[ \t\-?:]{12}", re.MULTILINE)
+_FEW_BRACKETS = MAX_DEPTH - 12
+
 
 _MAP, _LIST, _TEXT = (f"tag:yaml.org,2002:{kind}" for kind in ("map", "seq", "str"))
 
@@ -219,13 +218,11 @@ def refuse_other_files(file: str, text: str) -> None:
 
 def parse_value(text: str, *, file: str) -> Node:
     """The one node, of whatever kind, that `text` holds; raises SpecError as `parse` does."""
-    deep = text.count("[") + text.count("{") > _MOST_SIGNS or _DEEP_LINE.search(text)
+    _check_depth(text, file)
     try:
-        root = (PlainComposer if deep else _Composer)(text).get_single_node()
+        root = _Composer(text).get_single_node()
     except yaml.YAMLError as error:
         raise SpecError(_list_syntax_problems(error, text, file)) from None
-    except RecursionError:
-        raise SpecError([Problem(Position(file), "", _TOO_DEEP)]) from None
     if root is None:
         return Scalar(Position(file, 1, 1), "", "null")
     converter = _Converter(file)
@@ -287,6 +284,26 @@ def describe(node: Node) -> str:
     return f"{words.get(node.kind, 'a number')} ({node.text!r})"
 
 
+def _check_depth(text: str, file: str) -> None:
+    """Refuse absurd nesting before anything recurses over it: libyaml's stack overflows."""
+    if text.count("[") + text.count("{") < _FEW_BRACKETS and not _DEEP_LINE.search(text):
+        return  # each level takes one of these characters; most specs have few enough
+    depth = 0
+    try:
+        composer = _Composer(text)
+        while (event := composer.get_event()) is not None:  # type: ignore[no-untyped-call]
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+                if depth > MAX_DEPTH:
+                    where = _make_position(event.start_mark, file)
+                    message = f"is nested deeper than {MAX_DEPTH} levels"
+                    raise SpecError([Problem(where, "", message)])
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+    except yaml.YAMLError:
+        pass  # composing it reports the same fault
+
+
 class _Converter:
     """PyYAML's nodes as ours, with what is wrong with them.
 
@@ -298,7 +315,6 @@ class _Converter:
         self.file = file
         self.problems: list[Problem] = []
         self.done: dict[int, Node | None] = {}
-        self.depth = 0
 
     def convert(self, node: Any) -> Node:
         """Return a node and all below it."""
@@ -313,14 +329,10 @@ class _Converter:
             return self.refuse(where, f"unknown tag {node.tag!r}", _NO_TAGS)
         else:
             self.done[id(node)] = None
-            self.depth += 1
-            if self.depth > MAX_DEPTH:
-                raise SpecError([Problem(where, "", _TOO_DEEP)])
             if isinstance(node, yaml.SequenceNode):
                 result = Sequence(where, [self.convert(item) for item in node.value])
             else:
                 result = self.convert_mapping(node, where)
-            self.depth -= 1
         self.done[id(node)] = result
         return result
 
