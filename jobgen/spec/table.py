@@ -43,8 +43,8 @@ def load_table() -> dict[str, Any]:
 def list_words() -> set[str]:
     """Return the words that have a row, for a key or for an option: they are not misspelt."""
     table = load_table()
-    rows = [row.get("words", "") for row in (*table["prompt_options"], *table["answers"])]
-    return {*" ".join([*rows, *table["keys"].values()]).split()}
+    rows = [row.get("words", "") for row in (*table["prompt_options"], *table["key_rules"])]
+    return {*" ".join(rows).split(), *(path.rpartition(".")[2] for path in table["keys"])}
 
 
 def fill(sentence: str, values: Mapping[str, str]) -> str:
@@ -118,19 +118,19 @@ def explain_file(path: str, text: str) -> tuple[str, str] | None:
 
 
 def offer_spec(
-    program: str, option: str = "--script", *, command: str = "submit", words: Sequence[str] = ()
+    program: str, option: str = "--script", *, command: str = "submit", rest: str = ""
 ) -> str:
-    """Return the line that starts a program with some words, by the spec here or by a new one."""
+    """Return the line that starts a program, by the spec here or by a new one; `rest` follows."""
     start, spec = "", "job.yaml"
     if not _names(program):
         new = ["jobgen", "init", option, program]
         if os.path.exists(spec):  # that of another program
             spec = os.path.splitext(os.path.basename(program))[0] + ".yaml"
             new.append(spec)
-        if not words:
+        if not rest:
             return shlex.join(new)
         start = f"{shlex.join(new)}, and then "
-    return start + shlex.join(["jobgen", command, spec, *(["--", *words] if words else [])])
+    return f"{start}jobgen {command} {shlex.quote(spec)} {rest}".rstrip()
 
 
 def _names(program: str) -> bool:
