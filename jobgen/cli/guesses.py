@@ -68,7 +68,7 @@ class _Line:
                 value = left.pop(0)
             self.respelt |= own not in ("", name)
             (self.own if own else self.foreign).append((own or name, value))
-        self.behind = left[1:]
+        self.behind = [] if self.tool else left[1:]  # of another tool's it is in the table's line
 
     def _spell(self, option: str) -> str:
         """Return the command's option that is written so, or nearly so; empty without one."""
@@ -81,9 +81,9 @@ class _Line:
 
     def _takes(self, own: str, word: str) -> bool:
         """Whether a word is the value of the option before it."""
-        if word.endswith(_SPEC):
-            return False
-        return not self.options[own].is_flag if own else not word.startswith("-")
+        if own:
+            return not self.options[own].is_flag
+        return not word.startswith("-") and not word.endswith(_SPEC)
 
     def answer(self, text: str, first: str = "") -> str:
         """Return a line of the table with all options, and what to know of the others.
@@ -103,14 +103,17 @@ class _Line:
             parts.append(f"type: {' '.join([start, *options])}")
         elif typed:
             parts.append(f"for the others, type: {' '.join([start, *options])}")
-        return "; ".join([*parts, *(f"for {option}: {what}" for option, what in remarks.items())])
+        for option, what in remarks.items():
+            if f".{option.strip('-')}=" not in start:  # which has it
+                parts.append(f"for {option}: {what}")
+        return "; ".join(parts)
 
     def _translate(self) -> tuple[list[str], list[str], dict[str, str]]:
         """Return what stands for options that the command lacks.
 
         Options as they are typed, those that are for the program, and what to say of others.
         """
-        typed, program, remarks = list[str](), [*self.behind], dict[str, str]()
+        typed, program, remarks = list[str](), list[str](), dict[str, str]()
         for option, value in self.foreign:
             answer = self._explain(option, value)
             if re.fullmatch("type: -[^;]+", answer):
@@ -123,7 +126,7 @@ class _Line:
                 program.append(f"{option}={value}")
             if self.takes_job and value not in answer:
                 self.plain.append(value)
-        return typed, program, remarks
+        return typed, program + self.behind, remarks
 
     def _offer_program(self, start: str, options: Sequence[str], words: str) -> str:
         """Return the line that gives the program its words."""
@@ -138,7 +141,7 @@ class _Line:
 
     def give_program(self, words: Sequence[str]) -> None:
         """Take words for arguments of the program, but for NAME=VALUE that sets something."""
-        for word in (word for word in words if word in self.plain):
+        for word in words:
             self.plain.remove(word)
             name, equals, value = word.partition("=")
             if equals:
@@ -299,7 +302,7 @@ def _pick(words: Iterable[str], ends: tuple[str, ...]) -> list[str]:
 def explain_usage(error: click.UsageError, argv: Sequence[str], group: click.Group) -> str:
     """Return the message for a command line that a command of a group does not take."""
     argv = list(itertools.takewhile(lambda word: word not in ("&&", "||", "|", ";"), argv))
-    argv = [re.sub("^[\u2010-\u2015\u2212]+", "-", word) for word in argv]  # as editors have it
+    argv = [re.sub("^[\u2010-\u2015\u2212]+", "-", word) for word in argv if word != "="]
     context = error.ctx or click.Context(group, info_name="jobgen")
     if error.ctx is None and (command := group.get_command(context, argv[0])):
         context = click.Context(command, info_name=argv[0], parent=context)
@@ -326,10 +329,11 @@ def _explain_words(message: str, unknown: str, context: click.Context, argv: Seq
     given = extra[1].split() if extra else []  # none where the argument is a blank
     dashed = _dash(words, given, context.command)
     line = _Line(context.command, dashed)
-    respelt = bool(unknown or line.respelt or dashed != words)
+    left = [word for word in given if word in line.plain]
+    respelt = unknown or line.respelt or dashed != words or (given and not left)
     if not respelt and (answer := _find_usage(message, given, context, argv)):
         return answer
-    line.give_program(given)
+    line.give_program(left)
     return line.answer(f"{context.command_path} $LINE", unknown) if given or respelt else ""
 
 

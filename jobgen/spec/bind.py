@@ -152,8 +152,9 @@ class _Binder:
         if empty and ("=" in key or _shares_line(node, key)):
             return words.suggest_separation(key, read_fields(cls)), ""
         hint = words.suggest_key(key, item, path=path, cls=cls, root=root, check=find_faults)
-        if hint.group:
+        if hint.unfold and words.is_group(item, root):
             self.group(item, key, root)
+            return "its keys belong elsewhere", ""
         text = hint.text or words.list_keys(key, path, cls, root, brief=cls in self.listed)
         if not hint.text:
             self.listed.add(cls)

@@ -64,7 +64,7 @@ def fill(sentence: str, values: Mapping[str, str]) -> str:
 # regular expressions for the whole of it, or for a part; and what a rule answers.
 _FACTS = {"form": "word", "matches": "plain"}
 _WHOLE, _PARTS = ("form", "key", "means", "at", "path", "message"), ("matches", "line")
-_ANSWERS = ("say", "type", "use", "fault", "argument", "unfold")
+_ANSWERS = ("say", "type", "use", "fault", "unfold")
 
 
 def find_rule(section: str, facts: Mapping[str, str]) -> dict[str, str]:

@@ -35,14 +35,11 @@ from jobgen.spec.yaml_nodes import Mapping, Node, Scalar, Sequence
 
 
 class Hint(NamedTuple):
-    """What to write; the path that is meant, if it is one alone; and whether it is for a group.
-
-    The keys of a group belong to the top level, and each has a hint there.
-    """
+    """What to write; the path that is meant, if it is one alone; whether its keys tell more."""
 
     text: str = ""
     meant: str = ""
-    group: bool = False
+    unfold: bool = True
 
 
 # Returns what is wrong with a node as one of some kinds, at a path: `bind.find_faults`.
@@ -77,27 +74,26 @@ class _Stranger(NamedTuple):
         """Return its value as the key at a path takes it; what is wrong with it, and a repair."""
         parent, _, name = path.rpartition(".")
         own = read_fields(self.cls).get(name) if parent == self.path else None
-        field = own or list_paths(self.root).get(path)
+        field = own or list_paths(self.root).get(re.sub(r"^roles\.\w+\.", "", path))
         kinds = field.kinds if field else ()
-        text = getattr(self.node, "text", "")
         if getattr(self.node, "kind", "") == "bool":  # not as text
             kinds = tuple(kind for kind in kinds if kind.type is bool or get_args(kind.type))
         if not kinds:
             return "", ""
-        for node in self._list_forms(text):
+        for node in self._list_forms():
             if not self.check(node, kinds, path):
                 return show(node), ""
         if isinstance(self.node, Mapping):
             return "", ""
         fault = self.check(self.node, kinds, path, self.root)[0]
         line = re.match(rf"write {name}: (.*?)(?:, (?:or|for|the|and) .*|; .*)?$", fault.hint)
-        words = [one for one in (fault.message, fault.hint) if one and text]
-        return line[1] if line else "", "; ".join(words)
+        words = filter(None, (fault.message, fault.hint))
+        return line[1] if line else "", "; ".join(words) if getattr(self.node, "text", "") else ""
 
-    def _list_forms(self, text: str) -> Iterator[Node]:
+    def _list_forms(self) -> Iterator[Node]:
         """Yield its value, and with the unit that the key names: timeout_min: 120 is 120m."""
         yield self.node
-        units = load_table()["units"]
+        text, units = getattr(self.node, "text", ""), load_table()["units"]
         for part in reversed(re.findall("[a-z]+", normalize(self.key))):
             if text.isdigit() and part in units:
                 yield Scalar(self.node.where, text + units[part], "str")
@@ -129,6 +125,18 @@ def list_keys(key: str, path: str, cls: type, root: type, *, brief: bool = False
     return "; ".join(filter(None, (fill(other, {"key": key}), known)))
 
 
+def is_group(node: Node, root: type) -> bool:
+    """Whether most of the keys of an unknown record, and not only a name, mean keys of a job."""
+    if not isinstance(node, Mapping) or not hasattr(root, "alternatives"):
+        return False
+    known = {path.rpartition(".")[2] for path in list_paths(root)} | list_synonyms().keys()
+    known |= {*" ".join(load_table()["options"].values()).split()}
+    plain = {key for key, one in node.items.items() if not isinstance(one, Mapping)}
+    placed = {key for key in plain if normalize(key) in known}
+    placed |= read_fields(root).keys() & node.items.keys()
+    return bool(placed - {"name"}) and 2 * len(placed) >= len(node.items)
+
+
 @cache
 def _describe_keys(cls: type) -> str:
     """Return the keys of a record, a line each, with what each is for."""
@@ -140,23 +148,16 @@ def _describe_keys(cls: type) -> str:
 
 
 def _list_hints(stranger: _Stranger) -> Iterator[Hint | None]:
-    """Yield what the key can mean, the surest first."""
+    """Yield what the key can mean, the surest first: as it is written, misspelt, by its form."""
     if "." in stranger.key and stranger.key in list_paths(stranger.root):
         yield _point(stranger, stranger.key)
-    words = list(_list_readings(stranger))
-    yield from (_look_up(stranger, one) for one in words)
-    if stranger.is_in_job:
-        yield _apply(stranger, "late_rules", words[0])
-        if stranger.place in ("spec", "resources") and _is_group(stranger):
-            yield Hint(_GROUP, group=True)
-
-
-def _list_readings(stranger: _Stranger) -> Iterator[str]:
-    """Yield the words that a key is: as it is written, or misspelt."""
     word = normalize(stranger.key)
-    yield word
-    yield find_near(word, read_fields(stranger.cls))
-    yield find_near(word, list_synonyms(), cutoff=0.88) if len(word) > 6 else ""
+    yield _look_up(stranger, word)
+    yield _look_up(stranger, find_near(word, read_fields(stranger.cls)))
+    if len(word) > 6:
+        yield _look_up(stranger, find_near(word, list_synonyms(), cutoff=0.88))
+    if stranger.is_in_job:
+        yield _apply(stranger, "late_rules", word)
 
 
 def _look_up(stranger: _Stranger, word: str) -> Hint | None:
@@ -185,29 +186,9 @@ def _apply(stranger: _Stranger, section: str, word: str) -> Hint | None:
         "unfit": "yes" * (not stranger.fit(means)[0]),
     }
     answer = find_rule(section, facts)
-    group = "unfold" in answer and _is_group(stranger)
-    if "say" not in answer and not group:
-        return _point(stranger, answer["use"]) if answer else None
-    return Hint(_GROUP if group else answer["say"], answer.get("use", ""), group)
-
-
-_GROUP = "its keys belong elsewhere"
-
-
-def _is_group(stranger: _Stranger) -> bool:
-    """Whether most of the keys below a key have a place at the top level, and not only a name."""
-    inner = stranger.node.items if isinstance(stranger.node, Mapping) else {}
-    meant = {key: _find_place(stranger, key, node) for key, node in inner.items()}
-    placed = [key for key, path in meant.items() if path not in ("", "name")]
-    return bool(placed) and 2 * len(placed) >= len(inner)
-
-
-def _find_place(stranger: _Stranger, key: str, node: Node) -> str:
-    """Return what a key below an unknown one means at the top level; empty without a guess."""
-    root = stranger.root
-    if key in read_fields(root) or isinstance(node, Mapping):
-        return key if key in read_fields(root) else ""
-    return suggest_key(key, node, path="", cls=root, root=root, check=stranger.check).meant
+    if "say" in answer:
+        return Hint(answer["say"], answer.get("use", ""), "unfold" in answer)
+    return _point(stranger, answer["use"]) if answer else None
 
 
 def _point(stranger: _Stranger, *paths: str) -> Hint:
@@ -217,8 +198,6 @@ def _point(stranger: _Stranger, *paths: str) -> Hint:
     target = join_path(stranger.path, usual) if in_role else usual
     parent, _, name = target.rpartition(".")
     value, fault = stranger.fit(target)
-    if not value and in_role:
-        value, fault = stranger.fit(usual)
     if _is_per_other(stranger.key, name):
         value = ""
     fault = "" if value else fault
@@ -227,18 +206,13 @@ def _point(stranger: _Stranger, *paths: str) -> Hint:
     if parent == stranger.path:
         clear = value == show(stranger.node) or example.endswith("...")
         other = fault or ("" if clear else f"write {example}")
-        return Hint(f"did you mean {name!r}{remark}? {other}".rstrip(), target)
+        return Hint(f"did you mean {name!r}{remark}? {other}".rstrip(), target, False)
     if not parent:
-        remark = ", at the top level" if stranger.path else ""
-    shown = f"; {fault}" if fault else f", as in {_nest(target, example, stranger.path)}"
-    return Hint(f"write {target}{remark}{shown}", target)
-
-
-def _nest(path: str, example: str, below: str) -> str:
-    """Return the example of a key's value within the keys around it, but for those above."""
-    for outer in reversed(path.removeprefix(f"{below}.").split(".")[:-1]):
+        remark = ", at the top level"
+    for outer in reversed(target.removeprefix(f"{stranger.path}.").split(".")[:-1]):
         example = f"{outer}: {{{example}}}"
-    return example
+    shown = f"; {fault}" if fault else f", as in {example}"
+    return Hint(f"write {target}{remark}{shown}", target, False)
 
 
 def _is_per_other(key: str, name: str) -> bool:
@@ -325,9 +299,13 @@ def suggest_separation(key: str, known: Iterable[str]) -> str:
 def describe(node: Node, path: str = "") -> dict[str, str]:
     """Return what a rule and its sentence can say of the value at a path."""
     text = node.text if isinstance(node, Scalar) else ""
-    items = node.items if isinstance(node, Sequence) else []
-    words = [item.text for item in items if isinstance(item, Scalar)]
+    inner = node.items if isinstance(node, Mapping) else {}
+    members = [] if isinstance(node, Scalar) else [*(inner.values() or node.items)]
+    words = [item.text for item in members if isinstance(item, Scalar)] * (not inner)
+    deep = any(not isinstance(one, Scalar) for one in members)
+    given = {Scalar: "text", Sequence: "list", Mapping: "keys"}[type(node)]
     place = re.sub(r"\[\d+\]|^roles\.\w+\.(?!ready)", "", path)
+    numbers = _list_numbers(text)
     return {
         "at": place,
         "path": path,
@@ -338,27 +316,18 @@ def describe(node: Node, path: str = "") -> dict[str, str]:
         "slug": re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-._"),
         "launcher": find_launcher_in_text(text),
         "program": show_program(split_words(text) or words),
-        **_describe_members(node),
-        **_describe_numbers(text),
+        "given": f"{given} deep" if deep else given,
+        "names": ", ".join(inner),
+        "inner": " ".join(map(normalize, inner)),
+        "pairs": ", ".join(f"'{key}:{getattr(one, 'text', '')}'" for key, one in inner.items()),
+        "count": str(len(numbers) or ""),
+        "indices": ", ".join(numbers) if len(numbers) < 10 else "",
     }
 
 
-def _describe_members(node: Node) -> dict[str, str]:
-    """Return what kind of value it is, and the keys of a record."""
-    inner = node.items if isinstance(node, Mapping) else {}
-    members = [] if isinstance(node, Scalar) else [*node.items]
-    deep = any(not isinstance(one, Scalar) for one in (inner.values() if inner else members))
-    kind = {Scalar: "text", Sequence: "list", Mapping: "keys"}[type(node)]
-    pairs = [f"'{key}:{getattr(item, 'text', '')}'" for key, item in inner.items()]
-    given = f"{kind} deep" if deep else kind
-    return {"given": given, "names": ", ".join(inner), "pairs": ", ".join(pairs)}
-
-
-def _describe_numbers(text: str) -> dict[str, str]:
-    """Return how many numbers text such as 0-9%2 has, and a few of them; nothing of other text."""
+def _list_numbers(text: str) -> list[str]:
+    """Return the numbers of text such as 0-9%2; none of other text."""
     try:
-        numbers = list(map(str, parse_ranges(text.partition("%")[0])))
+        return list(map(str, parse_ranges(text.partition("%")[0])))
     except ValueError:
-        numbers = []
-    few = numbers if len(numbers) < 10 else []
-    return {"count": str(len(numbers) or ""), "indices": ", ".join(few)}
+        return []

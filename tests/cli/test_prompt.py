@@ -187,7 +187,7 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
         ("submit --gpus 8", "for 8 on each node, type: --gpus-per-node 8"),
         (
             "submit --mem 8G -c 4 --lr 3",
-            "for the program, type: jobgen submit --set resources.memory_per_node=8G --set resources.",
+            "submit --set resources.memory_per_node=8G --set resources.cpus_per_gpu=4 -- --lr 3",
         ),
         ("submit job.yaml lr=3", "type: jobgen submit job.yaml -- lr=3"),
         ("submit job.yaml nodes=4 lr=3", "type: jobgen submit job.yaml --nodes 4 --"),
@@ -460,7 +460,7 @@ TYPED = """\
         ("docker run --cidfile=x x.sif", "; for --cidfile: jobgen has nothing like it"),
         (
             "submit -I -l walltime=1:00:00",
-            "; for the others, type: jobgen submit --set resources.walltime=1:00",
+            "; for the others, type: jobgen submit --set resources.walltime",
         ),
         ("forward 12 -L 6006:localhost:8888", "forward 12 8888 --local-port 6006"),
         ("wait 12 --timeout=30m && jobgen report", "type: timeout 30m jobgen wait 12\n"),
