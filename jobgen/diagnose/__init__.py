@@ -11,13 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from jobgen.diagnose import program, stall
+from jobgen.diagnose import program
 from jobgen.diagnose.diagnosis import Diagnosis
 from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.exceptions import find_tracebacks
 from jobgen.diagnose.judge import Judge
 from jobgen.diagnose.matching import CAUSES
 from jobgen.diagnose.reading import SLOW_RANK
+from jobgen.diagnose.silence import find_slow
 from jobgen.jobs import run_folder
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.verdicts import read_bad_nodes, read_verdicts
@@ -86,7 +87,7 @@ def _list_warnings(evidence: Evidence, diagnosis: Diagnosis) -> Iterator[str]:
     yield from evidence.warnings
     if diagnosis.cause == program.TIMEOUT.id or not diagnosis.exception:
         yield from _list_slow(evidence)
-        yield from stall.find_slow(evidence)
+        yield from find_slow(evidence)
     if evidence.role and _OF_SERVERS.search(diagnosis.exception):
         yield from _list_errors(evidence.job, evidence.role)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 
-from jobgen.diagnose import missing, program, stall
+from jobgen.diagnose import missing, program
 from jobgen.diagnose.cause import Cause
 from jobgen.diagnose.diagnosis import MOST_LINES, Diagnosis, format_line, list_names, list_ranks
 from jobgen.diagnose.evidence import STOPPED_BY_OTHERS, Evidence
@@ -26,6 +26,8 @@ from jobgen.diagnose.matching import (
 )
 from jobgen.diagnose.processes import Processes
 from jobgen.diagnose.reading import Line
+from jobgen.diagnose.silence import Silence, is_idle, measure_silence
+from jobgen.diagnose.stall import Suspects, Waiting, find_accused, find_odd
 from jobgen.jobs import status
 from jobgen.schedulers.base import State
 
@@ -75,7 +77,7 @@ class Judge:
         verdict = self._find_verdict()
         if verdict and not (first and verdict[0].symptom):  # of a symptom a process has told more
             return self._judge_verdict(verdict)
-        quiet = stall.measure_silence(self.evidence, now=self.now) if state == "running" else None
+        quiet = measure_silence(self.evidence, now=self.now) if state == "running" else None
         if state in ("running", "stopping") and _goes_on(first, quiet):
             return self._judge_progress(quiet)
         if first:
@@ -139,16 +141,16 @@ class Judge:
 
     def _judge_walltime(self, about: Diagnosis) -> Diagnosis:
         """A hang, if it was silent to the end or for half of it; else with what it wrote last."""
-        quiet = stall.measure_silence(self.evidence, now=self.evidence.ended or self.now)
+        quiet = measure_silence(self.evidence, now=self.evidence.ended or self.now)
         if quiet is None:
             return about
         half = quiet.seconds >= quiet.since_began / 2
-        if quiet.to_the_end or (half and stall.find_suspects(self.evidence, [])):
+        if quiet.to_the_end or (half and Waiting(self.evidence, []).find_suspects()):
             title = f"it had written nothing for {quiet.seconds:.0f} s when its walltime was over"
             return self._judge_hang(quiet, title, about.evidence)
         return about._replace(evidence=(*about.evidence, *_show_last(quiet)))
 
-    def _judge_progress(self, quiet: stall.Silence | None) -> Diagnosis:
+    def _judge_progress(self, quiet: Silence | None) -> Diagnosis:
         """Of a job that has not ended, and of which no process has: whether it gets on."""
         about = self.about._replace(cause="healthy")
         if quiet is None:
@@ -158,15 +160,13 @@ class Judge:
         if quiet.long:
             return self._judge_hang(quiet, f"it is alive, but has written nothing for {seconds}")
         usual = quiet.seconds < quiet.usual
-        if not usual and stall.is_idle(self.evidence):
+        if not usual and is_idle(self.evidence):
             title = f"it is quiet for {seconds} and idle on all nodes: it may hang"
             return self._judge_hang(quiet, title)
         title = f"it runs{' and is well' if usual else ''}; it has last written {seconds} ago"
         return about._replace(title=title, evidence=_show_last(quiet))
 
-    def _judge_hang(
-        self, quiet: stall.Silence, title: str, shown: tuple[str, ...] = ()
-    ) -> Diagnosis:
+    def _judge_hang(self, quiet: Silence, title: str, shown: tuple[str, ...] = ()) -> Diagnosis:
         """Of a job that did not get on, even if its walltime has ended since."""
         about = self._name_cause(program.HANG)._replace(title=title)
         return self._suspect_others(about._replace(evidence=(*shown, *_show_last(quiet))), [])
@@ -190,7 +190,7 @@ class Judge:
             lost = {one.failure.rank for one in ended if one.failure.rank is not None}
             followed = tuple(sorted(lost - {absent.rank}))
             return about._replace(node=absent.node, rank=absent.rank, followed=followed)
-        if named := stall.suspect_by_name(self.evidence, ended):
+        if named := Waiting(self.evidence, ended).find_named():
             about = self._name_cause(program.TIMEOUT, named.lines[0])
             return self._suspect_others(about, ended)
         return self._show_first(ended[0])
@@ -214,11 +214,11 @@ class Judge:
     def _has_waited(
         self, first: Explained, alike: list[Explained], waited: list[Explained]
     ) -> bool:
-        """Whether the time of several was over at once, or one says who or how many did not come."""
+        """Whether the time of several was over at once, or one says who has not come."""
         if len(alike) > 1 and first.line and TIMED.match(first.line.text):
             return True
-        named = stall.suspect_by_name(self.evidence, waited)
-        return bool(named or stall.find_uncounted(self.evidence, waited))
+        waiting = Waiting(self.evidence, waited)
+        return waiting.find_named() is not None or waiting.has_counted()
 
     def _name_alike(self, about: Diagnosis, alike: list[Explained]) -> Diagnosis:
         """The same of all that failed `alike`, with those that failed of another cause."""
@@ -273,7 +273,7 @@ class Judge:
         if not compared and not any(ranks - {rank} for rank, ranks in named.items()):
             return about
         first = next(iter(named.values()))
-        odd = stall.find_accused(self.evidence) or stall.find_odd(self.evidence, behind=False)
+        odd = find_accused(self.evidence) or find_odd(self.evidence, behind=False)
         if len(first) == 1 < len(named) and all(ranks == first for ranks in named.values()):
             (rank,), words = first, "they name it"
         elif odd and odd.title:
@@ -290,28 +290,27 @@ class Judge:
 
     def _suspect_others(self, about: Diagnosis, waiting: list[Explained]) -> Diagnosis:
         """The same with the rank that was waited for in the place of one that waited, if known."""
-        if operations := stall.list_operations(waiting):
+        them = Waiting(self.evidence, waiting)
+        if operations := them.list_operations():
             title = "their collective operations do not match"
             return self._compare_calls(about, operations, title)
         heard = {one.failure.rank for one in waiting if one.failure.rank is not None}
-        if suspects := stall.find_suspects(self.evidence, waiting):
+        if suspects := them.find_suspects():
             return self._name_suspects(about, suspects, heard)
         about = about._replace(node=None, rank=None)
-        calls = stall.list_calls(waiting)
+        calls = them.list_calls()
         if len(calls) > 1:
             return self._compare_calls(about, calls, "they waited in different calls")
         lost = any(one.cause.symptom for one in waiting)
         if not lost and len(heard) == self.evidence.world:
             return self._name_all_waiting(about, waiting, heard)
         title = f"{about.title}, and no file shows which process they waited for"
-        silent = [rank for rank in self.evidence.ranks if rank not in heard]
+        silent = them.silent
         if heard and silent and len(silent) * 2 <= len(self.evidence.ranks):  # ended too early
             title += f" ({list_ranks(silent)} did not say that they waited)"
         return about._replace(title=title)
 
-    def _name_suspects(
-        self, about: Diagnosis, suspects: stall.Suspects, waited: set[int]
-    ) -> Diagnosis:
+    def _name_suspects(self, about: Diagnosis, suspects: Suspects, waited: set[int]) -> Diagnosis:
         """The same of those that others waited for."""
         behind = suspects.ranks[0]
         shown = map(format_line, suspects.lines)
@@ -388,12 +387,12 @@ class Judge:
         )
 
 
-def _goes_on(first: Explained | None, quiet: stall.Silence | None) -> bool:
+def _goes_on(first: Explained | None, quiet: Silence | None) -> bool:
     """Whether no process has failed, or the job has written more, long after one did."""
     if first is None:
         return True
     return quiet is not None and quiet.newest > first.failure.time + _RECOVERED
 
 
-def _show_last(quiet: stall.Silence) -> tuple[str, ...]:
+def _show_last(quiet: Silence) -> tuple[str, ...]:
     return (format_line(quiet.last),) if quiet.last else ()

@@ -1,12 +1,11 @@
-"""A job that is alive and does not get on: since when, and for which of its processes it waits."""
+"""For which of its processes a job waits that does not get on, or that failed by waiting."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
+from pathlib import Path
 
 from jobgen.diagnose import flight
 from jobgen.diagnose.ending import NAMES_ERROR, OF_EXITS, normalize, select_telling
@@ -14,17 +13,9 @@ from jobgen.diagnose.evidence import STOPPED_BY_OTHERS, Evidence
 from jobgen.diagnose.exceptions import find_place, find_tracebacks, read_threads, strip_rank
 from jobgen.diagnose.matching import MISSED, MOST_WORDS, Explained, read_ranks
 from jobgen.diagnose.reading import Line, read_lines
-from jobgen.jobs import top
 from jobgen.jobs.files import get_mtime
 from jobgen.records import NamedTuple
 
-# Ten minutes of silence are a hang, as they are for the bundled trainer's watchdog; where metrics
-# tell that steps are long, ten times the longest between two of them so far.
-_SILENT, _STEPS = 600.0, 10
-# Where a walltime has ended the job, a minute is, if it was half of its time.
-_SHORT = 60.0
-# What a node's CPUs and GPUs do at most that only wait: CPUs, and percent of the time.
-_IDLE_CPUS, _IDLE_PERCENT = 0.1, 1.0
 _STEP = re.compile(r"\b(?:step|iter|iteration)\W{1,3}\d", re.IGNORECASE)
 # What differs in lines of a kind: words with digits; and of these, times, which tell nothing.
 _NUMBER = re.compile(r"[^\s=:,(\[]*\d[^\s,;)\]]*")
@@ -47,14 +38,6 @@ _WAITS = re.compile(
 )
 
 
-# How programs say how long something took, in seconds or thousandths; what is slow, by how many
-# times, and how often where it is short.
-_TOOK = re.compile(  # in bounds on a long line
-    r"(?<!\d)(\d{1,9}(?:\.\d{0,9})?) ?(m?)s(ec\w*)?\b(?! (of )?CPU)"
-)
-_MUCH, _LEAST, _SLOWER, _OFTEN = 1.0, 0.1, 5, 3
-
-
 class Suspects(NamedTuple):
     """Processes that the others wait for, and the lines that show it."""
 
@@ -64,155 +47,204 @@ class Suspects(NamedTuple):
     title: str = ""  # what tells them from the others; empty if they are just behind
 
 
-class Silence(NamedTuple):
-    """For how many seconds nothing was written, of the most that are not a hang."""
+class Waiting:
+    """Processes that waited for others, or lost them; and who it was that they missed."""
 
-    seconds: float
-    most: float
-    newest: float  # when that was, in seconds since 1970
-    last: Line | None  # what was written last
-    since_began: float  # seconds
-    usual: float  # what is nothing to speak of
+    def __init__(self, evidence: Evidence, waiting: Sequence[Explained]) -> None:
+        self.evidence, self.waiting = evidence, waiting
+        self.heard = {one.failure.rank for one in waiting}
+        self.silent = tuple(rank for rank in evidence.ranks if rank not in self.heard)
 
-    @property
-    def long(self) -> bool:
-        """Whether it is a hang."""
-        return self.seconds >= self.most
+    def find_suspects(self) -> Suspects | None:
+        """Who is waited for; None where no file tells.
 
-    @property
-    def to_the_end(self) -> bool:
-        """Whether it is a hang, where a walltime has ended the job: it may be a short one."""
-        steps = self.most if self.most > _SILENT else _SHORT
-        return self.long or self.seconds >= max(steps, self.since_began / 2)
-
-
-def measure_silence(evidence: Evidence, *, now: float) -> Silence | None:
-    """Return for how long a job has written nothing at the moment `now`; None before it has begun.
-
-    A node's sign of life that is newer than `now` tells that this clock is behind.
-    """
-    if evidence.attempt is None or not evidence.nodes:
+        By flight recorders, by stacks, by the rank that they name, by the places at which they
+        waited, by who has not said that it waited, by who has not ended, by what each has printed
+        last.
+        """
+        ways = (self._look_at_flights, self._look_at_stacks, self.find_named, self._compare_places)
+        for look in (*ways, self._look_at_silent, self._look_at_unended, self._look_at_lines):
+            if suspects := look():
+                return self._add_stack(suspects)
         return None
-    metrics = evidence.run_dir / "metrics.jsonl"
-    files = [metrics, *evidence.run_dir.glob("logs/*/rank-*.*")]
-    files += evidence.run_dir.glob("checkpoints/*")
-    newest = max(files, key=get_mtime)
-    now = max(now, *map(get_mtime, evidence.attempt.glob("node-*.alive")), 0.0)
-    lines = [line for line in read_lines(metrics) if line.text.strip()]
-    times = [stamp for stamp in map(_read_time, lines) if stamp >= evidence.began]
-    gaps = [later - before for before, later in pairwise(times)]
-    longest = max(gaps, default=0.0)
-    last = max(get_mtime(newest), evidence.began)
-    if not times and newest.suffix in (".out", ".err"):
-        lines = [line for line in read_lines(newest) if line.text.strip()]
-    line = lines[-1] if lines else None
-    return Silence(
-        max(0.0, now - last),
-        max(_SILENT, _STEPS * longest),
-        last,
-        line,
-        max(0.0, now - evidence.began),
-        max(_SHORT, 2 * longest),
-    )
 
+    def find_named(self) -> Suspects | None:
+        """The one rank that a process says it has missed, if that was at work to the end.
 
-def is_idle(evidence: Evidence) -> bool:
-    """Whether neither CPUs nor GPUs of any node compute; the nodes are asked."""
-    nodes = top.list_nodes(evidence.job, running=True)
-    return bool(nodes) and all(
-        node.cpus is not None
-        and node.cpus <= _IDLE_CPUS
-        and all((gpu.use or 0.0) <= _IDLE_PERCENT for gpu in node.gpus)
-        for node in nodes
-    )
+        What it said of its end counts; of one that lost another, or that its library ended, the end
+        of its log.
+        """
+        codes, logs = self.evidence.exit_codes, self.evidence.logs
+        for one in self.waiting:
+            lines = one.failure.lines[-_LAST_LINES:] if one.cause.symptom else _list_last_words(one)
+            missing = [at for at, line in enumerate(lines) if MISSED.search(line.text)]
+            text = "\n".join(line.text for at in missing for line in lines[at : at + 2])
+            ranks = read_ranks(text) & logs.keys() - self.heard
+            if len(ranks) == 1 and codes.get(rank := ranks.pop(), STOPPED_BY_OTHERS) < 0:
+                title = "it did not take part: the others name it as the one that they waited for"
+                signs = select_telling(logs[rank])[:1]
+                return Suspects((rank,), (lines[missing[0]], *signs), "", title)
+        return None
 
+    def has_counted(self) -> bool:
+        """Whether one says that as many have not come as have said nothing."""
+        for one in self.waiting:
+            words = one.raised.words if one.raised else " ".join(line.text for line in one.tail)
+            for came, all_of_them in _CAME.findall(words):
+                counts = (int(came), int(all_of_them) - int(came))
+                if int(all_of_them) == self.evidence.world and len(self.silent) in counts:
+                    return bool(self.silent)
+        return False
 
-def find_slow(evidence: Evidence) -> Iterator[str]:
-    """Say which rank gives five times as long as all others in a line that all of them repeat."""
-    for by_rank in _collect_times(evidence).values():
-        repeated = min(len(lines) for lines in by_rank.values()) >= 2
-        if not repeated or len(by_rank) < max(3, len(evidence.ranks)):
-            continue
-        last = {rank: _choose_time(lines) for rank, lines in by_rank.items()}
-        *_, (usual, _), (most, rank) = sorted((last[rank][0], rank) for rank in last)
-        if most >= max(_LEAST, _SLOWER * usual):
-            words = last[rank][1].text.strip()
-            yield f"rank {rank} on {evidence.ranks[rank]} is slow (others: {usual:g} s): {words}"
+    def list_operations(self) -> dict[str, list[int]]:
+        """Which ranks were in which collective operation, if torch has compared those of several."""
+        ranks: dict[str, set[int]] = {}
+        places: dict[str, str] = {}
+        for one in self.waiting:
+            for line in one.raised.message if one.raised else ():
+                for rank, name, shape in _OPERATION.findall(line.text):
+                    call = f"{name} {shape}".strip()
+                    ranks.setdefault(call, set()).add(int(rank))
+                    if int(rank) == one.failure.rank:
+                        places[call] = f" at {_shorten(one)}"
+        if len(places) < 2:
+            return {}
+        return {f"{call}{places.get(call, '')}": sorted(some) for call, some in ranks.items()}
 
+    def list_calls(self) -> dict[str, list[int]]:
+        """Which ranks waited, or lost another, in which line of the program."""
+        ranks: dict[str, set[int]] = {}
+        sources: dict[str, str] = {}
+        for rank, one in self._list_placed():
+            ranks.setdefault(_shorten(one), set()).add(rank)
+            sources[_shorten(one)] = f"{one.source[:MOST_WORDS]} at "
+        return {f"{sources[place]}{place}": sorted(some) for place, some in ranks.items()}
 
-def _collect_times(evidence: Evidence) -> dict[str, dict[int, list[tuple[float, Line]]]]:
-    """By kind of line and by rank: how many seconds something took, and the line."""
-    times: dict[str, dict[int, list[tuple[float, Line]]]] = {}
-    for rank, node in evidence.ranks.items():
-        for line in evidence.read_log(node, rank):
-            took = _TOOK.search(line.text)
-            if took:
-                by_rank = times.setdefault(normalize(line.text), {})
-                seconds = float(took[1]) / (1000 if took[2] else 1)
-                by_rank.setdefault(rank, []).append((seconds, line))
-    return times
+    def _list_placed(self) -> list[tuple[int, Explained]]:
+        """Those that waited at a place: where the program raises the error itself, they did not."""
+        placed = []
+        for one in self.waiting:
+            rank = one.failure.rank
+            if one.place and rank is not None and not one.source.startswith("raise "):
+                placed.append((rank, one))
+        return placed
 
+    def _compare_places(self) -> Suspects | None:
+        """By the line of the program at which processes waited: those who waited at another."""
+        places: dict[str, list[tuple[int, Explained]]] = {}
+        for rank, one in self._list_placed():
+            places.setdefault(one.place, []).append((rank, one))
+        by_size = sorted(places.values(), key=len)
+        if len(by_size) < 2 or len(by_size[0]) == len(by_size[1]):
+            return None
+        few, many = by_size[0], by_size[-1]
+        (_, own), (_, other) = few[0], many[0]
+        others = "the other waits" if len(many) == 1 else f"{len(many)} others wait"
+        who = "it waits" if len(few) == 1 else "they wait"
+        title = f"{who} at {_shorten(own)}, and {others} at {_shorten(other)}"
+        lines = tuple(one.line for one in (own, other) if one.line)
+        return Suspects(tuple(sorted(rank for rank, _ in few)), lines, own.place, title)
 
-def _choose_time(lines: list[tuple[float, Line]]) -> tuple[float, Line]:
-    """The last; where that is short, the least of several, with the last line."""
-    seconds, line = lines[-1]
-    return (seconds, line) if seconds >= _MUCH else (min(lines[-_OFTEN:])[0], line)
+    def _look_at_silent(self) -> Suspects | None:
+        """Those that have not said that they waited or lost another, if it is one of all.
 
+        It may be several, if those that waited say that so many have not come.
+        """
+        evidence, silent = self.evidence, self.silent
+        if not (self.heard and silent) or len(evidence.ranks) < evidence.world:
+            return None
+        if len(silent) != 1 and not self.has_counted():
+            return None
+        left = evidence.exit_codes.get(silent[0]) == 0
+        did = "had left with exit code 0" if left else "did not take part"
+        who, whom = ("it", "it") if len(silent) == 1 else ("they", "them")
+        title = f"{who} {did}, and the others waited for {whom}{self._tell_where()}"
+        lines, aside = self._list_signs()
+        if aside:
+            title += f"; a thread or task of it had ended by {aside[:MOST_WORDS]}"
+        return Suspects(silent, lines, "", title)
 
-def _read_time(line: Line) -> float:
-    try:
-        return float(json.loads(line.text)["time"])
-    except (ValueError, KeyError, TypeError):
-        return 0.0
+    def _tell_where(self) -> str:
+        """Where the first of those that waited stood, and what it called."""
+        place = next((f" at {_shorten(one)}" for one in self.waiting if one.place), "")
+        sources = [one.source for one in self.waiting if one.source]
+        return f"{place} ({sources[0][:MOST_WORDS]})" if sources else place
 
+    def _list_signs(self) -> tuple[tuple[Line, ...], str]:
+        """What the first silent one had raised or printed, best what no other; what its thread had."""
+        logs = self.evidence.logs
+        lines = logs[self.silent[0]]
+        spoken = [line for rank in logs.keys() - self.silent for line in logs[rank]]
+        others = {normalize(strip_rank(line).text) for line in spoken}
+        telling = select_telling(lines)
+        own = [line for line in telling if normalize(line.text) not in others]
+        raised = find_tracebacks(lines)[-1:]
+        words = [one.words for one in raised if one.aside and normalize(one.words) not in others]
+        shown = [one.chain[-1].message[0] for one in raised]
+        return tuple([*shown, *own, *telling][:3]), "".join(words)
 
-def find_suspects(evidence: Evidence, waiting: Sequence[Explained]) -> Suspects | None:
-    """Who is waited for; None where no file tells.
+    def _look_at_unended(self) -> Suspects | None:
+        """Those that had not ended, though most had ended well."""
+        evidence, codes = self.evidence, self.evidence.exit_codes
+        ended = {rank for rank, code in codes.items() if code == 0}
+        ended |= {rank for rank, node in evidence.ranks.items() if evidence.ended_well(node)}
+        stopped = {rank for rank, code in codes.items() if code != STOPPED_BY_OTHERS}
+        ranks = tuple(rank for rank in evidence.ranks if rank not in ended | stopped)
+        if not ranks or len(ranks) >= len(ended):
+            return None
+        title = f"{'it' if len(ranks) == 1 else 'they'} had not ended, and the others had"
+        return Suspects(ranks, tuple(select_telling(evidence.logs[ranks[0]])[:1]), "", title)
 
-    By flight recorders, by stacks, by the rank that those in `waiting` name, by the places at which
-    they waited, by who has not said that it waited, by who has not ended, by what each has
-    printed last.
-    """
-    suspects = (
-        _suspect_by_flight(evidence)
-        or _suspect_by_stacks(evidence)
-        or suspect_by_name(evidence, waiting)
-        or _suspect_by_place(waiting)
-        or _suspect_by_silence(evidence, waiting)
-        or _suspect_by_end(evidence)
-        or find_odd(evidence, behind=True)
-    )
-    return _add_stack(suspects, evidence) if suspects else None
+    def _look_at_lines(self) -> Suspects | None:
+        return find_odd(self.evidence, behind=True)
 
+    def _look_at_flights(self) -> Suspects | None:
+        paths = self._list_files("errors/*-flight-*", "hangs/*-rank-*.flight.json")
+        late = flight.find_behind(paths) if paths else None
+        if late is None:
+            return None
+        return Suspects(late.ranks, tuple(Line(path, 1, text) for path, text in late.shown))
 
-def _add_stack(suspects: Suspects, evidence: Evidence) -> Suspects:
-    """The same with where the first of them stood, by its first thread or one this waits for."""
-    for stack in reversed(_read_stacks(evidence).get(suspects.ranks[0], [])):
-        place = find_place(stack)
-        if place:
-            lines = [line for line in stack if find_place([line]) == place]
-            return suspects._replace(place=place, lines=(*lines, *suspects.lines))
-    return suspects
+    def _list_files(self, *patterns: str) -> dict[int, Path]:
+        """Those of this attempt in its folder, by the rank that is last in their names."""
+        found = {}
+        for pattern in patterns:
+            for path in sorted(self.evidence.run_dir.glob(pattern)):
+                name = path.name.removesuffix(".flight.json").removesuffix(".stacks")
+                rank = name.rpartition("-")[2]
+                if rank.isdecimal() and get_mtime(path) >= self.evidence.began:
+                    found[int(rank)] = path
+        return found
 
+    def _read_stacks(self) -> dict[int, list[list[Line]]]:
+        """The frames of each rank's threads, the first one last, as the bundled trainer has left."""
+        paths = self._list_files("hangs/*-rank-*.stacks")
+        return {
+            rank: [frames for _, *frames in read_threads(list(read_lines(path)))]
+            for rank, path in paths.items()
+        }
 
-def suspect_by_name(evidence: Evidence, waiting: Sequence[Explained]) -> Suspects | None:
-    """The one rank that a process says it has missed, if that was at work to the end.
+    def _look_at_stacks(self) -> Suspects | None:
+        """Those that could not leave a stack; or whose main thread does not wait for others."""
+        stacks = {rank: threads[-1] for rank, threads in self._read_stacks().items() if threads}
+        if not stacks:
+            return None
+        silent = tuple(rank for rank in self.evidence.ranks if rank not in stacks)
+        if 0 < len(silent) < len(self.evidence.ranks):
+            return Suspects(silent, tuple(next(iter(stacks.values()))[-1:]))
+        busy = {rank: frames for rank, frames in stacks.items() if not _is_waiting(frames)}
+        if not busy or len(busy) == len(stacks):
+            return None
+        lines = tuple(line for frames in busy.values() for line in frames[:-3:-1])
+        return Suspects(tuple(busy), lines)
 
-    What it said of its end counts; of one that lost another, or that its library ended, the end of
-    its log.
-    """
-    codes = evidence.exit_codes
-    heard = {one.failure.rank for one in waiting}
-    for one in waiting:
-        lines = one.failure.lines[-_LAST_LINES:] if one.cause.symptom else _list_last_words(one)
-        missing = [at for at, line in enumerate(lines) if MISSED.search(line.text)]
-        text = "\n".join(line.text for at in missing for line in lines[at : at + 2])
-        ranks = read_ranks(text) & evidence.ranks.keys() - heard
-        if len(ranks) == 1 and codes.get(rank := ranks.pop(), STOPPED_BY_OTHERS) < 0:
-            title = "it did not take part: the others name it as the one that they waited for"
-            signs = select_telling(evidence.read_log(evidence.ranks[rank], rank))[:1]
-            return Suspects((rank,), (lines[missing[0]], *signs), "", title)
-    return None
+    def _add_stack(self, suspects: Suspects) -> Suspects:
+        """The same with where the first of them stood, by its first thread or one this waits for."""
+        for stack in reversed(self._read_stacks().get(suspects.ranks[0], [])):
+            if place := find_place(stack):
+                lines = [line for line in stack if find_place([line]) == place]
+                return suspects._replace(place=place, lines=(*lines, *suspects.lines))
+        return suspects
 
 
 def _list_last_words(one: Explained) -> Sequence[Line]:
@@ -223,172 +255,8 @@ def _list_last_words(one: Explained) -> Sequence[Line]:
     return lines[next(begins, len(lines)) :]
 
 
-def _suspect_by_place(waiting: Sequence[Explained]) -> Suspects | None:
-    """By the line of the program at which processes waited: those who waited at another."""
-    places: dict[str, list[Explained]] = {}
-    for one in waiting:
-        if _waited(one):
-            places.setdefault(one.place, []).append(one)
-    by_size = sorted(places.values(), key=len)
-    if len(by_size) < 2 or len(by_size[0]) == len(by_size[1]):
-        return None
-    few, many = by_size[0], by_size[-1]
-    ranks = tuple(sorted(one.failure.rank for one in few if one.failure.rank is not None))
-    others = "the other waits" if len(many) == 1 else f"{len(many)} others wait"
-    who = "it waits" if len(few) == 1 else "they wait"
-    title = f"{who} at {_shorten(few[0])}, and {others} at {_shorten(many[0])}"
-    lines = tuple(one.line for one in (few[0], many[0]) if one.line)
-    return Suspects(ranks, lines, few[0].place, title)
-
-
-def _waited(one: Explained) -> bool:
-    """Whether a process waited at its place: where the program raises the error itself, not."""
-    by_program = one.source.startswith("raise ")
-    return bool(one.place) and one.failure.rank is not None and not by_program
-
-
 def _shorten(one: Explained) -> str:
     return os.path.basename(one.place.partition(", in ")[0])
-
-
-def _suspect_by_silence(evidence: Evidence, waiting: Sequence[Explained]) -> Suspects | None:
-    """Those that have not said that they waited or lost another, if it is one of all.
-
-    It may be several, if those that waited say that so many have not come.
-    """
-    heard = {one.failure.rank for one in waiting}
-    silent = tuple(rank for rank in evidence.ranks if rank not in heard)
-    if not (heard and silent) or len(evidence.ranks) < evidence.world:
-        return None
-    if len(silent) != 1 and find_uncounted(evidence, waiting) != silent:
-        return None
-    left = evidence.exit_codes.get(silent[0]) == 0
-    did = "had left with exit code 0" if left else "did not take part"
-    who, whom = ("it", "it") if len(silent) == 1 else ("they", "them")
-    title = f"{who} {did}, and the others waited for {whom}{_tell_where(waiting)}"
-    lines, aside = _list_signs(evidence, silent)
-    if aside:
-        title += f"; a thread or task of it had ended by {aside[:MOST_WORDS]}"
-    return Suspects(silent, lines, "", title)
-
-
-def _tell_where(waiting: Sequence[Explained]) -> str:
-    """Where the first of those that waited stood, and what it called."""
-    place = next((f" at {_shorten(one)}" for one in waiting if one.place), "")
-    sources = [one.source for one in waiting if one.source]
-    return f"{place} ({sources[0][:MOST_WORDS]})" if sources else place
-
-
-def _list_signs(evidence: Evidence, silent: tuple[int, ...]) -> tuple[tuple[Line, ...], str]:
-    """What the first of them had raised or printed, best what no other had; what its thread had."""
-    lines = evidence.read_log(evidence.ranks[silent[0]], silent[0])
-    others = {
-        normalize(strip_rank(line).text)
-        for rank, node in evidence.ranks.items()
-        if rank not in silent
-        for line in evidence.read_log(node, rank)
-    }
-    telling = select_telling(lines)
-    own = [line for line in telling if normalize(line.text) not in others]
-    raised = find_tracebacks(lines)[-1:]
-    words = [one.words for one in raised if one.aside and normalize(one.words) not in others]
-    shown = [one.chain[-1].message[0] for one in raised]
-    return tuple([*shown, *own, *telling][:3]), "".join(words)
-
-
-def list_operations(waiting: Sequence[Explained]) -> dict[str, list[int]]:
-    """Which ranks were in which collective operation, if torch has compared those of several."""
-    ranks: dict[str, set[int]] = {}
-    places: dict[str, str] = {}
-    for one in waiting:
-        for line in one.raised.message if one.raised else ():
-            for rank, name, shape in _OPERATION.findall(line.text):
-                call = f"{name} {shape}".strip()
-                ranks.setdefault(call, set()).add(int(rank))
-                if int(rank) == one.failure.rank:
-                    places[call] = f" at {_shorten(one)}"
-    if len(places) < 2:
-        return {}
-    return {f"{call}{places.get(call, '')}": sorted(some) for call, some in ranks.items()}
-
-
-def list_calls(waiting: Sequence[Explained]) -> dict[str, list[int]]:
-    """Which ranks waited, or lost another, in which line of the program."""
-    ranks: dict[str, set[int]] = {}
-    sources: dict[str, str] = {}
-    for one in waiting:
-        if _waited(one) and one.failure.rank is not None:
-            ranks.setdefault(_shorten(one), set()).add(one.failure.rank)
-            sources[_shorten(one)] = f"{one.source[:MOST_WORDS]} at "
-    return {f"{sources[place]}{place}": sorted(some) for place, some in ranks.items()}
-
-
-def find_uncounted(evidence: Evidence, waiting: Sequence[Explained]) -> tuple[int, ...]:
-    """Those that said nothing, if those that waited name how many have not come."""
-    heard = {one.failure.rank for one in waiting}
-    silent = tuple(rank for rank in evidence.ranks if rank not in heard)
-    for one in waiting:
-        words = one.raised.words if one.raised else " ".join(line.text for line in one.tail)
-        for some, of_all in _CAME.findall(words):
-            counts = (int(some), int(of_all) - int(some))
-            if int(of_all) == evidence.world and len(silent) in counts:
-                return silent
-    return ()
-
-
-def _suspect_by_end(evidence: Evidence) -> Suspects | None:
-    """Those that had not ended, though most had ended well."""
-    codes = evidence.exit_codes
-    ended = {rank for rank, code in codes.items() if code == 0}
-    ended |= {rank for rank, node in evidence.ranks.items() if evidence.ended_well(node)}
-    ranks = tuple(
-        rank
-        for rank in evidence.ranks
-        if rank not in ended and codes.get(rank, STOPPED_BY_OTHERS) == STOPPED_BY_OTHERS
-    )
-    if not ranks or len(ranks) >= len(ended):
-        return None
-    lines = evidence.read_log(evidence.ranks[ranks[0]], ranks[0])
-    title = f"{'it' if len(ranks) == 1 else 'they'} had not ended, and the others had"
-    return Suspects(ranks, tuple(select_telling(lines)[:1]), "", title)
-
-
-def _suspect_by_flight(evidence: Evidence) -> Suspects | None:
-    paths = {}
-    for pattern in ("errors/*-flight-*", "hangs/*-rank-*.flight.json"):
-        for path in sorted(evidence.run_dir.glob(pattern)):
-            number = re.search(r"-(\d+)(\.flight\.json)?$", path.name)
-            if number and get_mtime(path) >= evidence.began:
-                paths[int(number[1])] = path
-    late = flight.find_behind(paths) if paths else None
-    if late is None:
-        return None
-    return Suspects(late.ranks, tuple(Line(path, 1, text) for path, text in late.shown))
-
-
-def _read_stacks(evidence: Evidence) -> dict[int, list[list[Line]]]:
-    """The frames of each rank's threads, the first one last, as the bundled trainer leaves them."""
-    stacks = {}
-    for path in sorted(evidence.run_dir.glob("hangs/*-rank-*.stacks")):
-        number = path.stem.rpartition("-")[2]
-        if number.isdecimal() and get_mtime(path) >= evidence.began:
-            threads = read_threads(list(read_lines(path)))
-            stacks[int(number)] = [frames for _, *frames in threads]
-    return stacks
-
-
-def _suspect_by_stacks(evidence: Evidence) -> Suspects | None:
-    """By the stacks that the bundled trainer's processes leave, of those that can."""
-    stacks = {rank: threads[-1] for rank, threads in _read_stacks(evidence).items() if threads}
-    if not stacks:
-        return None
-    silent = tuple(rank for rank in evidence.ranks if rank not in stacks)
-    if 0 < len(silent) < len(evidence.ranks):
-        return Suspects(silent, tuple(next(iter(stacks.values()))[-1:]))
-    busy = {rank: frames for rank, frames in stacks.items() if not _is_waiting(frames)}
-    if not busy or len(busy) == len(stacks):
-        return None
-    return Suspects(tuple(busy), tuple(line for frames in busy.values() for line in frames[:-3:-1]))
 
 
 def _is_waiting(frames: Sequence[Line]) -> bool:
@@ -406,23 +274,31 @@ def find_odd(evidence: Evidence, *, behind: bool) -> Suspects | None:
         if not kind or OF_EXITS.match(kind) or _RAISED.match(kind):
             continue
         missing = [rank for rank in evidence.ranks if rank not in lines]
-        odd = None if missing else _compare_numbers(lines, behind=behind)
-        if odd:
-            own, usual = lines[odd[0][0]], lines[odd[1][0]]
+        if missing:
+            if behind and len(missing) == 1 < len(lines):
+                return _name_missing(evidence, missing[0], next(iter(lines.values())))
+            continue
+        if odd := _compare_numbers(lines, behind=behind):
+            ranks, others = odd
+            own, usual = lines[ranks[0]], lines[others[0]]
             title = f'it had printed "{own.text.strip()}", and the others "{usual.text.strip()}"'
             is_step = _STEP.search(own.text)
-            return Suspects(tuple(odd[0]), (own, usual), "", "" if is_step else title)
-        if behind and len(missing) == 1 < len(lines):
-            return _name_missing(evidence, missing[0], next(iter(lines.values())))
-        behind = behind and bool(missing)
+            return Suspects(tuple(ranks), (own, usual), "", "" if is_step else title)
+        behind = False
     return None
+
+
+def _name_missing(evidence: Evidence, rank: int, usual: Line) -> Suspects:
+    title = f'it had not yet printed "{usual.text.strip()}", as all others had'
+    last = [line for line in evidence.logs[rank] if not OF_EXITS.match(line.text)][-1:]
+    return Suspects((rank,), (*last, usual), "", title)
 
 
 def _collect_kinds(evidence: Evidence) -> dict[str, dict[int, Line]]:
     """The last line of each rank of each kind, the newest kind last."""
     kinds: dict[str, dict[int, Line]] = {}
-    for rank, node in evidence.ranks.items():
-        for line in evidence.read_log(node, rank):
+    for rank, log in evidence.logs.items():
+        for line in log:
             kind = _NUMBER.sub("#", _drop_own(line, rank))
             kinds[kind] = {**kinds.pop(kind, {}), rank: line}
     return kinds
@@ -440,13 +316,6 @@ def find_accused(evidence: Evidence) -> Suspects | None:
         return None
     ((rank, line),) = accused.items()
     return Suspects((rank,), (line,), "", f'it alone had printed "{line.text.strip()}"')
-
-
-def _name_missing(evidence: Evidence, rank: int, usual: Line) -> Suspects:
-    title = f'it had not yet printed "{usual.text.strip()}", as all others had'
-    log = evidence.read_log(evidence.ranks[rank], rank)
-    last = [line for line in log if not OF_EXITS.match(line.text)][-1:]
-    return Suspects((rank,), (*last, usual), "", title)
 
 
 def _drop_own(line: Line, rank: int) -> str:

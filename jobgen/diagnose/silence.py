@@ -1,0 +1,128 @@
+"""A job that is alive: how long it has written nothing, and which of its ranks is slow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+from jobgen.diagnose.ending import normalize
+from jobgen.diagnose.evidence import Evidence
+from jobgen.diagnose.reading import Line, read_lines
+from jobgen.jobs import top
+from jobgen.jobs.files import get_mtime, parse_object
+from jobgen.records import NamedTuple
+from jobgen.spec.units import read_number
+
+# Ten minutes of silence are a hang, as they are for the bundled trainer's watchdog; where metrics
+# tell that steps are long, ten times the longest between two of them so far.
+_SILENT, _STEPS = 600.0, 10
+# Where a walltime has ended the job, a minute is, if it was half of its time.
+_SHORT = 60.0
+# What a node's CPUs and GPUs do at most that only wait: CPUs, and percent of the time.
+_IDLE_CPUS, _IDLE_PERCENT = 0.1, 1.0
+# How programs say how long something took, in seconds or thousandths; what is slow, by how many
+# times, and how often where it is short.
+_TOOK = re.compile(  # in bounds on a long line
+    r"(?<!\d)(\d{1,9}(?:\.\d{0,9})?) ?(m?)s(ec\w*)?\b(?! (of )?CPU)"
+)
+_MUCH, _LEAST, _SLOWER, _OFTEN = 1.0, 0.1, 5, 3
+
+
+class Silence(NamedTuple):
+    """For how many seconds nothing was written, of the most that are not a hang."""
+
+    seconds: float
+    most: float
+    newest: float  # when that was, in seconds since 1970
+    last: Line | None  # what was written last
+    since_began: float  # seconds
+    usual: float  # what is nothing to speak of
+
+    @property
+    def long(self) -> bool:
+        """Whether it is a hang."""
+        return self.seconds >= self.most
+
+    @property
+    def to_the_end(self) -> bool:
+        """Whether it is a hang, where a walltime has ended the job: it may be a short one."""
+        steps = self.most if self.most > _SILENT else _SHORT
+        return self.long or self.seconds >= max(steps, self.since_began / 2)
+
+
+def measure_silence(evidence: Evidence, *, now: float) -> Silence | None:
+    """Return for how long a job has written nothing at the moment `now`; None before it has begun.
+
+    A node's sign of life that is newer than `now` tells that this clock is behind.
+    """
+    if evidence.attempt is None or not evidence.nodes:
+        return None
+    metrics = evidence.run_dir / "metrics.jsonl"
+    logs, saved = evidence.run_dir.glob("logs/*/rank-*.*"), evidence.run_dir.glob("checkpoints/*")
+    newest = max([metrics, *logs, *saved], key=get_mtime)
+    now = max(now, *map(get_mtime, evidence.attempt.glob("node-*.alive")), 0.0)
+    lines = _list_lines(metrics)
+    stamps = [read_number((parse_object(line.text) or {}).get("time")) for line in lines]
+    times = [stamp for stamp in stamps if stamp and stamp >= evidence.began]
+    longest = max((later - before for before, later in pairwise(times)), default=0.0)
+    if not times and newest.suffix in (".out", ".err"):
+        lines = _list_lines(newest)
+    last = max(get_mtime(newest), evidence.began)
+    return Silence(
+        seconds=max(0.0, now - last),
+        most=max(_SILENT, _STEPS * longest),
+        newest=last,
+        last=lines[-1] if lines else None,
+        since_began=max(0.0, now - evidence.began),
+        usual=max(_SHORT, 2 * longest),
+    )
+
+
+def _list_lines(path: Path) -> list[Line]:
+    return [line for line in read_lines(path) if line.text.strip()]
+
+
+def is_idle(evidence: Evidence) -> bool:
+    """Whether neither CPUs nor GPUs of any node compute; the nodes are asked."""
+    nodes = top.list_nodes(evidence.job, running=True)
+    return bool(nodes) and all(map(_computes_nothing, nodes))
+
+
+def _computes_nothing(node: top.NodeUse) -> bool:
+    if node.cpus is None or node.cpus > _IDLE_CPUS:
+        return False
+    return all((gpu.use or 0.0) <= _IDLE_PERCENT for gpu in node.gpus)
+
+
+def find_slow(evidence: Evidence) -> Iterator[str]:
+    """Say which rank gives five times as long as all others in a line that all of them repeat."""
+    for by_rank in _collect_times(evidence).values():
+        repeated = min(len(lines) for lines in by_rank.values()) >= 2
+        if not repeated or len(by_rank) < max(3, len(evidence.ranks)):
+            continue
+        last = {rank: _choose_time(lines) for rank, lines in by_rank.items()}
+        *_, (usual, _), (most, rank) = sorted((last[rank][0], rank) for rank in last)
+        if most >= max(_LEAST, _SLOWER * usual):
+            words = last[rank][1].text.strip()
+            yield f"rank {rank} on {evidence.ranks[rank]} is slow (others: {usual:g} s): {words}"
+
+
+def _collect_times(evidence: Evidence) -> dict[str, dict[int, list[tuple[float, Line]]]]:
+    """By kind of line and by rank: how many seconds something took, and the line."""
+    times: dict[str, dict[int, list[tuple[float, Line]]]] = {}
+    for rank, log in evidence.logs.items():
+        for line in log:
+            took = _TOOK.search(line.text)
+            if took:
+                by_rank = times.setdefault(normalize(line.text), {})
+                seconds = float(took[1]) / (1000 if took[2] else 1)
+                by_rank.setdefault(rank, []).append((seconds, line))
+    return times
+
+
+def _choose_time(lines: list[tuple[float, Line]]) -> tuple[float, Line]:
+    """The last; where that is short, the least of several, with the last line."""
+    seconds, line = lines[-1]
+    return (seconds, line) if seconds >= _MUCH else (min(lines[-_OFTEN:])[0], line)
