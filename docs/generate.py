@@ -24,8 +24,8 @@ from jobgen import __version__
 from jobgen.batchscript.lint import RULES
 from jobgen.cli.editors import write_schema
 from jobgen.cli.main import LISTED, cli
-from jobgen.diagnose import CAUSES, machine, missing, program, scheduler, script
-from jobgen.diagnose.cause import Cause
+from jobgen.diagnose import missing
+from jobgen.diagnose.cause import CAUSES, SECTIONS, Cause
 from jobgen.errors import EXIT_CODES, SpecError
 from jobgen.plan.plan import Plan
 from jobgen.plan.resolve import resolve
@@ -192,17 +192,15 @@ def diagnose_page() -> str:
     lines = [DIAGNOSE]
     slurm, pbs = (SCHEDULERS[name].advice._asdict() for name in ("slurm", "pbs"))
     words = {key: f"{slurm[key]} (Slurm), {pbs[key]} (PBS)" for key in slurm}
-    for title, module in (
-        ("The scheduler's word", scheduler),
-        ("The job script and its preflight", script),
-        ("Nodes, memory, GPUs and networks", machine),
-        ("The program, its files and packages", program),
-        ("What follows from what is missing", missing),
+    for title, causes in (
+        ("The scheduler's word", SECTIONS["scheduler"]),
+        ("The job script and its preflight", SECTIONS["script"]),
+        ("Nodes, memory, GPUs and networks", SECTIONS["machine"]),
+        ("The program, its files and packages", SECTIONS["program"]),
+        ("What follows from what is missing", missing.CAUSES),
     ):
         lines += [f"### {title}", "", "| cause | what it is | what to do |", "| --- | --- | --- |"]
-        rows = [
-            f"| `{one.id}` | {one.title} | {one.remedy.format(**words)} |" for one in module.CAUSES
-        ]
+        rows = [f"| `{one.id}` | {one.title} | {one.remedy.format(**words)} |" for one in causes]
         lines += [*dict.fromkeys(rows), ""]
     return "\n".join(lines)
 
@@ -633,7 +631,7 @@ def write_faults() -> str:
     for cause in CAUSES:
         if head := _find_row(cause):
             own = "" if "preflight" in cause.own else cause.own
-            for pattern in filter(None, (cause.pattern, own)):
+            for pattern in filter(None, (cause.says, own)):
                 rows.setdefault(head, []).append(re.sub(r"\?P<\w+>", "", pattern).replace("'", "."))
     lines = RESTART.read_text(encoding="utf-8").split("\n")
     for number, line in enumerate(lines):

@@ -11,12 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from jobgen.diagnose import program
+from jobgen.diagnose.cause import CAUSES, TIMEOUT
 from jobgen.diagnose.diagnosis import Diagnosis
 from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.exceptions import find_tracebacks
 from jobgen.diagnose.judge import Judge
-from jobgen.diagnose.matching import CAUSES
 from jobgen.diagnose.reading import SLOW_RANK
 from jobgen.diagnose.silence import find_slow
 from jobgen.jobs import run_folder
@@ -85,7 +84,7 @@ def _diagnose_tasks(job: JobRecord, failed: dict[int, int], *, now: float) -> Di
 def _list_warnings(evidence: Evidence, diagnosis: Diagnosis) -> Iterator[str]:
     """What preflight has warned of, which rank is slow, and what other roles had raised."""
     yield from evidence.warnings
-    if diagnosis.cause == program.TIMEOUT.id or not diagnosis.exception:
+    if diagnosis.cause == TIMEOUT.id or not diagnosis.exception:
         yield from _list_slow(evidence)
         yield from find_slow(evidence)
     if evidence.role and _OF_SERVERS.search(diagnosis.exception):

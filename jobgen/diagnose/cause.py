@@ -1,24 +1,31 @@
-"""What a cause of failure is: how it shows itself, and what to do about it."""
+"""What a cause of failure is: how it shows itself, and what to do about it.
+
+The causes are data, in `data/causes.yaml`.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from jobgen.records import NamedTuple
+from jobgen.spec.tables import read_table
 
 # Where a message is found: a process's own output, its node's agent, the script's output, or the
 # scheduler's word on how the job ended.
 Where = Literal["rank", "agent", "script", "scheduler"]
-RANK: tuple[Where, ...] = ("rank",)
-NODE: tuple[Where, ...] = ("rank", "agent")
-ALL: tuple[Where, ...] = ("rank", "agent", "script")
-SCHEDULER: tuple[Where, ...] = ("scheduler", "script")
+_PLACES: dict[str, tuple[Where, ...]] = {
+    "rank": ("rank",),
+    "agent": ("agent",),
+    "node": ("rank", "agent"),
+    "anywhere": ("rank", "agent", "script"),
+    "scheduler": ("scheduler", "script"),
+}
 
 
 class Cause(NamedTuple):
     """One kind of failure.
 
-    `pattern` is looked for at the places in `where`, and `own` in what jobgen's script has printed
+    `says` is looked for at the places in `where`, and `own` in what jobgen's script has printed
     anywhere (`jobgen: ...`); what else the script notes is not evidence. In both, groups whose
     names begin with `node` find the node that it is about, where that may be another than the one
     that says so. In a remedy names in braces stand for words of the job's scheduler
@@ -34,7 +41,7 @@ class Cause(NamedTuple):
     title: str
     remedy: str
     where: tuple[Where, ...] = ()
-    pattern: str = ""
+    says: str = ""
     own: str = ""
     symptom: bool = False
     vague: bool = False
@@ -46,3 +53,27 @@ class Cause(NamedTuple):
     def follows(self) -> bool:
         """Whether it tells only of what another process did, or did not do."""
         return self.symptom or self.waits
+
+
+def _make_cause(row: dict[str, Any]) -> Cause:
+    where = [place for word in row.get("where", "").split() for place in _PLACES[word]]
+    fields = row | {"where": tuple(where)} | dict.fromkeys(row.get("is", "").split(), True)
+    for key in ("says", "own"):
+        fields[key] = _join(row.get(key, ""))
+    fields.pop("is", None)
+    return Cause(**fields)
+
+
+def _join(alternatives: str | list[str]) -> str:
+    return alternatives if isinstance(alternatives, str) else "|".join(alternatives)
+
+
+_TABLE = read_table("causes.yaml", room="diagnose")
+#: the causes by whose words they are known: the scheduler's, the script's, a machine's, a program's
+SECTIONS = {name: tuple(map(_make_cause, rows)) for name, rows in _TABLE["causes"].items()}
+CAUSES = tuple(cause for causes in SECTIONS.values() for cause in causes)
+HANG = next(cause for cause in CAUSES if cause.id == "hang")
+TIMEOUT = next(cause for cause in CAUSES if cause.id == "collective-timeout")
+EXCEPTION = Cause("exception", "it raised an exception", "look at the place above")
+#: title and remedy of a process that said nothing, by its exit code
+EXITS = {int(code): (row["title"], row["remedy"]) for code, row in _TABLE["exits"].items()}

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 
-from jobgen.diagnose import missing, program
-from jobgen.diagnose.cause import Cause
+from jobgen.diagnose import missing
+from jobgen.diagnose.cause import HANG, TIMEOUT, Cause
 from jobgen.diagnose.diagnosis import MOST_LINES, Diagnosis, format_line, list_names, list_ranks
 from jobgen.diagnose.evidence import STOPPED_BY_OTHERS, Evidence
 from jobgen.diagnose.exceptions import TIMED
@@ -44,6 +44,12 @@ _COMPARES = re.compile(
 )
 # What the script notes, which is no evidence.
 _NOTES = re.compile(r"jobgen: (?!error|FAILED|ENDED|preflight|the chain)")
+
+
+# What to do where all took part.
+_SAME_ORDER = (
+    "ranks of a group must run the same collectives, in the same order, with the same peers"
+)
 
 
 class Judge:
@@ -168,7 +174,7 @@ class Judge:
 
     def _judge_hang(self, quiet: Silence, title: str, shown: tuple[str, ...] = ()) -> Diagnosis:
         """Of a job that did not get on, even if its walltime has ended since."""
-        about = self._name_cause(program.HANG)._replace(title=title)
+        about = self._name_cause(HANG)._replace(title=title)
         return self._suspect_others(about._replace(evidence=(*shown, *_show_last(quiet))), [])
 
     def _judge_consequences(self) -> Diagnosis:
@@ -191,7 +197,7 @@ class Judge:
             followed = tuple(sorted(lost - {absent.rank}))
             return about._replace(node=absent.node, rank=absent.rank, followed=followed)
         if named := Waiting(self.evidence, ended).find_named():
-            about = self._name_cause(program.TIMEOUT, named.lines[0])
+            about = self._name_cause(TIMEOUT, named.lines[0])
             return self._suspect_others(about, ended)
         return self._show_first(ended[0])
 
@@ -204,8 +210,7 @@ class Judge:
         if first.cause.waits:
             return self._suspect_others(about, waited)
         if self._has_waited(first, alike, waited):
-            timeout = program.TIMEOUT
-            about = about._replace(cause=timeout.id, remedy=timeout.remedy)
+            about = about._replace(cause=TIMEOUT.id, remedy=TIMEOUT.remedy)
             return self._suspect_others(about, waited)
         if len(alike) > 1:
             about = self._name_odd(about, alike)
@@ -336,7 +341,7 @@ class Judge:
         sources = {one.source for one in waiting} - {""}
         where = f" in {sources.pop()[:MOST_WORDS]}" if len(sources) == 1 else ""
         title = f"they waited in vain for each other{where}, until their time was over"
-        about = about._replace(title=title, remedy=program.SAME_ORDER, followed=())
+        about = about._replace(title=title, remedy=_SAME_ORDER, followed=())
         return self._name_ranks(about, sorted(ranks))
 
     def _compare_calls(
@@ -344,7 +349,7 @@ class Judge:
     ) -> Diagnosis:
         """The same of all ranks of which is known what they were in."""
         sentences = [f"{list_ranks(some)} in {call}" for call, some in calls.items()]
-        remedy = program.SAME_ORDER if about.cause == program.TIMEOUT.id else about.remedy
+        remedy = _SAME_ORDER if about.cause == TIMEOUT.id else about.remedy
         title = f"{title}: {', '.join(sentences[:_MOST_CALLS])}"
         about = about._replace(title=title, remedy=remedy, place="", exception="", followed=())
         return self._name_ranks(about, sorted(rank for some in calls.values() for rank in some))

@@ -12,8 +12,7 @@ import signal
 from collections.abc import Sequence
 from functools import cache
 
-from jobgen.diagnose import machine, program, scheduler, script
-from jobgen.diagnose.cause import Cause, Where
+from jobgen.diagnose.cause import CAUSES, EXCEPTION, EXITS, Cause, Where
 from jobgen.diagnose.ending import (
     OF_EXITS,
     REFERS,
@@ -39,7 +38,6 @@ from jobgen.diagnose.exceptions import (
 from jobgen.diagnose.reading import Line
 from jobgen.records import NamedTuple
 
-CAUSES = (*scheduler.CAUSES, *script.CAUSES, *machine.CAUSES, *program.CAUSES)
 Match = tuple[Cause, Line]
 _OWN = "jobgen: "
 _ERROR = re.compile(
@@ -192,7 +190,7 @@ def explain_failure(failure: Failure, innocent: Innocent) -> Explained:
     explained = _explain_exception(failure, ending.chain, innocent)
     # What it said after that, such as why it then left.
     explained = explained._replace(tail=tuple(dict.fromkeys([*explained.tail, *ending.closing])))
-    refers = explained.cause is program.EXCEPTION and REFERS.search(ending.chain[-1].words)
+    refers = explained.cause is EXCEPTION and REFERS.search(ending.chain[-1].words)
     if explained.cause.vague or refers:  # another line of the log may say it better
         return _find_better(explained, ending)
     return explained
@@ -232,7 +230,7 @@ def _explain_exception(failure: Failure, chain: Sequence[Raised], innocent: Inno
         link = "from" if root.is_cause else "while handling"
         words = _add_reason(words, root.words, link=link)
     matches = [match for raised, match in reversed(own) if raised is last or raised.is_cause]
-    match = next(filter(None, matches), (program.EXCEPTION, last.message[0]))
+    match = next(filter(None, matches), (EXCEPTION, last.message[0]))
     tail = tuple(line for one, _ in reversed(own) for line in one.message)
     why = _find_reason_before(failure, last)
     if why and not innocent.has_printed(why, failure.exit_code):
@@ -297,7 +295,7 @@ def _name_code(code: int | None) -> Cause:
     if code is None:
         return Cause("unknown", "it failed without a word", "look at its log")
     usual = (name_exit(code), "the last lines of its log may say why")
-    return Cause(f"exit {code}", *program.EXITS.get(code, usual))
+    return Cause(f"exit {code}", *EXITS.get(code, usual))
 
 
 def _find_cause_of_end(last: Line, lines: Sequence[Line]) -> Match | None:
@@ -359,7 +357,7 @@ def _explain_setup(failure: Failure, lines: Sequence[Line], end: Line) -> Explai
     telling = filter(None, (own, end, *printed[-1:], *last))
     matches = [find_cause([line], "agent") for line in telling]
     best = min(filter(None, matches), key=lambda match: match[0].vague, default=None)
-    cause, line = best or (program.EXCEPTION, end)
+    cause, line = best or (EXCEPTION, end)
     words = read_own_words(own) if own else _OF_AGENT.sub("", end.text)
     if last:
         texts = [_OF_SCRIPTS.sub("", one.text.strip())[:MOST_WORDS] for one in last]
@@ -402,7 +400,7 @@ def read_own_words(line: Line) -> str:
 
 def _search(cause: Cause, line: Line) -> re.Match[str] | None:
     """Look for a cause in a line: by its own pattern in one that jobgen's script has printed."""
-    pattern = cause.own if is_own(line) else cause.pattern
+    pattern = cause.own if is_own(line) else cause.says
     return re.search(pattern, line.text) if pattern else None
 
 
@@ -414,6 +412,6 @@ def is_own(line: Line) -> bool:
 @cache
 def _combine_patterns(where: Where, own: bool) -> re.Pattern[str]:
     """What any of the causes there may be known by, to pass over other lines at once."""
-    patterns = [one.own if own else one.pattern for one in CAUSES if own or where in one.where]
+    patterns = [one.own if own else one.says for one in CAUSES if own or where in one.where]
     plain = (re.sub(r"\?P<\w+>", "?:", pattern) for pattern in patterns if pattern)
     return re.compile("|".join(f"(?:{pattern})" for pattern in plain))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from jobgen.diagnose import missing, program
+from jobgen.diagnose import missing
+from jobgen.diagnose.cause import EXCEPTION
 from jobgen.diagnose.ending import Innocent, normalize
 from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.exceptions import find_tracebacks
@@ -78,7 +79,7 @@ class Processes:
                 named = any(name in traceback.words for name in names)
                 if named and normalize(traceback.words) not in ends:
                     line = traceback.chain[-1].message[0]
-                    cause, _ = find_cause([line], "rank") or (program.EXCEPTION, line)
+                    cause, _ = find_cause([line], "rank") or (EXCEPTION, line)
                     failure = first.failure._replace(node=self.evidence.ranks[rank], rank=rank)
                     who = f"rank {first.failure.rank} on {first.failure.node}"
                     words = f"{traceback.words[:MOST_WORDS]}; then {who} failed: {first.title}"

@@ -97,7 +97,7 @@ class Waiting:
         return False
 
     def list_operations(self) -> dict[str, list[int]]:
-        """Which ranks were in which collective operation, if torch has compared those of several."""
+        """Which ranks were in which collective operation, if torch has compared several."""
         ranks: dict[str, set[int]] = {}
         places: dict[str, str] = {}
         for one in self.waiting:
@@ -171,7 +171,7 @@ class Waiting:
         return f"{place} ({sources[0][:MOST_WORDS]})" if sources else place
 
     def _list_signs(self) -> tuple[tuple[Line, ...], str]:
-        """What the first silent one had raised or printed, best what no other; what its thread had."""
+        """What the first silent one had raised or printed, best what no other; and its thread."""
         logs = self.evidence.logs
         lines = logs[self.silent[0]]
         spoken = [line for rank in logs.keys() - self.silent for line in logs[rank]]
@@ -207,17 +207,17 @@ class Waiting:
 
     def _list_files(self, *patterns: str) -> dict[int, Path]:
         """Those of this attempt in its folder, by the rank that is last in their names."""
-        found = {}
+        paths = {}
         for pattern in patterns:
             for path in sorted(self.evidence.run_dir.glob(pattern)):
                 name = path.name.removesuffix(".flight.json").removesuffix(".stacks")
                 rank = name.rpartition("-")[2]
                 if rank.isdecimal() and get_mtime(path) >= self.evidence.began:
-                    found[int(rank)] = path
-        return found
+                    paths[int(rank)] = path
+        return paths
 
     def _read_stacks(self) -> dict[int, list[list[Line]]]:
-        """The frames of each rank's threads, the first one last, as the bundled trainer has left."""
+        """The frames of each rank's threads, the first last, as the bundled trainer left them."""
         paths = self._list_files("hangs/*-rank-*.stacks")
         return {
             rank: [frames for _, *frames in read_threads(list(read_lines(path)))]
@@ -239,7 +239,7 @@ class Waiting:
         return Suspects(tuple(busy), lines)
 
     def _add_stack(self, suspects: Suspects) -> Suspects:
-        """The same with where the first of them stood, by its first thread or one this waits for."""
+        """The same with where the first of them stood, by its first thread or one it waits for."""
         for stack in reversed(self._read_stacks().get(suspects.ranks[0], [])):
             if place := find_place(stack):
                 lines = [line for line in stack if find_place([line]) == place]

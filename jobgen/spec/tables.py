@@ -8,9 +8,10 @@ from typing import Any
 import yaml
 
 
-def read_table(name: str) -> dict[str, Any]:
-    """Return the sections of a table by their names; every value in them is text."""
+def read_table(name: str, *, room: str = "spec") -> dict[str, Any]:
+    """Return the sections of a room's table by their names; every value in them is text."""
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # takes every scalar for text
-    with open(os.path.join(os.path.dirname(__file__), "data", name), encoding="utf-8") as file:
+    rooms = os.path.dirname(os.path.dirname(__file__))
+    with open(os.path.join(rooms, room, "data", name), encoding="utf-8") as file:
         sections: dict[str, Any] = yaml.load(file, Loader=loader)
     return sections

@@ -123,7 +123,7 @@ def test_the_messages_have_all_words_that_one_of_the_two_knows() -> None:
     function = CORE.read_text().partition("has_lost_peer() {")[2].partition("\n}")[0]
     pattern = function.rpartition("grep -qE ")[2].replace("'\\\n'", "").strip().strip("'")
     own = [cause for cause in CAUSES if "rank" in cause.where and (cause.symptom or cause.waits)]
-    patterns = [pattern, _LOST.pattern.removeprefix("(?i)"), *(cause.pattern for cause in own)]
+    patterns = [pattern, _LOST.pattern.removeprefix("(?i)"), *(cause.says for cause in own)]
     known = {part for whole in patterns for part in split_alternatives(whole)}
     unsaid = {one for one in known if not any(re.search(one, text) for text in (*LOST, *DIFFER))}
     assert unsaid == set()
