@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
 from typing import Any
 
-from jobgen.programs.reader import Fact, Module, Part, Scope
+from jobgen.programs.reader import OBJECT, Fact, Module, Part, Scope
 
 MOST_TEXT = 300_000  # characters of a project: about 8,000 lines; the rest is not read
 # What calls functions by names that need not stand in the program.
@@ -30,7 +30,7 @@ class ReadProgram:
         Raises what `Module` does; a module of the project that cannot be read is left out.
         """
         self.entry = Module(path, started=True)
-        self.modules = [self.entry]
+        self._files = {os.path.realpath(path): self.entry}
         self.missing: list[Fact] = []  # modules of the project that are not there
         self._taken: list[tuple[Fact, str]] = []  # imports, each with the file that it reads
         self.libraries: set[str] = set()  # the top-level names of the others
@@ -39,35 +39,31 @@ class ReadProgram:
         self._own = next(iter(self._roots.values()))
         self.is_script = not roots  # whether it is started by its file, and not as a module
         self.partial = self._read_project()  # whether more is imported than was read
+        self.modules = [*self._files.values()]
         self.text = "\n".join(module.text for module in self.modules)
         self.calls = [call for module in self.modules for call in module.calls]
         self._kinds: dict[str, list[Fact]] = defaultdict(list)
         for call in self.calls:
             for kind in classify(call.name):
                 self._kinds[kind].append(call)
-        self._uses = {id(scope): [*self._find_uses(scope)] for scope in self._list_scopes()}
+        self._scopes = [scope for module in self.modules for scope in module.scopes]
+        self._uses = {id(scope): [*self._find_uses(scope)] for scope in self._scopes}
         self._forget()
-
-    def _list_scopes(self) -> list[Scope]:
-        return [scope for module in self.modules for scope in module.scopes]
 
     # --- its project ---
 
     def _read_project(self) -> bool:
         """Read the modules that it imports, and those that they do, as far as there is room."""
-        room = MOST_TEXT - len(self.entry.text)
-        waiting, seen = self._follow(self.entry), {os.path.realpath(self.entry.path)}
+        room, waiting = MOST_TEXT - len(self.entry.text), self._follow(self.entry)
         while waiting and room > 0:
             path = waiting.pop(0)
             real = os.path.realpath(path)
-            if real in seen:
+            if real in self._files:
                 continue
-            seen.add(real)
             try:
-                module = Module(path)
+                self._files[real] = module = Module(path)
             except (OSError, ValueError, SyntaxError):
                 continue
-            self.modules.append(module)
             room -= len(module.text)
             waiting += self._follow(module)
         return bool(waiting)
@@ -84,7 +80,7 @@ class ReadProgram:
             ways = [f"{name}{end}" for name in names for end in (".py", "/__init__.py")]
             read = list(filter(os.path.isfile, ways))
             files += read
-            if read == [f"{base}.py"]:
+            if read == [f"{base}.py"] and isinstance(one.node, ast.ImportFrom):
                 self._taken.append((one, read[0]))
             if not read and self._is_missing(one, base):
                 self.missing.append(one)
@@ -112,21 +108,19 @@ class ReadProgram:
 
     def list_elsewhere(self) -> set[str]:
         """Return the modules in the current folder that a script does not find from its own."""
-        here, *beside = (
-            self._roots.get(root, set()) for root in ("", os.path.dirname(self.entry.path))
-        )
-        return here.difference(*beside) if self.is_script else set()
+        if not self.is_script:
+            return set()
+        beside = self._roots.get(os.path.dirname(self.entry.path), set())
+        return self._roots.get("", set()) - beside
 
     def list_lacking(self) -> Iterator[tuple[Fact, str, str]]:
         """Yield imports from a file of the project, with the file, and a name that it lacks."""
-        texts = {os.path.realpath(module.path): module.text for module in self.modules}
         for one, file in self._taken:
-            text = texts.get(os.path.realpath(file), "import *")
-            if not one.part.tried and not re.search(_DEFINES_MORE, text):
-                names = [name.name for name in one.node.names]
-                for name in names if isinstance(one.node, ast.ImportFrom) else []:
-                    if name != "*" and not re.search(rf"\b{name}\b", text):
-                        yield one, file, name
+            module = self._files.get(os.path.realpath(file))
+            if module and not one.part.tried and not re.search(_DEFINES_MORE, module.text):
+                for name in one.node.names:
+                    if not re.search(rf"\b{name.name.strip('*')}\b", module.text):
+                        yield one, file, name.name
 
     # --- what it calls ---
 
@@ -139,14 +133,10 @@ class ReadProgram:
 
     def may_call(self, kind: str) -> bool:
         """Whether it calls one of a kind, where names that are not in its text may be called."""
-        if self.find(kind) or not self._kinds.get(kind) or self.list_passed(kind):
-            return bool(self.find(kind))
-        return self.partial or re.search(_OPEN, self.text) is not None
-
-    def list_passed(self, kind: str) -> list[Fact]:
-        """Return the calls of a kind that the job's arguments alone leave out."""
         calls = self._kinds.get(kind, [])
-        return [call for call in calls if False in map(call.module.decide, call.part.tests)]
+        if self.find(kind) or not all(self._is_open(call.part) for call in calls):
+            return bool(self.find(kind))
+        return bool(calls) and (self.partial or re.search(_OPEN, self.text) is not None)
 
     def search(self, form: str, unless: str) -> Iterator[tuple[Fact, int, dict[str, Any]]]:
         """Yield file, line and groups of reached matches, in lines that have not `unless`."""
@@ -165,22 +155,19 @@ class ReadProgram:
         once = {word for word, count in Counter(re.findall(r"\w+", text)).items() if count == 1}
         for line in re.finditer(r"(?m)^\s*(\w+) = (int\()?os\.(environ|getenv)\b.*", text):
             text = text.replace(line[0], "") if line[1] in once else text
-        imports = [one for module in self.modules for one in module.imports]
-        taken = {name.name for one in imports for name in one.node.names if not name.asname}
-        unused = "|".join(once & taken)
-        return re.sub(rf"\b({unused})\b", "", text) if unused else text
+        for name in once.intersection(name for one in self.modules for name in one.names):
+            text = re.sub(rf"\b{re.escape(name)}\b", "", text)
+        return text
 
-    @cached_property
+    @property
     def named(self) -> set[str]:
-        """The full names of what makes a process group, if it calls or names it, and of bases."""
+        """The full names of what makes a process group, of what it imports and names, and bases."""
         named = {call.name for call in self.find("makes")}
         for module in self.modules:
-            named.update(module.bases)
-            named |= {
-                full
-                for name, full in module.names.items()
-                if name in module.uses and "makes" in classify(full)
+            used = {
+                full for full in module.names.values() if full.rpartition(".")[2] in module.uses
             }
+            named.update(module.bases, used)
         return named
 
     # --- what is reached ---
@@ -214,16 +201,13 @@ class ReadProgram:
     @cached_property
     def _entered(self) -> set[int]:
         """The functions and classes that something comes to; what is in none of them is, too."""
-        scopes, entered, size = self._list_scopes(), {id(None)}, 0
+        entered, size = {id(None)}, 0
         while size < len(entered):  # as each that is entered may name others
             size = len(entered)
-            for scope in scopes:
-                uses = self._uses[id(scope)]
-                outside = id(scope.part.scope) in entered and self._is_open(scope.part)
-                if outside and (
-                    scope.free
-                    or any(id(use.scope) in entered and self._is_open(use) for use in uses)
-                ):
+            for scope in self._scopes:
+                uses = [scope.part, *self._uses[id(scope)]]
+                held, *open_ = [id(one.scope) in entered and self._is_open(one) for one in uses]
+                if held and (scope.free or any(open_)):
                     entered.add(id(scope))
         return entered
 
@@ -231,37 +215,17 @@ class ReadProgram:
         """Return the parts that name a function or a class, but to import or to define it."""
         return self._uses[id(scope)] if scope else []
 
-    @cached_property
-    def _aliases(self) -> dict[str, list[tuple[Module, str]]]:
-        """The modules that import something of the project by a name, and their name for it."""
-        aliases: dict[str, list[tuple[Module, str]]] = defaultdict(list)
-        for module in self.modules:
-            for name, full in module.names.items():
-                if "." in full and not self._is_of_library(full):
-                    aliases[full.rpartition(".")[2]].append((module, name))
-        return aliases
-
     def _find_uses(self, scope: Scope) -> Iterator[Part]:
-        outer = scope.part.scope
-        method = outer is not None and outer.is_class
-        yield from self._find_dotted(scope.name, method=method)
-        if method:
-            return
-        at_hand = [one for one in self.modules if one is scope.part.module or "*" in one.names]
-        named = [*self._aliases.get(scope.name, ()), *((one, scope.name) for one in at_hand)]
-        for module, name in named:
-            yield from (part for owner, part in module.uses.get(name, ()) if owner is None)
-
-    def _find_dotted(self, name: str, *, method: bool) -> Iterator[Part]:
-        """Yield where a name stands behind a dot: of a module, or of whatever has the method."""
+        method = scope.part.scope is not None and scope.part.scope.is_class
         for module in self.modules:
-            for owner, part in module.uses.get(name, ()):
-                known = owner is not None and (method or owner in module.names)
-                if known and not self._is_of_library(module.names.get(owner or "", "")):
+            at_hand = module is scope.part.module or "*" in module.names
+            for owner, part in module.uses.get(scope.name, ()):
+                if owner is None:
+                    fits = at_hand and not method
+                else:
+                    fits = method if owner == OBJECT else owner not in self.libraries
+                if fits:
                     yield part
-
-    def _is_of_library(self, full: str) -> bool:
-        return full.partition(".")[0] in self.libraries
 
     def list_ways(self, part: Part, depth: int = 3) -> list[str]:
         """Return the tests that hold on each way to a part, through the functions around it."""
@@ -281,16 +245,16 @@ def read_table(name: str) -> list[str]:
 
 
 @cache
-def _read_kinds() -> dict[str, dict[str, str]]:
+def _read_kinds() -> dict[str, dict[str, list[str]]]:
     """Return the forms of each kind by what a name begins with, or by its last part."""
-    heads: dict[str, dict[str, str]] = {}
+    heads: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for line in read_table("calls.txt"):
         kind, *forms = line.split()
         for form in forms:
-            last = re.fullmatch(r"\.\w+", form)
-            known = heads.setdefault(form if last else re.split(r"\W", form)[0], {})
-            form = ".*" if last else form
-            known[kind] = f"{known[kind]}|{form}" if kind in known else form
+            if re.fullmatch(r"\.\w+", form):
+                heads[form][kind] = [".*"]
+            else:
+                heads[re.split(r"\W", form)[0]][kind].append(form)
     return heads
 
 
@@ -299,7 +263,7 @@ def classify(name: str) -> frozenset[str]:
     """Return what a call does with processes and GPUs, by its full name and `calls.txt`."""
     heads = ("", name.partition(".")[0], f".{name.rpartition('.')[2]}")
     rows = [row for head in heads for row in _read_kinds().get(head, {}).items()]
-    return frozenset(kind for kind, form in rows if re.fullmatch(form, name))
+    return frozenset(kind for kind, forms in rows if re.fullmatch("|".join(forms), name))
 
 
 def _list_own(root: str) -> set[str]:

@@ -14,6 +14,7 @@ from typing import Any
 from jobgen.records import NamedTuple
 
 MOST_BYTES = 1_000_000  # of one file
+OBJECT = "."  # stands for whatever a method is called of
 
 
 class Scope(NamedTuple):
@@ -88,11 +89,10 @@ class Fact(NamedTuple):
 # A name that stands for something else.
 _NAMED = r"(?<![\w.'])[A-Za-z_][\w.]*(?![\w=.(\[])"
 _MOST_WORDS = 2000  # characters of a call
-# Paths that are put together of constants: a word that each has, its form, what stands for it.
+# Paths that are put together of constants, and what stands for them.
 _PATHS = (
-    ("path.join('", r"os\.path\.join\('([^']*)', '([^']*)'", r"os.path.join('\1/\2'"),
-    ("path.join('", r"os\.path\.join\(('[^']*')\)", r"\1"),
-    ("' / '", r"'([^']*)' / '([^']*)'", r"'\1/\2'"),
+    (r"os\.path\.join\('([^']*)', '([^']*)'", r"os.path.join('\1/\2'"),
+    (r"os\.path\.join\(('[^']*')\)", r"\1"),
 )
 
 
@@ -105,9 +105,8 @@ def _spell(call: ast.Call, assigned: Mapping[str, list[ast.expr]]) -> str:
                 values = " or ".join(dict.fromkeys(map(ast.unparse, assigned[name][-3:])))
                 form = rf"(?<![\w.]){re.escape(name)}(?![\w=.(\[])"
                 text = values.join(re.split(form, text))[:_MOST_WORDS]
-    for word, form, path in _PATHS * 2:
-        if word in text:
-            text = re.sub(form, path, text)
+    for form, path in _PATHS * 2:
+        text = re.sub(form, path, text)
     return text
 
 
@@ -135,7 +134,7 @@ class Module:
 
         Raises OSError or UnicodeDecodeError if it cannot be read, SyntaxError if it does not parse.
         """
-        self.path, self._started = path, started
+        self.path = path
         with open(path, encoding="utf-8-sig", newline="") as file:
             self.text = file.read(MOST_BYTES)
         self.tree = _parse(self.text, path)
@@ -145,17 +144,22 @@ class Module:
         self.scopes: list[Scope] = []
         self.bases: list[str] = []  # of classes
         self.assigned: dict[str, list[ast.expr]] = {}
+        name: list[ast.expr] = [ast.Constant("__main__" if started else path)]
+        self._known = {} if started else {"__name__": name}
         self.texts: dict[ast.Call, str] = {}  # of calls, as far as they were asked for
         self.names: dict[str, str] = {}  # the full names of short ones: dist, torch.distributed
-        # Where each name stands, and the first name before its dots; None without dots.
+        self.packages: set[str] = set()  # the first parts of these
+        # Where each name stands: after its package, or after the dot of an OBJECT, or alone.
         self.uses: dict[str, list[tuple[str | None, Part]]] = defaultdict(list)
-        for node in self.tree.body:  # what stands below a `try` is read later than the calls
-            for inner in getattr(node, "body", ()) if isinstance(node, ast.Try | ast.If) else ():
+        for node in self.tree.body:  # what stands in a block is read later than the calls
+            for inner in getattr(node, "body", ()):
                 if isinstance(inner, ast.Import | ast.ImportFrom):
                     self._name_imports(inner)
         self.parts = [Part(self, self.tree.body)]  # each behind the one that it stands in
         for part in self.parts:  # and those that are found in it
             self._read(part)
+        self.assigned["__name__"] = name
+        self._known = self.assigned  # and not before, as any may be assigned again
         self.calls.sort(key=lambda call: call.line)
 
     def _read(self, part: Part) -> None:
@@ -173,14 +177,14 @@ class Module:
                 value: Any = getattr(node, name, None)
                 if type(value) is list:
                     nodes += value
-                elif type(value) not in _PASSED:
+                else:
                     nodes.append(value)
 
     def _split(self, part: Part) -> list[Any]:
         """Return the statements of a part up to an `if` that leaves; what is behind is a part."""
         for at, node in enumerate(part.body, 1):
             if type(node) is ast.If and not node.orelse and isinstance(node.body[-1], _LEAVES):
-                past = (*part.past, ast.UnaryOp(ast.Not(), node.test))
+                past = (*part.past, _negate(node.test))
                 self.parts.append(part._replace(body=part.body[at:], past=past))
                 return [*part.body[:at]]
         return [*part.body]
@@ -189,25 +193,21 @@ class Module:
 
     def _keep_name(self, node: ast.Name, part: Part) -> None:
         if isinstance(node.ctx, ast.Load):
-            self.uses[node.id].append((None, part))
+            package, _, name = self.names.get(node.id, node.id).rpartition(".")
+            owner = package.partition(".")[0] if node.id in self.names else None
+            self.uses[name].append((owner, part))
 
     def _keep_attribute(self, node: ast.Attribute, part: Part) -> None:
         if isinstance(node.ctx, ast.Load):
-            owner = node.value
-            while isinstance(owner, ast.Attribute):
-                owner = owner.value
-            self.uses[node.attr].append((owner.id if isinstance(owner, ast.Name) else "", part))
+            first = self._name(node).partition(".")[0]
+            owner = first if first in self.packages else OBJECT
+            self.uses[node.attr].append((owner, part))
 
-    def _keep_if(self, node: Any, part: Part) -> None:
-        """Keep both ways, but for what only a module that is started does."""
-        main, lines = main_test(node), isinstance(node, ast.If)
-        if self._started or main != "__main__":
-            tests = part.tests if main else (*part.tests, node.test)
-            body = node.body if lines else [node.body]
-            self.parts.append(part._replace(body=body, tests=tests))
-        otherwise = (*part.tests, ast.UnaryOp(ast.Not(), node.test))
-        orelse = node.orelse if lines else [node.orelse]
-        self.parts.append(part._replace(body=orelse, tests=otherwise))
+    def _keep_if(self, node: ast.If | ast.IfExp, part: Part) -> None:
+        for way, test in ((node.body, node.test), (node.orelse, _negate(node.test))):
+            body = way if isinstance(way, list) else [way]
+            if self.decide(test) is not False:  # that it is imported, and not started
+                self.parts.append(part._replace(body=body, tests=(*part.tests, test)))
 
     def _keep_try(self, node: ast.Try, part: Part) -> None:
         handled = [one for handler in node.handlers for one in handler.body]
@@ -244,9 +244,11 @@ class Module:
         for one in node.names:
             head = one.name.partition(".")[0]
             if isinstance(node, ast.ImportFrom):
-                self.names[one.asname or one.name] = f"{node.module or ''}.{one.name}"
+                head = (node.module or "__package__").partition(".")[0]
+                self.names[one.asname or one.name] = f"{node.module or head}.{one.name}"
             else:
                 self.names[one.asname or head] = one.name if one.asname else head
+            self.packages.add(head)
 
     def _keep_call(self, node: ast.Call, part: Part) -> None:
         name = self._name(node.func)
@@ -288,40 +290,34 @@ class Module:
 
     # --- what a test comes to ---
 
-    def decide(self, node: ast.expr) -> object:
+    def decide(self, node: ast.expr) -> bool | None:
         """Return what a test comes to where constants decide it, and None where that is open."""
-        node = self.resolve(node)
-        if isinstance(node, ast.Constant):
-            return bool(node.value)
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            inner = self.decide(node.operand)
-            return None if inner is None else not inner
-        if isinstance(node, ast.BoolOp):
-            return self._decide_chain(node)
-        if isinstance(node, ast.Compare) and len(node.ops) == 1:
-            return self._decide_comparison(node)
+        match self.resolve(node):
+            case ast.Constant(value=value):
+                return bool(value)
+            case ast.UnaryOp(op=ast.Not(), operand=inner):
+                known = self.decide(inner)
+                return None if known is None else not known
+            case ast.BoolOp(op=op, values=values):
+                enough, parts = isinstance(op, ast.Or), [self.decide(one) for one in values]
+                rest = None if None in parts else not enough
+                return enough if enough in parts else rest
+            case ast.Compare(left=left, ops=[op], comparators=[right]):
+                return self._compare(self.resolve(left), op, self.resolve(right))
         return None
 
-    def _decide_chain(self, node: ast.BoolOp) -> object:
-        parts, enough = [self.decide(one) for one in node.values], isinstance(node.op, ast.Or)
-        if enough in parts:
-            return enough
-        return None if None in parts else not enough
-
-    def _decide_comparison(self, node: ast.Compare) -> object:
-        left, right = self.resolve(node.left), self.resolve(node.comparators[0])
+    def _compare(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> bool | None:
         if not isinstance(left, ast.Constant) or not isinstance(right, ast.Constant):
             return None
-        if isinstance(node.ops[0], ast.Eq | ast.Is):
-            return left.value == right.value
-        if isinstance(node.ops[0], ast.NotEq | ast.IsNot):
-            return left.value != right.value
-        return None
+        if isinstance(op, ast.Eq | ast.Is):
+            return bool(left.value == right.value)
+        return left.value != right.value if isinstance(op, ast.NotEq | ast.IsNot) else None
 
     def resolve(self, node: ast.expr) -> ast.expr:
         """Return the value of an option of the program, or of a constant; else the node itself."""
         name = _spell_name(node) if isinstance(node, ast.Name | ast.Attribute) else ""
-        values = self.assigned.get(name, []) if "." in name or name.isupper() else []
+        constant = "." in name or name.isupper() or name == "__name__"
+        values = self._known.get(name, []) if constant else []
         return values[0] if len(values) == 1 else node
 
 
@@ -337,13 +333,8 @@ def _parse(text: str, path: str) -> ast.Module:
             gc.enable()
 
 
-def main_test(node: ast.AST) -> object:
-    """Return what an `if` compares with `__name__`; None if it does not."""
-    test = node.test if isinstance(node, ast.If) else None
-    if not isinstance(test, ast.Compare) or not isinstance(test.left, ast.Name):
-        return None
-    right = test.comparators[0]
-    return right.value if test.left.id == "__name__" and isinstance(right, ast.Constant) else None
+def _negate(test: ast.expr) -> ast.expr:
+    return ast.UnaryOp(ast.Not(), test)
 
 
 _LEAVES = (ast.Return, ast.Continue, ast.Raise)

@@ -18,7 +18,7 @@ from typing import Any
 
 from jobgen.plan.review import is_below, list_settings
 from jobgen.programs.program import ReadProgram, classify, read_table
-from jobgen.programs.reader import Fact, Module, Part, main_test
+from jobgen.programs.reader import Fact, Module, Part
 from jobgen.records import NamedTuple
 
 
@@ -329,10 +329,7 @@ class _Look:
     def find_form(self) -> None:
         """A file that does nothing when it is started."""
         entry = self.program.entry
-        for node in entry.tree.body:
-            name = main_test(node)
-            if name not in (None, "__main__"):
-                self.say("main-not-called.test", entry.whole, node.lineno, name=repr(name))
+        self.apply("main-not-called.test", read_rules()["main-not-called.test"])
         marks = [mark for node in entry.tree.body for mark in getattr(node, "decorator_list", ())]
         outside = [call for call in entry.calls if not call.part.scope and call.node not in marks]
         if all("names" in classify(call.name) for call in outside):
