@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from jobgen.plan.plan import Plan
 from jobgen.plan.review import list_copied, list_settings, review
@@ -42,50 +42,47 @@ def look_at(plan: Plan, copied: tuple[str, ...] | None = None, roles: str = "") 
     """
     words = list(plan.program.command)
     if plan.launch.body and plan.program.script:
-        return _check_body(plan, words[1])
-    size = _measure(plan, copied)._replace(roles=roles)
+        return _check_body(plan, _expand(words[1].removeprefix("$work_dir/")))
     started = _list_started(words)
     name, *arguments = started or [""]
-    size = size._replace(arguments=tuple(arguments))
+    size = _measure(plan, copied)._replace(arguments=tuple(arguments), roles=roles)
     # In plain mode it starts once on each node, and sees to the others by itself.
     python = size._replace(world_size=1) if plan.launch.plain else size
     if name == "-m":
         return _check_module(arguments[0], python._replace(arguments=tuple(arguments[1:])))
-    path = os.path.expandvars(os.path.expanduser(name))
-    by_itself = words == started and "/" in name
-    remarks = _check_bits(path) if by_itself and os.path.isfile(path) else []
-    if path.endswith(".py") or os.path.isdir(path):
+    path = _expand(name)
+    by_itself = words == started and "/" in name and os.path.isfile(path)
+    remarks = []
+    if by_itself and not os.access(path, os.X_OK):
+        remarks.append(make_remark("not-a-program.bits", path))
+    if path.endswith((".sh", ".bash")):
+        from jobgen.programs.wrapper import check_wrapper
+
+        remarks += check_wrapper(path, size)
+    elif path.endswith(".py") or os.path.isdir(path):
         remarks += check_program(path, python)
-    return remarks + (_check_script(path, size) if path.endswith((".sh", ".bash")) else [])
+    return remarks
 
 
-def _check_bits(path: str) -> list[Remark]:
-    return [] if os.access(path, os.X_OK) else [make_remark("not-a-program.bits", path)]
+def _expand(path: str) -> str:
+    return os.path.expandvars(os.path.expanduser(path))
 
 
-def _check_script(path: str, size: JobSize) -> list[Remark]:
-    from jobgen.programs.wrapper import check_wrapper
-
-    return check_wrapper(path, size)
-
-
-def _list_started(words: Iterable[str]) -> list[str]:
+def _list_started(words: list[str]) -> list[str]:
     """Return the program of a command and its words, without what only starts it."""
-    words = [*words]
     while words[1:] and os.path.basename(words[0]) in read_names("prefixes"):
-        del words[0]
+        words = words[1:]
     if words and re.fullmatch(r"python[\d.]*|(ba|z)?sh", os.path.basename(words[0])):
-        del words[0]
+        words = words[1:]
         while words and words[0][:1] == "-" and words[0] != "-m":
-            del words[0]
+            words = words[1:]
     return words
 
 
-def _check_body(plan: Plan, script: str) -> list[Remark]:
+def _check_body(plan: Plan, path: str) -> list[Remark]:
     from jobgen.programs.wrapper import check_body
     from jobgen.rendering.render import render
 
-    path = os.path.expandvars(os.path.expanduser(script.removeprefix("$work_dir/")))
     lines = render(plan).splitlines() if plan.can.sign else []
     return check_body(path, [line for line in lines if line.startswith(f"{plan.can.sign} ")])
 

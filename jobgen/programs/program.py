@@ -50,8 +50,6 @@ class ReadProgram:
         self._uses = {id(scope): [*self._find_uses(scope)] for scope in self._scopes}
         self._forget()
 
-    # --- its project ---
-
     def _read_project(self) -> bool:
         """Read the modules that it imports, and those that they do, as far as there is room."""
         room, waiting = MOST_TEXT - len(self.entry.text), self._follow(self.entry)
@@ -122,8 +120,6 @@ class ReadProgram:
                     if not re.search(rf"\b{name.name.strip('*')}\b", module.text):
                         yield one, file, name.name
 
-    # --- what it calls ---
-
     def find(self, kind: str) -> list[Fact]:
         """Return the calls of a kind of `calls.txt` that may be reached."""
         if kind not in self._found:
@@ -169,8 +165,6 @@ class ReadProgram:
             }
             named.update(module.bases, used)
         return named
-
-    # --- what is reached ---
 
     def assign(self, values: Mapping[str, ast.expr]) -> None:
         """Take the values of the program's options, by the names in its source, for known."""
@@ -227,11 +221,15 @@ class ReadProgram:
                 if fits:
                     yield part
 
+    def list_tests(self, part: Part) -> list[str]:
+        """Return the tests that decide about a part within its function, where that is open."""
+        return [ast.unparse(one) for one in part.tests if not part.module.decide(one)]
+
     def list_ways(self, part: Part, depth: int = 3) -> list[str]:
         """Return the tests that hold on each way to a part, through the functions around it."""
         if (id(part), depth) not in self._ways:
-            tests = [one for one in (*part.tests, *part.past) if not part.module.decide(one)]
-            own = "".join(f"; {ast.unparse(test)}" for test in tests)
+            tests = self.list_tests(part._replace(tests=(*part.tests, *part.past)))
+            own = "".join(f"; {test}" for test in tests)
             uses = [use for use in self.list_uses(part.scope) if depth and self.is_reached(use)]
             ways = [f"{own}{way}" for use in uses for way in self.list_ways(use, depth - 1)]
             self._ways[id(part), depth] = list(dict.fromkeys(ways)) or [own]

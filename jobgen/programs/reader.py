@@ -14,7 +14,7 @@ from typing import Any
 from jobgen.records import NamedTuple
 
 MOST_BYTES = 1_000_000  # of one file
-OBJECT = "."  # stands for whatever a method is called of
+OBJECT = ""  # stands for whatever a method is called of
 
 
 class Scope(NamedTuple):
@@ -89,11 +89,8 @@ class Fact(NamedTuple):
 # A name that stands for something else.
 _NAMED = r"(?<![\w.'])[A-Za-z_][\w.]*(?![\w=.(\[])"
 _MOST_WORDS = 2000  # characters of a call
-# Paths that are put together of constants, and what stands for them.
-_PATHS = (
-    (r"os\.path\.join\('([^']*)', '([^']*)'", r"os.path.join('\1/\2'"),
-    (r"os\.path\.join\(('[^']*')\)", r"\1"),
-)
+# A path that is put together of constants.
+_PATH = r"os\.path\.join\('([^']*)', '([^']*)'\)"
 
 
 def _spell(call: ast.Call, assigned: Mapping[str, list[ast.expr]]) -> str:
@@ -105,9 +102,7 @@ def _spell(call: ast.Call, assigned: Mapping[str, list[ast.expr]]) -> str:
                 values = " or ".join(dict.fromkeys(map(ast.unparse, assigned[name][-3:])))
                 form = rf"(?<![\w.]){re.escape(name)}(?![\w=.(\[])"
                 text = values.join(re.split(form, text))[:_MOST_WORDS]
-    for form, path in _PATHS * 2:
-        text = re.sub(form, path, text)
-    return text
+    return re.sub(_PATH, r"'\1/\2'", text)
 
 
 def _spell_name(node: ast.expr) -> str:
@@ -119,6 +114,7 @@ def _spell_name(node: ast.expr) -> str:
     return ast.unparse(node)
 
 
+_IGNORE = r"#\s*jobgen:\s*ignore\[([a-z, -]+)\]"
 # Decorators, and bases of a class, that call nothing of what they are given but its hooks.
 _PLAIN = (
     r"(torch|functools|contextlib|typing|abc|dataclasses|enum|property|staticmethod|classmethod"
@@ -148,7 +144,6 @@ class Module:
         self._known = {} if started else {"__name__": name}
         self.texts: dict[ast.Call, str] = {}  # of calls, as far as they were asked for
         self.names: dict[str, str] = {}  # the full names of short ones: dist, torch.distributed
-        self.packages: set[str] = set()  # the first parts of these
         # Where each name stands: after its package, or after the dot of an OBJECT, or alone.
         self.uses: dict[str, list[tuple[str | None, Part]]] = defaultdict(list)
         for node in self.tree.body:  # what stands in a block is read later than the calls
@@ -189,8 +184,6 @@ class Module:
                 return [*part.body[:at]]
         return [*part.body]
 
-    # --- what is kept of each kind of node ---
-
     def _keep_name(self, node: ast.Name, part: Part) -> None:
         if isinstance(node.ctx, ast.Load):
             package, _, name = self.names.get(node.id, node.id).rpartition(".")
@@ -199,9 +192,11 @@ class Module:
 
     def _keep_attribute(self, node: ast.Attribute, part: Part) -> None:
         if isinstance(node.ctx, ast.Load):
-            first = self._name(node).partition(".")[0]
-            owner = first if first in self.packages else OBJECT
-            self.uses[node.attr].append((owner, part))
+            owner = node.value
+            while isinstance(owner, ast.Attribute):
+                owner = owner.value
+            full = self.names.get(getattr(owner, "id", ""), OBJECT)
+            self.uses[node.attr].append((full.partition(".")[0], part))
 
     def _keep_if(self, node: ast.If | ast.IfExp, part: Part) -> None:
         for way, test in ((node.body, node.test), (node.orelse, _negate(node.test))):
@@ -218,7 +213,9 @@ class Module:
         self.parts.append(part._replace(body=node.body))
 
     def _keep_scope(self, node: Any, part: Part) -> None:
-        self.parts.append(part._replace(body=node.body, scope=self._make_scope(node, part)))
+        scope = self._make_scope(node, part)
+        for body in (node.decorator_list, node.body):
+            self.parts.append(part._replace(body=body, scope=scope))
 
     def _make_scope(self, node: Any, part: Part) -> Scope:
         outer, bases = part.scope, [self._name(base) for base in getattr(node, "bases", ())]
@@ -242,17 +239,14 @@ class Module:
 
     def _name_imports(self, node: ast.Import | ast.ImportFrom) -> None:
         for one in node.names:
-            head = one.name.partition(".")[0]
             if isinstance(node, ast.ImportFrom):
-                head = (node.module or "__package__").partition(".")[0]
-                self.names[one.asname or one.name] = f"{node.module or head}.{one.name}"
+                self.names[one.asname or one.name] = f"{node.module or '__package__'}.{one.name}"
             else:
-                self.names[one.asname or head] = one.name if one.asname else head
-            self.packages.add(head)
+                full = one.name if one.asname else one.name.partition(".")[0]
+                self.names[one.asname or full] = full
 
     def _keep_call(self, node: ast.Call, part: Part) -> None:
-        name = self._name(node.func)
-        self.calls.append(Fact(self, node.lineno, name, node, part))
+        self.calls.append(Fact(self, node.lineno, self._name(node.func), node, part))
 
     def _keep_setting(self, name: str, value: ast.expr, part: Part) -> None:
         call = ast.Call(ast.Name("os.environ"), [value], [], lineno=value.lineno)
@@ -288,7 +282,10 @@ class Module:
         """Return the innermost statements around a line."""
         return next((part for one, end, part in self._lines if one <= line <= end), self.whole.part)
 
-    # --- what a test comes to ---
+    def silences(self, line: int, rule: str) -> bool:
+        """Whether a comment in a line silences a rule."""
+        text = "".join(self.text.splitlines()[line - 1 : line])
+        return any(rule in re.split("[, ]+", match[1]) for match in re.finditer(_IGNORE, text))
 
     def decide(self, node: ast.expr) -> bool | None:
         """Return what a test comes to where constants decide it, and None where that is open."""
@@ -356,7 +353,7 @@ _KINDS: dict[type, _Kept] = {
     ast.With: (Module._keep_block, ("items",)),
     ast.For: (Module._keep_block, ("iter", "orelse")),
     ast.While: (Module._keep_block, ("test", "orelse")),
-    ast.FunctionDef: (Module._keep_scope, ("decorator_list", "args")),
-    ast.AsyncFunctionDef: (Module._keep_scope, ("decorator_list", "args")),
-    ast.ClassDef: (Module._keep_scope, ("decorator_list", "bases")),
+    ast.FunctionDef: (Module._keep_scope, ("args",)),
+    ast.AsyncFunctionDef: (Module._keep_scope, ("args",)),
+    ast.ClassDef: (Module._keep_scope, ("bases",)),
 }

@@ -11,14 +11,14 @@ import itertools
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from string import Template
 from typing import Any
 
 from jobgen.plan.review import is_below, list_settings
 from jobgen.programs.program import ReadProgram, classify, read_table
-from jobgen.programs.reader import Fact, Module, Part
+from jobgen.programs.reader import Fact
 from jobgen.records import NamedTuple
 
 
@@ -100,8 +100,8 @@ def make_remark(
     """
     rule = read_rules()[name]
     message, hint = (Template(rule[key]).substitute(values, path=path) for key in ("says", "write"))
-    certain = certain if rule["level"] == "likely" else rule["level"] == "warning"
-    return Remark(path, line, name.partition(".")[0], message, hint, certain)
+    warns = {"warning": True, "note": False, "likely": certain}[rule["level"]]
+    return Remark(path, line, name.partition(".")[0], message, hint, warns)
 
 
 def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
@@ -127,13 +127,6 @@ def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
 
 
 _NEVER = "(?!)"
-_IGNORE = r"#\s*jobgen:\s*ignore\[([a-z, -]+)\]"
-# Variables that libraries read, or a node, the scheduler, the job and torchrun set.
-_GIVEN = (
-    r"JOBGEN|RAY_|MASTER_|TORCH|CUDA|NCCL|OMP|LOCAL_|GROUP_|ROLE_|PMI|OMPI|XDG|LC_|_"
-    r"|PYTHON|PYTORCH|HF_|WANDB|MKL|TRITON|LD_|GLOO|UCX|FI_|TOKENIZERS|TRANSFORMERS|DS_|XLA|TF_"
-    r"|(RANK|WORLD_SIZE|HOME|USER|LOGNAME|PATH|TMPDIR|HOSTNAME|PWD|SHELL|LANG|NCPUS)$"
-)
 # Who reads one of these and trains nothing divides the work by itself.
 _OWN_PART = r"[\"'](RANK|LOCAL_RANK|WORLD_SIZE|PMI_RANK|SLURM_PROCID|OMPI_COMM_WORLD_RANK)[\"']"
 # Libraries that make the group in an object that settings may name.
@@ -141,9 +134,7 @@ _CONFIGURED = {"lightning", "pytorch_lightning"}
 _OF_MPI = {"horovod", "mpi4py"}
 # What a program counts before it starts one process for each.
 _COUNTS = r"(?i)(gpu|device_count|world_size|n_?procs).*[<=>]|is_initialized"
-
-# How a program asks for the number of processes.
-_ASKS = r"(int\(os\.environ\[.WORLD_SIZE.\]\)|world_size|[\w.]*get_world_size\(\))"
+_SHARED = rf"{_COUNTS}|distributed|ddp"
 # An option with a word for no.
 _DENIED = r"(?<!\S)(--?[\w-]+)[ =](?i:false|no|off|0)(?!\S)"
 # What holds on a way to a call that the first rank alone takes, or others.
@@ -189,29 +180,26 @@ class _Look:
         self.describe()
         for name, rule in read_rules().items():
             if "needs" in rule:
-                self.apply(name, rule)
+                self.apply(name)
 
     def say(self, name: str, at: Fact, line: int = 0, /, **values: Any) -> None:
         """Keep a remark on a place, or a line of its file, unless a comment there silences it."""
-        given = (
-            self.values
-            | {"certain": at.certain, "call": at.short, "full": f"{at.head}.{at.short}".strip(".")}
-            | values
-        )
-        remark = make_remark(name, at.module.path, line or at.line, **given)
-        (text, *_) = at.module.text.splitlines()[remark.line - 1 : remark.line] or [""]
-        match = re.search(_IGNORE, text)
-        silenced = match is not None and remark.rule in re.split(r"[, ]+", match[1])
-        if not silenced and self.program.is_reached(at.part):
+        line, module = line or at.line, at.module
+        full = f"{at.head}.{at.short}".strip(".")
+        about = {"certain": at.certain, "call": at.short, "full": full}
+        remark = make_remark(name, module.path, line, **(self.values | about | values))
+        if self.program.is_reached(at.part) and not module.silences(line, remark.rule):
             self.remarks.setdefault(remark.message, remark)
 
     def describe(self) -> None:
         """Answer what the rules need of the program, as its arguments decide it."""
         program, libraries = self.program, self.program.libraries
         strange, mpi = sorted(libraries - _list_plain()), self._list_imported() & _OF_MPI
-        configured = bool(libraries & _CONFIGURED)
-        placed = configured or any(classify(name) >= {"makes", "places"} for name in program.named)
+        placed = bool(libraries & _CONFIGURED)
+        placed = placed or any(classify(name) >= {"makes", "places"} for name in program.named)
         made, trains = placed or program.may_call("makes"), bool(program.find("trains"))
+        # What trains nothing may divide its work by itself, or a library may.
+        divides = bool(strange) or program.partial or re.search(_OWN_PART, program.text)
         self.answers |= {
             "joined": bool(program.find("joins")),
             "wrapped": any(call.certain for call in program.find("grouped")),
@@ -223,14 +211,9 @@ class _Look:
             "strange": bool(strange),
             "partial": program.partial,
             "trains": trains,
-            "alone": not made and not mpi and (trains or not self._may_divide(strange)),
+            "alone": not made and not mpi and (trains or not divides),
         }
         self.values |= {"libraries": ", ".join(strange[:3]), "library": min(mpi, default="")}
-
-    def _may_divide(self, strange: list[str]) -> bool:
-        """Whether a program that trains nothing may divide its work by itself, or a library may."""
-        reads = re.search(_OWN_PART, self.program.text)
-        return bool(strange or reads or self.program.partial)
 
     def _list_imported(self) -> set[str]:
         """Return the modules that are imported without a `try`, where something comes to it."""
@@ -238,51 +221,48 @@ class _Look:
         reached = [one for one in imports if self.program.is_reached(one.part)]
         return {one.head for one in reached if not one.part.tried}
 
-    def apply(self, name: str, rule: dict[str, str]) -> None:
+    def apply(self, name: str) -> None:
         """Say a rule of `remarks.txt` wherever it holds."""
+        rule = read_rules()[name]
         needs = {need.strip("!"): need[0] != "!" for need in rule["needs"].split()}
-        of_place = PLACES.keys() & needs
-        if any(self.answers[need] != needs[need] for need in needs.keys() - of_place):
+        of_place = {need: wanted for need, wanted in needs.items() if need in PLACES}
+        if not needs.items() - of_place.items() <= self.answers.items():
             return
         for match in re.finditer(self._fill(rule.get("job", r"\A")), self.settings, re.MULTILINE):
             self.values |= match.groupdict()
             places = self._find_calls(rule) if "calls" in rule else self._find_text(rule)
-            fits = [
-                one
-                for one in places
-                if all(PLACES[need](self, one[0]) == needs[need] for need in of_place)
-            ]
-            if fits and self._allows(rule):
-                for at, line, values in fits:
+            for need, wanted in of_place.items():
+                places = [one for one in places if PLACES[need](self, one[0]) == wanted]
+            if places and self._allows(rule):
+                for at, line, values in places:
                     self.say(name, at, line, **values)
 
     def _find_text(self, rule: dict[str, str]) -> list[_Place]:
         """Return the first place in the text of the program that a rule is about."""
-        form, unless = self._fill(rule.get("with", "")), rule.get("unless", _NEVER)
-        return [*itertools.islice(self.program.search(form, unless), 1)]
+        form = self._fill(rule.get("with", ""))
+        return [*itertools.islice(self.program.search(form, rule.get("unless", _NEVER)), 1)]
 
     def _find_calls(self, rule: dict[str, str]) -> list[_Place]:
         """Return the calls that a rule is about, each with the values in its words."""
         where, unless = self._fill(rule.get("where", "^")), rule.get("unless", _NEVER)
+        calls, asks = self.program.find(rule["calls"]), "where" in rule or "unless" in rule
         places: list[_Place] = []
-        for call in self.program.find(rule["calls"]):
-            words = call.text if {"where", "unless"} & {*rule} else ""
+        for call in calls:
+            words = call.text if asks else ""
             if not re.search(unless, words):
                 places += [(call, 0, match.groupdict()) for match in re.finditer(where, words)]
-        return places
+        return [] if "every" in rule and len(places) < len(calls) else places
 
     def _allows(self, rule: dict[str, str]) -> bool:
         """Whether the text of the program has what a rule asks for, and nothing that denies it."""
-        form = self._fill(rule.get("with", "")) if "calls" in rule else ""
-        if form and not any(self.program.search(form, _NEVER)):
-            return False
+        form = self._fill(rule.get("with", ""))
         without = re.compile(self._fill(rule.get("without", _NEVER)))
-        return not (without.search(self.program.text) and without.search(self.program.used))
+        if without.search(self.program.text) and without.search(self.program.used):
+            return False
+        return any(self.program.search(form, _NEVER)) if "calls" in rule and form else True
 
     def _fill(self, form: str) -> str:
         return re.sub("<<(.+?)>>", lambda match: str(self.values[match[1]]), form)
-
-    # --- rules that no record can say ---
 
     def find_modules(self) -> None:
         """Modules of the project that are not there, are hidden, or that a snapshot leaves out."""
@@ -295,12 +275,8 @@ class _Look:
                 self.say("module-missing", one, name=one.name)
         for one, file, name in self.program.list_lacking():
             self.say("module-missing.name", one, file=file, name=name)
-        if copied is not None:
-            self._find_untracked(copied)
-
-    def _find_untracked(self, copied: Sequence[str]) -> None:
         for module in self.program.modules:
-            if not is_below(os.path.normpath(module.path), copied):
+            if copied is not None and not is_below(os.path.normpath(module.path), copied):
                 self.say("module-untracked", module.whole)
 
     def find_places(self) -> None:
@@ -309,15 +285,15 @@ class _Look:
         if not self.program.is_script or "__package__" in entry.text or self.size.arguments is None:
             return
         module = os.path.splitext(path)[0].replace("/", ".")
-        package = path[:1] not in "./" and "/" in path
+        package = "/" in path and path[0] not in "./"
         start = f"run: {{module: {module}}}" if package else "the import without dots"
-        taken = [one for one in entry.imports if not (one.part.tried or one.part.scope)]
-        relative = next((one for one in taken if one.name[0] == "."), None)
-        if relative:
-            self.say("module-missing.relative", relative, name=relative.name, start=start)
         absent = set() if self._finds_elsewhere() else self.program.list_elsewhere() - _list_plain()
-        for one in taken:
-            if one.head in absent:
+        for one in entry.imports:
+            if one.part.tried or one.part.scope:
+                continue
+            if one.name[0] == ".":
+                self.say("module-missing.relative", one, start=start)
+            elif one.head in absent:
                 self.say("module-missing.path", one, name=one.head, start=start)
 
     def _finds_elsewhere(self) -> bool:
@@ -329,24 +305,20 @@ class _Look:
     def find_form(self) -> None:
         """A file that does nothing when it is started."""
         entry = self.program.entry
-        self.apply("main-not-called.test", read_rules()["main-not-called.test"])
-        marks = [mark for node in entry.tree.body for mark in getattr(node, "decorator_list", ())]
-        outside = [call for call in entry.calls if not call.part.scope and call.node not in marks]
-        if all("names" in classify(call.name) for call in outside):
-            self._find_idle()
-
-    def _find_idle(self) -> None:
-        """What a file without calls defines."""
-        entry = self.program.entry
+        self.apply("main-not-called.test")
+        outside = [call for call in entry.calls if not call.part.scope]
+        if not all("names" in classify(call.name) for call in outside):
+            return
         defined = [one for one in entry.tree.body if not isinstance(one, ast.Pass | ast.Expr)]
         # What a file of imports alone starts is in what it imports.
-        rest = [one for one in defined if not isinstance(one, ast.Import | ast.ImportFrom)]
-        names = {getattr(one, "name", ""): one.lineno for one in reversed(rest)}
-        mains = [name for name in names if re.match(r"(main|train$|run$)", name)]
+        rest: list[Any] = [
+            one for one in defined if not isinstance(one, ast.Import | ast.ImportFrom)
+        ]
+        mains = [one for one in rest if re.match(r"(main|train$|run$)", getattr(one, "name", ""))]
         if not defined:
             self.say("empty", entry.whole)
         elif mains:
-            self.say("main-not-called", entry.whole, names[mains[-1]], name=mains[-1])
+            self.say("main-not-called", entry.whole, mains[-1].lineno, name=mains[-1].name)
         elif rest:
             self.say("empty.names", entry.whole)
 
@@ -355,17 +327,20 @@ class _Look:
         base, kinds = self.size.arguments, ("parses", "skips", "hydra", "declares", "signs")
         if base is None or not any(map(self.program.find, kinds)):
             return
-        from jobgen.programs.arguments import read_arguments
+        from jobgen.programs.arguments import RejectedError, read_arguments
 
-        answer = read_arguments(self.program, [(*base, *one) for one in self.size.swept])
-        if answer.fault:
-            about = {"fault": answer.fault, "write": answer.write}
-            self.say("unknown-argument", self.program.entry.whole, **about)
+        entry, tasks = self.program.entry.whole, [(*base, *one) for one in self.size.swept]
         swept = [word.partition("=")[0] for word in self.size.swept[0]]
-        for name in answer.unread if self.size.tasks > 1 else ():
+        try:
+            values, unread = read_arguments(self.program, tasks)
+        except RejectedError as refused:
+            fault, write = refused.args
+            self.say("unknown-argument", entry, fault=fault, write=write)
+            return
+        for name in unread if self.size.tasks > 1 else ():
             if f"--{name}" in swept:
-                self.say("unread-argument", self.program.entry.whole, name=name)
-        self.program.assign(answer.values)
+                self.say("unread-argument", entry, name=name)
+        self.program.assign(values)
 
 
 @cache
@@ -388,88 +363,49 @@ def _answer(size: JobSize) -> dict[str, bool]:
 
 
 def _list_values(size: JobSize) -> dict[str, Any]:
-    given = (*(size.arguments or ()), *size.swept[0])
-    return size._asdict() | {
-        "asks": _ASKS,
-        "given": _GIVEN,
+    given = " ".join([*(size.arguments or ()), *size.swept[0]])
+    count = len(size.arguments or ()) + len(size.swept[0])
+    values = size._asdict() | {
         "few": size.processes - 2,
+        "others": size.processes - 1,
+        "missing": "" if size.nodes > 1 else _NEVER,
         "there": "|".join(map(str, range(size.gpus))),
         "fitting": "|".join(map(str, range(size.cpus + 1))),
-        "argv": "|".join(map(str, range(len(given) + 1))),
-        "denied": "|".join(re.findall(_DENIED, " ".join(given))) or _NEVER,
-        "count": len(given),
-        "span": f"{size.fewest} to {size.nodes}" if size.fewest else size.nodes,
-        "own": 'int(os.environ["SLURM_NNODES"])' if size.fewest else size.nodes,
+        "argv": "|".join(map(str, range(count + 1))),
+        "denied": "|".join(re.findall(_DENIED, given)) or _NEVER,
+        "count": count,
+        "span": size.nodes,
+        "exact": size.nodes,
+        "own": size.nodes,
     }
+    if size.fewest:  # the scheduler may give fewer
+        own = 'int(os.environ["SLURM_NNODES"])'
+        values |= {"span": f"{size.fewest} to {size.nodes}", "exact": 0, "own": own}
+    return values
 
 
 def _is_counted(look: _Look, call: Fact) -> bool:
     """Whether it happens always, or for each of several GPUs or processes."""
-    tests = [test for test in call.part.tests if not call.module.decide(test)]
-    return all(re.search(_COUNTS, ast.unparse(test)) for test in tests)
+    return all(re.search(_COUNTS, test) for test in look.program.list_tests(call.part))
 
 
 def _is_asked(look: _Look, call: Fact) -> bool:
     """Whether the function around it is called under a test of something else than processes."""
-    uses = look.program.list_uses(call.part.scope)
-    return bool(uses) and all(map(_is_chosen, uses))
-
-
-def _is_chosen(part: Part) -> bool:
-    tests = [ast.unparse(test) for test in part.tests if not part.module.decide(test)]
-    return not all(re.search(rf"{_COUNTS}|distributed|ddp", test) for test in tests)
-
-
-def _is_sole(look: _Look, call: Fact) -> bool:
-    """Whether the program never computes a rank that it sets here."""
-    same = [one for one in look.program.calls if one.name == call.name and "RANK" in one.name]
-    return all(re.search(r"\((str\()?('[^']*'|\d+)\)+$", one.text) for one in same)
-
-
-def _are_other_counts(look: _Look, call: Fact) -> bool:
-    """Whether Lightning is never given the numbers of devices and nodes that the job has."""
-    return all(_is_other_count(look.size, one) for one in look.program.find("counts"))
-
-
-def _is_other_count(size: JobSize, call: Fact) -> bool:
-    given = call.given
-    if None in given:  # by **
-        return False
-    module, one = call.module, ast.Constant(1)
-    alone = "'cpu'" in ast.unparse(given.get("accelerator", one))
-    devices = given.get("devices", given.get("gpus", one if alone else None))
-    counts = (_count(module, devices, size.processes), _count(module, given.get("num_nodes"), 1))
-    # Without num_nodes it is one, whatever the devices are.
-    missing = "num_nodes" not in given and size.nodes > 1
-    wanted = (size.processes, 0 if size.fewest else size.nodes)
-    return missing or any(one and one != want for one, want in zip(counts, wanted, strict=True))
-
-
-def _count(module: Module, node: ast.expr | None, default: int) -> int:
-    """Return how many devices or nodes an argument means; 0 if it is computed."""
-    if isinstance(node, ast.IfExp) and "cuda.is_available" in ast.unparse(node.test):
-        node = node.body
-    node = node if node is None else module.resolve(node)
-    if isinstance(node, ast.List):
-        return len(node.elts)
-    text = "auto" if node is None else str(getattr(node, "value", ""))
-    return default if text in ("auto", "-1") else int(text) if text.isdecimal() else 0
+    uses = [look.program.list_tests(use) for use in look.program.list_uses(call.part.scope)]
+    shared = [all(re.search(_SHARED, test) for test in tests) for tests in uses]
+    return bool(uses) and not any(shared)
 
 
 def _is_lonely(look: _Look, call: Fact) -> bool:
     """Whether rank 0 alone comes here, and the others meet it nowhere else."""
-    if not _is_first(look, call):
-        return False
+    program, first = look.program, _FIRST_RANK.search
     branch = call.part.body if call.part.tests else ()
-    leaves = any(isinstance(one, ast.Return | ast.Continue) for one in branch)
-    met = [way for one in look.program.find("collects") for way in look.program.list_ways(one.part)]
-    others = [way for way in met if _OTHER_RANKS.search(way) and not _FIRST_RANK.search(way)]
-    return not leaves and not others
-
-
-def _is_first(look: _Look, call: Fact) -> bool:
-    """Whether rank 0 alone comes here."""
-    return all(map(_FIRST_RANK.search, look.program.list_ways(call.part)))
+    if any(isinstance(one, ast.Return | ast.Continue) for one in branch):
+        return False
+    if not all(map(first, program.list_ways(call.part))):
+        return False
+    met = [way for one in program.find("collects") for way in program.list_ways(one.part)]
+    return not any(_OTHER_RANKS.search(way) and not first(way) for way in met)
 
 
 def _is_common(look: _Look, call: Fact) -> bool:
@@ -488,9 +424,7 @@ PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "entry": lambda look, call: call.module is look.program.entry,
     "tried": lambda _, call: call.part.tried,
     "counted": _is_counted,
-    "othercounts": _are_other_counts,
     "asked": _is_asked,
-    "sole": _is_sole,
     "lonely": _is_lonely,
     "common": _is_common,
     "straight": lambda _, call: all(map(call.module.decide, call.part.past)),
