@@ -50,34 +50,33 @@ class _Line:
 
     def _part(self, left: list[str]) -> None:
         """Part the words; a letter may mean something else to the tool than to the command."""
-        table = load_table()
-        elsewhere = table["letters_of"].get(self.tool, {})
         while left and left[0] != "--":
             word = left.pop(0)
             pair = re.fullmatch(r"(-[A-Za-z]+(?=\d)|-[^=:]+)[=:]?(.*)", word)
             if pair is None:
                 self.plain.append(word)
-                continue
-            name, value = pair.groups()
-            own = "" if name in elsewhere else self._spell(name)
-            file = (value or "".join(left[:1])).endswith((*_SPEC, *_SCRIPT))
-            if file and not own and re.fullmatch(table["file_options"], name):
-                self.plain += filter(None, (value,))
-                continue
-            if left and not value and self._takes(own, left[0]):
-                value = left.pop(0)
-            self.respelt |= own not in ("", name)
-            (self.own if own else self.foreign).append((own or name, value))
+            elif _names_file(pair[1], pair[2] or "".join(left[:1])):
+                self.plain += filter(None, (pair[2],))
+            else:
+                self._add_option(pair[1], pair[2], left)
         self.behind = [] if self.tool else left[1:]  # of another tool's it is in the table's line
+
+    def _add_option(self, name: str, value: str, left: list[str]) -> None:
+        elsewhere = load_table()["letters_of"].get(self.tool, {})
+        own = "" if name in elsewhere else self._spell(name)
+        if left and not value and self._takes(own, left[0]):
+            value = left.pop(0)
+        self.respelt |= own not in ("", name)
+        (self.own if own else self.foreign).append((own or name, value))
 
     def _spell(self, option: str) -> str:
         """Return the command's option that is written so, or nearly so; empty without one."""
         if option in self.options or len(option) == 2:
             return option if option in self.options else ""
         word = normalize(option)
-        if word in self.long or (self.has_set and word in list_words()):
+        if word in self.long or word in list_words(keys=self.has_set):
             return self.long.get(word, "")
-        return self.long.get(find_near(word, self.long), "")
+        return find_near(option, self.long.values(), cutoff=0.8)
 
     def _takes(self, own: str, word: str) -> bool:
         """Whether a word is the value of the option before it."""
@@ -92,21 +91,28 @@ class _Line:
         """
         typed, program, remarks = self._translate()
         start = _fill_line(text, self.tool, self.plain)
-        own = (pair for pair in self.own if pair[0] not in start.split())
-        options = [*(shlex.join(filter(None, pair)) for pair in own), *typed]
+        line = self._write(start, typed, program)
         remark = remarks.pop(first, "")
+        lead = "for the others, " if remark else ""
+        lead = "for the program, " if program else lead
+        needless = f"type: jobgen {self.name} " if self.tool else " "
         parts = [remark] if remark else []
-        if program:
-            line = self._offer_program(start, options, shlex.join(program))
-            parts.append(f"for the program, type: {line}")
-        elif not remark:
-            parts.append(f"type: {' '.join([start, *options])}")
-        elif typed:
-            parts.append(f"for the others, type: {' '.join([start, *options])}")
+        if typed or program or not remark or not line.startswith(start):
+            parts.append(f"{lead}type: {line}")
         for option, what in remarks.items():
-            if f".{option.strip('-')}=" not in start:  # which has it
+            if f".{option.strip('-')}=" not in start and not what.startswith(needless):
                 parts.append(f"for {option}: {what}")
         return "; ".join(parts)
+
+    def _write(self, start: str, typed: Sequence[str], program: Sequence[str]) -> str:
+        """Return a line with its options and the words of the program, which may need a spec."""
+        own = (pair for pair in self.own if pair[0] not in start.split())
+        rest = [*(shlex.join(filter(None, pair)) for pair in own), *typed]
+        rest += ["--", shlex.join(program)] if program else []
+        programs = _pick(self.plain, (".py",))
+        if programs and self.has_set and not self.tool and not _pick(self.plain, _SPEC):
+            return offer_spec(programs[0], command=self.name, rest=" ".join(rest))
+        return " ".join([start, *rest])
 
     def _translate(self) -> tuple[list[str], list[str], dict[str, str]]:
         """Return what stands for options that the command lacks.
@@ -127,13 +133,6 @@ class _Line:
             if self.takes_job and value not in answer:
                 self.plain.append(value)
         return typed, program + self.behind, remarks
-
-    def _offer_program(self, start: str, options: Sequence[str], words: str) -> str:
-        """Return the line that gives the program its words."""
-        programs, rest = _pick(self.plain, (".py",)), " ".join([*options, "--", words])
-        if programs and not _pick(self.plain, _SPEC):
-            return offer_spec(programs[0], command=self.name, rest=rest)
-        return f"{start} {rest}"
 
     def _say_nothing(self) -> str:
         known = f"jobgen {self.name} knows {', '.join(sorted(self.long.values()))}"
@@ -290,6 +289,12 @@ def _fill_line(text: str, word: str, words: Sequence[str]) -> str:
         "SCRIPT": shlex.join(scripts or ["SCRIPT"]),
     }
     return fill(text, values).replace("  ", " ").strip()
+
+
+def _names_file(option: str, value: str) -> bool:
+    """Whether an option of another tool names the file of a job, which jobgen takes without it."""
+    is_file = value.endswith((*_SPEC, *_SCRIPT))
+    return is_file and bool(re.fullmatch(load_table()["file_options"], option))
 
 
 def _pick(words: Iterable[str], ends: tuple[str, ...]) -> list[str]:

@@ -40,11 +40,12 @@ def load_table() -> dict[str, Any]:
 
 
 @cache
-def list_words() -> set[str]:
-    """Return the words that have a row, for a key or for an option: they are not misspelt."""
+def list_words(*, keys: bool) -> set[str]:
+    """Return the words that have a row for an option, and those for a key: none is misspelt."""
     table = load_table()
-    rows = [row.get("words", "") for row in (*table["prompt_options"], *table["key_rules"])]
-    return {*" ".join(rows).split(), *(path.rpartition(".")[2] for path in table["keys"])}
+    rows = table["prompt_options"] + (table["key_rules"] if keys else [])
+    words = {word for row in rows for word in row.get("words", "").split()}
+    return words | {path.rpartition(".")[2] for path in table["keys"] if keys}
 
 
 def fill(sentence: str, values: Mapping[str, str]) -> str:
