@@ -292,7 +292,6 @@ def split_resources(item: DirectiveOption) -> list[DirectiveOption]:
 
 
 def _take_chunk(value: str, item: DirectiveOption, draft: Draft) -> None:
-    """Take what a select says of its nodes beside their numbers of GPUs and CPUs."""
     more = []
     for pair in filter(None, re.sub(r"^\d+", "", value).split(":")):
         key, _, text = pair.partition("=")

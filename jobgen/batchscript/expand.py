@@ -140,7 +140,6 @@ class PlainVariables:
         return list(map(tuple, filter(None, fields)))
 
     def _resolve(self, segment: Segment) -> tuple[Field, ...] | None:
-        """The fields of one live segment; None where only the job knows them."""
         text = segment.text
         if match := _PLAIN.fullmatch(text):
             fields = self.values.get(match[1])
@@ -160,7 +159,6 @@ class PlainVariables:
     def _resolve_element(
         self, length: str | None, name: str, index: str, *, quoted: bool
     ) -> tuple[Field, ...] | None:
-        """The fields of `${NAME[index]}`, or the length of an array."""
         fields = self.values.get(name)
         if not fields or (index == "*" and quoted):
             return None
@@ -297,6 +295,5 @@ def _runs_surely(command: Command, before: str, *, in_loops: bool) -> bool:
 
 
 def _may_split(raw: str) -> bool:
-    """Whether a value may be no word or several, or an option."""
     text = "".join("x" if part.live else part.text for part in split_segments(raw))
     return not text or bool(re.search(r"[\s(*?]|^-", text))

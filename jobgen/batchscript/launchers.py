@@ -157,7 +157,6 @@ def unwrap(words: tuple[Word, ...]) -> Started:
 
 
 def _take_off(started: Started) -> Started:
-    """Take one launcher, wrapper, runner or container off a command, if it has any."""
     words, name = started.program, started.name
     if name in _TABLE["launcher_flags"]:
         return _take_launcher(started)
@@ -182,7 +181,6 @@ def _skip_options(words: tuple[Word, ...], index: int, values: re.Pattern[str]) 
 
 
 def _take_wrapper(started: Started) -> Started:
-    """Take off a command that runs another one, such as env or numactl, with its options."""
     words, name = started.program, started.name
     start = _skip_options(words, 1, re.compile(_TABLE["wrapper_values"].get(name, "(?!)")))
     end = start
@@ -220,7 +218,6 @@ def _take_python(started: Started) -> Started:
 
 
 def _take_container(started: Started) -> Started:
-    """Take off a container: its command, options and image."""
     words, name = started.program, started.name
     values = _SINGULARITY_VALUES if name in ("singularity", "apptainer") else _CONTAINER_VALUES
     index = _skip_options(words, 1, values)
@@ -230,7 +227,6 @@ def _take_container(started: Started) -> Started:
 
 
 def _take_launcher(started: Started) -> Started:
-    """Take off a launcher with its options."""
     name, words = started.name, started.program
     flags, options, index = _TABLE["launcher_flags"][name].split(), list[tuple[str, str]](), 1
     while index < len(words) and _is_option(words, index):

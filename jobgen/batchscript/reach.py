@@ -57,13 +57,11 @@ def _is_placed(script: Script, launcher: Launcher) -> bool:
 
 
 def _count_slots(script: Script) -> int | None:
-    """Return how many tasks of a node the directives ask for, where they say it."""
     known = script.nodes or script.count("--ntasks-per-node")
     return script.request.tasks if known and script.directives else None
 
 
 def _share(script: Script, launcher: Launcher, tasks: int, nodes: int | None) -> int | None:
-    """Return how many of some tasks come to each node."""
     if tasks == 1:
         return 1
     spread = any(_SPREADS.fullmatch(option) for option, _ in launcher.options)

@@ -117,7 +117,6 @@ def refuse_unreadable(script: Script) -> None:
 
 
 def _find_submission(script: Script) -> int:
-    """Return the line of the first command that submits a job; 0 where none does."""
     for command in script.commands:
         inner = [word.active for word in command.all_words]
         if command.name in ("sbatch", "qsub") or any(map(_SUBMITS.match, inner)):

@@ -157,7 +157,6 @@ class Script:
             yield column, option, value or ""
 
     def _split_option(self, word: str) -> tuple[str, str | None]:
-        """The full name of an option, and the value in the same word, if there is one."""
         short = self.can.short_options
         if not word.startswith("--"):
             return short.get(word[1:2], word[:2]), word[2:] or None
@@ -230,7 +229,6 @@ class Script:
         return self._read_chunks() if self.can.chunks else self._read_tasks()
 
     def _read_tasks(self) -> Request:
-        """Slurm's numbers, which are of tasks."""
         tasks, each = self.count("--ntasks"), self.count("--ntasks-per-node")
         gpus = self.count("--gpus-per-node") or self.count("--gres")
         nodes, sure = self._count_nodes(gpus)

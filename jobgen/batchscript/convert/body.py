@@ -114,7 +114,6 @@ def _show_launch(script: Script) -> list[str]:
 
 
 def _name_mode(script: Script) -> str:
-    """Return the mode of launch that is likest to what a script does."""
     starts = [item.started for item in script.launches]
     if "ray start" in script.text:
         return "ray"

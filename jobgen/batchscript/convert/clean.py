@@ -85,7 +85,6 @@ def _check_length(draft: Draft, line: int) -> None:
 
 
 def _leaves(statement: Statement) -> bool:
-    """Whether a statement leaves the folder of submission."""
     leaves = any(command.name in ("cd", "pushd") for command in statement.commands)
     return leaves and not goes_back(statement)
 
@@ -186,7 +185,6 @@ def _check_after(after: list[Statement]) -> None:
 
 
 def _make_reader(script: Script) -> Reader:
-    """Return what reads words where the script begins; its arguments are places to fill in."""
     reader = Reader(script.make_variables(), sourced=False)
     places = PlainVariables({str(number): f"<{number}>" for number in range(1, 100)})
     reader.variables.values |= places.values | {"@": ((),), "*": ((),)}

@@ -13,6 +13,7 @@ from jobgen.batchscript.convert.straight import (
     NotStraightError,
     Statement,
     goes_back,
+    refuse,
     write_arguments,
 )
 from jobgen.batchscript.convert.values import Reader, make_value
@@ -24,11 +25,11 @@ from jobgen.batchscript.reader import Request
 # Their order beside modules and the like matters.
 _PATHS = re.compile(r".*PATH|CUDA_HOME|TMPDIR|HOME|CC|CXX|LD_PRELOAD")
 # What jobgen tells each process by itself.
-_TOLD = re.compile(r"MASTER_(ADDR|PORT)|WORLD_SIZE")
 _OF_PROCESS = re.compile(
     r"((LOCAL|GROUP|ROLE)_)?RANK|LOCAL_WORLD_SIZE"
     r"|SRUN_\w+|SLURM_(CPU_BIND|MPI_TYPE|KILL_BAD_EXIT|EXPORT_ENV|EXACT)"
 )
+_TOLD = re.compile(rf"MASTER_(ADDR|PORT)|WORLD_SIZE|{_OF_PROCESS.pattern}")
 # What a job has from its beginning to its end.
 _OF_JOB = re.compile(r"(SLURM|PBS)_\w+|(HOME|USER|SCRATCH|WORK|PROJECT)$")
 # Another on each node, or each time; and the same on every node of a job.
@@ -46,7 +47,6 @@ _NEUTRAL = re.compile(r"((mkdir -p|cd) |ulimit |umask )[^;&|]*")
 
 
 def _name(word: Word) -> str:
-    """The variable that `NAME=...`, `NAME+=...` or `NAME[0]=...` sets."""
     return re.split(r"\+?=|\[", word.raw, maxsplit=1)[0]
 
 
@@ -79,17 +79,10 @@ class Prelude:
         self.asked: list[str] = []  # texts of the setup, which may ask for arguments
         self.exported: set[str] = set()
         self.reader = Reader(PlainVariables(), sourced=False)
-
-    @property
-    def alone(self) -> bool:
-        """Whether jobgen starts one process."""
-        plain = self.launch.mode == "plain" and self.shape.nodes == 1
-        return plain or self.launch.mode == "once"
-
-    @property
-    def once(self) -> bool:
-        """Whether the setup runs once: for one process, or for the agent of one node."""
-        return self.alone or (self.launch.mode == "torchrun" and self.shape.nodes == 1)
+        mode = launch.mode if shape.nodes == 1 or launch.mode == "once" else ""
+        self.alone = mode in ("plain", "once")  # whether jobgen starts one process
+        # Whether the setup runs once: for one process, or for the agent of one node.
+        self.once = mode in ("plain", "once", "torchrun")
 
     def take(self, statement: Statement, reader: Reader) -> None:
         """Take over one statement; `reader` has the variables as they are there."""
@@ -97,15 +90,16 @@ class Prelude:
         take = getattr(self, f"_take_{statement.kind}", None)
         if take:
             take(statement)
-        elif statement.kind in ("ends", "fails"):
-            raise NotStraightError(statement.line, f"'{statement.text}' stands before the program")
-        elif statement.kind == "repeats" or self.once:
-            self._keep(statement)
-        else:
-            raise NotStraightError(statement.line, "a command would run on every node")
+            return
+        anywhere = statement.kind == "repeats" or self.once
+        reasons = {
+            f"'{statement.text}' stands before the program": statement.kind in ("ends", "fails"),
+            "a command would run on every node": not anywhere,
+        }
+        refuse(statement.line, reasons)
+        self._keep(statement)
 
     def _keep(self, statement: Statement, text: str = "", *, phase: int = 3) -> None:
-        """Keep lines as they are, in the setup."""
         self._check_steady(statement)
         if statement.first.name in ("conda", "mamba", "micromamba"):
             self.setup += self.hooked
@@ -123,9 +117,6 @@ class Prelude:
 
     def _take_sets(self, statement: Statement) -> None:
         options = " ".join(word.text for word in statement.first.words[1:])
-        odd = r"(^|\s)(--|-a|-o allexport|-f|-o noglob|-B)|nullglob|extglob|globstar"
-        if re.search(odd, options):
-            raise NotStraightError(statement.line, f"'{statement.text}' is left to bash")
         self.careful = self.careful or bool(re.search(r"(^|\s)-\w*e|errexit", options))
         self.draft.keep(statement.line, statement.text, "jobgen's script sets its own mode")
 
@@ -171,30 +162,27 @@ class Prelude:
         return True
 
     def _take_venv(self, statement: Statement) -> None:
-        key = statement.kind
         expanded = expand_command(statement.first, self.reader.variables)
         value = self._read(expanded.words[-1])[0].removesuffix("/bin/activate")
-        sure = value and not statement.first.redirects
-        sure = sure and not (self.moved and key == "venv" and value[:1] not in ("/", "$"))
-        if self.phase <= 1 and not self.keys and sure:
-            self.keys[key] = value
-            self.phase = 1
+        left = self.moved and statement.kind == "venv" and value[:1] not in ("/", "$")
+        sure = value and not (left or statement.first.redirects or self.keys)
+        if not sure or self.phase > 1:
+            self._keep(statement)
             return
-        self._keep(statement)
+        self.keys[statement.kind] = value
+        self.phase = 1
 
     _take_conda = _take_venv
 
     def _take_assigns(self, statement: Statement) -> None:
         words = statement.first.assignments
         names = set(map(_name, words))
-        if names & self.exported:
-            raise NotStraightError(statement.line, "an exported variable is assigned again")
+        refuse(statement.line, {"an exported variable is assigned again": names & self.exported})
         if not any(map(EXPORTED.fullmatch, names)) and not names & self.needed:
             if not all(is_pure(word.raw) for word in words):
                 self._keep(statement)
             return
-        if len(words) > 1:
-            raise NotStraightError(statement.line, "several values are set in one line")
+        refuse(statement.line, {"several values are set in one line": len(words) > 1})
         seen = names & self.launch.names - self.reader.variables.loose
         others = list_names(words[0].raw) - self.reader.variables.assigned
         phase = 0 if all(map(_OF_JOB.match, others)) else 3
@@ -214,12 +202,12 @@ class Prelude:
         """Return the assignments of an `export`; a name alone exports the value that it has."""
         words = []
         for word in statement.first.words[1:]:
-            if _ASSIGNS.match(word.raw):
-                words.append(word)
-            elif word.raw in self.reader.variables.assigned:
+            known = _ASSIGNS.match(word.raw) or word.raw.isidentifier()
+            refuse(statement.line, {f"'{statement.text}' is left to bash": not known})
+            if word.raw in self.reader.variables.assigned:
                 words.append(Word(f'{word.raw}="${word.raw}"', word.line, word.column))
-            elif not word.raw.isidentifier():
-                raise NotStraightError(statement.line, f"'{statement.text}' is left to bash")
+            elif _ASSIGNS.match(word.raw):
+                words.append(word)
         return words
 
     def _hoist(self, word: Word) -> bool:
@@ -251,38 +239,37 @@ class Prelude:
         return None if expands and list_names(text) & changed else make_value(text, expands)
 
     def _is_told(self, word: Word, statement: Statement) -> bool:
-        """Whether jobgen says this variable."""
+        """Whether jobgen says this variable, with no other value than the script."""
         name, _, raw = word.raw.partition("=")
-        if self.alone:
+        if self.alone or not _TOLD.fullmatch(name):
             return False
-        if _OF_PROCESS.fullmatch(name):
-            raise NotStraightError(statement.line, f"{name} is set before its processes start")
-        if not _TOLD.fullmatch(name):
-            return False
-        self._check_told(name, self.reader.variables.tell(raw), statement.line)
-        self.draft.keep(statement.line, statement.text, "jobgen tells each process by itself")
-        return True
-
-    def _check_told(self, name: str, value: str | None, line: int) -> None:
-        """Raise where what jobgen says differs from the value of the script."""
-        if name == "MASTER_ADDR" and value not in (None, "localhost", "127.0.0.1"):
-            raise NotStraightError(line, "MASTER_ADDR is an address that the script chooses")
+        value = self.reader.variables.tell(raw)
         each = self.launch.values.get("launch.processes_per_node", self.shape.gpus or 1)
         processes = self.shape.nodes * (1 if self.launch.mode == "plain" else each)
-        if name == "WORLD_SIZE" and value != str(processes) and self.launch.mode != "torchrun":
-            raise NotStraightError(line, "only bash knows what WORLD_SIZE comes to")
+        right = value == str(processes) or self.launch.mode == "torchrun"
+        own = name == "MASTER_ADDR" and value not in (None, "localhost", "127.0.0.1")
+        reasons = {
+            f"{name} is set before its processes start": _OF_PROCESS.fullmatch(name),
+            "MASTER_ADDR is an address that the script chooses": own,
+            "only bash knows what WORLD_SIZE comes to": name == "WORLD_SIZE" and not right,
+        }
+        refuse(statement.line, reasons)
+        self.draft.keep(statement.line, statement.text, "jobgen tells each process by itself")
+        return True
 
     def _check_steady(self, statement: Statement) -> None:
         """Raise where a value is another on every node, and more than one process sees it."""
         words = [word for item in statement.commands for word in item.all_words]
         self.asked += [word.active for word in words]
         self.asked += [doc.body for item in statement.commands for doc in item.heredocs]
-        if not self.once and not all(map(_is_steady, words)):
-            raise NotStraightError(statement.line, "a value may differ between nodes")
-        if self.launch.mode != "once" and _STEP.search(statement.text):
-            raise NotStraightError(statement.line, "its srun would wait for that of the program")
-        if match := re.search(r"\$\{?(SLURM_(PROCID|LOCALID|NODEID))\b", statement.text):
-            raise NotStraightError(statement.line, f"${match[1]} is another in every task")
+        own = re.search(r"\$\{?(SLURM_(PROCID|LOCALID|NODEID))\b", statement.text)
+        step = self.launch.mode != "once" and _STEP.search(statement.text)
+        reasons = {
+            "a value may differ between nodes": not self.once and not all(map(_is_steady, words)),
+            "its srun would wait for that of the program": step,
+            f"${own and own[1]} is another in every task": own,
+        }
+        refuse(statement.line, reasons)
 
     def write(self, line: int, loose: frozenset[str]) -> None:
         """Put what was read into the draft; `loose` are variables that only the setup exports.
@@ -293,8 +280,9 @@ class Prelude:
         for key, value in self.keys.items():
             self.draft.put(f"environment.{key}", value)
         for name, text, expands in self.launch.variables:
-            if self.setup and (name in self.reader.variables.assigned or _PATHS.fullmatch(name)):
-                raise NotStraightError(line, f"{name} of the launch line has another value before")
+            other = name in self.reader.variables.assigned or _PATHS.fullmatch(name)
+            reason = f"{name} of the launch line has another value before"
+            refuse(line, {reason: self.setup and other})
             self.variables[name] = make_value(text, expands)
         variables = self.draft.values.get("environment.variables", {}) | self.variables
         self.draft.put("environment.variables", variables or None)

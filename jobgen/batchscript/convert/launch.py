@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jobgen.batchscript.bash import Word
-from jobgen.batchscript.convert.straight import NotStraightError, Statement
+from jobgen.batchscript.convert.straight import NotStraightError, Statement, refuse
 from jobgen.batchscript.convert.values import Reader, make_value
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import expand_command, list_names
@@ -64,11 +65,10 @@ def read_shape(script: Script, draft: Draft) -> Request:
     """Return what the job has; raise NotStraightError where only the scheduler knows it."""
     request = script.request
     nodes, tasks = draft.values.get("resources.nodes", 1), request.tasks
-    if not request.alike or (script.value("--nodes") and not request.sure):
-        raise NotStraightError(1, "its nodes are named or not alike, or their number is open")
+    open_ = not request.alike or (script.value("--nodes") and not request.sure)
+    refuse(1, {"its nodes are named or not alike, or their number is open": open_})
     if not script.can.chunks and not request.sure:
-        if nodes != 1:
-            raise NotStraightError(1, _SPREADS)
+        refuse(1, {_SPREADS: nodes != 1})
         tasks = 0 if tasks > 1 else 1  # which srun would start, wherever they are
     gpus = draft.values.get("resources.gpus_per_node", 0)
     return request._replace(nodes=nodes, tasks=tasks, gpus=gpus)
@@ -100,6 +100,9 @@ class LaunchLine:
         self.started = unwrap(self.command.words)
         self.torchrun = self.started.torchrun
         self.tasks = shape.tasks  # of each node
+        # Its words without those that only run it as it is.
+        words = list(itertools.dropwhile(_is_prefix, self.command.words))
+        self.words = words or list(self.command.words)
 
     def read(self, *, once: bool) -> LaunchedProgram:
         """Return what the line starts; raise NotStraightError where that is not sure.
@@ -112,7 +115,12 @@ class LaunchLine:
         foreign = launchers[:1] not in ([], ["srun"])
         if once or (foreign and (several or self.shape.tasks != 1)):
             return self._launch_once()
-        self._read_tasks(launchers)
+        if launchers == ["srun"]:
+            self._read_srun(self.started.launchers[0])
+        else:
+            alone = f"'{self.started.name}' starts on the first of several nodes alone"
+            self._refuse({alone: several or len(launchers) > 1})
+            self.tasks = 1
         if self.torchrun:
             try:
                 return self._launch_agents(self.torchrun)
@@ -121,39 +129,32 @@ class LaunchLine:
                     raise
         return self._launch_program()
 
-    def _read_tasks(self, launchers: list[str]) -> None:
-        """Tell how many tasks of each node the line starts."""
-        if launchers == ["srun"]:
-            self._read_srun(self.started.launchers[0])
-        elif self.shape.nodes > 1 or len(launchers) > 1:
-            raise self._refuse(f"'{self.started.name}' starts on the first of several nodes alone")
-        else:
-            self.tasks = 1
-
-    def _refuse(self, reason: str) -> NotStraightError:
-        return NotStraightError(self.statement.line, reason)
+    def _refuse(self, reasons: Mapping[str, object]) -> None:
+        refuse(self.statement.line, reasons)
 
     def _check_words(self) -> None:
-        """Raise where the line has no program that jobgen could start by itself."""
-        if any(item.end == "&" or item.heredocs for item in self.statement.commands):
-            raise self._refuse("it runs in the background, or reads a text")
-        if not self.started.program:
-            raise self._refuse("no program was found, or a variable holds it")
-        last = self.started.program[-1].text
+        """Refuse a line without a program that jobgen could start by itself."""
+        commands, program = self.statement.commands, self.started.program
+        beside = any(item.end == "&" or item.heredocs for item in commands)
+        last = program[-1].text if program else ""
         bare = self.torchrun and not self.torchrun.program
         lacks = bare or re.fullmatch("python3?|-[^=]*", last)
-        if lacks and re.search(r"\$\{?[@*]", self.statement.text):
-            raise self._refuse("the script takes arguments")
+        more = re.search(r"\$\{?[@*]", self.statement.text)
+        reasons = {
+            "it runs in the background, or reads a text": beside,
+            "no program was found, or a variable holds it": not program,
+            "the script takes arguments": lacks and more,
+        }
+        self._refuse(reasons)
 
     def _count(self, text: str) -> int:
         """Return the number that the value of an option is; 1 for an option without one."""
-        value = self.reader.variables.tell(text) if text else "1"
-        if value is None or not re.fullmatch(r"[1-9]\d{0,5}", value, re.ASCII):
-            raise self._refuse(f"the script does not say which number {text} is")
+        value = (self.reader.variables.tell(text) or "") if text else "1"
+        number = re.fullmatch(r"[1-9]\d{0,5}", value, re.ASCII)
+        self._refuse({f"the script does not say which number {text} is": not number})
         return int(value)
 
     def _read_srun(self, srun: Launcher) -> None:
-        """Take over the options of srun."""
         numbers: dict[str, int] = {}
         for option, value in srun.options:
             long = self.script.can.short_options.get(option[1:], option)
@@ -162,17 +163,17 @@ class LaunchLine:
                 numbers[_SRUN_NUMBERS[long]] = self._count(number)
             elif long in ("--output", "--error"):
                 self.logged = True
-            elif _SRUN_IDLE.fullmatch(f"{option} {value}") or self.script.value(long) == value:
-                self.dropped += (option,)
             else:
-                raise self._refuse(f"srun's {option} is left to bash")
+                idle = _SRUN_IDLE.fullmatch(f"{option} {value}")
+                same = self.script.value(long) == value
+                self._refuse({f"srun's {option} is left to bash": not (idle or same)})
+                self.dropped += (option,)
         self._check_numbers(numbers)
 
     def _check_numbers(self, numbers: dict[str, int]) -> None:
         """Hold the numbers of srun to those of the job."""
         shape = self.shape
-        if not shape.tasks:
-            raise self._refuse(_SPREADS)
+        self._refuse({_SPREADS: not shape.tasks})
         each = numbers.get("each", shape.tasks)
         tasks = numbers.pop("tasks", each * shape.nodes)
         self.tasks = tasks // shape.nodes
@@ -183,14 +184,14 @@ class LaunchLine:
             "gpus_of_node": shape.gpus,
             "cpus": int(self.script.count("--cpus-per-task") or 1),
         }
-        if tasks % shape.nodes or any(own[name] != number for name, number in numbers.items()):
-            raise self._refuse("srun asks for another share than the job has")
+        differs = tasks % shape.nodes or not numbers.items() <= own.items()
+        self._refuse({"srun asks for another share than the job has": differs})
         self._check_bound()
 
     def _check_bound(self) -> None:
         bound = self.script.value("--gpus-per-task", "--ntasks-per-gpu", "--gpu-bind")
-        if bound and self.tasks > 1 and self.script.value("--gpu-bind") != "none":
-            raise self._refuse("Slurm gives each task its own GPUs")
+        apart = bound and self.tasks > 1 and self.script.value("--gpu-bind") != "none"
+        self._refuse({"Slurm gives each task its own GPUs": apart})
 
     def _launch_agents(self, torchrun: Agent) -> LaunchedProgram:
         """One torchrun on each node."""
@@ -208,21 +209,22 @@ class LaunchLine:
         return self._finish("torchrun", values)
 
     def _put_processes(self, processes: int) -> dict[str, Any]:
-        """Return the key for the processes of a node, where they are not as many as its GPUs."""
         usual = self.shape.gpus or 1
         return {} if processes == usual else {"launch.processes_per_node": processes}
 
     def _check_agents(self, torchrun: Agent) -> None:
-        """Raise where jobgen's own agents would differ from those of the script."""
-        if self.tasks != 1:
-            raise self._refuse(f"{self.tasks} torchrun agents start on each node")
-        if self.started.wrapper or self.started.assignments or self._has_wrappers():
-            raise self._refuse("torchrun is started by another command")
-        unknown = sorted(torchrun.options.keys() - _TORCHRUN)
-        if unknown or torchrun.passes_rank:
-            raise self._refuse(f"torchrun's {unknown[0] if unknown else 'use'} is left to bash")
-        if self._count(torchrun.tell("--nnodes")) != self.shape.nodes:
-            raise self._refuse("torchrun's --nnodes is not the number of the job's nodes")
+        """Refuse agents from which jobgen's own would differ."""
+        started = self.started
+        around = started.wrapper or started.assignments or self._has_wrappers()
+        unknown = sorted(torchrun.options.keys() - _TORCHRUN) + ["use"] * torchrun.passes_rank
+        reasons = {
+            f"{self.tasks} torchrun agents start on each node": self.tasks != 1,
+            "torchrun is started by another command": around,
+            f"torchrun's {''.join(unknown[:1])} is left to bash": unknown,
+        }
+        self._refuse(reasons)
+        differs = self._count(torchrun.tell("--nnodes")) != self.shape.nodes
+        self._refuse({"torchrun's --nnodes is not the number of the job's nodes": differs})
 
     def _has_wrappers(self) -> bool:
         return bool(set(self.started.wrappers) - {"exec", "nohup", "time"})
@@ -233,8 +235,7 @@ class LaunchLine:
         words, name = self._list_own_words(), self.started.name
         alone = self.shape.nodes == 1 and self.tasks == 1
         agent = self.started.agent
-        if agent and self.tasks != 1:
-            raise self._refuse(f"'{name}' starts its own processes")
+        self._refuse({f"'{name}' starts its own processes": agent and self.tasks != 1})
         by_itself = agent or name in read_names("shells")
         mode = "plain" if alone or (by_itself and self.tasks == 1) else "direct"
         self.bare = self.bare and alone
@@ -245,54 +246,45 @@ class LaunchLine:
 
     def _list_own_words(self) -> list[Word]:
         """The words that jobgen's launch starts in place of the line."""
-        started, words = self.started, self._strip_prefixes()
+        started, first = self.started, self.words[0]
         if not (started.launchers and started.launchers[0].name == "srun"):
-            first = words[0]
             surely = first is not started.program[0] or started.is_agent or _FILE.match(first.text)
-            if self.reader.sourced and not surely:
-                reason = f"'{first.text}' may be a function of a file that the script sources"
-                raise self._refuse(reason)
-            return words
+            reason = f"'{first.text}' may be a function of a file that the script sources"
+            self._refuse({reason: self.reader.sourced and not surely})
+            return self.words
         words = [*started.wrapper, *started.runner, *started.program]
         # srun finds a script in its own folder too, exec on PATH alone.
         in_folder = re.fullmatch(r"[\w.-]+\.(sh|py)", words[0].text)
-        if in_folder or started.assignments or self._has_wrappers():
-            raise self._refuse("srun starts another command")
+        another = in_folder or started.assignments or self._has_wrappers()
+        self._refuse({"srun starts another command": another})
         return words
 
     def _launch_once(self) -> LaunchedProgram:
         """The script's own launcher, once, on the first node, with all of its words."""
-        words = self._strip_prefixes()
-        step = name_kind(find_launcher([word.text for word in words])) == "step"
-        if not step or self.started.is_agent:
-            raise self._refuse(f"'{self.started.name}' on several nodes is left to bash")
-        if not self.tasks:
-            raise self._refuse(_SPREADS)
+        step = name_kind(find_launcher([word.text for word in self.words])) == "step"
+        left = not step or self.started.is_agent
+        self._refuse({f"'{self.started.name}' on several nodes is left to bash": left})
+        self._refuse({_SPREADS: not self.tasks})
         self._check_bound()
         self._drop_output()
-        values: dict[str, Any] = {"run.command": self._read_words(words), "launch.mode": "plain"}
+        values: dict[str, Any] = {"run.command": self._read_words(self.words)}
+        values["launch.mode"] = "plain"
         if self.tasks != 1:
             values["launch.processes_per_node"] = self.tasks
         return self._finish("once", values)
 
-    def _strip_prefixes(self) -> list[Word]:
-        """Return the words of the line without those that only run it as it is."""
-        words = list(self.command.words)
-        while words[0].text in ("exec", "nohup", "time"):
-            del words[0]
-        return words
-
     def _drop_output(self) -> None:
         """Leave the program's output to jobgen's logs; refuse where it is read by anything."""
-        _, *others = self.statement.commands
-        if any(item.end not in ("|", "|&") for item in self.statement.commands[:-1]):
-            raise self._refuse("it stands in one line with other commands")
-        reads = any("<" in item.operator for item in self.command.redirects)
-        if reads or any(item.name != "tee" for item in others):
-            raise self._refuse("its input or output is that of another command")
-        streams = ("1", "2", "&1", "&2")
-        to_file = any(item.target.text not in streams for item in self.command.redirects)
-        self.logged = self.logged or to_file or bool(others)
+        *before, _ = self.statement.commands
+        others, redirects = self.statement.commands[1:], self.command.redirects
+        joined = any(item.end not in ("|", "|&") for item in before)
+        read = any("<" in item.operator for item in redirects)
+        read = read or any(item.name != "tee" for item in others)
+        self._refuse({"it stands in one line with other commands": joined})
+        self._refuse({"its input or output is that of another command": read})
+        streams = {"1", "2", "&1", "&2"}
+        to_file = {item.target.text for item in redirects} - streams
+        self.logged = self.logged or bool(to_file) or bool(others)
 
     def _name_program(self, program: Sequence[Word]) -> dict[str, Any]:
         """Return the keys of `run` for the words of a program."""
@@ -308,8 +300,9 @@ class LaunchLine:
             own = list_names(script) & self.reader.variables.assigned
             if script.endswith(".py") and not self.moved and not own:
                 return _make_run("run.script", script, rest[1:])
-        if isinstance(first, dict) and not re.match(r"\$\{?(HOME|[A-Z]+)\}?/", first["value"]):
-            raise self._refuse("only bash knows which program it is")
+        if isinstance(first, dict):
+            known = re.match(r"\$\{?(HOME|[A-Z]+)\}?/", first["value"])
+            self._refuse({"only bash knows which program it is": not known})
         return {"run.command": read}
 
     def _read_words(self, words: Sequence[Word]) -> list[Any]:
@@ -321,18 +314,21 @@ class LaunchLine:
         program = [values.get("run.script"), values.get("run.module")]
         program += values.get("run.command", [])[:2]
         program += [word.text for word in self.started.program[:2]]
-        if re.search(r"<\d+>", str(program)):
-            raise self._refuse("the script takes arguments")
+        self._refuse({"the script takes arguments": re.search(r"<\d+>", str(program))})
         variables = []
         for word in self.command.assignments:
             name, _, raw = word.raw.partition("=")
-            if not VARIABLE.fullmatch(name):
-                raise self._refuse(f"{name} of the launch line is left to bash")
+            left = not VARIABLE.fullmatch(name)
+            self._refuse({f"{name} of the launch line is left to bash": left})
             # jobgen sets these variables before the setup sets the script's own.
             field = self.reader.variables.join(raw)
             text, expands = self.reader.read_field(field, word.line, assigned=True, free=())
             variables.append((name, text, expands))
         return LaunchedProgram(mode, values, tuple(variables), names, self.logged, self.dropped)
+
+
+def _is_prefix(word: Word) -> bool:
+    return word.text in ("exec", "nohup", "time")
 
 
 def _make_run(key: str, program: str, arguments: list[Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from jobgen.batchscript.bash import Command
 from jobgen.batchscript.launchers import unwrap
@@ -43,6 +43,7 @@ _CLOSED = re.compile(r"\bfi\s*(#.*)?$")  # and sent nowhere
 # Only bash knows what comes after them.
 _LEFT = re.compile(
     r"(trap|getopts|shift|sbatch|qsub|scancel|qdel|coproc|return)( .*|$)|exec$|printf -v .*"
+    r"|(set|shopt) (.* )?(--|-a|-o allexport|-f|-o noglob|-B|.*(nullglob|extglob|globstar)).*"
     r"|eval(?!.*(\$\(|`|\$__conda_setup\b)).*",
     re.DOTALL,
 )
@@ -105,6 +106,13 @@ class NotStraightError(Exception):
         self.reason = reason
 
 
+def refuse(line: int, reasons: Mapping[str, object]) -> None:
+    """Raise NotStraightError for the first of these reasons that holds."""
+    for reason, holds in reasons.items():
+        if holds:
+            raise NotStraightError(line, reason)
+
+
 def read_statements(script: Script) -> list[Statement]:
     """Return the statements of a script in order; raise NotStraightError where one is not known."""
     groups: list[list[Command]] = []  # of commands in a block, a list, or on a line
@@ -126,16 +134,16 @@ def _is_joined(before: Command, command: Command) -> bool:
 
 def _check_command(command: Command) -> None:
     """Raise NotStraightError for what changes how bash reads the lines after it."""
-    line = command.place.line
-    if _LEFT.fullmatch(" ".join(command.texts)):
-        raise NotStraightError(line, f"'{command.name}' is left to bash")
-    if not command.words and command.place.raw.startswith("IFS"):
-        raise NotStraightError(line, "IFS is left to bash")
-    match = re.search(r"\$\{!|\$\{?0\b|BASH_SOURCE", command.active)
-    if match and command.name not in ("echo", "printf"):
-        raise NotStraightError(line, f"only bash knows what {match[0]} stands for")
-    if any(re.search(r"(^|[=,])[<>]\(", word.raw) for word in command.all_words):
-        raise NotStraightError(line, "process substitution is left to bash")
+    own = re.search(r"\$\{!|\$\{?0\b|BASH_SOURCE", command.active)
+    asked = own and command.name not in ("echo", "printf")
+    passed = [word for word in command.all_words if re.search(r"(^|[=,])[<>]\(", word.raw)]
+    reasons = {
+        f"'{command.name}' is left to bash": _LEFT.fullmatch(" ".join(command.texts)),
+        "IFS is left to bash": not command.words and command.place.raw.startswith("IFS"),
+        f"only bash knows what {own and own[0]} stands for": asked,
+        "process substitution is left to bash": passed,
+    }
+    refuse(command.place.line, reasons)
 
 
 def takes_arguments(text: str) -> bool:
@@ -174,7 +182,6 @@ def goes_back(statement: Statement) -> bool:
 
 
 def _read_group(script: Script, group: list[Command]) -> Iterator[Statement]:
-    """The statements of commands that share lines."""
     first, last = group[0].place.line, max(command.last_line for command in group)
     text = textwrap.dedent("\n".join(script.lines[first - 1 : last])).strip()
     if any(command.blocks for command in group):
@@ -204,10 +211,12 @@ def _classify_block(group: list[Command], text: str) -> str:
     usage = group[0].name in ("[", "[[") and takes_arguments(group[0].active)
     if usage and inner <= {"prints", "ends", "fails"}:
         return "prints"  # how it is to be called
-    if "launch" in inner:
-        raise NotStraightError(line, "a program runs in a loop, condition, function or group")
-    if not _is_condition(group) or inner & {"ends", "sets"}:
-        raise NotStraightError(line, "a loop, function, group or condition is left to bash")
+    reasons = {
+        "a program runs in a loop, condition, function or group": "launch" in inner,
+        "a loop, function, group or condition is left to bash": inner & {"ends", "sets"}
+        or not _is_condition(group),
+    }
+    refuse(line, reasons)
     changes = any(map(Command.list_changed, group)) or not _CLOSED.search(text)
     if inner <= {"prints"} and not changes:
         return "prints"
@@ -223,7 +232,6 @@ def _is_condition(group: list[Command]) -> bool:
 
 
 def _classify_all(kinds: list[str]) -> str:
-    """What commands are for that depend on one another."""
     if len(kinds) == 1 or set(kinds) == {"prints"}:
         return kinds[0]
     if "launch" in kinds:
@@ -234,8 +242,8 @@ def _classify_all(kinds: list[str]) -> str:
 def classify(command: Command) -> str:
     """Return what one command is for."""
     kind = _classify_quiet(command)
-    if command.end == "&" and kind not in ("prints", "launch"):
-        raise NotStraightError(command.place.line, "a command runs in the background")
+    beside = command.end == "&" and kind not in ("prints", "launch")
+    refuse(command.place.line, {"a command runs in the background": beside})
     writes = not all(map(is_quiet, command.redirects))
     writes = writes or (bool(command.heredocs) and command.name != "cat")
     return "once" if writes and kind != "launch" else kind

@@ -7,7 +7,7 @@ from collections.abc import Container
 from typing import Any
 
 from jobgen.batchscript.bash import Field, Segment, Word
-from jobgen.batchscript.convert.straight import NotStraightError
+from jobgen.batchscript.convert.straight import NotStraightError, refuse
 from jobgen.batchscript.expand import PlainVariables
 
 _NAME = re.compile(r"\$\{?([A-Za-z_]\w*)\}?", re.ASCII)
@@ -67,54 +67,53 @@ class Reader:
                 text += part.text
                 literal += part.text
         expands = text != literal
-        if expands and re.search(r"[$`\\]", literal):
-            raise NotStraightError(line, "a value holds a dollar sign beside a variable")
+        dollar = expands and re.search(r"[$`\\]", literal)
+        refuse(line, {"a value holds a dollar sign beside a variable": dollar})
         _check_value(text, line)
         return re.sub(r"\$\{(\w+)\}(?!\w)", r"$\1", text) if expands else text, expands
 
     def _read_live(self, part: Segment, line: int, free: Container[str], *, assigned: bool) -> str:
-        """Return the variable that a part stands for, as `${NAME}`."""
         match = _NAME.fullmatch(_COMMANDS.get(part.text, part.text))
         if not match:
             raise NotStraightError(line, f"only bash knows what {part.text} comes to")
         name = match[1]
-        if OF_TASK.fullmatch(name):
-            raise NotStraightError(line, f"${name} is another on every node or in every task")
+        refuse(
+            line, {f"${name} is another on every node or in every task": OF_TASK.fullmatch(name)}
+        )
         if name not in free:
             if self._is_everywhere(name, line):
                 return f"${{{name}}}"
             self.asked.add(name)
         if not (part.quoted or assigned):
-            if self.alone or name in self.variables.several:
-                raise NotStraightError(line, f"bash splits ${name} into words")
+            several = self.alone or name in self.variables.several
+            refuse(line, {f"bash splits ${name} into words": several})
             self.taken.add(name)
         self.named.add(name)
         return f"${{{name}}}"
 
     def _is_everywhere(self, name: str, line: int) -> bool:
         """Whether every job has a variable; if not, it may be set where the job is submitted."""
-        if name in self.variables.assigned:
-            raise NotStraightError(line, f"only bash knows what ${name} comes to")
+        assigned = name in self.variables.assigned
+        refuse(line, {f"only bash knows what ${name} comes to": assigned})
         if _EVERYWHERE.fullmatch(name) or (_FOLDER.fullmatch(name) and not self.sourced):
             return True
-        if self.sourced or not _OUTSIDE.fullmatch(name):
-            raise NotStraightError(line, f"the script does not say what ${name} is")
+        unsaid = self.sourced or not _OUTSIDE.fullmatch(name)
+        refuse(line, {f"the script does not say what ${name} is": unsaid})
         return False
 
 
 def _check_value(text: str, line: int) -> None:
     """Raise NotStraightError for a text that does not belong on one line of a spec."""
-    if not text.replace("\t", " ").isprintable():
-        raise NotStraightError(line, "a value has several lines")
-    if len(text) > _LONGEST and " " in text:
-        raise NotStraightError(line, "a value is longer than a line")
+    several = not text.replace("\t", " ").isprintable()
+    long = len(text) > _LONGEST and " " in text
+    refuse(line, {"a value has several lines": several, "a value is longer than a line": long})
 
 
 def _check_plain(part: Segment, line: int, *, assigned: bool) -> None:
     """Raise NotStraightError where bash makes other words of plain characters."""
     odd = r"[:=]~" if assigned else r"[*?]|\[[^]]*\]|\{[^{}]*(,|\.\.)[^{}]*\}|^~"
-    if not part.quoted and re.search(odd, part.text):
-        raise NotStraightError(line, f"bash expands '{part.text}'")
+    expands = not part.quoted and re.search(odd, part.text)
+    refuse(line, {f"bash expands '{part.text}'": expands})
 
 
 def make_value(text: str, expands: bool) -> Any:

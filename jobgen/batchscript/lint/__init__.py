@@ -57,7 +57,6 @@ def _get_order(finding: Finding) -> tuple[int, int, int, str, str]:
 
 
 def _read_ignored(script: Script) -> set[tuple[int, str]]:
-    """The lines and rules that comments switch off."""
     ignored = set()
     for number, line in enumerate(script.lines, 1):
         if match := _IGNORE.search(line):

@@ -124,7 +124,6 @@ def _find_host_addresses(script: Script) -> Iterator[Fault]:
 
 
 def _picks(text: str, name: str) -> bool:
-    """Whether a text takes one word of a variable."""
     used = re.findall(rf"[^\n]*=[^\n]*\$\{{?{name}\b[^\n]*", text)
     split = re.search(rf"\$\{{{name}%%|read .*<<<.*\$\{{?{name}", text)
     return split is not None or any(map(_PICKS.search, used))
@@ -166,7 +165,6 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
 
 
 def _list_from_last(script: Script) -> list[Command]:
-    """The last command that the job is about, and those behind it."""
     commands = [item for item in script.commands if item.words and not item.function]
     places = [index for index, item in enumerate(commands) if _matters(unwrap(item.words))]
     return commands[places[-1] :] if places else []

@@ -131,7 +131,6 @@ def _is_lone_agent(launch: LaunchCommand, several: bool, launched: bool) -> bool
 
 
 def _trains_on_few(script: Script, launch: LaunchCommand, nodes: int) -> bool:
-    """Whether a launcher or Python runs a program of the job on half of the nodes or less."""
     started, used = launch.started, find_reach(script, launch).nodes or 1
     if nodes < 2 * used:  # a few may be spare
         return False
@@ -213,7 +212,6 @@ def _find_two_agents(script: Script) -> Iterator[Fault]:
 
 
 def _starts_as_many(script: Script, launcher: Launcher, variable: str) -> bool:
-    """Whether a launcher starts as many tasks on a node, or in all, as a variable says."""
     stated = [launcher.read("tasks"), launcher.read("each")]
     if stated == [None, None] and launcher.name == "srun":
         stated = [script.value("--ntasks-per-node")]
@@ -241,7 +239,6 @@ def _find_idle_gpus(script: Script) -> Iterator[Fault]:
 
 
 def _list_sruns(script: Script) -> list[Launcher]:
-    """List each srun that starts a program of the kind that trains."""
     sruns: dict[tuple[int, int], Launcher] = {}
     for launch in script.launches:
         started = launch.started

@@ -73,7 +73,6 @@ def _has_whole_nodes(script: Script) -> bool:
 
 
 def _list_ports(script: Script) -> Iterator[Word]:
-    """The ports of servers and agents, but for those that are listed by torchrun's options."""
     for launch in script.launches:
         started, place = launch.started, launch.place
         match = _PORT_OF.search(" ".join(word.text for word in started.program))
@@ -105,7 +104,6 @@ def _find_login_node(script: Script) -> Iterator[Fault]:
 
 
 def _join_late(script: Script) -> str:
-    """What the shells on the nodes expand, behind launchers."""
     launched = [command for command in script.expanded if unwrap(command.words).launchers]
     words = [word for command in launched for word in command.words]
     return "".join(part.text for word in words for part in word.segments if not part.live)

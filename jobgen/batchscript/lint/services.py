@@ -40,7 +40,6 @@ def _find_sleep(script: Script) -> Iterator[Fault]:
 
 
 def _serves_beside(command: Command) -> bool:
-    """Whether a command starts a server in the background."""
     quiet = command.name in ("echo", "printf")
     return command.end == "&" and not quiet and bool(SERVER.search(" ".join(command.texts)))
 

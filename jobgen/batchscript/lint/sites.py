@@ -74,7 +74,6 @@ def _make_spec(script: Script, profile: SiteProfile) -> LoadedSpec:
 
 
 def _find_place(script: Script, path: str) -> DirectiveOption | None:
-    """The directive that a rule is about; the first where it is about one that is missing."""
     read = [item for item in script.directives if item.read]
     key = path.removeprefix("resources.")
     options = next((some for name, some in _OPTIONS.items() if key.startswith(name)), ())
