@@ -42,11 +42,12 @@ _COUNTS = {
     *("--nodes", "--ntasks", "--ntasks-per-node", "--cpus-per-task", "--gpus-per-node", "--gpus"),
     *("--gpus-per-task", "--gres", "--cpus-per-gpu"),
 }
+_SPREAD = ("--ntasks", "--gpus")
 _CHUNK = ("ngpus", "ncpus", "mem", "mpiprocs", "ppn", "gpus")
 _EXCLUSIVE = (("--exclusive", ""), ("-l", "place=scatter:excl"))
 _EVENTS = {"BEGIN": "begin", "END": "end", "FAIL": "fail", "b": "begin", "e": "end", "a": "fail"}
 # The options for who gets mail and when, and when that is where it is not said.
-_MAIL = {"slurm": ("--mail-user", "--mail-type", []), "pbs": ("-M", "-m", ["fail"])}
+_MAIL = {"slurm": ("--mail-user", "--mail-type", ""), "pbs": ("-M", "-m", "a")}
 # Options that add to those before them.
 _MANY = ("-l", "-W", "-v", "--mail-type")
 # How an array is asked for, and what has its index: -t is of Torque.
@@ -91,15 +92,14 @@ def settle(script: Script, draft: Draft) -> None:
     site = _find_site_of_totals(script)
     draft.put("site", site)
     profile = search.load(site) if site else SiteProfile(script.target)
-    _note_unread(script, draft)
-    read = _list_taken(script, draft)
     keys = dict(_KEYS[script.target])
     if site:
         keys[profile.pbs.account_option] = ("account", _LABEL)
-    rest = _settle_mail(read, script.target, draft)
-    rest = [item for item in rest if not _take(item, keys, draft)]
-    settle_rest = _settle_chunks if script.can.chunks else _settle_tasks
-    for item in settle_rest(script, rest, draft, profile):
+    _note_unread(script, draft)
+    items = _settle_mail(_list_taken(script, draft), script.target, draft)
+    rest = [item for item in items if not _take(item, keys, draft)]
+    settle_resources = _settle_chunks if script.can.chunks else _settle_tasks
+    for item in settle_resources(script, rest, draft, profile):
         keep_verbatim(script, item, draft)
 
 
@@ -116,22 +116,22 @@ def _note_unread(script: Script, draft: Draft) -> None:
 def _list_taken(script: Script, draft: Draft) -> list[DirectiveOption]:
     """Return the directives that count; what is a place to fill in, or refused, is lost."""
     taken = []
-    places = set()  # lines: the other words of a place with blanks stand in them
     read = [item for item in script.directives if item.read]
     last = {item.option: item for item in read}
+    places = {item.line: place for item in read if (place := find_place(item))}
     for item in read:
-        if place := find_place(item):
-            open_ = "; nothing expands it, and the scheduler refuses it" if place[0] == "$" else ""
-            draft.lose(item.line, item.text, f"{place} is a place to fill in{open_}")
-            places.add(item.line)
-        elif item.option in script.can.refused:
-            draft.lose(item.line, item.text, script.can.refused[item.option])
-        elif item.line in places and item.option[0] != "-":
-            continue
+        place = find_place(item)
+        reason = f"{place} is a place to fill in" if place else script.can.refused.get(item.option)
+        if place and place[0] == "$":
+            reason = f"{reason}; nothing expands it, and the scheduler refuses it"
         # Of an option that is given again, the last one counts.
-        elif item.option in _MANY or item is last[item.option]:
+        counts = item.option in _MANY or item is last[item.option]
+        of_place = item.line in places and item.option[0] != "-"  # one with blanks
+        if reason:
+            draft.lose(item.line, item.text, reason)
+        elif counts and not of_place and (item.option, item.value) not in _OWN:
             taken.append(item)
-    return [item for item in taken if (item.option, item.value) not in _OWN]
+    return taken
 
 
 def _take(
@@ -157,33 +157,27 @@ def _settle_mail(
     items: list[DirectiveOption], scheduler: str, draft: Draft
 ) -> list[DirectiveOption]:
     """Take who gets mail and when, if a spec can say both; returns the other directives."""
-    user, when, events = _MAIL[scheduler]
+    user, when, unsaid = _MAIL[scheduler]
     address = next((item.value for item in items if item.option == user), None)
-    asked = ",".join(item.value for item in items if item.option == when)
-    if asked:
-        words = asked.upper().replace("ALL", "BEGIN,END,FAIL").split(",")
-        events = [_EVENTS.get(word, "") for word in (list(asked) if user == "-M" else words)]
+    asked = ",".join(item.value for item in items if item.option == when) or unsaid
+    words = asked.upper().replace("ALL", "BEGIN,END,FAIL").split(",")
+    events = dict.fromkeys(map(_EVENTS.get, asked if user == "-M" else words))
     others = [item for item in items if item.option not in (user, when)]
-    sayable = address is None or _ADDRESS.fullmatch(address)
-    if len(others) == len(items) or not events or "" in events or not sayable:
+    sayable = None not in events and (address is None or _ADDRESS.fullmatch(address))
+    if others == items or not sayable:
         return items
     draft.put("notify.email", address)
-    draft.put("notify.on", list(dict.fromkeys(events)))
+    draft.put("notify.on", list(events))
     return others
 
 
 def keep_verbatim(script: Script, item: DirectiveOption, draft: Draft) -> None:
-    others = [other for other in script.directives if other.line == item.line]
-    text = item.text
-    if len(others) > 1:
-        joint = "=" if item.option.startswith("--") and item.value else " "
-        sign = script.can.sign
-        value = shlex.quote(item.value) if re.search(r"\s", item.value) else item.value
-        text = f"{sign} {item.option}{joint}{value}".rstrip()
-    else:
-        text = re.sub(r"^(#\w+)\s+", r"\1 ", text)
-        text = re.sub(r"\s+#.*", "", text)
-    if re.fullmatch(r"#(PBS|SBATCH) [\x20-\x7e]*[\x21-\x7e]", text):
+    """Keep a directive as one of the spec."""
+    joint = "=" if item.option.startswith("--") and item.value else " "
+    value = item.value.strip()
+    value = shlex.quote(value) if re.search(r"\s", value) else value
+    text = f"{script.can.sign} {item.option}{joint}{value}".rstrip()
+    if re.fullmatch(r"[\x20-\x7e]+", text):
         own = draft.values.setdefault("directives", [])
         own += [text] if text not in own else []
     else:
@@ -194,50 +188,38 @@ def _find_site_of_totals(script: Script) -> str | None:
     """The site whose jobs are asked for in totals, by its queue or list of file systems."""
     if script.resource("select") or script.resource("nodes") or not script.resource("ncpus"):
         return None
-    queue = script.value("-q")
     for name, loaded in search.list_profiles():
-        if loaded is None or loaded.profile.scheduler != script.scheduler:
-            continue
-        profile = loaded.profile
-        lists = profile.filesystems and script.resource(profile.filesystems.resource)
-        if profile.pbs.resources == "totals" and (lists or queue in (profile.queues or {})):
-            return name
+        if loaded is not None and loaded.profile.pbs.resources == "totals":
+            lists = loaded.profile.filesystems
+            queues = loaded.profile.queues or {}
+            if script.value("-q") in queues or (lists and script.resource(lists.resource)):
+                return name
     return None
 
 
 def _settle_tasks(
-    script: Script, items: list[DirectiveOption], draft: Draft, profile: SiteProfile
+    script: Script, items: list[DirectiveOption], draft: Draft, _: SiteProfile
 ) -> list[DirectiveOption]:
     """Slurm's resources; what is left goes on as it is."""
     request, rest = script.request, []
     shares = {"--mem": 1, "--mem-per-cpu": request.cpus or 1, "--mem-per-gpu": request.gpus}
+    taken = f"taken for {request.nodes} nodes" if request.nodes > 1 else "taken for one node"
+    spread = [] if script.value("--nodes") else [item for item in items if item.option in _SPREAD]
+    for item in [item for item in spread if script.count(item.option) > 1][:1]:
+        message = f"{taken}; without --nodes, Slurm may spread them"
+        draft.check(item.line, item.text, message)
     for item in items:
-        form = GRES if item.option == "--gres" else COUNT
-        typed = form.fullmatch(item.value)
+        typed = (GRES if item.option == "--gres" else COUNT).fullmatch(item.value)
         walltime = read_walltime(item.value, "slurm") if item.option == "--time" else None
         memory = read_memory(item.value, times=shares.get(item.option, 0))
         if item.option in _COUNTS and typed:
             draft.put("resources.gpu_type", typed[1])
-        elif memory or walltime:
-            draft.put("resources.memory_per_node", memory)
-            draft.put("resources.walltime", walltime)
-        else:
+        elif not (memory or walltime):
             rest.append(item)
-    if script.value("--nodes") is None:
-        _note_counts(script, items, draft)
+        draft.put("resources.memory_per_node", memory)
+        draft.put("resources.walltime", walltime)
     _shape(draft, request.nodes, request.gpus, request.cpus)
     return rest
-
-
-def _note_counts(script: Script, items: list[DirectiveOption], draft: Draft) -> None:
-    """Name the number of tasks or GPUs by which Slurm chooses how many nodes it gives."""
-    nodes = script.request.nodes
-    taken = f"taken for {nodes} nodes" if nodes > 1 else "taken for one node"
-    for item in items:
-        if item.option in ("--ntasks", "--gpus") and script.count(item.option) > 1:
-            message = f"{taken}; without --nodes, Slurm may spread them"
-            draft.check(item.line, item.text, message)
-            return
 
 
 def _shape(draft: Draft, nodes: int, gpus: int, cpus: int) -> None:
@@ -253,17 +235,15 @@ def _settle_chunks(
     request, rest = script.request, []
     chunked = script.resource("select") or script.resource("nodes")
     nodes = request.nodes if chunked else count_nodes_of_totals(script)
-    several = chunked and nodes > 1
     for item in [part for whole in items for part in split_resources(whole)]:
         key, _, value = item.value.partition("=") if item.option == "-l" else ("", "", "")
+        of_several = key == "mem" and chunked and nodes > 1
         if key in ("select", "nodes") and request.alike:
             _take_chunk(value, item, draft)
-        elif (key == "mem" and several) or not _take_total(key, value, draft, profile, nodes=nodes):
+        elif of_several or not _take_total(key, value, draft, profile, nodes=nodes):
             rest.append(item)
-    if chunked:
-        _shape(draft, nodes if request.alike else 1, request.gpus, request.cpus)
-    else:
-        _shape(draft, nodes, request.gpus // nodes, request.cpus // nodes)
+    parts = 1 if chunked else nodes
+    _shape(draft, nodes if request.alike else 1, request.gpus // parts, request.cpus // parts)
     return rest
 
 
