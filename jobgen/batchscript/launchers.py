@@ -137,11 +137,6 @@ class Started(NamedTuple):
         return _find_agent(self.program)
 
     @property
-    def is_agent(self) -> bool:
-        """Whether it starts the processes of its node, as torchrun does."""
-        return self.agent is not None
-
-    @property
     def torchrun(self) -> Agent | None:
         """The torchrun agent that it is, if it is one."""
         agent = self.agent
@@ -151,8 +146,8 @@ class Started(NamedTuple):
 def unwrap(words: tuple[Word, ...]) -> Started:
     """Take the launchers off a command, outermost first, down to the program."""
     started, inner = None, Started((), (), words)
-    while started != inner:
-        started, inner = inner, _take_off(inner) if inner.program else inner
+    while inner.program and started != inner:
+        started, inner = inner, _take_off(inner)
     return inner
 
 
@@ -195,12 +190,11 @@ def _take_wrapper(started: Started) -> Started:
 
 def _take_runner(started: Started) -> Started:
     """Take off `uv run` and its like without options; they call Python by `-m` or a file."""
-    texts = [word.text for word in started.program]
-    inner = texts[2] if len(texts) > 2 else "-"
-    if texts[1] != "run" or (inner.startswith("-") and inner not in ("--", "-m")):
+    texts = [word.text for word in started.program[1:3]]
+    if not re.fullmatch(r"run (--|-m|[^-].*)", " ".join(texts), re.DOTALL):
         return started
-    words = started.program[3 if texts[2] == "--" else 2 :]
-    if words and (words[0].text == "-m" or words[0].text.endswith(".py")):
+    words = started.program[3 if texts[1] == "--" else 2 :]
+    if words and re.fullmatch(r"-m|.*\.py", words[0].text):
         words = (Word("python3", words[0].line, words[0].column), *words)
     return started._replace(runner=started.program[:2], program=words)
 

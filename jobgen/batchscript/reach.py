@@ -88,6 +88,12 @@ def read_agent(launch: LaunchCommand) -> Agent | None:
     return None if agent is None or _starts_others(agent) else agent
 
 
+def list_agents(script: Script) -> list[tuple[LaunchCommand, Agent, Reach]]:
+    """Return the agents of a script, and how many of each start."""
+    read = [(launch, read_agent(launch)) for launch in script.launches]
+    return [(launch, agent, find_reach(script, launch)) for launch, agent in read if agent]
+
+
 def _starts_others(agent: Agent) -> bool:
     """Whether an agent may start those of the other nodes, or be started by another program."""
     hosts = agent.tell("--hostfile", "-H")

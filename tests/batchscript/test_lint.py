@@ -137,8 +137,6 @@ def test_its_successor_starts_everywhere() -> None:
         (f'CMD="{SRUN} vllm serve m --port 8000"\neval "$CMD"', "fixed-port"),
         (f"{SRUN} python a.py\necho end", "hidden-exit"),
         (f'C="{SRUN} python a.py"\neval "$C" |& tee log', "tee-status"),
-        ('nodes=("$(scontrol show hostnames $SLURM_JOB_NODELIST)")', "list-in-quotes"),
-        (f"{SRUN} ray start --head &\nray start --address=$head --block &", "worker-on-head"),
     ],
 )
 def test_other_ways_to_write_a_fault(body: str, rule: str) -> None:

@@ -6,12 +6,11 @@ is understood; or a spec whose `run.body` is the script's own body, unchanged, w
 
 from __future__ import annotations
 
-import copy
 import os
 import re
 
 from jobgen.batchscript.convert.body import advise, make_name, name_body, write_body
-from jobgen.batchscript.convert.clean import refuse_loss, write_clean
+from jobgen.batchscript.convert.clean import write_clean
 from jobgen.batchscript.convert.straight import NotStraightError
 from jobgen.batchscript.directives import ARRAYS, render_directives, settle
 from jobgen.batchscript.draft import Draft, Left
@@ -60,28 +59,18 @@ def import_script(script: Script) -> Imported:
     if "l" in find_shell_flags(script):
         reason = "reads the profile, which jobgen's job does not; environment.setup can source it"
         draft.check(1, script.lines[0], reason)
-    source = os.path.basename(script.path)
-    reasons: list[NotStraightError] = []
-    for once in (False, True):
-        clean = copy.deepcopy(draft)
-        try:
-            write_clean(script, clean, once=once)
-            refuse_loss(script, clean)
-        except NotStraightError as error:
-            reasons.append(error)
-        else:
-            body, comments, draft = "", [], clean
-            break
-    else:
-        body = write_body(script, draft)
-        comments = advise(script, draft, reasons[0])
+    body, comments = "", []
+    try:
+        draft = write_clean(script, draft)
+    except NotStraightError as reason:
+        body, comments = write_body(script, draft), advise(script, draft, reason)
         try:
             render_directives(draft)
         except SpecError as refused:
             message = f"jobgen refuses the spec: {refused.problems[0].message}"
             raise ImportRefusedError(script, script.body_line, message) from None
     draft.left.sort(key=lambda left: left.line)
-    text = draft.yaml(source, comments=comments)
+    text = draft.yaml(os.path.basename(script.path), comments=comments)
     return Imported(text, tuple(draft.left), body, name_body(script.path) if body else "")
 
 

@@ -100,7 +100,7 @@ def advise(script: Script, draft: Draft, reason: NotStraightError) -> list[str]:
 def _show_launch(script: Script) -> list[str]:
     """Return the lines that would have jobgen launch the program of a script; none if unsure."""
     starts = [item.started for item in script.launches if _PYTHON.match(item.started.name)]
-    starts.sort(key=lambda started: started.is_agent or bool(started.launchers))
+    starts.sort(key=lambda started: bool(started.agent or started.launchers))
     named = [_name_program([word.text for word in started.program]) for started in starts]
     programs = [text for text in named if text and not re.search(r"[$`*?{~]", text)]
     if not programs:
@@ -117,7 +117,7 @@ def _name_mode(script: Script) -> str:
     starts = [item.started for item in script.launches]
     if "ray start" in script.text:
         return "ray"
-    if any(started.is_agent for started in starts):
+    if any(started.agent for started in starts):
         return "torchrun"
     return "direct" if any(started.launchers for started in starts) else "plain"
 

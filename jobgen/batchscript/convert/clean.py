@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import re
+from itertools import pairwise
 
-from jobgen.batchscript.convert.environment import Prelude, follow_statement, list_needed
+from jobgen.batchscript.convert import straight
+from jobgen.batchscript.convert.environment import AT_HOME, Prelude, follow_statement, list_needed
 from jobgen.batchscript.convert.launch import LaunchedProgram, LaunchLine, read_shape
-from jobgen.batchscript.convert.straight import (
-    NotStraightError,
-    Statement,
-    goes_back,
-    list_arguments,
-    read_statements,
-)
+from jobgen.batchscript.convert.straight import NotStraightError, Statement, refuse
 from jobgen.batchscript.convert.values import Reader
 from jobgen.batchscript.directives import ARRAYS, render_directives
 from jobgen.batchscript.draft import Draft
@@ -21,7 +19,7 @@ from jobgen.batchscript.launchers import unwrap
 from jobgen.batchscript.lint.rule import TRAINS
 from jobgen.batchscript.purposes import list_pure
 from jobgen.batchscript.readable import find_shell_flags
-from jobgen.batchscript.reader import Request, Script
+from jobgen.batchscript.reader import Script
 from jobgen.errors import SpecError
 
 # Set up an environment, whose python3 is its python.
@@ -32,192 +30,179 @@ _FROM_OUTSIDE = "is set where it is submitted, or by its modules; the job ends w
 _ACTED_ON = re.compile(r"--signal B|-d |--export (?!ALL$)")
 _ONE_WORD = "stands without quotes, and is taken for one word"
 # Kinds of statements that do nothing for anybody after the program has ended.
-_IDLE = (
-    "prints",
-    "ends",
-    "fails",
-    "sets",
-    "assigns",
-    "export",
-    "folder",
-    "module",
-    "venv",
-    "conda",
-)
+_ENDS = {"prints", "ends"}
+_IDLE = _ENDS | {"fails", "sets", "assigns", "export", "folder", "module", "venv", "conda"}
 
 
-def write_clean(script: Script, draft: Draft, *, once: bool) -> None:
-    """Put the body of a script into `draft`; raise NotStraightError where only bash can run it.
+def write_clean(script: Script, draft: Draft) -> Draft:
+    """Return a draft that says all of a script; raise NotStraightError where only bash can run it.
 
-    `once` says that the script's own launcher is to start its program.
+    Its program starts as jobgen starts programs, or else, once, by the script's own launcher.
     """
-    _check_directives(script, draft, once=once)
-    nodes = 1 if once else draft.values.get("resources.nodes", 1)
-    before, launch, after = _split(script, read_statements(script), nodes)
-    _check_after(after)
-    shape = read_shape(script, draft)
-    reader = _make_reader(script)
-    for statement in before:
-        follow_statement(statement, reader)
-    at_home = _begins_at_home(script, before)
-    names = {command.name for item in before for command in item.commands}
-    bare = names.isdisjoint(_ENVIRONMENT)
-    moved = at_home or any(map(_leaves, before))
-    read = LaunchLine(script, launch, reader, shape, moved=moved, bare=bare).read(once=once)
-    prelude = _read_prelude(script, before, read, shape, draft, at_home=at_home)
-    for path, value in read.values.items():
-        draft.put(path, value)
-    if _starts_all_tasks(script, read, shape):
-        draft.values.pop("resources.cpus_per_node", None)  # one for each task, as Slurm has it
-    _note_losses(script, draft, launch, read)
-    _note_variables(draft, launch, outside=reader.asked | prelude.reader.asked, taken=reader.taken)
-    prelude.careful = prelude.careful or "e" in find_shell_flags(script)
-    prelude.write(launch.line, reader.variables.loose)
-    for statement in after:
-        draft.keep(statement.line, statement.text, "the job ends as its program does")
-    _check_length(draft, launch.line)
+    try:
+        return _CleanSpec(script, copy.deepcopy(draft), once=False).write()
+    except NotStraightError:
+        with contextlib.suppress(NotStraightError):
+            return _CleanSpec(script, copy.deepcopy(draft), once=True).write()
+        raise
 
 
-def _check_length(draft: Draft, line: int) -> None:
-    lines = draft.yaml("").replace("\\n", "\n").splitlines()  # also those within one string
-    if len([text for text in lines if text[:1] != "#"]) > _LONGEST:
-        raise NotStraightError(line, "a spec of it would be longer than the script")
+class _CleanSpec:
+    """One script, and the draft that is to say all of it."""
+
+    def __init__(self, script: Script, draft: Draft, *, once: bool) -> None:
+        self.script, self.draft, self.once = script, draft, once
+        self._check_directives()
+        self.before, self.launch, self.after = self._split(straight.read_statements(script))
+        self._check_after()
+        self.shape = read_shape(script, draft)
+        self.reader = self._make_reader()
+        for statement in self.before:
+            follow_statement(statement, self.reader)
+        self.at_home = self._begins_at_home()
+        self.read = self._read_launch()
+
+    def write(self) -> Draft:
+        """Return the draft; raise NotStraightError where its job would not be the script's."""
+        prelude = self._read_prelude()
+        for path, value in self.read.values.items():
+            self.draft.put(path, value)
+        if self._starts_all_tasks():
+            self.draft.values.pop("resources.cpus_per_node", None)  # one a task, as Slurm has it
+        self._note_losses(self.reader.asked | prelude.reader.asked)
+        prelude.careful = prelude.careful or "e" in find_shell_flags(self.script)
+        prelude.write(self.launch.line, self.reader.variables.loose)
+        self._check_length()
+        self._refuse_loss()
+        return self.draft
+
+    def _check_directives(self) -> None:
+        """Raise NotStraightError where the script is to act on its directives."""
+        for item in self.script.directives:
+            asked = f"{item.option} {item.value}"
+            unsaid = item.option in ARRAYS and "array.tasks" not in self.draft.values
+            unsaid = unsaid or (item.option == "--signal" and not self.once)
+            acts = item.read and (unsaid or _ACTED_ON.match(asked))
+            refuse(item.line, {f"'{asked}' is for the script or its programs": acts})
+
+    def _split(
+        self, statements: list[Statement]
+    ) -> tuple[list[Statement], Statement, list[Statement]]:
+        """What stands before the launch, the launch, and what stands after it."""
+        launches = [item for item in statements if item.kind == "launch"]
+        if not launches:
+            last = statements[-1].line if statements else self.script.body_line
+            raise NotStraightError(last, "no line starts a program that jobgen knows")
+        nodes = 1 if self.once else self.draft.values.get("resources.nodes", 1)
+        for early, later in pairwise(launches):
+            how = "side by side" if early.first.end == "&" else "one after the other"
+            several = nodes > 1 or not _prepares(early, launches[-1])
+            refuse(later.line, {f"several programs run {how}": several})
+        at = statements.index(launches[-1])
+        before = statements[:at]
+        for item in launches[:-1]:
+            before[before.index(item)] = item._replace(kind="once")
+        return before, launches[-1], statements[at + 1 :]
+
+    def _check_after(self) -> None:
+        for statement in self.after:
+            pure = all(map(list_pure, statement.commands)) and not statement.first.redirects
+            idle = statement.kind in _IDLE and (statement.kind in _ENDS or pure)
+            idle = idle or "deactivate" in statement.first.texts[:2]
+            refuse(statement.line, {"commands follow the program": not idle})
+            self.draft.keep(statement.line, statement.text, "the job ends as its program does")
+
+    def _make_reader(self) -> Reader:
+        reader = Reader(self.script.make_variables(), sourced=False)
+        # Arguments are places to fill in.
+        places = PlainVariables({str(number): f"<{number}>" for number in range(1, 100)})
+        reader.variables.values |= places.values | {"@": ((),), "*": ((),)}
+        return reader
+
+    def _begins_at_home(self) -> bool:
+        """Whether anything runs in the home folder, where PBS starts a script."""
+        anywhere = ("prints", "assigns", "export", "module", "sets")
+        first = next((item for item in self.before if item.kind not in anywhere), None)
+        leaves = first and first.kind == "folder" and first.first.texts[-1][:1] in "/~$"
+        return self.script.starts_at_home and not leaves
+
+    def _read_launch(self) -> LaunchedProgram:
+        line = LaunchLine(self.script, self.launch, self.reader, self.shape)
+        names = {command.name for item in self.before for command in item.commands}
+        line.bare = names.isdisjoint(_ENVIRONMENT)
+        line.moved = self.at_home or any(map(_leaves, self.before))
+        return line.read(once=self.once)
+
+    def _read_prelude(self) -> Prelude:
+        """Return what stands before the launch, with the plain variables that its lines need."""
+        needed = list_needed([f"${{{name}}}" for name in self.read.names], self.before)
+        while True:
+            prelude = Prelude(self.draft, self.read, self.shape, needed)
+            prelude.moved = self.at_home
+            prelude.setup += [AT_HOME] if self.at_home else []
+            reader = self._make_reader()
+            for statement in self.before:
+                prelude.take(statement, reader)
+                follow_statement(statement, reader)
+            more = list_needed(prelude.setup, self.before)
+            if more <= needed:
+                return prelude
+            needed |= more
+
+    def _starts_all_tasks(self) -> bool:
+        """Whether jobgen starts the tasks of a script of Slurm that says nothing about CPUs."""
+        if self.script.can.chunks or self.script.value("--cpus-per-task", "--cpus-per-gpu"):
+            return False
+        own = self.shape.gpus if self.read.mode == "direct" else 1
+        processes = self.read.values.get("launch.processes_per_node", own or 1)
+        return bool(processes == self.script.request.tasks)
+
+    def _note_losses(self, outside: set[str]) -> None:
+        """Name what the draft has no place for, and the variables that may be something else."""
+        draft, line = self.draft, self.launch.line
+        if self.read.logged:
+            draft.check(line, self.launch.text, "its output goes to jobgen's logs instead")
+        if self.read.dropped:
+            draft.keep(line, " ".join(self.read.dropped), "jobgen's own launch does without")
+        for number, text in straight.list_arguments(self.script):
+            draft.lose(number, text, "of the script's arguments; write what they are")
+        for name in sorted(outside | self.reader.taken):
+            reasons = [_FROM_OUTSIDE] if name in outside else []
+            reasons += [_ONE_WORD] if name in self.reader.taken else []
+            draft.check(line, f"${name}", "; ".join(reasons))
+
+    def _check_length(self) -> None:
+        lines = self.draft.yaml("").replace("\\n", "\n").splitlines()  # also within one string
+        long = len([text for text in lines if text[:1] != "#"]) > _LONGEST
+        refuse(self.launch.line, {"a spec of it would be longer than the script": long})
+
+    def _refuse_loss(self) -> None:
+        """Raise where jobgen refuses the spec, or its job asks for another share."""
+        try:
+            gets = render_directives(self.draft).request
+        except SpecError as error:
+            problem = error.problems[0]
+            refused = f"jobgen refuses the spec: {problem.path} {problem.message}"
+            raise NotStraightError(self.script.body_line, refused) from None
+        asked = self.script.request
+        if not self.draft.load().spec.launches_itself:
+            asked = asked._replace(tasks=0)
+        for name in ("nodes", "gpus", "cpus", "tasks"):
+            wanted, given = getattr(asked, name), getattr(gets, name)
+            reason = f"a spec of it asks for {given or 'other'} {name}, not {wanted}"
+            refuse(1, {reason: wanted and wanted != given})
 
 
 def _leaves(statement: Statement) -> bool:
     leaves = any(command.name in ("cd", "pushd") for command in statement.commands)
-    return leaves and not goes_back(statement)
-
-
-def _starts_all_tasks(script: Script, read: LaunchedProgram, shape: Request) -> bool:
-    """Whether jobgen starts the tasks of a script of Slurm that says nothing about CPUs."""
-    if script.can.chunks or script.value("--cpus-per-task", "--cpus-per-gpu"):
-        return False
-    own = shape.gpus if read.mode == "direct" else 1
-    return bool(read.values.get("launch.processes_per_node", own or 1) == script.request.tasks)
-
-
-def _note_losses(script: Script, draft: Draft, launch: Statement, read: LaunchedProgram) -> None:
-    """Name what of the launch line and the arguments of the script has no place in the spec."""
-    if read.logged:
-        draft.check(launch.line, launch.text, "its output goes to jobgen's logs instead")
-    if read.dropped:
-        draft.keep(launch.line, " ".join(read.dropped), "jobgen's own launch does without")
-    for line, text in list_arguments(script):
-        draft.lose(line, text, "of the script's arguments; write what they are")
-
-
-def _note_variables(draft: Draft, launch: Statement, *, outside: set[str], taken: set[str]) -> None:
-    """Name the variables that the spec holds for what they may not be."""
-    for name in sorted(outside | taken):
-        reasons = [_FROM_OUTSIDE] if name in outside else []
-        reasons += [_ONE_WORD] if name in taken else []
-        draft.check(launch.line, f"${name}", "; ".join(reasons))
-
-
-def refuse_loss(script: Script, draft: Draft) -> None:
-    """Raise NotStraightError where jobgen refuses a spec, or its job asks for another share."""
-    try:
-        written = render_directives(draft)
-    except SpecError as error:
-        problem = error.problems[0]
-        refused = f"jobgen refuses the spec: {problem.path} {problem.message}"
-        raise NotStraightError(script.body_line, refused) from None
-    asked, gets = script.request, written.request
-    for name, wanted, given in (
-        ("nodes", asked.nodes, gets.nodes),
-        ("GPUs of a node", asked.gpus, gets.gpus),
-        ("CPUs of a node", asked.cpus, gets.cpus),
-        ("tasks of a node", asked.tasks if draft.load().spec.launches_itself else 0, gets.tasks),
-    ):
-        if wanted and wanted != given:
-            reason = f"a spec of it asks for {given or 'other'} {name}, not {wanted}"
-            raise NotStraightError(1, reason)
-
-
-def _check_directives(script: Script, draft: Draft, *, once: bool) -> None:
-    """Raise NotStraightError where the script is to act on its directives."""
-    for item in script.directives:
-        asked = f"{item.option} {item.value}"
-        unsaid = item.option in ARRAYS and "array.tasks" not in draft.values
-        unsaid = unsaid or (item.option == "--signal" and not once)
-        if item.read and (unsaid or _ACTED_ON.match(asked)):
-            raise NotStraightError(item.line, f"'{asked}' is for the script or its programs")
-
-
-def _split(
-    script: Script, statements: list[Statement], nodes: int
-) -> tuple[list[Statement], Statement, list[Statement]]:
-    kinds = [statement.kind for statement in statements]
-    launches = [index for index, kind in enumerate(kinds) if kind == "launch"]
-    if not launches:
-        last = statements[-1].line if statements else script.body_line
-        raise NotStraightError(last, "no line starts a program that jobgen knows")
-    at = launches[-1]
-    before = list(statements[:at])
-    for index, statement in enumerate(before):
-        if statement.kind == "launch":
-            if nodes > 1 or not _prepares(statement, statements[at]):
-                line = statements[kinds.index("launch", index + 1)].line
-                how = "side by side" if statement.first.end == "&" else "one after the other"
-                raise NotStraightError(line, f"several programs run {how}")
-            before[index] = statement._replace(kind="once")
-    return before, statements[at], statements[at + 1 :]
+    return leaves and not straight.goes_back(statement)
 
 
 def _prepares(early: Statement, main: Statement) -> bool:
     """Whether a program only gets things ready for another, which a launcher starts."""
     starts = (unwrap(early.first.words), unwrap(main.first.words))
-    launched = [bool(started.launchers) or started.is_agent for started in starts]
+    launched = [bool(started.launchers or started.agent) for started in starts]
     asks = early.first.name.startswith("python") and early.first.texts[1] in ("-", "-c")
     asks = asks or not (TRAINS.fullmatch(early.first.name) or "/" in early.first.texts[0])
     alone = len(early.commands) == 1 and early.first.end != "&"
     return alone and not launched[0] and (launched[1] or asks)
-
-
-def _check_after(after: list[Statement]) -> None:
-    for statement in after:
-        pure = all(map(list_pure, statement.commands)) and not statement.first.redirects
-        if "deactivate" in statement.first.texts[:2]:
-            continue
-        if statement.kind not in _IDLE or (statement.kind not in ("prints", "ends") and not pure):
-            raise NotStraightError(statement.line, "commands follow the program")
-
-
-def _make_reader(script: Script) -> Reader:
-    reader = Reader(script.make_variables(), sourced=False)
-    places = PlainVariables({str(number): f"<{number}>" for number in range(1, 100)})
-    reader.variables.values |= places.values | {"@": ((),), "*": ((),)}
-    return reader
-
-
-def _read_prelude(
-    script: Script,
-    before: list[Statement],
-    launch: LaunchedProgram,
-    shape: Request,
-    draft: Draft,
-    *,
-    at_home: bool,
-) -> Prelude:
-    """Return what stands before the launch, with the plain variables that its lines need."""
-    needed: set[str] = set()
-    texts = [f"${{{name}}}" for name in launch.names]
-    while True:
-        needed |= list_needed(texts, before)
-        prelude = Prelude(draft, launch=launch, shape=shape, needed=needed, at_home=at_home)
-        reader = _make_reader(script)
-        for statement in before:
-            prelude.take(statement, reader)
-            follow_statement(statement, reader)
-        texts = prelude.setup
-        if list_needed(texts, before) <= needed:
-            return prelude
-
-
-def _begins_at_home(script: Script, before: list[Statement]) -> bool:
-    """Whether anything runs in the home folder, where PBS starts a script."""
-    anywhere = ("prints", "assigns", "export", "module", "sets")
-    first = next((item for item in before if item.kind not in anywhere), None)
-    leaves = first and first.kind == "folder" and first.first.texts[-1][:1] in "/~$"
-    return script.starts_at_home and not leaves

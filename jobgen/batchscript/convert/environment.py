@@ -58,22 +58,16 @@ class Prelude:
     """What stands before the launch, read in order."""
 
     def __init__(
-        self,
-        draft: Draft,
-        *,
-        launch: LaunchedProgram,
-        shape: Request,
-        needed: set[str],
-        at_home: bool,
+        self, draft: Draft, launch: LaunchedProgram, shape: Request, needed: set[str]
     ) -> None:
         self.draft, self.launch, self.shape, self.needed = draft, launch, shape, needed
         self.modules: dict[str, Any] = {}
         self.keys: dict[str, str] = {}  # venv or conda
         self.variables: dict[str, Any] = {}
-        self.setup: list[str] = [AT_HOME] if at_home else []
+        self.setup: list[str] = []
         self.phase = 0  # of jobgen's own order: modules, venv or conda, variables, the setup
         # Whether the setup leaves the folder, may fail, or sets what only bash knows.
-        self.moved, self.fails, self.touched = at_home, False, False
+        self.moved = self.fails = self.touched = False
         self.careful = False  # whether the script ends at its first failure
         self.hooked: list[str] = []
         self.asked: list[str] = []  # texts of the setup, which may ask for arguments

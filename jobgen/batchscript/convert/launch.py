@@ -81,21 +81,13 @@ class LaunchLine:
     environment, whose python3 would be its python.
     """
 
-    logged = False
+    logged = moved = bare = False
     dropped: tuple[str, ...] = ()
 
     def __init__(
-        self,
-        script: Script,
-        statement: Statement,
-        reader: Reader,
-        shape: Request,
-        *,
-        moved: bool,
-        bare: bool,
+        self, script: Script, statement: Statement, reader: Reader, shape: Request
     ) -> None:
         self.script, self.statement, self.reader, self.shape = script, statement, reader, shape
-        self.moved, self.bare = moved, bare
         self.command = expand_command(statement.first, reader.variables)
         self.started = unwrap(self.command.words)
         self.torchrun = self.started.torchrun
@@ -248,7 +240,7 @@ class LaunchLine:
         """The words that jobgen's launch starts in place of the line."""
         started, first = self.started, self.words[0]
         if not (started.launchers and started.launchers[0].name == "srun"):
-            surely = first is not started.program[0] or started.is_agent or _FILE.match(first.text)
+            surely = first is not started.program[0] or started.agent or _FILE.match(first.text)
             reason = f"'{first.text}' may be a function of a file that the script sources"
             self._refuse({reason: self.reader.sourced and not surely})
             return self.words
@@ -262,7 +254,7 @@ class LaunchLine:
     def _launch_once(self) -> LaunchedProgram:
         """The script's own launcher, once, on the first node, with all of its words."""
         step = name_kind(find_launcher([word.text for word in self.words])) == "step"
-        left = not step or self.started.is_agent
+        left = not step or self.started.agent
         self._refuse({f"'{self.started.name}' on several nodes is left to bash": left})
         self._refuse({_SPREADS: not self.tasks})
         self._check_bound()

@@ -22,6 +22,7 @@ from jobgen.batchscript.reach import (
     count_processes,
     count_reach,
     find_reach,
+    list_agents,
     read_agent,
 )
 from jobgen.batchscript.reader import Script
@@ -147,13 +148,11 @@ def _find_other_nnodes(script: Script) -> Iterator[Fault]:
 
     Fix: write --nnodes=$SLURM_NNODES, and the first node's address by --rdzv-endpoint
     """
-    if not script.nodes or "PET_NNODES" in script.text:
-        return
-    for launch in script.launches:
-        agent = read_agent(launch)
-        if not agent or launch.command.is_inner or re.fullmatch(r"[1-9]\d*", agent.tell("rank")):
-            continue  # one of several jobs that meet has a number of its own
-        if wrong := _compare_nodes(agent, script.nodes, find_reach(script, launch)):
+    for launch, agent, reach in list_agents(script) if script.nodes else ():
+        # One of several jobs that meet has a number of its own.
+        apart = launch.command.is_inner or re.fullmatch(r"[1-9]\d*", agent.tell("rank"))
+        wrong = _compare_nodes(agent, script.nodes or 1, reach)
+        if wrong and not apart and "PET_NNODES" not in script.text:
             yield mark(agent.find("nodes") or launch.place, f"{agent.name} {wrong}")
 
 
@@ -178,17 +177,12 @@ def _find_same_rank(script: Script) -> Iterator[Fault]:
 
     Fix: write --node-rank=$SLURM_NODEID inside what srun starts, or --rdzv-backend=c10d
     """
-    if "PET_NODE_RANK" in script.text:
-        return
-    for launch in script.launches:
-        agent, reach = read_agent(launch), find_reach(script, launch)
-        if not agent or not agent.is_first:
-            continue
+    for launch, agent, reach in list_agents(script):
         meant = agent.nodes == str(reach.nodes) or "$" in agent.nodes
-        if meant and reach.each == 1 and (reach.nodes or 0) > 1:
-            yield mark(
-                launch.place, f"each of the {reach.nodes} nodes starts {agent.name} as node 0"
-            )
+        wide = reach.each == 1 and (reach.nodes or 0) > 1
+        if agent.is_first and meant and wide and "PET_NODE_RANK" not in script.text:
+            message = f"each of the {reach.nodes} nodes starts {agent.name} as node 0"
+            yield mark(launch.place, message)
 
 
 @rule("two-agents", "Several torchrun agents a node", TORCHRUN)
@@ -238,38 +232,37 @@ def _find_idle_gpus(script: Script) -> Iterator[Fault]:
         yield mark(place, f"{of} on each node, which has {gpus} GPUs")
 
 
-def _list_sruns(script: Script) -> list[Launcher]:
+def _list_sruns(script: Script, variable: str, *options: str) -> list[Launcher]:
+    """List each srun that starts a program of the kind that trains, and is not is_set an option.
+
+    None, where the script tells it by a variable.
+    """
     sruns: dict[tuple[int, int], Launcher] = {}
-    for launch in script.launches:
+    names = {name for command in script.commands for name, _, _ in command.variables()}
+    for launch in script.launches if variable not in names else ():
         started = launch.started
         inner = list_inner(started, launch.command)
         programs = [unwrap(item.words).name for item in inner] or [started.name]
-        if not any(map(TRAINS.fullmatch, programs)):
-            continue
-        for launcher in started.launchers:
-            if launcher.name == "srun" and not launcher.is_open:
+        for launcher in started.launchers if any(map(TRAINS.fullmatch, programs)) else ():
+            is_set = launcher.is_open or launcher.value(*options) not in (None, "0")
+            if launcher.name == "srun" and not is_set:
                 sruns.setdefault((launcher.word.line, launcher.word.column), launcher)
     return list(sruns.values())
 
 
-def _sets(script: Script, name: str) -> bool:
-    return any(name == set_ for command in script.commands for set_, _, _ in command.variables())
-
-
 @rule("srun-cpus", "srun without CPUs", SRUN)
 def _check_srun_cpus(script: Script) -> Iterator[Fault]:
-    """srun gives a task one CPU unless told; between 22.05 and 23.02 it does not take the number
+    """srun gives a task one CPU unless is_set; between 22.05 and 23.02 it does not take the number
     from sbatch, and all processes share one core.
 
     Fix: add --cpus-per-task to srun itself
     """
     asked = script.value("--cpus-per-task") or "1"
-    if asked == "1" or script.value("--cpus-per-gpu") or _sets(script, "SRUN_CPUS_PER_TASK"):
+    if asked == "1" or script.value("--cpus-per-gpu"):
         return
     whole = script.value("--exclusive") is not None
-    for srun in _list_sruns(script):
-        if srun.value("-c", "--cpus-per-task") is None:
-            yield mark(srun.word, "srun is not told the CPUs of a task", whole)
+    for srun in _list_sruns(script, "SRUN_CPUS_PER_TASK", "-c", "--cpus-per-task"):
+        yield mark(srun.word, "srun is not told the CPUs of a task", whole)
 
 
 @rule("srun-kill", "srun without --kill-on-bad-exit", SRUN)
@@ -278,11 +271,8 @@ def _check_srun_kill(script: Script) -> Iterator[Fault]:
 
     Fix: add --kill-on-bad-exit=1 to srun
     """
-    if _sets(script, "SLURM_KILL_BAD_EXIT"):
-        return
-    for srun in _list_sruns(script):
-        one = count_reach(script, srun) == (1, 1) or srun.value("-n", "--ntasks") == "1"
-        if srun.value("-K", "--kill-on-bad-exit") in (None, "0") and not one:
+    for srun in _list_sruns(script, "SLURM_KILL_BAD_EXIT", "-K", "--kill-on-bad-exit"):
+        if count_reach(script, srun) != (1, 1) and srun.value("-n", "--ntasks") != "1":
             yield mark(srun.word, "srun goes on when one of its tasks has failed")
 
 
@@ -296,13 +286,13 @@ def _find_early(script: Script) -> Iterator[Fault]:
     if script.directives and script.nodes == 1 and script.request.tasks == 1:
         return
     under_c10d = re.search(r"--rdzv[-_]backend[= ]\"?c10d", script.text)
-    for command in script.commands:
+    for command in [item for item in script.commands if not item.is_inner]:
         launchers = [launcher.name for launcher in unwrap(command.words).launchers]
         words, fix = command.words, ""
         if "srun" not in launchers:
             words = tuple(word for _, word, _ in command.variables())
             fix = "set it inside what srun starts: srun bash -c 'NAME=$...'"
-        for word in words if not command.is_inner else ():
+        for word in words:
             match = _OF_TASK.search(re.sub(r"'[^']*'", "", word.active))
             if match and not (under_c10d and "rank" in word.raw.lower()):
                 message = f"${match[1]} expands here, on the first node, where it is 0"

@@ -9,7 +9,7 @@ from jobgen.batchscript.bash import Word
 from jobgen.batchscript.launchers import unwrap
 from jobgen.batchscript.lint.rule import PBS_RESOURCES, SRUN, TORCHRUN, Fault, mark, rule
 from jobgen.batchscript.lint.services import SERVER
-from jobgen.batchscript.reach import read_agent
+from jobgen.batchscript.reach import list_agents
 from jobgen.batchscript.reader import Script
 
 _SHARES = re.compile(r"--(exact|exclusive|overlap)(=.*)?")
@@ -55,7 +55,7 @@ def _find_fixed_port(script: Script) -> Iterator[Fault]:
     names = set() if unread else _PORT_NAMES
     words = _list_values(script, names, ("--master-port", "--rdzv-endpoint"))
     alone, seen = _has_whole_nodes(script), {"0"}
-    for word in [*words, *_list_ports(script)]:
+    for word in words + list(_list_ports(script)):
         match = _PORT.search(word.text)
         if match and match[1] not in seen:
             seen.add(match[1])
@@ -94,16 +94,15 @@ def _find_login_node(script: Script) -> Iterator[Fault]:
         loopback = _LOOPBACK.fullmatch(word.text)
         if loopback and script.nodes != 1:
             yield mark(word, f"{loopback[1]} is each node's name for itself alone")
-    late = _join_late(script) if script.nodes != 1 else ""
-    for launch in script.launches if late else ():
-        torchrun, agent = launch.started.torchrun, read_agent(launch)
-        place = torchrun.find(*_MEETING) if torchrun else None
+    for agent in [agent for _, agent, _ in list_agents(script)] if script.nodes != 1 else ():
+        place = agent.find(*_MEETING)
         name = _OWN_NAME.match(place.raw) if place else None
-        if place and name and name[1] in late and agent and agent.nodes != "1":
+        if place and name and name[1] in _join_late(script) and agent.nodes != "1":
             yield mark(place, f"{name[1]} is the name of each node, which then waits at its own")
 
 
 def _join_late(script: Script) -> str:
+    """What the shells on the nodes expand, behind launchers."""
     launched = [command for command in script.expanded if unwrap(command.words).launchers]
     words = [word for command in launched for word in command.words]
     return "".join(part.text for word in words for part in word.segments if not part.live)

@@ -1,4 +1,4 @@
-"""Rules on several programs of one job: servers, and a Ray that is started by hand."""
+"""Rules on several programs of one job: servers, and what waits for them."""
 
 from __future__ import annotations
 
@@ -28,10 +28,8 @@ def _find_sleep(script: Script) -> Iterator[Fault]:
     Fix: ask until it answers, with a limit, and look whether it still runs; ready does so in a
     jobgen spec with roles
     """
-    if _ASKS.search(script.text):
-        return
     started = False
-    for command in script.commands:
+    for command in script.commands if not _ASKS.search(script.text) else ():
         started = started or _serves_beside(command)
         if started and command.name == "sleep" and re.fullmatch(r"\d+[sm]?", command.texts[-1]):
             message = f"whether the server is up after {command.texts[-1]} s is not known"
@@ -51,10 +49,8 @@ def _find_endless_wait(script: Script) -> Iterator[Fault]:
 
     Fix: stop the server, or give wait the numbers of the programs: p=$!; ...; wait "$p"
     """
-    if _STOPS.search(script.text):
-        return
     serves = works = False
-    for command in script.commands:
+    for command in script.commands if not _STOPS.search(script.text) else ():
         serves = serves or _serves_beside(command)
         program = TRAINS.fullmatch(unwrap(command.words).name) and command.end != "&"
         works = works or (serves and bool(program))
@@ -62,39 +58,3 @@ def _find_endless_wait(script: Script) -> Iterator[Fault]:
             message = "the server never ends, so this waits until the job's time is up"
             yield mark(command.place, message)
             return
-
-
-@rule("list-in-quotes", "An array of nodes that has one element", _RAY)
-def _find_list_in_quotes(script: Script) -> Iterator[Fault]:
-    """In quotes the lines of a list are one word: the first element is all nodes, and no other
-    one is set.
-
-    Fix: write mapfile -t NAME < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
-    """
-    begin, command = r"^[ \t]*", "scontrol show hostname"
-    array = rf'{begin}\w+=\("\$(?:\({command}|\{{?(\w+)\}}?"\))'
-    for match in re.finditer(array, script.text, re.MULTILINE):
-        named = rf'{begin}{match[1]}="?\$\({command}'
-        if not match[1] or re.search(named, script.text, re.MULTILINE):
-            line = script.text.count("\n", 0, match.start()) + 1
-            yield Fault(line, 1, "all names of nodes are one element of this array")
-
-
-@rule("worker-on-head", "A Ray worker beside the head", _RAY)
-def _find_worker_on_head(script: Script) -> Iterator[Fault]:
-    """The head's node then counts twice, and other nodes of the job idle.
-
-    Fix: begin the loop at 1, and start each by srun, pbsdsh or ssh on its node
-    """
-    if not re.search(r"ray start\b[^\n]*--head", script.text):
-        return
-    for command in script.commands:
-        joins = any(text.startswith("--address") for text in command.texts)
-        elsewhere = any(block.opener in ("if", "case", "{") for block in command.blocks)
-        if joins and not elsewhere and [*command.texts[:2]] == ["ray", "start"]:
-            yield mark(command.place, "this worker starts where the script itself runs")
-    loop = r"^[ \t]*for\s*\(\(\s*(\w+)\s*=\s*0\s*;(?:(?!^\s*done\b).)*?\[\$?\{?\1\}?\]"
-    worker = r"(?:(?!^\s*done\b|--head).)*?ray start\b(?:(?!^\s*done\b|--head).)*?--address"
-    if match := re.search(loop + worker, script.text, re.MULTILINE | re.DOTALL):
-        line = script.text.count("\n", 0, match.start()) + 1
-        yield Fault(line, 1, "the workers begin at node 0, where the head is")
