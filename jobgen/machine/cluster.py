@@ -95,7 +95,7 @@ def recognise(*, host: str, cluster: str | None, environment: Mapping[str, str])
             unreadable.append(name)
             continue
         facts = loaded.profile.recognise
-        how = next(_match_facts(facts, host, cluster, environment), None) if facts else None
+        how = next(_match_facts(facts, host, cluster, environment), None)
         if how is not None:
             order = -folders.index(os.path.dirname(loaded.files[0]))
             known.append((order, Recognised(name, how)))

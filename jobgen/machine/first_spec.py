@@ -18,7 +18,7 @@ from jobgen.plan.resolve import resolve
 from jobgen.records import NamedTuple
 from jobgen.schedulers import SCHEDULERS
 from jobgen.sites import search
-from jobgen.sites.profile import Account, SiteQueue
+from jobgen.sites.profile import SiteQueue
 from jobgen.spec import yaml_nodes
 from jobgen.spec.bind import bind
 from jobgen.spec.commands import check_script
@@ -132,7 +132,7 @@ def list_questions(machine: Machine, wishes: Wishes) -> Iterator[Question]:
         Question("gpus_per_node", "GPUs on each node", gpus, partial(_read_count, 0)),
         Question("walltime", "Walltime", "1h", _read_walltime),
     ]
-    if about and about.required and first.batch:
+    if about.required and first.batch:
         words = f"Account that pays ({about.meaning})" if about.meaning else "Account that pays"
         read = partial(_read_account, about.pattern)
         questions.insert(0, Question("account", words, first.account, read))
@@ -220,8 +220,7 @@ class FirstSpec:
         """The user's first account that the site takes."""
         if self.machine.site not in (None, self.site):
             return None
-        about = self.profile.account or Account()
-        return next(filter(about.takes, self.machine.accounts), None)
+        return next(filter(self.profile.account.takes, self.machine.accounts), None)
 
     def list_lines(self) -> Iterator[SpecLine]:
         """Yield the keys of the spec."""
@@ -250,9 +249,9 @@ class FirstSpec:
         why = _write_choice(others)
         if self.account is None:
             why = "the account to charge, if the site wants one"
-            if about and about.required:
+            if about.required:
                 why = "every job here needs one"
-            why += f": {about.meaning}" if about and about.meaning else ""
+            why += f": {about.meaning}" if about.meaning else ""
         return SpecLine("account", self.account, why)
 
     def _write_queue(self) -> SpecLine:
@@ -308,8 +307,7 @@ class FirstSpec:
         return (min(gpus, most) if most else gpus) or None
 
     def _list_environment(self) -> Iterator[SpecLine]:
-        own, machine = self.profile.modules, self.machine
-        modules = ", ".join(own.load if own else ())
+        machine, modules = self.machine, ", ".join(self.profile.modules.load)
         if machine.venv is not None:
             loaded = f"after the site's modules {modules}" if modules else "on every node"
             yield SpecLine("environment.venv", machine.venv, loaded)

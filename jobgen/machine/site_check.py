@@ -113,9 +113,8 @@ def _write(key: str, value: int | None) -> str:
 
 def compare_machine(profile: SiteProfile) -> Iterator[Difference]:
     """Yield the modules, folders and interfaces of a profile that this machine does not have."""
-    own = profile.modules.load if profile.modules else ()
     contained = profile.container.modules.load if profile.container else ()
-    for name in dict.fromkeys((*own, *contained)):
+    for name in dict.fromkeys((*profile.modules.load, *contained)):
         if _has_module(name) is False:
             yield Difference(f"modules: {name}", "`module avail` does not list it here")
     for path in _list_paths(profile):
@@ -130,7 +129,7 @@ def compare_machine(profile: SiteProfile) -> Iterator[Difference]:
 
 def _list_paths(profile: SiteProfile) -> list[str]:
     """Folders that do not depend on the user: of `module use`, and of library paths."""
-    texts = [*(profile.modules.use if profile.modules else ())]
+    texts = [*profile.modules.use]
     for group in (profile.network, profile.variables):
         for variables in (group.always, group.one_node, group.several_nodes) if group else ():
             texts += variables.get("LD_LIBRARY_PATH", "").split(":")

@@ -74,9 +74,8 @@ def _choose_python(
     """Return the venv and the conda environment; the site's conda where nothing else has Python."""
     venv = ".venv" if own.uv else own.venv
     elsewhere = own.modules is not None or own.container or venv or own.stage or own.conda
-    if bare or elsewhere or site.modules is None:
-        return venv, own.conda
-    return venv, site.modules.conda
+    conda = own.conda if bare or elsewhere else site.modules.conda
+    return venv, conda
 
 
 def _enter_container(
@@ -137,7 +136,7 @@ def _choose_modules(own: Environment, site: SiteProfile, *, bare: bool) -> Modul
         modules = own.modules
     elif own.modules is not None:
         modules = Modules(load=own.modules)
-    elif site.modules is not None and own.container is None and not bare:
+    elif own.container is None and not bare:
         modules = Modules(site.modules.first, site.modules.use, site.modules.load)
     else:
         modules = Modules()

@@ -234,8 +234,6 @@ def check_lists(
 
 def _check_account(context: Context) -> Iterator[Breach]:
     given, account = context.spec.account, context.site.account
-    if account is None:
-        return
     about = context.site.cite(account)
     rules = {"account_required": given is None and account.required}
     for problem in context.refuse(rules, about=about):

@@ -9,6 +9,7 @@ from jobgen.errors import UsageError
 from jobgen.plan.array import list_tasks, list_varied_keys
 from jobgen.plan.decision import Context, Decision
 from jobgen.plan.plan import Plan, Program, ShellPath
+from jobgen.sites.profile import SiteModules
 from jobgen.spec.commands import describe_unexpanded, is_shell_command
 from jobgen.spec.launchers import find_launcher
 from jobgen.spec.load import LoadedSpec
@@ -53,7 +54,7 @@ def _make_task(context: Context, program: Program) -> Program:
 def _advise_environment(context: Context, plan: Plan) -> Iterator[str]:
     """Say that torch is looked for, to a job without GPUs that names no environment."""
     spec = context.spec
-    bare = spec.environment == Environment() and context.site.modules is None
+    bare = spec.environment == Environment() and context.site.modules == SiteModules()
     asks = spec.run.command is None or plan.nodes.gpus or spec.launch.mode in ONE_A_NODE
     return context.note({"no_torch": context.site.can.batch and bare and not asks})
 

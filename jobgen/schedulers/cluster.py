@@ -33,7 +33,7 @@ def make_captured(
 ) -> Captured:
     """Return the profile of a cluster with `facts`, its title, and how it is recognised."""
     title = f"{cluster}, {version}" if cluster else version
-    known = Recognise(cluster=cluster, source=source) if NAME.fullmatch(cluster) else None
+    known = Recognise(cluster=cluster, source=source) if NAME.fullmatch(cluster) else Recognise()
     profile = SiteProfile(scheduler=scheduler, title=title, recognise=known, **facts)
     return Captured(cluster, profile)
 

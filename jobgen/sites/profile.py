@@ -265,7 +265,8 @@ class Account(NamedTuple):
 
     def takes(self, name: str) -> bool:
         """Whether an account may be called so; no site's are longer than some words."""
-        return len(name) <= 200 and bool(re.fullmatch(self.pattern or ".*", name))
+        pattern = self.pattern
+        return pattern is None or (len(name) <= 200 and bool(re.fullmatch(pattern, name)))
 
 
 class Filesystems(NamedTuple):
@@ -397,7 +398,7 @@ class SiteProfile(NamedTuple):
     verified: Annotated[Grade | None, "The grade of the sources that have no grade."] = None
     sources: Annotated[dict[Label, SiteSource], "Where facts are from, by id."] = _NONE
     cited: Annotated[dict[Label, Label], "The source of keys without their own."] = _NONE
-    recognise: Annotated[Recognise | None, "What tells that a machine is of it."] = None
+    recognise: Annotated[Recognise, "What tells that a machine is of it."] = Recognise()
     slurm: Annotated[SlurmDialect, "What differs between Slurm clusters."] = SlurmDialect()
     pbs: Annotated[PbsDialect, "What differs between PBS clusters."] = PbsDialect()
     node: Annotated[Node, "A node."] = Node()
@@ -407,11 +408,11 @@ class SiteProfile(NamedTuple):
     queues: Annotated[dict[Label, SiteQueue], "The queues, in the order of choice."] = _NONE
     every_queue: Annotated[SiteQueue, "What holds in all queues."] = SiteQueue()
     walltime_required: Annotated[bool, "Whether every job must say its walltime."] = False
-    account: Annotated[Account | None, "What an account looks like."] = None
+    account: Annotated[Account, "What an account looks like."] = Account()
     filesystems: Annotated[Filesystems | None, "The list of file systems, if asked."] = None
     directives: Annotated[tuple[Words, ...], "Options of sbatch or qsub for every job."] = ()
-    modules: Annotated[SiteModules | None, "Modules."] = None
-    variables: Annotated[Variables | None, "Environment variables, beside the network's."] = None
+    modules: Annotated[SiteModules, "Modules."] = SiteModules()
+    variables: Annotated[Variables, "Variables, beside the network's."] = Variables()
     network: Annotated[Network | None, "What carries NCCL between nodes, if that is known."] = None
     interface: Annotated[Interface | None, "The network interface of the nodes to use."] = None
     launch: Annotated[SiteLaunch | None, "How the site starts a job."] = None

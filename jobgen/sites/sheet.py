@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from jobgen.output import format_table
-from jobgen.sites.profile import Limit, Node, SiteProfile, SiteQueue, is_old
+from jobgen.sites.profile import Account, Limit, Node, SiteProfile, SiteQueue, is_old
 from jobgen.sites.search import LoadedProfile
 from jobgen.spec.units import format_memory, format_time
 
@@ -175,7 +175,7 @@ def _list_rules(profile: SiteProfile, marks: dict[str, str]) -> Iterator[tuple[s
     account, listed, launch = profile.account, profile.filesystems, profile.launch
     cited, node = profile.cited, profile.node
     accounts = files = ""
-    if account is not None:
+    if account != Account():
         need = "needed" if account.required else "optional"
         accounts = _join((need, account.meaning or ""), ": ")
     if listed is not None:
@@ -183,7 +183,7 @@ def _list_rules(profile: SiteProfile, marks: dict[str, str]) -> Iterator[tuple[s
         files = _join((need, ", ".join(listed.known or ())), ": ")
     needs_type = _label("needed", profile.gpu_type_required)
     for title, text, source in (
-        ("account", accounts, account and account.source),
+        ("account", accounts, account.source),
         ("file systems", files, listed and listed.source),
         ("walltime", _label("needed", profile.walltime_required), cited.get("walltime_required")),
         ("type of GPU", needs_type, cited.get("gpu_type_required")),

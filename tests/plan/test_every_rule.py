@@ -17,7 +17,7 @@ from jobgen.errors import SpecError
 from jobgen.plan import limits
 from jobgen.plan.resolve import resolve
 from jobgen.sites import search
-from jobgen.sites.profile import Limit, Node, SiteProfile, SiteQueue
+from jobgen.sites.profile import Account, Limit, Node, SiteProfile, SiteQueue
 from jobgen.spec.units import split_memory
 
 TODAY = "2026-09-01"
@@ -260,7 +260,7 @@ class Walk:
             assert source is not None
             about = (source.address, source.dated or "")
             yield Broken("walltime_required", job, "resources", words, *about)
-        if (account := profile.account) is not None:
+        if (account := profile.account) != Account():
             about = self.about(account)
             if account.required:
                 job = self.job(basis, account=None)
