@@ -31,10 +31,8 @@ class TaskRow(NamedTuple):
 def decide(context: Context, plan: Plan) -> Decision[TaskArray | None]:
     """Decide the array; one task alone becomes a plain job, as PBS refuses arrays of one."""
     asked = context.spec.array
-    if asked is None:
-        return Decision(None)
-    tasks = () if context.task is not None else list_tasks(context.loaded)
-    if len(tasks) < 2:
+    tasks = list_tasks(context.loaded) if asked and context.task is None else ()
+    if asked is None or len(tasks) < 2:
         return Decision(None)
     array = TaskArray(tasks, asked.at_once, plan.nodes.together)
     return Decision(array, problems=_find_conflicts(context, plan))

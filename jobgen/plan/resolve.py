@@ -20,10 +20,8 @@ from jobgen.spec.secrets import list_warnings
 
 def decide_defaults(context: Context, plan: Plan) -> Decision[SiteDefaults]:
     """Decide what the site adds; of a generic one nothing is known, so nothing is imported."""
-    if context.site == SiteProfile(context.site.scheduler) and (
-        context.site.can.queue_list or len(context.spec.queue) < 2
-    ):
-        spec = context.spec
+    spec, site = context.spec, context.site
+    if site == SiteProfile(site.scheduler) and (site.can.queue_list or len(spec.queue) < 2):
         defaults = SiteDefaults(",".join(spec.queue) or None, gpu_type=spec.resources.gpu_type)
         return Decision(defaults, notes=_advise_cpus(context))
     from jobgen.plan import site_defaults
@@ -74,21 +72,19 @@ def resolve(
     profile, files = find_site(loaded, scheduler=scheduler, site=site)
     context = Context(loaded, profile, limits=limits, today=today, task=task)
     given = None if site == loaded.spec.site else site
-    source = os.path.basename(loaded.file)
-    own = tuple(file for file in files if os.path.dirname(file) != search.BUILT_IN)
-    defaults = (*loaded.defaults, *own)
-    stated = bool(given or loaded.spec.site or loaded.spec.scheduler == profile.scheduler)
+    own = [file for file in files if os.path.dirname(file) != search.BUILT_IN]
     provenance = Provenance(
-        source=source,
+        source=os.path.basename(loaded.file),
         digest=loaded.digest,
         site_given=given,
         overrides=loaded.overrides,
         limits=limits,
-        states_scheduler=stated,
-        defaults=defaults,
+        states_scheduler=bool(
+            given or loaded.spec.site or loaded.spec.scheduler == profile.scheduler
+        ),
+        defaults=(*loaded.defaults, *own),
     )
-    left_out = tuple(dict.fromkeys(list_left_out(context)))
-    plan = Plan(profile, provenance, left_out=left_out)
+    plan = Plan(profile, provenance, left_out=tuple(dict.fromkeys(list_left_out(context))))
     decisions: list[Decision[Any]] = []
     for part, decide in PARTS.items():
         decisions.append(decide(context, plan))
@@ -96,13 +92,11 @@ def resolve(
     problems = dict.fromkeys(problem for decision in decisions for problem in decision.problems)
     if problems:  # some are found with each role
         raise SpecError(problems)
-    return plan._replace(
-        notes=(
-            *([f"read beside {source}: {', '.join(defaults)}"] if defaults else ()),
-            *list_warnings(loaded),
-            *dict.fromkeys(note for one in decisions for note in one.notes),
-        ),
-    )
+    notes = [*list_warnings(loaded)]
+    notes += dict.fromkeys(note for one in decisions for note in one.notes)
+    if provenance.defaults:
+        notes.insert(0, f"read beside {provenance.source}: {', '.join(provenance.defaults)}")
+    return plan._replace(notes=tuple(notes))
 
 
 def find_site(

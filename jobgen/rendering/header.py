@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from typing import Any
 
 from jobgen.capabilities import get_capabilities
 from jobgen.plan.plan import NodeGroup, Plan
@@ -68,9 +67,8 @@ def format_title(plan: Plan) -> str:
 
 def describe_plan(plan: Plan) -> Header:
     """What the header says about `plan`, for programs."""
-    provenance, chain = plan.provenance, plan.walltime.chain
-    task = plan.program.task if plan.program.task_given else None
-    header = Header(
+    provenance, chain, array = plan.provenance, plan.walltime.chain, plan.array
+    return Header(
         name=plan.name,
         spec=provenance.source,
         digest=provenance.digest,
@@ -78,20 +76,19 @@ def describe_plan(plan: Plan) -> Header:
         site=provenance.site_given,
         overrides=provenance.overrides,
         limits=provenance.limits,
-        task=None if task is None else int(task),
-        tasks=len(plan.array.tasks) if plan.array else 0,
-        together=plan.array.together if plan.array else 1,
+        task=int(plan.program.task or 0) if plan.program.task_given else None,
+        tasks=array.size if array else 0,
+        together=array.together if array else 1,
         groups=plan.nodes.groups,
         fewest_nodes=plan.nodes.fewest,
         mode=plan.launch.mode,
         walltime=plan.walltime.seconds,
+        notice=chain.notice if chain else None,
+        then=chain.then if chain else None,
+        at_most=chain.at_most if chain and chain.goes_on else None,
         fabric=plan.defaults.fabric if plan.nodes.preflight else None,
         roles=tuple(role.name for role in plan.roles.members) if plan.roles else (),
     )
-    if chain is None:
-        return header
-    at_most = chain.at_most if chain.goes_on else None
-    return header._replace(notice=chain.notice, then=chain.then, at_most=at_most)
 
 
 def write_lines(plan: Plan) -> list[str]:
@@ -113,11 +110,7 @@ def write_lines(plan: Plan) -> list[str]:
 def write_json(header: Header) -> str:
     """One line; what is as usual is left out."""
     usual = Header._field_defaults
-    fields = {
-        key: value
-        for key, value in header._asdict().items()
-        if key not in usual or value != usual[key]
-    }
+    fields = {key: value for key, value in header._asdict().items() if value != usual.get(key)}
     fields["groups"] = [
         {key: value for key, value in group._asdict().items() if value} for group in header.groups
     ]
@@ -146,20 +139,21 @@ def read_json(text: str) -> Header | None:
     """What `write_json` wrote, without keys of later versions; None if it is something else."""
     try:
         fields = json.loads(text)
-        groups = tuple(
-            NodeGroup(
-                **{key: group.get(key) for key in NodeGroup._fields}
-                | {"gpus": group.get("gpus", 0)}
-            )
-            for group in fields.pop("groups")
-        )
         known = {key: fields[key] for key in Header._fields if key in fields}
-        known["overrides"] = tuple(fields.get("overrides", ()))
-        known["roles"] = tuple(fields.get("roles", ()))
-        header = Header(**known, groups=groups)
+        groups = [_NO_GROUP | group for group in fields["groups"]]
+        known["groups"] = tuple(
+            NodeGroup(*[group[key] for key in NodeGroup._fields]) for group in groups
+        )
+        for key in ("overrides", "roles"):
+            known[key] = tuple(fields.get(key, ()))
+        header = Header(**known)
         return header if _is_sound(header) else None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
+
+
+# What a group has that says nothing of it; what counts its nodes and processes is always there.
+_NO_GROUP = {"nodes": None, "processes": None, "gpus": 0, "cpus": None, "memory": None}
 
 
 def _is_sound(header: Header) -> bool:
@@ -168,20 +162,19 @@ def _is_sound(header: Header) -> bool:
     Raises TypeError where a number or a role is of another type.
     """
     texts = (*header[:4], *header.overrides, header.site or "")
-    numbers: list[Any] = [header.task, header.walltime, header.notice, header.at_most]
-    numbers.append(header.fewest_nodes)
-    for group in header.groups:
-        numbers += group
-    return (
-        all(isinstance(text, str) for text in texts)
-        and all(isinstance(number, int | None) for number in numbers)
-        and all(map(str.isidentifier, header.roles))
-        and header.tasks >= 0
-        and header.together > 0
-        and bool(header.groups)
-        and header.scheduler in PACKAGES
-        and NAME.matches(header.name)  # it becomes a folder's
+    numbers = [header.task, header.walltime, header.notice, header.at_most, header.fewest_nodes]
+    numbers += [number for group in header.groups for number in group]
+    sound = (
+        all(isinstance(text, str) for text in texts),
+        all(isinstance(number, int | None) for number in numbers),
+        all(map(str.isidentifier, header.roles)),
+        header.tasks >= 0,
+        header.together > 0,
+        header.groups,
+        header.scheduler in PACKAGES,
+        NAME.matches(header.name),  # it becomes a folder's
     )
+    return all(sound)
 
 
 def _list_command(plan: Plan) -> list[str]:

@@ -68,19 +68,13 @@ class SiteSource(NamedTuple):
     """Where facts are from. A limit from an undated source, or from an old one, only warns."""
 
     address: Annotated[str, "Its address, or what it is."]
-    dated: Annotated[
-        SourceDate | None,
-        "When the source itself was last changed, not when it was read; undated: it does not say.",
-    ] = None
+    dated: Annotated[SourceDate | None, "When it was last changed, not when it was read."] = None
     grade: Annotated[
         Grade | None,
         "docs: the site's documentation; scripts: its users' scripts; captured: the scheduler"
         " itself; ran: a job that ran there.",
     ] = None
-    file: Annotated[
-        str | None,
-        "The file of a public repository that quotes are compared with, as OWNER/NAME@COMMIT:PATH.",
-    ] = None
+    file: Annotated[str | None, "What quotes are compared with: OWNER/NAME@COMMIT:PATH."] = None
 
     def __str__(self) -> str:
         """Return it as the end of a message: ` (ADDRESS, as of 2026-08)`."""
@@ -213,10 +207,7 @@ class Charge(NamedTuple):
 
     unit: Annotated[str, "What is counted, such as SU or node-hours."]
     rate: Annotated[Rate, "How many of them."]
-    per: Annotated[
-        Literal["cpu-hour", "gpu-hour", "node-hour"],
-        "For each of what, and hour of walltime; GPUs as torch counts devices.",
-    ]
+    per: Annotated[Literal["cpu-hour", "gpu-hour", "node-hour"], "Of what; GPUs as torch does."]
     note: Annotated[str | None, "What else is charged."] = None
     source: Annotated[Label | None, "Where this is from."] = None
     quote: Quote = None
@@ -225,17 +216,9 @@ class Charge(NamedTuple):
 class SiteQueue(NamedTuple):
     """A queue; on Slurm a partition, a QoS or both."""
 
-    choose: Annotated[
-        bool,
-        "Whether jobgen may choose it for a job that names no queue: of those that take the job the"
-        " cheapest, and of those that cost the same the first.",
-    ] = False
+    choose: Annotated[bool, "Whether it may be chosen for a job that names no queue."] = False
     default: Annotated[bool, "Whether a job that names no queue gets here."] = False
-    gpu_types: Annotated[
-        tuple[Label, ...],
-        "The types of GPU on its nodes: jobgen chooses it for a job that names one of them, and not"
-        " for another type.",
-    ] = ()
+    gpu_types: Annotated[tuple[Label, ...], "Its GPUs; chosen for a job that names one."] = ()
     partition: Annotated[Label | None, "Slurm's partition, if it has another name."] = None
     qos: Annotated[Label | None, "The QoS that goes with it."] = None
     chunk: Annotated[Literal["node", "gpu"], "What a chunk of PBS is; gpu: of one node."] = "node"
@@ -276,10 +259,7 @@ class Filesystems(NamedTuple):
     separator: Annotated[Literal[":", "+"], "What stands between two of them."]
     required: Annotated[bool, "Whether the job is refused without."] = False
     known: Annotated[tuple[Label, ...] | None, "All there are, if the list is complete."] = None
-    paths: Annotated[
-        dict[str, Label],
-        "Beginnings of paths, each with what to list for them: the folder that follows is added.",
-    ] = _NONE
+    paths: Annotated[dict[str, Label], "What to list for paths that begin so."] = _NONE
     source: Annotated[Label | None, "Where this is from."] = None
 
 
@@ -355,15 +335,8 @@ class SiteLaunch(NamedTuple):
         Literal["node", "socket", "exclusive", "core-complex"] | None,
         "torchrun's --numa-binding, on torch that has it: which CPUs each process keeps to.",
     ] = None
-    devices: Annotated[
-        tuple[CountOrNone, ...] | None,
-        "The order in which the processes of a node take all its GPUs, where they start directly.",
-    ] = None
-    name_devices: Annotated[
-        bool,
-        "Whether the job names its GPUs of a node in CUDA_VISIBLE_DEVICES, as the scheduler shows a"
-        " single task fewer.",
-    ] = False
+    devices: Annotated[tuple[CountOrNone, ...] | None, "A node's GPUs, by local rank."] = None
+    name_devices: Annotated[bool, "Whether CUDA_VISIBLE_DEVICES names the job's GPUs."] = False
     note: Annotated[str | None, "What the site says about it."] = None
     source: Annotated[Label | None, "Where this is from."] = None
 
