@@ -22,7 +22,7 @@ from jobgen.diagnose.exceptions import (
     find_tracebacks,
     strip_rank,
 )
-from jobgen.diagnose.reading import Line
+from jobgen.diagnose.reading import Line, drop, keep
 from jobgen.records import NamedTuple
 
 # Python writes a traceback, and is gone within this time: seconds. Any program is within more.
@@ -110,11 +110,63 @@ def normalize(text: str) -> str:
     return re.sub(r"0x[0-9a-f]+|\d+", "#", _FOLDERS.sub("/", text.strip()))
 
 
+class _Log:
+    """What a process printed: its errors, then its output, to which it wrote longer by `quiet`."""
+
+    def __init__(self, lines: Sequence[Line], quiet: float) -> None:
+        self.lines, self.quiet = lines, quiet
+        self.tracebacks = [one for one in find_tracebacks(lines) if not one.aside]
+
+    def list_last(self) -> list[Traceback]:
+        """The last of each file, of the errors before the output: there Python says why it ends."""
+        return list({one.file: one for one in self.tracebacks}.values())
+
+    def list_after(self, last: Traceback) -> list[Line]:
+        """What was printed to the same file after an exception."""
+        return [line for line in self.lines[last.end :] if line.file == last.file]
+
+    def has_gone_on(self, last: Traceback) -> bool:
+        """Whether the process has gone on after its last exception, by what it printed since.
+
+        More paragraphs may belong to the message; a line of a log does not.
+        """
+        after = self.list_after(last)
+        asides = find_tracebacks(after)
+        logged = keep(after[asides[-1].end if asides else 0 :], LOGGED.match)
+        logged = drop(drop(logged, OF_EXITS.match), _NAMES_CODE.search)
+        if drop(logged, _SAYS_IT_ENDS.search):
+            return True
+        return last.file.suffix == ".err" and self.quiet >= _LEAVES_WITHIN
+
+    def find_end(self, *, lived: bool) -> Traceback | None:
+        """The exception that may have ended it; one that has `lived` says less after that."""
+        for one in self.list_last():
+            survived = lived and _count_survived(self.lines[one.end :])
+            if not survived and not self.has_gone_on(one):
+                return one
+        return None
+
+    def list_last_errors(self) -> list[Line]:
+        """What it said last, which it may have been about to end of."""
+        if self.quiet >= _LEAVES_WITHIN:
+            return []
+        last = [line for line in self.lines if line.file.suffix == ".err"][-_LAST_WORDS:]
+        return last[_count_survived(last) :]
+
+    def name_whole(self, traceback: Traceback) -> tuple[str, ...]:
+        """What tells a traceback from others: its words, its calls, and whether a log has it."""
+        own = map(strip_rank, self.lines[traceback.begin : traceback.end])
+        calls = [line.text.rpartition("/")[2] for line in keep(own, FRAME.search)]
+        before = self.lines[max(0, traceback.begin - 1) : traceback.begin]
+        logged = "logged" if keep(before, LOGGED.match) else ""
+        return normalize(traceback.words), *calls, logged
+
+
 class Innocent:
     """What processes printed before they went on: none of it has ended a process."""
 
     def __init__(self) -> None:
-        self._raised: set[tuple[str, ...]] = set()
+        self.raised: set[tuple[str, ...]] = set()  # exceptions as `_Log.name_whole` names them
         self._lines: set[str] = set()
         self._last: set[str] = set()
         self._survived: set[str] = set()
@@ -125,28 +177,17 @@ class Innocent:
         Of one that has `lived`, which has at most lost another, most of its other lines too; and
         all, if it was at work for some seconds `after` its last error, when the first one failed.
         """
-        tracebacks = _find_own(lines)
-        errors = [line for line in lines if line.file.suffix == ".err"]
-        # What it said last, it may have been about to end of.
-        last = errors[-_LAST_WORDS:] if quiet < _LEAVES_WITHIN else []
-        last = last[_count_survived(last) :]
-        ends = [one for one in _list_last(tracebacks) if not _went_on(one, lines, quiet)]
-        if lived:
-            ends = [one for one in ends if not _count_survived(lines[one.end :])]
-        if ends:
-            ending = ends[0]
-            last = list(lines[ending.begin : ending.end])
+        log = _Log(lines, quiet)
+        ending = log.find_end(lived=lived)
+        last = lines[ending.begin : ending.end] if ending else log.list_last_errors()
+        for one in log.tracebacks:
             # It may have tried more than once, or have processes of its own that raised the same.
-            tracebacks = [one for one in tracebacks if one.words != ending.words]
-        self._raised |= {_name_whole(one, lines) for one in tracebacks}
+            if ending is None or one.words != ending.words:
+                self.raised.add(log.name_whole(one))
         if lived:
             words = self._survived if after > _SURVIVED else self._last
             words |= {normalize(strip_rank(line).text) for line in last}
             self._lines |= {normalize(strip_rank(line).text) for line in lines if line not in last}
-
-    def has_raised(self, traceback: Traceback, lines: Sequence[Line]) -> bool:
-        """Whether a process has gone on after the same exception from the same calls."""
-        return _name_whole(traceback, lines) in self._raised
 
     def has_ended_with(self, line: Line) -> bool:
         """Whether a process that lived has printed the same line last."""
@@ -167,14 +208,10 @@ def _count_survived(lines: Sequence[Line]) -> int:
     What a shell runs next, or a log records, is none of an end.
     """
     count = 0
-    for at, line in enumerate(lines):
-        if (
-            line.file.suffix != ".err"
-            or _NAMES_CODE.search(line.text)
-            or _SAYS_IT_ENDS.search(line.text)
-        ):
+    for at, (file, _, text) in enumerate(lines):
+        if file.suffix != ".err" or _NAMES_CODE.search(text) or _SAYS_IT_ENDS.search(text):
             break
-        if TRACED.match(line.text) or (LOGGED.match(line.text) and _MILD.search(line.text)):
+        if TRACED.match(text) or (LOGGED.match(text) and _MILD.search(text)):
             count = at + 1
     return count
 
@@ -188,15 +225,23 @@ def find_ending(
     output after its last error.
     """
     printed = tuple(_select_own(lines, code, innocent)[-_MOST_LINES:])
-    tracebacks = _find_own(lines)
-    marked = [one for one in reversed(tracebacks) if one.uncaught]
-    ends = (one for one in _list_last(tracebacks) if _has_ended(one, lines, code, quiet, innocent))
-    last = marked[0] if marked else next(ends, None)
+    log = _Log(lines, quiet)
+    marked = [one for one in log.tracebacks if one.uncaught][-1:]
+    last = marked[0] if marked else _find_last(log, code, innocent)
     if last is None:
         return Ending((), printed)
-    file = last.chain[-1].message[-1].file
-    after = [line for line in lines[last.end :] if line.file == file and LOGGED.match(line.text)]
-    return Ending(last.chain, printed, tuple(select_telling(after)[:1]))
+    logged = keep(log.list_after(last), LOGGED.match)
+    return Ending(last.chain, printed, tuple(select_telling(logged)[:1]))
+
+
+def _find_last(log: _Log, code: int | None, innocent: Innocent) -> Traceback | None:
+    """The exception that has ended a process, if none went on after the same and no signal did."""
+    if code is not None and code < 0 and code not in (_SIGABRT, _SIGINT):
+        return None
+    for one in log.list_last():
+        if log.name_whole(one) not in innocent.raised and not log.has_gone_on(one):
+            return one
+    return None
 
 
 def _select_own(lines: Sequence[Line], code: int | None, innocent: Innocent) -> list[Line]:
@@ -209,53 +254,6 @@ def _select_own(lines: Sequence[Line], code: int | None, innocent: Innocent) -> 
     return alone if telling else own
 
 
-def _name_whole(traceback: Traceback, lines: Sequence[Line]) -> tuple[str, ...]:
-    """What tells a traceback from others: its words, its calls, and whether a log has it."""
-    own = [strip_rank(line).text for line in lines[traceback.begin : traceback.end]]
-    calls = [text.rpartition("/")[2] for text in own if FRAME.search(text)]
-    logged = traceback.begin > 0 and LOGGED.match(lines[traceback.begin - 1].text)
-    return normalize(traceback.words), *calls, "logged" if logged else ""
-
-
-def _find_own(lines: Sequence[Line]) -> list[Traceback]:
-    return [one for one in find_tracebacks(lines) if not one.aside]
-
-
-def _list_last(tracebacks: Sequence[Traceback]) -> list[Traceback]:
-    """The last of each file, of the errors before the output: Python prints there why it ends."""
-    return list({one.chain[-1].message[-1].file: one for one in tracebacks}.values())
-
-
-def _has_ended(
-    last: Traceback, lines: Sequence[Line], code: int | None, quiet: float, innocent: Innocent
-) -> bool:
-    """Whether the last exception that a process printed may have ended it."""
-    if innocent.has_raised(last, lines):
-        return False
-    if code is not None and code < 0 and code not in (_SIGABRT, _SIGINT):
-        return False
-    return not _went_on(last, lines, quiet)
-
-
-def _went_on(last: Traceback, lines: Sequence[Line], quiet: float) -> bool:
-    """Whether a process has gone on after its last exception, by what it printed since.
-
-    More paragraphs may belong to the message; a line of a log does not.
-    """
-    file = last.chain[-1].message[-1].file
-    after = [line for line in lines[last.end :] if line.file == file]
-    asides = find_tracebacks(after)
-    after = after[asides[-1].end if asides else 0 :]
-    logged = any(
-        LOGGED.match(line.text)
-        and not OF_EXITS.match(line.text)
-        and not _NAMES_CODE.search(line.text)
-        and not _SAYS_IT_ENDS.search(line.text)
-        for line in after
-    )
-    return logged or (file.suffix == ".err" and quiet >= _LEAVES_WITHIN)
-
-
 def find_last_words(lines: Sequence[Line], code: int | None) -> Line | None:
     """Return the line by which a program of any language says why it leaves.
 
@@ -264,13 +262,10 @@ def find_last_words(lines: Sequence[Line], code: int | None) -> Line | None:
     of a framed message. What it wrote to its output counts if it wrote no errors.
     """
     errors = [line for line in lines if line.file.suffix == ".err"]
-    own = [line for line in errors[-_LAST_WORDS:] if _OF_PYTHON.match(line.text)]
-    if own:
+    if own := keep(errors[-_LAST_WORDS:], _OF_PYTHON.match):
         return own[-1]
     telling = select_telling(lines)
-    own = _select_why(telling, code)
-    own = own or [line for line in telling[:1] if _OF_SHELLS.match(line.text)]
-    if own:
+    if own := _select_why(telling, code) or keep(telling[:1], _OF_SHELLS.match):
         return own[0]
     return _find_reason(errors) or _find_reason(lines)
 
@@ -279,14 +274,13 @@ def _find_reason(printed: Sequence[Line]) -> Line | None:
     """The first of the last errors, or else the last line, or the first of a framed message."""
     framed = _find_framed(printed)
     telling = select_telling(framed or printed)
-    own = [line for line in telling if not _OF_STACKS.match(line.text)] or telling
-    wide = [line for line in own if NAMES_ERROR.search(line.text)]
-    reasons = [line for line in wide if not _NAMES_CODE.search(line.text)] or wide
-    if reasons:
+    own = drop(telling, _OF_STACKS.match) or telling
+    wide = keep(own, NAMES_ERROR.search)
+    if reasons := drop(wide, _NAMES_CODE.search) or wide:
         return _find_first_of(reasons, printed)
-    if not own:
-        return None
-    return own[-1] if framed else own[0]
+    if framed:
+        own.reverse()
+    return own[0] if own else None
 
 
 def _find_framed(printed: Sequence[Line]) -> Sequence[Line]:
@@ -306,7 +300,7 @@ def is_of_other(line: Line, last: Line) -> bool:
 def _select_why(lines: Sequence[Line], code: int | None) -> list[Line]:
     """Those of the lines that explain the code by which a shell, or its kind, has left."""
     why = _SAYS_WHY.get(code or 0)
-    return [line for line in lines if why and why.search(line.text)]
+    return keep(lines, why.search) if why else []
 
 
 def find_last_said(lines: Sequence[Line], code: int | None) -> list[Line]:
@@ -314,10 +308,9 @@ def find_last_said(lines: Sequence[Line], code: int | None) -> list[Line]:
 
     A command that was not found leaves its own code; the shell has gone on after another.
     """
-    telling = [line for line in select_telling(lines) if not _OF_STACKS.match(line.text)]
-    known = _select_why(telling, code) or [one for one in telling if not _MISSED.search(one.text)]
-    errors = [line for line in known or telling if NAMES_ERROR.search(line.text)]
-    return list(dict.fromkeys([*errors[:1], *(known or telling)[:1]]))
+    telling = drop(select_telling(lines), _OF_STACKS.match)
+    known = _select_why(telling, code) or drop(telling, _MISSED.search) or telling
+    return list(dict.fromkeys([*keep(known, NAMES_ERROR.search)[:1], *known[:1]]))
 
 
 def _find_first_of(reasons: Sequence[Line], printed: Sequence[Line]) -> Line:
@@ -349,6 +342,5 @@ def select_telling(lines: Sequence[Line]) -> list[Line]:
 
     One without a word only marks a place in the line above.
     """
-    telling = (line for line in reversed(lines) if re.search(r"\w", line.text))
-    telling = (line for line in telling if not OF_EXITS.match(line.text))
-    return [line for line in telling if not _MILD.search(line.text)]
+    telling = keep(reversed(lines), re.compile(r"\w").search)
+    return drop(drop(telling, OF_EXITS.match), _MILD.search)

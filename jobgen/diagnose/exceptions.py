@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 from jobgen.diagnose.reading import Line
 from jobgen.records import NamedTuple
@@ -89,9 +90,19 @@ class Traceback(NamedTuple):
     uncaught: bool  # printed by torch, which does so only as an exception ends the process
 
     @property
+    def last(self) -> Raised:
+        """The one that was raised last."""
+        return self.chain[-1]
+
+    @property
     def words(self) -> str:
-        """What the last of them says."""
-        return self.chain[-1].words
+        """What that says."""
+        return self.last.words
+
+    @property
+    def file(self) -> Path:
+        """Where it was printed."""
+        return self.last.message[-1].file
 
 
 def _holds_another(line: Line) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -90,6 +90,16 @@ def _split_object(record: dict[str, Any]) -> Iterator[str]:
         elif isinstance(value, list):
             for raised in value:
                 yield from _format_raised(raised)
+
+
+def keep(lines: Iterable[Line], test: Callable[[str], object]) -> list[Line]:
+    """Return the lines whose text passes a test, such as the `match` of a pattern."""
+    return [line for line in lines if test(line.text)]
+
+
+def drop(lines: Iterable[Line], test: Callable[[str], object]) -> list[Line]:
+    """Return the lines whose text does not pass it."""
+    return [line for line in lines if not test(line.text)]
 
 
 # Keys of records of structlog, python-json-logger, loguru, zap, pino, and of clouds.
