@@ -82,6 +82,7 @@ _OF_SHELLS = re.compile(r"[^\s:]+:( -c:)? line \d+: |[^\s:]*sh: ?\d+: ")
 _LEADS_ON = re.compile(r":\s*$")
 _MOST_LINES = 40
 _LAST_WORDS = 10
+_WORD = re.compile(r"\w")
 _FOLDERS = re.compile(r"(/[^\s/\'\"]+)+/|\btmp\w{6,10}\b")
 _SIGABRT, _SIGINT = -6, -2
 _NOT_RUN, _NOT_FOUND = 126, 127  # what shells, `env` and their kind leave with; and their words
@@ -342,5 +343,5 @@ def select_telling(lines: Sequence[Line]) -> list[Line]:
 
     One without a word only marks a place in the line above.
     """
-    telling = keep(reversed(lines), re.compile(r"\w").search)
+    telling = keep(reversed(lines), _WORD.search)
     return drop(drop(telling, OF_EXITS.match), _MILD.search)

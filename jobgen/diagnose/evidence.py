@@ -9,7 +9,14 @@ from pathlib import Path
 
 from jobgen.diagnose.cause import Where
 from jobgen.diagnose.ending import Innocent
-from jobgen.diagnose.reading import Line, parse_listing, read_lines, split_record
+from jobgen.diagnose.reading import (
+    Line,
+    keep,
+    list_after_last,
+    parse_listing,
+    read_lines,
+    split_record,
+)
 from jobgen.jobs import run_folder
 from jobgen.jobs.files import get_mtime, parse_object, read_if_left
 from jobgen.jobs.record import JobRecord
@@ -168,7 +175,7 @@ class Evidence:
 
     def last_words(self, node: str) -> tuple[Line, ...]:
         """The last lines of a node's agent."""
-        return tuple([line for line in self.agent(node) if line.text.strip()][-200:])
+        return tuple(keep(self.agent(node), str.strip)[-200:])
 
     def find_pid(self, rank: int) -> str:
         """The process id of a rank on its node; empty where its agent has not noted it."""
@@ -274,8 +281,7 @@ class Evidence:
             lines = []
             for ending in ("err", "out"):
                 fresh = list(self._fresh(self._log(node, rank, ending)))
-                begins = [at for at, line in enumerate(fresh) if _STARTS.fullmatch(line.text)]
-                fresh = fresh[begins[-1] + 1 if begins else 0 :]
+                fresh = list_after_last(fresh, _STARTS.fullmatch)
                 lines += [part for line in _select_end(fresh) for part in split_record(line)]
             self._logs[node, rank] = lines
         return self._logs[node, rank]

@@ -25,7 +25,7 @@ from jobgen.diagnose.matching import (
     read_ranks,
 )
 from jobgen.diagnose.processes import Processes
-from jobgen.diagnose.reading import Line
+from jobgen.diagnose.reading import Line, drop, keep
 from jobgen.diagnose.silence import Silence, is_idle, measure_silence
 from jobgen.diagnose.stall import Suspects, Waiting, find_accused, find_odd
 from jobgen.jobs import status
@@ -81,7 +81,9 @@ class Judge:
             return self._judge_waiting()
         first = self.processes.choose_first()
         verdict = self._find_verdict()
-        if verdict and not (first and verdict[0].symptom):  # of a symptom a process has told more
+        if verdict and not (
+            first and verdict.cause.symptom
+        ):  # of a symptom a process has told more
             return self._judge_verdict(verdict)
         quiet = measure_silence(self.evidence, now=self.now) if state == "running" else None
         if state in ("running", "stopping") and _goes_on(first, quiet):
@@ -119,7 +121,7 @@ class Judge:
             before, start = find_verdict(self.output), self.evidence.attempt.name
             reason = self.state.reason
             waits = f"; it waits to start again: {reason}" if reason else ""
-            if before and before[0].id in ("node-lost", "preempted"):
+            if before and before.cause.id in ("node-lost", "preempted"):
                 about = self._name_cause(*before)
                 return about._replace(title=f"start {start} ended: {about.title}{waits}")
             if not self.evidence.ended:  # its script was killed before it could say why
@@ -129,7 +131,7 @@ class Judge:
     def _find_verdict(self) -> Match | None:
         """By the scheduler; of a lost node by its launcher, if the script has refused that."""
         verdict = find_verdict([self.word, *self.output])
-        if verdict is None or verdict[0].id != "node-lost":
+        if verdict is None or verdict.cause.id != "node-lost":
             return verdict
         own = [line for line in self.output if line.file.name == "launcher.log" and is_own(line)]
         return find_cause(own, "script") or verdict
@@ -180,14 +182,15 @@ class Judge:
     def _judge_consequences(self) -> Diagnosis:
         """Of a job in which nothing failed on its own: who is missing, or what the script says."""
         own = find_cause(self.output, "script")
-        if own and not own[0].symptom:
+        if own and not own.cause.symptom:
             return self._name_cause(*own)
         if ended := self.processes.ended:
             return self._judge_lost(ended)
-        lines = (line for line in self.output if line.text.strip())
-        tail = [format_line(line) for line in lines if not _NOTES.match(line.text)]
+        telling = drop(keep(self.output, str.strip), _NOTES.match)
         folder = os.path.relpath(self.evidence.run_dir)
-        return self.about._replace(evidence=tuple(tail[-MOST_LINES:]), remedy=f"look into {folder}")
+        return self.about._replace(
+            evidence=tuple(map(format_line, telling[-MOST_LINES:])), remedy=f"look into {folder}"
+        )
 
     def _judge_lost(self, ended: list[Explained]) -> Diagnosis:
         """Of processes that have all lost or awaited another: who is missing, if that is known."""
@@ -377,7 +380,7 @@ class Judge:
         """The same, with who it was, the end of what it said, and who lost it."""
         failure = who.failure
         another = about.node not in (None, failure.node)
-        tail = [format_line(line) for line in who.tail if line.text.strip()]
+        tail = list(map(format_line, keep(who.tail, str.strip)))
         tail = tail[:MOST_LINES] if who.raised else tail[-MOST_LINES:]
         own_first = who.line is not None and is_own(who.line)
         evidence = [*tail, *about.evidence] if own_first else [*about.evidence, *tail]

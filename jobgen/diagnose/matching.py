@@ -35,10 +35,9 @@ from jobgen.diagnose.exceptions import (
     find_tracebacks,
     strip_rank,
 )
-from jobgen.diagnose.reading import Line
+from jobgen.diagnose.reading import Line, drop, keep, list_after_last
 from jobgen.records import NamedTuple
 
-Match = tuple[Cause, Line]
 _OWN = "jobgen: "
 _ERROR = re.compile(
     r"jobgen: (error: |FAILED: [^:]+: (?=not started: )|(?=preflight: |the setup ended at: ))"
@@ -89,9 +88,21 @@ _OWN_WORKERS = re.compile(r"(?i)loader|pool|executor|child|subprocess|thread|que
 
 def read_ranks(text: str) -> set[int]:
     """Return the ranks that a program names in what it says."""
-    return (
-        set() if _OWN_WORKERS.search(text) else {int(named[1]) for named in _NAMED.finditer(text)}
-    )
+    if _OWN_WORKERS.search(text):
+        return set()
+    return {int(named[1]) for named in _NAMED.finditer(text)}
+
+
+class Match(NamedTuple):
+    """A cause, and the line that shows it."""
+
+    cause: Cause
+    line: Line
+
+    @property
+    def sure(self) -> bool:
+        """Whether no other line may say it better."""
+        return not (self.cause.vague or self.cause.symptom)
 
 
 class Explained(NamedTuple):
@@ -150,13 +161,12 @@ def find_cause(lines: Sequence[Line], where: Where) -> Match | None:
         own = is_own(line)
         if _combine_patterns(where, own).search(line.text):
             causes = (one for one in CAUSES if own or where in one.where)
-            matches.append((next(one for one in causes if _search(one, line)), line))
+            matches.append(Match(next(one for one in causes if _search(one, line)), line))
     return min(matches, key=_rate, default=None)
 
 
 def _rate(match: Match) -> tuple[bool, bool, bool]:
-    cause, line = match
-    return cause.symptom, cause.vague, not is_own(line)
+    return match.cause.symptom, match.cause.vague, not is_own(match.line)
 
 
 def find_verdict(lines: Sequence[Line]) -> Match | None:
@@ -165,18 +175,13 @@ def find_verdict(lines: Sequence[Line]) -> Match | None:
     A time limit comes before the signal that follows from it, a line that names the node before one
     that does not, and the script's own words before others.
     """
+    told = [line for line in lines if is_own(line) or not line.number or _DAEMONS.match(line.text)]
+    told.sort(key=is_own, reverse=True)
     for cause in CAUSES:
-        if "scheduler" in cause.where:
-            matching = [
-                line
-                for line in lines
-                if (is_own(line) or not line.number or _DAEMONS.match(line.text))
-                and _search(cause, line)
-            ]
-            if matching:
-                matching.sort(key=is_own, reverse=True)
-                named = (line for line in matching if read_node(cause, line))
-                return cause, next(named, matching[0])
+        matching = [line for line in told if _search(cause, line)]
+        if matching and "scheduler" in cause.where:
+            named = (line for line in matching if read_node(cause, line))
+            return Match(cause, next(named, matching[0]))
     return None
 
 
@@ -199,11 +204,10 @@ def explain_failure(failure: Failure, innocent: Innocent) -> Explained:
 def _find_better(explained: Explained, ending: Ending) -> Explained:
     """The same by another line of the log, if one shows a cause that is certain."""
     match = find_cause(select_telling(ending.lines), "rank")
-    if match is None or match[0].vague or match[0].symptom:
+    if match is None or not match.sure:
         return explained
-    cause, line = match
-    words = _add_reason(explained.words, line.text)
-    return explained._replace(cause=cause, line=line, tail=(line, *explained.tail), words=words)
+    tail, words = (match.line, *explained.tail), _add_reason(explained.words, match.line.text)
+    return explained._replace(cause=match.cause, line=match.line, tail=tail, words=words)
 
 
 def _add_reason(words: str, reason: str, *, link: str = "from") -> str:
@@ -220,21 +224,21 @@ def _explain_exception(failure: Failure, chain: Sequence[Raised], innocent: Inno
     is its own.
     """
     known = [(raised, _find_known(raised)) for raised in chain]
+    own = [(raised, match) for raised, match in known if not (match and match.cause.follows)]
     first, lost = known[0]
-    if lost and lost[0].follows:  # what was raised of a lost process has other words for it
+    if lost and lost.cause.follows:  # what was raised of a lost process has other words for it
         return Explained(failure, *lost, first, first.message, first.words, first.place)
-    own = [(raised, match) for raised, match in known if not (match and match[0].follows)]
     root, last = own[0][0], own[-1][0]
     words = last.words[:MOST_WORDS]
     if root.words != last.words:
         link = "from" if root.is_cause else "while handling"
         words = _add_reason(words, root.words, link=link)
-    matches = [match for raised, match in reversed(own) if raised is last or raised.is_cause]
-    match = next(filter(None, matches), (EXCEPTION, last.message[0]))
     tail = tuple(line for one, _ in reversed(own) for line in one.message)
     why = _find_reason_before(failure, last)
     if why and not innocent.has_printed(why, failure.exit_code):
         words, tail = _add_reason(words, why.text, link="after"), (why, *tail)
+    matches = [match for raised, match in reversed(own) if raised is last or raised.is_cause]
+    match = next(filter(None, matches), None) or Match(EXCEPTION, last.message[0])
     return Explained(failure, *match, last, tail, words, last.place)
 
 
@@ -246,49 +250,46 @@ def _find_reason_before(failure: Failure, last: Raised) -> Line | None:
     if not (_LOST.search(last.words) or _HELPER.search(last.words)):
         return None
     tracebacks = find_tracebacks(failure.lines)
-    begin = next((one.begin for one in tracebacks if one.chain[-1] == last), 0)
-    before = [strip_rank(line) for line in failure.lines[:begin]]
-    logged = [at for at, line in enumerate(before) if LOGGED.match(line.text)]
-    since = before[logged[-1] + 1 :] if logged else before  # a log tells of something else
-    raised = [one.chain[-1].message[0] for one in tracebacks if one.aside]
+    begin = next((one.begin for one in tracebacks if one.last == last), 0)
+    before = list(map(strip_rank, failure.lines[:begin]))
+    since = list_after_last(before, LOGGED.match)  # a log tells of something else
+    raised = [one.last.message[0] for one in tracebacks if one.aside]
     for line in select_telling(since):
         if line in raised or _CRASHED.search(line.text):
             return line
-    above = since[-1:]  # a child may print there
-    return above[0] if above and not OF_EXITS.match(above[0].text) else None
+    above = drop(since[-1:], OF_EXITS.match)  # a child may print there
+    return above[0] if above else None
 
 
 def _find_known(raised: Raised) -> Match | None:
     """The cause that an exception's own words show."""
     telling = [line for line in raised.message if line.text.strip() in raised.words]
     match = find_cause(telling, "rank")
-    if raised.of_group if match is None else match[0].vague or match[0].symptom:
+    if raised.of_group if match is None else not match.sure:
         match = find_cause(raised.message, "rank")
-    if match and (match[0].symptom or match[0].of_group):
-        return match if raised.of_group else None
-    return match
+    lost = match is not None and (match.cause.symptom or match.cause.of_group)
+    return None if lost and not raised.of_group else match
 
 
 def _explain_exit(failure: Failure, ending: Ending) -> Explained:
     """By the lines that it printed last, and its exit code."""
     code = failure.exit_code
-    tail = tuple(line for line in ending.lines if not OF_EXITS.match(line.text))
+    tail = tuple(drop(ending.lines, OF_EXITS.match))
     talks = code is None or code > 0 or code in _OF_PROGRAMS
     last = find_last_words(tail, code) if talks else None
-    cause = _name_code(code)
+    cause, crash = _name_code(code), find_crash(failure.lines)
     if last is None:  # a shell may have told at which of its commands it ended
-        traced = [line for line in failure.lines if TRACED.match(line.text)]
-        shown = tuple(traced[-2:]) or tail
-        return Explained(failure, cause, None, tail=shown, place=find_crash(failure.lines))
-    match = _find_cause_of_end(last, tail)
+        shown = tuple(keep(failure.lines, TRACED.match)[-2:]) or tail
+        return Explained(failure, cause, None, tail=shown, place=crash)
     words = last.text.strip()[:MOST_WORDS]
     if code is not None:  # its words say more than a code may mean
         left = name_exit(code) if code > 0 else cause.title
         words = f"{left}, and said: {words}"
-    shown = (match[1] if match else last, *tail[-3:])
-    raised = (one.chain[-1] for one in find_tracebacks(failure.lines))  # of a child of its own
-    place = next((one.place for one in raised if one.message[0] == last), find_crash(failure.lines))
-    return Explained(failure, *(match or (cause, last)), tail=shown, words=words, place=place)
+    match = _find_cause_of_end(last, tail) or Match(cause, last)
+    raised = [one.last for one in find_tracebacks(failure.lines)]  # of a child of its own
+    places = [one.place for one in raised if one.message[0] == last]
+    shown = (match.line, *tail[-3:])
+    return Explained(failure, *match, tail=shown, words=words, place=[*places, crash][0])
 
 
 def _name_code(code: int | None) -> Cause:
@@ -301,13 +302,13 @@ def _name_code(code: int | None) -> Cause:
 def _find_cause_of_end(last: Line, lines: Sequence[Line]) -> Match | None:
     """By a process's last words, or by all that belongs to them."""
     match = find_cause([last], "rank")
-    if match is None or match[0].vague:
+    if match is None or match.cause.vague:
         begin = lines.index(last)  # what a log has told before is another matter
         while begin and not _BEGINS_ANEW.match(lines[begin].text):
             begin -= 1
         own = [line for line in lines[begin:] if not is_of_other(line, last)]
         match = find_cause(select_telling(own), "rank")
-    of_another = match and match[0].of_group and not OF_GROUPS.search(match[1].text)
+    of_another = match and match.cause.of_group and not OF_GROUPS.search(match.line.text)
     return None if of_another else match
 
 
@@ -325,12 +326,12 @@ def _explain_node(failure: Failure) -> Explained:
     if end is not None:
         return _explain_setup(failure, failure.lines[:end], failure.lines[end])
     raised = find_tracebacks(failure.lines)[-1:]
-    match = find_cause([one for one in failure.lines if not _CODE.match(one.text)], failure.where)
-    if match and not (raised and match[1] in raised[0].chain[-1].message):
-        before = failure.lines[: failure.lines.index(match[1])]
-        tail = [line for line in before if not is_own(line)][-2:] if is_own(match[1]) else []
-        words = read_own_words(match[1])
-        return Explained(failure, *match, tail=(*tail, match[1]), words=words)
+    match = find_cause(drop(failure.lines, _CODE.match), failure.where)
+    if match and not (raised and match.line in raised[0].last.message):
+        before = failure.lines[: failure.lines.index(match.line)]
+        tail = [line for line in before if not is_own(line)][-2:] if is_own(match.line) else []
+        words = read_own_words(match.line)
+        return Explained(failure, *match, tail=(*tail, match.line), words=words)
     if raised:
         return _explain_exception(failure, raised[0].chain, Innocent())
     return _explain_exit(failure, Ending((), failure.lines))
@@ -356,8 +357,8 @@ def _explain_setup(failure: Failure, lines: Sequence[Line], end: Line) -> Explai
     last = find_last_said(printed, failure.exit_code)
     telling = filter(None, (own, end, *printed[-1:], *last))
     matches = [find_cause([line], "agent") for line in telling]
-    best = min(filter(None, matches), key=lambda match: match[0].vague, default=None)
-    cause, line = best or (EXCEPTION, end)
+    match = min(filter(None, matches), key=lambda match: match.cause.vague, default=None)
+    cause, line = match or (EXCEPTION, end)
     words = read_own_words(own) if own else _OF_AGENT.sub("", end.text)
     if last:
         texts = [_OF_SCRIPTS.sub("", one.text.strip())[:MOST_WORDS] for one in last]

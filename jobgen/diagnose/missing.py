@@ -12,7 +12,7 @@ from jobgen.diagnose.cause import Cause
 from jobgen.diagnose.ending import OF_EXITS, select_telling
 from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.matching import Explained, find_cause, name_exit
-from jobgen.diagnose.reading import Line
+from jobgen.diagnose.reading import Line, drop
 from jobgen.jobs import status
 from jobgen.records import NamedTuple
 
@@ -92,7 +92,7 @@ def _list_left(evidence: Evidence, lost: set[int]) -> dict[int, str]:
     return {
         rank: node
         for rank, node in others.items()
-        if codes.get(rank, 0) == 0 and not _has_lost(evidence, node, rank)
+        if codes.get(rank, 0) == 0 and not _has_lost(evidence, rank)
     }
 
 
@@ -114,7 +114,7 @@ def _find_silent_node(evidence: Evidence, lost: set[int]) -> Absent | None:
     noticed = {*lost, *evidence.exit_codes}
     for node in evidence.unended_nodes():
         ranks = [rank for rank, place in evidence.ranks.items() if place == node]
-        if not any(rank in noticed or _has_lost(evidence, node, rank) for rank in ranks):
+        if not any(rank in noticed or _has_lost(evidence, rank) for rank in ranks):
             words = evidence.last_words(node)
             return Absent(SILENT_NODE, node, None, words[-1] if words else None)
     return None
@@ -122,16 +122,16 @@ def _find_silent_node(evidence: Evidence, lost: set[int]) -> Absent | None:
 
 def _show_left(evidence: Evidence, rank: int, node: str) -> Absent:
     """One that left early, with its last error, or else with what it said last."""
-    log = evidence.read_log(node, rank)
-    errors = [line for line in log if line.file.suffix == ".err" and not OF_EXITS.match(line.text)]
+    log = evidence.logs[rank]
+    errors = [line for line in drop(log, OF_EXITS.match) if line.file.suffix == ".err"]
     shows = errors[-1:] or select_telling(log)
     return Absent(LEFT_EARLY, node, rank, shows[0] if shows else None)
 
 
-def _has_lost(evidence: Evidence, node: str, rank: int) -> bool:
+def _has_lost(evidence: Evidence, rank: int) -> bool:
     """Whether a process has noticed that another is gone, before its agent has ended it."""
-    match = find_cause(evidence.read_log(node, rank), "rank")
-    return match is not None and match[0].symptom
+    match = find_cause(evidence.logs[rank], "rank")
+    return match is not None and match.cause.symptom
 
 
 def _find_lost_hosts(evidence: Evidence, failures: list[Explained]) -> set[str]:

@@ -102,6 +102,12 @@ def drop(lines: Iterable[Line], test: Callable[[str], object]) -> list[Line]:
     return [line for line in lines if not test(line.text)]
 
 
+def list_after_last(lines: list[Line], test: Callable[[str], object]) -> list[Line]:
+    """Return the lines after the last that passes a test; all if none does."""
+    passed = [at for at, line in enumerate(lines) if test(line.text)]
+    return lines[passed[-1] + 1 :] if passed else lines
+
+
 # Keys of records of structlog, python-json-logger, loguru, zap, pino, and of clouds.
 _WORDS = ("event", "message", "msg", "text")
 _LEVELS = ("level", "levelname", "severity", "log.level", "level_name")

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 
 from jobgen.diagnose.ending import normalize
 from jobgen.diagnose.evidence import Evidence
-from jobgen.diagnose.reading import Line, read_lines
+from jobgen.diagnose.reading import Line, keep, read_lines
 from jobgen.jobs import top
 from jobgen.jobs.files import get_mtime, parse_object
 from jobgen.records import NamedTuple
@@ -63,12 +62,12 @@ def measure_silence(evidence: Evidence, *, now: float) -> Silence | None:
     logs, saved = evidence.run_dir.glob("logs/*/rank-*.*"), evidence.run_dir.glob("checkpoints/*")
     newest = max([metrics, *logs, *saved], key=get_mtime)
     now = max(now, *map(get_mtime, evidence.attempt.glob("node-*.alive")), 0.0)
-    lines = _list_lines(metrics)
+    lines = keep(read_lines(metrics), str.strip)
     stamps = [read_number((parse_object(line.text) or {}).get("time")) for line in lines]
     times = [stamp for stamp in stamps if stamp and stamp >= evidence.began]
     longest = max((later - before for before, later in pairwise(times)), default=0.0)
     if not times and newest.suffix in (".out", ".err"):
-        lines = _list_lines(newest)
+        lines = keep(read_lines(newest), str.strip)
     last = max(get_mtime(newest), evidence.began)
     return Silence(
         seconds=max(0.0, now - last),
@@ -78,10 +77,6 @@ def measure_silence(evidence: Evidence, *, now: float) -> Silence | None:
         since_began=max(0.0, now - evidence.began),
         usual=max(_SHORT, 2 * longest),
     )
-
-
-def _list_lines(path: Path) -> list[Line]:
-    return [line for line in read_lines(path) if line.text.strip()]
 
 
 def is_idle(evidence: Evidence) -> bool:

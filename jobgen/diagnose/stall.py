@@ -12,7 +12,7 @@ from jobgen.diagnose.ending import NAMES_ERROR, OF_EXITS, normalize, select_tell
 from jobgen.diagnose.evidence import STOPPED_BY_OTHERS, Evidence
 from jobgen.diagnose.exceptions import find_place, find_tracebacks, read_threads, strip_rank
 from jobgen.diagnose.matching import MISSED, MOST_WORDS, Explained, read_ranks
-from jobgen.diagnose.reading import Line, read_lines
+from jobgen.diagnose.reading import Line, drop, read_lines
 from jobgen.jobs.files import get_mtime
 from jobgen.records import NamedTuple
 
@@ -290,7 +290,7 @@ def find_odd(evidence: Evidence, *, behind: bool) -> Suspects | None:
 
 def _name_missing(evidence: Evidence, rank: int, usual: Line) -> Suspects:
     title = f'it had not yet printed "{usual.text.strip()}", as all others had'
-    last = [line for line in evidence.logs[rank] if not OF_EXITS.match(line.text)][-1:]
+    last = drop(evidence.logs[rank], OF_EXITS.match)[-1:]
     return Suspects((rank,), (*last, usual), "", title)
 
 
