@@ -25,14 +25,31 @@ _MOST_BYTES = 64 << 20
 class Last(NamedTuple):
     """The last collective operation that a process has entered in a group."""
 
+    rank: int
     number: int  # as the group counts them, from 1; 0: none
     name: str  # such as nccl:all_reduce
     shape: str
     place: str  # file:line of the program, where the dump has it
 
+    @property
+    def operation(self) -> tuple[str, str]:
+        """What is the same for all that take part."""
+        return self.name, self.shape
 
-#: what each rank has last entered in a group, by the group's name and description
-Groups = dict[tuple[str, str], dict[int, Last]]
+    @property
+    def described(self) -> str:
+        """The same in a sentence."""
+        if not self.number:
+            return f"rank {self.rank} has entered no collective operation"
+        where = f", at {self.place}" if self.place else ""
+        entered = f"{self.name} {self.shape}, number {self.number}{where}"
+        return f"rank {self.rank} has last entered {entered}"
+
+
+#: what the ranks of each group have last entered, by the group's name and description
+Groups = dict[tuple[str, str], list[Last]]
+#: by the rank of one that is behind: what it has last entered, and what one that waits for it
+Late = dict[int, tuple[Last, Last]]
 
 
 class Behind(NamedTuple):
@@ -70,64 +87,48 @@ def find_behind(paths: Mapping[int, Path]) -> Behind | None:
     unless that process waits in another group. A process without a dump is waited for where
     the dumps do not differ.
     """
-    loaded = {rank: load(path) for rank, path in paths.items()}
-    dumps = {rank: dump for rank, dump in loaded.items() if dump is not None}
     groups: Groups = {}
-    for rank, dump in dumps.items():
-        for group, last in _read_last(dump).items():
-            groups.setdefault(group, {})[rank] = last
-    if not groups:
-        return None
-    shown = {}
+    ranks, members = set(), set()
+    for rank, path in paths.items():
+        if dump := load(path):
+            ranks.add(rank)
+            members |= _read_members(dump)
+            for group, last in _read_last(rank, dump).items():
+                groups.setdefault(group, []).append(last)
     late = _find_late(groups) or _find_odd(groups)
-    for rank, (other, last, ahead) in late.items():
-        shown[rank] = _describe(rank, last)
-        shown[other] = _describe(other, ahead)
-    absent = set().union(*map(_read_members, dumps.values())) - {*dumps}
+    shown = {one.rank: one.described for pair in late.values() for one in pair}
+    absent = members - ranks
     if absent and not late:
-        lasts = next(iter(groups.values()))
-        shown[min(lasts)] = _describe(min(lasts), lasts[min(lasts)])
+        first = min(next(iter(groups.values())))
+        shown = {first.rank: first.described}
     shows = tuple((paths[rank], text) for rank, text in shown.items())
     return Behind(tuple(sorted(late or absent)), shows) if shows else None
 
 
-def _find_late(groups: Groups) -> dict[int, tuple[int, Last, Last]]:
-    """Those that have entered fewest in a group, and do not wait in another.
-
-    Each is with one that waits for it, and where both are.
-    """
-    late: dict[int, tuple[int, Last, Last]] = {}
+def _find_late(groups: Groups) -> Late:
+    """Those that have entered fewest in a group, and do not wait in another."""
+    late: Late = {}
     waiting = set()
     for lasts in groups.values():
-        first = max(lasts, key=lambda rank: lasts[rank].number)
-        fewest = min(last.number for last in lasts.values())
-        waiting |= {rank for rank, last in lasts.items() if last.number > fewest}
-        if lasts[first].number > fewest:
-            behind = {rank: last for rank, last in lasts.items() if last.number == fewest}
-            late |= {rank: (first, last, lasts[first]) for rank, last in behind.items()}
-    return {rank: who for rank, who in late.items() if rank not in waiting} or late
+        first = max(lasts, key=lambda one: one.number)
+        fewest = min(one.number for one in lasts)
+        waiting |= {one.rank for one in lasts if one.number > fewest}
+        late |= {one.rank: (one, first) for one in lasts if one.number == fewest < first.number}
+    return {rank: pair for rank, pair in late.items() if rank not in waiting} or late
 
 
-def _find_odd(groups: Groups) -> dict[int, tuple[int, Last, Last]]:
+def _find_odd(groups: Groups) -> Late:
     """One whose last operation is not that of most, though all have come as far."""
     for lasts in groups.values():
-        kinds = Counter((last.name, last.shape) for last in lasts.values())
-        usual = kinds.most_common(1)[0][0]
-        odd = [rank for rank, last in lasts.items() if (last.name, last.shape) != usual]
+        ((usual, _),) = Counter(one.operation for one in lasts).most_common(1)
+        odd = [one for one in lasts if one.operation != usual]
         if odd:
-            other = next(rank for rank in lasts if rank not in odd)
-            return {odd[0]: (other, lasts[odd[0]], lasts[other])}
+            other = next(one for one in lasts if one.operation == usual)
+            return {odd[0].rank: (odd[0], other)}
     return {}
 
 
-def _describe(rank: int, last: Last) -> str:
-    if not last.number:
-        return f"rank {rank} has entered no collective operation"
-    where = f", at {last.place}" if last.place else ""
-    return f"rank {rank} has last entered {last.name} {last.shape}, number {last.number}{where}"
-
-
-def _read_last(dump: Mapping[str, Any]) -> dict[tuple[str, str], Last]:
+def _read_last(rank: int, dump: Mapping[str, Any]) -> dict[tuple[str, str], Last]:
     """The last operation of each group, by the group's name and description."""
     lasts: dict[tuple[str, str], Last] = {}
     for entry in dump["entries"]:
@@ -138,11 +139,11 @@ def _read_last(dump: Mapping[str, Any]) -> dict[tuple[str, str], Last]:
                 continue
             place = _find_place(entry.get("frames") or ())
             sizes = str(entry["input_sizes"])
-            lasts[group] = Last(number, str(entry["profiling_name"]), sizes, place)
+            lasts[group] = Last(rank, number, str(entry["profiling_name"]), sizes, place)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError):
             continue
     if not lasts:
-        lasts[("0", "default_pg")] = Last(0, "", "", "")
+        lasts[("0", "default_pg")] = Last(rank, 0, "", "", "")
     return lasts
 
 
@@ -158,8 +159,8 @@ def _read_members(dump: Mapping[str, Any]) -> set[int]:
     """The ranks of all groups that a process knows."""
     groups = dump.get("pg_config")
     members: set[int] = set()
-    if isinstance(groups, dict):
-        for group in groups.values():
-            ranks = group.get("ranks") if isinstance(group, dict) else None
-            members |= {int(number) for number in re.findall(r"\d+", str(ranks or ""))[:100_000]}
+    for group in groups.values() if isinstance(groups, dict) else ():
+        if isinstance(group, dict):
+            ranks = re.findall(r"\d+", str(group.get("ranks")))
+            members |= set(map(int, ranks[:100_000]))
     return members

@@ -229,10 +229,7 @@ def _explain_exception(failure: Failure, chain: Sequence[Raised], innocent: Inno
     if lost and lost.cause.follows:  # what was raised of a lost process has other words for it
         return Explained(failure, *lost, first, first.message, first.words, first.place)
     root, last = own[0][0], own[-1][0]
-    words = last.words[:MOST_WORDS]
-    if root.words != last.words:
-        link = "from" if root.is_cause else "while handling"
-        words = _add_reason(words, root.words, link=link)
+    words = _tell_both(root, last)
     tail = tuple(line for one, _ in reversed(own) for line in one.message)
     why = _find_reason_before(failure, last)
     if why and not innocent.has_printed(why, failure.exit_code):
@@ -240,6 +237,13 @@ def _explain_exception(failure: Failure, chain: Sequence[Raised], innocent: Inno
     matches = [match for raised, match in reversed(own) if raised is last or raised.is_cause]
     match = next(filter(None, matches), None) or Match(EXCEPTION, last.message[0])
     return Explained(failure, *match, last, tail, words, last.place)
+
+
+def _tell_both(root: Raised, last: Raised) -> str:
+    words = last.words[:MOST_WORDS]
+    if root.words == last.words:
+        return words
+    return _add_reason(words, root.words, link="from" if root.is_cause else "while handling")
 
 
 def _find_reason_before(failure: Failure, last: Raised) -> Line | None:

@@ -6,7 +6,6 @@ Nothing of it is a message: it follows from what has not been written.
 from __future__ import annotations
 
 import re
-import socket
 
 from jobgen.diagnose.cause import Cause
 from jobgen.diagnose.ending import OF_EXITS, select_telling
@@ -48,7 +47,6 @@ STAYED = Cause(
 )
 CAUSES = (APART, LEFT_EARLY, SILENT_NODE)
 _SIGNALLED = re.compile(r"SignalException: Process \d+ got signal: (\d+)$")
-_PEER = re.compile(r"by peer \[(?:::ffff:)?([0-9a-fA-F.:]+)\]|\[([0-9.]+)\]:\d+: Connection reset")
 
 
 class Absent(NamedTuple):
@@ -70,30 +68,16 @@ def find_absent(evidence: Evidence, failures: list[Explained]) -> Absent | None:
     if len(failures) == 1 and len(left) == evidence.world - 1 > 1:
         failed = failures[0]
         return Absent(STAYED, failed.failure.node, failed.failure.rank, failed.line)
-    if len(left) > 1:
-        left = _narrow(left, evidence, failures)
-    return _show_left(evidence, *left.popitem()) if len(left) == 1 else None
+    if len(left) > 1:  # of one it is known by its own exit code
+        left = [rank for rank in left if rank in evidence.exit_codes]
+    return _show_left(evidence, left[0]) if len(left) == 1 else None
 
 
-def _narrow(left: dict[int, str], evidence: Evidence, failures: list[Explained]) -> dict[int, str]:
-    """Those that have surely left: by their own exit code, or by an address that others lost."""
-    codes = evidence.exit_codes
-    known = {rank: node for rank, node in left.items() if rank in codes}
-    if len(known) == 1:
-        return known
-    hosts = _find_lost_hosts(evidence, failures)
-    return {rank: node for rank, node in left.items() if node in hosts}
-
-
-def _list_left(evidence: Evidence, lost: set[int]) -> dict[int, str]:
-    """The ranks that may have left with exit code 0, each with its node: they miss no other."""
-    codes = evidence.exit_codes
-    others = {rank: node for rank, node in evidence.ranks.items() if rank not in lost}
-    return {
-        rank: node
-        for rank, node in others.items()
-        if codes.get(rank, 0) == 0 and not _has_lost(evidence, rank)
-    }
+def _list_left(evidence: Evidence, lost: set[int]) -> list[int]:
+    """The ranks that may have left with exit code 0: they miss no other."""
+    others = [rank for rank in evidence.ranks if rank not in lost]
+    ended_well = [rank for rank in others if evidence.exit_codes.get(rank, 0) == 0]
+    return [rank for rank in ended_well if not _has_lost(evidence, rank)]
 
 
 def _find_signalled_agent(evidence: Evidence) -> Absent | None:
@@ -120,32 +104,15 @@ def _find_silent_node(evidence: Evidence, lost: set[int]) -> Absent | None:
     return None
 
 
-def _show_left(evidence: Evidence, rank: int, node: str) -> Absent:
+def _show_left(evidence: Evidence, rank: int) -> Absent:
     """One that left early, with its last error, or else with what it said last."""
     log = evidence.logs[rank]
     errors = [line for line in drop(log, OF_EXITS.match) if line.file.suffix == ".err"]
     shows = errors[-1:] or select_telling(log)
-    return Absent(LEFT_EARLY, node, rank, shows[0] if shows else None)
+    return Absent(LEFT_EARLY, evidence.ranks[rank], rank, shows[0] if shows else None)
 
 
 def _has_lost(evidence: Evidence, rank: int) -> bool:
     """Whether a process has noticed that another is gone, before its agent has ended it."""
     match = find_cause(evidence.logs[rank], "rank")
     return match is not None and match.cause.symptom
-
-
-def _find_lost_hosts(evidence: Evidence, failures: list[Explained]) -> set[str]:
-    """The nodes of the addresses that the failed processes lost, their own nodes left out."""
-    lost: dict[str, set[str]] = {}
-    for failed in failures:
-        text = " ".join(line.text for line in failed.tail)
-        for match in _PEER.finditer(text):
-            lost.setdefault(match[1] or match[2], set()).add(failed.failure.node)
-    hosts = set()
-    for node in evidence.nodes if lost else ():
-        try:
-            addresses = {str(entry[4][0]) for entry in socket.getaddrinfo(node, None)}
-        except (OSError, UnicodeError):
-            continue
-        hosts |= {node} if addresses & lost.keys() else set()
-    return hosts

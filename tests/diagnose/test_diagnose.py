@@ -14,7 +14,7 @@ from run_folders import FAILED, LOST, Run
 from support import ROOT, jobgen
 
 from jobgen import schedulers
-from jobgen.diagnose import CAUSES, matching, missing, reading
+from jobgen.diagnose import CAUSES, matching, reading
 from jobgen.jobs import find
 from jobgen.jobs.files import open_left
 from jobgen.schedulers.base import State
@@ -227,24 +227,6 @@ def test_a_rank_that_left_while_the_others_were_at_work_is_named(run: Run) -> No
     diagnosis = run.diagnose()
     assert (diagnosis.cause, diagnosis.node, diagnosis.rank) == ("left-early", "n2", 3)
     assert any(line.endswith("rank-3.err:1: end of my data") for line in diagnosis.evidence)
-
-
-def test_the_address_that_the_others_lost_tells_who_left(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of two that said nothing, one is on the node of that address."""
-    addresses = {"n1": "10.1.0.6", "n2": "10.1.0.7"}
-    monkeypatch.setattr(
-        missing.socket, "getaddrinfo", lambda node, _: [(0, 0, 0, "", (addresses[node], 0))]
-    )
-    for rank in (0, 2):
-        run.rank(rank, LOST, after=5)
-    for node, rank in (("n1", 1), ("n2", 3)):
-        run.write(f"logs/{node}/rank-{rank}.err", "step 10\n", after=4)
-    diagnosis = run.diagnose()
-    assert (diagnosis.cause, diagnosis.node, diagnosis.rank) == ("left-early", "n2", 3)
-    addresses["n2"] = "10.1.0.8"
-    assert run.diagnose().cause == "peer-lost"
 
 
 def test_a_node_that_went_silent_is_named_where_the_others_lost_it(run: Run) -> None:
