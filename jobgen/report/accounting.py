@@ -22,21 +22,22 @@ def read_accounting(jobs: list[JobRecord]) -> tuple[dict[str, Used], str]:
     problems = []
     for kind in dict.fromkeys(job.scheduler for job in jobs):
         own = [job for job in jobs if job.scheduler == kind]
-        if own[0].local:
-            words = "CPU time and memory are not counted on this machine, which has no scheduler"
-            problems.append(words)
-            continue
         try:
-            counted = dict(_ask(kind, own))
+            counted, problem = _count(kind, own)
         except JobgenError as error:
             words = " ".join(str(error).split())[:200]
-            problems.append(f"what {kind} counts is not known: {words}")
-            continue
+            counted, problem = {}, f"what {kind} counts is not known: {words}"
         usage |= counted
-        if len(counted) < len(own):
-            missing = format_count(len(own) - len(counted), "job")
-            problems.append(f"{kind} no longer knows {missing}")
-    return usage, "; ".join(problems)
+        problems.append(problem)
+    return usage, "; ".join(filter(None, problems))
+
+
+def _count(kind: str, jobs: list[JobRecord]) -> tuple[dict[str, Used], str]:
+    if jobs[0].local:
+        return {}, "CPU time and memory are not counted on this machine, which has no scheduler"
+    counted = dict(_ask(kind, jobs))
+    missing = len(jobs) - len(counted)
+    return counted, f"{kind} no longer knows {format_count(missing, 'job')}" if missing else ""
 
 
 def _ask(kind: str, jobs: list[JobRecord]) -> Iterator[tuple[str, Used]]:

@@ -25,20 +25,11 @@ def compare(runs: tuple[RunFacts, ...]) -> Comparison:
     loss of training.
     """
     settings = tuple(_list_differing([run.settings for run in runs]))
-    trained = [run.training for run in runs if run.training]
-    by_validation = bool(trained) and all(one.validation is not None for one in trained)
-
-    def measure(run: RunFacts) -> float | None:
-        return _read(run, "validation" if by_validation else "loss")
-
-    def rank(run: RunFacts) -> tuple[float, float, str]:
-        first, second = measure(run), _read(run, "loss")
-        return _or_infinite(first), _or_infinite(second), run.id
-
-    ordered = sorted(runs, key=rank)
+    by = _choose_measure(runs)
+    ordered = sorted(runs, key=lambda run: (_rank(run, by), _rank(run, "loss"), run.id))
     labelled = list(zip(_label(ordered), ordered, strict=True))
     drawn = [(label, run.training) for label, run in labelled if run.training]
-    values = [(run, measure(run)) for run in ordered]
+    values = [(run, _read(run, by)) for run in ordered]
     measured = [(run, value) for run, value in values if value is not None]
 
     def draw(name: str) -> tuple[tuple[str, Curve], ...]:
@@ -47,7 +38,7 @@ def compare(runs: tuple[RunFacts, ...]) -> Comparison:
 
     return Comparison(
         settings=settings,
-        measure="validation loss" if by_validation else "loss",
+        measure="validation loss" if by == "validation" else "loss",
         rows=tuple(_make_row(label, run, settings) for label, run in labelled),
         curves=draw("losses"),
         validations=draw("validations"),
@@ -56,6 +47,13 @@ def compare(runs: tuple[RunFacts, ...]) -> Comparison:
         groups=_group_seeds(measured),
         parameters=_draw_parameters(measured),
     )
+
+
+def _choose_measure(runs: tuple[RunFacts, ...]) -> str:
+    """Return what runs are ordered by."""
+    trained = [run.training for run in runs if run.training]
+    known = trained and all(one.validation is not None for one in trained)
+    return "validation" if known else "loss"
 
 
 def _make_row(label: str, run: RunFacts, settings: Sequence[str]) -> Row:
@@ -78,22 +76,25 @@ def _read(run: RunFacts, name: str) -> float | None:
     return getattr(run.training, name) if run.training else None
 
 
-def _or_infinite(value: float | None) -> float:
+def _rank(run: RunFacts, name: str) -> float:
+    value = _read(run, name)
     return math.inf if value is None else value
 
 
 def _label(runs: Sequence[RunFacts]) -> list[str]:
     """Label each run by its own values, `lr=3e-3 seed=1`, or by its id if it has none."""
     differing = _list_differing([run.varied for run in runs])
-    own = [{key: run.varied[key] for key in differing if key in run.varied} for run in runs]
-    labels = [_join(values) or run.id for run, values in zip(runs, own, strict=True)]
+    labels = [_name_values(run, differing) for run in runs]
     if len({run.name for run in runs}) > 1:
         return [f"{run.name} {label}"[:_LABEL] for run, label in zip(runs, labels, strict=True)]
     return [run.id if labels.count(one) > 1 else one for run, one in zip(runs, labels, strict=True)]
 
 
+def _name_values(run: RunFacts, keys: Sequence[str]) -> str:
+    return _join({key: run.varied[key] for key in keys if key in run.varied}) or run.id
+
+
 def _list_differing(runs: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return the keys whose values are not the same in all runs."""
     keys = dict.fromkeys(key for values in runs for key in values)
     return [key for key in keys if len({values.get(key) for values in runs}) > 1]
 
@@ -131,18 +132,20 @@ def _draw_parameters(measured: Sequence[tuple[RunFacts, float]]) -> tuple[Parame
 def _draw_parameter(key: str, measured: Sequence[tuple[RunFacts, float]]) -> Parameter | None:
     """Draw a curve for each choice of the other values; None if there is nothing to see."""
     points: dict[str, dict[float, list[float]]] = {}
+    places = set()
     for run, value in measured:
         x = read_number(run.varied.get(key), text=True)
         if x is None:
             return None
+        places.add(x)
         others = {name: word for name, word in _split_seed(run)[0].items() if name != key}
         points.setdefault(_join(others) or "loss", {}).setdefault(x, []).append(value)
-    places = sorted({x for curve in points.values() for x in curve})
     if len(places) < 2 or len(points) > MOST_CURVES:
         return None
     curves = tuple((label, _average(curve)) for label, curve in points.items())
     # A learning rate is tried in powers: 1e-4, 3e-4, 1e-3.
-    return Parameter(key, places[0] > 0 and places[-1] / places[0] >= 8, curves)
+    least, most = min(places), max(places)
+    return Parameter(key, least > 0 and most / least >= 8, curves)
 
 
 def _average(points: dict[float, list[float]]) -> Curve:

@@ -86,13 +86,12 @@ class Efficiency:
             _tell(held, format_size, f"{{}}{where} at most"),
             _divide(held, asked),
             self.used.source,
-            self._advise_memory(held, asked) if held and asked else "",
         )
         # Slurm counts by task, and starts each process itself where no launcher does.
-        if held is not None and self.plan and self.plan.launch.direct and self.used.of_one_node:
+        if self.used.of_one_node and self.plan and self.plan.launch.direct and held is not None:
             words = f"{format_size(held)} in one process at most"
-            use = use._replace(used=words, share=None, advice="")
-        return use
+            return use._replace(used=words, share=None)
+        return use._replace(advice=self._advise_memory(held or 0, asked or 0))
 
     def _find_asked_memory(self) -> float | None:
         """Return the bytes that were asked for, on one node or on all, as the scheduler counts."""
@@ -108,7 +107,7 @@ class Efficiency:
     def _advise_memory(self, held: float, asked: float) -> str:
         measured = self.used.elapsed or 0
         typical = measured >= max(_LEAST_SECONDS, (self.run.ran or 0) / 2)
-        if not (self.is_done and typical and self.used.of_one_node):
+        if not (held and asked and self.is_done and typical and self.used.of_one_node):
             return ""
         enough = max(1, math.ceil(held * _MARGIN / _GIB))
         if held > _NEARLY_ALL * asked:
@@ -118,22 +117,28 @@ class Efficiency:
         return ""
 
     def _measure_gpus(self, asked: int) -> Use:
-        percent, source, counted = self.used.gpu_use, self.used.source, ""
-        words = []
-        if (noted := self.run.usage) and noted.gpu_use is not None:
-            counted = _tell(percent, f"{source} counts {{:.0f}} %".format) or ""
-            percent, source = noted.gpu_use, _NOTED
-        if percent is not None:
-            words.append(f"{percent:.0f} % busy on average")
+        use = self._find_gpu_use()
+        noted, training = self.run.usage, self.run.training
+        words = [use.used or ""]
         if noted and noted.gpu_power is not None:
             words.append(f"{noted.gpu_power:.0f} W each")
-        if self.run.training and self.run.training.mfu is not None:
-            words.append(f"{format_share(self.run.training.mfu)} of their peak in arithmetic")
-            source = source or _METRICS
-        is_idle = self.is_done and percent is not None and percent < 100 * _LITTLE
-        advice = "mostly idle: check whether they wait for data, or use fewer" if is_idle else ""
-        used, share = ", ".join(words) or None, _divide(percent, 100)
-        return Use("GPUs", format_count(asked, "GPU"), used, share, source, advice, counted)
+        if training and training.mfu is not None:
+            words.append(f"{format_share(training.mfu)} of their peak in arithmetic")
+            use = use._replace(source=use.source or _METRICS)
+        if self.is_done and use.share is not None and use.share < _LITTLE:
+            advice = "mostly idle: check whether they wait for data, or use fewer"
+            use = use._replace(advice=advice)
+        used = ", ".join(filter(None, words)) or None
+        return use._replace(asked=format_count(asked, "GPU"), used=used)
+
+    def _find_gpu_use(self) -> Use:
+        """By the nodes' own notes, with what the scheduler counts; or by that alone."""
+        percent, source, counted = self.used.gpu_use, self.used.source, ""
+        if self.run.usage and self.run.usage.gpu_use is not None:
+            counted = _tell(percent, f"{source} counts {{:.0f}} %".format) or ""
+            percent, source = self.run.usage.gpu_use, _NOTED
+        words = _tell(percent, "{:.0f} % busy on average".format)
+        return Use("GPUs", None, words, _divide(percent, 100), source, counted=counted)
 
     def _measure_gpu_memory(self) -> Use:
         held, source = self._find_gpu_memory()

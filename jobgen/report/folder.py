@@ -142,7 +142,6 @@ class Folder:
 
 
 def _make_checked(answers: list[dict[str, Any]]) -> Checked:
-    """Return one record for nodes that answered alike."""
     first = {key: str(text) for key, text in answers[0].items() if text not in (None, "")}
     clocks = [read_number(one.get("clock_s")) for one in answers]
     return Checked(

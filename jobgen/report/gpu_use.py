@@ -99,6 +99,5 @@ def _average(values: Sequence[float]) -> float | None:
 
 
 def _list_known(gpus: Iterable[GpuSample], key: str) -> list[float]:
-    """Return a number of each GPU that has it."""
     values = [getattr(gpu, key) for gpu in gpus]
     return [value for value in values if value is not None]

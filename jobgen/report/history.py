@@ -39,7 +39,6 @@ class History:
             self._look_elsewhere(folder, given, since)
 
     def _look_elsewhere(self, folder: Path, given: str, since: float) -> None:
-        """Read the metrics of another program."""
         path, lines = find_metrics(self.run_dir, given, folder, since=since)
         if lines:
             self.lines, self.source = lines, os.path.relpath(path)
@@ -49,7 +48,6 @@ class History:
         self.notes.append(f"no metrics {where}: loss and speed are not known{hint}")
 
     def _read_lines(self, path: Path) -> None:
-        """Read the trainer's own metrics, if there are any."""
         try:
             with open_left(path) as file:
                 data = file.read(_MOST_BYTES + 1)

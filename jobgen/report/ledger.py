@@ -57,13 +57,9 @@ def keep_ledger(
         seconds["queued"] += began - at
         at = max(began, one.ended or (following and following.began) or until)
         node_seconds += (at - began) * len(one.nodes)
-        known = [line for line in _list_lines(lines, one.number) if began <= line["time"] <= at]
-        folder = run_dir / "attempts" / str(one.number)
         spans = _Spans(seconds, began, at)
-        _split_start(spans, known, folder)
-        marks = [line for line in known if line["kind"] != "start"]
-        _split_training(spans, marks)
-        _split_end(spans, one, folder, trained=bool(marks), again=bool(following))
+        folder = run_dir / "attempts" / str(one.number)
+        _split_attempt(spans, one, _list_lines(lines, one.number), folder, again=bool(following))
     return _make_ledger(seconds, node_seconds / 3600)
 
 
@@ -88,6 +84,21 @@ def _make_ledger(seconds: dict[str, float], node_hours: float) -> Ledger:
     if productive is None or ran <= 0:
         return ledger
     return ledger._replace(ettr=productive / ran, ettr_queued=productive / wall)
+
+
+def _split_attempt(
+    spans: _Spans, one: Attempt, lines: list[dict[str, Any]], folder: Path, *, again: bool
+) -> None:
+    known = [line for line in lines if spans.at <= line["time"] <= spans.ended]
+    marks = [line for line in known if line["kind"] != "start"]
+    _split_start(spans, known, folder)
+    _split_training(spans, marks)
+    failed = _find_failure(folder)
+    if spans.at <= failed <= spans.ended:
+        spans.go_on(failed, _name_loss(folder, again=again) if marks else "not known")
+        spans.go_on(spans.ended, "ending")
+    else:
+        spans.go_on(spans.ended, _name_end(spans, one, folder) if marks else "not known")
 
 
 def _split_start(spans: _Spans, lines: list[dict[str, Any]], folder: Path) -> None:
@@ -137,22 +148,19 @@ def _split_training(spans: _Spans, marks: list[dict[str, Any]]) -> None:
         spans.at, done = max(spans.at, line["time"]), line["step"]
 
 
-def _split_end(spans: _Spans, one: Attempt, folder: Path, *, trained: bool, again: bool) -> None:
-    """Count the time after the last step that counts: what was lost, and how it ended."""
-    failed = _find_failure(folder)
-    if spans.at <= failed <= spans.ended:
-        what = "lost steps" if trained and again else "not known"
-        if trained and read_if_left(folder / "verdict").split()[1:2] == ["waited"]:
-            what = "hang"
-        spans.go_on(failed, what)
-        spans.go_on(spans.ended, "ending")
-        return
+def _name_loss(folder: Path, *, again: bool) -> str:
+    """What was between the last step that counts and the failure."""
+    if read_if_left(folder / "verdict").split()[1:2] == ["waited"]:
+        return "hang"
+    return "lost steps" if again else "not known"
+
+
+def _name_end(spans: _Spans, one: Attempt, folder: Path) -> str:
+    """What was after the last step of an attempt that has not failed."""
     limit = read_number(read_if_left(folder / "end"), text=True)
-    kind = "ending" if trained and one.outcome else "not known"
-    at_limit = limit is not None and spans.ended >= limit - _TO_THE_LIMIT
-    if trained and at_limit and one.outcome != "done":
-        kind = "idle to walltime"
-    spans.go_on(spans.ended, kind)
+    if limit is not None and spans.ended >= limit - _TO_THE_LIMIT and one.outcome != "done":
+        return "idle to walltime"
+    return "ending" if one.outcome else "not known"
 
 
 def _find_failure(folder: Path) -> float:
@@ -192,10 +200,7 @@ def sum_ledgers(ledgers: Iterable[Ledger | None]) -> Ledger | None:
     known = [one for one in ledgers if one is not None]
     if not known:
         return None
-    seconds: defaultdict[str, float] = defaultdict(float)
-    for one in known:
-        for kind, span in one.seconds.items():
-            seconds[kind] += span
+    seconds = {kind: sum(one.seconds.get(kind, 0.0) for one in known) for kind in KINDS}
     ledger = _make_ledger(seconds, sum(one.node_hours for one in known))
     kwh = [one.kwh for one in known if one.kwh is not None]
     if len(kwh) < len(known):

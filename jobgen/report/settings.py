@@ -43,7 +43,6 @@ def find_varied(script: str | None, task: Iterable[str]) -> dict[str, str]:
 
 
 def _read_overrides(script: str | None) -> dict[str, str]:
-    """Return what `--set` gave the script's spec."""
     about = header.read(script) if script else None
     pairs = [mask_override(word).partition("=") for word in (about.overrides if about else ())]
     return {path: value for path, _, value in pairs}

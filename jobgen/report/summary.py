@@ -55,15 +55,15 @@ def _name_reason(state: State, cause: Diagnosis | None) -> str:
 def _describe_training(training: Training, places: tuple[Place, ...]) -> str:
     of = f" of {training.all_steps:,}" if training.all_steps else ""
     steps = "step" if training.last_step == 1 and not of else "steps"
-    ranks = training.ranks or sum(len(place.ranks) for place in places)
-    where = f" on {format_count(ranks, 'rank')}" if ranks else ""
-    where += f" of {format_count(len(places), 'node')}" if places and where else ""
+    where = ""
+    if ranks := training.ranks or sum(len(place.ranks) for place in places):
+        nodes = f" of {format_count(len(places), 'node')}" if places else ""
+        where = f" on {format_count(ranks, 'rank')}{nodes}"
     results = ", at ".join(_list_results(training))
     return f"{training.last_step:,}{of} {steps}{where}{': ' if results else ''}{results}."
 
 
 def _list_results(training: Training) -> list[str]:
-    """Return how the loss moved, and the speed, as far as they are known."""
     results = []
     first, last = training.losses.y[:1], training.loss
     if first and last is not None and first[0] != last:

@@ -97,7 +97,6 @@ class _PageReader(HTMLParser):
         return text
 
     def _add(self, lines: list[str]) -> None:
-        """Add lines, below the title of their part."""
         if self._title and lines:
             self.lines += ["", self._title]
         self._title = "" if lines else self._title

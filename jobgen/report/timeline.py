@@ -43,18 +43,15 @@ def draw_timeline(run: RunFacts, *, now: float) -> TimeLine | None:
     attempts = [attempt for attempt in run.attempts if attempt.began is not None]
     if not attempts:
         return None
-    last, goes_on = attempts[-1], run.state in ("running", "stopping")
+    first, last, goes_on = attempts[0].began, attempts[-1], run.state in ("running", "stopping")
     if goes_on and last.ended is None:
         attempts[-1] = last._replace(ended=now, outcome=last.outcome or "goes on")
     rows = [_draw_attempt(attempt) for attempt in attempts[-_MOST_ROWS:]]
-    first = attempts[0].began or 0.0
-    if run.submitted and first - run.submitted >= 1:
+    if run.submitted and first and first - run.submitted >= 1:
         queued = ("queued", run.submitted, first)
         rows.insert(0, ("queue", format_span(first - run.submitted), [queued]))
-    moments = [run.submitted, now if goes_on else None]
-    for one in attempts:
-        moments += one.began, one.ended
-    known = list(filter(None, moments))
+    moments = [moment for attempt in attempts for moment in (attempt.began, attempt.ended)]
+    known = list(filter(None, [run.submitted, *moments, now if goes_on else None]))
     return TimeLine(min(known), max(known), rows, max(0, len(attempts) - _MOST_ROWS))
 
 
