@@ -11,6 +11,7 @@ from jobgen.diagnose.cause import Where
 from jobgen.diagnose.ending import Innocent
 from jobgen.diagnose.reading import (
     Line,
+    drop,
     keep,
     list_after_last,
     parse_listing,
@@ -116,18 +117,22 @@ class Evidence:
 
     def script(self) -> list[Line]:
         """What the script itself, and the scheduler's daemons, printed in this attempt."""
-        chain = run_folder.list_chain(self.job)
-        if (started := self._words("job")) and started[0] in chain:
-            chain = chain[: chain.index(started[0]) + 1]  # of the later ones, none began
-        outputs = (Path(run_folder.find_output(self.job, one)) for one in reversed(chain))
-        lines = next(filter(None, map(list, map(read_lines, outputs))), [])
+        lines = self._read_output()
         # A job that was put back into the queue goes on in the same file.
         starts = [at for at, line in enumerate(lines) if _BEGINS.match(line.text)]
-        lines = lines[starts[-1] :] if len(starts) > 1 and self.nodes else lines
+        if len(starts) > 1 and self.nodes:
+            lines = lines[starts[-1] :]
         named = filter(None, [_QUOTES.match(line.text) for line in lines])
         quoted = {line.text for path in named for line in read_lines(Path(path[1]))}
-        lines = [line for line in lines if line.text not in quoted]
-        return lines + list(read_lines(self._file("launcher.log")))
+        return drop(lines, quoted.__contains__) + list(read_lines(self._file("launcher.log")))
+
+    def _read_output(self) -> list[Line]:
+        """What the last job of the chain that has begun has printed."""
+        chain = run_folder.list_chain(self.job)
+        if (started := self._words("job")) and started[0] in chain:
+            chain = chain[: chain.index(started[0]) + 1]
+        outputs = (Path(run_folder.find_output(self.job, one)) for one in reversed(chain))
+        return next(filter(None, map(list, map(read_lines, outputs))), [])
 
     def unended_nodes(self) -> list[str]:
         """Nodes whose part has left no outcome, though that of others has.

@@ -17,12 +17,12 @@ from jobgen.diagnose.matching import (
     MOST_WORDS,
     Explained,
     Match,
+    collect_ranks,
     find_cause,
     find_verdict,
     is_own,
     read_node,
     read_own_words,
-    read_ranks,
 )
 from jobgen.diagnose.processes import Processes
 from jobgen.diagnose.reading import Line, drop, keep
@@ -74,25 +74,35 @@ class Judge:
 
     def judge(self) -> Diagnosis:
         """Say what is wrong."""
-        state = self.state.name
-        if state == "done":
+        if self.state.name == "done":
             return self._judge_done()
-        if state == "queued":
+        if self.state.name == "queued":
             return self._judge_waiting()
-        first = self.processes.choose_first()
-        verdict = self._find_verdict()
-        if verdict and not (
-            first and verdict.cause.symptom
-        ):  # of a symptom a process has told more
+        first, verdict = self.processes.choose_first(), self._find_verdict()
+        told_more = first is not None and verdict is not None and verdict.cause.symptom
+        if verdict and not told_more:
             return self._judge_verdict(verdict)
-        quiet = measure_silence(self.evidence, now=self.now) if state == "running" else None
-        if state in ("running", "stopping") and _goes_on(first, quiet):
-            return self._judge_progress(quiet)
-        if first:
-            first = self.processes.find_elsewhere(first) or first
-        if first is None or (first.doubt and self.processes.has_left()):
+        if self.state.name in ("running", "stopping") and self._goes_on(first):
+            return self._judge_progress()
+        if first is None:
+            return self._judge_consequences()
+        first = self.processes.find_elsewhere(first) or first
+        if first.doubt and self.processes.has_left():
             return self._judge_consequences()
         return self._judge_first(first)
+
+    @cached_property
+    def quiet(self) -> Silence | None:
+        """For how long a job that runs has written nothing."""
+        if self.state.name != "running":
+            return None
+        return measure_silence(self.evidence, now=self.now)
+
+    def _goes_on(self, first: Explained | None) -> bool:
+        """Whether no process has failed, or the job has written more, long after one did."""
+        if first is None:
+            return True
+        return self.quiet is not None and self.quiet.newest > first.failure.time + _RECOVERED
 
     def _judge_done(self) -> Diagnosis:
         """Of a job whose commands all left with 0: well, unless several ended as one was lost."""
@@ -158,9 +168,9 @@ class Judge:
             return self._judge_hang(quiet, title, about.evidence)
         return about._replace(evidence=(*about.evidence, *_show_last(quiet)))
 
-    def _judge_progress(self, quiet: Silence | None) -> Diagnosis:
+    def _judge_progress(self) -> Diagnosis:
         """Of a job that has not ended, and of which no process has: whether it gets on."""
-        about = self.about._replace(cause="healthy")
+        about, quiet = self.about._replace(cause="healthy"), self.quiet
         if quiet is None:
             title = "it is ending" if self.state.name == "stopping" else "it runs"
             return about._replace(title=f"nothing is wrong so far: {title}")
@@ -196,8 +206,7 @@ class Judge:
         """Of processes that have all lost or awaited another: who is missing, if that is known."""
         if absent := missing.find_absent(self.evidence, ended):
             about = self._name_cause(absent.cause, absent.line)
-            lost = {one.failure.rank for one in ended if one.failure.rank is not None}
-            followed = tuple(sorted(lost - {absent.rank}))
+            followed = tuple(sorted(collect_ranks(ended) - {absent.rank}))
             return about._replace(node=absent.node, rank=absent.rank, followed=followed)
         if named := Waiting(self.evidence, ended).find_named():
             about = self._name_cause(TIMEOUT, named.lines[0])
@@ -236,15 +245,17 @@ class Judge:
             ended += evidence.stopped
         ranks = {one.rank for one in ended if one.rank is not None}
         nodes = {one.node for one in ended}
+        began = bool(evidence.ranks)
         title = about.title
-        if len(nodes) > 1 and not evidence.ranks:
+        if len(nodes) > 1 and not began:
             title = re.sub(rf" on {re.escape(first.node)}\b", "", title)
+        unheard = self._tell_unheard_ranks(ranks) if ranks else self._tell_unheard_nodes(nodes)
         return about._replace(
-            title=f"{title}{self._tell_unheard(ranks, nodes)}",
+            title=f"{title}{unheard}",
             nodes=tuple(node for node in evidence.nodes if node in nodes),
             ranks=tuple(sorted(ranks)),
             world=evidence.world,
-            all_nodes=not evidence.ranks and nodes == {*evidence.nodes},
+            all_nodes=not began and nodes == {*evidence.nodes},
             besides=tuple(self._list_besides(alike[0].key, ranks)),
         )
 
@@ -256,45 +267,37 @@ class Judge:
                 who = "" if one.failure.rank is None else f"rank {one.failure.rank} on "
                 yield f"{who}{one.failure.node}: {one.title}"
 
-    def _tell_unheard(self, ranks: set[int], nodes: set[str]) -> str:
+    def _tell_unheard_ranks(self, ranks: set[int]) -> str:
         """Say who was ended before a word of it, where all others have failed alike."""
-        evidence = self.evidence
-        if ranks:
-            silent = [rank for rank, log in evidence.logs.items() if rank not in ranks and not log]
-            if len(silent) >= len(ranks) or len(silent) + len(ranks) < evidence.world:
-                return ""
-            unheard, count = list_ranks(silent), len(silent)
-        else:
-            heard = {*nodes, *evidence.ranks.values()}
-            others = [node for node in evidence.nodes if node not in heard]
-            unheard, count = list_names(others), len(others)
-        were = "was" if count == 1 else "were"
-        return f"; {unheard} {were} ended too early to tell" if count else ""
+        silent = [rank for rank, log in self.evidence.logs.items() if not log and rank not in ranks]
+        if len(silent) >= len(ranks) or len(silent) + len(ranks) < self.evidence.world:
+            return ""
+        return _tell_unheard(list_ranks(silent), len(silent))
+
+    def _tell_unheard_nodes(self, nodes: set[str]) -> str:
+        heard = {*nodes, *self.evidence.ranks.values()}
+        others = [node for node in self.evidence.nodes if node not in heard]
+        return _tell_unheard(list_names(others), len(others))
 
     def _name_odd(self, about: Diagnosis, alike: list[Explained]) -> Diagnosis:
         """The same, with the one that all name, or that has printed what no other has.
 
         It is the one where they say that they have compared, or speak of another.
         """
-        named = {one.failure.rank: self._list_named(one) for one in alike}
-        compared = any(_COMPARES.search(line.text) for one in alike for line in one.tail)
+        named = {one.failure.rank: one.named & self.evidence.ranks.keys() for one in alike}
+        compared = any(keep(one.tail, _COMPARES.search) for one in alike)
         if not compared and not any(ranks - {rank} for rank, ranks in named.items()):
             return about
-        first = next(iter(named.values()))
-        odd = find_accused(self.evidence) or find_odd(self.evidence, behind=False)
-        if len(first) == 1 < len(named) and all(ranks == first for ranks in named.values()):
-            (rank,), words = first, "they name it"
-        elif odd and odd.title:
-            rank, words = odd.ranks[0], odd.title[:MOST_WORDS]
-        else:
-            return about
-        if rank in named:
+        rank, words = self._find_odd([*named.values()])
+        if words and rank in named:
             about = about._replace(node=self.evidence.ranks[rank], rank=rank)
-        return about._replace(title=f"{about.title}; rank {rank}: {words}")
+        return about._replace(title=f"{about.title}; rank {rank}: {words}") if words else about
 
-    def _list_named(self, one: Explained) -> set[int]:
-        named = {rank for line in one.tail for rank in read_ranks(line.text)}
-        return named & self.evidence.ranks.keys()
+    def _find_odd(self, named: list[set[int]]) -> tuple[int, str]:
+        if len(named) > 1 and len(named[0]) == 1 and all(ranks == named[0] for ranks in named):
+            return min(named[0]), "they name it"
+        odd = find_accused(self.evidence) or find_odd(self.evidence, behind=False)
+        return (odd.ranks[0], odd.title[:MOST_WORDS]) if odd else (-1, "")
 
     def _suspect_others(self, about: Diagnosis, waiting: list[Explained]) -> Diagnosis:
         """The same with the rank that was waited for in the place of one that waited, if known."""
@@ -302,7 +305,7 @@ class Judge:
         if operations := them.list_operations():
             title = "their collective operations do not match"
             return self._compare_calls(about, operations, title)
-        heard = {one.failure.rank for one in waiting if one.failure.rank is not None}
+        heard = collect_ranks(waiting)
         if suspects := them.find_suspects():
             return self._name_suspects(about, suspects, heard)
         about = about._replace(node=None, rank=None)
@@ -313,10 +316,12 @@ class Judge:
         if not lost and len(heard) == self.evidence.world:
             return self._name_all_waiting(about, waiting, heard)
         title = f"{about.title}, and no file shows which process they waited for"
-        silent = them.silent
-        if heard and silent and len(silent) * 2 <= len(self.evidence.ranks):  # ended too early
-            title += f" ({list_ranks(silent)} did not say that they waited)"
-        return about._replace(title=title)
+        return about._replace(title=f"{title}{self._tell_silent(them)}")
+
+    def _tell_silent(self, them: Waiting) -> str:
+        """Say who did not say that it waited, if that is no more than half: it ended too early."""
+        few = 0 < len(them.silent) * 2 <= len(self.evidence.ranks)
+        return f" ({list_ranks(them.silent)} did not say that they waited)" if few else ""
 
     def _name_suspects(self, about: Diagnosis, suspects: Suspects, waited: set[int]) -> Diagnosis:
         """The same of those that others waited for."""
@@ -395,11 +400,9 @@ class Judge:
         )
 
 
-def _goes_on(first: Explained | None, quiet: Silence | None) -> bool:
-    """Whether no process has failed, or the job has written more, long after one did."""
-    if first is None:
-        return True
-    return quiet is not None and quiet.newest > first.failure.time + _RECOVERED
+def _tell_unheard(unheard: str, count: int) -> str:
+    were = "was" if count == 1 else "were"
+    return f"; {unheard} {were} ended too early to tell" if count else ""
 
 
 def _show_last(quiet: Silence) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 
 from jobgen.diagnose.cause import CAUSES, EXCEPTION, EXITS, Cause, Where
@@ -132,6 +132,11 @@ class Explained(NamedTuple):
         return self.raised.source if self.raised else ""
 
     @property
+    def named(self) -> set[int]:
+        """The ranks that it names where it says so."""
+        return {rank for line in self.tail for rank in read_ranks(line.text)}
+
+    @property
     def doubt(self) -> int:
         """How likely its exception only follows from another's end: 2 if it names another rank."""
         if self.raised is None:
@@ -149,6 +154,11 @@ class Explained(NamedTuple):
             how = "signal" if (self.failure.exit_code or 0) < 0 else ""
             own = f"{how} {own.replace(self.failure.node, '')}"
         return normalize(self.raised.words if self.raised else own)
+
+
+def collect_ranks(explained: Iterable[Explained]) -> set[int]:
+    """Return whose they are, but for those of nodes."""
+    return {one.failure.rank for one in explained if one.failure.rank is not None}
 
 
 def find_cause(lines: Sequence[Line], where: Where) -> Match | None:
@@ -285,15 +295,18 @@ def _explain_exit(failure: Failure, ending: Ending) -> Explained:
     if last is None:  # a shell may have told at which of its commands it ended
         shown = tuple(keep(failure.lines, TRACED.match)[-2:]) or tail
         return Explained(failure, cause, None, tail=shown, place=crash)
-    words = last.text.strip()[:MOST_WORDS]
-    if code is not None:  # its words say more than a code may mean
-        left = name_exit(code) if code > 0 else cause.title
-        words = f"{left}, and said: {words}"
+    words = _add_exit(last.text.strip()[:MOST_WORDS], code, cause)
     match = _find_cause_of_end(last, tail) or Match(cause, last)
     raised = [one.last for one in find_tracebacks(failure.lines)]  # of a child of its own
     places = [one.place for one in raised if one.message[0] == last]
     shown = (match.line, *tail[-3:])
     return Explained(failure, *match, tail=shown, words=words, place=[*places, crash][0])
+
+
+def _add_exit(words: str, code: int | None, cause: Cause) -> str:
+    if code is None:  # its words say more than a code may mean
+        return words
+    return f"{name_exit(code) if code > 0 else cause.title}, and said: {words}"
 
 
 def _name_code(code: int | None) -> Cause:
@@ -365,12 +378,15 @@ def _explain_setup(failure: Failure, lines: Sequence[Line], end: Line) -> Explai
     cause, line = match or (EXCEPTION, end)
     words = read_own_words(own) if own else _OF_AGENT.sub("", end.text)
     if last:
-        texts = [_OF_SCRIPTS.sub("", one.text.strip())[:MOST_WORDS] for one in last]
-        words += f", and said: {'; '.join(texts)}"
+        words += f", and said: {_quote_commands(last)}"
     elif own is None:
         words += f", and {name_exit(failure.exit_code or 0)}"
     tail = tuple(dict.fromkeys([*last, *printed[-2:], own or end]))
     return Explained(failure, cause, own or line, None, tail, words)
+
+
+def _quote_commands(said: Sequence[Line]) -> str:
+    return "; ".join(_OF_SCRIPTS.sub("", line.text.strip())[:MOST_WORDS] for line in said)
 
 
 def _is_of_setup(line: Line) -> bool:

@@ -10,7 +10,7 @@ import re
 from jobgen.diagnose.cause import Cause
 from jobgen.diagnose.ending import OF_EXITS, select_telling
 from jobgen.diagnose.evidence import Evidence
-from jobgen.diagnose.matching import Explained, find_cause, name_exit
+from jobgen.diagnose.matching import Explained, collect_ranks, find_cause, name_exit
 from jobgen.diagnose.reading import Line, drop
 from jobgen.jobs import status
 from jobgen.records import NamedTuple
@@ -60,7 +60,7 @@ class Absent(NamedTuple):
 
 def find_absent(evidence: Evidence, failures: list[Explained]) -> Absent | None:
     """Return who was lost by those in `failures`; None where that cannot be told."""
-    lost = {one.failure.rank for one in failures if one.failure.rank is not None}
+    lost = collect_ranks(failures)
     absent = _find_signalled_agent(evidence) or _find_silent_node(evidence, lost)
     if absent:
         return absent

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from jobgen.diagnose import missing
 from jobgen.diagnose.cause import EXCEPTION
 from jobgen.diagnose.ending import Innocent, normalize
 from jobgen.diagnose.evidence import Evidence
-from jobgen.diagnose.exceptions import find_tracebacks
+from jobgen.diagnose.exceptions import Traceback, find_tracebacks
 from jobgen.diagnose.matching import MOST_WORDS, Explained, explain_failure, find_cause
 
 # Files that an exception names.
@@ -73,18 +74,23 @@ class Processes:
         if first.raised is None or first.cause.id != "file-missing":
             return None
         names = _FILES.findall(first.raised.words)
+        for rank, one in self._list_handled():
+            if any(name in one.words for name in names):
+                line = one.last.message[0]
+                cause, _ = find_cause([line], "rank") or (EXCEPTION, line)
+                failure = first.failure._replace(node=self.evidence.ranks[rank], rank=rank)
+                who = f"rank {first.failure.rank} on {first.failure.node}"
+                words = f"{one.words[:MOST_WORDS]}; then {who} failed: {first.title}"
+                return Explained(failure, cause, line, None, (line,), words)
+        return None
+
+    def _list_handled(self) -> Iterator[tuple[int, Traceback]]:
+        """Exceptions, with their ranks, that have ended no process."""
         ends = {normalize(one.raised.words) for one in self.ended if one.raised}
         for rank, log in self.evidence.logs.items():
             for traceback in find_tracebacks(log):
-                named = any(name in traceback.words for name in names)
-                if named and normalize(traceback.words) not in ends:
-                    line = traceback.chain[-1].message[0]
-                    cause, _ = find_cause([line], "rank") or (EXCEPTION, line)
-                    failure = first.failure._replace(node=self.evidence.ranks[rank], rank=rank)
-                    who = f"rank {first.failure.rank} on {first.failure.node}"
-                    words = f"{traceback.words[:MOST_WORDS]}; then {who} failed: {first.title}"
-                    return Explained(failure, cause, line, None, (line,), words)
-        return None
+                if normalize(traceback.words) not in ends:
+                    yield rank, traceback
 
     def has_left(self) -> bool:
         """Whether several failed as one other process had left with exit code 0."""

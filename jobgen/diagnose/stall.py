@@ -335,12 +335,21 @@ def _compare_numbers(lines: dict[int, Line], *, behind: bool) -> tuple[list[int]
         by_number: dict[str, list[int]] = {}
         for rank, number in zip(lines, column, strict=True):
             by_number.setdefault(number, []).append(rank)
-        if len(by_number) != 2:
-            continue
-        few, many = sorted(by_number.values(), key=len)
-        alike = {tuple(numbers[rank]) for rank in many}
-        if len(few) < len(many) and (is_step or len(alike) == 1):
-            return few, many
-        if behind and is_step and all(map(str.isdecimal, by_number)):
-            return by_number[min(by_number, key=int)], by_number[max(by_number, key=int)]
+        odd = _part(by_number, numbers, behind=behind, is_step=is_step is not None)
+        if odd:
+            return odd
+    return None
+
+
+def _part(
+    by_number: dict[str, list[int]], numbers: dict[int, list[str]], *, behind: bool, is_step: bool
+) -> tuple[list[int], list[int]] | None:
+    if len(by_number) != 2:
+        return None
+    few, many = sorted(by_number.values(), key=len)
+    alike = {tuple(numbers[rank]) for rank in many}
+    if len(few) < len(many) and (is_step or len(alike) == 1):
+        return few, many
+    if behind and is_step and all(map(str.isdecimal, by_number)):
+        return by_number[min(by_number, key=int)], by_number[max(by_number, key=int)]
     return None
