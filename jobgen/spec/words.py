@@ -72,31 +72,43 @@ class _Stranger(NamedTuple):
 
     def fit(self, path: str) -> tuple[str, str]:
         """Return its value as the key at a path takes it; what is wrong with it, and a repair."""
+        kinds = self._list_kinds(path)
+        for node in self._list_forms() if kinds else ():
+            if not self.check(node, kinds, path):
+                return show(node), ""
+        if not kinds or isinstance(self.node, Mapping):
+            return "", ""
+        fault, name = self.check(self.node, kinds, path, self.root)[0], path.rpartition(".")[2]
+        line = re.match(rf"write {name}: (.*?)(?:, (?:or|for|the|and) .*|; .*)?$", fault.hint)
+        words = filter(None, (fault.message, fault.hint) if self._text else ())
+        return line[1] if line else "", "; ".join(words)
+
+    def locate(self, path: str) -> str:
+        """Return where the key at a path stands for it: in its own role, if that has the key."""
+        in_role = self.place == "roles" and path.partition(".")[0] in read_fields(self.cls)
+        return join_path(self.path, path) if in_role else path
+
+    @property
+    def _text(self) -> str:
+        return getattr(self.node, "text", "")
+
+    def _list_kinds(self, path: str) -> tuple[Kind, ...]:
+        """Return what the key at a path takes; a switch is not meant as text."""
         parent, _, name = path.rpartition(".")
         own = read_fields(self.cls).get(name) if parent == self.path else None
         field = own or list_paths(self.root).get(re.sub(r"^roles\.\w+\.", "", path))
         kinds = field.kinds if field else ()
-        if getattr(self.node, "kind", "") == "bool":  # not as text
-            kinds = tuple(kind for kind in kinds if kind.type is bool or get_args(kind.type))
-        if not kinds:
-            return "", ""
-        for node in self._list_forms():
-            if not self.check(node, kinds, path):
-                return show(node), ""
-        if isinstance(self.node, Mapping):
-            return "", ""
-        fault = self.check(self.node, kinds, path, self.root)[0]
-        line = re.match(rf"write {name}: (.*?)(?:, (?:or|for|the|and) .*|; .*)?$", fault.hint)
-        words = filter(None, (fault.message, fault.hint))
-        return line[1] if line else "", "; ".join(words) if getattr(self.node, "text", "") else ""
+        if getattr(self.node, "kind", "") != "bool":
+            return kinds
+        return tuple(kind for kind in kinds if kind.type is bool or get_args(kind.type))
 
     def _list_forms(self) -> Iterator[Node]:
         """Yield its value, and with the unit that the key names: timeout_min: 120 is 120m."""
         yield self.node
-        text, units = getattr(self.node, "text", ""), load_table()["units"]
+        units = load_table()["units"]
         for part in reversed(re.findall("[a-z]+", normalize(self.key))):
-            if text.isdigit() and part in units:
-                yield Scalar(self.node.where, text + units[part], "str")
+            if self._text.isdigit() and part in units:
+                yield Scalar(self.node.where, self._text + units[part], "str")
 
 
 @cache
@@ -194,8 +206,7 @@ def _apply(stranger: _Stranger, section: str, word: str) -> Hint | None:
 def _point(stranger: _Stranger, *paths: str) -> Hint:
     """Say where a thing belongs, and what to write there: the one of `paths` that takes it."""
     usual = min(paths, key=lambda one: (not stranger.fit(one)[0], one.count("."), one))
-    in_role = stranger.place == "roles" and usual.partition(".")[0] in read_fields(stranger.cls)
-    target = join_path(stranger.path, usual) if in_role else usual
+    target = stranger.locate(usual)
     parent, _, name = target.rpartition(".")
     value, fault = stranger.fit(target)
     if _is_per_other(stranger.key, name):
@@ -299,11 +310,8 @@ def suggest_separation(key: str, known: Iterable[str]) -> str:
 def describe(node: Node, path: str = "") -> dict[str, str]:
     """Return what a rule and its sentence can say of the value at a path."""
     text = node.text if isinstance(node, Scalar) else ""
-    inner = node.items if isinstance(node, Mapping) else {}
-    members = [] if isinstance(node, Scalar) else [*(inner.values() or node.items)]
-    words = [item.text for item in members if isinstance(item, Scalar)] * (not inner)
-    deep = any(not isinstance(one, Scalar) for one in members)
-    given = {Scalar: "text", Sequence: "list", Mapping: "keys"}[type(node)]
+    items = node.items if isinstance(node, Sequence) else []
+    words = [item.text for item in items if isinstance(item, Scalar)]
     place = re.sub(r"\[\d+\]|^roles\.\w+\.(?!ready)", "", path)
     numbers = _list_numbers(text)
     return {
@@ -316,13 +324,20 @@ def describe(node: Node, path: str = "") -> dict[str, str]:
         "slug": re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-._"),
         "launcher": find_launcher_in_text(text),
         "program": show_program(split_words(text) or words),
-        "given": f"{given} deep" if deep else given,
-        "names": ", ".join(inner),
-        "inner": " ".join(map(normalize, inner)),
-        "pairs": ", ".join(f"'{key}:{getattr(one, 'text', '')}'" for key, one in inner.items()),
         "count": str(len(numbers) or ""),
         "indices": ", ".join(numbers) if len(numbers) < 10 else "",
+        **_describe_members(node),
     }
+
+
+def _describe_members(node: Node) -> dict[str, str]:
+    inner = node.items if isinstance(node, Mapping) else {}
+    members = [] if isinstance(node, Scalar) else [*(inner.values() or node.items)]
+    deep = any(not isinstance(one, Scalar) for one in members)
+    given = {Scalar: "text", Sequence: "list", Mapping: "keys"}[type(node)]
+    pairs = [f"'{key}:{getattr(one, 'text', '')}'" for key, one in inner.items()]
+    given = f"{given} deep" if deep else given
+    return {"given": given, "names": ", ".join(inner), "pairs": ", ".join(pairs)}
 
 
 def _list_numbers(text: str) -> list[str]:
