@@ -42,6 +42,9 @@ class _Line:
         self.long = {normalize(name): name for name in self.options if name.startswith("--")}
         self.has_set = "--set" in self.options
         self.takes_job = not self.has_set and len(options) < len(command.params)
+        self.nothing = "jobgen has nothing like it"
+        if not tool:
+            self.nothing = f"jobgen {self.name} knows {', '.join(sorted(self.long.values()))}"
         self.plain: list[str] = []  # words that belong to no option
         self.own: list[tuple[str, str]] = []  # options that the command has, with their values
         self.foreign: list[tuple[str, str]] = []  # those that it lacks
@@ -125,7 +128,7 @@ class _Line:
             if re.fullmatch("type: -[^;]+", answer):
                 typed.append(answer.removeprefix("type: "))
             elif answer or self.tool or not self.has_set:
-                remarks[option] = answer or self._say_nothing()
+                remarks[option] = answer or self.nothing
             elif option.startswith("-"):
                 program += filter(None, (option, value))
             else:
@@ -134,16 +137,16 @@ class _Line:
                 self.plain.append(value)
         return typed, program + self.behind, remarks
 
-    def _say_nothing(self) -> str:
-        known = f"jobgen {self.name} knows {', '.join(sorted(self.long.values()))}"
-        return "jobgen has nothing like it" if self.tool else known
-
-    def give_program(self, words: Sequence[str]) -> None:
-        """Take words for arguments of the program, but for NAME=VALUE that sets something."""
+    def move(self, words: Sequence[str]) -> None:
+        """Take words for options without their dashes, or for arguments of the program."""
         for word in words:
             self.plain.remove(word)
             name, equals, value = word.partition("=")
-            if equals:
+            own = self.long.get(normalize(name), "")
+            if own and (equals or self.options[own].is_flag):
+                self.own.append((own, value))
+                self.respelt = True
+            elif equals:
                 self.foreign.append((name, value))
             else:
                 self.behind.append(word)
@@ -332,21 +335,13 @@ def _explain_words(message: str, unknown: str, context: click.Context, argv: Seq
     words = argv[context.command_path.count(" ") :]
     extra = re.fullmatch(r"Got unexpected extra arguments? \((.+)\)", message)
     given = extra[1].split() if extra else []  # none where the argument is a blank
-    dashed = _dash(words, given, context.command)
-    line = _Line(context.command, dashed)
+    line = _Line(context.command, words)
     left = [word for word in given if word in line.plain]
-    respelt = unknown or line.respelt or dashed != words or (given and not left)
+    line.move(left)
+    respelt = unknown or line.respelt or (given and not left)
     if not respelt and (answer := _find_usage(message, given, context, argv)):
         return answer
-    line.give_program(left)
     return line.answer(f"{context.command_path} $LINE", unknown) if given or respelt else ""
-
-
-def _dash(words: Sequence[str], given: Sequence[str], command: click.Command) -> list[str]:
-    """Return words with the dashes of options among those `given` without."""
-    own = {name for param in command.params for name in param.opts if name.startswith("--")}
-    bare = {word for word in given if f"--{word.partition('=')[0]}" in own}
-    return [f"--{word}" if word in bare else word for word in words]
 
 
 def _find_usage(

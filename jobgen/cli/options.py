@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from jobgen.schedulers.registry import PACKAGES
-
-if TYPE_CHECKING:
-    pass
 
 Command = Callable[..., Any]
 DEFAULT_SPEC = "job.yaml"

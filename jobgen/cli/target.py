@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from jobgen.plan.plan import Plan
     from jobgen.spec.load import LoadedSpec
 
+_ENDS = (".yaml", ".yml")
 # Options of sbatch and qsub for what changes from job to job: each sets one value of the spec.
 _SHORTCUTS = {
     "resources.nodes": (("-N", "--nodes"), "N", "Set resources.nodes."),
@@ -68,8 +69,8 @@ def _complete_queue(context: click.Context, _param: click.Parameter, begun: str)
 
 
 def _is_spec(path: str) -> bool:
-    """Whether a file is here and has what a job runs."""
-    if not os.path.isfile(path):
+    """Whether a file of YAML is here and has what a job runs."""
+    if not path.endswith(_ENDS) or not os.path.isfile(path):
         return False
     with open(path, encoding="utf-8", errors="replace") as file:
         return any(line.startswith("run:") for line in file)
@@ -115,12 +116,12 @@ class SpecCommand(click.Command):
         self, ctx: click.Context, before: list[str], words: list[str], spec: str
     ) -> None:
         """Refuse what stands behind `--` and belongs before it: a spec, options of this command."""
-        flags = _list_flags(self)
-        suspects = [name for name in _list_names(words) if name in flags]
+        options = [one for one in self.params if isinstance(one, click.Option)]
+        flags = {name: one.is_flag for one in options for name in one.opts if name[:2] == "--"}
+        suspects = [name for name in (word.partition("=")[0] for word in words) if name in flags]
         refused = {name: flags[name] for name in _list_refused(suspects, spec, ctx.params)}
-        if not any(word.endswith((".yaml", ".yml")) for word in before):
-            refused |= {file: True for file in _list_specs(words)[:1]}
-        moved, left = _part_refused(words, refused)
+        has_spec = any(word.endswith(_ENDS) for word in before)
+        moved, left = _part_misplaced(words, refused, has_spec=has_spec)
         if moved:
             line = shlex.join([*before, *moved, *(["--", *left] if left else [])])
             message = f"{moved[0]} stands behind --, where the program's arguments are"
@@ -142,33 +143,16 @@ def _refuse_values(ctx: click.Context, specs: Sequence[str]) -> None:
         ctx.fail(f"-J is the name of the job; for an array, type: --set array.tasks={count}")
 
 
-def _list_flags(command: click.Command) -> dict[str, bool]:
-    """Return the long options of a command, each with whether it takes no value."""
-    options = [param for param in command.params if isinstance(param, click.Option)]
-    names = {name: one.is_flag for one in options for name in one.opts}
-    return {name: is_flag for name, is_flag in names.items() if name.startswith("--")}
-
-
-def _list_names(words: Iterable[str]) -> list[str]:
-    return [word.partition("=")[0] for word in words]
-
-
-def _part_refused(words: Sequence[str], refused: Mapping[str, bool]) -> tuple[list[str], list[str]]:
-    """Return options with their values, and the other words; `refused` tells which take none."""
-    moved: list[str] = []
-    left: list[str] = []
-    follows = False  # the value of the option before
-    for word, name in zip(words, _list_names(words), strict=True):
-        (moved if follows or name in refused else left).append(word)
-        follows = not follows and not refused.get(name, True) and "=" not in word
+def _part_misplaced(
+    words: list[str], refused: Mapping[str, bool], *, has_spec: bool
+) -> tuple[list[str], list[str]]:
+    """Return a spec, and options with their values, and other words; `refused` tells of flags."""
+    moved, left = list[str](), list[str]()
+    for last, word in zip(["", *words], words, strict=False):
+        is_spec = not has_spec and last[:1] != "-" and _is_spec(word)
+        is_option = word.partition("=")[0] in refused or not refused.get(last, True)
+        (moved if is_option or is_spec else left).append(word)
     return moved, left
-
-
-def _list_specs(words: Sequence[str]) -> list[str]:
-    """Return the specs among words, but for values of options."""
-    pairs = zip(["", *words], words, strict=False)
-    files = [word for before, word in pairs if before[:1] != "-"]
-    return [word for word in files if word.endswith((".yaml", ".yml")) and _is_spec(word)]
 
 
 def _merge_shortcuts(command: Command) -> Command:
