@@ -146,7 +146,7 @@ def _refuse_values(ctx: click.Context, specs: Sequence[str]) -> None:
 def _part_misplaced(
     words: list[str], refused: Mapping[str, bool], *, has_spec: bool
 ) -> tuple[list[str], list[str]]:
-    """Return a spec, and options with their values, and other words; `refused` tells of flags."""
+    """Return a spec with options and their values, and the other words; `refused` marks flags."""
     moved, left = list[str](), list[str]()
     for last, word in zip(["", *words], words, strict=False):
         is_spec = not has_spec and last[:1] != "-" and _is_spec(word)

@@ -32,26 +32,27 @@ def add_words(root: Mapping, text: str, where: Position) -> None:
 
     Keys and values stay such where the words can be: what an array varies is left out of them.
     """
-    run = root.items.setdefault("run", Mapping(where))
+    run = root.items.get("run", Mapping(where))
     if not isinstance(run, Mapping):
         return  # binding it says what is wrong
     given = list(_group(Scalar(where, word, "str") for word in shlex.split(text)))
     _refuse_varied(root, [option for option, _ in given])
-    old = run.items.get("args")
-    if isinstance(old, Scalar):
-        old = Sequence(
-            old.where, [Scalar(old.where, word, "str") for word in split_words(old.text)]
-        )
-    if (old is None or isinstance(old, Mapping)) and (pairs := _make_pairs(given)) is not None:
-        merged: Node = _merge_pairs(old or Mapping(where), pairs, where)
-    else:
-        words: Iterable[Node] = old.items if isinstance(old, Sequence) else ()
-        if isinstance(old, Mapping):
-            words = _list_words(old)
-        merged = Sequence(where, _merge_groups(list(_group(words)), given))
     root.items["run"] = run = run.copy()
     root.keys.setdefault("run", where)
-    run.items["args"], run.keys["args"] = merged, where
+    run.items["args"], run.keys["args"] = _merge(run.items.get("args"), given, where), where
+
+
+def _merge(old: Node | None, given: list[_Group], where: Position) -> Node:
+    if old is None or isinstance(old, Mapping):
+        pairs = _make_pairs(given)
+        if pairs is not None:
+            return _merge_pairs(old or Mapping(where), pairs, where)
+        words = _list_words(old or Mapping(where))
+    elif isinstance(old, Scalar):
+        words = (Scalar(old.where, word, "str") for word in split_words(old.text))
+    else:
+        words = iter(old.items)
+    return Sequence(where, _merge_groups(list(_group(words)), given))
 
 
 def _group(words: Iterable[Node]) -> Iterator[_Group]:
@@ -59,10 +60,11 @@ def _group(words: Iterable[Node]) -> Iterator[_Group]:
     option, members = "", list[Node]()
     for word in words:
         match = _OPTION.fullmatch(word.text) if isinstance(word, Scalar) else None
+        if match and members:
+            yield option, members
+            members = []
         if match:
-            if members:
-                yield option, members
-            option, members = match[1] or match[2], []
+            option = match[1] or match[2]
         members.append(word)
     if members:
         yield option, members
@@ -73,16 +75,13 @@ def _merge_groups(old: list[_Group], given: list[_Group]) -> list[Node]:
 
     Words that belong to no option come first, where no option takes them.
     """
-    new: dict[str, list[Node]] = {}
+    new: dict[str, list[Node]] = {"": []}
     for option, words in given:
         new.setdefault(option, []).extend(words)
-    merged = new.pop("", [])
-    options = {*new}
+    merged, options = new.pop(""), {*new}
     for option, members in old:
         merged += new.pop(option, []) if option in options else members
-    for words in new.values():
-        merged += words
-    return merged
+    return merged + [word for words in new.values() for word in words]
 
 
 def _make_pairs(given: list[_Group]) -> dict[str, Node] | None:
@@ -90,14 +89,14 @@ def _make_pairs(given: list[_Group]) -> dict[str, Node] | None:
     pairs: dict[str, Node] = {}
     for option, members in given:
         first, *values = [word for word in members if isinstance(word, Scalar)]
-        if not option.startswith("-") or option in pairs:
-            return None
         if first.text != option:
             values.insert(0, Scalar(first.where, first.text[len(option) + 1 :], "str"))
-        if len(values) > 1 and any(word.text.startswith("-") for word in values):
+        several = len(values) > 1
+        options = several and any(word.text.startswith("-") for word in values)
+        if not option.startswith("-") or option in pairs or options:
             return None
-        alone: Node = values[0] if values else Scalar(first.where, "true", "bool")
-        pairs[option] = Sequence(first.where, list(values)) if len(values) > 1 else alone
+        alone = values[0] if values else Scalar(first.where, "true", "bool")
+        pairs[option] = Sequence(first.where, list(values)) if several else alone
     return pairs
 
 
@@ -114,25 +113,21 @@ def _merge_pairs(old: Mapping, pairs: dict[str, Node], where: Position) -> Mappi
 def _list_words(args: Mapping) -> Iterator[Node]:
     """Yield keys and values as words; a switch that is off is none."""
     for key, value in args.items.items():
-        if isinstance(value, Scalar) and value.kind == "bool" and value.text.lower() == "false":
-            continue
-        yield Scalar(args.keys[key], make_option(key), "str")
+        switch = isinstance(value, Scalar) and value.kind == "bool" and value.text.lower()
+        if switch != "false":
+            yield Scalar(args.keys[key], make_option(key), "str")
         if isinstance(value, Sequence):
             yield from value.items
-        elif not isinstance(value, Scalar) or value.kind != "bool":
+        elif not switch:
             yield value
 
 
 def _refuse_varied(root: Mapping, options: list[str]) -> None:
     """Refuse an option that the tasks of an array vary: it would be the tasks' own after all."""
     array = root.items.get("array")
-    kinds = array.items.values() if isinstance(array, Mapping) else ()
-    records = [
-        record
-        for kind in kinds
-        for record in (kind.items if isinstance(kind, Sequence) else [kind])
-        if isinstance(record, Mapping)
-    ]
-    for key in (key for record in records for key in record.items):
-        if make_option(key) in options:
-            raise UsageError(f"{make_option(key)}: the tasks of the array have their own values")
+    for kind in array.items.values() if isinstance(array, Mapping) else ():
+        for record in kind.items if isinstance(kind, Sequence) else [kind]:
+            keys = record.items if isinstance(record, Mapping) else ()
+            for option in map(make_option, keys):
+                if option in options:
+                    raise UsageError(f"{option}: the tasks of the array have their own values")
