@@ -16,7 +16,8 @@ from functools import cache
 from string import Template
 from typing import Any
 
-from jobgen.plan.review import is_below, list_settings
+from jobgen.plan.review import list_settings
+from jobgen.plan.review_checks import is_below
 from jobgen.programs.program import ReadProgram, classify, read_table
 from jobgen.programs.reader import Fact
 from jobgen.records import NamedTuple

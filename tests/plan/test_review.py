@@ -1,9 +1,10 @@
 """What a spec says that is right in form and can hardly be meant; `check` and `submit` say it."""
 
+import re
 from pathlib import Path
 
 import pytest
-from support import edited, jobgen, load, working_in
+from support import ROOT, edited, jobgen, load, working_in
 
 from jobgen.plan.resolve import resolve
 from jobgen.plan.review import review
@@ -485,3 +486,10 @@ def test_a_path_that_a_server_lacks_is_not_what_it_is_asked_for() -> None:
         loaded = load(text)
         found = [one for one in review(loaded, resolve(loaded)) if "answers" in str(one)]
         assert len(found) == said, path
+
+
+def test_what_checks_find_has_words() -> None:
+    source, table = (ROOT / "jobgen/plan" / name for name in ("review_checks.py", "review.txt"))
+    found = set(re.findall(r'yield f?"([a-z-]+)[{"]', source.read_text()))
+    rows = [line.split(" | ") for line in table.read_text().splitlines() if line[:3] == "say"]
+    assert found == {row[1].partition(".")[0] for row in rows}  # of idle-gpus.one

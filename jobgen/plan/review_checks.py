@@ -1,0 +1,461 @@
+"""What a spec can hardly mean and no regular expression shows: numbers, files, roles.
+
+A check is a function that yields what it finds: the name of its words in `review.txt`, the place,
+and the values in the words.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from jobgen.output import format_count as count
+from jobgen.plan.nodes import advise_on_devices
+from jobgen.plan.plan import Plan, RolePlan
+from jobgen.plan.program import read_sources
+from jobgen.records import NamedTuple
+from jobgen.spec.load import LoadedSpec
+from jobgen.spec.model import JobSpec, Ready, Resources
+from jobgen.spec.roles import list_names
+
+Settings = tuple[tuple[str, str], ...]
+Found = Iterator[tuple[str, str, Mapping[str, Any]]]
+
+_GIB = 1024**2  # in KiB
+_MOST_GIB, _MOST_CPUS, _MOST_GPUS = 8192, 400, 16  # few nodes have more
+# A variable that a line of setup exports.
+_EXPORTS = re.compile(r"""^\s*export\s+([A-Z][A-Z0-9_]*)=["']?([^\s"';`]*)""", re.MULTILINE)
+# Places that all nodes of a cluster see, and that no image has.
+_SHARED = re.compile(
+    r"/(scratch|g/data|gpfs|data|datasets|mnt|lustre|work|project|projects|home|users|u|nfs|p)\w*/\w"
+)
+# Options whose value is a place that the program writes to, by how they begin.
+_OUTPUTS = re.compile(r"--?(out|save|checkpoint|ckpt|log|result)")
+# What a program reads, and does not make.
+_READ = re.compile(
+    r"[^$*?\[{:]+\.(ya?ml|jsonl?|toml|txt|csv|tsv|parquet|bin|np[yz]|h5|arrow|sh|py)"
+)
+# Files that lines of setup read.
+_SETUP_READS = re.compile(
+    r"^(?:source|\.|(?:uv )?pip3? install\b.* -r|conda env (?:create|update)\b.* -f) +([\w./~-]+)",
+    re.MULTILINE,
+)
+# Sizes of the groups of GPUs that hold one copy of a model: each GPU is in one of each kind.
+_PARTS = re.compile(r"(tensor|pipeline|context)_(model_)?parallel(_size)?|(tp|pp|cp)(_size)?")
+# What has one process drive several GPUs.
+_TAKES_SEVERAL = r"\bjax\b|(?<!Distributed)DataParallel\(|device_map|vllm|tensorflow|cuda:[1-9]"
+_A_NODE = "launch.processes_per_node"
+
+
+class Subject(NamedTuple):
+    """A program of a job: its spec and plan, as those of a job on its own nodes."""
+
+    loaded: LoadedSpec
+    plan: Plan
+    settings: Settings  # its options with their values, and those of files that these name
+    copied: Sequence[str] | None  # of its snapshot
+    roles: tuple[RolePlan, ...]  # of the job, if it has some
+    role: RolePlan | None  # the one that this is
+
+    @property
+    def spec(self) -> JobSpec:
+        """Its spec."""
+        return self.loaded.spec
+
+    @property
+    def setup(self) -> str:
+        """Its lines of setup."""
+        return self.spec.environment.setup or ""
+
+    @property
+    def whole(self) -> JobSpec:
+        """The spec of all roles."""
+        return self.loaded.whole or self.spec
+
+
+def list_options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield each word of a command with its value: what follows its `=`, else the next word."""
+    for word, following in itertools.pairwise((*words, "")):
+        option, equals, value = word.partition("=")
+        yield option, value if equals else following
+
+
+def list_variables(job: Subject) -> Iterator[tuple[str, str, str]]:
+    """Yield variables with their values: the spec's own, and those that its setup exports."""
+    for name, value in job.plan.environment.variables.items():
+        yield f"environment.variables.{name}", name, value
+    for name, value in _EXPORTS.findall(job.setup):
+        yield "environment.setup", name, value
+
+
+def is_below(path: str, folders: Iterable[str]) -> bool:
+    """Whether a path is one of some folders, or below one."""
+    return any(f"{path}/".startswith(folder.rstrip("/") + "/") for folder in folders)
+
+
+def _check_processes(job: Subject) -> Found:
+    for group in dict.fromkeys(job.plan.nodes.own):
+        processes, gpus = group.processes, group.gpus
+        several = processes > 1 and job.plan.launch.mode in ("torchrun", "direct")
+        values = {"processes": processes, "idle": gpus - processes, "has": gpus}
+        if gpus and processes > gpus:
+            yield "shared-gpus", _A_NODE, values | {"gpus": count(gpus, "GPU")}
+        elif processes < gpus and (several or _takes_one_gpu(job.plan)):
+            yield f"idle-gpus{'.one' * (processes == 1)}", _A_NODE, values
+
+
+def _takes_one_gpu(plan: Plan) -> bool:
+    """Whether torchrun starts a program in which nothing has one process drive several GPUs."""
+    source = read_sources(plan) or ""
+    foreign = "import" in source and "torch" not in source
+    takes_several = foreign or re.search(_TAKES_SEVERAL, source)
+    return plan.launch.mode == "torchrun" and not takes_several
+
+
+def _check_sizes(job: Subject) -> Found:
+    key = "cpus_per_gpu" if job.spec.resources.cpus_per_gpu else "cpus_per_node"
+    counted = "each of the" if key == "cpus_per_gpu" else "all"
+    for group in job.plan.nodes.own:
+        values = {"cpus": group.cpus, "gpus": group.gpus, "counted": counted}
+        if (group.cpus or 0) > _MOST_CPUS:
+            yield "many-cpus", f"resources.{key}", values
+        if group.gpus > _MOST_GPUS:
+            yield "many-gpus", "resources.gpus_per_node", values | {"nodes": -(-group.gpus // 8)}
+
+
+def _check_cpus(job: Subject) -> Found:
+    variables = {name: (value, path) for path, name, value in list_variables(job)}
+    threads, path = variables.get("OMP_NUM_THREADS", ("", ""))
+    for group in (one for one in job.plan.nodes.own if one.cpus):
+        processes, cpus = group.processes, group.cpus or 0
+        values = {"processes": processes, "cpus": count(cpus, "CPU"), "threads": threads}
+        if processes > cpus and job.spec.resources.cpus_per_node:
+            yield "shared-cpus", "resources.cpus_per_node", values
+        elif threads.isdecimal() and int(threads) * processes > cpus:
+            several = count(processes, "process", "processes")
+            values |= {"processes": several, "fitting": max(1, cpus // processes)}
+            yield "shared-cpus.threads", path, values
+
+
+def _check_memory(job: Subject) -> Found:
+    """Yield memory that a process of PyTorch cannot start in: a unit that was mistaken."""
+    memory, group = job.spec.resources.memory_per_node or _GIB, job.plan.nodes.groups[0]
+    if group.gpus and memory < group.processes * _GIB and job.spec.resources.memory_per_node:
+        yield "little-memory", "resources.memory_per_node", {"memory": memory // 1024}
+    if memory > _MOST_GIB * _GIB:
+        yield "much-memory", "resources.memory_per_node", {"memory": memory // _GIB}
+
+
+def _check_variables(job: Subject) -> Found:
+    """Yield variables that show other GPUs than the job asks for."""
+    gpus = max(job.plan.nodes.gpus_of_each)
+    for path, name, value in list_variables(job):
+        if name.endswith("_VISIBLE_DEVICES") and "$" not in value and value != "all":
+            shown = len(re.findall(r"[^,\s][^,]*", value))
+            seen = (
+                f"{shown} GPUs, and not the {gpus}"
+                if shown > gpus
+                else f"{shown} of the {gpus} GPUs"
+            )
+            if shown != gpus > 0:
+                yield "visible-devices", path, {"name": name, "seen": seen, "shown": shown}
+
+
+def _check_lists(job: Subject) -> Found:
+    """Yield numbers of devices where numbers for each node are meant."""
+    gpus, path = job.spec.resources.gpus_per_node, "resources.gpus_per_node"
+    if not isinstance(gpus, tuple):
+        return
+    if 0 in gpus[1:] and job.plan.launch.mode in ("torchrun", "direct"):
+        yield "no-gpus", path, {}
+    if hint := advise_on_devices(gpus):
+        each = ", ".join(map(str, gpus))
+        yield "devices", path, {"nodes": len(gpus), "each": each, "advice": hint}
+
+
+def _check_tasks(job: Subject) -> Found:
+    """Yield tasks of an array that are alike, or are to differ by what all of a job share."""
+    tasks = job.plan.array.tasks if job.plan.array else ()
+    values = job.spec.array.values if job.spec.array else None
+    for name in {*Resources._fields}.intersection(values or ()):
+        yield "swept-resource", f"array.values.{name}", {"name": name}
+    words = [(*task.arguments, *task.variables.values()) for task in tasks[:100]]
+    alike = {tuple(map(_read_number, one)) for one in words}
+    if any(map(any, tasks)) and len(alike) < len(words):
+        yield "same-tasks", "array", {"tasks": len(tasks)}
+
+
+def _read_number(word: Any) -> Any:
+    """Return a number for a word that is one: 1e-3 is 0.001."""
+    try:
+        return float(word)
+    except (TypeError, ValueError):
+        return word
+
+
+def _check_packing(job: Subject) -> Found:
+    """Yield tasks of a part of a node that are charged for all of it."""
+    plan, node, array = job.plan, job.plan.defaults.node, job.plan.array
+    gpus, together = plan.nodes.gpus, plan.nodes.together
+    whole = (node.whole or plan.requests.exclusive) and plan.nodes.total == 1
+    if array is None or not whole or not gpus:
+        return
+    fit = (node.gpus or 0) // gpus
+    values = {"tasks": array.size, "gpus": count(gpus, "GPU"), "fit": min(fit, array.size)}
+    if node.gpus is None and gpus == 1 < array.size and together == 1:
+        yield "whole-node", "array", values
+    if fit > max(1, together):
+        yield "whole-nodes", "array", values | {"charged": array.jobs * (node.gpus or 0)}
+
+
+def _check_binds(job: Subject) -> Found:
+    """Yield paths that the container does not see, or sees elsewhere."""
+    container, site = job.spec.environment.container, job.plan.site.container
+    # A folder alone is seen at the same path.
+    pairs = [(bind.split(":") * 2)[:2] for bind in container.binds] if container else []
+    seen = [target for _, target in pairs] + _list_mounted()
+    of_site = [bind.partition(":")[0] for bind in site.binds] if site else []
+    for option, value in list_options(job.plan.program.command if container else ()):
+        about = {"option": option, "value": value, "folder": os.path.dirname(value)}
+        inside = [to + value.removeprefix(of) for of, to in pairs if is_below(value, [of])]
+        if is_below(value, seen):
+            continue
+        if inside:
+            yield "bound-path", "run.args", about | {"inside": inside[0]}
+        elif _SHARED.match(value) and not is_below(value, of_site):
+            yield "unseen-path", "run.args", about
+
+
+def _list_mounted() -> list[str]:
+    """Folders that a container sees by itself, at the same paths."""
+    return [os.getcwd(), os.path.expanduser("~"), "/tmp"]
+
+
+def _check_venv(job: Subject) -> Found:
+    """Yield a venv without bin/activate, or one that the container does not see."""
+    container, venv = job.spec.environment.container, job.spec.environment.venv or ""
+    folder = os.path.expanduser(venv)
+    values = {"venv": venv, "folder": os.path.dirname(venv)}
+    if venv and os.path.isdir(folder) and not os.path.isfile(f"{folder}/bin/activate"):
+        conda = os.path.isdir(f"{folder}/conda-meta")
+        yield f"no-venv{'.conda' * conda}", "environment.venv", values
+    binds = [bind.partition(":")[0] for bind in container.binds] if container else ["/"]
+    if venv[:1] == "/" and not is_below(venv, [*binds, *_list_mounted()]):
+        yield "unseen-venv", "environment.venv", values
+
+
+def list_numbers(options: Settings) -> Iterator[tuple[str, str, int]]:
+    """Yield the options that are given a number: the last part of the name, the option, it."""
+    for option, value in options:
+        if value.isdecimal():
+            name = re.split(r"[.:]", option)[-1].strip("-+").replace("-", "_")
+            yield name, option, int(value)
+
+
+def _find_parts(job: Subject) -> dict[str, int]:
+    numbers = list_numbers(job.settings)
+    return {name: number for name, _, number in numbers if _PARTS.fullmatch(name)}
+
+
+def _check_groups(job: Subject) -> Found:
+    """Yield GPUs that do not divide into the groups that hold one copy of a model."""
+    parts, gpus = _find_parts(job), sum(job.plan.nodes.gpus_of_each)
+    share = math.prod(parts.values()) or 1
+    if gpus and gpus % share and max(parts.values()) <= gpus:
+        yield "groups", "run.args", {"gpus": gpus, "share": share, "parts": ", ".join(parts)}
+
+
+def count_processes(job: Subject) -> dict[str, int]:
+    """Return the numbers of a job that a program may be told; 0 where it has none."""
+    plan, group = job.plan, job.plan.nodes.own[0]
+    # Each group of processes that holds a copy of the model takes a micro batch.
+    groups = max(1, plan.nodes.world_size // (math.prod(_find_parts(job).values()) or 1))
+    numbers = list_numbers(job.settings)
+    micros = [one for name, _, one in numbers if re.fullmatch("micro_?batch(_size)?", name)]
+    return {
+        "nodes": plan.nodes.total,
+        "world": plan.nodes.world_size,
+        "groups": groups,
+        "batch": groups * (*micros, 0)[0],
+        "gpus": sum(plan.nodes.gpus_of_each),
+        "gpus_per_node": group.gpus,
+        "processes": 0 if plan.launch.plain else group.processes,
+        "cpus": (group.cpus or 0) // group.processes,
+    }
+
+
+def _check_batches(job: Subject) -> Found:
+    """Yield batch sizes of a configuration of DeepSpeed that do not multiply to its whole batch."""
+    world = job.plan.nodes.world_size
+    for option, file in list_options(job.plan.program.command):
+        if "deepspeed" not in option or not file.endswith(".json"):
+            continue
+        try:
+            with open(os.path.expanduser(file), encoding="utf-8") as text:
+                sizes = json.load(text)
+            whole, micro = sizes["train_batch_size"], sizes["train_micro_batch_size_per_gpu"]
+            steps = sizes.get("gradient_accumulation_steps", 1)
+            product = micro * steps * world
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            continue  # it is not here, or says only some of them
+        if isinstance(product, int) and product != whole:
+            values = {"file": file, "whole": whole, "micro": micro, "steps": steps}
+            several = count(world, "process", "processes")
+            yield "batches", "run.args", values | {"processes": several, "product": product}
+
+
+def _check_files(job: Subject) -> Found:
+    """Yield files and folders that the job reads and that are not here, or not in its snapshot."""
+    moved = re.search(r"\b(cd|pushd)\b", job.setup)
+    for path, file, text in _list_files(job):
+        made = path != "environment.setup" and os.path.basename(file) in job.setup
+        elsewhere = moved and not os.path.isabs(file)
+        if _is_missing(file) and not made and not elsewhere:
+            relative = file[:1] not in "/~"
+            kind = ".uv" * (path == "environment.uv") or ".relative" * relative
+            yield f"not-here{kind}", path, {"text": text}
+        elif path in ("run.args", "environment.setup") and _is_left_out(file, job.copied):
+            yield "left-out", path, {"text": text, "file": file}
+
+
+def _is_left_out(name: str, copied: Sequence[str] | None) -> bool:
+    """Whether a file of this folder is not in the job's snapshot."""
+    if copied is None or name[:1] in "/~$" or not os.path.exists(name):
+        return False
+    return not is_below(os.path.normpath(name), copied)
+
+
+def _list_files(job: Subject) -> Iterator[tuple[str, str, str]]:
+    """Yield what is read, with its place in the spec, and with what is before it."""
+    own, run, spec = job.spec.environment, job.spec.run, job.spec
+    copied = spec.snapshot if isinstance(spec.snapshot, tuple) else ()
+    named = [("environment.stage", own.stage), *(("snapshot", name) for name in copied)]
+    named += [("send", name) for name in spec.send]
+    named += [("environment.setup", name) for name in _SETUP_READS.findall(job.setup)]
+    if own.uv:
+        yield "environment.uv", "pyproject.toml", "pyproject.toml, which uv needs,"
+    if own.container is None:  # else it may lie in the image
+        named += [("run.script", run.script), ("run.body", run.body)]
+        named += [("environment.venv", own.venv), ("run.command", _find_file(run.command or ()))]
+        for option, value in list_options(job.plan.program.command):
+            if option[:2] == "--" and _READ.fullmatch(value) and not _OUTPUTS.match(option):
+                yield "run.args", value, f"{option} {value}"
+    elif re.match(r"[./~]|.*\.(sif|sqsh|simg)$", own.container.image):
+        named.append(("environment.container.image", own.container.image))
+    yield from ((path, name, name) for path, name in named if name)
+
+
+def _find_file(command: Sequence[str]) -> str:
+    """Return the script that a command is, or that its Python or shell runs; empty without one."""
+    line = " ".join(word for word in command if word[:1] != "-")
+    runs = re.match(r"(?:\S*/)?(?:bash|sh|zsh) (\S+)|\S*python\S* (\S+)|(\S*/\S+)", line)
+    file = runs[runs.lastindex or 0] if runs else ""
+    return file if file.endswith((".sh", ".py")) and "-c" not in command else ""
+
+
+def _is_missing(name: str) -> bool:
+    """Whether a path is not on this machine, though its folder is, or would be.
+
+    Every machine has a home folder, and this one need not be the cluster's.
+    """
+    path = os.path.expandvars(os.path.expanduser(name))
+    if "$" in path or "://" in path or os.path.exists(path):
+        return False
+    folder = os.path.dirname(path)
+    anywhere = ("/", os.path.expanduser("~"))
+    return not os.path.isabs(path) or (folder not in anywhere and os.path.isdir(folder))
+
+
+def read_text(role: RolePlan) -> str:
+    """Return the command and the setup of a role."""
+    return f"{' '.join(role.plan.program.command)} {role.plan.environment.setup or ''}"
+
+
+def _asks(role: RolePlan, other: RolePlan) -> bool:
+    """Return whether a role names the address or the port of another."""
+    asked = re.search(rf"\$\{{?{other.name.upper()}_(ADDR|PORT)", read_text(role))
+    return role is not other and asked is not None
+
+
+def _check_asked(job: Subject, role: RolePlan) -> Found:
+    """Yield the roles that one asks before they are ready, and whether others so ask it."""
+    after = (job.whole.roles or {})[role.name].after
+    before = [one.name for one in job.roles[: job.roles.index(role)]]
+    awaited = before if after is None else after
+    for other in job.roles:
+        if _asks(role, other) and other.test and other.name not in awaited:
+            yield "asks-early", "run", {"other": other.name}
+    if not role.test and any(_asks(one, role) for one in job.roles):
+        yield "asked-early", "run", {"name": role.name}
+
+
+def _check_addresses(job: Subject, role: RolePlan) -> Found:
+    """Yield addresses at which no role listens."""
+    text = read_text(role)
+    for name in re.findall(r"(?:localhost|127\.0\.0\.1):\$\{?(\w+)_PORT", text):
+        if name != role.name.upper() and job.whole.resources.nodes != 1:
+            yield "own-address", "run", {"name": name, "other": name.lower()}
+    commands = "\n".join(" ".join(one.plan.program.command) for one in job.roles)
+    for name, port in re.findall(r"\$\{?(\w+)_ADDR\}?:(\d+)", text):
+        if f"${name}_PORT" in commands:
+            yield "other-port", "run", {"name": name, "port": port}
+
+
+def _check_known(job: Subject, role: RolePlan) -> Found:
+    """Yield variables for the addresses of roles that nothing sets."""
+    text = read_text(role)
+    known = {*list_names(job.whole), *os.environ, "MASTER_ADDR", "MASTER_PORT"}
+    known |= {*job.plan.environment.variables, *re.findall(r"(\w+)=", text)}
+    names = sorted(one.name.upper() for one in job.roles)
+    have = ", ".join(f"${name}_ADDR, ${name}_PORT" for name in names)
+    for name in re.findall(r"\$\{?([A-Z]\w*?_(?:ADDR|PORT|HOST|URL|NODE|IP)\w*)", text):
+        if name not in known:
+            yield "no-address", "run", {"name": name, "have": have}
+
+
+def _check_ready(job: Subject, role: RolePlan) -> Found:
+    """Yield a wait as long as the job, and what the program does not listen at or answer."""
+    ready = (job.whole.roles or {})[role.name].ready or Ready()
+    limit, source, path = job.whole.resources.walltime, read_sources(job.plan), f"roles.{role.name}"
+    if ready.within and limit and ready.within >= limit:
+        yield "long-wait", f"{path}.ready.within", {}
+    # A port that its command names is for the table to say.
+    known = source is None or f"{role.name.upper()}_PORT" in source
+    if is_tested(role) and not known and not re.search(r"--port[= ]\d+\b", read_text(role)):
+        yield "own-port", "run", {"name": role.name.upper()}
+    yield from _list_routes(source or "", ready.http or "", f"{path}.ready.http")
+
+
+def _list_routes(source: str, asked: str, path: str) -> Found:
+    routes = re.findall(r"""[=(,] *["'](/[\w/-]*)["']""", source)
+    if routes and asked.partition("?")[0] not in source:
+        values = {"asked": asked, "routes": ", ".join(routes[:4]), "route": routes[0]}
+        yield "no-route", path, values
+
+
+def is_tested(role: RolePlan | None) -> bool:
+    """Whether something asks at the port of a role whether it is ready."""
+    return role is not None and role.test[:1] in (("http",), ("tcp",))
+
+
+CHECKS = (
+    _check_processes,
+    _check_sizes,
+    _check_cpus,
+    _check_memory,
+    _check_variables,
+    _check_lists,
+    _check_tasks,
+    _check_packing,
+    _check_binds,
+    _check_groups,
+    _check_batches,
+    _check_files,
+    _check_venv,
+)
+ROLE_CHECKS = (_check_asked, _check_addresses, _check_known, _check_ready)
