@@ -77,7 +77,6 @@ def _run_together(parts: dict[str, Callable[[], Iterable[Check]]], end: float) -
 
 
 def _needs_sharing(plan: Plan | None) -> bool:
-    """Whether compute nodes have to see the folder."""
     if plan is not None:
         return plan.can.batch
     batch = [can for can in list_capabilities() if can.batch]

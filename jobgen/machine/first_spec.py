@@ -217,7 +217,6 @@ class FirstSpec:
         self.node = site_defaults.describe_node(profile, usual, gpu_type)[0]
 
     def _choose_account(self) -> str | None:
-        """The user's first account that the site takes."""
         if self.machine.site not in (None, self.site):
             return None
         return next(filter(self.profile.account.takes, self.machine.accounts), None)

@@ -156,7 +156,6 @@ def _list_caches(variables: Mapping[str, str]) -> Iterator[str]:
 
 
 def _guess_vendor(gpu: str | None) -> str | None:
-    """Who makes a GPU, by its name in a profile; None where the name does not tell."""
     if gpu is None:
         return None
     if re.match(r"MI[0-9]", gpu):

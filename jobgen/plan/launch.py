@@ -50,7 +50,6 @@ def decide(context: Context, plan: Plan) -> Decision[Start]:
 
 
 def _is_alone(nodes: Nodes, start: Start) -> bool:
-    """Return whether the script starts the one agent of a job on one node."""
     if nodes.place is not None or nodes.allocated > 1:
         return False
     return start.launcher == _ITSELF and not start.direct
@@ -101,7 +100,6 @@ def _choose_mode(context: Context, plan: Plan) -> tuple[str, tuple[str, ...]]:
 
 
 def _choose_launcher(context: Context) -> str:
-    """Return the spec's, the site's or the scheduler's own; on this machine the last."""
     asked, site, can = context.spec.launch.launcher, context.site.launch, context.site.can
     if can.batch and asked not in (None, "auto"):
         return asked

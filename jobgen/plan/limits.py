@@ -169,7 +169,6 @@ def explain_refusal(name: str, queue: SiteQueue, size: Size) -> Iterator[Refusal
 
 
 def _explain_number(name: str, unit: str, limits: list[Limit], size: Size) -> Iterator[Refusal]:
-    """The nodes, GPUs or CPUs are less or more than each of the limits is for."""
     word, number = _UNITS[unit], size.total(unit) or 0
     least = min(getattr(limit, unit)[0] for limit in limits)
     most = max(getattr(limit, unit)[-1] for limit in limits)

@@ -70,7 +70,6 @@ def group_nodes(loaded: LoadedSpec, site: SiteProfile, node: Node) -> Iterator[N
 def _count_shares(
     spec: JobSpec, site: SiteProfile, node: Node, gpus: int
 ) -> tuple[int | None, int | None]:
-    """Return the CPUs and the memory that go with so many GPUs of a node; None if not known."""
     if not site.can.batch:  # this machine has what it has
         return None, None
     resources = spec.resources
@@ -100,7 +99,6 @@ def _list_processes(spec: JobSpec, gpus: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _count_processes(loaded: LoadedSpec, site: SiteProfile, node: Node) -> tuple[int, ...]:
-    """Return how many processes each node of the job runs, those of all roles on it."""
     counts = Counter[int]()
     for role in loaded.programs():
         groups = group_nodes(role, site, node)
@@ -129,7 +127,6 @@ def _find_conflicts(context: Context, nodes: Nodes) -> Iterator[Problem]:
 
 
 def _judge_spare(spec: JobSpec, nodes: Nodes) -> str:
-    """Return why no other node could take the place of one of these."""
     if spec.on_failure is None or spec.on_failure.then != "restart":
         return "spare_unused"
     if nodes.unequal or (len(nodes.groups) > 1 and not spec.roles):

@@ -84,7 +84,6 @@ def _list_notes(context: Context) -> Iterator[str]:
 
 
 def _list_unexpanded(path: str, value: Any) -> Iterator[str]:
-    """Yield a note for each text in a value that looks as if it expanded, and does not."""
     if isinstance(value, str):
         yield from describe_unexpanded(path, value)
     elif isinstance(value, dict):

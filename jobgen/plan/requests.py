@@ -84,7 +84,6 @@ def list_options(text: str) -> Iterator[str]:
 
 
 def _find_repeats(context: Context, plan: Plan) -> Iterator[Problem]:
-    """Yield each option of the user's or the site's directives that jobgen writes, too."""
     keys, written = _list_keys(context), {*_list_written(plan)}
     for index, line in enumerate(context.spec.directives):
         sign, _, text = line.partition(" ")
@@ -156,7 +155,6 @@ def _plan_mail(spec: JobSpec) -> Mail | None:
 
 
 def _find_conflicts(context: Context) -> Iterator[Problem]:
-    """Yield what of the requests the site, a chunk or a node cannot have."""
     site, constraint = context.site, context.spec.resources.constraint or ""
     pairs = dict(part.partition("=")[::2] for part in constraint.split(":"))
     chunk = "=" in constraint and takes_constraint(context)
@@ -173,7 +171,6 @@ def _find_conflicts(context: Context) -> Iterator[Problem]:
 
 
 def _advise(context: Context, requests: Requests, *, lost: tuple[str, ...]) -> Iterator[str]:
-    """Yield what the user should hear about the requests, and about the keys that are `lost`."""
     site, can = context.site, context.site.can
     fails_alone = requests.mail and requests.mail.on == ("fail",)
     rules = {

@@ -30,7 +30,6 @@ def decide_defaults(context: Context, plan: Plan) -> Decision[SiteDefaults]:
 
 
 def _advise_cpus(context: Context) -> Iterator[str]:
-    """Say that a job may get one CPU, on a cluster of which nothing is known."""
     resources = context.spec.resources
     asked = resources.cpus_per_gpu or resources.cpus_per_node or resources.exclusive
     if context.site.can.one_cpu and resources.gpus_per_node and not asked:

@@ -56,7 +56,6 @@ def decide(context: Context, plan: Plan) -> Decision[RolePlans | None]:
 
 
 def _name_test(name: str, ready: Ready) -> tuple[str, ...]:
-    """Return what the script asks to know that a role is ready; nothing if it need not."""
     address = ShellPath(f"${name.upper()}_ADDR:${name.upper()}_PORT")
     if ready.http is not None:
         return "http", address, ready.http

@@ -125,7 +125,6 @@ def advise(
 def _advise_on_shares(
     context: Context, node: Node, size: Size, about: dict[str, SiteSource], processes: int
 ) -> Iterator[str]:
-    """Yield warnings about CPUs and memory that are too little for the processes of a node."""
     share = f" for {count(processes, 'process', 'processes')}"
     cpus, key, why = _count_cpus(context, node, size)
     few = cpus is not None and cpus < _LEAST_CPUS * processes
@@ -174,7 +173,6 @@ def _share_cpus(node: Node) -> str:
 
 
 def _share_memory(node: Node, size: Size) -> str:
-    """The memory of a node that is the share of the job's GPUs, or an example of it."""
     gpus = max(1, size.widest)
     if node.memory_per_gpu:
         return format_memory(node.memory_per_gpu * gpus)

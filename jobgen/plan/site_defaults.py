@@ -75,7 +75,6 @@ class _SiteJob:
         return limits.measure(self.group_on(node), self.spec.resources.walltime)
 
     def _choose_gpu_type(self) -> str | None:
-        """The type of GPU that the job asks for, as the site spells it, or the site's."""
         profile, asked = self.profile, self.spec.resources.gpu_type
         if asked is None:
             return profile.gpu_type if self.measure_on(profile.node).gpus else None
@@ -128,7 +127,6 @@ class _SiteJob:
         return name, f"{why} ({reason})" if reason else why
 
     def _price(self, name: str, candidate: _Candidate) -> tuple[float, str] | None:
-        """Return what the job costs for an hour in a queue, and in which unit."""
         charge, node = self.profile.charge_in(name), candidate.node
         number = count_charged(charge, self.group_on(node), node) if charge else None
         return (number * charge.rate, charge.unit) if charge and number is not None else None
@@ -170,7 +168,6 @@ class _SiteJob:
         )
 
     def _choose_variables(self) -> dict[str, str]:
-        """The site's variables, without those for interfaces if the spec names one."""
         variables: dict[str, str] = {}
         launch, size = self.profile.launch, self.size
         if launch is not None and launch.name_devices and size.widest:
@@ -184,7 +181,6 @@ class _SiteJob:
         return variables
 
     def _pick_variables(self, groups: Variables | Network | None) -> dict[str, str]:
-        """Return those of every job, and those of one node or of several."""
         if groups is None:
             return {}
         some = groups.one_node if self.size.nodes == 1 else groups.several_nodes

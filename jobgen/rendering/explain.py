@@ -306,7 +306,6 @@ def _describe_rest(plan: Plan, loaded: LoadedSpec) -> dict[str, object]:
 
 
 def _knows_walltime(plan: Plan) -> bool:
-    """Whether the profile limits the walltime of the job's queue."""
     queue = plan.site.find_queue(plan.requests.queue)
     limits = (*(queue.limits if queue else ()), *plan.site.every_queue.limits)
     return any(limit.times[1] or limit.node_minutes for limit in limits)

@@ -52,7 +52,6 @@ def assemble(view: ScriptView, folder: str) -> str:
 
 @cache
 def _list_files(folder: str, scheduler: str) -> list[tuple[str, frozenset[str]]]:
-    """Return the files of Part 2, each with the kinds of jobs that have it."""
     lines = _read(os.path.join(folder, "kinds.txt")).splitlines()
     rows = (line.partition(":") for line in lines if line[0] != "#")
     return [(file.format(scheduler=scheduler), frozenset(kinds.split())) for file, _, kinds in rows]

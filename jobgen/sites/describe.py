@@ -78,7 +78,6 @@ def list_remarks(loaded: LoadedProfile) -> list[str]:
 
 
 def _list_unsourced(profile: SiteProfile) -> Iterator[str]:
-    """Yield the places of records that say something, and have no source."""
     queue = SiteQueue()
     for path, record in walk_records(profile):
         if isinstance(record, Limit):  # it has the source of its queue
