@@ -80,7 +80,7 @@ def write_held_job(spec: JobSpec, plan: Plan) -> list[str]:
     """
     if plan.array:
         raise UsageError("an array cannot run in one allocation; choose a task with --task N")
-    if plan.walltime.chain and plan.walltime.chain.goes_on:
+    if plan.walltime.chain.goes_on:
         raise UsageError("`jobgen run` makes one start; give --set on_walltime.then=stop")
     if spec.snapshot:
         raise UsageError("`jobgen run` uses the code in this folder; give --set snapshot=false")

@@ -47,7 +47,7 @@ def estimate_cost(plan: Plan, origin: tuple[str, ...] = ()) -> Cost:
     if count is None:
         return unknown("the spec does not say how many CPUs")
     things = {"node-hour": "node", "gpu-hour": "GPU", "cpu-hour": "CPU"}[charge.per]
-    starts = plan.walltime.chain.at_most if plan.walltime.chain else 1
+    starts = plan.walltime.chain.at_most
     amount = count * plan.walltime.seconds / 3600 * charge.rate * starts
     things += "" if count == 1 else "s"
     rate = f"{format_number(charge.rate)} {charge.unit} a {charge.per}"

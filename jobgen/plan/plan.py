@@ -328,26 +328,29 @@ class Requests(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """What happens before the walltime ends, and after. Times in seconds before its end."""
+    """What happens before the walltime ends, and after. Times in seconds before its end.
 
-    notice: int  # the program is asked to stop
-    last_call: int  # what still runs is told by SIGTERM
-    then: str  # stop; requeue: the same job again; resubmit: another job, which this one submits;
-    # held: jobs that were submitted with the first and wait for it
+    `then` is stop; requeue: the same job again; resubmit: another job, which this one submits;
+    held: jobs that were submitted with the first and wait for it; empty: nothing happens.
+    """
+
+    then: str = ""
+    notice: int = 0  # the program is asked to stop
+    last_call: int = 0  # what still runs is told by SIGTERM
     at_most: int = 1  # starts
     timer: bool = True  # the script keeps the time itself, and is told nothing by the scheduler
 
     @property
     def goes_on(self) -> bool:
         """Whether there may be a further start."""
-        return self.then != "stop"
+        return self.then not in ("", "stop")
 
 
 class TimeLimit(NamedTuple):
     """How long the job may run, and what happens before that time ends."""
 
     seconds: int | None = None
-    chain: Chain | None = None
+    chain: Chain = Chain()
     restarts: int = 0  # that a verdict on a failure may lead to
 
 

@@ -127,7 +127,7 @@ def _list_written(plan: Plan) -> Iterator[str]:
         "resources.constraint": requests.constraint,
         "resources.exclusive": requests.exclusive,
         "resources.walltime": plan.walltime.seconds,
-        "on_walltime.notice": chain and not chain.timer,
+        "on_walltime.notice": not chain.timer,
         "environment.from_shell": plan.environment.from_shell,
         "array": plan.array,
         "after": requests.after,

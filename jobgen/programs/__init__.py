@@ -125,7 +125,7 @@ def _goes_on(plan: Plan) -> bool:
     """Whether a start of the job may go on where another ended."""
     chain = plan.walltime.chain
     restarts = plan.walltime.restarts + plan.launch.max_restarts
-    return restarts > 0 or (chain is not None and chain.goes_on)
+    return restarts > 0 or (chain.goes_on)
 
 
 def _list_settings(plan: Plan) -> Iterator[tuple[str, str]]:

@@ -253,7 +253,7 @@ def _list_decisions(plan: Plan, origins: _Origins) -> Iterator[Reason]:
             what = f"arguments: {override.partition('=')[2]}"
             yield Reason(what, "over those of the spec", ("the command line",))
     start, chain = plan.launch, plan.walltime.chain
-    kinds = (start.mode, start.launcher, start.rendezvous, chain.then if chain else "")
+    kinds = (start.mode, start.launcher, start.rendezvous, chain.then)
     facts = _describe_start(plan) | _describe_rest(plan, origins.loaded)
     for what, why, *keys in select_rows("decisions.txt", kinds, facts):
         origin = () if keys == ["-"] else origins.of(" ".join(keys).split())
@@ -287,17 +287,17 @@ def _describe_rest(plan: Plan, loaded: LoadedSpec) -> dict[str, object]:
     first, use, load = decided.modules or Modules()
     chain = plan.walltime.chain
     else_where = "else it ends, as there is no on_walltime.then to go on by"
-    if chain is not None and chain.goes_on:
+    if chain.goes_on:
         else_where = "else as after the walltime"
-    if chain is not None and chain.then == "held":  # by jobs that cannot leave nodes out
+    if chain.then == "held":  # by jobs that cannot leave nodes out
         else_where += f", where {plan.can.title} may give the bad node again"
     return {
         "modules": ", ".join(filter(None, [first, *(f"use {folder}" for folder in use), *load])),
         "container": container and container.image,
         "by_srun": decided.step_options,
         "stage": decided.stage,
-        "notice": chain and format_duration(chain.notice),
-        "starts": chain and chain.at_most,
+        "notice": format_duration(chain.notice),
+        "starts": chain.at_most,
         "chain_keys": "on_walltime.notice|on_walltime on_walltime.then on_walltime.at_most",
         "restarts": plan.walltime.restarts,
         "else_where": else_where,

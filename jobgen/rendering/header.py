@@ -83,9 +83,9 @@ def describe_plan(plan: Plan) -> Header:
         fewest_nodes=plan.nodes.fewest,
         mode=plan.launch.mode,
         walltime=plan.walltime.seconds,
-        notice=chain.notice if chain else None,
-        then=chain.then if chain else None,
-        at_most=chain.at_most if chain and chain.goes_on else None,
+        notice=chain.notice or None,
+        then=chain.then or None,
+        at_most=chain.at_most if chain.goes_on else None,
         fabric=plan.defaults.fabric if plan.nodes.preflight else None,
         roles=tuple(role.name for role in plan.roles.members) if plan.roles else (),
     )

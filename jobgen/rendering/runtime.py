@@ -104,9 +104,9 @@ def _list_kinds(view: ScriptView) -> Iterator[str]:
         "packed": bool(environment.stage or environment.container),
         "numa_binding": bool(launch.numa_binding),
         "preflight": plan.nodes.preflight is not None,
-        "walltime": here and chain is None and bool(plan.walltime.seconds),
-        "notice": chain is not None,
-        "chain": chain is not None and chain.goes_on,
+        "walltime": here and not chain.then and bool(plan.walltime.seconds),
+        "notice": bool(chain.then),
+        "chain": chain.goes_on,
         "restart": plan.walltime.restarts > 0,
     }
     yield from (kind for kind, has in kinds.items() if has)

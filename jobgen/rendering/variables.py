@@ -40,5 +40,5 @@ def _describe(plan: Plan) -> dict[str, object]:
         "devices": ",".join(map(str, launch.devices or ())),
         "gpus": uses_gpus(plan),
         "tasks": plan.program.task or ("0, 1, ..." if plan.array else ""),
-        "chain": plan.walltime.chain is not None,
+        "chain": plan.walltime.chain.then,
     }

@@ -92,9 +92,9 @@ class ScriptView:
         walltime, array = self.plan.walltime, self.plan.array
         # The script does something at the end of the walltime, or before it.
         times_itself = self.local and walltime.seconds is not None
-        self.keeps_time = times_itself or walltime.chain is not None
+        self.keeps_time = times_itself or bool(walltime.chain.then)
         # Jobs that are submitted with the first wait for it.
-        self.held = walltime.chain is not None and walltime.chain.then == "held"
+        self.held = walltime.chain.then == "held"
         if array:
             self.last_task = array.size - 1
             self.at_a_time = array.at_once or 1  # on this machine

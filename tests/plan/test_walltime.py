@@ -44,7 +44,7 @@ def spec(walltime: str) -> str:
 )
 def test_what_is_decided(walltime: str, scheduler: str, chain: Chain) -> None:
     assert plan_of(spec(walltime), scheduler=scheduler).walltime.chain == chain
-    assert plan_of(LIMITED, scheduler=scheduler).walltime.chain is None
+    assert plan_of(LIMITED, scheduler=scheduler).walltime.chain == Chain()
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,8 @@ _say = partial(base.write_option, "#SBATCH")
 def _write_notice(plan: Plan) -> list[base.Directive]:
     why = "the loss of a node does not end the job: a spare one takes its place"
     lines = _say("--no-kill", bool(plan.nodes.spare), why, "resources.spare_nodes")
-    if chain := plan.walltime.chain:
+    chain = plan.walltime.chain
+    if chain.then:
         why = "Slurm signals the script this many seconds before the end; it asks the program to"
         key = "on_walltime.notice|on_walltime"
         lines += _say("--signal=B:USR1@", chain.notice, f"{why} stop", key)
