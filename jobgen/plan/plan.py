@@ -127,12 +127,6 @@ class Nodes(NamedTuple):
         return tuple(group.gpus for group in self.own for _ in range(group.nodes))
 
     @property
-    def shares(self) -> tuple[int, ...]:
-        """GPUs of each node, in order, where that is not one for each process; else nothing."""
-        gpus = self.gpus_of_each
-        return gpus if self.gpus and gpus != self.processes else ()
-
-    @property
     def world_size(self) -> int:
         """Processes of the job."""
         return sum(group.nodes * group.processes for group in self.groups)
@@ -200,11 +194,6 @@ class Start(NamedTuple):
     address: Address | None = None  # how the nodes' addresses follow from their names
 
     @property
-    def own_address(self) -> bool:
-        """Whether nodes are reached at another address than their name."""
-        return bool(self.interface or self.address)
-
-    @property
     def direct(self) -> bool:
         """Whether processes start one by one."""
         return self.mode in ("direct", "plain", "ray")
@@ -233,25 +222,6 @@ class Start(NamedTuple):
     def deals_evenly(self) -> bool:
         """Whether each node of a component gets the same number of processes, as srun deals."""
         return self.direct and self.launcher == "srun"
-
-    @property
-    def part(self) -> str:
-        """What the launcher starts: one process, or all that a node runs."""
-        return "process" if self.numbers else "node"
-
-    @property
-    def bindings(self) -> dict[str, tuple[str, ...]]:
-        """The CPU options of each mpiexec: the site's, or those that leave CPUs to the node."""
-        options: dict[str, tuple[str, ...]] = {
-            "pals": ("--cpu-bind", "none"),
-            "hydra": ("-bind-to", "none"),
-            "openmpi": ("--bind-to", "none"),
-        }
-        if self.flavor == "ibrun":
-            options["ibrun"] = ()
-        if self.flavor and self.options:
-            options[self.flavor] = self.words
-        return options
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -95,7 +95,7 @@ def _list_kinds(view: ScriptView) -> Iterator[str]:
         "watched": several and launch.launcher != "srun",
         "guarded": view.guarded,
         "c10d": launch.rendezvous == "c10d",
-        "addresses": several and not here and launch.own_address,
+        "addresses": several and not here and bool(view.own_address),
         "array": bool(plan.array),
         "single": plan.nodes.together == 1,
         "together": view.together,

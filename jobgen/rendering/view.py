@@ -37,6 +37,14 @@ class Mpiexec:
         self.differ = len(set(self.started)) > 1
         self.total = sum(self.started)
         self.runs = list(_list_runs(self.started))
+        # The CPU options of each: the site's, or those that leave CPUs to the node.
+        self.bindings: dict[str, tuple[str, ...]] = {
+            "pals": ("--cpu-bind", "none"),
+            "hydra": ("-bind-to", "none"),
+            "openmpi": ("--bind-to", "none"),
+        }
+        if plan.launch.flavor and plan.launch.options:
+            self.bindings[plan.launch.flavor] = plan.launch.words
 
 
 class ScriptView:
@@ -128,6 +136,7 @@ class ScriptView:
         # The processes need an address and a port.
         needs_address = launch.rendezvous == "static" or not launch.alone
         self.meets = needs_address and not launch.body and not plan.roles
+        self.own_address = launch.interface or launch.address  # not the nodes' names
         # The script compares the nodes that it has with those that it is for.
         counted = self.pieces.node_file or not launch.alone
         self.counts_nodes = counted and not self.local and not launch.body
@@ -141,12 +150,15 @@ class ScriptView:
         self.records_gpus = nodes.usage and self.uses_gpus
         self.of_amd = plan.environment.gpu_maker == "amd"
         self.gpus_wanted = shorten(nodes.preflight or ())
+        # Of each node, where that is not one for each process.
+        gpus = nodes.gpus_of_each
+        self.shares = gpus if nodes.gpus and gpus != nodes.processes else ()
         # Of each node, if the scheduler does not tell which.
         self.gpu_parts: tuple[int, ...] = ()
         if not (plan.launch.body or self.together):
             self.gpu_parts = shorten(self.pieces.gpu_parts)
         # Ray's, of each node; on this machine it counts what it sees.
-        self.ray_gpus = () if self.local else shorten(nodes.gpus_of_each)
+        self.ray_gpus = () if self.local else shorten(gpus)
         self.gpus_differ = len(self.ray_gpus) > 1
         # Of a node that roles share, where nothing says which they are.
         self.gpus_here = ",".join(map(str, range(nodes.groups[0].gpus)))
