@@ -8,6 +8,7 @@ from support import MINIMAL, Ended, edited, jobgen, working_in
 
 from jobgen.errors import SpecError
 from jobgen.sites import search
+from jobgen.sites.profile import Account
 
 SHIPPED = sorted(path.stem for path in Path(search.BUILT_IN).glob("*.yaml"))
 
@@ -86,7 +87,7 @@ def test_extends_changes_what_it_names_and_keeps_the_rest(home: Path) -> None:
     )
     lab, clariden = search.load("lab"), search.load("cscs-clariden")
     assert lab.node == clariden.node._replace(cpus_per_gpu=64)
-    assert lab.account is None
+    assert lab.account == Account()
     assert (lab.queues or {}).keys() == (clariden.queues or {}).keys()
     assert [limit.nodes for limit in (lab.queues or {})["debug"].limits] == [(1, 8)]
     assert (lab.queues or {})["debug"].source == "clariden"
@@ -96,7 +97,7 @@ def test_extends_changes_what_it_names_and_keeps_the_rest(home: Path) -> None:
 def test_what_the_first_of_three_takes_out_stays_out(home: Path) -> None:
     write(home, "user/low.yaml", "extends: cscs-clariden\n")
     write(home, "user/high.yaml", "extends: low\nqueues: {debug: null}\naccount: null\n")
-    assert search.load("high").account is None
+    assert search.load("high").account == Account()
     assert "debug" not in (search.load("high").queues or {})
 
 
