@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import takewhile
 
 from jobgen.errors import UsageError
 from jobgen.records import NamedTuple
@@ -33,6 +34,8 @@ _SINGLE_QUOTED = re.compile(r"'[^']*'|\$'(?:[^'\\]|\\.)*'", re.DOTALL)
 _SPECIAL = re.compile(r"[\\'\"$`]")
 _IN_QUOTES = re.compile(r"[$`]|\\(?=[\"$`\\\n])")  # what is special there
 _TOKEN = re.compile(r"\\.|\$[({']|.", re.DOTALL)
+_OPENER = re.compile(r"[\"'`]|\$[('{]|[<>]\(")
+_NAMED = re.compile(r"\$(\d|\w+|[@*#?$!-])", re.ASCII)
 _CLOSERS = {"$(": ")", "${": "}", "(": ")", '"': '"', "`": "`"}
 # What arithmetic sets: `n = 1`, `n += 1`, `n++`, `++n`.
 _CHANGES = re.compile(
@@ -212,28 +215,17 @@ def _read_special(raw: str, index: int, quoted: bool) -> tuple[Field, int]:
     char = raw[index]
     if char == "\\":
         return (Segment(raw[index + 1 : index + 2].strip("\n"), False, True),), index + 2
-    if char in "\"'":
+    if _OPENER.match(raw, index) and not (quoted and raw.startswith("$'", index)):
         end = find_bracket_end(raw, index)
-        inner = raw[index + 1 : end].removesuffix(char)
-        if char == '"':
-            return split_segments(inner, quoted=True), end
-        return (Segment(inner, False, True),), end
-    if raw.startswith("$'", index) and not quoted:
-        end = find_bracket_end(raw, index)
-        return (Segment(raw[index:end], True, False),), end
-    end = _end_live(raw, index)
+    else:
+        match = _NAMED.match(raw, index)
+        end = match.end() if match else index + 1
+    if char == '"':
+        return split_segments(raw[index + 1 : end].removesuffix(char), quoted=True), end
+    if char == "'":
+        return (Segment(raw[index + 1 : end].removesuffix(char), False, True),), end
     live = end > index + 1
     return (Segment(raw[index:end], live, quoted or not live),), end
-
-
-def _end_live(text: str, index: int) -> int:
-    """Where what begins with `$` or a backtick ends; one further where it is a plain character."""
-    if text[index] == "`" or text.startswith(("$(", "${"), index):
-        return find_bracket_end(text, index)
-    match = re.compile(r"\$(\w+|[@*#?$!-])", re.ASCII).match(text, index)
-    if match and match[1][0].isdigit():
-        return index + 2
-    return match.end() if match else index + 1
 
 
 class _Reader:
@@ -257,7 +249,6 @@ class _Reader:
         self.redirects: list[Redirect] = []
 
     def enter(self, opener: str, closer: str) -> None:
-        """A block begins."""
         if len(self.open) >= MAX_DEPTH:
             line = self.line_at(self.index)
             raise UsageError(f"line {line}: more than {MAX_DEPTH} blocks inside one another")
@@ -268,7 +259,6 @@ class _Reader:
         self.function = ""
 
     def leave(self, closer: str) -> None:
-        """A block ends, if this is what closes it."""
         if self.open and self.open[-1][0] == closer:
             self.open.pop()
 
@@ -283,7 +273,7 @@ class _Reader:
             char = self.text[index]
             if char == "\\":
                 index += 2
-            elif char in "'\"`" or self.text.startswith(("$(", "${", "$'", "<(", ">("), index):
+            elif _OPENER.match(self.text, index):
                 index = find_bracket_end(self.text, index + (char in "<>"))
             elif char == "(" and _ASSIGNMENT.fullmatch(self.text, start, index):
                 index = find_bracket_end(self.text, index)
@@ -303,35 +293,24 @@ class _Reader:
         return Word(self.text[start:end], self.line_at(start), column)
 
     def in_test(self) -> bool:
-        """Whether `[[` is open."""
-        return bool(self.words) and self.words[0].raw == "[[" and self.words[-1].raw != "]]"
+        raws = [word.raw for word in self.words]
+        return raws[:1] == ["[["] and raws[-1] != "]]"
 
     def finish(self, operator: str) -> None:
         """Put together the command that an operator ends."""
-        words, count = self.words, 0
+        words = tuple(self.words)
         if words:
-            while count < len(words) and _ASSIGNMENT.match(words[count].raw):
-                count += 1
-            kinds = tuple(kind for _, kind, _, _ in self.open)
+            count = len(list(takewhile(lambda word: _ASSIGNMENT.match(word.raw), words)))
             last = self.line_at(self.index) - (self.text[self.index - 1] == "\n")
-            for doc in self.docs:
-                last = max(last, doc.line + doc.body.count("\n"))
+            last = max([last, *(doc.line + doc.body.count("\n") for doc in self.docs)])
             if len(self.commands) >= MAX_COMMANDS:
                 raise UsageError(f"line {last}: more than {MAX_COMMANDS:,} commands")
-            self.commands.append(
-                Command(
-                    tuple(words[count:]),
-                    tuple(words[:count]),
-                    tuple(self.docs),
-                    words[0].line,
-                    last,
-                    operator,
-                    self.around + kinds,
-                    tuple(block for _, _, block, _ in self.open),
-                    tuple(self.redirects),
-                    self.open[-1][3] if self.open else "",
-                )
-            )
+            inside = self.around + tuple(kind for _, kind, _, _ in self.open)
+            blocks = tuple(block for _, _, block, _ in self.open)
+            owner = self.open[-1][3] if self.open else ""
+            docs, redirects, line = tuple(self.docs), tuple(self.redirects), words[0].line
+            parts = (words[count:], words[:count], docs, line, last, operator)
+            self.commands.append(Command(*parts, inside, blocks, redirects, owner))
         self.clear()
 
     def add(self, word: Word) -> None:
@@ -359,8 +338,7 @@ class _Reader:
     def skip_pattern(self) -> None:
         """Pass over `pattern | pattern)`, which are words of `case`, and not commands."""
         self.pattern = False
-        match = _GAP.match(self.text, self.index)
-        self.index = match.end() if match else self.index
+        self.take(_GAP)
         if self.text.startswith("esac", self.index):
             return
         self.index += self.text.startswith("(", self.index)
@@ -398,9 +376,14 @@ class _Reader:
             self.finish("(")
             self.enter("(", ")")
 
+    def take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """Pass over what matches here."""
+        match = pattern.match(self.text, self.index)
+        self.index = match.end() if match else self.index
+        return match
+
     def redirect(self, operator: str) -> None:
-        if blank := _BLANK.match(self.text, self.index):
-            self.index = blank.end()
+        self.take(_BLANK)
         target = self.word()
         if target:
             self.redirects.append(Redirect(operator, target))
@@ -425,16 +408,13 @@ class _Reader:
         while self.index < len(self.text):
             if self.pattern:
                 self.skip_pattern()
-            elif skipped := _SKIPPED.match(self.text, self.index):
-                self.index = skipped.end()
-            elif self.in_test() and (match := _TEST_OPERATOR.match(self.text, self.index)):
-                self.words.append(self.make_word(self.index, match.end()))
-                self.index = match.end()
-            elif match := _REDIRECT.match(self.text, self.index):
-                self.index = match.end()
+            elif self.take(_SKIPPED):
+                pass
+            elif self.in_test() and (match := self.take(_TEST_OPERATOR)):
+                self.words.append(self.make_word(match.start(), match.end()))
+            elif match := self.take(_REDIRECT):
                 self.redirect(match[0])
-            elif match := _OPERATOR.match(self.text, self.index):
-                self.index = match.end()
+            elif match := self.take(_OPERATOR):
                 self.operator(match[0])
             elif word := self.word():
                 self.add(word)
@@ -444,8 +424,6 @@ class _Reader:
         return self.commands
 
 
-def parse(
-    text: str, *, line: int = 1, column: int = 1, inside: tuple[str, ...] = ()
-) -> list[Command]:
+def parse(text: str, line: int = 1, column: int = 1, inside: tuple[str, ...] = ()) -> list[Command]:
     """The simple commands of `text`, which begins at `line` and `column`, in order."""
     return _Reader(text, line, column, inside).run()

@@ -46,15 +46,12 @@ class PlainVariables:
     """
 
     def __init__(
-        self,
-        given: dict[str, str] | None = None,
-        loose: frozenset[str] = frozenset(),
-        several: frozenset[str] = frozenset(),
+        self, given: dict[str, str], loose: Iterable[str] = (), several: Iterable[str] = ()
     ) -> None:
-        self.loose, self.several = loose, several
+        self.loose, self.several = frozenset(loose), frozenset(several)
         # None: only the job knows; more than one field: an array, as are `arrays`.
         self.values: dict[str, tuple[Field, ...] | None] = {}
-        for name, text in (given or {}).items():
+        for name, text in given.items():
             self.values[name] = _make_field(text)
         self.assigned: set[str] = set(loose)  # by the script
         self.arrays: set[str] = set()
@@ -62,7 +59,7 @@ class PlainVariables:
 
     def copy(self) -> PlainVariables:
         """Return the variables that a further shell begins with."""
-        other = PlainVariables(None, self.loose, self.several)
+        other = PlainVariables({}, self.loose, self.several)
         other.values |= self.values
         other.assigned |= self.assigned
         return other
@@ -147,7 +144,7 @@ class PlainVariables:
         if match := _DEFAULT.fullmatch(text):
             return _make_field(self.tell(f"${match[1]}") or None)
         if match := _ELEMENT.fullmatch(text):
-            return self._resolve_element(*match.groups(), quoted=segment.quoted)
+            return self._resolve_element(match, quoted=segment.quoted)
         if match := _ARITHMETIC.fullmatch(text):
             return _make_field(self._compute(match[1]))
         if _COUNT.fullmatch(text):
@@ -156,9 +153,8 @@ class PlainVariables:
             return _make_field(match[1])
         return None
 
-    def _resolve_element(
-        self, length: str | None, name: str, index: str, *, quoted: bool
-    ) -> tuple[Field, ...] | None:
+    def _resolve_element(self, match: re.Match[str], *, quoted: bool) -> tuple[Field, ...] | None:
+        length, name, index = match.groups()
         fields = self.values.get(name)
         if not fields or (index == "*" and quoted):
             return None
@@ -259,28 +255,22 @@ def follow(command: Command, variables: PlainVariables) -> None:
             variables.assign(word)
 
 
-def find_set(
-    commands: list[Command], *, in_loops: bool = False
-) -> tuple[frozenset[str], frozenset[str]]:
+def find_set(commands: list[Command], *, in_loops: bool = False) -> tuple[set[str], set[str]]:
     """The names that conditions, loops, functions or builtins set somewhere, and `several`.
 
     With `in_loops` a loop's body is taken to run, and what it alone sets once is not among them.
     """
     times = Counter(name for command in commands for name, _, _ in command.variables())
-    loose: set[str] = set()
-    several: set[str] = set()
-    before = ""
+    loose, several, before = set[str](), set[str](), ""
     for command in commands:
         loose |= command.list_changed()
         several |= command.list_changed()
         surely = _runs_surely(command, before, in_loops=in_loops)
         for name, _, raw in command.variables():
-            if _may_split(raw):
-                several.add(name)
-            if not surely or (command.inside and times[name] > 1):
-                loose.add(name)
+            several |= {name} if _may_split(raw) else set()
+            loose |= set() if surely and not (command.inside and times[name] > 1) else {name}
         before = command.end
-    return frozenset(loose), frozenset(several)
+    return loose, several
 
 
 def _runs_surely(command: Command, before: str, *, in_loops: bool) -> bool:

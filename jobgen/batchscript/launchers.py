@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
 
 from jobgen.batchscript.bash import Command, Word, parse
 from jobgen.batchscript.expand import PlainVariables, expand_command, follow
@@ -212,12 +211,12 @@ def _take_python(started: Started) -> Started:
 
 
 def _take_container(started: Started) -> Started:
-    words, name = started.program, started.name
+    name = started.name
     values = _SINGULARITY_VALUES if name in ("singularity", "apptainer") else _CONTAINER_VALUES
-    index = _skip_options(words, 1, values)
+    index = _skip_options(started.program, 1, values)
     if name != "shifter":  # exec, run or start comes first, and the image last
-        index = _skip_options(words, index + 1, values) + 1
-    return started._replace(wrapper=words[:index], program=words[index:])
+        index = _skip_options(started.program, index + 1, values) + 1
+    return started._replace(wrapper=started.program[:index], program=started.program[index:])
 
 
 def _take_launcher(started: Started) -> Started:
@@ -331,37 +330,18 @@ def unwrap_nested(command: Command, variables: PlainVariables) -> Iterator[Launc
         yield LaunchCommand(inner, child)
 
 
-def read_string(word: Word) -> str:
-    """The text of a word that a further shell reads.
-
-    What the shell of the script expands is expanded by that one instead, also in single quotes.
-    """
-    parts, single = [], False
-    for segment in word.segments:
-        if segment.live and single:
-            parts.append(f"'\"{segment.text}\"'")
-            continue
-        parts.append(segment.text)
-        if not segment.live:
-            plain = re.sub(r"\\.|\"[^\"]*\"", "", segment.text)
-            single ^= plain.count("'") % 2 == 1
-    return "".join(parts)
-
-
 def list_inner(started: Started, command: Command) -> list[Command]:
     """The commands inside a `bash -c '...'`, or in a document that a shell gets."""
-    program, inner = started.program, list[Command]()
+    inner = list[Command]()
     shell = started.name in ("bash", "sh")
-    for flag, word in pairwise(program) if shell else ():
-        if re.fullmatch(r"-[a-z]*c", flag.text):
-            inside, text = (*command.inside, "string"), read_string(word)
-            inner += parse(text, line=word.line, column=word.column + 1, inside=inside)
-            break
+    flags = [re.fullmatch(r"-[a-z]*c", word.text) is not None for word in started.program]
+    if shell and True in flags[:-1]:
+        word = started.program[flags.index(True) + 1]
+        inner += parse(word.text, word.line, word.column + 1, (*command.inside, "string"))
     if command.name == "eval":
-        text = " ".join(read_string(word) for word in command.words[1:])
-        inner += parse(text, line=command.line, inside=command.inside)
+        inner += parse(" ".join(command.texts[1:]), command.line, 1, command.inside)
     own = shell or started.name in ("cat", "tee")
     for doc in command.heredocs if own else ():
         if "#SBATCH" not in doc.body:  # another job's
-            inner += parse(doc.body, line=doc.line, inside=(*command.inside, "heredoc"))
+            inner += parse(doc.body, doc.line, 1, (*command.inside, "heredoc"))
     return inner

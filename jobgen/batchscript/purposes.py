@@ -61,8 +61,7 @@ def is_quiet(redirect: Redirect) -> bool:
 
 def list_pure(command: Command) -> bool:
     """Whether what a command substitutes leaves nothing behind."""
-    words = (*command.words, *command.assignments)
-    return all(is_pure(word.raw) for word in words)
+    return all(is_pure(word.raw) for word in command.all_words)
 
 
 def is_pure(raw: str) -> bool:

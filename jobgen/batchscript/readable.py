@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from jobgen import process
 from jobgen.batchscript.reader import DirectiveOption, Script
@@ -80,45 +81,46 @@ def find_place(item: DirectiveOption) -> str | None:
     if variable and _NUMBERS.fullmatch(item.option):
         return variable[0]
     own = f"{item.option} {item.value}"
-    match = PLACEHOLDER.search(
-        own + re.sub(r"\s#.*", "", item.text.partition(item.value or item.option)[2])
-    )
+    more = re.sub(r"\s#.*", "", item.text.partition(item.value or item.option)[2])
+    match = PLACEHOLDER.search(own + more)
     inside = match and match.start() <= len(own) and item.option not in ("--constraint", "-C")
     return match[0] if match and inside else None
 
 
 def refuse_unreadable(script: Script) -> None:
     """Raise ImportRefusedError for a text that is not a job."""
-    read = [item for item in script.directives if item.read]
-    for line, text in enumerate(script.lines, 1):
-        word, _, rest = text.partition(" ")
-        if not read and word in _OTHERS and rest.lstrip().startswith("-"):
-            message = f"this is a script for {_OTHERS[word]}"
-            raise ImportRefusedError(script, line, message, "jobgen reads #SBATCH and #PBS")
-        if re.search(r"\{\{.*?\}\}|\{%.*?%\}", text):
-            message = "this is a template, not a script"
-            raise ImportRefusedError(script, line, message, "import what it renders")
-    for item in read:
-        if script.can.chunks and _NQSV.match(f"{item.option} {item.value}"):
-            message = f"{item.text} belongs to NQSV, not to PBS"
-            raise ImportRefusedError(script, item.line, message)
-        if item.option in ("hetjob", "packjob", ":"):
-            message = "this is a heterogeneous job, whose parts have their own directives"
-            raise ImportRefusedError(script, item.line, message, "roles of a spec can say it")
-    if not read and (line := _find_submission(script)):
-        message = "this script submits others, and is not a job itself"
-        raise ImportRefusedError(script, line, message, "import what it submits")
-    shell = find_shell(script)
-    if shell not in SHELLS:
-        message = f"{shell} runs this script, and jobgen writes for bash"
-        raise ImportRefusedError(script, 1, message, "submit it as it is, or write it for bash")
+    for line, message, hint in _list_refusals(script):
+        raise ImportRefusedError(script, line, message, hint)
     if fault := find_syntax_fault(script):
         raise ImportRefusedError(script, *fault)
 
 
-def _find_submission(script: Script) -> int:
-    for command in script.commands:
+def _list_refusals(script: Script) -> Iterator[tuple[int, str, str]]:
+    """Yield where a text is seen not to be a job, the reason, and what to do instead."""
+    read = [item for item in script.directives if item.read]
+    for line, text in enumerate(script.lines, 1):
+        other = re.match(r"(\S+) +-", text)
+        if other and not read and other[1] in _OTHERS:
+            yield line, f"this is a script for {_OTHERS[other[1]]}", "jobgen reads #SBATCH and #PBS"
+        if re.search(r"\{\{.*?\}\}|\{%.*?%\}", text):
+            yield line, "this is a template, not a script", "import what it renders"
+    yield from _list_refused(script, read)
+    shell = find_shell(script)
+    if shell not in SHELLS:
+        message = f"{shell} runs this script, and jobgen writes for bash"
+        yield 1, message, "submit it as it is, or write it for bash"
+
+
+def _list_refused(script: Script, read: list[DirectiveOption]) -> Iterator[tuple[int, str, str]]:
+    """Yield the directives that no job of jobgen's can have, and what submits other jobs."""
+    for item in read:
+        if script.can.chunks and _NQSV.match(f"{item.option} {item.value}"):
+            yield item.line, f"{item.text} belongs to NQSV, not to PBS", ""
+        if item.option in ("hetjob", "packjob", ":"):
+            message = "this is a heterogeneous job, whose parts have their own directives"
+            yield item.line, message, "roles of a spec can say it"
+    for command in [] if read else script.commands:
         inner = [word.active for word in command.all_words]
         if command.name in ("sbatch", "qsub") or any(map(_SUBMITS.match, inner)):
-            return command.line
-    return 0
+            message = "this script submits others, and is not a job itself"
+            yield command.line, message, "import what it submits"

@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Collection, Iterator
 from functools import cached_property
+from itertools import chain
 
 from jobgen.batchscript.bash import Command, parse
 from jobgen.batchscript.expand import PlainVariables, expand_command, find_set, follow
@@ -21,8 +22,7 @@ MAX_OPTIONS = 1_000  # of directives
 COUNT = re.compile(r"(?:(\w[\w.-]*):)?(\d{1,6})", re.ASCII)
 GRES = re.compile(r"gpu(?::(\w*[A-Za-z_][\w.-]*))?(?::(\d{1,6}))?", re.ASCII)
 # What Slurm sets for one option alone, whatever asks for the same in other words.
-_TOLD = ["ntasks-per-node", "cpus-per-task", "cpus-per-gpu", "gpus-per-task"]
-_TOLD += ["gpus-per-node", "gpus"]
+_TOLD = "ntasks-per-node cpus-per-task cpus-per-gpu gpus-per-task gpus-per-node gpus"
 _PREFIX = {
     # qsub takes what follows without a blank as well: #PBS-q gpu.
     can.name: re.compile(
@@ -84,10 +84,7 @@ class Script:
             raise UsageError(f"{path}: {error}") from None
 
     def _scheduler(self) -> str | None:
-        counts = {
-            name: sum(bool(pattern.match(line)) for line in self.lines)
-            for name, pattern in _PREFIX.items()
-        }
+        counts = {name: len([*filter(sign.match, self.lines)]) for name, sign in _PREFIX.items()}
         best = max(counts, key=lambda name: counts[name])
         if counts[best]:
             return best
@@ -137,14 +134,13 @@ class Script:
         return directives
 
     def _options(self, line: str, start: int) -> Iterator[tuple[int, str, str]]:
-        column = start + len(line[start:]) - len(line[start:].lstrip()) + 1
-        line = line[start:]
-        if self.can.comments:
-            line = re.sub(r"\s#.*", "", line)
+        text = line[start:]
+        column = len(line) - len(text.lstrip()) + 1
+        text = re.sub(r"\s#.*", "", text) if self.can.comments else text
         try:
-            words = shlex.split(line)
+            words = shlex.split(text)
         except ValueError:  # a quote is open; the scheduler will complain
-            words = line.split()
+            words = text.split()
         while words:
             word = words.pop(0)
             if not word.startswith("-"):
@@ -187,34 +183,31 @@ class Script:
     @cached_property
     def documents(self) -> frozenset[int]:
         """The lines of here-documents, which are not the script's own."""
-        lines: set[int] = set()
-        for command in self.commands:
-            for doc in command.heredocs:
-                lines |= set(range(doc.line, doc.line + doc.body.count("\n")))
-        return frozenset(lines)
+        docs = [doc for command in self.commands for doc in command.heredocs]
+        spans = [range(doc.line, doc.line + doc.body.count("\n")) for doc in docs]
+        return frozenset(chain(*spans))
 
     @cached_property
     def given(self) -> dict[str, str]:
         """The variables of the scheduler that follow from the directives."""
-        return {name: str(number) for name, number in self._list_given().items() if number}
+        told = self._list_tasks() if self.scheduler and not self.can.chunks else self._list_torque()
+        return {name: str(number) for name, number in told.items() if number}
 
-    def _list_given(self) -> dict[str, int]:
+    def _list_torque(self) -> dict[str, int]:
+        """What only Torque tells, whose jobs ask for `nodes`."""
+        nodes = self.request.nodes if self.request.sure and self.resource("nodes") else 0
+        each = self.request.cpus if nodes else 0
+        return {"PBS_NUM_NODES": nodes, "PBS_NUM_PPN": each, "PBS_NP": each * nodes}
+
+    def _list_tasks(self) -> dict[str, int]:
         request = self.request
-        nodes = request.nodes if request.sure else 0
-        if self.can.chunks or not self.scheduler:
-            nodes = nodes if self.resource("nodes") else 0  # only Torque tells these
-            each = request.cpus if nodes else 0
-            return {"PBS_NUM_NODES": nodes, "PBS_NUM_PPN": each, "PBS_NP": each * nodes}
-        if not self.value("--nodes", "--ntasks"):
-            nodes = 0  # sbatch's own -N may say it
+        asked = self.value("--nodes", "--ntasks")  # or else sbatch's own -N may say it
+        nodes = request.nodes if request.sure and asked else 0
         tasks = self.count("--ntasks") or nodes * request.tasks
         numbers = dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES"), nodes)
-        numbers |= {
-            "SLURM_NTASKS": tasks,
-            "SLURM_NPROCS": tasks,
-            "SLURM_GPUS_ON_NODE": request.gpus,
-        }
-        for option in _TOLD:
+        numbers |= dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS"), tasks)
+        numbers["SLURM_GPUS_ON_NODE"] = request.gpus
+        for option in _TOLD.split():
             numbers[f"SLURM_{option.replace('-', '_').upper()}"] = self.count(f"--{option}")
         return numbers
 
@@ -277,13 +270,10 @@ class Script:
 
     def resource(self, name: str) -> str | None:
         """The value that `-l NAME=...` gives to PBS; the last one counts."""
-        text = None
-        for item in self.directives:
-            if item.read and item.option == "-l":
-                for part in re.split(r",(?=[A-Za-z_]+=)", item.value):
-                    key, equals, value = part.partition("=")
-                    text = value if equals and key.strip() == name else text
-        return text
+        asked = [item.value for item in self.directives if item.read and item.option == "-l"]
+        parts = [part for value in asked for part in re.split(r",(?=[A-Za-z_]+=)", value)]
+        pairs = [part.partition("=") for part in parts if "=" in part]
+        return {key.strip(): value for key, _, value in pairs}.get(name)
 
     @property
     def nodes(self) -> int | None:

@@ -7,15 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from jobgen.batchscript.bash import Word
+from jobgen.batchscript.convert import straight
 from jobgen.batchscript.convert.launch import VARIABLE, LaunchedProgram
-from jobgen.batchscript.convert.straight import (
-    EXPORTED,
-    NotStraightError,
-    Statement,
-    goes_back,
-    refuse,
-    write_arguments,
-)
+from jobgen.batchscript.convert.straight import NotStraightError, Statement, refuse
 from jobgen.batchscript.convert.values import Reader, make_value
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import PlainVariables, expand_command, follow, list_names
@@ -72,7 +66,7 @@ class Prelude:
         self.hooked: list[str] = []
         self.asked: list[str] = []  # texts of the setup, which may ask for arguments
         self.exported: set[str] = set()
-        self.reader = Reader(PlainVariables(), sourced=False)
+        self.reader = Reader(PlainVariables({}), sourced=False)
         mode = launch.mode if shape.nodes == 1 or launch.mode == "once" else ""
         self.alone = mode in ("plain", "once")  # whether jobgen starts one process
         # Whether the setup runs once: for one process, or for the agent of one node.
@@ -118,7 +112,7 @@ class Prelude:
         self.hooked.append(statement.text)
 
     def _take_folder(self, statement: Statement) -> None:
-        if goes_back(statement) and not self.moved:
+        if straight.goes_back(statement) and not self.moved:
             self.draft.keep(statement.line, statement.text, "jobgen's job starts there")
             return
         self._keep(statement)
@@ -172,7 +166,7 @@ class Prelude:
         words = statement.first.assignments
         names = set(map(_name, words))
         refuse(statement.line, {"an exported variable is assigned again": names & self.exported})
-        if not any(map(EXPORTED.fullmatch, names)) and not names & self.needed:
+        if not any(map(straight.EXPORTED.fullmatch, names)) and not names & self.needed:
             if not all(is_pure(word.raw) for word in words):
                 self._keep(statement)
             return
@@ -292,7 +286,7 @@ class Prelude:
         lines = [line for text in self.setup for line in text.splitlines()]
         if self.fails and not self.careful:
             lines.insert(0, "set +e    # as in the script, a line that fails does not end the job")
-        if arguments := write_arguments(self.asked):
+        if arguments := straight.write_arguments(self.asked):
             lines.insert(0, f"{arguments}    # the script's arguments")
         if seen := sorted(self.launch.names & loose):
             lines.append(f"export {' '.join(seen)}")

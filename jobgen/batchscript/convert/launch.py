@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -27,13 +26,8 @@ _SRUN_IDLE = re.compile(
     r"|--input none|--accel-bind gn|--cpu[-_]bind (v|verbose)|--jobid \$\{?SLURM_JOB_?ID\}?"
 )
 _SRUN_NUMBERS = {
-    "--ntasks": "tasks",
-    "--nodes": "nodes",
-    "--ntasks-per-node": "each",
-    "--cpus-per-task": "cpus",
-    "--gpus": "gpus",
-    "--gpus-per-node": "gpus_of_node",
-    "--gres": "gpus_of_node",
+    *("--ntasks", "--nodes", "--ntasks-per-node", "--cpus-per-task"),
+    *("--gpus", "--gpus-per-node", "--gres"),
 }
 _TORCHRUN = {
     *("--nnodes", "--nproc-per-node", "--node-rank", "--rdzv-id", "--rdzv-backend"),
@@ -92,9 +86,9 @@ class LaunchLine:
         self.started = unwrap(self.command.words)
         self.torchrun = self.started.torchrun
         self.tasks = shape.tasks  # of each node
-        # Its words without those that only run it as it is.
-        words = list(itertools.dropwhile(_is_prefix, self.command.words))
-        self.words = words or list(self.command.words)
+        self.words = list(self.command.words)
+        while self.words[1:] and self.words[0].text in ("exec", "nohup", "time"):
+            del self.words[0]  # it runs the others as they are
 
     def read(self, *, once: bool) -> LaunchedProgram:
         """Return what the line starts; raise NotStraightError where that is not sure.
@@ -152,7 +146,7 @@ class LaunchLine:
             long = self.script.can.short_options.get(option[1:], option)
             if long in _SRUN_NUMBERS:
                 number = re.sub(r"^gpu(:[A-Za-z]\w*)?:", "", value)
-                numbers[_SRUN_NUMBERS[long]] = self._count(number)
+                numbers[long] = self._count(number)
             elif long in ("--output", "--error"):
                 self.logged = True
             else:
@@ -166,16 +160,12 @@ class LaunchLine:
         """Hold the numbers of srun to those of the job."""
         shape = self.shape
         self._refuse({_SPREADS: not shape.tasks})
-        each = numbers.get("each", shape.tasks)
-        tasks = numbers.pop("tasks", each * shape.nodes)
+        each = numbers.get("--ntasks-per-node", shape.tasks)
+        tasks = numbers.pop("--ntasks", each * shape.nodes)
         self.tasks = tasks // shape.nodes
-        own = {
-            "nodes": shape.nodes,
-            "each": self.tasks,
-            "gpus": shape.gpus * shape.nodes,
-            "gpus_of_node": shape.gpus,
-            "cpus": int(self.script.count("--cpus-per-task") or 1),
-        }
+        own = {"--nodes": shape.nodes, "--ntasks-per-node": self.tasks}
+        own |= {"--gpus": shape.gpus * shape.nodes, "--gpus-per-node": shape.gpus}
+        own |= {"--gres": shape.gpus, "--cpus-per-task": self.script.count("--cpus-per-task") or 1}
         differs = tasks % shape.nodes or not numbers.items() <= own.items()
         self._refuse({"srun asks for another share than the job has": differs})
         self._check_bound()
@@ -317,10 +307,6 @@ class LaunchLine:
             text, expands = self.reader.read_field(field, word.line, assigned=True, free=())
             variables.append((name, text, expands))
         return LaunchedProgram(mode, values, tuple(variables), names, self.logged, self.dropped)
-
-
-def _is_prefix(word: Word) -> bool:
-    return word.text in ("exec", "nohup", "time")
 
 
 def _make_run(key: str, program: str, arguments: list[Any]) -> dict[str, Any]:

@@ -9,34 +9,17 @@ import re
 import textwrap
 from collections.abc import Iterator, Mapping
 
+from jobgen.batchscript import purposes
 from jobgen.batchscript.bash import Command
 from jobgen.batchscript.launchers import unwrap
-from jobgen.batchscript.purposes import (
-    HEADS,
-    MAKES,
-    PREPARING,
-    PRINTS,
-    REPEATABLE,
-    REPEATS,
-    is_quiet,
-    list_pure,
-)
 from jobgen.batchscript.reader import Script
 from jobgen.records import NamedTuple
 
 # Get things ready, once; what is no program of the job.
-_PREPARES = PREPARING | REPEATABLE
-_KINDS = {
-    "module": "module",
-    "ml": "module",
-    "cd": "folder",
-    "export": "export",
-    "set": "sets",
-    "shopt": "sets",
-    "exit": "ends",
-    "wait": "ends",
-    **dict.fromkeys(REPEATS, "repeats"),
-}
+_PREPARES = purposes.PREPARING | purposes.REPEATABLE
+_KINDS = {"module": "module", "ml": "module", "cd": "folder", "export": "export", "set": "sets"}
+_KINDS |= {"shopt": "sets", "exit": "ends", "wait": "ends"}
+_KINDS |= dict.fromkeys(purposes.REPEATS, "repeats")
 # May run on every node, whatever stands before it.
 _PLAIN = {"repeats", "assigns", "export", "folder", "module", "conda", "venv", "hook", "prints"}
 _CLOSED = re.compile(r"\bfi\s*(#.*)?$")  # and sent nowhere
@@ -126,7 +109,7 @@ def read_statements(script: Script) -> list[Statement]:
 
 
 def _is_joined(before: Command, command: Command) -> bool:
-    if before.blocks and not command.blocks and command.name not in HEADS:
+    if before.blocks and not command.blocks and command.name not in purposes.HEADS:
         return False
     in_line = before.end in ("&&", "||", "|", "|&") or command.place.line <= before.last_line
     return in_line or (bool(before.blocks) and command.blocks[:1] in ((), before.blocks[:1]))
@@ -207,7 +190,7 @@ def _write(command: Command) -> str:
 def _classify_block(group: list[Command], text: str) -> str:
     """What a condition is for, which is one statement; loops and the like are left to bash."""
     line = group[0].place.line
-    inner = {classify(item) for item in group if item.blocks and item.name not in HEADS}
+    inner = {classify(item) for item in group if item.blocks and item.name not in purposes.HEADS}
     usage = group[0].name in ("[", "[[") and takes_arguments(group[0].active)
     if usage and inner <= {"prints", "ends", "fails"}:
         return "prints"  # how it is to be called
@@ -227,7 +210,7 @@ def _is_condition(group: list[Command]) -> bool:
     """Whether commands are conditions alone, and what ends them."""
     openers = {block.opener for item in group for block in item.blocks}
     after = [item for item in group if not item.blocks]
-    ends = all(item.name in HEADS and item.end in (";", "\n") for item in after)
+    ends = all(item.name in purposes.HEADS and item.end in (";", "\n") for item in after)
     return ends and openers == {"if"}
 
 
@@ -244,7 +227,7 @@ def classify(command: Command) -> str:
     kind = _classify_quiet(command)
     beside = command.end == "&" and kind not in ("prints", "launch")
     refuse(command.place.line, {"a command runs in the background": beside})
-    writes = not all(map(is_quiet, command.redirects))
+    writes = not all(map(purposes.is_quiet, command.redirects))
     writes = writes or (bool(command.heredocs) and command.name != "cat")
     return "once" if writes and kind != "launch" else kind
 
@@ -263,12 +246,12 @@ def _classify_quiet(command: Command) -> str:
 def _classify_program(command: Command) -> str:
     started = unwrap(command.words)
     text = " ".join([started.name, *(word.text for word in started.program[1:])])
-    quiet = not started.launchers or all(map(is_quiet, command.redirects))
-    if started.name in PRINTS and quiet:
-        return "prints" if list_pure(command) else "once"
+    quiet = not started.launchers or all(map(purposes.is_quiet, command.redirects))
+    if started.name in purposes.PRINTS and quiet:
+        return "prints" if purposes.list_pure(command) else "once"
     in_container = started.wrapper and command.texts[1] in ("run", "exec")
     if in_container or re.match("(conda|mamba|micromamba) run ", text):  # of this node
         return "launch"
     name = started.name if started.runner else command.name
-    makes = re.match(rf"python\S* ({MAKES.pattern})", text)
+    makes = re.match(rf"python\S* ({purposes.MAKES.pattern})", text)
     return "once" if makes or {name, started.name} & _PREPARES else "launch"

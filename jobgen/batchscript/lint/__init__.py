@@ -12,14 +12,10 @@ from jobgen.rendering import header
 
 RULES = list_rules(directives, launching, rendezvous, services, body, sites)
 # What makes a launch miss nodes, or start separate worlds.
-ABOUT_LAUNCH = (
-    "first-node-only",
-    "other-nnodes",
-    "same-node-rank",
-    "two-agents",
-    "early-expansion",
+ABOUT_LAUNCH = {
+    *("first-node-only", "other-nnodes", "same-node-rank", "two-agents", "early-expansion"),
     "login-node-address",
-)
+}
 # True of most scripts: they come after what is rarer, and dearer.
 _LAST = ("srun-cpus", "srun-kill")
 # Of a script that jobgen rendered, only the directives may be somebody's own.

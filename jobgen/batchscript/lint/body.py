@@ -8,19 +8,12 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from jobgen import process
+from jobgen.batchscript import readable
 from jobgen.batchscript.bash import Command
 from jobgen.batchscript.expand import PlainVariables
 from jobgen.batchscript.launchers import Started, unwrap, unwrap_nested
 from jobgen.batchscript.lint.rule import BASH, QSUB, SBATCH, TORCHRUN, Fault, mark, rule
 from jobgen.batchscript.purposes import FAMILIAR, HARMLESS, MAKES, PREPARING, REPEATABLE
-from jobgen.batchscript.readable import (
-    PLACEHOLDER,
-    SHELLS,
-    find_place,
-    find_shell,
-    find_syntax_fault,
-    find_template,
-)
 from jobgen.batchscript.reader import Script
 
 _ADDRESS = re.compile(r"hostname\s+(-[iI]|--ip-address|--all-ip-addresses)\b")
@@ -51,7 +44,9 @@ def _check_syntax(script: Script) -> Iterator[Fault]:
 
     Fix: close the quote, bracket or block; bash -n FILE shows the place
     """
-    if find_shell(script) in SHELLS and (fault := find_syntax_fault(script)):
+    if readable.find_shell(script) in readable.SHELLS and (
+        fault := readable.find_syntax_fault(script)
+    ):
         line, message = fault
         yield Fault(line, 1, message)
 
@@ -62,10 +57,10 @@ def _find_placeholders(script: Script) -> Iterator[Fault]:
 
     Fix: write the value, or lint what the template becomes
     """
-    if template := find_template(script):
+    if template := readable.find_template(script):
         yield Fault(template, 1, "this is a generator's template, and no script yet")
         return
-    items = [(item, find_place(item) or "$") for item in script.directives if item.read]
+    items = [(item, readable.find_place(item) or "$") for item in script.directives if item.read]
     if places := [(item, place) for item, place in items if place[0] != "$"]:
         item, place = places[0]
         more = f", and {len(places) - 1} more" if len(places) > 1 else ""
@@ -112,21 +107,15 @@ def _find_host_addresses(script: Script) -> Iterator[Fault]:
 
     Fix: take the name from the node list, or one word: hostname -I | awk '{print $1}'
     """
-    if script.nodes == 1:
-        return
-    for command in script.commands:
-        for name, word, raw in command.variables():
-            if not _ADDRESS.search(raw) or not _PUBLIC_NAMES.search(name):
-                continue
-            if not _PICKS.search(raw) and not _picks(script.text.partition(word.raw)[2], name):
-                message = "a node with several addresses gives them all, separated by spaces"
-                yield mark(word, message)
-
-
-def _picks(text: str, name: str) -> bool:
-    used = re.findall(rf"[^\n]*=[^\n]*\$\{{?{name}\b[^\n]*", text)
-    split = re.search(rf"\$\{{{name}%%|read .*<<<.*\$\{{?{name}", text)
-    return split is not None or any(map(_PICKS.search, used))
+    sets = [item for command in script.commands for item in command.variables()]
+    for name, word, raw in sets if script.nodes != 1 else ():
+        asks = _ADDRESS.search(raw) and _PUBLIC_NAMES.search(name)
+        later = script.text.partition(word.raw)[2]
+        used = "\n".join(re.findall(rf"[^\n]*=[^\n]*\$\{{?{name}\b[^\n]*", later))
+        split = re.search(rf"\$\{{{name}%%|read .*<<<.*\$\{{?{name}", later)
+        if asks and not split and not _PICKS.search(f"{raw}\n{used}"):
+            message = "a node with several addresses gives them all, separated by spaces"
+            yield mark(word, message)
 
 
 def _matters(started: Started) -> bool:
@@ -191,7 +180,7 @@ def _find_tee(script: Script) -> Iterator[Fault]:
         return
     for command, following in pairwise(script.expanded):
         piped = command.end in ("|", "|&") and following.name == "tee"
-        launches = unwrap_nested(command, PlainVariables()) if piped else ()
+        launches = unwrap_nested(command, PlainVariables({})) if piped else ()
         if any(_matters(item.started) for item in launches):
             yield mark(command.place, f"the exit code of {command.name} is lost: tee's counts")
 
@@ -215,7 +204,7 @@ def _run_shellcheck(script: Script) -> Iterator[Fault]:
 
     Fix: see its page on the number: https://www.shellcheck.net/wiki/
     """
-    if find_shell(script) not in SHELLS:
+    if readable.find_shell(script) not in readable.SHELLS:
         return
     text = script.text.replace("\r\n", "\n").encode("utf-8", "replace")
     command = ["shellcheck", "--shell=bash", "--format=json", "-"]
@@ -226,7 +215,9 @@ def _run_shellcheck(script: Script) -> Iterator[Fault]:
         return
     for comment in comments:
         fault = comment["level"] == "error" or comment["code"] in _MORE
-        place = PLACEHOLDER.search(script.lines[comment["line"] - 1])  # of which another rule tells
+        place = readable.PLACEHOLDER.search(
+            script.lines[comment["line"] - 1]
+        )  # of which another rule tells
         if fault and not place and comment["code"] not in _OTHERS:
             message = f"SC{comment['code']}: {comment['message'].rstrip('.')}"
             yield Fault(comment["line"], comment["column"], message)

@@ -5,33 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from jobgen.batchscript.bash import DECLARES, Command
+from jobgen.batchscript import launchers, reach
+from jobgen.batchscript.bash import DECLARES
 from jobgen.batchscript.directives import count_nodes_of_totals
-from jobgen.batchscript.launchers import (
-    Agent,
-    LaunchCommand,
-    Launcher,
-    list_inner,
-    read_number,
-    unwrap,
-)
+from jobgen.batchscript.launchers import Agent, LaunchCommand, Launcher, list_inner, unwrap
 from jobgen.batchscript.lint.rule import SRUN, TORCHRUN, TRAINS, Fault, mark, rule
 from jobgen.batchscript.purposes import FILTERS, HARMLESS, PRINTS, is_pure, list_substituted
-from jobgen.batchscript.reach import (
-    Reach,
-    count_processes,
-    count_reach,
-    find_reach,
-    list_agents,
-    read_agent,
-)
+from jobgen.batchscript.reach import Reach, find_reach, list_agents
 from jobgen.batchscript.reader import Script
 
 _STARTS = re.compile(r"\b(pdsh|ssh|sshlogin|slf|ray|dask|srun|mpirun|mpiexec|aprun)\b")
 # Hand on what they are told of the nodes, by variables and files, and start nothing.
 _HANDS_ON = FILTERS | HARMLESS | {*DECLARES, "mapfile", "readarray", "read", ""}
-# What is no name of another node: how many there are, or the first of them.
-_COUNTS = re.compile(r"\bwc\b|grep -c|\$\(\(|\bhead (-n *|--lines=|-)1\b|\[0\]")
+# A file or list of all nodes, by whatever name.
+_NAMES = re.compile(r"node_?(file|list)|host_?(file(?![= ]/dev/null)|list)", re.IGNORECASE)
 # Tell of the node that they run on, or copy to it.
 _HELPS = PRINTS | FILTERS | {"cp", "mkdir", "rm", "rsync", "tar", "unzip"}
 _OF_TASK = re.compile(r"\$\{?(SLURM_(?:PROCID|NODEID|LOCALID))\b")
@@ -44,18 +31,13 @@ _PROGRAM = re.compile(
 
 def _reaches_others(script: Script) -> bool:
     """Whether a command starts something by a launcher, or gets the names of the other nodes."""
-    known = r"NODEFILE|NODELIST|hostfile(?![= ]/dev/null)"
     for launch in script.launches:
-        command, launchers = launch.command, launch.started.launchers
-        words = launch.started.program if launchers else command.all_words
+        command, started = launch.command, launch.started
+        words = started.program if started.launchers else command.all_words
         text = " ".join([word.raw for word in words] + [doc.body for doc in command.heredocs])
-        if _starts_elsewhere(script, launch, text):
+        names = _NAMES.search(text) and command.name not in _HANDS_ON
+        if names or _starts_elsewhere(script, launch, text):
             return True
-        if not re.search(known, text):
-            continue
-        if command.name not in _HANDS_ON:
-            return True
-        known = "|".join([known, *_list_holders(command, known)])
     return False
 
 
@@ -70,17 +52,6 @@ def _starts_elsewhere(script: Script, launch: LaunchCommand, text: str) -> bool:
         for inner in list_substituted(word.raw):
             text = text.replace(inner, "") if is_pure(f"$({inner})") else text
     return _STARTS.search(text) is not None and command.name not in ("echo", "printf")
-
-
-def _list_holders(command: Command, known: str) -> list[str]:
-    """List how variables and files are read that hold what a command knows of the nodes."""
-    names = command.list_changed()
-    for name, _, raw in command.variables():
-        if re.search(known, raw) and not _COUNTS.search(raw):
-            names.add(name)
-    files = {item.target.text for item in command.redirects if item.operator[-1] == ">"}
-    read = [rf"\$\{{?!?{name}\b" for name in names]
-    return read + [re.escape(file) for file in files - {"/dev/null"}]
 
 
 @rule("first-node-only", "A program on the first of several nodes", TORCHRUN)
@@ -120,10 +91,10 @@ def _list_lone(script: Script, nodes: int) -> list[LaunchCommand]:
 
 def _is_lone_agent(launch: LaunchCommand, several: bool, launched: bool) -> bool:
     """Whether an agent awaits others that nothing starts, or is for one of several nodes."""
-    agent = read_agent(launch)
+    agent = reach.read_agent(launch)
     if agent is None:
         return False
-    if "$" in agent.nodes or read_number(agent.nodes.partition(":")[0]) > 1:
+    if "$" in agent.nodes or launchers.read_number(agent.nodes.partition(":")[0]) > 1:
         return True
     unsaid = agent.nodes == "1" and not agent.find("nodes")
     if launched:  # what it is for may be the others
@@ -148,17 +119,17 @@ def _find_other_nnodes(script: Script) -> Iterator[Fault]:
 
     Fix: write --nnodes=$SLURM_NNODES, and the first node's address by --rdzv-endpoint
     """
-    for launch, agent, reach in list_agents(script) if script.nodes else ():
+    for launch, agent, starts in list_agents(script) if script.nodes else ():
         # One of several jobs that meet has a number of its own.
         apart = launch.command.is_inner or re.fullmatch(r"[1-9]\d*", agent.tell("rank"))
-        wrong = _compare_nodes(agent, script.nodes or 1, reach)
+        wrong = _compare_nodes(agent, script.nodes or 1, starts)
         if wrong and not apart and "PET_NNODES" not in script.text:
             yield mark(agent.find("nodes") or launch.place, f"{agent.name} {wrong}")
 
 
 def _compare_nodes(agent: Agent, nodes: int, reach: Reach) -> str:
     """Say what is wrong with the number of nodes that an agent is for, if anything is."""
-    count, started = read_number(agent.nodes), reach.nodes or 0
+    count, started = launchers.read_number(agent.nodes), reach.nodes or 0
     if count > 1 and count not in (nodes, started * (reach.each or 1)):
         waits = "waits forever for the others" if count > nodes else "leaves nodes idle"
         return f"is for {count} nodes, the job has {nodes}: it {waits}"
@@ -177,11 +148,11 @@ def _find_same_rank(script: Script) -> Iterator[Fault]:
 
     Fix: write --node-rank=$SLURM_NODEID inside what srun starts, or --rdzv-backend=c10d
     """
-    for launch, agent, reach in list_agents(script):
-        meant = agent.nodes == str(reach.nodes) or "$" in agent.nodes
-        wide = reach.each == 1 and (reach.nodes or 0) > 1
+    for launch, agent, starts in list_agents(script):
+        meant = agent.nodes == str(starts.nodes) or "$" in agent.nodes
+        wide = starts.each == 1 and (starts.nodes or 0) > 1
         if agent.is_first and meant and wide and "PET_NODE_RANK" not in script.text:
-            message = f"each of the {reach.nodes} nodes starts {agent.name} as node 0"
+            message = f"each of the {starts.nodes} nodes starts {agent.name} as node 0"
             yield mark(launch.place, message)
 
 
@@ -195,7 +166,7 @@ def _find_two_agents(script: Script) -> Iterator[Fault]:
     for launch in script.launches:
         if not launch.started.launchers or not launch.started.agent:
             continue
-        launcher, agent = launch.started.launchers[0], read_agent(launch)
+        launcher, agent = launch.started.launchers[0], reach.read_agent(launch)
         each = str(find_reach(script, launch).each or "")
         own = agent.tell("processes") if agent else ""
         if own.startswith("$") and _starts_as_many(script, launcher, own):
@@ -222,7 +193,7 @@ def _find_idle_gpus(script: Script) -> Iterator[Fault]:
     gpus, most, place = script.request.gpus, 0, None
     open_ = script.resource("ngpus") or "CUDA_VISIBLE_DEVICES" in script.text  # of all nodes
     for launch in script.launches if script.directives and not open_ else ():
-        processes = count_processes(script, launch)
+        processes = reach.count_processes(script, launch)
         if processes is None:
             return
         if processes > most:
@@ -272,7 +243,7 @@ def _check_srun_kill(script: Script) -> Iterator[Fault]:
     Fix: add --kill-on-bad-exit=1 to srun
     """
     for srun in _list_sruns(script, "SLURM_KILL_BAD_EXIT", "-K", "--kill-on-bad-exit"):
-        if count_reach(script, srun) != (1, 1) and srun.value("-n", "--ntasks") != "1":
+        if reach.count_reach(script, srun) != (1, 1) and srun.value("-n", "--ntasks") != "1":
             yield mark(srun.word, "srun goes on when one of its tasks has failed")
 
 
