@@ -33,9 +33,7 @@ def count_reach(script: Script, launcher: Launcher) -> Reach:
     nodes, each = _count(launcher, "nodes", script.nodes), _count(launcher, "each", None)
     stated = launcher.read("tasks") or launcher.row.get("unsaid")
     tasks = read_number(stated)
-    place = launcher.read("places")  # some of several nodes; the others are somebody else's
-    placed = place is not None and "PBS_NODEFILE" not in place and script.nodes != 1
-    if placed or (nodes or 0) < (script.nodes or 0):
+    if _is_placed(script, launcher) or (nodes or 0) < (script.nodes or 0):
         return Reach(None, 1 if tasks == 1 else each)
     if stated is None:
         return Reach(nodes, _count(launcher, "each", _count_slots(script)))
@@ -50,6 +48,12 @@ def _count(launcher: Launcher, kind: str, unsaid: int | None) -> int | None:
     """Return the number that an option gives, or None where only the job knows it."""
     text = launcher.read(kind)
     return unsaid if text is None else read_number(text) or None
+
+
+def _is_placed(script: Script, launcher: Launcher) -> bool:
+    """Whether it names some of several nodes; the others are somebody else's."""
+    place = launcher.read("places")
+    return place is not None and "PBS_NODEFILE" not in place and script.nodes != 1
 
 
 def _count_slots(script: Script) -> int | None:

@@ -190,8 +190,9 @@ class Script:
     @cached_property
     def given(self) -> dict[str, str]:
         """The variables of the scheduler that follow from the directives."""
-        told = self._list_tasks() if self.scheduler and not self.can.chunks else self._list_torque()
-        return {name: str(number) for name, number in told.items() if number}
+        of_slurm = self.scheduler and not self.can.chunks
+        numbers = self._list_tasks() if of_slurm else self._list_torque()
+        return {name: str(number) for name, number in numbers.items() if number}
 
     def _list_torque(self) -> dict[str, int]:
         """What only Torque tells, whose jobs ask for `nodes`."""

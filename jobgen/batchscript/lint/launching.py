@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from jobgen.batchscript import launchers, reach
-from jobgen.batchscript.bash import DECLARES
+from jobgen.batchscript.bash import DECLARES, Command
 from jobgen.batchscript.directives import count_nodes_of_totals
 from jobgen.batchscript.launchers import Agent, LaunchCommand, Launcher, list_inner, unwrap
 from jobgen.batchscript.lint.rule import SRUN, TORCHRUN, TRAINS, Fault, mark, rule
@@ -17,8 +17,8 @@ from jobgen.batchscript.reader import Script
 _STARTS = re.compile(r"\b(pdsh|ssh|sshlogin|slf|ray|dask|srun|mpirun|mpiexec|aprun)\b")
 # Hand on what they are told of the nodes, by variables and files, and start nothing.
 _HANDS_ON = FILTERS | HARMLESS | {*DECLARES, "mapfile", "readarray", "read", ""}
-# A file or list of all nodes, by whatever name.
-_NAMES = re.compile(r"node_?(file|list)|host_?(file(?![= ]/dev/null)|list)", re.IGNORECASE)
+# What is no name of another node: how many there are, or the first of them.
+_COUNTS = re.compile(r"\bwc\b|grep -c|\$\(\(|\bhead (-n *|--lines=|-)1\b|\[0\]")
 # Tell of the node that they run on, or copy to it.
 _HELPS = PRINTS | FILTERS | {"cp", "mkdir", "rm", "rsync", "tar", "unzip"}
 _OF_TASK = re.compile(r"\$\{?(SLURM_(?:PROCID|NODEID|LOCALID))\b")
@@ -31,13 +31,15 @@ _PROGRAM = re.compile(
 
 def _reaches_others(script: Script) -> bool:
     """Whether a command starts something by a launcher, or gets the names of the other nodes."""
+    known = r"NODEFILE|NODELIST|hostfile(?![= ]/dev/null)"
     for launch in script.launches:
         command, started = launch.command, launch.started
         words = started.program if started.launchers else command.all_words
         text = " ".join([word.raw for word in words] + [doc.body for doc in command.heredocs])
-        names = _NAMES.search(text) and command.name not in _HANDS_ON
-        if names or _starts_elsewhere(script, launch, text):
+        named = re.search(known, text) is not None
+        if _starts_elsewhere(script, launch, text) or (named and command.name not in _HANDS_ON):
             return True
+        known = "|".join([known, *(_list_holders(command, known) if named else ())])
     return False
 
 
@@ -52,6 +54,17 @@ def _starts_elsewhere(script: Script, launch: LaunchCommand, text: str) -> bool:
         for inner in list_substituted(word.raw):
             text = text.replace(inner, "") if is_pure(f"$({inner})") else text
     return _STARTS.search(text) is not None and command.name not in ("echo", "printf")
+
+
+def _list_holders(command: Command, known: str) -> list[str]:
+    """List how variables and files are read that hold what a command knows of the nodes."""
+    names = command.list_changed()
+    for name, _, raw in command.variables():
+        if re.search(known, raw) and not _COUNTS.search(raw):
+            names.add(name)
+    files = {item.target.text for item in command.redirects if item.operator[-1] == ">"}
+    read = [rf"\$\{{?!?{name}\b" for name in names]
+    return read + [re.escape(file) for file in files - {"/dev/null"}]
 
 
 @rule("first-node-only", "A program on the first of several nodes", TORCHRUN)
@@ -223,7 +236,7 @@ def _list_sruns(script: Script, variable: str, *options: str) -> list[Launcher]:
 
 @rule("srun-cpus", "srun without CPUs", SRUN)
 def _check_srun_cpus(script: Script) -> Iterator[Fault]:
-    """srun gives a task one CPU unless is_set; between 22.05 and 23.02 it does not take the number
+    """srun gives a task one CPU unless told; between 22.05 and 23.02 it does not take the number
     from sbatch, and all processes share one core.
 
     Fix: add --cpus-per-task to srun itself
