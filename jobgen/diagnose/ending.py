@@ -11,7 +11,7 @@ start without a checkpoint. Such a traceback has ended nothing where
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from jobgen.diagnose.exceptions import (
     FRAME,
@@ -111,6 +111,11 @@ def normalize(text: str) -> str:
     return re.sub(r"0x[0-9a-f]+|\d+", "#", _FOLDERS.sub("/", text.strip()))
 
 
+def normalize_lines(lines: Iterable[Line]) -> set[str]:
+    """Return the same of each line, without marks of its process."""
+    return {normalize(strip_rank(line).text) for line in lines}
+
+
 class _Log:
     """What a process printed: its errors, then its output, to which it wrote longer by `quiet`."""
 
@@ -187,8 +192,8 @@ class Innocent:
                 self.raised.add(log.name_whole(one))
         if lived:
             words = self._survived if after > _SURVIVED else self._last
-            words |= {normalize(strip_rank(line).text) for line in last}
-            self._lines |= {normalize(strip_rank(line).text) for line in lines if line not in last}
+            words |= normalize_lines(last)
+            self._lines |= normalize_lines(line for line in lines if line not in last)
 
     def has_ended_with(self, line: Line) -> bool:
         """Whether a process that lived has printed the same line last."""

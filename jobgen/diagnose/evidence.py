@@ -203,12 +203,14 @@ class Evidence:
         ranks: dict[tuple[str, int], Failure] = {}
         for node in self.nodes:
             for rank, code in [*parse_listing(self.agent(node)), *self._list_ended(node)]:
-                failed = code not in (0, STOPPED_BY_OTHERS) or self._was_stopped_first(node, rank)
-                if failed and (node, rank) not in ranks:
+                if (node, rank) not in ranks and self._has_failed(node, rank, code):
                     ranks[node, rank] = self._show_process(node, rank, code)
         by_time = sorted(ranks.values(), key=lambda failure: failure.time)
         named = {failure.node for failure in by_time}
         return by_time + [failure for failure in self._list_nodes() if failure.node not in named]
+
+    def _has_failed(self, node: str, rank: int, code: int) -> bool:
+        return code not in (0, STOPPED_BY_OTHERS) or self._was_stopped_first(node, rank)
 
     def _was_stopped_first(self, node: str, rank: int) -> bool:
         """Whether the job failed because something else than itself stopped this process.

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from jobgen.diagnose.reading import Line
+from jobgen.diagnose.reading import Line, keep
 from jobgen.records import NamedTuple
 
 _BEGINS = re.compile(r"(?<!Original )Traceback \(most recent call last\)( ─+╮|:$)")
@@ -26,7 +26,7 @@ _ASIDE = re.compile(
     r"|(Task|Future) exception was never retrieved|Process \S+:$|(future|Traceback of job): <"
 )
 # Cython names the place after the traceback and not before it, and in quotes.
-_ASIDE_AFTER = "Exception ignored in: '"
+_ASIDE_AFTER = re.compile("Exception ignored in: '")
 # How a line of a log begins, as opposed to the second line of an exception's message.
 LOGGED = re.compile(
     r"[\[(]?(\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d)|\[?(DEBUG|INFO|WARN(ING)?|(?-i:ERROR)|CRITICAL)\b"
@@ -126,14 +126,18 @@ def find_tracebacks(lines: Sequence[Line]) -> list[Traceback]:
             continue
         begin = at
         chain, at = _read_chain(plain, begin)
-        before = plain[begin - 1].text if begin else ""
-        after = plain[at].text if at < len(plain) else ""
-        of_other = _OTHERS.match(lines[begin].text)
-        aside = bool(_ASIDE.match(before) or of_other or after.startswith(_ASIDE_AFTER))
+        marks = lines[begin].text  # of another process, or torch's of one that it ends
+        aside = bool(_OTHERS.match(marks)) or _is_aside(plain, begin, at)
         if chain:
-            uncaught = bool(_RANK.match(lines[begin].text))
+            uncaught = bool(_RANK.match(marks))
             tracebacks.append(Traceback(tuple(chain), begin, at, aside, uncaught))
     return tracebacks
+
+
+def _is_aside(lines: Sequence[Line], begin: int, end: int) -> bool:
+    """Whether the line before a traceback, or after it, says that it ends no process."""
+    before, after = lines[max(0, begin - 1) : begin], lines[end : end + 1]
+    return bool(keep(before, _ASIDE.match) or keep(after, _ASIDE_AFTER.match))
 
 
 def _read_chain(lines: Sequence[Line], begin: int) -> tuple[list[Raised], int]:

@@ -87,22 +87,25 @@ def find_behind(paths: Mapping[int, Path]) -> Behind | None:
     unless that process waits in another group. A process without a dump is waited for where
     the dumps do not differ.
     """
-    groups: Groups = {}
-    ranks, members = set(), set()
-    for rank, path in paths.items():
-        if dump := load(path):
-            ranks.add(rank)
-            members |= _read_members(dump)
-            for group, last in _read_last(rank, dump).items():
-                groups.setdefault(group, []).append(last)
+    loaded = {rank: load(path) for rank, path in paths.items()}
+    dumps = {rank: dump for rank, dump in loaded.items() if dump is not None}
+    groups = _group(dumps)
     late = _find_late(groups) or _find_odd(groups)
     shown = {one.rank: one.described for pair in late.values() for one in pair}
-    absent = members - ranks
+    absent = set().union(*map(_read_members, dumps.values())) - dumps.keys()
     if absent and not late:
         first = min(next(iter(groups.values())))
         shown = {first.rank: first.described}
     shows = tuple((paths[rank], text) for rank, text in shown.items())
     return Behind(tuple(sorted(late or absent)), shows) if shows else None
+
+
+def _group(dumps: Mapping[int, Mapping[str, Any]]) -> Groups:
+    groups: Groups = {}
+    for rank, dump in dumps.items():
+        for group, last in _read_last(rank, dump).items():
+            groups.setdefault(group, []).append(last)
+    return groups
 
 
 def _find_late(groups: Groups) -> Late:

@@ -185,14 +185,18 @@ def find_verdict(lines: Sequence[Line]) -> Match | None:
     A time limit comes before the signal that follows from it, a line that names the node before one
     that does not, and the script's own words before others.
     """
-    told = [line for line in lines if is_own(line) or not line.number or _DAEMONS.match(line.text)]
-    told.sort(key=is_own, reverse=True)
+    spoken = sorted(filter(_may_decide, lines), key=is_own, reverse=True)
     for cause in CAUSES:
-        matching = [line for line in told if _search(cause, line)]
+        matching = [line for line in spoken if _search(cause, line)]
         if matching and "scheduler" in cause.where:
             named = (line for line in matching if read_node(cause, line))
             return Match(cause, next(named, matching[0]))
     return None
+
+
+def _may_decide(line: Line) -> bool:
+    """Whether the script says it, or the scheduler by its word on the job (0) or a daemon."""
+    return is_own(line) or not line.number or _DAEMONS.match(line.text) is not None
 
 
 def explain_failure(failure: Failure, innocent: Innocent) -> Explained:
@@ -244,9 +248,16 @@ def _explain_exception(failure: Failure, chain: Sequence[Raised], innocent: Inno
     why = _find_reason_before(failure, last)
     if why and not innocent.has_printed(why, failure.exit_code):
         words, tail = _add_reason(words, why.text, link="after"), (why, *tail)
-    matches = [match for raised, match in reversed(own) if raised is last or raised.is_cause]
-    match = next(filter(None, matches), None) or Match(EXCEPTION, last.message[0])
-    return Explained(failure, *match, last, tail, words, last.place)
+    return Explained(failure, *_choose_match(own), last, tail, words, last.place)
+
+
+def _choose_match(own: Sequence[tuple[Raised, Match | None]]) -> Match:
+    """By the words of the last exception, or of one that it was raised from."""
+    last = own[-1][0]
+    for raised, match in reversed(own):
+        if match and (raised is last or raised.is_cause):
+            return match
+    return Match(EXCEPTION, last.message[0])
 
 
 def _tell_both(root: Raised, last: Raised) -> str:
@@ -372,10 +383,7 @@ def _explain_setup(failure: Failure, lines: Sequence[Line], end: Line) -> Explai
     # A step that the script itself takes, if that failed.
     own = printed.pop() if printed and is_own(printed[-1]) else None
     last = find_last_said(printed, failure.exit_code)
-    telling = filter(None, (own, end, *printed[-1:], *last))
-    matches = [find_cause([line], "agent") for line in telling]
-    match = min(filter(None, matches), key=lambda match: match.cause.vague, default=None)
-    cause, line = match or (EXCEPTION, end)
+    cause, line = _choose_surest([line for line in (own, end, *printed[-1:], *last) if line], end)
     words = read_own_words(own) if own else _OF_AGENT.sub("", end.text)
     if last:
         words += f", and said: {_quote_commands(last)}"
@@ -383,6 +391,13 @@ def _explain_setup(failure: Failure, lines: Sequence[Line], end: Line) -> Explai
         words += f", and {name_exit(failure.exit_code or 0)}"
     tail = tuple(dict.fromkeys([*last, *printed[-2:], own or end]))
     return Explained(failure, cause, own or line, None, tail, words)
+
+
+def _choose_surest(lines: Sequence[Line], end: Line) -> Match:
+    """The first cause that is not vague, or the first, that these lines show one by one."""
+    matches = filter(None, [find_cause([line], "agent") for line in lines])
+    surest = min(matches, key=lambda match: match.cause.vague, default=None)
+    return surest or Match(EXCEPTION, end)
 
 
 def _quote_commands(said: Sequence[Line]) -> str:

@@ -118,9 +118,11 @@ def _demote(explained: list[Explained]) -> list[Explained]:
     own = [one for one in explained if not one.cause.follows]
     least = min((one.doubt for one in own), default=0)
     sure = min((one.failure.time for one in own if one.doubt == least), default=0.0)
-    demoted = []
-    for one in explained:
-        if one in own and one.doubt > least and one.failure.time > sure - _TOGETHER:
-            one = one._replace(cause=one.cause._replace(symptom=True))
-        demoted.append(one)
-    return demoted
+    sure_by = sure - _TOGETHER
+
+    def judge_anew(one: Explained) -> Explained:
+        if one in own and one.doubt > least and one.failure.time > sure_by:
+            return one._replace(cause=one.cause._replace(symptom=True))
+        return one
+
+    return list(map(judge_anew, explained))

@@ -84,12 +84,16 @@ def _split_object(record: dict[str, Any]) -> Iterator[str]:
     message = ": ".join(filter(None, (words, _find_value(record, _ERRORS))))
     yield f"{_NUMBERED.get(level, level).upper()} {message}"
     for value in record.values():
-        if isinstance(value, str) and _TRACEBACK in value:
-            yield _TRACEBACK
-            yield from value.partition(_TRACEBACK)[2].splitlines()[1:]
-        elif isinstance(value, list):
-            for raised in value:
-                yield from _format_raised(raised)
+        yield from _list_tracebacks(value)
+
+
+def _list_tracebacks(value: object) -> Iterator[str]:
+    if isinstance(value, str) and _TRACEBACK in value:
+        yield _TRACEBACK
+        yield from value.partition(_TRACEBACK)[2].splitlines()[1:]
+    elif isinstance(value, list):
+        for raised in value:
+            yield from _format_raised(raised)
 
 
 def keep(lines: Iterable[Line], test: Callable[[str], object]) -> list[Line]:

@@ -99,13 +99,18 @@ def find_slow(evidence: Evidence) -> Iterator[str]:
     """Say which rank gives five times as long as all others in a line that all of them repeat."""
     for by_rank in _collect_times(evidence).values():
         repeated = min(len(lines) for lines in by_rank.values()) >= 2
-        if not repeated or len(by_rank) < max(3, len(evidence.ranks)):
-            continue
-        last = {rank: _choose_time(lines) for rank, lines in by_rank.items()}
-        *_, (usual, _), (most, rank) = sorted((last[rank][0], rank) for rank in last)
-        if most >= max(_LEAST, _SLOWER * usual):
-            words = last[rank][1].text.strip()
-            yield f"rank {rank} on {evidence.ranks[rank]} is slow (others: {usual:g} s): {words}"
+        if repeated and len(by_rank) >= max(3, len(evidence.ranks)):
+            usual, most, rank, line = _compare(by_rank)
+            if most >= max(_LEAST, _SLOWER * usual):
+                who = f"rank {rank} on {evidence.ranks[rank]}"
+                yield f"{who} is slow (others: {usual:g} s): {line.text.strip()}"
+
+
+def _compare(by_rank: dict[int, list[tuple[float, Line]]]) -> tuple[float, float, int, Line]:
+    """How long all but the slowest rank take at most, and how long this; it, and its line."""
+    last = {rank: _choose_time(lines) for rank, lines in by_rank.items()}
+    *_, (usual, _), (most, rank) = sorted((last[rank][0], rank) for rank in last)
+    return usual, most, rank, last[rank][1]
 
 
 def _collect_times(evidence: Evidence) -> dict[str, dict[int, list[tuple[float, Line]]]]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jobgen.diagnose import flight
-from jobgen.diagnose.ending import NAMES_ERROR, OF_EXITS, normalize, select_telling
+from jobgen.diagnose.ending import NAMES_ERROR, OF_EXITS, normalize, normalize_lines, select_telling
 from jobgen.diagnose.evidence import STOPPED_BY_OTHERS, Evidence
 from jobgen.diagnose.exceptions import find_place, find_tracebacks, read_threads, strip_rank
 from jobgen.diagnose.matching import MISSED, MOST_WORDS, Explained, read_ranks
@@ -155,14 +155,17 @@ class Waiting:
             return None
         if len(silent) != 1 and not self.has_counted():
             return None
-        left = evidence.exit_codes.get(silent[0]) == 0
-        did = "had left with exit code 0" if left else "did not take part"
-        who, whom = ("it", "it") if len(silent) == 1 else ("they", "them")
-        title = f"{who} {did}, and the others waited for {whom}{self._tell_where()}"
+        title = self._tell_absence()
         lines, aside = self._list_signs()
         if aside:
             title += f"; a thread or task of it had ended by {aside[:MOST_WORDS]}"
         return Suspects(silent, lines, "", title)
+
+    def _tell_absence(self) -> str:
+        left = self.evidence.exit_codes.get(self.silent[0]) == 0
+        did = "had left with exit code 0" if left else "did not take part"
+        who, whom = ("it", "it") if len(self.silent) == 1 else ("they", "them")
+        return f"{who} {did}, and the others waited for {whom}{self._tell_where()}"
 
     def _tell_where(self) -> str:
         """Where the first of those that waited stood, and what it called."""
@@ -175,7 +178,7 @@ class Waiting:
         logs = self.evidence.logs
         lines = logs[self.silent[0]]
         spoken = [line for rank in logs.keys() - self.silent for line in logs[rank]]
-        others = {normalize(strip_rank(line).text) for line in spoken}
+        others = normalize_lines(spoken)
         telling = select_telling(lines)
         own = [line for line in telling if normalize(line.text) not in others]
         raised = find_tracebacks(lines)[-1:]
@@ -227,13 +230,11 @@ class Waiting:
     def _look_at_stacks(self) -> Suspects | None:
         """Those that could not leave a stack; or whose main thread does not wait for others."""
         stacks = {rank: threads[-1] for rank, threads in self._read_stacks().items() if threads}
-        if not stacks:
-            return None
         silent = tuple(rank for rank in self.evidence.ranks if rank not in stacks)
-        if 0 < len(silent) < len(self.evidence.ranks):
+        if stacks and 0 < len(silent) < len(self.evidence.ranks):
             return Suspects(silent, tuple(next(iter(stacks.values()))[-1:]))
         busy = {rank: frames for rank, frames in stacks.items() if not _is_waiting(frames)}
-        if not busy or len(busy) == len(stacks):
+        if not 0 < len(busy) < len(stacks):
             return None
         lines = tuple(line for frames in busy.values() for line in frames[:-3:-1])
         return Suspects(tuple(busy), lines)
@@ -279,13 +280,16 @@ def find_odd(evidence: Evidence, *, behind: bool) -> Suspects | None:
                 return _name_missing(evidence, missing[0], next(iter(lines.values())))
             continue
         if odd := _compare_numbers(lines, behind=behind):
-            ranks, others = odd
-            own, usual = lines[ranks[0]], lines[others[0]]
-            title = f'it had printed "{own.text.strip()}", and the others "{usual.text.strip()}"'
-            is_step = _STEP.search(own.text)
-            return Suspects(tuple(ranks), (own, usual), "", "" if is_step else title)
+            return _name_odd(lines, *odd)
         behind = False
     return None
+
+
+def _name_odd(lines: dict[int, Line], ranks: list[int], others: list[int]) -> Suspects:
+    own, usual = lines[ranks[0]], lines[others[0]]
+    title = f'it had printed "{own.text.strip()}", and the others "{usual.text.strip()}"'
+    is_step = _STEP.search(own.text)
+    return Suspects(tuple(ranks), (own, usual), "", "" if is_step else title)
 
 
 def _name_missing(evidence: Evidence, rank: int, usual: Line) -> Suspects:
