@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobgen.cli.following import (
-    QueueNews,
-    StatusLine,
-    name_cause,
-    raise_failures,
-    say_they_go_on,
-)
+from jobgen.cli.following import QueueNews, StatusLine, name_cause, raise_failures, say_they_go_on
 from jobgen.cli.options import STDOUT, complete_words, json_option, output_option, refuse_together
 from jobgen.cli.printing import put_err, put_out
 from jobgen.cli.remote import RemoteCommand, RemoteReport

@@ -13,9 +13,7 @@ from jobgen.errors import UsageError
 @click.option("--out", type=FILE, metavar="DIR", help="Write the files of the page to DIR.")
 @click.option("--serve", is_flag=True, help="Serve the page on this machine until Ctrl-C.")
 @click.option(
-    "--pyodide",
-    metavar="DIR|URL",
-    help="Folder or URL of Pyodide 314.0.7 (npm package 'pyodide').",
+    "--pyodide", metavar="DIR|URL", help="Folder or URL of Pyodide 314.0.7 (npm package 'pyodide')."
 )
 @click.option(
     "--site", "sites", multiple=True, metavar="NAME", help="Include this site; repeatable."

@@ -63,8 +63,8 @@ def copy_code(folder: Path, named: Sequence[str]) -> None:
     for path in map(os.path.relpath, named):
         if path.startswith("..") or not os.path.exists(path):
             raise UsageError(f"snapshot: no such file below this folder: {path!r}")
-        inner = (str(file) for file in Path(path).rglob("*") if file.is_file())
-        files |= {path} if os.path.isfile(path) else set(inner)
+        below = (Path(path), *Path(path).rglob("*"))
+        files |= {str(file) for file in below if file.is_file()}
     size = sum(os.path.getsize(path) for path in files)
     if size > _MOST_COPIED:
         hint = f"more than {_MOST_COPIED >> 20} MiB: name the program's files in a list"

@@ -135,8 +135,8 @@ class _Logs:
     def lines(self, *, sure: bool) -> Iterator[LogLine]:
         """Yield what is new since the last time; with `sure`, to the end of what will come."""
         known = {run.role for run in self._runs}
-        for name in _list_names(self._roles):
-            if name not in known and self._role in (None, name):
+        for name in sorted({*_list_names(self._roles)} - known):
+            if self._role in (None, name):
                 self._runs.append(_RunLogs(self._runs[0].job, None, name))
         for run in self._runs:
             self._find(run)

@@ -163,12 +163,6 @@ def _find_state(part: _Part, answer: SchedulerAnswer, *, alone: bool) -> State:
     return state
 
 
-def read_marks(jobs: Sequence[JobRecord]) -> list[tuple[int, str]]:
-    """Return what changes as soon as a job's script begins or ends, for each job and task."""
-    traces = (read_traces(part) for job in jobs for part in job.parts)
-    return [(left.attempts, left.word) for left in traces]
-
-
 def list_dependencies(job: JobRecord) -> list[tuple[str, str]]:
     """Return the jobs that `job` comes after: of each the kind, such as `afterok`, and the id."""
     if job.local:
@@ -317,11 +311,7 @@ def _judge(left: Traces, answer: SchedulerAnswer) -> tuple[State, bool]:
     known = answer.list_known(left, ended=own is not None)
     going = [one for one in known if not one.ended and one.name != "unknown"]
     if going:
-        state = going[0]
-        outcome_of_it = (state.start or 0) <= left.ended
-        if state.name == "queued" or not outcome_of_it or left.word not in ("failed", "cancelled"):
-            return state, False
-        return own or state._replace(name="stopping"), False
+        return _judge_going(left, going[0], own), False
     if known and known[-1].name != "unknown":
         return _judge_end(left, known[-1], own), True
     if own:
@@ -331,6 +321,14 @@ def _judge(left: Traces, answer: SchedulerAnswer) -> tuple[State, bool]:
     if answer.doubt:
         return _guess(left, answer.doubt, gone=False), False
     return _guess(left, "the scheduler does not know it any more", gone=not known), False
+
+
+def _judge_going(left: Traces, state: State, own: State | None) -> State:
+    """Return how a job stands that the scheduler says goes on: it ends if its script has failed."""
+    before = (state.start or 0) <= left.ended  # its start, the outcome
+    if state.name == "queued" or not before or left.word not in ("failed", "cancelled"):
+        return state
+    return own or state._replace(name="stopping")
 
 
 def _judge_end(left: Traces, state: State, own: State | None) -> State:

@@ -83,28 +83,27 @@ def submit(
 
 
 def _create_intent(submission: Submission) -> Intent:
-    code, about = read_code(), submission.about
+    code, about, token = read_code(), submission.about, journal.create_token()
+    job_id = script = ""
+    if not submission.scheduler.can.batch:
+        job_id = _choose_id()
+        script = f"{RUNS}/{about.name}/{job_id}/script"
     job = JobRecord(
-        id="",
+        id=job_id,
         name=about.name,
         scheduler=about.scheduler,
         folder=os.getcwd(),
         submitted=time.time(),
-        argv=(),
+        argv=tuple(submission.argv(token, script=script)),
         tasks=about.tasks,
         together=about.together,
-        token=journal.create_token(),
+        token=token,
         digest=submission.digest,
         host=os.uname().nodename,
         commit=code.commit,
         changed=code.changed,
         rerun_of=submission.rerun_of,
     )
-    script = ""
-    if job.local:
-        job = replace(job, id=_choose_id())
-        script = f"{RUNS}/{job.name}/{job.id}/script"
-    job = replace(job, argv=tuple(submission.argv(job.token, script=script)))
     return journal.create_intent(job, jobs=about.jobs, source=submission.source, diff=code.diff)
 
 

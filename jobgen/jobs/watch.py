@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from jobgen.jobs import status
 from jobgen.jobs.record import JobRecord
+from jobgen.jobs.run_folder import read_traces
 from jobgen.jobs.status import StatusReport
 
 # Sites ask scripts to leave a minute between questions to the scheduler, and never less than half;
@@ -23,7 +24,7 @@ class Watch:
     def __init__(self, jobs: Sequence[JobRecord]) -> None:
         self.jobs = jobs
         self._seen: StatusReport | None = None
-        self._marks: list[tuple[int, str]] = []
+        self._words: list[str] = []  # by which the scripts said last that they have ended
         self._asked = self._due = 0.0
         self._unknown = [0] * len(jobs)
         self.silent = 0  # questions in a row that a scheduler has not answered
@@ -31,9 +32,9 @@ class Watch:
     def look(self) -> StatusReport:
         """Return how they stand now; while it is too soon to ask, by what they write themselves."""
         now = time.monotonic()
-        marks = status.read_marks(self.jobs)
-        new = {word for mark, (_, word) in zip(self._marks, marks, strict=False) if mark[1] != word}
-        self._marks = marks
+        words = [read_traces(part).word for job in self.jobs for part in job.parts]
+        new = {word for old, word in zip(self._words, words, strict=False) if old != word}
+        self._words = words
         if new & {"failed", "cancelled"}:  # only the scheduler knows if it starts the job again
             self._due = min(self._due, now + _AFTER_END_SECONDS)
         elif "continued" in new:
@@ -63,5 +64,5 @@ class Watch:
             if all(map(self.over, range(len(self.jobs)))):
                 return
             # An end on disk is known within 5 s, the question to the scheduler included.
-            pause = 1.0 if len(self._marks) < 20 else 1.5
+            pause = 1.0 if len(self._words) < 20 else 1.5
             time.sleep(min(pause, max(0.1, self._due - time.monotonic())))

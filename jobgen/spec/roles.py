@@ -53,16 +53,22 @@ def deal_nodes(spec: JobSpec) -> tuple[dict[str, Spot], list[Conflict]]:
     places: dict[str, Spot] = {}
     first = 0
     for block, count in zip(blocks, counts, strict=True):
-        among, gpus = sum(role.gpus or 1 for role in block.values()), 0
-        for name, role in block.items():
-            nodes, shared = role.nodes or count, among if len(block) > 1 else 0
-            places[name] = Spot(first, nodes, gpus, role.gpus, shared)
-            gpus += role.gpus or 0
+        places |= _place(block, first, count)
+        gpus = sum(role.gpus or 0 for role in block.values())
         if gpus > most:
             message = f"has {gpus} GPUs of each node, and a node has {most}"
             conflicts.append((f"roles.{[*block][-1]}.gpus", message, ""))
         first += count
     return places, conflicts
+
+
+def _place(block: dict[str, Role], first: int, count: int) -> Iterator[tuple[str, Spot]]:
+    """Yield where roles that share `count` nodes run: each on the first ones, on its GPUs."""
+    among = sum(role.gpus or 1 for role in block.values()) if len(block) > 1 else 0
+    gpu = 0
+    for name, role in block.items():
+        yield name, Spot(first, role.nodes or count, gpu, role.gpus, among)
+        gpu += role.gpus or 0
 
 
 def _fill_counts(counts: list[int], wanted: int | NodeRange | None) -> Iterator[Conflict]:

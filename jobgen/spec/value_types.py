@@ -40,26 +40,17 @@ Directive = Annotated[
 ]
 # What `module load` takes; one with a blank in it is two, or the command itself.
 ModuleName = Annotated[
-    str,
-    Pattern(r"[^\s,-][^\s,]*", "the name of one environment module", ("cuda/12.3",)),
+    str, Pattern(r"[^\s,-][^\s,]*", "the name of one environment module", ("cuda/12.3",))
 ]
 # What a command is given that would take a leading dash for an option.
 NoOption = Annotated[str, Pattern(r"[^-].*", "a name; it begins with '-'")]
 Interface = Annotated[
-    str,
-    Pattern(r"[A-Za-z0-9_.:@-]{1,15}", "the name of a network interface", ("hsn0", "ib0")),
+    str, Pattern(r"[A-Za-z0-9_.:@-]{1,15}", "the name of a network interface", ("hsn0", "ib0"))
 ]
 # Letters beyond ASCII are not told from other signs; Python will. Said by what they are not, as a
 # class of so many characters takes ten milliseconds to compile.
 _WORD = r"[^\x00-\x40\x5b-\x5e\x60\x7b-\xa0][^\x00-\x2f\x3a-\x40\x5b-\x5e\x60\x7b-\xa0]*"
-Module = Annotated[
-    str,
-    Pattern(
-        rf"{_WORD}(\.{_WORD})*",
-        "a Python module",
-        ("jobgen.trainer",),
-    ),
-]
+Module = Annotated[str, Pattern(rf"{_WORD}(\.{_WORD})*", "a Python module", ("jobgen.trainer",))]
 # Features of nodes and what joins them (sbatch(1), --constraint), or resources of a PBS chunk.
 Constraint = Annotated[
     str,

@@ -73,9 +73,7 @@ def capture(version: str, ask: Ask) -> Captured:
     }
     queues = {
         queue: _read_queue(
-            record,
-            routed_from=routes.get(queue),
-            default=queue == attributes.get("default_queue"),
+            record, routed_from=routes.get(queue), default=queue == attributes.get("default_queue")
         )
         for queue, record in records.items()
     }
