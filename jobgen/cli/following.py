@@ -71,20 +71,17 @@ class StatusLine:
 def follow_job(job: Job) -> State:
     """Print the lines of the script and of rank 0 until the job ends; return its last state."""
     standing = StatusLine()
-    lines = job.follow(rank=0, script=True, notice=standing.show)
     try:
-        while True:
-            line = next(lines)
+        for line in job.follow(rank=0, script=True, notice=standing.show):
             standing.clear()
             put_err(line.text if line.task is None else str(line))
-    except StopIteration as end:
-        standing.clear()
-        state: State = end.value
-        return state
     except KeyboardInterrupt:
         standing.clear()
         say_they_go_on([job.id])
         raise
+    standing.clear()
+    assert standing.state is not None
+    return standing.state
 
 
 def name_cause(job: JobRecord, state: State) -> str:

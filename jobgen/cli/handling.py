@@ -136,14 +136,7 @@ def run(spec: str, task: int | None, **target: Any) -> int:
 @click.option("--failed", is_flag=True, help="Remove only jobs that did not end well.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @json_option
-def clean(
-    jobs: tuple[str, ...],
-    older: str | None,
-    keep: tuple[str, ...],
-    failed: bool,
-    yes: bool,
-    as_json: bool,
-) -> None:
+def clean(jobs: tuple[str, ...], older: str | None, yes: bool, as_json: bool, **which: Any) -> None:
     """Remove the run folders of ended jobs: those you name, or all below ./runs.
 
     Lists the folders with their sizes, and asks first. Running jobs, jobs in an unknown state and
@@ -154,10 +147,10 @@ def clean(
     age = older or ("" if jobs else "30d")
     before = time.time() - _read_age(age)
     known = _list_known(jobs)
-    waste = find_waste(known, before=before, failed=failed, keep=keep)
+    waste = find_waste(known, before=before, **which)
     if jobs:
         _name_kept(known, waste)
-    elif known and not (waste or failed or keep):
+    elif known and not waste and not any(which.values()):
         put_err(f"{format_count(len(known), 'job')} kept: none ended more than {age} ago (--older)")
     total = f"{sum(each.size for each in waste) / 1e6:,.1f} MB of {format_count(len(waste), 'job')}"
     if waste:

@@ -44,15 +44,7 @@ if TYPE_CHECKING:
 @json_option
 @add_target_options
 def submit(
-    path: str,
-    dry_run: bool,
-    wait: bool,
-    after: tuple[str, ...],
-    again: bool,
-    stale_ok: bool,
-    send: str | None,
-    as_json: bool,
-    **target: Any,
+    path: str, dry_run: bool, wait: bool, again: bool, send: str | None, as_json: bool, **how: Any
 ) -> None:
     """Submit a spec (default: job.yaml) or a rendered script, and print the job's id.
 
@@ -62,9 +54,9 @@ def submit(
 
     if send:
         raise click.UsageError("--send needs --host")
-    limits = not target.pop("no_limits")
+    limits = not how.pop("no_limits")
     host = os.environ.pop("JOBGEN_HOST", "")  # how a laptop that sent this names this place
-    ready = prepare(path, stale_ok=stale_ok, after=after, limits=limits, **target)
+    ready = prepare(path, limits=limits, **how)
     if dry_run:
         for message in ready.list_warnings():
             put_err(message)

@@ -55,11 +55,6 @@ class Traces(NamedTuple):
     code: int = 0
 
     @property
-    def script(self) -> header.Header | None:
-        """What the header of the last attempt's script says."""
-        return header.read(read_if_left(f"{self.last}/script"))
-
-    @property
     def begun(self) -> float | None:
         """When the last attempt began: the script is copied there at its beginning."""
         return get_mtime(f"{self.last}/script") or None
@@ -71,8 +66,8 @@ class Traces(NamedTuple):
 
     @property
     def walltime(self) -> int | None:
-        """The seconds that the submitted script asks for."""
-        about = self.script
+        """The seconds that the last attempt's script asks for."""
+        about = header.read(read_if_left(f"{self.last}/script"))
         return about.walltime if about else None
 
     @property

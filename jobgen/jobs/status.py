@@ -93,6 +93,23 @@ class _Part(NamedTuple):
     own: State | None
 
 
+class _ChainGroup(NamedTuple):
+    """A job as its own record shows it, by its parts."""
+
+    job: JobRecord
+    parts: list[_Part]
+
+    @classmethod
+    def examine(cls, job: JobRecord) -> _ChainGroup:
+        """Look into its run folder."""
+        return cls(job, [_examine(part) for part in job.parts])
+
+    @property
+    def open(self) -> list[Traces]:
+        """What those parts have left whose own record shows no end."""
+        return [part.left for part in self.parts if part.own is None]
+
+
 def read_state(job: JobRecord) -> State:
     """Return the job's state: by its script's own record, else by the scheduler's word.
 
@@ -110,32 +127,30 @@ def look(jobs: Sequence[JobRecord], *, before: StatusReport | None = None) -> St
     With `before`, an earlier report of the same jobs, no scheduler is asked: what only a scheduler
     can tell is taken from there.
     """
-    groups = [[_examine(part) for part in job.parts] for job in jobs]
+    groups = [_ChainGroup.examine(job) for job in jobs]
     if before:
-        return before._replace(jobs=tuple(map(_look_again, before.jobs, groups)))
+        return before._replace(jobs=tuple(map(_look_again, groups, before.jobs)))
     statuses, silences = [], set[str]()
-    open_parts = [[part.left for part in parts if part.own is None] for parts in groups]
-    answers = _ask_all(jobs, open_parts)
-    for job, parts, lefts in zip(jobs, groups, open_parts, strict=True):
-        answer = answers.get(job.scheduler, SchedulerAnswer({}))
-        states = [_find_state(part, answer, alone=len(jobs) == 1) for part in parts]
-        unlisted = [left for left in lefts if not answer.list_known(left)]
-        listed = answer.mute or len(unlisted) < len(lefts)
-        statuses.append(_sum_up(job, parts, states, listed=listed))
+    answers = _ask_all(groups)
+    for group in groups:
+        answer = answers.get(group.job.scheduler, SchedulerAnswer({}))
+        states = [_find_state(part, answer, alone=len(groups) == 1) for part in group.parts]
+        unlisted = [left for left in group.open if not answer.list_known(left)]
+        listed = answer.mute or len(unlisted) < len(group.open)
+        statuses.append(_sum_up(group, states, listed=listed))
         if any(left.word != "failed" for left in unlisted):  # which is known without an answer
             silences.add(answer.silence)
     return StatusReport(tuple(statuses), tuple(sorted(filter(None, silences))))
 
 
-def _look_again(last: JobStatus, parts: Sequence[_Part]) -> JobStatus:
+def _look_again(group: _ChainGroup, last: JobStatus) -> JobStatus:
     known = last.tasks or (last.state,)
-    states = [part.own or state for part, state in zip(parts, known, strict=True)]
-    return _sum_up(last.job, parts, states, listed=False)
+    states = [part.own or state for part, state in zip(group.parts, known, strict=True)]
+    return _sum_up(group, states, listed=False)
 
 
-def _sum_up(
-    job: JobRecord, parts: Sequence[_Part], states: Sequence[State], *, listed: bool
-) -> JobStatus:
+def _sum_up(group: _ChainGroup, states: Sequence[State], *, listed: bool) -> JobStatus:
+    job, parts = group
     begun = any(part.left.attempts for part in parts)
     if not job.tasks:
         state = _name_others(job, states[0], begun=begun)
@@ -292,13 +307,12 @@ def _guess(left: Traces, why: str, *, gone: bool) -> State:
 # --- What the scheduler says -------------------------------------------------------------
 
 
-def _ask_all(
-    jobs: Sequence[JobRecord], open_parts: Sequence[Sequence[Traces]]
-) -> dict[str, SchedulerAnswer]:
+def _ask_all(groups: Iterable[_ChainGroup]) -> dict[str, SchedulerAnswer]:
     """Ask each scheduler about its jobs that have open parts; return the answers by its name."""
     wanted: dict[str, dict[str, list[str]]] = {}  # by id, the run folders that it stands for
-    for job, lefts in zip(jobs, open_parts, strict=True):
-        for left in lefts:
+    for group in groups:
+        job = group.job
+        for left in group.open:
             ids = wanted.setdefault(job.scheduler, {})
             for id in left.open_chain:
                 ids.setdefault(job.id if job.tasks else id, []).append(folder_name(id))

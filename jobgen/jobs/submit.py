@@ -196,10 +196,7 @@ def _submit_all(intent: Intent, submission: Submission) -> tuple[JobRecord, str]
             if ids:
                 job = journal.record_job(intent, ids)
     except RefusedError as error:
-        hint = submission.scheduler.hint(str(error)) if submission.about.tasks else ""
-        if names := submission.list_variables():
-            hint += f"\nset here, and read by {submission.argv()[0]}: {', '.join(names)}"
-        raise RefusedError(f"{error}{hint}") from None
+        raise RefusedError(f"{error}{_advise(submission, str(error))}") from None
     except UnsettledError as error:
         error.job_id = ids[0] if ids else ""
         raise
@@ -239,6 +236,14 @@ def _hand_over_all(intent: Intent, submission: Submission, ids: list[str]) -> li
         ids.append(job_id)
         warnings += filter(None, [warning])
     return warnings
+
+
+def _advise(submission: Submission, refusal: str) -> str:
+    """Return what to do about a refusal, each on its own line."""
+    hint = submission.scheduler.hint(refusal) if submission.about.tasks else ""
+    if names := submission.list_variables():
+        hint += f"\nset here, and read by {submission.argv()[0]}: {', '.join(names)}"
+    return hint
 
 
 def count_links(ids: Sequence[str], jobs: int) -> str:

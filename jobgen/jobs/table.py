@@ -18,6 +18,8 @@ from jobgen.records import NamedTuple
 from jobgen.rendering import header
 from jobgen.spec.units import format_duration, read_number
 
+# What a row has as a job's record has it.
+_OF_RECORD = ("id", "name", "scheduler", "submitted", "commit", "changed", "rerun_of", "rerun_as")
 # A run may write gigabytes of it; so much of its end, and of its beginning, is read.
 _BYTES = 64 * 1024
 
@@ -118,11 +120,8 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
     roles = job.roles if goes_on or whole else {}
     about = None if state.ended else header.read(read_if_left(f"{job.run_folder}/script"))
     return JobRow(
-        id=job.id,
-        name=job.name,
-        scheduler=job.scheduler,
+        **{key: getattr(job, key) for key in _OF_RECORD},
         run_folder=os.path.relpath(job.run_folder),
-        submitted=job.submitted,
         state=state.name,
         reason=state.reason,
         start=state.start,
@@ -132,10 +131,6 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
         # of the job, or of the last of its roles
         progress=read_progress([job, *roles.values()][-1].run_dir) if goes_on else None,
         tasks=tuple(TaskState(index, *task[:2]) for index, task in enumerate(status.tasks)),
-        commit=job.commit,
-        changed=job.changed,
-        rerun_of=job.rerun_of,
-        rerun_as=job.rerun_as,
         tracked=find_tracked(job.run_dir) if whole else (),
         verdicts=tuple(read_verdicts(attempts)),
         bad_nodes=tuple(read_bad_nodes(job.run_dir)) if whole else (),

@@ -60,12 +60,16 @@ class Tail:
 
     def _examine(self, *, sure: bool) -> os.stat_result | None:
         try:
-            return _read_about(self.path, sure=sure)
+            about = None if sure else os.stat(self.path)
+            if about is not None and stat.S_ISREG(about.st_mode):
+                return about
+            with open_left(self.path) as file:  # close-to-open consistency: nfs(5)
+                return os.fstat(file.fileno())
         except OSError as error:
-            if not self._told:
+            if not self._told and not _is_gone(error):
                 words = f"jobgen: {self.path.name} cannot be read: {error.strerror}"
                 self.lines.append(words.encode())
-            self._told = True
+                self._told = True
             return None
 
     def _begin_anew(self, *, rotated: bool) -> None:
@@ -177,18 +181,6 @@ def fold_lines(tails: Sequence[Tail]) -> Iterator[tuple[tuple[int, ...], bytes]]
         for index in reversed(here):
             tails[index].lines.popleft()
             advance(index)
-
-
-def _read_about(path: Path, *, sure: bool) -> os.stat_result | None:
-    try:
-        if not sure and stat.S_ISREG((about := os.stat(path)).st_mode):
-            return about
-        with open_left(path) as file:  # close-to-open consistency: nfs(5)
-            return os.fstat(file.fileno())
-    except OSError as error:
-        if _is_gone(error):
-            return None
-        raise
 
 
 def _read_bytes(path: Path, offset: int, count: int, *, file: tuple[int, int]) -> bytes:

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from jobgen.capabilities import Capabilities, get_capabilities
 from jobgen.plan.plan import NodeGroup, Plan, ShellPath
@@ -468,27 +468,16 @@ class Scheduler:
         """
         raise NotImplementedError
 
-    # What only some commands need: modules of its package, imported when they are first asked for.
+    # What only some commands need: modules of its package.
+    queue: Queue  # how to ask for the states of jobs
+    usage: UsageReader  # how to ask what jobs have used
+    access: Access  # how to get to the nodes of jobs
+    cluster: Cluster  # how to ask what the cluster is
 
-    @property
-    def queue(self) -> Queue:
-        """How to ask for the states of jobs."""
-        return cast("Queue", self._import("queue"))
+    if not TYPE_CHECKING:
 
-    @property
-    def usage(self) -> UsageReader:
-        """How to ask what jobs have used."""
-        return cast("UsageReader", self._import("usage"))
-
-    @property
-    def access(self) -> Access:
-        """How to get to the nodes of jobs."""
-        return cast("Access", self._import("access"))
-
-    @property
-    def cluster(self) -> Cluster:
-        """How to ask what the cluster is."""
-        return cast("Cluster", self._import("cluster"))
-
-    def _import(self, module: str) -> ModuleType:
-        return import_module(f"{PACKAGES[self.name]}.{module}")
+        def __getattr__(self, name: str) -> ModuleType:
+            """Import one of these modules when it is first asked for."""
+            if name not in ("queue", "usage", "access", "cluster"):
+                raise AttributeError(f"{self.name} has no {name}")
+            return import_module(f"{PACKAGES[self.name]}.{name}")

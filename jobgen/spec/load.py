@@ -190,33 +190,27 @@ def _find_base(extends: Scalar, files: list[str]) -> str:
 def _apply_user_config(
     root: Mapping, file: str, *, given: tuple[str, ...], target: str | None
 ) -> tuple[str, ...]:
-    """Add the user's config to `root`; return it as overrides, below those that are `given`."""
-    taken = [f"{override.partition('=')[0]}." for override in given]
-    if target or {"site", "scheduler"} & root.items.keys():
-        taken.append("site.")
-    added = list(_read_user_config(root, file, taken=tuple(taken), target=target))
-    for override, where in added:
-        _apply_override(root, override, where)
-    return tuple(override for override, _ in added)
+    """Add the user's config to `root`; return it as overrides, below those that are `given`.
 
-
-def _read_user_config(
-    root: Mapping, file: str, *, taken: tuple[str, ...], target: str | None
-) -> Iterator[tuple[str, Position]]:
-    """What the user's config adds to `root`, as `--set` would say it, and where it is written.
-
-    `taken` are the beginnings of paths that are said already; `target` is the scheduler or site
-    that the command line gives. A job on this machine needs none of it.
+    `target` is the scheduler or site that the command line gives. A job on this machine needs none
+    of it.
     """
     config = yaml_nodes.read(file)
     bind(config, UserConfig)
     scheduler = root.items.get("scheduler")
     name = target or (scheduler.text if isinstance(scheduler, Scalar) else "")
     if name in PACKAGES and not get_capabilities(name).batch:
-        return
-    for path, node in _walk_leaves(config.without("trust"), ""):
-        if not f"{path}.".startswith(taken) and _has_room(root, path):
-            yield f"{path}={_format_node(node)}", node.where
+        return ()
+    taken = [f"{override.partition('=')[0]}." for override in given]
+    if target or {"site", "scheduler"} & root.items.keys():
+        taken.append("site.")
+    leaves = _walk_leaves(config.without("trust"), "")
+    free = [leaf for leaf in leaves if not f"{leaf[0]}.".startswith(tuple(taken))]
+    added = {path: node for path, node in free if _has_room(root, path)}
+    overrides = {f"{path}={_format_node(node)}": node.where for path, node in added.items()}
+    for override, where in overrides.items():
+        _apply_override(root, override, where)
+    return tuple(overrides)
 
 
 def _has_room(root: Mapping, path: str) -> bool:
