@@ -119,15 +119,16 @@ def _list_by_rank(
     ranks: Ranks, what: str, values: Sequence[float]
 ) -> tuple[str, tuple[str, ...], tuple[Values, ...]]:
     """Return a chart's kind, series and data; the slow ranks are their own series."""
-    numbers: Values = [float(rank) for rank in range(len(values))]
     slow = {one.rank for one in ranks.slow}
     kind = "bars" if len(values) <= _MOST_BARS else "steps"
-    hidden = slow if kind == "bars" else ()
-    usual = _shorten([None if rank in hidden else value for rank, value in enumerate(values)])
-    odd = _shorten([value if rank in slow else None for rank, value in enumerate(values)])
-    if slow:
-        return kind, (what, "slow ranks"), (numbers, usual, odd)
-    return kind, (what,), (numbers, usual)
+    numbers: Values = [float(rank) for rank in range(len(values))]
+    odd: Values = [value if rank in slow else None for rank, value in enumerate(values)]
+    usual: Values = values
+    if kind == "bars":
+        usual = [None if rank in slow else value for rank, value in enumerate(values)]
+    if not slow:
+        return kind, (what,), (numbers, _shorten(usual))
+    return kind, (what, "slow ranks"), (numbers, _shorten(usual), _shorten(odd))
 
 
 def _draw_gpu_use(usage: Usage) -> Chart:

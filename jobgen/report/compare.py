@@ -29,7 +29,7 @@ def compare(runs: tuple[RunFacts, ...]) -> Comparison:
     ordered = sorted(runs, key=lambda run: (_rank(run, by), _rank(run, "loss"), run.id))
     labelled = list(zip(_label(ordered), ordered, strict=True))
     drawn = [(label, run.training) for label, run in labelled if run.training]
-    values = [(run, _read(run, by)) for run in ordered]
+    values = [(run, run.read(by)) for run in ordered]
     measured = [(run, value) for run, value in values if value is not None]
 
     def draw(name: str) -> tuple[tuple[str, Curve], ...]:
@@ -62,22 +62,17 @@ def _make_row(label: str, run: RunFacts, settings: Sequence[str]) -> Row:
         title=label,
         id=run.id,
         state=run.state,
-        loss=_read(run, "loss"),
-        validation=_read(run, "validation"),
-        speed=_read(run, "speed"),
+        loss=run.read("loss"),
+        validation=run.read("validation"),
+        speed=run.read("speed"),
         step=times.median if times else None,
         ran=run.ran,
         differs=tuple(run.settings.get(key) for key in settings),
     )
 
 
-def _read(run: RunFacts, name: str) -> float | None:
-    """Return a number of a run's training; None if it has not trained."""
-    return getattr(run.training, name) if run.training else None
-
-
 def _rank(run: RunFacts, name: str) -> float:
-    value = _read(run, name)
+    value = run.read(name)
     return math.inf if value is None else value
 
 

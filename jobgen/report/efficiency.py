@@ -105,9 +105,7 @@ class Efficiency:
         return sum(nodes * memory for nodes, memory in asked)
 
     def _advise_memory(self, held: float, asked: float) -> str:
-        measured = self.used.elapsed or 0
-        typical = measured >= max(_LEAST_SECONDS, (self.run.ran or 0) / 2)
-        if not (held and asked and self.is_done and typical and self.used.of_one_node):
+        if not (held and asked and self.used.of_one_node and self._is_typical()):
             return ""
         enough = max(1, math.ceil(held * _MARGIN / _GIB))
         if held > _NEARLY_ALL * asked:
@@ -115,6 +113,11 @@ class Efficiency:
         if held < _LITTLE * asked and enough * _GIB < asked:
             return f"resources.memory_per_node: {enough}GB suffices"
         return ""
+
+    def _is_typical(self) -> bool:
+        """Whether the scheduler has measured a run that ended well for most of its time."""
+        least = max(_LEAST_SECONDS, (self.run.ran or 0) / 2)
+        return self.is_done and (self.used.elapsed or 0) >= least
 
     def _measure_gpus(self, asked: int) -> Use:
         use = self._find_gpu_use()

@@ -227,6 +227,10 @@ class RunFacts(NamedTuple):
         """The run's name and id."""
         return f"{self.name} {self.id}"
 
+    def read(self, name: str) -> float | None:
+        """Return a number of its training by the name of the field; None if it has not trained."""
+        return getattr(self.training, name) if self.training else None
+
 
 class Row(NamedTuple):
     """A run among others; `differs` has its values for the settings that differ."""

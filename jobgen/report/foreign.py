@@ -54,15 +54,16 @@ def find_metrics(run_dir: Path, given: str, folder: Path, *, since: float) -> tu
     belongs to another run. Without metrics there are no lines.
     """
     place = folder / os.path.expanduser(given) if given else run_dir
-    files = []
-    for path in _list_files(place):
-        if path.name in _KNOWN or "tfevents" in path.name or (given and path == place):
-            files.append((get_mtime(path), path))
-    for written, path in sorted(files, reverse=True):
+    paths = [path for path in _list_files(place) if _is_known(path) or (given and path == place)]
+    for written, path in sorted(((get_mtime(path), path) for path in paths), reverse=True):
         lines = _read(path) if written >= since else {}
-        if lines.get("step") or lines.get("val"):
+        if lines.keys() & {"step", "val"}:
             return path, lines
     return place, {}
+
+
+def _is_known(path: Path) -> bool:
+    return path.name in _KNOWN or "tfevents" in path.name
 
 
 def _list_files(place: Path) -> Iterator[Path]:
@@ -124,23 +125,18 @@ def _time_steps(lines: list[dict[str, Any]]) -> None:
 
 def _translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield a row as lines of metrics.jsonl: one for the step, one for validation, or both."""
-    known: dict[str, float] = {}
-    validating = False
-    for key, value in row.items():
-        number = _read_float(value)
-        if number is None:
-            continue
-        validating = validating or _OF_VALIDATION.match(str(key)) is not None
-        if field := _name_field(str(key)):
+    numbers = {str(key): _read_float(value) for key, value in row.items()}
+    numbers = {key: number for key, number in numbers.items() if number is not None}
+    known: dict[str, Any] = {}
+    for key, number in numbers.items():
+        if field := _name_field(key):
             known.setdefault(field, number)
     if "step" not in known:
         return
-    place: dict[str, Any] = {
-        field: known.pop(field) for field in ("step", "time") if field in known
-    }
+    place: dict[str, Any] = {key: known.pop(key) for key in ("step", "time") if key in known}
     if "val" in known:
         yield {"kind": "val", **place, "loss": known.pop("val")}
-    if known and ("loss" in known or not validating):
+    if known and ("loss" in known or not any(map(_OF_VALIDATION.match, numbers))):
         yield {"kind": "step", **place, **known}
 
 

@@ -17,6 +17,7 @@ from jobgen.plan.cost import estimate_cost
 from jobgen.plan.plan import Plan, TimeLimit
 from jobgen.plan.resolve import resolve
 from jobgen.rendering import header
+from jobgen.rendering.header import Header
 from jobgen.report.efficiency import Efficiency
 from jobgen.report.facts import Attempt, Charged, Ledger, RunFacts
 from jobgen.report.folder import Folder
@@ -61,7 +62,7 @@ def gather(
         id=job.id,
         name=job.name,
         scheduler=job.scheduler,
-        site=(about.site if about else None) or (plan.site.title if plan else None),
+        site=_name_site(about, plan),
         folder=os.path.relpath(job.run_dir),
         state=state.name,
         reason=state.reason,
@@ -92,6 +93,11 @@ def gather(
     longest = max(elapsed, default=None)
     efficiency = Efficiency(run, plan, used, longest=longest, gpu_memory=gpu_memory)
     return run._replace(summary=summarise_run(run, state), uses=efficiency.list_uses())
+
+
+def _name_site(about: Header | None, plan: Plan | None) -> str | None:
+    named = about.site if about else None
+    return named or (plan.site.title if plan else None)
 
 
 def read_ledger(job: JobRecord, *, ended: bool, now: float) -> Ledger | None:
@@ -195,15 +201,19 @@ def _compute_charge(
         return None
     one = plan._replace(array=None)
     used = one._replace(walltime=TimeLimit(None if ran is None else round(ran)))
-    nodes = next((len(one.nodes) for one in reversed(attempts) if one.nodes), None)
-    if plan.nodes.fewest is not None and nodes is not None:
-        used = used._replace(
-            nodes=plan.nodes._replace(groups=(plan.nodes.groups[0]._replace(nodes=nodes),))
-        )
-    cost = estimate_cost(used)
+    cost = estimate_cost(_count_nodes(used, attempts))
     if ran is None and cost.amount is None and cost.unit:
         cost = cost._replace(how="how long it ran is not known")
     return Charged(cost, estimate_cost(one))
+
+
+def _count_nodes(plan: Plan, attempts: tuple[Attempt, ...]) -> Plan:
+    """Return the plan with as many nodes as the last start had, if it may have fewer."""
+    nodes = next((len(one.nodes) for one in reversed(attempts) if one.nodes), None)
+    if plan.nodes.fewest is None or nodes is None:
+        return plan
+    group = plan.nodes.groups[0]._replace(nodes=nodes)
+    return plan._replace(nodes=plan.nodes._replace(groups=(group,)))
 
 
 def _mask(text: str | None) -> str | None:
