@@ -136,10 +136,10 @@ def _find_conflicts(context: Context, nodes: Nodes, start: Start) -> Iterator[Pr
     launch = context.spec.launch
     rules = {"plain_preflight": start.plain and context.spec.preflight}
     yield from context.refuse(rules, start=start)
-    ranged = isinstance(context.spec.resources.nodes, NodeRange)
-    for key, value in (("mode", launch.mode), ("launcher", launch.launcher)):
-        counts = value in ("direct", "plain", "ray", "mpiexec")
-        yield from context.refuse({"range_mode": ranged and counts}, key=key, value=value)
+    if isinstance(context.spec.resources.nodes, NodeRange):
+        for key, value in (("mode", launch.mode), ("launcher", launch.launcher)):
+            counts = value in ("direct", "plain", "ray", "mpiexec")
+            yield from context.refuse({"range_mode": counts}, key=key, value=value)
     path = "launch.launcher" if launch.launcher else "array.together"
     path = "launch.mode" if launch.mode else path
     yield from context.refuse({"together_start": nodes.together > 1 and not start.alone}, path=path)

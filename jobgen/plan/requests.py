@@ -13,6 +13,7 @@ from jobgen.plan.plan import Dependency, Mail, Plan, Requests
 from jobgen.spec.model import After, JobSpec
 
 _EVENTS = ("begin", "end", "fail")
+_IN_CHUNK = re.compile(r"[A-Za-z_]\w*=[\w.-]+")
 KINDS = ("afterok", "afterany", "afternotok", "after")
 
 
@@ -155,19 +156,21 @@ def _plan_mail(spec: JobSpec) -> Mail | None:
 
 
 def _find_conflicts(context: Context) -> Iterator[Problem]:
-    site, constraint = context.site, context.spec.resources.constraint or ""
-    pairs = dict(part.partition("=")[::2] for part in constraint.split(":"))
+    site, constraint = context.site, context.spec.resources.constraint
+    own_qos = context.spec.qos is not None and site.slurm.queue_option == "qos"
+    yield from context.refuse({"qos_is_queue": own_qos})
+    if not constraint:
+        return
+    parts = constraint.split(":")
     chunk = "=" in constraint and takes_constraint(context)
-    taken = sorted({"ncpus", "ngpus", "mem", "mpiprocs"} & pairs.keys())
-    named = all(re.fullmatch(r"[A-Za-z_]\w*=[\w.-]+", part) for part in constraint.split(":"))
-    simple = re.fullmatch(r"[A-Za-z0-9_.-]*", constraint)
+    taken = sorted({"ncpus", "ngpus", "mem", "mpiprocs"} & {part.split("=")[0] for part in parts})
+    simple = re.fullmatch(r"[A-Za-z0-9_.-]+", constraint)
     rules = {
-        "qos_is_queue": context.spec.qos is not None and site.slurm.queue_option == "qos",
         "chunk_key": chunk and taken,
-        "chunk_form": chunk and not named,
+        "chunk_form": chunk and not all(map(_IN_CHUNK.fullmatch, parts)),
         "chunk_name": not chunk and site.pbs.constraint is not None and not simple,
     }
-    return context.refuse(rules, taken=taken, constraint=constraint)
+    yield from context.refuse(rules, taken=taken, constraint=constraint)
 
 
 def _advise(context: Context, requests: Requests, *, lost: tuple[str, ...]) -> Iterator[str]:

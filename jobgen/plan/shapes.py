@@ -31,7 +31,6 @@ def check_node(
     most_share = (node.memory_per_gpu or 0) * size.widest
     if size.widest == node.gpus:  # all that the node has, with what is in no GPU's share
         most_share = max(most_share, node.memory or 0)
-    facts = _list_facts(node, size, resources, most_share)
     asks_cpus = resources.cpus_per_gpu or resources.cpus_per_node
     groups: list[dict[str, object]] = [
         *_check_gpus(node, size),
@@ -41,6 +40,7 @@ def check_node(
     ]
     for rules in groups:
         for rule in [rule for rule, broken in rules.items() if broken][:1]:
+            facts = _list_facts(node, size, resources, most_share)
             path, message, hint = context.explain(rule, **facts)
             if together and rule in ("gpus", "cpus"):  # the numbers are those of all of them
                 message = f"{together} tasks together ask for {message}"

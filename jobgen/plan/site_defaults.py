@@ -312,10 +312,9 @@ def _require_queue(context: Context) -> Iterator[Breach]:
     queues = {name: queue for name, queue in profile.queues.items() if _takes_gpus(queue)}
     option = re.compile(r"\s(-[qp]\b|--qos\b|--partition\b)")
     named = spec.reservation or spec.qos or any(map(option.search, spec.directives))
-    by_default = named or any(queue.default for queue in queues.values())
-    listed = "; ".join(_describe_queue(profile, name, queues[name]) for name in queues)
-    rules = {"name_queue": queues and not by_default}
-    yield from map(Breach, context.refuse(rules, listed=listed))
+    if queues and not named and not any(queue.default for queue in queues.values()):
+        listed = "; ".join(_describe_queue(profile, name, queues[name]) for name in queues)
+        yield from map(Breach, context.refuse({"name_queue": True}, listed=listed))
 
 
 def _takes_gpus(queue: SiteQueue) -> bool:
