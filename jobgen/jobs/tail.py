@@ -133,12 +133,24 @@ class Tail:
 
 
 def fold_lines(tails: Sequence[Tail]) -> Iterator[tuple[tuple[int, ...], bytes]]:
-    """Yield all lines of the tails, each with the indices of those that have it.
+    """Return all lines of the tails, each with the indices of those that have it.
 
     Each tail's lines keep their order. Those of one stay together up to a line that others are
     about to say too; that one waits for them.
     """
     limit = min(_MOST, max(_LEAST, _HELD // max(1, len(tails))))  # bytes to read at a time
+    return _drain(tails[0], limit) if len(tails) == 1 else _fold(tails, limit)
+
+
+def _drain(tail: Tail, limit: int) -> Iterator[tuple[tuple[int, ...], bytes]]:
+    tail.fill(limit)
+    while tail.lines:
+        yield (0,), tail.lines.popleft()
+        if not tail.lines:
+            tail.fill(limit)
+
+
+def _fold(tails: Sequence[Tail], limit: int) -> Iterator[tuple[tuple[int, ...], bytes]]:
     read: Counter[bytes] = Counter()  # the lines that are held
     heads: dict[bytes, list[int]] = {}  # the next line of each
     ready: list[bytes] = []  # of these, those that no other is about to say
