@@ -50,25 +50,25 @@ def check_wrapper(path: str, size: JobSize) -> list[Remark]:
     The Python programs that it starts are looked into as if the spec named them.
     """
     try:
-        script = read(path)
+        wrapper = read(path)
     except JobgenError:
         return []
     # Where another folder, or a container, has the files.
-    moves = re.search(rf"\b(cd|pushd|{'|'.join(read_names('containers'))}) ", script.text)
-    remarks = [*_find_unread(path, script, size)]
-    for launch in script.launches:
+    moves = re.search(rf"\b(cd|pushd|{'|'.join(read_names('containers'))}) ", wrapper.text)
+    remarks = [*_find_unread(path, wrapper, size)]
+    for launch in wrapper.launches:
         remarks += _find_own_launcher(path, launch, size)
         remarks += _check_python(path, launch, size, here=not moves)
     # What a script with a launcher of its own sets may be for that.
     rules = "(?!own-rendezvous|visible-devices)" if remarks else ""
-    remarks += _lint(path, script.text, "", _ABOUT_CODES)
-    return [*remarks, *_find_lines(path, script.text, size, rules)]
+    remarks += _lint(path, wrapper.text, "", _ABOUT_CODES)
+    return [*remarks, *_find_lines(path, wrapper.text, size, rules)]
 
 
-def _find_unread(path: str, script: Script, size: JobSize) -> Iterator[Remark]:
+def _find_unread(path: str, wrapper: Script, size: JobSize) -> Iterator[Remark]:
     """Yield that a script reads none of the arguments that it is given, if so."""
-    started = [one.place.line for one in script.launches if one.started.program]
-    if started and size.arguments and not re.search(_READS_WORDS, script.text):
+    started = [one.place.line for one in wrapper.launches if one.started.program]
+    if started and size.arguments and not re.search(_READS_WORDS, wrapper.text):
         yield make_remark("unread-argument.script", path, started[-1], count=len(size.arguments))
 
 
@@ -77,17 +77,17 @@ def _check_python(
 ) -> Iterator[Remark]:
     """Look into a Python program that a shell script starts; it and its files may be `here`."""
     name, *words = [word.text for word in launch.started.program] or [""]
-    script = next((word for word in words if not word.startswith("-")), "")
-    if not name.startswith("python") or not script.endswith(".py"):
+    file = next((word for word in words if not word.startswith("-")), "")
+    if not name.startswith("python") or not file.endswith(".py"):
         return
     given = size.arguments
     if given is not None and here:
-        arguments = words[words.index(script) + 1 :]
+        arguments = words[words.index(file) + 1 :]
         pairs = [given if word == "$@" else (word,) for word in arguments]
         given = tuple(itertools.chain(*pairs))
-    yield from check_program(script, size._replace(arguments=given if here else None))
-    if here and not re.match(r"/|.*\$", script) and not os.path.exists(script):
-        yield make_remark("not-here", path, launch.place.line, name=script)
+    yield from check_program(file, size._replace(arguments=given if here else None))
+    if here and not re.match(r"/|.*\$", file) and not os.path.exists(file):
+        yield make_remark("not-here", path, launch.place.line, name=file)
 
 
 def _find_lines(path: str, text: str, size: JobSize, rules: str) -> Iterator[Remark]:
