@@ -344,7 +344,7 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("X=$(srun hostname)\n./a --x $X", ONE_GPU, "its srun would wait for that of the program"),
         ("srun cp a b\npython t.py", ONE_GPU, "its srun would wait for that of the program"),
         ("python t.py\nif [ -f x ]; then echo; fi > y", ONE_GPU, "commands follow the program"),
-        ("IFS=,\npython t.py", ONE_GPU, "IFS is left to bash"),
+        ("A=1 IFS=,\npython t.py", ONE_GPU, "IFS is left to bash"),
     ],
 )
 def test_what_only_bash_understands_keeps_its_body(body: str, directive: str, reason: str) -> None:

@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 
 from jobgen.batchscript import purposes
-from jobgen.batchscript.bash import Command
+from jobgen.batchscript.bash import DECLARES, Command
 from jobgen.batchscript.launchers import unwrap
 from jobgen.batchscript.reader import Script
 from jobgen.records import NamedTuple
@@ -119,10 +119,11 @@ def _check_command(command: Command) -> None:
     """Raise NotStraightError for what changes how bash reads the lines after it."""
     own = re.search(r"\$\{!|\$\{?0\b|BASH_SOURCE", command.active)
     asked = own and command.name not in ("echo", "printf")
+    sets = [name for name, _, _ in command.variables()]
     passed = [word for word in command.all_words if re.search(r"(^|[=,])[<>]\(", word.raw)]
     reasons = {
         f"'{command.name}' is left to bash": _LEFT.fullmatch(" ".join(command.texts)),
-        "IFS is left to bash": not command.words and command.place.raw.startswith("IFS"),
+        "IFS is left to bash": "IFS" in sets and command.name in ("", *DECLARES),
         f"only bash knows what {own and own[0]} stands for": asked,
         "process substitution is left to bash": passed,
     }
