@@ -18,7 +18,7 @@ PRINTS = _list_words(
     "echo printf date hostname pwd env printenv which nvidia-smi ibv_devinfo ibstat ibstatus lspci"
     " lsb_release ps top groups rocm-smi amd-smi xpu-smi uname whoami id ls cat tree head tail"
     " sleep true : nproc type clear lscpu free df du squeue sacct sstat sinfo seff qstat jobs"
-    " uptime scontrol tput figlet nvcc gcc wc [[ [ test"
+    " uptime scontrol tput figlet wc [[ [ test"
 )
 # What only reads, and writes to its output.
 FILTERS = _list_words(
@@ -40,8 +40,8 @@ REPEATABLE = REPEATS | _list_words(
 # What gets things ready, and is never the job itself.
 PREPARING = FILTERS | _list_words(
     "pip pip3 git wget curl rm cp mv tar unzip gunzip gzip zip rsync find xargs tee dd sbatch qsub"
-    " scancel kill pkill killall make cmake mktemp uv poetry virtualenv sync sbcast aws gsutil"
-    " azcopy docker enroot chown nc lsof ping openssl mpstat dcgmi nvidia-cuda-mps-control"
+    " scancel kill pkill killall make cmake gcc nvcc mktemp uv poetry virtualenv sync sbcast aws"
+    " gsutil azcopy docker enroot chown nc lsof ping openssl mpstat dcgmi nvidia-cuda-mps-control"
     " huggingface-cli hf wandb tensorboard vmstat iostat mail mailx sendmail"
 )
 # Files that make an environment, and touch no variable of the script.

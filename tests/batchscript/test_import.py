@@ -181,6 +181,7 @@ def test_what_only_prints_is_left_out() -> None:
     [
         "module use $STAGES",
         'eval "$__conda_setup"',
+        "gcc -o a a.c",
         'if [ $? -eq 0 ]; then\n    eval "$__conda_setup"\nfi',
         "IFS=, read -r -a nodes <<< $SLURM_NODELIST",
     ],
@@ -345,6 +346,7 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("srun cp a b\npython t.py", ONE_GPU, "its srun would wait for that of the program"),
         ("python t.py\nif [ -f x ]; then echo; fi > y", ONE_GPU, "commands follow the program"),
         ("A=1 IFS=,\npython t.py", ONE_GPU, "IFS is left to bash"),
+        ("scontrol update job=1 name=a\npython t.py", ONE_GPU, "'scontrol' is left to bash"),
     ],
 )
 def test_what_only_bash_understands_keeps_its_body(body: str, directive: str, reason: str) -> None:

@@ -25,7 +25,8 @@ _PLAIN = {"repeats", "assigns", "export", "folder", "module", "conda", "venv", "
 _CLOSED = re.compile(r"\bfi\s*(#.*)?$")  # and sent nowhere
 # Only bash knows what comes after them.
 _LEFT = re.compile(
-    r"(trap|getopts|shift|sbatch|qsub|scancel|qdel|coproc|return)( .*|$)|exec$|printf -v .*"
+    r"scontrol (update|requeue|release|hold).*"
+    r"|(trap|getopts|shift|sbatch|qsub|scancel|qdel|coproc|return)( .*|$)|exec$|printf -v .*"
     r"|(set|shopt) (.* )?(--|-a|-o allexport|-f|-o noglob|-B|.*(nullglob|extglob|globstar)).*"
     r"|eval(?!.*(\$\(|`|\$__conda_setup\b)).*",
     re.DOTALL,
@@ -45,7 +46,7 @@ _FORMS = {
     "prints": re.compile(
         r"(module|ml) (list|avail|av|spider|show|-t list)|ml|(conda|mamba) (list|info|env list)"
         r"( .*)?|pip3? (list|freeze|show)( .*)?|git (log|status|rev-parse|diff|branch|show)( .*)?"
-        r"|[\w./-]+ --version|time"
+        r"|[\w./-]+ (--version|-V)|time"
     ),
     "fails": re.compile(r"exit [1-9]\d*"),
     "venv": re.compile(r"(source|\.) \S*/bin/activate"),
