@@ -29,27 +29,28 @@ def set_value(text: str, path: str, value: str | None) -> str:
     leaves empty goes too. Raises UsageError where either is not YAML, or where something on the
     path is not a mapping.
     """
-    root = _compose(text)
-    keys = path.split(".")
-    if root is None:
-        return text if value is None else _join(text, _write_entry(keys, value, indent=0))
+    root, keys = _compose(text), path.split(".")
     steps = _walk(root, keys)
     if len(steps) < len(keys):
-        if value is None:
-            return text
-        mapping = steps[-1].value if steps else root
-        if isinstance(mapping, yaml.ScalarNode) and mapping.value in ("", "~", "null"):
-            last = steps[-1]
-            return _replace_entry(text, last, keys[len(steps) - 1 :], value)
-        if not isinstance(mapping, yaml.MappingNode):
-            where = ".".join(keys[: len(steps)])
-            raise UsageError(f"{where or 'the file'} holds no keys; {path} cannot be set")
-        return _insert(text, mapping, keys[len(steps) :], value)
+        return text if value is None else _add(text, root, steps, keys, value)
     if value is not None:
         return _replace_entry(text, steps[-1], keys[-1:], value)
     while len(steps) > 1 and len(steps[-1].mapping.value) == 1:
         steps.pop()
     return _remove(text, steps[-1])
+
+
+def _add(text: str, root: Any, steps: list[_Step], keys: list[str], value: str) -> str:
+    """Add what is missing on the way along `keys`, of which the first `steps` are there."""
+    if root is None:
+        return _join(text, _write_entry(keys, value, indent=0))
+    mapping = steps[-1].value if steps else root
+    if isinstance(mapping, yaml.ScalarNode) and mapping.value in ("", "~", "null"):
+        return _replace_entry(text, steps[-1], keys[len(steps) - 1 :], value)
+    if not isinstance(mapping, yaml.MappingNode):
+        where = ".".join(keys[: len(steps)])
+        raise UsageError(f"{where or 'the file'} holds no keys; {'.'.join(keys)} cannot be set")
+    return _insert(text, mapping, keys[len(steps) :], value)
 
 
 def list_values(text: str) -> dict[str, str]:
