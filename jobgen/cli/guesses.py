@@ -69,6 +69,8 @@ class _Line:
         own = "" if name in elsewhere else self._spell(name)
         if left and not value and self._takes(own, left[0]):
             value = left.pop(0)
+        if own != name and own and not value and not self.options[own].is_flag:
+            own = ""  # another word, spelt nearly so
         self.respelt |= own not in ("", name)
         (self.own if own else self.foreign).append((own or name, value))
 
@@ -139,17 +141,19 @@ class _Line:
 
     def move(self, words: Sequence[str]) -> None:
         """Take words for options without their dashes, or for arguments of the program."""
-        for word in words:
-            self.plain.remove(word)
-            name, equals, value = word.partition("=")
+        self.plain, left = [word for word in self.plain if word not in words], [*words]
+        while left:
+            name, equals, value = left.pop(0).partition("=")
             own = self.long.get(normalize(name), "")
-            if own and (equals or self.options[own].is_flag):
+            if own and left and not equals and not self.options[own].is_flag:
+                value = left.pop(0)
+            if own and (value or self.options[own].is_flag):
                 self.own.append((own, value))
                 self.respelt = True
             elif equals:
                 self.foreign.append((name, value))
             else:
-                self.behind.append(word)
+                self.behind.append(name)
 
     def _explain(self, option: str, value: str) -> str:
         """Return what to type, or to know, for an option that is not here; empty if unknown."""
