@@ -128,7 +128,7 @@ def _list_lines(job: Subject) -> _Texts:
     loaded, environment = job.loaded, job.plan.environment
     yield "setup", "environment.setup", job.setup
     yield "read", "environment.setup", job.setup
-    yield "started", "environment.setup", f"{job.spec.run.script}\n{job.setup}"
+    yield "started", "environment.setup", job.setup and f"{job.spec.run.script}\n{job.setup}"
     for path, name, value in list_variables(job):
         yield "variable", path, f"{name}={value}"
         if name.endswith("_SOCKET_IFNAME"):
@@ -149,7 +149,9 @@ def _list_words(job: Subject) -> _Texts:
     yield "command", "run.command", re.sub(r"^\S*/", "", " ".join(command))
     yield "read", "run.command", " ".join(command)
     yield "read", "run.args", " ".join(job.plan.program.command)
-    yield "directives", "directives", "\n".join([f"{job.plan.can.sign} ", *job.spec.directives])
+    if job.spec.directives:
+        lines = [f"{job.plan.can.sign} ", *job.spec.directives]
+        yield "directives", "directives", "\n".join(lines)
     if job.role:
         yield "role", "run", f"{job.role.name.upper()}\n{read_text(job.role)}"
     for option, value in job.settings:

@@ -352,10 +352,12 @@ def _list_files(job: Subject) -> Iterator[tuple[str, str, str]]:
 
 def _find_file(command: Sequence[str]) -> str:
     """Return the script that a command is, or that its Python or shell runs; empty without one."""
+    if not command or "-c" in command:
+        return ""
     line = " ".join(word for word in command if word[:1] != "-")
     runs = re.match(r"(?:\S*/)?(?:bash|sh|zsh) (\S+)|\S*python\S* (\S+)|(\S*/\S+)", line)
     file = runs[runs.lastindex or 0] if runs else ""
-    return file if file.endswith((".sh", ".py")) and "-c" not in command else ""
+    return file if file.endswith((".sh", ".py")) else ""
 
 
 def _is_missing(name: str) -> bool:

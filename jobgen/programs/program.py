@@ -151,9 +151,8 @@ class ReadProgram:
         once = {word for word, count in Counter(re.findall(r"\w+", text)).items() if count == 1}
         for line in re.finditer(r"(?m)^\s*(\w+) = (int\()?os\.(environ|getenv)\b.*", text):
             text = text.replace(line[0], "") if line[1] in once else text
-        for name in once.intersection(name for one in self.modules for name in one.names):
-            text = re.sub(rf"\b{re.escape(name)}\b", "", text)
-        return text
+        unused = once.intersection(name for one in self.modules for name in one.names)
+        return re.sub(rf"\b({'|'.join(unused)})\b", "", text) if unused else text
 
     @property
     def named(self) -> set[str]:

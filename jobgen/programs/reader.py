@@ -102,7 +102,7 @@ def _spell(call: ast.Call, assigned: Mapping[str, list[ast.expr]]) -> str:
                 values = " or ".join(dict.fromkeys(map(ast.unparse, assigned[name][-3:])))
                 form = rf"(?<![\w.]){re.escape(name)}(?![\w=.(\[])"
                 text = values.join(re.split(form, text))[:_MOST_WORDS]
-    return re.sub(_PATH, r"'\1/\2'", text)
+    return re.sub(_PATH, r"'\1/\2'", text) if "path.join(" in text else text
 
 
 def _spell_name(node: ast.expr) -> str:
@@ -185,10 +185,13 @@ class Module:
         return [*part.body]
 
     def _keep_name(self, node: ast.Name, part: Part) -> None:
-        if isinstance(node.ctx, ast.Load):
-            package, _, name = self.names.get(node.id, node.id).rpartition(".")
-            owner = package.partition(".")[0] if node.id in self.names else None
-            self.uses[name].append((owner, part))
+        if not isinstance(node.ctx, ast.Load):
+            return
+        if node.id in self.names:
+            package, _, name = self.names[node.id].rpartition(".")
+            self.uses[name].append((package.partition(".")[0], part))
+        else:
+            self.uses[node.id].append((None, part))
 
     def _keep_attribute(self, node: ast.Attribute, part: Part) -> None:
         if isinstance(node.ctx, ast.Load):
@@ -201,7 +204,8 @@ class Module:
     def _keep_if(self, node: ast.If | ast.IfExp, part: Part) -> None:
         for way, test in ((node.body, node.test), (node.orelse, _negate(node.test))):
             body = way if isinstance(way, list) else [way]
-            if self.decide(test) is not False:  # that it is imported, and not started
+            # Of a module that is imported, what only one that is started does is left out.
+            if not self._known or self.decide(test) is not False:
                 self.parts.append(part._replace(body=body, tests=(*part.tests, test)))
 
     def _keep_try(self, node: ast.Try, part: Part) -> None:

@@ -199,8 +199,6 @@ class _Look:
         placed = bool(libraries & _CONFIGURED)
         placed = placed or any(classify(name) >= {"makes", "places"} for name in program.named)
         made, trains = placed or program.may_call("makes"), bool(program.find("trains"))
-        # What trains nothing may divide its work by itself, or a library may.
-        divides = bool(strange) or program.partial or re.search(_OWN_PART, program.text)
         self.answers |= {
             "joined": bool(program.find("joins")),
             "wrapped": any(call.certain for call in program.find("grouped")),
@@ -212,9 +210,14 @@ class _Look:
             "strange": bool(strange),
             "partial": program.partial,
             "trains": trains,
-            "alone": not made and not mpi and (trains or not divides),
+            "alone": not made and not mpi and (trains or not self._may_divide(strange)),
         }
         self.values |= {"libraries": ", ".join(strange[:3]), "library": min(mpi, default="")}
+
+    def _may_divide(self, strange: list[str]) -> bool:
+        """Whether a program that trains nothing may divide its work by itself, or a library may."""
+        unknown = bool(strange) or self.program.partial
+        return unknown or re.search(_OWN_PART, self.program.text) is not None
 
     def _list_imported(self) -> set[str]:
         """Return the modules that are imported without a `try`, where something comes to it."""
@@ -256,11 +259,11 @@ class _Look:
 
     def _allows(self, rule: dict[str, str]) -> bool:
         """Whether the text of the program has what a rule asks for, and nothing that denies it."""
-        form = self._fill(rule.get("with", ""))
-        without = re.compile(self._fill(rule.get("without", _NEVER)))
-        if without.search(self.program.text) and without.search(self.program.used):
+        asked = "calls" in rule and "with" in rule
+        if asked and not any(self.program.search(self._fill(rule["with"]), _NEVER)):
             return False
-        return any(self.program.search(form, _NEVER)) if "calls" in rule and form else True
+        without = re.compile(self._fill(rule.get("without", _NEVER)))
+        return not (without.search(self.program.text) and without.search(self.program.used))
 
     def _fill(self, form: str) -> str:
         return re.sub("<<(.+?)>>", lambda match: str(self.values[match[1]]), form)
