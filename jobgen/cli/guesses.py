@@ -69,7 +69,7 @@ class _Line:
         own = "" if name in elsewhere else self._spell(name)
         if left and not value and self._takes(own, left[0]):
             value = left.pop(0)
-        if own != name and own and not value and not self.options[own].is_flag:
+        if own != name and not value and self._needs_value(own):
             own = ""  # another word, spelt nearly so
         self.respelt |= own not in ("", name)
         (self.own if own else self.foreign).append((own or name, value))
@@ -86,8 +86,11 @@ class _Line:
     def _takes(self, own: str, word: str) -> bool:
         """Whether a word is the value of the option before it."""
         if own:
-            return not self.options[own].is_flag
+            return self._needs_value(own)
         return not word.startswith("-") and not word.endswith(_SPEC)
+
+    def _needs_value(self, own: str) -> bool:
+        return own in self.options and not self.options[own].is_flag
 
     def answer(self, text: str, first: str = "") -> str:
         """Return a line of the table with all options, and what to know of the others.
@@ -145,9 +148,9 @@ class _Line:
         while left:
             name, equals, value = left.pop(0).partition("=")
             own = self.long.get(normalize(name), "")
-            if own and left and not equals and not self.options[own].is_flag:
+            if left and not equals and self._needs_value(own):
                 value = left.pop(0)
-            if own and (value or self.options[own].is_flag):
+            if own and (value or not self._needs_value(own)):
                 self.own.append((own, value))
                 self.respelt = True
             elif equals:
@@ -315,14 +318,19 @@ def explain_usage(error: click.UsageError, argv: Sequence[str], group: click.Gro
     """Return the message for a command line that a command of a group does not take."""
     argv = list(itertools.takewhile(lambda word: word not in ("&&", "||", "|", ";"), argv))
     argv = [re.sub("^[\u2010-\u2015\u2212]+", "-", word) for word in argv if word != "="]
-    context = error.ctx or click.Context(group, info_name="jobgen")
-    if error.ctx is None and (command := group.get_command(context, argv[0])):
-        context = click.Context(command, info_name=argv[0], parent=context)
+    context = error.ctx or _make_context(argv[0], group)
     unknown = error.option_name if isinstance(error, click.NoSuchOption) else ""
     message = f"no such option {unknown}" if unknown else error.format_message()
     answer = _explain_early(context, argv) if unknown and context.parent is None else ""
     answer = answer or _explain_words(message, unknown, context, argv)
     return f"{message.rstrip('.')}; {answer}" if answer else message
+
+
+def _make_context(name: str, group: click.Group) -> click.Context:
+    """Return what click has for a command, where its error has none."""
+    outer = click.Context(group, info_name="jobgen")
+    command = group.get_command(outer, name)
+    return click.Context(command, info_name=name, parent=outer) if command else outer
 
 
 def _explain_early(context: click.Context, argv: Sequence[str]) -> str:
