@@ -78,7 +78,7 @@ def write_held_job(spec: JobSpec, plan: Plan) -> list[str]:
 
     Raises UsageError if there is none, or it has another shape.
     """
-    if plan.array:
+    if plan.array.tasks:
         raise UsageError("an array cannot run in one allocation; choose a task with --task N")
     if plan.walltime.chain.goes_on:
         raise UsageError("`jobgen run` makes one start; give --set on_walltime.then=stop")

@@ -28,12 +28,12 @@ class TaskRow(NamedTuple):
         return " ".join([f"{self.task:4}", *named, shlex.join(self.arguments)]).rstrip()
 
 
-def decide(context: Context, plan: Plan) -> Decision[TaskArray | None]:
+def decide(context: Context, plan: Plan) -> Decision[TaskArray]:
     """Decide the array; one task alone becomes a plain job, as PBS refuses arrays of one."""
     asked = context.spec.array
     tasks = list_tasks(context.loaded) if asked and context.task is None else ()
     if asked is None or len(tasks) < 2:
-        return Decision(None)
+        return Decision(TaskArray())
     array = TaskArray(tasks, asked.at_once, plan.nodes.together)
     return Decision(array, problems=_find_conflicts(context, plan))
 
@@ -71,10 +71,10 @@ def list_variables(loaded: LoadedSpec) -> frozenset[str]:
     return frozenset(filter(None, map(name_variable, keys)))
 
 
-def make_rows(array: TaskArray | None) -> tuple[TaskRow, ...]:
+def make_rows(array: TaskArray) -> tuple[TaskRow, ...]:
     """Return the table of an array's tasks, without secrets."""
     rows = []
-    for index, task in enumerate(array.tasks if array else ()):
+    for index, task in enumerate(array.tasks):
         variables = {name: mask(name, value) for name, value in task.variables.items()}
         rows.append(TaskRow(index, mask_words(task.arguments), variables))
     return tuple(rows)

@@ -51,10 +51,11 @@ def estimate_cost(plan: Plan, origin: tuple[str, ...] = ()) -> Cost:
     amount = count * plan.walltime.seconds / 3600 * charge.rate * starts
     things += "" if count == 1 else "s"
     rate = f"{format_number(charge.rate)} {charge.unit} a {charge.per}"
-    if plan.array:
+    tasks = ""
+    if plan.array.tasks:
         amount *= plan.array.jobs
-    called = "tasks" if plan.nodes.together == 1 else f"jobs of {plan.nodes.together} tasks"
-    tasks = f"{plan.array.jobs} {called} x " if plan.array else ""
+        called = "tasks" if plan.nodes.together == 1 else f"jobs of {plan.nodes.together} tasks"
+        tasks = f"{plan.array.jobs} {called} x "
     how = f"{tasks}{count} {things} x {format_duration(plan.walltime.seconds)} x {rate}"
     how += f" x {starts} starts" if starts > 1 else ""
     return Cost(amount, charge.unit, how, charge.note, address, origin)

@@ -52,7 +52,7 @@ def decide(context: Context, plan: Plan) -> Decision[NodeEnvironment]:
         from_shell=own.from_shell or (),
         gpu_maker=_guess_vendor(plan.defaults.node.gpu),
     )
-    notes = () if plan.roles else tuple(_list_notes(own))  # roles say it of their own
+    notes = () if plan.roles.members else tuple(_list_notes(own))  # roles say it of their own
     problems = list(_check_setup(context))
     if own.container is not None:
         from jobgen.plan import container

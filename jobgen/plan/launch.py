@@ -26,7 +26,7 @@ LAUNCHERS = (*(row.launcher for row in list_capabilities()), "mpiexec")
 def decide(context: Context, plan: Plan) -> Decision[Start]:
     """Decide what starts the processes, and how they find one another."""
     launch, defaults = context.spec.launch, plan.defaults
-    if plan.roles:
+    if plan.roles.members:
         first = plan.roles.members[0].plan.launch
         return Decision(first._replace(mode="roles", rendezvous="static", decided_by=("roles",)))
     local = not context.site.can.batch

@@ -332,10 +332,10 @@ class ArrayTask(NamedTuple):
 
 
 class TaskArray(NamedTuple):
-    """Two tasks or more, and how many run at a time; None sets no bound."""
+    """Two tasks or more, and how many run at a time; None sets no bound. Empty: no array."""
 
-    tasks: tuple[ArrayTask, ...]
-    at_once: int | None
+    tasks: tuple[ArrayTask, ...] = ()
+    at_once: int | None = None
     together: int = 1  # in one job of the scheduler's
 
     @property
@@ -374,11 +374,12 @@ class RolePlan(NamedTuple):
 class RolePlans(NamedTuple):
     """Several programs of a job, in the order of their nodes; the last one's end is the job's.
 
-    `steps` are what the script does, in order: it starts a role, or waits until one is ready.
+    `steps` are what the script does, in order: it starts a role, or waits until one is ready. Both
+    are empty where the job has one program.
     """
 
-    members: tuple[RolePlan, ...]
-    steps: tuple[tuple[bool, RolePlan], ...]  # whether it waits
+    members: tuple[RolePlan, ...] = ()
+    steps: tuple[tuple[bool, RolePlan], ...] = ()  # whether it waits
 
     @property
     def main(self) -> RolePlan:
@@ -393,8 +394,8 @@ class Plan(NamedTuple):
     provenance: Provenance
     defaults: SiteDefaults = SiteDefaults()
     nodes: Nodes = Nodes()
-    array: TaskArray | None = None
-    roles: RolePlans | None = None
+    array: TaskArray = TaskArray()
+    roles: RolePlans = RolePlans()
     program: Program = Program()
     launch: Start = Start()
     environment: NodeEnvironment = NodeEnvironment()

@@ -20,13 +20,13 @@ from jobgen.spec.value_types import NAME, make_words
 def decide(context: Context, plan: Plan) -> Decision[Program]:
     """Decide the program: of all tasks of an array, or of one that is a separate job."""
     loaded, spec = context.loaded, context.spec
-    if plan.roles:  # each has its own
+    if plan.roles.members:  # each has its own
         return Decision(Program(spec.name))
     if spec.array is None and context.task is not None:
         raise UsageError(f"--task {context.task}: {loaded.file} has no array")
     command = tuple(_list_words(loaded, without=list_varied_keys(loaded)))
     program = Program(spec.name, command, _find_script(loaded))
-    if spec.array is not None and plan.array is None:
+    if spec.array is not None and not plan.array.tasks:
         program = _make_task(context, program)
     agent = _find_lonely_agent(context, plan)
     rules = {"lonely_agent": agent, "long_name": not NAME.matches(program.name)}

@@ -92,7 +92,7 @@ def _find_repeats(context: Context, plan: Plan) -> Iterator[Problem]:
             key, hint = keys.get(option), plan.can.refused.get(option)
             rules = {
                 "option_away": hint,
-                "option_array": key == "array" and not plan.array,
+                "option_array": key == "array" and not plan.array.tasks,
                 "option_twice": key in written,
             }
             yield from context.refuse(rules, index=index, option=option, key=key, hint=hint)
@@ -130,7 +130,7 @@ def _list_written(plan: Plan) -> Iterator[str]:
         "resources.walltime": plan.walltime.seconds,
         "on_walltime.notice": not chain.timer,
         "environment.from_shell": plan.environment.from_shell,
-        "array": plan.array,
+        "array": plan.array.tasks,
         "after": requests.after,
         "notify.email": requests.mail and requests.mail.email,
         "notify.on": requests.mail,

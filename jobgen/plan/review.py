@@ -41,7 +41,7 @@ def review(loaded: LoadedSpec, plan: Plan, copied: Sequence[str] | None = None) 
 
     `copied` are the files and folders of its snapshot, by `list_copied`; None without one.
     """
-    roles = plan.roles.members if plan.roles else ()
+    roles = plan.roles.members
     problems: set[Problem] = set()
     for part, role in zip(loaded.programs(), roles or [None], strict=True):
         own = role.plan if role else plan
@@ -95,7 +95,7 @@ def _apply_table(job: Subject, facts: dict[str, Any]) -> Iterator[Problem]:
 def _list_facts(job: Subject) -> dict[str, Any]:
     """Return what rows ask for, and name."""
     spec, plan, role = job.spec, job.plan, job.role
-    container, tasks = plan.environment.container, plan.array.tasks if plan.array else ()
+    container, tasks = plan.environment.container, plan.array.tasks
     return {
         "nodes": plan.nodes.total if plan.nodes.total > 1 else 0,
         "processes": plan.nodes.world_size if plan.nodes.world_size > 1 else 0,

@@ -180,8 +180,7 @@ def _check_lists(job: Subject) -> Found:
 
 def _check_tasks(job: Subject) -> Found:
     """Yield tasks of an array that are alike, or are to differ by what all of a job share."""
-    tasks = job.plan.array.tasks if job.plan.array else ()
-    values = job.spec.array.values if job.spec.array else None
+    tasks, values = job.plan.array.tasks, job.spec.array.values if job.spec.array else None
     for name in {*Resources._fields}.intersection(values or ()):
         yield "swept-resource", f"array.values.{name}", {"name": name}
     words = [(*task.arguments, *task.variables.values()) for task in tasks[:100]]
@@ -203,7 +202,7 @@ def _check_packing(job: Subject) -> Found:
     plan, node, array = job.plan, job.plan.defaults.node, job.plan.array
     gpus, together = plan.nodes.gpus, plan.nodes.together
     whole = (node.whole or plan.requests.exclusive) and plan.nodes.total == 1
-    if array is None or not whole or not gpus:
+    if not (array.tasks and whole and gpus):
         return
     fit = (node.gpus or 0) // gpus
     values = {"tasks": array.size, "gpus": count(gpus, "GPU"), "fit": min(fit, array.size)}

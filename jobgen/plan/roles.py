@@ -21,11 +21,11 @@ _PARTS = {
 }
 
 
-def decide(context: Context, plan: Plan) -> Decision[RolePlans | None]:
+def decide(context: Context, plan: Plan) -> Decision[RolePlans]:
     """Decide each role by itself, and the order in which they start."""
     asked = context.spec.roles
     if not asked:
-        return Decision(None)
+        return Decision(RolePlans())
     members: list[RolePlan] = []
     decisions: list[Decision[Any]] = []
     for loaded in context.loaded.programs():

@@ -24,7 +24,7 @@ def list_doubts(loaded: LoadedSpec, plan: Plan) -> Iterator[str]:
     """Yield what a spec and its program can hardly mean, each with its place."""
     copied = list_copied(loaded.spec.snapshot)
     yield from (f"warning: {problem}" for problem in review(loaded, plan, copied))
-    for one in [role.plan for role in plan.roles.members] if plan.roles else [plan]:
+    for one in [role.plan for role in plan.roles.members] or [plan]:
         yield from map(str, look_at(one, copied, _list_addresses(loaded.spec)))
 
 
@@ -88,8 +88,7 @@ def _check_body(plan: Plan, path: str) -> list[Remark]:
 
 
 def _measure(plan: Plan, copied: tuple[str, ...] | None) -> JobSize:
-    nodes, array, environment = plan.nodes, plan.array, plan.environment
-    tasks = array.tasks if array else ()
+    nodes, tasks, environment = plan.nodes, plan.array.tasks, plan.environment
     group = nodes.own[0]
     setup = f"{plan.program.command} {environment.setup} {dict(environment.variables)}"
     return JobSize(
@@ -133,7 +132,7 @@ def _list_settings(plan: Plan) -> Iterator[tuple[str, str]]:
     yield from list_settings(plan.program.command)
     defaults = plan.defaults
     yield "gpu", plan.requests.gpu_type or defaults.gpu_type or defaults.node.gpu or ""
-    tasks = plan.array.tasks if plan.array else ()
+    tasks = plan.array.tasks
     own = f"{plan.program.command} {plan.environment.setup}"
     for name in tasks[0].variables if tasks else ():
         if name not in own:

@@ -155,12 +155,11 @@ def explain(loaded: LoadedSpec, plan: Plan) -> Explanation:
         left_out=plan.left_out,
         tasks=make_rows(plan.array),
         defaults=plan.provenance.defaults,
-        roles=tuple(_list_roles(plan)) if plan.roles else (),
+        roles=tuple(_list_roles(plan)),
     )
 
 
 def _list_roles(plan: Plan) -> Iterator[RoleRow]:
-    assert plan.roles
     waited: list[str] = []
     for waits, role in plan.roles.steps:
         if waits:
@@ -327,7 +326,7 @@ def _list_variables(plan: Plan, origins: _Origins) -> Iterator[Reason]:
         if name not in plan.environment.variables:
             yield Reason(f"{name}={value}", why, origins.of(keys))
     of_tasks = list_variables(origins.loaded)
-    varied = dict.fromkeys(plan.array.variables if plan.array else (), "by task")
+    varied = dict.fromkeys(plan.array.variables, "by task")
     for name, value in {**plan.environment.variables, **varied}.items():
         if name in of_tasks:
             path = f"environment.variables.{name}"

@@ -51,7 +51,7 @@ class Header(NamedTuple):
 
 def format_title(plan: Plan) -> str:
     """What the job is, in a line."""
-    tasks = f"{len(plan.array.tasks)} tasks, each of " if plan.array else ""
+    tasks = f"{len(plan.array.tasks)} tasks, each of " if plan.array.tasks else ""
     if plan.nodes.together > 1:
         tasks = tasks.replace(",", f", {plan.nodes.together} on a node,")
     nodes = plan.nodes.topology
@@ -59,7 +59,7 @@ def format_title(plan: Plan) -> str:
         what = "a script" if plan.program.script else os.path.basename(plan.program.command[0])
         first = f"the first of {plan.nodes.total} nodes" if plan.nodes.total > 1 else "one node"
         nodes = f"{what} on {first}"
-    if plan.roles:
+    if plan.roles.members:
         parts = (f"{role.name} on {role.plan.nodes.topology}" for role in plan.roles.members)
         nodes = ", ".join(parts)
     return f"{plan.name}: {tasks}{nodes}, for {get_capabilities(plan.scheduler).title}"
@@ -77,8 +77,8 @@ def describe_plan(plan: Plan) -> Header:
         overrides=provenance.overrides,
         limits=provenance.limits,
         task=int(plan.program.task or 0) if plan.program.task_given else None,
-        tasks=array.size if array else 0,
-        together=array.together if array else 1,
+        tasks=array.size,
+        together=array.together,
         groups=plan.nodes.groups,
         fewest_nodes=plan.nodes.fewest,
         mode=plan.launch.mode,
@@ -87,7 +87,7 @@ def describe_plan(plan: Plan) -> Header:
         then=chain.then or None,
         at_most=chain.at_most if chain.goes_on else None,
         fabric=plan.defaults.fabric if plan.nodes.preflight else None,
-        roles=tuple(role.name for role in plan.roles.members) if plan.roles else (),
+        roles=tuple(role.name for role in plan.roles.members),
     )
 
 

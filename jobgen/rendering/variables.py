@@ -23,8 +23,8 @@ def _describe(plan: Plan) -> dict[str, object]:
     """Return what the rows of the table ask of a job, and what their values are made of."""
     launch, pieces = plan.launch, schedulers.SCHEDULERS[plan.scheduler].launch(plan)
     among = "the node / its processes" if plan.can.batch else "the machine / all processes"
-    parts = {f"{one.name}: ": one.plan for one in plan.roles.members} if plan.roles else {"": plan}
-    threads = [f"{name}{part.nodes.threads or f'CPUs of {among}'}" for name, part in parts.items()]
+    parts = [(f"{one.name}: ", one.plan) for one in plan.roles.members] or [("", plan)]
+    threads = [f"{name}{part.nodes.threads or f'CPUs of {among}'}" for name, part in parts]
     by_slurm = bool(pieces.node_lists)
     return {
         "name": plan.name,
@@ -39,6 +39,6 @@ def _describe(plan: Plan) -> dict[str, object]:
         "cpu_keys": " ".join((*cpu_keys(plan), *PROCESSES)),
         "devices": ",".join(map(str, launch.devices or ())),
         "gpus": uses_gpus(plan),
-        "tasks": plan.program.task or ("0, 1, ..." if plan.array else ""),
+        "tasks": plan.program.task or ("0, 1, ..." if plan.array.tasks else ""),
         "chain": plan.walltime.chain.then,
     }

@@ -103,7 +103,7 @@ class ScriptView:
         self.keeps_time = times_itself or bool(walltime.chain.then)
         # Jobs that are submitted with the first wait for it.
         self.held = walltime.chain.then == "held"
-        if array:
+        if array.tasks:
             self.last_task = array.size - 1
             self.at_a_time = array.at_once or 1  # on this machine
 
@@ -135,7 +135,7 @@ class ScriptView:
         self.meeting = self.worlds and plan.program.command[:2] == ("python3", "-u")
         # The processes need an address and a port.
         needs_address = launch.rendezvous == "static" or not launch.alone
-        self.meets = needs_address and not launch.body and not plan.roles
+        self.meets = needs_address and not launch.body and not plan.roles.members
         self.own_address = launch.interface or launch.address  # not the nodes' names
         # The script compares the nodes that it has with those that it is for.
         counted = self.pieces.node_file or not launch.alone
@@ -171,7 +171,7 @@ class ScriptView:
 def describe_script(plan: Plan) -> ScriptView:
     """Put together what Part 1 of `plan`'s script says, with the functions of each role."""
     view = ScriptView(plan)
-    if plan.roles:
+    if plan.roles.members:
         view.processes = ()
         for role in plan.roles.members:
             part = _describe_role(plan, role)
@@ -184,7 +184,6 @@ def describe_script(plan: Plan) -> ScriptView:
 def _describe_role(plan: Plan, role: RolePlan) -> ScriptView:
     place = role.plan.nodes.place
     assert place
-    assert plan.roles
     view = ScriptView(role.plan._replace(walltime=plan.walltime), role.name)
     view.processes = ()
     if view.local:

@@ -64,7 +64,7 @@ class Folder:
 
     def list_places(self, attempts: tuple[Attempt, ...], plan: Plan | None) -> tuple[Place, ...]:
         """Return the nodes of the last attempt, those of its roles one after the other."""
-        members = plan.roles.members if plan and plan.roles else ()
+        members = plan.roles.members if plan else ()
         plans = {role.name: role.plan for role in members}
         places: list[Place] = []
         for name, role in self.job.roles.items():

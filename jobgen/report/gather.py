@@ -14,7 +14,7 @@ from jobgen.jobs.record import JobRecord
 from jobgen.jobs.run_folder import find_tracked
 from jobgen.jobs.table import list_origins
 from jobgen.plan.cost import estimate_cost
-from jobgen.plan.plan import Plan, TimeLimit
+from jobgen.plan.plan import Plan, TaskArray, TimeLimit
 from jobgen.plan.resolve import resolve
 from jobgen.rendering import header
 from jobgen.rendering.header import Header
@@ -199,7 +199,7 @@ def _compute_charge(
     """Compute the cost as the plan does, with the time that it ran as the walltime."""
     if plan is None:
         return None
-    one = plan._replace(array=None)
+    one = plan._replace(array=TaskArray())
     used = one._replace(walltime=TimeLimit(None if ran is None else round(ran)))
     cost = estimate_cost(_count_nodes(used, attempts))
     if ran is None and cost.amount is None and cost.unit:

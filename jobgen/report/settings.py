@@ -15,7 +15,7 @@ _PATHS = {"out"}  # settings of the trainer in which all runs differ
 
 def list_task_words(plan: Plan | None, index: int | None) -> tuple[str, ...]:
     """Return the words of an array's task, `--lr 3e-3` or `SEED=1`; none for another job."""
-    if plan is None or plan.array is None or index is None:
+    if plan is None or index is None or not plan.array.tasks:
         return ()
     task = plan.array.tasks[index]
     return (*task.arguments, *(f"{name}={value}" for name, value in task.variables.items()))

@@ -151,7 +151,7 @@ def node_key(plan: Plan, key: str) -> str:
 
 def array_line(plan: Plan, option: str) -> Iterator[Directive]:
     """The array: sbatch and qsub alike write its range as `0-5%2`."""
-    if plan.array and plan.array.jobs > 1:  # PBS refuses an array of one
+    if plan.array.jobs > 1:  # PBS refuses an array of one
         why = "one job for each line of the table of tasks"
         if plan.nodes.together > 1:
             why = f"one job for {plan.nodes.together} lines of the table of tasks each"

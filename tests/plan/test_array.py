@@ -41,7 +41,6 @@ KEYS = st.from_regex(r"[a-z][a-z_.-]{0,5}", fullmatch=True).filter(
 
 def words(plan: Plan) -> list[list[str]]:
     """What each task adds to the program's words."""
-    assert plan.array is not None
     return [list(task.arguments) for task in plan.array.tasks]
 
 

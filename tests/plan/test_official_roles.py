@@ -104,7 +104,7 @@ ORIGINALS = {
 
 
 def list_programs(plan: Plan) -> list[Plan]:
-    return [role.plan for role in plan.roles.members] if plan.roles else [plan]
+    return [role.plan for role in plan.roles.members] or [plan]
 
 
 @pytest.mark.parametrize("name", ORIGINALS)

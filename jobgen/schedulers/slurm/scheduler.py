@@ -68,7 +68,7 @@ class Slurm(base.Scheduler):
                     "in the folder of submission, which exists: sbatch makes none, and a job whose"
                     " output has no folder fails without a message"
                 )
-                job = "%A_%a" if plan.array and plan.array.jobs > 1 else "%j"
+                job = "%A_%a" if plan.array.jobs > 1 else "%j"
                 lines += _say(f"--output=%x-{job}.out", True, why)
                 lines += _say("--open-mode=", "append", "a requeue keeps what was printed before")
                 lines += _write_mail(plan)
@@ -216,7 +216,7 @@ def _write_nodes(plan: Plan, group: NodeGroup) -> Iterator[base.Directive]:
 
 
 def _choose_tasks(plan: Plan, group: NodeGroup) -> tuple[int, str]:
-    tasks, roles = base.count_tasks(group, plan), plan.roles.members if plan.roles else ()
+    tasks, roles = base.count_tasks(group, plan), plan.roles.members
     widest = max((base.count_tasks(one.plan.nodes.own[0], one.plan) for one in roles), default=0)
     if (group.cpus or 0) < widest != tasks:  # each task of a role's step takes one CPU at least
         return widest, "a task for each process of the role that has most on a node"
