@@ -208,9 +208,8 @@ def load_plan(
 def load_plans(path: str, target: Mapping[str, Any]) -> list[Plan]:
     """Return the plans of all tasks of a spec's array, each alone; without an array, the plan."""
     loaded = read_spec(path, target)
-    array = loaded.spec.array
-    tasks = [None] if array is None else range(len(list(array.choices())))
-    plans = [make_plan(loaded, target, task) for task in tasks]
+    tasks: list[int | None] = [index for index, _ in enumerate(loaded.spec.choices())]
+    plans = [make_plan(loaded, target, task) for task in tasks or [None]]
     for note in plans[0].notes:
         put_err(note)
     return plans

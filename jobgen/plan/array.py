@@ -10,7 +10,7 @@ from jobgen.plan.decision import Context, Decision
 from jobgen.plan.launch import VISIBLE
 from jobgen.plan.plan import ArrayTask, Plan, TaskArray
 from jobgen.records import NamedTuple
-from jobgen.spec.array import Choice, name_argument, name_variable
+from jobgen.spec.array import name_argument, name_variable
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.secrets import mask, mask_words
 from jobgen.spec.value_types import make_option, make_words
@@ -40,7 +40,7 @@ def decide(context: Context, plan: Plan) -> Decision[TaskArray]:
 
 def list_tasks(loaded: LoadedSpec) -> tuple[ArrayTask, ...]:
     """Return the tasks of the spec's array, in the order of their indices."""
-    choices, own = _list_choices(loaded), loaded.spec.run.args
+    choices, own = list(loaded.spec.choices()), loaded.spec.run.args
     written = own if isinstance(own, dict) else {}
     otherwise = {make_option(key): value for key, value in written.items()}
     arguments = (key for choice in choices for key in choice if not name_variable(key))
@@ -59,7 +59,7 @@ def list_tasks(loaded: LoadedSpec) -> tuple[ArrayTask, ...]:
 
 def list_varied_keys(loaded: LoadedSpec) -> frozenset[str]:
     """Return the keys of `run.args` that the tasks give themselves."""
-    choices, own = _list_choices(loaded), loaded.spec.run.args
+    choices, own = list(loaded.spec.choices()), loaded.spec.run.args
     options = {make_option(name_argument(key)) for choice in choices for key in choice}
     keys = own if isinstance(own, dict) else {}
     return frozenset(key for key in keys if make_option(key) in options)
@@ -67,7 +67,7 @@ def list_varied_keys(loaded: LoadedSpec) -> frozenset[str]:
 
 def list_variables(loaded: LoadedSpec) -> frozenset[str]:
     """Return the variables that the tasks of the spec's array have for themselves."""
-    keys = {key for choice in _list_choices(loaded) for key in choice}
+    keys = {key for choice in loaded.spec.choices() for key in choice}
     return frozenset(filter(None, map(name_variable, keys)))
 
 
@@ -89,12 +89,8 @@ def _find_conflicts(context: Context, plan: Plan) -> Iterator[Problem]:
         "array_requeue": shared and then == "requeue",
     }
     yield from context.refuse(rules)
-    for name in VISIBLE & (context.spec.environment.variables or {}).keys():
+    for name in VISIBLE & context.spec.environment.named_variables.keys():
         yield from context.refuse({"array_devices": shared}, name=name)
-
-
-def _list_choices(loaded: LoadedSpec) -> list[Choice]:
-    return list(loaded.spec.array.choices()) if loaded.spec.array else []
 
 
 def _format(value: object) -> str:

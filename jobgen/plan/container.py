@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from jobgen.errors import Problem
 from jobgen.plan.decision import Context
 from jobgen.plan.plan import ContainerCommand, GpuOptions, ShellPath
+from jobgen.spec.model import Container
 
 # Those that srun itself enters, with a task; the others are commands.
 _OF_SRUN = ("pyxis", "edf", "uenv")
@@ -18,89 +19,83 @@ _OF_APPTAINER = GpuOptions(("--nv",), ("--rocm",))
 _OF_PODMAN = GpuOptions(("--gpu",), ("--device=/dev/kfd", "--device=/dev/dri"))
 
 
-def choose_runtime(context: Context) -> str | None:
-    """Return what runs the container: as the spec says, else the site, else the image's name."""
-    own, site = context.spec.environment.container, context.site.container
-    of_image = "apptainer" if own and own.image.endswith(".sif") else None
-    return (own and own.runtime) or (site and site.runtime) or of_image
+class Entrance:
+    """How the processes of a job enter its container: by a command on a node, or by srun.
 
-
-def find_conflicts(context: Context) -> Iterator[Problem]:
-    """Yield what cannot be: no runtime, or srun's without srun or with modules to load first."""
-    own, runtime = context.spec.environment.container, choose_runtime(context)
-    if own is None:
-        return
-    by_srun, enters = runtime in _OF_SRUN, context.site.can.enters_containers
-    rules = {
-        "no_runtime": runtime is None,
-        "runtime_of_srun": by_srun and not enters,
-        "modules_of_srun": by_srun and enters and context.spec.environment.modules,
-        "edf_binds": runtime == "edf" and own.runtime is None and own.binds,
-    }
-    yield from context.refuse(rules, runtime=runtime)
-
-
-def find_image_file(runtime: str, image: str) -> ShellPath | None:
-    """Return the file or folder of an image; None if the image is known by a name."""
-    if runtime in ("apptainer", "singularity"):
-        return None if re.match(r"[a-z]+://", image) else ShellPath(image)
-    suffix = {"pyxis": ".sqsh", "edf": ".toml"}.get(runtime)
-    if suffix is None or not (image.endswith(suffix) or re.match(r"[/.~$]", image)):
-        return None
-    # srun takes a path from the root, or from a folder that it names, for one.
-    return ShellPath(image if re.match(r"[/~$]", image) else f"$PWD/{image}")
-
-
-def enter_by_command(
-    context: Context, *, vendor: str | None, gpus: bool
-) -> ContainerCommand | None:
-    """Return the command that enters the container on a node; None if srun does it.
-
-    `vendor` made the GPUs, if the job has `gpus`; None if that is not known.
+    `runtime` runs it, as the spec says, else the site, else the image's name; empty if none does.
     """
-    own, runtime = context.spec.environment.container, choose_runtime(context)
-    if own is None or runtime is None or runtime in _OF_SRUN:
-        return None
-    if runtime == "podman-hpc":
-        words = [runtime, *_PODMAN.split(), "--workdir", ShellPath("$PWD")]
-        option, for_gpus = "--volume", _OF_PODMAN
-    else:
-        words = [runtime, "exec", "--pwd", ShellPath("$PWD")]
-        option, for_gpus = "--bind", _OF_APPTAINER
-    if gpus and vendor is not None:
-        words += getattr(for_gpus, vendor, ())
-    more: list[str] = []
-    for bind in _list_binds(context):
-        more += [option, _write_both_sides(bind)]
-    return ContainerCommand(
-        runtime=runtime,
-        words=tuple(words),
-        bind=option,
-        more=(*more, *own.options, _expand_home(own.image)),
-        any_gpu=for_gpus if gpus and vendor is None else None,
-    )
 
+    def __init__(self, context: Context, own: Container) -> None:
+        self.context, self.own, self.image = context, own, own.image
+        site = context.site.container
+        self.runtime: str = own.runtime or (site.runtime if site else "")
+        if not self.runtime and self.image.endswith(".sif"):
+            self.runtime = "apptainer"
+        self.by_srun = self.runtime in _OF_SRUN
+        self.binds = (*(site.binds if site else ()), *own.binds)
 
-def _list_binds(context: Context) -> tuple[str, ...]:
-    own, site = context.spec.environment.container, context.site.container
-    return (*(site.binds if site else ()), *(own.binds if own else ()))
+    def find_conflicts(self) -> Iterator[Problem]:
+        """Yield what cannot be: no runtime, or srun's without srun or with modules to load."""
+        enters = self.context.site.can.enters_containers
+        rules = {
+            "no_runtime": not self.runtime,
+            "runtime_of_srun": self.by_srun and not enters,
+            "modules_of_srun": self.by_srun and enters and self.context.spec.environment.modules,
+            "edf_binds": self.runtime == "edf" and self.own.runtime is None and self.own.binds,
+        }
+        return self.context.refuse(rules, runtime=self.runtime)
 
+    @property
+    def image_file(self) -> ShellPath | None:
+        """The file or folder of the image; None if the image is known by a name."""
+        image = self.image
+        if self.runtime in ("apptainer", "singularity"):
+            return None if re.match(r"[a-z]+://", image) else ShellPath(image)
+        suffix = {"pyxis": ".sqsh", "edf": ".toml"}.get(self.runtime)
+        if suffix is None or not (image.endswith(suffix) or re.match(r"[/.~$]", image)):
+            return None
+        # srun takes a path from the root, or from a folder that it names, for one.
+        return ShellPath(image if re.match(r"[/~$]", image) else f"$PWD/{image}")
 
-def list_step_options(context: Context) -> tuple[str, ...]:
-    """Return the options by which srun enters the container; empty if a command does it."""
-    own, runtime = context.spec.environment.container, choose_runtime(context)
-    if own is None or runtime not in _OF_SRUN:
-        return ()
-    image = _expand_home(find_image_file(runtime, own.image) or own.image)
-    if runtime in ("edf", "uenv"):
-        option = "--environment" if runtime == "edf" else "--uenv"
-        return (ShellPath(f"{option}={image}"), *own.options)
-    mounts = ",".join(map(_write_both_sides, ("$PWD", "/tmp", *_list_binds(context))))
-    return (
-        ShellPath(f"--container-image={image}"),
-        ShellPath(f"--container-mounts={mounts}"),
-        *own.options,
-    )
+    def make_command(self, *, vendor: str | None, gpus: bool) -> ContainerCommand | None:
+        """Return the command that enters the container on a node; None if srun does it.
+
+        `vendor` made the GPUs, if the job has `gpus`; None if that is not known.
+        """
+        if self.by_srun or not self.runtime:
+            return None
+        if self.runtime == "podman-hpc":
+            words = [self.runtime, *_PODMAN.split(), "--workdir", ShellPath("$PWD")]
+            option, for_gpus = "--volume", _OF_PODMAN
+        else:
+            words = [self.runtime, "exec", "--pwd", ShellPath("$PWD")]
+            option, for_gpus = "--bind", _OF_APPTAINER
+        if gpus and vendor is not None:
+            words += getattr(for_gpus, vendor, ())
+        more: list[str] = []
+        for bind in self.binds:
+            more += [option, _write_both_sides(bind)]
+        return ContainerCommand(
+            runtime=self.runtime,
+            words=tuple(words),
+            bind=option,
+            more=(*more, *self.own.options, _expand_home(self.image)),
+            any_gpu=for_gpus if gpus and vendor is None else None,
+        )
+
+    @property
+    def step_options(self) -> tuple[str, ...]:
+        """The options by which srun enters the container; empty if a command does it."""
+        image = _expand_home(self.image_file or self.image)
+        mounts = ",".join(map(_write_both_sides, ("$PWD", "/tmp", *self.binds)))
+        options = {
+            "edf": [f"--environment={image}"],
+            "uenv": [f"--uenv={image}"],
+            "pyxis": [f"--container-image={image}", f"--container-mounts={mounts}"],
+        }
+        if not self.by_srun:
+            return ()
+        return (*map(ShellPath, options[self.runtime]), *self.own.options)
 
 
 def _write_both_sides(bind: str) -> ShellPath:

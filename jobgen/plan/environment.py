@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from jobgen.errors import Problem, SpecError
 from jobgen.plan.decision import Context, Decision
@@ -13,6 +14,9 @@ from jobgen.sites.profile import SiteProfile
 from jobgen.spec.commands import describe_unexpanded
 from jobgen.spec.launchers import find_launcher_in_text
 from jobgen.spec.model import Environment, Modules
+
+if TYPE_CHECKING:
+    from jobgen.plan.container import Entrance
 
 # Where libraries keep the kernels that they compile, by variable. All but TorchInductor's are in
 # the home folder by default: slow where that is shared, and MIOpen's databases break there.
@@ -55,17 +59,18 @@ def decide(context: Context, plan: Plan) -> Decision[NodeEnvironment]:
     notes = () if plan.roles.members else tuple(_list_notes(own))  # roles say it of their own
     problems = list(_check_setup(context))
     if own.container is not None:
-        from jobgen.plan import container
+        from jobgen.plan.container import Entrance
 
-        decided = _enter_container(context, plan, decided, own.container.image)
-        problems += container.find_conflicts(context)
+        entrance = Entrance(context, own.container)
+        decided = _enter_container(entrance, plan, decided)
+        problems += entrance.find_conflicts()
     return Decision(decided, problems=problems, notes=notes)
 
 
 def _choose_variables(own: Environment, plan: Plan) -> dict[str, str]:
     of_site = {} if plan.launch.body else plan.defaults.variables
     variables: dict[str, str] = {name: ShellPath(value) for name, value in of_site.items()}
-    return variables | {**(own.variables or {}), **plan.program.variables}
+    return variables | {**own.named_variables, **plan.program.variables}
 
 
 def _choose_python(
@@ -78,18 +83,13 @@ def _choose_python(
     return venv, conda
 
 
-def _enter_container(
-    context: Context, plan: Plan, decided: NodeEnvironment, image: str
-) -> NodeEnvironment:
-    from jobgen.plan import container
-
-    gpus = not context.site.can.batch or plan.nodes.gpus > 0  # this machine has what it has
-    step_options = container.list_step_options(context)
+def _enter_container(entrance: Entrance, plan: Plan, decided: NodeEnvironment) -> NodeEnvironment:
+    gpus = not plan.can.batch or plan.nodes.gpus > 0  # this machine has what it has
     return decided._replace(
-        modules=None if step_options else decided.modules,
-        container=container.enter_by_command(context, vendor=decided.gpu_maker, gpus=gpus),
-        step_options=step_options,
-        image_file=container.find_image_file(container.choose_runtime(context) or "", image),
+        modules=None if entrance.by_srun else decided.modules,
+        container=entrance.make_command(vendor=decided.gpu_maker, gpus=gpus),
+        step_options=entrance.step_options,
+        image_file=entrance.image_file,
     )
 
 
@@ -118,7 +118,7 @@ def _is_plain(setup: str) -> bool:
 
 
 def _list_notes(own: Environment) -> Iterator[str]:
-    for name, value in (own.variables or {}).items():
+    for name, value in own.named_variables.items():
         yield from describe_unexpanded(f"environment.variables.{name}", value)
     if own.setup is not None and (launcher := find_launcher_in_text(own.setup)):
         yield (

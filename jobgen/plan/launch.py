@@ -69,7 +69,7 @@ def _choose_start(context: Context, plan: Plan) -> Start:
 def _bind(context: Context, plan: Plan, start: Start, site: SiteLaunch) -> Start:
     """Return a start with what the site says of cores and devices, as far as it fits the job."""
     whole = all(group.gpus == plan.defaults.node.gpus for group in plan.nodes.groups)
-    free = whole and VISIBLE.isdisjoint(context.spec.environment.variables or ())
+    free = whole and VISIBLE.isdisjoint(context.spec.environment.named_variables)
     if start.mode == "direct":
         options = site.options if whole else _drop_cores(site.options)
         return start._replace(options=options, devices=site.devices if free else None)
@@ -125,11 +125,12 @@ def _needs_no_launcher(context: Context, nodes: Nodes, start: Start) -> bool:
     """Whether the script itself starts the one agent there is; srun has to enter its containers."""
     if nodes.allocated > 1 or start.direct or context.spec.launch.launcher not in (None, "auto"):
         return False
-    if context.spec.environment.container is None:
+    own = context.spec.environment.container
+    if own is None:
         return True
-    from jobgen.plan import container
+    from jobgen.plan.container import Entrance
 
-    return not container.list_step_options(context)
+    return not Entrance(context, own).by_srun
 
 
 def _find_conflicts(context: Context, nodes: Nodes, start: Start) -> Iterator[Problem]:

@@ -45,10 +45,7 @@ def list_left_out(context: Context) -> Iterator[str]:
 
 
 def _has_several_tasks(context: Context) -> bool:
-    array = context.spec.array
-    if array is None or context.task is not None:
-        return False
-    return len([*islice(array.choices(), 2)]) > 1
+    return context.task is None and len([*islice(context.spec.choices(), 2)]) > 1
 
 
 def _is_given(spec: JobSpec, key: str) -> bool:

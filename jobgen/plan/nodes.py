@@ -9,6 +9,7 @@ from itertools import groupby
 from jobgen.errors import Problem
 from jobgen.plan.decision import Context, Decision
 from jobgen.plan.plan import NodeGroup, Nodes, Plan
+from jobgen.plan.walltime import count_restarts
 from jobgen.sites.profile import Node, SiteProfile
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import ONE_A_NODE, JobSpec, NodeRange
@@ -127,7 +128,7 @@ def _find_conflicts(context: Context, nodes: Nodes) -> Iterator[Problem]:
 
 
 def _judge_spare(spec: JobSpec, nodes: Nodes) -> str:
-    if spec.on_failure is None or spec.on_failure.then != "restart":
+    if not count_restarts(spec):
         return "spare_unused"
     if nodes.unequal or (len(nodes.groups) > 1 and not spec.roles):
         return "spare_unlike"

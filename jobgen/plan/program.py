@@ -61,7 +61,7 @@ def _advise_environment(context: Context, plan: Plan) -> Iterator[str]:
 
 def _find_lonely_agent(context: Context, plan: Plan) -> str | None:
     """Return an agent of the user's own that starts on each node and is not told of the others."""
-    words = context.spec.run.command or ()
+    words = context.spec.run.words
     launcher, text = find_launcher(words), " ".join(words).replace("_", "-")
     counts = "--nnodes" in text or "--num-machines" in text
     meets = counts and any(

@@ -145,7 +145,7 @@ def _list_lines(job: Subject) -> _Texts:
 
 def _list_words(job: Subject) -> _Texts:
     """Yield the words of the program and of its role, and each of its options with its value."""
-    command = job.spec.run.command or ()
+    command = job.spec.run.words
     yield "command", "run.command", re.sub(r"^\S*/", "", " ".join(command))
     yield "read", "run.command", " ".join(command)
     yield "read", "run.args", " ".join(job.plan.program.command)
@@ -218,7 +218,7 @@ def _check_numbers(job: Subject) -> Iterator[Problem]:
 def _check_names(job: Subject) -> Iterator[Problem]:
     """Yield misspelt names of variables, and of options of sbatch."""
     variables, options = (row[1].split() for row in _read_table() if row[0] == "known")
-    own = job.spec.environment.variables or {}
+    own = job.spec.environment.named_variables
     written = [(f"environment.variables.{name}", name, variables) for name in own]
     for index, line in enumerate(job.spec.directives):
         if match := re.match(r"#SBATCH --([a-z-]+)", line):

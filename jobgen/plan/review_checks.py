@@ -340,7 +340,7 @@ def _list_files(job: Subject) -> Iterator[tuple[str, str, str]]:
         yield "environment.uv", "pyproject.toml", "pyproject.toml, which uv needs,"
     if own.container is None:  # else it may lie in the image
         named += [("run.script", run.script), ("run.body", run.body)]
-        named += [("environment.venv", own.venv), ("run.command", _find_file(run.command or ()))]
+        named += [("environment.venv", own.venv), ("run.command", _find_file(run.words))]
         for option, value in list_options(job.plan.program.command):
             if option[:2] == "--" and _READ.fullmatch(value) and not _OUTPUTS.match(option):
                 yield "run.args", value, f"{option} {value}"

@@ -148,7 +148,7 @@ class _SiteJob:
         single = self.size.nodes == 1
         own_interface = self.spec.launch.interface is not None
         by_name = single or own_interface or launch is None
-        network, chosen = profile.network, self.spec.environment.variables or {}
+        network, chosen = profile.network, self.spec.environment.named_variables
         # Sockets are right on Ethernet, and may be the user's choice.
         sockets = chosen.get("NCCL_NET") == "Socket" or (network and network.fabric == "ethernet")
         return SiteDefaults(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from jobgen.errors import Problem
 from jobgen.plan.decision import Context, Decision
 from jobgen.plan.plan import Chain, Plan, TimeLimit
-from jobgen.spec.model import OnFailure, OnWalltime
+from jobgen.spec.model import JobSpec, OnFailure, OnWalltime
 from jobgen.spec.units import format_duration
 
 NOTICE = 300
@@ -19,7 +19,7 @@ def decide(context: Context, plan: Plan) -> Decision[TimeLimit]:
     """Decide the limit, and what the spec's `on_walltime` comes to on this scheduler."""
     asked, can = context.spec.on_walltime, context.site.can
     seconds = context.spec.resources.walltime
-    restarts = _count_restarts(context.spec.on_failure)
+    restarts = count_restarts(context.spec)
     refused = list(_refuse_restarts(context)) if restarts else []
     if asked is None:
         return Decision(TimeLimit(seconds, restarts=restarts), problems=refused)
@@ -40,10 +40,10 @@ def decide(context: Context, plan: Plan) -> Decision[TimeLimit]:
     return Decision(TimeLimit(seconds, chain, restarts), problems=problems)
 
 
-def _count_restarts(asked: OnFailure | None) -> int:
-    if asked is None or asked.then != "restart":
-        return 0
-    return asked.at_most or RESTARTS
+def count_restarts(spec: JobSpec) -> int:
+    """Return how often a job may start again after a failure."""
+    asked = spec.on_failure or OnFailure()
+    return (asked.at_most or RESTARTS) if asked.then == "restart" else 0
 
 
 def _refuse_restarts(context: Context) -> Iterator[Problem]:

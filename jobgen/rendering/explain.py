@@ -331,7 +331,7 @@ def _list_variables(plan: Plan, origins: _Origins) -> Iterator[Reason]:
         if name in of_tasks:
             path = f"environment.variables.{name}"
             key, why = f"array.values.{path}|array.zip.{path}|array.list", "your own, of each task"
-        elif name in (origins.loaded.spec.environment.variables or {}):
+        elif name in origins.loaded.spec.environment.named_variables:
             key, why = f"environment.variables.{name}", "your own"
         else:
             some = "one_node" if plan.nodes.total == 1 else "several_nodes"

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from jobgen.records import NamedTuple
 from jobgen.spec import commands
-from jobgen.spec.array import Array
+from jobgen.spec.array import Array, Choice
 from jobgen.spec.fields import Pattern, Range, ShellPath, limit_keys, mark_record
 from jobgen.spec.launchers import find_launcher, name_kind
 from jobgen.spec.value_types import (
@@ -205,6 +205,11 @@ class Environment(NamedTuple):
     ] = None
     setup: Annotated[Word | None, "Your own lines of bash, run on every node as they are."] = None
 
+    @property
+    def named_variables(self) -> dict[str, str]:
+        """The variables by name; none where the spec says nothing of them."""
+        return self.variables or {}
+
     def conflicts(self) -> Iterator[tuple[str, str, str]]:
         """The variables arrive, and the environment is what it is said to be."""
         modules = self.modules
@@ -234,7 +239,7 @@ class Environment(NamedTuple):
 
     def _check_variables(self) -> Iterator[tuple[str, str, str]]:
         """Each is given once, is not taken, and means what it looks like."""
-        variables = self.variables or {}
+        variables = self.named_variables
         if {"ALL", "all", "NONE"} & {*(self.from_shell or ())}:
             message = "takes the names of variables; a job gets no others from your shell"
             yield "from_shell", message, "write the names, as in from_shell: [WANDB_API_KEY]"
@@ -276,6 +281,11 @@ class Run(NamedTuple):
         "(true: --key alone; false: nothing; a list: --key a b). Taken as they are; "
         "{value: $SCRATCH/x, expand: true} expands in the job.",
     ] = None
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words of its command; none where it runs something else."""
+        return self.command or ()
 
     def conflicts(self) -> Iterator[tuple[str, str, str]]:
         """Its arguments can be read back from its command line."""
@@ -551,7 +561,7 @@ class JobSpec(NamedTuple):
             "own_launch": own_launch or self.launches_itself,
             "one_node": self.resources.nodes in (None, 1),
         }
-        checks = commands.check_words("command", self.run.command or (), **how)
+        checks = commands.check_words("command", self.run.words, **how)
         if self.run.module is not None:
             checks = commands.check_module(self.run.module, **how)
         for key, message, hint in checks:
@@ -575,11 +585,15 @@ class JobSpec(NamedTuple):
                 message = f"lists {len(value)} nodes, {source} says {nodes or 'at least 1'}"
                 yield path, message, ""
 
+    def choices(self) -> Iterator[Choice]:
+        """What each task of its array is given; nothing where it has none."""
+        return self.array.choices() if self.array else iter(())
+
     @property
     def launches_itself(self) -> bool:
         """Whether the program runs once and starts others itself: a body, or plainly mpirun."""
         plain = self.launch.mode == "plain" and self.run.command is not None
-        step = plain and name_kind(find_launcher(self.run.command or ())) == "step"
+        step = plain and name_kind(find_launcher(self.run.words)) == "step"
         return self.run.body is not None or step
 
     def _find_conflicts_of_launches(self) -> Iterator[tuple[str, str, str]]:

@@ -189,7 +189,7 @@ def make_spec(spec: JobSpec, name: str, place: Spot) -> JobSpec:
 
 def _expand_run(run: Run, names: tuple[str, ...]) -> Run:
     """Return a program whose words expand, but those that a shell reads."""
-    if not is_shell_command(run.command or ()):
+    if not is_shell_command(run.words):
         run = run._replace(command=_expand(run.command, names), args=_expand(run.args, names))
     elif isinstance(run.args, dict):
         run = run._replace(args=_expand(run.args, names))

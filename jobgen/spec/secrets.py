@@ -111,16 +111,15 @@ def list_warnings(loaded: LoadedSpec) -> Iterator[str]:
 
 
 def _list_secrets(spec: JobSpec) -> Iterator[tuple[str, str]]:
-    yield from _list_in_values("environment.variables", spec.environment.variables or {})
+    yield from _list_in_values("environment.variables", spec.environment.named_variables)
     for name in _find_in_text(spec.environment.setup or ""):
         yield "environment.setup", name
     if isinstance(spec.run.args, dict):
         yield from _list_in_values("run.args", spec.run.args)
     else:
         yield from _list_in_words(spec.run.args or (), "run.args")
-    yield from _list_in_words(spec.run.command or (), "run.command")
-    choices = spec.array.choices() if spec.array else iter(())
-    for key, own in next(choices, {}).items():
+    yield from _list_in_words(spec.run.words, "run.command")
+    for key, own in next(spec.choices(), {}).items():
         given = name_variable(key) or name_argument(key)
         if is_secret(given, str(own)):
             yield "array", given
