@@ -292,12 +292,11 @@ class _Look:
         package = "/" in path and path[0] not in "./"
         start = f"run: {{module: {module}}}" if package else "the import without dots"
         absent = set() if self._finds_elsewhere() else self.program.list_elsewhere() - _list_plain()
-        for one in entry.imports:
-            if one.part.tried or one.part.scope:
-                continue
-            if one.name[0] == ".":
-                self.say("module-missing.relative", one, start=start)
-            elif one.head in absent:
+        taken = [one for one in entry.imports if not (one.part.tried or one.part.scope)]
+        for one in [one for one in taken if one.name[0] == "."][:1]:
+            self.say("module-missing.relative", one, name=one.name, start=start)
+        for one in taken:
+            if one.head in absent:
                 self.say("module-missing.path", one, name=one.head, start=start)
 
     def _finds_elsewhere(self) -> bool:
