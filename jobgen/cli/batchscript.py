@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from jobgen.cli.options import FILE, STDOUT, format_option, json_option, output_option, site_option
-from jobgen.cli.printing import put_err, put_out
+from jobgen.cli.printing import put_answer, put_err, put_out
 from jobgen.errors import FaultsFoundError, LossesError, UsageError
 from jobgen.output import format_count
 
@@ -41,41 +41,43 @@ def lint(scripts: tuple[str, ...], site: str | None, form: str, fix: bool, as_js
     line. Relative paths are checked from the current folder, as if you submitted from here.
     """
     from jobgen.batchscript.lint.rule import format_github
-    from jobgen.programs import SEVERAL, check_program
 
     _refuse_specs(scripts)
     paths = list(dict.fromkeys(scripts))
     programs = [path for path in paths if path.endswith(".py")]
     if programs and form == "github":
         raise UsageError(f"--format {form} is for job scripts; {programs[0]} is a program")
-    findings: list[Finding] = []
-    remarks: list[Remark] = []
-    for path in paths:
-        if path in programs:
-            remarks += check_program(path, SEVERAL)
-        else:
-            findings += _check_script(path, site, fix=fix)
-    every: list[Any] = [*findings, *remarks]
-    if as_json:
-        put_out({"findings": [one.as_dict() for one in every]})
-    elif form == "github":
-        put_out(format_github(findings))
-    else:
-        put_out("".join(f"{one}\n" for one in every))
-    if programs:
-        put_err(f"{', '.join(programs)}: read as the program of {SEVERAL}")
-    notes = [one for one in findings if one.note] + [one for one in remarks if not one.certain]
-    if count := len(every) - len(notes):
+    findings = _check_scripts([path for path in paths if path not in programs], site, fix=fix)
+    every: list[Finding | Remark] = [*findings, *_check_programs(programs)]
+    text = "".join(map("{}\n".format, every))
+    if form == "github":
+        text = format_github(findings)
+    rows = [one.as_dict() for one in every]
+    put_answer({"findings": rows}, text, as_json=as_json)
+    if count := [row["level"] for row in rows].count("fault"):
         raise FaultsFoundError(f"{format_count(count, 'fault')} found")
 
 
-def _check_script(path: str, site: str | None, *, fix: bool) -> list[Finding]:
+def _check_scripts(paths: Iterable[str], site: str | None, *, fix: bool) -> list[Finding]:
     from jobgen.batchscript.lint import check
     from jobgen.batchscript.reader import read
 
-    script = read(path)
-    findings = check(script, site)
-    return check(_fix(script, findings), site) if fix and findings else findings
+    every: list[Finding] = []
+    for script in map(read, paths):
+        findings = check(script, site)
+        if findings and fix:
+            findings = check(_fix(script, findings), site)
+        every += findings
+    return every
+
+
+def _check_programs(paths: Sequence[str]) -> list[Remark]:
+    if not paths:
+        return []
+    from jobgen.programs import SEVERAL, check_program
+
+    put_err(f"{', '.join(paths)}: read as the program of {SEVERAL}")
+    return [remark for path in paths for remark in check_program(path, SEVERAL)]
 
 
 def _fix(script: Script, findings: list[Finding]) -> Script:
@@ -108,15 +110,10 @@ def import_(
     job.
     """
     from jobgen.batchscript.convert import import_script
-    from jobgen.batchscript.draft import HEADINGS
     from jobgen.batchscript.reader import read
 
     _refuse_specs([script])
-    if script.endswith(".py"):
-        from jobgen.spec.table import offer_spec
-
-        hint = f"a program needs a spec: {offer_spec(script)}"
-        raise UsageError(f"{script} is a Python program, not a job script; {hint}")
+    _refuse_program(script)
     imported = import_script(read(script))
     files = _write_new(imported, output)
     if as_json:
@@ -125,15 +122,30 @@ def import_(
         put_out(imported.yaml)
     if imported.body and not files:
         put_err(f"the spec runs {imported.body_file}; -o FILE writes it beside the spec")
+    _tell_left(script, imported, verbose=verbose)
+    losses = [left.kind for left in imported.left].count("lost")
+    if losses and not allow_losses:
+        what = format_count(losses, "thing is lost", "things are lost")
+        raise LossesError(f"{what}; --allow-losses accepts this")
+
+
+def _refuse_program(path: str) -> None:
+    if path.endswith(".py"):
+        from jobgen.spec.table import offer_spec
+
+        hint = f"a program needs a spec: {offer_spec(path)}"
+        raise UsageError(f"{path} is a Python program, not a job script; {hint}")
+
+
+def _tell_left(script: str, imported: Imported, *, verbose: bool) -> None:
+    """Print what the spec does not say, by kinds."""
+    from jobgen.batchscript.draft import HEADINGS
+
     headings = HEADINGS | ({"kept": "Kept, or not needed."} if verbose else {})
     for kind, heading in headings.items():
         entries = [f"  {script}: {left}" for left in imported.left if left.kind == kind]
         if entries:
             put_err("\n".join([heading, *entries]))
-    losses = [left.kind for left in imported.left].count("lost")
-    if losses and not allow_losses:
-        what = format_count(losses, "thing is lost", "things are lost")
-        raise LossesError(f"{what}; --allow-losses accepts this")
 
 
 def _write_new(imported: Imported, output: str | None) -> list[str]:

@@ -5,22 +5,26 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from jobgen.cli.following import QueueNews, StatusLine, name_cause, raise_failures, say_they_go_on
 from jobgen.cli.options import STDOUT, complete_words, json_option, output_option, refuse_together
-from jobgen.cli.printing import put_err, put_out
+from jobgen.cli.printing import put_answer, put_err, put_out
 from jobgen.cli.remote import RemoteCommand, RemoteReport
 from jobgen.errors import JobFailedError, RefusedError, SchedulerUnavailableError, UsageError
 from jobgen.output import make_printable, write_file
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from jobgen.api import Job
     from jobgen.jobs.status import JobStatus, StatusReport
+    from jobgen.jobs.table import JobRow
     from jobgen.jobs.watch import Watch
+    from jobgen.report.facts import Report
 
 job_argument = click.argument(
     "job", required=False, shell_complete=complete_words("jobs.find", "list_words")
@@ -54,28 +58,34 @@ def status(jobs: tuple[str, ...], watch: bool, as_json: bool) -> None:
     if len(rows) == 1:  # of many it takes seconds
         rows = [rows[0]._replace(cause=name_cause(*seen.jobs[0][:2]))]
     if as_json:
-        shown = [row._asdict() for row in rows]
-        if len(rows) == 1:
-            shown[0] |= _read_ledger(seen.jobs[0])
-        put_out({"jobs": shown})
-    elif len(jobs) < 2:
-        for one in rows:
-            if not jobs:
-                put_err(f"{one.name} {one.id}:")
-            put_out(f"{one.state}\n")
-            put_err(table.format_details(one), end="")
-    else:
+        put_out({"jobs": _add_ledger(rows, seen)})
+    elif len(jobs) > 1:
         put_out(table.format_jobs(rows))
+    else:
+        _show_one(rows, named=bool(jobs))
     _raise_problems(problems, seen)
 
 
-def _read_ledger(each: JobStatus) -> dict[str, object]:
-    """Return the times of a chain's starts, which takes seconds for thousands of jobs."""
-    if not each.starts:
-        return {}
-    from jobgen.report.gather import read_ledger
+def _show_one(rows: Iterable[JobRow], *, named: bool) -> None:
+    """Print the state of a job, if it was found, and on stderr which it is and the details."""
+    from jobgen.jobs import table
 
-    return {"ledger": read_ledger(each.job, ended=each.state.ended, now=time.time())}
+    for row in rows:
+        if not named:
+            put_err(f"{row.name} {row.id}:")
+        put_out(f"{row.state}\n")
+        put_err(table.format_details(row), end="")
+
+
+def _add_ledger(rows: list[JobRow], seen: StatusReport) -> list[dict[str, object]]:
+    """Return rows as data; that of one job has the times of its starts, which take a while."""
+    data = [row._asdict() for row in rows]
+    if len(data) == 1 and seen.jobs[0].starts:
+        from jobgen.report.gather import read_ledger
+
+        each = seen.jobs[0]
+        data[0]["ledger"] = read_ledger(each.job, ended=each.state.ended, now=time.time())
+    return data
 
 
 def _watch(jobs: list[Job]) -> None:
@@ -122,14 +132,13 @@ def list_jobs(
         from jobgen.jobs import verdicts
 
         nodes = verdicts.sum_bad_nodes(known)
-        put_out({"nodes": nodes} if as_json else verdicts.format_bad_nodes(nodes))
+        put_answer({"nodes": nodes}, verdicts.format_bad_nodes(nodes), as_json=as_json)
         _raise_problems(problems)
         return
     seen = get_status(known[:limit] if state is None else known)
     chosen = [each for each in seen.jobs if state in (None, each.state.name)]
     rows = [table.build_row(each) for each in chosen[:limit]]
-    shown = table.format_jobs(rows, folders=everywhere)
-    put_out({"jobs": rows} if as_json else shown)
+    put_answer({"jobs": rows}, table.format_jobs(rows, folders=everywhere), as_json=as_json)
     _raise_problems(problems, seen)
 
 
@@ -177,17 +186,16 @@ def wait(jobs: tuple[str, ...], then: str | None, as_json: bool) -> None:
     if problems and then and " " not in then:
         problems.append(f"--then takes one word; put the command in quotes: --then '{then} ...'")
     _raise_problems(problems)
-    watch, printed = Watch(named), set[int]()
+    watch, left = Watch(named), dict(enumerate(named))
     try:
         for seen in _follow_all(watch):
-            for index, each in enumerate(seen.jobs):
-                if index in printed or not watch.over(index):
-                    continue
-                printed.add(index)
+            for index in list(filter(watch.over, left)):
+                del left[index]
+                each = seen.jobs[index]
                 put_out("" if as_json else f"{each.job.id} {each.state.name}\n")
                 _run_hook(then, each)
     except KeyboardInterrupt:
-        say_they_go_on([job.id for index, job in enumerate(named) if index not in printed])
+        say_they_go_on([job.id for job in left.values()])
         raise
     if as_json:
         put_out({"jobs": list(map(table.build_row, seen.jobs))})
@@ -231,7 +239,7 @@ def diagnose(job: str | None, as_json: bool) -> None:
     from jobgen import find
 
     cause = find(job).diagnose()
-    put_out(cause if as_json else cause.as_text())
+    put_answer(cause, cause.as_text(), as_json=as_json)
 
 
 @click.command(cls=RemoteCommand)
@@ -298,36 +306,41 @@ def report(
     The report shows attempts, loss, speed, ranks, efficiency and cost. For several jobs or an
     array, compares the runs in comparison.html, in the run folder of the first.
     """
-    from pathlib import Path
-
     from jobgen import find, list_jobs, make_report
-    from jobgen.jobs.files import write_run_file
+    from jobgen.report.text import format_text
 
     refuse_together({"--text": as_text, "--json": as_json})
     refuse_together({"--all": everything, "names of jobs": jobs})
     named = list_jobs()[0] if everything else list(map(find, dict.fromkeys(jobs)))
     named = named or [find()]
     result = make_report(named)
+    printed = as_json or as_text
     if as_json:
         put_out(result)
     if as_text:
-        from jobgen.report.text import format_text
-
         put_out(format_text(result, now=time.time()))
-    if output is None and (as_json or as_text):
+    if printed and output is None:
         return
+    file = _write_page(result, output, named[0].run_dir)
+    if not printed and output != STDOUT:
+        put_out(f"{os.path.relpath(file)}\n")
+
+
+def _write_page(result: Report, output: str | None, folder: Path) -> Path | str:
+    """Write the page where it is wanted, or to the run folder; return its file."""
+    from jobgen.jobs.files import write_run_file
     from jobgen.report.page import render_page
 
     html = render_page(result, now=time.time())
+    name = "comparison.html" if result.comparison else "report.html"
+    file = output or folder / name
     if output == STDOUT:
         put_out(html)
-        return
-    name = "comparison.html" if result.comparison else "report.html"
-    file = Path(output) if output else named[0].run_dir / name
-    write = write_file if output else write_run_file  # a run folder may hold another's links
-    write(file, html.encode("utf-8", "replace"))
-    if not as_text and not as_json:
-        put_out(f"{os.path.relpath(file)}\n")
+    elif output:
+        write_file(file, html.encode("utf-8", "replace"))
+    else:  # a run folder may hold another's links
+        write_run_file(folder / name, html.encode("utf-8", "replace"))
+    return file
 
 
 @click.command(cls=RemoteCommand)
@@ -358,7 +371,7 @@ def top(job: str | None, as_json: bool) -> None:
             put_out({"job": row, "nodes": nodes})
             return
         lines = [f"{row.name} {row.id}: {'; '.join([row.state, *row.details()])}"]
-        lines += format_nodes(nodes, running=running) if nodes else ["no node has started"]
+        lines += format_nodes(nodes, running=running) or ["no node has started"]
         if state.ended:
             used = f"`jobgen report {one.id}` shows what it used"
             lines.append(f"it has ended; {used}, `jobgen logs {one.id}` what it printed")

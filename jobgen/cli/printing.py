@@ -26,6 +26,11 @@ def put_out(data: object) -> None:
     sys.stdout.flush()
 
 
+def put_answer(data: object, text: str, *, as_json: bool) -> None:
+    """Write what a command answers: its data as JSON where --json asks for that, or its text."""
+    put_out(data if as_json else text)
+
+
 def report_recoveries() -> None:
     """Report what became of interrupted submissions, before a command looks at jobs."""
     from jobgen import recover_submissions
