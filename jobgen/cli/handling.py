@@ -12,7 +12,7 @@ import click
 
 from jobgen.cli.jobs import job_argument, jobs_argument
 from jobgen.cli.options import DEFAULT_SPEC, FILE, json_option
-from jobgen.cli.printing import put_err, put_out, report_recoveries
+from jobgen.cli.printing import put_answer, put_err, report_recoveries
 from jobgen.cli.remote import RemoteCommand, RemoteSpecCommand
 from jobgen.cli.target import SpecCommand, add_target_options, load_plan
 from jobgen.errors import UsageError
@@ -61,7 +61,7 @@ def rerun(
         {"id": one.id, "run_folder": os.path.relpath(one.run_dir), "rerun_of": one.rerun_of}
         for one in jobs
     ]
-    put_out({"jobs": rows} if as_json else "".join(f"{one.id}\n" for one in jobs))
+    put_answer({"jobs": rows}, "".join(f"{one.id}\n" for one in jobs), as_json=as_json)
 
 
 _NO_SSH = 255  # the exit code of an ssh that has no connection
@@ -158,7 +158,7 @@ def clean(jobs: tuple[str, ...], older: str | None, yes: bool, as_json: bool, **
     for each in waste:
         remove_waste(each)
     removed = [{"id": each.job.id, "size": each.size} for each in waste]
-    put_out({"removed": removed} if as_json else f"removed {total}\n")
+    put_answer({"removed": removed}, f"removed {total}\n", as_json=as_json)
 
 
 def _list_known(names: Sequence[str]) -> list[Job]:

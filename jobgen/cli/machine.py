@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import time
+from collections.abc import Iterable
+from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,7 +22,7 @@ from jobgen.cli.options import (
     scheduler_option,
     site_option,
 )
-from jobgen.cli.printing import put_err, put_out
+from jobgen.cli.printing import can_ask, put_answer, put_err, put_out
 from jobgen.cli.target import add_target_options, load_plan
 from jobgen.errors import FaultsFoundError, UsageError
 from jobgen.output import write_file
@@ -46,23 +47,22 @@ def doctor(path: str | None, as_json: bool, **target: Any) -> None:
     from jobgen.programs import list_doubts
 
     plan, site = None, None
+    doubts: Iterable[str] = ()
     if path is None and os.path.exists(DEFAULT_SPEC):
         path = DEFAULT_SPEC
     if path is not None:
         loaded, plan = load_plan(path, target)
+        doubts = list_doubts(loaded, plan)
         site = target["site"] or loaded.spec.site
     elif any(target.values()):
         raise UsageError("--scheduler, --site, --set and --no-limits need a spec")
     checks = check_machine(plan, site)
     # What is not here is among the checks of paths.
     named = r": (run\.script|environment\.(venv|stage|container\.image)): .* is not here"
-    for doubt in list_doubts(loaded, plan) if plan else ():
-        if not re.search(named, doubt):
-            checks.append(Check("spec", "warn", doubt))
-    if as_json:
-        put_out({"verdict": find_worst(checks), "checks": checks})
-    else:
-        put_out(format_checks(checks))
+    rest = (doubt for doubt in doubts if not re.search(named, doubt))
+    checks += [Check("spec", "warn", doubt) for doubt in rest]
+    data = {"verdict": find_worst(checks), "checks": checks}
+    put_answer(data, format_checks(checks), as_json=as_json)
     if failed := [check.what for check in checks if check.verdict == "fail"]:
         raise FaultsFoundError(f"not ready: {', '.join(failed)}")
 
@@ -85,8 +85,6 @@ def init(file: str, force: bool, as_json: bool, **given: Any) -> None:
 
     On a terminal, asks for what it cannot detect.
     """
-    from pathlib import Path
-
     from jobgen.cli.editors import write_schema
     from jobgen.machine.first_spec import Wishes, inspect_machine, suggest_loop, write
 
@@ -95,12 +93,9 @@ def init(file: str, force: bool, as_json: bool, **given: Any) -> None:
     refuse_together({"--script": wishes.script, "--module": wishes.module})
     refuse_together({"--json": as_json, "a file called -": file == STDOUT})
     if file != STDOUT:
-        if "." not in os.path.basename(file):
-            raise UsageError(f"{file} does not name a YAML file; type: jobgen init {file}.yaml")
-        if os.path.lexists(file) and not force:
-            raise UsageError(f"{file} already exists; --force overwrites it")
+        _refuse_file(file, force=force)
     machine = inspect_machine()
-    if sys.stdin.isatty() and sys.stderr.isatty():
+    if can_ask():
         wishes = _ask_wishes(machine, wishes)
     text, plan = write(machine, wishes, file=DEFAULT_SPEC if file == STDOUT else file)
     for note in plan.notes:
@@ -108,15 +103,23 @@ def init(file: str, force: bool, as_json: bool, **given: Any) -> None:
     if file == STDOUT:
         put_out(text)
         return
-    write_file(Path(file), text)
-    schema = Path(file).with_name("job.schema.json")  # the first line of job.yaml names it
-    if not os.path.lexists(schema):  # nothing is written through a link
+    write_file(file, text)
+    # The first line of job.yaml names it; nothing is written through a link.
+    schema = os.path.join(os.path.dirname(file), "job.schema.json")
+    if not os.path.lexists(schema):
         write_file(schema, write_schema("job", queues=plan.site.queues or ()))
     if as_json:
         put_out({"file": file, "scheduler": plan.scheduler, "notes": plan.notes})
     if lines := suggest_loop(wishes):
         put_err(lines)
     put_err(f"{file}: written; read it, then: jobgen explain, jobgen submit")
+
+
+def _refuse_file(file: str, *, force: bool) -> None:
+    if "." not in os.path.basename(file):
+        raise UsageError(f"{file} does not name a YAML file; type: jobgen init {file}.yaml")
+    if os.path.lexists(file) and not force:
+        raise UsageError(f"{file} already exists; --force overwrites it")
 
 
 def _ask_wishes(machine: Machine, wishes: Wishes) -> Wishes:
@@ -158,11 +161,9 @@ def sites(context: click.Context, as_json: bool) -> None:
         if as_json:
             raise click.UsageError(f"give --json to {context.invoked_subcommand}")
         return
-    profiles = {name: search.find(name) for name in search.list_names()}
-    if as_json:
-        put_out({"sites": [describe.summarise(name, profiles[name]) for name in profiles]})
-    else:
-        put_out("".join(describe.format_line(name, profile) for name, profile in profiles.items()))
+    profiles = [(name, search.find(name)) for name in search.list_names()]
+    data = {"sites": list(starmap(describe.summarise, profiles))}
+    put_answer(data, "".join(starmap(describe.format_line, profiles)), as_json=as_json)
 
 
 @sites.command()
@@ -192,12 +193,10 @@ def test(file: str, as_json: bool) -> None:
     from jobgen.sites import describe, search
 
     site = search.read(file)
-    if as_json:
-        data = {"file": file, "scheduler": site.profile.scheduler}
-        put_out({**data, "remarks": describe.list_remarks(site)})
-    else:
-        rows = [f"{file}: valid, for {site.profile.scheduler}", *describe.list_remarks(site)]
-        put_out("".join(f"{row}\n" for row in rows))
+    remarks = describe.list_remarks(site)
+    data = {"file": file, "scheduler": site.profile.scheduler, "remarks": remarks}
+    rows = [f"{file}: valid, for {site.profile.scheduler}", *remarks, ""]
+    put_answer(data, "\n".join(rows), as_json=as_json)
 
 
 @sites.command()

@@ -9,6 +9,11 @@ import sys
 from jobgen.output import format_json, make_printable
 
 
+def can_ask() -> bool:
+    """Return whether somebody reads a question on stderr and can answer it."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
 def put_err(text: str, *, end: str = "\n") -> None:
     """Write to stderr; what schedulers and jobs have said may hold what a terminal would obey."""
     sys.stderr.write((make_printable(text) if sys.stderr.isatty() else text) + end)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobgen.cli.options import DEFAULT_SPEC, FILE, format_option, json_option, refuse_together
-from jobgen.cli.printing import put_err, put_out
+from jobgen.cli.printing import put_answer, put_err
 from jobgen.cli.target import SpecCommand, add_target_options, load_plan, make_plan, read_spec
 from jobgen.errors import Problem, SpecError, StaleError, UsageError
 from jobgen.output import format_annotation
@@ -56,17 +56,17 @@ def check(
     if every and out_dir:
         raise UsageError("--all looks for scripts beside their specs; remove --out-dir")
     named = paths or (DEFAULT_SPEC,)
-    if any(target.values()):
-        if every or out_dir:
-            raise UsageError("--all and --out-dir compare scripts as they were rendered; remove it")
-        report = _check_changed(named, target)
-    else:
+    if not any(target.values()):
         report = compare(paths or ("." if every else DEFAULT_SPEC,), out_dir, every=every)
-    shown: object = "".join(script.diff for script in report.scripts)
+    elif every or out_dir:
+        raise UsageError("--all and --out-dir compare scripts as they were rendered; remove it")
+    else:
+        report = _check_changed(named, target)
+    text = "".join(script.diff for script in report.scripts)
     if form == "github":
-        shown = "".join(_format_annotations(report))
-    put_out(report if as_json else shown)
-    notes = [script.note for script in report.scripts if script.note]
+        text = "".join(_format_annotations(report))
+    put_answer(report, text, as_json=as_json)
+    notes = filter(None, (script.note for script in report.scripts))
     for line in (*notes, *report.notes, *list_spec_doubts(named, target)):
         put_err(line)
     _tell_faults(report, needs_scripts=bool(out_dir))
@@ -116,7 +116,7 @@ def explain(path: str, as_json: bool, defaults: bool, **target: Any) -> None:
     explanation = explain_plan(*load_plan(path, target))
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
     text = explanation.as_text(defaults=defaults, width=width)
-    put_out(explanation if as_json else text)
+    put_answer(explanation, text, as_json=as_json)
 
 
 def _check_changed(paths: tuple[str, ...], target: Mapping[str, Any]) -> CheckReport:

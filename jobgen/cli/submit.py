@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobgen.cli.options import DEFAULT_SPEC, FILE, json_option
-from jobgen.cli.printing import put_err, put_out
+from jobgen.cli.printing import can_ask, put_answer, put_err, put_out
 from jobgen.cli.remote import RemoteSpecCommand
 from jobgen.cli.target import add_target_options
 from jobgen.errors import AlreadySubmittedError, JobgenError
@@ -60,42 +60,51 @@ def submit(
     if dry_run:
         for message in ready.list_warnings():
             put_err(message)
-        put_out(ready.as_dict() if as_json else ready.preview())
+        put_answer(ready.as_dict(), ready.preview(), as_json=as_json)
         return
-    try:
-        job = _hand_over(ready, again=again)
-    except JobgenError as error:
-        if error.job_id:
-            put_out({"id": error.job_id} if as_json else f"{error.job_id}\n")
-        raise
+    job = _hand_over(ready, again=again, as_json=as_json)
     run_folder = os.path.relpath(job.run_dir)
     handed_over = {"id": job.id, "run_folder": run_folder, **ready.as_dict()}
     handed_over |= {"argv": job.argv, "script": os.path.join(run_folder, "script")}
-    if not as_json:
-        put_out(f"{job.id}\n")
-    elif not wait:
-        put_out(handed_over)
-    put_err(f"run folder: {run_folder}")
-    if not wait:
-        word = f"--host {host} {job.id}" if host else job.id
-        put_err(f"next: jobgen logs -f {word}, jobgen status {word}")
+    if wait:
+        _wait(job, handed_over, as_json=as_json)
         return
+    put_answer(handed_over, f"{job.id}\n", as_json=as_json)
+    put_err(f"run folder: {run_folder}")
+    word = f"--host {host} {job.id}" if host else job.id
+    put_err(f"next: jobgen logs -f {word}, jobgen status {word}")
+
+
+def _wait(job: Job, handed_over: dict[str, Any], *, as_json: bool) -> None:
+    """Follow a job to its end; JSON tells of it then, in one piece."""
     from jobgen.cli.following import follow_job, raise_failures
 
+    put_out("" if as_json else f"{job.id}\n")
+    put_err(f"run folder: {handed_over['run_folder']}")
     state = follow_job(job)
     if as_json:
         put_out(handed_over | {"state": state.name, "reason": state.reason})
     raise_failures([(job, state)])
 
 
-def _hand_over(ready: Submission, *, again: bool) -> Job:
+def _hand_over(ready: Submission, *, again: bool, as_json: bool) -> Job:
+    """Submit a job; of one that is on its way after all, print the id."""
+    try:
+        return _submit_or_ask(ready, again=again)
+    except JobgenError as error:
+        if error.job_id:
+            put_answer({"id": error.job_id}, f"{error.job_id}\n", as_json=as_json)
+        raise
+
+
+def _submit_or_ask(ready: Submission, *, again: bool) -> Job:
     """Submit a job; on a terminal, ask about one that is submitted already."""
     from jobgen import submit as hand_over
 
     try:
         return hand_over(ready, again=again, warn=put_err, tell=put_err)
     except AlreadySubmittedError as refusal:
-        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        if not can_ask():
             raise
         question = f"{make_printable(str(refusal))}\nsubmit another job?"
         click.confirm(question, abort=True, err=True)
