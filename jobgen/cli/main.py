@@ -40,13 +40,7 @@ def main() -> NoReturn:
     try:
         code = cli.main(prog_name="jobgen", standalone_mode=False)
     except click.ClickException as error:
-        # Without a command, click's message is the help, which its error shows as it is.
-        if isinstance(error, click.UsageError) and not error.message.startswith("Usage: "):
-            from jobgen.cli.guesses import explain_usage, make_room
-
-            message = make_room(explain_usage(error, sys.argv[1:], cli), sys.argv[1:])
-            error = click.UsageError(message, ctx=error.ctx)
-        error.show()
+        _explain(error).show()
         code = error.exit_code
     except JobgenError as error:
         put_err(str(error))
@@ -58,6 +52,17 @@ def main() -> NoReturn:
         put_err(f"{error.filename or 'error'}: {error.strerror}")
         code = 1
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _explain(error: click.ClickException) -> click.ClickException:
+    """Return click's error with what to type instead."""
+    # Without a command, click's message is the help, which its error shows as it is.
+    if not isinstance(error, click.UsageError) or error.message.startswith("Usage: "):
+        return error
+    from jobgen.cli.guesses import explain_usage, make_room
+
+    message = make_room(explain_usage(error, sys.argv[1:], cli), sys.argv[1:])
+    return click.UsageError(message, ctx=error.ctx)
 
 
 class _Listed(NamedTuple):

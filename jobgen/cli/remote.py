@@ -8,6 +8,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -79,29 +80,34 @@ class RemoteHost:
         """
         argv = ["bash", "-c", _PROGRAM, "bash", self.name, self.folder, __version__, *words]
         argv = ["ssh", "-T", self.name, shlex.join(["bash", "-c", _LOGIN, "bash", *argv])]
-        output = _RemoteOutput([_BEGUN, _SENT] if words[0] == "submit" else [_BEGUN], keep)
+        submits = words[0] == "submit"
+        output = _RemoteOutput([_BEGUN, _SENT] if submits else [_BEGUN], keep)
         from jobgen.process import run_attached
 
         try:
             code = run_attached(argv, f"{files}\n".encode(), output.take)
         except KeyboardInterrupt:
-            if words[0] == "submit":
+            if submits:
                 put_err(f"\n{self._describe_submission(output)}")
             raise
         finally:
             output.end()
-        if code < 0 or code >= _NO_CONNECTION:
-            how = f"was killed by signal {-code}" if code < 0 else f"failed with code {code}"
-            message = f"ssh to {self.name} {how}"
-            if words[0] == "submit":
-                message += f"; {self._describe_submission(output)}"
+        doubt = f"; {self._describe_submission(output)}" if submits else ""
+        self._tell_failure(code, doubt)
+        return code
+
+    def _tell_failure(self, code: int, doubt: str) -> None:
+        """Raise what an exit code of ssh means, or print that of jobgen there."""
+        if code < 0:
+            message = f"ssh to {self.name} was killed by signal {-code}{doubt}"
             raise SchedulerUnavailableError(message)
+        if code >= _NO_CONNECTION:
+            raise SchedulerUnavailableError(f"ssh to {self.name} failed with code {code}{doubt}")
         if code == 127:
             hint = "install it there, or copy the script and submit it with the scheduler's command"
             raise SchedulerUnavailableError(f"jobgen is not installed on {self.name}; {hint}")
         if code:
             put_err(f"jobgen on {self.name} exited with {code}")
-        return code
 
     def _describe_submission(self, output: _RemoteOutput) -> str:
         if output.marks:
@@ -151,15 +157,12 @@ def pack_submission(path: str, overrides: Sequence[str], *, tracked: bool) -> tu
     what it says to `send`; with `tracked` all that git knows here. A script goes with its spec.
     """
     from jobgen.machine.transfer import pack_files
-    from jobgen.process import list_tracked_files
     from jobgen.rendering.check import is_script, read_script
     from jobgen.spec.load import load
 
-    known = list_tracked_files() if tracked else []
-    if known is None:
-        raise UsageError("--send tracked: this folder is not in a git repository")
-    files = [path, *known]
-    words: list[str] = []
+    files, words = [path], list[str]()
+    if tracked:
+        files += _list_tracked()
     if is_script(path):
         from pathlib import Path
 
@@ -174,19 +177,36 @@ def pack_submission(path: str, overrides: Sequence[str], *, tracked: bool) -> tu
         words = [word for one in spec.overrides[len(overrides) :] for word in ("--set", one)]
         if words:
             put_err(f"from your own config: {' '.join(words[1::2])}")
-    read = {where.file for where in spec.positions.values()} - {path}
-    below = sorted(filter(os.path.isfile, read))
-    texts = {}
-    if any(os.path.relpath(file).startswith("..") for file in below):
-        texts[os.path.relpath(path)] = spec.write_whole()
-        put_err(f"{path}: sent as one file with {', '.join(below)}")
-    else:
-        files += below
+    texts = _add_read(files, spec, path)
     runs = [part.spec.run for part in spec.programs()]
     files += filter(os.path.isfile, [run.script or "" for run in runs])
     files += [*spec.spec.send, *filter(os.path.isdir, [".jobgen"])]
     _warn_of_unsent(spec, runs, files)
     return pack_files(files, texts), words
+
+
+def _list_tracked() -> list[str]:
+    from jobgen.process import list_tracked_files
+
+    known = list_tracked_files()
+    if known is None:
+        raise UsageError("--send tracked: this folder is not in a git repository")
+    return known
+
+
+def _add_read(files: list[str], spec: LoadedSpec, path: str) -> dict[str, str]:
+    """Add the files that were read for a spec; return its text where one is not below here."""
+    read = {where.file for where in spec.positions.values()} - {path}
+    others = sorted(filter(os.path.isfile, read))
+    if not any(map(_is_outside, others)):
+        files += others
+        return {}
+    put_err(f"{path}: sent as one file with {', '.join(others)}")
+    return {os.path.relpath(path): spec.write_whole()}
+
+
+def _is_outside(file: str) -> bool:
+    return os.path.relpath(file).startswith("..")
 
 
 def _warn_of_unsent(spec: LoadedSpec, runs: Sequence[Run], files: Sequence[str]) -> None:
@@ -198,30 +218,33 @@ def _warn_of_unsent(spec: LoadedSpec, runs: Sequence[Run], files: Sequence[str])
         put_err(f"warning: {module} is imported and not sent; {hint}")
     name = spec.spec.site
     for file in search.find(name).files if name and search.exists(name) else ():
-        project = not os.path.relpath(file).startswith("..")
-        if not project and not file.startswith(search.BUILT_IN):
+        if _is_outside(file) and not file.startswith(search.BUILT_IN):
             hint = f"copy it to .jobgen/sites/{os.path.basename(file)} of the project to send it"
             put_err(f"warning: the profile {file} is this machine's alone; {hint}")
 
 
 def list_unsent(run: Run, sent: Iterable[str]) -> Iterator[str]:
     """Yield the files and folders here from which a program imports, if nothing of them is sent."""
+    known, folder = [f"{os.path.normpath(one)}/" for one in sent], os.path.dirname(run.script or "")
+    for path in _list_modules(run):
+        root = folder if path.startswith(f"{folder}/") else "."
+        first = os.path.relpath(path, root).partition("/")[0]
+        own = os.path.normpath(os.path.join(root, first))
+        if not any(one.startswith(f"{own}/") or f"{own}/".startswith(one) for one in known):
+            yield own
+
+
+def _list_modules(run: Run) -> list[str]:
+    """Return the files here that a program consists of; none of one that cannot be read."""
     from jobgen.programs.program import ReadProgram
 
-    known, folder = set(map(os.path.normpath, sent)), os.path.dirname(run.script or "")
     base = (run.module or "").replace(".", "/")
-    files = [run.script] if run.script else [f"{base}.py", f"{base}/__main__.py"]
-    path = next(filter(os.path.isfile, files), "")
-    try:
-        modules = ReadProgram(path, *([] if run.script else [""])).modules
-    except (OSError, ValueError, SyntaxError):
-        return
-    for module in modules:
-        root = folder if module.path.startswith(f"{folder}/") else ""
-        first = os.path.relpath(module.path, root or ".").partition("/")[0]
-        own = os.path.normpath(os.path.join(root, first))
-        if not any(f"{own}/".startswith(f"{one}/") or one.startswith(f"{own}/") for one in known):
-            yield own
+    places = [(run.script,)] if run.script else [(f"{base}.py", ""), (f"{base}/__main__.py", "")]
+    for place in places:
+        if os.path.isfile(place[0]):
+            with suppress(OSError, ValueError, SyntaxError):
+                return [module.path for module in ReadProgram(*place).modules]
+    return []
 
 
 class RemoteCommand(click.Command):

@@ -76,7 +76,7 @@ def submit(
 
 
 def _wait(job: Job, handed_over: dict[str, Any], *, as_json: bool) -> None:
-    """Follow a job to its end; JSON tells of it then, in one piece."""
+    """Follow a job to its end; --json prints all of it then."""
     from jobgen.cli.following import follow_job, raise_failures
 
     put_out("" if as_json else f"{job.id}\n")
