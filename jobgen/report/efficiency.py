@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable
 
 from jobgen.output import format_count
-from jobgen.plan.plan import Plan
-from jobgen.report.facts import RunFacts, Use
+from jobgen.plan.plan import Nodes, Plan, Start, TimeLimit
+from jobgen.report.facts import RunFacts, Usage, Use
 from jobgen.report.figures import format_share, format_size, format_span
 from jobgen.schedulers.usage import Used
 from jobgen.spec.units import format_duration
@@ -42,23 +42,27 @@ class Efficiency:
         longest: float | None,
         gpu_memory: float | None,
     ) -> None:
-        self.run, self.plan = run, plan
+        self.run = run
         self.used = used or Used("", of_one_node=True)
+        self.usage = run.usage or Usage()
         self.longest = self.used.longest or longest
         self.gpu_memory = gpu_memory
-        self.groups = plan.nodes.groups if plan else ()
+        self.nodes, self.launch, self.walltime = Nodes(), Start(), TimeLimit()
+        self.is_queued = False
+        if plan:
+            self.nodes, self.launch, self.walltime = plan.nodes, plan.launch, plan.walltime
+            self.is_queued = plan.site.can.batch
         self.is_done = run.state == "done"
 
     def list_uses(self) -> tuple[Use, ...]:
         """Return walltime, CPUs, memory and GPUs, in this order."""
-        gpus = self.used.gpus or sum(group.nodes * group.gpus for group in self.groups)
+        gpus = self.used.gpus or self.nodes.gpus
         uses = (self._measure_walltime(), self._measure_cpus(), self._measure_memory())
         return (*uses, self._measure_gpus(gpus), self._measure_gpu_memory()) if gpus else uses
 
     def _measure_walltime(self) -> Use:
-        limit = self.used.limit or (self.plan.walltime.seconds if self.plan else None)
-        queued = self.plan is not None and self.plan.site.can.batch
-        advises = queued and self.is_done and len(self.run.attempts) == 1
+        limit = self.used.limit or self.walltime.seconds
+        advises = self.is_queued and self.is_done and len(self.run.attempts) == 1
         return Use(
             "walltime",
             _tell(limit, format_span, "{} for each start"),
@@ -69,7 +73,7 @@ class Efficiency:
         )
 
     def _measure_cpus(self) -> Use:
-        asked = [group.nodes * (group.cpus or 0) for group in self.groups]
+        asked = [group.nodes * (group.cpus or 0) for group in self.nodes.groups]
         cpus = self.used.cpus or (sum(asked) if all(asked) else None)
         busy = _divide(self.used.cpu_seconds or None, self.run.ran)
         words = _tell(busy, "{:.1f} busy on average".format)
@@ -78,7 +82,7 @@ class Efficiency:
 
     def _measure_memory(self) -> Use:
         held, asked = self.used.memory, self._find_asked_memory()
-        nodes = self.used.nodes or (self.plan.nodes.total if self.plan else None)
+        nodes = self.used.nodes or self.nodes.total
         where = " on one node" if self.used.of_one_node and nodes != 1 else ""
         use = Use(
             "memory",
@@ -88,21 +92,20 @@ class Efficiency:
             self.used.source,
         )
         # Slurm counts by task, and starts each process itself where no launcher does.
-        if self.used.of_one_node and self.plan and self.plan.launch.direct and held is not None:
+        if self.used.of_one_node and self.launch.direct and held is not None:
             words = f"{format_size(held)} in one process at most"
             return use._replace(used=words, share=None)
         return use._replace(advice=self._advise_memory(held or 0, asked or 0))
 
     def _find_asked_memory(self) -> float | None:
         """Return the bytes that were asked for, on one node or on all, as the scheduler counts."""
-        if self.used.memory_asked is not None:
+        groups = self.nodes.groups
+        each = [(group.memory or 0) * 1024.0 for group in groups]
+        if self.used.memory_asked is not None or not all(each):
             return self.used.memory_asked
-        asked = [(group.nodes, (group.memory or 0) * 1024.0) for group in self.groups]
-        if not asked or not all(memory for _, memory in asked):
-            return None
         if self.used.of_one_node:
-            return min(memory for _, memory in asked)
-        return sum(nodes * memory for nodes, memory in asked)
+            return min(each, default=None)
+        return sum(group.nodes * memory for group, memory in zip(groups, each, strict=True)) or None
 
     def _advise_memory(self, held: float, asked: float) -> str:
         if not (held and asked and self.used.of_one_node and self._is_typical()):
@@ -121,51 +124,51 @@ class Efficiency:
 
     def _measure_gpus(self, asked: int) -> Use:
         use = self._find_gpu_use()
-        noted, training = self.run.usage, self.run.training
-        words = [use.used or ""]
-        if noted and noted.gpu_power is not None:
-            words.append(f"{noted.gpu_power:.0f} W each")
-        if training and training.mfu is not None:
-            words.append(f"{format_share(training.mfu)} of their peak in arithmetic")
-            use = use._replace(source=use.source or _METRICS)
-        if self.is_done and use.share is not None and use.share < _LITTLE:
-            advice = "mostly idle: check whether they wait for data, or use fewer"
-            use = use._replace(advice=advice)
-        used = ", ".join(filter(None, words)) or None
-        return use._replace(asked=format_count(asked, "GPU"), used=used)
+        power = _tell(self.usage.gpu_power, "{:.0f} W each".format)
+        peak = _tell(self.run.read("mfu"), format_share, "{} of their peak in arithmetic")
+        advice = "mostly idle: check whether they wait for data, or use fewer"
+        return use._replace(
+            asked=format_count(asked, "GPU"),
+            used=", ".join(filter(None, (use.used, power, peak))) or None,
+            source=use.source or (_METRICS if peak else ""),
+            advice=advice if self._uses_little(use.share) else "",
+        )
+
+    def _uses_little(self, share: float | None) -> bool:
+        """Whether a run that ended well has used less than was worth asking for."""
+        return self.is_done and share is not None and share < _LITTLE
 
     def _find_gpu_use(self) -> Use:
         """By the nodes' own notes, with what the scheduler counts; or by that alone."""
         percent, source, counted = self.used.gpu_use, self.used.source, ""
-        if self.run.usage and self.run.usage.gpu_use is not None:
+        if self.usage.gpu_use is not None:
             counted = _tell(percent, f"{source} counts {{:.0f}} %".format) or ""
-            percent, source = self.run.usage.gpu_use, _NOTED
+            percent, source = self.usage.gpu_use, _NOTED
         words = _tell(percent, "{:.0f} % busy on average".format)
         return Use("GPUs", None, words, _divide(percent, 100), source, counted=counted)
 
     def _measure_gpu_memory(self) -> Use:
         held, source = self._find_gpu_memory()
-        total = self.gpu_memory or (self.run.usage.gpu_total if self.run.usage else None)
+        total = self.gpu_memory or self.usage.gpu_total
         share = _divide(held, total)
         sources = ["preflight" if self.gpu_memory else "", "" if held is None else source]
-        has_room = self.is_done and share is not None and share < _LITTLE
         return Use(
             "GPU memory",
             _tell(total, format_size, "{} each"),
             _tell(held, format_size, "{} at most"),
             share,
             ", ".join(filter(None, sources)),
-            "there is room for a larger micro-batch" if has_room else "",
+            "there is room for a larger micro-batch" if self._uses_little(share) else "",
         )
 
     def _find_gpu_memory(self) -> tuple[float | None, str]:
         """Return the most bytes that were held on a GPU, and who says so."""
-        run = self.run
-        if run.usage and run.usage.gpu_memory is not None:
-            return run.usage.gpu_memory, _NOTED
-        if run.ranks and run.ranks.memory:
-            return max(run.ranks.memory), _METRICS
-        return (run.training.memory if run.training else None), _METRICS
+        if self.usage.gpu_memory is not None:
+            return self.usage.gpu_memory, _NOTED
+        ranks = self.run.ranks
+        if ranks and ranks.memory:
+            return max(ranks.memory), _METRICS
+        return self.run.read("memory"), _METRICS
 
 
 def _divide(part: float | None, whole: float | None) -> float | None:

@@ -136,13 +136,13 @@ class Usage(NamedTuple):
     percent, over minutes.
     """
 
-    nodes: int
-    seconds: float
-    gpu_use: float | None  # percent
-    gpu_memory: float | None  # of one GPU, at most
-    gpu_total: float | None
-    gpu_power: float | None  # watts of one GPU, on average
-    gpu_uses: Curve
+    nodes: int = 0
+    seconds: float = 0.0
+    gpu_use: float | None = None  # percent
+    gpu_memory: float | None = None  # of one GPU, at most
+    gpu_total: float | None = None
+    gpu_power: float | None = None  # watts of one GPU, on average
+    gpu_uses: Curve = Curve((), ())
 
 
 class Use(NamedTuple):

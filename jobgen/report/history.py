@@ -92,10 +92,8 @@ class History:
 
     def training(self) -> Training | None:
         """Return what was trained, and how fast; None if no step was written down."""
-        steps, validations = (
-            _Columns(self.lines.get("step", [])),
-            _Columns(self.lines.get("val", [])),
-        )
+        steps = _Columns(self.lines.get("step", []))
+        validations = _Columns(self.lines.get("val", []))
         if not steps.at:
             return None
         start = self.start
@@ -103,7 +101,6 @@ class History:
         losses = [(loss, int(step)) for loss, step in steps.pair("loss", "step")]
         if bad := len(steps.at) - len(losses):
             self.notes.append(f"the loss is not a number in {bad} of {len(steps.at)} lines")
-        memory = max(steps.list_real("mem_gb"), default=None)
         ends = [*steps.list_real("step_min_s"), *steps.list_real("step_max_s")]
         return Training(
             source=self.source,
@@ -115,16 +112,14 @@ class History:
             arithmetic=_describe_arithmetic(start),
             parameters=_read_whole(start.get("parameters")),
             ranks=_read_whole(start.get("world_size")),
-            loss=losses[-1][0] if losses else None,
+            loss=steps.find_last("loss"),
             least_loss=min(losses, default=None),
-            validation=next(reversed(validations.list_real("loss")), None),
+            validation=validations.find_last("loss"),
             speed=find_median(steps[f"{unit}_per_s"]),
             mfu=find_median(steps["mfu"]),
-            waiting=find_median(
-                [wait / all for wait, all in steps.pair("data_s", "step_s") if all > 0]
-            ),
+            waiting=find_median(steps.divide("data_s", "step_s")),
             checkpoints=_find_saving(steps),
-            memory=None if memory is None else memory * 1e9,
+            memory=max((size * 1e9 for size in steps.list_real("mem_gb")), default=None),
             consumed=read_number(steps.lines[-1].get(unit)),
             losses=steps.sample("loss"),
             validations=validations.sample("loss"),
@@ -164,7 +159,9 @@ class History:
         if not rows:
             return None
         columns = zip(*rows, strict=True)
-        return tuple(max(column) if most else _weigh(column, weights) for column in columns)
+        if most:
+            return tuple(map(max, columns))
+        return tuple(_weigh(column, weights) for column in columns)
 
     def _slow(self) -> tuple[Slow, ...]:
         """Return the ranks that rank 0's output calls slow, the most frequent first."""
@@ -208,6 +205,14 @@ class _Columns:
         """Return those of two columns, line by line, where the first is finite."""
         pairs = zip(self[key], self[other], strict=True)
         return [(value, with_it) for value, with_it in pairs if math.isfinite(value)]
+
+    def divide(self, key: str, whole: str) -> list[float]:
+        """Return a column as shares of another that is not 0."""
+        return [part / all for part, all in self.pair(key, whole) if all > 0]
+
+    def find_last(self, key: str) -> float | None:
+        """Return the last finite number of a column."""
+        return next(reversed(self.list_real(key)), None)
 
     def sample(self, key: str) -> Curve:
         """Return the curve of a column."""

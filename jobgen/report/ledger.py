@@ -51,15 +51,17 @@ def keep_ledger(
     if not begun:
         return None
     seconds: defaultdict[str, float] = defaultdict(float)
-    node_seconds, at = 0.0, submitted or begun[0].began or 0.0
-    for one, following in zip(begun, [*begun[1:], None], strict=True):
-        began = max(at, one.began or at)
+    starts = [one.began or 0.0 for one in begun]
+    node_seconds, at = 0.0, submitted or starts[0]
+    for one, start, following in zip(begun, starts, [*starts[1:], until], strict=True):
+        began = max(at, start)
         seconds["queued"] += began - at
-        at = max(began, one.ended or (following and following.began) or until)
+        at = max(began, one.ended or following)
         node_seconds += (at - began) * len(one.nodes)
         spans = _Spans(seconds, began, at)
         folder = run_dir / "attempts" / str(one.number)
-        _split_attempt(spans, one, _list_lines(lines, one.number), folder, again=bool(following))
+        again = one is not begun[-1]
+        _split_attempt(spans, one, _list_lines(lines, one.number), folder, again=again)
     return _make_ledger(seconds, node_seconds / 3600)
 
 
@@ -74,6 +76,12 @@ class _Spans:
         until = min(max(until, self.at), self.ended)
         self.seconds[kind] += until - self.at
         self.at = until
+
+    def take(self, left: float, most: float, kind: str) -> float:
+        """Count so much of the time that is left, if there is so much; return the rest."""
+        taken = min(left, most)
+        self.seconds[kind] += taken
+        return left - taken
 
 
 def _make_ledger(seconds: dict[str, float], node_hours: float) -> Ledger:
@@ -123,29 +131,30 @@ def _find_last(paths: Iterable[Path]) -> float:
 
 def _split_training(spans: _Spans, marks: list[dict[str, Any]]) -> None:
     """Count the time to the last line on progress."""
-    steps = [line for line in marks if line["kind"] == "step"]
-    usual = find_median([_read(line, "step_s") for line in steps]) or 0.0
-    saves = any(line["kind"] == "save" for line in marks)  # else the steps tell of them
-    longest = max(_read(steps[0], key) for key in ("step_s", "step_max_s")) if steps else 0.0
-    slow = max(0.0, longest - usual)  # it compiles
+    kinds = {line["kind"] for line in marks}
+    tells_of_saves = "save" if "save" in kinds else "step"
+    usual, slow = _measure_steps([line for line in marks if line["kind"] == "step"])
     done = marks[0]["step"] - 1 if marks else 0
     for line in marks:
-        span = max(0.0, line["time"] - spans.at)
-        evaluated = min(span, _read(line, "val_s"))
-        tells = line["kind"] == ("save" if saves else "step")
-        stalled = min(span - evaluated, _read(line, "ckpt_s") if tells else 0.0)
-        left = span - evaluated - stalled
-        first, slow = min(left, slow), max(0.0, slow - left)
-        useful = left - first
+        left = spans.take(max(0.0, line["time"] - spans.at), _read(line, "val_s"), "evaluation")
+        if line["kind"] == tells_of_saves:
+            left = spans.take(left, _read(line, "ckpt_s"), "checkpoint stall")
+        rest = spans.take(left, slow, "first step")
+        slow = max(0.0, slow - left)
+        useful = rest
         if "attempt" not in line:  # what its steps do not account for went elsewhere
-            useful = min(useful, usual * max(0.0, line["step"] - done))
-        spans.seconds["first step"] += first
-        spans.seconds["evaluation"] += evaluated
-        spans.seconds["checkpoint stall"] += stalled
-        spans.seconds["productive"] += useful
-        rest = "evaluation" if line["kind"] == "val" else "not known"
-        spans.seconds[rest] += left - first - useful
+            useful = usual * max(0.0, line["step"] - done)
+        rest = spans.take(rest, useful, "productive")
+        spans.seconds["evaluation" if line["kind"] == "val" else "not known"] += rest
         spans.at, done = max(spans.at, line["time"]), line["step"]
+
+
+def _measure_steps(steps: list[dict[str, Any]]) -> tuple[float, float]:
+    """Return the usual seconds of a step, and how much longer the first took: it compiles."""
+    usual = find_median([_read(line, "step_s") for line in steps]) or 0.0
+    first = steps[0] if steps else {}
+    longest = max(_read(first, "step_s"), _read(first, "step_max_s"))
+    return usual, max(0.0, longest - usual)
 
 
 def _name_loss(folder: Path, *, again: bool) -> str:

@@ -38,6 +38,16 @@ class _PageReader(HTMLParser):
         self._row = ""  # the element that is a row, inside of one
         self._scrolls = False
         self._whole = False  # whether sentences keep to one line each, as people search for them
+        # What the ends of elements outside of rows make of the words.
+        self._ends = {
+            "h1": self._end_text,
+            "p": self._end_text,
+            "li": self._end_text,
+            "h2": self._end_title,
+            "pre": self._end_lines,
+            "table": self._end_table,
+            "main": self._end_table,
+        }
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Begin an element: a line, a row of a table or a cell of one."""
@@ -75,16 +85,8 @@ class _PageReader(HTMLParser):
             self._rows[-1].append(self._take_words())
         elif tag == self._row:
             self._row = ""
-        elif tag == "h2":
-            self._title, self._whole = self._take_words(), False
-        elif tag == "pre":
-            self._add("".join(self._words).splitlines())
-            self._words.clear()
-        elif tag in ("h1", "p", "li"):
-            text = self._take_words()
-            self._add([text] if self._whole else wrap(text, _WIDTH, break_on_hyphens=False))
-        elif tag in ("table", "main"):
-            self._end_table()
+        elif tag in self._ends:
+            self._ends[tag]()
 
     def handle_data(self, data: str) -> None:
         """Take words of the page."""
@@ -102,6 +104,17 @@ class _PageReader(HTMLParser):
         self._title = "" if lines else self._title
         indent = "  " if "" in self.lines else ""
         self.lines += [indent + line for line in lines]
+
+    def _end_text(self) -> None:
+        text = self._take_words()
+        self._add([text] if self._whole else wrap(text, _WIDTH, break_on_hyphens=False))
+
+    def _end_title(self) -> None:
+        self._title, self._whole = self._take_words(), False
+
+    def _end_lines(self) -> None:
+        self._add("".join(self._words).splitlines())
+        self._words.clear()
 
     def _end_table(self) -> None:
         rows = [row for row in self._rows if row]
