@@ -49,11 +49,14 @@ def read_arguments(program: ReadProgram, tasks: Sequence[Sequence[str]]) -> _Rea
     elif program.find("parses"):
         return _ask_parser(program, tasks)
     elif not program.partial:
-        known = {*_list_declared(program)}
-        heads = [word.partition(".")[0] for word in given]  # of --config.lr
-        if known:  # absl has --nolr, too, for a flag
-            _refuse_unknown([one for one in heads if f"--{one[4:]}" not in known], known)
+        _check_declared({*_list_declared(program)}, given)
     return {}, ()
+
+
+def _check_declared(known: set[str], given: Sequence[str]) -> None:
+    heads = [word.partition(".")[0] for word in given]  # of --config.lr
+    if known:  # absl has --nolr, too, for a flag
+        _refuse_unknown([one for one in heads if f"--{one[4:]}" not in known], known)
 
 
 def _list_declared(program: ReadProgram) -> Iterator[str]:
@@ -71,14 +74,18 @@ def _list_declared(program: ReadProgram) -> Iterator[str]:
 def _list_signed(program: ReadProgram) -> list[str]:
     """Return the names that a function takes, or a class has, of which options are made."""
     signs = [ast.unparse(call.node.args[0]) for call in program.find("signs") if call.node.args]
-    for body in program.entry.tree.body:
-        if [getattr(body, "name", "")] != signs:
-            continue
-        if isinstance(body, ast.FunctionDef) and not body.args.kwarg:
-            return [one.arg for one in (*body.args.args, *body.args.kwonlyargs)]
-        if isinstance(body, ast.ClassDef) and not body.bases:
-            fields = [one for one in body.body if isinstance(one, ast.AnnAssign)]
-            return [ast.unparse(one.target) for one in fields]
+    tree = program.entry.tree.body
+    made = [_list_fields(body) for body in tree if [getattr(body, "name", "")] == signs]
+    return next(filter(None, made), [])
+
+
+def _list_fields(body: ast.stmt) -> list[str]:
+    """Return the names of a function's arguments, or of a class's fields, if these are all."""
+    match body:
+        case ast.FunctionDef(args=ast.arguments(kwarg=None) as arguments):
+            return [one.arg for one in (*arguments.args, *arguments.kwonlyargs)]
+        case ast.ClassDef(bases=[], body=fields):
+            return [ast.unparse(one.target) for one in fields if isinstance(one, ast.AnnAssign)]
     return []
 
 
@@ -129,9 +136,7 @@ def _ask_parser(program: ReadProgram, tasks: Sequence[Sequence[str]]) -> _Read:
     parsed, added = program.find("parses"), program.find("option")
     if program.partial or _hides_parser(program, parsed):
         return {}, ()
-    # Whether one parser has all options that are added, and no word is left to the shell.
-    whole = len(parsed) == 1 and not parsed[0].node.args and "$" not in str(tasks)
-    sure = whole and all(call.module is parsed[0].module for call in added)
+    sure = _is_whole(parsed, added) and "$" not in str(tasks)  # which the shell expands
     try:
         parser = _Mirror(added, sure=sure)
     except (ValueError, TypeError, argparse.ArgumentError):
@@ -140,6 +145,12 @@ def _ask_parser(program: ReadProgram, tasks: Sequence[Sequence[str]]) -> _Read:
     if not sure or re.search(_CHANGES, program.text):
         return {}, ()
     return _trace(program, parsed[0], parser.values, given[-1])
+
+
+def _is_whole(parsed: list[Fact], added: list[Fact]) -> bool:
+    """Whether one parser has all options that are added, and reads the command line."""
+    alone = len(parsed) == 1 and not parsed[0].node.args
+    return alone and all(call.module is parsed[0].module for call in added)
 
 
 def _hides_parser(program: ReadProgram, parsed: list[Fact]) -> bool:
@@ -158,8 +169,11 @@ def _hides_options(call: Fact, owners: set[str], libraries: set[str]) -> bool:
         return len(call.words) < len(call.node.args)
     if re.fullmatch(_ADDS_OPTIONS, call.short):
         return True
-    handed = {getattr(node, "id", "") for node in call.node.args}
-    return call.head in libraries and not handed.isdisjoint(owners)
+    return call.head in libraries and _holds(call.node.args, owners)
+
+
+def _holds(nodes: Iterable[ast.expr], names: Iterable[str]) -> bool:
+    return not {getattr(node, "id", "") for node in nodes}.isdisjoint(names)
 
 
 class _Mirror(argparse.ArgumentParser):
@@ -203,13 +217,16 @@ class _Mirror(argparse.ArgumentParser):
             raise RejectedError("--help prints its help", "remove it")
         unknown = [word for word in rest if re.match(r"--?(?!no-)[A-Za-z]", word)]
         _refuse_unknown([word.partition("=")[0] for word in unknown], self.known)
-        beyond = [word for word in rest if word[:1] != "-"]
-        if self.sure and beyond and not unknown:
+        if self.sure and not unknown:
+            self._refuse_words([word for word in rest if word[:1] != "-"])
+        return {name: one for name, one in vars(read).items() if one not in (None, False)}
+
+    def _refuse_words(self, beyond: Sequence[str]) -> None:
+        if beyond:
             name, equals, value = beyond[0].partition("=")  # as Hydra has them
             hydra = equals and f"--{name}" in self.known
             hint = f"write {shlex.join([f'--{name}', value])}" if hydra else _CORRECT
             raise RejectedError(f"it has no argument for {beyond[0]!r}", hint)
-        return {name: one for name, one in vars(read).items() if one not in (None, False)}
 
 
 def _read_setting(name: str, text: str) -> dict[str, Any]:
@@ -232,10 +249,13 @@ def _trace(
     texts = values | {name: ast.Constant(one) for name, one in given.items()}
     owners = [name for name, nodes in parsed.module.assigned.items() if parsed.node in nodes]
     read = {f"{owner}.{name}": text for owner in owners for name, text in texts.items()}
-    foreign = [call for call in program.calls if call.head in program.libraries]
-    passed = [node for call in foreign for node in [*call.node.args, *call.given.values()]]
-    # A library may be given all options at once.
-    if not owners or not {getattr(node, "id", "") for node in passed}.isdisjoint(owners):
+    if not owners or _shares_options(program, owners):
         return read, ()
-    forms = {name: rf"\.{name}\b|[\"']{name}[\"']" for name in given}
-    return read, [name for name, form in forms.items() if not re.search(form, program.text)]
+    text = program.text
+    return read, [one for one in given if not re.search(rf"\.{one}\b|[\"']{one}[\"']", text)]
+
+
+def _shares_options(program: ReadProgram, owners: Sequence[str]) -> bool:
+    """Whether a library may be given all options at once."""
+    foreign = [call for call in program.calls if call.head in program.libraries]
+    return any(_holds([*call.node.args, *call.given.values()], owners) for call in foreign)

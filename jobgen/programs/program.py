@@ -34,7 +34,7 @@ class ReadProgram:
         self.missing: list[Fact] = []  # modules of the project that are not there
         self._taken: list[tuple[Fact, str]] = []  # imports, each with the file that it reads
         self.libraries: set[str] = set()  # the top-level names of the others
-        beside = [os.path.dirname(path), *([] if os.path.isabs(path) else [""])]
+        beside = [os.path.dirname(path)] if os.path.isabs(path) else [os.path.dirname(path), ""]
         self._roots = {root: _list_own(root) for root in roots or beside}
         self._own = next(iter(self._roots.values()))
         self.is_script = not roots  # whether it is started by its file, and not as a module
@@ -42,10 +42,7 @@ class ReadProgram:
         self.modules = [*self._files.values()]
         self.text = "\n".join(module.text for module in self.modules)
         self.calls = [call for module in self.modules for call in module.calls]
-        self._kinds: dict[str, list[Fact]] = defaultdict(list)
-        for call in self.calls:
-            for kind in classify(call.name):
-                self._kinds[kind].append(call)
+        self._kinds = _sort_by_kind(self.calls)
         self._scopes = [scope for module in self.modules for scope in module.scopes]
         self._uses = {id(scope): [*self._find_uses(scope)] for scope in self._scopes}
         self._forget()
@@ -74,9 +71,7 @@ class ReadProgram:
             if base is None:
                 self.libraries.add(one.head)
                 continue
-            names = [base, *(f"{base}/{name.name}" for name in one.node.names)]
-            ways = [f"{name}{end}" for name in names for end in (".py", "/__init__.py")]
-            read = list(filter(os.path.isfile, ways))
+            read = _list_files([base, *(f"{base}/{name.name}" for name in one.node.names)])
             files += read
             if read == [f"{base}.py"] and isinstance(one.node, ast.ImportFrom):
                 self._taken.append((one, read[0]))
@@ -261,6 +256,20 @@ def classify(name: str) -> frozenset[str]:
     heads = ("", name.partition(".")[0], f".{name.rpartition('.')[2]}")
     rows = [row for head in heads for row in _read_kinds().get(head, {}).items()]
     return frozenset(kind for kind, forms in rows if re.fullmatch("|".join(forms), name))
+
+
+def _list_files(modules: list[str]) -> list[str]:
+    """Return the files of modules and packages that are there, of paths without a suffix."""
+    ways = [f"{name}{end}" for name in modules for end in (".py", "/__init__.py")]
+    return list(filter(os.path.isfile, ways))
+
+
+def _sort_by_kind(calls: list[Fact]) -> dict[str, list[Fact]]:
+    kinds: dict[str, list[Fact]] = defaultdict(list)
+    for call in calls:
+        for kind in classify(call.name):
+            kinds[kind].append(call)
+    return kinds
 
 
 def _list_own(root: str) -> set[str]:

@@ -196,13 +196,12 @@ class _Look:
         """Answer what the rules need of the program, as its arguments decide it."""
         program, libraries = self.program, self.program.libraries
         strange, mpi = sorted(libraries - _list_plain()), self._list_imported() & _OF_MPI
-        placed = bool(libraries & _CONFIGURED)
-        placed = placed or any(classify(name) >= {"makes", "places"} for name in program.named)
+        placed = bool(libraries & _CONFIGURED) or self._makes_and_places()
         made, trains = placed or program.may_call("makes"), bool(program.find("trains"))
         self.answers |= {
             "joined": bool(program.find("joins")),
             "wrapped": any(call.certain for call in program.find("grouped")),
-            "one": not (program.find("spawns") or program.find("rays")),
+            "one": not any(map(program.find, ("spawns", "rays"))),
             "made": made,
             "placed": placed,
             "own": made and not placed,
@@ -213,6 +212,9 @@ class _Look:
             "alone": not made and not mpi and (trains or not self._may_divide(strange)),
         }
         self.values |= {"libraries": ", ".join(strange[:3]), "library": min(mpi, default="")}
+
+    def _makes_and_places(self) -> bool:
+        return any(classify(name) >= {"makes", "places"} for name in self.program.named)
 
     def _may_divide(self, strange: list[str]) -> bool:
         """Whether a program that trains nothing may divide its work by itself, or a library may."""
@@ -285,12 +287,9 @@ class _Look:
 
     def find_places(self) -> None:
         """What a script takes from where Python does not look for it, by the script's place."""
-        entry, path = self.program.entry, os.path.normpath(self.program.entry.path)
+        entry, start = self.program.entry, self._name_start()
         if not self.program.is_script or "__package__" in entry.text or self.size.arguments is None:
             return
-        module = os.path.splitext(path)[0].replace("/", ".")
-        package = "/" in path and path[0] not in "./"
-        start = f"run: {{module: {module}}}" if package else "the import without dots"
         absent = set() if self._finds_elsewhere() else self.program.list_elsewhere() - _list_plain()
         taken = [one for one in entry.imports if not (one.part.tried or one.part.scope)]
         for one in [one for one in taken if one.name[0] == "."][:1]:
@@ -298,6 +297,13 @@ class _Look:
         for one in taken:
             if one.head in absent:
                 self.say("module-missing.path", one, name=one.head, start=start)
+
+    def _name_start(self) -> str:
+        """Return what to write for a script, so that its imports find what is beside it."""
+        path = os.path.normpath(self.program.entry.path)
+        module = os.path.splitext(path)[0].replace("/", ".")
+        package = "/" in path and path[0] not in "./"
+        return f"run: {{module: {module}}}" if package else "the import without dots"
 
     def _finds_elsewhere(self) -> bool:
         """Whether the project may be installed, or its path be set."""

@@ -76,18 +76,24 @@ def _check_python(
     path: str, launch: LaunchCommand, size: JobSize, *, here: bool
 ) -> Iterator[Remark]:
     """Look into a Python program that a shell script starts; it and its files may be `here`."""
-    name, *words = [word.text for word in launch.started.program] or [""]
-    file = next((word for word in words if not word.startswith("-")), "")
-    if not name.startswith("python") or not file.endswith(".py"):
+    file, *arguments = _find_python(launch)
+    if not file:
         return
-    given = size.arguments
-    if given is not None and here:
-        arguments = words[words.index(file) + 1 :]
-        pairs = [given if word == "$@" else (word,) for word in arguments]
-        given = tuple(itertools.chain(*pairs))
-    yield from check_program(file, size._replace(arguments=given if here else None))
+    if "$@" in arguments:
+        at = arguments.index("$@")
+        arguments[at : at + 1] = size.arguments or ()
+    is_known = here and size.arguments is not None
+    given = tuple(arguments) if is_known else None
+    yield from check_program(file, size._replace(arguments=given))
     if here and not re.match(r"/|.*\$", file) and not os.path.exists(file):
         yield make_remark("not-here", path, launch.place.line, name=file)
+
+
+def _find_python(launch: LaunchCommand) -> list[str]:
+    """Return the Python program that is started, and its arguments; or an empty word."""
+    name, *words = [word.text for word in launch.started.program] or [""]
+    words = list(itertools.dropwhile(lambda word: word.startswith("-"), words)) or [""]
+    return words if name.startswith("python") and words[0].endswith(".py") else [""]
 
 
 def _find_lines(path: str, text: str, size: JobSize, rules: str) -> Iterator[Remark]:
