@@ -51,10 +51,7 @@ def look_at(plan: Plan, copied: tuple[str, ...] | None = None, roles: str = "") 
     if name == "-m":
         return _check_module(arguments[0], python._replace(arguments=tuple(arguments[1:])))
     path = _expand(name)
-    by_itself = words == started and "/" in name and os.path.isfile(path)
-    remarks = []
-    if by_itself and not os.access(path, os.X_OK):
-        remarks.append(make_remark("not-a-program.bits", path))
+    remarks = _check_bits(path) if words == started and "/" in name else []
     if path.endswith((".sh", ".bash")):
         from jobgen.programs.wrapper import check_wrapper
 
@@ -62,6 +59,13 @@ def look_at(plan: Plan, copied: tuple[str, ...] | None = None, roles: str = "") 
     elif path.endswith(".py") or os.path.isdir(path):
         remarks += check_program(path, python)
     return remarks
+
+
+def _check_bits(path: str) -> list[Remark]:
+    """A file that is to start by itself must be executable."""
+    if not os.path.isfile(path) or os.access(path, os.X_OK):
+        return []
+    return [make_remark("not-a-program.bits", path)]
 
 
 def _expand(path: str) -> str:

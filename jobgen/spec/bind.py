@@ -56,6 +56,13 @@ def find_faults(
 # A file with more unknown keys is something else than a spec: the others are counted.
 _MOST_STRANGERS = 50
 _FAILED: Any = object()
+# What to write in the place of nothing, by the path of the key.
+_OF_EMPTY = (
+    (r"\.-?\d[\d.e+-]*$", "write several values as a list, [...],"),  # {lr: 1e-3, 3e-4}
+    (r"^directives\[", "put it in quotes, as # begins a comment,"),
+    (r"(\w+)[:=]([^.]+)$", r"write \1: \2, with a space"),
+    ("", "give it a value"),
+)
 
 
 class _Binder:
@@ -171,13 +178,9 @@ class _Binder:
     def value(self, node: Node, kinds: tuple[Kind, ...], path: str) -> Any:
         """`node` as the first of `kinds` that fits it, or _FAILED once the reason is noted."""
         self.positions[path] = node.where
-        if isinstance(node, Scalar) and node.kind == "null":
-            slip = re.search(r"(\w+)[:=]([^.]+)$", path)
-            hint = f"write {slip[1]}: {slip[2]}, with a space" if slip else "give it a value"
-            if path.startswith("directives["):
-                hint = "put it in quotes, as # begins a comment,"
-            if re.search(r"\.-?\d[\d.e+-]*$", path):  # {lr: 1e-3, 3e-4}
-                hint = "write several values as a list, [...],"
+        if node.kind == "null":
+            slips = ((re.search(form, path), words) for form, words in _OF_EMPTY)
+            hint = next(slip.expand(words) for slip, words in slips if slip)
             return self.problem(node.where, path, "is empty", f"{hint} or remove the key")
         for kind in kinds:
             if kind.fits(node):
@@ -235,15 +238,9 @@ class _Binder:
             return text.lower() == "true"
         if kind.type in (int, float):
             return self.number(node, kind, path)
-        control = CONTROL_IN_TEXT if isinstance(rule, FreeText) else CONTROL
-        seen = text.replace("\n", "") if isinstance(rule, FreeText) else text
-        if not seen.isprintable() and (match := re.search(control, text)):
-            hint = self.suggest(node, (kind,), path)
-            message = f"holds the control character {match[0]!r}"
-            return self.problem(node.where, path, message, hint)
-        if isinstance(rule, Pattern) and not rule.matches(text):
-            hint = self.suggest(node, (kind,), path)
-            return self.problem(node.where, path, f"{text!r} is not {rule.meaning}", hint)
+        fault = _find_fault(text, rule)
+        if fault:
+            return self.problem(node.where, path, fault, self.suggest(node, (kind,), path))
         return text
 
     def parsed(self, node: Scalar, kind: Kind, path: str) -> Any:
@@ -306,6 +303,18 @@ class _Binder:
             if rule.most is not None and number > rule.most:
                 return self.problem(node.where, path, f"{number} is more than {rule.most}")
         return number
+
+
+def _find_fault(text: str, rule: Any) -> str:
+    """Return what is wrong with a line of text, or with free text of several."""
+    control = CONTROL_IN_TEXT if isinstance(rule, FreeText) else CONTROL
+    # Most text is printable, and is not searched.
+    match = None if text.isprintable() else re.search(control, text)
+    if match:
+        return f"holds the control character {match[0]!r}"
+    if isinstance(rule, Pattern) and not rule.matches(text):
+        return f"{text!r} is not {rule.meaning}"
+    return ""
 
 
 def is_plain_number(text: str) -> bool:

@@ -204,12 +204,11 @@ def _apply_user_config(
     taken = [f"{override.partition('=')[0]}." for override in given]
     if target or {"site", "scheduler"} & root.items.keys():
         taken.append("site.")
-    leaves = _walk_leaves(config.without("trust"), "")
-    free = [leaf for leaf in leaves if not f"{leaf[0]}.".startswith(tuple(taken))]
-    added = {path: node for path, node in free if _has_room(root, path)}
-    overrides = {f"{path}={_format_node(node)}": node.where for path, node in added.items()}
-    for override, where in overrides.items():
-        _apply_override(root, override, where)
+    overrides = []
+    for path, node in _walk_leaves(config.without("trust"), ""):
+        if not f"{path}.".startswith(tuple(taken)) and _has_room(root, path):
+            overrides.append(f"{path}={_format_node(node)}")
+            _apply_override(root, overrides[-1], node.where)
     return tuple(overrides)
 
 
@@ -276,7 +275,7 @@ def _apply_override(root: Mapping, override: str, where: Position | None = None)
     _refuse_form(override)
     where = where or Position(f"--set {path}")
     value = _parse_value(text, where)
-    gone = isinstance(value, Scalar) and value.kind == "null"
+    gone = value.kind == "null"
     *outer, last = path.split(".")
     node = root
     for key in outer:

@@ -111,29 +111,28 @@ def list_warnings(loaded: LoadedSpec) -> Iterator[str]:
 
 
 def _list_secrets(spec: JobSpec) -> Iterator[tuple[str, str]]:
-    yield from _list_in_values("environment.variables", spec.environment.named_variables)
+    yield from _list_in("environment.variables", spec.environment.variables)
     for name in _find_in_text(spec.environment.setup or ""):
         yield "environment.setup", name
-    if isinstance(spec.run.args, dict):
-        yield from _list_in_values("run.args", spec.run.args)
-    else:
-        yield from _list_in_words(spec.run.args or (), "run.args")
-    yield from _list_in_words(spec.run.words, "run.command")
+    yield from _list_in("run.args", spec.run.args)
+    yield from _list_in("run.command", spec.run.command)
     for key, own in next(spec.choices(), {}).items():
         given = name_variable(key) or name_argument(key)
         if is_secret(given, str(own)):
             yield "array", given
 
 
-def _list_in_values(path: str, values: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+def _list_in(
+    path: str, values: Mapping[str, object] | Iterable[str] | None
+) -> Iterator[tuple[str, str]]:
+    """Yield the secrets among values by name, or among words."""
+    if not isinstance(values, Mapping):
+        for index, name, _ in _find_in_words(tuple(values or ())):
+            yield f"{path}[{index}]", name
+        return
     for name, value in values.items():
         if isinstance(value, str) and is_secret(name, value):
             yield f"{path}.{name}", name
-
-
-def _list_in_words(words: Iterable[str], path: str) -> Iterator[tuple[str, str]]:
-    for index, name, _ in _find_in_words(tuple(words)):
-        yield f"{path}[{index}]", name
 
 
 def _find_in_words(words: tuple[str, ...]) -> Iterator[tuple[int, str, str]]:

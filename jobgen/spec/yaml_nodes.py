@@ -195,7 +195,7 @@ def parse(text: str, *, file: str) -> Mapping:
         return node
     from jobgen.spec.table import explain_syntax
 
-    if isinstance(node, Scalar) and node.kind == "null":
+    if node.kind == "null":
         hint = "write at least name, run, resources"
         raise SpecError([Problem(Position(file, 1, 1), "", "is empty", hint)])
     refuse_other_files(file, text)
@@ -241,7 +241,7 @@ def merge(lower: Mapping, upper: Mapping) -> Mapping:
     result = lower.copy()
     result.where = upper.where
     for key, node in upper.items.items():
-        if isinstance(node, Scalar) and node.kind == "null":
+        if node.kind == "null":
             result.items.pop(key, None)
             continue
         if isinstance(node, Mapping):
