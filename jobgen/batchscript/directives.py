@@ -89,17 +89,16 @@ def read_memory(text: str, *, times: int = 1, parts: int = 1) -> str | None:
 
 def settle(script: Script, draft: Draft) -> None:
     """Put what the directives say into `draft`; what a spec cannot say goes on as it is."""
-    site = _find_site_of_totals(script)
-    draft.put("site", site)
-    profile = search.load(site) if site else SiteProfile(script.target)
+    site, profile = _find_site_of_totals(script)
     keys = dict(_KEYS[script.target])
     if site:
+        draft.put("site", site)
         keys[profile.pbs.account_option] = ("account", _LABEL)
     _note_unread(script, draft)
     items = _settle_mail(_list_taken(script, draft), script.target, draft)
     rest = [item for item in items if not _take(item, keys, draft)]
-    settle_resources = _settle_chunks if script.can.chunks else _settle_tasks
-    for item in settle_resources(script, rest, draft, profile):
+    resources = _Chunks if script.can.chunks else _Tasks
+    for item in resources(script, draft, profile).settle(rest):
         keep_verbatim(script, item, draft)
 
 
@@ -116,22 +115,26 @@ def _note_unread(script: Script, draft: Draft) -> None:
 def _list_taken(script: Script, draft: Draft) -> list[DirectiveOption]:
     """Return the directives that count; what is a place to fill in, or refused, is lost."""
     taken = []
-    read = [item for item in script.directives if item.read]
-    last = {item.option: item for item in read}
-    places = {item.line: place for item in read if (place := find_place(item))}
-    for item in read:
-        place = find_place(item)
-        reason = f"{place} is a place to fill in" if place else script.can.refused.get(item.option)
-        if place and place[0] == "$":
-            reason = f"{reason}; nothing expands it, and the scheduler refuses it"
+    last = {item.option: item for item in script.read_directives}
+    places = {item.line for item in script.read_directives if find_place(item)}
+    for item in script.read_directives:
         # Of an option that is given again, the last one counts.
         counts = item.option in _MANY or item is last[item.option]
         of_place = item.line in places and item.option[0] != "-"  # one with blanks
-        if reason:
+        if reason := _find_loss(script, item):
             draft.lose(item.line, item.text, reason)
         elif counts and not of_place and (item.option, item.value) not in _OWN:
             taken.append(item)
     return taken
+
+
+def _find_loss(script: Script, item: DirectiveOption) -> str:
+    """Say why the job does without a directive; empty where it does not."""
+    place = find_place(item)
+    if not place:
+        return script.can.refused.get(item.option, "")
+    refused = "; nothing expands it, and the scheduler refuses it" if place[0] == "$" else ""
+    return f"{place} is a place to fill in{refused}"
 
 
 def _take(
@@ -158,15 +161,15 @@ def _settle_mail(
 ) -> list[DirectiveOption]:
     """Take who gets mail and when, if a spec can say both; returns the other directives."""
     user, when, unsaid = _MAIL[scheduler]
-    address = next((item.value for item in items if item.option == user), None)
+    addresses = [item.value for item in items if item.option == user]
     asked = ",".join(item.value for item in items if item.option == when) or unsaid
     words = asked.upper().replace("ALL", "BEGIN,END,FAIL").split(",")
     events = dict.fromkeys(map(_EVENTS.get, asked if user == "-M" else words))
     others = [item for item in items if item.option not in (user, when)]
-    sayable = None not in events and (address is None or _ADDRESS.fullmatch(address))
+    sayable = None not in events and all(map(_ADDRESS.fullmatch, addresses[:1]))
     if others == items or not sayable:
         return items
-    draft.put("notify.email", address)
+    draft.put("notify.email", next(iter(addresses), None))
     draft.put("notify.on", list(events))
     return others
 
@@ -184,42 +187,60 @@ def keep_verbatim(script: Script, item: DirectiveOption, draft: Draft) -> None:
         draft.lose(item.line, item.text, "not a directive that a spec can hold")
 
 
-def _find_site_of_totals(script: Script) -> str | None:
-    """The site whose jobs are asked for in totals, by its queue or list of file systems."""
+def _find_site_of_totals(script: Script) -> tuple[str, SiteProfile]:
+    """The site whose jobs are asked for in totals, by its queue or list of file systems.
+
+    Without a name, and empty, where the script is for no such site.
+    """
+    none = "", SiteProfile(script.target)
     if script.resource("select") or script.resource("nodes") or not script.resource("ncpus"):
-        return None
-    for name, loaded in search.list_profiles():
-        if loaded is not None and loaded.profile.pbs.resources == "totals":
-            lists = loaded.profile.filesystems
-            queues = loaded.profile.queues or {}
-            if script.value("-q") in queues or (lists and script.resource(lists.resource)):
-                return name
-    return None
+        return none
+    loaded = ((name, item.profile) for name, item in search.list_profiles() if item)
+    return next((named for named in loaded if _asks_in_totals(script, named[1])), none)
 
 
-def _settle_tasks(
-    script: Script, items: list[DirectiveOption], draft: Draft, _: SiteProfile
-) -> list[DirectiveOption]:
-    """Slurm's resources; what is left goes on as it is."""
-    request, rest = script.request, []
-    shares = {"--mem": 1, "--mem-per-cpu": request.cpus or 1, "--mem-per-gpu": request.gpus}
-    taken = f"taken for {request.nodes} nodes" if request.nodes > 1 else "taken for one node"
-    spread = [] if script.value("--nodes") else [item for item in items if item.option in _SPREAD]
-    for item in [item for item in spread if script.count(item.option) > 1][:1]:
-        message = f"{taken}; without --nodes, Slurm may spread them"
-        draft.check(item.line, item.text, message)
-    for item in items:
+def _asks_in_totals(script: Script, profile: SiteProfile) -> bool:
+    lists = profile.filesystems
+    known = profile.find_queue(script.value("-q")) or (lists and script.resource(lists.resource))
+    return profile.pbs.resources == "totals" and bool(known)
+
+
+class _Tasks:
+    """The resources of a job of Slurm."""
+
+    def __init__(self, script: Script, draft: Draft, _: SiteProfile) -> None:
+        self.script, self.draft, self.request = script, draft, script.request
+        shares = {"--mem": 1, "--mem-per-cpu": self.request.cpus or 1}
+        self.shares = {**shares, "--mem-per-gpu": self.request.gpus}
+
+    def settle(self, items: list[DirectiveOption]) -> list[DirectiveOption]:
+        """Take what directives ask for; return those that go on as they are."""
+        if not self.script.value("--nodes"):
+            self._note_spread(items)
+        rest = [item for item in items if not self._take(item)]
+        _shape(self.draft, self.request.nodes, self.request.gpus, self.request.cpus)
+        return rest
+
+    def _note_spread(self, items: list[DirectiveOption]) -> None:
+        nodes = self.request.nodes
+        taken = f"taken for {nodes} nodes" if nodes > 1 else "taken for one node"
+        spread = [item for item in items if item.option in _SPREAD]
+        for item in [item for item in spread if self.script.count(item.option) > 1][:1]:
+            message = f"{taken}; without --nodes, Slurm may spread them"
+            self.draft.check(item.line, item.text, message)
+
+    def _take(self, item: DirectiveOption) -> bool:
+        """Put one directive into the draft; False where a spec cannot say it."""
+        if item.option == "--time":
+            return self.draft.put("resources.walltime", read_walltime(item.value, "slurm"))
+        if item.option in self.shares:
+            memory = read_memory(item.value, times=self.shares[item.option])
+            return self.draft.put("resources.memory_per_node", memory)
         typed = (GRES if item.option == "--gres" else COUNT).fullmatch(item.value)
-        walltime = read_walltime(item.value, "slurm") if item.option == "--time" else None
-        memory = read_memory(item.value, times=shares.get(item.option, 0))
-        if item.option in _COUNTS and typed:
-            draft.put("resources.gpu_type", typed[1])
-        elif not (memory or walltime):
-            rest.append(item)
-        draft.put("resources.memory_per_node", memory)
-        draft.put("resources.walltime", walltime)
-    _shape(draft, request.nodes, request.gpus, request.cpus)
-    return rest
+        if item.option not in _COUNTS or not typed:
+            return False
+        self.draft.put("resources.gpu_type", typed[1])
+        return True
 
 
 def _shape(draft: Draft, nodes: int, gpus: int, cpus: int) -> None:
@@ -228,39 +249,50 @@ def _shape(draft: Draft, nodes: int, gpus: int, cpus: int) -> None:
     draft.put("resources.cpus_per_node", cpus or None)
 
 
-def _settle_chunks(
-    script: Script, items: list[DirectiveOption], draft: Draft, profile: SiteProfile
-) -> list[DirectiveOption]:
-    """The chunks of PBS, or the totals of a job; what is left goes on as it is."""
-    request, rest = script.request, []
-    chunked = script.resource("select") or script.resource("nodes")
-    nodes = request.nodes if chunked else count_nodes_of_totals(script)
-    for item in [part for whole in items for part in split_resources(whole)]:
-        key, _, value = item.value.partition("=") if item.option == "-l" else ("", "", "")
-        of_several = key == "mem" and chunked and nodes > 1
-        if key in ("select", "nodes") and request.alike:
-            _take_chunk(value, item, draft)
-        elif of_several or not _take_total(key, value, draft, profile, nodes=nodes):
-            rest.append(item)
-    parts = 1 if chunked else nodes
-    _shape(draft, nodes if request.alike else 1, request.gpus // parts, request.cpus // parts)
-    return rest
+class _Chunks:
+    """The resources of a job of PBS: its chunks, or its totals."""
 
+    def __init__(self, script: Script, draft: Draft, profile: SiteProfile) -> None:
+        self.draft, self.profile, self.request = draft, profile, script.request
+        self.chunked = bool(script.resource("select") or script.resource("nodes"))
+        self.nodes = self.request.nodes if self.chunked else count_nodes_of_totals(script)
 
-def _take_total(key: str, value: str, draft: Draft, profile: SiteProfile, *, nodes: int) -> bool:
-    """Put what all nodes of a job get into `draft`; return False if no key says it."""
-    listed = profile.filesystems
-    if key == "walltime" and (walltime := read_walltime(value, "pbs")):
-        draft.put("resources.walltime", walltime)
-    elif key == "mem" and (memory := read_memory(value, parts=nodes)):
-        draft.put("resources.memory_per_node", memory)
-    elif listed and key == listed.resource and _LABEL.fullmatch(value):
-        draft.put("filesystems", value.split(listed.separator))
-    else:
-        shared = value.isdecimal() and int(value) % nodes == 0
-        of_request = key in ("ngpus", "ncpus") and shared
-        return of_request or (key == "place" and value in ("free", "pack") and nodes == 1)
-    return True
+    def settle(self, items: list[DirectiveOption]) -> list[DirectiveOption]:
+        """Take what directives ask for; return those that go on as they are."""
+        parts = [part for item in items for part in split_resources(item)]
+        rest = [part for part in parts if not self._take(part)]
+        request, shares = self.request, 1 if self.chunked else self.nodes
+        nodes = self.nodes if request.alike else 1
+        _shape(self.draft, nodes, request.gpus // shares, request.cpus // shares)
+        return rest
+
+    def _take(self, item: DirectiveOption) -> bool:
+        """Put one directive into the draft; False where a spec cannot say it."""
+        if item.option != "-l":
+            return False
+        key, _, value = item.value.partition("=")
+        if key in ("select", "nodes") and self.request.alike:
+            _take_chunk(value, item, self.draft)
+            return True
+        if key == "mem":
+            return self._take_memory(value)
+        return self._take_total(key, value)
+
+    def _take_memory(self, value: str) -> bool:
+        if self.chunked and self.nodes > 1:  # of several
+            return False
+        return self.draft.put("resources.memory_per_node", read_memory(value, parts=self.nodes))
+
+    def _take_total(self, key: str, value: str) -> bool:
+        """Put what all nodes of a job get into the draft; return False if no key says it."""
+        listed, nodes = self.profile.filesystems, self.nodes
+        if key == "walltime":
+            return self.draft.put("resources.walltime", read_walltime(value, "pbs"))
+        if listed and key == listed.resource and _LABEL.fullmatch(value):
+            return self.draft.put("filesystems", value.split(listed.separator))
+        if key in ("ngpus", "ncpus"):  # of the request
+            return value.isdecimal() and int(value) % nodes == 0
+        return key == "place" and value in ("free", "pack") and nodes == 1
 
 
 def split_resources(item: DirectiveOption) -> list[DirectiveOption]:
@@ -291,12 +323,10 @@ def _take_chunk(value: str, item: DirectiveOption, draft: Draft) -> None:
 
 def count_nodes_of_totals(script: Script) -> int:
     """How many nodes the totals of a job fill: as many as its GPUs, CPUs or memory need."""
-    site = _find_site_of_totals(script)
-    if site is None:
+    site, profile = _find_site_of_totals(script)
+    if not site:
         return 1
-    profile = search.load(site)
-    queue = (profile.queues or {}).get(script.value("-q") or "")
-    counts = [1]
+    queue, counts = profile.find_queue(script.value("-q")), [1]
     for key, total in (("gpus", "ngpus"), ("cpus", "ncpus"), ("memory", "mem")):
         of_queue: int | None = getattr(queue.node, key) if queue else None
         each: int | None = of_queue or getattr(profile.node, key)
@@ -310,9 +340,11 @@ def count_nodes_of_totals(script: Script) -> int:
 def settle_indices(text: str, draft: Draft, name: str) -> bool:
     """Put an array into `draft`; `name` gets its own indices, as jobgen's count from 0."""
     match = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?(?:%([1-9]\d{0,4}))?", text, re.ASCII)
-    first = int(match[1]) if match else 0
-    tasks = int(match[2] or first) - first + 1 if match else 0
-    if not match or not 0 < tasks <= 10_000:
+    if not match:
+        return False
+    first = int(match[1])
+    tasks = int(match[2] or first) - first + 1
+    if not 0 < tasks <= 10_000:
         return False
     draft.put("array.tasks", tasks)
     draft.put("array.at_once", int(match[3]) if match[3] else None)

@@ -48,10 +48,11 @@ class Draft:
         self.values: dict[str, Any] = {}
         self.left: list[Left] = []
 
-    def put(self, path: str, value: Any) -> None:
-        """Set a value; None sets nothing."""
+    def put(self, path: str, value: Any) -> bool:
+        """Set a value, and return whether there is one: None sets nothing."""
         if value is not None:
             self.values[path] = value
+        return value is not None
 
     def leave(self, kind: str, line: int, text: str, reason: str) -> None:
         """Note what of the script the spec does not say as it was."""

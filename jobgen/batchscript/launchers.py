@@ -108,6 +108,25 @@ class Agent(NamedTuple):
         met = self.name not in ("torchrun", "accelerate") or "--rdzv-backend" in self.options
         return not met and not self.is_open and self.tell("rank") in ("", "0")
 
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for those of other nodes."""
+        return "$" in self.nodes or read_number(self.nodes.partition(":")[0]) > 1
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it is for one node, as nothing tells it of others."""
+        return self.nodes == "1" and not self.find("nodes")
+
+    @property
+    def starts_others(self) -> bool:
+        """Whether it may start those of the other nodes, or be started by another program."""
+        hosts = self.tell("--hostfile", "-H")
+        if self.called == "deepspeed.launcher.launch" or hosts not in ("", "/dev/null"):
+            return True
+        configured = self.options.keys() & {"--config-file", "--use-deepspeed"}  # may be for pdsh
+        return bool(configured) and "--machine-rank" not in self.options
+
     def count_processes(self) -> int:
         """How many processes it starts on a node; 0 where only the job knows."""
         count = read_number(self.tell("processes") or ("1" if self.name == "torchrun" else ""))
@@ -308,6 +327,17 @@ class LaunchCommand(NamedTuple):
         """Where to point."""
         program = self.started.program
         return program[0] if program else self.command.place
+
+    @property
+    def agent(self) -> Agent | None:
+        """The agent that it is; None where it is none, or may start the others itself."""
+        agent = self.started.agent
+        return None if agent is None or agent.starts_others else agent
+
+    @property
+    def has_others_beside(self) -> bool:
+        """Whether other commands may run beside it."""
+        return self.command.end == "&" or self.command.is_inner
 
 
 def unwrap_nested(command: Command, variables: PlainVariables) -> Iterator[LaunchCommand]:

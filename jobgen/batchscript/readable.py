@@ -97,29 +97,28 @@ def refuse_unreadable(script: Script) -> None:
 
 def _list_refusals(script: Script) -> Iterator[tuple[int, str, str]]:
     """Yield where a text is seen not to be a job, the reason, and what to do instead."""
-    read = [item for item in script.directives if item.read]
     for line, text in enumerate(script.lines, 1):
         other = re.match(r"(\S+) +-", text)
-        if other and not read and other[1] in _OTHERS:
+        if other and not script.read_directives and other[1] in _OTHERS:
             yield line, f"this is a script for {_OTHERS[other[1]]}", "jobgen reads #SBATCH and #PBS"
         if re.search(r"\{\{.*?\}\}|\{%.*?%\}", text):
             yield line, "this is a template, not a script", "import what it renders"
-    yield from _list_refused(script, read)
+    yield from _list_refused(script)
     shell = find_shell(script)
     if shell not in SHELLS:
         message = f"{shell} runs this script, and jobgen writes for bash"
         yield 1, message, "submit it as it is, or write it for bash"
 
 
-def _list_refused(script: Script, read: list[DirectiveOption]) -> Iterator[tuple[int, str, str]]:
+def _list_refused(script: Script) -> Iterator[tuple[int, str, str]]:
     """Yield the directives that no job of jobgen's can have, and what submits other jobs."""
-    for item in read:
+    for item in script.read_directives:
         if script.can.chunks and _NQSV.match(f"{item.option} {item.value}"):
             yield item.line, f"{item.text} belongs to NQSV, not to PBS", ""
         if item.option in ("hetjob", "packjob", ":"):
             message = "this is a heterogeneous job, whose parts have their own directives"
             yield item.line, message, "roles of a spec can say it"
-    for command in [] if read else script.commands:
+    for command in [] if script.read_directives else script.commands:
         inner = [word.active for word in command.all_words]
         if command.name in ("sbatch", "qsub") or any(map(_SUBMITS.match, inner)):
             message = "this script submits others, and is not a job itself"

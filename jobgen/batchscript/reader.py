@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from functools import cached_property
 from itertools import chain
 
-from jobgen.batchscript.bash import Command, parse
+from jobgen.batchscript.bash import Command, Word, parse
 from jobgen.batchscript.expand import PlainVariables, expand_command, find_set, follow
 from jobgen.batchscript.launchers import LaunchCommand, read_number, unwrap_nested
 from jobgen.capabilities import Capabilities, get_capabilities, list_capabilities
@@ -105,7 +105,7 @@ class Script:
     @cached_property
     def starts_at_home(self) -> bool:
         """Whether the scheduler starts it in the home folder, whatever the folder of submission."""
-        asked = {(item.option, item.value) for item in self.directives if item.read}
+        asked = {(item.option, item.value) for item in self.read_directives}
         stays = any(x == "-d" or value == "wd" or "sandbox" in value for x, value in asked)
         return self.can.starts_at_home and not stays
 
@@ -132,6 +132,11 @@ class Script:
                     message = f"more than {MAX_OPTIONS:,} options; a job script has some dozens"
                     raise UsageError(f"{self.path}:{number}: {message}")
         return directives
+
+    @cached_property
+    def read_directives(self) -> list[DirectiveOption]:
+        """The directives that the scheduler reads, which stand before the first command."""
+        return [item for item in self.directives if item.read]
 
     def _options(self, line: str, start: int) -> Iterator[tuple[int, str, str]]:
         text = line[start:]
@@ -266,20 +271,24 @@ class Script:
 
     def value(self, *options: str) -> str | None:
         """The value that one of these options gives to the scheduler; the last one counts."""
-        values = [item.value for item in self.directives if item.read and item.option in options]
+        values = [item.value for item in self.read_directives if item.option in options]
         return values[-1] if values else None
 
     def resource(self, name: str) -> str | None:
         """The value that `-l NAME=...` gives to PBS; the last one counts."""
-        asked = [item.value for item in self.directives if item.read and item.option == "-l"]
+        asked = [item.value for item in self.read_directives if item.option == "-l"]
         parts = [part for value in asked for part in re.split(r",(?=[A-Za-z_]+=)", value)]
         pairs = [part.partition("=") for part in parts if "=" in part]
         return {key.strip(): value for key, _, value in pairs}.get(name)
 
     @property
-    def nodes(self) -> int | None:
-        """How many nodes the job has; None where the script does not say it plainly."""
-        return self.request.nodes if self.directives and self.request.sure else None
+    def nodes(self) -> int:
+        """How many nodes the job has; 0 where the script does not say it plainly."""
+        return self.request.nodes if self.directives and self.request.sure else 0
+
+    def variables(self) -> Iterator[tuple[str, Word, str]]:
+        """Name, word and raw value of each variable that its commands set."""
+        return chain.from_iterable(map(Command.variables, self.commands))
 
 
 def read(path: str) -> Script:

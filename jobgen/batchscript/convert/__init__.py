@@ -86,7 +86,7 @@ def _put_file_name(script: Script, draft: Draft) -> None:
 
 def _note_submission(script: Script, draft: Draft) -> None:
     """Name what no directive asks for, but the line that submits may: an array, or nodes."""
-    own = {name for command in script.commands for name, _, _ in command.variables()}
+    own = {name for name, _, _ in script.variables()}
     indices = "|".join(set(ARRAYS.values()) - own) or "-"
     index = _find_use(script, rf"\$\{{?({indices})\b(?!:?[-+])")
     if index and not script.value(*ARRAYS):

@@ -50,7 +50,7 @@ def write_body(script: Script, draft: Draft) -> str:
     for _ in range(2):  # what is said again may take the place of another line
         for item in _list_other_words(script, draft):
             keep_verbatim(script, item, draft)
-    dropped = {item.line for item in script.directives if item.read}
+    dropped = {item.line for item in script.read_directives}
     lines = [line for number, line in enumerate(script.lines, 1) if number not in dropped]
     if flags := find_shell_flags(script).replace("l", ""):
         lines.insert(1, f"set -{flags}    # as line 1 says to the scheduler")
@@ -75,7 +75,7 @@ def _list_other_words(script: Script, draft: Draft) -> list[DirectiveOption]:
     except SpecError:
         return []
     same = {(item.option, item.value) for item in written}
-    asked = [item for item in script.directives if item.read and not find_place(item)]
+    asked = [item for item in script.read_directives if not find_place(item)]
     parts = [part for item in asked for part in split_resources(item)]
     shaping = [item for item in parts if _SHAPES.fullmatch(f"{item.option} {item.value}")]
     return [item for item in shaping if (item.option, item.value) not in same]

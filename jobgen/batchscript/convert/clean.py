@@ -78,11 +78,11 @@ class _CleanSpec:
 
     def _check_directives(self) -> None:
         """Raise NotStraightError where the script is to act on its directives."""
-        for item in self.script.directives:
+        for item in self.script.read_directives:
             asked = f"{item.option} {item.value}"
             unsaid = item.option in ARRAYS and "array.tasks" not in self.draft.values
             unsaid = unsaid or (item.option == "--signal" and not self.once)
-            acts = item.read and (unsaid or _ACTED_ON.match(asked))
+            acts = unsaid or _ACTED_ON.match(asked)
             refuse(item.line, {f"'{asked}' is for the script or its programs": acts})
 
     def _split(

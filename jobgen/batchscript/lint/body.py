@@ -60,7 +60,7 @@ def _find_placeholders(script: Script) -> Iterator[Fault]:
     if template := readable.find_template(script):
         yield Fault(template, 1, "this is a generator's template, and no script yet")
         return
-    items = [(item, readable.find_place(item) or "$") for item in script.directives if item.read]
+    items = [(item, readable.find_place(item) or "$") for item in script.read_directives]
     if places := [(item, place) for item, place in items if place[0] != "$"]:
         item, place = places[0]
         more = f", and {len(places) - 1} more" if len(places) > 1 else ""
@@ -107,8 +107,7 @@ def _find_host_addresses(script: Script) -> Iterator[Fault]:
 
     Fix: take the name from the node list, or one word: hostname -I | awk '{print $1}'
     """
-    sets = [item for command in script.commands for item in command.variables()]
-    for name, word, raw in sets if script.nodes != 1 else ():
+    for name, word, raw in script.variables() if script.nodes != 1 else ():
         asks = _ADDRESS.search(raw) and _PUBLIC_NAMES.search(name)
         later = script.text.partition(word.raw)[2]
         used = "\n".join(re.findall(rf"[^\n]*=[^\n]*\$\{{?{name}\b[^\n]*", later))

@@ -15,8 +15,8 @@ from jobgen.schedulers import SCHEDULERS
 def _read_lines(script: Script) -> Iterator[tuple[DirectiveOption, str]]:
     """The lines of directives that the scheduler reads, once each, as they stand in the file."""
     seen = set()
-    for item in script.directives:
-        if item.read and item.line not in seen:
+    for item in script.read_directives:
+        if item.line not in seen:
             seen.add(item.line)
             yield item, script.lines[item.line - 1]
 

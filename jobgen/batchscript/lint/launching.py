@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cached_property
 
-from jobgen.batchscript import launchers, reach
-from jobgen.batchscript.bash import DECLARES, Command
+from jobgen.batchscript import reach
+from jobgen.batchscript.bash import DECLARES, Command, Word
 from jobgen.batchscript.directives import count_nodes_of_totals
-from jobgen.batchscript.launchers import Agent, LaunchCommand, Launcher, list_inner, unwrap
+from jobgen.batchscript.launchers import LaunchCommand, Launcher, list_inner, read_number, unwrap
 from jobgen.batchscript.lint.rule import SRUN, TORCHRUN, TRAINS, Fault, mark, rule
 from jobgen.batchscript.purposes import FILTERS, HARMLESS, PRINTS, is_pure, list_substituted
-from jobgen.batchscript.reach import Reach, find_reach, list_agents
+from jobgen.batchscript.reach import AgentStart, find_reach, list_agents
 from jobgen.batchscript.reader import Script
 
 _STARTS = re.compile(r"\b(pdsh|ssh|sshlogin|slf|ray|dask|srun|mpirun|mpiexec|aprun)\b")
@@ -39,21 +40,27 @@ def _reaches_others(script: Script) -> bool:
         named = re.search(known, text) is not None
         if _starts_elsewhere(script, launch, text) or (named and command.name not in _HANDS_ON):
             return True
-        known = "|".join([known, *(_list_holders(command, known) if named else ())])
+        if named:
+            known = "|".join([known, *_list_holders(command, known)])
     return False
 
 
 def _starts_elsewhere(script: Script, launch: LaunchCommand, text: str) -> bool:
     """Whether a command, of this text, starts more than some helper on a part of the nodes."""
-    started, command = launch.started, launch.command
-    if started.launchers:
-        wide = find_reach(script, launch).nodes
-        part = wide and script.nodes and wide < script.nodes
-        return not part and started.name not in _HELPS
+    if launch.started.launchers:
+        part = 0 < find_reach(script, launch).nodes < script.nodes
+        return not part and launch.started.name not in _HELPS
+    if launch.command.name in ("echo", "printf"):
+        return False
+    return _STARTS.search(_drop_pure(launch.command, text)) is not None
+
+
+def _drop_pure(command: Command, text: str) -> str:
+    """Return the text of a command without what it runs only to read its output."""
     for word in command.all_words:
-        for inner in list_substituted(word.raw):
-            text = text.replace(inner, "") if is_pure(f"$({inner})") else text
-    return _STARTS.search(text) is not None and command.name not in ("echo", "printf")
+        for inner in filter(lambda inner: is_pure(f"$({inner})"), list_substituted(word.raw)):
+            text = text.replace(inner, "")
+    return text
 
 
 def _list_holders(command: Command, known: str) -> list[str]:
@@ -74,55 +81,70 @@ def _find_first_node_only(script: Script) -> Iterator[Fault]:
 
     Fix: start it on every node, by srun, pbsdsh or mpiexec
     """
-    nodes = script.nodes or count_nodes_of_totals(script)
-    asked = script.count("--nodes")
-    for item in script.directives if asked > nodes else ():
-        if item.option == "--ntasks" and item.read:
+    first = _FirstNode(script)
+    nodes, asked = first.nodes, script.count("--nodes")
+    for item in script.read_directives if asked > nodes else ():
+        if item.option == "--ntasks":
             message = f"Slurm gives {nodes} of the {asked} nodes, no more than there are tasks"
             yield mark(item, message, fix="ask for --ntasks-per-node=1 instead")
-    for launch in _list_lone(script, nodes):
-        agent, used = launch.started.agent, find_reach(script, launch).nodes or 1
-        of = nodes if nodes > 1 else "several"
-        where = f"the first of {of} nodes alone" if used == 1 else f"{used} of {of} nodes"
-        yield mark(launch.place, f"{agent.name if agent else 'this'} starts on {where}")
+    for launch in first.list_lone():
+        agent = launch.started.agent
+        name = agent.name if agent else "this"
+        yield mark(launch.place, f"{name} starts on {first.describe_nodes(launch)}")
 
 
-def _list_lone(script: Script, nodes: int) -> list[LaunchCommand]:
-    """List the agents that leave others out, or else the first program that leaves nodes idle."""
-    if script.nodes == 1 and script.scheduler:
-        return []
-    launched = _reaches_others(script)
-    launches = [launch for launch in script.launches if not launch.command.is_inner]
-    if launched:
-        launches = [launch for launch in launches if not launch.started.launchers]
-    if any(launch.started.agent for launch in script.launches):
-        return [launch for launch in launches if _is_lone_agent(launch, nodes > 1, launched)]
-    if launched:
-        return []
-    return [launch for launch in launches if _trains_on_few(script, launch, nodes)][:1]
+class _FirstNode:
+    """A script as the job's first node runs it, and how many nodes the job has."""
 
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.nodes = script.nodes or count_nodes_of_totals(script)
 
-def _is_lone_agent(launch: LaunchCommand, several: bool, launched: bool) -> bool:
-    """Whether an agent awaits others that nothing starts, or is for one of several nodes."""
-    agent = reach.read_agent(launch)
-    if agent is None:
-        return False
-    if "$" in agent.nodes or launchers.read_number(agent.nodes.partition(":")[0]) > 1:
-        return True
-    unsaid = agent.nodes == "1" and not agent.find("nodes")
-    if launched:  # what it is for may be the others
-        return several and unsaid and agent.name == "torchrun"
-    return several and (unsaid or agent.name == "accelerate")
+    @cached_property
+    def launched(self) -> bool:
+        """Whether the script starts something on the others."""
+        return _reaches_others(self.script)
 
+    def list_lone(self) -> list[LaunchCommand]:
+        """List the agents that leave others out, or else the first program that idles nodes."""
+        script = self.script
+        if script.nodes == 1 and script.scheduler:
+            return []
+        launches = [launch for launch in script.launches if not launch.command.is_inner]
+        if self.launched:
+            launches = [launch for launch in launches if not launch.started.launchers]
+        if any(launch.started.agent for launch in script.launches):
+            return list(filter(self._is_lone_agent, launches))
+        return [] if self.launched else list(filter(self._trains_on_few, launches))[:1]
 
-def _trains_on_few(script: Script, launch: LaunchCommand, nodes: int) -> bool:
-    started, used = launch.started, find_reach(script, launch).nodes or 1
-    if nodes < 2 * used:  # a few may be spare
-        return False
-    if started.launchers and TRAINS.fullmatch(started.name):
-        return True
-    text = " ".join(word.text for word in started.program[1:])
-    return started.name.startswith("python") and _PROGRAM.match(text) is not None
+    def _is_lone_agent(self, launch: LaunchCommand) -> bool:
+        """Whether an agent awaits others that nothing starts, or is for one of several nodes."""
+        agent = launch.agent
+        if agent is None or agent.waits:
+            return agent is not None
+        if self.launched:  # what it is for may be the others
+            alone = agent.is_alone and agent.name == "torchrun"
+        else:
+            alone = agent.is_alone or agent.name == "accelerate"
+        return alone and self.nodes > 1
+
+    def _trains_on_few(self, launch: LaunchCommand) -> bool:
+        if self.nodes < 2 * self._count_used(launch):  # a few may be spare
+            return False
+        started = launch.started
+        if started.launchers and TRAINS.fullmatch(started.name):
+            return True
+        text = " ".join(word.text for word in started.program[1:])
+        return started.name.startswith("python") and _PROGRAM.match(text) is not None
+
+    def _count_used(self, launch: LaunchCommand) -> int:
+        return find_reach(self.script, launch).nodes or 1
+
+    def describe_nodes(self, launch: LaunchCommand) -> str:
+        """Say on how many of the nodes a command starts."""
+        of = str(self.nodes) if self.nodes > 1 else "several"
+        used = self._count_used(launch)
+        return f"the first of {of} nodes alone" if used == 1 else f"{used} of {of} nodes"
 
 
 @rule("other-nnodes", "--nnodes that is not the job's", TORCHRUN)
@@ -132,25 +154,28 @@ def _find_other_nnodes(script: Script) -> Iterator[Fault]:
 
     Fix: write --nnodes=$SLURM_NNODES, and the first node's address by --rdzv-endpoint
     """
-    for launch, agent, starts in list_agents(script) if script.nodes else ():
+    if not script.nodes or "PET_NNODES" in script.text:
+        return
+    for start in list_agents(script):
+        launch, agent = start.launch, start.agent
         # One of several jobs that meet has a number of its own.
         apart = launch.command.is_inner or re.fullmatch(r"[1-9]\d*", agent.tell("rank"))
-        wrong = _compare_nodes(agent, script.nodes or 1, starts)
-        if wrong and not apart and "PET_NNODES" not in script.text:
+        wrong = "" if apart else _compare_nodes(start, script.nodes)
+        if wrong:
             yield mark(agent.find("nodes") or launch.place, f"{agent.name} {wrong}")
 
 
-def _compare_nodes(agent: Agent, nodes: int, reach: Reach) -> str:
+def _compare_nodes(start: AgentStart, nodes: int) -> str:
     """Say what is wrong with the number of nodes that an agent is for, if anything is."""
-    count, started = launchers.read_number(agent.nodes), reach.nodes or 0
-    if count > 1 and count not in (nodes, started * (reach.each or 1)):
+    count, starts = read_number(start.agent.nodes), start.reach
+    if count > 1 and count not in (nodes, starts.nodes * max(1, starts.each)):
         waits = "waits forever for the others" if count > nodes else "leaves nodes idle"
         return f"is for {count} nodes, the job has {nodes}: it {waits}"
     if count != 1:
         return ""
-    if started > 1:
-        return f"is not told of {started} nodes, and takes each for the only one"
-    numbered = nodes > 1 and "$" in agent.tell("rank")
+    if starts.nodes > 1:
+        return f"is not told of {starts.nodes} nodes, and takes each for the only one"
+    numbered = nodes > 1 and "$" in start.agent.tell("rank")
     return "has a number among several nodes, and counts one" if numbered else ""
 
 
@@ -161,10 +186,11 @@ def _find_same_rank(script: Script) -> Iterator[Fault]:
 
     Fix: write --node-rank=$SLURM_NODEID inside what srun starts, or --rdzv-backend=c10d
     """
+    if "PET_NODE_RANK" in script.text:
+        return
     for launch, agent, starts in list_agents(script):
         meant = agent.nodes == str(starts.nodes) or "$" in agent.nodes
-        wide = starts.each == 1 and (starts.nodes or 0) > 1
-        if agent.is_first and meant and wide and "PET_NODE_RANK" not in script.text:
+        if agent.is_first and meant and starts.each == 1 and starts.nodes > 1:
             message = f"each of the {starts.nodes} nodes starts {agent.name} as node 0"
             yield mark(launch.place, message)
 
@@ -179,12 +205,12 @@ def _find_two_agents(script: Script) -> Iterator[Fault]:
     for launch in script.launches:
         if not launch.started.launchers or not launch.started.agent:
             continue
-        launcher, agent = launch.started.launchers[0], reach.read_agent(launch)
-        each = str(find_reach(script, launch).each or "")
+        launcher, agent = launch.started.launchers[0], launch.agent
+        each = str(find_reach(script, launch).each)
         own = agent.tell("processes") if agent else ""
         if own.startswith("$") and _starts_as_many(script, launcher, own):
             each = own
-        if each not in ("", "1") and own != "1":
+        if each not in ("0", "1") and own != "1":
             message = f"{launcher.name} starts {each} agents on each node, for the same GPUs"
             yield mark(launcher.word, message)
 
@@ -203,33 +229,36 @@ def _find_idle_gpus(script: Script) -> Iterator[Fault]:
 
     Fix: start one process for each GPU of a node, as torchrun --nproc-per-node=gpu does
     """
-    gpus, most, place = script.request.gpus, 0, None
-    open_ = script.resource("ngpus") or "CUDA_VISIBLE_DEVICES" in script.text  # of all nodes
-    for launch in script.launches if script.directives and not open_ else ():
-        processes = reach.count_processes(script, launch)
-        if processes is None:
-            return
-        if processes > most:
-            most, place = processes, launch.place
-    if place and most < gpus:
+    # Those of PBS may be of all nodes.
+    if not script.directives or script.resource("ngpus") or "CUDA_VISIBLE_DEVICES" in script.text:
+        return
+    counts = [reach.count_processes(script, launch) for launch in script.launches]
+    most, gpus = max(counts, default=0), script.request.gpus
+    if 0 < most < gpus:
+        place = script.launches[counts.index(most)].place
         of = "1 process" if most == 1 else f"{most} processes"
         yield mark(place, f"{of} on each node, which has {gpus} GPUs")
 
 
+def _trains(launch: LaunchCommand) -> bool:
+    """Whether a command starts a program of the kind that trains."""
+    inner = list_inner(launch.started, launch.command)
+    names = [unwrap(item.words).name for item in inner] or [launch.started.name]
+    return any(map(TRAINS.fullmatch, names))
+
+
 def _list_sruns(script: Script, variable: str, *options: str) -> list[Launcher]:
-    """List each srun that starts a program of the kind that trains, and is not is_set an option.
+    """List each srun that starts a program of the kind that trains, and is not told an option.
 
     None, where the script tells it by a variable.
     """
+    if variable in [name for name, _, _ in script.variables()]:
+        return []
     sruns: dict[tuple[int, int], Launcher] = {}
-    names = {name for command in script.commands for name, _, _ in command.variables()}
-    for launch in script.launches if variable not in names else ():
-        started = launch.started
-        inner = list_inner(started, launch.command)
-        programs = [unwrap(item.words).name for item in inner] or [started.name]
-        for launcher in started.launchers if any(map(TRAINS.fullmatch, programs)) else ():
-            is_set = launcher.is_open or launcher.value(*options) not in (None, "0")
-            if launcher.name == "srun" and not is_set:
+    for launch in filter(_trains, script.launches):
+        for launcher in launch.started.launchers:
+            is_told = launcher.is_open or launcher.value(*options) not in (None, "0")
+            if launcher.name == "srun" and not is_told:
                 sruns.setdefault((launcher.word.line, launcher.word.column), launcher)
     return list(sruns.values())
 
@@ -270,14 +299,21 @@ def _find_early(script: Script) -> Iterator[Fault]:
     if script.directives and script.nodes == 1 and script.request.tasks == 1:
         return
     under_c10d = re.search(r"--rdzv[-_]backend[= ]\"?c10d", script.text)
-    for command in [item for item in script.commands if not item.is_inner]:
-        launchers = [launcher.name for launcher in unwrap(command.words).launchers]
-        words, fix = command.words, ""
-        if "srun" not in launchers:
-            words = tuple(word for _, word, _ in command.variables())
-            fix = "set it inside what srun starts: srun bash -c 'NAME=$...'"
+    for command in script.commands:
+        words, fix = _list_early(command)
         for word in words:
             match = _OF_TASK.search(re.sub(r"'[^']*'", "", word.active))
             if match and not (under_c10d and "rank" in word.raw.lower()):
                 message = f"${match[1]} expands here, on the first node, where it is 0"
                 yield mark(word, message, fix=fix)
+
+
+def _list_early(command: Command) -> tuple[Iterable[Word], str]:
+    """Return the words that the script's own shell expands, and a fix instead of the rule's."""
+    if command.is_inner:
+        return (), ""
+    launchers = unwrap(command.words).launchers
+    if any(launcher.name == "srun" for launcher in launchers):
+        return command.words, ""
+    words = [word for _, word, _ in command.variables()]
+    return words, "set it inside what srun starts: srun bash -c 'NAME=$...'"

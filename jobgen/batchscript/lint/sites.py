@@ -65,7 +65,7 @@ def _make_spec(script: Script, profile: SiteProfile) -> LoadedSpec:
     if profile.slurm.queue_option == "qos":
         draft.put("queue", script.value("--qos"))
     draft.values.pop("site", None)
-    queue = (profile.queues or {}).get(draft.values.get("queue", ""))
+    queue = profile.find_queue(draft.values.get("queue"))
     if queue is not None and queue.chunk == "gpu":
         draft.put("resources.gpus_per_node", draft.values.pop("resources.nodes", 1))
     draft.put("name", "a")
@@ -74,7 +74,7 @@ def _make_spec(script: Script, profile: SiteProfile) -> LoadedSpec:
 
 
 def _find_place(script: Script, path: str) -> DirectiveOption | None:
-    read = [item for item in script.directives if item.read]
+    read = script.read_directives
     key = path.removeprefix("resources.")
     options = next((some for name, some in _OPTIONS.items() if key.startswith(name)), ())
     for item in read:
