@@ -152,6 +152,11 @@ class Command(NamedTuple):
         return " ".join(word.active for word in self.all_words)
 
     @property
+    def openers(self) -> set[str]:
+        """The words that open the blocks around it, such as `if`."""
+        return {block.opener for block in self.blocks}
+
+    @property
     def place(self) -> Word:
         """The word at which the command begins."""
         return self.all_words[0]

@@ -87,21 +87,28 @@ class PlainVariables:
         """Keep a value that stays as it is until an assignment says so, and no other."""
         parts = [part for field in fields or () for part in field]
         held = {part.text.strip("${}") for part in parts if part.live}
-        moving = self.loose | _MOVING
-        stays = name not in moving and held.isdisjoint(moving | {name})
         short = sum(len(part.text) for part in parts) < _LONGEST
-        kept = stays and short and all(map(NAME.fullmatch, held))
+        kept = short and self._stays(name, held)
         self.assigned.add(name)
         self.values[name] = fields if kept else None
         self.held[name] = held if kept else set()
 
+    def _stays(self, name: str, held: set[str]) -> bool:
+        """Whether a variable whose value holds these others stays as it is."""
+        moving = self.loose | _MOVING
+        stays = name not in moving and held.isdisjoint(moving | {name})
+        return stays and all(map(NAME.fullmatch, held))
+
     def _add(self, name: str, old: tuple[Field, ...] | None, raw: str) -> tuple[Field, ...] | None:
         """What the value `old` and a word, or `(a b c)`, make; None where only the job knows."""
-        if old is None or (name in self.arrays and not raw.startswith("(")):
+        if raw.startswith("("):
+            return None if old is None else self._add_elements(old, raw)
+        if old is None or name in self.arrays:
             return None
-        if not raw.startswith("("):
-            before = old[0] if old else ()
-            return ((*before, *self.join(raw)),)
+        before = old[0] if old else ()
+        return ((*before, *self.join(raw)),)
+
+    def _add_elements(self, old: tuple[Field, ...], raw: str) -> tuple[Field, ...] | None:
         inner = parse("x " + re.sub(r"(?m)(^|\s)#.*$", "", raw[1:].removesuffix(")")).strip())
         words = [item for command in inner for item in command.words][1:]
         elements = [field for item in words for field in self.expand(item)]
@@ -279,8 +286,7 @@ def _runs_surely(command: Command, before: str, *, in_loops: bool) -> bool:
         return False
     if {before, command.end} & {"&&", "||", "|", "|&", "&"}:
         return False
-    openers = {block.opener for block in command.blocks}
-    looped = in_loops and openers <= {"for", "while"} and not command.function
+    looped = in_loops and command.openers <= {"for", "while"} and not command.function
     return looped or not command.inside
 
 

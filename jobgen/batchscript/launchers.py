@@ -150,6 +150,11 @@ class Started(NamedTuple):
         return self.program[0].text.rpartition("/")[2] if self.program else ""
 
     @property
+    def texts(self) -> list[str]:
+        """The words of the program, with their quotes undone."""
+        return [word.text for word in self.program]
+
+    @property
     def agent(self) -> Agent | None:
         """What it is, if it starts the processes of its node, as torchrun does."""
         return _find_agent(self.program)
@@ -208,7 +213,7 @@ def _take_wrapper(started: Started) -> Started:
 
 def _take_runner(started: Started) -> Started:
     """Take off `uv run` and its like without options; they call Python by `-m` or a file."""
-    texts = [word.text for word in started.program[1:3]]
+    texts = started.texts[1:3]
     if not re.fullmatch(r"run (--|-m|[^-].*)", " ".join(texts), re.DOTALL):
         return started
     words = started.program[3 if texts[1] == "--" else 2 :]
@@ -364,9 +369,9 @@ def list_inner(started: Started, command: Command) -> list[Command]:
     """The commands inside a `bash -c '...'`, or in a document that a shell gets."""
     inner = list[Command]()
     shell = started.name in ("bash", "sh")
-    flags = [re.fullmatch(r"-[a-z]*c", word.text) is not None for word in started.program]
-    if shell and True in flags[:-1]:
-        word = started.program[flags.index(True) + 1]
+    flag = next(filter(re.compile(r"-[a-z]*c").fullmatch, started.texts[:-1]), None)
+    if shell and flag:
+        word = started.program[started.texts.index(flag) + 1]
         inner += parse(word.text, word.line, word.column + 1, (*command.inside, "string"))
     if command.name == "eval":
         inner += parse(" ".join(command.texts[1:]), command.line, 1, command.inside)

@@ -30,12 +30,9 @@ def check(script: Script, site: str | None = None) -> list[Finding]:
     `site` names the profile that the script is held to. Raises SpecError if there is no such site.
     """
     script.site = site
-    rules: tuple[Rule, ...] = RULES if header.read(script.text) is None else _OWN_RULES
-    if find_template(script):
-        rules = tuple(rule for rule in rules if rule.id == "placeholder")
     findings = [
         Finding(script.path, fault.line, fault.column, rule, fault.message, fault.note, fault.fix)
-        for rule in rules
+        for rule in _choose_rules(script)
         for fault in rule.check(script)
     ]
     ends = [item.line for item in findings if item.rule.id == "bash-syntax"]
@@ -44,6 +41,13 @@ def check(script: Script, site: str | None = None) -> list[Finding]:
     ignored = _read_ignored(script)
     findings = [item for item in set(findings) if (item.line, item.rule.id) not in ignored]
     return sorted(findings, key=_get_order)
+
+
+def _choose_rules(script: Script) -> tuple[Rule, ...]:
+    rules = RULES if header.read(script.text) is None else _OWN_RULES
+    if find_template(script):
+        return tuple(rule for rule in rules if rule.id == "placeholder")
+    return rules
 
 
 def _get_order(finding: Finding) -> tuple[int, int, int, str, str]:

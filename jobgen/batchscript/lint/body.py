@@ -9,14 +9,16 @@ from itertools import pairwise
 
 from jobgen import process
 from jobgen.batchscript import readable
-from jobgen.batchscript.bash import Command
+from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.expand import PlainVariables
 from jobgen.batchscript.launchers import Started, unwrap, unwrap_nested
 from jobgen.batchscript.lint.rule import BASH, QSUB, SBATCH, TORCHRUN, Fault, mark, rule
 from jobgen.batchscript.purposes import FAMILIAR, HARMLESS, MAKES, PREPARING, REPEATABLE
 from jobgen.batchscript.reader import Script
+from jobgen.records import NamedTuple
 
 _ADDRESS = re.compile(r"hostname\s+(-[iI]|--ip-address|--all-ip-addresses)\b")
+_RELATIVE = re.compile(r"(\./|\.\./)?[\w.-]+(/[\w.-]+)*\.(py|sh)|\.\.?/.*")
 _PICKS = re.compile(r"\b(awk|cut|head|sed|tr|grep)\b|\[0\]|%%")
 _PUBLIC_NAMES = re.compile(r"(?i)(MASTER|MAIN|HEAD|RDZV|NODE|HOST|IP|ADDR)")
 _SECRET = re.compile(
@@ -88,16 +90,26 @@ def _check_workdir(script: Script) -> Iterator[Fault]:
     if not script.starts_at_home or not script.directives:
         return
     for launch in script.launches:
-        command, started = launch.command, launch.started
-        moves = command.name in ("cd", "pushd", "source", ".")
-        if moves and not FAMILIAR.search(" ".join(command.texts)):
+        if _moves(launch.command):
             return
-        words = started.program[: 4 if started.name.startswith("python") else 1]
-        for word in () if started.name in HARMLESS | REPEATABLE else words:
-            if re.fullmatch(r"(\./|\.\./)?[\w.-]+(/[\w.-]+)*\.(py|sh)|\.\.?/.*", word.text):
-                message = f"'{word.text}' is looked for in the home folder, where PBS starts it"
-                yield mark(word, message)
-                return
+        for word in _list_files(launch.started):
+            message = f"'{word.text}' is looked for in the home folder, where PBS starts it"
+            yield mark(word, message)
+            return
+
+
+def _moves(command: Command) -> bool:
+    """Whether a command leaves the folder, or may: a file that is read may do so."""
+    moves = command.name in ("cd", "pushd", "source", ".")
+    return moves and not FAMILIAR.search(" ".join(command.texts))
+
+
+def _list_files(started: Started) -> list[Word]:
+    """List the relative paths of files that a command runs."""
+    if started.name in HARMLESS | REPEATABLE:
+        return []
+    words = started.program[: 4 if started.name.startswith("python") else 1]
+    return [word for word in words if _RELATIVE.fullmatch(word.text)]
 
 
 @rule("host-addresses", "hostname -i or -I as one address", TORCHRUN)
@@ -119,7 +131,7 @@ def _find_host_addresses(script: Script) -> Iterator[Fault]:
 
 def _matters(started: Started) -> bool:
     """Whether a command is one that the job is about."""
-    first, *rest = [word.text for word in started.program] or [""]
+    first, *rest = started.texts or [""]
     if started.name.startswith("python") and rest:
         return not _NO_PROGRAM.match(" ".join(rest))
     if started.name in PREPARING | REPEATABLE | HARMLESS:
@@ -135,38 +147,56 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
 
     Fix: write set -e at the top, or keep the code: srun ...; status=$?; ...; exit $status
     """
-    commands = _list_from_last(script)
-    if not commands or _KEEPS_STATUS.search(script.text):
+    last = _find_last(script)
+    if last is None or last.is_kept or _KEEPS_STATUS.search(script.text):
         return
-    command, later = commands[0], _list_later(commands)
-    kept = any(one.name in ("exit", "wait") and one.texts[1:] not in ([], ["0"]) for one in later)
-    if kept or command.end in ("||", "&&", "|", "|&"):
-        return
-    beside, waits = command.end == "&", any(item.name == "wait" for item in later)
-    if later and (waits or not beside):
-        name = later[-1].name.split("\n")[0]
-        message = f"the job's exit code is that of '{name}' in line {later[-1].line}, not of this"
-        own = 'wait for each by its id: p=$!; ...; wait "$p" || exit' if beside else ""
-        yield mark(command.place, message, fix=own)
-    elif {block.opener for block in command.blocks} & {"for", "while", "until"}:
-        yield mark(command.place, "the job's exit code is that of this loop's last turn alone")
+    if last.is_followed:
+        end = last.later[-1]
+        name = end.name.split("\n")[0]
+        message = f"the job's exit code is that of '{name}' in line {end.line}, not of this"
+        own = 'wait for each by its id: p=$!; ...; wait "$p" || exit' if last.is_beside else ""
+        yield mark(last.command.place, message, fix=own)
+    elif last.command.openers & {"for", "while", "until"}:
+        message = "the job's exit code is that of this loop's last turn alone"
+        yield mark(last.command.place, message)
 
 
-def _list_from_last(script: Script) -> list[Command]:
+class _LastProgram(NamedTuple):
+    """The last command that a script is about, and those after it that set the status."""
+
+    command: Command
+    later: list[Command]
+
+    @property
+    def is_beside(self) -> bool:
+        """Whether it runs in the background."""
+        return self.command.end == "&"
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether its exit code is looked at, or the script ends with another that it chooses."""
+        chosen = [item.texts[1:] for item in self.later if item.name in ("exit", "wait")]
+        looked_at = self.command.end in ("||", "&&", "|", "|&")
+        return looked_at or any(code not in ([], ["0"]) for code in chosen)
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether the script ends with the exit code of what comes after it."""
+        waits = "wait" in [item.name for item in self.later]
+        return bool(self.later) and (waits or not self.is_beside)
+
+
+def _find_last(script: Script) -> _LastProgram | None:
     commands = [item for item in script.commands if item.words and not item.function]
     places = [index for index, item in enumerate(commands) if _matters(unwrap(item.words))]
-    return commands[places[-1] :] if places else []
-
-
-def _list_later(commands: list[Command]) -> list[Command]:
-    """Those behind the first that set the status, but for what may be another branch.
-
-    A closing word and a bare exit do not.
-    """
-    choices = {block for block in commands[0].blocks if block.opener in ("if", "case")}
+    if not places:
+        return None
+    command, *after = commands[places[-1] :]
+    # What may be another branch sets none, nor do a closing word and a bare exit.
+    choices = {block for block in command.blocks if block.opener in ("if", "case")}
     closing = ("fi", "done", "}", "esac", ")")
-    later = [item for item in commands[1:] if item.name not in closing and item.texts != ["exit"]]
-    return [item for item in later if choices.isdisjoint(item.blocks)]
+    later = [item for item in after if item.name not in closing and item.texts != ["exit"]]
+    return _LastProgram(command, [item for item in later if choices.isdisjoint(item.blocks)])
 
 
 @rule("tee-status", "An exit code lost in a pipe", BASH)

@@ -79,11 +79,11 @@ def _list_folders(script: Script) -> Iterator[tuple[DirectiveOption, str]]:
         seen |= {text.rstrip("/") for item in makes for text in item.texts}
     for item, line in _read_lines(script):
         for folder in list_folders(line.strip() + "\n"):
+            bare = folder.rstrip("/")
             # Of places to fill in, another rule tells.
-            known = folder.rstrip("/") in seen or PLACEHOLDER.search(folder) or "$" in folder
-            seen.add(folder.rstrip("/"))
-            if not known:
+            if bare not in seen and not PLACEHOLDER.search(folder) and "$" not in folder:
                 yield item, folder
+            seen.add(bare)
 
 
 def _is_elsewhere(folder: str) -> bool:

@@ -134,7 +134,7 @@ class _FirstNode:
         started = launch.started
         if started.launchers and TRAINS.fullmatch(started.name):
             return True
-        text = " ".join(word.text for word in started.program[1:])
+        text = " ".join(started.texts[1:])
         return started.name.startswith("python") and _PROGRAM.match(text) is not None
 
     def _count_used(self, launch: LaunchCommand) -> int:

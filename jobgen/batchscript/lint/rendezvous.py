@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from jobgen.batchscript.bash import Word
+from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.launchers import unwrap
 from jobgen.batchscript.lint.rule import PBS_RESOURCES, SRUN, TORCHRUN, Fault, mark, rule
 from jobgen.batchscript.lint.services import SERVER
@@ -15,6 +15,7 @@ from jobgen.batchscript.reader import Script
 _SHARES = re.compile(r"--(exact|exclusive|overlap)(=.*)?")
 _PLACED = re.compile(r"-[wrx].*|--(nodelist|relative|het-group|exclude)(=.*)?")
 _PART = re.compile(rf"{_SHARES.pattern}|{_PLACED.pattern}|-[nN].*|--(ntasks|nodes)(=.*)?")
+_RANK = re.compile(r"--(node|machine)[-_]rank\b.*", re.DOTALL)
 _ADDRESS_NAMES = {"MASTER_ADDR", "MAIN_PROCESS_IP", "HEAD_NODE", "RDZV_HOST"}
 _MEETING = ("--master-addr", "--rdzv-endpoint")
 _PORT_NAMES = {"MASTER_PORT", "RDZV_PORT", "MAIN_PROCESS_PORT"}
@@ -75,7 +76,7 @@ def _has_whole_nodes(script: Script) -> bool:
 def _list_ports(script: Script) -> Iterator[Word]:
     for launch in script.launches:
         started, place = launch.started, launch.place
-        match = _PORT_OF.search(" ".join(word.text for word in started.program))
+        match = _PORT_OF.search(" ".join(started.texts))
         quoted = started.name in ("echo", "printf", "eval", "bash", "sh")
         if match and not quoted and not started.torchrun:
             yield Word(match[1], place.line, place.column)
@@ -91,13 +92,20 @@ def _find_login_node(script: Script) -> Iterator[Fault]:
     for word in _list_values(script, _ADDRESS_NAMES, _MEETING):
         if match := re.search(r"PBS_O_HOST|SLURM_SUBMIT_HOST", word.active):
             yield mark(word, f"${match[0]} is the login node, where nothing of the job runs")
-        loopback = _LOOPBACK.fullmatch(word.text)
-        if loopback and script.nodes != 1:
+    if script.nodes != 1:
+        yield from _find_own_names(script)
+
+
+def _find_own_names(script: Script) -> Iterator[Fault]:
+    """Find the addresses that are another node for each of several."""
+    for word in _list_values(script, _ADDRESS_NAMES, _MEETING):
+        if loopback := _LOOPBACK.fullmatch(word.text):
             yield mark(word, f"{loopback[1]} is each node's name for itself alone")
-    for agent in [agent for _, agent, _ in list_agents(script)] if script.nodes != 1 else ():
+    late = _join_late(script)
+    for _, agent, _ in list_agents(script):
         place = agent.find(*_MEETING)
         name = _OWN_NAME.match(place.raw) if place else None
-        if place and name and name[1] in _join_late(script) and agent.nodes != "1":
+        if place and name and name[1] in late and agent.nodes != "1":
             yield mark(place, f"{name[1]} is the name of each node, which then waits at its own")
 
 
@@ -117,16 +125,19 @@ def _find_beside(script: Script) -> Iterator[Fault]:
     """
     steps = [command for command in script.commands if command.name == "srun"]
     for index, command in enumerate(steps):
-        asked = any(block.opener == "if" for block in command.blocks)
-        if command.end != "&" or asked or any(map(_SHARES.fullmatch, command.texts)):
+        if command.end != "&" or "if" in command.openers or _has(command, _SHARES):
             continue
-        placed = any(map(_PLACED.fullmatch, command.texts))
-        wide = any(not any(map(_PART.fullmatch, item.texts)) for item in steps[index + 1 :])
+        placed = _has(command, _PLACED)
+        wide = [item for item in steps[index + 1 :] if not _has(item, _PART)]
         if wide if placed else len(steps) > 1:
             takes = "takes all of its nodes" if placed else "takes all of the job"
             message = f"an srun in the background {takes}, and the next one waits for it"
             yield mark(command.place, message)
             return
+
+
+def _has(command: Command, option: re.Pattern[str]) -> bool:
+    return any(map(option.fullmatch, command.texts))
 
 
 @rule("step-in-turn", "Agents that start one after the other", SRUN)
@@ -137,8 +148,7 @@ def _find_in_turn(script: Script) -> Iterator[Fault]:
     Fix: write & at its end, and wait after the loop
     """
     for command in script.commands:
-        openers = {block.opener for block in command.blocks}
-        ranked = any(re.match(r"--(node|machine)[-_]rank\b", text) for text in command.texts)
+        openers, ranked = command.openers, _has(command, _RANK)
         waits = command.name == "srun" and command.end in ("\n", ";")
         if ranked and waits and openers & {"for", "while"} and not openers & {"(", "{"}:
             yield mark(command.place, "an agent waits for those of the next turns of this loop")
