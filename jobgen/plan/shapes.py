@@ -12,11 +12,131 @@ from jobgen.plan.decision import Context
 from jobgen.plan.limits import Breach, Size, measure, report
 from jobgen.plan.plan import NodeGroup
 from jobgen.sites.profile import Node, SiteSource
-from jobgen.spec.model import Resources
 from jobgen.spec.units import format_memory
 
 _LEAST_CPUS = 2  # of a process: one computes, one loads data
 _LEAST_MEMORY = 8 * 1024**2  # KiB of a process
+
+
+class _Request:
+    """What a job asks of a node of its site, beside what the node has.
+
+    `about` has the source of each key of the node.
+    """
+
+    def __init__(
+        self, context: Context, node: Node, size: Size, about: dict[str, SiteSource]
+    ) -> None:
+        self.context, self.node, self.size, self.about = context, node, size, about
+        self.resources = context.spec.resources
+        self.cpus = size.cpus_per_node or 0
+        self.memory = self.resources.memory_per_node or 0
+        self.disk = self.resources.disk_per_node or 0
+        self.hosts = sum(
+            number for gpus, number in (node.hosts or {}).items() if int(gpus) >= size.narrowest
+        )
+
+    @property
+    def most_share(self) -> int:
+        """The memory that goes with its GPUs."""
+        shares = (self.node.memory_per_gpu or 0) * self.size.widest
+        if self.size.widest == self.node.gpus:  # all that the node has, also what is in no share
+            return max(shares, self.node.memory or 0)
+        return shares
+
+    def list_rules(self) -> Iterator[dict[str, object]]:
+        """Yield rules in groups, of each of which the first that is broken counts."""
+        node, size = self.node, self.size
+        full: dict[str | None, bool] = {"always": True, "several": size.nodes > 1}
+        yield {
+            "gpus": _exceeds(size.widest, node.gpus),
+            f"full {node.full}": full.get(node.full) and 0 < size.narrowest < (node.gpus or 0),
+        }
+        yield {"hosts": size.narrowest and 0 < self.hosts < size.nodes}
+        yield {"job_gpus": _exceeds(size.gpus, node.job_gpus)}
+        if self.resources.cpus_per_gpu or self.resources.cpus_per_node:
+            yield self._judge_cpus()
+        shared = node.memory_rule == "most" and node.memory_per_gpu and size.widest
+        yield {
+            "memory_rule forbidden": self.memory and node.memory_rule == "forbidden",
+            "memory": _exceeds(self.memory, node.memory),
+            "memory_rule most": shared and self.memory > self.most_share,
+        }
+        yield {"disk": _exceeds(self.disk, node.disk)}
+
+    def _judge_cpus(self) -> dict[str, object]:
+        rule, share = self.node.cpus_rule, (self.node.cpus_per_gpu or 0) * self.size.widest
+        broken: dict[str | None, bool] = {
+            "implied": True,
+            "exact": share not in (0, self.cpus),
+            "most": 0 < share < self.cpus,
+        }
+        return {f"cpus_rule {rule}": broken.get(rule), "cpus": _exceeds(self.cpus, self.node.cpus)}
+
+    def list_facts(self) -> dict[str, object]:
+        """Return what the messages of the rules name."""
+        node, size = self.node, self.size
+        amounts = {
+            "memory": self.memory,
+            "most_memory": node.memory,
+            "memory_per_gpu": node.memory_per_gpu,
+            "most_share": self.most_share,
+            "disk": self.disk,
+            "most_disk": node.disk,
+        }
+        return {
+            "node": node,
+            "size": size,
+            "key": "cpus_per_gpu" if self.resources.cpus_per_gpu else "cpus_per_node",
+            "gpus": count(size.widest, "GPU"),
+            "fewest": count(size.narrowest, "GPU"),
+            "nodes": count(size.nodes, "node"),
+            "cpus": count(self.cpus, "CPU"),
+            "hosts": self.hosts,
+            **{name: format_memory(amount or 0) for name, amount in amounts.items()},
+        }
+
+    def advise_on_shares(self, processes: int) -> Iterator[str]:
+        """Yield warnings about CPUs and memory that are too few for its processes."""
+        share = f" for {count(processes, 'process', 'processes')}"
+        cpus, key, why = self._count_cpus()
+        few = cpus is not None and cpus < _LEAST_CPUS * processes
+        why = f"{count(cpus or 0, 'CPU')}{share}{why}{self.about.get(key, '')}"
+        yield from self.context.warn({"few_cpus": few}, why=why, share=_share_cpus(self.node))
+        memory, key, why = self._count_memory(cpus)
+        little = memory is not None and memory < _LEAST_MEMORY * processes
+        why = f"{format_memory(memory or 0)} of memory{share}{why}{self.about.get(key, '')}"
+        fitting = _share_memory(self.node, self.size)
+        yield from self.context.warn({"little_memory": little}, why=why, share=fitting)
+
+    def _count_cpus(self) -> Amount:
+        node, can = self.node, self.context.site.can
+        by_gpu = node.default_cpus_per_gpu and node.default_cpus_per_gpu * self.size.widest
+        return _find_known(
+            (self.size.cpus_per_node, "", ""),
+            (by_gpu, "default_cpus_per_gpu", f": the site's share of {self.size.widest} GPUs"),
+            (node.default_cpus, "default_cpus", ": what a task gets that asks for none"),
+            (
+                int(can.one_cpu) or None,
+                "",
+                f": {can.title} gives one CPU unless a job asks for more",
+            ),
+        )
+
+    def _count_memory(self, cpus: int | None) -> Amount:
+        node, asked = self.node, self.resources.memory_per_node
+        if node.memory_per_gpu is not None:
+            return asked, "", ""
+        by_gpu = node.default_memory_per_gpu and node.default_memory_per_gpu * self.size.widest
+        by_cpu = node.default_memory_per_cpu and cpus and node.default_memory_per_cpu * cpus
+        each = format_memory(node.default_memory_per_cpu or 0)
+        with_cpus = f" gets {each} with each of its {count(cpus or 0, 'CPU')}"
+        return _find_known(
+            (asked, "", ""),
+            (by_gpu, "default_memory_per_gpu", f": the site's share of {self.size.widest} GPUs"),
+            (by_cpu, "default_memory_per_cpu", f": a job that asks for none{with_cpus}"),
+            (node.default_memory, "default_memory", ": what a job gets that asks for none"),
+        )
 
 
 def check_node(
@@ -26,21 +146,11 @@ def check_node(
 
     `about` has the source of each key of `node`.
     """
-    resources = context.spec.resources
+    request = _Request(context, node, size, about)
     together = context.spec.array.together if context.spec.array else None
-    most_share = (node.memory_per_gpu or 0) * size.widest
-    if size.widest == node.gpus:  # all that the node has, with what is in no GPU's share
-        most_share = max(most_share, node.memory or 0)
-    asks_cpus = resources.cpus_per_gpu or resources.cpus_per_node
-    groups: list[dict[str, object]] = [
-        *_check_gpus(node, size),
-        _check_cpus(node, size) if asks_cpus else {},
-        _check_memory(node, size, resources.memory_per_node or 0, most_share),
-        {"disk": node.disk is not None and (resources.disk_per_node or 0) > node.disk},
-    ]
-    for rules in groups:
+    facts = request.list_facts()
+    for rules in request.list_rules():
         for rule in [rule for rule, broken in rules.items() if broken][:1]:
-            facts = _list_facts(node, size, resources, most_share)
             path, message, hint = context.explain(rule, **facts)
             if together and rule in ("gpus", "cpus"):  # the numbers are those of all of them
                 message = f"{together} tasks together ask for {message}"
@@ -49,121 +159,31 @@ def check_node(
             yield report(context, source, f"resources.{path}", message, hint)
 
 
-def _list_facts(node: Node, size: Size, resources: Resources, most_share: int) -> dict[str, object]:
-    amounts = {
-        "memory": resources.memory_per_node,
-        "most_memory": node.memory,
-        "memory_per_gpu": node.memory_per_gpu,
-        "most_share": most_share,
-        "disk": resources.disk_per_node,
-        "most_disk": node.disk,
-    }
-    return {
-        "node": node,
-        "size": size,
-        "key": "cpus_per_gpu" if resources.cpus_per_gpu else "cpus_per_node",
-        "gpus": count(size.widest, "GPU"),
-        "fewest": count(size.narrowest, "GPU"),
-        "nodes": count(size.nodes, "node"),
-        "cpus": count(size.cpus_per_node or 0, "CPU"),
-        "hosts": _count_hosts(node, size),
-        **{name: format_memory(amount or 0) for name, amount in amounts.items()},
-    }
-
-
-def _count_hosts(node: Node, size: Size) -> int:
-    return sum(n for gpus, n in (node.hosts or {}).items() if int(gpus) >= size.narrowest)
-
-
-def _check_gpus(node: Node, size: Size) -> Iterator[dict[str, object]]:
-    """Yield the rules for the GPUs of a node, of which the first that is broken counts."""
-    part = node.gpus is not None and 0 < size.narrowest < node.gpus
-    yield {
-        "gpus": node.gpus is not None and size.widest > node.gpus,
-        "full always": part and node.full == "always",
-        "full several": part and node.full == "several" and size.nodes > 1,
-    }
-    yield {"hosts": size.narrowest and 0 < _count_hosts(node, size) < size.nodes}
-    yield {"job_gpus": node.job_gpus is not None and size.gpus > node.job_gpus}
-
-
-def _check_cpus(node: Node, size: Size) -> dict[str, object]:
-    cpus, share = size.cpus_per_node or 0, (node.cpus_per_gpu or 0) * size.widest
-    return {
-        "cpus_rule implied": node.cpus_rule == "implied",
-        "cpus_rule exact": node.cpus_rule == "exact" and share and cpus != share,
-        "cpus_rule most": node.cpus_rule == "most" and share and cpus > share,
-        "cpus": node.cpus and cpus > node.cpus,
-    }
-
-
-def _check_memory(node: Node, size: Size, memory: int, most_share: int) -> dict[str, object]:
-    shared = node.memory_rule == "most" and node.memory_per_gpu and size.widest
-    return {
-        "memory_rule forbidden": memory and node.memory_rule == "forbidden",
-        "memory": node.memory is not None and memory > node.memory,
-        "memory_rule most": shared and memory > most_share,
-    }
-
-
 def advise(
     context: Context, node: Node, groups: Sequence[NodeGroup], *, about: dict[str, SiteSource]
 ) -> Iterator[str]:
     """Yield warnings about what a GPU job does not ask for, and what it pays for unused."""
     size = measure(groups, None)
-    processes = max(group.processes for group in groups)
     if not size.gpus or not context.site.can.batch:
         return
     part = node.whole and node.gpus and size.narrowest < node.gpus
     rules = {"part_of_node": part}
     yield from context.note(rules, size=size, node=node, about=about.get("whole", ""))
-    if node.whole or context.spec.resources.exclusive or node.cpus_rule == "implied":
-        return
-    yield from _advise_on_shares(context, node, size, about, processes)
+    if not (node.whole or context.spec.resources.exclusive or node.cpus_rule == "implied"):
+        processes = max(group.processes for group in groups)
+        yield from _Request(context, node, size, about).advise_on_shares(processes)
 
 
-def _advise_on_shares(
-    context: Context, node: Node, size: Size, about: dict[str, SiteSource], processes: int
-) -> Iterator[str]:
-    share = f" for {count(processes, 'process', 'processes')}"
-    cpus, key, why = _count_cpus(context, node, size)
-    few = cpus is not None and cpus < _LEAST_CPUS * processes
-    why = f"{count(cpus or 0, 'CPU')}{share}{why}{about.get(key, '')}"
-    yield from context.warn({"few_cpus": few}, why=why, share=_share_cpus(node))
-    memory, key, why = _count_memory(context, node, size, cpus=cpus)
-    little = memory is not None and memory < _LEAST_MEMORY * processes
-    why = f"{format_memory(memory or 0)} of memory{share}{why}{about.get(key, '')}"
-    yield from context.warn({"little_memory": little}, why=why, share=_share_memory(node, size))
+def _exceeds(amount: int, most: int | None) -> bool:
+    return most is not None and amount > most
 
 
 Amount = tuple[int | None, str, str]  # None if it is not known; the key that says it; the reason
 
 
-def _count_cpus(context: Context, node: Node, size: Size) -> Amount:
-    if size.cpus_per_node is not None:
-        return size.cpus_per_node, "", ""
-    if node.default_cpus_per_gpu is not None:
-        cpus, key = node.default_cpus_per_gpu * size.widest, "default_cpus_per_gpu"
-        return cpus, key, f": the site's share of {size.widest} GPUs"
-    if node.default_cpus is not None:
-        return node.default_cpus, "default_cpus", ": what a task gets that asks for none"
-    title = context.site.can.title
-    one = 1 if context.site.can.one_cpu else None
-    return one, "", f": {title} gives one CPU unless a job asks for more"
-
-
-def _count_memory(context: Context, node: Node, size: Size, *, cpus: int | None) -> Amount:
-    asked = context.spec.resources.memory_per_node
-    if asked is not None or node.memory_per_gpu is not None:
-        return asked, "", ""
-    if node.default_memory_per_gpu is not None:
-        memory, key = node.default_memory_per_gpu * size.widest, "default_memory_per_gpu"
-        return memory, key, f": the site's share of {size.widest} GPUs"
-    if node.default_memory_per_cpu is not None and cpus is not None:
-        each = format_memory(node.default_memory_per_cpu)
-        why = f": a job that asks for none gets {each} with each of its {count(cpus, 'CPU')}"
-        return node.default_memory_per_cpu * cpus, "default_memory_per_cpu", why
-    return node.default_memory, "default_memory", ": what a job gets that asks for none"
+def _find_known(*amounts: Amount) -> Amount:
+    """Return the first that is known, else the last."""
+    return next((amount for amount in amounts if amount[0] is not None), amounts[-1])
 
 
 def _share_cpus(node: Node) -> str:
