@@ -161,9 +161,8 @@ def _list_words(job: Subject) -> _Texts:
 def _list_places(job: Subject) -> _Texts:
     """Yield the files that keys name, the interface and the modules."""
     own, modules = job.spec.environment, job.plan.environment.modules
-    image = own.container.image if own.container else ""
     files = {"run.script": job.spec.run.script, "environment.venv": own.venv}
-    for path, file in (files | {"environment.container.image": image}).items():
+    for path, file in (files | {"environment.container.image": job.image}).items():
         if file and not own.stage and os.path.basename(file) not in job.setup:
             yield "file", path, file
     yield "interface", "launch.interface", job.plan.launch.interface or ""

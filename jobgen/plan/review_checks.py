@@ -20,7 +20,7 @@ from jobgen.plan.plan import Plan, RolePlan
 from jobgen.plan.program import read_sources
 from jobgen.records import NamedTuple
 from jobgen.spec.load import LoadedSpec
-from jobgen.spec.model import JobSpec, Ready, Resources
+from jobgen.spec.model import JobSpec, Ready, Resources, Role
 from jobgen.spec.roles import list_names
 
 Settings = tuple[tuple[str, str], ...]
@@ -40,6 +40,8 @@ _OUTPUTS = re.compile(r"--?(out|save|checkpoint|ckpt|log|result)")
 _READ = re.compile(
     r"[^$*?\[{:]+\.(ya?ml|jsonl?|toml|txt|csv|tsv|parquet|bin|np[yz]|h5|arrow|sh|py)"
 )
+# An image that is a file, and no name.
+_IMAGE_FILE = re.compile(r"^[./~].*|.*\.(?:sif|sqsh|simg)$")
 # Files that lines of setup read.
 _SETUP_READS = re.compile(
     r"^(?:source|\.|(?:uv )?pip3? install\b.* -r|conda env (?:create|update)\b.* -f) +([\w./~-]+)",
@@ -73,9 +75,30 @@ class Subject(NamedTuple):
         return self.spec.environment.setup or ""
 
     @property
+    def image(self) -> str:
+        """The image of its container; empty without one."""
+        container = self.spec.environment.container
+        return container.image if container else ""
+
+    @property
+    def binds(self) -> list[list[str]]:
+        """Where each folder that its container is shown lies, and where it is seen."""
+        container = self.spec.environment.container
+        # A folder alone is seen at the same path.
+        return [(bind.split(":") * 2)[:2] for bind in container.binds] if container else []
+
+    @property
     def whole(self) -> JobSpec:
         """The spec of all roles."""
         return self.loaded.whole or self.spec
+
+    def find_role(self, name: str) -> Role:
+        """Return what the spec says of a role."""
+        return (self.whole.roles or {})[name]
+
+    def find_ready(self, name: str) -> Ready:
+        """Return what the spec says of when a role is ready; nothing where it does not."""
+        return self.find_role(name).ready or Ready()
 
 
 def list_options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -200,30 +223,28 @@ def _read_number(word: Any) -> Any:
 def _check_packing(job: Subject) -> Found:
     """Yield tasks of a part of a node that are charged for all of it."""
     plan, node, array = job.plan, job.plan.defaults.node, job.plan.array
-    gpus, together = plan.nodes.gpus, plan.nodes.together
+    gpus, together, has = plan.nodes.gpus, plan.nodes.together, node.gpus or 0
     whole = (node.whole or plan.requests.exclusive) and plan.nodes.total == 1
     if not (array.tasks and whole and gpus):
         return
-    fit = (node.gpus or 0) // gpus
+    fit = has // gpus
     values = {"tasks": array.size, "gpus": count(gpus, "GPU"), "fit": min(fit, array.size)}
-    if node.gpus is None and gpus == 1 < array.size and together == 1:
+    if not has and gpus == together == 1:
         yield "whole-node", "array", values
     if fit > max(1, together):
-        yield "whole-nodes", "array", values | {"charged": array.jobs * (node.gpus or 0)}
+        yield "whole-nodes", "array", values | {"charged": array.jobs * has}
 
 
 def _check_binds(job: Subject) -> Found:
     """Yield paths that the container does not see, or sees elsewhere."""
-    container, site = job.spec.environment.container, job.plan.site.container
-    # A folder alone is seen at the same path.
-    pairs = [(bind.split(":") * 2)[:2] for bind in container.binds] if container else []
-    seen = [target for _, target in pairs] + _list_mounted()
+    site = job.plan.site.container
     of_site = [bind.partition(":")[0] for bind in site.binds] if site else []
-    for option, value in list_options(job.plan.program.command if container else ()):
-        about = {"option": option, "value": value, "folder": os.path.dirname(value)}
-        inside = [to + value.removeprefix(of) for of, to in pairs if is_below(value, [of])]
+    seen = [target for _, target in job.binds] + _list_mounted()
+    for option, value in list_options(job.plan.program.command if job.image else ()):
         if is_below(value, seen):
             continue
+        about = {"option": option, "value": value, "folder": os.path.dirname(value)}
+        inside = [to + value.removeprefix(of) for of, to in job.binds if is_below(value, [of])]
         if inside:
             yield "bound-path", "run.args", about | {"inside": inside[0]}
         elif _SHARED.match(value) and not is_below(value, of_site):
@@ -237,14 +258,14 @@ def _list_mounted() -> list[str]:
 
 def _check_venv(job: Subject) -> Found:
     """Yield a venv without bin/activate, or one that the container does not see."""
-    container, venv = job.spec.environment.container, job.spec.environment.venv or ""
+    venv = job.spec.environment.venv or ""
     folder = os.path.expanduser(venv)
     values = {"venv": venv, "folder": os.path.dirname(venv)}
     if venv and os.path.isdir(folder) and not os.path.isfile(f"{folder}/bin/activate"):
         conda = os.path.isdir(f"{folder}/conda-meta")
         yield f"no-venv{'.conda' * conda}", "environment.venv", values
-    binds = [bind.partition(":")[0] for bind in container.binds] if container else ["/"]
-    if venv[:1] == "/" and not is_below(venv, [*binds, *_list_mounted()]):
+    shown = [source for source, _ in job.binds] + _list_mounted()
+    if job.image and venv[:1] == "/" and not is_below(venv, shown):
         yield "unseen-venv", "environment.venv", values
 
 
@@ -332,21 +353,33 @@ def _is_left_out(name: str, copied: Sequence[str] | None) -> bool:
 def _list_files(job: Subject) -> Iterator[tuple[str, str, str]]:
     """Yield what is read, with its place in the spec, and with what is before it."""
     own, run, spec = job.spec.environment, job.spec.run, job.spec
-    copied = spec.snapshot if isinstance(spec.snapshot, tuple) else ()
-    named = [("environment.stage", own.stage), *(("snapshot", name) for name in copied)]
-    named += [("send", name) for name in spec.send]
-    named += [("environment.setup", name) for name in _SETUP_READS.findall(job.setup)]
+    named: dict[str, Sequence[str | None]] = {
+        "environment.stage": [own.stage],
+        "snapshot": spec.snapshot if isinstance(spec.snapshot, tuple) else (),
+        "send": spec.send,
+        "environment.setup": _SETUP_READS.findall(job.setup),
+        "environment.container.image": _IMAGE_FILE.findall(job.image),
+    }
+    if not job.image:  # else it may lie in the image
+        named |= {
+            "run.script": [run.script],
+            "run.body": [run.body],
+            "run.command": [_find_file(run.words)],
+            "environment.venv": [own.venv],
+        }
+        yield from _list_read(job.plan.program.command)
     if own.uv:
         yield "environment.uv", "pyproject.toml", "pyproject.toml, which uv needs,"
-    if own.container is None:  # else it may lie in the image
-        named += [("run.script", run.script), ("run.body", run.body)]
-        named += [("environment.venv", own.venv), ("run.command", _find_file(run.words))]
-        for option, value in list_options(job.plan.program.command):
-            if option[:2] == "--" and _READ.fullmatch(value) and not _OUTPUTS.match(option):
-                yield "run.args", value, f"{option} {value}"
-    elif re.match(r"[./~]|.*\.(sif|sqsh|simg)$", own.container.image):
-        named.append(("environment.container.image", own.container.image))
-    yield from ((path, name, name) for path, name in named if name)
+    for path, files in named.items():
+        yield from ((path, name, name) for name in files if name)
+
+
+def _list_read(command: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """Yield the files that options of the program name for it to read."""
+    for option, value in list_options(command):
+        writes = option[:2] != "--" or _OUTPUTS.match(option)
+        if _READ.fullmatch(value) and not writes:
+            yield "run.args", value, f"{option} {value}"
 
 
 def _find_file(command: Sequence[str]) -> str:
@@ -383,14 +416,18 @@ def _asks(role: RolePlan, other: RolePlan) -> bool:
     return role is not other and asked is not None
 
 
-def _check_asked(job: Subject, role: RolePlan) -> Found:
-    """Yield the roles that one asks before they are ready, and whether others so ask it."""
-    after = (job.whole.roles or {})[role.name].after
-    before = [one.name for one in job.roles[: job.roles.index(role)]]
-    awaited = before if after is None else after
+def _check_asking(job: Subject, role: RolePlan) -> Found:
+    """Yield the roles that one asks before they are ready."""
+    awaited = job.find_role(role.name).after
+    if awaited is None:
+        awaited = tuple(one.name for one in job.roles[: job.roles.index(role)])
     for other in job.roles:
         if _asks(role, other) and other.test and other.name not in awaited:
             yield "asks-early", "run", {"other": other.name}
+
+
+def _check_asked(job: Subject, role: RolePlan) -> Found:
+    """Yield a role that others ask, and that nothing says to be ready."""
     if not role.test and any(_asks(one, role) for one in job.roles):
         yield "asked-early", "run", {"name": role.name}
 
@@ -419,24 +456,29 @@ def _check_known(job: Subject, role: RolePlan) -> Found:
             yield "no-address", "run", {"name": name, "have": have}
 
 
-def _check_ready(job: Subject, role: RolePlan) -> Found:
-    """Yield a wait as long as the job, and what the program does not listen at or answer."""
-    ready = (job.whole.roles or {})[role.name].ready or Ready()
-    limit, source, path = job.whole.resources.walltime, read_sources(job.plan), f"roles.{role.name}"
-    if ready.within and limit and ready.within >= limit:
-        yield "long-wait", f"{path}.ready.within", {}
+def _check_wait(job: Subject, role: RolePlan) -> Found:
+    """Yield a wait as long as the job."""
+    within, limit = job.find_ready(role.name).within, job.whole.resources.walltime
+    if within and limit and within >= limit:
+        yield "long-wait", f"roles.{role.name}.ready.within", {}
+
+
+def _check_port(job: Subject, role: RolePlan) -> Found:
+    """Yield a port at which the program does not listen."""
+    source, name = read_sources(job.plan), role.name.upper()
     # A port that its command names is for the table to say.
-    known = source is None or f"{role.name.upper()}_PORT" in source
-    if is_tested(role) and not known and not re.search(r"--port[= ]\d+\b", read_text(role)):
-        yield "own-port", "run", {"name": role.name.upper()}
-    yield from _list_routes(source or "", ready.http or "", f"{path}.ready.http")
+    named = re.search(r"--port[= ]\d+\b", read_text(role))
+    if source is not None and is_tested(role) and not named and f"{name}_PORT" not in source:
+        yield "own-port", "run", {"name": name}
 
 
-def _list_routes(source: str, asked: str, path: str) -> Found:
+def _check_route(job: Subject, role: RolePlan) -> Found:
+    """Yield a path at which the program does not answer."""
+    asked, source = job.find_ready(role.name).http or "", read_sources(job.plan) or ""
     routes = re.findall(r"""[=(,] *["'](/[\w/-]*)["']""", source)
     if routes and asked.partition("?")[0] not in source:
         values = {"asked": asked, "routes": ", ".join(routes[:4]), "route": routes[0]}
-        yield "no-route", path, values
+        yield "no-route", f"roles.{role.name}.ready.http", values
 
 
 def is_tested(role: RolePlan | None) -> bool:
@@ -459,4 +501,12 @@ CHECKS = (
     _check_files,
     _check_venv,
 )
-ROLE_CHECKS = (_check_asked, _check_addresses, _check_known, _check_ready)
+ROLE_CHECKS = (
+    _check_asking,
+    _check_asked,
+    _check_addresses,
+    _check_known,
+    _check_wait,
+    _check_port,
+    _check_route,
+)
