@@ -17,7 +17,7 @@ from typing import cast
 import click
 
 from jobgen.cli.options import FILE
-from jobgen.errors import JobgenError, Position, SpecError
+from jobgen.errors import JobgenError, Position, Problem, SpecError
 from jobgen.plan.resolve import resolve
 from jobgen.spec.bind import find_faults
 from jobgen.spec.edit import list_values
@@ -40,11 +40,9 @@ class _Line:
         self.name, self.tool = command.name or "", tool
         self.options = {name: param for param in options for name in param.opts}
         self.long = {normalize(name): name for name in self.options if name.startswith("--")}
+        self.valued = {name for name in self.options if not self.options[name].is_flag}
         self.has_set = "--set" in self.options
         self.takes_job = not self.has_set and len(options) < len(command.params)
-        self.nothing = "jobgen has nothing like it"
-        if not tool:
-            self.nothing = f"jobgen {self.name} knows {', '.join(sorted(self.long.values()))}"
         self.plain: list[str] = []  # words that belong to no option
         self.own: list[tuple[str, str]] = []  # options that the command has, with their values
         self.foreign: list[tuple[str, str]] = []  # those that it lacks
@@ -61,36 +59,40 @@ class _Line:
             elif _names_file(pair[1], pair[2] or "".join(left[:1])):
                 self.plain += filter(None, (pair[2],))
             else:
-                self._add_option(pair[1], pair[2], left)
+                own = self._spell(pair[1])
+                self._keep(own, pair[1], pair[2] or self._take(own, left))
         self.behind = [] if self.tool else left[1:]  # of another tool's it is in the table's line
 
-    def _add_option(self, name: str, value: str, left: list[str]) -> None:
-        elsewhere = load_table()["letters_of"].get(self.tool, {})
-        own = "" if name in elsewhere else self._spell(name)
-        if left and not value and self._takes(own, left[0]):
-            value = left.pop(0)
-        if own != name and not value and self._needs_value(own):
+    def _keep(self, own: str, name: str, value: str) -> None:
+        """Keep an option under the command's name of it, or as one that the command lacks."""
+        if own != name and own in self.valued and not value:
             own = ""  # another word, spelt nearly so
         self.respelt |= own not in ("", name)
-        (self.own if own else self.foreign).append((own or name, value))
+        if own:
+            self.own.append((own, value))
+        else:
+            self.foreign.append((name, value))
 
     def _spell(self, option: str) -> str:
         """Return the command's option that is written so, or nearly so; empty without one."""
-        if option in self.options or len(option) == 2:
-            return option if option in self.options else ""
+        if option in load_table()["letters_of"].get(self.tool, {}):
+            return ""
+        if option in self.options:
+            return option
+        if len(option) == 2:
+            return ""
         word = normalize(option)
         if word in self.long or word in list_words(keys=self.has_set):
             return self.long.get(word, "")
         return find_near(option, self.long.values(), cutoff=0.8)
 
-    def _takes(self, own: str, word: str) -> bool:
-        """Whether a word is the value of the option before it."""
-        if own:
-            return self._needs_value(own)
-        return not word.startswith("-") and not word.endswith(_SPEC)
-
-    def _needs_value(self, own: str) -> bool:
-        return own in self.options and not self.options[own].is_flag
+    def _take(self, own: str, left: list[str]) -> str:
+        """Take the value of an option from the words after it, if the first of them is one."""
+        word = "".join(left[:1])
+        takes = own in self.valued
+        if not own:
+            takes = not word.startswith("-") and not word.endswith(_SPEC)
+        return left.pop(0) if left and takes else ""
 
     def answer(self, text: str, first: str = "") -> str:
         """Return a line of the table with all options, and what to know of the others.
@@ -103,14 +105,18 @@ class _Line:
         remark = remarks.pop(first, "")
         lead = "for the others, " if remark else ""
         lead = "for the program, " if program else lead
-        needless = f"type: jobgen {self.name} " if self.tool else " "
-        parts = [remark] if remark else []
-        if typed or program or not remark or not line.startswith(start):
+        parts = list(filter(None, [remark]))
+        if not remark or typed or program or not line.startswith(start):
             parts.append(f"{lead}type: {line}")
         for option, what in remarks.items():
-            if f".{option.strip('-')}=" not in start and not what.startswith(needless):
+            if self._is_news(option, what, start):
                 parts.append(f"for {option}: {what}")
         return "; ".join(parts)
+
+    def _is_news(self, option: str, what: str, start: str) -> bool:
+        """Whether what is known of an option says more than a line that starts so."""
+        is_line = self.tool and what.startswith(f"type: jobgen {self.name} ")
+        return not is_line and f".{option.strip('-')}=" not in start
 
     def _write(self, start: str, typed: Sequence[str], program: Sequence[str]) -> str:
         """Return a line with its options and the words of the program, which may need a spec."""
@@ -133,14 +139,18 @@ class _Line:
             if re.fullmatch("type: -[^;]+", answer):
                 typed.append(answer.removeprefix("type: "))
             elif answer or self.tool or not self.has_set:
-                remarks[option] = answer or self.nothing
-            elif option.startswith("-"):
-                program += filter(None, (option, value))
+                remarks[option] = answer or self._list_known()
             else:
-                program.append(f"{option}={value}")
+                program += _write_argument(option, value)
             if self.takes_job and value not in answer:
                 self.plain.append(value)
         return typed, program + self.behind, remarks
+
+    def _list_known(self) -> str:
+        """Return what to say of an option that nothing is known of."""
+        if self.tool:
+            return "jobgen has nothing like it"
+        return f"jobgen {self.name} knows {', '.join(sorted(self.long.values()))}"
 
     def move(self, words: Sequence[str]) -> None:
         """Take words for options without their dashes, or for arguments of the program."""
@@ -148,13 +158,10 @@ class _Line:
         while left:
             name, equals, value = left.pop(0).partition("=")
             own = self.long.get(normalize(name), "")
-            if left and not equals and self._needs_value(own):
-                value = left.pop(0)
-            if own and (value or not self._needs_value(own)):
-                self.own.append((own, value))
-                self.respelt = True
-            elif equals:
-                self.foreign.append((name, value))
+            if own and not equals:
+                value = self._take(own, left)
+            if equals or value or (own and own not in self.valued):
+                self._keep(own, name, value)
             else:
                 self.behind.append(name)
 
@@ -164,7 +171,16 @@ class _Line:
         word = option if len(option) == 2 else normalize(option)
         meant = letters.get(option, word) if value else word
         word = meant if self.tool else word
-        facts = describe(Scalar(Position(""), value, "str")) | {
+        if answer := find_rule("prompt_options", self._describe(option, word, value)):
+            text = answer.get("say") or f"type: {answer['type']}"
+            return _fill_line(text, word, self.plain or [value] * (value not in text))
+        if self.has_set:
+            return self._look_up(meant, value)
+        return self._look_up(word, value) if option[2:] else ""
+
+    def _describe(self, option: str, word: str, value: str) -> dict[str, str]:
+        """Return what a rule can say of an option."""
+        return describe(Scalar(Position(""), value, "str")) | {
             "words": word,
             "word": word,
             "key": option,
@@ -175,25 +191,16 @@ class _Line:
             "VALUE": shlex.quote(value or "VALUE"),
             "WORD": word.upper(),
         }
-        if answer := find_rule("prompt_options", facts):
-            text = answer.get("say") or f"type: {answer['type']}"
-            return _fill_line(text, word, self.plain or [value] * (value not in text))
-        if not self.has_set:
-            return self._look_up(word, value) if option[2:] else ""
-        return self._look_up(meant, value)
 
     def _look_up(self, word: str, value: str) -> str:
         """Return what to type for an option that is a key of the spec, or means one."""
-        node = Scalar(Position(""), value, "int" if value.isdecimal() else "str")
-        node = node if value else Scalar(Position(""), "true", "bool")
-        key, roots = word.rpartition(".")[2], {"root": JobSpec, "cls": JobSpec}
-        hint = suggest_key(key, node, path="", check=find_faults, **roots)
-        if not hint.text or "run.args" in hint.text:
-            return ""
+        hint = _find_hint(word, value)
         settings, fault = _list_settings(hint, value)
         line = " ".join(self._set(*setting) for setting in settings.items())
+        if line and self.has_set:
+            return f"type: {line}{fault}"
         if line:
-            return f"type: {line}{fault}" if self.has_set else f"give {line} when you submit{fault}"
+            return f"give {line} when you submit{fault}"
         text = hint.text.replace("this key", "the option") if self.has_set else ""
         return f"{text} in the spec" if "write " in text else text
 
@@ -202,6 +209,22 @@ class _Line:
         short = self.long.get(path.rpartition(".")[2], "")
         setting = f"{path}={text}".replace("...", "VALUE")
         return shlex.join([short, text] if short else ["--set", setting])
+
+
+def _write_argument(option: str, value: str) -> list[str]:
+    """Return an option, or a word without dashes, as it stands behind `--`."""
+    if option.startswith("-"):
+        return list(filter(None, (option, value)))
+    return [f"{option}={value}"]
+
+
+def _find_hint(word: str, value: str) -> Hint:
+    """Return what a spec has for an option; nothing of an argument of the program."""
+    node = Scalar(Position(""), value, "int" if value.isdecimal() else "str")
+    node = node if value else Scalar(Position(""), "true", "bool")
+    key = word.rpartition(".")[2]
+    hint = suggest_key(key, node, path="", check=find_faults, root=JobSpec, cls=JobSpec)
+    return Hint() if "run.args" in hint.text else hint
 
 
 def _list_settings(hint: Hint, value: str) -> tuple[dict[str, str], str]:
@@ -316,14 +339,19 @@ def _pick(words: Iterable[str], ends: tuple[str, ...]) -> list[str]:
 
 def explain_usage(error: click.UsageError, argv: Sequence[str], group: click.Group) -> str:
     """Return the message for a command line that a command of a group does not take."""
-    argv = list(itertools.takewhile(lambda word: word not in ("&&", "||", "|", ";"), argv))
-    argv = [re.sub("^[\u2010-\u2015\u2212]+", "-", word) for word in argv if word != "="]
+    argv = _read_line(argv)
     context = error.ctx or _make_context(argv[0], group)
     unknown = error.option_name if isinstance(error, click.NoSuchOption) else ""
     message = f"no such option {unknown}" if unknown else error.format_message()
     answer = _explain_early(context, argv) if unknown and context.parent is None else ""
     answer = answer or _explain_words(message, unknown, context, argv)
     return f"{message.rstrip('.')}; {answer}" if answer else message
+
+
+def _read_line(argv: Sequence[str]) -> list[str]:
+    """Return the words of one command, with plain dashes."""
+    own = itertools.takewhile(lambda word: word not in ("&&", "||", "|", ";"), argv)
+    return [re.sub("^[\u2010-\u2015\u2212]+", "-", word) for word in own if word != "="]
 
 
 def _make_context(name: str, group: click.Group) -> click.Context:
@@ -394,15 +422,21 @@ def make_room(message: str, words: Sequence[str] = ()) -> str:
 def _find_wanted(spec: str, given: Sequence[str]) -> tuple[str, str]:
     """Return the setting that a spec needs first, to take others, and the one that needs it."""
     keys = [setting.partition("=")[0] for setting in given]
-    try:
-        resolve(load(spec, given))
-    except SpecError as error:
-        for problem in error.problems:
-            key = problem.setting.partition("=")[0]
-            if key in keys and problem.path not in keys:  # of two that exclude each other
-                return f"{problem.path}=null", key
-            if problem.setting and problem.setting not in given:
-                return problem.setting, problem.path
-    except JobgenError:
-        pass
+    for problem in _list_problems(spec, given):
+        key = problem.setting.partition("=")[0]
+        if key in keys and problem.path not in keys:  # of two that exclude each other
+            return f"{problem.path}=null", key
+        if problem.setting and problem.setting not in given:
+            return problem.setting, problem.path
     return "", ""
+
+
+def _list_problems(spec: str, settings: Sequence[str]) -> Sequence[Problem]:
+    """Return the problems of a spec with these settings."""
+    try:
+        resolve(load(spec, settings))
+    except SpecError as error:
+        return error.problems
+    except JobgenError:  # told of when the command runs
+        pass
+    return ()
