@@ -38,7 +38,11 @@ class Context(NamedTuple):
         """Yield the problem of each rule that is broken, of those in `rules.txt`."""
         for rule, broken in rules.items():
             if broken:
-                yield self.loaded.problem(*self.explain(rule, **facts))
+                yield self.problem(rule, **facts)
+
+    def problem(self, rule: str, **facts: object) -> Problem:
+        """Return the problem of a rule of `rules.txt`."""
+        return self.loaded.problem(*self.explain(rule, **facts))
 
     def warn(self, rules: Mapping[str, object], **facts: object) -> Iterator[str]:
         """Yield these as warnings."""

@@ -90,12 +90,11 @@ def rank_nearness(queue: SiteQueue, size: Size) -> tuple[bool, int]:
 
 def check_queue(context: Context, name: str | None, size: Size) -> Iterator[Breach]:
     """The queue's limits on nodes, GPUs, CPUs, walltime and their products."""
-    profile, known = context.site, {}
-    for one in filter(None, (name or "").split(",")):
-        record = profile.find_queue(one)
-        if record is not None:
-            known[one] = record
-        elif profile.queues and one in context.spec.queue:
+    profile = context.site
+    found = {one: profile.find_queue(one) for one in (name or "").split(",")}
+    known = {one: record for one, record in found.items() if record is not None}
+    for one in found:
+        if one not in known and one in context.spec.queue and profile.queues:
             yield _explain_unknown(context, one, profile.queues)
     if profile.walltime_required and size.walltime is None:
         about = profile.find_source(profile.cited.get("walltime_required"))
@@ -234,9 +233,8 @@ def check_lists(
 def _check_account(context: Context) -> Iterator[Breach]:
     given, account = context.spec.account, context.site.account
     about = context.site.cite(account)
-    rules = {"account_required": given is None and account.required}
-    for problem in context.refuse(rules, about=about):
-        yield Breach(problem, "it may be given later")
+    if given is None and account.required:
+        yield Breach(context.problem("account_required", about=about), "it may be given later")
     if given is not None and not account.takes(given):
         yield report_rule(context, about, "account", account=account)
 
@@ -245,15 +243,16 @@ def _check_filesystems(context: Context, named: tuple[str, ...]) -> Iterator[Bre
     listed = context.site.filesystems
     if listed is None or is_listed_by_hand(listed, context.spec):
         return
-    about, known = context.site.cite(listed), ", ".join(listed.known or ("NAME",))
+    about, known = context.site.cite(listed), listed.known or ("NAME",)
+    choices = ", ".join(known)
     if not named and listed.required:
-        yield report_rule(context, about, "filesystems_required", known=known)
-    rules = {"filesystems_used": not named and not listed.required}
-    for problem in context.refuse(rules, listed=listed, about=about):
+        yield report_rule(context, about, "filesystems_required", known=choices)
+    elif not named:
+        problem = context.problem("filesystems_used", listed=listed, about=about)
         yield Breach(problem, "the job may use none")
-    for index, name in enumerate(named):
-        if listed.known is not None and name not in listed.known:
-            yield report_rule(context, about, "filesystem", index=index, name=name, known=known)
+    for index, name in enumerate(named if listed.known else ()):
+        if name not in known:
+            yield report_rule(context, about, "filesystem", index=index, name=name, known=choices)
 
 
 def _check_gpu_type(

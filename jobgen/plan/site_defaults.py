@@ -15,6 +15,7 @@ from jobgen.plan.nodes import count_together, group_nodes
 from jobgen.plan.plan import NodeGroup, SiteDefaults
 from jobgen.records import NamedTuple
 from jobgen.sites.profile import (
+    Address,
     Filesystems,
     Network,
     Node,
@@ -104,19 +105,10 @@ class _SiteJob:
         A job that asks for a type of GPU may get any queue that has it. If none takes the job, it
         is the one that nearly does: the problem is then reported about it.
         """
-        asked = {self.gpu_type} if self.spec.resources.gpu_type else set()
-        candidates = {
-            name: one
-            for name, one in self.candidates.items()
-            if one.queue.choose or asked.intersection(one.queue.gpu_types)
-        }
+        candidates = dict(self._list_choices())
         taking = {name: candidates[name] for name in self.list_taking() if name in candidates}
         if not taking:
-            ranks = {
-                name: limits.rank_nearness(one.queue, one.size) for name, one in candidates.items()
-            }
-            nearest = max(ranks, key=ranks.__getitem__, default=None)
-            return nearest, "jobgen's choice, which nearly takes the job"
+            return _find_nearest(candidates), "jobgen's choice, which nearly takes the job"
         prices = {name: self._price(name, one) for name, one in taking.items()}
         name, cheaper = _find_cheapest(prices)
         reasons = [*_explain_passing(candidates, next(iter(taking))), cheaper]
@@ -126,10 +118,19 @@ class _SiteJob:
         reason = "; ".join(filter(None, reasons))
         return name, f"{why} ({reason})" if reason else why
 
+    def _list_choices(self) -> Iterator[tuple[str, _Candidate]]:
+        """Yield the candidates that the site lets jobgen choose, or whose GPUs the job names."""
+        asked = {self.gpu_type} if self.spec.resources.gpu_type else set()
+        for name, one in self.candidates.items():
+            if one.queue.choose or asked.intersection(one.queue.gpu_types):
+                yield name, one
+
     def _price(self, name: str, candidate: _Candidate) -> tuple[float, str] | None:
         charge, node = self.profile.charge_in(name), candidate.node
-        number = count_charged(charge, self.group_on(node), node) if charge else None
-        return (number * charge.rate, charge.unit) if charge and number is not None else None
+        if charge is None:
+            return None
+        number = count_charged(charge, self.group_on(node), node)
+        return None if number is None else (number * charge.rate, charge.unit)
 
     def _choose_filesystems(self) -> tuple[str, ...]:
         """What the spec lists, or where its paths lie if the site wants that listed."""
@@ -142,15 +143,8 @@ class _SiteJob:
 
     def decide(self) -> SiteDefaults:
         """Return what the site adds."""
-        profile, launch = self.profile, self.profile.launch
-        names = (self.queue or "").split(",")
+        profile, names = self.profile, (self.queue or "").split(",")
         partitions = (_find_queue(profile, name).partition or name for name in names)
-        single = self.size.nodes == 1
-        own_interface = self.spec.launch.interface is not None
-        by_name = single or own_interface or launch is None
-        network, chosen = profile.network, self.spec.environment.named_variables
-        # Sockets are right on Ethernet, and may be the user's choice.
-        sockets = chosen.get("NCCL_NET") == "Socket" or (network and network.fabric == "ethernet")
         return SiteDefaults(
             queue=self.queue,
             why_queue=self.why_queue,
@@ -162,10 +156,23 @@ class _SiteJob:
             directives=profile.directives + self.record.directives,
             variables=self._choose_variables(),
             network=self._explain_network(),
-            fabric=None if single or sockets or network is None else network.fabric,
+            fabric=self._choose_fabric(),
             interface=profile.interface,
-            address=None if by_name or launch is None else launch.address,
+            address=self._choose_address(),
         )
+
+    def _choose_fabric(self) -> str | None:
+        """What NCCL is to use; sockets are right on Ethernet, and may be the user's choice."""
+        network, chosen = self.profile.network, self.spec.environment.named_variables
+        if network is None or self.size.nodes == 1 or chosen.get("NCCL_NET") == "Socket":
+            return None
+        return None if network.fabric == "ethernet" else network.fabric
+
+    def _choose_address(self) -> Address | None:
+        launch = self.profile.launch
+        if launch is None or self.size.nodes == 1 or self.spec.launch.interface is not None:
+            return None
+        return launch.address
 
     def _choose_variables(self) -> dict[str, str]:
         variables: dict[str, str] = {}
@@ -210,6 +217,11 @@ class _SiteJob:
         if not needs:
             return ""
         return f"{network.fabric} needs {network.plugin}, or NCCL uses TCP or fails: {network.how}"
+
+
+def _find_nearest(candidates: dict[str, _Candidate]) -> str | None:
+    ranks = {name: limits.rank_nearness(one.queue, one.size) for name, one in candidates.items()}
+    return max(ranks, key=ranks.__getitem__, default=None)
 
 
 def _explain_passing(candidates: dict[str, _Candidate], first: str) -> Iterator[str]:
@@ -310,11 +322,15 @@ def _require_queue(context: Context) -> Iterator[Breach]:
     """Refuse a GPU job without a queue where the site's default takes no such job."""
     spec, profile = context.spec, context.site
     queues = {name: queue for name, queue in profile.queues.items() if _takes_gpus(queue)}
-    option = re.compile(r"\s(-[qp]\b|--qos\b|--partition\b)")
-    named = spec.reservation or spec.qos or any(map(option.search, spec.directives))
+    named = spec.reservation or spec.qos or _has_option(spec, "-[qp]", "--qos", "--partition")
     if queues and not named and not any(queue.default for queue in queues.values()):
         listed = "; ".join(_describe_queue(profile, name, queues[name]) for name in queues)
-        yield from map(Breach, context.refuse({"name_queue": True}, listed=listed))
+        yield Breach(context.problem("name_queue", listed=listed))
+
+
+def _has_option(spec: JobSpec, *options: str) -> bool:
+    """Whether a directive of the spec's own has one of these options."""
+    return any(re.search(rf"\s({'|'.join(options)})\b", line) for line in spec.directives)
 
 
 def _takes_gpus(queue: SiteQueue) -> bool:
@@ -338,8 +354,7 @@ def _names_qos(context: Context) -> bool:
     spec, site = context.spec, context.site
     if not site.can.qos or site.slurm.queue_option != "partition":
         return False
-    named = any(re.search(r"\s(-q\b|--qos\b)", line) for line in spec.directives)
-    return named or spec.qos is not None
+    return spec.qos is not None or _has_option(spec, "-q", "--qos")
 
 
 def describe_node(
