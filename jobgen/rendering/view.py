@@ -80,7 +80,6 @@ class ScriptView:
         self.steps = [list(_wrap(step)) for step in self.pieces.steps]  # srun's options for each
         self._describe_time()
         self._describe_processes()
-        self._describe_launch()
         self._describe_gpus()
 
     @property
@@ -126,23 +125,45 @@ class ScriptView:
         elif self.local:
             self.threads_among = nodes.world_size  # the nodes all count those of one machine
 
-    def _describe_launch(self) -> None:
-        plan, launch = self.plan, self.plan.launch
-        trainer = plan.program.command[3:4] == ("jobgen.trainer",)
-        torch = launch.mode in ("torchrun", "direct") and not self.role
-        # Several processes are to be one world, and may be wrappers of more launchers.
-        self.worlds = plan.nodes.world_size > 1 and torch and not trainer
-        self.meeting = self.worlds and plan.program.command[:2] == ("python3", "-u")
-        # The processes need an address and a port.
-        needs_address = launch.rendezvous == "static" or not launch.alone
-        self.meets = needs_address and not launch.body and not plan.roles.members
-        self.own_address = launch.interface or launch.address  # not the nodes' names
-        # The script compares the nodes that it has with those that it is for.
-        counted = self.pieces.node_file or not launch.alone
-        self.counts_nodes = counted and not self.local and not launch.body
-        # It ends what an agent leaves behind; Slurm does for its own steps.
-        watched = self.pieces.watched or launch.launcher == "mpiexec"
-        self.guarded = watched and not launch.body
+    @property
+    def worlds(self) -> bool:
+        """Whether several processes are to be one world, and may be wrappers of more launchers."""
+        if self.role or self.plan.launch.mode not in ("torchrun", "direct"):
+            return False
+        trainer = self.plan.program.command[3:4] == ("jobgen.trainer",)
+        return self.plan.nodes.world_size > 1 and not trainer
+
+    @property
+    def meeting(self) -> bool:
+        """Whether the runtime looks for where the processes of a Python program meet."""
+        return self.worlds and self.plan.program.command[:2] == ("python3", "-u")
+
+    @property
+    def meets(self) -> bool:
+        """Whether the processes need an address and a port."""
+        launch = self.plan.launch
+        if launch.body or self.plan.roles.members:
+            return False
+        return launch.rendezvous == "static" or not launch.alone
+
+    @property
+    def own_address(self) -> object:
+        """What the nodes' addresses are found by, if not by their names."""
+        return self.plan.launch.interface or self.plan.launch.address
+
+    @property
+    def counts_nodes(self) -> bool:
+        """Whether the script compares the nodes that it has with those that it is for."""
+        if self.local or self.plan.launch.body:
+            return False
+        return bool(self.pieces.node_file) or not self.plan.launch.alone
+
+    @property
+    def guarded(self) -> bool:
+        """Whether it ends what an agent leaves behind; Slurm does for its own steps."""
+        if self.plan.launch.body:
+            return False
+        return self.pieces.watched or self.plan.launch.launcher == "mpiexec"
 
     def _describe_gpus(self) -> None:
         plan, nodes = self.plan, self.plan.nodes
