@@ -119,16 +119,17 @@ def _list_by_rank(
     ranks: Ranks, what: str, values: Sequence[float]
 ) -> tuple[str, tuple[str, ...], tuple[Values, ...]]:
     """Return a chart's kind, series and data; the slow ranks are their own series."""
-    slow = {one.rank for one in ranks.slow}
     kind = "bars" if len(values) <= _MOST_BARS else "steps"
-    numbers: Values = [float(rank) for rank in range(len(values))]
-    odd: Values = [value if rank in slow else None for rank, value in enumerate(values)]
-    usual: Values = values
-    if kind == "bars":
-        usual = [None if rank in slow else value for rank, value in enumerate(values)]
-    if not slow:
-        return kind, (what,), (numbers, _shorten(usual))
-    return kind, (what, "slow ranks"), (numbers, _shorten(usual), _shorten(odd))
+    numbers = [float(rank) for rank in range(len(values))]
+    usual: list[float | None] = _shorten(values)
+    if not ranks.slow:
+        return kind, (what,), (numbers, usual)
+    odd: list[float | None] = [None] * len(values)
+    for rank in {one.rank for one in ranks.slow}.intersection(range(len(values))):
+        odd[rank] = usual[rank]
+        if kind == "bars":
+            usual[rank] = None
+    return kind, (what, "slow ranks"), (numbers, usual, odd)
 
 
 def _draw_gpu_use(usage: Usage) -> Chart:
@@ -170,6 +171,6 @@ def _draw_lines(
     return Chart(id, title, "lines", "step", y, names, (places, *columns), text)
 
 
-def _shorten(values: Values) -> Values:
+def _shorten(values: Values) -> list[float | None]:
     """Round to six digits, which is more than a chart shows."""
     return [None if value is None else float(f"{value:.6g}") for value in values]

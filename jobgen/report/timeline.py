@@ -12,6 +12,7 @@ _WIDTH = 1000
 _NARROWEST = 2.0  # of a stretch, so that it can be seen
 # Queued, starting or training, or ended if no trainer tells more; and its first and last moment.
 Stretch = tuple[str, float, float]
+_Row = tuple[str, str, list[Stretch]]
 
 
 class TimeLine(NamedTuple):
@@ -22,7 +23,7 @@ class TimeLine(NamedTuple):
 
     begin: float
     end: float
-    rows: list[tuple[str, str, list[Stretch]]]
+    rows: list[_Row]
     left_out: int
 
     @property
@@ -43,19 +44,30 @@ def draw_timeline(run: RunFacts, *, now: float) -> TimeLine | None:
     attempts = [attempt for attempt in run.attempts if attempt.began is not None]
     if not attempts:
         return None
-    first, last, goes_on = attempts[0].began, attempts[-1], run.state in ("running", "stopping")
-    if goes_on and last.ended is None:
-        attempts[-1] = last._replace(ended=now, outcome=last.outcome or "goes on")
-    rows = [_draw_attempt(attempt) for attempt in attempts[-_MOST_ROWS:]]
-    if run.submitted and first and first - run.submitted >= 1:
-        queued = ("queued", run.submitted, first)
-        rows.insert(0, ("queue", format_span(first - run.submitted), [queued]))
-    moments = [moment for attempt in attempts for moment in (attempt.began, attempt.ended)]
-    known = list(filter(None, [run.submitted, *moments, now if goes_on else None]))
+    moments = [run.submitted]
+    if run.state in ("running", "stopping"):
+        moments.append(now)
+        attempts[-1] = _go_on(attempts[-1], now)
+    moments += [moment for attempt in attempts for moment in (attempt.began, attempt.ended)]
+    known = list(filter(None, moments))
+    rows = _draw_queue(run.submitted or now, attempts[0].began or 0.0)
+    rows += [_draw_attempt(attempt) for attempt in attempts[-_MOST_ROWS:]]
     return TimeLine(min(known), max(known), rows, max(0, len(attempts) - _MOST_ROWS))
 
 
-def _draw_attempt(attempt: Attempt) -> tuple[str, str, list[Stretch]]:
+def _go_on(attempt: Attempt, now: float) -> Attempt:
+    if attempt.ended is not None:
+        return attempt
+    return attempt._replace(ended=now, outcome=attempt.outcome or "goes on")
+
+
+def _draw_queue(submitted: float, began: float) -> list[_Row]:
+    waited = began - submitted
+    stretch = ("queued", submitted, began)
+    return [("queue", format_span(waited), [stretch])] if waited >= 1 else []
+
+
+def _draw_attempt(attempt: Attempt) -> _Row:
     began, last, ready = attempt.began or 0.0, attempt.ended, attempt.first_step
     stretches = [("ended", began, last or began)]
     if last and ready and began <= ready <= last:
