@@ -6,7 +6,7 @@ import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 from jobgen.records import NamedTuple
 from jobgen.spec.fields import Range, limit_keys
@@ -59,26 +59,8 @@ class Array(NamedTuple):
     def conflicts(self) -> Iterator[tuple[str, str, str]]:
         """There are tasks, not too many, and what they are given arrives."""
         given = [kind for kind in KINDS if getattr(self, kind) is not None]
-        if len(given) != 1 or self.tasks is not None:
-            return  # the binder tells
-        (kind,) = given
-        content = getattr(self, kind)
-        if not content:
-            yield kind, "is empty", "name at least one task"
-            return
-        if isinstance(content, tuple):
-            sizes = [len(content)]
-            for index, entry in enumerate(content):
-                alone = {name: (value,) for name, value in entry.items()}
-                yield from _check_entry(f"{kind}[{index}]", alone)
-        else:
-            sizes = [len(values) for values in content.values()]
-            yield from _check_entry(kind, content)
-            yield from _check_lists(kind, content)
-        number = math.prod(sizes) if kind == "values" else max(sizes)
-        if number > MAX_TASKS:
-            count = " x ".join(map(str, sizes)) if kind == "values" else number
-            yield kind, f"makes {count} tasks, more than {MAX_TASKS}", "split the sweep"
+        if len(given) == 1 and self.tasks is None:  # else the binder tells
+            yield from _check_content(given[0], getattr(self, given[0]))
 
     def choices(self) -> Iterator[Choice]:
         """What each task is given, by the key as it is written."""
@@ -103,6 +85,27 @@ def name_variable(key: str) -> str | None:
 def name_argument(key: str) -> str:
     """The argument that a key of a task names, as a key of `run.args`."""
     return re.sub(f"^{_ARGUMENT}", "", key)
+
+
+def _check_content(kind: str, content: Any) -> Iterator[tuple[str, str, str]]:
+    """Yield what is wrong with tasks, or with the values of each of their arguments."""
+    if not content:
+        yield kind, "is empty", "name at least one task"
+        return
+    if isinstance(content, tuple):
+        sizes = [len(content)]
+        for index, entry in enumerate(content):
+            alone = {name: (value,) for name, value in entry.items()}
+            yield from _check_entry(f"{kind}[{index}]", alone)
+    else:
+        sizes = [len(values) for values in content.values()]
+        yield from _check_entry(kind, content)
+        yield from _check_lists(kind, content)
+    if kind == "zip":
+        sizes = [max(sizes)]
+    if math.prod(sizes) > MAX_TASKS:
+        count = " x ".join(map(str, sizes))
+        yield kind, f"makes {count} tasks, more than {MAX_TASKS}", "split the sweep"
 
 
 def _check_lists(
@@ -143,10 +146,16 @@ def _check_entry(
         for value in values:
             if "[" not in path and _looks_like_several(value, alone=len(values) == 1):
                 yield where, f"{value!r} is one value", "write each by itself, as in [1, 2, 3]"
-            if not isinstance(value, tuple):
-                continue
-            if name_variable(name):
-                yield where, "is a variable, whose value cannot be a list", "write it as text"
-            elif any(word.startswith("-") for word in value):
-                message = "a value in this list begins with '-' and would be read as an option"
-                yield where, message, "join it to one text, or leave the dash out"
+            if isinstance(value, tuple):
+                yield from _check_list(where, value, of_variable=bool(name_variable(name)))
+
+
+def _check_list(
+    where: str, words: tuple[str, ...], *, of_variable: bool
+) -> Iterator[tuple[str, str, str]]:
+    """Yield why one task cannot be given several words."""
+    if of_variable:
+        yield where, "is a variable, whose value cannot be a list", "write it as text"
+    elif any(word.startswith("-") for word in words):
+        message = "a value in this list begins with '-' and would be read as an option"
+        yield where, message, "join it to one text, or leave the dash out"

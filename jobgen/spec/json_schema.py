@@ -123,23 +123,25 @@ def _describe_kinds(kinds: tuple[Kind, ...], definitions: dict[str, Schema]) -> 
 
 
 def _describe_kind(kind: Kind, definitions: dict[str, Schema]) -> Schema:
-    of_type, rule = kind.type, kind.rule
-    if is_record(of_type):
-        return _refer_to(of_type, definitions)
-    if of_type is dict:
-        schema = {
-            "type": "object",
-            "additionalProperties": _describe_kinds(kind.members, definitions),
-        }
-        return schema | ({"propertyNames": _describe_text(kind.key)} if kind.key else {})
-    if of_type is tuple:
-        items = {"type": "array", "items": _describe_kinds(kind.members, definitions)}
-        items |= _describe_range(rule, "minItems", "maxItems")
-        return {"anyOf": [items, _describe_list_as_text(kind)]} if kind.takes_text else items
-    if is_literal(of_type):
-        fixed = {"enum": list(get_args(of_type))}
-        any_case = has_any_case(get_args(of_type))
+    if is_record(kind.type):
+        return _refer_to(kind.type, definitions)
+    if is_literal(kind.type):
+        fixed = {"enum": list(get_args(kind.type))}
+        any_case = has_any_case(get_args(kind.type))
         return {"anyOf": [fixed, _describe_any_case(kind)]} if any_case else fixed
+    if not kind.members:
+        return _describe_value(kind, definitions)
+    inner = _describe_kinds(kind.members, definitions)
+    if kind.type is dict:
+        schema = {"type": "object", "additionalProperties": inner}
+        return schema | ({"propertyNames": _describe_text(kind.key)} if kind.key else {})
+    items = {"type": "array", "items": inner} | _describe_range(kind.rule, "minItems", "maxItems")
+    return {"anyOf": [items, _describe_list_as_text(kind)]} if kind.takes_text else items
+
+
+def _describe_value(kind: Kind, definitions: dict[str, Schema]) -> Schema:
+    """A number, a truth value or text."""
+    of_type, rule = kind.type, kind.rule
     if isinstance(rule, Parsed) and not rule.regex:  # nothing but its parser says what it takes
         return _describe_scalar(None) | {"examples": list(rule.examples)}
     if of_type in _SCALARS and not isinstance(rule, Parsed):

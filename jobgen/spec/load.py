@@ -197,9 +197,7 @@ def _apply_user_config(
     """
     config = yaml_nodes.read(file)
     bind(config, UserConfig)
-    scheduler = root.items.get("scheduler")
-    name = target or (scheduler.text if isinstance(scheduler, Scalar) else "")
-    if name in PACKAGES and not get_capabilities(name).batch:
+    if _runs_here(root, target):
         return ()
     taken = [f"{override.partition('=')[0]}." for override in given]
     if target or {"site", "scheduler"} & root.items.keys():
@@ -210,6 +208,12 @@ def _apply_user_config(
             overrides.append(f"{path}={_format_node(node)}")
             _apply_override(root, overrides[-1], node.where)
     return tuple(overrides)
+
+
+def _runs_here(root: Mapping, target: str | None) -> bool:
+    scheduler = root.items.get("scheduler")
+    name = target or (scheduler.text if isinstance(scheduler, Scalar) else "")
+    return name in PACKAGES and not get_capabilities(name).batch
 
 
 def _has_room(root: Mapping, path: str) -> bool:
