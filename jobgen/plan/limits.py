@@ -91,9 +91,9 @@ def rank_nearness(queue: SiteQueue, size: Size) -> tuple[bool, int]:
 def check_queue(context: Context, name: str | None, size: Size) -> Iterator[Breach]:
     """The queue's limits on nodes, GPUs, CPUs, walltime and their products."""
     profile = context.site
-    found = {one: profile.find_queue(one) for one in (name or "").split(",")}
-    known = {one: record for one, record in found.items() if record is not None}
-    for one in found:
+    records = {one: profile.find_queue(one) for one in (name or "").split(",")}
+    known = {one: record for one, record in records.items() if record is not None}
+    for one in records:
         if one not in known and one in context.spec.queue and profile.queues:
             yield _explain_unknown(context, one, profile.queues)
     if profile.walltime_required and size.walltime is None:
