@@ -147,6 +147,11 @@ class Command(NamedTuple):
         return (*self.assignments, *self.words)
 
     @property
+    def bodies(self) -> list[str]:
+        """The texts of its here-documents."""
+        return [doc.body for doc in self.heredocs]
+
+    @property
     def active(self) -> str:
         """What bash expands in its assignments and words."""
         return " ".join(word.active for word in self.all_words)

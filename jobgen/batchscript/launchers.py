@@ -155,6 +155,11 @@ class Started(NamedTuple):
         return [word.text for word in self.program]
 
     @property
+    def is_launched(self) -> bool:
+        """Whether a launcher starts it, or it starts the processes of its node."""
+        return bool(self.launchers or self.agent)
+
+    @property
     def agent(self) -> Agent | None:
         """What it is, if it starts the processes of its node, as torchrun does."""
         return _find_agent(self.program)

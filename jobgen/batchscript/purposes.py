@@ -66,27 +66,28 @@ def list_pure(command: Command) -> bool:
 
 def is_pure(raw: str) -> bool:
     """Whether the commands that a word runs leave nothing behind."""
-    for inner in list_substituted(raw):
-        for command in parse(inner):
-            started = unwrap(command.words)
-            known = not command.words or started.name in PRINTS | FILTERS
-            quiet = all(map(is_quiet, command.redirects)) or all(
-                redirect.operator.startswith("<") for redirect in command.redirects
-            )
-            if not (known and quiet and all(is_pure(word.raw) for word in command.words)):
-                return False
-    return True
+    commands = [command for inner in list_substituted(raw) for command in parse(inner)]
+    return all(map(_leaves_nothing, commands))
+
+
+def _leaves_nothing(command: Command) -> bool:
+    if command.words and unwrap(command.words).name not in PRINTS | FILTERS:
+        return False
+    reads = all(redirect.operator.startswith("<") for redirect in command.redirects)
+    quiet = reads or all(map(is_quiet, command.redirects))
+    return quiet and all(is_pure(word.raw) for word in command.words)
 
 
 def list_substituted(raw: str) -> Iterator[str]:
     """The texts of the commands that a word runs."""
     text = raw.partition("=(")[2].removesuffix(")") if re.match(r"\w+\+?=\(", raw) else raw
     for segment in split_segments(text):
-        if segment.text.startswith("$(("):
+        inner = segment.text
+        if not segment.live or inner.startswith("$(("):
             continue
-        if segment.live and segment.text.startswith("$("):
-            yield segment.text[2:-1]
-        elif segment.live and segment.text.startswith("`"):
-            yield segment.text[1:-1]
-        elif segment.live and re.search(r"\$\((?!\()|`", segment.text):
-            yield segment.text  # a default that runs something: no command is called that
+        if inner.startswith("$("):
+            yield inner[2:-1]
+        elif inner.startswith("`"):
+            yield inner[1:-1]
+        elif re.search(r"\$\((?!\()|`", inner):
+            yield inner  # a default that runs something: no command is called that

@@ -104,8 +104,7 @@ def _find_use(script: Script, pattern: str) -> tuple[int, str] | None:
     for command in script.commands:
         texts = [word.raw for word in command.all_words]
         texts += [item.target.raw for item in command.redirects]
-        texts += [doc.body for doc in command.heredocs]
-        match = re.search(pattern, " ".join(texts))
+        match = re.search(pattern, " ".join(texts + command.bodies))
         if match and command.name != "echo":
             return command.line, f"${match[1]}"
     return None

@@ -50,11 +50,16 @@ def write_body(script: Script, draft: Draft) -> str:
     for _ in range(2):  # what is said again may take the place of another line
         for item in _list_other_words(script, draft):
             keep_verbatim(script, item, draft)
+    return "\n".join(_list_body(script))
+
+
+def _list_body(script: Script) -> list[str]:
+    """Return the lines of a script without its directives."""
     dropped = {item.line for item in script.read_directives}
     lines = [line for number, line in enumerate(script.lines, 1) if number not in dropped]
     if flags := find_shell_flags(script).replace("l", ""):
         lines.insert(1, f"set -{flags}    # as line 1 says to the scheduler")
-    return "\n".join(lines)
+    return lines
 
 
 def _note_losses(script: Script, draft: Draft) -> None:
@@ -100,8 +105,8 @@ def advise(script: Script, draft: Draft, reason: NotStraightError) -> list[str]:
 def _show_launch(script: Script) -> list[str]:
     """Return the lines that would have jobgen launch the program of a script; none if unsure."""
     starts = [item.started for item in script.launches if _PYTHON.match(item.started.name)]
-    starts.sort(key=lambda started: bool(started.agent or started.launchers))
-    named = [_name_program([word.text for word in started.program]) for started in starts]
+    starts.sort(key=lambda started: started.is_launched)
+    named = [_name_program(started.texts) for started in starts]
     programs = [text for text in named if text and not re.search(r"[$`*?{~]", text)]
     if not programs:
         return []

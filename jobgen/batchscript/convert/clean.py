@@ -7,6 +7,7 @@ import copy
 import re
 from itertools import pairwise
 
+from jobgen.batchscript.bash import Command
 from jobgen.batchscript.convert import straight
 from jobgen.batchscript.convert.environment import AT_HOME, Prelude, follow_statement, list_needed
 from jobgen.batchscript.convert.launch import LaunchedProgram, LaunchLine, read_shape
@@ -200,9 +201,14 @@ def _leaves(statement: Statement) -> bool:
 
 def _prepares(early: Statement, main: Statement) -> bool:
     """Whether a program only gets things ready for another, which a launcher starts."""
-    starts = (unwrap(early.first.words), unwrap(main.first.words))
-    launched = [bool(started.launchers or started.agent) for started in starts]
-    asks = early.first.name.startswith("python") and early.first.texts[1] in ("-", "-c")
-    asks = asks or not (TRAINS.fullmatch(early.first.name) or "/" in early.first.texts[0])
-    alone = len(early.commands) == 1 and early.first.end != "&"
-    return alone and not launched[0] and (launched[1] or asks)
+    first = early.first
+    if len(early.commands) > 1 or first.end == "&" or unwrap(first.words).is_launched:
+        return False
+    return unwrap(main.first.words).is_launched or _asks(first)
+
+
+def _asks(command: Command) -> bool:
+    """Whether a program is a few lines of Python, or none of those that train."""
+    if command.name.startswith("python") and command.texts[1:2] in (["-"], ["-c"]):
+        return True
+    return not (TRAINS.fullmatch(command.name) or "/" in command.texts[0])

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from jobgen.batchscript.bash import Word
+from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.convert import straight
 from jobgen.batchscript.convert.launch import VARIABLE, LaunchedProgram
 from jobgen.batchscript.convert.straight import NotStraightError, Statement, refuse
@@ -93,11 +93,11 @@ class Prelude:
             self.setup += self.hooked
             self.hooked = []
         self.setup.append(text or statement.text)
-        neutral = _NEUTRAL.fullmatch(statement.text)
-        phase = 0 if neutral else phase
-        works = (neutral and neutral[2]) or statement.kind in ("assigns", "export")
-        self.fails = self.fails or not works
-        self.touched = self.touched or not (works or neutral)
+        if neutral := _NEUTRAL.fullmatch(statement.text):
+            self.fails = self.fails or not neutral[2]
+            return
+        if statement.kind not in ("assigns", "export"):
+            self.fails = self.touched = True
         self.phase = max(self.phase, phase)
 
     def _take_prints(self, statement: Statement) -> None:
@@ -127,11 +127,16 @@ class Prelude:
 
     def _take_module(self, statement: Statement) -> None:
         expanded = expand_command(statement.first, self.reader.variables)
-        words = [self._read(word) for word in expanded.words[1:]]
-        odd = [text for text, expands in words if expands or text.startswith("-")]
-        plain = words and not odd and not statement.first.redirects and self.phase == 0
-        if not plain or not self._load(expanded.name, [text for text, _ in words]):
+        words = self._read_plain(expanded.words[1:])
+        plain = words and not statement.first.redirects and self.phase == 0
+        if not plain or not self._load(expanded.name, words):
             self._keep(statement)
+
+    def _read_plain(self, words: Iterable[Word]) -> list[str]:
+        """Return the texts of words; none where one is an option, or only bash can tell it."""
+        read = [self._read(word) for word in words]
+        odd = any(expands or text.startswith("-") for text, expands in read)
+        return [] if odd else [text for text, _ in read]
 
     def _load(self, name: str, words: list[str]) -> bool:
         """Take over `module load` and the like; False where keys cannot say it."""
@@ -232,9 +237,7 @@ class Prelude:
         if self.alone or not _TOLD.fullmatch(name):
             return False
         value = self.reader.variables.tell(raw)
-        each = self.launch.values.get("launch.processes_per_node", self.shape.gpus or 1)
-        processes = self.shape.nodes * (1 if self.launch.mode == "plain" else each)
-        right = value == str(processes) or self.launch.mode == "torchrun"
+        right = value == str(self._count_processes()) or self.launch.mode == "torchrun"
         own = name == "MASTER_ADDR" and value not in (None, "localhost", "127.0.0.1")
         reasons = {
             f"{name} is set before its processes start": _OF_PROCESS.fullmatch(name),
@@ -245,11 +248,16 @@ class Prelude:
         self.draft.keep(statement.line, statement.text, "jobgen tells each process by itself")
         return True
 
+    def _count_processes(self) -> int:
+        """How many processes jobgen starts on all nodes."""
+        each = self.launch.values.get("launch.processes_per_node", self.shape.gpus or 1)
+        return self.shape.nodes * (1 if self.launch.mode == "plain" else int(each))
+
     def _check_steady(self, statement: Statement) -> None:
         """Raise where a value is another on every node, and more than one process sees it."""
         words = [word for item in statement.commands for word in item.all_words]
         self.asked += [word.active for word in words]
-        self.asked += [doc.body for item in statement.commands for doc in item.heredocs]
+        self.asked += [text for item in statement.commands for text in item.bodies]
         own = re.search(r"\$\{?(SLURM_(PROCID|LOCALID|NODEID))\b", statement.text)
         step = self.launch.mode != "once" and _STEP.search(statement.text)
         reasons = {
@@ -300,15 +308,19 @@ def _is_steady(word: Word) -> bool:
     return not _UNSTEADY.search(word.active) and all(map(_STEADY.fullmatch, inner))
 
 
+def _may_set(command: Command) -> bool:
+    """Whether a command runs a file that may set any variable of the script."""
+    file = " ".join(command.texts[1:2])
+    return command.name in ("source", ".", "eval") and not FAMILIAR.search(file)
+
+
 def follow_statement(statement: Statement, reader: Reader) -> None:
     """Take over what a statement does to the variables."""
     variables = reader.variables
     for command in statement.commands:
         if statement.kind in ("assigns", "export"):
             follow(command, variables)
-        elif command.name in ("source", ".", "eval") and not FAMILIAR.search(
-            " ".join(command.texts[1:2])
-        ):
+        elif _may_set(command):
             variables.forget(variables.assigned)
             reader.sourced = True
     if statement.kind in ("module", "venv", "conda", "hook", "repeats", "once", "launch"):

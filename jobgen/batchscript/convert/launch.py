@@ -96,24 +96,28 @@ class LaunchLine:
         `once` says that the script's own launcher is to start it.
         """
         self._check_words()
-        launchers = [launcher.name for launcher in self.started.launchers]
-        several = self.shape.nodes > 1
-        foreign = launchers[:1] not in ([], ["srun"])
-        if once or (foreign and (several or self.shape.tasks != 1)):
+        names = [launcher.name for launcher in self.started.launchers]
+        foreign = names[:1] not in ([], ["srun"])
+        if once or (foreign and not self.is_alone):
             return self._launch_once()
-        if launchers == ["srun"]:
+        if names == ["srun"]:
             self._read_srun(self.started.launchers[0])
         else:
             alone = f"'{self.started.name}' starts on the first of several nodes alone"
-            self._refuse({alone: several or len(launchers) > 1})
+            self._refuse({alone: self.shape.nodes > 1 or len(names) > 1})
             self.tasks = 1
         if self.torchrun:
             try:
                 return self._launch_agents(self.torchrun)
             except NotStraightError:
-                if several or self.tasks != 1:
+                if not self.is_alone:
                     raise
         return self._launch_program()
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether one process starts, on one node."""
+        return self.shape.nodes == 1 and self.tasks == 1
 
     def _refuse(self, reasons: Mapping[str, object]) -> None:
         refuse(self.statement.line, reasons)
@@ -215,12 +219,11 @@ class LaunchLine:
         """Processes that srun starts, each told its rank; or one process on one node."""
         self._drop_output()
         words, name = self._list_own_words(), self.started.name
-        alone = self.shape.nodes == 1 and self.tasks == 1
         agent = self.started.agent
         self._refuse({f"'{name}' starts its own processes": agent and self.tasks != 1})
         by_itself = agent or name in read_names("shells")
-        mode = "plain" if alone or (by_itself and self.tasks == 1) else "direct"
-        self.bare = self.bare and alone
+        mode = "plain" if self.is_alone or (by_itself and self.tasks == 1) else "direct"
+        self.bare = self.bare and self.is_alone
         values = {**self._name_program(words), "launch.mode": mode}
         if mode == "direct":
             values |= self._put_processes(self.tasks)
@@ -274,18 +277,24 @@ class LaunchLine:
         first, *rest = read
         if rest[:1] == ["-u"]:
             del rest[0]
-        if first in ("python", "python3") and rest and not self.bare:
-            if rest[0] == "-m" and _MODULE.fullmatch(str(rest[1])):
-                return _make_run("run.module", rest[1], rest[2:])
-            script = rest[0]["value"] if isinstance(rest[0], dict) else rest[0]
-            # A variable that the setup exports is set after jobgen has looked for the file.
-            own = list_names(script) & self.reader.variables.assigned
-            if script.endswith(".py") and not self.moved and not own:
-                return _make_run("run.script", script, rest[1:])
+        named = {}
+        if first in ("python", "python3") and not self.bare:
+            named = self._name_python(rest)
         if isinstance(first, dict):
             known = re.match(r"\$\{?(HOME|[A-Z]+)\}?/", first["value"])
             self._refuse({"only bash knows which program it is": not known})
-        return {"run.command": read}
+        return named or {"run.command": read}
+
+    def _name_python(self, words: list[Any]) -> dict[str, Any]:
+        """Return the keys of `run` for what Python runs; none where only a command says it."""
+        program, *arguments = words or [""]
+        if program == "-m" and _MODULE.fullmatch("".join(map(str, arguments[:1]))):
+            return _make_run("run.module", arguments[0], arguments[1:])
+        script = program["value"] if isinstance(program, dict) else program
+        # A variable that the setup exports is set after jobgen has looked for the file.
+        own = list_names(script) & self.reader.variables.assigned
+        sure = script.endswith(".py") and not self.moved and not own
+        return _make_run("run.script", script, arguments) if sure else {}
 
     def _read_words(self, words: Sequence[Word]) -> list[Any]:
         pairs = zip(words, (None, *words), strict=False)
@@ -295,7 +304,7 @@ class LaunchLine:
         names = frozenset(self.reader.named)  # of the program, and not of the line's own variables
         program = [values.get("run.script"), values.get("run.module")]
         program += values.get("run.command", [])[:2]
-        program += [word.text for word in self.started.program[:2]]
+        program += self.started.texts[:2]
         self._refuse({"the script takes arguments": re.search(r"<\d+>", str(program))})
         variables = []
         for word in self.command.assignments:

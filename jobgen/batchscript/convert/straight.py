@@ -172,15 +172,21 @@ def _read_group(script: Script, group: list[Command]) -> Iterator[Statement]:
     if any(command.blocks for command in group):
         yield Statement(_classify_block(group, text), tuple(group), text)
         return
-    parts: list[list[Command]] = [[]]
-    whole = any(command.heredocs for command in group)
-    for command in group:
-        parts[-1].append(command)
-        if command.end in (";", "\n") and not whole:
-            parts.append([])
-    for part in filter(None, parts):
+    for part in _split_group(group):
         own = text if part == group else " ".join(map(_write, part))
         yield Statement(_classify_all(list(map(classify, part))), tuple(part), own)
+
+
+def _split_group(group: list[Command]) -> list[list[Command]]:
+    """Return the lists of commands on one line, each of which is a statement."""
+    if any(command.heredocs for command in group):
+        return [group]
+    parts: list[list[Command]] = [[]]
+    for command in group:
+        parts[-1].append(command)
+        if command.end in (";", "\n"):
+            parts.append([])
+    return list(filter(None, parts))
 
 
 def _write(command: Command) -> str:
@@ -196,10 +202,10 @@ def _classify_block(group: list[Command], text: str) -> str:
     usage = group[0].name in ("[", "[[") and takes_arguments(group[0].active)
     if usage and inner <= {"prints", "ends", "fails"}:
         return "prints"  # how it is to be called
+    left = inner & {"ends", "sets"} or not _is_condition(group)
     reasons = {
         "a program runs in a loop, condition, function or group": "launch" in inner,
-        "a loop, function, group or condition is left to bash": inner & {"ends", "sets"}
-        or not _is_condition(group),
+        "a loop, function, group or condition is left to bash": left,
     }
     refuse(line, reasons)
     changes = any(map(Command.list_changed, group)) or not _CLOSED.search(text)
@@ -210,7 +216,7 @@ def _classify_block(group: list[Command], text: str) -> str:
 
 def _is_condition(group: list[Command]) -> bool:
     """Whether commands are conditions alone, and what ends them."""
-    openers = {block.opener for item in group for block in item.blocks}
+    openers = set[str]().union(*(item.openers for item in group))
     after = [item for item in group if not item.blocks]
     ends = all(item.name in purposes.HEADS and item.end in (";", "\n") for item in after)
     return ends and openers == {"if"}
@@ -247,13 +253,13 @@ def _classify_quiet(command: Command) -> str:
 
 def _classify_program(command: Command) -> str:
     started = unwrap(command.words)
-    text = " ".join([started.name, *(word.text for word in started.program[1:])])
     quiet = not started.launchers or all(map(purposes.is_quiet, command.redirects))
     if started.name in purposes.PRINTS and quiet:
         return "prints" if purposes.list_pure(command) else "once"
+    text = " ".join([started.name, *started.texts[1:]])
     in_container = started.wrapper and command.texts[1] in ("run", "exec")
     if in_container or re.match("(conda|mamba|micromamba) run ", text):  # of this node
         return "launch"
-    name = started.name if started.runner else command.name
+    names = {started.name if started.runner else command.name, started.name}
     makes = re.match(rf"python\S* ({purposes.MAKES.pattern})", text)
-    return "once" if makes or {name, started.name} & _PREPARES else "launch"
+    return "once" if makes or names & _PREPARES else "launch"

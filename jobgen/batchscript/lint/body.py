@@ -136,8 +136,12 @@ def _matters(started: Started) -> bool:
         return not _NO_PROGRAM.match(" ".join(rest))
     if started.name in PREPARING | REPEATABLE | HARMLESS:
         return False
-    around = started.launchers or started.wrapper or started.agent
-    return bool(around) or first[:1] in {*"./$~"} or started.name.endswith(".py")
+    return (
+        started.is_launched
+        or bool(started.wrapper)
+        or first[:1] in {*"./$~"}
+        or started.name.endswith(".py")
+    )
 
 
 @rule("hidden-exit", "An exit code hidden by later commands", BASH)

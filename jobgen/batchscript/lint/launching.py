@@ -36,7 +36,7 @@ def _reaches_others(script: Script) -> bool:
     for launch in script.launches:
         command, started = launch.command, launch.started
         words = started.program if started.launchers else command.all_words
-        text = " ".join([word.raw for word in words] + [doc.body for doc in command.heredocs])
+        text = " ".join([word.raw for word in words] + command.bodies)
         named = re.search(known, text) is not None
         if _starts_elsewhere(script, launch, text) or (named and command.name not in _HANDS_ON):
             return True
