@@ -432,7 +432,6 @@ def _find_wanted(spec: str, given: Sequence[str]) -> tuple[str, str]:
 
 
 def _list_problems(spec: str, settings: Sequence[str]) -> Sequence[Problem]:
-    """Return the problems of a spec with these settings."""
     try:
         resolve(load(spec, settings))
     except SpecError as error:

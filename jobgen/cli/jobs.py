@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -63,7 +63,7 @@ def status(jobs: tuple[str, ...], watch: bool, as_json: bool) -> None:
         put_out(table.format_jobs(rows))
     else:
         _show_one(rows, named=bool(jobs))
-    _raise_problems(problems, seen)
+    _raise_problems(problems, seen.silences)
 
 
 def _show_one(rows: Iterable[JobRow], *, named: bool) -> None:
@@ -139,7 +139,7 @@ def list_jobs(
     chosen = [each for each in seen.jobs if state in (None, each.state.name)]
     rows = [table.build_row(each) for each in chosen[:limit]]
     put_answer({"jobs": rows}, table.format_jobs(rows, folders=everywhere), as_json=as_json)
-    _raise_problems(problems, seen)
+    _raise_problems(problems, seen.silences)
 
 
 @click.command(cls=RemoteCommand)
@@ -382,8 +382,9 @@ def top(job: str | None, as_json: bool) -> None:
         time.sleep(10)  # each look is a job step on every node
 
 
-def _raise_problems(problems: list[str], seen: StatusReport | None = None) -> None:
+def _raise_problems(problems: Sequence[str], silences: Sequence[str] = ()) -> None:
+    message = "\n".join([*problems, *silences])
     if problems:
-        raise UsageError("\n".join([*problems, *(seen.silences if seen else ())]))
-    if seen and seen.silences:
-        raise SchedulerUnavailableError("\n".join(seen.silences))
+        raise UsageError(message)
+    if silences:
+        raise SchedulerUnavailableError(message)

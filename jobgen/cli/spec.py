@@ -87,10 +87,7 @@ def _tell_faults(report: CheckReport, *, needs_scripts: bool) -> None:
 def _format_annotations(report: CheckReport) -> Iterator[str]:
     """Yield what is wrong with specs and scripts as commands of a GitHub workflow."""
     for problem in report.problems:
-        where = problem.where
-        yield format_annotation(
-            "error", str(problem), file=where.file, line=where.line, column=where.column
-        )
+        yield format_annotation("error", str(problem), **problem.where._asdict())
     for script in report.scripts:
         if script.stale or script.note:
             words = script.note or f"{script.script}: {_STALE}"

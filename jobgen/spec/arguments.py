@@ -35,39 +35,35 @@ def add_words(root: Mapping, text: str, where: Position) -> None:
     run = root.items.get("run", Mapping(where))
     if not isinstance(run, Mapping):
         return  # binding it says what is wrong
-    given = list(_group(Scalar(where, word, "str") for word in shlex.split(text)))
+    given = _group(Scalar(where, word, "str") for word in shlex.split(text))
     _refuse_varied(root, [option for option, _ in given])
     root.items["run"] = run = run.copy()
     root.keys.setdefault("run", where)
-    run.items["args"], run.keys["args"] = _merge(run.items.get("args"), given, where), where
+    old = run.items.get("args", Mapping(where))
+    run.items["args"], run.keys["args"] = _merge(old, given, where), where
 
 
-def _merge(old: Node | None, given: list[_Group], where: Position) -> Node:
-    if old is None or isinstance(old, Mapping):
+def _merge(old: Node, given: list[_Group], where: Position) -> Node:
+    if isinstance(old, Mapping):
         pairs = _make_pairs(given)
         if pairs is not None:
-            return _merge_pairs(old or Mapping(where), pairs, where)
-        words = _list_words(old or Mapping(where))
+            return _merge_pairs(old, pairs, where)
+        words = _list_words(old)
     elif isinstance(old, Scalar):
         words = (Scalar(old.where, word, "str") for word in split_words(old.text))
     else:
         words = iter(old.items)
-    return Sequence(where, _merge_groups(list(_group(words)), given))
+    return Sequence(where, _merge_groups(_group(words), given))
 
 
-def _group(words: Iterable[Node]) -> Iterator[_Group]:
-    """Yield the options with their words; what stands before the first has an empty one."""
-    option, members = "", list[Node]()
+def _group(words: Iterable[Node]) -> list[_Group]:
+    """Return the options with their words; what stands before the first has an empty one."""
+    groups: list[_Group] = [("", [])]
     for word in words:
-        match = _OPTION.fullmatch(word.text) if isinstance(word, Scalar) else None
-        if match and members:
-            yield option, members
-            members = []
-        if match:
-            option = match[1] or match[2]
-        members.append(word)
-    if members:
-        yield option, members
+        if match := _OPTION.fullmatch(getattr(word, "text", "")):
+            groups.append((match[1] or match[2], []))
+        groups[-1][1].append(word)
+    return [group for group in groups if group[1]]
 
 
 def _merge_groups(old: list[_Group], given: list[_Group]) -> list[Node]:
@@ -88,16 +84,22 @@ def _make_pairs(given: list[_Group]) -> dict[str, Node] | None:
     """Return options as keys and values; None for words that these cannot say."""
     pairs: dict[str, Node] = {}
     for option, members in given:
-        first, *values = [word for word in members if isinstance(word, Scalar)]
-        if first.text != option:
-            values.insert(0, Scalar(first.where, first.text[len(option) + 1 :], "str"))
-        several = len(values) > 1
-        options = several and any(word.text.startswith("-") for word in values)
-        if not option.startswith("-") or option in pairs or options:
+        values, where = _list_values(option, members), members[0].where
+        is_list = len(values) > 1
+        options = [word for word in values if word.text.startswith("-")]
+        if not option.startswith("-") or option in pairs or (is_list and options):
             return None
-        alone = values[0] if values else Scalar(first.where, "true", "bool")
-        pairs[option] = Sequence(first.where, list(values)) if several else alone
+        alone = values[0] if values else Scalar(where, "true", "bool")
+        pairs[option] = Sequence(where, list(values)) if is_list else alone
     return pairs
+
+
+def _list_values(option: str, members: list[Node]) -> list[Scalar]:
+    """Return the words after an option; what is joined to it by `=` is the first."""
+    first, *rest = [word for word in members if isinstance(word, Scalar)]
+    if first.text == option:
+        return rest
+    return [Scalar(first.where, first.text[len(option) + 1 :], "str"), *rest]
 
 
 def _merge_pairs(old: Mapping, pairs: dict[str, Node], where: Position) -> Mapping:

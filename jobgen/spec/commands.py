@@ -43,13 +43,18 @@ def check_words(
         yield from _check_command(words, own_launch=own_launch, one_node=one_node)
         if is_shell_command(words):
             return  # what follows is for the shell
+    before = ("", *words)
     for index, word in enumerate(words):
-        if word.isalnum():
-            continue
-        is_code = index and words[index - 1] in ("-c", "-e")
-        if re.fullmatch(_OF_SHELL, word) or (not is_code and re.match(_WITH_VALUE, word)):
+        if not word.isalnum() and _is_of_shell(word, before[index]):
             for _, message, hint in _explain("word", word, words):
                 yield f"{key}[{index}]", message, hint
+
+
+def _is_of_shell(word: str, before: str) -> bool:
+    """Whether a word is one of a shell, or one that a shell would part; code is one."""
+    if re.fullmatch(_OF_SHELL, word):
+        return True
+    return before not in ("-c", "-e") and bool(re.match(_WITH_VALUE, word))
 
 
 def _check_command(words: Sequence[str], *, own_launch: bool, one_node: bool) -> Iterator[Conflict]:
