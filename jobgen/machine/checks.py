@@ -154,13 +154,12 @@ def compare_clocks(whose: str, seconds: float) -> Check:
 def check_paths(plan: Plan) -> Iterator[Check]:
     """The script and environment that the spec names."""
     own = plan.environment
-    conda = own.conda if own.conda and "/" in own.conda else None
     for what, path, inner in (
         ("script", plan.program.script, ""),
         ("image", own.image_file, ""),
         ("archive", own.stage, ""),
         ("venv", own.venv, "bin/activate"),
-        ("conda", conda, "bin/python"),
+        ("conda", own.conda_folder, "bin/python"),
     ):
         if path is None or (inner and _name_enclosure(own)):
             continue
@@ -193,10 +192,14 @@ def expand_path(path: str) -> tuple[str, str]:
 
 def check_torch(plan: Plan | None, *, timeout: float) -> Iterator[Check]:
     """Whether torch can be imported where a job will import it, as far as that is known here."""
-    if plan is not None and plan.launch.plain:
-        return
-    own = plan.environment if plan is not None else NodeEnvironment()
-    folder = own.venv or (own.conda if own.conda and "/" in own.conda else None)
+    if plan is None:
+        yield _import_torch("python3", timeout=timeout, wanted=False)
+    elif not plan.launch.plain:
+        yield from _check_torch_of(plan.environment, timeout=timeout)
+
+
+def _check_torch_of(own: NodeEnvironment, *, timeout: float) -> Iterator[Check]:
+    folder = own.venv or own.conda_folder
     if where := _name_enclosure(own):
         yield Check("torch", "unknown", f"not tried: it is in the job's {where}")
     elif folder:
@@ -209,7 +212,7 @@ def check_torch(plan: Plan | None, *, timeout: float) -> Iterator[Check]:
         message = f"not tried: the job's {what} are not loaded here"
         yield Check("torch", "unknown", message, "load them, then: python3 -c 'import torch'")
     else:
-        yield _import_torch("python3", timeout=timeout, wanted=plan is not None)
+        yield _import_torch("python3", timeout=timeout, wanted=True)
 
 
 def _import_torch(python: str, *, timeout: float, wanted: bool) -> Check:

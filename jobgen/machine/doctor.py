@@ -89,9 +89,12 @@ def _needs_sharing(plan: Plan | None) -> bool:
 def _check_scheduler(plan: Plan | None, site: str | None, clock: Deadline) -> Iterator[Check]:
     facts = yield from _ask_cluster(plan.scheduler if plan else None, clock)
     yield _check_site(site, facts.name if facts else None, clock)
-    if facts is not None:
+    if facts is None:
+        return
+    if plan is None:
+        yield from _describe_queues(facts.queues)
+    else:
         yield from _check_queue(plan, facts.queues)
-    if facts is not None and plan is not None:
         yield _check_account(plan, facts, clock)
 
 
@@ -122,13 +125,17 @@ def _ask_cluster(
         message = f"{title} does not answer: {' '.join(str(error).split())}"
         yield Check("scheduler", "fail", message, _ASK)
         return None
+    yield from _describe_cluster(title, facts)
+    return facts
+
+
+def _describe_cluster(title: str, facts: ClusterFacts) -> Iterator[Check]:
     count, name = format_count(len(facts.queues), "queue"), facts.name or "an unnamed cluster"
     yield Check("scheduler", "ok", f"{title}, {count} at {name}")
     yield from (Check(what, "ok", message) for what, message in facts.notes)
     if facts.clock:
         there = time.mktime(time.strptime(facts.clock, "%Y-%m-%dT%H:%M:%S"))
         yield compare_clocks("the scheduler's", there - time.time())
-    return facts
 
 
 def _check_site(wanted: str | None, cluster: str | None, clock: Deadline) -> Check:
@@ -151,22 +158,25 @@ def _check_site(wanted: str | None, cluster: str | None, clock: Deadline) -> Che
     return Check("site", "ok", message + also)
 
 
-def _check_queue(plan: Plan | None, queues: dict[str, bool]) -> Iterator[Check]:
-    default = next((name for name, chosen in queues.items() if chosen), None)
+def _describe_queues(queues: dict[str, bool]) -> Iterator[Check]:
     known = ", ".join(queues)
-    name = plan.requests.queue if plan else None
-    if plan is not None and name is not None:
-        if plan.site.slurm.queue_option == "qos":
-            yield Check("queue", "unknown", f"{name} is a QoS here, not a partition")
-        elif name not in queues:
-            yield Check("queue", "fail", f"{name} does not exist", f"write queue: one of {known}")
-        else:
-            yield Check("queue", "ok", f"{name} exists")
-    elif default is not None:
-        yield Check("queue", "ok", f"{default} is the default; the queues are {known}")
-    elif plan is not None:
+    for name in [name for name, default in queues.items() if default][:1]:
+        yield Check("queue", "ok", f"{name} is the default; the queues are {known}")
+
+
+def _check_queue(plan: Plan, queues: dict[str, bool]) -> Iterator[Check]:
+    name, remedy = plan.requests.queue, f"write queue: one of {', '.join(queues)}"
+    if name is None and any(queues.values()):
+        yield from _describe_queues(queues)
+    elif name is None:
         message = "the job names no queue, and there is no default"
-        yield Check("queue", "warn", message, f"write queue: one of {known}")
+        yield Check("queue", "warn", message, remedy)
+    elif plan.site.slurm.queue_option == "qos":
+        yield Check("queue", "unknown", f"{name} is a QoS here, not a partition")
+    elif name not in queues:
+        yield Check("queue", "fail", f"{name} does not exist", remedy)
+    else:
+        yield Check("queue", "ok", f"{name} exists")
 
 
 def _check_account(plan: Plan, facts: ClusterFacts, clock: Deadline) -> Check:

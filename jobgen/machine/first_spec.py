@@ -11,7 +11,7 @@ from typing import Any
 
 from jobgen.capabilities import get_capabilities, name_this_machine
 from jobgen.errors import JobgenError
-from jobgen.machine.cluster import Deadline, detect_scheduler, get_host_name, recognise
+from jobgen.machine.cluster import Deadline, Recognised, detect_scheduler, get_host_name, recognise
 from jobgen.plan import site_defaults
 from jobgen.plan.plan import Plan
 from jobgen.plan.resolve import resolve
@@ -41,7 +41,7 @@ class Machine(NamedTuple):
     """What this machine shows: scheduler, site and how it is known, accounts, Python."""
 
     scheduler: str | None = None
-    site: str | None = None
+    site: str = ""
     how: str = ""
     accounts: tuple[str, ...] = ()
     venv: str | None = None
@@ -74,25 +74,29 @@ def inspect_machine() -> Machine:
     """Ask scheduler and environment, for a few seconds at most."""
     clock = Deadline(SECONDS)
     here = detect_scheduler(timeout=clock.left)
-    cluster, accounts = None, []
-    with suppress(JobgenError):  # without a name it may still be known by the host's
-        cluster = SCHEDULERS[here.name].cluster.ask_name(clock.ask) if here.name else None
-    with suppress(JobgenError):  # some Slurms keep no accounts
-        if here.name and get_capabilities(here.name).lists_accounts:
-            accounts = SCHEDULERS[here.name].cluster.list_accounts(clock.ask)
+    cluster, accounts = _ask_cluster(here.name, clock)
     host = get_host_name(timeout=clock.left)
     known = recognise(host=host, cluster=cluster, environment=os.environ).sites
+    site, how = next(iter(known), Recognised("", ""))
     here_too = [name for name in (".venv", "venv") if os.path.isfile(f"{name}/bin/activate")]
     venv = os.environ.get("VIRTUAL_ENV", next(iter(here_too), None))
-    conda = os.environ.get("CONDA_DEFAULT_ENV") if venv is None else None
-    return Machine(
-        scheduler=here.name,
-        site=known[0].name if known else None,
-        how=known[0].how if known else "",
-        accounts=tuple(accounts),
-        venv=venv,
-        conda=None if conda == "base" else conda,
-    )
+    conda = os.environ.get("CONDA_DEFAULT_ENV", "base") if venv is None else "base"
+    return Machine(here.name, site, how, tuple(accounts), venv, None if conda == "base" else conda)
+
+
+def _ask_cluster(scheduler: str | None, clock: Deadline) -> tuple[str | None, list[str]]:
+    """Return the cluster's name and the user's accounts, as far as the scheduler tells them."""
+    name: str | None = None
+    accounts: list[str] = []
+    if scheduler is None:
+        return name, accounts
+    cluster = SCHEDULERS[scheduler].cluster
+    with suppress(JobgenError):  # without a name it may still be known by the host's
+        name = cluster.ask_name(clock.ask)
+    with suppress(JobgenError):  # some Slurms keep no accounts
+        if get_capabilities(scheduler).lists_accounts:
+            accounts = cluster.list_accounts(clock.ask)
+    return name, accounts
 
 
 class Question(NamedTuple):
@@ -189,20 +193,30 @@ def write(machine: Machine, wishes: Wishes, *, file: str) -> tuple[str, Plan]:
     return text, resolve(LoadedSpec(spec, file, "", positions))
 
 
+def _choose_site(machine: Machine, wishes: Wishes) -> str:
+    if wishes.site:
+        return wishes.site
+    if machine.site and not wishes.scheduler:
+        return machine.site
+    scheduler = wishes.scheduler or machine.scheduler or name_this_machine()
+    return get_capabilities(scheduler).generic_site
+
+
 class FirstSpec:
     """A spec that begins: what is known and wished, and the site, queue and node of the job."""
 
     def __init__(self, machine: Machine, wishes: Wishes) -> None:
         self.machine, self.wishes = machine, wishes
-        scheduler = wishes.scheduler or machine.scheduler or name_this_machine()
-        site = wishes.site or (None if wishes.scheduler else machine.site)
-        self.site = site or get_capabilities(scheduler).generic_site
+        self.site = _choose_site(machine, wishes)
         self.profile = search.load(self.site)
         self.batch = self.profile.can.batch
         self.gpu_type = None  # that the spec has to name
         if self.profile.gpu_type_required and self.profile.gpu_type is None:
             self.gpu_type = next(iter(self.profile.gpu_types), None)
         self._choose_queue()
+        self.gpus = wishes.gpus_per_node
+        if self.gpus is None:
+            self.gpus = self._choose_gpus()
         self.account = wishes.account or self._choose_account()
 
     def _choose_queue(self) -> None:
@@ -217,7 +231,7 @@ class FirstSpec:
         self.node = site_defaults.describe_node(profile, usual, gpu_type)[0]
 
     def _choose_account(self) -> str | None:
-        if self.machine.site not in (None, self.site):
+        if self.machine.site not in ("", self.site):
             return None
         return next(filter(self.profile.account.takes, self.machine.accounts), None)
 
@@ -268,6 +282,7 @@ class FirstSpec:
         node, wishes = self.node, self.wishes
         yield SpecLine("resources.nodes", wishes.nodes or 1)
         yield from self._list_gpus()
+        yield from self._list_cpus()
         if node.default_memory and not node.memory_per_gpu:
             memory = format_memory(node.memory or 16 * 1024**2)
             why = "without it, a job gets too little"
@@ -278,9 +293,7 @@ class FirstSpec:
         yield SpecLine("resources.walltime", walltime, "then the job is ended")
 
     def _list_gpus(self) -> Iterator[SpecLine]:
-        node, gpus = self.node, self.wishes.gpus_per_node
-        if gpus is None:
-            gpus = self._choose_gpus()
+        node, gpus = self.node, self.gpus
         if gpus is not None:
             what = node.device or node.gpu
             whole = f"all of a node; one is {what}" if what else "all of a node"
@@ -290,10 +303,14 @@ class FirstSpec:
         if self.gpu_type:
             others = [name for name in self.profile.gpu_types if name != self.gpu_type]
             yield SpecLine("resources.gpu_type", self.gpu_type, _write_choice(others))
-        key = "resources.cpus_per_gpu"
-        if gpus and node.default_cpus == 1 and node.cpus_per_gpu is None:
+
+    def _list_cpus(self) -> Iterator[SpecLine]:
+        node, key = self.node, "resources.cpus_per_gpu"
+        if node.cpus_per_gpu is not None:
+            return
+        if self.gpus and node.default_cpus == 1:
             yield SpecLine(key, 8, "without it, a GPU job gets one CPU here")
-        elif self.batch and node.cpus_per_gpu is None:
+        elif self.batch:
             yield SpecLine(key, None, "such as 8; without it, a job may get one CPU")
 
     def _choose_gpus(self) -> int | None:

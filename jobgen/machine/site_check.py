@@ -40,17 +40,17 @@ def compare_scheduler(profile: SiteProfile, live: SiteProfile) -> Iterator[Diffe
     new = dict(live.queues)
     for name, queue in profile.queues.items():
         there = queue.partition or name.partition("@")[0]
-        other = live.queues.get(there)
         new.pop(there, None)
         if queue.qos is not None:
             continue
-        if other is None:
+        if there in live.queues:
+            other = live.queues[there]
+            node = _merge(profile.node, queue.node)
+            yield from _compare_limits(name, queue, other)
+            yield from _compare_nodes(name, node, _merge(live.node, other.node))
+        else:
             message = "the profile has it, the cluster does not"
             yield Difference(f"queues.{name}", message, ("queues", name))
-            continue
-        node = _merge(profile.node, queue.node)
-        yield from _compare_limits(name, queue, other)
-        yield from _compare_nodes(name, node, _merge(live.node, other.node))
     for name, queue in new.items():
         if _merge(live.node, queue.node).gpus and not queue.routed_from:
             message = "the cluster has it, with GPUs; the profile does not"
@@ -120,6 +120,10 @@ def compare_machine(profile: SiteProfile) -> Iterator[Difference]:
     for path in _list_paths(profile):
         if not os.path.isdir(path):
             yield Difference(f"path {path}", "does not exist here")
+    yield from _compare_interface(profile)
+
+
+def _compare_interface(profile: SiteProfile) -> Iterator[Difference]:
     names = os.listdir("/sys/class/net") if os.path.isdir("/sys/class/net") else []
     kind = (profile.interface or "").rstrip("0123456789")
     if names and not any(name.startswith(kind) for name in names):

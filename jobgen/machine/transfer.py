@@ -63,17 +63,11 @@ def unpack_files(line: str, folder: str) -> None:
     Raises UsageError if the line is not whole, or a file here is another and newer: nothing is
     written then.
     """
-    try:
-        sent = [each | {"content": base64.b64decode(each["content"])} for each in json.loads(line)]
-    except (ValueError, TypeError, KeyError):
-        raise UsageError("the files have not arrived whole; nothing was written") from None
-    changed: dict[Path, dict[str, Any]] = {}
-    for each in sent:
-        path = Path(folder, each["path"])
-        if os.path.isabs(each["path"]) or ".." in Path(each["path"]).parts:
-            raise UsageError(f"{each['path']}: outside of the folder")
-        if not path.is_file() or path.read_bytes() != each["content"]:
-            changed[path] = each
+    changed = {
+        path: each
+        for path, each in _read_packed(line, folder).items()
+        if not path.is_file() or path.read_bytes() != each["content"]
+    }
     # A second's grace: some file systems keep no more of a time.
     newer = [
         f"{each['path']}: newer on {os.uname().nodename}; copy it from there, or touch the one here"
@@ -86,6 +80,17 @@ def unpack_files(line: str, folder: str) -> None:
     os.makedirs(folder, exist_ok=True)
     for path, each in changed.items():
         _write(path, each)
+
+
+def _read_packed(line: str, folder: str) -> dict[Path, dict[str, Any]]:
+    try:
+        sent = [each | {"content": base64.b64decode(each["content"])} for each in json.loads(line)]
+    except (ValueError, TypeError, KeyError):
+        raise UsageError("the files have not arrived whole; nothing was written") from None
+    for each in sent:
+        if os.path.isabs(each["path"]) or ".." in Path(each["path"]).parts:
+            raise UsageError(f"{each['path']}: outside of the folder")
+    return {Path(folder, each["path"]): each for each in sent}
 
 
 def _write(path: Path, each: dict[str, Any]) -> None:

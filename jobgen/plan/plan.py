@@ -262,6 +262,11 @@ class NodeEnvironment(NamedTuple):
     caches: tuple[str, ...] = ()  # variables that name a folder of the node's own
     gpu_maker: str | None = None  # nvidia, amd or intel, if the site's profile tells
 
+    @property
+    def conda_folder(self) -> ShellPath | None:
+        """The folder of the conda environment; None if it is known by a name."""
+        return self.conda if self.conda and "/" in self.conda else None
+
 
 class Mail(NamedTuple):
     """E-mail to `email`, else to the user who submits, at some of begin, end and fail."""
