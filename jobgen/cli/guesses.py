@@ -373,8 +373,8 @@ def _explain_early(context: click.Context, argv: Sequence[str]) -> str:
 def _explain_words(message: str, unknown: str, context: click.Context, argv: Sequence[str]) -> str:
     """Return what to say of an unknown option, or of other words that a command does not take."""
     words = argv[context.command_path.count(" ") :]
-    extra = re.fullmatch(r"Got unexpected extra arguments? \((.+)\)", message)
-    given = extra[1].split() if extra else []  # none where the argument is a blank
+    extra = re.findall(r"^Got unexpected extra arguments? \((.+)\)$", message)
+    given = " ".join(extra).split()  # none where the argument is a blank
     line = _Line(context.command, words)
     left = [word for word in given if word in line.plain]
     line.move(left)

@@ -272,12 +272,12 @@ def logs(job: str | None, follow: bool, as_json: bool, **wanted: Any) -> None:
         return
     if follow:
         lines = named.follow(**wanted, pause=pause, notice=standing.show)
-    nothing, on_terminal = True, sys.stdout.isatty()
+    nothing, show = True, make_printable if sys.stdout.isatty() else str
     try:
         for line in lines:
             nothing = False
             standing.clear()
-            sys.stdout.write(f"{make_printable(str(line)) if on_terminal else line}\n")
+            sys.stdout.write(f"{show(str(line))}\n")
     except KeyboardInterrupt:
         standing.clear()
         if follow:

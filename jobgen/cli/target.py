@@ -61,7 +61,7 @@ def _complete_queue(context: click.Context, _param: click.Parameter, begun: str)
     paths = [*context.args, *(params.get("specs") or ()), params.get("path") or DEFAULT_SPEC]
     path: str = paths[0]
     try:
-        site = params.get("site") or (load(path).spec.site if os.path.isfile(path) else None)
+        site = params.get("site") or load(path).spec.site
         queues = search.load(site).queues if site else None
     except (JobgenError, OSError):  # a shell is no place for a complaint
         return []
@@ -76,18 +76,21 @@ def _is_spec(path: str) -> bool:
         return any(line.startswith("run:") for line in file)
 
 
-def _list_refused(options: list[str], path: str, target: Mapping[str, Any]) -> list[str]:
-    """Return those of some options that the program of a spec surely does not have."""
-    if not options:
-        return []
+def _find_refused(
+    words: Sequence[str], flags: Mapping[str, bool], path: str, target: Mapping[str, Any]
+) -> dict[str, bool]:
+    """Return those of some options that are among words and that a spec's program surely lacks."""
+    names = {word.partition("=")[0] for word in words} & flags.keys()
+    if not names:
+        return {}
     from jobgen.programs import list_doubts
 
     try:
         loaded = read_spec(path, target)
         doubts = "\n".join(list_doubts(loaded, make_plan(loaded, target)))
     except (JobgenError, click.UsageError):  # told of when the command runs
-        return []
-    return [option for option in options if f" has no option {option}," in doubts]
+        return {}
+    return {name: flags[name] for name in names if f" has no option {name}," in doubts}
 
 
 class SpecCommand(click.Command):
@@ -102,15 +105,18 @@ class SpecCommand(click.Command):
 
             override = ["--set", write_words(words)]
         rest = super().parse_args(ctx, before + override)
-        files = [param.name or "" for param in self.params if param.type is FILE]
-        if ctx.resilient_parsing or not files:  # `rerun` takes a job
-            return rest
-        given = ctx.params[files[0]] or DEFAULT_SPEC
-        specs = [given] if isinstance(given, str) else given
-        _refuse_values(ctx, specs)
-        if words:
+        if specs := self._list_specs(ctx):
+            _refuse_values(ctx, specs)
             self._refuse_misplaced(ctx, before, words, specs[0])
         return rest
+
+    def _list_specs(self, ctx: click.Context) -> Sequence[str]:
+        """Return the specs given, or the usual one; none while a shell completes."""
+        files = [param.name or "" for param in self.params if param.type is FILE]
+        if ctx.resilient_parsing or not files:  # `rerun` takes a job
+            return ()
+        given: str | Sequence[str] = ctx.params[files[0]] or DEFAULT_SPEC
+        return [given] if isinstance(given, str) else given
 
     def _refuse_misplaced(
         self, ctx: click.Context, before: list[str], words: list[str], spec: str
@@ -118,8 +124,7 @@ class SpecCommand(click.Command):
         """Refuse what stands behind `--` and belongs before it: a spec, options of this command."""
         options = [one for one in self.params if isinstance(one, click.Option)]
         flags = {name: one.is_flag for one in options for name in one.opts if name[:2] == "--"}
-        suspects = [name for name in (word.partition("=")[0] for word in words) if name in flags]
-        refused = {name: flags[name] for name in _list_refused(suspects, spec, ctx.params)}
+        refused = _find_refused(words, flags, spec, ctx.params)
         has_spec = any(word.endswith(_ENDS) for word in before)
         moved, left = _part_misplaced(words, refused, has_spec=has_spec)
         if moved:

@@ -51,7 +51,7 @@ def check_words(
 
 
 def _is_of_shell(word: str, before: str) -> bool:
-    """Whether a word is one of a shell, or one that a shell would part; code is one."""
+    """Whether a word is one of a shell, or one that a shell would part; code is neither."""
     if re.fullmatch(_OF_SHELL, word):
         return True
     return before not in ("-c", "-e") and bool(re.match(_WITH_VALUE, word))

@@ -309,7 +309,7 @@ def suggest_separation(key: str, known: Iterable[str]) -> str:
 
 def describe(node: Node, path: str = "") -> dict[str, str]:
     """Return what a rule and its sentence can say of the value at a path."""
-    text = node.text if isinstance(node, Scalar) else ""
+    text: str = getattr(node, "text", "")
     items = node.items if isinstance(node, Sequence) else []
     words = [item.text for item in items if isinstance(item, Scalar)]
     place = re.sub(r"\[\d+\]|^roles\.\w+\.(?!ready)", "", path)
