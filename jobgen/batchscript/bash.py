@@ -238,6 +238,15 @@ def _read_special(raw: str, index: int, quoted: bool) -> tuple[Field, int]:
     return (Segment(raw[index:end], live, quoted or not live),), end
 
 
+class _Open(NamedTuple):
+    """A block that is open: the word that closes it, and what its commands say of it."""
+
+    closer: str
+    kind: str
+    block: ShellBlock
+    function: str
+
+
 class _Reader:
     """The state of one pass over a text."""
 
@@ -246,8 +255,7 @@ class _Reader:
         self.line_index, self.line = 0, line  # up to where lines were counted, and how many
         self.commands: list[Command] = []
         self.around = inside
-        # What closes each block, what it is called, the block, and the function that it is of.
-        self.open: list[tuple[str, str, ShellBlock, str]] = []
+        self.open: list[_Open] = []
         self.function = ""  # whose body the next block is
         self.pattern = False  # whether a pattern of `case` comes next
         self.blocks = 0
@@ -263,13 +271,17 @@ class _Reader:
             line = self.line_at(self.index)
             raise UsageError(f"line {line}: more than {MAX_DEPTH} blocks inside one another")
         kind = "function" if self.function else "block"
-        owner = self.function or (self.open[-1][3] if self.open else "")
         self.blocks += 1
-        self.open.append((closer, kind, ShellBlock(opener, self.blocks), owner))
+        block = ShellBlock(opener, self.blocks)
+        self.open.append(_Open(closer, kind, block, self.function or self.owner))
         self.function = ""
 
+    @property
+    def owner(self) -> str:
+        return self.open[-1].function if self.open else ""
+
     def leave(self, closer: str) -> None:
-        if self.open and self.open[-1][0] == closer:
+        if self.open and self.open[-1].closer == closer:
             self.open.pop()
 
     def line_at(self, index: int) -> int:
@@ -315,12 +327,11 @@ class _Reader:
             last = max([last, *(doc.line + doc.body.count("\n") for doc in self.docs)])
             if len(self.commands) >= MAX_COMMANDS:
                 raise UsageError(f"line {last}: more than {MAX_COMMANDS:,} commands")
-            inside = self.around + tuple(kind for _, kind, _, _ in self.open)
-            blocks = tuple(block for _, _, block, _ in self.open)
-            owner = self.open[-1][3] if self.open else ""
+            inside = self.around + tuple(item.kind for item in self.open)
+            blocks = tuple(item.block for item in self.open)
             docs, redirects, line = tuple(self.docs), tuple(self.redirects), words[0].line
             parts = (words[count:], words[:count], docs, line, last, operator)
-            self.commands.append(Command(*parts, inside, blocks, redirects, owner))
+            self.commands.append(Command(*parts, inside, blocks, redirects, self.owner))
         self.clear()
 
     def add(self, word: Word) -> None:

@@ -330,7 +330,7 @@ def count_nodes_of_totals(script: Script) -> int:
     for key, total in (("gpus", "ngpus"), ("cpus", "ncpus"), ("memory", "mem")):
         of_queue: int | None = getattr(queue.node, key) if queue else None
         each: int | None = of_queue or getattr(profile.node, key)
-        text = script.resource(total) or ""
+        text = script.resource(total)
         with contextlib.suppress(ValueError):
             asked = parse_memory(text) if key == "memory" else int(text)
             counts.append(-(-asked // each) if each else 1)

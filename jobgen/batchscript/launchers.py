@@ -252,22 +252,28 @@ def _take_launcher(started: Started) -> Started:
     name, words = started.name, started.program
     flags, options, index = _TABLE["launcher_flags"][name].split(), list[tuple[str, str]](), 1
     while index < len(words) and _is_option(words, index):
-        text = words[index].text
         index += 1
-        if text == "--":
+        if words[index - 1].text == "--":
             break
-        option, equals, value = text.partition("=")
-        glued = re.fullmatch(r"(-[^-])([^=]+)", text)  # as -n4
-        if glued and flags and text not in flags:
-            option, value = glued.groups()
-        elif not equals and text[0] != "$":
-            count = _count_values(text, flags)
-            value = " ".join(word.text for word in words[index : index + count])
-            index += count
+        option, value, count = _read_option(words[index - 1 :], flags)
         options.append((option, value))
+        index += count
     launcher = Launcher(name, tuple(options), words[0])
     index += name in ("ssh", "pbs_tmrsh")  # the host
     return started._replace(launchers=(*started.launchers, launcher), program=words[index:])
+
+
+def _read_option(words: tuple[Word, ...], flags: list[str]) -> tuple[str, str, int]:
+    """Return a launcher's option that comes first, its value, and how many words that takes."""
+    text = words[0].text
+    option, equals, value = text.partition("=")
+    glued = re.fullmatch(r"(-[^-])([^=]+)", text)  # as -n4
+    if glued and flags and text not in flags:
+        return glued[1], glued[2], 0
+    if equals or text[0] == "$":
+        return option, value, 0
+    count = _count_values(text, flags)
+    return option, " ".join(word.text for word in words[1 : 1 + count]), count
 
 
 def _count_values(option: str, flags: list[str]) -> int:

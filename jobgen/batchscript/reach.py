@@ -120,10 +120,16 @@ def count_processes(script: Script, launch: LaunchCommand) -> float:
 
     Infinite where only the job knows, or where its program may start others itself.
     """
-    each, agent = find_reach(script, launch).each, launch.agent
+    ranked = launch.started.launchers and _RANKED.search(script.text)
+    if not launch.started.agent and not ranked:
+        return 0
+    return _count_known(launch, find_reach(script, launch).each) or math.inf
+
+
+def _count_known(launch: LaunchCommand, each: int) -> int:
+    agent = launch.agent
     if not launch.started.agent:
-        ranked = launch.started.launchers and _RANKED.search(script.text)
-        return each or math.inf if ranked else 0
+        return each
     if agent is None or agent.is_open or launch.command.end == "&":
-        return math.inf
-    return agent.count_processes() * each or math.inf
+        return 0
+    return agent.count_processes() * each

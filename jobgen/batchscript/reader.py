@@ -141,11 +141,7 @@ class Script:
     def _options(self, line: str, start: int) -> Iterator[tuple[int, str, str]]:
         text = line[start:]
         column = len(line) - len(text.lstrip()) + 1
-        text = re.sub(r"\s#.*", "", text) if self.can.comments else text
-        try:
-            words = shlex.split(text)
-        except ValueError:  # a quote is open; the scheduler will complain
-            words = text.split()
+        words = self._split_words(text)
         while words:
             word = words.pop(0)
             if not word.startswith("-"):
@@ -156,6 +152,13 @@ class Script:
             if value is None and words and not re.match(r"-[-A-Za-z]", words[0]):
                 value = words.pop(0)
             yield column, option, value or ""
+
+    def _split_words(self, text: str) -> list[str]:
+        text = re.sub(r"\s#.*", "", text) if self.can.comments else text
+        try:
+            return shlex.split(text)
+        except ValueError:  # a quote is open; the scheduler will complain
+            return text.split()
 
     def _split_option(self, word: str) -> tuple[str, str | None]:
         short = self.can.short_options
@@ -250,7 +253,7 @@ class Script:
         """The numbers of PBS: of nodes, or without a select, of the job."""
         select = self.resource("select") or self.resource("nodes")
         all_gpus = read_number(self.resource("ngpus"))
-        if select is None:
+        if not select:
             cpus = read_number(self.resource("ncpus"))
             return Request(1, cpus < 2, 1, all_gpus, cpus)
         select = re.sub(r"(^|\+)\s*(?=[A-Za-z_]+=)", r"\g<1>1:", select)  # one, where none is said
@@ -274,12 +277,12 @@ class Script:
         values = [item.value for item in self.read_directives if item.option in options]
         return values[-1] if values else None
 
-    def resource(self, name: str) -> str | None:
-        """The value that `-l NAME=...` gives to PBS; the last one counts."""
+    def resource(self, name: str) -> str:
+        """The value that `-l NAME=...` gives to PBS, empty without one; the last one counts."""
         asked = [item.value for item in self.read_directives if item.option == "-l"]
         parts = [part for value in asked for part in re.split(r",(?=[A-Za-z_]+=)", value)]
         pairs = [part.partition("=") for part in parts if "=" in part]
-        return {key.strip(): value for key, _, value in pairs}.get(name)
+        return {key.strip(): value for key, _, value in pairs}.get(name, "")
 
     @property
     def nodes(self) -> int:

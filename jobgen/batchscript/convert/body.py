@@ -54,7 +54,6 @@ def write_body(script: Script, draft: Draft) -> str:
 
 
 def _list_body(script: Script) -> list[str]:
-    """Return the lines of a script without its directives."""
     dropped = {item.line for item in script.read_directives}
     lines = [line for number, line in enumerate(script.lines, 1) if number not in dropped]
     if flags := find_shell_flags(script).replace("l", ""):

@@ -216,7 +216,6 @@ class Prelude:
         return True
 
     def _read_value(self, name: str, raw: str, line: int) -> Any:
-        """Return what a key of the spec says for a variable; None where it cannot."""
         late = self.phase > 2 and (self.touched or _PATHS.fullmatch(name))
         if late or name in self.reader.variables.loose or not VARIABLE.fullmatch(name):
             return None
@@ -249,7 +248,6 @@ class Prelude:
         return True
 
     def _count_processes(self) -> int:
-        """How many processes jobgen starts on all nodes."""
         each = self.launch.values.get("launch.processes_per_node", self.shape.gpus or 1)
         return self.shape.nodes * (1 if self.launch.mode == "plain" else int(each))
 
@@ -303,7 +301,6 @@ class Prelude:
 
 
 def _is_steady(word: Word) -> bool:
-    """Whether a word has the same value on every node."""
     inner = (text.strip() for text in list_substituted(word.raw))
     return not _UNSTEADY.search(word.active) and all(map(_STEADY.fullmatch, inner))
 

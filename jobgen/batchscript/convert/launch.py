@@ -161,7 +161,6 @@ class LaunchLine:
         self._check_numbers(numbers)
 
     def _check_numbers(self, numbers: dict[str, int]) -> None:
-        """Hold the numbers of srun to those of the job."""
         shape = self.shape
         self._refuse({_SPREADS: not shape.tasks})
         each = numbers.get("--ntasks-per-node", shape.tasks)
@@ -272,7 +271,6 @@ class LaunchLine:
         self.logged = self.logged or bool(to_file) or bool(others)
 
     def _name_program(self, program: Sequence[Word]) -> dict[str, Any]:
-        """Return the keys of `run` for the words of a program."""
         read = self._read_words(program)
         first, *rest = read
         if rest[:1] == ["-u"]:

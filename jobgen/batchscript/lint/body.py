@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any
 
 from jobgen import process
 from jobgen.batchscript import readable
@@ -105,7 +106,6 @@ def _moves(command: Command) -> bool:
 
 
 def _list_files(started: Started) -> list[Word]:
-    """List the relative paths of files that a command runs."""
     if started.name in HARMLESS | REPEATABLE:
         return []
     words = started.program[: 4 if started.name.startswith("python") else 1]
@@ -239,18 +239,21 @@ def _run_shellcheck(script: Script) -> Iterator[Fault]:
     """
     if readable.find_shell(script) not in readable.SHELLS:
         return
+    for comment in _ask_shellcheck(script):
+        fault = comment["level"] == "error" or comment["code"] in _MORE
+        line = script.lines[comment["line"] - 1]
+        place = readable.PLACEHOLDER.search(line)  # of which another rule tells
+        if fault and not place and comment["code"] not in _OTHERS:
+            message = f"SC{comment['code']}: {comment['message'].rstrip('.')}"
+            yield Fault(comment["line"], comment["column"], message)
+
+
+def _ask_shellcheck(script: Script) -> list[dict[str, Any]]:
     text = script.text.replace("\r\n", "\n").encode("utf-8", "replace")
     command = ["shellcheck", "--shell=bash", "--format=json", "-"]
     answer = process.filter_text(command, text, cpu_seconds=2)
     try:
-        comments = json.loads(answer or "[]")
+        comments: list[dict[str, Any]] = json.loads(answer or "[]")
     except ValueError:
-        return
-    for comment in comments:
-        fault = comment["level"] == "error" or comment["code"] in _MORE
-        place = readable.PLACEHOLDER.search(
-            script.lines[comment["line"] - 1]
-        )  # of which another rule tells
-        if fault and not place and comment["code"] not in _OTHERS:
-            message = f"SC{comment['code']}: {comment['message'].rstrip('.')}"
-            yield Fault(comment["line"], comment["column"], message)
+        return []
+    return comments

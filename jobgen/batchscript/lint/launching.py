@@ -241,7 +241,6 @@ def _find_idle_gpus(script: Script) -> Iterator[Fault]:
 
 
 def _trains(launch: LaunchCommand) -> bool:
-    """Whether a command starts a program of the kind that trains."""
     inner = list_inner(launch.started, launch.command)
     names = [unwrap(item.words).name for item in inner] or [launch.started.name]
     return any(map(TRAINS.fullmatch, names))

@@ -66,11 +66,11 @@ def _find_fixed_port(script: Script) -> Iterator[Fault]:
 def _has_whole_nodes(script: Script) -> bool:
     """Whether no other job can be on its nodes: whoever takes so many GPUs has them for himself."""
     request = script.request
-    wide = request.gpus >= 8 or (request.nodes > 1 and request.gpus >= 4)
+    wide = request.gpus >= (4 if request.nodes > 1 else 8)
     # A site where a chunk needs no numbers gives whole nodes.
-    plain = script.resource("select") is not None and not (request.cpus or request.gpus)
-    stated = script.value("--exclusive") is not None or "excl" in (script.resource("place") or "")
-    return wide or plain or stated
+    plain = script.resource("select") and request.cpus + request.gpus == 0
+    shared = script.value("--exclusive") is None and "excl" not in script.resource("place")
+    return wide or bool(plain) or not shared
 
 
 def _list_ports(script: Script) -> Iterator[Word]:

@@ -28,13 +28,18 @@ def _find_sleep(script: Script) -> Iterator[Fault]:
     Fix: ask until it answers, with a limit, and look whether it still runs; ready does so in a
     jobgen spec with roles
     """
-    started = False
-    for command in script.commands if not _ASKS.search(script.text) else ():
-        started = started or _serves_beside(command)
-        if started and command.name == "sleep" and re.fullmatch(r"\d+[sm]?", command.texts[-1]):
-            message = f"whether the server is up after {command.texts[-1]} s is not known"
-            yield mark(command.place, message)
-            return
+    if _ASKS.search(script.text):
+        return
+    sleeps = [item for item in _list_after_server(script) if item.name == "sleep"]
+    for command in [item for item in sleeps if re.fullmatch(r"\d+[sm]?", item.texts[-1])][:1]:
+        message = f"whether the server is up after {command.texts[-1]} s is not known"
+        yield mark(command.place, message)
+
+
+def _list_after_server(script: Script) -> list[Command]:
+    """List the commands after the first that starts a server in the background."""
+    serving = [index for index, item in enumerate(script.commands) if _serves_beside(item)]
+    return script.commands[serving[0] + 1 :] if serving else []
 
 
 def _serves_beside(command: Command) -> bool:
@@ -49,11 +54,12 @@ def _find_endless_wait(script: Script) -> Iterator[Fault]:
 
     Fix: stop the server, or give wait the numbers of the programs: p=$!; ...; wait "$p"
     """
-    serves = works = False
-    for command in script.commands if not _STOPS.search(script.text) else ():
-        serves = serves or _serves_beside(command)
-        program = TRAINS.fullmatch(unwrap(command.words).name) and command.end != "&"
-        works = works or (serves and bool(program))
+    if _STOPS.search(script.text):
+        return
+    works = False  # whether a program has run beside the server
+    for command in _list_after_server(script):
+        if command.end != "&" and TRAINS.fullmatch(unwrap(command.words).name):
+            works = True
         if works and command.texts == ["wait"]:
             message = "the server never ends, so this waits until the job's time is up"
             yield mark(command.place, message)

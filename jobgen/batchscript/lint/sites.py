@@ -12,7 +12,7 @@ from jobgen.batchscript.directives import settle
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.lint.rule import SBATCH, Fault, mark, rule
 from jobgen.batchscript.reader import DirectiveOption, Script
-from jobgen.errors import SpecError
+from jobgen.errors import Problem, SpecError
 from jobgen.plan import site_defaults
 from jobgen.plan.decision import Context
 from jobgen.sites import search
@@ -40,22 +40,26 @@ def _find_site_faults(script: Script) -> Iterator[Fault]:
     profile = search.load(script.site) if script.site else None
     if profile is None or profile.scheduler != script.scheduler:
         return
-    try:
-        loaded = _make_spec(script, profile)
-    except SpecError:  # what stands there is no number or name; other rules tell
-        return
-    # No rule is too old to be told, as each says of when it is.
-    decision = site_defaults.decide(Context(loaded, profile, today="2000-01-01"))
-    # What a profile says of nodes is said of those with GPUs; others have CPUs of their own.
-    on_cpus = not loaded.spec.resources.gpus_per_node
     seen = set()
-    for problem in decision.problems:
-        if on_cpus and problem.path.startswith(("resources.cpus", "resources.gpus")):
-            continue
+    for problem in _list_problems(script, profile):
         place = _find_place(script, problem.path)
         if place and (place, problem.path) not in seen:  # one finding of one cause
             seen.add((place, problem.path))
             yield mark(place, f"{script.site}: {problem.message}")
+
+
+def _list_problems(script: Script, profile: SiteProfile) -> list[Problem]:
+    try:
+        loaded = _make_spec(script, profile)
+    except SpecError:  # what stands there is no number or name; other rules tell
+        return []
+    # No rule is too old to be told, as each says of when it is.
+    problems = site_defaults.decide(Context(loaded, profile, today="2000-01-01")).problems
+    if loaded.spec.resources.gpus_per_node:
+        return list(problems)
+    # What a profile says of nodes is said of those with GPUs; others have CPUs of their own.
+    of_gpus = ("resources.cpus", "resources.gpus")
+    return [problem for problem in problems if not problem.path.startswith(of_gpus)]
 
 
 def _make_spec(script: Script, profile: SiteProfile) -> LoadedSpec:
