@@ -40,9 +40,8 @@ def decide(context: Context, plan: Plan) -> Decision[TaskArray]:
 
 def list_tasks(loaded: LoadedSpec) -> tuple[ArrayTask, ...]:
     """Return the tasks of the spec's array, in the order of their indices."""
-    choices, own = list(loaded.spec.choices()), loaded.spec.run.args
-    written = own if isinstance(own, dict) else {}
-    otherwise = {make_option(key): value for key, value in written.items()}
+    choices = list(loaded.spec.choices())
+    otherwise = {make_option(key): value for key, value in loaded.spec.run.keyed_args.items()}
     arguments = (key for choice in choices for key in choice if not name_variable(key))
     options = tuple(dict.fromkeys(make_option(name_argument(key)) for key in arguments))
     tasks = []
@@ -59,10 +58,9 @@ def list_tasks(loaded: LoadedSpec) -> tuple[ArrayTask, ...]:
 
 def list_varied_keys(loaded: LoadedSpec) -> frozenset[str]:
     """Return the keys of `run.args` that the tasks give themselves."""
-    choices, own = list(loaded.spec.choices()), loaded.spec.run.args
+    choices = loaded.spec.choices()
     options = {make_option(name_argument(key)) for choice in choices for key in choice}
-    keys = own if isinstance(own, dict) else {}
-    return frozenset(key for key in keys if make_option(key) in options)
+    return frozenset(key for key in loaded.spec.run.keyed_args if make_option(key) in options)
 
 
 def list_variables(loaded: LoadedSpec) -> frozenset[str]:

@@ -91,10 +91,11 @@ def rank_nearness(queue: SiteQueue, size: Size) -> tuple[bool, int]:
 def check_queue(context: Context, name: str | None, size: Size) -> Iterator[Breach]:
     """The queue's limits on nodes, GPUs, CPUs, walltime and their products."""
     profile = context.site
-    records = {one: profile.find_queue(one) for one in (name or "").split(",")}
-    known = {one: record for one, record in records.items() if record is not None}
-    for one in records:
-        if one not in known and one in context.spec.queue and profile.queues:
+    known: dict[str, SiteQueue] = {}
+    for one in (name or "").split(","):
+        if record := profile.find_queue(one):
+            known[one] = record
+        elif profile.queues and one in context.spec.queue:
             yield _explain_unknown(context, one, profile.queues)
     if profile.walltime_required and size.walltime is None:
         about = profile.find_source(profile.cited.get("walltime_required"))

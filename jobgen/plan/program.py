@@ -137,8 +137,7 @@ def _list_words(loaded: LoadedSpec, *, without: Container[str]) -> Iterator[str]
         yield from ("bash", make_path(run.body) if inside else ShellPath(f"$work_dir/{run.body}"))
     else:
         yield from ("python3", "-u", "-m", run.module or "")
-    if isinstance(run.args, tuple):
-        yield from run.args
-    elif run.args:
-        for key in [key for key in run.args if key not in without]:
-            yield from make_words(key, run.args[key])
+    yield from run.listed_args
+    for key, value in run.keyed_args.items():
+        if key not in without:
+            yield from make_words(key, value)

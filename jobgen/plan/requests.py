@@ -193,14 +193,14 @@ def _plan_after(context: Context) -> tuple[tuple[Dependency, ...], list[Problem]
     waits: list[Dependency] = []
     problems: list[Problem] = []
     for kind, jobs in kinds.items():
-        names = [_write_id(job, can) for job in jobs or ()]
-        for index, name in enumerate(names):
-            if name is None and jobs:
-                message = _explain_id(jobs[index], can)
+        if jobs is None:
+            continue
+        for index, job in enumerate(jobs):
+            if _write_id(job, can) is None:
                 path = f"after.{kind}[{index}]" if kind else f"after[{index}]"
-                problems.append(context.loaded.problem(path, message))
-        if jobs is not None:
-            waits.append(Dependency(kind or "afterok", tuple(filter(None, names))))
+                problems.append(context.loaded.problem(path, _explain_id(job, can)))
+        names = filter(None, (_write_id(job, can) for job in jobs))
+        waits.append(Dependency(kind or "afterok", tuple(names)))
     return tuple(waits), problems
 
 

@@ -70,19 +70,8 @@ def resolve(
     """
     profile, files = find_site(loaded, scheduler=scheduler, site=site)
     context = Context(loaded, profile, limits=limits, today=today, task=task)
-    given = None if site == loaded.spec.site else site
     own = [file for file in files if os.path.dirname(file) != search.BUILT_IN]
-    provenance = Provenance(
-        source=os.path.basename(loaded.file),
-        digest=loaded.digest,
-        site_given=given,
-        overrides=loaded.overrides,
-        limits=limits,
-        states_scheduler=bool(
-            given or loaded.spec.site or loaded.spec.scheduler == profile.scheduler
-        ),
-        defaults=(*loaded.defaults, *own),
-    )
+    provenance = _trace(context, site, defaults=(*loaded.defaults, *own))
     plan = Plan(profile, provenance, left_out=tuple(dict.fromkeys(list_left_out(context))))
     decisions: list[Decision[Any]] = []
     for part, decide in PARTS.items():
@@ -96,6 +85,21 @@ def resolve(
     if provenance.defaults:
         notes.insert(0, f"read beside {provenance.source}: {', '.join(provenance.defaults)}")
     return plan._replace(notes=tuple(notes))
+
+
+def _trace(context: Context, site: str | None, *, defaults: tuple[str, ...]) -> Provenance:
+    """Return what the plan is made from, with the `site` that the command line names."""
+    loaded, spec = context.loaded, context.spec
+    given = None if site == spec.site else site
+    return Provenance(
+        source=os.path.basename(loaded.file),
+        digest=loaded.digest,
+        site_given=given,
+        overrides=loaded.overrides,
+        limits=context.limits,
+        states_scheduler=bool(given or spec.site or spec.scheduler == context.site.scheduler),
+        defaults=defaults,
+    )
 
 
 def find_site(

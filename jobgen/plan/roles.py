@@ -33,18 +33,7 @@ def decide(context: Context, plan: Plan) -> Decision[RolePlans]:
         for key, decide_part in _PARTS.items():
             decisions.append(decide_part(own, part))
             part = part._replace(**{key: decisions[-1].value})
-        role, ready = asked[loaded.role], asked[loaded.role].ready or Ready()
-        notice = loaded.role == [*asked][-1] if role.notice is None else role.notice
-        members.append(
-            RolePlan(
-                name=loaded.role,
-                plan=part,
-                test=_name_test(loaded.role, ready),
-                within=ready.within or WITHIN,
-                alone=role.ends == "alone",
-                notice=notice and context.spec.on_walltime is not None,
-            )
-        )
+        members.append(_describe(context, asked, loaded.role, part))
     by_mpiexec = [role for role in members if role.plan.launch.launcher == "mpiexec"]
     refused = context.refuse({"roles_mpiexec": by_mpiexec})  # which starts one program alone
     decisions.append(Decision(None, problems=refused))
@@ -52,6 +41,19 @@ def decide(context: Context, plan: Plan) -> Decision[RolePlans]:
         RolePlans(tuple(members), tuple(_order(asked, members))),
         problems=[problem for one in decisions for problem in one.problems],
         notes=[note for one in decisions for note in one.notes],
+    )
+
+
+def _describe(context: Context, asked: Mapping[str, Role], name: str, plan: Plan) -> RolePlan:
+    role, ready = asked[name], asked[name].ready or Ready()
+    notice = name == [*asked][-1] if role.notice is None else role.notice
+    return RolePlan(
+        name=name,
+        plan=plan,
+        test=_name_test(name, ready),
+        within=ready.within or WITHIN,
+        alone=role.ends == "alone",
+        notice=notice and context.spec.on_walltime is not None,
     )
 
 

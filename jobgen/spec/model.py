@@ -287,9 +287,19 @@ class Run(NamedTuple):
         """The words of its command; none where it runs something else."""
         return self.command or ()
 
+    @property
+    def keyed_args(self) -> dict[str, bool | str | tuple[str, ...]]:
+        """Its arguments by key; none where they are a list."""
+        return self.args if isinstance(self.args, dict) else {}
+
+    @property
+    def listed_args(self) -> tuple[str, ...]:
+        """The words of its arguments; none where they have keys."""
+        return self.args if isinstance(self.args, tuple) else ()
+
     def conflicts(self) -> Iterator[tuple[str, str, str]]:
         """Its arguments can be read back from its command line."""
-        for key, value in self.args.items() if isinstance(self.args, dict) else ():
+        for key, value in self.keyed_args.items():
             if isinstance(value, tuple) and any(word.startswith("-") for word in value):
                 message = "a value in this list begins with '-' and would be read as an option"
                 yield f"args.{key}", message, "write args as a list of words"
