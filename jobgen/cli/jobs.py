@@ -371,7 +371,7 @@ def top(job: str | None, as_json: bool) -> None:
             put_out({"job": row, "nodes": nodes})
             return
         lines = [f"{row.name} {row.id}: {'; '.join([row.state, *row.details()])}"]
-        lines += format_nodes(nodes, running=running) or ["no node has started"]
+        lines += format_nodes(nodes, running=running) if nodes else ["no node has started"]
         if state.ended:
             used = f"`jobgen report {one.id}` shows what it used"
             lines.append(f"it has ended; {used}, `jobgen logs {one.id}` what it printed")
