@@ -118,7 +118,6 @@ def _check_hydra(call: Fact, words: Sequence[str], options: Sequence[str]) -> No
 
 
 def _check_key(whole: yaml_nodes.Node, word: str, file: str) -> None:
-    """Refuse a value for a dotted key that a configuration lacks."""
     node, path = whole, ""
     for part in word.partition("=")[0].split("."):
         if not isinstance(node, yaml_nodes.Mapping):
@@ -162,7 +161,6 @@ def _hides_parser(program: ReadProgram, parsed: list[Fact]) -> bool:
 
 
 def _hides_options(call: Fact, owners: set[str], libraries: set[str]) -> bool:
-    """Whether a call may give a parser options that are not seen here."""
     if call.short == "ArgumentParser":
         return not {None, "parents", "prefix_chars"}.isdisjoint(call.given)
     if call.short == "add_argument":

@@ -204,15 +204,12 @@ class ReadProgram:
         return self._uses[id(scope)] if scope else []
 
     def _find_uses(self, scope: Scope) -> Iterator[Part]:
-        method = scope.part.scope is not None and scope.part.scope.is_class
+        method = scope.part.in_class
         for module in self.modules:
             at_hand = module is scope.part.module or "*" in module.names
+            owners = {None: at_hand and not method, OBJECT: method}
             for owner, part in module.uses.get(scope.name, ()):
-                if owner is None:
-                    fits = at_hand and not method
-                else:
-                    fits = method if owner == OBJECT else owner not in self.libraries
-                if fits:
+                if owners.get(owner, owner not in self.libraries):
                     yield part
 
     def list_tests(self, part: Part) -> list[str]:

@@ -37,6 +37,11 @@ class Part(NamedTuple):
     tried: bool = False  # whether a `try` stands around them
     scope: Scope | None = None  # the function or class around them
 
+    @property
+    def in_class(self) -> bool:
+        """Whether they stand in a class itself."""
+        return self.scope is not None and self.scope.is_class
+
 
 class Fact(NamedTuple):
     """What a program does in one place: a call, or an import.
@@ -120,6 +125,10 @@ _PLAIN = (
     r"(torch|functools|contextlib|typing|abc|dataclasses|enum|property|staticmethod|classmethod"
     r"|hydra\.main|click|object|Exception|ValueError|RuntimeError|cache|\w+\.setter)\b"
 )
+
+
+def _are_plain(names: list[str]) -> bool:
+    return all(re.match(_PLAIN, name) for name in names)
 
 
 class Module:
@@ -222,14 +231,13 @@ class Module:
             self.parts.append(part._replace(body=body, scope=scope))
 
     def _make_scope(self, node: Any, part: Part) -> Scope:
-        outer, bases = part.scope, [self._name(base) for base in getattr(node, "bases", ())]
+        bases = [self._name(base) for base in getattr(node, "bases", ())]
         self.bases += bases
-        if outer and outer.is_class and re.match("__|forward$", node.name):
-            return outer
-        marks = [getattr(one, "func", one) for one in node.decorator_list]
-        free = not all(re.match(_PLAIN, self._name(mark)) for mark in marks)
-        framed = not all(re.match(_PLAIN, base) for base in bases)
-        free = free or (outer is not None and outer.framed)
+        if part.scope and part.in_class and re.match("__|forward$", node.name):
+            return part.scope
+        marks = [self._name(getattr(one, "func", one)) for one in node.decorator_list]
+        free = not _are_plain(marks) or (part.scope is not None and part.scope.framed)
+        framed = not _are_plain(bases)
         scope = Scope(node.name, part, free, framed, isinstance(node, ast.ClassDef))
         self.scopes.append(scope)
         return scope

@@ -318,17 +318,14 @@ class _Look:
         outside = [call for call in entry.calls if not call.part.scope]
         if not all("names" in classify(call.name) for call in outside):
             return
-        defined = [one for one in entry.tree.body if not isinstance(one, ast.Pass | ast.Expr)]
-        # What a file of imports alone starts is in what it imports.
-        rest: list[Any] = [
-            one for one in defined if not isinstance(one, ast.Import | ast.ImportFrom)
-        ]
-        mains = [one for one in rest if re.match(r"(main|train$|run$)", getattr(one, "name", ""))]
-        if not defined:
+        kinds = {type(one) for one in entry.tree.body} - {ast.Pass, ast.Expr}
+        named = [one for one in entry.tree.body if hasattr(one, "name")]
+        mains = [one for one in named if re.match(r"(main|train$|run$)", one.name)]
+        if not kinds:
             self.say("empty", entry.whole)
         elif mains:
             self.say("main-not-called", entry.whole, mains[-1].lineno, name=mains[-1].name)
-        elif rest:
+        elif kinds - {ast.Import, ast.ImportFrom}:  # of these alone, it starts what they import
             self.say("empty.names", entry.whole)
 
     def find_arguments(self) -> None:
@@ -359,7 +356,6 @@ def _list_plain() -> frozenset[str]:
 
 
 def _answer(size: JobSize) -> dict[str, bool]:
-    """Answer what the rules need of the job."""
     return {key: bool(value) for key, value in size._asdict().items()} | {
         "given": size.arguments is not None,
         "arguments": bool(size.arguments or size.swept[0]),
