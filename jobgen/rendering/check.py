@@ -164,14 +164,18 @@ def find_files(folder: str) -> list[str]:
     """
     paths = process.list_tracked_files(folder)
     if paths is None:
-        paths = []
-        for where, folders, names in os.walk(folder):
-            folders[:] = sorted(name for name in folders if name[0] != "." and name != "runs")
-            paths += [os.path.normpath(os.path.join(where, name)) for name in sorted(names)]
+        paths = [*_walk(folder)]
     scripts = list(filter(None, map(_find_script, map(Path, paths))))
     rendered = {str(script.spec) for script in scripts}
     specs = (path for path in paths if path.endswith((".yaml", ".yml")) and path not in rendered)
     return [*(str(script.path) for script in scripts), *filter(_is_spec, specs)]
+
+
+def _walk(folder: str) -> Iterator[str]:
+    for where, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name[0] != "." and name != "runs")
+        for name in sorted(names):
+            yield os.path.normpath(os.path.join(where, name))
 
 
 def _find_script(path: Path) -> RenderedScript | None:

@@ -49,6 +49,11 @@ class Reason(NamedTuple):
     why: str
     origin: tuple[str, ...]
 
+    @property
+    def is_default(self) -> bool:
+        """Whether nobody has decided it."""
+        return self.origin == (DEFAULT,)
+
     def as_lines(self, width: int) -> list[str]:
         """For people; the sentence is wrapped where lines have a `width`."""
         blank, why = " " * 6, [self.why]
@@ -110,20 +115,17 @@ class Explanation(NamedTuple):
         if self.tasks:
             lines += ["", "Tasks, each a job of this form", *(f"  {row}" for row in self.tasks)]
         lines += ["", "Cost", *self._cost()]
-        for words, names in (
-            ("Read beside the spec", self.defaults),
-            ("Left out, of no use here", self.left_out),
-        ):
-            if names:
-                lines += ["", f"{words}: {', '.join(names)}"]
+        if self.defaults:
+            lines += ["", f"Read beside the spec: {', '.join(self.defaults)}"]
+        if self.left_out:
+            lines += ["", f"Left out, of no use here: {', '.join(self.left_out)}"]
         hidden = 0
         for kind in ("decisions", "directives", "variables"):
-            reasons = getattr(self, kind)
-            shown = [one for one in reasons if defaults or one.origin != (DEFAULT,)]
+            reasons: tuple[Reason, ...] = getattr(self, kind)
+            shown = [one for one in reasons if defaults or not one.is_default]
             hidden += len(reasons) - len(shown)
-            lines += ["", kind.capitalize(), *([] if shown else ["  none"])]
-            for reason in shown:
-                lines += reason.as_lines(width)
+            texts = [line for reason in shown for line in reason.as_lines(width)]
+            lines += ["", kind.capitalize(), *(texts or ["  none"])]
         if hidden:
             lines += ["", f"{hidden} more have default values; `jobgen explain --all` shows them."]
         return "\n".join(lines) + "\n"
@@ -205,12 +207,14 @@ class _Origins:
         return self.of(["scheduler"]) if spec.scheduler == self.plan.scheduler else ("--scheduler",)
 
     def _of(self, key: str) -> str:
-        if not key.startswith("site."):
-            where = self.loaded.positions.get(key)
-            if where is None:
-                return ""
-            return f"{where}: {key}" if where.line else str(where)
-        path = key.removeprefix("site.")
+        if key.startswith("site."):
+            return self._of_site(key.removeprefix("site."))
+        where = self.loaded.positions.get(key)
+        if where is None:
+            return ""
+        return f"{where}: {key}" if where.line else str(where)
+
+    def _of_site(self, path: str) -> str:
         site = self.plan.site
         *_, (value, default) = steps = list(_follow(site, path))
         if value is None or value == default:
