@@ -50,7 +50,6 @@ def compare(runs: tuple[RunFacts, ...]) -> Comparison:
 
 
 def _choose_measure(runs: tuple[RunFacts, ...]) -> str:
-    """Return what runs are ordered by."""
     trained = [run.training for run in runs if run.training]
     known = trained and all(one.validation is not None for one in trained)
     return "validation" if known else "loss"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from glob import escape
 from pathlib import Path
 from typing import Any
@@ -53,13 +53,12 @@ class Folder:
         for folder in run_folder.list_own_attempts(self.job):
             index, ended = int(folder.name), get_mtime(folder / "outcome") or None
             word, code = self._read_outcome(folder / "outcome") if ended else (None, None)
-            names = read_if_left(folder / "nodes").split()
-            nodes = tuple(name for name in names if len(name) <= _MOST_NAME)
-            began = get_mtime(folder / "script") or get_mtime(folder / "nodes") or None
-            first = first_steps.get(index)
-            if first is not None and began is not None and first < began:
-                first = None  # of an earlier job with the same id
-            starts.append(Attempt(index, nodes, began, first, ended, word, code))
+            began = get_mtime(folder / "script") or get_mtime(folder / "nodes")
+            first = first_steps.get(index, 0.0)
+            if first < began:  # of an earlier job with the same id
+                first = 0.0
+            nodes = _read_names(folder / "nodes")
+            starts.append(Attempt(index, nodes, began or None, first or None, ended, word, code))
         return tuple(starts)
 
     def list_places(self, attempts: tuple[Attempt, ...], plan: Plan | None) -> tuple[Place, ...]:
@@ -108,15 +107,13 @@ class Folder:
         groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
         for one in answers:
             groups.setdefault(tuple(str(one.get(key)) for key in _ALIKE), []).append(one)
-        sizes = [device.get("gb") for one in answers for device in one["devices"]]
-        sizes = list(filter(None, map(read_number, sizes)))
-        speeds = [read_number(one.get("allreduce_gb_s")) for one in answers]
-        speed = next((speed for speed in reversed(speeds) if speed is not None), None)
-        return (
-            tuple(map(_make_checked, groups.values())),
-            AllReduce() if speed is None else AllReduce(speed, *run_folder.read_network(self.path)),
-            min(sizes) * 1e9 if sizes else None,
-        )
+        sizes = _list_numbers(device.get("gb") for one in answers for device in one["devices"])
+        speeds = _list_numbers(one.get("allreduce_gb_s") for one in answers)
+        allreduce = AllReduce()
+        if speeds:
+            allreduce = AllReduce(speeds[-1], *run_folder.read_network(self.path))
+        least = min((size * 1e9 for size in sizes if size), default=None)
+        return tuple(map(_make_checked, groups.values())), allreduce, least
 
     def _read_preflight(self) -> Iterator[dict[str, Any]]:
         """Yield what each node answered, with its name and its kinds of GPUs."""
@@ -141,9 +138,18 @@ class Folder:
             return None, None
 
 
+def _list_numbers(values: Iterable[object]) -> list[float]:
+    numbers = map(read_number, values)
+    return [number for number in numbers if number is not None]
+
+
+def _read_names(path: Path) -> tuple[str, ...]:
+    return tuple(name for name in read_if_left(path).split() if len(name) <= _MOST_NAME)
+
+
 def _make_checked(answers: list[dict[str, Any]]) -> Checked:
     first = {key: str(text) for key, text in answers[0].items() if text not in (None, "")}
-    clocks = [read_number(one.get("clock_s")) for one in answers]
+    clocks = _list_numbers(one.get("clock_s") for one in answers)
     return Checked(
         nodes=tuple(one["node"] for one in answers),
         python=first.get("python"),
@@ -151,6 +157,6 @@ def _make_checked(answers: list[dict[str, Any]]) -> Checked:
         cuda=first.get("cuda"),
         driver=first.get("driver"),
         devices=answers[0]["kinds"],
-        clock=max((abs(off) for off in clocks if off is not None), default=None),
+        clock=max(map(abs, clocks), default=None),
         problem=first.get("lost") or first.get("reached") or "",
     )

@@ -211,8 +211,7 @@ def sum_ledgers(ledgers: Iterable[Ledger | None]) -> Ledger | None:
         return None
     seconds = {kind: sum(one.seconds.get(kind, 0.0) for one in known) for kind in KINDS}
     ledger = _make_ledger(seconds, sum(one.node_hours for one in known))
-    kwh = [one.kwh for one in known if one.kwh is not None]
-    if len(kwh) < len(known):
+    kwh = dict.fromkeys(one.kwh_by for one in known)
+    if "" in kwh:  # one that does not tell
         return ledger
-    by = " and ".join(dict.fromkeys(one.kwh_by for one in known))
-    return ledger._replace(kwh=sum(kwh), kwh_by=by)
+    return ledger._replace(kwh=sum(one.kwh or 0.0 for one in known), kwh_by=" and ".join(kwh))
