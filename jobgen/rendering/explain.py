@@ -51,7 +51,7 @@ class Reason(NamedTuple):
 
     @property
     def is_default(self) -> bool:
-        """Whether nobody has decided it."""
+        """Whether neither the spec nor the site decides it."""
         return self.origin == (DEFAULT,)
 
     def as_lines(self, width: int) -> list[str]:
