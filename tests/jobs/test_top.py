@@ -106,3 +106,5 @@ def test_the_command_prints_a_table_once_where_it_is_no_terminal(
     assert [node["node"] for node in told["nodes"]] == ["n1", "n2"]
     assert told["nodes"][0]["gpus"][0]["use"] == 90
     assert told["job"]["id"] == "4711"
+    run.write("attempts/0/nodes", "")
+    assert "no node has started" in jobgen("top", "4711").out.splitlines()
