@@ -47,9 +47,9 @@ def decide(context: Context, plan: Plan) -> Decision[NodeEnvironment]:
     venv, conda = _choose_python(own, site, bare=plan.launch.body)
     decided = NodeEnvironment(
         modules=None if local else _choose_modules(own, site, bare=plan.launch.body),
-        stage=None if own.stage is None else ShellPath(own.stage),
+        stage=_expand(own.stage),
         venv=None if venv is None else make_path(venv),
-        conda=None if conda is None else ShellPath(conda),
+        conda=_expand(conda),
         variables=variables,
         setup=_ENTER_SNAPSHOT + (own.setup or "") if context.spec.snapshot else own.setup,
         caches=tuple(_list_caches(variables)),
@@ -65,6 +65,10 @@ def decide(context: Context, plan: Plan) -> Decision[NodeEnvironment]:
         decided = _enter_container(entrance, plan, decided)
         problems += entrance.find_conflicts()
     return Decision(decided, problems=problems, notes=notes)
+
+
+def _expand(path: str | None) -> ShellPath | None:
+    return None if path is None else ShellPath(path)
 
 
 def _choose_variables(own: Environment, plan: Plan) -> dict[str, str]:

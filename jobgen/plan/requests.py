@@ -14,13 +14,19 @@ from jobgen.spec.model import After, JobSpec
 
 _EVENTS = ("begin", "end", "fail")
 _IN_CHUNK = re.compile(r"[A-Za-z_]\w*=[\w.-]+")
+# What is not asked for where a key is left out.
+_FIELDS = {
+    "qos": "qos",
+    "resources.constraint": "constraint",
+    "resources.exclusive": "exclusive",
+    "notify": "mail",
+}
 KINDS = ("afterok", "afterany", "afternotok", "after")
 
 
 def decide(context: Context, plan: Plan) -> Decision[Requests]:
     """Decide what the scheduler is asked for, as far as it knows it."""
     spec, can, defaults = context.spec, context.site.can, plan.defaults
-    left_out = plan.left_out
     after, foreign = _plan_after(context)
     problems = [*_find_conflicts(context), *foreign]
     if not can.batch:
@@ -33,17 +39,19 @@ def decide(context: Context, plan: Plan) -> Decision[Requests]:
         queue=defaults.queue,
         gpu_type=defaults.gpu_type,
         filesystems=defaults.filesystems,
-        qos=None if "qos" in left_out else spec.qos or defaults.qos,
+        qos=spec.qos or defaults.qos,
         reservation=spec.reservation,
-        constraint=None if "resources.constraint" in left_out else constraint,
-        exclusive=bool(spec.resources.exclusive) and "resources.exclusive" not in left_out,
-        mail=None if "notify" in left_out else _plan_mail(spec),
+        constraint=constraint,
+        exclusive=bool(spec.resources.exclusive),
+        mail=_plan_mail(spec),
         after=after,
         site_directives=defaults.directives,
         directives=tuple(line for line in spec.directives if line.startswith(f"{can.sign} ")),
     )
+    left_out = [field for key, field in _FIELDS.items() if key in plan.left_out]
+    requests = requests._replace(**{field: getattr(Requests(), field) for field in left_out})
     problems += _find_repeats(context, plan._replace(requests=requests))
-    notes = _advise(context, requests, lost=left_out)
+    notes = _advise(context, requests, lost=plan.left_out)
     return Decision(requests, problems=problems, notes=notes)
 
 

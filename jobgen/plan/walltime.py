@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from jobgen.capabilities import Capabilities
 from jobgen.errors import Problem
 from jobgen.plan.decision import Context, Decision
 from jobgen.plan.plan import Chain, Plan, TimeLimit
@@ -24,11 +25,7 @@ def decide(context: Context, plan: Plan) -> Decision[TimeLimit]:
     if asked is None:
         return Decision(TimeLimit(seconds, restarts=restarts), problems=refused)
     notice = asked.notice or NOTICE
-    then: str = asked.then or "stop"
-    if not can.batch:  # there is no queue to go back to
-        then = "stop"
-    elif then == "resubmit" and not can.submits_from_job:
-        then = "held"
+    then = _choose_then(asked, can)
     chain = Chain(
         notice=notice,
         last_call=min(60, notice // 2),
@@ -38,6 +35,14 @@ def decide(context: Context, plan: Plan) -> Decision[TimeLimit]:
     )
     problems = [*_find_conflicts(context, asked, notice), *refused]
     return Decision(TimeLimit(seconds, chain, restarts), problems=problems)
+
+
+def _choose_then(asked: OnWalltime, can: Capabilities) -> str:
+    if asked.then is None or not can.batch:  # then there is no queue to go back to
+        return "stop"
+    if asked.then == "resubmit" and not can.submits_from_job:
+        return "held"
+    return asked.then
 
 
 def count_restarts(spec: JobSpec) -> int:
