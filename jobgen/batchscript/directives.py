@@ -315,10 +315,15 @@ def _take_chunk(value: str, item: DirectiveOption, draft: Draft) -> None:
             draft.put("environment.variables", {"OMP_NUM_THREADS": text})
         elif key not in _CHUNK:
             more.append(pair)
-    if all(re.fullmatch(r"[A-Za-z_]\w*=[\w.-]+", pair) for pair in more):
-        draft.put("resources.constraint", ":".join(more) or None)
+    _ask_more(more, item, draft)
+
+
+def _ask_more(pairs: list[str], item: DirectiveOption, draft: Draft) -> None:
+    asked = ":".join(pairs)
+    if all(re.fullmatch(r"[A-Za-z_]\w*=[\w.-]+", pair) for pair in pairs):
+        draft.put("resources.constraint", asked or None)
     else:
-        draft.lose(item.line, ":".join(more), "not a thing that a spec can ask of each node")
+        draft.lose(item.line, asked, "not a thing that a spec can ask of each node")
 
 
 def count_nodes_of_totals(script: Script) -> int:

@@ -216,8 +216,7 @@ class Prelude:
         return True
 
     def _read_value(self, name: str, raw: str, line: int) -> Any:
-        late = self.phase > 2 and (self.touched or _PATHS.fullmatch(name))
-        if late or name in self.reader.variables.loose or not VARIABLE.fullmatch(name):
+        if not self._is_early(name) or not VARIABLE.fullmatch(name):
             return None
         known = {*self.variables, "PATH", "LD_LIBRARY_PATH", "PYTHONPATH"}
         field = self.reader.variables.join(raw)
@@ -229,6 +228,11 @@ class Prelude:
         changed = {"PWD"} if self.moved else set()
         changed |= {name} & self.variables.keys()
         return None if expands and list_names(text) & changed else make_value(text, expands)
+
+    def _is_early(self, name: str) -> bool:
+        """Whether a variable can be set before the setup, as those of a spec are."""
+        late = self.phase > 2 and (self.touched or _PATHS.fullmatch(name))
+        return not late and name not in self.reader.variables.loose
 
     def _is_told(self, word: Word, statement: Statement) -> bool:
         """Whether jobgen says this variable, with no other value than the script."""

@@ -260,6 +260,7 @@ def _classify_program(command: Command) -> str:
     in_container = started.wrapper and command.texts[1] in ("run", "exec")
     if in_container or re.match("(conda|mamba|micromamba) run ", text):  # of this node
         return "launch"
+    if re.match(rf"python\S* ({purposes.MAKES.pattern})", text):
+        return "once"
     names = {started.name if started.runner else command.name, started.name}
-    makes = re.match(rf"python\S* ({purposes.MAKES.pattern})", text)
-    return "once" if makes or names & _PREPARES else "launch"
+    return "once" if names & _PREPARES else "launch"

@@ -73,10 +73,7 @@ def _list_folders(script: Script) -> Iterator[tuple[DirectiveOption, str]]:
     """The folders that output goes to, each once, but for those that the job makes in time."""
     if script.scheduler is None:
         return
-    list_folders, seen = SCHEDULERS[script.scheduler].output_folders, set[str]()
-    if script.can.chunks and script.value("-k") is None:
-        makes = [item for item in script.expanded if item.name == "mkdir"]
-        seen |= {text.rstrip("/") for item in makes for text in item.texts}
+    list_folders, seen = SCHEDULERS[script.scheduler].output_folders, _list_made(script)
     for item, line in _read_lines(script):
         for folder in list_folders(line.strip() + "\n"):
             bare = folder.rstrip("/")
@@ -84,6 +81,14 @@ def _list_folders(script: Script) -> Iterator[tuple[DirectiveOption, str]]:
             if bare not in seen and not PLACEHOLDER.search(folder) and "$" not in folder:
                 yield item, folder
             seen.add(bare)
+
+
+def _list_made(script: Script) -> set[str]:
+    """The folders that a job of PBS makes before its output is delivered at the end."""
+    if not script.can.chunks or script.value("-k") is not None:
+        return set()
+    makes = [item for item in script.expanded if item.name == "mkdir"]
+    return {text.rstrip("/") for item in makes for text in item.texts}
 
 
 def _is_elsewhere(folder: str) -> bool:

@@ -205,14 +205,21 @@ def _find_two_agents(script: Script) -> Iterator[Fault]:
     for launch in script.launches:
         if not launch.started.launchers or not launch.started.agent:
             continue
-        launcher, agent = launch.started.launchers[0], launch.agent
-        each = str(find_reach(script, launch).each)
-        own = agent.tell("processes") if agent else ""
-        if own.startswith("$") and _starts_as_many(script, launcher, own):
-            each = own
-        if each not in ("0", "1") and own != "1":
+        launcher = launch.started.launchers[0]
+        each = _count_agents(script, launch, launcher)
+        if each not in ("0", "1"):
             message = f"{launcher.name} starts {each} agents on each node, for the same GPUs"
             yield mark(launcher.word, message)
+
+
+def _count_agents(script: Script, launch: LaunchCommand, launcher: Launcher) -> str:
+    """Return how many agents share the GPUs of a node, also as a variable; 0 if not known."""
+    own = launch.agent.tell("processes") if launch.agent else ""
+    if own == "1":
+        return "1"
+    if own.startswith("$") and _starts_as_many(script, launcher, own):
+        return own
+    return str(find_reach(script, launch).each)
 
 
 def _starts_as_many(script: Script, launcher: Launcher, variable: str) -> bool:
