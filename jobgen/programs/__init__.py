@@ -51,14 +51,17 @@ def look_at(plan: Plan, copied: tuple[str, ...] | None = None, roles: str = "") 
     if name == "-m":
         return _check_module(arguments[0], python._replace(arguments=tuple(arguments[1:])))
     path = _expand(name)
-    remarks = _check_bits(path) if words == started and "/" in name else []
+    bits = _check_bits(path) if words == started and "/" in name else []
+    return [*bits, *_check_file(path, size, python)]
+
+
+def _check_file(path: str, size: JobSize, python: JobSize) -> list[Remark]:
     if path.endswith((".sh", ".bash")):
         from jobgen.programs.wrapper import check_wrapper
 
-        remarks += check_wrapper(path, size)
-    elif path.endswith(".py") or os.path.isdir(path):
-        remarks += check_program(path, python)
-    return remarks
+        return check_wrapper(path, size)
+    is_python = path.endswith(".py") or os.path.isdir(path)
+    return check_program(path, python) if is_python else []
 
 
 def _check_bits(path: str) -> list[Remark]:

@@ -237,11 +237,13 @@ class _Look:
         for match in re.finditer(self._fill(rule.get("job", r"\A")), self.settings, re.MULTILINE):
             self.values |= match.groupdict()
             places = self._find_calls(rule) if "calls" in rule else self._find_text(rule)
-            for need, wanted in of_place.items():
-                places = [one for one in places if PLACES[need](self, one[0]) == wanted]
+            places = [one for one in places if self._fits(one[0], of_place)]
             if places and self._allows(rule):
                 for at, line, values in places:
                     self.say(name, at, line, **values)
+
+    def _fits(self, at: Fact, of_place: dict[str, bool]) -> bool:
+        return all(PLACES[need](self, at) == wanted for need, wanted in of_place.items())
 
     def _find_text(self, rule: dict[str, str]) -> list[_Place]:
         """Return the first place in the text of the program that a rule is about."""
