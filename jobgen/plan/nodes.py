@@ -12,7 +12,7 @@ from jobgen.plan.plan import NodeGroup, Nodes, Plan
 from jobgen.plan.walltime import count_restarts
 from jobgen.sites.profile import Node, SiteProfile
 from jobgen.spec.load import LoadedSpec
-from jobgen.spec.model import ONE_A_NODE, JobSpec, NodeRange
+from jobgen.spec.model import ONE_A_NODE, JobSpec
 
 _MOST_PROCESSES = 1_000_000  # several times what the largest machines have GPUs
 
@@ -22,10 +22,9 @@ def decide(context: Context, plan: Plan) -> Decision[Nodes]:
     spec, place, node = context.spec, context.loaded.place, plan.defaults.node
     groups = tuple(group_nodes(context.loaded, context.site, node))
     cpus_given = bool(spec.resources.cpus_per_gpu or spec.resources.cpus_per_node)
-    ranged = spec.resources.nodes
     nodes = Nodes(
         groups=groups,
-        fewest=ranged.min if isinstance(ranged, NodeRange) else None,
+        fewest=spec.resources.fewest_nodes,
         cpus_asked=node.cpus_rule != "implied" or cpus_given,
         device=node.device,
         disk=None if "resources.disk_per_node" in plan.left_out else spec.resources.disk_per_node,
@@ -81,13 +80,13 @@ def _count_shares(
 
 def _list_gpus(spec: JobSpec, known: int) -> tuple[int, ...]:
     """Return the GPUs of each node; how many nodes there are may be `known`."""
-    nodes, gpus = spec.resources.nodes, spec.resources.gpus_per_node
+    gpus, listed = spec.resources.gpus_per_node, spec.launch.processes_per_node
     if isinstance(gpus, tuple):
         return gpus
-    if isinstance(nodes, NodeRange):
-        nodes = nodes.max
-    listed = spec.launch.processes_per_node
-    return (gpus or 0,) * (known or nodes or (len(listed) if isinstance(listed, tuple) else 1))
+    nodes = known or spec.resources.most_nodes
+    if nodes is None:
+        nodes = len(listed) if isinstance(listed, tuple) else 1
+    return (gpus or 0,) * nodes
 
 
 def _list_processes(spec: JobSpec, gpus: tuple[int, ...]) -> tuple[int, ...]:
@@ -110,29 +109,29 @@ def _count_processes(loaded: LoadedSpec, site: SiteProfile, node: Node) -> tuple
 
 def _find_conflicts(context: Context, nodes: Nodes) -> Iterator[Problem]:
     asked, can = context.spec.resources, context.site.can
-    ranged = asked.nodes if isinstance(asked.nodes, NodeRange) else None
-    refused = ranged is not None and not can.node_range
+    refused = nodes.fewest is not None and not can.node_range
     rules: dict[str, object] = {
         "processes": nodes.world_size > _MOST_PROCESSES,
         "cpus_without_gpus": asked.cpus_per_gpu is not None and not nodes.gpus,
         "range": refused and can.batch,
         "range_here": refused and not can.batch,
-        "range_reversed": ranged and ranged.min > ranged.max,
+        "range_reversed": (nodes.fewest or 0) > (asked.most_nodes or 0),
         "together_nodes": nodes.together > 1 and nodes.total > 1,
         "totals": nodes.unequal and context.site.pbs.resources == "totals",
     }
-    spare = _judge_spare(context.spec, nodes)
-    if nodes.spare and spare:
-        rules[spare] = True
+    if nodes.spare:
+        rules |= _judge_spare(context.spec, nodes)
     return context.refuse(rules, nodes=nodes, asked=asked.nodes, most=_MOST_PROCESSES)
 
 
-def _judge_spare(spec: JobSpec, nodes: Nodes) -> str:
-    if not count_restarts(spec):
-        return "spare_unused"
-    if nodes.unequal or (len(nodes.groups) > 1 and not spec.roles):
-        return "spare_unlike"
-    return "spare_range" if nodes.fewest is not None else ""
+def _judge_spare(spec: JobSpec, nodes: Nodes) -> dict[str, bool]:
+    restarts = count_restarts(spec) > 0
+    alike = not nodes.unequal and (len(nodes.groups) == 1 or bool(spec.roles))
+    return {
+        "spare_unused": not restarts,
+        "spare_unlike": restarts and not alike,
+        "spare_range": restarts and alike and nodes.fewest is not None,
+    }
 
 
 def advise_on_devices(gpus: tuple[int, ...]) -> str:

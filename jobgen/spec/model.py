@@ -80,6 +80,16 @@ class Resources(NamedTuple):
         Duration | None, "How long the job may run, such as 02:00:00 or 2h; then it is ended."
     ] = None
 
+    @property
+    def fewest_nodes(self) -> int | None:
+        """The least of a range of nodes; None where it is one number."""
+        return self.nodes.min if isinstance(self.nodes, NodeRange) else None
+
+    @property
+    def most_nodes(self) -> int | None:
+        """The nodes, or the most of a range; None if the spec does not say it."""
+        return self.nodes.max if isinstance(self.nodes, NodeRange) else self.nodes
+
 
 # One key each, alike in specs and in site profiles.
 First = Annotated[
