@@ -216,11 +216,15 @@ class _Mirror(argparse.ArgumentParser):
         unknown = [word for word in rest if re.match(r"--?(?!no-)[A-Za-z]", word)]
         _refuse_unknown([word.partition("=")[0] for word in unknown], self.known)
         if self.sure and not unknown:
-            self._refuse_words([word for word in rest if word[:1] != "-"])
+            self._refuse_words(words, [word for word in rest if word[:1] != "-"])
         return {name: one for name, one in vars(read).items() if one not in (None, False)}
 
-    def _refuse_words(self, beyond: Sequence[str]) -> None:
+    def _refuse_words(self, words: Sequence[str], beyond: Sequence[str]) -> None:
         if beyond:
+            before = words[max(0, words.index(beyond[0]) - 1)]
+            if before in self.known:
+                fault = f"{before} takes no value, and {beyond[0]!r} stands behind it"
+                raise RejectedError(fault, f"write {before.lstrip('-')}: true in run.args")
             name, equals, value = beyond[0].partition("=")  # as Hydra has them
             hydra = equals and f"--{name}" in self.known
             hint = f"write {shlex.join([f'--{name}', value])}" if hydra else _CORRECT

@@ -299,16 +299,26 @@ class Module:
         text = "".join(self.text.splitlines()[line - 1 : line])
         return any(rule in re.split("[, ]+", match[1]) for match in re.finditer(_IGNORE, text))
 
-    def decide(self, node: ast.expr) -> bool | None:
-        """Return what a test comes to where constants decide it, and None where that is open."""
-        match self.resolve(node):
+    def decide(self, node: ast.expr, *around: ast.expr) -> bool | None:
+        """Return what a test comes to where constants decide it, and None where that is open.
+
+        `around` are the tests that it is a part of: a name may be assigned from itself.
+        """
+        test = self.resolve(node)
+        if test in around:
+            return None
+        around = (*around, test)
+        match test:
             case ast.Constant(value=value):
                 return bool(value)
             case ast.UnaryOp(op=ast.Not(), operand=inner):
-                known = self.decide(inner)
+                known = self.decide(inner, *around)
                 return None if known is None else not known
             case ast.BoolOp(op=op, values=values):
-                enough, parts = isinstance(op, ast.Or), [self.decide(one) for one in values]
+                enough, parts = (
+                    isinstance(op, ast.Or),
+                    [self.decide(one, *around) for one in values],
+                )
                 rest = None if None in parts else not enough
                 return enough if enough in parts else rest
             case ast.Compare(left=left, ops=[op], comparators=[right]):

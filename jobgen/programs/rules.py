@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import math
 import os
 import re
 import sys
@@ -178,6 +179,7 @@ class _Look:
         self.answers["sound"] = not self.remarks  # whether it does something when it is started
         self.find_places()
         self.find_arguments()
+        self.find_meshes()
         self.describe()
         for name, rule in read_rules().items():
             if "needs" in rule:
@@ -244,6 +246,14 @@ class _Look:
 
     def _fits(self, at: Fact, of_place: dict[str, bool]) -> bool:
         return all(PLACES[need](self, at) == wanted for need, wanted in of_place.items())
+
+    def find_meshes(self) -> None:
+        """A mesh of more devices than the job has processes, where numbers alone are its shape."""
+        for call in self.program.find("meshes"):
+            shape = re.match(r"[^(]*\('\w+', \(([\d, ]+)\)", call.text)
+            count = math.prod(map(int, re.findall(r"\d+", shape[1]))) if shape else 0
+            if count > self.size.world_size:
+                self.say("other-world-size.mesh", call, count=count)
 
     def _find_text(self, rule: dict[str, str]) -> list[_Place]:
         """Return the first place in the text of the program that a rule is about."""

@@ -679,7 +679,7 @@ PARSER = (
         (
             "p.add_argument('--amp', action='store_true')",
             "--amp",
-            "correct run.args, or what stands behind --",
+            "write amp: true in run.args",
         ),
         ("p.add_argument('--' + name)", "--lr", ""),
         ("p.add_argument('--x'); p.parse_known_args()", "--lr", ""),
@@ -816,3 +816,30 @@ def test_a_library_calls_the_methods_of_its_own_kinds(
 ) -> None:
     step = HOOKED.format("        torch.cuda.set_device(0)\n").replace("lightning", "nets")
     assert rules(look(tmp_path, f"{GROUP}{step}{used}\nos.environ['LOCAL_RANK']\n")) == expected
+
+
+def test_a_name_that_is_assigned_from_itself_is_open(tmp_path: Path) -> None:
+    text = (
+        "args = parse()\n"
+        "args.distributed = args.world_size > 1 or (args.distributed and args.gpus > 1)\n"
+        "if args.distributed:\n    dist.init_process_group('nccl')\n"
+    )
+    assert "no-process-group" not in {one.rule for one in look(tmp_path, GROUP + OWN_GPU + text)}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("init_device_mesh('cuda', (4, 4))", "its mesh has 16 devices"),
+        ("init_device_mesh('cuda', (2, 4))", ""),
+        ("init_device_mesh('cuda', (nodes, 4))", ""),
+        ("assert dist.get_world_size() == 2", "unless there are 2 processes"),
+        ("assert dist.get_world_size() == 2 * 4", ""),
+    ],
+)
+def test_a_number_of_processes_is_that_of_the_job(tmp_path: Path, text: str, found: str) -> None:
+    program = (
+        f"{GROUP}{OWN_GPU}from torch.distributed.device_mesh import init_device_mesh\n{text}\n"
+    )
+    said = [one.message for one in look(tmp_path, program) if one.rule == "other-world-size"]
+    assert [found in one for one in said] == ([True] if found else [])
