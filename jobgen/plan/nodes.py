@@ -26,6 +26,7 @@ def decide(context: Context, plan: Plan) -> Decision[Nodes]:
         groups=groups,
         fewest=spec.resources.fewest_nodes,
         cpus_asked=node.cpus_rule != "implied" or cpus_given,
+        tasks_asked=spec.launch.processes_per_node is not None,
         device=node.device,
         disk=None if "resources.disk_per_node" in plan.left_out else spec.resources.disk_per_node,
         together=count_together(context),

@@ -77,6 +77,7 @@ class Nodes(NamedTuple):
     groups: tuple[NodeGroup, ...] = ()
     fewest: int | None = None  # set where the scheduler may give fewer nodes than `groups` has
     cpus_asked: bool = True  # False where the CPUs follow from the nodes or GPUs
+    tasks_asked: bool = False  # whether the spec says how many processes each node has
     device: str | None = None  # what the site says one torch device is, if not a whole GPU
     disk: int | None = None  # KiB of each node's own
     # GPUs that each node must see before the program starts, 0 for any; None: nothing is compared.

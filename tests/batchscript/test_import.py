@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import yaml
 from importing import import_body, make_script, refusal_of, spec_of
-from support import ROOT, jobgen, working_in
+from support import ROOT, jobgen, plan_of, working_in
 
 from jobgen.batchscript.convert import Imported, import_script
 from jobgen.batchscript.reader import Script
+from jobgen.rendering.render import render
 
 ONE_GPU = "#SBATCH --nodes=1 --gpus-per-node=1 --cpus-per-task=8"
 TWO_NODES = "#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=4 --cpus-per-task=32"
@@ -371,6 +372,14 @@ def test_what_jobgen_cannot_launch_its_own_launcher_does(
     assert spec["run"] == {"command": line.split()}
     assert spec["launch"] == {"mode": "plain", "processes_per_node": 4}
     assert spec.get("environment", {}).get("setup", "").endswith(before)
+
+
+def test_what_mpirun_takes_for_slots_stays_as_it_was_asked_for() -> None:
+    """Without tasks Slurm tells mpirun of a slot for each CPU of a whole node."""
+    asked = "#SBATCH --nodes=2 --ntasks=2 --ntasks-per-node=1"
+    imported = import_body("mpirun -n 2 a", asked)
+    assert yaml.safe_load(imported.yaml)["launch"] == {"mode": "plain", "processes_per_node": 1}
+    assert "#SBATCH --ntasks-per-node=1\n" in render(plan_of(yaml.safe_load(imported.yaml)))
 
 
 def test_programs_side_by_side_are_said_to_be_roles_or_a_ray() -> None:

@@ -253,7 +253,9 @@ class LaunchLine:
         self._drop_output()
         values: dict[str, Any] = {"run.command": self._read_words(self.words)}
         values["launch.mode"] = "plain"
-        if self.tasks != 1:
+        # mpirun starts as many as there are slots: without tasks, one for each CPU of a whole node.
+        spread = self.shape.nodes > 1 and self.script.value("--ntasks-per-node", "--ntasks")
+        if self.tasks != 1 or spread:
             values["launch.processes_per_node"] = self.tasks
         return self._finish("once", values)
 

@@ -192,7 +192,8 @@ def _write_chunk(group: NodeGroup, plan: Plan) -> str:
     if group.memory is not None:
         chunk += f":mem={_format_memory(group.memory)}"
     processes = base.count_tasks(group, plan)
-    if plan.launch.body and processes == 1:  # a body says itself what its node file is to have
+    # A body says itself what its node file is to have.
+    if plan.launch.body and not plan.nodes.tasks_asked:
         return chunk
     return f"{chunk}:mpiprocs={processes}"
 

@@ -197,7 +197,7 @@ def _write_notice(plan: Plan) -> list[base.Directive]:
 def _write_nodes(plan: Plan, group: NodeGroup) -> Iterator[base.Directive]:
     """The nodes, and for sbatch the tasks on each and their CPUs."""
     tasks, why = _choose_tasks(plan, group)
-    left = plan.launch.body and tasks == 1  # to its author
+    left = plan.launch.body and not plan.nodes.tasks_asked  # to its author
     if not left or plan.nodes.total > 1:
         fewest = "" if plan.nodes.fewest is None else f"{plan.nodes.fewest}-"
         nodes = f"{fewest}{group.nodes}"
