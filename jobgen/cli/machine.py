@@ -116,8 +116,11 @@ def init(file: str, force: bool, as_json: bool, **given: Any) -> None:
 
 
 def _refuse_file(file: str, *, force: bool) -> None:
-    if "." not in os.path.basename(file):
+    ending = os.path.splitext(file)[1]
+    if not ending:
         raise UsageError(f"{file} does not name a YAML file; type: jobgen init {file}.yaml")
+    if ending in (".py", ".sh"):
+        raise UsageError(f"{file} is a program, and init writes a spec; type: jobgen init --script {file}")
     if os.path.lexists(file) and not force:
         raise UsageError(f"{file} already exists; --force overwrites it")
 
