@@ -84,8 +84,11 @@ def find_place(item: DirectiveOption) -> str | None:
     own = f"{item.option} {item.value}"
     more = re.sub(r"\s#.*", "", item.text.partition(item.value or item.option)[2])
     match = PLACEHOLDER.search(own + more)
-    inside = match and match.start() <= len(own) and item.option not in ("--constraint", "-C")
-    return match[0] if match and inside else None
+    if match is None or match.start() > len(own):
+        return None
+    # Brackets are a part of constraints: [rack1|rack2].
+    meant = item.option in ("--constraint", "-C") and match[0][0] == "["
+    return None if meant else match[0]
 
 
 def refuse_unreadable(script: Script) -> None:

@@ -120,7 +120,9 @@ def _refuse_file(file: str, *, force: bool) -> None:
     if not ending:
         raise UsageError(f"{file} does not name a YAML file; type: jobgen init {file}.yaml")
     if ending in (".py", ".sh"):
-        raise UsageError(f"{file} is a program, and init writes a spec; type: jobgen init --script {file}")
+        raise UsageError(
+            f"{file} is a program, and init writes a spec; type: jobgen init --script {file}"
+        )
     if os.path.lexists(file) and not force:
         raise UsageError(f"{file} already exists; --force overwrites it")
 

@@ -102,6 +102,7 @@ def _list_facts(job: Subject) -> dict[str, Any]:
         "batch": plan.can.batch,
         "chained": spec.on_walltime is not None and spec.on_walltime.then != "stop",
         "plain": plan.launch.plain,
+        "body": plan.launch.body,
         "gpus": sum(plan.nodes.gpus_of_each),
         "container": container,
         "podman": container and container.runtime == "podman-hpc",

@@ -451,6 +451,9 @@ def test_a_directive_with_a_place_to_fill_in_is_left_out_beside_a_body() -> None
     imported = import_pbs("#PBS -l storage=<yours>\n#PBS -l select=@NODES\nmpirun a\nmpirun b")
     assert "directives" not in yaml.safe_load(imported.yaml)
     assert [left.kind for left in imported.left] == ["lost", "lost"]
+    for value, kept in {"<gpu-type>": False, "[rack1|rack2]": True}.items():
+        imported = import_body("srun a\nsrun b", f"#SBATCH --constraint={value}")
+        assert (value in imported.yaml.partition("Lost")[0]) == kept
 
 
 def test_indices_of_an_array_are_those_of_the_script() -> None:

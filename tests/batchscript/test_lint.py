@@ -383,6 +383,16 @@ def test_a_cause_is_told_once_and_srun_comes_last() -> None:
     assert "and 1 more" in found[0].message
 
 
+def test_a_mask_says_the_cpus_of_each_task() -> None:
+    asked = "#SBATCH --nodes=2 --ntasks-per-node=4 --cpus-per-task=4"
+    lines = {
+        "srun -K1 --cpu-bind=v,mask_cpu=$MASKS python t.py": [],
+        "srun -K1 --cpu-bind=none python t.py": ["srun-cpus"],
+    }
+    for line, rules in lines.items():
+        assert [item.rule.id for item in check(make_script(line, asked))] == rules
+
+
 def test_a_fix_fits_its_place() -> None:
     body = "export RANK=$SLURM_PROCID\nsrun -K1 python t.py --rank $SLURM_PROCID"
     asked = "#SBATCH --nodes=2 --ntasks-per-node=1"

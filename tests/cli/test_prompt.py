@@ -230,7 +230,10 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
         ("sites nci-gadi", "type: jobgen sites show nci-gadi"),
         ("submit --set resources.nodes=4,resources.walltime=4h", "give --set again for the next"),
         ("submit a.yaml --lr 3", "type: jobgen submit a.yaml -- --lr 3"),
-        ("submit job.yaml a.yaml", "submit takes one file at a time; for the other, then type: jobgen submit a.yaml"),
+        (
+            "submit job.yaml a.yaml",
+            "submit takes one file at a time; for the other, then type: jobgen submit a.yaml",
+        ),
         (
             "submit --resources.nodes 4 job.yaml",
             "; type: jobgen submit job.yaml --set resources.nodes=4",

@@ -437,6 +437,11 @@ RIGHT = {
         "array: {values: {lr: [1, 2]}}",
     ),
     "a variable for each task": ("", "array: {values: {environment.variables.LR: [1, 2]}}\n"),
+    "an address for what mpirun starts": (
+        "{script: train.py}",
+        "{command: [mpirun, -n, '8', ./a.out]}\nlaunch: {mode: plain, processes_per_node: 4}\n"
+        "environment: {setup: 'export MASTER_ADDR=$(hostname)'}",
+    ),
     "W&B offline": (
         "scheduler: slurm",
         "site: jsc-juwels-booster\n"

@@ -281,7 +281,8 @@ def _check_srun_cpus(script: Script) -> Iterator[Fault]:
         return
     whole = script.value("--exclusive") is not None
     for srun in _list_sruns(script, "SRUN_CPUS_PER_TASK", "-c", "--cpus-per-task"):
-        yield mark(srun.word, "srun is not told the CPUs of a task", whole)
+        if not re.search("mask|map", srun.value("--cpu-bind") or ""):  # which says them itself
+            yield mark(srun.word, "srun is not told the CPUs of a task", whole)
 
 
 @rule("srun-kill", "srun without --kill-on-bad-exit", SRUN)
