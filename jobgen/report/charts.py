@@ -69,11 +69,11 @@ def _draw_training(training: Training) -> Iterator[Chart]:
     over_all = f"The median is {format_number(training.speed)} {unit}/s, over all ranks."
     for id, title, name, curve, text in (
         ("speed", f"{unit.capitalize()}/s", f"{unit}/s", training.speeds, over_all),
-        ("rate", "Learning rate", "learning rate", training.rates, "The last rate is {}."),
-        ("gradients", "Gradient norm", "gradient norm", training.gradients, "The last norm is {}."),
+        ("rate", "Learning rate", "learning rate", training.rates, "The last rate is"),
+        ("gradients", "Gradient norm", "gradient norm", training.gradients, "The last norm is"),
     ):
         if curve.x:
-            words = text.format(format_number(curve.y[-1]))
+            words = text if text is over_all else f"{text} {format_number(curve.y[-1])}."
             yield _draw_lines(id, title, "", [(name, curve)], words)._replace(marks=marks)
 
 
