@@ -53,7 +53,7 @@ def diagnose(job: JobRecord, state: State, *, now: float) -> Diagnosis:
     diagnosis = Judge(evidence, state, now=now).judge()._replace(role=role)
     if role and (diagnosis.cause == "unknown" or " was not ready " in words):
         diagnosis = diagnosis._replace(title=_quote_script(words, diagnosis))
-    judged = [*read_verdicts(run_folder.list_own_attempts(job)), *read_bad_nodes(job.run_dir)]
+    judged = [*read_verdicts(run_folder.list_own_attempts(job)), *read_bad_nodes(job.run_folder)]
     advice = SCHEDULERS[job.scheduler].advice._asdict()
     advice["release"] = advice["release"].replace("ID", job.id)
     advice["leave_out"] = advice["leave_out"].replace("NODE", diagnosis.node or "NODE")

@@ -65,8 +65,11 @@ def find_jobs(words: Sequence[str], *, whole: bool = False) -> tuple[list[JobRec
     together.
     """
     jobs, problems = [], []
-    known = {folder_name(job.id): job for job in reversed(list_jobs()[0])} if words[20:] else {}
-    adopt_jobs()
+    known: dict[str, JobRecord] = {}
+    if words[20:]:
+        known = {folder_name(job.id): job for job in reversed(list_jobs()[0])}
+    else:
+        adopt_jobs()
     for word in words or (None,):
         try:
             jobs.append(known.get(folder_name(word or "")) or _find_one(word, whole=whole))

@@ -40,7 +40,7 @@ CANCEL = "cancelled"
 
 
 class Traces(NamedTuple):
-    """What one job or task has left: the number of attempts, and the outcome of the last.
+    """What one job or task has left: the folders of its attempts, and the outcome of the last.
 
     `word` is empty before its end, else done, failed, cancelled (ended by a signal) or continued
     (another start goes on). Each property reads a file; what is missing or damaged counts as
@@ -49,10 +49,14 @@ class Traces(NamedTuple):
 
     job: JobRecord
     run_dir: str
-    attempts: int = 0
-    last: str = ""
+    attempts: tuple[str, ...] = ()
     word: str = ""
     code: int = 0
+
+    @property
+    def last(self) -> str:
+        """The folder of the last attempt; empty before the first."""
+        return self.attempts[-1] if self.attempts else ""
 
     @property
     def begun(self) -> float | None:
@@ -152,7 +156,7 @@ class Traces(NamedTuple):
     @property
     def _start_marks(self) -> dict[str, float]:
         """What another start changes, or another job whose id the scheduler uses again."""
-        return {"attempts": self.attempts, "submitted": self.job.submitted}
+        return {"attempts": len(self.attempts), "submitted": self.job.submitted}
 
 
 def find_output(job: JobRecord, job_id: str) -> str:
@@ -165,7 +169,7 @@ def find_output(job: JobRecord, job_id: str) -> str:
 def read_traces(job: JobRecord) -> Traces:
     """Return what the script has left; nothing of a folder that is missing or unreadable."""
     own = _list_own(job)
-    left = Traces(job, job.run_folder, len(own), own[-1] if own else "")
+    left = Traces(job, job.run_folder, tuple(own))
     try:
         word, code = read_if_left(f"{left.last}/outcome").split() if own else ("", 0)
         return left._replace(word=word, code=int(code))
@@ -263,10 +267,12 @@ _OF_A_LOG = 64 * 1024  # bytes of its beginning, and of its end
 _MOST_LOGS = 64
 
 
-def find_tracked(run_dir: Path) -> tuple[str, ...]:
+def find_tracked(run_folder: str) -> tuple[str, ...]:
     """Return the addresses of the W&B or MLflow runs that the job's processes have named."""
     addresses: dict[str, None] = {}
-    logs = run_dir.glob("logs/*/rank-*")
+    if not os.path.isdir(f"{run_folder}/logs"):  # as for many of thousands of jobs
+        return ()
+    logs = Path(run_folder).glob("logs/*/rank-*")
     # The first ranks, whose names are the shortest, first: it is they who track.
     for path in sorted(logs, key=lambda log: (len(log.name), log.name))[:_MOST_LOGS]:
         with contextlib.suppress(OSError), open_left(path) as file:

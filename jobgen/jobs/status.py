@@ -66,7 +66,7 @@ class SchedulerAnswer(NamedTuple):
 
 
 class JobStatus(NamedTuple):
-    """How a job stands, how often it has been started, and the tasks of an array.
+    """How a job stands, the folders of its attempts, and the tasks of an array.
 
     If the scheduler has `listed` it, or has not denied it, there is such a job, even if its state
     is unknown.
@@ -74,9 +74,14 @@ class JobStatus(NamedTuple):
 
     job: JobRecord
     state: State
-    starts: int = 0
+    attempts: tuple[str, ...] = ()  # none of an array
     tasks: tuple[State, ...] = ()
     listed: bool = False
+
+    @property
+    def starts(self) -> int:
+        """How often it has been started."""
+        return len(self.attempts)
 
 
 class StatusReport(NamedTuple):
@@ -157,7 +162,7 @@ def _sum_up(group: _ChainGroup, states: Sequence[State], *, listed: bool) -> Job
         return JobStatus(job, state, parts[0].left.attempts, (), listed)
     whole = _examine(job).own if job.local else None
     state = _name_others(job, _combine(states, whole), begun=begun)
-    return JobStatus(job, state, 0, tuple(states), listed)
+    return JobStatus(job, state, (), tuple(states), listed)
 
 
 def _find_state(part: _Part, answer: SchedulerAnswer, *, alone: bool) -> State:

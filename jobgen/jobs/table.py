@@ -10,7 +10,7 @@ from typing import Any
 
 from jobgen.jobs.files import open_left, parse_object, read_if_left
 from jobgen.jobs.record import JobRecord
-from jobgen.jobs.run_folder import find_tracked, list_own_attempts, read_nodes, read_traces
+from jobgen.jobs.run_folder import find_tracked, read_nodes, read_traces
 from jobgen.jobs.status import JobStatus
 from jobgen.jobs.verdicts import BadNode, Verdict, read_bad_nodes, read_verdicts
 from jobgen.output import format_count, format_table
@@ -116,7 +116,6 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
     """Return what is known of one job; with `tracked`, also what its logs say of W&B and MLflow."""
     job, state = status.job, status.state
     goes_on, whole = bool(status.starts) and not state.ended, tracked and bool(status.starts)
-    attempts = list_own_attempts(job) if whole else []
     roles = job.roles if goes_on or whole else {}
     about = None if state.ended else header.read(read_if_left(f"{job.run_folder}/script"))
     return JobRow(
@@ -131,9 +130,9 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
         # of the job, or of the last of its roles
         progress=read_progress([job, *roles.values()][-1].run_dir) if goes_on else None,
         tasks=tuple(TaskState(index, *task[:2]) for index, task in enumerate(status.tasks)),
-        tracked=find_tracked(job.run_dir) if whole else (),
-        verdicts=tuple(read_verdicts(attempts)),
-        bad_nodes=tuple(read_bad_nodes(job.run_dir)) if whole else (),
+        tracked=find_tracked(job.run_folder) if whole else (),
+        verdicts=tuple(read_verdicts(status.attempts)) if whole else (),
+        bad_nodes=tuple(read_bad_nodes(job.run_folder)) if whole else (),
         roles=tuple(_list_roles(roles)) if tracked else (),
     )
 

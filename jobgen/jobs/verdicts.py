@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -41,22 +42,22 @@ class BadNode(NamedTuple):
         return f"bad node {self.node}: {self.cause}, {self.time}: {self.evidence}"
 
 
-def read_verdicts(attempts: Iterable[Path]) -> Iterator[Verdict]:
+def read_verdicts(attempts: Iterable[str | Path]) -> Iterator[Verdict]:
     """Yield the verdicts of these starts; what is damaged is left out."""
     for attempt in attempts:
-        text = make_printable(read_if_left(attempt / "verdict"))
+        text = make_printable(read_if_left(os.path.join(attempt, "verdict")))
         first, _, evidence = text.partition("\n")
         words = first.split()
         if len(words) > 2 and words[0] in _KINDS:
             verdict, cause, rank, *nodes = words
             number = int(rank) if rank.isdecimal() else None
             end = evidence.strip()[:300]
-            yield Verdict(int(attempt.name), verdict, cause, number, tuple(nodes), end)
+            yield Verdict(int(os.path.basename(attempt)), verdict, cause, number, tuple(nodes), end)
 
 
-def read_bad_nodes(run_dir: Path) -> Iterator[BadNode]:
+def read_bad_nodes(run_folder: str) -> Iterator[BadNode]:
     """Yield what the file `bad-nodes` of a run folder says; what is damaged is left out."""
-    for line in make_printable(read_if_left(run_dir / "bad-nodes")).splitlines():
+    for line in make_printable(read_if_left(f"{run_folder}/bad-nodes")).splitlines():
         parts = line.split("\t", 3)
         if len(parts) == 4:
             yield BadNode(*parts)
@@ -77,7 +78,7 @@ def sum_bad_nodes(jobs: Iterable[JobRecord]) -> list[NodeBlame]:
     """Return the nodes that verdicts have blamed, the worst first."""
     by_node: dict[str, list[tuple[BadNode, str]]] = {}
     for job in jobs:
-        for bad in read_bad_nodes(job.run_dir):
+        for bad in read_bad_nodes(job.run_folder):
             by_node.setdefault(bad.node, []).append((bad, job.id))
     records = []
     for node, entries in by_node.items():

@@ -84,7 +84,7 @@ def gather(
         settings=collect_settings(script, words, history.config(), places),
         varied=find_varied(script, words),
         origins=tuple(list_origins(job)),
-        tracked=find_tracked(history.run_dir),
+        tracked=find_tracked(str(history.run_dir)),
         spec=_mask(spec),
         script=_mask(script),
         diff=_mask(folder.text(DIFF)) if job.changed else None,

@@ -963,8 +963,8 @@ def test_runs_that_are_tracked_elsewhere_are_found_in_the_logs(tmp_path: Path) -
     )
     (logs / "rank-2.out").write_text("View run at javascript:alert(1)\nsee https://example.org\n")
     os.mkfifo(logs / "rank-3.out")
-    assert find_tracked(tmp_path) == (
+    assert find_tracked(str(tmp_path)) == (
         "https://wandb.ai/us/gpt/runs/a1",
         "http://n1:5000/#/experiments/0/runs/b2",
     )
-    assert find_tracked(tmp_path / "nothing") == ()
+    assert find_tracked(f"{tmp_path}/nothing") == ()

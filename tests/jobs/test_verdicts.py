@@ -31,7 +31,7 @@ def test_they_are_read_and_what_is_damaged_is_left_out(run: Run) -> None:
     assert (first.start, first.verdict, first.cause, first.rank) == (0, "restart", "gpu-error", 3)
     assert first.nodes == ("n2",)
     assert "\x1b" not in second.evidence
-    (bad,) = read_bad_nodes(run.job.run_dir)
+    (bad,) = read_bad_nodes(run.job.run_folder)
     assert bad.node == "n2"
     run.write("attempts/1/verdict", "\x00\x01")
     run.write("bad-nodes", "n2 without tabs\n" + BAD * 2)
