@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jobgen.cli.options import FILE, STDOUT, format_option, json_option, output_option, site_option
+from jobgen.cli.options import (
+    FILE,
+    SPEC_ENDS,
+    STDOUT,
+    format_option,
+    json_option,
+    output_option,
+    site_option,
+)
 from jobgen.cli.printing import put_answer, put_err, put_out
 from jobgen.errors import FaultsFoundError, LossesError, UsageError
 from jobgen.output import format_count
@@ -22,7 +30,7 @@ if TYPE_CHECKING:
 
 def _refuse_specs(paths: Iterable[str]) -> None:
     for path in paths:
-        if path.endswith((".yaml", ".yml")):
+        if path.endswith(SPEC_ENDS):
             raise UsageError(f"{path} is a job spec, not a job script; type: jobgen check {path}")
 
 

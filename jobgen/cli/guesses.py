@@ -16,7 +16,7 @@ from typing import cast
 
 import click
 
-from jobgen.cli.options import FILE
+from jobgen.cli.options import FILE, SCRIPT_ENDS, SPEC_ENDS
 from jobgen.errors import JobgenError, Position, Problem, SpecError
 from jobgen.plan.resolve import resolve
 from jobgen.spec.bind import find_faults
@@ -29,7 +29,6 @@ from jobgen.spec.words import Hint, describe, normalize, suggest_key
 from jobgen.spec.yaml_nodes import Scalar
 
 _JOB = re.compile(r"(?i:job(?:_?id)?[=/])?(\d+(?:_\d+|\[\d*\])?(?:\.[A-Za-z][\w.-]*)?)(?:[.:]\S*)?")
-_SPEC, _SCRIPT = (".yaml", ".yml"), (".sbatch", ".slurm", ".pbs", ".sh", ".job")
 
 
 class _Line:
@@ -91,7 +90,7 @@ class _Line:
         word = "".join(left[:1])
         takes = own in self.valued
         if not own:
-            takes = not word.startswith("-") and not word.endswith(_SPEC)
+            takes = not word.startswith("-") and not word.endswith(SPEC_ENDS)
         return left.pop(0) if left and takes else ""
 
     def answer(self, text: str, first: str = "") -> str:
@@ -124,7 +123,7 @@ class _Line:
         rest = [*(shlex.join(filter(None, pair)) for pair in own), *typed]
         rest += ["--", shlex.join(program)] if program else []
         programs = _pick(self.plain, (".py",))
-        if programs and self.has_set and not self.tool and not _pick(self.plain, _SPEC):
+        if programs and self.has_set and not self.tool and not _pick(self.plain, SPEC_ENDS):
             return offer_spec(programs[0], command=self.name, rest=" ".join(rest))
         return " ".join([start, *rest])
 
@@ -272,7 +271,7 @@ def _drop_tools(args: Sequence[str]) -> list[str]:
 def _answer_command(word: str, words: Sequence[str], context: click.Context, line: str) -> str:
     """Return what to say of a word where a command is wanted, with others after it, if known."""
     known = cast(click.Group, context.command).list_commands(context)
-    absent = shlex.join(one for one in _pick(words, _SPEC) if not os.path.exists(one))
+    absent = shlex.join(one for one in _pick(words, SPEC_ENDS) if not os.path.exists(one))
     facts = {"plain": shlex.join(words), "absent": absent, "line": line}
     for reading in _list_readings(word.lower(), known):
         answer = find_rule("commands", {"words": reading, "word": reading, **facts})
@@ -313,7 +312,7 @@ def _fill_line(text: str, word: str, words: Sequence[str]) -> str:
     """Return a line of the table with the job, the files and the words that were typed."""
     names = [one for one in words if re.fullmatch(r"[A-Za-z][\w.]*-?[\w.-]+(?<!\.py)", one)]
     jobs = [job[1] for job in map(_JOB.fullmatch, words) if job]
-    specs, scripts = _pick(words, _SPEC), _pick(words, _SCRIPT)
+    specs, scripts = _pick(words, SPEC_ENDS), _pick(words, SCRIPT_ENDS)
     values = {
         "WORD": word,
         "LINE": shlex.join(words),
@@ -326,7 +325,7 @@ def _fill_line(text: str, word: str, words: Sequence[str]) -> str:
 
 def _names_file(option: str, value: str) -> bool:
     """Whether an option of another tool names the file of a job, which jobgen takes without it."""
-    is_file = value.endswith((*_SPEC, *_SCRIPT))
+    is_file = value.endswith((*SPEC_ENDS, *SCRIPT_ENDS))
     return is_file and bool(re.fullmatch(load_table()["file_options"], option))
 
 
@@ -365,7 +364,7 @@ def _explain_early(context: click.Context, argv: Sequence[str]) -> str:
     """Return the line for options before the command, or beside a file alone; empty for others."""
     known = cast(click.Group, context.command).list_commands(context)
     meant = next((one for one in argv if one in known), "submit")
-    if meant not in argv and not _pick(argv, (*_SPEC, ".py")):
+    if meant not in argv and not _pick(argv, (*SPEC_ENDS, ".py")):
         return ""
     return _answer_command(meant, [one for one in argv if one != meant], context, "")
 
@@ -407,7 +406,7 @@ def _find_usage(
 
 def make_room(message: str, words: Sequence[str] = ()) -> str:
     """Return a message whose --set words the spec takes: with what they need, and exclude."""
-    spec = next(iter(_pick(words, _SPEC)), "job.yaml")
+    spec = next(iter(_pick(words, SPEC_ENDS)), "job.yaml")
     for _ in range(4):
         settings = re.finditer(r"--set ('?)([\w.]+=[^';]+?)\1(?=\s|;|,|$)", message)
         given = [setting[2] for setting in settings]

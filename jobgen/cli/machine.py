@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import time
 from collections.abc import Iterable
 from itertools import starmap
@@ -14,6 +15,7 @@ import click
 from jobgen.cli.options import (
     DEFAULT_SPEC,
     FILE,
+    SCRIPT_ENDS,
     STDOUT,
     complete_words,
     json_option,
@@ -116,13 +118,16 @@ def init(file: str, force: bool, as_json: bool, **given: Any) -> None:
 
 
 def _refuse_file(file: str, *, force: bool) -> None:
+    from jobgen.spec.table import offer_spec
+
     ending = os.path.splitext(file)[1]
     if not ending:
         raise UsageError(f"{file} does not name a YAML file; type: jobgen init {file}.yaml")
-    if ending in (".py", ".sh"):
-        raise UsageError(
-            f"{file} is a program, and init writes a spec; type: jobgen init --script {file}"
-        )
+    if ending == ".py":
+        raise UsageError(f"{file} is a program, and init writes a spec; type: {offer_spec(file)}")
+    if ending in SCRIPT_ENDS:
+        line = shlex.join(["jobgen", "import", file, "-o", f"{os.path.splitext(file)[0]}.yaml"])
+        raise UsageError(f"{file} is a job script, and init writes a spec; type: {line}")
     if os.path.lexists(file) and not force:
         raise UsageError(f"{file} already exists; --force overwrites it")
 

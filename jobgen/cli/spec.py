@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobgen.cli.options import DEFAULT_SPEC, FILE, format_option, json_option, refuse_together
+from jobgen.cli.options import (
+    DEFAULT_SPEC,
+    FILE,
+    SPEC_ENDS,
+    format_option,
+    json_option,
+    refuse_together,
+)
 from jobgen.cli.printing import put_answer, put_err
 from jobgen.cli.target import SpecCommand, add_target_options, load_plan, make_plan, read_spec
 from jobgen.errors import Problem, SpecError, StaleError, UsageError
@@ -137,7 +144,7 @@ def list_spec_doubts(paths: tuple[str, ...], target: Mapping[str, Any]) -> Itera
     from jobgen.programs import list_doubts
 
     for path in paths:
-        if path.endswith((".yaml", ".yml")):
+        if path.endswith(SPEC_ENDS):
             with contextlib.suppress(SpecError):  # it needs a scheduler, which another command has
                 loaded = read_spec(path, target)
                 yield from list_doubts(loaded, make_plan(loaded, target))

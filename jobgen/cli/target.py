@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobgen.cli.options import DEFAULT_SPEC, FILE, Command, scheduler_option, site_option
+from jobgen.cli.options import (
+    DEFAULT_SPEC,
+    FILE,
+    SPEC_ENDS,
+    Command,
+    scheduler_option,
+    site_option,
+)
 from jobgen.cli.printing import put_err
 from jobgen.errors import JobgenError
 
@@ -19,7 +26,6 @@ if TYPE_CHECKING:
     from jobgen.plan.plan import Plan
     from jobgen.spec.load import LoadedSpec
 
-_ENDS = (".yaml", ".yml")
 # Options of sbatch and qsub for what changes from job to job: each sets one value of the spec.
 _SHORTCUTS = {
     "resources.nodes": (("-N", "--nodes"), "N", "Set resources.nodes."),
@@ -70,7 +76,7 @@ def _complete_queue(context: click.Context, _param: click.Parameter, begun: str)
 
 def _is_spec(path: str) -> bool:
     """Whether a file of YAML is here and has what a job runs."""
-    if not path.endswith(_ENDS) or not os.path.isfile(path):
+    if not path.endswith(SPEC_ENDS) or not os.path.isfile(path):
         return False
     with open(path, encoding="utf-8", errors="replace") as file:
         return any(line.startswith("run:") for line in file)
@@ -125,7 +131,7 @@ class SpecCommand(click.Command):
         options = [one for one in self.params if isinstance(one, click.Option)]
         flags = {name: one.is_flag for one in options for name in one.opts if name[:2] == "--"}
         refused = _find_refused(words, flags, spec, ctx.params)
-        has_spec = any(word.endswith(_ENDS) for word in before)
+        has_spec = any(word.endswith(SPEC_ENDS) for word in before)
         moved, left = _part_misplaced(words, refused, has_spec=has_spec)
         if moved:
             line = shlex.join([*before, *moved, *(["--", *left] if left else [])])

@@ -389,7 +389,7 @@ class Judge:
         tail = tail[:MOST_LINES] if who.raised else tail[-MOST_LINES:]
         own_first = who.line is not None and is_own(who.line)
         evidence = [*tail, *about.evidence] if own_first else [*about.evidence, *tail]
-        lost = [one.failure.rank for one in self.processes.failures if one.cause.symptom]
+        lost = [one.failure.rank for one in self.processes.ended if one.cause.symptom]
         return about._replace(
             node=about.node or failure.node,
             rank=None if another else failure.rank,

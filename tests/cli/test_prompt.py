@@ -227,6 +227,8 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
         ("submit jobs.yaml", "did you mean job.yaml?"),
         ("render job.yaml job.pbs", "type: jobgen render job.yaml -o job.pbs"),
         ("init gpt", "type: jobgen init gpt.yaml"),
+        ("init other.py", "type: jobgen init --script other.py other.yaml"),
+        ("init a/old.pbs", "type: jobgen import a/old.pbs -o a/old.yaml"),
         ("sites nci-gadi", "type: jobgen sites show nci-gadi"),
         ("submit --set resources.nodes=4,resources.walltime=4h", "give --set again for the next"),
         ("submit a.yaml --lr 3", "type: jobgen submit a.yaml -- --lr 3"),
