@@ -153,6 +153,14 @@ def test_the_first_to_fail_is_the_cause_and_not_the_first_in_order(run: Run) -> 
     assert run.diagnose().rank == 3
 
 
+def test_who_lost_the_first_follows_though_it_was_stopped_before_it_failed(run: Run) -> None:
+    run.rank(0, LOST, after=5)
+    run.rank(1, "Traceback (most recent call last):\nValueError: bad\n", after=3)
+    run.write("logs/n2/rank-2.err", LOST, after=5)
+    found = run.diagnose()
+    assert (found.rank, found.followed) == (1, (0, 2))
+
+
 @pytest.mark.parametrize(
     ("link", "cause", "led"),
     [
