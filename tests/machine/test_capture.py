@@ -1,6 +1,7 @@
 """`jobgen sites capture`: a profile from the live cluster, or from what odd ones once said."""
 
 import json
+import re
 import shutil
 import time
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from cluster_fixtures import Pbs, Slurm
 from jobs import jobgen as command
-from saved_clusters import SAVED, replayed
+from saved_clusters import SAVED, replayed, saved
 from support import jobgen
 
 from jobgen.sites import search
@@ -92,6 +93,25 @@ def test_a_slurm_of_many_kinds(home: Path, monkeypatch: pytest.MonkeyPatch) -> N
         "a100": (4, 32),
         "v100": (2, 48),
     }
+
+
+def test_a_slurm_whose_gpus_have_no_type(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = (SAVED / "slurm-mixed" / "scontrol--oneliner-show-node").read_text()
+    plain = re.sub(r"gpu:[a-z]\w*:", "gpu:", shown)
+    folder = saved(home, **{"scontrol--oneliner-show-node": plain})
+    found = captured(folder, home, monkeypatch)
+    assert (found.gpu_types, found.queues["gpu"].node.gpus) == ({}, 4)
+
+
+def test_a_slurm_none_of_whose_partitions_takes_jobs(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = (SAVED / "slurm-mixed" / "scontrol--oneliner-show-partition").read_text()
+    closed = shown.replace("RootOnly=NO", "RootOnly=YES")
+    found = captured(
+        saved(home, **{"scontrol--oneliner-show-partition": closed}), home, monkeypatch
+    )
+    assert found.queues == {}
 
 
 def test_a_real_openpbs(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,7 +94,7 @@ def capture(version: str, ask: Ask) -> Captured:
     facts = _describe_queues(queues, hosts)
     if old:  # --gpus-per-node is cons_tres' alone
         facts |= {"slurm": SlurmDialect(gpus="gres"), "cited": {"slurm": "config"}}
-    facts |= {"gpu_types": dict(_list_types(hosts, "nodes")) or None, "sources": sources}
+    facts |= {"gpu_types": dict(_list_types(hosts, "nodes")), "sources": sources}
     return make_captured("slurm", cluster, version, "config", **facts)
 
 
@@ -189,7 +189,7 @@ def _describe_queues(queues: dict[str, SiteQueue], hosts: list[HostShape]) -> di
             own = Node(hosts=queue.node.hosts, source=source) if queue.node.hosts else Node()
             queues[name] = queue._replace(node=own)
         return {"node": shapes[0], "queues": queues}
-    return {"queues": queues or None}
+    return {"queues": queues}
 
 
 def _list_types(hosts: Iterable[HostShape], source: str) -> Iterator[tuple[str, Node]]:
