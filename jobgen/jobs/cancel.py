@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from jobgen import process
@@ -25,17 +25,13 @@ def cancel(jobs: Sequence[JobRecord]) -> list[JobRecord]:
     """
     ended: list[JobRecord] = []
     refusals = []
-    plain: dict[str, list[JobRecord]] = {}
-    for job in jobs:
+    for group in _group(jobs):
         try:
-            if _cancel_alone(job):
-                ended.append(job)
-            else:
-                plain.setdefault(job.scheduler, []).append(job)
+            _end(group)
         except RefusedError as error:
             refusals.append(str(error))
-    for name, some in plain.items():
-        ended += _cancel_together(some, name, refusals)
+        else:
+            ended += group
     for job in ended:
         note_cancel(job)
     if refusals:
@@ -45,8 +41,20 @@ def cancel(jobs: Sequence[JobRecord]) -> list[JobRecord]:
     return ended
 
 
-def _cancel_alone(job: JobRecord) -> bool:
-    """End a local job, or all of a chain; say whether it was one of these."""
+def _group(jobs: Iterable[JobRecord]) -> Iterator[list[JobRecord]]:
+    """Yield jobs as one command ends them: plain ones of a scheduler together, each other alone."""
+    plain: dict[str, list[JobRecord]] = {}
+    for job in jobs:
+        if job.local or job.shares or len(read_traces(job).open_chain) > 1:
+            yield [job]
+        else:
+            plain.setdefault(job.scheduler, []).append(job)
+    for some in plain.values():
+        yield from split_ids(some)
+
+
+def _end(group: Sequence[JobRecord]) -> None:
+    job, scheduler = group[0], SCHEDULERS[group[0].scheduler]
     if job.shares:
         raise RefusedError(
             f"task {job.id} shares job {job.shares} with other tasks, which would end with it; "
@@ -54,25 +62,18 @@ def _cancel_alone(job: JobRecord) -> bool:
         )
     if job.local:
         _stop(job)
-        return True
-    ids = read_traces(job).open_chain
-    if len(ids) > 1:
-        _cancel_all(ids, job.scheduler)
-    return len(ids) > 1
-
-
-def _cancel_together(jobs: list[JobRecord], name: str, refusals: list[str]) -> list[JobRecord]:
-    """End jobs by few commands, and return them; why others could not be goes to `refusals`."""
-    ended = []
-    wanted = [read_traces(job).open_chain[0] for job in jobs]
-    for ids in split_ids(wanted):
-        try:
-            process.run(SCHEDULERS[name].cancel_argv(ids))
-            ended += [job for job, id in zip(jobs, wanted, strict=True) if id in ids]
-        except RefusedError as error:
-            gone = len(ids) == 1 and SCHEDULERS[name].queue.knows_none(str(error))
-            refusals.append(f"job {ids[0]} has ended already" if gone else str(error))
-    return ended
+        return
+    # The last of a chain first, so that none starts because the one before it has ended.
+    ids = [job_id for one in group for job_id in reversed(read_traces(one).open_chain)]
+    argv = scheduler.cancel_argv(ids)
+    answer = process.ask(argv)
+    if not answer.code:
+        return
+    if len(group) > 1 or not scheduler.queue.knows_none(answer.words):
+        raise RefusedError(answer.refusal(argv[0]))
+    # Those of a chain that have ended already do not matter, as long as one has not.
+    if len(answer.words.splitlines()) >= len(ids):
+        raise RefusedError(f"job {job.id} has ended already")
 
 
 def _stop(job: JobRecord) -> None:
@@ -81,18 +82,20 @@ def _stop(job: JobRecord) -> None:
         raise RefusedError(f"a task of a local array cannot be cancelled alone; cancel {job.array}")
     marks = {f"JOBGEN_RUN_DIR={one.run_folder}" for one in (job, *job.parts)}
     over = job.alive and read_traces(job).word == "done"  # its script ends just after that word
-    left = [job.pid] if job.alive and job.pid is not None else process.list_marked(marks)
-    if over or not left:
+    if over or not (left := _list_left(job, marks)):
         raise RefusedError(f"job {job.id} has ended already")
     _send_signal(left, signal.SIGTERM)
     give_up = time.monotonic() + _PATIENCE_SECONDS
-    while job.alive or process.list_marked(marks):
+    while left := _list_left(job, marks):
         if time.monotonic() > give_up:
-            if job.pid is not None and job.alive:
-                _send_signal([-job.pid], signal.SIGKILL)
-            _send_signal(process.list_marked(marks), signal.SIGKILL)
+            group = [-pid for pid in left if pid == job.pid]
+            _send_signal([*group, *process.list_marked(marks)], signal.SIGKILL)
             break
         time.sleep(0.1)
+
+
+def _list_left(job: JobRecord, marks: set[str]) -> list[int]:
+    return [job.pid] if job.pid is not None and job.alive else process.list_marked(marks)
 
 
 def _send_signal(pids: Iterable[int], number: signal.Signals) -> None:
@@ -100,16 +103,3 @@ def _send_signal(pids: Iterable[int], number: signal.Signals) -> None:
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, number)
-
-
-def _cancel_all(ids: list[str], name: str) -> None:
-    """End jobs, the last first, so that none starts because the one before it has ended.
-
-    Those that have ended already do not matter, as long as one has not.
-    """
-    for some in split_ids(ids[::-1]):
-        argv = SCHEDULERS[name].cancel_argv(some)
-        answer = process.ask(argv)
-        ended = SCHEDULERS[name].queue.knows_none(answer.words)
-        if answer.code and not (ended and len(answer.words.splitlines()) < len(some)):
-            raise RefusedError(answer.refusal(argv[0]))

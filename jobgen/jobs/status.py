@@ -6,10 +6,11 @@ import os
 import platform
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from glob import iglob
 from itertools import islice
+from typing import TypeVar
 
 from jobgen import process
 from jobgen.errors import RefusedError, SchedulerUnavailableError
@@ -18,10 +19,11 @@ from jobgen.jobs.record import RECORD, JobRecord, folder_name, read_sound
 from jobgen.jobs.run_folder import SIGTERM_CODE, Traces, read_outcome, read_traces
 from jobgen.records import NamedTuple
 from jobgen.schedulers import SCHEDULERS
-from jobgen.schedulers.base import DEPENDENT, State, StateName
+from jobgen.schedulers.base import DEPENDENT, Queue, State, StateName
 
 # Linux takes 128 KiB in one argument, as which Slurm has its short ids, and 2 MiB in all.
 _MOST_IDS = 5_000
+_Id = TypeVar("_Id")
 # When all tasks of an array have ended, the first of these is the array's end.
 _WORST: tuple[StateName, ...] = ("failed", "node lost", "timeout", "cancelled", "done")
 _ORDER: tuple[StateName, ...] = ("done", "running", "stopping", "queued", *_WORST[:-1], "unknown")
@@ -38,12 +40,53 @@ APART = "no two of its processes had a connection to each other: each may have w
 _AT_WALLTIME = r"ENDED by the (walltime|end of)|^=>> PBS: job killed: walltime"
 
 
-class SchedulerAnswer(NamedTuple):
-    """The states that a scheduler gives, by the names of run folders, or why it does not answer."""
+class SchedulerAnswer:
+    """What a scheduler says of jobs: their states, by the names of run folders.
 
-    states: dict[str, State]
-    silence: str = ""
-    mute: bool = False  # whether a job that it does not list may exist all the same
+    `silence` is why it does not answer; it is `mute` if a job that it does not list may exist all
+    the same.
+    """
+
+    def __init__(self, name: str, wanted: Mapping[str, list[str]]) -> None:
+        """Ask the scheduler called `name`, at once if the ids fit one command line.
+
+        For each id, `wanted` has the run folders that it stands for.
+        """
+        self.states: dict[str, State] = {}
+        self.silence, self.mute = "", False
+        try:
+            for ids in split_ids(wanted):
+                self._ask(SCHEDULERS[name].queue, ids, wanted)
+        except (SchedulerUnavailableError, RefusedError) as error:
+            self.silence = str(error)
+
+    def _ask(self, queue: Queue, ids: list[str], wanted: Mapping[str, list[str]]) -> None:
+        argv = queue.make_query(ids)
+        answered, stray = self._add(queue, argv, queue.read_states)
+        if stray:  # of a job without a line it is not known whether it has one
+            self.silence = f"{argv[0]} has printed no answer but {stray[:200]!r}"
+        # Of a job alone that it does not know it says so, and fails.
+        self.mute |= answered and len(ids) == 1 and not self.states.keys() & {*wanted[ids[0]], *ids}
+        forgotten = [id for id in ids if not self.states.keys() >= {*wanted[id]}]
+        if forgotten and (argv := queue.make_history_query(forgotten)):
+            with suppress(SchedulerUnavailableError, RefusedError):  # many clusters keep none
+                _, stray = self._add(queue, argv, queue.read_history)
+                self.mute |= bool(stray)
+
+    def _add(
+        self, queue: Queue, argv: list[str], read: Callable[[str], tuple[dict[str, State], str]]
+    ) -> tuple[bool, str]:
+        """Add the states that a command prints; say if it knows some job, and a line without one.
+
+        A line without its end may be half of one. A state that is known counts more.
+        """
+        answer = process.ask(argv, environment=queue.make_environment(os.environ))
+        if answer.code and not queue.knows_none(answer.words):
+            raise RefusedError(answer.refusal(argv[0]))
+        whole, end, cut = answer.output.rpartition("\n")
+        states, stray = read(whole + end)
+        self.states = {folder_name(id): state for id, state in states.items()} | self.states
+        return not answer.code, (stray or cut).strip()
 
     @property
     def doubt(self) -> str:
@@ -98,23 +141,6 @@ class _Part(NamedTuple):
     own: State | None
 
 
-class _ChainGroup(NamedTuple):
-    """A job as its own record shows it, by its parts."""
-
-    job: JobRecord
-    parts: list[_Part]
-
-    @classmethod
-    def examine(cls, job: JobRecord) -> _ChainGroup:
-        """Look into its run folder."""
-        return cls(job, [_examine(part) for part in job.parts])
-
-    @property
-    def open(self) -> list[Traces]:
-        """What those parts have left whose own record shows no end."""
-        return [part.left for part in self.parts if part.own is None]
-
-
 def read_state(job: JobRecord) -> State:
     """Return the job's state: by its script's own record, else by the scheduler's word.
 
@@ -132,30 +158,33 @@ def look(jobs: Sequence[JobRecord], *, before: StatusReport | None = None) -> St
     With `before`, an earlier report of the same jobs, no scheduler is asked: what only a scheduler
     can tell is taken from there.
     """
-    groups = [_ChainGroup.examine(job) for job in jobs]
+    looks = [(job, list(map(_examine, job.parts))) for job in jobs]
     if before:
-        return before._replace(jobs=tuple(map(_look_again, groups, before.jobs)))
+        again = zip(looks, before.jobs, strict=True)
+        return before._replace(jobs=tuple(_look_again(*look, last) for look, last in again))
     statuses, silences = [], set[str]()
-    answers = _ask_all(groups)
-    for group in groups:
-        answer = answers.get(group.job.scheduler, SchedulerAnswer({}))
-        states = [_find_state(part, answer, alone=len(groups) == 1) for part in group.parts]
-        unlisted = [left for left in group.open if not answer.list_known(left)]
-        listed = answer.mute or len(unlisted) < len(group.open)
-        statuses.append(_sum_up(group, states, listed=listed))
-        if any(left.word != "failed" for left in unlisted):  # which is known without an answer
+    answers = _ask_all(looks)
+    for job, parts in looks:
+        answer = answers[job.scheduler]
+        states = [_find_state(part, answer, alone=len(jobs) == 1) for part in parts]
+        left = [part.left for part in parts if part.own is None]
+        unlisted = [one for one in left if not answer.list_known(one)]
+        listed = answer.mute or len(unlisted) < len(left)
+        statuses.append(_sum_up(job, parts, states, listed=listed))
+        if any(one.word != "failed" for one in unlisted):  # which is known without an answer
             silences.add(answer.silence)
     return StatusReport(tuple(statuses), tuple(sorted(filter(None, silences))))
 
 
-def _look_again(group: _ChainGroup, last: JobStatus) -> JobStatus:
+def _look_again(job: JobRecord, parts: Sequence[_Part], last: JobStatus) -> JobStatus:
     known = last.tasks or (last.state,)
-    states = [part.own or state for part, state in zip(group.parts, known, strict=True)]
-    return _sum_up(group, states, listed=False)
+    states = [part.own or state for part, state in zip(parts, known, strict=True)]
+    return _sum_up(job, parts, states, listed=False)
 
 
-def _sum_up(group: _ChainGroup, states: Sequence[State], *, listed: bool) -> JobStatus:
-    job, parts = group
+def _sum_up(
+    job: JobRecord, parts: Sequence[_Part], states: Sequence[State], *, listed: bool
+) -> JobStatus:
     begun = any(part.left.attempts for part in parts)
     if not job.tasks:
         state = _name_others(job, states[0], begun=begun)
@@ -163,6 +192,17 @@ def _sum_up(group: _ChainGroup, states: Sequence[State], *, listed: bool) -> Job
     whole = _examine(job).own if job.local else None
     state = _name_others(job, _combine(states, whole), begun=begun)
     return JobStatus(job, state, (), tuple(states), listed)
+
+
+def _ask_all(looks: Iterable[tuple[JobRecord, list[_Part]]]) -> dict[str, SchedulerAnswer]:
+    """Ask each scheduler about its jobs whose own record shows no end; answers are by its name."""
+    wanted: dict[str, dict[str, list[str]]] = {}
+    for job, parts in looks:
+        ids = wanted.setdefault(job.scheduler, {})
+        for left in (part.left for part in parts if part.own is None):
+            for id in left.open_chain:
+                ids.setdefault(job.id if job.tasks else id, []).append(folder_name(id))
+    return {name: SchedulerAnswer(name, ids) for name, ids in wanted.items()}
 
 
 def _find_state(part: _Part, answer: SchedulerAnswer, *, alone: bool) -> State:
@@ -196,24 +236,30 @@ def list_dependencies(job: JobRecord) -> list[tuple[str, str]]:
 
 def _name_others(job: JobRecord, state: State, *, begun: bool) -> State:
     """Add which jobs a job waits for and how they stand, or which it needed to end well."""
-    waits = state.name == "queued" and state.reason.startswith(DEPENDENT)
-    if not waits and (begun or state.name not in ("cancelled", "unknown")):
+    if state.name == "queued" and state.reason.startswith(DEPENDENT):
+        others = ", ".join(words for _, words, _ in _list_others(job))
+        return state._replace(reason=f"it waits for {others}") if others else state
+    if begun or state.name not in ("cancelled", "unknown"):
         return state
-    others = []
+    needed = [
+        f"it needed {words}" for kind, words, bad in _list_others(job) if bad and kind == "afterok"
+    ]
+    return state._replace(reason="; ".join(filter(None, [state.reason, *needed[:1]])))
+
+
+def _list_others(job: JobRecord) -> Iterator[tuple[str, str, bool]]:
+    """Yield the kind of each dependency, its job in words, and whether that has failed."""
     for kind, job_id in list_dependencies(job):
         records = iglob(f"{job.folder}/{RUNS}/*/{folder_name(job_id)}/{RECORD}")
         other = next(read_sound(records), None)
-        word = _describe_end(other) if other else ""
-        if waits or (kind == "afterok" and word not in _NOT_FAILED):
-            others.append(f"{other.name} {other.id} ({word})" if other else f"job {job_id}")
-    if not others:
-        return state
-    if waits:
-        return state._replace(reason=f"it waits for {', '.join(others)}")
-    return state._replace(reason="; ".join(filter(None, [state.reason, f"it needed {others[0]}"])))
+        if other is None:
+            yield kind, f"job {job_id}", False
+        else:
+            word = _describe_end(other)
+            yield kind, f"{other.name} {other.id} ({word})", word not in _NOT_FAILED
 
 
-_NOT_FAILED = ("", "done", "running", "not begun")
+_NOT_FAILED = ("done", "running", "not begun")
 
 
 def _describe_end(job: JobRecord) -> str:
@@ -240,17 +286,19 @@ def _examine(job: JobRecord) -> _Part:
 def _judge_local(left: Traces) -> State:
     job = left.job
     told_to_end = left.word == "cancelled" or (left.word, left.code) == ("failed", SIGTERM_CODE)
-    if job.alive and told_to_end and not job.array:
+    if told_to_end and job.alive and not job.array:
         return State("stopping")
     if ended := _judge_outcome(left):
         return ended
     if left.word == "cancelled":
         return State("cancelled")
-    if not job.alive:
-        return _judge_dead(left)
+    return _judge_living(left) if job.alive else _judge_dead(left)
+
+
+def _judge_living(left: Traces) -> State:
     if os.path.exists(f"{left.run_dir}/waits"):
         return State("queued", DEPENDENT)
-    if job.array and not left.attempts:
+    if left.job.array and not left.attempts:
         return State("queued", "it waits for another task")
     return State("running", "", left.begun, left.limit)
 
@@ -288,13 +336,17 @@ def _judge_outcome(left: Traces) -> State | None:
     return State("failed", f"exit code {left.code}{_BY_SIGNAL.get(left.code, '')}")
 
 
+def _judge_cancelled(left: Traces) -> State:
+    """Tell by the time whether it was its walltime that ended a job by a signal."""
+    ran, limit = left.ended - (left.begun or 0.0), left.walltime
+    late = limit is not None and ran + _SLACK_SECONDS >= limit
+    return State("timeout", "it ended at its walltime") if late else State("cancelled")
+
+
 def _guess(left: Traces, why: str, *, gone: bool) -> State:
     """Guess how a job stands that the scheduler does not know (`gone`) or does not answer for."""
     if left.word == "cancelled":
-        ran, limit = left.ended - (left.begun or 0.0), left.walltime
-        if limit is not None and ran + _SLACK_SECONDS >= limit:
-            return State("timeout", "it ended at its walltime")
-        return State("cancelled")
+        return _judge_cancelled(left)
     if left.word == "continued":
         return State("unknown", f"it was going to be restarted; {why}")
     if left.alive:
@@ -310,18 +362,6 @@ def _guess(left: Traces, why: str, *, gone: bool) -> State:
 
 
 # --- What the scheduler says -------------------------------------------------------------
-
-
-def _ask_all(groups: Iterable[_ChainGroup]) -> dict[str, SchedulerAnswer]:
-    """Ask each scheduler about its jobs that have open parts; return the answers by its name."""
-    wanted: dict[str, dict[str, list[str]]] = {}  # by id, the run folders that it stands for
-    for group in groups:
-        job = group.job
-        for left in group.open:
-            ids = wanted.setdefault(job.scheduler, {})
-            for id in left.open_chain:
-                ids.setdefault(job.id if job.tasks else id, []).append(folder_name(id))
-    return {name: _ask(name, ids) for name, ids in wanted.items()}
 
 
 def _judge(left: Traces, answer: SchedulerAnswer) -> tuple[State, bool]:
@@ -364,48 +404,6 @@ def _judge_end(left: Traces, state: State, own: State | None) -> State:
     return state
 
 
-def _ask(name: str, wanted: dict[str, list[str]]) -> SchedulerAnswer:
-    """Ask the scheduler called `name` about these jobs, at once if they fit one command line."""
-    queue = SCHEDULERS[name].queue
-    environment = queue.make_environment(os.environ)
-    states: dict[str, State] = {}
-    silence, mute = "", False
-    for ids in split_ids(wanted):
-        argv = queue.make_query(ids)
-        try:
-            answer = process.ask(argv, environment=environment)
-        except SchedulerUnavailableError as error:
-            return SchedulerAnswer(states, str(error))
-        if answer.code and not queue.knows_none(answer.words):
-            return SchedulerAnswer(states, answer.refusal(argv[0]))
-        listed, stray = _read_lines(queue.read_states, answer.output)
-        states |= listed
-        if stray:  # of a job without a line it is not known whether it has one
-            silence = f"{argv[0]} has printed no answer but {stray[:200]!r}"
-        # Of a job alone that it does not know it says so, and fails.
-        mute |= not answer.code and len(ids) == 1 and not listed.keys() & {*wanted[ids[0]], *ids}
-        forgotten = [id for id in ids if not states.keys() >= {*wanted[id]}]
-        if forgotten:
-            kept, stray = _ask_history(name, forgotten, environment)
-            states = kept | states
-            mute |= bool(stray)
-    return SchedulerAnswer(states, silence, mute)
-
-
-def _ask_history(
-    name: str, ids: list[str], environment: dict[str, str]
-) -> tuple[dict[str, State], str]:
-    """Return what the scheduler has kept of jobs that it lists no more; many clusters keep none."""
-    queue = SCHEDULERS[name].queue
-    argv = queue.make_history_query(ids)
-    if argv:
-        with suppress(SchedulerUnavailableError):
-            answer = process.ask(argv, environment=environment)
-            if not answer.code or queue.knows_none(answer.words):
-                return _read_lines(queue.read_history, answer.output)
-    return {}, ""
-
-
 def _ask_more(left: Traces, state: State, answer: SchedulerAnswer) -> State:
     """Return the same, or what another of the scheduler's commands knows of a single job."""
     known = answer.list_known(left, ended=True)
@@ -416,20 +414,8 @@ def _ask_more(left: Traces, state: State, answer: SchedulerAnswer) -> State:
     return state
 
 
-def _read_lines(
-    read: Callable[[str], tuple[dict[str, State], str]], output: str
-) -> tuple[dict[str, State], str]:
-    """Return the states in an answer by the names of run folders, and a line that has none.
-
-    A line without its end may be half of one.
-    """
-    whole, end, cut = output.rpartition("\n")
-    states, stray = read(whole + end)
-    return {folder_name(id): state for id, state in states.items()}, (stray or cut).strip()
-
-
-def split_ids(ids: Iterable[str]) -> Iterator[list[str]]:
-    """Yield ids in lists that fit one command line."""
+def split_ids(ids: Iterable[_Id]) -> Iterator[list[_Id]]:
+    """Yield ids, or what has one, in lists that fit one command line."""
     rest = iter(ids)
     while some := list(islice(rest, _MOST_IDS)):
         yield some

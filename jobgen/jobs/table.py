@@ -73,17 +73,17 @@ class JobRow(NamedTuple):
     limit: float | None  # when its walltime ends
     starts: int  # so far; 0 of an array
     at_most: int | None  # starts of a chain; null where it is none, or has ended
-    progress: Progress | None
-    tasks: tuple[TaskState, ...]
-    commit: str  # that git had checked out at submission
-    changed: int  # files that differed from it
-    rerun_of: tuple[str, ...]
-    rerun_as: tuple[str, ...]
+    progress: Progress | None = None
+    tasks: tuple[TaskState, ...] = ()
+    commit: str = ""  # that git had checked out at submission
+    changed: int = 0  # files that differed from it
+    rerun_of: tuple[str, ...] = ()
+    rerun_as: tuple[str, ...] = ()
     # Filled for `status` alone; `list` leaves these empty.
-    tracked: tuple[str, ...]  # addresses of its W&B or MLflow runs
-    verdicts: tuple[Verdict, ...]  # on its failures
-    bad_nodes: tuple[BadNode, ...]
-    roles: tuple[RoleState, ...]  # of several programs, those that have begun
+    tracked: tuple[str, ...] = ()  # addresses of its W&B or MLflow runs
+    verdicts: tuple[Verdict, ...] = ()  # on its failures
+    bad_nodes: tuple[BadNode, ...] = ()
+    roles: tuple[RoleState, ...] = ()  # of several programs, those that have begun
     cause: str = ""  # who failed first, and of what, where it is asked of one job
 
     def details(self) -> list[str]:
@@ -115,10 +115,8 @@ class JobRow(NamedTuple):
 def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
     """Return what is known of one job; with `tracked`, also what its logs say of W&B and MLflow."""
     job, state = status.job, status.state
-    goes_on, whole = bool(status.starts) and not state.ended, tracked and bool(status.starts)
-    roles = job.roles if goes_on or whole else {}
     about = None if state.ended else header.read(read_if_left(f"{job.run_folder}/script"))
-    return JobRow(
+    row = JobRow(
         **{key: getattr(job, key) for key in _OF_RECORD},
         run_folder=os.path.relpath(job.run_folder),
         state=state.name,
@@ -127,13 +125,20 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
         limit=state.limit,
         starts=status.starts,
         at_most=about.at_most if about else None,
-        # of the job, or of the last of its roles
-        progress=read_progress([job, *roles.values()][-1].run_dir) if goes_on else None,
         tasks=tuple(TaskState(index, *task[:2]) for index, task in enumerate(status.tasks)),
-        tracked=find_tracked(job.run_folder) if whole else (),
-        verdicts=tuple(read_verdicts(status.attempts)) if whole else (),
-        bad_nodes=tuple(read_bad_nodes(job.run_folder)) if whole else (),
-        roles=tuple(_list_roles(roles)) if tracked else (),
+    )
+    if not status.starts or (state.ended and not tracked):
+        return row
+    roles = job.roles
+    if not state.ended:  # of the job, or of the last of its roles
+        row = row._replace(progress=read_progress([job, *roles.values()][-1].run_dir))
+    if not tracked:
+        return row
+    return row._replace(
+        tracked=find_tracked(job.run_folder),
+        verdicts=tuple(read_verdicts(status.attempts)),
+        bad_nodes=tuple(read_bad_nodes(job.run_folder)),
+        roles=tuple(_list_roles(roles)),
     )
 
 
@@ -230,18 +235,17 @@ def _read_last(kind: str, data: bytes) -> dict[str, Any] | None:
 
 
 def _build_progress(last: dict[str, Any], start: dict[str, Any]) -> Progress:
-    speed = next((key for key in last if key.endswith("_per_s")), None)
+    speed = next((key for key in last if key.endswith("_per_s")), "")
     step, steps = int(last["step"]), start.get("steps")
+    steps = steps if isinstance(steps, int) else None
     seconds = read_number(last.get("step_s"))
-    left = None
-    if isinstance(steps, int) and seconds is not None:
-        left = max(0, steps - step) * seconds
+    left = None if steps is None or seconds is None else max(0, steps - step) * seconds
     return Progress(
         step=step,
-        steps=steps if isinstance(steps, int) else None,
+        steps=steps,
         loss=read_number(last.get("loss")),
-        per_second=read_number(last[speed]) if speed else None,
-        unit=speed.removesuffix("_per_s") if speed else "",
+        per_second=read_number(last.get(speed)),
+        unit=speed.removesuffix("_per_s"),
         time=float(last["time"]),
         left=left,
     )
