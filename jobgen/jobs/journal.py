@@ -142,25 +142,20 @@ def keep_intent(intent: Intent, text: str, *, folders: Iterable[str]) -> Iterato
         remove_intent(intent)
         where = error.filename or f"{RUNS}/{intent.job.name}"
         raise RecordError(f"{where}: {error.strerror}; nothing was submitted") from None
-    except UnsettledError as error:
-        if not intent.begun:
+    except BaseException as error:
+        unsettled = isinstance(error, UnsettledError)
+        # A job is certain if the error has its id, and possible after Control-C.
+        none = isinstance(error, JobgenError) and not error.job_id and not unsettled
+        if none or not intent.begun:
             remove_intent(intent)
             raise
         _release_intent(intent)
-        more = UnsettledError(
-            f"{error}\nthe next 'jobgen submit' or 'jobgen list' finds the job; from "
-            f"{format_clock(intent.late)} on it can also say that there is none; before that, "
-            f"--again submits another job"
-        )
-        more.job_id = error.job_id
-        raise more from None
-    except BaseException as error:
-        # A job is certain if the error has its id, and possible after Control-C.
-        certain = isinstance(error, JobgenError) and not error.job_id
-        if certain or not intent.begun:
-            remove_intent(intent)
-        else:
-            _release_intent(intent)
+        if unsettled:
+            error.args = (
+                f"{error}\nthe next 'jobgen submit' or 'jobgen list' finds the job; from "
+                f"{format_clock(intent.late)} on it can also say that there is none; before that, "
+                f"--again submits another job",
+            )
         raise
 
 
@@ -294,8 +289,7 @@ def record_job(intent: Intent, ids: list[str]) -> JobRecord:
     """Put the job, whose chain has these ids, on record; to do it again changes nothing."""
     job = replace(intent.job, id=ids[0], links=tuple(ids[1:]))
     folders = job.run_dir.parent.glob(f"{job.run_dir.name}_*") if job.tasks else ()
-    counts = {folder.name: _count_earlier(intent, folder) for folder in folders}
-    earlier = {name: count for name, count in counts.items() if count}
+    earlier = {folder.name: _count_earlier(intent, folder) for folder in folders}
     job = replace(job, first_attempt=_count_earlier(intent, job.run_dir), earlier=earlier)
     script = intent.script if intent.script.exists() else intent.withdrawn
     if script.exists():

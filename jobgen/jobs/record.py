@@ -13,7 +13,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from types import NoneType
 from typing import Any
@@ -89,7 +89,7 @@ class JobRecord:
     tasks: int = 0  # of the array that it is
     together: int = 1  # of these in one job of the scheduler's
     shares: str = ""  # the id of the job that a task of the array has together with others
-    earlier: dict[str, int] = field(default_factory=dict)  # the first_attempt of tasks, but for 0
+    earlier: dict[str, int] = field(default_factory=dict)  # the first_attempt of tasks; 0 of others
     array: str = ""  # the id of the array that it is a task of
     token: str = ""
     digest: str = ""
@@ -199,11 +199,8 @@ def read_sound(paths: Iterable[str | Path]) -> Iterator[JobRecord]:
             yield read_record(path)
 
 
-_REQUIRED = [
-    one.name
-    for one in fields(JobRecord)
-    if one.default is MISSING and one.default_factory is MISSING
-]
+# Those without a default: both of its forms are missing alike.
+_REQUIRED = [one.name for one in fields(JobRecord) if one.default is one.default_factory]
 _FIELDS = {one.name: _KINDS[str(one.type)] for one in fields(JobRecord)}
 
 

@@ -7,16 +7,13 @@ import time
 from pathlib import Path
 
 from jobgen import process
-from jobgen.errors import JobgenError, RefusedError, SchedulerUnavailableError, UsageError
+from jobgen.errors import RefusedError, SchedulerUnavailableError, UsageError
 from jobgen.jobs import journal
 from jobgen.jobs.files import RUNS, read_if_left
 from jobgen.jobs.journal import Intent, find_submitter, format_clock
 from jobgen.jobs.record import RECORD, read_record
 from jobgen.jobs.run_folder import list_attempts
 from jobgen.jobs.submit import count_links, read_ids, search_jobs
-from jobgen.records import NamedTuple
-
-Answers = dict[str, list[str] | JobgenError]
 
 
 def recover_submissions() -> list[str]:
@@ -31,16 +28,16 @@ def recover_submissions() -> list[str]:
         try:
             intent = journal.read_intent(path)
             if intent and find_submitter(intent) != "alive":
-                interrupted.append(_Case.examine(intent))
+                interrupted.append(_Case(intent))
         except UsageError as error:
             messages.append(str(error))
         except OSError as error:
             messages.append(f"{path}: {error.filename or ''}: {error.strerror}")
     journal.sweep_litter()
-    answers = _ask_for(interrupted)
+    _ask_for(interrupted)
     for case in interrupted:
         try:
-            settled = _settle_local(case) if case.intent.job.local else _settle_batch(case, answers)
+            settled = _settle_local(case) if case.intent.job.local else _settle_batch(case)
         except OSError as error:
             why = f"its record cannot be written: {error.filename or ''}: {error.strerror}"
             settled = _leave_open(case.intent, why)
@@ -48,22 +45,18 @@ def recover_submissions() -> list[str]:
     return messages
 
 
-class _Case(NamedTuple):
+class _Case:
     """An interrupted submission as it lies on the disk."""
 
-    intent: Intent
-    ids: list[str]  # that the scheduler's command has printed
-    late: bool  # no job can come of it any more
-    unasked: bool  # the scheduler's command was certainly not run
-
-    @classmethod
-    def examine(cls, intent: Intent) -> _Case:
+    def __init__(self, intent: Intent) -> None:
         """Look at its files. Ages are by the file server's clock."""
-        late = journal.read_clock(intent.path.parent) >= intent.late
-        # Of a machine that was restarted since, a missing file proves nothing.
-        unasked = not intent.output.exists() and intent.boot == journal.read_boot_id()
-        batch = not intent.job.local
-        return cls(intent, read_ids(intent) if batch else [], late, unasked)
+        self.intent = intent
+        self.ids = [] if intent.job.local else read_ids(intent)  # as far as they are known
+        self.late = journal.read_clock(intent.path.parent) >= intent.late  # no job can come of it
+        # The command was certainly not run. Of a machine that was restarted since, a missing file
+        # proves nothing.
+        self.unasked = not intent.output.exists() and intent.boot == journal.read_boot_id()
+        self.silence = ""  # why its scheduler does not tell
 
     @property
     def complete(self) -> bool:
@@ -71,60 +64,62 @@ class _Case(NamedTuple):
         return len(self.ids) == self.intent.jobs
 
 
-def _ask_for(cases: list[_Case]) -> Answers:
-    """Return by token the ids that a scheduler knows, or why it does not answer."""
-    answers: Answers = {}
-    asked: dict[str, list[Intent]] = {}
+def _ask_for(cases: list[_Case]) -> None:
+    """Ask for the ids that schedulers know, each scheduler once."""
+    asked: dict[str, list[_Case]] = {}
     for case in cases:
-        intent = case.intent
-        local = intent.job.local
-        if not local and not case.complete and not case.unasked:
-            asked.setdefault(intent.job.scheduler, []).append(intent)
+        job = case.intent.job
+        if not (job.local or case.complete or case.unasked):
+            asked.setdefault(job.scheduler, []).append(case)
             if case.late:
                 with contextlib.suppress(OSError):
-                    journal.withdraw_script(intent)
+                    journal.withdraw_script(case.intent)
     for scheduler, some in asked.items():
-        tokens = [intent.token for intent in some]
+        since = min(case.intent.job.submitted for case in some)
+        tokens = [case.intent.token for case in some]
         try:
-            since = min(intent.job.submitted for intent in some)
-            answers.update(search_jobs(scheduler, tokens, since=since))
+            known = search_jobs(scheduler, tokens, since=since)
         except (RefusedError, SchedulerUnavailableError) as error:
-            answers.update(dict.fromkeys(tokens, error))
-    return answers
+            known = {}
+            for case in some:
+                case.silence = str(error)
+        for case in some:
+            case.ids += [id for id in known.get(case.intent.token, ()) if id not in case.ids]
 
 
-def _settle_batch(case: _Case, answers: Answers) -> str:
-    intent, ids = case.intent, case.ids
-    deadline = format_clock(intent.late)
+def _settle_batch(case: _Case) -> str:
+    intent = case.intent
     if not case.complete:
-        if find_submitter(intent) == "elsewhere" and not case.late:
-            where = f"process {intent.pid} on {intent.job.host}"
-            return _leave_open(intent, f"{where} may be at work; this is known at {deadline}")
         if case.unasked:
             return _drop(intent, "it was interrupted before the scheduler was asked")
-        if pid := journal.find_command(intent):
-            return _leave_open(intent, f"process {pid} still hands it over")
-        answer = answers.get(intent.token, ids)
-        if isinstance(answer, JobgenError):
-            if not ids:
-                return _leave_open(intent, str(answer))
-        else:
-            ids = [*ids, *(job_id for job_id in answer if job_id not in ids)]
-        ids = ids or _find_by_attempts(intent)
-    if ids:
-        return _record(case, ids)
+        if obstacle := _find_obstacle(case):
+            return _leave_open(intent, obstacle)
+        case.ids = case.ids or _find_by_attempts(intent)
+    if case.ids:
+        return _record(case)
     if not case.late:
-        return _leave_open(intent, f"there is no job, but one may come until {deadline}")
+        clock = format_clock(intent.late)
+        return _leave_open(intent, f"there is no job, but one may come until {clock}")
     return _drop(intent, "the scheduler knows no job of it, and none has begun")
 
 
-def _record(case: _Case, ids: list[str]) -> str:
+def _find_obstacle(case: _Case) -> str:
+    """Return why it cannot be settled yet; empty if it can."""
     intent = case.intent
+    if find_submitter(intent) == "elsewhere" and not case.late:
+        where = f"process {intent.pid} on {intent.job.host}"
+        return f"{where} may be at work; this is known at {format_clock(intent.late)}"
+    if pid := journal.find_command(intent):
+        return f"process {pid} still hands it over"
+    return "" if case.ids else case.silence
+
+
+def _record(case: _Case) -> str:
+    intent, ids = case.intent, case.ids
     few = count_links(ids, intent.jobs) if len(ids) < intent.jobs else ""
     job = journal.record_job(intent, ids)
     if few and not case.late:
-        more = f"more may come until {format_clock(intent.late)}"
-        return f"job {job.id}: {few}; {more}"
+        return f"job {job.id}: {few}; more may come until {format_clock(intent.late)}"
     journal.remove_intent(intent)
     message = f"{_describe(intent)} was interrupted: it is job {job.id}, and on record now"
     return f"{message}; {few}" if few else message

@@ -26,6 +26,7 @@ from jobgen.jobs.code import copy_code, name_copy, read_code, sync_environment
 from jobgen.jobs.files import RUNS, append_run_file, get_mtime, read_left, write_run_file
 from jobgen.jobs.journal import Intent
 from jobgen.jobs.record import RECORD, JobRecord, find_same
+from jobgen.jobs.status import JobStatus
 from jobgen.jobs.submission import TOKEN, Submission
 from jobgen.schedulers import SCHEDULERS
 
@@ -70,10 +71,11 @@ def submit(
             copy_code(name_copy(intent.job.name, intent.token), named)
         if not intent.job.local:
             doubt, remark = _ask_first(intent)
-            job, warning = _submit_all(intent, submission)
+            hand_over = _HandOver(intent, submission)
+            job = hand_over.submit()
             if remark and tell:
                 tell(remark)
-            return job, "\n".join(filter(None, [doubt, warning]))
+            return job, "\n".join(filter(None, [doubt, *hand_over.warnings]))
         # bash reads the script while it runs: from the job's own folder.
         intent.job.run_dir.mkdir()
         output, environment = intent.job.run_dir / "job.out", {"JOBGEN_SUBMIT_ID": intent.job.id}
@@ -131,23 +133,11 @@ def _refuse_another(intent: Intent) -> None:
     """
     # Before records are read: an intent goes after its record.
     rivals = list(journal.list_rivals(intent))
-    same = find_same(intent.job)
-    report = status.look(same)
+    report = status.look(find_same(intent.job))
     if report.silences:
         raise SchedulerUnavailableError("\n".join(report.silences))
-    for job, state, *_, listed in report.jobs:
-        if listed if state.name == "unknown" else not state.ended:
-            raise AlreadySubmittedError(
-                f"job {job.id} has the same script and is {state.name}: "
-                f"{os.path.relpath(job.run_dir)}; {_AGAIN}"
-            )
-        # Both times are the file server's: clocks of two login nodes may differ by minutes.
-        left = get_mtime(job.run_dir / RECORD) + journal.LATE - intent.written
-        if state.name == "unknown" and left > 0:
-            raise UnsettledError(
-                f"job {job.id} has the same script and was accepted a moment ago, but the "
-                f"scheduler does not list it; nothing more is submitted for {left:.0f} s; {_AGAIN}"
-            )
+    for each in report.jobs:
+        _refuse_same(intent, each)
     for rival in rivals:
         if journal.find_submitter(rival) == "alive":
             who = "this process" if rival.pid == os.getpid() else f"process {rival.pid}"
@@ -156,6 +146,23 @@ def _refuse_another(intent: Intent) -> None:
         raise UnsettledError(
             f"it is not known yet whether the submission of {rivals[0].when} has become a job, so "
             f"nothing more is submitted; {_AGAIN}"
+        )
+
+
+def _refuse_same(intent: Intent, known: JobStatus) -> None:
+    """Raise if a job of the same script is there, or may be."""
+    job, state = known.job, known.state
+    if known.listed if state.name == "unknown" else not state.ended:
+        raise AlreadySubmittedError(
+            f"job {job.id} has the same script and is {state.name}: "
+            f"{os.path.relpath(job.run_dir)}; {_AGAIN}"
+        )
+    # Both times are the file server's: clocks of two login nodes may differ by minutes.
+    left = get_mtime(job.run_dir / RECORD) + journal.LATE - intent.written
+    if state.name == "unknown" and left > 0:
+        raise UnsettledError(
+            f"job {job.id} has the same script and was accepted a moment ago, but the "
+            f"scheduler does not list it; nothing more is submitted for {left:.0f} s; {_AGAIN}"
         )
 
 
@@ -186,131 +193,143 @@ def _ask_first(intent: Intent) -> tuple[str, str]:
     return "", f"{command} says: {remark[:2000]}" if remark else ""
 
 
-def _submit_all(intent: Intent, submission: Submission) -> tuple[JobRecord, str]:
-    """Hand over the job, and those that follow it in its chain; record them."""
-    ids: list[str] = []
-    try:
+class _HandOver:
+    """The hand-over of a job, and of those that follow it in its chain, to its scheduler."""
+
+    def __init__(self, intent: Intent, submission: Submission) -> None:
+        self.intent, self.submission = intent, submission
+        self.scheduler = submission.scheduler
+        self.ids: list[str] = []  # of the jobs that there are
+        self.warnings: list[str] = []
+
+    def submit(self) -> JobRecord:
+        """Hand over all, and record what has become jobs."""
         try:
-            warnings = _hand_over_all(intent, submission, ids)
-        finally:
-            if ids:
-                job = journal.record_job(intent, ids)
-    except RefusedError as error:
-        raise RefusedError(f"{error}{_advise(submission, str(error))}") from None
-    except UnsettledError as error:
-        error.job_id = ids[0] if ids else ""
-        raise
-    except OSError as error:
-        if not ids:
-            raise
-        words = f"{error.filename or 'its record'}: {error.strerror}"
-        trouble = RecordError(
-            f"job {ids[0]} is submitted, but not on record yet: {words}; jobgen will find it"
-        )
-        trouble.job_id = ids[0]
-        raise trouble from None
-    return job, "\n".join(warnings)
-
-
-def _hand_over_all(intent: Intent, submission: Submission, ids: list[str]) -> list[str]:
-    """Hand over the jobs of a chain; add their ids to `ids`, and return warnings.
-
-    What `_hand_over` raises is a warning if it has only made the chain shorter.
-    """
-    warnings: list[str] = []
-    while len(ids) < intent.jobs:
-        argv = list(intent.job.argv)
-        if ids:
-            script = os.path.relpath(intent.script, intent.job.folder)
-            link = SCHEDULERS[intent.job.scheduler].next_argv
-            argv = link(script, text=submission.head, after=ids[-1], first=ids[0])
-        try:
-            job_id, warning = _hand_over(intent, argv, known=ids)
+            try:
+                while len(self.ids) < self.intent.jobs and self._add_link():
+                    pass
+            finally:
+                if self.ids:
+                    job = journal.record_job(self.intent, self.ids)
+        except RefusedError as error:
+            raise RefusedError(f"{error}{self._advise(str(error))}") from None
         except UnsettledError as error:
-            few = f"{count_links(ids, intent.jobs)}: " if ids else ""
+            error.job_id = "".join(self.ids[:1])
+            raise
+        except OSError as error:
+            if not self.ids:
+                raise
+            words = f"{error.filename or 'its record'}: {error.strerror}"
+            trouble = RecordError(
+                f"job {self.ids[0]} is submitted, but not on record yet: {words}; "
+                "jobgen will find it"
+            )
+            trouble.job_id = self.ids[0]
+            raise trouble from None
+        return job
+
+    def _add_link(self) -> bool:
+        """Hand over the next one; what has only made the chain shorter is a warning."""
+        argv = list(self.intent.job.argv)
+        if self.ids:
+            script = os.path.relpath(self.intent.script, self.intent.job.folder)
+            head, before, first = self.submission.head, self.ids[-1], self.ids[0]
+            argv = self.scheduler.next_argv(script, text=head, after=before, first=first)
+        try:
+            self._hand_over(argv)
+        except UnsettledError as error:
+            few = f"{count_links(self.ids, self.intent.jobs)}: " if self.ids else ""
             raise UnsettledError(f"{few}{error}") from None
         except (RefusedError, SchedulerUnavailableError, OSError) as error:
-            if not ids:
+            if not self.ids:
                 raise
-            return [*warnings, f"{count_links(ids, intent.jobs)}: {error}"]
-        ids.append(job_id)
-        warnings += filter(None, [warning])
-    return warnings
+            self.warnings.append(f"{count_links(self.ids, self.intent.jobs)}: {error}")
+            return False
+        return True
 
+    def _advise(self, refusal: str) -> str:
+        """Return what to do about a refusal, each on its own line."""
+        hint = self.scheduler.hint(refusal) if self.submission.about.tasks else ""
+        if names := self.submission.list_variables():
+            command = self.submission.argv()[0]
+            hint += f"\nset here, and read by {command}: {', '.join(names)}"
+        return hint
 
-def _advise(submission: Submission, refusal: str) -> str:
-    """Return what to do about a refusal, each on its own line."""
-    hint = submission.scheduler.hint(refusal) if submission.about.tasks else ""
-    if names := submission.list_variables():
-        hint += f"\nset here, and read by {submission.argv()[0]}: {', '.join(names)}"
-    return hint
+    def _hand_over(self, argv: Sequence[str]) -> None:
+        """Run a command that submits; add the job's id, and a warning if it was hard to get.
+
+        Raises RefusedError or SchedulerUnavailableError if there is certainly no job,
+        UnsettledError if that cannot be known, and OSError if its answer could not be kept, and it
+        was not run.
+        """
+        failure, heard = self._run(argv)
+        try:
+            printed = read_left(self.intent.output)
+        except OSError as error:
+            printed = f"nothing that can be read: {error.strerror}"
+        ids = _parse_answers(self.intent, printed)
+        if ids[:-1] == self.ids and len(ids) > len(self.ids):
+            remark = "but it has printed the id of a job"
+        else:
+            words = printed.rpartition(_MARK)[2][:200]
+            failure = failure or f"{argv[0]} printed no job id but {words!r}"
+            ids, remark = self._search(failure, heard=heard), "but the job exists"
+        self.ids.append(ids[-1])
+        if failure:
+            self.warnings.append(f"{failure}; {remark}")
+
+    def _search(self, failure: str, *, heard: bool) -> list[str]:
+        """Ask for a job that may be there, whatever the words of a failure are.
+
+        Returns the ids of all jobs so far. Raises as `_hand_over`.
+        """
+        job, token = self.intent.job, self.intent.token
+        try:
+            seen = search_jobs(job.scheduler, [token], since=job.submitted)[token]
+        except (RefusedError, SchedulerUnavailableError) as error:
+            more = f"whether there is a job is not known: {error}"
+            raise UnsettledError(f"{failure}; {more}") from None
+        if new := [job_id for job_id in seen if job_id not in self.ids]:
+            ids = [*self.ids, new[0]]
+            with contextlib.suppress(OSError):
+                answers = "".join(f"{_MARK}{job_id}\n" for job_id in ids)
+                write_run_file(self.intent.output, answers)
+            return ids
+        if heard:
+            raise UnsettledError(f"{failure}; there is no job yet, but one may still come of it")
+        if _NOT_HEARD.search(failure):
+            raise SchedulerUnavailableError(failure)
+        raise RefusedError(failure)
+
+    def _run(self, argv: Sequence[str]) -> tuple[str, bool]:
+        """Run it; return how it failed, if it did, and whether a job may still come of it.
+
+        The files for the answer are on the disk before. So their absence proves that the command
+        was not run, but for a power cut on a file server that does not keep its word. Each answer
+        stands below its own mark.
+        """
+        output, errors = self.intent.output, self.intent.errors
+        append_run_file(errors, "")
+        append_run_file(output, _MARK)
+        try:
+            process.run_into(argv, output=output, errors=errors)
+        except NoAnswerError as error:
+            return str(error), True
+        except RefusedError as error:
+            failure = str(error)
+            perhaps = _HEARD_PERHAPS.search(failure) or not self.scheduler.refuses(failure)
+            return failure, bool(perhaps)
+        except OSError as error:
+            if error.errno in _NOT_STARTED:
+                raise
+            # It may run, though this process cannot tell.
+            return f"{argv[0]}: {error.strerror}", True
+        return "", True
 
 
 def count_links(ids: Sequence[str], jobs: int) -> str:
     """Say that a chain is shorter than it should be."""
     return f"only {len(ids)} of the chain's {jobs} jobs are queued"
-
-
-# --- One command of the scheduler, and its answer ----------------------------------------
-
-
-def _hand_over(intent: Intent, argv: Sequence[str], *, known: list[str]) -> tuple[str, str]:
-    """Run the command that submits; return the job's id, and a warning if it was hard to get.
-
-    `known` are the ids of the jobs that were submitted before of the same intent. Raises
-    RefusedError or SchedulerUnavailableError if there is certainly no job, UnsettledError if that
-    cannot be known, and OSError if its answer could not be kept, and it was not run.
-    """
-    failure, heard = _run(intent, argv)
-    try:
-        printed = read_left(intent.output)
-    except OSError as error:
-        printed = f"nothing that can be read: {error.strerror}"
-    ids = _parse_answers(intent, printed)
-    if ids[:-1] == known and len(ids) > len(known):
-        return ids[-1], f"{failure}; but it has printed the id of a job" if failure else ""
-    failure = failure or f"{argv[0]} printed no job id but {printed.rpartition(_MARK)[2][:200]!r}"
-    # Whatever the words of the failure are, the scheduler may have the job.
-    try:
-        since = intent.job.submitted
-        seen = search_jobs(intent.job.scheduler, [intent.token], since=since)[intent.token]
-    except (RefusedError, SchedulerUnavailableError) as error:
-        raise UnsettledError(f"{failure}; whether there is a job is not known: {error}") from None
-    if new := [job_id for job_id in seen if job_id not in known]:
-        answers = "".join(f"{_MARK}{job_id}\n" for job_id in (*known, new[0]))
-        with contextlib.suppress(OSError):
-            write_run_file(intent.output, answers)
-        return new[0], f"{failure}; but the job exists"
-    if heard:
-        raise UnsettledError(f"{failure}; there is no job yet, but one may still come of it")
-    if _NOT_HEARD.search(failure):
-        raise SchedulerUnavailableError(failure)
-    raise RefusedError(failure)
-
-
-def _run(intent: Intent, argv: Sequence[str]) -> tuple[str, bool]:
-    """Run the command; return how it failed, if it did, and whether a job may still come of it.
-
-    The files for the answer are on the disk before. So their absence proves that the command was
-    not run, but for a power cut on a file server that does not keep its word. Each answer stands
-    below its own mark.
-    """
-    append_run_file(intent.errors, "")
-    append_run_file(intent.output, _MARK)
-    try:
-        process.run_into(argv, output=intent.output, errors=intent.errors)
-    except NoAnswerError as error:
-        return str(error), True
-    except RefusedError as error:
-        failure = str(error)
-        refused = SCHEDULERS[intent.job.scheduler].refuses(failure)
-        return failure, bool(_HEARD_PERHAPS.search(failure) or not refused)
-    except OSError as error:
-        if error.errno in _NOT_STARTED:
-            raise
-        # It may run, though this process cannot tell.
-        return f"{argv[0]}: {error.strerror}", True
-    return "", True
 
 
 def read_ids(intent: Intent) -> list[str]:
