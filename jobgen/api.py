@@ -129,25 +129,24 @@ class Job(record.JobRecord):
         return make_report([self])
 
 
-def find(word: str | None = None, *, whole: bool = False) -> Job:
+def find(word: str | None = None) -> Job:
     """Find a job by its id or name below ./runs, or by its run folder (default: the latest).
 
-    The first four or more characters of a local job's id will do, unless `whole`. Raises UsageError
-    if nothing matches.
+    Raises UsageError if nothing matches.
     """
     from jobgen.jobs.find import find_job
 
-    return _build_job(find_job(word, whole=whole))
+    return _build_job(find_job(word))
 
 
-def find_all(words: Sequence[str], *, whole: bool = False) -> tuple[list[Job], list[str]]:
+def find_all(words: Sequence[str]) -> tuple[list[Job], list[str]]:
     """Find jobs as `find` does (default: the latest).
 
     Also returns one message for each word that matches nothing.
     """
     from jobgen.jobs.find import find_jobs
 
-    jobs, problems = find_jobs(words, whole=whole)
+    jobs, problems = find_jobs(words)
     return list(map(_build_job, jobs)), problems
 
 

@@ -49,7 +49,7 @@ def rerun(
     """
     from jobgen import find
 
-    named = find(job, whole=True)
+    named = find(job)
     if job is None:
         what = f"{'what failed of ' * failed}{named.name} {named.id}"
         if not sys.stdin.isatty():
@@ -165,7 +165,7 @@ def _list_known(names: Sequence[str]) -> list[Job]:
     """Return the jobs of these names; without any, all below ./runs that can be read."""
     from jobgen import find_all, list_jobs
 
-    known, problems = find_all(names, whole=True) if names else list_jobs()
+    known, problems = find_all(names) if names else list_jobs()
     if problems and names:
         raise UsageError("\n".join(problems))
     put_err("".join(f"{problem}\n" for problem in problems), end="")

@@ -149,7 +149,7 @@ def cancel(jobs: tuple[str, ...], as_json: bool) -> None:
     """Cancel jobs (id, name or run folder; default: the latest)."""
     import jobgen
 
-    named, problems = jobgen.find_all(jobs, whole=True)
+    named, problems = jobgen.find_all(jobs)
     _raise_problems(problems)  # cancel all of them or none
     ended: tuple[str, ...] = ()
     try:

@@ -13,31 +13,26 @@ from jobgen.jobs.files import RUNS
 from jobgen.jobs.record import RECORD, JobRecord, folder_name, read_record
 
 
-def find_job(word: str | None = None, *, whole: bool = False) -> JobRecord:
-    """Find a job by its run folder, its id below ./runs, its name, or how its id alone begins.
+def find_job(word: str | None = None) -> JobRecord:
+    """Find a job by its run folder, its id below ./runs, or its name.
 
     Of several it is the latest, and so it is without a word. An id may be that of an array's task.
-    With `whole`, for a command that changes something, an id has to be written out.
     Raises UsageError if nothing matches, or the record is damaged.
     """
     adopt_jobs()
-    return _find_one(word, whole=whole)
+    return _find_one(word)
 
 
-def _find_one(word: str | None, *, whole: bool) -> JobRecord:
+def _find_one(word: str | None) -> JobRecord:
     if word is None:
         if job := _read_latest("*/*"):
             return job
         hint = "`jobgen list --all` lists those of other folders"
         raise UsageError(f"no job was submitted from this folder; {hint}")
-    hint = "give an id, a name or a run folder"
-    job = _find_by_id(word) or _find_task(word) or _read_latest(f"{escape(word)}/*")
-    if job is None and (begun := _find_by_prefix(word)):
-        job = None if whole else begun
-        hint = f"for job {begun.id}, write out its id"
-    if job is None:
-        raise UsageError(f"no job {word!r} below ./{RUNS}; {_find_meant(word) or hint}")
-    return job
+    if job := _find_by_id(word) or _find_task(word) or _read_latest(f"{escape(word)}/*"):
+        return job
+    hint = _find_meant(word) or "give an id, a name or a run folder"
+    raise UsageError(f"no job {word!r} below ./{RUNS}; {hint}")
 
 
 def _find_meant(word: str) -> str:
@@ -58,21 +53,16 @@ def _find_meant(word: str) -> str:
     return f"`jobgen submit {word}` starts one"
 
 
-def find_jobs(words: Sequence[str], *, whole: bool = False) -> tuple[list[JobRecord], list[str]]:
+def find_jobs(words: Sequence[str]) -> tuple[list[JobRecord], list[str]]:
     """Find jobs by id, name or run folder (default: the latest), as `find_job` does.
 
-    Also returns one message for each word that matches nothing. Of many words the records are read
-    together.
+    Also returns one message for each word that matches nothing.
     """
     jobs, problems = [], []
-    known: dict[str, JobRecord] = {}
-    if words[20:]:
-        known = {folder_name(job.id): job for job in reversed(list_jobs()[0])}
-    else:
-        adopt_jobs()
+    adopt_jobs()
     for word in words or (None,):
         try:
-            jobs.append(known.get(folder_name(word or "")) or _find_one(word, whole=whole))
+            jobs.append(_find_one(word))
         except UsageError as error:
             problems.append(str(error))
     return jobs, problems
@@ -105,18 +95,6 @@ def _find_by_id(word: str) -> JobRecord | None:
     if os.path.isfile(direct):
         return read_record(direct)
     return _read_latest(f"*/{escape(folder_name(word))}")
-
-
-def _find_by_prefix(word: str) -> JobRecord | None:
-    """Return the local job whose id begins so: of a scheduler's number each part is another's."""
-    if not re.fullmatch(r"[0-9][0-9-]{3,}", word):
-        return None
-    records = glob(f"{RUNS}/*/{word}*/{RECORD}")
-    records = [each for each in records if re.match(r"\d{8}-\d", each.split(os.sep)[-2])]
-    if len(records) > 1:
-        ids = ", ".join(sorted(record.split(os.sep)[-2] for record in records)[:5])
-        raise UsageError(f"{len(records)} jobs have ids that begin with {word}, such as {ids}")
-    return read_record(records[0]) if records else None
 
 
 def _find_task(word: str) -> JobRecord | None:
