@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -40,8 +39,6 @@ FOLDER = "submissions"
 # Seconds after which no scheduler still takes a job that was handed over, and no command still
 # tries: sbatch and qsub get 120 s, and a scheduler may then have their request in its own queue.
 LATE = 300
-_OLD = 24 * 3600  # seconds
-_LITTER = re.compile(r"\.?[0-9]{8}-[0-9]{6}-[0-9a-f]{12}(\.[a-z]+)?(\.[0-9a-f]{12})?")
 
 
 @dataclass(frozen=True)
@@ -225,29 +222,10 @@ def read_clock(folder: Path) -> float:
 
     The clocks of two login nodes may differ by minutes.
     """
-    path = folder / f".{create_token()}"
-    try:
-        path.touch(exist_ok=False)
-        return path.stat().st_mtime
-    finally:
-        path.unlink(missing_ok=True)
+    from tempfile import TemporaryFile  # of use only to who settles something
 
-
-def sweep_litter() -> None:
-    """Remove what killed commands have left in folders of submissions, once it is a day old.
-
-    These are temporary files, and the files of a submission whose intent has gone.
-    """
-    for folder in Path(RUNS).glob(f"*/{FOLDER}"):
-        if folder.is_symlink() or folder.parent.is_symlink():  # it leads to another folder
-            continue
-        with contextlib.suppress(OSError):
-            named = [path for path in folder.iterdir() if _LITTER.fullmatch(path.name)]
-            litter = [path for path in named if not path.with_suffix(".json").exists()]
-            now = read_clock(folder) if litter else 0.0
-            for path in litter:
-                if path.lstat().st_mtime + _OLD < now:
-                    path.unlink(missing_ok=True)
+    with TemporaryFile(dir=folder) as file:
+        return os.fstat(file.fileno()).st_mtime
 
 
 def list_rivals(intent: Intent) -> Iterator[Intent]:

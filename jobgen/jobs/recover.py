@@ -33,7 +33,6 @@ def recover_submissions() -> list[str]:
             messages.append(str(error))
         except OSError as error:
             messages.append(f"{path}: {error.filename or ''}: {error.strerror}")
-    journal.sweep_litter()
     _ask_for(interrupted)
     for case in interrupted:
         try:

@@ -192,31 +192,6 @@ def test_a_chain_that_contains_itself_ends(clone: Path) -> None:
     assert "Traceback" not in jobgen("list").err
 
 
-def test_nothing_is_swept_through_a_link(clone: Path) -> None:
-    kept = clone / "other" / f"{TOKEN}.sbatch"
-    kept.parent.mkdir()
-    kept.write_text("mine\n")
-    os.utime(kept, (1, 1))
-    Path("runs/x/submissions").symlink_to(kept.parent)
-    jobgen("list")
-    assert kept.exists()
-
-
-def test_what_killed_commands_have_left_goes_after_a_day(clone: Path) -> None:
-    folder = Path("runs/x/submissions")
-    folder.mkdir()
-    names = [f".{TOKEN}.json.0123456789ab", f"{TOKEN}.sbatch", f"{TOKEN}.out", f"{TOKEN}.err"]
-    for name in [*names, "notes.txt", f"{TOKEN[:-1]}c.sbatch"]:
-        (folder / name).write_text("")
-    jobgen("list")
-    assert len(list(folder.iterdir())) == 6
-    for name in [*names, "notes.txt"]:
-        before = (folder / name).stat().st_mtime - 100_000
-        os.utime(folder / name, (before, before))
-    jobgen("list")
-    assert sorted(path.name for path in folder.iterdir()) == [f"{TOKEN[:-1]}c.sbatch", "notes.txt"]
-
-
 KINDS: dict[str, Callable[[Path], object]] = {
     "a pipe": os.mkfifo,
     "a link to a device": lambda path: path.symlink_to("/dev/zero"),
