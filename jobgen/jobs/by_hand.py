@@ -12,11 +12,12 @@ import re
 from glob import escape, glob
 from pathlib import Path
 
-from jobgen.capabilities import get_capabilities
 from jobgen.jobs.files import RUNS, read_run_file, write_run_file
 from jobgen.jobs.folders import note_folder
 from jobgen.jobs.record import PLAN, RECORD, JobRecord, folder_name
 from jobgen.rendering import header
+
+_TASK = r"(?<=[0-9])_[0-9]+$"  # of an array, behind its id
 
 
 def adopt_jobs(folder: str = ".") -> None:
@@ -26,9 +27,7 @@ def adopt_jobs(folder: str = ".") -> None:
     """
     for path in glob(f"{escape(folder)}/{RUNS}/*/*/{PLAN}"):
         run_dir = Path(os.path.abspath(path)).parent
-        array = re.fullmatch(r"(.*)_[0-9]+", run_dir.name)
-        recorded = run_dir.with_name(array[1]) if array else run_dir
-        if (recorded / RECORD).exists():
+        if (run_dir.with_name(re.sub(_TASK, "", run_dir.name)) / RECORD).exists():
             continue
         with contextlib.suppress(OSError, ValueError):
             _adopt_job(run_dir)
@@ -41,9 +40,8 @@ def _adopt_job(run_dir: Path) -> None:
         return
     named = run_dir.name
     if about.tasks:
-        bracketed = get_capabilities(about.scheduler).bracketed_tasks
-        pattern, form = (r"\[[0-9]+\]", "[]") if bracketed else (r"_[0-9]+$", "")
-        job_id, named = re.sub(pattern, form, job_id), re.sub(r"_[0-9]+$", "", named)
+        job_id = re.sub(_TASK, "", re.sub(r"\[[0-9]+\]", "[]", job_id))
+        named = re.sub(_TASK, "", named)
     if folder_name(job_id) != named:
         return
     job = JobRecord(

@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import shutil
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
@@ -40,18 +41,16 @@ def find_waste(
     With `failed`, only of those that are not done. What is in `keep` stays, by its name in the run
     folder, and the record with it. The calls of a function go with the last job that makes them.
     """
+    going = [
+        (job, state)
+        for job, state, *_ in look(jobs).jobs
+        if state.ended and not (failed and state.name == "done") and _find_end(job) < before
+    ]
+    calls = _find_calls([job for job, _ in going])
     wastes = []
-    for job, state, *_ in look(jobs).jobs:
-        if not state.ended or (failed and state.name == "done"):
-            continue
-        parts = [job, *job.parts] if job.tasks else [job]
-        if max(job.submitted, *(read_traces(part).ended for part in parts)) < before:
-            paths = tuple(_list_removed(job, parts, keep))
-            wastes += [Waste(job, state, paths, sum(map(_measure, paths)))] if paths else []
-    for index, calls in _list_calls(wastes):
-        one = wastes[index]
-        size = one.size + _measure(calls)
-        wastes[index] = one._replace(paths=(*one.paths, calls), size=size)
+    for job, state in going:
+        if paths := (*_list_removed(job, keep), *calls[job.run_dir]):
+            wastes.append(Waste(job, state, paths, sum(map(_measure, paths))))
     return wastes
 
 
@@ -69,30 +68,37 @@ def _is_own(folder: Path, runs: Path) -> bool:
     return folder.is_dir() and folder.resolve() == runs.resolve() / folder.relative_to(runs)
 
 
-def _list_calls(wastes: Sequence[Waste]) -> Iterator[tuple[int, Path]]:
-    """Yield where calls of functions are that no job makes but these, with the index of one."""
-    at = {waste.job.run_dir: index for index, waste in enumerate(wastes)}
-    for runs in {Path(waste.job.folder, RUNS) for waste in wastes}:
-        makers: dict[str, list[Path]] = {}
-        for record in runs.glob("*/*/script") if any(runs.glob("*/calls")) else ():
+def _list_parts(job: JobRecord) -> list[JobRecord]:
+    return [job, *job.parts[: job.tasks]]
+
+
+def _find_end(job: JobRecord) -> float:
+    return max(job.submitted, *(read_traces(part).ended for part in _list_parts(job)))
+
+
+def _find_calls(jobs: Sequence[JobRecord]) -> dict[Path, list[Path]]:
+    """Find the calls of functions that no job makes but these, by the run folder of one."""
+    going, makers = {job.run_dir for job in jobs}, defaultdict[Path, list[Path]](list)
+    for runs in {Path(job.folder, RUNS) for job in jobs}:
+        for script in runs.glob("*/*/script") if any(runs.glob("*/calls")) else ():
             with contextlib.suppress(OSError):
-                for calls in set(_CALLS.findall(read_run_file(record).decode(errors="replace"))):
-                    makers.setdefault(calls, []).append(record.parent)
-        for calls, folders in makers.items():
-            path = runs.parent / calls
-            if all(folder in at for folder in folders) and _is_own(path, runs):
-                yield at[folders[0]], path
+                for calls in set(_CALLS.findall(read_run_file(script).decode(errors="replace"))):
+                    if _is_own(runs.parent / calls, runs):
+                        makers[runs.parent / calls].append(script.parent)
+    found = defaultdict[Path, list[Path]](list)
+    for calls, folders in makers.items():
+        if going.issuperset(folders):
+            found[folders[0]].append(calls)
+    return found
 
 
-def _list_removed(
-    job: JobRecord, parts: Sequence[JobRecord], keep: Collection[str]
-) -> Iterator[Path]:
+def _list_removed(job: JobRecord, keep: Collection[str]) -> Iterator[Path]:
     """Yield what goes of a job: its run folders, or what is in them, and its copy of the code."""
     runs = Path(job.folder, RUNS)
-    for folder in (part.run_dir for part in parts):
-        if _is_own(folder, runs) and keep:
+    for folder in (one.run_dir for one in _list_parts(job) if _is_own(one.run_dir, runs)):
+        if keep:
             yield from (path for path in folder.iterdir() if path.name not in {*keep, *_KEPT})
-        elif _is_own(folder, runs):
+        else:
             yield folder
     copy = Path(job.folder, name_copy(job.name, job.token))
     if job.token and _is_own(copy, runs):

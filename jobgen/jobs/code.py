@@ -55,16 +55,7 @@ def copy_code(folder: Path, named: Sequence[str]) -> None:
 
     Raises UsageError without git if none are named, for what is missing, and for far too much.
     """
-    tracked = process.list_tracked_files()
-    if tracked is None and not named:
-        hint = "this folder is not in a git repository; name the files in a list"
-        raise UsageError(f"snapshot: true copies the files that git tracks, and {hint}")
-    files = set(tracked or ())
-    for path in map(os.path.relpath, named):
-        if path.startswith("..") or not os.path.exists(path):
-            raise UsageError(f"snapshot: no such file below this folder: {path!r}")
-        below = (Path(path), *Path(path).rglob("*"))
-        files |= {str(file) for file in below if file.is_file()}
+    files = _list_files(named)
     size = sum(os.path.getsize(path) for path in files)
     if size > _MOST_COPIED:
         hint = f"more than {_MOST_COPIED >> 20} MiB: name the program's files in a list"
@@ -76,6 +67,20 @@ def copy_code(folder: Path, named: Sequence[str]) -> None:
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, target)
+
+
+def _list_files(named: Sequence[str]) -> set[str]:
+    tracked = process.list_tracked_files()
+    if tracked is None and not named:
+        hint = "this folder is not in a git repository; name the files in a list"
+        raise UsageError(f"snapshot: true copies the files that git tracks, and {hint}")
+    files = set(tracked or ())
+    for path in map(os.path.relpath, named):
+        if path.startswith("..") or not os.path.exists(path):
+            raise UsageError(f"snapshot: no such file below this folder: {path!r}")
+        below = (Path(path), *Path(path).rglob("*"))
+        files |= {str(file) for file in below if file.is_file()}
+    return files
 
 
 def sync_environment() -> None:

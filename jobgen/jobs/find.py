@@ -73,15 +73,23 @@ def list_jobs(folders: Iterable[str] = (".",)) -> tuple[list[JobRecord], list[st
 
     With `folders`, those below the `runs` of each.
     """
-    jobs, damaged = [], []
+    records: list[str] = []
     for folder in folders:
         adopt_jobs(folder)
-        for record in glob(f"{escape(folder)}/{RUNS}/*/*/{RECORD}"):
-            try:
-                jobs.append(read_record(record))
-            except UsageError as error:
-                damaged.append(str(error))
-    return sorted(jobs, key=lambda job: job.submitted, reverse=True), sorted(damaged)
+        records += glob(f"{escape(folder)}/{RUNS}/*/*/{RECORD}")
+    jobs, damages = _read_all(records)
+    return jobs, sorted(map(str, damages))
+
+
+def _read_all(records: Iterable[str]) -> tuple[list[JobRecord], list[UsageError]]:
+    """Return the jobs of records, the latest first, and what is wrong with damaged ones."""
+    jobs, damages = [], []
+    for record in records:
+        try:
+            jobs.append(read_record(record))
+        except UsageError as error:
+            damages.append(error)
+    return sorted(jobs, key=lambda job: job.submitted, reverse=True), damages
 
 
 def list_words() -> list[str]:
@@ -107,19 +115,10 @@ def _find_task(word: str) -> JobRecord | None:
 
 
 def _read_latest(pattern: str) -> JobRecord | None:
+    """Return the job submitted last; raise UsageError if all of several records are damaged."""
     if not re.fullmatch(r"[^/]+/[^/]+", pattern):
         return None
-    return _pick_newest(glob(f"{RUNS}/{pattern}/{RECORD}"))
-
-
-def _pick_newest(records: Iterable[str]) -> JobRecord | None:
-    """Return the job submitted last; raise UsageError if all of several records are damaged."""
-    jobs, damage = [], None
-    for path in records:
-        try:
-            jobs.append(read_record(path))
-        except UsageError as error:
-            damage = error
-    if damage and not jobs:
-        raise damage
-    return max(jobs, key=lambda job: job.submitted, default=None)
+    jobs, damages = _read_all(glob(f"{RUNS}/{pattern}/{RECORD}"))
+    if damages and not jobs:
+        raise damages[-1]
+    return next(iter(jobs), None)

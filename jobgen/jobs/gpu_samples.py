@@ -78,6 +78,10 @@ def _find_columns(titles: list[str]) -> list[int | None]:
     return [*map(columns.get, known), power[0] if power else None]
 
 
+def _read_cell(row: list[str], at: int | None) -> float | None:
+    return None if at is None or at >= len(row) else read_number(row[at], text=True)
+
+
 def _read_gpus(lines: list[str]) -> Iterator[GpuSample]:
     rows = [[word.strip() for word in line.split(",")] for line in lines]
     columns: list[int | None] = [0, 1, 2, 3]
@@ -85,8 +89,5 @@ def _read_gpus(lines: list[str]) -> Iterator[GpuSample]:
     if rows and rows[0][0] == "device":
         columns, unit = _find_columns(rows.pop(0)), 1
     for line in rows:
-        use, memory, total, watts = (
-            read_number(line[at], text=True) if at is not None and at < len(line) else None
-            for at in columns
-        )
+        use, memory, total, watts = (_read_cell(line, at) for at in columns)
         yield GpuSample(use, memory and memory * unit, total and total * unit, watts)

@@ -39,6 +39,7 @@ FOLDER = "submissions"
 # Seconds after which no scheduler still takes a job that was handed over, and no command still
 # tries: sbatch and qsub get 120 s, and a scheduler may then have their request in its own queue.
 LATE = 300
+_KINDS = {"jobs": int, "pid": int, "boot": str, "diff": str, "source": str | None}
 
 
 @dataclass(frozen=True)
@@ -202,9 +203,7 @@ def read_intent(path: Path) -> Intent | None:
         values: Any = json.loads(read_run_file(path))
         job = replace(parse_record(values["job"]), folder=os.getcwd())
         intent = Intent(**{**values, "job": job})
-        texts = (intent.boot, intent.source or "", intent.diff)
-        fit = all(isinstance(text, str) for text in texts)
-        if not fit or not isinstance(intent.jobs, int) or not isinstance(intent.pid, int):
+        if not all(isinstance(vars(intent)[key], kind) for key, kind in _KINDS.items()):
             raise ValueError("its values do not fit")
         if not 0 < intent.jobs <= 10_000 or os.path.abspath(path) != str(intent.path):
             raise ValueError(f"it is of {intent.job.name}/{intent.token}")

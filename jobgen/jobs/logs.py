@@ -67,6 +67,12 @@ class Wanted(NamedTuple):
     stderr: bool = False
     script: bool | None = None
 
+    @property
+    def has_script(self) -> bool:
+        """Whether the script's own output is asked for."""
+        whole = self[:3] == (None, None, None) if self.script is None else self.script
+        return whole and not self.stderr
+
 
 ALL = Wanted()
 
@@ -105,72 +111,79 @@ def follow_logs(
 
 
 class _RunLogs:
-    """The files of one run folder: a job's, or those of a task of an array or of a role."""
+    """The files of one run folder that are asked for: a job's, a task's or a role's."""
 
-    def __init__(self, job: JobRecord, task: int | None, role: str = "") -> None:
+    def __init__(
+        self, job: JobRecord, wanted: Wanted, task: int | None = None, role: str = ""
+    ) -> None:
         self.job, self.task, self.role = job, task, role
-        self.logs = job.run_dir / ROLES / role / "logs" if role else job.run_dir / "logs"
-        self.plain: dict[tuple[str, str], Tail] = {}  # by node and name; the script has no node
-        self.ranks: dict[tuple[int, str], Tail] = {}  # by rank and node
+        self._wanted, self._ending = wanted, ".err" if wanted.stderr else ".out"
+        self._logs = job.run_dir / ROLES / role / "logs" if role else job.run_dir / "logs"
+        self._plain: dict[tuple[str, str], Tail] = {}  # by node and name; the script has no node
+        self._ranks: dict[tuple[int, str], Tail] = {}  # by rank and node
+
+    @property
+    def looks(self) -> int:
+        """How often files are looked at for their lines."""
+        return 2 + 2 * (len(self._plain) + len(self._ranks))
+
+    def lines(self, *, sure: bool) -> Iterator[LogLine]:
+        """Yield what is new, as `_Logs` does."""
+        self._find()
+        for (node, _), tail in self._plain.items():
+            for _, text in _read_lines([tail], sure=sure):
+                if text.startswith(_OWN):  # such as the arguments of a task
+                    text = mask_text(text)
+                yield LogLine(text, (node,) if node else (), (), self.task, self.role)
+        who = sorted(self._ranks)
+        for indices, text in _read_lines([self._ranks[each] for each in who], sure=sure):
+            nodes = dict.fromkeys(who[index][1] for index in indices)
+            ranks = tuple(who[index][0] for index in indices)
+            yield LogLine(text, tuple(nodes), ranks, self.task, self.role)
+
+    def _find(self) -> None:
+        if self._wanted.has_script and not self.role:
+            for job_id in run_folder.list_chain(self.job):
+                path = run_folder.find_output(self.job, job_id)
+                self._plain.setdefault(("", path), Tail(Path(path)))
+        for node in _list_names(self._logs):
+            if self._wanted.node in (None, node, node.partition(".")[0]):
+                for name in _list_names(self._logs / node):
+                    self._take_up(node, name)
+
+    def _take_up(self, node: str, name: str) -> None:
+        path, wanted = self._logs / node / name, self._wanted.rank
+        match = _RANK.fullmatch(name)
+        if match and match[2] == self._ending:
+            rank = int(match[1])
+            if wanted in (None, rank) and (rank, node) not in self._ranks:
+                self._ranks[rank, node] = Tail(path)
+        elif name == "agent.log" and self._ending == ".err" and wanted is None:
+            self._plain.setdefault((node, name), Tail(path))
 
 
 class _Logs:
     """The files of a job that are asked for, as far as they are there."""
 
     def __init__(self, job: JobRecord, wanted: Wanted) -> None:
-        self._rank, self._node, self._role = wanted[:3]
-        whole = wanted[:3] == (None, None, None) if wanted.script is None else wanted.script
-        self._script = whole and not wanted.stderr
-        self._ending = ".err" if wanted.stderr else ".out"
+        self._job, self._wanted = job, wanted
         numbers = range(job.tasks) if job.tasks else [None]
-        self._runs = [_RunLogs(*each) for each in zip(job.parts, numbers, strict=True)]
-        self._roles = job.run_dir / ROLES
+        parts = zip(job.parts, numbers, strict=True)
+        self._runs = [_RunLogs(part, wanted, task) for part, task in parts]
 
     @property
     def rest(self) -> float:
         """Seconds until the next look."""
-        count = sum(2 + 2 * (len(run.plain) + len(run.ranks)) for run in self._runs)
-        return max(_LOOK_SECONDS, count / _LOOKS_PER_SECOND)
+        return max(_LOOK_SECONDS, sum(run.looks for run in self._runs) / _LOOKS_PER_SECOND)
 
     def lines(self, *, sure: bool) -> Iterator[LogLine]:
         """Yield what is new since the last time; with `sure`, to the end of what will come."""
         known = {run.role for run in self._runs}
-        for name in sorted({*_list_names(self._roles)} - known):
-            if self._role in (None, name):
-                self._runs.append(_RunLogs(self._runs[0].job, None, name))
+        for name in sorted({*_list_names(self._job.run_dir / ROLES)} - known):
+            if self._wanted.role in (None, name):
+                self._runs.append(_RunLogs(self._job, self._wanted, role=name))
         for run in self._runs:
-            self._find(run)
-            for (node, _), tail in run.plain.items():
-                for _, text in _read_lines([tail], sure=sure):
-                    if text.startswith(_OWN):  # such as the arguments of a task
-                        text = mask_text(text)
-                    yield LogLine(text, (node,) if node else (), (), run.task, run.role)
-            who = sorted(run.ranks)
-            for indices, text in _read_lines([run.ranks[each] for each in who], sure=sure):
-                nodes = dict.fromkeys(who[index][1] for index in indices)
-                ranks = tuple(who[index][0] for index in indices)
-                yield LogLine(text, tuple(nodes), ranks, run.task, run.role)
-
-    def _find(self, run: _RunLogs) -> None:
-        if self._script and not run.role:
-            for job_id in run_folder.list_chain(run.job):
-                path = run_folder.find_output(run.job, job_id)
-                if ("", path) not in run.plain:
-                    run.plain["", path] = Tail(Path(path))
-        for node in _list_names(run.logs):
-            if self._node in (None, node, node.partition(".")[0]):
-                for name in _list_names(run.logs / node):
-                    self._take_up(run, node, name)
-
-    def _take_up(self, run: _RunLogs, node: str, name: str) -> None:
-        path = run.logs / node / name
-        match = _RANK.fullmatch(name)
-        if match and match[2] == self._ending:
-            rank = int(match[1])
-            if self._rank in (None, rank) and (rank, node) not in run.ranks:
-                run.ranks[rank, node] = Tail(path)
-        elif name == "agent.log" and self._ending == ".err" and self._rank is None:
-            run.plain.setdefault((node, name), Tail(path))
+            yield from run.lines(sure=sure)
 
 
 def _list_names(folder: Path) -> list[str]:

@@ -73,17 +73,15 @@ def _ask_for(cases: list[_Case]) -> None:
             if case.late:
                 with contextlib.suppress(OSError):
                     journal.withdraw_script(case.intent)
-    for scheduler, some in asked.items():
-        since = min(case.intent.job.submitted for case in some)
-        tokens = [case.intent.token for case in some]
+    for some in asked.values():
         try:
-            known = search_jobs(scheduler, tokens, since=since)
+            known = search_jobs([case.intent for case in some])
         except (RefusedError, SchedulerUnavailableError) as error:
-            known = {}
             for case in some:
                 case.silence = str(error)
-        for case in some:
-            case.ids += [id for id in known.get(case.intent.token, ()) if id not in case.ids]
+        else:
+            for case in some:
+                case.ids += [id for id in known[case.intent.token] if id not in case.ids]
 
 
 def _settle_batch(case: _Case) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any
 
 from jobgen.errors import UsageError
 from jobgen.jobs.files import read_run_file
@@ -51,11 +50,10 @@ def _rerun_tasks(
     ids = tuple(whole.task(task).id for task in tasks)
     if array.tasks is None and len(tasks) > 1:
         rows = list(array.choices())
-        some: dict[str, Any] = {"list": [rows[task] for task in tasks]}
-        for key in ("at_once", "together"):
-            if getattr(array, key) is not None:
-                some[key] = getattr(array, key)
-        loaded = _load(whole, about, (*words, *write_overrides({"array": some})))
+        counts = {"at_once": array.at_once, "together": array.together}
+        some = {key: count for key, count in counts.items() if count is not None}
+        chosen = {"array": {"list": [rows[task] for task in tasks], **some}}
+        loaded = _load(whole, about, (*words, *write_overrides(chosen)))
         return [replace(_prepare(loaded, about), rerun_of=ids)]
     alone = (_prepare(loaded, about, task=task) for task in tasks)
     return [replace(one, rerun_of=(task,)) for one, task in zip(alone, ids, strict=True)]

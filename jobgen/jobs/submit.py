@@ -8,7 +8,7 @@ import itertools
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -283,9 +283,8 @@ class _HandOver:
 
         Returns the ids of all jobs so far. Raises as `_hand_over`.
         """
-        job, token = self.intent.job, self.intent.token
         try:
-            seen = search_jobs(job.scheduler, [token], since=job.submitted)[token]
+            seen = search_jobs([self.intent])[self.intent.token]
         except (RefusedError, SchedulerUnavailableError) as error:
             more = f"whether there is a job is not known: {error}"
             raise UnsettledError(f"{failure}; {more}") from None
@@ -356,13 +355,15 @@ def _parse_answers(intent: Intent, printed: str) -> list[str]:
     return ids[: intent.jobs]
 
 
-def search_jobs(scheduler: str, tokens: Iterable[str], *, since: float) -> Mapping[str, list[str]]:
-    """Ask for the ids of the jobs of submissions; they are in the scheduler's order, by token.
+def search_jobs(intents: Sequence[Intent]) -> Mapping[str, list[str]]:
+    """Ask for the ids of jobs of one scheduler; they are in its order, by the intents' tokens.
 
     Raises RefusedError or SchedulerUnavailableError if it does not answer.
     """
-    known: dict[str, list[str]] = {token: [] for token in tokens}
-    for listed in SCHEDULERS[scheduler].queue.list_own_jobs(process.run, since):
+    known: dict[str, list[str]] = {intent.token: [] for intent in intents}
+    queue = SCHEDULERS[intents[0].job.scheduler].queue
+    since = min(intent.job.submitted for intent in intents)
+    for listed in queue.list_own_jobs(process.run, since):
         for job_id, words in listed:
             for token, ids in known.items():
                 if token in words and job_id not in ids:

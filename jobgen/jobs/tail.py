@@ -139,7 +139,7 @@ def fold_lines(tails: Sequence[Tail]) -> Iterator[tuple[tuple[int, ...], bytes]]
     about to say too; that one waits for them.
     """
     limit = min(_MOST, max(_LEAST, _HELD // max(1, len(tails))))  # bytes to read at a time
-    return _drain(tails[0], limit) if len(tails) == 1 else _fold(tails, limit)
+    return _drain(tails[0], limit) if len(tails) == 1 else _Fold(tails, limit).lines()
 
 
 def _drain(tail: Tail, limit: int) -> Iterator[tuple[tuple[int, ...], bytes]]:
@@ -150,49 +150,52 @@ def _drain(tail: Tail, limit: int) -> Iterator[tuple[tuple[int, ...], bytes]]:
             tail.fill(limit)
 
 
-def _fold(tails: Sequence[Tail], limit: int) -> Iterator[tuple[tuple[int, ...], bytes]]:
-    read: Counter[bytes] = Counter()  # the lines that are held
-    heads: dict[bytes, list[int]] = {}  # the next line of each
-    ready: list[bytes] = []  # of these, those that no other is about to say
-    last: list[int] = []  # how many lines each gave when it was read last
+class _Fold:
+    """Several tails, of which equal lines are taken together."""
 
-    def fill() -> None:
+    def __init__(self, tails: Sequence[Tail], limit: int) -> None:
+        self._tails, self._limit = tails, limit
+        self._held = Counter(line for tail in tails for line in tail.lines)
+        self._heads: dict[bytes, list[int]] = {}  # the next line of each
+        self._ready: list[bytes] = []  # of these, those that no other is about to say
+        self._last = [2 * len(tail.lines) for tail in tails]  # lines that each gave at a read
+
+    def lines(self) -> Iterator[tuple[tuple[int, ...], bytes]]:
+        self._fill()
+        for index in reversed(range(len(self._tails))):
+            self._advance(index)
+        while self._heads:
+            line = self._ready.pop() if self._ready else next(iter(self._heads))
+            if line not in self._heads:
+                continue
+            here = sorted(self._heads.pop(line))
+            self._held[line] -= len(here)
+            if not self._held[line]:
+                del self._held[line]
+            yield tuple(here), line
+            for index in reversed(here):
+                self._tails[index].lines.popleft()
+                self._advance(index)
+
+    def _fill(self) -> None:
         """Read on in all tails that run low together, so that equal lines are held together."""
-        for index, tail in enumerate(tails):
+        for index, tail in enumerate(self._tails):
             held = len(tail.lines)
-            if held <= last[index] // 2:
-                tail.fill(limit)
-                last[index] = len(tail.lines) - held
-                read.update(islice(tail.lines, held, None))
+            if held <= self._last[index] // 2:
+                tail.fill(self._limit)
+                self._last[index] = len(tail.lines) - held
+                self._held.update(islice(tail.lines, held, None))
 
-    def advance(index: int) -> None:
-        lines = tails[index].lines
-        if not lines and last[index]:
-            fill()
+    def _advance(self, index: int) -> None:
+        """Note the next line of a tail."""
+        lines = self._tails[index].lines
+        if not lines and self._last[index]:
+            self._fill()
         if lines:
-            here = heads.setdefault(lines[0], [])
+            here = self._heads.setdefault(lines[0], [])
             here.append(index)
-            if len(here) == read[lines[0]]:
-                ready.append(lines[0])
-
-    for tail in tails:
-        read.update(tail.lines)
-        last.append(2 * len(tail.lines))
-    fill()
-    for index in reversed(range(len(tails))):
-        advance(index)
-    while heads:
-        line = ready.pop() if ready else next(iter(heads))
-        if line not in heads:
-            continue
-        here = sorted(heads.pop(line))
-        read[line] -= len(here)
-        if not read[line]:
-            del read[line]
-        yield tuple(here), line
-        for index in reversed(here):
-            tails[index].lines.popleft()
-            advance(index)
+            if len(here) == self._held[lines[0]]:
+                self._ready.append(lines[0])
 
 
 def _read_bytes(path: Path, offset: int, count: int, *, file: tuple[int, int]) -> bytes:

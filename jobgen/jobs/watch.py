@@ -32,6 +32,21 @@ class Watch:
     def look(self) -> StatusReport:
         """Return how they stand now; while it is too soon to ask, by what they write themselves."""
         now = time.monotonic()
+        self._hasten(now)
+        if self._seen is not None and now < self._due:
+            self._seen = status.look(self.jobs, before=self._seen)
+            return self._seen
+        self._seen = status.look(self.jobs)
+        self._asked, self._due = now, now + POLL_SECONDS
+        self.silent = self.silent + 1 if self._seen.silences else 0
+        if not self._seen.silences:
+            for index, each in enumerate(self._seen.jobs):
+                unknown = each.state.name == "unknown"
+                self._unknown[index] = self._unknown[index] + 1 if unknown else 0
+        return self._seen
+
+    def _hasten(self, now: float) -> None:
+        """Have the next question sooner if a script has ended meanwhile."""
         words = [read_traces(part).word for job in self.jobs for part in job.parts]
         new = {word for old, word in zip(self._words, words, strict=False) if old != word}
         self._words = words
@@ -39,17 +54,6 @@ class Watch:
             self._due = min(self._due, now + _AFTER_END_SECONDS)
         elif "continued" in new:
             self._due = min(self._due, self._asked + LEAST_SECONDS)
-        if self._seen is None or now >= self._due:
-            self._seen = status.look(self.jobs)
-            self._asked, self._due = now, now + POLL_SECONDS
-            self.silent = self.silent + 1 if self._seen.silences else 0
-            if not self._seen.silences:
-                for index, each in enumerate(self._seen.jobs):
-                    unknown = each.state.name == "unknown"
-                    self._unknown[index] = self._unknown[index] + 1 if unknown else 0
-        else:
-            self._seen = status.look(self.jobs, before=self._seen)
-        return self._seen
 
     def over(self, index: int) -> bool:
         """Return whether the wait is over: it ended, will never start, or was unknown twice."""
