@@ -60,18 +60,15 @@ def check(
     from jobgen.rendering.check import compare
 
     refuse_together({"--format": form != "text", "--json": as_json})
-    if every and out_dir:
-        raise UsageError("--all looks for scripts beside their specs; remove --out-dir")
+    changed = any(target.values())
+    refuse_together({"--all": every, "--out-dir": out_dir, "options that change specs": changed})
     named = paths or (DEFAULT_SPEC,)
-    if not any(target.values()):
-        report = compare(paths or ("." if every else DEFAULT_SPEC,), out_dir, every=every)
-    elif every or out_dir:
-        raise UsageError("--all and --out-dir compare scripts as they were rendered; remove it")
-    else:
+    if changed:
         report = _check_changed(named, target)
-    text = "".join(script.diff for script in report.scripts)
-    if form == "github":
-        text = "".join(_format_annotations(report))
+    else:
+        report = compare(paths or ("." if every else DEFAULT_SPEC,), out_dir, every=every)
+    diffs = (script.diff for script in report.scripts)
+    text = "".join(_format_annotations(report) if form == "github" else diffs)
     put_answer(report, text, as_json=as_json)
     notes = filter(None, (script.note for script in report.scripts))
     for line in (*notes, *report.notes, *list_spec_doubts(named, target)):

@@ -85,11 +85,11 @@ def _find_calls(jobs: Sequence[JobRecord]) -> dict[Path, list[Path]]:
                 for calls in set(_CALLS.findall(read_run_file(script).decode(errors="replace"))):
                     if _is_own(runs.parent / calls, runs):
                         makers[runs.parent / calls].append(script.parent)
-    found = defaultdict[Path, list[Path]](list)
+    unneeded = defaultdict[Path, list[Path]](list)
     for calls, folders in makers.items():
         if going.issuperset(folders):
-            found[folders[0]].append(calls)
-    return found
+            unneeded[folders[0]].append(calls)
+    return unneeded
 
 
 def _list_removed(job: JobRecord, keep: Collection[str]) -> Iterator[Path]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from operator import lt
 from pathlib import Path
 
 from jobgen import process
@@ -13,15 +14,21 @@ from jobgen.jobs.files import RUNS, write_run_file
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.run_folder import read_nodes
 from jobgen.jobs.status import look
-from jobgen.plan.plan import Plan
+from jobgen.plan.plan import NodeGroup, Plan
 from jobgen.rendering.render import render
 from jobgen.schedulers import SCHEDULERS
-from jobgen.schedulers.base import Allocation
+from jobgen.schedulers.base import Allocation, HeldNode
 from jobgen.spec.model import JobSpec
 from jobgen.spec.units import format_memory
 
 # The job's folders are those of the node's own processes; its modules and venv are not loaded.
 _ENTER = 'cd "$1" && export JOBGEN_RUN_DIR=$2 && shift 2 && exec "$@"'
+# What an allocation has of, how a directive asks for it, and where both are kept.
+_AMOUNTS: tuple[tuple[str, str, str, Callable[[int], str]], ...] = (
+    ("GPUs", r"gpus?(-per-node)?[=:]", "gpus", str),
+    ("CPUs", r"cpus(-per-\w+)?=", "cpus", str),
+    ("memory", r"\bmem(-per-\w+)?=", "memory", format_memory),
+)
 
 
 def enter_job(
@@ -112,28 +119,14 @@ def _compare(plan: Plan, held: Allocation) -> Iterator[str]:
     # What the scheduler is not asked for, such as the GPUs of whole nodes, it does not tell of.
     asked = "\n".join(SCHEDULERS[plan.scheduler].directives(plan))
     wanted = [group for group in plan.nodes.groups for _ in range(group.nodes)]
-    amounts = (
-        ("GPUs", r"gpus?(-per-node)?[=:]", "gpus", str),
-        ("CPUs", r"cpus(-per-\w+)?=", "cpus", str),
-        ("memory", r"\bmem(-per-\w+)?=", "memory", format_memory),
-    )
-    for what, pattern, key, write in amounts:
-        if not re.search(pattern, asked):
-            continue
-        need = sorted((getattr(group, key) or 0 for group in wanted), reverse=True)
-        for (given, amount), names in _list_short(held, key, need).items():
-            where = ", ".join(sorted(names)[:4])
-            if len(names) > 4:
-                where += ", ..."
-            yield f"{what} of {where}: {write(given)}, but the spec asks for {write(amount)}"
+    for what, pattern, key, write in _AMOUNTS:
+        have, need = _list_amounts(held.nodes, key), _list_amounts(wanted, key)
+        if re.search(pattern, asked) and any(map(lt, have, need)):
+            given, amount = (", ".join(dict.fromkeys(map(write, each))) for each in (have, need))
+            yield f"{what} of its nodes: {given}, but the spec asks for {amount}"
 
 
-def _list_short(held: Allocation, key: str, need: list[int]) -> dict[tuple[int, int], list[str]]:
-    """The nodes by what they have and what they would need, where that is more; the most first."""
-    short: dict[tuple[int, int], list[str]] = {}
-    have = sorted(held.nodes, key=lambda node: getattr(node, key) or 0, reverse=True)
-    for node, amount in zip(have, need, strict=False):
-        given = getattr(node, key)
-        if given is not None and given < amount:
-            short.setdefault((given, amount), []).append(node.name)
-    return short
+def _list_amounts(nodes: Sequence[HeldNode | NodeGroup], key: str) -> list[int]:
+    """How much each node has, the most first; nothing if that is not known of all."""
+    amounts = [getattr(node, key) for node in nodes]
+    return [] if None in amounts else sorted(amounts, reverse=True)

@@ -354,11 +354,12 @@ def _guess(left: Traces, why: str, *, gone: bool) -> State:
         return State("running", reason, left.begun, left.limit)
     if gone and left.cancelled:  # its script may have been killed before it could note it
         return State("cancelled", "" if left.attempts else "it had not begun")
-    if left.attempts and gone:
-        ended = "it has left no outcome: it was killed, or its first node was lost"
-        return State("failed", f"{ended}; {why}")
-    begun = "it has begun, and left no outcome" if left.attempts else "it has not begun here"
-    return State("unknown", f"{begun}; {why}")
+    if not left.attempts:
+        return State("unknown", f"it has not begun here; {why}")
+    if not gone:
+        return State("unknown", f"it has begun, and left no outcome; {why}")
+    ended = "it has left no outcome: it was killed, or its first node was lost"
+    return State("failed", f"{ended}; {why}")
 
 
 # --- What the scheduler says -------------------------------------------------------------

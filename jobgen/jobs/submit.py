@@ -360,14 +360,12 @@ def search_jobs(intents: Sequence[Intent]) -> Mapping[str, list[str]]:
 
     Raises RefusedError or SchedulerUnavailableError if it does not answer.
     """
-    known: dict[str, list[str]] = {intent.token: [] for intent in intents}
+    known: dict[str, set[str]] = {intent.token: set() for intent in intents}
     queue = SCHEDULERS[intents[0].job.scheduler].queue
     since = min(intent.job.submitted for intent in intents)
     for listed in queue.list_own_jobs(process.run, since):
-        for job_id, words in listed:
-            for token, ids in known.items():
-                if token in words and job_id not in ids:
-                    ids.append(job_id)
+        for token, ids in known.items():
+            ids.update(job_id for job_id, words in listed if token in words)
         if all(known.values()):
             break
     return {

@@ -157,12 +157,11 @@ def test_a_job_runs_in_an_allocation_of_slurm(slurm: Slurm, tmp_path: Path, node
     assert told.stdout == "done\n"
     done = run("--set", "run.command=[bash, -c, exit 5]")
     assert done.returncode == 5, done.stdout + done.stderr
-    every = "n1" if nodes == 1 else "n1, n2"
     for change, difference in (
         ("nodes=3", f"nodes: {nodes}, but the spec asks for 3"),
-        ("gpus_per_node=1", f"GPUs of {every}: 0, but the spec asks for 1"),
-        ("cpus_per_node=4", f"CPUs of {every}: 1, but the spec asks for 4"),
-        ("memory_per_node=9GB", f"memory of {every}: 4000MB, but the spec asks for 9GB"),
+        ("gpus_per_node=1", "GPUs of its nodes: 0, but the spec asks for 1"),
+        ("cpus_per_node=4", "CPUs of its nodes: 1, but the spec asks for 4"),
+        ("memory_per_node=9GB", "memory of its nodes: 4000MB, but the spec asks for 9GB"),
     ):
         done = run("--set", f"resources.{change}")
         assert done.returncode == 2
@@ -210,10 +209,10 @@ def test_a_job_runs_in_an_allocation_of_pbs(pbs: Pbs, tmp_path: Path) -> None:
     assert (tmp_path / "codes").read_text() == "2\n" * len(other)
     assert re.findall("does not match the spec: (.*)", (tmp_path / "shapes").read_text()) == [
         "nodes: 2, but the spec asks for 3",
-        "GPUs of n1: 0, but the spec asks for 1",
-        "CPUs of n2: 3, but the spec asks for 4; CPUs of n1: 2, but the spec asks for 4",
-        "memory of n1, n2: 1GB, but the spec asks for 2GB",
-        "GPUs of n2: 1, but the spec asks for 2; GPUs of n1: 0, but the spec asks for 1",
+        "GPUs of its nodes: 1, 0, but the spec asks for 1",
+        "CPUs of its nodes: 3, 2, but the spec asks for 4",
+        "memory of its nodes: 1GB, but the spec asks for 2GB",
+        "GPUs of its nodes: 1, 0, but the spec asks for 2, 1",
     ]
     told = (tmp_path / "told").read_text()
     assert (tmp_path / "code").read_text() == "0\n", told

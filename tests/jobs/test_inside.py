@@ -59,10 +59,10 @@ def test_a_script_runs_in_the_allocation_that_has_its_shape(shell: Any) -> None:
         (
             HELD.replace("a100:2(IDX:0-1)", "a100:1(IDX:0)"),
             {},
-            "GPUs of n1, n2: 1, but the spec asks for 2",
+            "GPUs of its nodes: 1, but the spec asks for 2",
         ),
-        (HELD.replace("0-7", "0-3"), {}, "CPUs of n1, n2: 4, but the spec asks for 8"),
-        (HELD.replace("4096", "2048"), {}, "memory of n1, n2: 2GB, but the spec asks for 4"),
+        (HELD.replace("0-7", "0-3"), {}, "CPUs of its nodes: 4, but the spec asks for 8"),
+        (HELD.replace("4096", "2048"), {}, "memory of its nodes: 2GB, but the spec asks for 4"),
         (HELD, {"array": {"tasks": 2}}, "an array cannot run in one allocation"),
         (HELD, {"on_walltime": {"then": "requeue", "at_most": 2}}, "makes one start"),
         (HELD, {"snapshot": True}, "uses the code in this folder"),

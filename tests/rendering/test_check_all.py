@@ -152,7 +152,7 @@ def test_annotations_name_the_place() -> None:
     assert "exp/job.sbatch: its spec exp/job.yaml does not exist" in out
     code, _, err = jobgen("check", "--all", "--out-dir", "x")
     assert code == 2
-    assert "remove --out-dir" in err
+    assert "--all and --out-dir exclude each other" in err
 
 
 def test_a_folder_without_git_is_walked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
