@@ -80,11 +80,11 @@ def _find_calls(jobs: Sequence[JobRecord]) -> dict[Path, list[Path]]:
     """Find the calls of functions that no job makes but these, by the run folder of one."""
     going, makers = {job.run_dir for job in jobs}, defaultdict[Path, list[Path]](list)
     for runs in {Path(job.folder, RUNS) for job in jobs}:
-        for script in runs.glob("*/*/script") if any(runs.glob("*/calls")) else ():
+        for path in runs.glob("*/*/script") if any(runs.glob("*/calls")) else ():
             with contextlib.suppress(OSError):
-                for calls in set(_CALLS.findall(read_run_file(script).decode(errors="replace"))):
+                for calls in set(_CALLS.findall(read_run_file(path).decode(errors="replace"))):
                     if _is_own(runs.parent / calls, runs):
-                        makers[runs.parent / calls].append(script.parent)
+                        makers[runs.parent / calls].append(path.parent)
     unneeded = defaultdict[Path, list[Path]](list)
     for calls, folders in makers.items():
         if going.issuperset(folders):

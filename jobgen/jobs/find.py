@@ -56,13 +56,16 @@ def _find_meant(word: str) -> str:
 def find_jobs(words: Sequence[str]) -> tuple[list[JobRecord], list[str]]:
     """Find jobs by id, name or run folder (default: the latest), as `find_job` does.
 
-    Also returns one message for each word that matches nothing.
+    Also returns one message for each word that matches nothing. Of many words the records are read
+    together.
     """
     jobs, problems = [], []
     adopt_jobs()
+    many = list_jobs()[0] if words[20:] else []
+    known = {folder_name(job.id): job for job in reversed(many)}
     for word in words or (None,):
         try:
-            jobs.append(_find_one(word))
+            jobs.append(known.get(folder_name(word or "")) or _find_one(word))
         except UsageError as error:
             problems.append(str(error))
     return jobs, problems

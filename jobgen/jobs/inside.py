@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from operator import lt
 from pathlib import Path
+from typing import Any
 
 from jobgen import process
 from jobgen.errors import UsageError
@@ -44,8 +45,7 @@ def enter_job(
     `node` is a name or a number in the order of the ranks, of the job or of a `role` of it; the
     first by default. Raises UsageError if the job does not run, or has no such node or role.
     """
-    name = find_node(job, node, role)
-    job = job.roles[role] if role else job
+    name, job = find_node(job, node, role), _find_role(job, role)
     shell = os.environ.get("SHELL") or "bash"
     inner = ["bash", "-c", _ENTER, "bash", job.folder, job.run_folder, *(words or [shell])]
     if job.local:
@@ -69,15 +69,21 @@ def find_node(job: JobRecord, node: str | None, role: str | None = None) -> str:
     (one,) = look([job]).jobs
     if one.state.name != "running":
         raise UsageError(f"job {job.id} is {one.state.name}, so it has no node to enter")
-    if role and role not in job.roles:
-        known = ", ".join(job.roles) or "none"
-        raise UsageError(f"job {job.id} has not started a role {role!r}; there are: {known}")
-    nodes = read_nodes(job.roles[role] if role else job)
+    nodes = read_nodes(_find_role(job, role))
     numbered = {str(number): name for number, name in enumerate(nodes)}
     name = numbered.get(node or "0", node)
     if name not in nodes:
         raise UsageError(f"job {job.id} has no node {node!r}: it runs on {', '.join(nodes)}")
     return name
+
+
+def _find_role(job: JobRecord, role: str | None) -> JobRecord:
+    """Return the job itself without a role; raise UsageError for one that it has not started."""
+    roles: dict[Any, JobRecord] = {None: job, **job.roles}
+    if role not in roles:
+        known = ", ".join(job.roles) or "none"
+        raise UsageError(f"job {job.id} has not started a role {role!r}; there are: {known}")
+    return roles[role]
 
 
 def write_held_job(spec: JobSpec, plan: Plan) -> list[str]:

@@ -34,14 +34,7 @@ def recover_submissions() -> list[str]:
         except OSError as error:
             messages.append(f"{path}: {error.filename or ''}: {error.strerror}")
     _ask_for(interrupted)
-    for case in interrupted:
-        try:
-            settled = _settle_local(case) if case.intent.job.local else _settle_batch(case)
-        except OSError as error:
-            why = f"its record cannot be written: {error.filename or ''}: {error.strerror}"
-            settled = _leave_open(case.intent, why)
-        messages.append(settled)
-    return messages
+    return [*messages, *map(_settle, interrupted)]
 
 
 class _Case:
@@ -58,6 +51,11 @@ class _Case:
         self.silence = ""  # why its scheduler does not tell
 
     @property
+    def open(self) -> bool:
+        """Whether its scheduler may know more jobs of it."""
+        return not (self.intent.job.local or self.complete or self.unasked)
+
+    @property
     def complete(self) -> bool:
         """Whether all jobs of it are known."""
         return len(self.ids) == self.intent.jobs
@@ -67,9 +65,8 @@ def _ask_for(cases: list[_Case]) -> None:
     """Ask for the ids that schedulers know, each scheduler once."""
     asked: dict[str, list[_Case]] = {}
     for case in cases:
-        job = case.intent.job
-        if not (job.local or case.complete or case.unasked):
-            asked.setdefault(job.scheduler, []).append(case)
+        if case.open:
+            asked.setdefault(case.intent.job.scheduler, []).append(case)
             if case.late:
                 with contextlib.suppress(OSError):
                     journal.withdraw_script(case.intent)
@@ -82,6 +79,14 @@ def _ask_for(cases: list[_Case]) -> None:
         else:
             for case in some:
                 case.ids += [id for id in known[case.intent.token] if id not in case.ids]
+
+
+def _settle(case: _Case) -> str:
+    try:
+        return _settle_local(case) if case.intent.job.local else _settle_batch(case)
+    except OSError as error:
+        why = f"its record cannot be written: {error.filename or ''}: {error.strerror}"
+        return _leave_open(case.intent, why)
 
 
 def _settle_batch(case: _Case) -> str:

@@ -47,16 +47,18 @@ def _rerun_tasks(
     array = loaded.spec.array
     if array is None or len(list(array.choices())) != whole.tasks:
         raise UsageError(f"job {whole.id}: its spec has other tasks now, so none can be rerun")
-    ids = tuple(whole.task(task).id for task in tasks)
     if array.tasks is None and len(tasks) > 1:
         rows = list(array.choices())
         counts = {"at_once": array.at_once, "together": array.together}
         some = {key: count for key, count in counts.items() if count is not None}
         chosen = {"array": {"list": [rows[task] for task in tasks], **some}}
         loaded = _load(whole, about, (*words, *write_overrides(chosen)))
+        ids = tuple(whole.task(task).id for task in tasks)
         return [replace(_prepare(loaded, about), rerun_of=ids)]
-    alone = (_prepare(loaded, about, task=task) for task in tasks)
-    return [replace(one, rerun_of=(task,)) for one, task in zip(alone, ids, strict=True)]
+    return [
+        replace(_prepare(loaded, about, task=task), rerun_of=(whole.task(task).id,))
+        for task in tasks
+    ]
 
 
 def link_rerun(job: JobRecord, rerun: JobRecord) -> None:

@@ -152,17 +152,10 @@ def read_state(job: JobRecord) -> State:
     return report.jobs[0].state
 
 
-def look(jobs: Sequence[JobRecord], *, before: StatusReport | None = None) -> StatusReport:
-    """Return how jobs stand; schedulers are asked once, for those whose own record shows no end.
-
-    With `before`, an earlier report of the same jobs, no scheduler is asked: what only a scheduler
-    can tell is taken from there.
-    """
-    looks = [(job, list(map(_examine, job.parts))) for job in jobs]
-    if before:
-        again = zip(looks, before.jobs, strict=True)
-        return before._replace(jobs=tuple(_look_again(*look, last) for look, last in again))
+def look(jobs: Sequence[JobRecord]) -> StatusReport:
+    """Return how jobs stand; schedulers are asked once, for those whose own record shows no end."""
     statuses, silences = [], set[str]()
+    looks = [(job, list(map(_examine, job.parts))) for job in jobs]
     answers = _ask_all(looks)
     for job, parts in looks:
         answer = answers[job.scheduler]
@@ -176,10 +169,15 @@ def look(jobs: Sequence[JobRecord], *, before: StatusReport | None = None) -> St
     return StatusReport(tuple(statuses), tuple(sorted(filter(None, silences))))
 
 
-def _look_again(job: JobRecord, parts: Sequence[_Part], last: JobStatus) -> JobStatus:
-    known = last.tasks or (last.state,)
-    states = [part.own or state for part, state in zip(parts, known, strict=True)]
-    return _sum_up(job, parts, states, listed=False)
+def look_again(last: StatusReport) -> StatusReport:
+    """Return how the same jobs stand by their own records; all else is as it was told last."""
+    statuses = []
+    for seen in last.jobs:
+        parts = list(map(_examine, seen.job.parts))
+        pairs = zip(parts, seen.tasks or (seen.state,), strict=True)
+        states = [part.own or state for part, state in pairs]
+        statuses.append(_sum_up(seen.job, parts, states, listed=False))
+    return last._replace(jobs=tuple(statuses))
 
 
 def _sum_up(
@@ -431,7 +429,7 @@ def _combine(states: Sequence[State], whole: State | None) -> State:
     start = min((state.start for state in states if state.start is not None), default=None)
     if whole:
         return whole if whole.name == "queued" else State(whole.name, _format_count(count), start)
-    if len(count) == 1 and "queued" in count:
+    if [*count] == ["queued"]:
         return State("queued", states[0].reason, start)
     going_on = count.keys() & {"running", "stopping", "queued"}
     worst = next(name for name in ("unknown", *_WORST) if name in {*count, "done"})

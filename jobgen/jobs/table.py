@@ -169,9 +169,7 @@ def format_details(one: JobRow) -> str:
     lines += [f"{role.role} {role.state}, on {', '.join(role.nodes)}" for role in one.roles]
     lines += [f"tracked at {address}" for address in one.tracked]
     lines += [str(judged) for judged in (*one.verdicts, *one.bad_nodes)]
-    for task in one.tasks:
-        reason = f"  {task.reason}" if task.reason else ""
-        lines.append(f"task {task.task}: {task.state}{reason}")
+    lines += [f"task {task.task}: {task.state}  {task.reason}".rstrip() for task in one.tasks]
     return "".join(f"{line}\n" for line in lines)
 
 

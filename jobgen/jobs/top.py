@@ -84,10 +84,9 @@ def list_nodes(job: JobRecord, *, running: bool) -> list[NodeUse]:
 def _describe(job: JobRecord, node: str, *, since: Path, running: bool) -> NodeUse:
     """Return what a node uses; its `age` is the moment of its answer."""
     gpus = read_last_gpus(job.run_dir, node, since=since)
-    use = _ask_node(job, node) if running else None
-    if use is None:
-        return NodeUse(node, gpus, None, None, None, None)
-    return NodeUse(node, gpus, *use, time.monotonic())
+    if running and (use := _ask_node(job, node)):
+        return NodeUse(node, gpus, *use, time.monotonic())
+    return NodeUse(node, gpus, None, None, None, None)
 
 
 def _ask_node(job: JobRecord, node: str) -> tuple[float, float, int] | None:
@@ -111,9 +110,10 @@ def _ask_node(job: JobRecord, node: str) -> tuple[float, float, int] | None:
 def format_nodes(nodes: Sequence[NodeUse], *, running: bool) -> list[str]:
     """Return a table, a line for each node; those of a job that does not run were not asked."""
     silence = "no answer" if running else "not asked"
-    head: tuple[str, ...] = ("NODE", "GPUS", "GPU MEMORY", "CPUS", "MEMORY")
-    rows: list[tuple[str, ...]] = [
+    rows = [("ROLE", "NODE", "GPUS", "GPU MEMORY", "CPUS", "MEMORY")]
+    rows += (
         (
+            each.role,
             each.node,
             _format_uses([gpu.use for gpu in each.gpus if gpu.use is not None]),
             _format_gpu_memory(each.gpus),
@@ -121,11 +121,8 @@ def format_nodes(nodes: Sequence[NodeUse], *, running: bool) -> list[str]:
             "-" if each.memory is None else describe_bytes(each.memory),
         )
         for each in nodes
-    ]
-    if any(each.role for each in nodes):
-        head = ("ROLE", *head)
-        rows = [(each.role, *row) for each, row in zip(nodes, rows, strict=True)]
-    return format_table([head, *rows])
+    )
+    return format_table(rows if any(each.role for each in nodes) else [row[1:] for row in rows])
 
 
 def _format_uses(uses: Sequence[float]) -> str:

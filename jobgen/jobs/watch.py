@@ -34,7 +34,7 @@ class Watch:
         now = time.monotonic()
         self._hasten(now)
         if self._seen is not None and now < self._due:
-            self._seen = status.look(self.jobs, before=self._seen)
+            self._seen = status.look_again(self._seen)
             return self._seen
         self._seen = status.look(self.jobs)
         self._asked, self._due = now, now + POLL_SECONDS
