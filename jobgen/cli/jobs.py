@@ -131,8 +131,8 @@ def list_jobs(
     if bad_nodes:
         from jobgen.jobs import verdicts
 
-        blames = verdicts.list_blames(known)
-        put_answer({"nodes": blames}, verdicts.format_blames(blames), as_json=as_json)
+        nodes = verdicts.sum_bad_nodes(known)
+        put_answer({"nodes": nodes}, verdicts.format_bad_nodes(nodes), as_json=as_json)
         _raise_problems(problems)
         return
     seen = get_status(known[:limit] if state is None else known)

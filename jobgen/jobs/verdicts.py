@@ -64,22 +64,35 @@ def read_bad_nodes(run_folder: str) -> Iterator[BadNode]:
 
 
 class NodeBlame(NamedTuple):
-    """What a job of the project says against a node."""
+    """What all jobs of a project say about one node."""
 
     node: str
-    cause: str
-    time: str
-    evidence: str
-    job: str
+    times: int
+    causes: tuple[str, ...]
+    last: str
+    evidence: str  # of the last time
+    jobs: tuple[str, ...]
 
 
-def list_blames(jobs: Iterable[JobRecord]) -> list[NodeBlame]:
-    """Return what the verdicts of jobs say against nodes, by the node and the time."""
-    return sorted(NodeBlame(*bad, job.id) for job in jobs for bad in read_bad_nodes(job.run_folder))
+def sum_bad_nodes(jobs: Iterable[JobRecord]) -> list[NodeBlame]:
+    """Return the nodes that verdicts have blamed, the worst first."""
+    by_node: dict[str, list[tuple[BadNode, str]]] = {}
+    for job in jobs:
+        for bad in read_bad_nodes(job.run_folder):
+            by_node.setdefault(bad.node, []).append((bad, job.id))
+    records = []
+    for node, entries in by_node.items():
+        last = max((bad for bad, _ in entries), key=lambda bad: bad.time)
+        causes = tuple(dict.fromkeys(bad.cause for bad, _ in entries))
+        of_jobs = tuple(dict.fromkeys(id for _, id in entries))
+        records.append(NodeBlame(node, len(entries), causes, last.time, last.evidence, of_jobs))
+    return sorted(records, key=lambda one: (-one.times, one.node))
 
 
-def format_blames(blames: Iterable[NodeBlame]) -> str:
-    """Return a line for each, under the names of the columns."""
-    rows = [(one.node, one.time, one.job, one.cause, one.evidence) for one in blames]
-    lines = format_table([("NODE", "TIME", "JOB", "CAUSE", ""), *rows])
-    return "".join(f"{line}\n" for line in lines)
+def format_bad_nodes(records: Iterable[NodeBlame]) -> str:
+    """Return a line for each node, under the names of the columns."""
+    lines: list[tuple[str, ...]] = [("NODE", "TIMES", "CAUSES", "LAST", "JOBS", "")]
+    for one in records:
+        words = (", ".join(one.causes), one.last, " ".join(one.jobs), one.evidence)
+        lines.append((one.node, str(one.times), *words))
+    return "".join(f"{line}\n" for line in format_table(lines))

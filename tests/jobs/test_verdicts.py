@@ -7,7 +7,7 @@ import pytest
 from run_folders import FAILED, Run
 from support import jobgen
 
-from jobgen.jobs.verdicts import list_blames, read_bad_nodes, read_verdicts
+from jobgen.jobs.verdicts import read_bad_nodes, read_verdicts, sum_bad_nodes
 
 BAD = "n2\tgpu-error\t2026-03-01T12:00:00Z\tRuntimeError: CUDA error: uncorrectable ECC error\n"
 
@@ -36,8 +36,8 @@ def test_they_are_read_and_what_is_damaged_is_left_out(run: Run) -> None:
     run.write("attempts/1/verdict", "\x00\x01")
     run.write("bad-nodes", "n2 without tabs\n" + BAD * 2)
     assert len(list(read_verdicts(attempts))) == 1
-    blames = list_blames([run.job])
-    assert [(one.node, one.cause, one.job) for one in blames] == [("n2", "gpu-error", "4711")] * 2
+    (record,) = sum_bad_nodes([run.job])
+    assert (record.node, record.times, record.jobs) == ("n2", 2, ("4711",))
 
 
 def test_diagnose_and_list_show_them(run: Run) -> None:
@@ -45,6 +45,6 @@ def test_diagnose_and_list_show_them(run: Run) -> None:
     assert "start 0 failed; verdict: restart (gpu-error) on n2: RuntimeError" in text
     assert "bad node n2: gpu-error, 2026-03-01T12:00:00Z" in text
     listed = jobgen("list", "--bad-nodes")
-    assert listed.out.splitlines()[1].split()[:3] == ["n2", "2026-03-01T12:00:00Z", "4711"]
+    assert listed.out.splitlines()[1].split()[:3] == ["n2", "1", "gpu-error"]
     (node,) = json.loads(jobgen("list", "--bad-nodes", "--json").out)["nodes"]
-    assert (node["cause"], node["job"]) == ("gpu-error", "4711")
+    assert node["causes"] == ["gpu-error"]
