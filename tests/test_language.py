@@ -33,7 +33,7 @@ TEXTS = [
     *(path for path in (ROOT / "templates").rglob("*") if path.is_file()),
     *(ROOT / "jobgen" / "spec" / "data").glob("*.yaml"),
     *(ROOT / "jobgen" / "rendering").glob("*.txt"),
-    ROOT / "jobgen" / "plan" / "rules.txt",
+    *(ROOT / "jobgen").glob("*/rules.txt"),
     ROOT / "jobgen" / "programs" / "remarks.txt",
 ]
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
 from typing import Generic, TypeVar
 
 from jobgen.errors import Problem
@@ -12,6 +10,7 @@ from jobgen.records import NamedTuple
 from jobgen.sites.profile import SiteProfile
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import JobSpec
+from jobgen.spec.tables import Conflict, explain
 
 T = TypeVar("T", covariant=True)
 
@@ -56,17 +55,9 @@ class Context(NamedTuple):
             words = ": ".join(filter(None, ("note", self.loaded.find_path(path), message)))
             yield f"{words}; {hint}" if hint else words
 
-    def explain(self, rule: str, **facts: object) -> list[str]:
+    def explain(self, rule: str, **facts: object) -> Conflict:
         """Return the key, message and hint of a rule, with the values in them."""
-        facts = {"spec": self.spec, "can": self.site.can, **facts}
-        return [cell.format(**facts) for cell in _read_rules()[rule]]
-
-
-@cache
-def _read_rules() -> dict[str, list[str]]:
-    with open(os.path.join(os.path.dirname(__file__), "rules.txt"), encoding="utf-8") as lines:
-        rows = [line.rstrip("\n").split(" | ") for line in lines if line[0] != "#"]
-    return {rule: ["" if cell == "-" else cell for cell in cells] for rule, *cells in rows}
+        return explain(rule, {"spec": self.spec, "can": self.site.can, **facts}, "plan")
 
 
 class Decision(Generic[T]):

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
 from string import Template
 
-
-@cache
-def _read_table(name: str) -> list[list[str]]:
-    with open(os.path.join(os.path.dirname(__file__), name), encoding="utf-8") as lines:
-        return [line.strip().split(" | ") for line in lines if line[0] != "#"]
+from jobgen.spec.tables import read_rows
 
 
 def select_rows(
@@ -22,7 +16,7 @@ def select_rows(
     It is of the `kinds`, and of those that facts which are not empty are named for.
     """
     has = {*kinds, *(fact for fact, value in facts.items() if value)}
-    for asked, *cells in _read_table(name):
+    for asked, *cells in read_rows(name, room="rendering"):
         wanted = {kind for kind in asked.split() if kind[0] not in "!-"}
         refused = {kind[1:] for kind in asked.split() if kind[0] == "!"}
         if wanted <= has and not refused & has:

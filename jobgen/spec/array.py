@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from jobgen.records import NamedTuple
 from jobgen.spec.fields import Range, limit_keys
+from jobgen.spec.tables import Conflict, refuse
 from jobgen.spec.value_types import TAKEN, Count, Option, Word, make_option
 
 # What PBS takes in one array by default (max_array_size); Slurm's default is a tenth of it.
@@ -56,7 +57,7 @@ class Array(NamedTuple):
         "How many share a node, each with its own GPUs: `resources` is what one task has.",
     ] = None
 
-    def conflicts(self) -> Iterator[tuple[str, str, str]]:
+    def conflicts(self) -> Iterator[Conflict]:
         """There are tasks, not too many, and what they are given arrives."""
         given = [kind for kind in KINDS if getattr(self, kind) is not None]
         if len(given) == 1 and self.tasks is None:  # else the binder tells
@@ -87,37 +88,30 @@ def name_argument(key: str) -> str:
     return re.sub(f"^{_ARGUMENT}", "", key)
 
 
-def _check_content(kind: str, content: Any) -> Iterator[tuple[str, str, str]]:
+def _check_content(kind: str, content: Any) -> Iterator[Conflict]:
     """Yield what is wrong with tasks, or with the values of each of their arguments."""
-    if not content:
-        yield kind, "is empty", "name at least one task"
-        return
     if isinstance(content, tuple):
         sizes = [len(content)]
         for index, entry in enumerate(content):
             alone = {name: (value,) for name, value in entry.items()}
             yield from _check_entry(f"{kind}[{index}]", alone)
     else:
-        sizes = [len(values) for values in content.values()]
+        sizes = list(map(len, content.values()))
         yield from _check_entry(kind, content)
         yield from _check_lists(kind, content)
-    if kind == "zip":
-        sizes = [max(sizes)]
-    if math.prod(sizes) > MAX_TASKS:
-        count = " x ".join(map(str, sizes))
-        yield kind, f"makes {count} tasks, more than {MAX_TASKS}", "split the sweep"
+    sizes = [max(sizes)] if kind == "zip" and sizes else sizes
+    count, many = " x ".join(map(str, sizes)), math.prod(sizes) > MAX_TASKS
+    rules = {"no_tasks": not content, "many_tasks": many}
+    yield from refuse(rules, kind=kind, count=count, most=MAX_TASKS)
 
 
-def _check_lists(
-    kind: str, content: dict[str, tuple[Value, ...]]
-) -> Iterator[tuple[str, str, str]]:
+def _check_lists(kind: str, content: dict[str, tuple[Value, ...]]) -> Iterator[Conflict]:
     """Yield which lists of values are empty, or do not go together."""
     for name, values in content.items():
-        if not values:
-            yield f"{kind}.{name}", "is an empty list", "give it values"
-    if kind == "zip" and len(set(map(len, content.values()))) > 1:
-        lengths = ", ".join(f"{name} {len(values)}" for name, values in content.items())
-        yield "zip", f"has lists of different length: {lengths}", "for combinations, say values"
+        yield from refuse({"no_values": not values}, kind=kind, name=name)
+    lengths = ", ".join(f"{name} {len(values)}" for name, values in content.items())
+    unlike = kind == "zip" and len(set(map(len, content.values()))) > 1
+    yield from refuse({"unlike_lists": unlike}, lengths=lengths)
 
 
 def _looks_like_several(value: Value, *, alone: bool) -> bool:
@@ -129,33 +123,22 @@ def _looks_like_several(value: Value, *, alone: bool) -> bool:
     return isinstance(value, str) and re.fullmatch(several, value) is not None
 
 
-def _check_entry(
-    path: str, entry: Mapping[str, tuple[Value, ...]]
-) -> Iterator[tuple[str, str, str]]:
+def _check_entry(path: str, entry: Mapping[str, tuple[Value, ...]]) -> Iterator[Conflict]:
     seen: dict[str, str] = {}
     for name, values in entry.items():
         where = f"{path}.{name}"
-        if re.fullmatch(FIXED, name):
-            message = "cannot differ between the tasks of an array"
-            yield where, message, "arguments of the program and environment.variables.NAME can"
-            continue
-        key = name_variable(name) or make_option(name_argument(name))
-        if key in seen:
-            yield where, f"names the same as {seen[key]}", ""
-        seen[key] = name
-        for value in values:
-            if "[" not in path and _looks_like_several(value, alone=len(values) == 1):
-                yield where, f"{value!r} is one value", "write each by itself, as in [1, 2, 3]"
-            if isinstance(value, tuple):
-                yield from _check_list(where, value, of_variable=bool(name_variable(name)))
-
-
-def _check_list(
-    where: str, words: tuple[str, ...], *, of_variable: bool
-) -> Iterator[tuple[str, str, str]]:
-    """Yield why one task cannot be given several words."""
-    if of_variable:
-        yield where, "is a variable, whose value cannot be a list", "write it as text"
-    elif any(word.startswith("-") for word in words):
-        message = "a value in this list begins with '-' and would be read as an option"
-        yield where, message, "join it to one text, or leave the dash out"
+        fixed, variable = re.fullmatch(FIXED, name), name_variable(name)
+        key = name if fixed else variable or make_option(name_argument(name))
+        other = seen.setdefault(key, name)
+        rules: dict[str, object] = {"fixed_key": fixed, "same_key": other != name}
+        yield from refuse(rules, where=where, other=other)
+        for value in () if fixed else values:
+            several = "[" not in path and _looks_like_several(value, alone=len(values) == 1)
+            words = value if isinstance(value, tuple) else ()
+            option = any(word.startswith("-") for word in words)
+            rules = {
+                "one_value": several,
+                "list_variable": variable and isinstance(value, tuple),
+                "list_option": not variable and option,
+            }
+            yield from refuse(rules, where=where, value=value)

@@ -19,9 +19,7 @@ from jobgen.spec.launchers import (
     read_names,
     show_program,
 )
-
-# A problem of a record: key, message, what to write.
-Conflict = tuple[str, str, str]
+from jobgen.spec.tables import Conflict
 
 _OF_SHELL = r"&&|\|\|?|;;?|&|[0-9]?[<>]{1,2}(&[0-9])?|2>&1"
 _WITH_VALUE = r"--?[A-Za-z][\w.-]*[ \t]"  # an option and its value in one word

@@ -14,6 +14,7 @@ from jobgen.spec import commands
 from jobgen.spec.array import Array, Choice
 from jobgen.spec.fields import Pattern, Range, ShellPath, limit_keys, mark_record
 from jobgen.spec.launchers import find_launcher, name_kind
+from jobgen.spec.tables import Conflict, explain, refuse
 from jobgen.spec.value_types import (
     Constraint,
     Count,
@@ -144,37 +145,30 @@ class Container(NamedTuple):
         tuple[Word, ...], "More options for the runtime; for pyxis, edf and uenv, of srun."
     ] = ()
 
-    def conflicts(self) -> Iterator[tuple[str, str, str]]:
-        """An environment file has its own mounts."""
-        hints = {
-            "edf": "write them as mounts in the environment file",
-            "uenv": "leave them out: a uenv sees all folders",
-        }
-        if self.binds and self.runtime in hints:
-            yield "binds", f"do not work with {self.runtime}", hints[self.runtime]
+    def conflicts(self) -> Iterator[Conflict]:
+        """An environment file has its own mounts, and a uenv sees all."""
+        own = self.binds and self.runtime in ("edf", "uenv")
+        return refuse({f"binds_{self.runtime}": own})
 
 
-def _find_module_command(names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+# Words of the command `module`, by the rule that says what to write instead of each.
+_MODULE_WORDS = {
+    **dict.fromkeys(("module", "ml", "load", "&&"), "module_command"),
+    **dict.fromkeys(("purge", "reset"), "module_first"),
+    **dict.fromkeys(("swap", "switch", "unload", "rm"), "module_other"),
+    "use": "module_use",
+}
+
+
+def _find_module_command(names: tuple[str, ...]) -> Iterator[Conflict]:
     """Yield what is wrong with words of the command `module` among modules, and what to write."""
-    heads = ("module", "ml", "load", "&&")
-    if word := next((name for name in names if name in heads), None):
-        rest = ", ".join(name for name in names if name not in heads)
-        yield f"{word!r} belongs to the command, and is not a module", f"write modules: [{rest}]"
-    for word in names:
-        if ";" in word:
-            plain = ", ".join(name for each in names for name in each.split(";") if name)
-            yield f"{word!r} is more than a name", f"write modules: [{plain}]"
-            return
-        if word in ("purge", "reset", "use", "swap", "switch", "unload", "rm"):
-            others = ", ".join(name for name in names if name != word)
-            first = {"purge": "first: purge, ", "reset": "first: reset, "}.get(word, "")
-            hint = f"write modules: {{{first}load: [{others}]}}"
-            if word == "use":
-                hint = "write modules: {use: [FOLDER], load: [...]}"
-            elif not first:
-                hint = "write the command in environment.setup"
-            yield f"{word!r} belongs to the command, and is not a module", hint
-            return
+    rules = {word: "module_names" if ";" in word else _MODULE_WORDS.get(word) for word in names}
+    heads = [word for word in names if rules[word] == "module_command"]
+    others = [word for word in names if rules[word] not in (None, "module_command")]
+    for word in (*heads[:1], *others[:1]):
+        parts = ";".join(names).split(";")
+        rest = ", ".join(part for part in parts if part not in ("", word, *heads))
+        yield explain(str(rules[word]), {"word": word, "rest": rest})
 
 
 @limit_keys("venv", "uv", "conda", "stage", most=1)
@@ -220,50 +214,39 @@ class Environment(NamedTuple):
         """The variables by name; none where the spec says nothing of them."""
         return self.variables or {}
 
-    def conflicts(self) -> Iterator[tuple[str, str, str]]:
+    def conflicts(self) -> Iterator[Conflict]:
         """The variables arrive, and the environment is what it is said to be."""
         modules = self.modules
         names = modules.load if isinstance(modules, Modules) else modules or ()
-        for problem in _find_module_command(names):
-            yield "modules", *problem
+        yield from _find_module_command(names)
         yield from self._check_paths()
         yield from self._check_variables()
-        if self.uv and self.container:
-            message = "makes a venv for this machine's Python, and a container brings its own"
-            yield "uv", message, "write venv: FOLDER, of one made with the image's Python"
+        yield from refuse({"uv_container": self.uv and self.container})
 
-    def _check_paths(self) -> Iterator[tuple[str, str, str]]:
-        in_venv = r"(?:(?:source|\.)\s+)?(.*)/bin/(?:activate|python[\d.]*)/?"
-        if self.venv and (match := re.fullmatch(in_venv, self.venv)):
-            message = f"{self.venv!r} is a file inside the environment"
-            yield "venv", message, f"write venv: {match[1]}"
-        if not self.conda:
-            return
+    def _check_paths(self) -> Iterator[Conflict]:
+        inside = r"/bin/(?:activate|python[\d.]*)"
         activate = r"(?:source|conda|mamba|micromamba)\s+activate\s+(\S+)"
-        if match := re.fullmatch(rf"{activate}|(.+)/bin/(?:activate|python[\d.]*)", self.conda):
-            message = f"{self.conda!r} is not an environment, but a path in one"
-            yield "conda", message, f"write conda: {match[1] or match[2]}"
-        if self.conda.endswith((".yml", ".yaml")):
-            hint = "make it before: conda env create, and write its name or path"
-            yield "conda", f"{self.conda!r} describes an environment; it is not one", hint
+        in_venv = self.venv and re.fullmatch(rf"(?:(?:source|\.)\s+)?(.*){inside}/?", self.venv)
+        in_conda = self.conda and re.fullmatch(rf"{activate}|(.+){inside}", self.conda)
+        rules = {
+            "venv_file": in_venv,
+            "conda_file": in_conda,
+            "conda_yaml": str(self.conda).endswith((".yml", ".yaml")),
+        }
+        folder = in_conda and in_conda[in_conda.lastindex or 0]
+        return refuse(rules, own=self, venv=in_venv, conda=folder)
 
-    def _check_variables(self) -> Iterator[tuple[str, str, str]]:
+    def _check_variables(self) -> Iterator[Conflict]:
         """Each is given once, is not taken, and means what it looks like."""
-        variables = self.named_variables
-        if {"ALL", "all", "NONE"} & {*(self.from_shell or ())}:
-            message = "takes the names of variables; a job gets no others from your shell"
-            yield "from_shell", message, "write the names, as in from_shell: [WANDB_API_KEY]"
-        for index, name in enumerate(self.from_shell or ()):
-            if name in variables:
-                message = "is also set in variables"
-                yield f"from_shell[{index}]", message, "remove it from one of them"
+        variables, handed = self.named_variables, self.from_shell or ()
+        yield from refuse({"from_shell": {"ALL", "all", "NONE"} & {*handed}})
+        for index, name in enumerate(handed):
+            yield from refuse({"from_shell_too": name in variables}, index=index)
         for name in filter(is_taken, variables):
-            message = "would not arrive: the script, bash or torchrun sets it"
-            yield f"variables.{name}", message, "remove it, or choose another name"
+            yield explain("taken", {"name": name})
         path = variables.get("PATH", "")
-        if "$" in path and not isinstance(path, ShellPath):
-            hint = f"write {{value: {path}, expand: true}}"
-            yield "variables.PATH", "is taken literally, so the shell would find no command", hint
+        literal = "$" in path and not isinstance(path, ShellPath)
+        yield from refuse({"literal_path": literal}, path=path)
 
 
 @limit_keys("module", "script", "command", "body", least=1, most=1)
@@ -307,12 +290,11 @@ class Run(NamedTuple):
         """The words of its arguments; none where they have keys."""
         return self.args if isinstance(self.args, tuple) else ()
 
-    def conflicts(self) -> Iterator[tuple[str, str, str]]:
+    def conflicts(self) -> Iterator[Conflict]:
         """Its arguments can be read back from its command line."""
         for key, value in self.keyed_args.items():
-            if isinstance(value, tuple) and any(word.startswith("-") for word in value):
-                message = "a value in this list begins with '-' and would be read as an option"
-                yield f"args.{key}", message, "write args as a list of words"
+            option = isinstance(value, tuple) and any(word.startswith("-") for word in value)
+            yield from refuse({"option_in_list": option}, key=key)
         if isinstance(self.args, tuple):
             yield from commands.check_words("args", self.args)
         if self.script is not None:
@@ -352,15 +334,15 @@ class Launch(NamedTuple):
         Interface | None, "The network interface whose address the nodes use, such as hsn0."
     ] = None
 
-    def conflicts(self) -> Iterator[tuple[str, str, str]]:
+    def conflicts(self) -> Iterator[Conflict]:
         """What only torchrun's agents can do is not asked of the launcher."""
-        if self.mode == "ray" and self.processes_per_node not in (None, 1):
-            message = "is for mode torchrun or direct: Ray starts its processes by itself"
-            yield "processes_per_node", message, "leave it out"
-        for key in ("rendezvous", "max_restarts"):
-            if self.mode not in (None, "torchrun") and getattr(self, key) is not None:
-                message = f"is torchrun's, and mode is {self.mode}"
-                yield key, message, "leave it out, or write torchrun"
+        other = self.mode not in (None, "torchrun")
+        rules = {
+            "ray_processes": self.mode == "ray" and self.processes_per_node not in (None, 1),
+            "rendezvous": other and self.rendezvous is not None,
+            "max_restarts": other and self.max_restarts is not None,
+        }
+        return refuse(rules, mode=self.mode)
 
 
 @mark_record(short_key="email")
@@ -374,10 +356,10 @@ class Notify(NamedTuple):
         "When: begin, end (however it ends) and fail; end and fail if not said.",
     ] = None
 
-    def conflicts(self) -> Iterator[tuple[str, str, str]]:
+    def conflicts(self) -> Iterator[Conflict]:
         """It says each thing once."""
-        if len(set(self.on or ())) < len(self.on or ()):
-            yield "on", "lists an event twice", ""
+        on = self.on or ()
+        return refuse({"events": len({*on}) < len(on)})
 
 
 @limit_keys("afterok", "afterany", "afternotok", "after", least=1)
@@ -403,11 +385,9 @@ class OnWalltime(NamedTuple):
     ] = None
     at_most: Annotated[Count | None, "How many starts there are in all; 10 by default."] = None
 
-    def conflicts(self) -> Iterator[tuple[str, str, str]]:
+    def conflicts(self) -> Iterator[Conflict]:
         """There is a further start for `at_most` to count."""
-        if self.at_most is not None and self.then in (None, "stop"):
-            message = "has no effect: the job starts only once"
-            yield "at_most", message, "add then: requeue, or resubmit"
+        return refuse({"starts": self.at_most is not None and self.then in (None, "stop")})
 
 
 @mark_record(short_key="then")
@@ -422,10 +402,9 @@ class OnFailure(NamedTuple):
     ] = None
     at_most: Annotated[Count | None, "How many restarts there are in all; 3 by default."] = None
 
-    def conflicts(self) -> Iterator[tuple[str, str, str]]:
+    def conflicts(self) -> Iterator[Conflict]:
         """There is a restart for `at_most` to count."""
-        if self.at_most is not None and self.then != "restart":
-            yield "at_most", "has no effect: the job starts only once", "add then: restart"
+        return refuse({"restarts": self.at_most is not None and self.then != "restart"})
 
 
 @limit_keys("http", "tcp", "file", "log", least=1, most=1)
@@ -445,10 +424,9 @@ class Ready(NamedTuple):
     )
     within: Annotated[Duration | None, "How long that may take; 10m by default."] = None
 
-    def conflicts(self) -> Iterator[tuple[str, str, str]]:
+    def conflicts(self) -> Iterator[Conflict]:
         """There is something to wait for, in words that grep takes."""
-        if self.tcp is False:
-            yield "tcp", "is false, so there is nothing to wait for", "leave ready out"
+        return refuse({"no_tcp": self.tcp is False})
 
 
 class Role(NamedTuple):
@@ -567,14 +545,14 @@ class JobSpec(NamedTuple):
         "'#SBATCH' ones only for Slurm.",
     ] = ()
 
-    def conflicts(self) -> Iterator[tuple[str, str, str]]:
+    def conflicts(self) -> Iterator[Conflict]:
         """Lists for each node are as long as the job is wide; no launcher starts a launcher."""
         yield from self._check_program()
         if self.launches_itself:
             yield from self._find_conflicts_of_launches()
         yield from self._check_lists()
 
-    def _check_program(self) -> Iterator[tuple[str, str, str]]:
+    def _check_program(self) -> Iterator[Conflict]:
         each = self.launch.processes_per_node or (1 if self.launch.mode in ONE_A_NODE else None)
         own_launch = self.launch.mode in ("direct", "plain") and each == 1
         how = {
@@ -587,7 +565,7 @@ class JobSpec(NamedTuple):
         for key, message, hint in checks:
             yield f"run.{key}", message, hint
 
-    def _check_lists(self) -> Iterator[tuple[str, str, str]]:
+    def _check_lists(self) -> Iterator[Conflict]:
         nodes, source = self.resources.nodes, "resources.nodes"
         lists = {
             "resources.gpus_per_node": self.resources.gpus_per_node,
@@ -596,14 +574,14 @@ class JobSpec(NamedTuple):
         for path, value in lists.items():
             if not isinstance(value, tuple):
                 continue
-            if isinstance(nodes, NodeRange):
-                message = "is a list, and the number of nodes is a range"
-                yield path, message, "give one number for all"
-            elif nodes is None and value:
+            if nodes is None:
                 nodes, source = len(value), path
-            elif len(value) != nodes:
-                message = f"lists {len(value)} nodes, {source} says {nodes or 'at least 1'}"
-                yield path, message, ""
+            rules = {
+                "list_of_range": isinstance(nodes, NodeRange),
+                "list_length": isinstance(nodes, int) and len(value) != nodes,
+            }
+            facts = {"path": path, "number": len(value), "source": source, "nodes": nodes}
+            yield from refuse(rules, **facts)
 
     def choices(self) -> Iterator[Choice]:
         """What each task of its array is given; nothing where it has none."""
@@ -616,16 +594,12 @@ class JobSpec(NamedTuple):
         step = plain and name_kind(find_launcher(self.run.words)) == "step"
         return self.run.body is not None or step
 
-    def _find_conflicts_of_launches(self) -> Iterator[tuple[str, str, str]]:
+    def _find_conflicts_of_launches(self) -> Iterator[Conflict]:
         """What starts its own programs leaves jobgen nothing to start."""
         own = "run.command" if self.run.body is None else "run.body"
-        reason = f"has no effect with {own}, which starts its own programs"
         allowed = () if self.run.body else ("mode", "processes_per_node")
         for key, value in self.launch._asdict().items():
-            if value is not None and key not in allowed:
-                yield f"launch.{key}", reason, "leave it out"
-        if self.preflight:
-            yield "preflight", reason, "leave it out"
-        if self.environment.container is not None:
-            message = f"cannot hold {own}, which may start programs on other nodes"
-            yield "environment.container", message, f"enter the container in {own}"
+            unused = value is not None and key not in allowed
+            yield from refuse({"no_effect": unused}, key=f"launch.{key}", own=own)
+        rules = {"no_effect": self.preflight, "own_container": self.environment.container}
+        yield from refuse(rules, key="preflight", own=own)

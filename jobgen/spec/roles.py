@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from jobgen.records import NamedTuple
-from jobgen.spec.commands import Conflict, is_shell_command
+from jobgen.spec.commands import is_shell_command
 from jobgen.spec.fields import ShellPath
 from jobgen.spec.model import ONE_A_NODE, Environment, JobSpec, NodeRange, Role, Run
+from jobgen.spec.tables import Conflict, refuse
 from jobgen.spec.value_types import is_taken
 
 # What of a job's launch is for all that it starts; the rest is each role's own.
@@ -55,9 +56,7 @@ def deal_nodes(spec: JobSpec) -> tuple[dict[str, Spot], list[Conflict]]:
     for block, count in zip(blocks, counts, strict=True):
         places |= _place(block, first, count)
         gpus = sum(role.gpus or 0 for role in block.values())
-        if gpus > most:
-            message = f"has {gpus} GPUs of each node, and a node has {most}"
-            conflicts.append((f"roles.{[*block][-1]}.gpus", message, ""))
+        conflicts += refuse({"role_gpus": gpus > most}, name=[*block][-1], gpus=gpus, most=most)
         first += count
     return places, conflicts
 
@@ -80,11 +79,13 @@ def _fill_counts(counts: list[int], wanted: int | NodeRange | None) -> Iterator[
     total = wanted if isinstance(wanted, int) else known + free
     if free == 1 and total > known:
         counts[counts.index(0)] = total - known
-    elif free or known != total:
-        kinds = f"{free} of them say no number" if free else f"have {known}"
-        message = f"need {known + free}" if free == 1 else kinds
-        hint = "the nodes of the roles add up to resources.nodes; one role may leave nodes out"
-        yield "roles", f"{message}, and resources.nodes says {total}", hint
+    else:
+        sums = {
+            "roles_need": free == 1,
+            "roles_unsaid": free > 1,
+            "roles_have": not free and known != total,
+        }
+        yield from refuse(sums, free=free, known=known, needed=known + free, total=total)
     counts[:] = [count or 1 for count in counts]
 
 
@@ -103,64 +104,46 @@ def _group_by_nodes(roles: dict[str, Role], most: int) -> list[dict[str, Role]]:
 
 def find_conflicts(spec: JobSpec) -> Iterator[Conflict]:
     """Yield what is wrong with the roles, and with what stands beside them."""
-    if spec.roles is None:
-        return
     if not spec.roles:
-        yield "roles", "is empty", "name a role, or write run"
+        yield from refuse({"no_roles": spec.roles is not None})
         return
     yield from _check_job(spec, spec.roles)
-    earlier: list[str] = []
-    for name, role in spec.roles.items():
-        if role.notice and spec.on_walltime is None:
-            path = f"roles.{name}.notice"
-            yield path, "needs on_walltime, which the spec does not have", "add on_walltime"
-        yield from _check_role(name, role, earlier)
-        earlier.append(name)
+    for index, (name, role) in enumerate(spec.roles.items()):
+        yield from refuse({"role_notice": role.notice and spec.on_walltime is None}, name=name)
+        yield from _check_role(name, role, [*spec.roles][:index])
         for key, message, hint in make_spec(spec, name, Spot(0, 1)).conflicts():
             yield find_path(name, key, role), message, hint
     yield from deal_nodes(spec)[1]
 
 
 def _check_job(spec: JobSpec, roles: dict[str, Role]) -> Iterator[Conflict]:
-    if spec.array:
-        message = "varies the arguments of one program, and roles are several programs"
-        yield "array", message, "write a script that submits the spec with --set for each"
-    for key, value in spec.launch._asdict().items():
-        if value is not None and key not in _SHARED:
-            yield f"launch.{key}", "is each role's own", f"write it as roles.NAME.launch.{key}"
-    if isinstance(spec.resources.nodes, NodeRange):
-        message = "is a range, and the nodes of the roles add up to one number"
-        yield "resources.nodes", message, "write how many"
-    if isinstance(spec.resources.gpus_per_node, tuple):
-        message = "is a list, and the nodes of a job with roles are alike"
-        yield "resources.gpus_per_node", message, "give one number for all"
-    if len(roles) > MOST:
-        yield "roles", f"are {len(roles)}, and at most {MOST} have ports", ""
-    modes = [make_spec(spec, name, Spot(0, 1)).launch.mode for name in roles]
-    if spec.preflight and all(mode in ONE_A_NODE for mode in modes):
-        message = "compares what torch sees on the nodes, and no role is started by torchrun"
-        yield "preflight", message, "leave it out"
+    for key in spec.launch._fields:
+        own = key not in _SHARED and getattr(spec.launch, key) is not None
+        yield from refuse({"role_launch": own}, key=key)
+    modes = {make_spec(spec, name, Spot(0, 1)).launch.mode for name in roles}
+    rules = {
+        "roles_array": spec.array,
+        "roles_range": isinstance(spec.resources.nodes, NodeRange),
+        "roles_list": isinstance(spec.resources.gpus_per_node, tuple),
+        "many_roles": len(roles) > MOST,
+        "roles_preflight": spec.preflight and modes <= {*ONE_A_NODE},
+    }
+    yield from refuse(rules, number=len(roles), most=MOST)
 
 
 def _check_role(name: str, role: Role, earlier: list[str]) -> Iterator[Conflict]:
     """Yield what a role may not say, though a job may, and what it waits for in vain."""
-    path = f"roles.{name}"
-    if is_taken(f"{name.upper()}_ADDR") or name.upper() in ("SLURM", "PBS"):
-        message = f"{name.upper()}_ADDR would not arrive: others set it"
-        yield path, message, "choose another name for the role"
-    if role.run.body is not None:
-        message = "starts its own programs on all nodes of the job"
-        yield f"{path}.run.body", message, "write the script as command: [bash, SCRIPT]"
-    for key in _SHARED:
-        if getattr(role.launch, key) is not None:
-            yield f"{path}.launch.{key}", "is the job's", f"write launch.{key} beside roles"
-    if role.environment.from_shell:
-        message = "is the job's, for all roles alike"
-        yield f"{path}.environment.from_shell", message, "write it in environment beside roles"
+    rules = {
+        "role_name": is_taken(f"{name.upper()}_ADDR") or name in ("slurm", "pbs"),
+        "role_body": role.run.body is not None,
+        "role_launcher": role.launch.launcher is not None,
+        "role_interface": role.launch.interface is not None,
+        "role_from_shell": role.environment.from_shell,
+    }
+    yield from refuse(rules, name=name, variable=f"{name.upper()}_ADDR")
     for other in role.after or ():
-        if other not in earlier:
-            message = f"{other!r} is not a role above this one"
-            yield f"{path}.after", message, f"there are {', '.join(earlier) or 'none'}"
+        known = ", ".join(earlier) or "none"
+        yield from refuse({"role_after": other not in earlier}, name=name, other=other, known=known)
 
 
 def make_spec(spec: JobSpec, name: str, place: Spot) -> JobSpec:

@@ -1,17 +1,48 @@
-"""The tables of `data/`: what jobgen knows of words and commands, as plain text."""
+"""The tables of the rooms: what jobgen knows of words and commands, and its sentences, as text."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
 import yaml
+
+# A problem of a record: key, message, what to write.
+Conflict = tuple[str, str, str]
+_ROOMS = os.path.dirname(os.path.dirname(__file__))
 
 
 def read_table(name: str, *, room: str = "spec") -> dict[str, Any]:
     """Return the sections of a room's table by their names; every value in them is text."""
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # takes every scalar for text
-    rooms = os.path.dirname(os.path.dirname(__file__))
-    with open(os.path.join(rooms, room, "data", name), encoding="utf-8") as file:
+    with open(os.path.join(_ROOMS, room, "data", name), encoding="utf-8") as file:
         sections: dict[str, Any] = yaml.load(file, Loader=loader)
     return sections
+
+
+@cache
+def read_rows(name: str, *, room: str) -> list[list[str]]:
+    """Return the rows of a room's table with a row in each line, parted by ` | `."""
+    with open(os.path.join(_ROOMS, room, name), encoding="utf-8") as lines:
+        return [line.rstrip("\n").split(" | ") for line in lines if line[0] != "#"]
+
+
+@cache
+def _read_rules(room: str) -> dict[str, list[str]]:
+    rows = read_rows("rules.txt", room=room)
+    return {rule: ["" if cell == "-" else cell for cell in cells] for rule, *cells in rows}
+
+
+def explain(rule: str, facts: Mapping[str, object], room: str = "spec") -> Conflict:
+    """Return the key, message and hint of a rule of a room's `rules.txt`, with values in them."""
+    key, message, hint = (cell.format(**facts) for cell in _read_rules(room)[rule])
+    return key, message, hint
+
+
+def refuse(rules: Mapping[str, object], **facts: object) -> Iterator[Conflict]:
+    """Yield the conflict of each rule that is broken, of those in the spec's `rules.txt`."""
+    for rule, broken in rules.items():
+        if broken:
+            yield explain(rule, facts)
