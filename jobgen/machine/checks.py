@@ -154,19 +154,17 @@ def compare_clocks(whose: str, seconds: float) -> Check:
 def check_paths(plan: Plan) -> Iterator[Check]:
     """The script and environment that the spec names."""
     own = plan.environment
-    for what, path, inner in (
-        ("script", plan.program.script, ""),
-        ("image", own.image_file, ""),
-        ("archive", own.stage, ""),
-        ("venv", own.venv, "bin/activate"),
-        ("conda", own.conda_folder, "bin/python"),
-    ):
-        if path is None or (inner and _name_enclosure(own)):
+    paths = {"script": plan.program.script, "image": own.image_file, "archive": own.stage}
+    if not _name_enclosure(own):
+        paths |= {"venv": own.venv, "conda": own.conda_folder}
+    inside = {"venv": "bin/activate", "conda": "bin/python"}
+    for what, path in paths.items():
+        if path is None:
             continue
         real, unset = expand_path(path)
         if unset:
             yield Check(what, "unknown", f"{path}: {unset} is not set here; it may be set in jobs")
-        elif os.path.exists(os.path.join(real, inner).rstrip("/")):
+        elif os.path.exists(os.path.join(real, inside.get(what, "")).rstrip("/")):
             yield Check(what, "ok", f"{real} exists")
         else:
             made = {"venv": f"python3 -m venv {real}, then install torch in it"}
@@ -175,19 +173,17 @@ def check_paths(plan: Plan) -> Iterator[Check]:
 
 def _name_enclosure(own: NodeEnvironment) -> str:
     """What the job's Python is in, where it cannot be looked at from here."""
-    if own.container is not None or own.step_options:
-        return "container"
-    return "archive" if own.stage else ""
+    contained = own.container is not None or own.step_options
+    return "container" if contained else "archive" * bool(own.stage)
 
 
 def expand_path(path: str) -> tuple[str, str]:
     """A path as the job will read it, and the first variable that is not set here."""
     real = os.path.expanduser(path)
-    if isinstance(path, ShellPath):
-        real = os.path.expandvars(real)
-        unset = re.search(r"\$\{?[A-Za-z_]\w*\}?", real, re.ASCII)
-        return real, unset[0] if unset else ""
-    return real, ""
+    if not isinstance(path, ShellPath):
+        return real, ""
+    real = os.path.expandvars(real)
+    return real, next(iter(re.findall(r"\$\{?[A-Za-z_]\w*\}?", real, re.ASCII)), "")
 
 
 def check_torch(plan: Plan | None, *, timeout: float) -> Iterator[Check]:
@@ -199,10 +195,9 @@ def check_torch(plan: Plan | None, *, timeout: float) -> Iterator[Check]:
 
 
 def _check_torch_of(own: NodeEnvironment, *, timeout: float) -> Iterator[Check]:
-    folder = own.venv or own.conda_folder
     if where := _name_enclosure(own):
         yield Check("torch", "unknown", f"not tried: it is in the job's {where}")
-    elif folder:
+    elif folder := own.venv or own.conda_folder:
         real, unset = expand_path(folder)
         python = os.path.join(real, "bin", "python3")
         if not unset and os.access(python, os.X_OK):  # else check_paths reports the path

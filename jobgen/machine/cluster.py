@@ -105,9 +105,8 @@ def recognise(*, host: str, cluster: str | None, environment: Mapping[str, str])
 def _match_facts(
     facts: Recognise, host: str, cluster: str | None, environment: Mapping[str, str]
 ) -> Iterator[str]:
-    for name, value in facts.variables.items():
-        if environment.get(name) == value:
-            yield f"${name} is {value}"
+    for name, value in sorted(facts.variables.items() & environment.items()):
+        yield f"${name} is {value}"
     domain = facts.domain and f".{host}".endswith(f".{facts.domain}")
     if domain or any(re.fullmatch(pattern, host) for pattern in facts.hosts):
         yield f"the host is called {host}"

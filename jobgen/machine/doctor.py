@@ -46,10 +46,9 @@ def check_machine(plan: Plan | None, site: str | None) -> list[Check]:
         parts = {"scheduler": lambda: _check_scheduler(plan, site, clock), **parts}
     if plan is not None:
         parts["paths"] = lambda: check_paths(plan)
-    checks = list(_run_together(parts, clock.end))
-    if plan is not None and plan.defaults.network:
-        checks.append(Check("network", "warn", plan.defaults.network))
-    return checks
+    network = plan.defaults.network if plan else ""
+    warning = [Check("network", "warn", network)] if network else []
+    return [*_run_together(parts, clock.end), *warning]
 
 
 def _run_together(parts: dict[str, Callable[[], Iterable[Check]]], end: float) -> Iterator[Check]:
@@ -166,11 +165,9 @@ def _describe_queues(queues: dict[str, bool]) -> Iterator[Check]:
 
 def _check_queue(plan: Plan, queues: dict[str, bool]) -> Iterator[Check]:
     name, remedy = plan.requests.queue, f"write queue: one of {', '.join(queues)}"
-    if name is None and any(queues.values()):
-        yield from _describe_queues(queues)
-    elif name is None:
+    if name is None:
         message = "the job names no queue, and there is no default"
-        yield Check("queue", "warn", message, remedy)
+        yield from [*_describe_queues(queues)] or [Check("queue", "warn", message, remedy)]
     elif plan.site.slurm.queue_option == "qos":
         yield Check("queue", "unknown", f"{name} is a QoS here, not a partition")
     elif name not in queues:
@@ -180,16 +177,14 @@ def _check_queue(plan: Plan, queues: dict[str, bool]) -> Iterator[Check]:
 
 
 def _check_account(plan: Plan, facts: ClusterFacts, clock: Deadline) -> Check:
-    account = plan.requests.account
-    why = f"{plan.can.title} does not list accounts"
-    accounts: list[str] | None = None
-    if plan.can.lists_accounts:
-        try:
-            accounts = SCHEDULERS[plan.scheduler].cluster.list_accounts(clock.ask)
-        except JobgenError as error:
-            why = " ".join(str(error).split())
-    if accounts is None:
-        return Check("account", "unknown", f"{account or 'none given'}; {why}")
+    account, given = plan.requests.account, plan.requests.account or "none given"
+    if not plan.can.lists_accounts:
+        why = f"{plan.can.title} does not list accounts"
+        return Check("account", "unknown", f"{given}; {why}")
+    try:
+        accounts = SCHEDULERS[plan.scheduler].cluster.list_accounts(clock.ask)
+    except JobgenError as error:
+        return Check("account", "unknown", f"{given}; {' '.join(str(error).split())}")
     known = f"your accounts are {', '.join(accounts)}"
     if account is None:
         return Check("account", "ok", f"not given, so the job charges your default; {known}")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from jobgen.capabilities import get_capabilities, name_this_machine
@@ -18,13 +20,13 @@ from jobgen.plan.resolve import resolve
 from jobgen.records import NamedTuple
 from jobgen.schedulers import SCHEDULERS
 from jobgen.sites import search
-from jobgen.sites.profile import SiteQueue
+from jobgen.sites.profile import Limit, SiteQueue
 from jobgen.spec import yaml_nodes
 from jobgen.spec.bind import bind
 from jobgen.spec.commands import check_script
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import JobSpec
-from jobgen.spec.units import format_memory, parse_duration
+from jobgen.spec.units import format_memory, format_time, parse_duration
 from jobgen.spec.yaml_text import write_value
 
 SECONDS = 4.0
@@ -90,12 +92,11 @@ def _ask_cluster(scheduler: str | None, clock: Deadline) -> tuple[str | None, li
     accounts: list[str] = []
     if scheduler is None:
         return name, accounts
-    cluster = SCHEDULERS[scheduler].cluster
+    cluster, can = SCHEDULERS[scheduler].cluster, get_capabilities(scheduler)
     with suppress(JobgenError):  # without a name it may still be known by the host's
         name = cluster.ask_name(clock.ask)
     with suppress(JobgenError):  # some Slurms keep no accounts
-        if get_capabilities(scheduler).lists_accounts:
-            accounts = cluster.list_accounts(clock.ask)
+        accounts = cluster.list_accounts(clock.ask) if can.lists_accounts else []
     return name, accounts
 
 
@@ -131,18 +132,18 @@ def list_questions(machine: Machine, wishes: Wishes) -> Iterator[Question]:
     """What to ask of a job for the cluster that is chosen."""
     first = FirstSpec(machine, wishes)
     about, gpus = first.profile.account, first.node.gpus or 0
-    questions = [
+    payer = f"Account that pays ({about.meaning})" if about.meaning else "Account that pays"
+    script = "Python script to run", _find_script() or "train.py"
+    needless = {"account": not (about.required and first.batch), "script": wishes.module}
+    for question in (
+        Question("account", payer, first.account, partial(_read_account, about.pattern)),
         Question("nodes", "Nodes", 1, partial(_read_count, 1)),
         Question("gpus_per_node", "GPUs on each node", gpus, partial(_read_count, 0)),
         Question("walltime", "Walltime", "1h", _read_walltime),
-    ]
-    if about.required and first.batch:
-        words = f"Account that pays ({about.meaning})" if about.meaning else "Account that pays"
-        read = partial(_read_account, about.pattern)
-        questions.insert(0, Question("account", words, first.account, read))
-    yield from (one for one in questions if getattr(wishes, one.key) is None)
-    if wishes.script is None and wishes.module is None:
-        yield Question("script", "Python script to run", _find_script() or "train.py", _read_script)
+        Question("script", *script, _read_script),
+    ):
+        if getattr(wishes, question.key) is None and not needless.get(question.key):
+            yield question
 
 
 def _read_account(pattern: str | None, answer: str) -> str:
@@ -194,12 +195,9 @@ def write(machine: Machine, wishes: Wishes, *, file: str) -> tuple[str, Plan]:
 
 
 def _choose_site(machine: Machine, wishes: Wishes) -> str:
-    if wishes.site:
-        return wishes.site
-    if machine.site and not wishes.scheduler:
-        return machine.site
     scheduler = wishes.scheduler or machine.scheduler or name_this_machine()
-    return get_capabilities(scheduler).generic_site
+    known = "" if wishes.scheduler else machine.site
+    return wishes.site or known or get_capabilities(scheduler).generic_site
 
 
 class FirstSpec:
@@ -210,9 +208,9 @@ class FirstSpec:
         self.site = _choose_site(machine, wishes)
         self.profile = search.load(self.site)
         self.batch = self.profile.can.batch
-        self.gpu_type = None  # that the spec has to name
-        if self.profile.gpu_type_required and self.profile.gpu_type is None:
-            self.gpu_type = next(iter(self.profile.gpu_types), None)
+        # That the spec has to name.
+        types = {} if self.profile.gpu_type else self.profile.gpu_types
+        self.gpu_type = next(iter(types), None) if self.profile.gpu_type_required else None
         self._choose_queue()
         self.gpus = wishes.gpus_per_node
         if self.gpus is None:
@@ -269,13 +267,12 @@ class FirstSpec:
 
     def _write_queue(self) -> SpecLine:
         rest = [name for name in self.queues if name != self.queue]
-        others = rest[:4] + (["..."] if rest[4:] else [])
+        others = rest[:4] + ["..."] * bool(rest[4:])
+        why = "Slurm's partition" if self.profile.can.queue_word == "partition" else ""
         if self.queue is not None:
             why = "" if self.wishes.queue else _write_choice(others)
         elif self.queues:
             why = f"jobgen chooses by size and walltime: {', '.join(others)}"
-        else:
-            why = "Slurm's partition" if self.profile.can.queue_word == "partition" else ""
         return SpecLine("queue", self.queue, why)
 
     def _list_resources(self) -> Iterator[SpecLine]:
@@ -287,19 +284,16 @@ class FirstSpec:
             memory = format_memory(node.memory or 16 * 1024**2)
             why = "without it, a job gets too little"
             yield SpecLine("resources.memory_per_node", memory, why)
-        longest = self.usual.longest if self.queue else None
-        usual = "1h" if longest is None or longest >= 3600 else f"{longest}s"
-        walltime = wishes.walltime or usual
-        yield SpecLine("resources.walltime", walltime, "then the job is ended")
+        usual = format_time(min(3600, (self.queue and self.usual.longest) or 3600))
+        yield SpecLine("resources.walltime", wishes.walltime or usual, "then the job is ended")
 
     def _list_gpus(self) -> Iterator[SpecLine]:
         node, gpus = self.node, self.gpus
-        if gpus is not None:
-            what = node.device or node.gpu
-            whole = f"all of a node; one is {what}" if what else "all of a node"
-            yield SpecLine("resources.gpus_per_node", gpus, whole if gpus == node.gpus else "")
-        elif self.batch:
-            yield SpecLine("resources.gpus_per_node", None, "such as 4")
+        what = node.device or node.gpu
+        whole = f"all of a node; one is {what}" if what else "all of a node"
+        why = {node.gpus: whole, None: "such as 4"}
+        if gpus is not None or self.batch:
+            yield SpecLine("resources.gpus_per_node", gpus, why.get(gpus, ""))
         if self.gpu_type:
             others = [name for name in self.profile.gpu_types if name != self.gpu_type]
             yield SpecLine("resources.gpu_type", self.gpu_type, _write_choice(others))
@@ -315,12 +309,10 @@ class FirstSpec:
 
     def _choose_gpus(self) -> int | None:
         """The GPUs of a node that a job may have in the queue; without a known node, the fewest."""
-        ends = [limit.gpus or (0,) for limit in self.usual.limits] or [(0,)]
-        most = 0
-        if all(len(end) == 2 for end in ends):
-            most = max(end[-1] for end in ends)
-        gpus = self.node.gpus or min(end[0] for end in ends)
-        return (min(gpus, most) if most else gpus) or None
+        limits = self.usual.limits or (Limit(),)
+        spans = [(*(limit.gpus or (0,)), math.inf)[:2] for limit in limits]
+        gpus = self.node.gpus or min(least for least, _ in spans)
+        return int(min(gpus, max(most for _, most in spans))) or None
 
     def _list_environment(self) -> Iterator[SpecLine]:
         machine, modules = self.machine, ", ".join(self.profile.modules.load)
@@ -354,12 +346,10 @@ def _write_choice(others: list[str]) -> str:
 
 def suggest_loop(wishes: Wishes) -> str | None:
     """Return the lines that let the script stop in time and go on; None if it has them."""
-    script = wishes.script or (None if wishes.module else _find_script())
-    try:
-        with open(script or "", encoding="utf-8", errors="replace") as file:
-            text = file.read()
-    except OSError:
+    script = wishes.script or _find_script()
+    if wishes.module or not (script and os.path.isfile(script)):
         return None
+    text = Path(script).read_text(errors="replace")
     return None if "should_stop" in text else _LOOP.format(script)
 
 
