@@ -10,7 +10,7 @@ from jobgen.plan.decision import Context, Decision
 from jobgen.plan.launch import VISIBLE
 from jobgen.plan.plan import ArrayTask, Plan, TaskArray
 from jobgen.records import NamedTuple
-from jobgen.spec.array import name_argument, name_variable
+from jobgen.spec.array import Choice, name_argument, name_variable
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.secrets import mask, mask_words
 from jobgen.spec.value_types import make_option, make_words
@@ -40,33 +40,35 @@ def decide(context: Context, plan: Plan) -> Decision[TaskArray]:
 
 def list_tasks(loaded: LoadedSpec) -> tuple[ArrayTask, ...]:
     """Return the tasks of the spec's array, in the order of their indices."""
-    choices = list(loaded.spec.choices())
+    choices = [*map(_split, loaded.spec.choices())]
     otherwise = {make_option(key): value for key, value in loaded.spec.run.keyed_args.items()}
-    arguments = (key for choice in choices for key in choice if not name_variable(key))
-    options = tuple(dict.fromkeys(make_option(name_argument(key)) for key in arguments))
+    options = dict.fromkeys(option for given, _ in choices for option in given)
     tasks = []
-    for choice in choices:
-        values = {make_option(name_argument(key)): value for key, value in choice.items()}
+    for given, variables in choices:
         words: list[str] = []
         for option in options:  # a task without it keeps what run.args says
-            words += make_words(option, values.get(option, otherwise.get(option, False)))
-        named = {name_variable(key): value for key, value in choice.items()}
-        variables = {name: _format(value) for name, value in named.items() if name}
+            words += make_words(option, (otherwise | given).get(option, False))
         tasks.append(ArrayTask(tuple(words), variables))
     return tuple(tasks)
 
 
+def _split(choice: Choice) -> tuple[Choice, dict[str, str]]:
+    """Return what a task is given, by option of its program and by variable."""
+    names = {key: name_variable(key) for key in choice}
+    given = {make_option(name_argument(key)): choice[key] for key in names if not names[key]}
+    variables = {name: _format(choice[key]) for key, name in names.items() if name}
+    return given, variables
+
+
 def list_varied_keys(loaded: LoadedSpec) -> frozenset[str]:
     """Return the keys of `run.args` that the tasks give themselves."""
-    choices = loaded.spec.choices()
-    options = {make_option(name_argument(key)) for choice in choices for key in choice}
+    options = {option for given, _ in map(_split, loaded.spec.choices()) for option in given}
     return frozenset(key for key in loaded.spec.run.keyed_args if make_option(key) in options)
 
 
 def list_variables(loaded: LoadedSpec) -> frozenset[str]:
     """Return the variables that the tasks of the spec's array have for themselves."""
-    keys = {key for choice in loaded.spec.choices() for key in choice}
-    return frozenset(filter(None, map(name_variable, keys)))
+    return frozenset(name for _, own in map(_split, loaded.spec.choices()) for name in own)
 
 
 def make_rows(array: TaskArray) -> tuple[TaskRow, ...]:

@@ -17,6 +17,19 @@ _PODMAN = "run --rm --interactive --env-host --network=host --ipc=host --pid=hos
 
 _OF_APPTAINER = GpuOptions(("--nv",), ("--rocm",))
 _OF_PODMAN = GpuOptions(("--gpu",), ("--device=/dev/kfd", "--device=/dev/dri"))
+# What begins a command, and the options for the folder, a bind and the GPUs.
+_COMMANDS = {
+    "apptainer": ("exec", "--pwd", "--bind", _OF_APPTAINER),
+    "singularity": ("exec", "--pwd", "--bind", _OF_APPTAINER),
+    "podman-hpc": (_PODMAN, "--workdir", "--volume", _OF_PODMAN),
+}
+# How the name of an image begins that is one of a file or folder.
+_FILES = {
+    "apptainer": r"(?![a-z]+://)",
+    "singularity": r"(?![a-z]+://)",
+    "pyxis": r"[/.~$]|.*\.sqsh$",
+    "edf": r"[/.~$]|.*\.toml$",
+}
 
 
 class Entrance:
@@ -48,28 +61,21 @@ class Entrance:
     @property
     def image_file(self) -> ShellPath | None:
         """The file or folder of the image; None if the image is known by a name."""
-        image = self.image
-        if self.runtime in ("apptainer", "singularity"):
-            return None if re.match(r"[a-z]+://", image) else ShellPath(image)
-        suffix = {"pyxis": ".sqsh", "edf": ".toml"}.get(self.runtime)
-        if suffix is None or not (image.endswith(suffix) or re.match(r"[/.~$]", image)):
+        if self.runtime not in _FILES or not re.match(_FILES[self.runtime], self.image):
             return None
         # srun takes a path from the root, or from a folder that it names, for one.
-        return ShellPath(image if re.match(r"[/~$]", image) else f"$PWD/{image}")
+        relative = self.by_srun and self.image[0] not in "/~$"
+        return ShellPath(f"$PWD/{self.image}" if relative else self.image)
 
     def make_command(self, *, vendor: str | None, gpus: bool) -> ContainerCommand | None:
         """Return the command that enters the container on a node; None if srun does it.
 
         `vendor` made the GPUs, if the job has `gpus`; None if that is not known.
         """
-        if self.by_srun or not self.runtime:
+        if self.runtime not in _COMMANDS:
             return None
-        if self.runtime == "podman-hpc":
-            words = [self.runtime, *_PODMAN.split(), "--workdir", ShellPath("$PWD")]
-            option, for_gpus = "--volume", _OF_PODMAN
-        else:
-            words = [self.runtime, "exec", "--pwd", ShellPath("$PWD")]
-            option, for_gpus = "--bind", _OF_APPTAINER
+        start, folder, option, for_gpus = _COMMANDS[self.runtime]
+        words = [self.runtime, *start.split(), folder, ShellPath("$PWD")]
         if gpus and vendor is not None:
             words += getattr(for_gpus, vendor, ())
         more: list[str] = []

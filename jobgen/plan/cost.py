@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from jobgen.output import format_count
 from jobgen.plan.plan import NodeGroup, Plan
 from jobgen.records import NamedTuple
 from jobgen.sites.profile import Charge, Node
@@ -37,28 +38,24 @@ def estimate_cost(plan: Plan, origin: tuple[str, ...] = ()) -> Cost:
     if charge is None:
         return Cost(None, None, "the site's profile does not say what a job costs")
     address = plan.site.cite(charge).address or None
-
-    def unknown(why: str) -> Cost:
-        return Cost(None, charge.unit, why, charge.note, address, origin)
-
+    cost = Cost(None, charge.unit, "", charge.note, address, origin)
     if plan.walltime.seconds is None:
-        return unknown("the spec names no walltime")
+        return cost._replace(how="the spec names no walltime")
     count = count_charged(charge, plan.nodes.asked, plan.defaults.node)
     if count is None:
-        return unknown("the spec does not say how many CPUs")
-    things = {"node-hour": "node", "gpu-hour": "GPU", "cpu-hour": "CPU"}[charge.per]
+        return cost._replace(how="the spec does not say how many CPUs")
+    thing = {"node-hour": "node", "gpu-hour": "GPU", "cpu-hour": "CPU"}[charge.per]
     starts = plan.walltime.chain.at_most
     amount = count * plan.walltime.seconds / 3600 * charge.rate * starts
-    things += "" if count == 1 else "s"
     rate = f"{format_number(charge.rate)} {charge.unit} a {charge.per}"
     tasks = ""
     if plan.array.tasks:
         amount *= plan.array.jobs
         called = "tasks" if plan.nodes.together == 1 else f"jobs of {plan.nodes.together} tasks"
         tasks = f"{plan.array.jobs} {called} x "
-    how = f"{tasks}{count} {things} x {format_duration(plan.walltime.seconds)} x {rate}"
+    how = f"{tasks}{format_count(count, thing)} x {format_duration(plan.walltime.seconds)} x {rate}"
     how += f" x {starts} starts" if starts > 1 else ""
-    return Cost(amount, charge.unit, how, charge.note, address, origin)
+    return cost._replace(amount=amount, how=how)
 
 
 def count_charged(charge: Charge, groups: Iterable[NodeGroup], node: Node) -> int | None:

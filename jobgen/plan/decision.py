@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Generic, TypeVar
 
 from jobgen.errors import Problem
+from jobgen.plan.plan import Plan
 from jobgen.records import NamedTuple
 from jobgen.sites.profile import SiteProfile
 from jobgen.spec.load import LoadedSpec
@@ -58,6 +59,21 @@ class Context(NamedTuple):
     def explain(self, rule: str, **facts: object) -> Conflict:
         """Return the key, message and hint of a rule, with the values in them."""
         return explain(rule, {"spec": self.spec, "can": self.site.can, **facts}, "plan")
+
+
+Parts = Mapping[str, "Callable[[Context, Plan], Decision[Any]]"]
+
+
+def decide_parts(context: Context, plan: Plan, parts: Parts) -> Decision[Plan]:
+    """Decide parts of a plan in turn: each may ask it for those before."""
+    problems: list[Problem] = []
+    notes: list[str] = []
+    for part, decide in parts.items():
+        decision = decide(context, plan)
+        plan = plan._replace(**{part: decision.value})
+        problems += decision.problems
+        notes += decision.notes
+    return Decision(plan, problems=problems, notes=notes)
 
 
 class Decision(Generic[T]):

@@ -40,15 +40,23 @@ cd "runs/$JOB_NAME/code/${token:?the spec wants a snapshot, which jobgen submit 
 """
 
 
+# What the names of GPUs begin with.
+_MAKERS = {
+    "nvidia": r"([AVHBL]|G[HB])[0-9]{2,3}\b|RTX|T4\b",
+    "amd": "MI[0-9]",
+    "intel": "PVC",
+}
+
+
 def decide(context: Context, plan: Plan) -> Decision[NodeEnvironment]:
     """Decide the environment; the site's where the spec is silent."""
-    own, site, local = context.spec.environment, context.site, not context.site.can.batch
+    own, site = context.spec.environment, context.site
     variables = _choose_variables(own, plan)
     venv, conda = _choose_python(own, site, bare=plan.launch.body)
     decided = NodeEnvironment(
-        modules=None if local else _choose_modules(own, site, bare=plan.launch.body),
+        modules=_choose_modules(own, site, bare=plan.launch.body),
         stage=_expand(own.stage),
-        venv=None if venv is None else make_path(venv),
+        venv=make_path(venv) if venv else None,
         conda=_expand(conda),
         variables=variables,
         setup=_ENTER_SNAPSHOT + (own.setup or "") if context.spec.snapshot else own.setup,
@@ -82,9 +90,8 @@ def _choose_python(
 ) -> tuple[str | None, str | None]:
     """Return the venv and the conda environment; the site's conda where nothing else has Python."""
     venv = ".venv" if own.uv else own.venv
-    elsewhere = own.modules is not None or own.container or venv or own.stage or own.conda
-    conda = own.conda if bare or elsewhere else site.modules.conda
-    return venv, conda
+    given = (bare, own.modules is not None, own.container, venv, own.stage, own.conda)
+    return venv, own.conda if any(given) else site.modules.conda
 
 
 def _enter_container(entrance: Entrance, plan: Plan, decided: NodeEnvironment) -> NodeEnvironment:
@@ -136,14 +143,8 @@ def _choose_modules(own: Environment, site: SiteProfile, *, bare: bool) -> Modul
 
     What is `bare` gets none from the site.
     """
-    if isinstance(own.modules, Modules):
-        modules = own.modules
-    elif own.modules is not None:
-        modules = Modules(load=own.modules)
-    elif own.container is None and not bare:
-        modules = Modules(site.modules.first, site.modules.use, site.modules.load)
-    else:
-        modules = Modules()
+    of_site = Modules(site.modules.first, site.modules.use, site.modules.load)
+    modules = own.own_modules or (Modules() if bare or own.container else of_site)
     if own.container is not None and site.container is not None:
         first, use, load = site.container.modules
         modules = Modules(modules.first or first, use + modules.use, load + modules.load)
@@ -154,16 +155,10 @@ def _choose_modules(own: Environment, site: SiteProfile, *, bare: bool) -> Modul
 def _list_caches(variables: Mapping[str, str]) -> Iterator[str]:
     for name in _CACHES:
         # Triton's folder follows from TRITON_HOME unless it is named.
-        named = {name, name.replace("CACHE_DIR", "HOME")} & variables.keys()
-        if not named:
+        if variables.keys().isdisjoint({name, name.replace("CACHE_DIR", "HOME")}):
             yield name
 
 
 def _guess_vendor(gpu: str | None) -> str | None:
-    if gpu is None:
-        return None
-    if re.match(r"MI[0-9]", gpu):
-        return "amd"
-    if gpu.startswith("PVC"):
-        return "intel"
-    return "nvidia" if re.match(r"([AVHBL]|G[HB])[0-9]{2,3}\b|RTX|T4\b", gpu) else None
+    makers = (maker for maker, form in _MAKERS.items() if re.match(form, gpu or ""))
+    return next(makers, None)

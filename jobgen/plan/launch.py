@@ -29,16 +29,14 @@ def decide(context: Context, plan: Plan) -> Decision[Start]:
     if plan.roles.members:
         first = plan.roles.members[0].plan.launch
         return Decision(first._replace(mode="roles", rendezvous="static", decided_by=("roles",)))
-    local = not context.site.can.batch
     start = _choose_start(context, plan)
-    if plan.nodes.place is None and _needs_no_launcher(context, plan.nodes, start):
-        start = start._replace(launcher=_ITSELF)
-    alone = start.body or _is_alone(plan.nodes, start)
+    alone = start.body or _is_alone(context, plan.nodes, start)
     start = start._replace(
         alone=alone,
+        launcher=_ITSELF if alone else start.launcher,
         rendezvous=_choose_rendezvous(context, plan.nodes, start, alone=alone),
         max_restarts=launch.max_restarts or 0,
-        interface=None if local else launch.interface or defaults.interface,
+        interface=launch.interface or defaults.interface,
         address=defaults.address,
         cores=tuple(_read_cores(start.words, max(plan.nodes.processes))) if start.numbers else (),
     )
@@ -49,10 +47,16 @@ def decide(context: Context, plan: Plan) -> Decision[Start]:
     )
 
 
-def _is_alone(nodes: Nodes, start: Start) -> bool:
-    if nodes.place is not None or nodes.allocated > 1:
+def _is_alone(context: Context, nodes: Nodes, start: Start) -> bool:
+    """Whether the script itself starts the one agent there is; srun has to enter its containers."""
+    if nodes.place is not None or nodes.allocated > 1 or start.direct:
         return False
-    return start.launcher == _ITSELF and not start.direct
+    own = context.spec.environment.container
+    if own is None or start.launcher == _ITSELF:
+        return context.spec.launch.launcher in (None, "auto", _ITSELF)
+    from jobgen.plan.container import Entrance
+
+    return context.spec.launch.launcher in (None, "auto") and not Entrance(context, own).by_srun
 
 
 def _choose_start(context: Context, plan: Plan) -> Start:
@@ -68,19 +72,15 @@ def _choose_start(context: Context, plan: Plan) -> Start:
 
 def _bind(context: Context, plan: Plan, start: Start, site: SiteLaunch) -> Start:
     """Return a start with what the site says of cores and devices, as far as it fits the job."""
-    whole = all(group.gpus == plan.defaults.node.gpus for group in plan.nodes.groups)
+    gpus = plan.nodes.gpus_of_each
+    whole = {*gpus} == {plan.defaults.node.gpus}
     free = whole and VISIBLE.isdisjoint(context.spec.environment.named_variables)
     if start.mode == "direct":
-        options = site.options if whole else _drop_cores(site.options)
+        # A table of cores is one of whole nodes: a part may have other cores.
+        options = tuple(text for text in site.options if whole or not _NAMES_CORES.search(text))
         return start._replace(options=options, devices=site.devices if free else None)
-    each_has_one = all(group.processes == group.gpus for group in plan.nodes.groups)
-    binds = free and each_has_one and not start.plain
+    binds = free and gpus == plan.nodes.processes and not start.plain
     return start._replace(numa_binding=site.numa_binding if binds else None)
-
-
-def _drop_cores(options: tuple[str, ...]) -> tuple[str, ...]:
-    """Leave out a table of cores, which is one of whole nodes: a part may have other cores."""
-    return tuple(text for text in options if not _NAMES_CORES.search(text))
 
 
 def _choose_mode(context: Context, plan: Plan) -> tuple[str, tuple[str, ...]]:
@@ -100,10 +100,10 @@ def _choose_mode(context: Context, plan: Plan) -> tuple[str, tuple[str, ...]]:
 
 
 def _choose_launcher(context: Context) -> str:
-    asked, site, can = context.spec.launch.launcher, context.site.launch, context.site.can
-    if can.batch and asked not in (None, "auto"):
+    asked, site = context.spec.launch.launcher, context.site.launch
+    if asked not in (None, "auto"):
         return asked
-    return site.launcher if site and can.batch else can.launcher
+    return site.launcher if site else context.site.can.launcher
 
 
 def _choose_rendezvous(context: Context, nodes: Nodes, start: Start, *, alone: bool) -> str:
@@ -115,32 +115,19 @@ def _choose_rendezvous(context: Context, nodes: Nodes, start: Start, *, alone: b
     launch = context.spec.launch
     if start.mode != "torchrun":
         return "env"
-    changes = nodes.fewest is not None or bool(launch.max_restarts)
+    changes = nodes.fewest or launch.max_restarts
     chosen = launch.rendezvous or ("c10d" if changes else "static")
-    by_file = alone and (chosen == "c10d" or (launch.rendezvous is None and context.site.can.batch))
-    return "file" if by_file else chosen
-
-
-def _needs_no_launcher(context: Context, nodes: Nodes, start: Start) -> bool:
-    """Whether the script itself starts the one agent there is; srun has to enter its containers."""
-    if nodes.allocated > 1 or start.direct or context.spec.launch.launcher not in (None, "auto"):
-        return False
-    own = context.spec.environment.container
-    if own is None:
-        return True
-    from jobgen.plan.container import Entrance
-
-    return not Entrance(context, own).by_srun
+    by_address = launch.rendezvous or not context.site.can.batch
+    return "file" if alone and (chosen == "c10d" or not by_address) else chosen
 
 
 def _find_conflicts(context: Context, nodes: Nodes, start: Start) -> Iterator[Problem]:
     launch = context.spec.launch
     rules = {"plain_preflight": start.plain and context.spec.preflight}
     yield from context.refuse(rules, start=start)
-    if isinstance(context.spec.resources.nodes, NodeRange):
-        for key, value in (("mode", launch.mode), ("launcher", launch.launcher)):
-            counts = value in ("direct", "plain", "ray", "mpiexec")
-            yield from context.refuse({"range_mode": counts}, key=key, value=value)
+    for key, value in (("mode", launch.mode), ("launcher", launch.launcher)):
+        counts = nodes.fewest and value in ("direct", "plain", "ray", "mpiexec")
+        yield from context.refuse({"range_mode": counts}, key=key, value=value)
     path = "launch.launcher" if launch.launcher else "array.together"
     path = "launch.mode" if launch.mode else path
     yield from context.refuse({"together_start": nodes.together > 1 and not start.alone}, path=path)
@@ -152,11 +139,10 @@ def _check_unequal(context: Context, nodes: Nodes, start: Start) -> Iterator[Pro
     resources, can = context.spec.resources, context.site.can
     split = nodes.unequal or (start.deals_evenly and len(nodes.groups) > 1)
     unknown = any(group.cpus is None for group in nodes.groups)
-    hint = "add cpus_per_gpu or cpus_per_node"
-    if resources.cpus_per_gpu is not None:  # and a node without GPUs gets none by it
-        hint = "add cpus_per_node"
-    if isinstance(resources.gpus_per_node, tuple):
-        hint = advise_on_devices(resources.gpus_per_node) or hint
+    # A node without GPUs gets none by cpus_per_gpu.
+    keys = "cpus_per_node" if resources.cpus_per_gpu else "cpus_per_gpu or cpus_per_node"
+    listed = resources.gpus_per_node if isinstance(resources.gpus_per_node, tuple) else ()
+    hint = advise_on_devices(listed) or f"add {keys}"
     path = "resources.gpus_per_node" if nodes.unequal else "launch.processes_per_node"
     rules = {"unequal_cpus": split and can.components and unknown}
     return context.refuse(rules, path=path, hint=hint)
@@ -164,11 +150,10 @@ def _check_unequal(context: Context, nodes: Nodes, start: Start) -> Iterator[Pro
 
 def _check_launcher(context: Context, nodes: Nodes) -> Iterator[Problem]:
     asked, can = context.spec.launch.launcher, context.site.can
-    other = can.batch and asked not in (None, "auto", "mpiexec", can.launcher)
-    owner = next((row for row in list_capabilities() if row.launcher == asked), can)
-    split = can.components and nodes.unequal
+    other = asked not in (None, "auto", "mpiexec", can.launcher)
+    owner = {row.launcher: row for row in list_capabilities()}.get(asked or "", can)
     rules = {
-        "unequal_mpiexec": asked == "mpiexec" and split,
+        "unequal_mpiexec": asked == "mpiexec" and can.components and nodes.unequal,
         "other_launcher": other and owner.batch,
         "local_launcher": other and not owner.batch and nodes.total > 1,
     }
@@ -183,17 +168,15 @@ def _read_cores(words: tuple[str, ...], processes: int) -> Iterator[str]:
     text = " ".join(words)
     binding = _NAMES_CORES.search(text)
     depth = re.search(r"--depth[= ](\d+)", text)
-    if binding is not None and binding[1] == "list:":
+    if binding and binding[1] == "list:":
         yield from binding[2].split(":")
-    elif binding is not None:
+    elif binding:
         for mask in binding[2].split(","):
-            numbers = [bit for bit in range(512) if int(mask, 16) >> bit & 1]
-            yield format_ranges(numbers)
+            yield format_ranges(bit for bit in range(512) if int(mask, 16) >> bit & 1)
     elif depth and re.search(r"--cpu-bind[= ](?:verbose,)?depth\b", text):
         each = int(depth[1])
-        yield from (
-            format_ranges(range(rank * each, (rank + 1) * each)) for rank in range(processes)
-        )
+        for rank in range(processes):
+            yield format_ranges(range(rank * each, (rank + 1) * each))
 
 
 def _compare_to_site(context: Context, start: Start) -> Iterator[str]:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import Any
 
 from jobgen.plan.decision import Context
+from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import JobSpec
+
+# Keys that decide which nodes the job has, also where no directive says them.
+_KEPT = ("resources.gpu_type", "queue")
 
 
 def list_left_out(context: Context) -> Iterator[str]:
@@ -14,34 +19,55 @@ def list_left_out(context: Context) -> Iterator[str]:
     spec, site, can = context.spec, context.site, context.site.can
     several, parts = _has_several_tasks(context), tuple(context.loaded.programs())
     then = spec.on_walltime.then if spec.on_walltime else None
-    for key, taken in (
-        ("resources.disk_per_node", can.disk or site.pbs.disk),
+    for key, *uses in (
+        ("resources.disk_per_node", can.disk, site.pbs.disk),
         ("resources.cpus_per_gpu", can.batch),
         ("resources.cpus_per_node", can.batch),
         ("resources.memory_per_node", can.batch),
         ("resources.spare_nodes", can.batch),
         ("array.at_once", several),
-        ("array.together", several and can.batch),
+        ("array.together", several),
+        ("array.together", can.batch),
         ("launch.interface", can.batch),
-        ("launch.launcher", can.batch or spec.launch.launcher in ("auto", can.launcher)),
+        ("launch.launcher", can.batch, spec.launch.launcher in ("auto", can.launcher)),
         ("environment.modules", can.batch),
-        ("on_walltime.then", can.batch or then == "stop"),
-        ("resources.gpu_type", can.gpu_type or site.pbs.gpu_type),
+        ("on_walltime.then", can.batch, then == "stop"),
+        ("resources.gpu_type", can.gpu_type, site.pbs.gpu_type),
         ("filesystems", site.filesystems),
         ("account", can.batch),
         ("queue", can.batch),
         ("directives", False),
         ("qos", can.qos),
         ("reservation", can.reservation),
-        ("queue", not (can.reservation_queue and spec.reservation)),
+        ("queue", not can.reservation_queue, not spec.reservation),
         ("resources.constraint", takes_constraint(context)),
-        ("resources.exclusive", can.exclusive and not _takes_totals(context)),
-        ("notify", can.mail and site.mail != "none"),
+        ("resources.exclusive", can.exclusive),
+        ("resources.exclusive", not _takes_totals(context)),
+        ("notify", can.mail),
+        ("notify", site.mail != "none"),
     ):
         if key == "directives":
             yield from _name_directives(context)
-        elif not taken and any(_is_given(part.spec, key) for part in parts):
+        elif not any(uses) and any(_is_given(part.spec, key) for part in parts):
             yield key
+
+
+def leave_out(loaded: LoadedSpec, keys: Iterable[str]) -> LoadedSpec:
+    """Return a spec without keys that lead to nothing, as all parts of a plan read it."""
+    spec = loaded.spec
+    for key in keys:
+        if key not in _KEPT:
+            spec = _clear(spec, key)
+    return loaded._replace(spec=spec)
+
+
+def _clear(record: Any, path: str) -> Any:
+    """Return a record with the default at a path of its keys; a path of others has no effect."""
+    key, _, inner = path.partition(".")
+    if key not in record._fields:
+        return record
+    value = _clear(getattr(record, key), inner) if inner else record._field_defaults[key]
+    return record._replace(**{key: value})
 
 
 def _has_several_tasks(context: Context) -> bool:

@@ -5,6 +5,7 @@ The limits of queues come first, then accounts and mandatory lists; `shapes` has
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -69,16 +70,18 @@ def report(context: Context, about: SiteSource, path: str, message: str, hint: s
     return Breach(problem, about.doubt(day))
 
 
-def report_rule(context: Context, about: SiteSource, rule: str, **facts: object) -> Breach:
-    """Return the breach of a rule of `rules.txt`."""
-    path, message, hint = context.explain(rule, **facts)
-    return report(context, about, path, message, hint)
+def find_breaches(
+    context: Context, about: SiteSource, rules: Mapping[str, object], **facts: object
+) -> Iterator[Breach]:
+    """Yield the breach of each rule that is broken, of those in `rules.txt`."""
+    for rule in [rule for rule, broken in rules.items() if broken]:
+        path, message, hint = context.explain(rule, **facts)
+        yield report(context, about, path, message, hint)
 
 
 def accepts(queue: SiteQueue, size: Size) -> bool:
     """Whether a queue takes a job of this size and walltime."""
-    limits = list(_find_fitting(queue, size))
-    return not queue.limits or any(_gives_time(limit, size) for limit in limits)
+    return not queue.limits or any(_gives_time(limit, size) for limit in _find_fitting(queue, size))
 
 
 def rank_nearness(queue: SiteQueue, size: Size) -> tuple[bool, int]:
@@ -91,15 +94,14 @@ def rank_nearness(queue: SiteQueue, size: Size) -> tuple[bool, int]:
 def check_queue(context: Context, name: str | None, size: Size) -> Iterator[Breach]:
     """The queue's limits on nodes, GPUs, CPUs, walltime and their products."""
     profile = context.site
-    known: dict[str, SiteQueue] = {}
-    for one in (name or "").split(","):
-        if record := profile.find_queue(one):
-            known[one] = record
-        elif profile.queues and one in context.spec.queue:
+    names = (name or "").split(",")
+    known = {one: record for one in names if (record := profile.find_queue(one))}
+    for one in context.spec.queue:
+        if profile.queues and one not in known:
             yield _explain_unknown(context, one, profile.queues)
-    if profile.walltime_required and size.walltime is None:
-        about = profile.find_source(profile.cited.get("walltime_required"))
-        yield report_rule(context, about, "walltime_required")
+    about = profile.find_source(profile.cited.get("walltime_required"))
+    rules = {"walltime_required": profile.walltime_required and size.walltime is None}
+    yield from find_breaches(context, about, rules)
     if len(known) > 1 and any(accepts(record, size) for record in known.values()):
         known = {}
     for one, record in {"every queue": profile.every_queue, **known}.items():
@@ -108,8 +110,8 @@ def check_queue(context: Context, name: str | None, size: Size) -> Iterator[Brea
 
 def _check_one_queue(context: Context, name: str, queue: SiteQueue, size: Size) -> Iterator[Breach]:
     profile = context.site
-    if queue.routed_from:
-        yield report_rule(context, profile.cite(queue), "routed", name=name, queue=queue)
+    rules = {"routed": queue.routed_from}
+    yield from find_breaches(context, profile.cite(queue), rules, name=name, queue=queue)
     if accepts(queue, size):
         return
     for path, message, hint, limit in explain_refusal(name, queue, size):
@@ -146,10 +148,9 @@ def _gives_time(limit: Limit, size: Size) -> bool:
     if size.walltime is None:
         return True
     least, most = limit.times
-    minutes = limit.node_minutes
-    too_long = most is not None and size.walltime > most
-    too_much = minutes is not None and size.walltime * size.nodes > minutes * 60
-    return size.walltime >= least and not too_long and not too_much
+    minutes = math.inf if limit.node_minutes is None else limit.node_minutes
+    longest = math.inf if most is None else most
+    return least <= size.walltime <= min(longest, minutes * 60 / size.nodes)
 
 
 Refusal = tuple[str, str, str, Limit]
@@ -210,7 +211,7 @@ def _explain_time(name: str, limits: list[Limit], size: Size) -> Refusal:
 def _describe_extent(limit: Limit) -> str:
     for unit, word in _UNITS.items():
         if ends := getattr(limit, unit):
-            least = "" if len(ends) > 1 else "at least "
+            least = "at least " * (len(ends) == 1)
             return f" for {least}{'-'.join(map(str, dict.fromkeys(ends)))} {word}s"
     return ""
 
@@ -236,8 +237,8 @@ def _check_account(context: Context) -> Iterator[Breach]:
     about = context.site.cite(account)
     if given is None and account.required:
         yield Breach(context.problem("account_required", about=about), "it may be given later")
-    if given is not None and not account.takes(given):
-        yield report_rule(context, about, "account", account=account)
+    rules = {"account": given is not None and not account.takes(given)}
+    yield from find_breaches(context, about, rules, account=account)
 
 
 def _check_filesystems(context: Context, named: tuple[str, ...]) -> Iterator[Breach]:
@@ -245,24 +246,23 @@ def _check_filesystems(context: Context, named: tuple[str, ...]) -> Iterator[Bre
     if listed is None or is_listed_by_hand(listed, context.spec):
         return
     about, known = context.site.cite(listed), listed.known or ("NAME",)
-    choices = ", ".join(known)
-    if not named and listed.required:
-        yield report_rule(context, about, "filesystems_required", known=choices)
-    elif not named:
+    rules = {"filesystems_required": not named and listed.required}
+    yield from find_breaches(context, about, rules, known=", ".join(known))
+    if not (named or listed.required):
         problem = context.problem("filesystems_used", listed=listed, about=about)
         yield Breach(problem, "the job may use none")
-    for index, name in enumerate(named if listed.known else ()):
-        if name not in known:
-            yield report_rule(context, about, "filesystem", index=index, name=name, known=choices)
+    for index, name in enumerate(named):
+        facts = {"index": index, "name": name, "known": ", ".join(known)}
+        rules = {"filesystem": bool(listed.known) and name not in known}
+        yield from find_breaches(context, about, rules, **facts)
 
 
 def _check_gpu_type(
     context: Context, gpu_type: str | None, types: Mapping[str, Node]
 ) -> Iterator[Breach]:
-    about, rule = context.site.cite(next(iter(types.values()))), ""
-    if gpu_type is None and context.site.gpu_type_required:
-        rule = "gpu_type_required"
-    elif gpu_type is not None and gpu_type not in types:
-        rule = "gpu_type"
-    if rule:
-        yield report_rule(context, about, rule, gpu_type=gpu_type, known=", ".join(types))
+    rules = {
+        "gpu_type_required": gpu_type is None and context.site.gpu_type_required,
+        "gpu_type": gpu_type not in (None, *types),
+    }
+    about, known = context.site.cite(next(iter(types.values()))), ", ".join(types)
+    return find_breaches(context, about, rules, gpu_type=gpu_type, known=known)

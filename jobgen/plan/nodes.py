@@ -11,6 +11,7 @@ from jobgen.plan.decision import Context, Decision
 from jobgen.plan.plan import NodeGroup, Nodes, Plan
 from jobgen.plan.walltime import count_restarts
 from jobgen.sites.profile import Node, SiteProfile
+from jobgen.spec.array import Array
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import ONE_A_NODE, JobSpec
 
@@ -28,10 +29,10 @@ def decide(context: Context, plan: Plan) -> Decision[Nodes]:
         cpus_asked=node.cpus_rule != "implied" or cpus_given,
         tasks_asked=spec.launch.processes_per_node is not None,
         device=node.device,
-        disk=None if "resources.disk_per_node" in plan.left_out else spec.resources.disk_per_node,
+        disk=spec.resources.disk_per_node,
         together=count_together(context),
         usage=spec.report.usage,
-        spare=(spec.resources.spare_nodes or 0) if context.site.can.batch else 0,
+        spare=spec.resources.spare_nodes or 0,
         place=place,
     )
     if spec.preflight:  # this machine has the GPUs that it has
@@ -41,11 +42,9 @@ def decide(context: Context, plan: Plan) -> Decision[Nodes]:
 
 
 def count_together(context: Context) -> int:
-    """Return how many tasks of the array share a node; this machine starts them one by one."""
-    array = context.spec.array
-    if array is None or context.task is not None or not context.site.can.batch:
-        return 1
-    return min(array.together or 1, sum(1 for _ in array.choices()))
+    """Return how many tasks of the array share a node."""
+    array = context.spec.array or Array()
+    return min(array.together or 1, len([*array.choices()]) or 1)
 
 
 def group_nodes(loaded: LoadedSpec, site: SiteProfile, node: Node) -> Iterator[NodeGroup]:
@@ -71,8 +70,6 @@ def group_nodes(loaded: LoadedSpec, site: SiteProfile, node: Node) -> Iterator[N
 def _count_shares(
     spec: JobSpec, site: SiteProfile, node: Node, gpus: int
 ) -> tuple[int | None, int | None]:
-    if not site.can.batch:  # this machine has what it has
-        return None, None
     resources = spec.resources
     cpus_per_gpu = resources.cpus_per_gpu or node.cpus_per_gpu or 0
     cpus = resources.cpus_per_node or cpus_per_gpu * gpus or None
@@ -84,19 +81,16 @@ def _list_gpus(spec: JobSpec, known: int) -> tuple[int, ...]:
     gpus, listed = spec.resources.gpus_per_node, spec.launch.processes_per_node
     if isinstance(gpus, tuple):
         return gpus
-    nodes = known or spec.resources.most_nodes
-    if nodes is None:
-        nodes = len(listed) if isinstance(listed, tuple) else 1
-    return (gpus or 0,) * nodes
+    of_list = len(listed) if isinstance(listed, tuple) else 1
+    return (gpus or 0,) * (known or spec.resources.most_nodes or of_list)
 
 
 def _list_processes(spec: JobSpec, gpus: tuple[int, ...]) -> tuple[int, ...]:
     given = spec.launch.processes_per_node
-    if given is not None:
-        return given if isinstance(given, tuple) else (given,) * len(gpus)
-    if spec.launch.mode in ONE_A_NODE or spec.run.body is not None:
-        return (1,) * len(gpus)
-    return tuple(max(1, count) for count in gpus)
+    if isinstance(given, tuple):
+        return given
+    one = spec.launch.mode in ONE_A_NODE or spec.run.body is not None
+    return tuple(given or (1 if one else max(1, count)) for count in gpus)
 
 
 def _count_processes(loaded: LoadedSpec, site: SiteProfile, node: Node) -> tuple[int, ...]:
@@ -110,29 +104,21 @@ def _count_processes(loaded: LoadedSpec, site: SiteProfile, node: Node) -> tuple
 
 def _find_conflicts(context: Context, nodes: Nodes) -> Iterator[Problem]:
     asked, can = context.spec.resources, context.site.can
-    refused = nodes.fewest is not None and not can.node_range
     rules: dict[str, object] = {
         "processes": nodes.world_size > _MOST_PROCESSES,
-        "cpus_without_gpus": asked.cpus_per_gpu is not None and not nodes.gpus,
-        "range": refused and can.batch,
-        "range_here": refused and not can.batch,
-        "range_reversed": (nodes.fewest or 0) > (asked.most_nodes or 0),
+        "cpus_without_gpus": asked.cpus_per_gpu and not nodes.gpus,
+        "range" if can.batch else "range_here": nodes.fewest and not can.node_range,
         "together_nodes": nodes.together > 1 and nodes.total > 1,
         "totals": nodes.unequal and context.site.pbs.resources == "totals",
     }
     if nodes.spare:
-        rules |= _judge_spare(context.spec, nodes)
+        several = len(nodes.groups) > 1 and not context.spec.roles
+        rules |= {
+            "spare_unused": not count_restarts(context.spec),
+            "spare_unlike": nodes.unequal or several,
+            "spare_range": nodes.fewest,
+        }
     return context.refuse(rules, nodes=nodes, asked=asked.nodes, most=_MOST_PROCESSES)
-
-
-def _judge_spare(spec: JobSpec, nodes: Nodes) -> dict[str, bool]:
-    restarts = count_restarts(spec) > 0
-    alike = not nodes.unequal and (len(nodes.groups) == 1 or bool(spec.roles))
-    return {
-        "spare_unused": not restarts,
-        "spare_unlike": restarts and not alike,
-        "spare_range": restarts and alike and nodes.fewest is not None,
-    }
 
 
 def advise_on_devices(gpus: tuple[int, ...]) -> str:

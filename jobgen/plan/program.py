@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterator
 from typing import Any
 
@@ -62,13 +63,12 @@ def _advise_environment(context: Context, plan: Plan) -> Iterator[str]:
 def _find_lonely_agent(context: Context, plan: Plan) -> str | None:
     """Return an agent of the user's own that starts on each node and is not told of the others."""
     words = context.spec.run.words
-    launcher, text = find_launcher(words), " ".join(words).replace("_", "-")
-    counts = "--nnodes" in text or "--num-machines" in text
-    meets = counts and any(
-        f"--{one}" in text for one in ("node-rank", "rdzv-endpoint", "rdzv-backend")
-    )
-    meets = meets or "--machine-rank" in text or context.spec.launches_itself
-    return launcher if plan.nodes.total > 1 and not meets else None
+    if plan.nodes.total == 1 or context.spec.launches_itself:
+        return None
+    text = " ".join(words).replace("_", "-")
+    counts = re.search("--(nnodes|num-machines)", text)
+    meets = counts and re.search("--(node-rank|rdzv-endpoint|rdzv-backend)", text)
+    return None if meets or "--machine-rank" in text else find_launcher(words)
 
 
 def _list_notes(context: Context) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import compress, groupby
 
 from jobgen.output import format_table
 from jobgen.plan.plan import NodeGroup, Plan
@@ -89,31 +90,16 @@ def _name_devices(plan: Plan, group: NodeGroup) -> tuple[str, ...]:
     return tuple(f"GPU {number + first}" for number in numbers[: group.processes])
 
 
-def group_alike(nodes: Iterable[NodeRow]) -> list[list[NodeRow]]:
-    """Return the nodes in runs that differ in their numbers alone."""
-    runs: list[list[NodeRow]] = []
-    for row in nodes:
-        shape = row._replace(node=0, global_ranks=None)
-        if runs and runs[-1][0]._replace(node=0, global_ranks=None) == shape:
-            runs[-1].append(row)
-        else:
-            runs.append([row])
-    return runs
-
-
 def format_nodes(nodes: Iterable[NodeRow]) -> list[str]:
     """Right-aligned columns; nodes that are alike share a line where their ranks are not known."""
-    nodes = list(nodes)
-    bound = any(node.cores for node in nodes)
-    head = ("node", "local ranks", "global ranks", "devices", "CPUs")
-    cells = [(*head, *(["cores"] if bound else []), "memory", "")]
-    for run in group_alike(nodes):
-        shared = run[0].global_ranks is None
-        for row in run[:1] if shared else run:
-            numbers = [member.node for member in run] if shared else [row.node]
-            host = "hosts the rendezvous" if row.hosts_rendezvous else ""
-            cpus = "" if row.cpus is None else str(row.cpus)
-            ranks = (format_ranges(row.local_ranks), row.ranks, row.devices_in_words)
-            cores = [" ".join(row.cores)] if bound else []
-            cells.append((format_ranges(numbers), *ranks, cpus, *cores, row.memory, host))
-    return [f"  {line}" for line in format_table(cells, right=True)]
+    head = ("node", "local ranks", "global ranks", "devices", "CPUs", "cores", "memory", "")
+    cells = [head]
+    for row, members in groupby(nodes, key=lambda node: node._replace(node=0)):
+        numbers = format_ranges(member.node for member in members)
+        ranks = (format_ranges(row.local_ranks), row.ranks, row.devices_in_words)
+        host = "hosts the rendezvous" * row.hosts_rendezvous
+        cpus, cores = str(row.cpus or ""), " ".join(row.cores)
+        cells.append((numbers, *ranks, cpus, cores, row.memory, host))
+    shown = [name != "cores" or any(row[5] for row in cells[1:]) for name in head]
+    rows = [[*compress(row, shown)] for row in cells]
+    return [f"  {line}" for line in format_table(rows, right=True)]

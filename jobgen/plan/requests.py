@@ -12,23 +12,16 @@ from jobgen.plan.left_out import takes_constraint
 from jobgen.plan.plan import Dependency, Mail, Plan, Requests
 from jobgen.spec.model import After, JobSpec
 
-_EVENTS = ("begin", "end", "fail")
+_OPTION = re.compile(r"(?<!\S)(--[^\s=]+|-[^\s-])(?=(?:=|\s+)?(\S*))")  # and what follows it
 _IN_CHUNK = re.compile(r"[A-Za-z_]\w*=[\w.-]+")
-# What is not asked for where a key is left out.
-_FIELDS = {
-    "qos": "qos",
-    "resources.constraint": "constraint",
-    "resources.exclusive": "exclusive",
-    "notify": "mail",
-}
 KINDS = ("afterok", "afterany", "afternotok", "after")
 
 
 def decide(context: Context, plan: Plan) -> Decision[Requests]:
     """Decide what the scheduler is asked for, as far as it knows it."""
     spec, can, defaults = context.spec, context.site.can, plan.defaults
-    after, foreign = _plan_after(context)
-    problems = [*_find_conflicts(context), *foreign]
+    after = tuple(_plan_after(context))
+    problems = [*_find_conflicts(context), *_find_foreign_ids(context)]
     if not can.batch:
         requests = Requests(filesystems=defaults.filesystems, after=after)
         return Decision(requests, problems=problems)
@@ -48,8 +41,6 @@ def decide(context: Context, plan: Plan) -> Decision[Requests]:
         site_directives=defaults.directives,
         directives=tuple(line for line in spec.directives if line.startswith(f"{can.sign} ")),
     )
-    left_out = [field for key, field in _FIELDS.items() if key in plan.left_out]
-    requests = requests._replace(**{field: getattr(Requests(), field) for field in left_out})
     problems += _find_repeats(context, plan._replace(requests=requests))
     notes = _advise(context, requests, lost=plan.left_out)
     return Decision(requests, problems=problems, notes=notes)
@@ -75,21 +66,11 @@ def parse_dependency(text: str, scheduler: str) -> Dependency:
 
 def list_options(text: str) -> Iterator[str]:
     """Yield the options of a directive without its sign: `-l walltime`, `--gres gpu`, `--time`."""
-    words = text.split()
-    for word, following in zip(words, [*words[1:], ""], strict=True):
-        if not word.startswith("-"):
-            continue
-        option, equals, value = word.partition("=")
-        if not word.startswith("--"):
-            option, value = word[:2], word[2:] or following
-        elif not equals:
-            value = following
+    for option, value in _OPTION.findall(text):
         if option in ("-l", "-W"):
             yield from (f"{option} {part.partition('=')[0]}" for part in value.split(","))
-        elif option == "--gres":
-            yield f"{option} {value.partition(':')[0]}"
         else:
-            yield option
+            yield f"{option} {value.partition(':')[0]}" if option == "--gres" else option
 
 
 def _find_repeats(context: Context, plan: Plan) -> Iterator[Problem]:
@@ -160,19 +141,17 @@ def _plan_mail(spec: JobSpec) -> Mail | None:
     if spec.notify is None:
         return None
     on = spec.notify.on or ("end", "fail")
-    return Mail(spec.notify.email, tuple(event for event in _EVENTS if event in on))
+    return Mail(spec.notify.email, tuple(sorted(on)))  # begin, end, fail
 
 
 def _find_conflicts(context: Context) -> Iterator[Problem]:
-    site, constraint = context.site, context.spec.resources.constraint
+    site, constraint = context.site, context.spec.resources.constraint or ""
     own_qos = context.spec.qos is not None and site.slurm.queue_option == "qos"
     yield from context.refuse({"qos_is_queue": own_qos})
-    if not constraint:
-        return
     parts = constraint.split(":")
     chunk = "=" in constraint and takes_constraint(context)
     taken = sorted({"ncpus", "ngpus", "mem", "mpiprocs"} & {part.split("=")[0] for part in parts})
-    simple = re.fullmatch(r"[A-Za-z0-9_.-]+", constraint)
+    simple = re.fullmatch(r"[A-Za-z0-9_.-]*", constraint)
     rules = {
         "chunk_key": chunk and taken,
         "chunk_form": chunk and not all(map(_IN_CHUNK.fullmatch, parts)),
@@ -185,7 +164,7 @@ def _advise(context: Context, requests: Requests, *, lost: tuple[str, ...]) -> I
     site, can = context.site, context.site.can
     fails_alone = requests.mail and requests.mail.on == ("fail",)
     rules = {
-        "no_mail": context.spec.notify is not None and site.mail == "none",
+        "no_mail": "notify" in lost and site.mail == "none",
         "no_chunk": "resources.constraint" in lost and can.chunks,
         "no_feature": "resources.constraint" in lost and not can.chunks,
         "no_gpu_type": "resources.gpu_type" in lost and not site.queues,
@@ -195,21 +174,25 @@ def _advise(context: Context, requests: Requests, *, lost: tuple[str, ...]) -> I
     return context.note(rules, where=site.title or "this site", about=about)
 
 
-def _plan_after(context: Context) -> tuple[tuple[Dependency, ...], list[Problem]]:
-    after, can = context.spec.after or After(), context.site.can
-    kinds = after._asdict() if isinstance(after, After) else {"": after}
-    waits: list[Dependency] = []
-    problems: list[Problem] = []
-    for kind, jobs in kinds.items():
-        if jobs is None:
-            continue
+def _plan_after(context: Context) -> Iterator[Dependency]:
+    for kind, jobs in _list_after(context.spec):
+        names = [_write_id(job, context.site.can) or "" for job in jobs]
+        yield Dependency(kind or "afterok", tuple(names))
+
+
+def _find_foreign_ids(context: Context) -> Iterator[Problem]:
+    for kind, jobs in _list_after(context.spec):
         for index, job in enumerate(jobs):
-            if _write_id(job, can) is None:
-                path = f"after.{kind}[{index}]" if kind else f"after[{index}]"
-                problems.append(context.loaded.problem(path, _explain_id(job, can)))
-        names = filter(None, (_write_id(job, can) for job in jobs))
-        waits.append(Dependency(kind or "afterok", tuple(names)))
-    return tuple(waits), problems
+            if _write_id(job, context.site.can) is None:
+                path = f"after.{kind}[{index}]".replace(".[", "[")
+                yield context.loaded.problem(path, _explain_id(job, context.site.can))
+
+
+def _list_after(spec: JobSpec) -> Iterator[tuple[str, tuple[int | str, ...]]]:
+    """Yield the kinds of dependencies with their jobs; the kind is empty where none is written."""
+    after = spec.after or After()
+    kinds = after._asdict() if isinstance(after, After) else {"": after}
+    yield from ((kind, jobs) for kind, jobs in kinds.items() if jobs)
 
 
 def _write_id(job: int | str, can: Capabilities) -> str | None:
@@ -217,12 +200,11 @@ def _write_id(job: int | str, can: Capabilities) -> str | None:
     match = re.fullmatch(can.job_id, str(job))
     if match is None:
         return None
-    number, underscored, bracketed, server = match.groups()
+    number, underscored, bracketed, server = match.groups("")
     task = underscored or bracketed
-    if not can.bracketed_tasks:
-        return f"{number}_{task}" if task else number
-    array = "" if task is None else f"[{task}]"
-    return f"{number}{array}{server or ''}"
+    if can.bracketed_tasks:
+        return f"{number}[{task}]{server}" if match[2] or match[3] is not None else number + server
+    return f"{number}_{task}" if task else number
 
 
 def _explain_id(job: int | str, can: Capabilities) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 from jobgen.capabilities import get_capabilities
 from jobgen.errors import SpecError
 from jobgen.plan import array, environment, launch, nodes, program, requests, roles, walltime
-from jobgen.plan.decision import Context, Decision
-from jobgen.plan.left_out import list_left_out
+from jobgen.plan.decision import Context, Decision, Parts, decide_parts
+from jobgen.plan.left_out import leave_out, list_left_out
 from jobgen.plan.plan import Plan, Provenance, SiteDefaults
 from jobgen.sites import search
 from jobgen.sites.profile import Node, SiteProfile
@@ -40,7 +39,7 @@ def _advise_cpus(context: Context) -> Iterator[str]:
 
 
 # In this order: each part may ask the plan for those above it.
-PARTS: dict[str, Callable[[Context, Plan], Decision[Any]]] = {
+PARTS: Parts = {
     "defaults": decide_defaults,
     "nodes": nodes.decide,
     "array": array.decide,
@@ -73,18 +72,14 @@ def resolve(
     own = [file for file in files if os.path.dirname(file) != search.BUILT_IN]
     provenance = _trace(context, site, defaults=(*loaded.defaults, *own))
     plan = Plan(profile, provenance, left_out=tuple(dict.fromkeys(list_left_out(context))))
-    decisions: list[Decision[Any]] = []
-    for part, decide in PARTS.items():
-        decisions.append(decide(context, plan))
-        plan = plan._replace(**{part: decisions[-1].value})
-    problems = dict.fromkeys(problem for decision in decisions for problem in decision.problems)
-    if problems:  # some are found with each role
-        raise SpecError(problems)
-    notes = [*list_warnings(loaded)]
-    notes += dict.fromkeys(note for one in decisions for note in one.notes)
+    context = context._replace(loaded=leave_out(loaded, plan.left_out))
+    decided = decide_parts(context, plan, PARTS)
+    if decided.problems:
+        raise SpecError(dict.fromkeys(decided.problems))  # some are found with each role
+    notes = [*list_warnings(loaded), *dict.fromkeys(decided.notes)]
     if provenance.defaults:
         notes.insert(0, f"read beside {provenance.source}: {', '.join(provenance.defaults)}")
-    return plan._replace(notes=tuple(notes))
+    return decided.value._replace(notes=tuple(notes))
 
 
 def _trace(context: Context, site: str | None, *, defaults: tuple[str, ...]) -> Provenance:

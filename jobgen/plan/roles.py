@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
+from jobgen.errors import Problem
 from jobgen.plan import environment, launch, nodes, program
-from jobgen.plan.decision import Context, Decision
+from jobgen.plan.decision import Context, Decision, Parts, decide_parts
+from jobgen.plan.left_out import leave_out
 from jobgen.plan.plan import Plan, RolePlan, RolePlans, ShellPath
 from jobgen.spec.model import Ready, Role
 
 WITHIN = 600  # seconds that a role may take until it is ready
 PORTS = 4  # of each role; it uses two: its own, and the one where its processes meet
 # The parts of a plan that each role has of its own.
-_PARTS = {
+_PARTS: Parts = {
     "nodes": nodes.decide,
     "program": program.decide,
     "launch": launch.decide,
@@ -27,21 +28,18 @@ def decide(context: Context, plan: Plan) -> Decision[RolePlans]:
     if not asked:
         return Decision(RolePlans())
     members: list[RolePlan] = []
-    decisions: list[Decision[Any]] = []
+    problems: list[Problem] = []
+    notes: list[str] = []
     for loaded in context.loaded.programs():
-        part, own = plan, context._replace(loaded=loaded)
-        for key, decide_part in _PARTS.items():
-            decisions.append(decide_part(own, part))
-            part = part._replace(**{key: decisions[-1].value})
-        members.append(_describe(context, asked, loaded.role, part))
+        own = context._replace(loaded=leave_out(loaded, plan.left_out))
+        part = decide_parts(own, plan, _PARTS)
+        members.append(_describe(context, asked, loaded.role, part.value))
+        problems += part.problems
+        notes += part.notes
     by_mpiexec = [role for role in members if role.plan.launch.launcher == "mpiexec"]
-    refused = context.refuse({"roles_mpiexec": by_mpiexec})  # which starts one program alone
-    decisions.append(Decision(None, problems=refused))
-    return Decision(
-        RolePlans(tuple(members), tuple(_order(asked, members))),
-        problems=[problem for one in decisions for problem in one.problems],
-        notes=[note for one in decisions for note in one.notes],
-    )
+    problems += context.refuse({"roles_mpiexec": by_mpiexec})  # which starts one program alone
+    decided = RolePlans(tuple(members), tuple(_order(asked, members)))
+    return Decision(decided, problems=problems, notes=notes)
 
 
 def _describe(context: Context, asked: Mapping[str, Role], name: str, plan: Plan) -> RolePlan:
@@ -70,16 +68,21 @@ def _name_test(name: str, ready: Ready) -> tuple[str, ...]:
 
 def _order(asked: Mapping[str, Role], members: list[RolePlan]) -> Iterator[tuple[bool, RolePlan]]:
     """Yield what the script does: a role starts once those that it comes after are ready."""
-    started, ready = list[RolePlan](), list[str]()
-    while len(started) < len(members):
-        for index, role in enumerate(members):
-            after = asked[role.name].after
-            needed = [one.name for one in members[:index]] if after is None else after
-            if role not in started and {*needed} <= {*ready}:
-                started.append(role)
-                yield False, role
-                ready += [] if role.test else [role.name]
-        for role in [one for one in started if one.name not in ready][:1]:
-            ready.append(role.name)
-            yield True, role
-    yield from ((True, role) for role in started if role.name not in ready)
+    left = {role.name: role for role in members}
+    waited: dict[str, RolePlan] = {}  # of those that are started: whose test is to be waited for
+    ready: set[str] = set()
+    while left or waited:
+        for name, role in [*left.items()]:
+            if ready.issuperset(_list_needed(asked, name)):
+                yield False, left.pop(name)
+                ready |= set() if role.test else {name}
+                waited |= {name: role} if role.test else {}
+        for name in [*waited][:1]:
+            ready.add(name)
+            yield True, waited.pop(name)
+
+
+def _list_needed(asked: Mapping[str, Role], name: str) -> tuple[str, ...]:
+    """Return the roles that one comes after: all above it, unless it says which."""
+    names, after = (*asked,), asked[name].after
+    return names[: names.index(name)] if after is None else after

@@ -147,7 +147,7 @@ def check_node(
     `about` has the source of each key of `node`.
     """
     request = _Request(context, node, size, about)
-    together = context.spec.array.together if context.spec.array else None
+    together = context.spec.array and context.spec.array.together
     facts = request.list_facts()
     for rules in request.list_rules():
         for rule in [rule for rule, broken in rules.items() if broken][:1]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import takewhile
 
 from jobgen.errors import Problem
 from jobgen.plan import limits, shapes
@@ -164,9 +165,9 @@ class _SiteJob:
     def _choose_fabric(self) -> str | None:
         """What NCCL is to use; sockets are right on Ethernet, and may be the user's choice."""
         network, chosen = self.profile.network, self.spec.environment.named_variables
-        if network is None or self.size.nodes == 1 or chosen.get("NCCL_NET") == "Socket":
+        if network is None or self.size.nodes == 1 or network.fabric == "ethernet":
             return None
-        return None if network.fabric == "ethernet" else network.fabric
+        return None if chosen.get("NCCL_NET") == "Socket" else network.fabric
 
     def _choose_address(self) -> Address | None:
         launch = self.profile.launch
@@ -179,19 +180,15 @@ class _SiteJob:
         launch, size = self.profile.launch, self.size
         if launch is not None and launch.name_devices and size.widest:
             variables["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(size.widest)))
-        variables |= self._pick_variables(self.profile.variables)
-        if not self._has_network():
-            variables |= self._pick_variables(self.profile.network)
-        if self.spec.launch.interface is not None:
-            for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
-                variables.pop(name, None)
-        return variables
-
-    def _pick_variables(self, groups: Variables | Network | None) -> dict[str, str]:
-        if groups is None:
-            return {}
-        some = groups.one_node if self.size.nodes == 1 else groups.several_nodes
-        return {**groups.always, **some}
+        network: Variables | Network = self.profile.network or Variables()
+        if self._has_network():
+            network = Variables()
+        for groups in (self.profile.variables, network):
+            some = groups.one_node if self.size.nodes == 1 else groups.several_nodes
+            variables |= {**groups.always, **some}
+        interfaces = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
+        own = interfaces if self.spec.launch.interface is not None else ()
+        return {name: value for name, value in variables.items() if name not in own}
 
     def _has_network(self) -> bool:
         own, site = self.spec.environment.container, self.profile.container
@@ -213,8 +210,7 @@ class _SiteJob:
             "module": not (contained or environment.modules),
             "environment": self._has_network(),
         }
-        needs = network.plugin and network.how and not finds_plugin.get(network.plugin_from)
-        if not needs:
+        if finds_plugin.get(network.plugin_from) or not (network.plugin and network.how):
             return ""
         return f"{network.fabric} needs {network.plugin}, or NCCL uses TCP or fails: {network.how}"
 
@@ -225,9 +221,8 @@ def _find_nearest(candidates: dict[str, _Candidate]) -> str | None:
 
 
 def _explain_passing(candidates: dict[str, _Candidate], first: str) -> Iterator[str]:
-    for name, (queue, _, size) in candidates.items():
-        if name == first:
-            return
+    before = takewhile(lambda item: item[0] != first, candidates.items())
+    for name, (queue, _, size) in before:
         for _, message, *_ in [*limits.explain_refusal(name, queue, size)][:1]:
             yield message
 
@@ -308,10 +303,8 @@ def _check_list(context: Context) -> Iterator[Problem]:
     profile, names = context.site, context.spec.queue
     if len(names) < 2 or not profile.can.batch:
         return
-    rules = {
-        "one_queue": not profile.can.queue_list,
-        "one_qos": profile.can.queue_list and profile.slurm.queue_option == "qos",
-    }
+    one_qos = profile.can.queue_list and profile.slurm.queue_option == "qos"
+    rules = {"one_queue": not profile.can.queue_list, "one_qos": one_qos}
     yield from context.refuse(rules, number=len(names))
     for name in names:
         qos = _find_queue(profile, name).qos

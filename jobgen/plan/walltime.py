@@ -21,7 +21,7 @@ def decide(context: Context, plan: Plan) -> Decision[TimeLimit]:
     asked, can = context.spec.on_walltime, context.site.can
     seconds = context.spec.resources.walltime
     restarts = count_restarts(context.spec)
-    refused = list(_refuse_restarts(context)) if restarts else []
+    refused = _refuse_restarts(context)
     if asked is None:
         return Decision(TimeLimit(seconds, restarts=restarts), problems=refused)
     notice = asked.notice or NOTICE
@@ -38,11 +38,9 @@ def decide(context: Context, plan: Plan) -> Decision[TimeLimit]:
 
 
 def _choose_then(asked: OnWalltime, can: Capabilities) -> str:
-    if asked.then is None or not can.batch:  # then there is no queue to go back to
-        return "stop"
     if asked.then == "resubmit" and not can.submits_from_job:
         return "held"
-    return asked.then
+    return asked.then or "stop"
 
 
 def count_restarts(spec: JobSpec) -> int:
@@ -54,11 +52,9 @@ def count_restarts(spec: JobSpec) -> int:
 def _refuse_restarts(context: Context) -> Iterator[Problem]:
     spec = context.spec
     own = "run.command" if spec.run.body is None else "run.body"
-    rules = {
-        "restart_array": spec.array is not None,
-        "restart_own": spec.array is None and spec.launches_itself,
-    }
-    return context.refuse(rules, own=own)
+    rule = "restart_array" if spec.array else "restart_own"
+    refused = count_restarts(spec) and (spec.array or spec.launches_itself)
+    return context.refuse({rule: refused}, own=own)
 
 
 def _find_conflicts(context: Context, asked: OnWalltime, notice: int) -> Iterator[Problem]:
@@ -67,7 +63,7 @@ def _find_conflicts(context: Context, asked: OnWalltime, notice: int) -> Iterato
         "needs_walltime": walltime is None,
         "late_notice": walltime is not None and notice >= walltime,
         "early_notice": can.notice is not None and notice > can.notice,
-        "no_requeue": asked.then == "requeue" and can.batch and not can.requeue,
+        "no_requeue": asked.then == "requeue" and not can.requeue,
     }
     return context.refuse(
         rules,

@@ -210,7 +210,7 @@ class _Origins:
         if key.startswith("site."):
             return self._of_site(key.removeprefix("site."))
         where = self.loaded.positions.get(key)
-        if where is None:
+        if where is None or key in self.plan.left_out:
             return ""
         return f"{where}: {key}" if where.line else str(where)
 

@@ -47,6 +47,10 @@ class NodeRange(NamedTuple):
     min: Annotated[Count, "The fewest nodes to start with."]
     max: Annotated[Count, "The most nodes."]
 
+    def conflicts(self) -> Iterator[Conflict]:
+        """Its ends are in order."""
+        return refuse({"range_reversed": self.min > self.max}, least=self.min)
+
 
 @limit_keys("cpus_per_gpu", "cpus_per_node", most=1)
 class Resources(NamedTuple):
@@ -214,11 +218,15 @@ class Environment(NamedTuple):
         """The variables by name; none where the spec says nothing of them."""
         return self.variables or {}
 
+    @property
+    def own_modules(self) -> Modules | None:
+        """The modules with what comes before them; None where the spec says nothing of them."""
+        named = self.modules
+        return named if isinstance(named, Modules | None) else Modules(load=named)
+
     def conflicts(self) -> Iterator[Conflict]:
         """The variables arrive, and the environment is what it is said to be."""
-        modules = self.modules
-        names = modules.load if isinstance(modules, Modules) else modules or ()
-        yield from _find_module_command(names)
+        yield from _find_module_command((self.own_modules or Modules()).load)
         yield from self._check_paths()
         yield from self._check_variables()
         yield from refuse({"uv_container": self.uv and self.container})

@@ -134,7 +134,7 @@ def _check_job(spec: JobSpec, roles: dict[str, Role]) -> Iterator[Conflict]:
 def _check_role(name: str, role: Role, earlier: list[str]) -> Iterator[Conflict]:
     """Yield what a role may not say, though a job may, and what it waits for in vain."""
     rules = {
-        "role_name": is_taken(f"{name.upper()}_ADDR") or name in ("slurm", "pbs"),
+        "role_name": is_taken(f"{name.upper()}_ADDR") or name.upper() in ("SLURM", "PBS"),
         "role_body": role.run.body is not None,
         "role_launcher": role.launch.launcher is not None,
         "role_interface": role.launch.interface is not None,
