@@ -147,6 +147,7 @@ def clean(jobs: tuple[str, ...], older: str | None, yes: bool, as_json: bool, **
     age = older or ("" if jobs else "30d")
     before = time.time() - _read_age(age)
     known = _list_known(jobs)
+    _check_kept(which["keep"], known)
     waste = find_waste(known, before=before, **which)
     if jobs:
         _name_kept(known, waste)
@@ -170,6 +171,18 @@ def _list_known(names: Sequence[str]) -> list[Job]:
         raise UsageError("\n".join(problems))
     put_err("".join(f"{problem}\n" for problem in problems), end="")
     return known
+
+
+def _check_kept(names: Sequence[str], known: Sequence[Job]) -> None:
+    """Raise UsageError for a part to keep that is a number, or one misspelt: it would be lost."""
+    from jobgen.spec.spelling import find_near
+
+    parts = {path.name for job in known for path in job.run_dir.glob("*")} if names else set()
+    for name in names:
+        near = "" if name in parts else find_near(name, parts)
+        if near or (name.isdecimal() and name not in parts):
+            hint = f"did you mean {near}?" if near else "of jobs, --older TIME keeps some"
+            raise UsageError(f"--keep {name}: no run folder has such a part; {hint}")
 
 
 def _read_age(age: str) -> float:

@@ -111,6 +111,14 @@ def test_what_is_kept_stays_with_the_record() -> None:
     assert jobgen("clean", "--yes", "--keep", "checkpoints").out == "removed 0.0 MB of 0 jobs\n"
 
 
+def test_a_part_that_is_misspelt_is_not_lost() -> None:
+    job = record("1", word="failed 3")
+    ended = jobgen("clean", "--yes", "--keep", "chekpoints")
+    assert (ended.code, ended.out) == (2, "")
+    assert "no run folder has such a part; did you mean checkpoints?" in ended.err
+    assert (job.run_dir / "checkpoints").exists()
+
+
 def test_a_cancelled_local_job_stays_cancelled() -> None:
     job = record("1")
     (job.run_dir / "cancelled").write_text("")
