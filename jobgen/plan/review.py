@@ -28,6 +28,7 @@ from jobgen.plan.review_checks import (
     list_options,
     list_variables,
     read_text,
+    serves,
 )
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.yaml_nodes import Mapping as YamlMapping
@@ -100,7 +101,7 @@ def _list_facts(job: Subject) -> dict[str, Any]:
         "nodes": plan.nodes.total if plan.nodes.total > 1 else 0,
         "processes": plan.nodes.world_size if plan.nodes.world_size > 1 else 0,
         "batch": plan.can.batch,
-        "chained": spec.on_walltime is not None and spec.on_walltime.then != "stop",
+        "chained": plan.walltime.chain.goes_on,
         "plain": plan.launch.plain,
         "body": plan.launch.body,
         "gpus": sum(plan.nodes.gpus_of_each),
@@ -117,6 +118,7 @@ def _list_facts(job: Subject) -> dict[str, Any]:
         "apart": job.whole.resources.nodes != 1,
         "last": role is not None and role is job.roles[-1],
         "tested": is_tested(role),
+        "asks": any(map(serves, job.roles)) and not (role and serves(role)),
     }
 
 

@@ -40,8 +40,6 @@ _OUTPUTS = re.compile(r"--?(out|save|checkpoint|ckpt|log|result)")
 _READ = re.compile(
     r"[^$*?\[{:]+\.(ya?ml|jsonl?|toml|txt|csv|tsv|parquet|bin|np[yz]|h5|arrow|sh|py)"
 )
-# An image that is a file, and no name.
-_IMAGE_FILE = re.compile(r"^[./~].*|.*\.(?:sif|sqsh|simg)$")
 # Files that lines of setup read.
 _SETUP_READS = re.compile(
     r"^(?:source|\.|(?:uv )?pip3? install\b.* -r|conda env (?:create|update)\b.* -f) +([\w./~-]+)",
@@ -329,6 +327,10 @@ def _check_batches(job: Subject) -> Found:
             yield "batches", "run.args", values | {"processes": several, "product": product}
 
 
+# What needs other words where it is not here.
+_KINDS = {"environment.uv": ".uv", "environment.container.image": ".image"}
+
+
 def _check_files(job: Subject) -> Found:
     """Yield files and folders that the job reads and that are not here, or not in its snapshot."""
     moved = re.search(r"\b(cd|pushd)\b", job.setup)
@@ -336,8 +338,7 @@ def _check_files(job: Subject) -> Found:
         made = path != "environment.setup" and os.path.basename(file) in job.setup
         elsewhere = moved and not os.path.isabs(file)
         if _is_missing(file) and not made and not elsewhere:
-            relative = file[:1] not in "/~"
-            kind = ".uv" * (path == "environment.uv") or ".relative" * relative
+            kind = _KINDS.get(path, "") or ".relative" * (file[:1] not in "/~")
             yield f"not-here{kind}", path, {"text": text}
         elif path in ("run.args", "environment.setup") and _is_left_out(file, job.copied):
             yield "left-out", path, {"text": text, "file": file}
@@ -353,12 +354,13 @@ def _is_left_out(name: str, copied: Sequence[str] | None) -> bool:
 def _list_files(job: Subject) -> Iterator[tuple[str, str, str]]:
     """Yield what is read, with its place in the spec, and with what is before it."""
     own, run, spec = job.spec.environment, job.spec.run, job.spec
+    image = (job.plan.environment.image_file or "").removeprefix("$PWD/")
     named: dict[str, Sequence[str | None]] = {
         "environment.stage": [own.stage],
         "snapshot": spec.snapshot if isinstance(spec.snapshot, tuple) else (),
         "send": spec.send,
         "environment.setup": _SETUP_READS.findall(job.setup),
-        "environment.container.image": _IMAGE_FILE.findall(job.image),
+        "environment.container.image": [image],
     }
     if not job.image:  # else it may lie in the image
         named |= {
@@ -408,6 +410,12 @@ def _is_missing(name: str) -> bool:
 def read_text(role: RolePlan) -> str:
     """Return the command and the setup of a role."""
     return f"{' '.join(role.plan.program.command)} {role.plan.environment.setup or ''}"
+
+
+def serves(role: RolePlan) -> bool:
+    """Whether a role listens at a port, or starts something that may."""
+    text = read_text(role)
+    return bool(re.search(rf"\$\{{?{role.name.upper()}_PORT|--port\b|&\s", text))
 
 
 def _asks(role: RolePlan, other: RolePlan) -> bool:

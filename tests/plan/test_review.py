@@ -29,6 +29,18 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 DOUBTFUL = {
+    "an image of a registry for a file": (
+        ("", "environment: {container: {image: 'a/b:2', runtime: apptainer}}\n"),
+        "a/b:2 is not here, and its runtime takes it for a file; correct the path; an image of a",
+    ),
+    "a server that another role asks at its own node": (
+        (
+            SCRIPT,
+            "roles: {s: {nodes: 1, run: {command: [vllm, --port, $S_PORT]}, ready: {tcp: true}},"
+            " t: {run: {script: train.py, args: {url: 'http://localhost:8000'}}}}",
+        ),
+        "asks at localhost:8000, its own node, and the other roles have other nodes; write $NAME_",
+    ),
     "too many GPUs": (
         ("gpus_per_node: 4, cpus_per_node: 16", "gpus_per_node: 32"),
         "asks for 32 GPUs on a node; for 32 in all write nodes: 4, gpus_per_node: 8",

@@ -328,6 +328,10 @@ WRONG = {
         GROUP + "def main():\n    pass\nif __name__ == 'main':\n    main()",
         ["main-not-called"],
     ),
+    "arguments that Lightning has no more": (
+        "import lightning as L\nL.Trainer.from_argparse_args(a).fit(m)\n",
+        ["devices"],
+    ),
     "one node, beside devices that are computed": (
         "import lightning as L\nL.Trainer(devices=n, num_nodes=1).fit(model)",
         ["devices"],
