@@ -10,15 +10,21 @@ import itertools
 import os
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import cast
 
 import click
 
+from jobgen.batchscript.directives import read_walltime, settle
+from jobgen.batchscript.draft import Draft
+from jobgen.batchscript.reader import Script
 from jobgen.cli.options import FILE, SCRIPT_ENDS, SPEC_ENDS
+from jobgen.cli.target import SHORTCUTS
 from jobgen.errors import JobgenError, Position, Problem, SpecError
+from jobgen.plan.program import read_sources
 from jobgen.plan.resolve import resolve
+from jobgen.spec.arguments import write_words
 from jobgen.spec.bind import find_faults
 from jobgen.spec.edit import list_values
 from jobgen.spec.load import load
@@ -29,6 +35,9 @@ from jobgen.spec.words import Hint, describe, normalize, suggest_key
 from jobgen.spec.yaml_nodes import Scalar
 
 _JOB = re.compile(r"(?i:job(?:_?id)?[=/])?(\d+(?:_\d+|\[\d*\])?(?:\.[A-Za-z][\w.-]*)?)(?:[.:]\S*)?")
+# What is given by one option where others give it by several: A=1,B=2 for variables.
+_PAIRS = r"\w+=[^,]+(?:,\w+=[^,]+)+"
+_INTERPRETER = r"(?:.*/)?python[\d.]*$|-m$"
 
 
 class _Line:
@@ -41,12 +50,15 @@ class _Line:
         self.long = {normalize(name): name for name in self.options if name.startswith("--")}
         self.valued = {name for name in self.options if not self.options[name].is_flag}
         self.has_set = "--set" in self.options
-        self.takes_job = not self.has_set and len(options) < len(command.params)
+        self.takes_job = "job" in str([param.name for param in command.params])
         self.plain: list[str] = []  # words that belong to no option
         self.own: list[tuple[str, str]] = []  # options that the command has, with their values
         self.foreign: list[tuple[str, str]] = []  # those that it lacks
         self.respelt = False
         self._part([*words])
+        programs = () if tool or not self.has_set else _pick(self.plain, (".py",))
+        # The option of `init` for a program that has no spec yet, and the program.
+        self.starts = ("--script", programs[0]) if programs and not self._names_spec else ()
 
     def _part(self, left: list[str]) -> None:
         """Part the words; a letter may mean something else to the tool than to the command."""
@@ -62,15 +74,22 @@ class _Line:
                 self._keep(own, pair[1], pair[2] or self._take(own, left))
         self.behind = [] if self.tool else left[1:]  # of another tool's it is in the table's line
 
+    @property
+    def _names_spec(self) -> bool:
+        return bool(_pick(self.plain, SPEC_ENDS))
+
     def _keep(self, own: str, name: str, value: str) -> None:
         """Keep an option under the command's name of it, or as one that the command lacks."""
         if own != name and own in self.valued and not value:
             own = ""  # another word, spelt nearly so
         self.respelt |= own not in ("", name)
         if own:
-            self.own.append((own, value))
+            scheduler = load_table()["schedulers_of"].get(self.tool, "")
+            is_time = scheduler and own in SHORTCUTS["resources.walltime"][0]
+            self.own.append((own, (is_time and read_walltime(value, scheduler)) or value))
         else:
-            self.foreign.append((name, value))
+            several = re.split(",(?=\\w+=)", value) if re.fullmatch(_PAIRS, value) else [value]
+            self.foreign += [(name, one) for one in several]
 
     def _spell(self, option: str) -> str:
         """Return the command's option that is written so, or nearly so; empty without one."""
@@ -83,14 +102,15 @@ class _Line:
         word = normalize(option)
         if word in self.long or word in list_words(keys=self.has_set):
             return self.long.get(word, "")
-        return find_near(option, self.long.values(), cutoff=0.8)
+        parts = [part for part in word.split("_") if part not in load_table()["fillers"].split()]
+        return self.long.get("_".join(parts)) or find_near(option, self.long.values(), cutoff=0.8)
 
     def _take(self, own: str, left: list[str]) -> str:
         """Take the value of an option from the words after it, if the first of them is one."""
         word = "".join(left[:1])
         takes = own in self.valued
         if not own:
-            takes = not word.startswith("-") and not word.endswith(SPEC_ENDS)
+            takes = (word[:1] != "-" or " " in word) and not word.endswith(SPEC_ENDS)
         return left.pop(0) if left and takes else ""
 
     def answer(self, text: str, first: str = "") -> str:
@@ -103,7 +123,7 @@ class _Line:
         line = self._write(start, typed, program)
         remark = remarks.pop(first, "")
         lead = "for the others, " if remark else ""
-        lead = "for the program, " if program else lead
+        lead = "for the program, " if program and not self.starts else lead
         parts = list(filter(None, [remark]))
         if not remark or typed or program or not line.startswith(start):
             parts.append(f"{lead}type: {line}")
@@ -122,9 +142,9 @@ class _Line:
         own = (pair for pair in self.own if pair[0] not in start.split())
         rest = [*(shlex.join(filter(None, pair)) for pair in own), *typed]
         rest += ["--", shlex.join(program)] if program else []
-        programs = _pick(self.plain, (".py",))
-        if programs and self.has_set and not self.tool and not _pick(self.plain, SPEC_ENDS):
-            return offer_spec(programs[0], command=self.name, rest=" ".join(rest))
+        if self.starts:
+            option, name = self.starts
+            return offer_spec(name, option, command=self.name, rest=" ".join(rest))
         return " ".join([start, *rest])
 
     def _translate(self) -> tuple[list[str], list[str], dict[str, str]]:
@@ -135,15 +155,40 @@ class _Line:
         typed, program, remarks = list[str](), list[str](), dict[str, str]()
         for option, value in self.foreign:
             answer = self._explain(option, value)
+            is_job = self.takes_job and bool(_JOB.fullmatch(value) or not self.has_set)
+            if is_job and value not in answer and not (self.has_set and self._find_jobs()):
+                self.plain.append(value)
+                value = ""
             if re.fullmatch("type: -[^;]+", answer):
                 typed.append(answer.removeprefix("type: "))
             elif answer or self.tool or not self.has_set:
                 remarks[option] = answer or self._list_known()
             else:
-                program += _write_argument(option, value)
-            if self.takes_job and value not in answer:
-                self.plain.append(value)
+                words, fault = self._write_argument(option, value)
+                remarks |= {option: fault} if fault else {}
+                program += words
         return typed, program + self.behind, remarks
+
+    def _find_jobs(self) -> list[str]:
+        return [job[1] for job in map(_JOB.fullmatch, self.plain) if job]
+
+    @property
+    def _spec(self) -> str:
+        """The spec whose program gets the words; empty of a job that has its own."""
+        named = (*_pick(self.plain, SPEC_ENDS), "job.yaml")[0]
+        return "" if self.takes_job or self.starts else named
+
+    def _write_argument(self, option: str, value: str) -> tuple[list[str], str]:
+        """Return an option, or NAME=VALUE, as its program takes it; and why it surely does not."""
+        words = list(filter(None, (option, value)))
+        if not option.startswith("-"):
+            pairs = _takes_pairs(self._spec)
+            words = [f"{option}={value}"] if pairs else [f"--{option}", value]
+        hint = _find_refusal(self._spec, words)
+        if near := re.fullmatch(r"write (--\S+)", hint):
+            return [near[1], *words[1:]], ""
+        known = f"; {self._list_known()}" if option.startswith("-") else ""
+        return ([], f"the program has no {words[0]}: {hint}{known}") if hint else (words, "")
 
     def _list_known(self) -> str:
         """Return what to say of an option that nothing is known of."""
@@ -195,6 +240,8 @@ class _Line:
         """Return what to type for an option that is a key of the spec, or means one."""
         hint = _find_hint(word, value)
         settings, fault = _list_settings(hint, value)
+        if re.match("(select|nodes|walltime)=", value):
+            settings = _read_chunks(value)
         line = " ".join(self._set(*setting) for setting in settings.items())
         if line and self.has_set:
             return f"type: {line}{fault}"
@@ -210,11 +257,24 @@ class _Line:
         return shlex.join([short, text] if short else ["--set", setting])
 
 
-def _write_argument(option: str, value: str) -> list[str]:
-    """Return an option, or a word without dashes, as it stands behind `--`."""
-    if option.startswith("-"):
-        return list(filter(None, (option, value)))
-    return [f"{option}={value}"]
+def _takes_pairs(spec: str) -> bool:
+    """Whether a program may take NAME=VALUE, as Hydra's do: unless it is here, and reads none."""
+    try:
+        source = read_sources(resolve(load(spec))) if spec else None
+    except JobgenError:
+        return True
+    return source is None or re.search("hydra|OmegaConf", source) is not None
+
+
+def _find_refusal(spec: str, words: Sequence[str]) -> str:
+    """Return what to write where the program of a spec surely takes no such words; else nothing."""
+    from jobgen.programs import look_at
+
+    try:
+        remarks = look_at(resolve(load(spec, [write_words(words)]))) if spec else []
+    except JobgenError:  # told of when the command runs
+        return ""
+    return next((one.hint for one in remarks if one.rule == "unknown-argument"), "")
 
 
 def _find_hint(word: str, value: str) -> Hint:
@@ -224,6 +284,13 @@ def _find_hint(word: str, value: str) -> Hint:
     key = word.rpartition(".")[2]
     hint = suggest_key(key, node, path="", check=find_faults, root=JobSpec, cls=JobSpec)
     return Hint() if "run.args" in hint.text else hint
+
+
+def _read_chunks(value: str) -> dict[str, str]:
+    """Return what a request of PBS sets in a spec, as import reads it."""
+    draft = Draft()
+    settle(Script("job.pbs", f"#!/bin/bash\n#PBS -l {value}\n"), draft)
+    return {path: str(text) for path, text in draft.values.items()}
 
 
 def _list_settings(hint: Hint, value: str) -> tuple[dict[str, str], str]:
@@ -293,19 +360,33 @@ def _list_readings(word: str, known: Sequence[str]) -> list[str]:
 
 def _write_line(text: str, word: str, words: Sequence[str], context: click.Context) -> str:
     """Return a line of the table with the words behind another tool's, as its command has them."""
-    if start := re.fullmatch(r"jobgen init (--script|--module) (\S+)", text):
-        program = _fill_line(start[2], word, words)
-        after = words[words.index(program) + 1 :] if program in words else words
-        rest = f"-- {shlex.join(after)}" if after else ""
-        return f"type: {offer_spec(program, start[1], rest=rest)}"
-    command = cast(click.Group, context.command).get_command(context, f"{text} - -".split()[1])
+    start = re.fullmatch(r"jobgen init (--script|--module) (\S+)", text)
+    name = "submit" if start else f"{text} - -".split()[1]
+    command = cast(click.Group, context.command).get_command(context, name)
     if command is None:
         return f"type: {_fill_line(text, word, words)}"
+    if start:
+        return _start_program(command, start[1], _fill_line(start[2], word, words), word, words)
     line = _Line(command, words, "" if word == command.name else word)
     if not line.has_set:
         line.plain += (value for _, value in line.foreign if value)
         line.foreign = []
     return line.answer(text)
+
+
+def _start_program(
+    command: click.Command, option: str, program: str, word: str, words: Sequence[str]
+) -> str:
+    """Return the line that starts a program as a launcher's line does, by the launcher's options.
+
+    `word` is the launcher, or the program itself.
+    """
+    at = words.index(program) if program in words else 0
+    of_launcher = itertools.takewhile(lambda one: not re.match(_INTERPRETER, one), words[:at])
+    line = _Line(command, [] if re.match(_INTERPRETER, word) else [*of_launcher], word)
+    line.starts = option, program
+    line.behind = [*words[at + (program in words) :]]
+    return line.answer("")
 
 
 def _fill_line(text: str, word: str, words: Sequence[str]) -> str:
@@ -375,7 +456,7 @@ def _explain_words(message: str, unknown: str, context: click.Context, argv: Seq
     extra = re.findall(r"^Got unexpected extra arguments? \((.+)\)$", message)
     given = " ".join(extra).split()  # none where the argument is a blank
     line = _Line(context.command, words)
-    left = [word for word in given if word in line.plain]
+    left = [word for word in line.plain if word in given or (given and "=" in word)]
     line.move(left)
     respelt = unknown or line.respelt or (given and not left)
     if not respelt and (answer := _find_usage(message, given, context, argv)):
@@ -405,36 +486,53 @@ def _find_usage(
 
 
 def make_room(message: str, words: Sequence[str] = ()) -> str:
-    """Return a message whose --set words the spec takes: with what they need, and exclude."""
+    """Return a message whose settings the spec takes: with what they need, and exclude.
+
+    Of a value that is refused, it says why.
+    """
     spec = next(iter(_pick(words, SPEC_ENDS)), "job.yaml")
-    for _ in range(4):
-        settings = re.finditer(r"--set ('?)([\w.]+=[^';]+?)\1(?=\s|;|,|$)", message)
-        given = [setting[2] for setting in settings]
-        wanted, key = _find_wanted(spec, given) if given and os.path.isfile(spec) else ("", "")
-        if not wanted:
+    for _ in range(4 if os.path.isfile(spec) else 0):
+        given = {path: typed for path, typed in _find_settings(message) if typed not in words}
+        problem = _find_problem(spec, given)
+        if problem is None:
             break
-        at = message.rindex("--set ", 0, message.rfind(f"{key}="))
-        message = f"{message[:at]}--set {wanted} {message[at:]}"
+        key = problem.setting.partition("=")[0]
+        if key in given and problem.path not in given:  # of two that exclude each other
+            message = _put_before(message, key, f"{problem.path}=null")
+        elif problem.setting:
+            message = _put_before(message, problem.path, problem.setting)
+        else:
+            typed, path = given[problem.path], problem.path
+            value = re.sub(rf"(^-\S+ |{re.escape(path)}=).+", r"\1VALUE", typed)
+            message = f"{message.replace(typed, value)}; {problem.message}; {problem.hint}"
     return message
 
 
-def _find_wanted(spec: str, given: Sequence[str]) -> tuple[str, str]:
-    """Return the setting that a spec needs first, to take others, and the one that needs it."""
-    keys = [setting.partition("=")[0] for setting in given]
-    for problem in _list_problems(spec, given):
-        key = problem.setting.partition("=")[0]
-        if key in keys and problem.path not in keys:  # of two that exclude each other
-            return f"{problem.path}=null", key
-        if problem.setting and problem.setting not in given:
-            return problem.setting, problem.path
-    return "", ""
+def _put_before(message: str, path: str, setting: str) -> str:
+    """Put a setting before that of a path, which needs it."""
+    at = message.rindex("--set ", 0, message.rfind(f"{path}="))
+    return f"{message[:at]}--set {setting} {message[at:]}"
 
 
-def _list_problems(spec: str, settings: Sequence[str]) -> Sequence[Problem]:
+_SHORT = {name: path for path, (names, *_) in SHORTCUTS.items() for name in names}
+
+
+def _find_settings(message: str) -> Iterator[tuple[str, str]]:
+    """Yield the paths of what a message sets in a spec, each with the words that do so."""
+    for typed in re.finditer(r"--set ('?)(([\w.]+)=(?!VALUE\b)[^';]+?)\1(?=\s|;|,|$)", message):
+        yield typed[3], typed[2]
+    for typed in re.finditer(rf"(?<!\S)({'|'.join(_SHORT)}) [a-z\d][^\s';,]*", message):
+        yield _SHORT[typed[1]], typed[0]
+
+
+def _find_problem(spec: str, given: Mapping[str, str]) -> Problem | None:
+    """Return what a spec needs first to take settings, or what is wrong with one of these."""
+    settings = [re.sub(r"^-\S+ ", f"{path}=", typed) for path, typed in given.items()]
     try:
-        resolve(load(spec, settings))
+        resolve(load(spec, settings if given else ()))
     except SpecError as error:
-        return error.problems
+        own = (one for one in error.problems if one.setting or one.path in given)
+        return next((one for one in own if one.setting not in settings), None)
     except JobgenError:  # told of when the command runs
         pass
-    return ()
+    return None

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from jobgen.spec.load import LoadedSpec
 
 # Options of sbatch and qsub for what changes from job to job: each sets one value of the spec.
-_SHORTCUTS = {
+SHORTCUTS = {
     "resources.nodes": (("-N", "--nodes"), "N", "Set resources.nodes."),
     "resources.gpus_per_node": (("--gpus-per-node",), "N", "Set resources.gpus_per_node."),
     "resources.walltime": (("-t", "--time"), "TIME", "Set resources.walltime, such as 4h."),
@@ -167,11 +167,11 @@ def _part_misplaced(
 
 
 def _merge_shortcuts(command: Command) -> Command:
-    """Have a command get the options of `_SHORTCUTS` among its overrides."""
+    """Have a command get the options of `SHORTCUTS` among its overrides."""
 
     @wraps(command)
     def run(**params: Any) -> Any:
-        given = {path: params.pop(path.replace(".", "__")) for path in _SHORTCUTS}
+        given = {path: params.pop(path.replace(".", "__")) for path in SHORTCUTS}
         settings = (f"{path}={text}" for path, text in given.items() if text is not None)
         return command(**params | {"overrides": (*params["overrides"], *settings)})
 
@@ -181,7 +181,7 @@ def _merge_shortcuts(command: Command) -> Command:
 def add_target_options(command: Command) -> Command:
     """Add the options that every command takes that renders: where to, and changes of the spec."""
     command = _merge_shortcuts(command)
-    for path, (names, metavar, about) in reversed(_SHORTCUTS.items()):
+    for path, (names, metavar, about) in reversed(SHORTCUTS.items()):
         words: dict[str, Any] = {"metavar": metavar, "help": about}
         words |= {"shell_complete": _complete_queue} if path == "queue" else {}
         command = click.option(*names, path.replace(".", "__"), **words)(command)

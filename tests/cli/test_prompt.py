@@ -331,6 +331,68 @@ def test_a_pair_behind_two_dashes_is_written_as_the_option_that_the_program_has(
     )
 
 
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ("submit job.yaml lr=1e-4", "for the program, type: jobgen submit job.yaml -- --lr 1e-4\n"),
+        ("submit job.yaml lrr=1e-4", "submit job.yaml -- --lr 1e-4\n"),
+        ("submit a=1", "for a: the program has no --a: it knows --lr, --name\n"),
+        ("explain --why x", "; the program has no --why: it knows --lr, --name; jobgen explain"),
+    ],
+)
+def test_words_are_for_a_program_as_it_takes_them(line, answer):
+    Path("train.py").write_text(PROGRAM)
+    assert answer in jobgen(*line.split()).err
+
+
+def test_a_program_of_hydra_gets_its_pairs_as_they_are():
+    Path("train.py").write_text("import hydra\n")
+    assert "type: jobgen submit -- lr=1 a.b=2\n" in jobgen("submit", "lr=1", "a.b=2").err
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ("submit --walltime 2:00", "walltime=VALUE; '2:00' could mean hours or minutes; write"),
+        ("sbatch -t 30 job.yaml", "type: jobgen submit job.yaml -t 00:30:00\n"),
+        ("sbatch --time=1-00 job.yaml", "type: jobgen submit job.yaml --time 24:00:00\n"),
+        ("qsub -l walltime=3600 job.yaml", "--set resources.walltime=01:00:00\n"),
+        ("submit --requeue --scheduler pbs", "--set on_walltime.then=requeue"),
+        ("submit -l select=2:ngpus=3:mem=9gb", "_per_node=9GB --nodes 2 --gpus-per-node 3\n"),
+        ("submit -v A=1,B=2", "--set environment.variables.A=1 --set environment.variables.B=2\n"),
+        ("submit -N 4 -n 8", "give -N NODES and --gpus-per-node N, of which the product is 8\n"),
+        (
+            "srun --nodes=8 --exclusive python -u train.py --lr 3",
+            "submit job.yaml --nodes 8 --set resources.exclusive=true -- --lr 3\n",
+        ),
+        ("torchrun --standalone train.py", "; type: jobgen submit job.yaml -N 1\n"),
+        ("python -u train.py --lr 3", "; type: jobgen submit job.yaml -- --lr 3\n"),
+        ("train.py --lr 3", "; type: jobgen submit job.yaml -- --lr 3\n"),
+        ("rerun --only-failed 12", "type: jobgen rerun 12 --failed\n"),
+        ("rerun --from-start 12", "type: jobgen rerun 12 -- --from-start\n"),
+        ("report --compare 12 13", "type: jobgen report 12 13\n"),
+        ("list --name gpt", "type: jobgen status gpt\n"),
+        ("diagnose --last", "leave it out: without a job, it is the latest"),
+        ("clean --keep 5", "--keep 5: no run folder has such a part"),
+        ("clean --keep-last 5", "--older TIME sets another age"),
+        ("init a b", "init writes one spec at a time"),
+        ("init --slurm", "type: jobgen init --scheduler slurm\n"),
+        ("init -o b.yaml", "type: jobgen init b.yaml\n"),
+        ("render job.yaml -f pbs", "type: jobgen render job.yaml --scheduler pbs\n"),
+        ("make -j4 all", "type: jobgen submit job.yaml, or for all specs"),
+    ],
+)
+def test_an_answer_keeps_what_was_typed_and_is_accepted(line, answer):
+    ended = jobgen(*line.split())
+    assert (ended.code, ended.out) == (2, "")
+    assert answer in ended.err
+
+
+def test_the_words_for_a_program_may_be_one():
+    said = jobgen("submit", "--args", "--lr 1e-4").err
+    assert "behind --: jobgen submit -- --lr 1e-4\n" in said
+
+
 def test_check_takes_the_options_of_submit():
     Path("train.py").write_text(
         "import sys, torch.distributed as d\nd.init_process_group()\nsys.argv\n"
@@ -457,7 +519,7 @@ TYPED = """\
         ("submit --set resources.nodes 4", "type: jobgen submit job.yaml --set resources.nodes=4"),
         ("submit -J 0-9", "for an array, type: --set array.tasks=10"),
         ("cp 12:last.pt .", "cp runs/NAME/12/last.pt ."),
-        ("scontrol update JobId=12 TimeLimit=8", "jobgen rerun 12 --set resources.walltime=8"),
+        ("scontrol update JobId=12 TimeLimit=8", "jobgen rerun 12 --set resources.walltime=8m"),
         ("run -v /data:/data", "--set 'environment.container.binds=[/data:/data]'"),
         ("edit 12", "scontrol update or qalter; for another job, type: jobgen rerun 12 --set"),
         ("config", "jobgen has no settings of its own"),
