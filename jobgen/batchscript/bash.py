@@ -6,7 +6,7 @@ Nothing is refused: what is not bash still comes out as words, so that a faulty 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import takewhile
 
@@ -26,6 +26,7 @@ _BLANK = re.compile(r"(?:[ \t\r]|\\(?:\r?\n|\Z))+")
 _SKIPPED = re.compile(rf"{_BLANK.pattern}|#[^\n]*")
 _GAP = re.compile(r"(?:\s|\\\n|#[^\n]*\n)*")
 _OPENS = {"if": "fi", "case": "esac", "{": "}", "for": "done", "while": "done", "until": "done"}
+_ENDS = {**_OPENS, "(": ")"}
 _CLOSES = {"fi", "esac", "}", "done"}
 # Words that stand before a command; `for` and `case` are left to look like commands.
 _PREFIXES = {"if", "then", "elif", "else", "while", "until", "do", "!", "{", "time"}
@@ -99,10 +100,14 @@ class Heredoc(NamedTuple):
 
 
 class ShellBlock(NamedTuple):
-    """One compound command around others: the word that opens it, and its number."""
+    """What stands around commands: a compound command, or `<<`, the text of a here-document.
+
+    `start` is where it begins, `function` the name of the innermost function that it is part of.
+    """
 
     opener: str
-    number: int
+    start: int
+    function: str
 
 
 class Redirect(NamedTuple):
@@ -113,12 +118,7 @@ class Redirect(NamedTuple):
 
 
 class Command(NamedTuple):
-    """One simple command: its words, and what stands before, after and around it.
-
-    `end` is the operator after it; `inside` holds `function`, `block` or `heredoc` for each thing
-    around it, `blocks` says more of those in this text. `function` is the name of the innermost
-    function that it is part of.
-    """
+    """One simple command: its words, and what stands before and around it; `end` comes after it."""
 
     words: tuple[Word, ...]
     assignments: tuple[Word, ...]
@@ -126,10 +126,8 @@ class Command(NamedTuple):
     line: int
     last_line: int
     end: str
-    inside: tuple[str, ...]
-    blocks: tuple[ShellBlock, ...] = ()
-    redirects: tuple[Redirect, ...] = ()
-    function: str = ""
+    blocks: tuple[ShellBlock, ...]
+    redirects: tuple[Redirect, ...]
 
     @property
     def name(self) -> str:
@@ -162,6 +160,11 @@ class Command(NamedTuple):
         return {block.opener for block in self.blocks}
 
     @property
+    def function(self) -> str:
+        """The name of the innermost function that it is part of."""
+        return self.blocks[-1].function if self.blocks else ""
+
+    @property
     def place(self) -> Word:
         """The word at which the command begins."""
         return self.all_words[0]
@@ -169,7 +172,7 @@ class Command(NamedTuple):
     @property
     def is_inner(self) -> bool:
         """Whether it stands where another command may start it on every node."""
-        return not {"function", "heredoc"}.isdisjoint(self.inside)
+        return bool(self.function) or "<<" in self.openers
 
     def variables(self) -> Iterator[tuple[str, Word, str]]:
         """Name, word and raw value of each variable that the command sets, exported or not."""
@@ -238,27 +241,16 @@ def _read_special(raw: str, index: int, quoted: bool) -> tuple[Field, int]:
     return (Segment(raw[index:end], live, quoted or not live),), end
 
 
-class _Open(NamedTuple):
-    """A block that is open: the word that closes it, and what its commands say of it."""
-
-    closer: str
-    kind: str
-    block: ShellBlock
-    function: str
-
-
 class _Reader:
     """The state of one pass over a text."""
 
-    def __init__(self, text: str, line: int, column: int, inside: tuple[str, ...]) -> None:
+    def __init__(self, text: str, line: int, column: int, blocks: Iterable[ShellBlock]) -> None:
         self.text, self.index, self.first_line, self.first_column = text, 0, line, column
         self.line_index, self.line = 0, line  # up to where lines were counted, and how many
         self.commands: list[Command] = []
-        self.around = inside
-        self.open: list[_Open] = []
+        self.open = list(blocks)
         self.function = ""  # whose body the next block is
         self.pattern = False  # whether a pattern of `case` comes next
-        self.blocks = 0
         self.clear()
 
     def clear(self) -> None:
@@ -266,22 +258,16 @@ class _Reader:
         self.docs: list[Heredoc] = []
         self.redirects: list[Redirect] = []
 
-    def enter(self, opener: str, closer: str) -> None:
+    def enter(self, opener: str) -> None:
         if len(self.open) >= MAX_DEPTH:
             line = self.line_at(self.index)
             raise UsageError(f"line {line}: more than {MAX_DEPTH} blocks inside one another")
-        kind = "function" if self.function else "block"
-        self.blocks += 1
-        block = ShellBlock(opener, self.blocks)
-        self.open.append(_Open(closer, kind, block, self.function or self.owner))
+        owner = self.open[-1].function if self.open else ""
+        self.open.append(ShellBlock(opener, self.index, self.function or owner))
         self.function = ""
 
-    @property
-    def owner(self) -> str:
-        return self.open[-1].function if self.open else ""
-
     def leave(self, closer: str) -> None:
-        if self.open and self.open[-1].closer == closer:
+        if self.open and _ENDS.get(self.open[-1].opener) == closer:
             self.open.pop()
 
     def line_at(self, index: int) -> int:
@@ -327,20 +313,18 @@ class _Reader:
             last = max([last, *(doc.line + doc.body.count("\n") for doc in self.docs)])
             if len(self.commands) >= MAX_COMMANDS:
                 raise UsageError(f"line {last}: more than {MAX_COMMANDS:,} commands")
-            inside = self.around + tuple(item.kind for item in self.open)
-            blocks = tuple(item.block for item in self.open)
-            docs, redirects, line = tuple(self.docs), tuple(self.redirects), words[0].line
-            parts = (words[count:], words[:count], docs, line, last, operator)
-            self.commands.append(Command(*parts, inside, blocks, redirects, self.owner))
+            around = tuple(self.open), tuple(self.redirects)
+            parts = words[count:], words[:count], tuple(self.docs), words[0].line
+            self.commands.append(Command(*parts, last, operator, *around))
         self.clear()
 
     def add(self, word: Word) -> None:
         """A word: a reserved one where a command may begin, or one of a command."""
         if not self.words and self.is_reserved(word.raw):
             return
-        if word.raw == "{" and self.words and self.words[0].raw == "function":
-            self.function = self.words[1].raw if len(self.words) > 1 else "?"
-            self.enter("{", "}")
+        if word.raw == "{" and self.words[0].raw == "function":
+            self.function = self.words[-1].raw
+            self.enter("{")
             self.words.clear()
             return
         self.words.append(word)
@@ -353,7 +337,7 @@ class _Reader:
         if raw in _CLOSES:
             self.leave(raw)
         elif raw in _OPENS:
-            self.enter(raw, _OPENS[raw])
+            self.enter(raw)
         return raw in _PREFIXES or raw == "-p"  # of `time`
 
     def skip_pattern(self) -> None:
@@ -373,7 +357,7 @@ class _Reader:
             self.parenthesis()
             return
         self.finish(operator)
-        self.pattern = operator in (";;", ";&", ";;&") and bool(self.open)
+        self.pattern = operator in (";;", ";&", ";;&")
         if operator == ")":
             self.leave(")")
 
@@ -395,7 +379,7 @@ class _Reader:
             self.words.append(self.make_word(start, self.index))
         else:
             self.finish("(")
-            self.enter("(", ")")
+            self.enter("(")
 
     def take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         """Pass over what matches here."""
@@ -445,6 +429,8 @@ class _Reader:
         return self.commands
 
 
-def parse(text: str, line: int = 1, column: int = 1, inside: tuple[str, ...] = ()) -> list[Command]:
-    """The simple commands of `text`, which begins at `line` and `column`, in order."""
-    return _Reader(text, line, column, inside).run()
+def parse(
+    text: str, line: int = 1, column: int = 1, blocks: Iterable[ShellBlock] = ()
+) -> list[Command]:
+    """The simple commands of `text`, which begins at `line` and `column` of `blocks`, in order."""
+    return _Reader(text, line, column, blocks).run()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from jobgen.batchscript.bash import Command, Word, parse
+from jobgen.batchscript.bash import Command, ShellBlock, Word, parse
 from jobgen.batchscript.expand import PlainVariables, expand_command, follow
 from jobgen.records import NamedTuple
 from jobgen.spec.launchers import load_launchers, read_names
@@ -46,6 +46,11 @@ class Launcher(NamedTuple):
     def read(self, kind: str) -> str | None:
         """What its options say of `tasks`, those of `each` node, `nodes` or `places`."""
         return self.value(*self.row.get(kind, "").split())
+
+    def read_count(self, kind: str, unsaid: int) -> int:
+        """Return the number that its options give; 0 where only the job knows it."""
+        text = self.read(kind)
+        return unsaid if text is None else read_number(text)
 
     @property
     def is_open(self) -> bool:
@@ -122,10 +127,9 @@ class Agent(NamedTuple):
     def starts_others(self) -> bool:
         """Whether it may start those of the other nodes, or be started by another program."""
         hosts = self.tell("--hostfile", "-H")
-        if self.called == "deepspeed.launcher.launch" or hosts not in ("", "/dev/null"):
-            return True
         configured = self.options.keys() & {"--config-file", "--use-deepspeed"}  # may be for pdsh
-        return bool(configured) and "--machine-rank" not in self.options
+        by_config = configured and "--machine-rank" not in self.options
+        return bool(by_config) or hosts not in ("", "/dev/null")
 
     def count_processes(self) -> int:
         """How many processes it starts on a node; 0 where only the job knows."""
@@ -217,26 +221,23 @@ def _take_wrapper(started: Started) -> Started:
 
 
 def _take_runner(started: Started) -> Started:
-    """Take off `uv run` and its like without options; they call Python by `-m` or a file."""
+    """Take off `uv run` and its like without options."""
     texts = started.texts[1:3]
-    if not re.fullmatch(r"run (--|-m|[^-].*)", " ".join(texts), re.DOTALL):
+    if not re.fullmatch(r"run (--|[^-].*)", " ".join(texts), re.DOTALL):
         return started
     words = started.program[3 if texts[1] == "--" else 2 :]
-    if words and re.fullmatch(r"-m|.*\.py", words[0].text):
-        words = (Word("python3", words[0].line, words[0].column), *words)
     return started._replace(runner=started.program[:2], program=words)
 
 
 def _take_python(started: Started) -> Started:
     """Take off Python before the file of an agent, as in `python $(which torchrun)`."""
-    python, agent, *rest = started.program
-    folder, _, name = agent.text.rpartition("/")
-    if not rest or name not in {own[0] for _, own in _AGENTS}:
-        return started
-    own = python.text.rpartition("/")[0]
-    if own and not folder:
-        agent = Word(f"{own}/{agent.raw}", agent.line, agent.column)
-    return started._replace(program=(agent, *rest))
+    python, *program = started.program
+    agents = {own[0] for _, own in _AGENTS}
+    is_agent = len(program) > 1 and program[0].text.rpartition("/")[2] in agents
+    # Elsewhere than on the PATH it has packages of its own.
+    return (
+        started._replace(program=tuple(program)) if is_agent and "/" not in python.text else started
+    )
 
 
 def _take_container(started: Started) -> Started:
@@ -350,11 +351,6 @@ class LaunchCommand(NamedTuple):
         agent = self.started.agent
         return None if agent is None or agent.starts_others else agent
 
-    @property
-    def has_others_beside(self) -> bool:
-        """Whether other commands may run beside it."""
-        return self.command.end == "&" or self.command.is_inner
-
 
 def unwrap_nested(command: Command, variables: PlainVariables) -> Iterator[LaunchCommand]:
     """A command taken apart, then those inside its `bash -c '...'` or here-document.
@@ -383,11 +379,12 @@ def list_inner(started: Started, command: Command) -> list[Command]:
     flag = next(filter(re.compile(r"-[a-z]*c").fullmatch, started.texts[:-1]), None)
     if shell and flag:
         word = started.program[started.texts.index(flag) + 1]
-        inner += parse(word.text, word.line, word.column + 1, (*command.inside, "string"))
+        inner += parse(word.text, word.line, word.column + 1, command.blocks)
     if command.name == "eval":
-        inner += parse(" ".join(command.texts[1:]), command.line, 1, command.inside)
+        inner += parse(" ".join(command.texts[1:]), command.line, 1, command.blocks)
     own = shell or started.name in ("cat", "tee")
     for doc in command.heredocs if own else ():
         if "#SBATCH" not in doc.body:  # another job's
-            inner += parse(doc.body, doc.line, 1, (*command.inside, "heredoc"))
+            block = ShellBlock("<<", doc.line, command.function)
+            inner += parse(doc.body, doc.line, 1, (*command.blocks, block))
     return inner

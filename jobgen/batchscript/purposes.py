@@ -55,8 +55,7 @@ MAKES = re.compile(r"-m (pip|venv|virtualenv|ensurepip)\b|setup\.py (install|dev
 def is_quiet(redirect: Redirect) -> bool:
     """Whether output goes nowhere, or only from one stream to the other."""
     quiet = redirect.target.text in ("/dev/null", "&1", "&2", "1", "2")
-    quiet = quiet or redirect.operator.startswith("<<")
-    return quiet and redirect.operator.lstrip("012&") in (">", ">>", ">&", "", "<<", "<<-", "<<<")
+    return quiet or redirect.operator.startswith("<<")
 
 
 def list_pure(command: Command) -> bool:
@@ -73,9 +72,8 @@ def is_pure(raw: str) -> bool:
 def _leaves_nothing(command: Command) -> bool:
     if command.words and unwrap(command.words).name not in PRINTS | FILTERS:
         return False
-    reads = all(redirect.operator.startswith("<") for redirect in command.redirects)
-    quiet = reads or all(map(is_quiet, command.redirects))
-    return quiet and all(is_pure(word.raw) for word in command.words)
+    writes = [item for item in command.redirects if not item.operator.startswith("<")]
+    return all(map(is_quiet, writes)) and all(is_pure(word.raw) for word in command.words)
 
 
 def list_substituted(raw: str) -> Iterator[str]:

@@ -113,8 +113,7 @@ class Script:
         """The number of the first line that ends the directives (sbatch(1), qsub(1B))."""
         for number, line in enumerate(self.lines, 1):
             bare = line.strip()
-            # A lone colon does not end what qsub reads.
-            if bare and not bare.startswith("#") and not (self.can.chunks and bare == ":"):
+            if bare and not bare.startswith("#"):
                 return number
         return len(self.lines) + 1
 
@@ -175,7 +174,7 @@ class Script:
     @cached_property
     def _followed(self) -> list[tuple[Command, list[LaunchCommand]]]:
         """Each command, with the variables put in that plain assignments set, and its launches."""
-        variables = PlainVariables(self.given, *find_set(self.commands, in_loops=True))
+        variables = self.make_variables()
         followed = []
         for command in self.commands:
             expanded = expand_command(command, variables)
@@ -288,6 +287,11 @@ class Script:
     def nodes(self) -> int:
         """How many nodes the job has; 0 where the script does not say it plainly."""
         return self.request.nodes if self.directives and self.request.sure else 0
+
+    @property
+    def slots(self) -> int:
+        """How many tasks the job has room for on each node; 0 where the script does not say it."""
+        return self.request.tasks if self.nodes or self.count("--ntasks-per-node") else 0
 
     def variables(self) -> Iterator[tuple[str, Word, str]]:
         """Name, word and raw value of each variable that its commands set."""

@@ -40,7 +40,7 @@ def _lint(path: str, text: str, head: str, rules: tuple[str, ...]) -> list[Remar
     return [
         Remark(path, one.line - head.count("\n"), one.rule.id, one.message, one.fix, certain=True)
         for one in check(Script(path, head + text))
-        if one.rule.id in rules and (not one.note or one.rule.id in _ABOUT_CODES)
+        if one.rule.id in rules
     ]
 
 

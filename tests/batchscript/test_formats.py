@@ -14,7 +14,6 @@ FAULTY = sorted((ROOT / "tests" / "batchscript" / "faulty").iterdir())
 TEXT = """\
 #!/bin/bash
 #SBATCH --nodes=2
-#SBATCH --exclusive
 export MASTER_PORT=29500
 srun python train.py, 100%
 """
@@ -22,7 +21,7 @@ srun python train.py, 100%
 
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
-    """A script with a fault and a note."""
+    """A script with two faults, of which one can be mended."""
     path = tmp_path / "a,b.sbatch"
     path.write_text(TEXT)
     return path
@@ -31,11 +30,11 @@ def script(tmp_path: Path) -> Path:
 def test_annotations_stand_at_their_lines(script: Path) -> None:
     code, out, _ = jobgen("lint", "--format", "github", script)
     place = str(script).replace(",", "%2C")
-    note, fault = out.splitlines()
+    first, last = out.splitlines()
     assert code == 8
-    assert note.startswith(f"::notice file={place},line=4,col=8,title=")
-    assert fault == (
-        f"::error file={place},line=5,col=1,title=srun without --kill-on-bad-exit"
+    assert first.startswith(f"::error file={place},line=3,col=8,title=")
+    assert last == (
+        f"::error file={place},line=4,col=1,title=srun without --kill-on-bad-exit"
         "::srun goes on when one of its tasks has failed; add --kill-on-bad-exit=1 to srun"
     )
 
@@ -50,11 +49,11 @@ def test_a_message_of_an_annotation_ends_no_command(tmp_path: Path) -> None:
 
 def test_fix_mends_the_file_and_lists_the_rest(script: Path) -> None:
     code, out, err = jobgen("lint", "--fix", script)
-    assert (code, err) == (0, f"{script}: fixed\n")
-    assert [line.split(": ")[1] for line in out.splitlines()[::2]] == ["note"]
+    assert (code, err) == (8, f"{script}: fixed\n1 fault found\n")
+    assert [line.split(": ")[1] for line in out.splitlines()[::2]] == ["fixed-port"]
     assert script.read_text() == TEXT.replace("srun python", "srun --kill-on-bad-exit=1 python")
     before = script.stat().st_mtime_ns
-    assert jobgen("lint", "--fix", script)[::2] == (0, "")
+    assert jobgen("lint", "--fix", script)[::2] == (8, "1 fault found\n")
     assert script.stat().st_mtime_ns == before
 
 
@@ -98,6 +97,6 @@ def test_only_a_plain_srun_is_mended(line: str, mended: str) -> None:
 def test_bytes_that_are_no_text_survive_a_mend(tmp_path: Path) -> None:
     path = tmp_path / "a.sbatch"
     path.write_bytes(TEXT.encode() + b"# caf\xe9\n")
-    assert jobgen("lint", "--fix", path).code == 0
+    assert jobgen("lint", "--fix", path).code == 8
     assert path.read_bytes().endswith(b"# caf\xe9\n")
     assert b"--kill-on-bad-exit=1" in path.read_bytes()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from itertools import pairwise
 
 from jobgen.batchscript.convert.environment import AT_HOME
 from jobgen.batchscript.convert.straight import NotStraightError, list_arguments
@@ -16,7 +15,6 @@ from jobgen.batchscript.purposes import PRINTS
 from jobgen.batchscript.readable import find_place, find_shell_flags
 from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.errors import SpecError
-from jobgen.spec.launchers import find_module_launcher
 
 # Options that shape what the script's own launchers see; where jobgen writes them in other words,
 # the script's words count.
@@ -24,7 +22,6 @@ _SHAPES = re.compile(
     r"(--(ntasks\S*|nodes|cpus-per-\S+|gpus\S*|gres|mem\S*|exclusive|distribution"
     r"|threads-per-core|hint|tasks-per-node)|-l(?! walltime=)) .*"
 )
-_PYTHON = re.compile(r"python|torchrun|accelerate|deepspeed|composer|\$|.*\.py$")
 
 
 def make_name(path: str) -> str:
@@ -90,7 +87,7 @@ def advise(script: Script, draft: Draft, reason: NotStraightError) -> list[str]:
     lines = ["", f"The body is kept as it is, from line {reason.line}: {reason.reason}."]
     if "directives" in draft.values:
         lines.append("Where a directive and a key ask for the same, the directive counts.")
-    findings = [item for item in check(script) if item.rule.id in ABOUT_LAUNCH and not item.note]
+    findings = [item for item in check(script) if item.rule.id in ABOUT_LAUNCH]
     lines += [f"  lint, line {item.line}: {item.message}; {item.rule.fix}" for item in findings[:5]]
     beside = [item for item in script.commands if item.end == "&"]
     if len([item for item in beside if unwrap(item.words).launchers]) > 1:
@@ -98,39 +95,15 @@ def advise(script: Script, draft: Draft, reason: NotStraightError) -> list[str]:
             "Programs that start side by side may be roles, each with its own nodes: the job ends",
             "when one fails, and what needs another waits until that is ready.",
         ]
-    return lines + _show_launch(script)
-
-
-def _show_launch(script: Script) -> list[str]:
-    """Return the lines that would have jobgen launch the program of a script; none if unsure."""
-    starts = [item.started for item in script.launches if _PYTHON.match(item.started.name)]
-    starts.sort(key=lambda started: started.is_launched)
-    named = [_name_program(started.texts) for started in starts]
-    programs = [text for text in named if text and not re.search(r"[$`*?{~]", text)]
-    if not programs:
-        return []
-    return [
-        "For jobgen to launch it, instead of run.body:",
-        f"  run: {{{programs[-1]}, args: [...]}}",
-        f"  launch: {{mode: {_name_mode(script)}}}",
-        "  environment: {...}    # its modules, venv or conda, and variables",
-    ]
+    how = f"launch.mode: {_name_mode(script)}"
+    return [*lines, f"For jobgen to launch it: run.script or run.module, and {how}, not run.body."]
 
 
 def _name_mode(script: Script) -> str:
+    """Return the mode by which jobgen would launch the program of a script itself."""
     starts = [item.started for item in script.launches]
     if "ray start" in script.text:
         return "ray"
     if any(started.agent for started in starts):
         return "torchrun"
     return "direct" if any(started.launchers for started in starts) else "plain"
-
-
-def _name_program(texts: list[str]) -> str:
-    """Return the key of `run` for what Python or an agent runs; empty where that is not seen."""
-    for before, text in pairwise(texts):
-        if before in ("-m", "--module") and not find_module_launcher(text):
-            return f"module: {text}"
-        if text.endswith(".py"):
-            return f"script: {text}"
-    return f"script: {texts[0]}" if texts[0].endswith(".py") else ""

@@ -25,13 +25,13 @@ _IGNORE = re.compile(r"#\s*jobgen:\s*ignore=([a-z0-9, -]+)")
 
 
 def check(script: Script, site: str | None = None) -> list[Finding]:
-    """Every fault that the rules know in a script, by line, and what is worth a note.
+    """Every fault that the rules know in a script, by line, in order of place.
 
     `site` names the profile that the script is held to. Raises SpecError if there is no such site.
     """
     script.site = site
     findings = [
-        Finding(script.path, fault.line, fault.column, rule, fault.message, fault.note, fault.fix)
+        Finding(script.path, fault.line, fault.column, rule, fault.message, fault.fix or rule.fix)
         for rule in _choose_rules(script)
         for fault in rule.check(script)
     ]

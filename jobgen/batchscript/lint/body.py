@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
-from itertools import pairwise
-from typing import Any
+from itertools import islice, pairwise
 
-from jobgen import process
 from jobgen.batchscript import readable
 from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.expand import PlainVariables
@@ -16,12 +13,10 @@ from jobgen.batchscript.launchers import Started, unwrap, unwrap_nested
 from jobgen.batchscript.lint.rule import BASH, QSUB, SBATCH, TORCHRUN, Fault, mark, rule
 from jobgen.batchscript.purposes import FAMILIAR, HARMLESS, MAKES, PREPARING, REPEATABLE
 from jobgen.batchscript.reader import Script
-from jobgen.records import NamedTuple
 
 _ADDRESS = re.compile(r"hostname\s+(-[iI]|--ip-address|--all-ip-addresses)\b")
 _RELATIVE = re.compile(r"(\./|\.\./)?[\w.-]+(/[\w.-]+)*\.(py|sh)|\.\.?/.*")
 _PICKS = re.compile(r"\b(awk|cut|head|sed|tr|grep)\b|\[0\]|%%")
-_PUBLIC_NAMES = re.compile(r"(?i)(MASTER|MAIN|HEAD|RDZV|NODE|HOST|IP|ADDR)")
 _SECRET = re.compile(
     r"\b(hf_[A-Za-z0-9]{30,}|gh[pousr]_[A-Za-z0-9]{30,}|sk-[A-Za-z0-9_-]{30,}|AKIA[0-9A-Z]{16}"
     r"|(?<=wandb login )[0-9a-f]{40}"
@@ -32,13 +27,10 @@ _KEEPS_STATUS = re.compile(
     r"|\A#!.*\s-\w*e",
     re.MULTILINE,
 )
+# An option, a value for a program, or the NAME of `NAME = value`.
+_NO_COMMAND = re.compile(r"--?[A-Za-z][\w-]*([= ]|$)|[\w.+-]+=|(?!echo|printf)[\w.]+ = ")
 # What Python runs that is no program of the job.
 _NO_PROGRAM = re.compile(rf"{MAKES.pattern}|(-c|-V|--version)\b")
-# One of its warnings is a fault in every script: a flag taken for a command.
-_MORE = (2215,)
-# What bash itself is asked about, by another rule; and four that are a matter of style: words that
-# are meant to split, a loop over ls, an array in a line that is printed, a text for a comment.
-_OTHERS = {*range(1000, 2000), 2045, 2068, 2145, 2289}
 
 
 @rule("bash-syntax", "A script that bash cannot read", BASH)
@@ -120,7 +112,7 @@ def _find_host_addresses(script: Script) -> Iterator[Fault]:
     Fix: take the name from the node list, or one word: hostname -I | awk '{print $1}'
     """
     for name, word, raw in script.variables() if script.nodes != 1 else ():
-        asks = _ADDRESS.search(raw) and _PUBLIC_NAMES.search(name)
+        asks = _ADDRESS.search(raw)
         later = script.text.partition(word.raw)[2]
         used = "\n".join(re.findall(rf"[^\n]*=[^\n]*\$\{{?{name}\b[^\n]*", later))
         split = re.search(rf"\$\{{{name}%%|read .*<<<.*\$\{{?{name}", later)
@@ -151,56 +143,40 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
 
     Fix: write set -e at the top, or keep the code: srun ...; status=$?; ...; exit $status
     """
-    last = _find_last(script)
-    if last is None or last.is_kept or _KEEPS_STATUS.search(script.text):
+    commands = _find_last(script)
+    if not commands or _KEEPS_STATUS.search(script.text) or _is_kept(*commands):
         return
-    if last.is_followed:
-        end = last.later[-1]
-        name = end.name.split("\n")[0]
-        message = f"the job's exit code is that of '{name}' in line {end.line}, not of this"
-        own = 'wait for each by its id: p=$!; ...; wait "$p" || exit' if last.is_beside else ""
-        yield mark(last.command.place, message, fix=own)
-    elif last.command.openers & {"for", "while", "until"}:
+    command, *later = commands
+    beside = command.end == "&"
+    if later and (not beside or "wait" in [item.name for item in later]):
+        name = later[-1].name.split("\n")[0]
+        message = f"the job's exit code is that of '{name}' in line {later[-1].line}, not of this"
+        own = 'wait for each by its id: p=$!; ...; wait "$p" || exit' if beside else ""
+        yield mark(command.place, message, fix=own)
+    elif not beside and command.openers & {"for", "while", "until"}:
         message = "the job's exit code is that of this loop's last turn alone"
-        yield mark(last.command.place, message)
+        yield mark(command.place, message)
 
 
-class _LastProgram(NamedTuple):
+def _is_kept(command: Command, *later: Command) -> bool:
+    """Whether an exit code is looked at, or the script ends with another that it chooses."""
+    chosen = [item.texts[1:] for item in later if item.name in ("exit", "wait")]
+    looked_at = command.end in ("||", "&&", "|", "|&")
+    return looked_at or any(code not in ([], ["0"]) for code in chosen)
+
+
+def _find_last(script: Script) -> list[Command]:
     """The last command that a script is about, and those after it that set the status."""
-
-    command: Command
-    later: list[Command]
-
-    @property
-    def is_beside(self) -> bool:
-        """Whether it runs in the background."""
-        return self.command.end == "&"
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether its exit code is looked at, or the script ends with another that it chooses."""
-        chosen = [item.texts[1:] for item in self.later if item.name in ("exit", "wait")]
-        looked_at = self.command.end in ("||", "&&", "|", "|&")
-        return looked_at or any(code not in ([], ["0"]) for code in chosen)
-
-    @property
-    def is_followed(self) -> bool:
-        """Whether the script ends with the exit code of what comes after it."""
-        waits = "wait" in [item.name for item in self.later]
-        return bool(self.later) and (waits or not self.is_beside)
-
-
-def _find_last(script: Script) -> _LastProgram | None:
     commands = [item for item in script.commands if item.words and not item.function]
     places = [index for index, item in enumerate(commands) if _matters(unwrap(item.words))]
     if not places:
-        return None
+        return []
     command, *after = commands[places[-1] :]
     # What may be another branch sets none, nor do a closing word and a bare exit.
     choices = {block for block in command.blocks if block.opener in ("if", "case")}
     closing = ("fi", "done", "}", "esac", ")")
     later = [item for item in after if item.name not in closing and item.texts != ["exit"]]
-    return _LastProgram(command, [item for item in later if choices.isdisjoint(item.blocks)])
+    return [command, *(item for item in later if choices.isdisjoint(item.blocks))]
 
 
 @rule("tee-status", "An exit code lost in a pipe", BASH)
@@ -231,29 +207,14 @@ def _find_secrets(script: Script) -> Iterator[Fault]:
             yield Fault(number, match.start() + 1, message)
 
 
-@rule("shellcheck", "An error that shellcheck finds", "https://www.shellcheck.net/wiki/")
-def _run_shellcheck(script: Script) -> Iterator[Fault]:
-    """shellcheck reads scripts as bash does; jobgen passes on its errors if it is on the PATH.
+@rule("no-command", "An option or a value in place of a command", BASH)
+def _find_no_command(script: Script) -> Iterator[Fault]:
+    """bash looks for a program of that name. Mostly the line before lacks its backslash, and its
+    program runs without these options; or a = has blanks beside it.
 
-    Fix: see its page on the number: https://www.shellcheck.net/wiki/
+    Fix: end each line but the last in a backslash, and write NAME=value without blanks
     """
-    if readable.find_shell(script) not in readable.SHELLS:
-        return
-    for comment in _ask_shellcheck(script):
-        fault = comment["level"] == "error" or comment["code"] in _MORE
-        line = script.lines[comment["line"] - 1]
-        place = readable.PLACEHOLDER.search(line)  # of which another rule tells
-        if fault and not place and comment["code"] not in _OTHERS:
-            message = f"SC{comment['code']}: {comment['message'].rstrip('.')}"
-            yield Fault(comment["line"], comment["column"], message)
-
-
-def _ask_shellcheck(script: Script) -> list[dict[str, Any]]:
-    text = script.text.replace("\r\n", "\n").encode("utf-8", "replace")
-    command = ["shellcheck", "--shell=bash", "--format=json", "-"]
-    answer = process.filter_text(command, text, cpu_seconds=2)
-    try:
-        comments: list[dict[str, Any]] = json.loads(answer or "[]")
-    except ValueError:
-        return []
-    return comments
+    if readable.find_shell(script) in readable.SHELLS:
+        odd = (item for item in script.commands if _NO_COMMAND.match(" ".join(item.texts)))
+        for command in islice(odd, 1):
+            yield mark(command.place, f"'{command.texts[0]}' stands in place of a command")

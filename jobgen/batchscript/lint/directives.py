@@ -45,12 +45,12 @@ def _find_late(script: Script) -> Iterator[Fault]:
     Fix: move it up, before all commands
     """
     items = [item for item in script.directives if not item.read]
-    if items:  # one command is the cause of all
-        parked = all(script.value(item.option) for item in items)  # beside those that count
+    parked = all(script.value(item.option) for item in items)  # beside those that count
+    if not parked:  # one command is the cause of all
         more = len({item.line for item in items}) - 1
         come = f", and {more} more, come" if more else " comes"
         message = f"'{items[0].text}'{come} after the first command, in line {script.body_line}"
-        yield Fault(items[0].line, 1, message, parked)
+        yield Fault(items[0].line, 1, message)
 
 
 @rule("output-folder", "Output to a folder that is not there", SBATCH)
@@ -60,13 +60,14 @@ def _check_output_folder(script: Script) -> Iterator[Fault]:
 
     Fix: make the folder before you submit, or write to the folder of submission
     """
-    away = script.value("--chdir", "-d") is not None
+    if script.value("--chdir", "-d"):
+        return
     for item, folder in _list_folders(script):
-        if not os.path.isdir(folder):
+        if not (os.path.isdir(folder) or _is_elsewhere(folder)):
             column = script.lines[item.line - 1].find(folder) + 1
             does = script.can.without_output  # as measured for each scheduler
             message = f"there is no folder {folder!r} here, so the job {does}"
-            yield Fault(item.line, column, message, away or _is_elsewhere(folder))
+            yield Fault(item.line, column, message)
 
 
 def _list_folders(script: Script) -> Iterator[tuple[DirectiveOption, str]]:

@@ -9,10 +9,17 @@ from functools import cached_property
 from jobgen.batchscript import reach
 from jobgen.batchscript.bash import DECLARES, Command, Word
 from jobgen.batchscript.directives import count_nodes_of_totals
-from jobgen.batchscript.launchers import LaunchCommand, Launcher, list_inner, read_number, unwrap
+from jobgen.batchscript.launchers import (
+    Agent,
+    LaunchCommand,
+    Launcher,
+    list_inner,
+    read_number,
+    unwrap,
+)
 from jobgen.batchscript.lint.rule import SRUN, TORCHRUN, TRAINS, Fault, mark, rule
 from jobgen.batchscript.purposes import FILTERS, HARMLESS, PRINTS, is_pure, list_substituted
-from jobgen.batchscript.reach import AgentStart, find_reach, list_agents
+from jobgen.batchscript.reach import Reach, find_reach, list_agents
 from jobgen.batchscript.reader import Script
 
 _STARTS = re.compile(r"\b(pdsh|ssh|sshlogin|slf|ray|dask|srun|mpirun|mpiexec|aprun)\b")
@@ -108,7 +115,7 @@ class _FirstNode:
     def list_lone(self) -> list[LaunchCommand]:
         """List the agents that leave others out, or else the first program that idles nodes."""
         script = self.script
-        if script.nodes == 1 and script.scheduler:
+        if script.nodes == 1:
             return []
         launches = [launch for launch in script.launches if not launch.command.is_inner]
         if self.launched:
@@ -122,10 +129,8 @@ class _FirstNode:
         agent = launch.agent
         if agent is None or agent.waits:
             return agent is not None
-        if self.launched:  # what it is for may be the others
-            alone = agent.is_alone and agent.name == "torchrun"
-        else:
-            alone = agent.is_alone or agent.name == "accelerate"
+        # Where others are launched, its own settings may name them.
+        alone = agent.is_alone or (agent.name == "accelerate" and not self.launched)
         return alone and self.nodes > 1
 
     def _trains_on_few(self, launch: LaunchCommand) -> bool:
@@ -154,20 +159,17 @@ def _find_other_nnodes(script: Script) -> Iterator[Fault]:
 
     Fix: write --nnodes=$SLURM_NNODES, and the first node's address by --rdzv-endpoint
     """
-    if not script.nodes or "PET_NNODES" in script.text:
-        return
-    for start in list_agents(script):
-        launch, agent = start.launch, start.agent
+    for launch, agent, starts in list_agents(script) if script.nodes else ():
         # One of several jobs that meet has a number of its own.
-        apart = launch.command.is_inner or re.fullmatch(r"[1-9]\d*", agent.tell("rank"))
-        wrong = "" if apart else _compare_nodes(start, script.nodes)
+        apart = re.fullmatch(r"[1-9]\d*", agent.tell("rank"))
+        wrong = "" if apart else _compare_nodes(agent, starts, script.nodes)
         if wrong:
             yield mark(agent.find("nodes") or launch.place, f"{agent.name} {wrong}")
 
 
-def _compare_nodes(start: AgentStart, nodes: int) -> str:
+def _compare_nodes(agent: Agent, starts: Reach, nodes: int) -> str:
     """Say what is wrong with the number of nodes that an agent is for, if anything is."""
-    count, starts = read_number(start.agent.nodes), start.reach
+    count = read_number(agent.nodes)
     if count > 1 and count not in (nodes, starts.nodes * max(1, starts.each)):
         waits = "waits forever for the others" if count > nodes else "leaves nodes idle"
         return f"is for {count} nodes, the job has {nodes}: it {waits}"
@@ -175,7 +177,7 @@ def _compare_nodes(start: AgentStart, nodes: int) -> str:
         return ""
     if starts.nodes > 1:
         return f"is not told of {starts.nodes} nodes, and takes each for the only one"
-    numbered = nodes > 1 and "$" in start.agent.tell("rank")
+    numbered = nodes > 1 and "$" in agent.tell("rank")
     return "has a number among several nodes, and counts one" if numbered else ""
 
 
@@ -186,8 +188,6 @@ def _find_same_rank(script: Script) -> Iterator[Fault]:
 
     Fix: write --node-rank=$SLURM_NODEID inside what srun starts, or --rdzv-backend=c10d
     """
-    if "PET_NODE_RANK" in script.text:
-        return
     for launch, agent, starts in list_agents(script):
         meant = agent.nodes == str(starts.nodes) or "$" in agent.nodes
         if agent.is_first and meant and starts.each == 1 and starts.nodes > 1:
@@ -277,12 +277,11 @@ def _check_srun_cpus(script: Script) -> Iterator[Fault]:
     Fix: add --cpus-per-task to srun itself
     """
     asked = script.value("--cpus-per-task") or "1"
-    if asked == "1" or script.value("--cpus-per-gpu"):
+    if asked == "1" or script.value("--exclusive") is not None:
         return
-    whole = script.value("--exclusive") is not None
     for srun in _list_sruns(script, "SRUN_CPUS_PER_TASK", "-c", "--cpus-per-task"):
         if not re.search("mask|map", srun.value("--cpu-bind") or ""):  # which says them itself
-            yield mark(srun.word, "srun is not told the CPUs of a task", whole)
+            yield mark(srun.word, "srun is not told the CPUs of a task")
 
 
 @rule("srun-kill", "srun without --kill-on-bad-exit", SRUN)

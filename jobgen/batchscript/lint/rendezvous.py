@@ -55,12 +55,12 @@ def _find_fixed_port(script: Script) -> Iterator[Fault]:
     unread = agents and not _READS_PORT.search(script.text)
     names = set() if unread else _PORT_NAMES
     words = _list_values(script, names, ("--master-port", "--rdzv-endpoint"))
-    alone, seen = _has_whole_nodes(script), {"0"}
-    for word in words + list(_list_ports(script)):
+    seen = {"0"}
+    for word in [] if _has_whole_nodes(script) else words + list(_list_ports(script)):
         match = _PORT.search(word.text)
         if match and match[1] not in seen:
             seen.add(match[1])
-            yield mark(word, f"port {match[1]} is the same for every job", alone)
+            yield mark(word, f"port {match[1]} is the same for every job")
 
 
 def _has_whole_nodes(script: Script) -> bool:
@@ -77,8 +77,7 @@ def _list_ports(script: Script) -> Iterator[Word]:
     for launch in script.launches:
         started, place = launch.started, launch.place
         match = _PORT_OF.search(" ".join(started.texts))
-        quoted = started.name in ("echo", "printf", "eval", "bash", "sh")
-        if match and not quoted and not started.torchrun:
+        if match and not started.torchrun:
             yield Word(match[1], place.line, place.column)
 
 
@@ -150,5 +149,5 @@ def _find_in_turn(script: Script) -> Iterator[Fault]:
     for command in script.commands:
         openers, ranked = command.openers, _has(command, _RANK)
         waits = command.name == "srun" and command.end in ("\n", ";")
-        if ranked and waits and openers & {"for", "while"} and not openers & {"(", "{"}:
+        if ranked and waits and openers & {"for", "while"}:
             yield mark(command.place, "an agent waits for those of the next turns of this loop")

@@ -30,18 +30,17 @@ TRAINS = re.compile(
 
 
 class Fault(NamedTuple):
-    """What is wrong, and where; a `note` cannot be decided here, or does no harm as it stands."""
+    """What is wrong, and where."""
 
     line: int
     column: int
     message: str
-    note: bool = False
     fix: str = ""  # instead of the rule's, where that one does not fit the place
 
 
-def mark(place: Word | DirectiveOption, message: str, note: bool = False, fix: str = "") -> Fault:
+def mark(place: Word | DirectiveOption, message: str, fix: str = "") -> Fault:
     """Make a fault at the place of a word or an option."""
-    return Fault(place.line, place.column, message, note, fix)
+    return Fault(place.line, place.column, message, fix)
 
 
 _Check = Callable[[Script], Iterator[Fault]]
@@ -90,25 +89,18 @@ class Finding(NamedTuple):
     column: int
     rule: Rule
     message: str
-    note: bool = False
-    own_fix: str = ""
-
-    @property
-    def fix(self) -> str:
-        """What to write instead."""
-        return self.own_fix or self.rule.fix
+    fix: str  # what to write instead
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}:{self.column}"
-        note = "note: " if self.note else ""
-        line = f"{place}: {note}{self.rule.id}: {self.message}; {self.fix}"
+        line = f"{place}: {self.rule.id}: {self.message}; {self.fix}"
         return f"{line}\n    {self.rule.why} [{self.rule.docs}]"
 
     def as_dict(self) -> dict[str, str | int]:
         """All there is to say of it, for JSON."""
-        level, rule = "note" if self.note else "fault", self.rule
+        rule = self.rule
         place: dict[str, str | int] = {"file": self.file, "line": self.line, "column": self.column}
-        what = {"level": level, "rule": rule.id, "title": rule.title, "message": self.message}
+        what = {"level": "fault", "rule": rule.id, "title": rule.title, "message": self.message}
         why = {"why": rule.why, "fix": self.fix, "docs": rule.docs, "reference": rule.reference}
         return place | what | why
 
@@ -117,11 +109,12 @@ def format_github(findings: Iterable[Finding]) -> str:
     """The findings as commands of a GitHub workflow, which shows them at their lines."""
     texts = []
     for item in findings:
-        level, text = "notice" if item.note else "error", f"{item.message}; {item.fix}"
-        annotation = format_annotation(
-            level, text, file=item.file, line=item.line, column=item.column, title=item.rule.title
+        text, title = f"{item.message}; {item.fix}", item.rule.title
+        texts.append(
+            format_annotation(
+                "error", text, file=item.file, line=item.line, column=item.column, title=title
+            )
         )
-        texts.append(annotation)
     return "".join(texts)
 
 
@@ -130,8 +123,6 @@ def mend_text(text: str, findings: list[Finding]) -> str:
     lines = text.split("\n")
     for item in sorted(findings, key=lambda item: (-item.line, -item.column)):
         index = item.line - 1
-        if item.note or index >= len(lines):
-            continue
         if item.rule.id == "crlf":
             lines = [other.removesuffix("\r") for other in lines]
         elif item.rule.id == "srun-kill":

@@ -19,14 +19,14 @@ from jobgen.sites import search
 from jobgen.sites.profile import SiteProfile
 from jobgen.spec.load import LoadedSpec
 
-# Where a rule's key of a spec stands in a script.
-_OPTIONS = {
-    "cpus": ("--cpus-per-task", "--cpus-per-gpu", "ncpus", "select", "nodes"),
-    "memory": ("--mem", "mem", "select", "nodes"),
-    "gpus": ("--gpus-per-node", "--gres", "--gpus", "ngpus", "select", "nodes"),
-    "walltime": ("--time", "walltime"),
-    "nodes": ("--nodes", "select", "nodes"),
-    "queue": ("--partition", "--qos", "-q"),
+# What a directive says that asks for a rule's key of a spec.
+_ASKS = {
+    "cpus": r"cpus|select=|nodes=",
+    "memory": r"mem|select=|nodes=",
+    "gpus": r"gpu|--gres|select=|nodes=",
+    "walltime": r"time",
+    "nodes": r"--nodes|select=|nodes=",
+    "queue": r"--partition|--qos|-q",
 }
 
 
@@ -78,11 +78,9 @@ def _make_spec(script: Script, profile: SiteProfile) -> LoadedSpec:
 
 
 def _find_place(script: Script, path: str) -> DirectiveOption | None:
-    read = script.read_directives
     key = path.removeprefix("resources.")
-    options = next((some for name, some in _OPTIONS.items() if key.startswith(name)), ())
-    for item in read:
-        words = re.split("[=,: ]", item.value) if item.option == "-l" else ()
-        if {item.option, *words} & set(options):
-            return item
-    return read[0] if read else None
+    asks = next((form for name, form in _ASKS.items() if key.startswith(name)), "")
+    items = [
+        item for item in script.read_directives if re.search(asks, f"{item.option} {item.value}")
+    ]
+    return next(iter(items or script.read_directives), None)
