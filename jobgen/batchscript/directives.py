@@ -97,8 +97,7 @@ def settle(script: Script, draft: Draft) -> None:
     _note_unread(script, draft)
     items = _settle_mail(_list_taken(script, draft), script.target, draft)
     rest = [item for item in items if not _take(item, keys, draft)]
-    resources = _Chunks if script.can.chunks else _Tasks
-    for item in resources(script, draft, profile).settle(rest):
+    for item in _Resources(script, draft, profile).settle(rest):
         keep_verbatim(script, item, draft)
 
 
@@ -187,13 +186,17 @@ def keep_verbatim(script: Script, item: DirectiveOption, draft: Draft) -> None:
         draft.lose(item.line, item.text, "not a directive that a spec can hold")
 
 
+def _has_chunks(script: Script) -> bool:
+    return bool(script.resource("select") or script.resource("nodes"))
+
+
 def _find_site_of_totals(script: Script) -> tuple[str, SiteProfile]:
     """The site whose jobs are asked for in totals, by its queue or list of file systems.
 
     Without a name, and empty, where the script is for no such site.
     """
     none = "", SiteProfile(script.target)
-    if script.resource("select") or script.resource("nodes") or not script.resource("ncpus"):
+    if _has_chunks(script) or not script.resource("ncpus"):
         return none
     loaded = ((name, item.profile) for name, item in search.list_profiles() if item)
     return next((named for named in loaded if _asks_in_totals(script, named[1])), none)
@@ -205,25 +208,35 @@ def _asks_in_totals(script: Script, profile: SiteProfile) -> bool:
     return profile.pbs.resources == "totals" and bool(known)
 
 
-class _Tasks:
-    """The resources of a job of Slurm."""
+class _Resources:
+    """The resources of a job: of Slurm's tasks, or of the chunks or totals of PBS."""
 
-    def __init__(self, script: Script, draft: Draft, _: SiteProfile) -> None:
-        self.script, self.draft, self.request = script, draft, script.request
-        shares = {"--mem": 1, "--mem-per-cpu": self.request.cpus or 1}
-        self.shares = {**shares, "--mem-per-gpu": self.request.gpus}
+    def __init__(self, script: Script, draft: Draft, profile: SiteProfile) -> None:
+        self.script, self.draft, self.files = script, draft, profile.filesystems
+        self.request = request = script.request
+        self.in_totals = script.can.chunks and not _has_chunks(script)
+        self.nodes = count_nodes_of_totals(script) if self.in_totals else request.nodes
+        # What each amount of memory is taken times, and the nodes that share it.
+        self.memory = {"--mem": (1, 1), "--mem-per-cpu": (request.cpus or 1, 1)}
+        self.memory |= {"--mem-per-gpu": (request.gpus, 1)}
+        if self.in_totals or self.nodes == 1:  # else it is of several
+            self.memory["mem"] = (1, self.nodes)
 
     def settle(self, items: list[DirectiveOption]) -> list[DirectiveOption]:
         """Take what directives ask for; return those that go on as they are."""
-        if not self.script.value("--nodes"):
-            self._note_spread(items)
-        rest = [item for item in items if not self._take(item)]
-        _shape(self.draft, self.request.nodes, self.request.gpus, self.request.cpus)
+        self._note_spread(items)
+        parts = [part for item in items for part in split_resources(item)]
+        rest = [part for part in parts if not self._take(part)]
+        nodes, shares = self.nodes, self.nodes if self.in_totals else 1
+        self.draft.put("resources.nodes", nodes > 1 and self.request.alike and nodes)
+        self.draft.put("resources.gpus_per_node", self.request.gpus // shares)
+        self.draft.put("resources.cpus_per_node", self.request.cpus // shares)
         return rest
 
     def _note_spread(self, items: list[DirectiveOption]) -> None:
-        nodes = self.request.nodes
-        taken = f"taken for {nodes} nodes" if nodes > 1 else "taken for one node"
+        if self.script.can.chunks or self.script.value("--nodes"):
+            return
+        taken = f"taken for {self.nodes} nodes" if self.nodes > 1 else "taken for one node"
         spread = [item for item in items if item.option in _SPREAD]
         for item in [item for item in spread if self.script.count(item.option) > 1][:1]:
             message = f"{taken}; without --nodes, Slurm may spread them"
@@ -231,68 +244,50 @@ class _Tasks:
 
     def _take(self, item: DirectiveOption) -> bool:
         """Put one directive into the draft; False where a spec cannot say it."""
-        if item.option == "--time":
-            return self.draft.put("resources.walltime", read_walltime(item.value, "slurm"))
-        if item.option in self.shares:
-            memory = read_memory(item.value, times=self.shares[item.option])
+        key, value = item.option, item.value
+        if key == "-l":
+            key, _, value = value.partition("=")
+        if key in ("--time", "walltime"):
+            walltime = read_walltime(value, self.script.target)
+            return self.draft.put("resources.walltime", walltime)
+        if key in self.memory:
+            times, parts = self.memory[key]
+            memory = read_memory(value, times=times, parts=parts)
             return self.draft.put("resources.memory_per_node", memory)
-        typed = (GRES if item.option == "--gres" else COUNT).fullmatch(item.value)
-        if item.option not in _COUNTS or not typed:
+        if item.option == "-l":
+            return self._take_of_pbs(key, value, item)
+        typed = (GRES if key == "--gres" else COUNT).fullmatch(value)
+        if key not in _COUNTS or not typed:
             return False
         self.draft.put("resources.gpu_type", typed[1])
         return True
 
-
-def _shape(draft: Draft, nodes: int, gpus: int, cpus: int) -> None:
-    draft.put("resources.nodes", nodes if nodes > 1 else None)
-    draft.put("resources.gpus_per_node", gpus or None)
-    draft.put("resources.cpus_per_node", cpus or None)
-
-
-class _Chunks:
-    """The resources of a job of PBS: its chunks, or its totals."""
-
-    def __init__(self, script: Script, draft: Draft, profile: SiteProfile) -> None:
-        self.draft, self.profile, self.request = draft, profile, script.request
-        self.chunked = bool(script.resource("select") or script.resource("nodes"))
-        self.nodes = self.request.nodes if self.chunked else count_nodes_of_totals(script)
-
-    def settle(self, items: list[DirectiveOption]) -> list[DirectiveOption]:
-        """Take what directives ask for; return those that go on as they are."""
-        parts = [part for item in items for part in split_resources(item)]
-        rest = [part for part in parts if not self._take(part)]
-        request, shares = self.request, 1 if self.chunked else self.nodes
-        nodes = self.nodes if request.alike else 1
-        _shape(self.draft, nodes, request.gpus // shares, request.cpus // shares)
-        return rest
-
-    def _take(self, item: DirectiveOption) -> bool:
-        """Put one directive into the draft; False where a spec cannot say it."""
-        if item.option != "-l":
-            return False
-        key, _, value = item.value.partition("=")
+    def _take_of_pbs(self, key: str, value: str, item: DirectiveOption) -> bool:
         if key in ("select", "nodes") and self.request.alike:
-            _take_chunk(value, item, self.draft)
+            self._take_chunk(value, item)
             return True
-        if key == "mem":
-            return self._take_memory(value)
-        return self._take_total(key, value)
-
-    def _take_memory(self, value: str) -> bool:
-        if self.chunked and self.nodes > 1:  # of several
-            return False
-        return self.draft.put("resources.memory_per_node", read_memory(value, parts=self.nodes))
-
-    def _take_total(self, key: str, value: str) -> bool:
-        """Put what all nodes of a job get into the draft; return False if no key says it."""
-        listed, nodes = self.profile.filesystems, self.nodes
-        if key == "walltime":
-            return self.draft.put("resources.walltime", read_walltime(value, "pbs"))
-        if listed and key == listed.resource and _LABEL.fullmatch(value):
-            return self.draft.put("filesystems", value.split(listed.separator))
+        if self.files and key == self.files.resource and _LABEL.fullmatch(value):
+            return self.draft.put("filesystems", value.split(self.files.separator))
         if key in ("ngpus", "ncpus"):  # of the request
-            return value.isdecimal() and int(value) % nodes == 0
-        return key == "place" and value in ("free", "pack") and nodes == 1
+            return value.isdecimal() and int(value) % self.nodes == 0
+        return key == "place" and value in ("free", "pack") and self.nodes == 1
+
+    def _take_chunk(self, value: str, item: DirectiveOption) -> None:
+        more, draft = [], self.draft
+        for pair in filter(None, re.sub(r"^\d+", "", value).split(":")):
+            key, _, text = pair.partition("=")
+            if key == "mem":
+                draft.put("resources.memory_per_node", read_memory(text))
+            elif key == "mpiprocs" and text != "1":
+                draft.keep(item.line, pair, "the processes of each node are those of launch")
+            elif key == "ompthreads":
+                draft.put("environment.variables", {"OMP_NUM_THREADS": text})
+            elif key not in _CHUNK:
+                more.append(pair)
+        if all(re.fullmatch(r"[A-Za-z_]\w*=[\w.-]+", pair) for pair in more):
+            draft.put("resources.constraint", ":".join(more))
+        else:
+            draft.lose(item.line, ":".join(more), "not a thing that a spec can ask of each node")
 
 
 def split_resources(item: DirectiveOption) -> list[DirectiveOption]:
@@ -301,29 +296,6 @@ def split_resources(item: DirectiveOption) -> list[DirectiveOption]:
         return [item]
     parts = re.split(r",(?=[A-Za-z_]+=)", item.value)
     return [item._replace(value=part, text=f"#PBS -l {part}") for part in parts]
-
-
-def _take_chunk(value: str, item: DirectiveOption, draft: Draft) -> None:
-    more = []
-    for pair in filter(None, re.sub(r"^\d+", "", value).split(":")):
-        key, _, text = pair.partition("=")
-        if key == "mem":
-            draft.put("resources.memory_per_node", read_memory(text))
-        elif key == "mpiprocs" and text != "1":
-            draft.keep(item.line, pair, "the processes of each node are those of launch")
-        elif key == "ompthreads":
-            draft.put("environment.variables", {"OMP_NUM_THREADS": text})
-        elif key not in _CHUNK:
-            more.append(pair)
-    _ask_more(more, item, draft)
-
-
-def _ask_more(pairs: list[str], item: DirectiveOption, draft: Draft) -> None:
-    asked = ":".join(pairs)
-    if all(re.fullmatch(r"[A-Za-z_]\w*=[\w.-]+", pair) for pair in pairs):
-        draft.put("resources.constraint", asked or None)
-    else:
-        draft.lose(item.line, asked, "not a thing that a spec can ask of each node")
 
 
 def count_nodes_of_totals(script: Script) -> int:

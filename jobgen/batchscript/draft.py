@@ -49,10 +49,10 @@ class Draft:
         self.left: list[Left] = []
 
     def put(self, path: str, value: Any) -> bool:
-        """Set a value, and return whether there is one: None sets nothing."""
-        if value is not None:
+        """Set a value, and return whether there is one: nothing, zero and empty ones set none."""
+        if value:
             self.values[path] = value
-        return value is not None
+        return bool(value)
 
     def leave(self, kind: str, line: int, text: str, reason: str) -> None:
         """Note what of the script the spec does not say as it was."""
@@ -103,4 +103,4 @@ class Draft:
 def make_printable(text: str) -> str:
     """`text` on one line of a YAML comment."""
     text = " ".join(text.split("\n"))
-    return "".join(char if char.isprintable() and char < "\ufff0" else "?" for char in text)
+    return "".join(char if char.isprintable() else "?" for char in text)

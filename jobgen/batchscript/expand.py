@@ -1,22 +1,16 @@
-"""What the words of a script stand for: variables and arrays, as far as plain text tells."""
+"""What the words of a script stand for: variables, as far as plain text tells."""
 
 from __future__ import annotations
 
 import math
 import re
 import shlex
-from collections import Counter
 from collections.abc import Iterable
 
-from jobgen.batchscript.bash import Command, Field, Segment, Word, parse, split_segments
+from jobgen.batchscript.bash import Command, Field, Segment, Word, split_segments
 
 NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _PLAIN = re.compile(r"\$\{?([A-Za-z_]\w*|[1-9@*]|(?<=\{)[1-9]\d)\}?", re.ASCII)
-_INDEX = r"[^][]*(?:\[@\])?[^][]*"
-_ELEMENT = re.compile(
-    rf"\$\{{(#(?=\w+\[[@*]))?([A-Za-z_]\w*)\[([@*]|{_INDEX})\]\}}",
-    re.ASCII,
-)
 _DEFAULT = re.compile(r"\$\{([A-Za-z_]\w*):?-.*\}", re.ASCII | re.DOTALL)
 _ARGUMENT = re.compile(r"\$\{[1-9]:?[-=]([\w./:-]*)\}", re.ASCII)
 _REST = re.compile(r"\$@|\$\{@(:\d+)?\}", re.ASCII)
@@ -40,17 +34,17 @@ _LONGEST = 20_000  # characters of a variable
 class PlainVariables:
     """What plain assignments, one after the other, make of variables.
 
-    A value is known where it is text, or text with variables that keep theirs; all else is left to
-    bash. `loose` are names that conditions, loops, functions or builtins set somewhere, `several`
-    those that may be no word or several, or an option.
+    A value is known where it is text, or text with variables that keep theirs; all else, such as
+    arrays, is left to bash. `loose` are names that conditions, loops, functions or builtins set
+    somewhere, `several` those that may be no word or several, or an option.
     """
 
     def __init__(
         self, given: dict[str, str], loose: Iterable[str] = (), several: Iterable[str] = ()
     ) -> None:
         self.loose, self.several = frozenset(loose), frozenset(several)
-        # None: only the job knows; more than one field: an array, as are `arrays`.
-        self.values: dict[str, tuple[Field, ...] | None] = {}
+        # None: only the job knows.
+        self.values: dict[str, Field | None] = {}
         for name, text in given.items():
             self.values[name] = _make_field(text)
         self.assigned: set[str] = set(loose)  # by the script
@@ -70,7 +64,7 @@ class PlainVariables:
             self._set(name, None)
 
     def assign(self, word: Word) -> None:
-        """Take over `NAME=value`, `NAME+=value` or `NAME=(...)`."""
+        """Take over `NAME=value` or `NAME+=value`."""
         match = _ASSIGNS.match(word.raw)
         if not match:
             return
@@ -78,19 +72,21 @@ class PlainVariables:
         raw = word.raw[match.end() :]
         if index or raw.startswith("("):
             self.arrays.add(name)
-        fields = self._add(name, self.values.get(name) if adds else (), raw)
+        old = self.values.get(name) if adds else ()
+        unknown = old is None or name in self.arrays
+        field = None if unknown else (*(old or ()), *self.join(raw))
         # Values that were made of what it was before.
         self.forget([other for other, held in self.held.items() if name in held])
-        self._set(name, fields)
+        self._set(name, field)
 
-    def _set(self, name: str, fields: tuple[Field, ...] | None) -> None:
+    def _set(self, name: str, field: Field | None) -> None:
         """Keep a value that stays as it is until an assignment says so, and no other."""
-        parts = [part for field in fields or () for part in field]
+        parts = field or ()
         held = {part.text.strip("${}") for part in parts if part.live}
         short = sum(len(part.text) for part in parts) < _LONGEST
         kept = short and self._stays(name, held)
         self.assigned.add(name)
-        self.values[name] = fields if kept else None
+        self.values[name] = field if kept else None
         self.held[name] = held if kept else set()
 
     def _stays(self, name: str, held: set[str]) -> bool:
@@ -99,34 +95,14 @@ class PlainVariables:
         stays = name not in moving and held.isdisjoint(moving | {name})
         return stays and all(map(NAME.fullmatch, held))
 
-    def _add(self, name: str, old: tuple[Field, ...] | None, raw: str) -> tuple[Field, ...] | None:
-        """What the value `old` and a word, or `(a b c)`, make; None where only the job knows."""
-        if raw.startswith("("):
-            return None if old is None else self._add_elements(old, raw)
-        if old is None or name in self.arrays:
-            return None
-        before = old[0] if old else ()
-        return ((*before, *self.join(raw)),)
-
-    def _add_elements(self, old: tuple[Field, ...], raw: str) -> tuple[Field, ...] | None:
-        inner = parse("x " + re.sub(r"(?m)(^|\s)#.*$", "", raw[1:].removesuffix(")")).strip())
-        words = [item for command in inner for item in command.words][1:]
-        elements = [field for item in words for field in self.expand(item)]
-        return None if any(map(is_open, elements)) else (*old, *elements)
-
-    def _look_up(self, segment: Segment) -> tuple[Field, ...]:
-        """The fields of a segment: itself where only the job knows what it stands for."""
-        fields = self._resolve(segment) if segment.live else None
-        return ((segment,),) if fields is None else fields
+    def _look_up(self, segment: Segment) -> Field:
+        """What a segment stands for: itself where only the job knows."""
+        field = self._resolve(segment.text) if segment.live else None
+        return (segment,) if field is None else field
 
     def join(self, raw: str) -> Field:
         """What a word stands for as one field, as in an assignment."""
-        parts: list[Segment] = []
-        for segment in split_segments(raw):
-            for number, field in enumerate(self._look_up(segment)):
-                parts += [Segment(" ", False, True)] if number else []
-                parts += field
-        return tuple(parts)
+        return tuple(part for segment in split_segments(raw) for part in self._look_up(segment))
 
     def expand(self, word: Word) -> list[Field]:
         """The fields that a word becomes."""
@@ -134,24 +110,18 @@ class PlainVariables:
             return []
         fields: list[list[Segment]] = [[]]
         for segment in word.segments:
-            for number, value in enumerate(self._look_up(segment)):
-                if number:
-                    fields.append([])
-                if segment.quoted or not segment.live:
-                    fields[-1] += [part._replace(quoted=segment.quoted) for part in value]
-                else:
-                    _split_into(fields, value)
+            value = self._look_up(segment)
+            if segment.quoted or not segment.live:
+                fields[-1] += [part._replace(quoted=segment.quoted) for part in value]
+            else:
+                _split_into(fields, value)
         return list(map(tuple, filter(None, fields)))
 
-    def _resolve(self, segment: Segment) -> tuple[Field, ...] | None:
-        text = segment.text
+    def _resolve(self, text: str) -> Field | None:
         if match := _PLAIN.fullmatch(text):
-            fields = self.values.get(match[1])
-            return None if fields is None else fields[:1]
+            return self.values.get(match[1])
         if match := _DEFAULT.fullmatch(text):
             return _make_field(self.tell(f"${match[1]}") or None)
-        if match := _ELEMENT.fullmatch(text):
-            return self._resolve_element(match, quoted=segment.quoted)
         if match := _ARITHMETIC.fullmatch(text):
             return _make_field(self._compute(match[1]))
         if _COUNT.fullmatch(text):
@@ -159,18 +129,6 @@ class PlainVariables:
         if match := _WHICH.fullmatch(text) or _ARGUMENT.fullmatch(text):  # a job has no arguments
             return _make_field(match[1])
         return None
-
-    def _resolve_element(self, match: re.Match[str], *, quoted: bool) -> tuple[Field, ...] | None:
-        length, name, index = match.groups()
-        fields = self.values.get(name)
-        if not fields or (index == "*" and quoted):
-            return None
-        if length:
-            return _make_field(len(fields))
-        if index in ("@", "*"):
-            return fields
-        at = self._compute(index)
-        return None if at is None else fields[at:][:1] or ((),)
 
     def tell(self, text: str) -> str | None:
         """The literal text that a word of bash stands for; None where only the job knows."""
@@ -183,15 +141,15 @@ class PlainVariables:
             value = self.tell(f"${{{name[1]}}}") or ""
             return value if _NUMBER.fullmatch(value) else "?"
 
-        plain = re.sub(r"\$?\{?([A-Za-z_]\w*|#\w+\[@\])\}?", tell_number, text).replace(" ", "")
+        plain = re.sub(r"\$?\{?([A-Za-z_]\w*)\}?", tell_number, text).replace(" ", "")
         if not _SUM.fullmatch(plain):
             return None
         terms = re.findall(r"[-+]?[\d*]+", plain)
         return sum(math.prod(map(int, term.split("*"))) for term in terms)
 
 
-def _make_field(value: object) -> tuple[Field, ...] | None:
-    return None if value is None else ((Segment(str(value), False, False),),)
+def _make_field(value: object) -> Field | None:
+    return None if value is None else (Segment(str(value), False, False),)
 
 
 def tell_field(field: Field) -> str | None:
@@ -225,15 +183,6 @@ def write_field(field: Iterable[Segment]) -> str:
     return text or "''"
 
 
-def is_open(field: Field) -> bool:
-    """Whether only bash knows how many words a field becomes: a glob, or what it splits."""
-    return any(
-        (part.live and (not part.quoted or part.text in ("$@", "${@}") or "[@]" in part.text))
-        or (not part.live and not part.quoted and re.search(r"[*?\[]|\{.*[,.].*\}", part.text))
-        for part in field
-    )
-
-
 def list_names(text: str) -> set[str]:
     """The variables that bash code expands: `$NAME`, `${NAME...}`, and names in arithmetic."""
     bare = re.sub(r"\$'(?:[^'\\]|\\.)*'|'[^']*'", "", text, flags=re.DOTALL)
@@ -262,32 +211,25 @@ def follow(command: Command, variables: PlainVariables) -> None:
             variables.assign(word)
 
 
-def find_set(commands: list[Command], *, in_loops: bool = False) -> tuple[set[str], set[str]]:
-    """The names that conditions, loops, functions or builtins set somewhere, and `several`.
-
-    With `in_loops` a loop's body is taken to run, and what it alone sets once is not among them.
-    """
-    times = Counter(name for command in commands for name, _, _ in command.variables())
+def find_set(commands: list[Command]) -> tuple[set[str], set[str]]:
+    """The names that conditions, loops, functions or builtins set somewhere, and `several`."""
     loose, several, before = set[str](), set[str](), ""
     for command in commands:
         loose |= command.list_changed()
         several |= command.list_changed()
-        surely = _runs_surely(command, before, in_loops=in_loops)
+        surely = _runs_surely(command, before)
         for name, _, raw in command.variables():
             several |= {name} if _may_split(raw) else set()
-            loose |= set() if surely and not (command.inside and times[name] > 1) else {name}
+            loose |= set() if surely else {name}
         before = command.end
     return loose, several
 
 
-def _runs_surely(command: Command, before: str, *, in_loops: bool) -> bool:
+def _runs_surely(command: Command, before: str) -> bool:
     """Whether a command runs, in the shell of the script; `before` is what stands before it."""
     if command.name in ("declare", "local", "typeset"):
         return False
-    if {before, command.end} & {"&&", "||", "|", "|&", "&"}:
-        return False
-    looped = in_loops and command.openers <= {"for", "while"} and not command.function
-    return looped or not command.inside
+    return not (command.blocks or {before, command.end} & {"&&", "||", "|", "|&", "&"})
 
 
 def _may_split(raw: str) -> bool:

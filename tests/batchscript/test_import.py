@@ -169,12 +169,9 @@ def test_a_launch_line_that_needs_a_variable_of_the_setup_is_left_to_bash() -> N
 
 
 def test_what_only_prints_is_left_out() -> None:
-    body = (
-        "srun -l hostname\nif [ $HOME ]; then date; fi\npython t.py\nif [ $? = 0 ]; then date; fi"
-    )
-    imported = import_body(body, ONE_GPU)
+    imported = import_body("srun -l hostname\npython t.py\ndate", ONE_GPU)
     assert "setup" not in imported.yaml
-    assert [left.kind for left in imported.left] == ["kept"] * 3
+    assert [left.kind for left in imported.left] == ["kept"] * 2
 
 
 @pytest.mark.parametrize(
@@ -317,7 +314,7 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("source my.sh\nsrun python t.py --n $N", EACH_GPU, "does not say what $N is"),
         ("srun accelerate launch t.py", EACH_GPU, "'accelerate' starts its own processes"),
         ("python $@", ONE_GPU, "the script takes arguments"),
-        (f"python t.py '{'a b ' * 60}'", ONE_GPU, "a value is longer than a line"),
+        (f"python t.py '{'a b ' * 999}'", ONE_GPU, "would be too long to read"),
         ("source my.sh\npython t.py $X/a", ONE_GPU, "does not say what $X is"),
         ("python t.py < in", ONE_GPU, "input or output is that of another command"),
         ("cd a && python t.py", ONE_GPU, "stands in one line with other commands"),
@@ -387,7 +384,7 @@ def test_programs_side_by_side_are_said_to_be_roles_or_a_ray() -> None:
     assert "several programs run side by side" in imported.yaml
     assert "# Programs that start side by side may be roles" in imported.yaml
     ray = "srun -w a ray start --head &\nsrun -w b ray start --address a &\npython t.py\nray stop"
-    assert "#   launch: {mode: ray}" in import_body(ray, TWO_NODES).yaml
+    assert "launch.mode: ray" in import_body(ray, TWO_NODES).yaml
 
 
 def test_a_kept_body_is_the_script_without_its_directives(tmp_path: Path) -> None:
@@ -494,13 +491,12 @@ def test_a_variable_in_place_of_a_number_is_left_out_and_named() -> None:
     [
         ("a.b.sh", "python t.py", "a.b"),
         ("a.b.sh", "python t.py --out $SLURM_JOB_NAME", "a.b.sh"),
-        ("a b.sh", "python t.py --out $SLURM_JOB_NAME", "a-b.sh"),
     ],
 )
 def test_a_script_without_a_name_has_its_files(file: str, body: str, name: str) -> None:
     imported = import_script(Script(file, f"#!/bin/bash\n{ONE_GPU}\n{body}\n"))
     assert yaml.safe_load(imported.yaml)["name"] == name
-    assert [left.kind for left in imported.left] == (["check"] if " " in file else [])
+    assert not imported.left
 
 
 def test_a_chunk_without_a_number_is_one_node() -> None:
@@ -593,7 +589,7 @@ def test_the_guide_shows_what_import_writes(subtests: pytest.Subtests) -> None:
 def test_a_finding_of_lint_stands_beside_a_kept_launch() -> None:
     imported = import_body("torchrun --nnodes=2 --nproc-per-node=4 t.py", TWO_NODES)
     assert "torchrun starts on the first of 2 nodes alone" in imported.yaml
-    assert "#   run: {script: t.py, args: [...]}" in imported.yaml
+    assert "launch.mode: torchrun" in imported.yaml
 
 
 def test_a_kept_body_that_looks_for_its_own_file_is_told() -> None:
@@ -645,13 +641,6 @@ def test_a_directive_of_pbs_that_sbatch_reads_is_named() -> None:
 def test_a_list_of_file_systems_tells_a_site_of_totals() -> None:
     imported = import_pbs("#PBS -l ncpus=12,ngpus=1\n#PBS -l storage=scratch/ab1\npython t.py")
     assert yaml.safe_load(imported.yaml)["site"] == "nci-gadi"
-
-
-def test_advice_names_a_program_of_python_alone() -> None:
-    for line, named in (("aprun -n 2 parun a.py", False), ("aprun -n 2 python a.py", True)):
-        imported = import_body(f"{line}\ncp a b", TWO_NODES)
-        assert imported.body
-        assert ("script: a.py" in imported.yaml) is named
 
 
 def test_a_place_to_fill_in_may_be_two_words() -> None:

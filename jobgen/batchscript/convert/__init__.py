@@ -79,9 +79,6 @@ def _put_file_name(script: Script, draft: Draft) -> None:
     reads = re.search(r"SLURM_JOB_NAME|PBS_JOBNAME|%x", script.text)
     file = os.path.basename(script.path)
     draft.put("name", make_name(file if reads else os.path.splitext(file)[0]))
-    if reads and draft.values["name"] != file:
-        line = script.text.count("\n", 0, reads.start()) + 1
-        draft.check(line, reads[0], f"is {file!r} in the script's own job, which no spec can say")
 
 
 def _note_submission(script: Script, draft: Draft) -> None:

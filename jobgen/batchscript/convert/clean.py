@@ -10,7 +10,7 @@ from itertools import pairwise
 from jobgen.batchscript.bash import Command
 from jobgen.batchscript.convert import straight
 from jobgen.batchscript.convert.environment import AT_HOME, Prelude, follow_statement, list_needed
-from jobgen.batchscript.convert.launch import LaunchedProgram, LaunchLine, read_shape
+from jobgen.batchscript.convert.launch import LaunchLine, read_shape
 from jobgen.batchscript.convert.straight import NotStraightError, Statement, refuse
 from jobgen.batchscript.convert.values import Reader
 from jobgen.batchscript.directives import ARRAYS, render_directives
@@ -25,14 +25,15 @@ from jobgen.errors import SpecError
 
 # Set up an environment, whose python3 is its python.
 _ENVIRONMENT = ("module", "ml", "source", ".", "conda", "mamba", "micromamba", "eval")
-_LONGEST = 45  # lines of a spec
+_LONGEST = 2_500  # characters of a spec
 _FROM_OUTSIDE = "is set where it is submitted, or by its modules; the job ends where it is not"
 # The script acts on them; a signal without B: goes to what srun has started.
 _ACTED_ON = re.compile(r"--signal B|-d |--export (?!ALL$)")
 _ONE_WORD = "stands without quotes, and is taken for one word"
-# Kinds of statements that do nothing for anybody after the program has ended.
+# Kinds of statements that do nothing for anybody after the program has ended; and those that do
+# nothing but what their words run.
 _ENDS = {"prints", "ends"}
-_IDLE = _ENDS | {"fails", "sets", "assigns", "export", "folder", "module", "venv", "conda"}
+_IDLE = {"fails", "sets", "assigns", "export", "folder", "module", "venv", "conda"}
 
 
 def write_clean(script: Script, draft: Draft) -> Draft:
@@ -56,12 +57,16 @@ class _CleanSpec:
         self._check_directives()
         self.before, self.launch, self.after = self._split(straight.read_statements(script))
         self._check_after()
-        self.shape = read_shape(script, draft)
+        shape = read_shape(script, draft)
         self.reader = self._make_reader()
         for statement in self.before:
             follow_statement(statement, self.reader)
         self.at_home = self._begins_at_home()
-        self.read = self._read_launch()
+        self.read = LaunchLine(script, self.launch, self.reader, shape)
+        names = {command.name for item in self.before for command in item.commands}
+        self.read.bare = names.isdisjoint(_ENVIRONMENT)
+        self.read.moved = self.at_home or any(map(_leaves, self.before))
+        self.read.read(once=once)
 
     def write(self) -> Draft:
         """Return the draft; raise NotStraightError where its job would not be the script's."""
@@ -73,7 +78,8 @@ class _CleanSpec:
         self._note_losses(self.reader.asked | prelude.reader.asked)
         prelude.careful = prelude.careful or "e" in find_shell_flags(self.script)
         prelude.write(self.launch.line, self.reader.variables.loose)
-        self._check_length()
+        long = len(self.draft.yaml("")) > _LONGEST
+        refuse(self.launch.line, {"a spec of it would be too long to read": long})
         self._refuse_loss()
         return self.draft
 
@@ -108,7 +114,7 @@ class _CleanSpec:
     def _check_after(self) -> None:
         for statement in self.after:
             pure = all(map(list_pure, statement.commands)) and not statement.first.redirects
-            idle = statement.kind in _IDLE and (statement.kind in _ENDS or pure)
+            idle = statement.kind in _ENDS or (statement.kind in _IDLE and pure)
             idle = idle or "deactivate" in statement.first.texts[:2]
             refuse(statement.line, {"commands follow the program": not idle})
             self.draft.keep(statement.line, statement.text, "the job ends as its program does")
@@ -117,7 +123,7 @@ class _CleanSpec:
         reader = Reader(self.script.make_variables(), sourced=False)
         # Arguments are places to fill in.
         places = PlainVariables({str(number): f"<{number}>" for number in range(1, 100)})
-        reader.variables.values |= places.values | {"@": ((),), "*": ((),)}
+        reader.variables.values |= places.values | {"@": (), "*": ()}
         return reader
 
     def _begins_at_home(self) -> bool:
@@ -127,18 +133,11 @@ class _CleanSpec:
         leaves = first and first.kind == "folder" and first.first.texts[-1][:1] in "/~$"
         return self.script.starts_at_home and not leaves
 
-    def _read_launch(self) -> LaunchedProgram:
-        line = LaunchLine(self.script, self.launch, self.reader, self.shape)
-        names = {command.name for item in self.before for command in item.commands}
-        line.bare = names.isdisjoint(_ENVIRONMENT)
-        line.moved = self.at_home or any(map(_leaves, self.before))
-        return line.read(once=self.once)
-
     def _read_prelude(self) -> Prelude:
         """Return what stands before the launch, with the plain variables that its lines need."""
         needed = list_needed([f"${{{name}}}" for name in self.read.names], self.before)
         while True:
-            prelude = Prelude(self.draft, self.read, self.shape, needed)
+            prelude = Prelude(self.draft, self.read, needed)
             prelude.moved = self.at_home
             prelude.setup += [AT_HOME] if self.at_home else []
             reader = self._make_reader()
@@ -154,7 +153,7 @@ class _CleanSpec:
         """Whether jobgen starts the tasks of a script of Slurm that says nothing about CPUs."""
         if self.script.can.chunks or self.script.value("--cpus-per-task", "--cpus-per-gpu"):
             return False
-        own = self.shape.gpus if self.read.mode == "direct" else 1
+        own = self.read.shape.gpus if self.read.mode == "direct" else 1
         processes = self.read.values.get("launch.processes_per_node", own or 1)
         return bool(processes == self.script.request.tasks)
 
@@ -171,11 +170,6 @@ class _CleanSpec:
             reasons = [_FROM_OUTSIDE] if name in outside else []
             reasons += [_ONE_WORD] if name in self.reader.taken else []
             draft.check(line, f"${name}", "; ".join(reasons))
-
-    def _check_length(self) -> None:
-        lines = self.draft.yaml("").replace("\\n", "\n").splitlines()  # also within one string
-        long = len([text for text in lines if text[:1] != "#"]) > _LONGEST
-        refuse(self.launch.line, {"a spec of it would be longer than the script": long})
 
     def _refuse_loss(self) -> None:
         """Raise where jobgen refuses the spec, or its job asks for another share."""

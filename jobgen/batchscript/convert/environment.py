@@ -8,13 +8,12 @@ from typing import Any
 
 from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.convert import straight
-from jobgen.batchscript.convert.launch import VARIABLE, LaunchedProgram
+from jobgen.batchscript.convert.launch import VARIABLE, LaunchLine
 from jobgen.batchscript.convert.straight import NotStraightError, Statement, refuse
-from jobgen.batchscript.convert.values import Reader, make_value
+from jobgen.batchscript.convert.values import Reader, get_text
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import PlainVariables, expand_command, follow, list_names
 from jobgen.batchscript.purposes import FAMILIAR, is_pure, list_substituted
-from jobgen.batchscript.reader import Request
 
 # Their order beside modules and the like matters.
 _PATHS = re.compile(r".*PATH|CUDA_HOME|TMPDIR|HOME|CC|CXX|LD_PRELOAD")
@@ -29,7 +28,7 @@ _OF_JOB = re.compile(r"(SLURM|PBS)_\w+|(HOME|USER|SCRATCH|WORK|PROJECT)$")
 # Another on each node, or each time; and the same on every node of a job.
 _UNSTEADY = re.compile(r"\$\{?(RANDOM|SECONDS|BASHPID|HOSTNAME|SLURMD_NODENAME)|\$\$")
 _STEADY = re.compile(
-    r"(pwd|whoami|id -un|dirname .*|basename .*|realpath .*|readlink -f .*|which \S+|cat [^|]*"
+    r"(pwd|basename .*|which \S+"
     r"|scontrol show hostnames?( \"?\$\w+\"?)?( *\| *(head -n? ?1|wc -l))?)"
 )
 _ASSIGNS = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
@@ -51,10 +50,8 @@ AT_HOME = "cd    # PBS starts a script in the home folder"
 class Prelude:
     """What stands before the launch, read in order."""
 
-    def __init__(
-        self, draft: Draft, launch: LaunchedProgram, shape: Request, needed: set[str]
-    ) -> None:
-        self.draft, self.launch, self.shape, self.needed = draft, launch, shape, needed
+    def __init__(self, draft: Draft, launch: LaunchLine, needed: set[str]) -> None:
+        self.draft, self.launch, self.shape, self.needed = draft, launch, launch.shape, needed
         self.modules: dict[str, Any] = {}
         self.keys: dict[str, str] = {}  # venv or conda
         self.variables: dict[str, Any] = {}
@@ -67,7 +64,7 @@ class Prelude:
         self.asked: list[str] = []  # texts of the setup, which may ask for arguments
         self.exported: set[str] = set()
         self.reader = Reader(PlainVariables({}), sourced=False)
-        mode = launch.mode if shape.nodes == 1 or launch.mode == "once" else ""
+        mode = launch.mode if self.shape.nodes == 1 or launch.mode == "once" else ""
         self.alone = mode in ("plain", "once")  # whether jobgen starts one process
         # Whether the setup runs once: for one process, or for the agent of one node.
         self.once = mode in ("plain", "once", "torchrun")
@@ -118,25 +115,24 @@ class Prelude:
         self._keep(statement)
         self.moved = True
 
-    def _read(self, word: Word) -> tuple[str, bool]:
-        """Return what a key says for a word, and whether it expands; nothing if only bash can."""
+    def _read(self, word: Word) -> Any:
+        """Return what a key says for a word; an empty text if only bash can say it."""
         try:
             return self.reader.read_word(word)
         except NotStraightError:
-            return "", True
+            return ""
 
     def _take_module(self, statement: Statement) -> None:
         expanded = expand_command(statement.first, self.reader.variables)
         words = self._read_plain(expanded.words[1:])
-        plain = words and not statement.first.redirects and self.phase == 0
-        if not plain or not self._load(expanded.name, words):
+        if not words or self.phase > 0 or not self._load(expanded.name, words):
             self._keep(statement)
 
     def _read_plain(self, words: Iterable[Word]) -> list[str]:
         """Return the texts of words; none where one is an option, or only bash can tell it."""
         read = [self._read(word) for word in words]
-        odd = any(expands or text.startswith("-") for text, expands in read)
-        return [] if odd else [text for text, _ in read]
+        plain = all(isinstance(value, str) and re.match("[^-]", value) for value in read)
+        return read if plain else []
 
     def _load(self, name: str, words: list[str]) -> bool:
         """Take over `module load` and the like; False where keys cannot say it."""
@@ -144,7 +140,7 @@ class Prelude:
         first, *rest = words
         if first in ("load", "add"):
             loaded.extend(rest)
-        elif first in ("purge", "reset") and not self.modules.get("use") and not loaded:
+        elif first in ("purge", "reset") and not loaded:
             self.modules["first"] = first
         elif first == "use" and not loaded:
             self.modules.setdefault("use", []).extend(rest)
@@ -156,10 +152,9 @@ class Prelude:
 
     def _take_venv(self, statement: Statement) -> None:
         expanded = expand_command(statement.first, self.reader.variables)
-        value = self._read(expanded.words[-1])[0].removesuffix("/bin/activate")
+        value = get_text(self._read(expanded.words[-1])).removesuffix("/bin/activate")
         left = self.moved and statement.kind == "venv" and value[:1] not in ("/", "$")
-        sure = value and not (left or statement.first.redirects or self.keys)
-        if not sure or self.phase > 1:
+        if left or self.keys or self.phase > 1 or not value:
             self._keep(statement)
             return
         self.keys[statement.kind] = value
@@ -221,13 +216,14 @@ class Prelude:
         known = {*self.variables, "PATH", "LD_LIBRARY_PATH", "PYTHONPATH"}
         field = self.reader.variables.join(raw)
         try:
-            text, expands = self.reader.read_field(field, line, assigned=True, free=known)
+            value = self.reader.read_field(field, line, assigned=True, free=known)
         except NotStraightError:
             return None
         # What it adds to, or the folder that the setup leaves, has another value by then.
         changed = {"PWD"} if self.moved else set()
         changed |= {name} & self.variables.keys()
-        return None if expands and list_names(text) & changed else make_value(text, expands)
+        named = isinstance(value, dict) and list_names(value["value"])
+        return None if named and named & changed else value
 
     def _is_early(self, name: str) -> bool:
         """Whether a variable can be set before the setup, as those of a spec are."""
@@ -277,20 +273,20 @@ class Prelude:
         self._write_modules()
         for key, value in self.keys.items():
             self.draft.put(f"environment.{key}", value)
-        for name, text, expands in self.launch.variables:
+        for name in self.launch.variables:
             other = name in self.reader.variables.assigned or _PATHS.fullmatch(name)
             reason = f"{name} of the launch line has another value before"
             refuse(line, {reason: self.setup and other})
-            self.variables[name] = make_value(text, expands)
         variables = self.draft.values.get("environment.variables", {}) | self.variables
-        self.draft.put("environment.variables", variables or None)
+        variables |= self.launch.variables
+        self.draft.put("environment.variables", variables)
         self._write_setup(loose)
 
     def _write_modules(self) -> None:
         modules = {key: self.modules.get(key) for key in ("first", "use", "load")}
         modules = {key: value for key, value in modules.items() if value}
         simple = modules.keys() == {"load"}
-        self.draft.put("environment.modules", modules["load"] if simple else modules or None)
+        self.draft.put("environment.modules", modules["load"] if simple else modules)
 
     def _write_setup(self, loose: frozenset[str]) -> None:
         lines = [line for text in self.setup for line in text.splitlines()]

@@ -8,12 +8,11 @@ from typing import Any
 
 from jobgen.batchscript.bash import Word
 from jobgen.batchscript.convert.straight import NotStraightError, Statement, refuse
-from jobgen.batchscript.convert.values import Reader, make_value
+from jobgen.batchscript.convert.values import Reader, get_text
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import expand_command, list_names
 from jobgen.batchscript.launchers import Agent, Launcher, unwrap
 from jobgen.batchscript.reader import Request, Script
-from jobgen.records import NamedTuple
 from jobgen.spec.launchers import find_launcher, name_kind, read_names
 from jobgen.spec.value_types import TAKEN
 
@@ -37,22 +36,6 @@ _TORCHRUN = {
 _SPREADS = "without --nodes, Slurm may spread its tasks"
 # Variables that a spec may set; the others are jobgen's own.
 VARIABLE = re.compile(rf"(?!({TAKEN})$)[A-Za-z_]\w*", re.ASCII)
-_MODULE = re.compile(r"[A-Za-z_][\w.]*", re.ASCII)
-
-
-class LaunchedProgram(NamedTuple):
-    """How the program of a script starts: the values of `run` and `launch`, and what goes along.
-
-    `mode` is torchrun, direct, plain, or once, on the first of all nodes. `variables` are those of
-    its own line.
-    """
-
-    mode: str
-    values: dict[str, Any]
-    variables: tuple[tuple[str, str, bool], ...]
-    names: frozenset[str]  # variables that the line expands in the job
-    logged: bool = False  # whether the script sends its output elsewhere than jobgen's logs
-    dropped: tuple[str, ...] = ()  # options of its launcher that jobgen's own has no use for
 
 
 def read_shape(script: Script, draft: Draft) -> Request:
@@ -69,14 +52,17 @@ def read_shape(script: Script, draft: Draft) -> Request:
 
 
 class LaunchLine:
-    """One launch line, and what the job around it has.
+    """One launch line: how its program starts, in the job around it.
 
     `moved` says that the script has left the folder of submission, `bare` that it has set up no
-    environment, whose python3 would be its python.
+    environment, whose python3 would be its python. What `read` finds: `mode`, which is torchrun,
+    direct, plain, or once, on the first of all nodes; the `values` of `run` and `launch`, its
+    own `variables`, the `names` that it expands in the job, the options of its launcher that
+    are `dropped`, and whether its output is `logged` elsewhere than in jobgen's logs.
     """
 
     logged = moved = bare = False
-    dropped: tuple[str, ...] = ()
+    mode = ""
 
     def __init__(
         self, script: Script, statement: Statement, reader: Reader, shape: Request
@@ -86,12 +72,13 @@ class LaunchLine:
         self.started = unwrap(self.command.words)
         self.torchrun = self.started.torchrun
         self.tasks = shape.tasks  # of each node
-        self.words = list(self.command.words)
-        while self.words[1:] and self.words[0].text in ("exec", "nohup", "time"):
-            del self.words[0]  # it runs the others as they are
+        self.dropped: list[str] = []
+        self.values: dict[str, Any] = {}
+        self.variables: dict[str, Any] = {}
+        self.names: set[str] = set()
 
-    def read(self, *, once: bool) -> LaunchedProgram:
-        """Return what the line starts; raise NotStraightError where that is not sure.
+    def read(self, *, once: bool) -> None:
+        """Find what the line starts; raise NotStraightError where that is not sure.
 
         `once` says that the script's own launcher is to start it.
         """
@@ -99,7 +86,8 @@ class LaunchLine:
         names = [launcher.name for launcher in self.started.launchers]
         foreign = names[:1] not in ([], ["srun"])
         if once or (foreign and not self.is_alone):
-            return self._launch_once()
+            self._launch_once()
+            return
         if names == ["srun"]:
             self._read_srun(self.started.launchers[0])
         else:
@@ -108,11 +96,12 @@ class LaunchLine:
             self.tasks = 1
         if self.torchrun:
             try:
-                return self._launch_agents(self.torchrun)
+                self._launch_agents(self.torchrun)
+                return
             except NotStraightError:
                 if not self.is_alone:
                     raise
-        return self._launch_program()
+        self._launch_program()
 
     @property
     def is_alone(self) -> bool:
@@ -157,7 +146,7 @@ class LaunchLine:
                 idle = _SRUN_IDLE.fullmatch(f"{option} {value}")
                 same = self.script.value(long) == value
                 self._refuse({f"srun's {option} is left to bash": not (idle or same)})
-                self.dropped += (option,)
+                self.dropped.append(option)
         self._check_numbers(numbers)
 
     def _check_numbers(self, numbers: dict[str, int]) -> None:
@@ -178,7 +167,7 @@ class LaunchLine:
         apart = bound and self.tasks > 1 and self.script.value("--gpu-bind") != "none"
         self._refuse({"Slurm gives each task its own GPUs": apart})
 
-    def _launch_agents(self, torchrun: Agent) -> LaunchedProgram:
+    def _launch_agents(self, torchrun: Agent) -> None:
         """One torchrun on each node."""
         self._drop_output()
         self._check_agents(torchrun)
@@ -191,7 +180,7 @@ class LaunchLine:
         module = [Word("-m", agent.line, agent.column)] if torchrun.module else []
         self.bare = False
         values |= self._name_program([*self.started.runner, python, *module, *torchrun.program])
-        return self._finish("torchrun", values)
+        self._finish("torchrun", values)
 
     def _put_processes(self, processes: int) -> dict[str, Any]:
         usual = self.shape.gpus or 1
@@ -200,7 +189,7 @@ class LaunchLine:
     def _check_agents(self, torchrun: Agent) -> None:
         """Refuse agents from which jobgen's own would differ."""
         started = self.started
-        around = started.wrapper or started.assignments or self._has_wrappers()
+        around = [*started.wrapper, *started.assignments, *started.wrappers]
         unknown = sorted(torchrun.options.keys() - _TORCHRUN) + ["use"] * torchrun.passes_rank
         reasons = {
             f"{self.tasks} torchrun agents start on each node": self.tasks != 1,
@@ -211,10 +200,7 @@ class LaunchLine:
         differs = self._count(torchrun.tell("--nnodes")) != self.shape.nodes
         self._refuse({"torchrun's --nnodes is not the number of the job's nodes": differs})
 
-    def _has_wrappers(self) -> bool:
-        return bool(set(self.started.wrappers) - {"exec", "nohup", "time"})
-
-    def _launch_program(self) -> LaunchedProgram:
+    def _launch_program(self) -> None:
         """Processes that srun starts, each told its rank; or one process on one node."""
         self._drop_output()
         words, name = self._list_own_words(), self.started.name
@@ -226,38 +212,39 @@ class LaunchLine:
         values = {**self._name_program(words), "launch.mode": mode}
         if mode == "direct":
             values |= self._put_processes(self.tasks)
-        return self._finish(mode, values)
+        self._finish(mode, values)
 
-    def _list_own_words(self) -> list[Word]:
+    def _list_own_words(self) -> Sequence[Word]:
         """The words that jobgen's launch starts in place of the line."""
-        started, first = self.started, self.words[0]
-        if not (started.launchers and started.launchers[0].name == "srun"):
+        started, first = self.started, self.command.words[0]
+        if not started.launchers or started.launchers[0].name != "srun":
             surely = first is not started.program[0] or started.agent or _FILE.match(first.text)
             reason = f"'{first.text}' may be a function of a file that the script sources"
             self._refuse({reason: self.reader.sourced and not surely})
-            return self.words
+            return self.command.words
         words = [*started.wrapper, *started.runner, *started.program]
         # srun finds a script in its own folder too, exec on PATH alone.
         in_folder = re.fullmatch(r"[\w.-]+\.(sh|py)", words[0].text)
-        another = in_folder or started.assignments or self._has_wrappers()
+        another = in_folder or [*started.assignments, *started.wrappers]
         self._refuse({"srun starts another command": another})
         return words
 
-    def _launch_once(self) -> LaunchedProgram:
+    def _launch_once(self) -> None:
         """The script's own launcher, once, on the first node, with all of its words."""
-        step = name_kind(find_launcher([word.text for word in self.words])) == "step"
+        words = self.command.words
+        step = name_kind(find_launcher([word.text for word in words])) == "step"
         left = not step or self.started.agent
         self._refuse({f"'{self.started.name}' on several nodes is left to bash": left})
         self._refuse({_SPREADS: not self.tasks})
         self._check_bound()
         self._drop_output()
-        values: dict[str, Any] = {"run.command": self._read_words(self.words)}
+        values: dict[str, Any] = {"run.command": self._read_words(words)}
         values["launch.mode"] = "plain"
         # mpirun starts as many as there are slots: without tasks, one for each CPU of a whole node.
         spread = self.shape.nodes > 1 and self.script.value("--ntasks-per-node", "--ntasks")
         if self.tasks != 1 or spread:
             values["launch.processes_per_node"] = self.tasks
-        return self._finish("once", values)
+        self._finish("once", values)
 
     def _drop_output(self) -> None:
         """Leave the program's output to jobgen's logs; refuse where it is read by anything."""
@@ -288,9 +275,9 @@ class LaunchLine:
     def _name_python(self, words: list[Any]) -> dict[str, Any]:
         """Return the keys of `run` for what Python runs; none where only a command says it."""
         program, *arguments = words or [""]
-        if program == "-m" and _MODULE.fullmatch("".join(map(str, arguments[:1]))):
+        if program == "-m" and arguments:
             return _make_run("run.module", arguments[0], arguments[1:])
-        script = program["value"] if isinstance(program, dict) else program
+        script = get_text(program)
         # A variable that the setup exports is set after jobgen has looked for the file.
         own = list_names(script) & self.reader.variables.assigned
         sure = script.endswith(".py") and not self.moved and not own
@@ -298,24 +285,23 @@ class LaunchLine:
 
     def _read_words(self, words: Sequence[Word]) -> list[Any]:
         pairs = zip(words, (None, *words), strict=False)
-        return [make_value(*self.reader.read_word(word, after)) for word, after in pairs]
+        return [self.reader.read_word(word, after) for word, after in pairs]
 
-    def _finish(self, mode: str, values: dict[str, Any]) -> LaunchedProgram:
-        names = frozenset(self.reader.named)  # of the program, and not of the line's own variables
+    def _finish(self, mode: str, values: dict[str, Any]) -> None:
+        self.mode, self.values = mode, values
+        self.names = {*self.reader.named}  # of the program, and not of the line's own variables
         program = [values.get("run.script"), values.get("run.module")]
         program += values.get("run.command", [])[:2]
         program += self.started.texts[:2]
         self._refuse({"the script takes arguments": re.search(r"<\d+>", str(program))})
-        variables = []
         for word in self.command.assignments:
             name, _, raw = word.raw.partition("=")
             left = not VARIABLE.fullmatch(name)
             self._refuse({f"{name} of the launch line is left to bash": left})
             # jobgen sets these variables before the setup sets the script's own.
             field = self.reader.variables.join(raw)
-            text, expands = self.reader.read_field(field, word.line, assigned=True, free=())
-            variables.append((name, text, expands))
-        return LaunchedProgram(mode, values, tuple(variables), names, self.logged, self.dropped)
+            value = self.reader.read_field(field, word.line, assigned=True, free=())
+            self.variables[name] = value
 
 
 def _make_run(key: str, program: str, arguments: list[Any]) -> dict[str, Any]:

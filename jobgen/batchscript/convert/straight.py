@@ -22,11 +22,10 @@ _KINDS |= {"shopt": "sets", "exit": "ends", "wait": "ends"}
 _KINDS |= dict.fromkeys(purposes.REPEATS, "repeats")
 # May run on every node, whatever stands before it.
 _PLAIN = {"repeats", "assigns", "export", "folder", "module", "conda", "venv", "hook", "prints"}
-_CLOSED = re.compile(r"\bfi\s*(#.*)?$")  # and sent nowhere
 # Only bash knows what comes after them.
 _LEFT = re.compile(
     r"scontrol (update|requeue|release|hold).*"
-    r"|(trap|getopts|shift|sbatch|qsub|scancel|qdel|coproc|return)( .*|$)|exec$|printf -v .*"
+    r"|(trap|exec|getopts|shift|sbatch|qsub|scancel|qdel|coproc|return)( .*|$)|printf -v .*"
     r"|(set|shopt) (.* )?(--|-a|-o allexport|-f|-o noglob|-B|.*(nullglob|extglob|globstar)).*"
     r"|eval(?!.*(\$\(|`|\$__conda_setup\b)).*",
     re.DOTALL,
@@ -113,7 +112,7 @@ def _is_joined(before: Command, command: Command) -> bool:
     if before.blocks and not command.blocks and command.name not in purposes.HEADS:
         return False
     in_line = before.end in ("&&", "||", "|", "|&") or command.place.line <= before.last_line
-    return in_line or (bool(before.blocks) and command.blocks[:1] in ((), before.blocks[:1]))
+    return in_line or bool(before.blocks)
 
 
 def _check_command(command: Command) -> None:
@@ -208,9 +207,6 @@ def _classify_block(group: list[Command], text: str) -> str:
         "a loop, function, group or condition is left to bash": left,
     }
     refuse(line, reasons)
-    changes = any(map(Command.list_changed, group)) or not _CLOSED.search(text)
-    if inner <= {"prints"} and not changes:
-        return "prints"
     return "repeats" if inner <= {*_PLAIN, "fails"} else "once"
 
 
@@ -223,7 +219,7 @@ def _is_condition(group: list[Command]) -> bool:
 
 
 def _classify_all(kinds: list[str]) -> str:
-    if len(kinds) == 1 or set(kinds) == {"prints"}:
+    if len(kinds) == 1:
         return kinds[0]
     if "launch" in kinds:
         return "launch"
@@ -235,8 +231,7 @@ def classify(command: Command) -> str:
     kind = _classify_quiet(command)
     beside = command.end == "&" and kind not in ("prints", "launch")
     refuse(command.place.line, {"a command runs in the background": beside})
-    writes = not all(map(purposes.is_quiet, command.redirects))
-    writes = writes or (bool(command.heredocs) and command.name != "cat")
+    writes = command.heredocs or not all(map(purposes.is_quiet, command.redirects))
     return "once" if writes and kind != "launch" else kind
 
 
@@ -257,8 +252,7 @@ def _classify_program(command: Command) -> str:
     if started.name in purposes.PRINTS and quiet:
         return "prints" if purposes.list_pure(command) else "once"
     text = " ".join([started.name, *started.texts[1:]])
-    in_container = started.wrapper and command.texts[1] in ("run", "exec")
-    if in_container or re.match("(conda|mamba|micromamba) run ", text):  # of this node
+    if started.wrapper and command.texts[1] in ("run", "exec"):  # of this node
         return "launch"
     if re.match(rf"python\S* ({purposes.MAKES.pattern})", text):
         return "once"

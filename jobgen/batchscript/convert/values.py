@@ -26,7 +26,6 @@ _FOLDER = re.compile(
 _OUTSIDE = re.compile(
     r"(?!SLURM|PBS|BASH|RANDOM|SECONDS|LINENO|EPOCH|COMP_|PIPE|OLDPWD|PPID|UID|EUID)[A-Za-z_]\w*"
 )
-_LONGEST = 200  # of a value with blanks
 _COMMANDS = {"$(pwd)": "$PWD", "`pwd`": "$PWD", "$(whoami)": "$USER", "`whoami`": "$USER"}
 
 
@@ -41,15 +40,15 @@ class Reader:
         self.named: set[str] = set()  # the script's own that a text names
         self.alone = True  # whether the word is no value of an option
 
-    def read_word(self, word: Word, after: Word | None = None) -> tuple[str, bool]:
-        """Return the text of the word `after` another, and whether the job has to expand it."""
+    def read_word(self, word: Word, after: Word | None = None) -> Any:
+        """Return what a spec says for the word `after` another."""
         self.alone = len(word.segments) == 1 and not (after and after.text.startswith("-"))
         return self.read_field(word.segments, word.line)
 
     def read_field(
         self, field: Field, line: int, *, assigned: bool = False, free: Container[str] | None = None
-    ) -> tuple[str, bool]:
-        """Return the text of one field, and whether the job has to expand it.
+    ) -> Any:
+        """Return what a spec says for one field: its text, or that and that the job expands it.
 
         `free` are the script's own variables that it may name: all that its setup can export,
         unless they are given.
@@ -69,8 +68,11 @@ class Reader:
         expands = text != literal
         dollar = expands and re.search(r"[$`\\]", literal)
         refuse(line, {"a value holds a dollar sign beside a variable": dollar})
-        _check_value(text, line)
-        return re.sub(r"\$\{(\w+)\}(?!\w)", r"$\1", text) if expands else text, expands
+        several = not text.replace("\t", " ").isprintable()
+        refuse(line, {"a value has several lines": several})
+        if not expands:
+            return text
+        return {"value": re.sub(r"\$\{(\w+)\}(?!\w)", r"$\1", text), "expand": True}
 
     def _read_live(self, part: Segment, line: int, free: Container[str], *, assigned: bool) -> str:
         match = _NAME.fullmatch(_COMMANDS.get(part.text, part.text))
@@ -102,13 +104,6 @@ class Reader:
         return False
 
 
-def _check_value(text: str, line: int) -> None:
-    """Raise NotStraightError for a text that does not belong on one line of a spec."""
-    several = not text.replace("\t", " ").isprintable()
-    long = len(text) > _LONGEST and " " in text
-    refuse(line, {"a value has several lines": several, "a value is longer than a line": long})
-
-
 def _check_plain(part: Segment, line: int, *, assigned: bool) -> None:
     """Raise NotStraightError where bash makes other words of plain characters."""
     odd = r"[:=]~" if assigned else r"[*?]|\[[^]]*\]|\{[^{}]*(,|\.\.)[^{}]*\}|^~"
@@ -116,6 +111,6 @@ def _check_plain(part: Segment, line: int, *, assigned: bool) -> None:
     refuse(line, {f"bash expands '{part.text}'": expands})
 
 
-def make_value(text: str, expands: bool) -> Any:
-    """Return the value of a spec for a text."""
-    return {"value": text, "expand": True} if expands else text
+def get_text(value: Any) -> str:
+    """Return the text of what a spec says for a word."""
+    return str(value["value"] if isinstance(value, dict) else value)
