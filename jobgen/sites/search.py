@@ -56,14 +56,10 @@ def list_names() -> list[str]:
 
 
 def list_profiles() -> Iterator[tuple[str, LoadedProfile | None]]:
-    """Yield every profile with its name, sorted; None for one that cannot be read.
-
-    The folders are looked at once for all of them.
-    """
-    for name, files in sorted(_map_files().items()):
+    """Yield every profile with its name, sorted; None for one that cannot be read."""
+    for name in list_names():
         try:
-            _refuse_strangers(files)
-            yield name, _read(files[-1], tuple(files[:-1]))
+            yield name, find(name)
         except SpecError:
             yield name, None
 
@@ -113,11 +109,10 @@ def suggest(name: str) -> str:
 
 def _find_files(name: str) -> list[str]:
     """The files of that name, those that win last."""
-    if os.path.basename(name) != name or name.startswith("."):
-        return []
-    paths = (os.path.join(folder, f"{name}.yaml") for folder in list_folders())
-    files = [path for path in paths if os.path.isfile(path)]
-    _refuse_strangers(files)
+    files = _map_files().get(name, [])
+    for file in files:
+        if os.path.dirname(file) != BUILT_IN:
+            refuse_strangers(file)
     return files
 
 
@@ -129,12 +124,6 @@ def _map_files() -> dict[str, list[str]]:
             if file.endswith(".yaml"):
                 files.setdefault(file[:-5], []).append(os.path.join(folder, file))
     return files
-
-
-def _refuse_strangers(files: list[str]) -> None:
-    for file in files:
-        if os.path.dirname(file) != BUILT_IN:
-            refuse_strangers(file)
 
 
 @cache
