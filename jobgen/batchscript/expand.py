@@ -132,7 +132,8 @@ class PlainVariables:
 
     def tell(self, text: str) -> str | None:
         """The literal text that a word of bash stands for; None where only the job knows."""
-        return tell_field(self.join(text))
+        field = self.join(text)
+        return None if any(part.live for part in field) else "".join(part.text for part in field)
 
     def _compute(self, text: str) -> int | None:
         """A sum of products of whole numbers and known variables."""
@@ -150,11 +151,6 @@ class PlainVariables:
 
 def _make_field(value: object) -> Field | None:
     return None if value is None else (Segment(str(value), False, False),)
-
-
-def tell_field(field: Field) -> str | None:
-    """The text of a field; None where bash has to expand it."""
-    return None if any(part.live for part in field) else "".join(part.text for part in field)
 
 
 def _split_into(fields: list[list[Segment]], value: Field) -> None:

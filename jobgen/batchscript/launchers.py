@@ -72,16 +72,6 @@ class Agent(NamedTuple):
     program: tuple[Word, ...]
 
     @property
-    def module(self) -> bool:
-        """Whether its program is a module."""
-        return bool({"-m", "--module"} & self.options.keys())
-
-    @property
-    def passes_rank(self) -> bool:
-        """Whether its program is given a --local-rank, as by torch.distributed.launch."""
-        return self.called == "torch.distributed.launch" and "--use-env" not in self.options
-
-    @property
     def is_open(self) -> bool:
         """Whether a variable may hold more of its options, or its program."""
         held = any(option[0] == "$" for option in self.options)
@@ -324,6 +314,7 @@ def read_options(words: tuple[Word, ...]) -> tuple[dict[str, Word | None], tuple
         option, equals, raw = whole.partition("=")
         index += 1
         option = option.replace("_", "-") if option.startswith("--") else option
+        option = "-m" if option == "--module" else option
         options[option] = None
         if equals:
             options[option] = Word(raw, word.line, word.column + len(word.raw) - len(raw))

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 
 from jobgen import process
-from jobgen.batchscript.bash import Command
 from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.errors import Position, Problem, SpecError
 
@@ -122,11 +121,8 @@ def _list_refused(script: Script) -> Iterator[tuple[int, str, str]]:
         if item.option in ("hetjob", "packjob", ":"):
             message = "this is a heterogeneous job, whose parts have their own directives"
             yield item.line, message, "roles of a spec can say it"
-    for command in [] if script.read_directives else filter(_submits, script.commands):
-        message = "this script submits others, and is not a job itself"
-        yield command.line, message, "import what it submits"
-
-
-def _submits(command: Command) -> bool:
-    inner = [word.active for word in command.all_words]
-    return command.name in ("sbatch", "qsub") or any(map(_SUBMITS.match, inner))
+    for command in [] if script.read_directives else script.commands:
+        inner = any(_SUBMITS.match(word.active) for word in command.all_words)
+        if inner or command.name in ("sbatch", "qsub"):
+            message = "this script submits others, and is not a job itself"
+            yield command.line, message, "import what it submits"

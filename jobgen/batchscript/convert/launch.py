@@ -31,7 +31,7 @@ _SRUN_NUMBERS = {
 _TORCHRUN = {
     *("--nnodes", "--nproc-per-node", "--node-rank", "--rdzv-id", "--rdzv-backend"),
     *("--rdzv-endpoint", "--master-addr", "--master-port", "--standalone", "--max-restarts"),
-    *("-m", "--module"),
+    "-m",
 }
 _SPREADS = "without --nodes, Slurm may spread its tasks"
 # Variables that a spec may set; the others are jobgen's own.
@@ -177,9 +177,9 @@ class LaunchLine:
             values["launch.max_restarts"] = self._count(restarts)
         agent = self.started.program[0]  # whose folder, as a runner, has an environment
         python = Word(re.sub(r"torchrun(?=\W*$)", "python3", agent.raw), agent.line, agent.column)
-        module = [Word("-m", agent.line, agent.column)] if torchrun.module else []
+        named = [Word("-m", agent.line, agent.column)] * ("-m" in torchrun.options)
         self.bare = False
-        values |= self._name_program([*self.started.runner, python, *module, *torchrun.program])
+        values |= self._name_program([*self.started.runner, python, *named, *torchrun.program])
         self._finish("torchrun", values)
 
     def _put_processes(self, processes: int) -> dict[str, Any]:
@@ -190,10 +190,12 @@ class LaunchLine:
         """Refuse agents from which jobgen's own would differ."""
         started = self.started
         around = [*started.wrapper, *started.assignments, *started.wrappers]
-        unknown = sorted(torchrun.options.keys() - _TORCHRUN) + ["use"] * torchrun.passes_rank
+        unknown = sorted(torchrun.options.keys() - _TORCHRUN)
+        gives_rank = torchrun.called == "torch.distributed.launch" and "--use-env" not in unknown
         reasons = {
             f"{self.tasks} torchrun agents start on each node": self.tasks != 1,
             "torchrun is started by another command": around,
+            "torch.distributed.launch gives its program a --local-rank": gives_rank,
             f"torchrun's {''.join(unknown[:1])} is left to bash": unknown,
         }
         self._refuse(reasons)

@@ -38,12 +38,9 @@ def _find_sleep(script: Script) -> Iterator[Fault]:
 
 def _list_after_server(script: Script) -> list[Command]:
     """List the commands after the first that starts a server in the background."""
-    serving = [index for index, item in enumerate(script.commands) if _serves_beside(item)]
-    return script.commands[serving[0] + 1 :] if serving else []
-
-
-def _serves_beside(command: Command) -> bool:
-    return command.end == "&" and bool(SERVER.search(" ".join(command.texts)))
+    beside = ((number, item) for number, item in enumerate(script.commands, 1) if item.end == "&")
+    serving = (number for number, item in beside if SERVER.search(" ".join(item.texts)))
+    return script.commands[next(serving, len(script.commands)) :]
 
 
 @rule("endless-wait", "A wait for a server that nothing ends", BASH)
@@ -57,8 +54,7 @@ def _find_endless_wait(script: Script) -> Iterator[Fault]:
         return
     works = False  # whether a program has run beside the server
     for command in _list_after_server(script):
-        if command.end != "&" and TRAINS.fullmatch(unwrap(command.words).name):
-            works = True
+        works |= command.end != "&" and bool(TRAINS.fullmatch(unwrap(command.words).name))
         if works and command.texts == ["wait"]:
             message = "the server never ends, so this waits until the job's time is up"
             yield mark(command.place, message)
