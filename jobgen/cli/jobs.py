@@ -315,10 +315,8 @@ def report(
     named = named or [find()]
     result = make_report(named)
     printed = as_json or as_text
-    if as_json:
-        put_out(result)
-    if as_text:
-        put_out(format_text(result, now=time.time()))
+    if printed:
+        put_answer(result, format_text(result, now=time.time()), as_json=as_json)
     if printed and output is None:
         return
     file = _write_page(result, output, named[0].run_dir)

@@ -77,8 +77,8 @@ def _list_failed(job: JobRecord) -> list[int]:
     if seen.silences:
         raise UsageError(f"jobgen cannot tell which tasks failed: {seen.silences[0]}")
     (one,) = seen.jobs
-    states = one.tasks or (one.state,)
-    tasks = [task for task, state in enumerate(states) if state.ended and state.name != "done"]
+    states = enumerate(one.states)
+    tasks = [task for task, state in states if state.ended and state.name != "done"]
     if not tasks:
         why = "no task has failed" if one.tasks else f"it is {one.state.name}"
         raise UsageError(f"job {job.id}: nothing to rerun, because {why}")

@@ -54,6 +54,11 @@ class Traces(NamedTuple):
     code: int = 0
 
     @property
+    def told_to_end(self) -> bool:
+        """Whether a SIGTERM has ended it, by its own word or by its exit code."""
+        return self.word == "cancelled" or (self.word, self.code) == ("failed", SIGTERM_CODE)
+
+    @property
     def last(self) -> str:
         """The folder of the last attempt; empty before the first."""
         return self.attempts[-1] if self.attempts else ""

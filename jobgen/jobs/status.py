@@ -122,6 +122,11 @@ class JobStatus(NamedTuple):
     listed: bool = False
 
     @property
+    def states(self) -> tuple[State, ...]:
+        """Those of its tasks; of another job, its own."""
+        return self.tasks or (self.state,)
+
+    @property
     def starts(self) -> int:
         """How often it has been started."""
         return len(self.attempts)
@@ -174,8 +179,7 @@ def look_again(last: StatusReport) -> StatusReport:
     statuses = []
     for seen in last.jobs:
         parts = list(map(_examine, seen.job.parts))
-        pairs = zip(parts, seen.tasks or (seen.state,), strict=True)
-        states = [part.own or state for part, state in pairs]
+        states = [part.own or state for part, state in zip(parts, seen.states, strict=True)]
         statuses.append(_sum_up(seen.job, parts, states, listed=False))
     return last._replace(jobs=tuple(statuses))
 
@@ -283,8 +287,7 @@ def _examine(job: JobRecord) -> _Part:
 
 def _judge_local(left: Traces) -> State:
     job = left.job
-    told_to_end = left.word == "cancelled" or (left.word, left.code) == ("failed", SIGTERM_CODE)
-    if told_to_end and job.alive and not job.array:
+    if left.told_to_end and job.alive and not job.array:
         return State("stopping")
     if ended := _judge_outcome(left):
         return ended

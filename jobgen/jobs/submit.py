@@ -76,12 +76,7 @@ def submit(
             if remark and tell:
                 tell(remark)
             return job, "\n".join(filter(None, [doubt, *hand_over.warnings]))
-        # bash reads the script while it runs: from the job's own folder.
-        intent.job.run_dir.mkdir()
-        output, environment = intent.job.run_dir / "job.out", {"JOBGEN_SUBMIT_ID": intent.job.id}
-        with process.Held(intent.job.argv, environment=environment, output=output) as held:
-            job = replace(intent.job, pid=held.pid, started=process.get_start(held.pid))
-            return journal.record_job(replace(intent, job=job), [job.id]), ""
+        return _start_here(intent), ""
 
 
 def _create_intent(submission: Submission) -> Intent:
@@ -124,6 +119,15 @@ def _choose_id() -> str:
         job_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{number}"
         if not any(Path(RUNS).glob(f"*/{job_id}")):
             return job_id
+
+
+def _start_here(intent: Intent) -> JobRecord:
+    # bash reads the script while it runs: from the job's own folder.
+    intent.job.run_dir.mkdir()
+    output, environment = intent.job.run_dir / "job.out", {"JOBGEN_SUBMIT_ID": intent.job.id}
+    with process.Held(intent.job.argv, environment=environment, output=output) as held:
+        job = replace(intent.job, pid=held.pid, started=process.get_start(held.pid))
+        return journal.record_job(replace(intent, job=job), [job.id])
 
 
 def _refuse_another(intent: Intent) -> None:
