@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("torch", reason="the example needs torch")
-pytest.importorskip("transformers", reason="the example is about transformers")
-pytest.importorskip("accelerate", reason="transformers' Trainer needs it")
+torch = pytest.importorskip("torch", reason="the example needs torch")
 
-import torch
-from forked import start_python
-from support import ROOT, load_program
+from cluster_fixtures import skip_without  # noqa: E402
+from forked import start_python  # noqa: E402
+from support import ROOT, load_program  # noqa: E402
+
+skip_without("transformers", "accelerate")  # transformers' Trainer needs the other
 
 pytestmark = pytest.mark.torch
 
@@ -75,7 +75,7 @@ def test_compiled_every_layer_computes_causal_attention_without_a_mask() -> None
     model.config.use_cache = False
     calls: list[tuple[Any, Any]] = []
 
-    def look(graph: torch.fx.GraphModule, _: Any) -> Any:
+    def look(graph: Any, _: Any) -> Any:
         for node in graph.graph.nodes:
             if "scaled_dot_product_attention" in str(node.target):
                 calls.append((node.kwargs.get("attn_mask"), node.kwargs.get("is_causal")))
