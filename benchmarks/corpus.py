@@ -73,11 +73,7 @@ def compare_findings(row: dict[str, str], text: str, findings: list[dict[str, st
         each for each in findings if all(each[key] == row[key] for key in ("repository", "path"))
     ]
     graded = {(each["line"], each["rule"]) for each in own if each["verdict"] != "missed"}
-    found = {
-        (str(each.line), each.rule.id)
-        for each in check(Script(Path(row["path"]).name, text))
-        if not each.note
-    }
+    found = {(str(each.line), each.rule.id) for each in check(Script(Path(row["path"]).name, text))}
     where = f"{row['repository']}/{row['path']}"
     return [f"{where}:{line}: {rule} is new" for line, rule in sorted(found - graded)] + [
         f"{where}:{line}: {rule} is gone" for line, rule in sorted(graded - found)
