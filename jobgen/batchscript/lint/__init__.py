@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import re
 
-from jobgen.batchscript.lint import body, directives, launching, rendezvous, services, sites
+from jobgen.batchscript.lint import (
+    body,
+    directives,
+    launching,
+    rendezvous,
+    services,
+    shellcheck,
+    sites,
+)
 from jobgen.batchscript.lint.rule import Finding, Rule, list_rules
 from jobgen.batchscript.readable import find_template
 from jobgen.batchscript.reader import Script
 from jobgen.rendering import header
 
-RULES = list_rules(directives, launching, rendezvous, services, body, sites)
+RULES = list_rules(directives, launching, rendezvous, services, body, shellcheck, sites)
 # What makes a launch miss nodes, or start separate worlds.
 ABOUT_LAUNCH = {
     *("first-node-only", "other-nnodes", "same-node-rank", "two-agents", "early-expansion"),
