@@ -239,14 +239,10 @@ class _Line:
     def _look_up(self, word: str, value: str) -> str:
         """Return what to type for an option that is a key of the spec, or means one."""
         hint = _find_hint(word, value)
-        settings, fault = _list_settings(hint, value)
-        if re.match("(select|nodes|walltime)=", value):
-            settings = _read_chunks(value)
-        line = " ".join(self._set(*setting) for setting in settings.items())
-        if line and self.has_set:
-            return f"type: {line}{fault}"
-        if line:
-            return f"give {line} when you submit{fault}"
+        asked = re.match("(select|nodes|walltime)=", value)
+        settings = _read_chunks(value) if asked else _list_settings(hint, value)
+        if line := " ".join(self._set(*setting) for setting in settings.items()):
+            return f"type: {line}" if self.has_set else f"give {line} when you submit"
         text = hint.text.replace("this key", "the option") if self.has_set else ""
         return f"{text} in the spec" if "write " in text else text
 
@@ -293,18 +289,15 @@ def _read_chunks(value: str) -> dict[str, str]:
     return {path: str(text) for path, text in draft.values.items()}
 
 
-def _list_settings(hint: Hint, value: str) -> tuple[dict[str, str], str]:
-    """Return the paths and values that a hint says to write; and what is wrong with the value."""
+def _list_settings(hint: Hint, value: str) -> dict[str, str]:
+    """Return the paths and values that a hint says to write; `make_room` judges these."""
     if "write directives" in hint.text:  # the spec may have others
-        return {}, ""
+        return {}
     if shown := re.search(r"(?:as in|write) (\w+: .+?)(?:, (?:at the|for|or) .*)?$", hint.text):
         values = list_values(f"{{{shown[1]}}}")
         inner = {path.rpartition(".")[0] for path in values}
-        return {path: text for path, text in values.items() if path not in inner}, ""
-    if not hint.meant:
-        return {}, ""
-    fault = hint.text.partition("; ")[2]
-    return ({hint.meant: "VALUE"}, f"; {fault}") if fault else ({hint.meant: value or "VALUE"}, "")
+        return {path: text for path, text in values.items() if path not in inner}
+    return {hint.meant: value or "VALUE"} if hint.meant else {}
 
 
 # --- commands ---
