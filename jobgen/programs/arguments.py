@@ -7,7 +7,7 @@ import ast
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -42,63 +42,16 @@ def read_arguments(program: ReadProgram, tasks: Sequence[Sequence[str]]) -> _Rea
 
     It is nothing where the source does not show all options that the program has.
     """
-    words = [word for task in tasks for word in task]
-    given = [word.partition("=")[0] for word in words if re.match(r"--\w", word)]
-    if program.find("hydra"):
-        _check_hydra(program.find("hydra")[0], words, given)
+    if hydra := program.find("hydra"):
+        _check_hydra(hydra[0], [word for task in tasks for word in task])
     elif program.find("parses"):
         return _ask_parser(program, tasks)
-    elif not program.partial:
-        _check_declared({*_list_declared(program)}, given)
     return {}, ()
 
 
-def _check_declared(known: set[str], given: Sequence[str]) -> None:
-    heads = [word.partition(".")[0] for word in given]  # of --config.lr
-    if known:  # absl has --nolr, too, for a flag
-        _refuse_unknown([one for one in heads if f"--{one[4:]}" not in known], known)
-
-
-def _list_declared(program: ReadProgram) -> Iterator[str]:
-    """Yield the options that click and absl declare, and those that typer, fire or tyro make."""
-    for call in program.find("declares"):
-        # A flag's first word is its name; click has some, which begin with --.
-        first, *others = [str(word) for word in call.words] or [""]
-        words = "/".join([first, *(word for word in others if word[:2] == "--")])
-        yield from (f"--{word.strip('-')}" for word in words.split("/") if word)
-    for name in _list_signed(program):
-        for form in (name, name.replace("_", "-")):
-            yield from (f"--{form}", f"--no-{form}")
-
-
-def _list_signed(program: ReadProgram) -> list[str]:
-    """Return the names that a function takes, or a class has, of which options are made."""
-    signs = [ast.unparse(call.node.args[0]) for call in program.find("signs") if call.node.args]
-    tree = program.entry.tree.body
-    made = [_list_fields(body) for body in tree if [getattr(body, "name", "")] == signs]
-    return next(filter(None, made), [])
-
-
-def _list_fields(body: ast.stmt) -> list[str]:
-    """Return the names of a function's arguments, or of a class's fields, if these are all."""
-    match body:
-        case ast.FunctionDef(args=ast.arguments(kwarg=None) as arguments):
-            return [one.arg for one in (*arguments.args, *arguments.kwonlyargs)]
-        case ast.ClassDef(bases=[], body=fields):
-            return [ast.unparse(one.target) for one in fields if isinstance(one, ast.AnnAssign)]
-    return []
-
-
-def _refuse_unknown(given: Sequence[str], known: set[str]) -> None:
-    unknown = [word for word in given if word not in known and word != "--help"]
-    if unknown:
-        near = find_near(unknown[0], sorted(known))
-        hint = f"write {near}" if near else f"it knows {', '.join(sorted(known))}"
-        raise RejectedError(f"it has no option {unknown[0]}", hint)
-
-
-def _check_hydra(call: Fact, words: Sequence[str], options: Sequence[str]) -> None:
+def _check_hydra(call: Fact, words: Sequence[str]) -> None:
     """Refuse options, and values for keys that the program's configuration lacks."""
+    options = [word.partition("=")[0] for word in words if re.match(r"--\w", word)]
     own = [word for word in options if not re.match(_OF_HYDRA, word)]
     if own:
         raise RejectedError(f"Hydra knows no {own[0]}", f"write args: [{own[0].strip('-')}=...]")
@@ -213,9 +166,13 @@ class _Mirror(argparse.ArgumentParser):
         read, rest = self.parse_known_args(words)
         if read.help:
             raise RejectedError("--help prints its help", "remove it")
-        unknown = [word for word in rest if re.match(r"--?(?!no-)[A-Za-z]", word)]
-        _refuse_unknown([word.partition("=")[0] for word in unknown], self.known)
-        if self.sure and not unknown:
+        left = [word for word in rest if re.match(r"--?(?!no-)[A-Za-z]", word)]
+        for option in (word.partition("=")[0] for word in left):
+            if option not in self.known:
+                near = find_near(option, sorted(self.known))
+                hint = f"write {near}" if near else f"it knows {', '.join(sorted(self.known))}"
+                raise RejectedError(f"it has no option {option}", hint)
+        if self.sure and not left:
             self._refuse_words(words, [word for word in rest if word[:1] != "-"])
         return {name: one for name, one in vars(read).items() if one not in (None, False)}
 

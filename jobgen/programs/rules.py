@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import itertools
-import math
 import os
 import re
 import sys
@@ -179,7 +178,6 @@ class _Look:
         self.answers["sound"] = not self.remarks  # whether it does something when it is started
         self.find_places()
         self.find_arguments()
-        self.find_meshes()
         self.describe()
         for name, rule in read_rules().items():
             if "needs" in rule:
@@ -246,14 +244,6 @@ class _Look:
 
     def _fits(self, at: Fact, of_place: dict[str, bool]) -> bool:
         return all(PLACES[need](self, at) == wanted for need, wanted in of_place.items())
-
-    def find_meshes(self) -> None:
-        """A mesh of more devices than the job has processes, where numbers alone are its shape."""
-        for call in self.program.find("meshes"):
-            shape = re.match(r"[^(]*\('\w+', \(([\d, ]+)\)", call.text)
-            count = math.prod(map(int, re.findall(r"\d+", shape[1]))) if shape else 0
-            if count > self.size.world_size:
-                self.say("other-world-size.mesh", call, count=count)
 
     def _find_text(self, rule: dict[str, str]) -> list[_Place]:
         """Return the first place in the text of the program that a rule is about."""
@@ -342,7 +332,7 @@ class _Look:
 
     def find_arguments(self) -> None:
         """Arguments that the program's own parser does not have or lacks, or that nothing reads."""
-        base, kinds = self.size.arguments, ("parses", "skips", "hydra", "declares", "signs")
+        base, kinds = self.size.arguments, ("parses", "skips", "hydra")
         if base is None or not any(map(self.program.find, kinds)):
             return
         from jobgen.programs.arguments import RejectedError, read_arguments
