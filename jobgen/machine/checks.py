@@ -173,8 +173,9 @@ def check_paths(plan: Plan) -> Iterator[Check]:
 
 def _name_enclosure(own: NodeEnvironment) -> str:
     """What the job's Python is in, where it cannot be looked at from here."""
-    contained = own.container is not None or own.step_options
-    return "container" if contained else "archive" * bool(own.stage)
+    if own.container is not None or own.step_options:
+        return "container"
+    return "archive" if own.stage else ""
 
 
 def expand_path(path: str) -> tuple[str, str]:

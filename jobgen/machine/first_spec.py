@@ -267,7 +267,7 @@ class FirstSpec:
 
     def _write_queue(self) -> SpecLine:
         rest = [name for name in self.queues if name != self.queue]
-        others = rest[:4] + ["..."] * bool(rest[4:])
+        others = rest if len(rest) < 5 else [*rest[:4], "..."]
         why = "Slurm's partition" if self.profile.can.queue_word == "partition" else ""
         if self.queue is not None:
             why = "" if self.wishes.queue else _write_choice(others)
@@ -347,9 +347,9 @@ def _write_choice(others: list[str]) -> str:
 def suggest_loop(wishes: Wishes) -> str | None:
     """Return the lines that let the script stop in time and go on; None if it has them."""
     script = wishes.script or _find_script()
-    if wishes.module or not (script and os.path.isfile(script)):
+    if wishes.module or not (script and os.path.isfile(script) and os.access(script, os.R_OK)):
         return None
-    text = Path(script).read_text(errors="replace")
+    text = Path(script).read_text(encoding="utf-8", errors="replace")
     return None if "should_stop" in text else _LOOP.format(script)
 
 
