@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from jobgen.diagnose.reading import Line
+from jobgen.diagnose.reading import Line, keep
 from jobgen.records import NamedTuple
 
 MOST_LINES = 6
@@ -98,8 +98,12 @@ def list_names(names: Sequence[str]) -> str:
     return f"{', '.join(names[:16])}{more}"
 
 
-def format_line(line: Line) -> str:
-    """Return a line of evidence as `file:line: text`."""
+def show_lines(*lines: Line) -> tuple[str, ...]:
+    """Return the lines that are not blank as `file:line: text`."""
+    return tuple(map(_format_line, keep(lines, str.strip)))
+
+
+def _format_line(line: Line) -> str:
     text = line.text.strip()[:300]
     if not line.number:  # the scheduler's own word, which is in no file
         return f"{line.file}: {text}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 
 from jobgen.diagnose.cause import Where
@@ -102,11 +103,10 @@ class Evidence:
     def warnings(self) -> tuple[str, ...]:
         """What preflight has warned of, each once."""
         warned = [run_folder.read_network(self.run_dir)[1]]
-        for node in self.nodes:
-            lines = self._fresh(self.run_dir / "preflight" / f"{node}.json")
-            report = parse_object("\n".join(line.text for line in lines)) or {}
-            warned.append(report.get("warning"))
-        return tuple(dict.fromkeys(str(warning) for warning in warned if warning))
+        for path in (self.run_dir / "preflight" / f"{node}.json" for node in self.nodes):
+            text = read_if_left(path) if get_mtime(path) >= self.began else ""
+            warned.append((parse_object(text) or {}).get("warning"))
+        return tuple(dict.fromkeys(map(str, filter(None, warned))))
 
     def find_role(self) -> tuple[str, str]:
         """The role that the script has named as the first to fail, and its words; or nothing."""
@@ -140,13 +140,11 @@ class Evidence:
         One that has given a sign of life since another failed is not silent.
         """
         failed = get_mtime(self._file("failed"))
-        silent = []
-        for node in self.nodes:
-            lives = get_mtime(self._record(node, "alive")) > failed > 0
-            if not lives and not get_mtime(self._record(node, "ended")):
-                silent.append(node)
-        ended = any(get_mtime(self._record(node, "ended")) for node in self.nodes)
-        return silent if ended else []
+        unended = [node for node in self.nodes if not get_mtime(self._record(node, "ended"))]
+        if len(unended) == len(self.nodes):
+            return []
+        lives = {node for node in unended if get_mtime(self._record(node, "alive")) > failed > 0}
+        return [node for node in unended if node not in lives]
 
     def ended_well(self, node: str) -> bool:
         """Whether all processes of a node have ended with exit code 0."""
@@ -155,9 +153,7 @@ class Evidence:
     @cached_property
     def exit_codes(self) -> dict[int, int]:
         """Of the processes that have ended, as far as their launcher or their agent has told."""
-        listed = [entry for node in self.nodes for entry in parse_listing(self.agent(node))]
-        noted = [entry for node in self.nodes for entry in self._list_ended(node)]
-        return dict([*listed, *noted])
+        return {rank: code for node in self.nodes for rank, code in self._list_codes(node)}
 
     def has_left(self, rank: int) -> bool:
         """Whether a process has left with exit code 0.
@@ -202,7 +198,7 @@ class Evidence:
         """The processes that failed by themselves, then the nodes, each by time."""
         ranks: dict[tuple[str, int], Failure] = {}
         for node in self.nodes:
-            for rank, code in [*parse_listing(self.agent(node)), *self._list_ended(node)]:
+            for rank, code in self._list_codes(node):
                 if (node, rank) not in ranks and self._has_failed(node, rank, code):
                     ranks[node, rank] = self._show_process(node, rank, code)
         by_time = sorted(ranks.values(), key=lambda failure: failure.time)
@@ -222,6 +218,10 @@ class Evidence:
         stopped = str(128 - STOPPED_BY_OTHERS)
         outcome = self._words("outcome")
         return self._first[1:] == [stopped, str(rank)] and outcome == ["failed", stopped]
+
+    def _list_codes(self, node: str) -> list[tuple[int, int]]:
+        """Rank and exit code of the processes of a node, as its agent lists and notes them."""
+        return [*parse_listing(self.agent(node)), *self._list_ended(node)]
 
     def _list_ended(self, node: str) -> Iterator[tuple[int, int]]:
         """Rank and exit code of each process that has ended; a damaged line is left out."""
@@ -266,8 +266,7 @@ class Evidence:
         """The node whose agent is on record as the first to fail, with no process of it."""
         if len(self._first) != 2:
             return None
-        nodes = {str(index): node for index, node in enumerate(self.nodes)}
-        return nodes.get(self._first[0])
+        return dict(zip(map(str, count()), self.nodes, strict=False)).get(self._first[0])
 
     def _file(self, name: str) -> Path:
         return (self.attempt or self.run_dir / "attempts" / "none") / name
@@ -279,8 +278,7 @@ class Evidence:
         return self._file(f"node-{self.nodes.index(node)}.{ending}")
 
     def _ended(self, node: str) -> float:
-        known = node in self.nodes
-        return (known and get_mtime(self._record(node, "ended"))) or self.began
+        return (node in self.nodes and get_mtime(self._record(node, "ended"))) or self.began
 
     def read_log(self, node: str, rank: int) -> list[Line]:
         """What a process printed last on a node, errors first."""

@@ -80,6 +80,10 @@ class Raised(NamedTuple):
         return " ".join(own[: telling + 1])
 
 
+#: where no exception did it; it has no words
+NO_EXCEPTION = Raised((), "", of_group=False)
+
+
 class Traceback(NamedTuple):
     """A chain of exceptions, the first that was raised first."""
 

@@ -87,8 +87,7 @@ def find_behind(paths: Mapping[int, Path]) -> Behind | None:
     unless that process waits in another group. A process without a dump is waited for where
     the dumps do not differ.
     """
-    loaded = {rank: load(path) for rank, path in paths.items()}
-    dumps = {rank: dump for rank, dump in loaded.items() if dump is not None}
+    dumps = {rank: dump for rank, path in paths.items() if (dump := load(path))}
     groups = _group(dumps)
     late = _find_late(groups) or _find_odd(groups)
     shown = {one.rank: one.described for pair in late.values() for one in pair}
@@ -152,10 +151,8 @@ def _read_last(rank: int, dump: Mapping[str, Any]) -> dict[tuple[str, str], Last
 
 def _find_place(frames: Any) -> str:
     """Where in the program it was entered; the innermost frame comes first, torch's own before."""
-    for frame in frames:
-        if not FOREIGN.search(str(frame["filename"])):
-            return f"{frame['filename']}:{frame['line']}"
-    return ""
+    own = (frame for frame in frames if not FOREIGN.search(str(frame["filename"])))
+    return next((f"{frame['filename']}:{frame['line']}" for frame in own), "")
 
 
 def _read_members(dump: Mapping[str, Any]) -> set[int]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from jobgen.diagnose import missing
 from jobgen.diagnose.cause import HANG, TIMEOUT, Cause
-from jobgen.diagnose.diagnosis import MOST_LINES, Diagnosis, format_line, list_names, list_ranks
+from jobgen.diagnose.diagnosis import MOST_LINES, Diagnosis, list_names, list_ranks, show_lines
 from jobgen.diagnose.evidence import STOPPED_BY_OTHERS, Evidence
 from jobgen.diagnose.exceptions import TIMED
 from jobgen.diagnose.matching import (
@@ -25,7 +25,7 @@ from jobgen.diagnose.matching import (
     read_own_words,
 )
 from jobgen.diagnose.processes import Processes
-from jobgen.diagnose.reading import Line, drop, keep
+from jobgen.diagnose.reading import NO_LINE, Line, drop, keep
 from jobgen.diagnose.silence import Silence, is_idle, measure_silence
 from jobgen.diagnose.stall import Suspects, Waiting, find_accused, find_odd
 from jobgen.jobs import status
@@ -109,7 +109,7 @@ class Judge:
         if self.state.reason == status.APART:
             return self._name_cause(missing.APART)
         about = self.about._replace(cause="healthy", title=self.state.reason or "it ended well")
-        lost = [one for one in self.processes.stopped if one.raised and one.cause.symptom]
+        lost = [one for one in self.processes.stopped if one.raised.words and one.cause.symptom]
         if len(lost) < 2:
             return about
         self.processes.failures, first = lost, self.processes.find_hidden()
@@ -166,7 +166,7 @@ class Judge:
         if quiet.to_the_end or (half and Waiting(self.evidence, []).find_suspects()):
             title = f"it had written nothing for {quiet.seconds:.0f} s when its walltime was over"
             return self._judge_hang(quiet, title, about.evidence)
-        return about._replace(evidence=(*about.evidence, *_show_last(quiet)))
+        return about._replace(evidence=about.evidence + show_lines(quiet.last))
 
     def _judge_progress(self) -> Diagnosis:
         """Of a job that has not ended, and of which no process has: whether it gets on."""
@@ -182,12 +182,12 @@ class Judge:
             title = f"it is quiet for {seconds} and idle on all nodes: it may hang"
             return self._judge_hang(quiet, title)
         title = f"it runs{' and is well' if usual else ''}; it has last written {seconds} ago"
-        return about._replace(title=title, evidence=_show_last(quiet))
+        return about._replace(title=title, evidence=show_lines(quiet.last))
 
     def _judge_hang(self, quiet: Silence, title: str, shown: tuple[str, ...] = ()) -> Diagnosis:
         """Of a job that did not get on, even if its walltime has ended since."""
         about = self._name_cause(HANG)._replace(title=title)
-        return self._suspect_others(about._replace(evidence=(*shown, *_show_last(quiet))), [])
+        return self._suspect_others(about._replace(evidence=shown + show_lines(quiet.last)), [])
 
     def _judge_consequences(self) -> Diagnosis:
         """Of a job in which nothing failed on its own: who is missing, or what the script says."""
@@ -196,11 +196,9 @@ class Judge:
             return self._name_cause(*own)
         if ended := self.processes.ended:
             return self._judge_lost(ended)
-        telling = drop(keep(self.output, str.strip), _NOTES.match)
+        shown = show_lines(*drop(self.output, _NOTES.match))[-MOST_LINES:]
         folder = os.path.relpath(self.evidence.run_dir)
-        return self.about._replace(
-            evidence=tuple(map(format_line, telling[-MOST_LINES:])), remedy=f"look into {folder}"
-        )
+        return self.about._replace(evidence=shown, remedy=f"look into {folder}")
 
     def _judge_lost(self, ended: list[Explained]) -> Diagnosis:
         """Of processes that have all lost or awaited another: who is missing, if that is known."""
@@ -232,7 +230,7 @@ class Judge:
         self, first: Explained, alike: list[Explained], waited: list[Explained]
     ) -> bool:
         """Whether the time of several was over at once, or one says who has not come."""
-        if len(alike) > 1 and first.line and TIMED.match(first.line.text):
+        if len(alike) > 1 and TIMED.match(first.line.text):
             return True
         waiting = Waiting(self.evidence, waited)
         return waiting.find_named() is not None or waiting.has_counted()
@@ -326,7 +324,7 @@ class Judge:
     def _name_suspects(self, about: Diagnosis, suspects: Suspects, waited: set[int]) -> Diagnosis:
         """The same of those that others waited for."""
         behind = suspects.ranks[0]
-        shown = map(format_line, suspects.lines)
+        shown = show_lines(*suspects.lines)
         who = "it" if len(suspects.ranks) == 1 else list_ranks(suspects.ranks)
         return self._name_ranks(about, suspects.ranks)._replace(
             node=self.evidence.ranks.get(behind),
@@ -346,7 +344,7 @@ class Judge:
         self, about: Diagnosis, waiting: list[Explained], ranks: set[int]
     ) -> Diagnosis:
         """The same of all ranks, none of which had lost another: at one line or more."""
-        sources = {one.source for one in waiting} - {""}
+        sources = {one.raised.source for one in waiting} - {""}
         where = f" in {sources.pop()[:MOST_WORDS]}" if len(sources) == 1 else ""
         title = f"they waited in vain for each other{where}, until their time was over"
         about = about._replace(title=title, remedy=_SAME_ORDER, followed=())
@@ -367,14 +365,14 @@ class Judge:
         nodes = dict.fromkeys(places[rank] for rank in ranks if rank in places)
         return about._replace(ranks=tuple(ranks), nodes=tuple(nodes), world=self.evidence.world)
 
-    def _name_cause(self, cause: Cause, line: Line | None = None) -> Diagnosis:
+    def _name_cause(self, cause: Cause, line: Line = NO_LINE) -> Diagnosis:
         """By a cause, the line that shows it, and the node that this names."""
         return self.about._replace(
             cause=cause.id,
-            title=(line and read_own_words(line)) or cause.title,
+            title=read_own_words(line) or cause.title,
             remedy=cause.remedy,
-            node=read_node(cause, line) if line else None,
-            evidence=(format_line(line),) if line else (),
+            node=read_node(cause, line),
+            evidence=show_lines(line),
         )
 
     def _show_first(self, first: Explained) -> Diagnosis:
@@ -385,15 +383,14 @@ class Judge:
         """The same, with who it was, the end of what it said, and who lost it."""
         failure = who.failure
         another = about.node not in (None, failure.node)
-        tail = list(map(format_line, keep(who.tail, str.strip)))
-        tail = tail[:MOST_LINES] if who.raised else tail[-MOST_LINES:]
-        own_first = who.line is not None and is_own(who.line)
-        evidence = [*tail, *about.evidence] if own_first else [*about.evidence, *tail]
+        tail = show_lines(*who.tail)
+        tail = tail[:MOST_LINES] if who.raised.words else tail[-MOST_LINES:]
+        evidence = tail + about.evidence if is_own(who.line) else about.evidence + tail
         lost = [one.failure.rank for one in self.processes.ended if one.cause.symptom]
         return about._replace(
             node=about.node or failure.node,
             rank=None if another else failure.rank,
-            exception=who.exception,
+            exception=who.raised.words,
             place=who.place,
             evidence=tuple(dict.fromkeys(evidence)),
             followed=tuple(rank for rank in lost if rank not in (None, failure.rank)),
@@ -403,7 +400,3 @@ class Judge:
 def _tell_unheard(unheard: str, count: int) -> str:
     were = "was" if count == 1 else "were"
     return f"; {unheard} {were} ended too early to tell" if count else ""
-
-
-def _show_last(quiet: Silence) -> tuple[str, ...]:
-    return (format_line(quiet.last),) if quiet.last else ()

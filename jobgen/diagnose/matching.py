@@ -28,6 +28,7 @@ from jobgen.diagnose.ending import (
 from jobgen.diagnose.evidence import Failure
 from jobgen.diagnose.exceptions import (
     LOGGED,
+    NO_EXCEPTION,
     OF_GROUPS,
     TRACED,
     Raised,
@@ -35,7 +36,7 @@ from jobgen.diagnose.exceptions import (
     find_tracebacks,
     strip_rank,
 )
-from jobgen.diagnose.reading import Line, drop, keep, list_after_last
+from jobgen.diagnose.reading import NO_LINE, Line, drop, keep, list_after_last
 from jobgen.records import NamedTuple
 
 _OWN = "jobgen: "
@@ -110,8 +111,8 @@ class Explained(NamedTuple):
 
     failure: Failure
     cause: Cause
-    line: Line | None  # the line that shows it
-    raised: Raised | None = None  # the exception that ended it
+    line: Line = NO_LINE  # that shows it
+    raised: Raised = NO_EXCEPTION  # that ended it
     tail: tuple[Line, ...] = ()  # what shows it best
     words: str = ""  # what it said of its own end
     place: str = ""  # where in the program: file:line, in function
@@ -122,16 +123,6 @@ class Explained(NamedTuple):
         return self.cause.title if self.cause.waits or not self.words else self.words
 
     @property
-    def exception(self) -> str:
-        """The words of the one that ended it; empty if none did."""
-        return self.raised.words if self.raised else ""
-
-    @property
-    def source(self) -> str:
-        """The program's line where that one was raised."""
-        return self.raised.source if self.raised else ""
-
-    @property
     def named(self) -> set[int]:
         """The ranks that it names where it says so."""
         return {rank for line in self.tail for rank in read_ranks(line.text)}
@@ -139,8 +130,6 @@ class Explained(NamedTuple):
     @property
     def doubt(self) -> int:
         """How likely its exception only follows from another's end: 2 if it names another rank."""
-        if self.raised is None:
-            return 0
         words = self.raised.words
         if MISSED.search(words) and read_ranks(words) - {self.failure.rank}:
             return 2
@@ -149,11 +138,11 @@ class Explained(NamedTuple):
     @property
     def key(self) -> str:
         """What those have in common who failed alike: the words of it, if they said any."""
-        own = self.line.text if self.words and self.line else self.cause.id
+        own = (self.words and self.line.text) or self.cause.id
         if self.failure.where != "rank":  # of a node; its own name is no difference
             how = "signal" if (self.failure.exit_code or 0) < 0 else ""
             own = f"{how} {own.replace(self.failure.node, '')}"
-        return normalize(self.raised.words if self.raised else own)
+        return normalize(self.raised.words or own)
 
 
 def collect_ranks(explained: Iterable[Explained]) -> set[int]:
@@ -305,7 +294,7 @@ def _explain_exit(failure: Failure, ending: Ending) -> Explained:
     cause, crash = _name_code(code), find_crash(failure.lines)
     if last is None:  # a shell may have told at which of its commands it ended
         shown = tuple(keep(failure.lines, TRACED.match)[-2:]) or tail
-        return Explained(failure, cause, None, tail=shown, place=crash)
+        return Explained(failure, cause, tail=shown, place=crash)
     words = _add_exit(last.text.strip()[:MOST_WORDS], code, cause)
     match = _find_cause_of_end(last, tail) or Match(cause, last)
     raised = [one.last for one in find_tracebacks(failure.lines)]  # of a child of its own
@@ -390,7 +379,7 @@ def _explain_setup(failure: Failure, lines: Sequence[Line], end: Line) -> Explai
     elif own is None:
         words += f", and {name_exit(failure.exit_code or 0)}"
     tail = tuple(dict.fromkeys([*last, *printed[-2:], own or end]))
-    return Explained(failure, cause, own or line, None, tail, words)
+    return Explained(failure, cause, own or line, tail=tail, words=words)
 
 
 def _choose_surest(lines: Sequence[Line], end: Line) -> Match:

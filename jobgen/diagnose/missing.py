@@ -11,7 +11,7 @@ from jobgen.diagnose.cause import Cause
 from jobgen.diagnose.ending import OF_EXITS, select_telling
 from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.matching import Explained, collect_ranks, find_cause, name_exit
-from jobgen.diagnose.reading import Line, drop
+from jobgen.diagnose.reading import NO_LINE, Line, drop
 from jobgen.jobs import status
 from jobgen.records import NamedTuple
 
@@ -55,7 +55,7 @@ class Absent(NamedTuple):
     cause: Cause
     node: str | None
     rank: int | None
-    line: Line | None
+    line: Line
 
 
 def find_absent(evidence: Evidence, failures: list[Explained]) -> Absent | None:
@@ -100,7 +100,7 @@ def _find_silent_node(evidence: Evidence, lost: set[int]) -> Absent | None:
         ranks = [rank for rank, place in evidence.ranks.items() if place == node]
         if not any(rank in noticed or _has_lost(evidence, rank) for rank in ranks):
             words = evidence.last_words(node)
-            return Absent(SILENT_NODE, node, None, words[-1] if words else None)
+            return Absent(SILENT_NODE, node, None, [NO_LINE, *words][-1])
     return None
 
 
@@ -108,8 +108,8 @@ def _show_left(evidence: Evidence, rank: int) -> Absent:
     """One that left early, with its last error, or else with what it said last."""
     log = evidence.logs[rank]
     errors = [line for line in drop(log, OF_EXITS.match) if line.file.suffix == ".err"]
-    shows = errors[-1:] or select_telling(log)
-    return Absent(LEFT_EARLY, evidence.ranks[rank], rank, shows[0] if shows else None)
+    shows = [*errors[-1:], *select_telling(log), NO_LINE]
+    return Absent(LEFT_EARLY, evidence.ranks[rank], rank, shows[0])
 
 
 def _has_lost(evidence: Evidence, rank: int) -> bool:

@@ -59,7 +59,7 @@ class Processes:
 
         Its launcher may have ended before it noted the exit code, or the code hides that it failed.
         """
-        raised = [one for one in self.stopped if one.raised and not one.cause.follows]
+        raised = [one for one in self.stopped if one.raised.words and not one.cause.follows]
         first = min(raised, key=lambda one: one.failure.time, default=None)
         if first is None or not self.evidence.has_left(first.failure.rank or 0):
             return first
@@ -71,9 +71,7 @@ class Processes:
 
         What one process could not write, another does not find.
         """
-        if first.raised is None or first.cause.id != "file-missing":
-            return None
-        names = _FILES.findall(first.raised.words)
+        names = _FILES.findall(first.raised.words if first.cause.id == "file-missing" else "")
         for rank, one in self._list_handled():
             if any(name in one.words for name in names):
                 line = one.last.message[0]
@@ -81,12 +79,12 @@ class Processes:
                 failure = first.failure._replace(node=self.evidence.ranks[rank], rank=rank)
                 who = f"rank {first.failure.rank} on {first.failure.node}"
                 words = f"{one.words[:MOST_WORDS]}; then {who} failed: {first.title}"
-                return Explained(failure, cause, line, None, (line,), words)
+                return Explained(failure, cause, line, tail=(line,), words=words)
         return None
 
     def _list_handled(self) -> Iterator[tuple[int, Traceback]]:
         """Exceptions, with their ranks, that have ended no process."""
-        ends = {normalize(one.raised.words) for one in self.ended if one.raised}
+        ends = {normalize(one.raised.words) for one in self.ended}
         for rank, log in self.evidence.logs.items():
             for traceback in find_tracebacks(log):
                 if normalize(traceback.words) not in ends:
@@ -106,8 +104,8 @@ def _is_telling(one: Explained, failures: list[Explained]) -> bool:
         return True
     if one.key not in {failure.key for failure in failures}:
         return False
-    texts = {failure.line.text for failure in failures if failure.line}
-    return one.raised is not None or one.line is None or one.line.text in texts
+    texts = {"", *(failure.line.text for failure in failures)}
+    return bool(one.raised.words) or one.line.text in texts
 
 
 def _demote(explained: list[Explained]) -> list[Explained]:

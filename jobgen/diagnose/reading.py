@@ -29,6 +29,10 @@ class Line(NamedTuple):
     text: str
 
 
+#: where no line shows it
+NO_LINE = Line(Path(), 0, "")
+
+
 def read_lines(path: Path) -> Iterator[Line]:
     """The lines of a file; of a long one its beginning and its end. None if there is no file."""
     try:

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from jobgen.diagnose.ending import normalize
 from jobgen.diagnose.evidence import Evidence
-from jobgen.diagnose.reading import Line, keep, read_lines
+from jobgen.diagnose.reading import NO_LINE, Line, keep, read_lines
 from jobgen.jobs import top
 from jobgen.jobs.files import get_mtime, parse_object
 from jobgen.records import NamedTuple
@@ -35,7 +35,7 @@ class Silence(NamedTuple):
     seconds: float
     most: float
     newest: float  # when that was, in seconds since 1970
-    last: Line | None  # what was written last
+    last: Line  # what was written last
     since_began: float  # seconds
     usual: float  # what is nothing to speak of
 
@@ -72,7 +72,7 @@ def measure_silence(evidence: Evidence, *, now: float) -> Silence | None:
         seconds=max(0.0, now - last),
         most=max(_SILENT, _STEPS * longest),
         newest=last,
-        last=lines[-1] if lines else None,
+        last=[NO_LINE, *lines][-1],
         since_began=max(0.0, now - evidence.began),
         usual=max(_SHORT, 2 * longest),
     )

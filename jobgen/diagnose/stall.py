@@ -12,7 +12,7 @@ from jobgen.diagnose.ending import NAMES_ERROR, OF_EXITS, normalize, normalize_l
 from jobgen.diagnose.evidence import STOPPED_BY_OTHERS, Evidence
 from jobgen.diagnose.exceptions import find_place, find_tracebacks, read_threads, strip_rank
 from jobgen.diagnose.matching import MISSED, MOST_WORDS, Explained, read_ranks
-from jobgen.diagnose.reading import Line, drop, read_lines
+from jobgen.diagnose.reading import Line, drop, keep, read_lines
 from jobgen.jobs.files import get_mtime
 from jobgen.records import NamedTuple
 
@@ -89,7 +89,7 @@ class Waiting:
     def has_counted(self) -> bool:
         """Whether one says that as many have not come as have said nothing."""
         for one in self.waiting:
-            words = one.raised.words if one.raised else " ".join(line.text for line in one.tail)
+            words = one.raised.words or " ".join(line.text for line in one.tail)
             for came, all_of_them in _CAME.findall(words):
                 counts = (int(came), int(all_of_them) - int(came))
                 if int(all_of_them) == self.evidence.world and len(self.silent) in counts:
@@ -101,7 +101,7 @@ class Waiting:
         ranks: dict[str, set[int]] = {}
         places: dict[str, str] = {}
         for one in self.waiting:
-            for line in one.raised.message if one.raised else ():
+            for line in one.raised.message:
                 for rank, name, shape in _OPERATION.findall(line.text):
                     call = f"{name} {shape}".strip()
                     ranks.setdefault(call, set()).add(int(rank))
@@ -117,7 +117,7 @@ class Waiting:
         sources: dict[str, str] = {}
         for rank, one in self._list_placed():
             ranks.setdefault(_shorten(one), set()).add(rank)
-            sources[_shorten(one)] = f"{one.source[:MOST_WORDS]} at "
+            sources[_shorten(one)] = f"{one.raised.source[:MOST_WORDS]} at "
         return {f"{sources[place]}{place}": sorted(some) for place, some in ranks.items()}
 
     def _list_placed(self) -> list[tuple[int, Explained]]:
@@ -125,7 +125,7 @@ class Waiting:
         placed = []
         for one in self.waiting:
             rank = one.failure.rank
-            if one.place and rank is not None and not one.source.startswith("raise "):
+            if one.place and rank is not None and not one.raised.source.startswith("raise "):
                 placed.append((rank, one))
         return placed
 
@@ -142,7 +142,7 @@ class Waiting:
         others = "the other waits" if len(many) == 1 else f"{len(many)} others wait"
         who = "it waits" if len(few) == 1 else "they wait"
         title = f"{who} at {_shorten(own)}, and {others} at {_shorten(other)}"
-        lines = tuple(one.line for one in (own, other) if one.line)
+        lines = tuple(keep((own.line, other.line), str.strip))
         return Suspects(tuple(sorted(rank for rank, _ in few)), lines, own.place, title)
 
     def _look_at_silent(self) -> Suspects | None:
@@ -170,7 +170,7 @@ class Waiting:
     def _tell_where(self) -> str:
         """Where the first of those that waited stood, and what it called."""
         place = next((f" at {_shorten(one)}" for one in self.waiting if one.place), "")
-        sources = [one.source for one in self.waiting if one.source]
+        sources = [one.raised.source for one in self.waiting if one.raised.source]
         return f"{place} ({sources[0][:MOST_WORDS]})" if sources else place
 
     def _list_signs(self) -> tuple[tuple[Line, ...], str]:
@@ -250,9 +250,8 @@ class Waiting:
 
 def _list_last_words(one: Explained) -> Sequence[Line]:
     """What a process said of its end, and all after that."""
-    words = one.raised.message[0] if one.raised else one.line
-    lines = one.failure.lines
-    begins = (at for at, line in enumerate(lines) if words and line[:2] == words[:2])
+    words, lines = (*one.raised.message, one.line)[0], one.failure.lines
+    begins = (at for at, line in enumerate(lines) if line[:2] == words[:2])
     return lines[next(begins, len(lines)) :]
 
 
