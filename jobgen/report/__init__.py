@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from jobgen import __version__
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.status import look
-from jobgen.report.accounting import read_accounting
+from jobgen.report.accounting import NOT_COUNTED, read_accounting
 from jobgen.report.compare import compare
 from jobgen.report.facts import Report
 from jobgen.report.gather import expand_arrays, gather
@@ -24,7 +24,7 @@ def report(jobs: Iterable[JobRecord], *, now: float) -> Report:
     asked = expand_arrays(jobs)
     usage, problem = read_accounting(asked)
     runs = tuple(
-        gather(job, state, now=now, used=usage.get(job.id), problem=problem)
+        gather(job, state, now=now, used=usage.get(job.id, NOT_COUNTED), problem=problem)
         for job, state, *_ in look(asked).jobs
     )
     if len(runs) == 1:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial, reduce
 
 from jobgen import process
@@ -14,6 +13,8 @@ from jobgen.schedulers import SCHEDULERS
 from jobgen.schedulers.usage import Used
 
 _QUERY_SECONDS = 30
+#: of a job that its scheduler does not know
+NOT_COUNTED = Used("", of_one_node=True)
 
 
 def read_accounting(jobs: list[JobRecord]) -> tuple[dict[str, Used], str]:
@@ -35,17 +36,12 @@ def read_accounting(jobs: list[JobRecord]) -> tuple[dict[str, Used], str]:
 def _count(kind: str, jobs: list[JobRecord]) -> tuple[dict[str, Used], str]:
     if jobs[0].local:
         return {}, "CPU time and memory are not counted on this machine, which has no scheduler"
-    counted = dict(_ask(kind, jobs))
-    missing = len(jobs) - len(counted)
-    return counted, f"{kind} no longer knows {format_count(missing, 'job')}" if missing else ""
-
-
-def _ask(kind: str, jobs: list[JobRecord]) -> Iterator[tuple[str, Used]]:
-    """Yield each job that the scheduler knows, with the use of its whole chain."""
     chains = {job.id: list_chain(job) for job in jobs if not job.shares}
     ids = [one for chain in chains.values() for one in chain]
     answers = SCHEDULERS[kind].usage.read_usage(ids, partial(process.ask, timeout=_QUERY_SECONDS))
+    counted = {}
     for job_id, chain in chains.items():
-        known = [answers[one] for one in chain if one in answers]
-        if known:
-            yield job_id, reduce(Used.and_then, known)
+        if known := [answers[one] for one in chain if one in answers]:
+            counted[job_id] = reduce(Used.and_then, known)
+    missing = len(jobs) - len(counted)
+    return counted, f"{kind} no longer knows {format_count(missing, 'job')}" if missing else ""

@@ -101,35 +101,30 @@ def _draw_ranks(ranks: Ranks, unit: str) -> Iterator[Chart]:
     held = [value / 1024**3 for value in ranks.memory or ()]
     peak = "Peak memory of each rank, in 1024^3 bytes."
     busy = "Share of the time in which the GPU was busy."
-    for id, title, what, values, text in (
-        ("speed", f"{unit.capitalize()}/s", f"{unit}/s", ranks.speed, by_share),
-        ("forward", "Forward passes", "seconds", ranks.forward, forward),
-        ("waiting", "Waiting for data", "seconds", ranks.waiting, waits),
-        ("memory", "Memory", "GB", held, peak),
-        ("gpu", "GPU use", "%", ranks.gpu_use, busy),
+    for id, title, what, values, top, text in (
+        ("speed", f"{unit.capitalize()}/s", f"{unit}/s", ranks.speed, None, by_share),
+        ("forward", "Forward passes", "seconds", ranks.forward, longest, forward),
+        ("waiting", "Waiting for data", "seconds", ranks.waiting, longest, waits),
+        ("memory", "Memory", "GB", held, None, peak),
+        ("gpu", "GPU use", "%", ranks.gpu_use, None, busy),
     ):
-        timed = what == "seconds"
-        if values and (any(values) or not timed):
-            kind, series, data = _list_by_rank(ranks, what, values)
-            chart = Chart(f"rank-{id}", f"{title} by rank", kind, "rank", "", series, data, text)
-            yield chart._replace(top=longest if timed else None)
+        if values and (any(values) or top is None):
+            chart = Chart(f"rank-{id}", f"{title} by rank", "bars", "rank", "", (what,), (), text)
+            yield _add_ranks(chart._replace(top=top), ranks, values)
 
 
-def _list_by_rank(
-    ranks: Ranks, what: str, values: Sequence[float]
-) -> tuple[str, tuple[str, ...], tuple[Values, ...]]:
-    """Return a chart's kind, series and data; the slow ranks are their own series."""
-    kind = "bars" if len(values) <= _MOST_BARS else "steps"
-    numbers = [float(rank) for rank in range(len(values))]
-    usual: list[float | None] = _shorten(values)
-    if not ranks.slow:
-        return kind, (what,), (numbers, usual)
-    odd: list[float | None] = [None] * len(values)
-    for rank in {one.rank for one in ranks.slow}.intersection(range(len(values))):
-        odd[rank] = usual[rank]
-        if kind == "bars":
-            usual[rank] = None
-    return kind, (what, "slow ranks"), (numbers, usual, odd)
+def _add_ranks(chart: Chart, ranks: Ranks, values: Sequence[float]) -> Chart:
+    """Return the chart with a value by rank; the slow ranks are their own series."""
+    numbers, usual = list(map(float, range(len(values)))), _shorten(values)
+    slow = {one.rank for one in ranks.slow}
+    odd = [value if rank in slow else None for rank, value in enumerate(usual)]
+    if len(values) > _MOST_BARS:  # as a line, which has no gaps
+        chart = chart._replace(kind="steps")
+    else:
+        usual = [None if rank in slow else value for rank, value in enumerate(usual)]
+    if not slow:
+        return chart._replace(data=(numbers, usual))
+    return chart._replace(series=(*chart.series, "slow ranks"), data=(numbers, usual, odd))
 
 
 def _draw_gpu_use(usage: Usage) -> Chart:
@@ -139,16 +134,15 @@ def _draw_gpu_use(usage: Usage) -> Chart:
 
 
 def _draw_several(comparison: Comparison) -> Iterator[Chart]:
+    more = f" {comparison.left_out} more are not drawn." if comparison.left_out else ""
     for id, title, y, curves in (
         ("losses", "Training loss", "loss", comparison.curves),
         ("validations", "Validation loss", "loss", comparison.validations),
         ("speeds", "Speed", "units a second", comparison.speeds),
     ):
-        drawn = [(name, curve) for name, curve in curves if curve.x]
-        if drawn:
-            more = f" {comparison.left_out} more are not drawn." if comparison.left_out else ""
-            text = f"{len(drawn)} runs, {comparison.order}.{more}"
-            yield _draw_lines(id, title, y, drawn, text)._replace(wide=True)
+        if drawn := sum(bool(curve.x) for _, curve in curves):
+            text = f"{drawn} runs, {comparison.order}.{more}"
+            yield _draw_lines(id, title, y, curves, text)._replace(wide=True)
     measure = comparison.measure
     for number, parameter in enumerate(comparison.parameters):
         title = f"{measure.capitalize()} by {parameter.name}"

@@ -6,7 +6,16 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 
-from jobgen.report.facts import Comparison, Curve, Parameter, Row, RunFacts, SeedGroup
+from jobgen.report.facts import (
+    Comparison,
+    Curve,
+    NamedCurve,
+    Parameter,
+    Row,
+    RunFacts,
+    SeedGroup,
+    Training,
+)
 from jobgen.report.figures import sample_curve
 from jobgen.spec.units import read_number
 
@@ -31,28 +40,27 @@ def compare(runs: tuple[RunFacts, ...]) -> Comparison:
     drawn = [(label, run.training) for label, run in labelled if run.training]
     values = [(run, run.read(by)) for run in ordered]
     measured = [(run, value) for run, value in values if value is not None]
-
-    def draw(name: str) -> tuple[tuple[str, Curve], ...]:
-        curves = [(label, getattr(one, name)) for label, one in drawn[:MOST_CURVES]]
-        return tuple((label, sample_curve(*curve, most=_POINTS)) for label, curve in curves)
-
     return Comparison(
         settings=settings,
         measure="validation loss" if by == "validation" else "loss",
         rows=tuple(_make_row(label, run, settings) for label, run in labelled),
-        curves=draw("losses"),
-        validations=draw("validations"),
-        speeds=draw("speeds"),
+        curves=_draw_curves(drawn, "losses"),
+        validations=_draw_curves(drawn, "validations"),
+        speeds=_draw_curves(drawn, "speeds"),
         left_out=max(0, len(drawn) - MOST_CURVES),
         groups=_group_seeds(measured),
         parameters=_draw_parameters(measured),
     )
 
 
+def _draw_curves(drawn: Sequence[tuple[str, Training]], name: str) -> tuple[NamedCurve, ...]:
+    curves = ((label, getattr(one, name)) for label, one in drawn[:MOST_CURVES])
+    return tuple((label, sample_curve(*curve, most=_POINTS)) for label, curve in curves)
+
+
 def _choose_measure(runs: tuple[RunFacts, ...]) -> str:
-    trained = [run.training for run in runs if run.training]
-    known = trained and all(one.validation is not None for one in trained)
-    return "validation" if known else "loss"
+    known = [run.training.validation for run in runs if run.training]
+    return "validation" if known and None not in known else "loss"
 
 
 def _make_row(label: str, run: RunFacts, settings: Sequence[str]) -> Row:
@@ -78,14 +86,11 @@ def _rank(run: RunFacts, name: str) -> float:
 def _label(runs: Sequence[RunFacts]) -> list[str]:
     """Label each run by its own values, `lr=3e-3 seed=1`, or by its id if it has none."""
     differing = _list_differing([run.varied for run in runs])
-    labels = [_name_values(run, differing) for run in runs]
+    own = [{key: run.varied[key] for key in differing if key in run.varied} for run in runs]
+    labels = [label or run.id for run, label in zip(runs, map(_join, own), strict=True)]
     if len({run.name for run in runs}) > 1:
         return [f"{run.name} {label}"[:_LABEL] for run, label in zip(runs, labels, strict=True)]
     return [run.id if labels.count(one) > 1 else one for run, one in zip(runs, labels, strict=True)]
-
-
-def _name_values(run: RunFacts, keys: Sequence[str]) -> str:
-    return _join({key: run.varied[key] for key in keys if key in run.varied}) or run.id
 
 
 def _list_differing(runs: Sequence[Mapping[str, str]]) -> list[str]:

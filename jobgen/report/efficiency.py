@@ -37,13 +37,13 @@ class Efficiency:
         self,
         run: RunFacts,
         plan: Plan | None,
-        used: Used | None,
+        used: Used,
         *,
         longest: float | None,
         gpu_memory: float | None,
     ) -> None:
         self.run = run
-        self.used = used or Used("", of_one_node=True)
+        self.used = used
         self.usage = run.usage or Usage()
         self.longest = self.used.longest or longest
         self.gpu_memory = gpu_memory

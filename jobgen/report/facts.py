@@ -18,6 +18,9 @@ class Curve(NamedTuple):
     y: tuple[float, ...]
 
 
+NamedCurve = tuple[str, Curve]
+
+
 class Spread(NamedTuple):
     """The distribution of `of` values: percentiles 5, 50 and 95, the ends, and a histogram."""
 
@@ -262,7 +265,7 @@ class Parameter(NamedTuple):
 
     name: str
     logarithmic: bool
-    curves: tuple[tuple[str, Curve], ...]
+    curves: tuple[NamedCurve, ...]
 
 
 class Comparison(NamedTuple):
@@ -271,9 +274,9 @@ class Comparison(NamedTuple):
     settings: tuple[str, ...]  # that differ
     measure: str  # validation loss, or loss
     rows: tuple[Row, ...]
-    curves: tuple[tuple[str, Curve], ...]
-    validations: tuple[tuple[str, Curve], ...]
-    speeds: tuple[tuple[str, Curve], ...]
+    curves: tuple[NamedCurve, ...]
+    validations: tuple[NamedCurve, ...]
+    speeds: tuple[NamedCurve, ...]
     left_out: int  # runs that are not drawn
     groups: tuple[SeedGroup, ...]
     parameters: tuple[Parameter, ...]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from jobgen.report.facts import Curve, Spread
-from jobgen.spec.units import describe_bytes, describe_seconds, format_ranges
+from jobgen.spec.units import describe_bytes, describe_seconds, format_ranges, read_number
 
 UNKNOWN = "not known"
 MOST_POINTS = 800
@@ -28,7 +28,7 @@ def sample_curve(x: Sequence[float], y: Sequence[float], *, most: int = MOST_POI
             kept.add(min(stretch, key=lambda index: points[index][1]))
             kept.add(max(stretch, key=lambda index: points[index][1]))
         points = [points[index] for index in sorted(kept)]
-    return Curve(tuple(point[0] for point in points), tuple(point[1] for point in points))
+    return Curve(*zip(*points, strict=True)) if points else Curve((), ())
 
 
 def measure_spread(values: Sequence[float]) -> Spread | None:
@@ -37,7 +37,7 @@ def measure_spread(values: Sequence[float]) -> Spread | None:
     The histogram ends at three times the median, because one step that took minutes would leave the
     others in a single bar. Larger values count in the last bar.
     """
-    ordered = sorted(value for value in values if math.isfinite(value))
+    ordered = sorted(filter(math.isfinite, values))
     if not ordered:
         return None
     least, most, median = ordered[0], ordered[-1], find_quantile(ordered, 0.5)
@@ -61,9 +61,14 @@ def find_quantile(ordered: Sequence[float], share: float) -> float:
     return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
 
 
+def list_numbers(values: Iterable[object]) -> list[float]:
+    """Return those of the values that are finite numbers."""
+    return [number for number in map(read_number, values) if number is not None]
+
+
 def find_median(values: Sequence[float]) -> float | None:
     """Return the median of the finite values; None if there are none."""
-    ordered = sorted(value for value in values if math.isfinite(value))
+    ordered = sorted(filter(math.isfinite, values))
     return find_quantile(ordered, 0.5) if ordered else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from glob import escape
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from jobgen.jobs.record import JobRecord
 from jobgen.plan.plan import Plan
 from jobgen.plan.ranks import list_nodes
 from jobgen.report.facts import AllReduce, Attempt, Checked, Place
-from jobgen.spec.units import read_number
+from jobgen.report.figures import list_numbers
 
 _MOST_NAME = 253  # characters of a host's name
 _MOST_TEXT = 300_000  # characters of the spec, or of the script
@@ -32,18 +32,18 @@ class Folder:
         self.home = job.whole_dir  # a task has its spec and script in that of its array
         self.notes: list[str] = []
 
-    def text(self, name: str) -> str | None:
-        """Return a submitted file: `script` or `job.yaml`."""
-        path = self.home / name
+    def text(self, name: str) -> str:
+        """Return a submitted file, `script` or `job.yaml`; nothing if it cannot be read."""
+        text, why = "", "is empty"
         try:
-            text = read_left(path)
+            text = read_left(self.home / name)
         except FileNotFoundError:
-            self.notes.append(f"{name} is not in the run folder")
-            return None
+            why = "is not in the run folder"
         except OSError as error:
-            self.notes.append(f"{name} cannot be read: {error.strerror}")
-            return None
-        if len(text) > _MOST_TEXT:
+            why = f"cannot be read: {error.strerror}"
+        if not text:
+            self.notes.append(f"{name} {why}")
+        elif len(text) > _MOST_TEXT:
             self.notes.append(f"only the first {_MOST_TEXT:,} characters of {name} are shown")
         return text[:_MOST_TEXT]
 
@@ -107,8 +107,8 @@ class Folder:
         groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
         for one in answers:
             groups.setdefault(tuple(str(one.get(key)) for key in _ALIKE), []).append(one)
-        sizes = _list_numbers(device.get("gb") for one in answers for device in one["devices"])
-        speeds = _list_numbers(one.get("allreduce_gb_s") for one in answers)
+        sizes = list_numbers(device.get("gb") for one in answers for device in one["devices"])
+        speeds = list_numbers(one.get("allreduce_gb_s") for one in answers)
         allreduce = AllReduce()
         if speeds:
             allreduce = AllReduce(speeds[-1], *run_folder.read_network(self.path))
@@ -138,18 +138,13 @@ class Folder:
             return None, None
 
 
-def _list_numbers(values: Iterable[object]) -> list[float]:
-    numbers = map(read_number, values)
-    return [number for number in numbers if number is not None]
-
-
 def _read_names(path: Path) -> tuple[str, ...]:
     return tuple(name for name in read_if_left(path).split() if len(name) <= _MOST_NAME)
 
 
 def _make_checked(answers: list[dict[str, Any]]) -> Checked:
     first = {key: str(text) for key, text in answers[0].items() if text not in (None, "")}
-    clocks = _list_numbers(one.get("clock_s") for one in answers)
+    clocks = list_numbers(one.get("clock_s") for one in answers)
     return Checked(
         nodes=tuple(one["node"] for one in answers),
         python=first.get("python"),

@@ -12,8 +12,9 @@ import io
 import json
 import os
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,8 @@ def find_metrics(run_dir: Path, given: str, folder: Path, *, since: float) -> tu
     belongs to another run. Without metrics there are no lines.
     """
     place = folder / os.path.expanduser(given) if given else run_dir
-    paths = [path for path in _list_files(place) if _is_known(path) or (given and path == place)]
+    files = islice(_list_files(place), _MOST_FILES)
+    paths = [path for path in files if _is_known(path) or (given and path == place)]
     for written, path in sorted(((get_mtime(path), path) for path in paths), reverse=True):
         lines = _read(path) if written >= since else {}
         if lines.keys() & {"step", "val"}:
@@ -71,15 +73,10 @@ def _list_files(place: Path) -> Iterator[Path]:
     if place.is_file():
         yield place
         return
-    count = 0
     for base, folders, names in os.walk(place):
         depth = len(Path(base).relative_to(place).parts)
         folders[:] = [] if depth >= _DEEPEST else sorted(set(folders) - {"logs", "attempts"})
-        for name in sorted(names):
-            count += 1
-            if count > _MOST_FILES:
-                return
-            yield Path(base, name)
+        yield from (Path(base, name) for name in sorted(names))
 
 
 def _read(path: Path) -> Lines:
@@ -91,9 +88,9 @@ def _read(path: Path) -> Lines:
                 by_step.setdefault((line["kind"], line["step"]), {}).update(line)
     except (OSError, ValueError, TypeError, AttributeError, RecursionError, csv.Error):
         return {}
-    lines: Lines = {}
+    lines: Lines = defaultdict(list)
     for (kind, _), line in sorted(by_step.items()):
-        lines.setdefault(kind, []).append(line)
+        lines[kind].append(line)
     _time_steps(lines.get("step", []))
     return lines
 

@@ -18,13 +18,14 @@ from jobgen.plan.plan import Plan, TaskArray, TimeLimit
 from jobgen.plan.resolve import resolve
 from jobgen.rendering import header
 from jobgen.rendering.header import Header
+from jobgen.report.accounting import NOT_COUNTED
 from jobgen.report.efficiency import Efficiency
 from jobgen.report.facts import Attempt, Charged, Ledger, RunFacts
 from jobgen.report.folder import Folder
 from jobgen.report.gpu_use import Samples, gather_usage, measure_energy, read_samples
 from jobgen.report.history import History
 from jobgen.report.ledger import keep_ledger
-from jobgen.report.settings import collect_settings, find_varied, list_task_words
+from jobgen.report.settings import collect_settings, find_varied, read_overrides, read_task
 from jobgen.report.summary import summarise_run
 from jobgen.schedulers.base import State
 from jobgen.schedulers.usage import Used
@@ -34,28 +35,27 @@ from jobgen.spec.secrets import mask_text
 _CLOCKS = 60.0  # seconds that the clocks of a login node and of a file server may differ
 
 
-def gather(
-    job: JobRecord, state: State, *, now: float, used: Used | None, problem: str = ""
-) -> RunFacts:
+def gather(job: JobRecord, state: State, *, now: float, used: Used, problem: str = "") -> RunFacts:
     """Return the facts of one run in this state.
 
     `used` is what its scheduler counted, and `problem` why that is not known.
     """
     folder = Folder(job)
     script, spec = folder.text("script"), folder.text("job.yaml")
-    about = header.read(script or "")
-    plan, metrics, why = _read_plan(str(folder.home), script or "", has_spec=spec is not None)
+    about = header.read(script)
+    plan, metrics, why = _read_plan(str(folder.home), script, has_spec=bool(spec))
+    given, task = read_overrides(about.overrides if about else ()), read_task(job, plan)
     history = _read_history(job, metrics)
     attempts = folder.attempts(history.first_steps())
     training = history.training()
     ranks = history.ranks(training)
     preflight, allreduce, gpu_memory = folder.preflight()
-    elapsed = list(_measure_attempts(attempts, state, now=now))
-    ran = (used and used.elapsed) or sum(elapsed) or None
+    elapsed = list(_measure_attempts(attempts, now=None if state.ended else now))
+    ran = used.elapsed or sum(elapsed) or None
     cause = _find_cause(job, state, folder.notes, now=now)
     samples = _read_samples(job)
+    diff = folder.text(DIFF) if job.changed else ""
     places = folder.list_places(attempts, plan)
-    words = list_task_words(plan, int(job.run_dir.name.rpartition("_")[2]) if job.array else None)
     until = history.last if state.ended else now
     ledger = _keep_ledger(job, attempts, history, samples, until=until, used=used)
     run = RunFacts(
@@ -81,13 +81,14 @@ def gather(
         preflight=preflight,
         allreduce=allreduce,
         charged=_compute_charge(plan, attempts, ran),
-        settings=collect_settings(script, words, history.config(), places),
-        varied=find_varied(script, words),
+        settings=collect_settings(given, task, history.config(), places),
+        varied=find_varied(given, task),
         origins=tuple(list_origins(job)),
         tracked=find_tracked(str(history.run_dir)),
-        spec=_mask(spec),
-        script=_mask(script),
-        diff=_mask(folder.text(DIFF)) if job.changed else None,
+        # A page may be passed on.
+        spec=mask_text(spec) or None,
+        script=mask_text(script) or None,
+        diff=mask_text(diff) or None,
         notes=tuple(note for note in (*folder.notes, *history.notes, why, problem) if note),
     )
     longest = max(elapsed, default=None)
@@ -131,13 +132,13 @@ def _keep_ledger(
     samples: Samples,
     *,
     until: float,
-    used: Used | None = None,
+    used: Used = NOT_COUNTED,
 ) -> Ledger | None:
     """Return the ledger with the energy of the nodes, or else of the GPUs."""
     ledger = keep_ledger(attempts, history.lines, job.run_dir, submitted=job.submitted, until=until)
     if ledger is None:
         return None
-    if used and used.energy:
+    if used.energy:
         return ledger._replace(kwh=used.energy / 3.6e6, kwh_by=f"the nodes, by {used.source}")
     kwh = measure_energy(samples)
     return ledger._replace(kwh=kwh, kwh_by="" if kwh is None else "the GPUs, by their samples")
@@ -162,8 +163,6 @@ def _read_plan(home: str, script: str, *, has_spec: bool) -> tuple[Plan | None, 
         return None, "", "what was asked for is not known: the script has no header of jobgen's"
     path = os.path.relpath(os.path.join(home, "job.yaml"))
     scheduler = None if about.site else about.scheduler
-    if not os.path.isfile(path):  # a pipe would block until something is written to it
-        return None, "", "what was asked for is not known: job.yaml is not a file"
     try:
         loaded = load(path, about.overrides, alone=True)
         plan = resolve(loaded, scheduler=scheduler, site=about.site, limits=False, task=about.task)
@@ -176,17 +175,16 @@ def _read_plan(home: str, script: str, *, has_spec: bool) -> tuple[Plan | None, 
     return plan, metrics, ""
 
 
-def _measure_attempts(attempts: Iterable[Attempt], state: State, *, now: float) -> Iterator[float]:
+def _measure_attempts(attempts: Iterable[Attempt], *, now: float | None) -> Iterator[float]:
     """Yield the seconds of each attempt with a known start and end; a running one ends now."""
     for attempt in attempts:
-        if attempt.began is not None and attempt.ended is not None:
-            yield max(0.0, attempt.ended - attempt.began)
-        elif attempt.began is not None and not state.ended and attempt.outcome is None:
-            yield max(0.0, now - attempt.began)
+        ended = attempt.ended or now
+        if attempt.began is not None and ended is not None:
+            yield max(0.0, ended - attempt.began)
 
 
-def _measure_wait(job: JobRecord, attempts: tuple[Attempt, ...], used: Used | None) -> float | None:
-    if used and used.submitted and used.started:
+def _measure_wait(job: JobRecord, attempts: tuple[Attempt, ...], used: Used) -> float | None:
+    if used.submitted and used.started:
         return max(0.0, used.started - used.submitted)
     if attempts and attempts[0].began is not None and job.submitted:
         return max(0.0, attempts[0].began - job.submitted)
@@ -214,11 +212,6 @@ def _count_nodes(plan: Plan, attempts: tuple[Attempt, ...]) -> Plan:
         return plan
     group = plan.nodes.groups[0]._replace(nodes=nodes)
     return plan._replace(nodes=plan.nodes._replace(groups=(group,)))
-
-
-def _mask(text: str | None) -> str | None:
-    """Mask secrets in a submitted text, because a page may be passed on."""
-    return None if text is None else mask_text(text)
 
 
 def expand_arrays(jobs: Iterable[JobRecord]) -> list[JobRecord]:

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import math
 import os
+from collections import defaultdict
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from jobgen.diagnose.reading import SLOW_RANK
 from jobgen.jobs.files import open_left, parse_object, read_end, read_if_left
+from jobgen.output import format_count
 from jobgen.report.facts import Curve, Ranks, Slow, Training
-from jobgen.report.figures import find_median, measure_spread, sample_curve
-from jobgen.report.foreign import find_metrics
+from jobgen.report.figures import find_median, list_numbers, measure_spread, sample_curve
+from jobgen.report.foreign import Lines, find_metrics
 from jobgen.spec.units import read_number
 
 _MOST_BYTES = 32 << 20  # of metrics.jsonl: some 100,000 lines
@@ -33,7 +36,7 @@ class History:
         self.run_dir = run_dir
         self.notes: list[str] = []
         self.source = ""
-        self.lines: dict[str, list[dict[str, Any]]] = {}
+        self.lines: Lines = defaultdict(list)
         self._read_lines(run_dir / "metrics.jsonl")
         if given or not (self.lines.keys() & {"start", "step"}):
             self._look_elsewhere(folder, given, since)
@@ -65,35 +68,30 @@ class History:
             if line is None:
                 damaged += 1
             else:
-                self.lines.setdefault(str(line.get("kind")), []).append(line)
+                self.lines[str(line.get("kind"))].append(line)
         if damaged:
-            what = "1 line is" if damaged == 1 else f"{damaged} lines are"
-            self.notes.append(f"metrics.jsonl: {what} damaged and left out")
+            count = format_count(damaged, "line is", "lines are")
+            self.notes.append(f"metrics.jsonl: {count} damaged and left out")
 
     @property
     def start(self) -> dict[str, Any]:
         """What the trainer has written of its last start; empty if nothing."""
-        return self.lines.get("start", [{}])[-1]
+        return self.lines["start"][-1] if self.lines["start"] else {}
 
     def first_steps(self) -> dict[int, float]:
         """Return when each attempt was ready to train."""
-        ready: dict[int, float] = {}
-        for line in self.lines.get("start", []):
-            attempt, time = read_number(line.get("attempt")), read_number(line.get("time"))
-            if attempt is not None and time is not None:
-                ready.setdefault(int(attempt), time)
-        return ready
+        both = (list_numbers(map(line.get, ("attempt", "time"))) for line in self.lines["start"])
+        return {int(pair[0]): pair[1] for pair in reversed([*both]) if len(pair) == 2}
 
     @property
     def last(self) -> float:
         """When the last line was written; 0 without lines."""
-        times = (read_number(line.get("time")) for some in self.lines.values() for line in some)
-        return max((time for time in times if time is not None), default=0.0)
+        lines = chain.from_iterable(self.lines.values())
+        return max(list_numbers(line.get("time") for line in lines), default=0.0)
 
     def training(self) -> Training | None:
         """Return what was trained, and how fast; None if no step was written down."""
-        steps = _Columns(self.lines.get("step", []))
-        validations = _Columns(self.lines.get("val", []))
+        steps, validations = _Columns(self.lines["step"]), _Columns(self.lines["val"])
         if not steps.at:
             return None
         start = self.start
@@ -101,7 +99,7 @@ class History:
         losses = [(loss, int(step)) for loss, step in steps.pair("loss", "step")]
         if bad := len(steps.at) - len(losses):
             self.notes.append(f"the loss is not a number in {bad} of {len(steps.at)} lines")
-        ends = [*steps.list_real("step_min_s"), *steps.list_real("step_max_s")]
+        ends = steps.list_real("step_min_s") + steps.list_real("step_max_s")
         return Training(
             source=self.source,
             unit=unit,
@@ -128,7 +126,7 @@ class History:
             speeds=steps.sample(f"{unit}_per_s"),
             step_times=measure_spread(steps["step_s"]),
             extremes=(min(ends), max(ends)) if ends else None,
-            starts=tuple(map(int, _Columns(self.lines.get("start", [])[1:]).at)),
+            starts=tuple(map(int, _Columns(self.lines["start"][1:]).at)),
         )
 
     def ranks(self, training: Training | None) -> Ranks | None:
@@ -199,7 +197,7 @@ class _Columns:
 
     def list_real(self, key: str) -> list[float]:
         """Return the numbers of a column that are finite."""
-        return [value for value in self[key] if math.isfinite(value)]
+        return list_numbers(self[key])
 
     def pair(self, key: str, other: str) -> list[tuple[float, float]]:
         """Return those of two columns, line by line, where the first is finite."""
@@ -254,16 +252,16 @@ def _describe_arithmetic(start: dict[str, Any]) -> str | None:
     dtype, attention = _read_text(start.get("dtype")), _read_text(start.get("attention"))
     if dtype is None:
         return None
-    words = [dtype, "compiled" if start.get("compiled") is True else "not compiled"]
-    return ", ".join([*words, *([f"attention: {attention}"] if attention else [])])
+    compiled = "compiled" if start.get("compiled") is True else "not compiled"
+    return ", ".join([dtype, compiled, *([f"attention: {attention}"] if attention else [])])
 
 
 def _read_list(value: object, count: int) -> tuple[float, ...] | None:
     """Return a list with one number per rank; None if the value is not one."""
     if not isinstance(value, list) or len(value) != count:
         return None
-    numbers = tuple(read_number(item) for item in value)
-    return None if None in numbers else tuple(item for item in numbers if item is not None)
+    numbers = tuple(list_numbers(value))
+    return numbers if len(numbers) == count else None
 
 
 def _divide_speed(

@@ -6,6 +6,7 @@ the kinds add up to the wall clock. What no file tells is `not known`.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -58,18 +59,19 @@ def keep_ledger(
         seconds["queued"] += began - at
         at = max(began, one.ended or following)
         node_seconds += (at - began) * len(one.nodes)
-        spans = _Spans(seconds, began, at)
-        folder = run_dir / "attempts" / str(one.number)
-        again = one is not begun[-1]
-        _split_attempt(spans, one, _list_lines(lines, one.number), folder, again=again)
+        split = _Attempt(seconds, one, run_dir / "attempts" / str(one.number), began, at)
+        split.split(_list_lines(lines, one.number), again=one is not begun[-1])
     return _make_ledger(seconds, node_seconds / 3600)
 
 
-class _Spans:
+class _Attempt:
     """Adds the time of an attempt to `seconds`; `at` is the moment up to which it is counted."""
 
-    def __init__(self, seconds: dict[str, float], began: float, ended: float) -> None:
-        self.seconds, self.at, self.ended = seconds, began, ended
+    def __init__(
+        self, seconds: dict[str, float], told: Attempt, folder: Path, began: float, ended: float
+    ) -> None:
+        self.seconds, self.told, self.folder = seconds, told, folder
+        self.at, self.ended = began, ended
 
     def go_on(self, until: float, kind: str) -> None:
         """Count the time up to a moment, if that is later, as of this kind."""
@@ -83,6 +85,70 @@ class _Spans:
         self.seconds[kind] += taken
         return left - taken
 
+    def split(self, lines: list[dict[str, Any]], *, again: bool) -> None:
+        """Count all of it, by its files and its lines of metrics."""
+        known = [line for line in lines if self.at <= line["time"] <= self.ended]
+        marks = [line for line in known if line["kind"] != "start"]
+        self._split_start(known)
+        self._split_training(marks)
+        # The only node of a job leaves no word of a failure but the verdict.
+        failed = get_mtime(self.folder / "failed") or get_mtime(self.folder / "verdict")
+        has_failed = self.at <= failed <= self.ended
+        end = "not known"
+        if marks:
+            end = self._name_loss(again=again) if has_failed else self._name_end()
+        self.go_on(failed if has_failed else self.ended, end)
+        self.go_on(self.ended, "ending")
+
+    def _split_start(self, lines: list[dict[str, Any]]) -> None:
+        """Count what was before the first step, as far as files tell."""
+        self.go_on(_find_last(self.folder.glob("node-*.started")), "starting")
+        # Torchrun's first process on each node; a restart by the agent does not change it.
+        self.go_on(_find_last(self.folder.glob("reached-*")), "rendezvous")
+        answered = _find_last(self.folder.parent.parent.glob("preflight/*.json"))
+        if answered <= self.ended:  # else a later start's
+            self.go_on(answered, "preflight")
+        start = next((line for line in lines if line["kind"] == "start"), None)
+        if start is not None:
+            self.go_on(start["time"] - _read(start, "warm_up_s"), "starting")
+            self.go_on(start["time"], "first step")
+        elif lines:  # of a program that tells no more than its steps
+            self.go_on(lines[0]["time"] - _read(lines[0], "step_s"), "starting")
+
+    def _split_training(self, marks: list[dict[str, Any]]) -> None:
+        """Count the time to the last line on progress."""
+        kinds = {line["kind"] for line in marks}
+        tells_of_saves = "save" if "save" in kinds else "step"
+        usual, slow = _measure_steps([line for line in marks if line["kind"] == "step"])
+        done = marks[0]["step"] - 1 if marks else 0
+        for line in marks:
+            left = self.take(max(0.0, line["time"] - self.at), _read(line, "val_s"), "evaluation")
+            if line["kind"] == tells_of_saves:
+                left = self.take(left, _read(line, "ckpt_s"), "checkpoint stall")
+            useful = rest = self.take(left, slow, "first step")
+            slow = max(0.0, slow - left)
+            if "attempt" not in line:  # what its steps do not account for went elsewhere
+                useful = usual * max(0.0, line["step"] - done)
+            rest = self.take(rest, useful, "productive")
+            self.seconds["evaluation" if line["kind"] == "val" else "not known"] += rest
+            self.at, done = max(self.at, line["time"]), line["step"]
+
+    def _name_loss(self, *, again: bool) -> str:
+        """What was between the last step that counts and the failure."""
+        if read_if_left(self.folder / "verdict").split()[1:2] == ["waited"]:
+            return "hang"
+        return "lost steps" if again else "not known"
+
+    def _name_end(self) -> str:
+        """What was after the last step of an attempt that has not failed."""
+        outcome, limit = (
+            self.told.outcome,
+            read_number(read_if_left(self.folder / "end"), text=True),
+        )
+        if outcome != "done" and self.ended >= (limit or math.inf) - _TO_THE_LIMIT:
+            return "idle to walltime"
+        return "ending" if outcome else "not known"
+
 
 def _make_ledger(seconds: dict[str, float], node_hours: float) -> Ledger:
     kept = {kind: seconds[kind] for kind in KINDS if seconds.get(kind, 0) > 0}
@@ -94,59 +160,8 @@ def _make_ledger(seconds: dict[str, float], node_hours: float) -> Ledger:
     return ledger._replace(ettr=productive / ran, ettr_queued=productive / wall)
 
 
-def _split_attempt(
-    spans: _Spans, one: Attempt, lines: list[dict[str, Any]], folder: Path, *, again: bool
-) -> None:
-    known = [line for line in lines if spans.at <= line["time"] <= spans.ended]
-    marks = [line for line in known if line["kind"] != "start"]
-    _split_start(spans, known, folder)
-    _split_training(spans, marks)
-    failed = _find_failure(folder)
-    if spans.at <= failed <= spans.ended:
-        spans.go_on(failed, _name_loss(folder, again=again) if marks else "not known")
-        spans.go_on(spans.ended, "ending")
-    else:
-        spans.go_on(spans.ended, _name_end(spans, one, folder) if marks else "not known")
-
-
-def _split_start(spans: _Spans, lines: list[dict[str, Any]], folder: Path) -> None:
-    """Count what was before the first step, as far as files tell."""
-    spans.go_on(_find_last(folder.glob("node-*.started")), "starting")
-    # Torchrun's first process on each node; a restart by the agent does not change it.
-    spans.go_on(_find_last(folder.glob("reached-*")), "rendezvous")
-    answered = _find_last(folder.parent.parent.glob("preflight/*.json"))
-    if answered <= spans.ended:  # else a later start's
-        spans.go_on(answered, "preflight")
-    start = next((line for line in lines if line["kind"] == "start"), None)
-    if start is not None:
-        spans.go_on(start["time"] - _read(start, "warm_up_s"), "starting")
-        spans.go_on(start["time"], "first step")
-    elif lines:  # of a program that tells no more than its steps
-        spans.go_on(lines[0]["time"] - _read(lines[0], "step_s"), "starting")
-
-
 def _find_last(paths: Iterable[Path]) -> float:
     return max(map(get_mtime, paths), default=0.0)
-
-
-def _split_training(spans: _Spans, marks: list[dict[str, Any]]) -> None:
-    """Count the time to the last line on progress."""
-    kinds = {line["kind"] for line in marks}
-    tells_of_saves = "save" if "save" in kinds else "step"
-    usual, slow = _measure_steps([line for line in marks if line["kind"] == "step"])
-    done = marks[0]["step"] - 1 if marks else 0
-    for line in marks:
-        left = spans.take(max(0.0, line["time"] - spans.at), _read(line, "val_s"), "evaluation")
-        if line["kind"] == tells_of_saves:
-            left = spans.take(left, _read(line, "ckpt_s"), "checkpoint stall")
-        rest = spans.take(left, slow, "first step")
-        slow = max(0.0, slow - left)
-        useful = rest
-        if "attempt" not in line:  # what its steps do not account for went elsewhere
-            useful = usual * max(0.0, line["step"] - done)
-        rest = spans.take(rest, useful, "productive")
-        spans.seconds["evaluation" if line["kind"] == "val" else "not known"] += rest
-        spans.at, done = max(spans.at, line["time"]), line["step"]
 
 
 def _measure_steps(steps: list[dict[str, Any]]) -> tuple[float, float]:
@@ -155,26 +170,6 @@ def _measure_steps(steps: list[dict[str, Any]]) -> tuple[float, float]:
     first = steps[0] if steps else {}
     longest = max(_read(first, "step_s"), _read(first, "step_max_s"))
     return usual, max(0.0, longest - usual)
-
-
-def _name_loss(folder: Path, *, again: bool) -> str:
-    """What was between the last step that counts and the failure."""
-    if read_if_left(folder / "verdict").split()[1:2] == ["waited"]:
-        return "hang"
-    return "lost steps" if again else "not known"
-
-
-def _name_end(spans: _Spans, one: Attempt, folder: Path) -> str:
-    """What was after the last step of an attempt that has not failed."""
-    limit = read_number(read_if_left(folder / "end"), text=True)
-    if limit is not None and spans.ended >= limit - _TO_THE_LIMIT and one.outcome != "done":
-        return "idle to walltime"
-    return "ending" if one.outcome else "not known"
-
-
-def _find_failure(folder: Path) -> float:
-    """When the start failed; the only node of a job leaves no word of that but the verdict."""
-    return get_mtime(folder / "failed") or get_mtime(folder / "verdict")
 
 
 def _list_lines(lines: dict[str, list[dict[str, Any]]], attempt: int) -> list[dict[str, Any]]:

@@ -47,18 +47,13 @@ def draw_timeline(run: RunFacts, *, now: float) -> TimeLine | None:
     moments = [run.submitted]
     if run.state in ("running", "stopping"):
         moments.append(now)
-        attempts[-1] = _go_on(attempts[-1], now)
+        if attempts[-1].ended is None:
+            attempts[-1] = attempts[-1]._replace(ended=now, outcome="goes on")
     moments += [moment for attempt in attempts for moment in (attempt.began, attempt.ended)]
     known = list(filter(None, moments))
     rows = _draw_queue(run.submitted or now, attempts[0].began or 0.0)
     rows += [_draw_attempt(attempt) for attempt in attempts[-_MOST_ROWS:]]
     return TimeLine(min(known), max(known), rows, max(0, len(attempts) - _MOST_ROWS))
-
-
-def _go_on(attempt: Attempt, now: float) -> Attempt:
-    if attempt.ended is not None:
-        return attempt
-    return attempt._replace(ended=now, outcome=attempt.outcome or "goes on")
 
 
 def _draw_queue(submitted: float, began: float) -> list[_Row]:

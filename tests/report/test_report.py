@@ -29,6 +29,7 @@ from jobgen.report.figures import (
 )
 from jobgen.report.page import render_page
 from jobgen.report.text import format_text
+from jobgen.report.timeline import draw_timeline
 from jobgen.schedulers.pbs.usage import parse_qstat
 from jobgen.schedulers.slurm.usage import parse_sacct, parse_scontrol
 from jobgen.schedulers.usage import Used
@@ -165,6 +166,31 @@ def test_damaged_files_are_told_of_and_no_traceback(tmp_path: Path) -> None:
             json.loads(format_json(told))
         except Exception as error:
             raise AssertionError(f"{seed}: {done}") from error
+
+
+def test_a_submitted_file_without_a_word_is_told_of(tmp_path: Path) -> None:
+    job = make(tmp_path, "2.pbs", ranks=2, lines=metrics(2, steps=100))
+    (job.run_dir / "job.yaml").write_text("")
+    (job.run_dir / "script").unlink()
+    run = of(job).runs[0]
+    assert (run.spec, run.script) == (None, None)
+    assert {"job.yaml is empty", "script is not in the run folder"} <= {*run.notes}
+
+
+def test_the_time_line_of_a_run_that_goes_on_reaches_to_now(tmp_path: Path) -> None:
+    job = make(
+        tmp_path, "2.pbs", ranks=2, lines=metrics(2, steps=100), outcomes=("continued 0", "")
+    )
+    run = of(job).runs[0]._replace(state="running")
+    line = draw_timeline(run, now=BEGAN + 5000)
+    assert line is not None
+    assert (line.begin, line.end) == (BEGAN - 1800, BEGAN + 5000)
+    assert line.rows[-1][1].startswith("23 min 20 s, goes on")
+    ended = run._replace(attempts=run.attempts[:1])  # it waits to start again
+    again = draw_timeline(ended, now=BEGAN + 5000)
+    assert again is not None
+    assert again.end == BEGAN + 5000
+    assert again.rows[-1][1].startswith("50 min, continued")
 
 
 def test_metrics_that_make_no_sense_make_no_numbers(tmp_path: Path) -> None:
