@@ -82,7 +82,7 @@ MISSED = re.compile(
 # How programs name a rank, and how they name processes of their own.
 _NAMED = re.compile(
     r"(?i)(?<![a-z])(?:(?:rank|task|worker|process|client|peer)s?(?:[-_:/#\[\s]{0,3}|info\(id=)"
-    r"|(?:missing|members?|ranks?|workers?|peers?|for|from):?\s*[\[({](?=\d+[\])}]))(\d+)(?![\d/])"
+    r"|(?:missing|members?|ranks?|workers?|peers?|for|from):?\s*[\[({](?=\d+[\])}]))(\d{1,9})(?![\d/])"
 )
 _OWN_WORKERS = re.compile(r"(?i)loader|pool|executor|child|subprocess|thread|queue")
 

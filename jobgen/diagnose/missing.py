@@ -46,7 +46,7 @@ STAYED = Cause(
     "`if rank == 0`",
 )
 CAUSES = (APART, LEFT_EARLY, SILENT_NODE)
-_SIGNALLED = re.compile(r"SignalException: Process \d+ got signal: (\d+)$")
+_SIGNALLED = re.compile(r"SignalException: Process \d+ got signal: (\d{1,9})$")
 
 
 class Absent(NamedTuple):

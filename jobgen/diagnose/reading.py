@@ -13,7 +13,7 @@ from jobgen.jobs.files import open_left, parse_object
 from jobgen.records import NamedTuple
 
 #: what rank 0 of the bundled trainer prints of a slow one: its rank, its node, how slow
-SLOW_RANK = re.compile(r"rank (\d+) on (\S+) is slow: (.*)")
+SLOW_RANK = re.compile(r"rank (\d{1,9}) on (\S+) is slow: (.*)")
 
 # Of a longer file the beginning and the end are read: a program may print gigabytes.
 _HEAD = 64 * 1024
@@ -147,7 +147,7 @@ def parse_listing(lines: Iterable[Line]) -> Iterator[tuple[int, int]]:
     rank = None
     for line in lines:
         key, _, value = line.text.partition(":")
-        number = re.match(r"\s*(-?\d+)", value)
+        number = re.match(r"\s*(-?\d{1,9})(?!\d)", value)
         if key.strip() == "rank" and number:
             rank = int(number[1])
         elif key.strip() == "exitcode" and number and rank is not None:

@@ -29,7 +29,7 @@ _CAME = re.compile(
 )
 # What torch says of each rank where it compares operations.
 _OPERATION = re.compile(
-    r"Rank (\d+) is running collective: CollectiveFingerPrint\((?:SequenceNumber=\d+, )?"
+    r"Rank (\d{1,9}) is running collective: CollectiveFingerPrint\((?:SequenceNumber=\d+, )?"
     r"OpType=(\w+)(?:, TensorShape=(\[[\d, ]*\]))?"
 )
 # Where one of Python's own threads waits for other processes.
@@ -354,5 +354,5 @@ def _part(
     if len(few) < len(many) and (is_step or len(alike) == 1):
         return few, many
     if behind and is_step and all(map(str.isdecimal, by_number)):
-        return by_number[min(by_number, key=int)], by_number[max(by_number, key=int)]
+        return by_number[min(by_number, key=float)], by_number[max(by_number, key=float)]
     return None

@@ -65,6 +65,14 @@ def check_output(run: Run, log: Path) -> None:
         assert found.followed == (0, 1, 3)
 
 
+def test_a_number_of_thousands_of_digits_names_nobody(tmp_path: Path) -> None:
+    run, many = Run(tmp_path), "9" * 5000
+    run.rank(0, f"RuntimeError: no answer from rank {many}\n", after=2)
+    run.rank(1, f"rank {many} on n1 is slow: 2 s\n", after=3)
+    run.write("logs/n2/agent.log", f"jobgen: n2; \n  rank      : {many}\n  exitcode  : {many}\n")
+    assert run.diagnose().rank == 0
+
+
 def test_there_is_an_output_for_every_cause() -> None:
     shown = {path.stem.partition("--")[0] for path in LOGS}
     assert {cause.id for cause in CAUSES} <= shown | {"peer-lost"}  # which is never the first
