@@ -125,11 +125,11 @@ def _find_conflicts(context: Context, nodes: Nodes, start: Start) -> Iterator[Pr
     launch = context.spec.launch
     rules = {"plain_preflight": start.plain and context.spec.preflight}
     yield from context.refuse(rules, start=start)
-    given = {key: value for key in ("mode", "launcher") if (value := getattr(launch, key))}
-    for key, value in given.items():
+    for key, value in (("mode", launch.mode), ("launcher", launch.launcher)):
         counts = nodes.fewest and value in ("direct", "plain", "ray", "mpiexec")
         yield from context.refuse({"range_mode": counts}, key=key, value=value)
-    path, *_ = (*(f"launch.{key}" for key in given), "array.together")
+    path = "launch.launcher" if launch.launcher else "array.together"
+    path = "launch.mode" if launch.mode else path
     yield from context.refuse({"together_start": nodes.together > 1 and not start.alone}, path=path)
     yield from _check_unequal(context, nodes, start)
     yield from _check_launcher(context, nodes)

@@ -56,10 +56,14 @@ def list_names() -> list[str]:
 
 
 def list_profiles() -> Iterator[tuple[str, LoadedProfile | None]]:
-    """Yield every profile with its name, sorted; None for one that cannot be read."""
-    for name in list_names():
+    """Yield every profile with its name, sorted; None for one that cannot be read.
+
+    The folders are looked at once for all of them.
+    """
+    for name, files in sorted(_map_files().items()):
         try:
-            yield name, find(name)
+            _refuse_strangers(files)
+            yield name, _read(files[-1], tuple(files[:-1]))
         except SpecError:
             yield name, None
 
@@ -109,10 +113,11 @@ def suggest(name: str) -> str:
 
 def _find_files(name: str) -> list[str]:
     """The files of that name, those that win last."""
-    files = _map_files().get(name, [])
-    for file in files:
-        if os.path.dirname(file) != BUILT_IN:
-            refuse_strangers(file)
+    if os.path.basename(name) != name or name.startswith("."):
+        return []
+    paths = (os.path.join(folder, f"{name}.yaml") for folder in list_folders())
+    files = [path for path in paths if os.path.isfile(path)]
+    _refuse_strangers(files)
     return files
 
 
@@ -124,6 +129,12 @@ def _map_files() -> dict[str, list[str]]:
             if file.endswith(".yaml"):
                 files.setdefault(file[:-5], []).append(os.path.join(folder, file))
     return files
+
+
+def _refuse_strangers(files: list[str]) -> None:
+    for file in files:
+        if os.path.dirname(file) != BUILT_IN:
+            refuse_strangers(file)
 
 
 @cache

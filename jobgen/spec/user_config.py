@@ -64,24 +64,25 @@ def refuse_strangers(path: str) -> None:
     root's, and not writable by all, or by a group that the user is not in, unless the user's config
     trusts a folder that they are in.
     """
-    faults = map(_find_fault, (os.lstat(path), os.stat(path)))  # a link is a stranger's as well
-    message = next(filter(None, faults), "")
-    if not message or _is_trusted(path):
+    for about in (os.lstat(path), os.stat(path)):  # a link is a stranger's as well
+        if about.st_uid not in (os.geteuid(), 0):
+            message = f"belongs to {_name_owner(about.st_uid)}; jobgen does not use their defaults"
+            break
+        if stat.S_ISLNK(about.st_mode):
+            continue
+        if about.st_mode & stat.S_IWOTH:
+            message = "can be changed by everyone on this machine"
+            break
+        if about.st_mode & stat.S_IWGRP and about.st_gid not in {os.getegid(), *os.getgroups()}:
+            message = f"can be changed by group {about.st_gid}, which you are not in"
+            break
+    else:
+        return
+    if _is_trusted(path):
         return
     folder = os.path.abspath(path if os.path.isdir(path) else os.path.dirname(path))
     hint = f"if you trust it, write `trust: [{folder}]` into {name_user_file()}"
     raise SpecError([Problem(Position(path), "", message, hint)])
-
-
-def _find_fault(about: os.stat_result) -> str:
-    if about.st_uid not in (os.geteuid(), 0):
-        return f"belongs to {_name_owner(about.st_uid)}; jobgen does not use their defaults"
-    mode = 0 if stat.S_ISLNK(about.st_mode) else about.st_mode  # a link's own says nothing
-    if mode & stat.S_IWOTH:
-        return "can be changed by everyone on this machine"
-    if mode & stat.S_IWGRP and about.st_gid not in {os.getegid(), *os.getgroups()}:
-        return f"can be changed by group {about.st_gid}, which you are not in"
-    return ""
 
 
 def _is_trusted(path: str) -> bool:
