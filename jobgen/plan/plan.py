@@ -426,6 +426,15 @@ class Plan(NamedTuple):
         return self.site.can
 
     @property
+    def lone(self) -> bool:
+        """Whether one process of any program is started, which gets no rank variables.
+
+        By LOCAL_RANK or Slurm's number of tasks, Lightning and Transformers take the processes of
+        its other GPUs for started.
+        """
+        return self.launch.mode == "plain" and self.nodes.world_size == 1
+
+    @property
     def components(self) -> tuple[NodeGroup, ...]:
         """The groups, with those merged that ask the scheduler for the same.
 

@@ -362,6 +362,7 @@ def _answer(size: JobSize) -> dict[str, bool]:
         "given": size.arguments is not None,
         "arguments": bool(size.arguments or size.swept[0]),
         "several": size.world_size > 1,
+        "lone": size.plain and not size.ray and size.world_size == 1,
         "shared": size.processes > 1,
         "nodes": size.nodes > 1,
         "idle": size.processes == 1 < size.gpus,

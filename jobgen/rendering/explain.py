@@ -31,6 +31,7 @@ DEFAULT = "default"
 _BY_ADDRESS = "Global ranks: torch deals them by the nodes' addresses as text, then by process id."
 # It need not be the node of rank 0 under c10d, as `Explanation.ranks` says.
 _HOSTS = {
+    "lone": "There is no rendezvous; the one process gets no rank variables.",
     "plain": "There is no rendezvous; MASTER_ADDR is the first node of the allocation.",
     "ray": "Ray's head is on the first node of the allocation.",
     "body": "There is no rendezvous; the script starts its own programs.",
@@ -144,12 +145,13 @@ def explain(loaded: LoadedSpec, plan: Plan) -> Explanation:
     nodes = tuple(list_nodes(plan))
     ordered = nodes[0].global_ranks is not None
     charge = f"site.queues.{plan.requests.queue}.charge|site.charge"
+    mode, meets = plan.launch.mode, plan.launch.rendezvous
     return Explanation(
         title=format_title(plan),
         nodes=nodes,
         ranks="Global ranks follow the nodes' order." if ordered else _BY_ADDRESS,
         device=plan.nodes.device,
-        rendezvous=_HOSTS.get(plan.launch.mode) or _HOSTS[plan.launch.rendezvous],
+        rendezvous=_HOSTS["lone" if plan.lone else mode if mode in _HOSTS else meets],
         cost=estimate_cost(plan, origins.found([charge])),
         decisions=tuple(_list_decisions(plan, origins)),
         directives=tuple(_list_directives(loaded, plan, origins)),

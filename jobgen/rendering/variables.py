@@ -35,6 +35,7 @@ def _describe(plan: Plan) -> dict[str, object]:
         "interface": launch.interface,
         "alone": launch.alone,
         "direct": launch.direct,
+        "lone": plan.lone,
         "threads": ", ".join(threads),
         "cpu_keys": " ".join((*cpu_keys(plan), *PROCESSES)),
         "devices": ",".join(map(str, launch.devices or ())),

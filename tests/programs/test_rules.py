@@ -765,6 +765,27 @@ def test_a_local_rank_that_the_program_sets_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "rules"),
+    [
+        ("rank = int(os.environ['LOCAL_RANK'])", ["untold-rank"]),
+        ("rank = int(os.environ.get('LOCAL_RANK', 0))", []),
+        ("rank = int(os.environ['RANK']) if 'RANK' in os.environ else 0", []),
+        ("os.environ['RANK'] = '0'\nrank = os.environ['RANK']", []),
+        ("import torch.distributed as d\nd.init_process_group('nccl')", ["untold-rank"]),
+        ("import torch.distributed as d\nd.init_process_group('gloo', rank=0, store=s)", []),
+    ],
+)
+def test_a_rank_that_one_plain_process_is_not_told_is_found(
+    text: str, rules: list[str], tmp_path: Path
+) -> None:
+    program = f"import os\nrank = 0\n{text}\nprint(rank)\n"
+    alone = JobSize(nodes=1, processes=1, world_size=1, agents=False, plain=True)
+    assert [one.rule for one in look(tmp_path, program, size=alone)] == rules
+    together = alone._replace(nodes=2, world_size=2)
+    assert "untold-rank" not in [one.rule for one in look(tmp_path, program, size=together)]
+
+
+@pytest.mark.parametrize(
     ("scheduler", "rules"), [("slurm", []), ("pbs", ["foreign-variable"]), ("", [])]
 )
 def test_a_variable_of_another_scheduler_is_found(
