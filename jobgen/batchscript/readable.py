@@ -104,7 +104,7 @@ def _list_refusals(script: Script) -> Iterator[tuple[int, str, str]]:
         other = re.match(r"(\S+) +-", text)
         if other and not script.read_directives and other[1] in _OTHERS:
             yield line, f"this is a script for {_OTHERS[other[1]]}", "jobgen reads #SBATCH and #PBS"
-        if re.search(r"\{\{.*?\}\}|\{%.*?%\}", text):
+        if re.search(r"\{\{.*?\}\}", text) or _TEMPLATE.search(text):
             yield line, "this is a template, not a script", "import what it renders"
     yield from _list_refused(script)
     shell = find_shell(script)

@@ -386,11 +386,12 @@ def _fill_line(text: str, word: str, words: Sequence[str]) -> str:
     """Return a line of the table with the job, the files and the words that were typed."""
     names = [one for one in words if re.fullmatch(r"[A-Za-z][\w.]*-?[\w.-]+(?<!\.py)", one)]
     jobs = [job[1] for job in map(_JOB.fullmatch, words) if job]
+    named = names[-1:] if len(names) < 3 else []  # more are a sentence
     specs, scripts = _pick(words, SPEC_ENDS), _pick(words, SCRIPT_ENDS)
     values = {
         "WORD": word,
         "LINE": shlex.join(words),
-        "JOB": " ".join(jobs or names[-1:]),
+        "JOB": " ".join(jobs or named),
         "FILE": shlex.join([*specs, *scripts] or ["job.yaml"]),
         "SCRIPT": shlex.join(scripts or ["SCRIPT"]),
     }

@@ -319,9 +319,10 @@ class Launch(NamedTuple):
         Literal["torchrun", "direct", "plain", "ray"] | None,
         "torchrun: one agent on each node, which starts the processes; direct: the launcher starts"
         " each process, with RANK and the like set; plain: the same for any program, one process a"
-        " node, no torch wanted, and no ranks for one that is alone in its job; a command that begins"
-        " with mpirun or the like runs once, on the first node; ray: a Ray of all nodes, and the program once, on the first. By"
-        " default what the site advises, or torchrun; of a role whose run is a command, plain.",
+        " node, no torch wanted, and no ranks for one that is alone in its job; a command that"
+        " begins with mpirun or the like runs once, on the first node; ray: a Ray of all nodes, and"
+        " the program once, on the first. By default what the site advises, or torchrun; of a role"
+        " whose run is a command, plain.",
     ] = None
     launcher: Annotated[
         Literal["auto", "srun", "pbsdsh", "mpiexec", "local"] | None,

@@ -52,6 +52,7 @@ def spec(tmp_path, monkeypatch):
         ("statu 12", "type: jobgen status 12"),
         ("retry 12", "type: jobgen rerun 12"),
         ("why 12", "type: jobgen diagnose 12"),
+        ("why did my job fail", "type: jobgen diagnose\n"),
         ("build", "type: jobgen render job.yaml"),
         ("convert", "type: jobgen import SCRIPT"),
         (

@@ -136,9 +136,16 @@ def takes_arguments(text: str) -> bool:
 
 
 def list_arguments(script: Script) -> Iterator[tuple[int, str]]:
-    """Yield the lines and words of commands that ask for arguments of the script."""
+    """Yield the lines and words of commands that ask for arguments of the script.
+
+    A variable that nothing reads takes none.
+    """
     for item in script.commands:
-        if item.function:
+        names = {word.raw.partition("=")[0] for word in item.assignments}
+        unread = not item.words and not any(
+            re.search(rf"\$\{{?{name}\b", script.text) for name in names
+        )
+        if item.function or unread:
             continue
         if item.name in ("getopts", "shift"):
             yield item.line, item.name

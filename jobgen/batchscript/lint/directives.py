@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from jobgen.batchscript.lint.rule import QSUB, SBATCH, Fault, rule
 from jobgen.batchscript.readable import PLACEHOLDER
 from jobgen.batchscript.reader import DirectiveOption, Script
+from jobgen.output import format_count
 from jobgen.schedulers import SCHEDULERS
 
 
@@ -51,6 +52,19 @@ def _find_late(script: Script) -> Iterator[Fault]:
         come = f", and {more} more, come" if more else " comes"
         message = f"'{items[0].text}'{come} after the first command, in line {script.body_line}"
         yield Fault(items[0].line, 1, message)
+
+
+@rule("dead-directive", "Directives behind a blank", SBATCH)
+def _find_dead(script: Script) -> Iterator[Fault]:
+    """sbatch and qsub take such lines for comments, so the job gets what it does not ask for.
+
+    Fix: write #SBATCH or #PBS without a blank after the #
+    """
+    if dead := script.dead_directives:
+        (number, text), *more = dead.items()
+        others = format_count(len(more), "other line")
+        message = f"'{text}' is a comment, like {others}, so the job has no directives"
+        yield Fault(number, 1, message)
 
 
 @rule("output-folder", "Output to a folder that is not there", SBATCH)

@@ -236,15 +236,33 @@ def _find_idle_gpus(script: Script) -> Iterator[Fault]:
 
     Fix: start one process for each GPU of a node, as torchrun --nproc-per-node=gpu does
     """
-    # Those of PBS may be of all nodes.
-    if not script.directives or script.resource("ngpus") or "CUDA_VISIBLE_DEVICES" in script.text:
-        return
     counts = [reach.count_processes(script, launch) for launch in script.launches]
-    most, gpus = max(counts, default=0), script.request.gpus
+    most, gpus = max(counts, default=0), _count_gpus(script)
     if 0 < most < gpus:
         place = script.launches[counts.index(most)].place
         of = "1 process" if most == 1 else f"{most} processes"
         yield mark(place, f"{of} on each node, which has {gpus} GPUs")
+
+
+@rule("few-gpus", "More processes than GPUs", TORCHRUN)
+def _find_few_gpus(script: Script) -> Iterator[Fault]:
+    """Each process takes the GPU of its own number, so those beyond the last GPU end at once, and
+    the job with them.
+
+    Fix: start one process for each GPU of a node, as torchrun --nproc-per-node=gpu does
+    """
+    gpus = _count_gpus(script)
+    for agent in [launch.started.torchrun for launch in script.launches]:
+        count = agent.find("processes") if agent else None
+        if count and gpus and (number := read_number(count.text) or 0) > gpus:
+            has = "1 GPU" if gpus == 1 else f"{gpus} GPUs"
+            yield mark(count, f"{number} processes on each node, which has {has}")
+
+
+def _count_gpus(script: Script) -> int:
+    """Return the GPUs of each node; 0 where that is open: those of PBS may be of all nodes."""
+    own = script.resource("ngpus") or "CUDA_VISIBLE_DEVICES" in script.text
+    return 0 if own or not script.directives else script.request.gpus
 
 
 def _trains(launch: LaunchCommand) -> bool:
