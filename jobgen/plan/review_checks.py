@@ -28,6 +28,7 @@ Found = Iterator[tuple[str, str, Mapping[str, Any]]]
 
 _GIB = 1024**2  # in KiB
 _MOST_GIB, _MOST_CPUS, _MOST_GPUS = 8192, 400, 16  # few nodes have more
+_USUAL_GPUS = 8  # of a node of which nothing is known
 # A variable that a line of setup exports.
 _EXPORTS = re.compile(r"""^\s*export\s+([A-Z][A-Z0-9_]*)=["']?([^\s"';`]*)""", re.MULTILINE)
 # Places that all nodes of a cluster see, and that no image has.
@@ -219,9 +220,12 @@ def _read_number(word: Any) -> Any:
 
 
 def _check_packing(job: Subject) -> Found:
-    """Yield tasks of a part of a node that are charged for all of it."""
+    """Yield tasks of a part of a node that are charged for all of it, or of more than one has."""
     plan, node, array = job.plan, job.plan.defaults.node, job.plan.array
     gpus, together, has = plan.nodes.gpus, plan.nodes.together, node.gpus or 0
+    if together > 1 and gpus * together > (has or _USUAL_GPUS):
+        asked = {"gpus": count(gpus, "GPU"), "together": together, "all": gpus * together}
+        yield "packed-gpus", "array.together", asked
     whole = (node.whole or plan.requests.exclusive) and plan.nodes.total == 1
     if not (array.tasks and whole and gpus):
         return

@@ -359,6 +359,13 @@ DOUBTFUL = {
         "array: 32 tasks of 1 GPU are charged as 128 GPUs, as each job has whole nodes; write"
         " together: 4",
     ),
+    "tasks of one node that together ask for more GPUs than it has": (
+        (
+            "resources: {nodes: 2, gpus_per_node: 4, cpus_per_node: 16,",
+            "array: {tasks: 8, together: 4}\nresources: {gpus_per_node: 4, cpus_per_node: 16,",
+        ),
+        "array.together: resources are those of one task: 4 tasks of 4 GPUs ask for 16 GPUs",
+    ),
     "pip where there is no internet": (
         ("scheduler: slurm", "site: jsc-juwels-booster\nenvironment: {setup: pip install wandb}"),
         "pip install: compute nodes of jsc-juwels-booster have no internet; run it on the login",
