@@ -487,24 +487,25 @@ def make_room(message: str, words: Sequence[str] = ()) -> str:
     spec = next(iter(_pick(words, SPEC_ENDS)), "job.yaml")
     for _ in range(4 if os.path.isfile(spec) else 0):
         given = {path: typed for path, typed in _find_settings(message) if typed not in words}
-        problem = _find_problem(spec, given)
+        problem = _find_problem(spec, given) if given else None
         if problem is None:
             break
-        key = problem.setting.partition("=")[0]
-        if key in given and problem.path not in given:  # of two that exclude each other
-            message = _put_before(message, key, f"{problem.path}=null")
+        path, key = problem.path, problem.setting.partition("=")[0]
+        typed = given.get(path, [*given.values()][-1])
+        if key in given and path not in given:  # of two that exclude each other
+            message = _put_before(message, given[key], f"{path}=null")
         elif problem.setting:
-            message = _put_before(message, problem.path, problem.setting)
-        else:
-            typed, path = given[problem.path], problem.path
+            message = _put_before(message, typed, problem.setting)
+        elif path in given:
             value = re.sub(rf"(^-\S+ |{re.escape(path)}=).+", r"\1VALUE", typed)
             message = f"{message.replace(typed, value)}; {problem.message}; {problem.hint}"
     return message
 
 
-def _put_before(message: str, path: str, setting: str) -> str:
-    """Put a setting before that of a path, which needs it."""
-    at = message.rindex("--set ", 0, message.rfind(f"{path}="))
+def _put_before(message: str, typed: str, setting: str) -> str:
+    """Put a setting before the words of another, which needs it."""
+    at = message.rindex(typed)
+    at = at if typed[0] == "-" else message.rindex("--set ", 0, at)
     return f"{message[:at]}--set {setting} {message[at:]}"
 
 
@@ -520,13 +521,21 @@ def _find_settings(message: str) -> Iterator[tuple[str, str]]:
 
 
 def _find_problem(spec: str, given: Mapping[str, str]) -> Problem | None:
-    """Return what a spec needs first to take settings, or what is wrong with one of these."""
+    """Return what a spec needs first to take settings, or what is wrong with one of these.
+
+    What is wrong without them, the command says when it runs.
+    """
     settings = [re.sub(r"^-\S+ ", f"{path}=", typed) for path, typed in given.items()]
+    own = {problem.path for problem in _list_problems(spec, ())}
+    new = (one for one in _list_problems(spec, settings) if one.path not in own)
+    return next((one for one in new if one.setting not in settings), None)
+
+
+def _list_problems(spec: str, settings: Sequence[str]) -> Sequence[Problem]:
     try:
-        resolve(load(spec, settings if given else ()))
+        resolve(load(spec, settings))
     except SpecError as error:
-        own = (one for one in error.problems if one.setting or one.path in given)
-        return next((one for one in own if one.setting not in settings), None)
-    except JobgenError:  # told of when the command runs
+        return error.problems
+    except JobgenError:  # such as of a file that cannot be read
         pass
-    return None
+    return ()
