@@ -11,9 +11,10 @@ from jobgen.batchscript.lint.rule import Fault, rule
 from jobgen.batchscript.reader import Script
 
 # What other rules find: what bash itself refuses, and words that stand in place of a command.
-_OTHERS = {*range(1000, 2000), *range(2282, 2290)}
-# Words that are meant to split, a loop over ls, an array in a line that is printed: a style.
-_STYLE = {2045, 2068, 2145}
+_OTHERS = {*range(1000, 2000), 2276, *range(2282, 2290)}
+# Words that are meant to split, a loop over ls, an array in a line that is printed, output that
+# backticks do not get: a style.
+_STYLE = {2045, 2068, 2145, 2328}
 
 
 @rule("shellcheck", "An error that shellcheck finds", "https://www.shellcheck.net/wiki/")
