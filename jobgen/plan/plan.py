@@ -427,12 +427,13 @@ class Plan(NamedTuple):
 
     @property
     def lone(self) -> bool:
-        """Whether one process of any program is started, which gets no rank variables.
+        """Whether one process of any program is all of the job, and gets no rank variables.
 
         By LOCAL_RANK or Slurm's number of tasks, Lightning and Transformers take the processes of
         its other GPUs for started.
         """
-        return self.launch.mode == "plain" and self.nodes.world_size == 1
+        of_role = self.nodes.place is not None
+        return self.launch.mode == "plain" and self.nodes.world_size == 1 and not of_role
 
     @property
     def components(self) -> tuple[NodeGroup, ...]:

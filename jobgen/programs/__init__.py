@@ -111,6 +111,7 @@ def _measure(plan: Plan, copied: tuple[str, ...] | None) -> JobSize:
         scheduler=plan.can.name,
         ray=plan.launch.ray,
         plain=plan.launch.plain,
+        lone=plan.lone,
         packed=nodes.together > 1,
         chained=_goes_on(plan),
         cpus=(group.cpus or 0) // group.processes,

@@ -42,6 +42,7 @@ class JobSize(NamedTuple):
     tasks: int = 1  # of an array
     ray: bool = False  # whether it starts once, in a Ray of all nodes
     plain: bool = False  # whether it starts once on each node, and may start others
+    lone: bool = False  # whether it is the job's one process, and gets no rank variables
     packed: bool = False  # whether several tasks of an array share a job
     roles: str = ""  # the variables with the addresses of the job's roles on other nodes
     offline: bool = False  # whether the nodes have no internet
@@ -362,7 +363,6 @@ def _answer(size: JobSize) -> dict[str, bool]:
         "given": size.arguments is not None,
         "arguments": bool(size.arguments or size.swept[0]),
         "several": size.world_size > 1,
-        "lone": size.plain and not size.ray and size.world_size == 1,
         "shared": size.processes > 1,
         "nodes": size.nodes > 1,
         "idle": size.processes == 1 < size.gpus,

@@ -779,9 +779,9 @@ def test_a_rank_that_one_plain_process_is_not_told_is_found(
     text: str, rules: list[str], tmp_path: Path
 ) -> None:
     program = f"import os\nrank = 0\n{text}\nprint(rank)\n"
-    alone = JobSize(nodes=1, processes=1, world_size=1, agents=False, plain=True)
+    alone = JobSize(nodes=1, processes=1, world_size=1, agents=False, plain=True, lone=True)
     assert [one.rule for one in look(tmp_path, program, size=alone)] == rules
-    together = alone._replace(nodes=2, world_size=2)
+    together = alone._replace(nodes=2, lone=False)
     assert "untold-rank" not in [one.rule for one in look(tmp_path, program, size=together)]
 
 
