@@ -156,7 +156,7 @@ class _Line:
         for option, value in self.foreign:
             answer = self._explain(option, value)
             is_job = self.takes_job and bool(_JOB.fullmatch(value) or not self.has_set)
-            if is_job and value not in answer and not (self.has_set and self._find_jobs()):
+            if is_job and value not in answer and not (self.has_set and _pick_jobs(self.plain)):
                 self.plain.append(value)
                 value = ""
             if re.fullmatch("type: -[^;]+", answer):
@@ -168,9 +168,6 @@ class _Line:
                 remarks |= {option: fault} if fault else {}
                 program += words
         return typed, program + self.behind, remarks
-
-    def _find_jobs(self) -> list[str]:
-        return [job[1] for job in map(_JOB.fullmatch, self.plain) if job]
 
     @property
     def _spec(self) -> str:
@@ -385,7 +382,7 @@ def _start_program(
 def _fill_line(text: str, word: str, words: Sequence[str]) -> str:
     """Return a line of the table with the job, the files and the words that were typed."""
     names = [one for one in words if re.fullmatch(r"[A-Za-z][\w.]*-?[\w.-]+(?<!\.py)", one)]
-    jobs = [job[1] for job in map(_JOB.fullmatch, words) if job]
+    jobs = _pick_jobs(words)
     named = names[-1:] if len(names) < 3 else []  # more are a sentence
     specs, scripts = _pick(words, SPEC_ENDS), _pick(words, SCRIPT_ENDS)
     values = {
@@ -402,6 +399,11 @@ def _names_file(option: str, value: str) -> bool:
     """Whether an option of another tool names the file of a job, which jobgen takes without it."""
     is_file = value.endswith((*SPEC_ENDS, *SCRIPT_ENDS))
     return is_file and bool(re.fullmatch(load_table()["file_options"], option))
+
+
+def _pick_jobs(words: Iterable[str]) -> list[str]:
+    """Return the ids of jobs among words."""
+    return [job[1] for job in map(_JOB.fullmatch, words) if job]
 
 
 def _pick(words: Iterable[str], ends: tuple[str, ...]) -> list[str]:

@@ -307,7 +307,6 @@ def report(
     array, compares the runs in comparison.html, in the run folder of the first.
     """
     from jobgen import find, list_jobs, make_report
-    from jobgen.report.text import format_text
 
     refuse_together({"--text": as_text, "--json": as_json})
     refuse_together({"--all": everything, "names of jobs": jobs})
@@ -315,8 +314,12 @@ def report(
     named = named or [find()]
     result = make_report(named)
     printed = as_json or as_text
-    if printed:
-        put_answer(result, format_text(result, now=time.time()), as_json=as_json)
+    if as_json:
+        put_out(result)
+    if as_text:
+        from jobgen.report.text import format_text
+
+        put_out(format_text(result, now=time.time()))
     if printed and output is None:
         return
     file = _write_page(result, output, named[0].run_dir)

@@ -60,9 +60,11 @@ def find_jobs(words: Sequence[str]) -> tuple[list[JobRecord], list[str]]:
     together.
     """
     jobs, problems = [], []
-    adopt_jobs()
-    many = list_jobs()[0] if words[20:] else []
-    known = {folder_name(job.id): job for job in reversed(many)}
+    known: dict[str, JobRecord] = {}
+    if words[20:]:
+        known = {folder_name(job.id): job for job in reversed(list_jobs()[0])}
+    else:
+        adopt_jobs()  # as list_jobs does
     for word in words or (None,):
         try:
             jobs.append(known.get(folder_name(word or "")) or _find_one(word))

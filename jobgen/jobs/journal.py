@@ -265,7 +265,7 @@ def find_command(intent: Intent) -> int | None:
 def record_job(intent: Intent, ids: list[str]) -> JobRecord:
     """Put the job, whose chain has these ids, on record; to do it again changes nothing."""
     job = replace(intent.job, id=ids[0], links=tuple(ids[1:]))
-    folders = job.run_dir.parent.glob(f"{job.run_dir.name}_*")  # of the tasks of an array
+    folders = job.run_dir.parent.glob(f"{job.run_dir.name}_*") if job.tasks else ()
     earlier = {folder.name: _count_earlier(intent, folder) for folder in folders}
     job = replace(job, first_attempt=_count_earlier(intent, job.run_dir), earlier=earlier)
     script = intent.script if intent.script.exists() else intent.withdrawn

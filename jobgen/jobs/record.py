@@ -13,7 +13,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from pathlib import Path
 from types import NoneType
 from typing import Any
@@ -199,8 +199,11 @@ def read_sound(paths: Iterable[str | Path]) -> Iterator[JobRecord]:
             yield read_record(path)
 
 
-# Those without a default: both of its forms are missing alike.
-_REQUIRED = [one.name for one in fields(JobRecord) if one.default is one.default_factory]
+_REQUIRED = [
+    one.name
+    for one in fields(JobRecord)
+    if one.default is MISSING and one.default_factory is MISSING
+]
 _FIELDS = {one.name: _KINDS[str(one.type)] for one in fields(JobRecord)}
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from cluster_fixtures import Cluster, Pbs, Slurm, skip_without, wait_until
-from jobs import BRISK, GLOO, JOBGEN, Job, diagnosed, jobgen, spec, submit
+from jobs import BRISK, GLOO, JOBGEN, LONE, Job, assert_lone, diagnosed, jobgen, spec, submit
 
 skip_without("torch")
 
@@ -56,22 +56,9 @@ def test_a_plain_program_wants_neither_torch_nor_python(cluster: Cluster, tmp_pa
     assert said == [f"{rank} of 3 on n{rank + 1}\n" for rank in range(3)]
 
 
-RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE")
-ALONE = " ".join(f"${{{name}-}}" for name in RANKS)
-
-
 def test_a_plain_program_alone_is_told_of_no_ranks(cluster: Cluster, tmp_path: Path) -> None:
     """By these, Lightning takes the processes of its other GPUs for started."""
-    job = run(
-        cluster,
-        tmp_path,
-        resources={"nodes": 1, "walltime": "5m"},
-        launch={"mode": "plain"},
-        run={"command": ["bash", "-c", f"echo {ALONE} told"]},
-    )
-    assert job.wait() == "done 0", job.everything()
-    (log,) = job.run_dir.glob("logs/*/rank-0.out")
-    assert log.read_text() == "told\n"
+    assert_lone(run(cluster, tmp_path, **LONE))
 
 
 def test_two_jobs_at_once_on_the_same_three_nodes_reduce_over_their_own_six_ranks(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from cluster_fixtures import PATIENCE
-from jobs import GLOO, JOBGEN, Job, jobgen, spec, submit
+from jobs import GLOO, JOBGEN, LONE, Job, assert_lone, jobgen, spec, submit
 
 pytest.importorskip("torch", reason="jobs need torch")
 
@@ -69,21 +69,9 @@ def test_a_plain_program_wants_neither_torch_nor_python(tmp_path: Path) -> None:
     assert said == ["0 of 2 on node0\n", "1 of 2 on node1\n"]
 
 
-RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE")
-ALONE = " ".join(f"${{{name}-}}" for name in RANKS)
-
-
 def test_a_plain_program_alone_is_told_of_no_ranks(tmp_path: Path) -> None:
     """By these, Lightning takes the processes of its other GPUs for started."""
-    job = run(
-        tmp_path,
-        resources={"nodes": 1, "walltime": "5m"},
-        launch={"mode": "plain"},
-        run={"command": ["bash", "-c", f"echo {ALONE} told"]},
-    )
-    assert job.wait() == "done 0", job.everything()
-    (log,) = job.run_dir.glob("logs/*/rank-0.out")
-    assert log.read_text() == "told\n"
+    assert_lone(run(tmp_path, **LONE))
 
 
 def test_a_rank_that_raises_fails_the_job_and_is_named(tmp_path: Path) -> None:

@@ -141,19 +141,22 @@ def list_arguments(script: Script) -> Iterator[tuple[int, str]]:
     A variable that nothing reads takes none.
     """
     for item in script.commands:
-        names = {word.raw.partition("=")[0] for word in item.assignments}
-        unread = not item.words and not any(
-            re.search(rf"\$\{{?{name}\b", script.text) for name in names
-        )
-        if item.function or unread:
+        if item.function:
             continue
         if item.name in ("getopts", "shift"):
             yield item.line, item.name
         texts = [(word.line, word.raw, word.active) for word in item.all_words]
         texts += [(doc.line, "<<", doc.body) for doc in item.heredocs]
         for line, text, active in texts:
-            if takes_arguments(re.sub(r"(?m)^\s*#.*", "", active)):
+            if takes_arguments(re.sub(r"(?m)^\s*#.*", "", active)) and _is_read(script, item):
                 yield line, text
+
+
+def _is_read(script: Script, command: Command) -> bool:
+    """Whether a command does more than to set variables that nothing reads."""
+    names = [word.raw.partition("=")[0] for word in command.assignments]
+    read = (re.search(rf"\$\{{?{name}\b", script.text) for name in names)
+    return bool(command.words) or any(read)
 
 
 def write_arguments(texts: list[str]) -> str:
