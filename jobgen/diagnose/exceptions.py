@@ -48,6 +48,8 @@ _LEADS_ON = re.compile(
     r":$|\(\d+ sub-exceptions?\)$"
     r"|\b[Ee](xception|rror) (was )?(encountered|raised|occurred) (when|while|in)"
 )
+# After its own version and the kind of its error NCCL says what happened.
+_LAST_ERROR = "Last error:"
 _BARE, _SOURCE = re.compile(r"AssertionError"), re.compile(r"    \S*\w")
 #: frames that are not the program's own: of packages, of Python, of the bundled trainer.
 FOREIGN = re.compile(
@@ -76,6 +78,8 @@ class Raised(NamedTuple):
         own = [line.text.strip() for line in self.message if re.search(r"\w", line.text)]
         if any(map(_holds_another, self.message)):
             return own[-1]
+        if _LAST_ERROR in own[:-1]:
+            return own[0].partition(": ")[0] + ": " + own[own.index(_LAST_ERROR) + 1]
         telling = next((at for at, text in enumerate(own[:2]) if not _LEADS_ON.search(text)), 2)
         return " ".join(own[: telling + 1])
 
