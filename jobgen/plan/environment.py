@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 from jobgen.errors import Problem, SpecError
 from jobgen.plan.decision import Context, Decision
 from jobgen.plan.plan import NodeEnvironment, Plan, ShellPath
-from jobgen.plan.program import make_path
+from jobgen.plan.program import make_path, warn_unexpanded
 from jobgen.sites.profile import SiteProfile
-from jobgen.spec.commands import describe_unexpanded
-from jobgen.spec.launchers import find_launcher_in_text
+from jobgen.spec.launchers import find_launcher_in_text, show_program, split_words
 from jobgen.spec.model import Environment, Modules
 
 if TYPE_CHECKING:
@@ -64,7 +63,8 @@ def decide(context: Context, plan: Plan) -> Decision[NodeEnvironment]:
         from_shell=own.from_shell or (),
         gpu_maker=_guess_vendor(plan.defaults.node.gpu),
     )
-    notes = () if plan.roles.members else tuple(_list_notes(own))  # roles say it of their own
+    # Roles say it of their own.
+    notes = () if plan.roles.members else tuple(_list_warnings(context))
     problems = list(_check_setup(context))
     if own.container is not None:
         from jobgen.plan.container import Entrance
@@ -128,14 +128,12 @@ def _is_plain(setup: str) -> bool:
     return bool(_WORDS.fullmatch(code)) and _RESERVED.isdisjoint(code.split())
 
 
-def _list_notes(own: Environment) -> Iterator[str]:
-    for name, value in own.named_variables.items():
-        yield from describe_unexpanded(f"environment.variables.{name}", value)
-    if own.setup is not None and (launcher := find_launcher_in_text(own.setup)):
-        yield (
-            f"note: environment.setup: {launcher} would start on every node, before the program;"
-            " jobgen starts the program by itself, as run says"
-        )
+def _list_warnings(context: Context) -> Iterator[str]:
+    own = context.spec.environment
+    yield from warn_unexpanded(context.loaded, "environment.variables", own.named_variables)
+    setup = own.setup or ""
+    launcher, program = find_launcher_in_text(setup), show_program(split_words(setup))
+    yield from context.warn({"setup_launcher": launcher}, launcher=launcher, program=program)
 
 
 def _choose_modules(own: Environment, site: SiteProfile, *, bare: bool) -> Modules | None:

@@ -11,7 +11,7 @@ from jobgen.plan.array import list_tasks, list_varied_keys
 from jobgen.plan.decision import Context, Decision
 from jobgen.plan.plan import Plan, Program, ShellPath
 from jobgen.sites.profile import SiteModules
-from jobgen.spec.commands import describe_unexpanded, is_shell_command
+from jobgen.spec.commands import find_unexpanded, is_shell_command
 from jobgen.spec.launchers import find_launcher
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import ONE_A_NODE, Environment
@@ -77,21 +77,23 @@ def _list_notes(context: Context) -> Iterator[str]:
     on_path = command[0].endswith(".py") and "/" not in command[0]
     yield from context.note({"on_path": on_path}, file=command[0])
     if not is_shell_command(command):
-        yield from _list_unexpanded(loaded.find_path("run.command"), command)
-    yield from _list_unexpanded(loaded.find_path("run.args"), run.args)
+        yield from warn_unexpanded(loaded, "run.command", command)
+    yield from warn_unexpanded(loaded, "run.args", run.args)
     for kind, content in array._asdict().items() if array else ():
-        yield from _list_unexpanded(f"array.{kind}", content)
+        yield from warn_unexpanded(loaded, f"array.{kind}", content)
 
 
-def _list_unexpanded(path: str, value: Any) -> Iterator[str]:
+def warn_unexpanded(loaded: LoadedSpec, path: str, value: Any) -> Iterator[str]:
+    """Yield warnings of texts in a value that the program gets as they are, unlike in a shell."""
     if isinstance(value, str):
-        yield from describe_unexpanded(path, value)
+        for conflict in find_unexpanded(path, value):
+            yield f"warning: {loaded.problem(*conflict)}"
     elif isinstance(value, dict):
         for key, inner in value.items():
-            yield from _list_unexpanded(f"{path}.{key}", inner)
+            yield from warn_unexpanded(loaded, f"{path}.{key}", inner)
     elif isinstance(value, tuple):
         for index, inner in enumerate(value):
-            yield from _list_unexpanded(f"{path}[{index}]", inner)
+            yield from warn_unexpanded(loaded, f"{path}[{index}]", inner)
 
 
 def read_sources(plan: Plan) -> str | None:

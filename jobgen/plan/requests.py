@@ -165,13 +165,16 @@ def _advise(context: Context, requests: Requests, *, lost: tuple[str, ...]) -> I
     fails_alone = requests.mail and requests.mail.on == ("fail",)
     rules = {
         "no_mail": "notify" in lost and site.mail == "none",
+        "late_mail": fails_alone and not can.mails_any_failure,
+    }
+    wishes = {  # about the nodes, and the job may get others
         "no_chunk": "resources.constraint" in lost and can.chunks,
         "no_feature": "resources.constraint" in lost and not can.chunks,
         "no_gpu_type": "resources.gpu_type" in lost and not site.queues,
-        "late_mail": fails_alone and not can.mails_any_failure,
     }
+    yield from context.warn(wishes)
     about = site.find_source(site.cited.get("mail"))
-    return context.note(rules, where=site.title or "this site", about=about)
+    yield from context.note(rules, where=site.title or "this site", about=about)
 
 
 def _plan_after(context: Context) -> Iterator[Dependency]:

@@ -101,7 +101,7 @@ def find_site(
     loaded: LoadedSpec, *, scheduler: str | None, site: str | None
 ) -> search.LoadedProfile:
     """Find the profile of the site that the command line names, else of the spec's."""
-    name = site or loaded.spec.site
+    name, option = site or loaded.spec.site, "--" if scheduler else ""
     scheduler = scheduler or (None if site else loaded.spec.scheduler)
     if name is None:
         if scheduler is None:
@@ -117,5 +117,6 @@ def find_site(
         raise SpecError([problem]) from None
     if scheduler not in (None, chosen.profile.scheduler):
         message = f"{name} runs {chosen.profile.scheduler}, not {scheduler}"
-        raise SpecError([loaded.problem("site", message, f"try --site {scheduler}-generic")])
+        hint = f"leave {option}scheduler out, or name another site, such as {scheduler}-generic"
+        raise SpecError([loaded.problem("site", message, hint)])
     return chosen

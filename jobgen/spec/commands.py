@@ -104,18 +104,19 @@ def _explain(
         yield key, answer["fault"], answer["say"]
 
 
-def describe_unexpanded(path: str, text: str) -> Iterator[str]:
-    """Yield a note on a value that the program gets as it is, and a shell would expand."""
+def find_unexpanded(path: str, text: str) -> Iterator[Conflict]:
+    """Yield a value that the program gets as it is, and a shell would expand."""
     if isinstance(text, ShellPath) or set("$`~{").isdisjoint(text):
         return
-    as_it_is = f"note: {path}: the program gets {text!r} as it is"
+    as_it_is = f"the program gets {text!r} as it is"
     if "$(" in text or "`" in text:
-        yield f"{as_it_is}, and nothing in it runs; to run it, export it in environment.setup"
+        yield path, f"{as_it_is}, and nothing in it runs", "export it in environment.setup"
     elif re.search(_TEMPLATE, text):
-        yield f"{as_it_is}: jobgen fills in no templates; array.values gives each task its value"
+        hint = "array.values gives each task its value"
+        yield path, f"{as_it_is}: jobgen fills in no templates", hint
     elif re.search(_EXPANDABLE, text):
         also = "" if path.startswith("run.") else ", or export it in environment.setup"
-        yield f"{as_it_is}; to expand it, write {{value: {text}, expand: true}}{also}"
+        yield path, as_it_is, f"to expand it, write {{value: {text}, expand: true}}{also}"
 
 
 def is_shell_command(words: Sequence[str]) -> bool:

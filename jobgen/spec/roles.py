@@ -110,7 +110,7 @@ def find_conflicts(spec: JobSpec) -> Iterator[Conflict]:
     yield from _check_job(spec, spec.roles)
     for index, (name, role) in enumerate(spec.roles.items()):
         yield from refuse({"role_notice": role.notice and spec.on_walltime is None}, name=name)
-        yield from _check_role(name, role, [*spec.roles][:index])
+        yield from _check_role(name, role, [*spec.roles], index)
         for key, message, hint in make_spec(spec, name, Spot(0, 1)).conflicts():
             yield find_path(name, key, role), message, hint
     yield from deal_nodes(spec)[1]
@@ -131,7 +131,7 @@ def _check_job(spec: JobSpec, roles: dict[str, Role]) -> Iterator[Conflict]:
     yield from refuse(rules, number=len(roles), most=MOST)
 
 
-def _check_role(name: str, role: Role, earlier: list[str]) -> Iterator[Conflict]:
+def _check_role(name: str, role: Role, roles: list[str], index: int) -> Iterator[Conflict]:
     """Yield what a role may not say, though a job may, and what it waits for in vain."""
     rules = {
         "role_name": is_taken(f"{name.upper()}_ADDR") or name.upper() in ("SLURM", "PBS"),
@@ -142,8 +142,10 @@ def _check_role(name: str, role: Role, earlier: list[str]) -> Iterator[Conflict]
     }
     yield from refuse(rules, name=name, variable=f"{name.upper()}_ADDR")
     for other in role.after or ():
-        known = ", ".join(earlier) or "none"
-        yield from refuse({"role_after": other not in earlier}, name=name, other=other, known=known)
+        later = other in roles[index + 1 :]
+        rules = {"role_later": later, "role_after": not later and other not in roles[:index]}
+        known = ", ".join(roles[:index]) or "none"
+        yield from refuse(rules, name=name, other=other, known=known)
 
 
 def make_spec(spec: JobSpec, name: str, place: Spot) -> JobSpec:

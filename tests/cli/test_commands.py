@@ -245,7 +245,7 @@ class TestCheck:
 
     def test_a_plans_notes_are_told_beside_a_script_too(self) -> None:
         write(edited(("module: m", "command: [nproc, $HOME/o]")))
-        alone = [line for line in jobgen("check").err.splitlines() if line.startswith("note: ")]
+        alone = [line for line in jobgen("check").err.splitlines() if line.startswith("warning: ")]
         jobgen("render", "-o", "job.sh")
         assert alone
         assert jobgen("check") == (0, "", "".join(f"{line}\n" for line in alone))

@@ -79,12 +79,14 @@ def test_the_command_line_wins_over_the_spec(
         (
             "site: nci-gadi\nscheduler: slurm\n",
             {},
-            "job.yaml:2:7: site: nci-gadi runs pbs, not slurm; try --site slurm-generic",
+            "job.yaml:2:7: site: nci-gadi runs pbs, not slurm; "
+            "leave scheduler out, or name another site, such as slurm-generic",
         ),
         (
             "site: nci-gadi\n",
             {"scheduler": "slurm"},
-            "job.yaml:2:7: site: nci-gadi runs pbs, not slurm; try --site slurm-generic",
+            "job.yaml:2:7: site: nci-gadi runs pbs, not slurm; "
+            "leave --scheduler out, or name another site, such as slurm-generic",
         ),
         (
             "scheduler: slurm\n",

@@ -191,12 +191,13 @@ def test_a_value_that_expands_is_the_shells_business() -> None:
 
 
 @pytest.mark.parametrize("key", ["constraint", "gpu_type"])
-def test_a_wish_for_a_kind_of_node_that_pbs_cannot_be_told_is_noted(key: str) -> None:
+def test_a_wish_for_a_kind_of_node_that_pbs_cannot_be_told_is_warned_of(key: str) -> None:
     text = write_guess(f"resources/{key}: a100")
     assert plan_of(text).notes == ()
     (note,) = plan_of(text, scheduler="pbs").notes
-    assert note.startswith(f"note: resources.{key}: ")
-    assert "left out" in note
+    assert note.startswith("warning: job.yaml:")
+    assert f": resources.{key}: " in note
+    assert "the job goes without it" in note
     assert plan_of(text, scheduler="local").notes == ()
 
 
