@@ -27,6 +27,7 @@ from jobgen.plan.resolve import resolve
 from jobgen.spec.arguments import write_words
 from jobgen.spec.bind import find_faults
 from jobgen.spec.edit import list_values
+from jobgen.spec.fields import join_path, read_fields
 from jobgen.spec.load import load
 from jobgen.spec.model import JobSpec
 from jobgen.spec.spelling import find_near
@@ -122,7 +123,7 @@ class _Line:
         start = _fill_line(text, self.tool, self.plain)
         line = self._write(start, typed, program)
         remark = remarks.pop(first, "")
-        lead = "for the others, " if remark else ""
+        lead = "for the others, " if remark and len(typed) < len(self.foreign) else ""
         lead = "for the program, " if program and not self.starts else lead
         parts = list(filter(None, [remark]))
         if not remark or typed or program or not line.startswith(start):
@@ -159,8 +160,9 @@ class _Line:
             if is_job and value not in answer and not (self.has_set and _pick_jobs(self.plain)):
                 self.plain.append(value)
                 value = ""
-            if re.fullmatch("type: -[^;]+", answer):
-                typed.append(answer.removeprefix("type: "))
+            if line := re.fullmatch("(?:(.+); )?type: (-[^;]+)", answer):
+                typed.append(line[2])
+                remarks |= {option: line[1]} if line[1] else {}
             elif answer or self.tool or not self.has_set:
                 remarks[option] = answer or self._list_known()
             else:
@@ -227,11 +229,32 @@ class _Line:
             "key": option,
             "plain": value,
             "folder": value if os.path.isdir(value) else "",
+            "spread": self._spread(value),
             "at": self.name,
             "COMMAND": self.name,
             "VALUE": shlex.quote(value or "VALUE"),
             "WORD": word.upper(),
         }
+
+    def _spread(self, gpus: str) -> str:
+        """Return options for so many GPUs in all, on nodes such as the spec's; empty if none do."""
+        given = dict(self.own)
+        nodes = given.get("-N") or given.get("--nodes") or ""
+        try:
+            own = load((*_pick(self.plain, SPEC_ENDS), "job.yaml")[0]).spec.resources.gpus_per_node
+        except JobgenError:  # told of when the command runs
+            return ""
+        number, each = gpus.isdecimal() and int(gpus), given.get("--gpus-per-node") or str(own)
+        option, by = ("--gpus-per-node", nodes) if nodes else ("-N", each)
+        if not (number and by.isdecimal() and int(by)):
+            return ""
+        if number < int(by) and not nodes:
+            return f"-N 1 --gpus-per-node {gpus}"
+        return "" if number % int(by) else f"{option} {number // int(by)}"
+
+    def has_flag(self, option: str, value: str) -> bool:
+        """Whether an option without a value stands for one of the command."""
+        return not value and self._explain(option, value).startswith("type: -")
 
     def _look_up(self, word: str, value: str) -> str:
         """Return what to type for an option that is a key of the spec, or means one."""
@@ -270,6 +293,36 @@ def _find_refusal(spec: str, words: Sequence[str]) -> str:
     return next((one.hint for one in remarks if one.rule == "unknown-argument"), "")
 
 
+def explain_setting(problem: Problem, words: Sequence[str]) -> str:
+    """Return what is wrong with a setting, named by the option among the words, and what to type.
+
+    What is wrong in a file is returned as it is.
+    """
+    path = problem.where.file.removeprefix("--set ")
+    if path == problem.where.file:
+        return str(problem)
+    given = [word.partition(f"{path}=")[2] for word in words if f"{path}=" in word]
+    names = () if given or path not in SHORTCUTS else SHORTCUTS[path][0]
+    typed = next((name for name in names for word in words if word.startswith(name)), "")
+    outer, hint = problem.path.rpartition(".")[0], problem.hint
+    near = re.match(r"did you mean '(\w+)'", hint)
+    settings = {near[1]: given[0]} if near and given else _list_settings(Hint(hint), "")
+    if line := " ".join(_write_setting(outer, *setting) for setting in settings.items()):
+        lead = re.sub(r"(, as in|write) [\w.]+: .*", "", hint).strip()
+        hint = "; ".join(filter(None, (lead, f"type: {line}")))
+    elif "run.args" in hint and given:
+        name = problem.path.rpartition(".")[2]
+        hint = f"for the program, end the line with: -- {shlex.join([f'--{name}', given[0]])}"
+    where = Position(typed) if typed else problem.where
+    return make_room(str(problem._replace(where=where, hint=hint)), words)
+
+
+def _write_setting(outer: str, path: str, text: str) -> str:
+    """Return the words that set a key: of a whole spec, or of the record at `outer`."""
+    known = path.partition(".")[0] in read_fields(JobSpec)
+    return shlex.join(["--set", f"{path if known else join_path(outer, path)}={text}"])
+
+
 def _find_hint(word: str, value: str) -> Hint:
     """Return what a spec has for an option; nothing of an argument of the program."""
     node = Scalar(Position(""), value, "int" if value.isdecimal() else "str")
@@ -290,9 +343,10 @@ def _list_settings(hint: Hint, value: str) -> dict[str, str]:
     """Return the paths and values that a hint says to write; `make_room` judges these."""
     if "write directives" in hint.text:  # the spec may have others
         return {}
-    if shown := re.search(r"(?:as in|write) (\w+: .+?)(?:, (?:at the|for|or) .*)?$", hint.text):
+    if shown := re.search(r"(?:as in|write) ([\w.]+: .+?)(?:, (?:at the|for|or) .*)?$", hint.text):
         values = list_values(f"{{{shown[1]}}}")
         inner = {path.rpartition(".")[0] for path in values}
+        inner |= {path for path in values if path.startswith("run.args.")}  # a list has none
         return {path: text for path, text in values.items() if path not in inner}
     return {hint.meant: value or "VALUE"} if hint.meant else {}
 
@@ -305,6 +359,8 @@ def explain_command(
 ) -> str:
     """Return the message for a word, with others after it, that these groups of commands lack."""
     message = f"no such command {args[0]!r}"
+    for about in _read_question(args, context):
+        return f"{message}; {about}"
     word, *rest = _drop_tools(args)
     if answer := _answer_command(word, rest, context, " ".join(args)):
         return f"{message}; {answer}"
@@ -314,6 +370,18 @@ def explain_command(
         return f"{message}; did you mean: jobgen {shlex.join([near, *rest])}"
     lines = [f"{title.lower()}: {', '.join(group)}" for title, group in groups.items()]
     return "\n  ".join((f"{message}; the commands", *lines))
+
+
+def _read_question(args: Sequence[str], context: click.Context) -> Iterator[str]:
+    """Yield what the words of a question mean that mean something, each with the jobs it names."""
+    opening = load_table()["questions"].split()
+    silent = [*opening, *load_table()["nouns"].split()]
+    if len(args) < 3 or args[0].lower() not in opening:
+        return
+    for word in args:
+        if word.lower() not in silent:
+            answer = _answer_command(word.strip("?!."), _pick_jobs(args), context, "")
+            yield from filter(None, (answer,))
 
 
 def _drop_tools(args: Sequence[str]) -> list[str]:
@@ -360,7 +428,7 @@ def _write_line(text: str, word: str, words: Sequence[str], context: click.Conte
     line = _Line(command, words, "" if word == command.name else word)
     if not line.has_set:
         line.plain += (value for _, value in line.foreign if value)
-        line.foreign = []
+        line.foreign = [one for one in line.foreign if line.has_flag(*one)]
     return line.answer(text)
 
 
@@ -455,7 +523,8 @@ def _explain_words(message: str, unknown: str, context: click.Context, argv: Seq
     left = [word for word in line.plain if word in given or (given and "=" in word)]
     line.move(left)
     respelt = unknown or line.respelt or (given and not left)
-    if not respelt and (answer := _find_usage(message, given, context, argv)):
+    asks = unknown or not respelt
+    if asks and (answer := _find_usage(message, given, context, argv)):
         return answer
     return line.answer(f"{context.command_path} $LINE", unknown) if given or respelt else ""
 
@@ -467,6 +536,7 @@ def _find_usage(
     command, path = context.command, context.command_path.split()
     takes_file = any(param.type is FILE for param in command.params)
     takes = " ".join(name.strip("-") for param in command.params for name in param.opts)
+    typed = _Line(command, argv[len(path) - 1 :]).plain
     facts = {
         "message": message,
         "plain": " ".join(argv),
@@ -476,9 +546,20 @@ def _find_usage(
         "lacks": "" if "set" in takes.split() else "set",
         "COMMAND": " ".join(path[1:]),
         "FILE": _fill_line("$FILE" if takes_file else "$JOB", "", argv[len(path) - 1 :]),
-        "USAGE": " ".join(command.collect_usage_pieces(context)[1:]),
+        "USAGE": " ".join([*typed, *command.collect_usage_pieces(context)[1 + len(typed) :]]),
     }
     return find_rule("usage", facts).get("say", "").replace("  ", " ")
+
+
+def name_known(message: str) -> str:
+    """Return a message with the script or the job of this folder, where it has one alone."""
+    from jobgen import list_jobs
+
+    scripts = [name for name in os.listdir() if name.endswith(SCRIPT_ENDS)]
+    jobs = [job.id for job in list_jobs()[0]] if "JOB" in message else []
+    for form, names in ((r"(?<!')\bSCRIPT\b(\.\.\.)?", scripts), (r"(?<!')\bJOB\b(?! JOB)", jobs)):
+        message = re.sub(form, names[0], message) if len(names) == 1 else message
+    return message
 
 
 def make_room(message: str, words: Sequence[str] = ()) -> str:

@@ -43,7 +43,7 @@ def main() -> NoReturn:
         _explain(error).show()
         code = error.exit_code
     except JobgenError as error:
-        put_err(str(error))
+        put_err(_tell(error))
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         put_err("interrupted")
@@ -59,10 +59,20 @@ def _explain(error: click.ClickException) -> click.ClickException:
     # Without a command, click's message is the help, which its error shows as it is.
     if not isinstance(error, click.UsageError) or error.message.startswith("Usage: "):
         return error
-    from jobgen.cli.guesses import explain_usage, make_room
+    from jobgen.cli.guesses import explain_usage, make_room, name_known
 
     message = make_room(explain_usage(error, sys.argv[1:], cli), sys.argv[1:])
-    return click.UsageError(message, ctx=error.ctx)
+    return click.UsageError(name_known(message), ctx=error.ctx)
+
+
+def _tell(error: JobgenError) -> str:
+    """Return an error's text, in the words of the command line where a setting of it is wrong."""
+    problems = getattr(error, "problems", ())
+    if not any(one.where.file.startswith("--set ") for one in problems):
+        return str(error)
+    from jobgen.cli.guesses import explain_setting
+
+    return "\n".join(explain_setting(one, sys.argv[1:]) for one in problems)
 
 
 class _Listed(NamedTuple):

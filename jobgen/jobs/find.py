@@ -40,8 +40,8 @@ def _find_meant(word: str) -> str:
     if match := re.fullmatch(r"(?:jobs?|pods?)[/:=](.+)", word):
         return f"the id alone names it: {match[1]}"
     output = r"[A-Za-z][\w.-]*?(?:-|\.[oe])(\d+)(?:_\d+)?(?:\.out|\.err|\.log)?"
-    if (match := re.fullmatch(output, word)) and _find_by_id(match[1]):
-        return f"its id names it: {match[1]}"
+    if match := re.fullmatch(output, word):
+        return f"that is a file of its output; its id names it: {match[1]}"
     if not os.path.isfile(word):
         return ""
     if not word.endswith((".yaml", ".yml")):

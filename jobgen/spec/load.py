@@ -16,6 +16,7 @@ from jobgen.records import NamedTuple
 from jobgen.schedulers.registry import PACKAGES
 from jobgen.spec import roles, yaml_nodes
 from jobgen.spec.bind import Positions, bind
+from jobgen.spec.fields import read_fields
 from jobgen.spec.model import JobSpec
 from jobgen.spec.user_config import UserConfig, find_upwards, find_user_file, refuse_strangers
 from jobgen.spec.yaml_nodes import Mapping, Node, Scalar, Sequence, lay_over, merge
@@ -150,7 +151,19 @@ def _bind(root: Mapping, source: Source, path: str, text: str) -> tuple[JobSpec,
             raise SpecError([one._replace(where=nowhere) for one in error.problems]) from None
         if not {"run", "roles", "extends"} & root.items.keys():
             yaml_nodes.refuse_other_files(path, text)
+            _refuse_other_keys(path, root)
         raise
+
+
+def _refuse_other_keys(path: str, root: Mapping) -> None:
+    """Raise SpecError for a file that has no keys of a spec, in whatever words."""
+    from jobgen.spec.table import point_to_spec
+    from jobgen.spec.words import is_group
+
+    own = read_fields(JobSpec).keys() & root.items.keys() - {"name"}
+    if root.items and not own and not is_group(root, JobSpec):
+        message = f"is not a job spec: it has {', '.join([*root.items][:8])}"
+        raise SpecError([Problem(Position(path, 1, 1), "", message, point_to_spec(path))]) from None
 
 
 def write_overrides(overrides: Overrides) -> tuple[str, ...]:

@@ -114,8 +114,17 @@ def explain_file(path: str, text: str) -> tuple[str, str] | None:
             line = "job.yaml starts it: name that"
             if not _names(path):
                 line = f"its spec starts it; type: {offer_spec(path)}"
-            return rule["say"], fill(rule["hint"], {"file": path, "line": line})
+            values = {"file": path, "line": line, "spec": point_to_spec(path)}
+            return rule["say"], fill(rule["hint"], values)
     return None
+
+
+def point_to_spec(path: str) -> str:
+    """Return where a spec is that could be named in the place of a file."""
+    if not os.path.isfile("job.yaml"):
+        return "`jobgen init` writes a first spec"
+    named = os.path.normpath(path) == "job.yaml"
+    return "`jobgen init new.yaml` writes one" if named else "the spec here is job.yaml"
 
 
 def offer_spec(

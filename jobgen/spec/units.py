@@ -58,7 +58,8 @@ def parse_duration(text: str) -> int:
 def _explain_other_duration(text: str) -> str:
     """Return why a text is not a duration, and how to write the one that may be meant."""
     if _NUMBER.fullmatch(text):
-        return f"has no unit; write e.g. {text}s, {text}m or 04:00:00"
+        hours = f", {text}m or {text}h" if int(text) <= 240 else f" or {text}m"
+        return f"has no unit; write e.g. {text}s{hours}"
     if match := re.fullmatch(r"(\d{1,4})[.,](\d{1,2}) ?([hd])\w*", text, re.ASCII | re.I):
         seconds = float(f"{match[1]}.{match[2]}") * _UNIT_SECONDS[match[3].lower()]
         return f"has a fraction; write {round(seconds / 60)}m"

@@ -193,10 +193,10 @@ def parse(text: str, *, file: str) -> Mapping:
     node = parse_value(text, file=file)
     if isinstance(node, Mapping):
         return node
-    from jobgen.spec.table import explain_syntax
+    from jobgen.spec.table import explain_syntax, point_to_spec
 
     if node.kind == "null":
-        hint = "write at least name, run, resources"
+        hint = f"write at least name, run, resources; {point_to_spec(file)}"
         raise SpecError([Problem(Position(file, 1, 1), "", "is empty", hint)])
     refuse_other_files(file, text)
     if slip := explain_syntax(text.splitlines()[:1], 1):

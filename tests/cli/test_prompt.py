@@ -361,7 +361,7 @@ def test_a_program_of_hydra_gets_its_pairs_as_they_are():
         ("submit --requeue --scheduler pbs", "--set on_walltime.then=requeue"),
         ("submit -l select=2:ngpus=3:mem=9gb", "_per_node=9GB --nodes 2 --gpus-per-node 3\n"),
         ("submit -v A=1,B=2", "--set environment.variables.A=1 --set environment.variables.B=2\n"),
-        ("submit -N 4 -n 8", "give -N NODES and --gpus-per-node N, of which the product is 8\n"),
+        ("submit -N 4 -n 8", "for each GPU; type: jobgen submit -N 4 --gpus-per-node 2\n"),
         (
             "srun --nodes=8 --exclusive python -u train.py --lr 3",
             "submit job.yaml --nodes 8 --set resources.exclusive=true -- --lr 3\n",
@@ -433,7 +433,7 @@ def test_a_value_that_a_comment_cuts_is_told_of(args, eaten):
 
 
 TYPED = """\
--n 8
+-n 8 = --nodes=2
 -c 12
 -C a100
 -d afterok:4242
@@ -552,8 +552,6 @@ def test_an_answer_at_the_prompt_does_what_was_asked(typed):
     line = said.partition("type: ")[2] or (re.search("--set \\S+", said) or [""])[0]
     if found := re.search(r"write (directives: \[.*\]) in the spec", said):
         line = shlex.join(["--set", found[1].replace(": ", "=", 1)])
-    if words == "-n 8":
-        line = "-N 2 --gpus-per-node 4"  # the product is for the user to divide
     assert line, said
     told = shlex.split(line)
     command, told = (told[1], told[2:]) if told[0] == "jobgen" else ("render", told)

@@ -283,7 +283,7 @@ def test_a_bad_answer_is_refused_at_once_and_asked_for_again(
     for refusal in (
         "unknown site 'gadi'; did you mean nci-gadi?",
         "'many' is not a number from 1",
-        "'90' has no unit; write e.g. 90s, 90m or 04:00:00",
+        "'90' has no unit; write e.g. 90s, 90m or 90h",
         "'fit.sh' is not a Python file",
         "'90' is neither a file here nor the name of a Python file; write *.py",
     ):

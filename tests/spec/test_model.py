@@ -63,8 +63,8 @@ def test_a_walltime_needs_no_quotes(value: str, seconds: int) -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("7200", "'7200' has no unit; write e.g. 7200s, 7200m or 04:00:00"),
-        ("010", "'010' has no unit; write e.g. 010s, 010m or 04:00:00"),
+        ("7200", "'7200' has no unit; write e.g. 7200s or 7200m"),
+        ("010", "'010' has no unit; write e.g. 010s, 010m or 010h"),
         ("10:00", "'10:00' could mean hours or minutes; write e.g. 10h or 10m"),
         ("1:75:00", "'1:75:00' has minutes or seconds over 59"),
         ("on", f"'on' {DURATION}"),
@@ -286,7 +286,7 @@ SEVERAL_PROBLEMS = """\
 job.yaml:1:1: nam: unknown key; did you mean 'name'?
 job.yaml:3:10: resources.nodes: 0 is less than 1
 job.yaml:4:18: resources.gpus_per_node: expected a whole number or a list, got text ('many')
-job.yaml:5:13: resources.walltime: '5' has no unit; write e.g. 5s, 5m or 04:00:00
+job.yaml:5:13: resources.walltime: '5' has no unit; write e.g. 5s, 5m or 5h
 job.yaml:6:26: run.script: is given together with module; \
 give exactly one of module, script, command and body
 job.yaml:7:16: launch.mode: unknown value 'x'; write one of torchrun, direct, plain, ray

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from support import EXAMPLES, MINIMAL, complaint, edited, jobgen, load
 
-EMPTY = "job.yaml:1:1: is empty; write at least name, run, resources"
+EMPTY = (
+    "job.yaml:1:1: is empty; write at least name, run, resources; `jobgen init new.yaml` writes one"
+)
 
 
 @pytest.mark.parametrize(
