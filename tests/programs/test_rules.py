@@ -641,7 +641,7 @@ def test_a_comment_silences_one_rule(tmp_path: Path) -> None:
 def test_a_finding_says_where_what_and_what_to_write(tmp_path: Path) -> None:
     (remark,) = look(tmp_path, GROUP + "torch.cuda.set_device(0)")
     assert str(remark) == (
-        f"{tmp_path}/train.py:4: note: GPU 0 is the same for every process of a node;"
+        f"{tmp_path}/train.py:4: warning: GPU 0 is the same for every process of a node;"
         ' take the GPU from int(os.environ["LOCAL_RANK"]) [fixed-gpu]'
     )
 
