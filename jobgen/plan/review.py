@@ -97,6 +97,7 @@ def _list_facts(job: Subject) -> dict[str, Any]:
     """Return what rows ask for, and name."""
     spec, plan, role = job.spec, job.plan, job.role
     container, tasks = plan.environment.container, plan.array.tasks
+    servers = [one.name.upper() for one in job.roles if serves(one)]
     return {
         "nodes": plan.nodes.total if plan.nodes.total > 1 else 0,
         "processes": plan.nodes.world_size if plan.nodes.world_size > 1 else 0,
@@ -118,7 +119,7 @@ def _list_facts(job: Subject) -> dict[str, Any]:
         "apart": job.whole.resources.nodes != 1,
         "last": role is not None and role is job.roles[-1],
         "tested": is_tested(role),
-        "asks": any(map(serves, job.roles)) and not (role and serves(role)),
+        "asks": "" if role and serves(role) else "".join(servers[:1]),
     }
 
 

@@ -342,10 +342,21 @@ def _check_files(job: Subject) -> Found:
         made = path != "environment.setup" and os.path.basename(file) in job.setup
         elsewhere = moved and not os.path.isabs(file)
         if _is_missing(file) and not made and not elsewhere:
-            kind = _KINDS.get(path, "") or ".relative" * (file[:1] not in "/~")
-            yield f"not-here{kind}", path, {"text": text}
+            near = _find_near_file(file)
+            kind = ".near" if near else _KINDS.get(path, "") or ".relative" * (file[:1] not in "/~")
+            yield f"not-here{kind}", path, {"text": text, "near": near}
         elif path in ("run.args", "environment.setup") and _is_left_out(file, job.copied):
             yield "left-out", path, {"text": text, "file": file}
+
+
+def _find_near_file(path: str) -> str:
+    """Return the file that a path misspells; empty without one."""
+    from jobgen.spec.spelling import find_near
+
+    folder, name = os.path.split(path)
+    place = os.path.expanduser(folder or ".")
+    near = find_near(name, os.listdir(place)) if os.path.isdir(place) else ""
+    return os.path.join(folder, near) if near else ""
 
 
 def _is_left_out(name: str, copied: Sequence[str] | None) -> bool:

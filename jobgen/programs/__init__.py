@@ -24,8 +24,23 @@ def list_doubts(loaded: LoadedSpec, plan: Plan) -> Iterator[str]:
     """Yield what a spec and its program can hardly mean, each with its place."""
     copied = list_copied(loaded.spec.snapshot)
     yield from (f"warning: {problem}" for problem in review(loaded, plan, copied))
-    for one in [role.plan for role in plan.roles.members] or [plan]:
-        yield from map(str, look_at(one, copied, _list_addresses(loaded.spec)))
+    plans = [role.plan for role in plan.roles.members] or [plan]
+    for part, one in zip(loaded.programs(), plans, strict=True):
+        remarks = look_at(one, copied, _list_addresses(loaded.spec))
+        yield from (_place(part, remark) for remark in remarks)
+
+
+def _place(loaded: LoadedSpec, remark: Remark) -> str:
+    """Return a remark; one about an argument that the spec gives with its place there."""
+    of_launcher = "os.environ" in remark.hint
+    if not remark.rule.endswith("-argument") or of_launcher:
+        return str(remark)
+    names = re.findall(r"[A-Za-z][\w-]*", remark.message)
+    keys = [f"{key}.{name}" for key in ("run.args", "array.values", "array.zip") for name in names]
+    given = (key for key in keys if loaded.find_path(key) in loaded.positions)
+    message = f"{remark.path}: {remark.message}"
+    problem = loaded.problem(next(given, "run.args"), message, remark.hint)
+    return f"{remark.level}: {problem} [{remark.rule}]"
 
 
 def _list_addresses(spec: JobSpec) -> str:

@@ -159,7 +159,9 @@ class _Mirror(argparse.ArgumentParser):
         if own:
             name = own[1].upper().replace("-", "_")
             raise RejectedError(message, f'take its default from int(os.environ["{name}"])')
-        raise RejectedError(message, _CORRECT)
+        lacking = re.findall(r"--([\w-]+)", message.partition("required: ")[2])
+        hint = f"write {', '.join(f'{one}: VALUE' for one in lacking)} in run.args"
+        raise RejectedError(message, hint if lacking else _CORRECT)
 
     def read(self, words: Sequence[str]) -> dict[str, Any]:
         """Return the options that words give, or raise RejectedError."""
@@ -167,11 +169,11 @@ class _Mirror(argparse.ArgumentParser):
         if read.help:
             raise RejectedError("--help prints its help", "remove it")
         left = [word for word in rest if re.match(r"--?(?!no-)[A-Za-z]", word)]
-        for option in (word.partition("=")[0] for word in left):
-            if option not in self.known:
-                near = find_near(option, sorted(self.known))
-                hint = f"write {near}" if near else f"it knows {', '.join(sorted(self.known))}"
-                raise RejectedError(f"it has no option {option}", hint)
+        given, known = [word.partition("=")[0] for word in left], sorted(self.known)
+        if unknown := [option for option in given if option not in self.known]:
+            near = [find_near(option, known) for option in unknown]
+            hint = f"write {', '.join(near)}" if all(near) else f"it knows {', '.join(known)}"
+            raise RejectedError(f"it has no option {', nor '.join(unknown)}", hint)
         if self.sure and not left:
             self._refuse_words(words, [word for word in rest if word[:1] != "-"])
         return {name: one for name, one in vars(read).items() if one not in (None, False)}
@@ -182,10 +184,11 @@ class _Mirror(argparse.ArgumentParser):
             if before in self.known:
                 fault = f"{before} takes no value, and {beyond[0]!r} stands behind it"
                 raise RejectedError(fault, f"write {before.lstrip('-')}: true in run.args")
-            name, equals, value = beyond[0].partition("=")  # as Hydra has them
-            hydra = equals and f"--{name}" in self.known
-            hint = f"write {shlex.join([f'--{name}', value])}" if hydra else _CORRECT
-            raise RejectedError(f"it has no argument for {beyond[0]!r}", hint)
+            pairs = [f"--{word}".partition("=") for word in beyond]  # as Hydra has them
+            hydra = all(equals and name in self.known for name, equals, _ in pairs)
+            options = shlex.join(part for name, _, value in pairs for part in (name, value))
+            fault = f"it has no argument for {', '.join(map(repr, beyond))}"
+            raise RejectedError(fault, f"write {options}" if hydra else _CORRECT)
 
 
 def _read_setting(name: str, text: str) -> dict[str, Any]:

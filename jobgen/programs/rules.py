@@ -73,9 +73,13 @@ class Remark(NamedTuple):
         rest = {"level": level, "rule": self.rule, "message": self.message, "fix": self.hint}
         return {"file": self.path, "line": self.line, "column": 1, **rest}
 
+    @property
+    def level(self) -> str:
+        """How sure it is."""
+        return "warning" if self.certain else "note"
+
     def __str__(self) -> str:
-        level = "warning" if self.certain else "note"
-        return f"{self.path}:{self.line}: {level}: {self.message}; {self.hint} [{self.rule}]"
+        return f"{self.path}:{self.line}: {self.level}: {self.message}; {self.hint} [{self.rule}]"
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -10,13 +11,22 @@ def find_near(word: str, known: Iterable[str], *, cutoff: float = 0.75) -> str:
     """Return the one of `known` that is spelt nearly so, or the empty string.
 
     The first letters or the last have to agree: `cores` is not `nodes`. Words of four letters that
-    differ in one are two words: `size` is not `site`.
+    differ in one are two words: `size` is not `site`. Initials are near an option.
     """
-    for other in get_close_matches(word, list(known), n=3, cutoff=cutoff):
+    known = list(known)
+    for other in get_close_matches(word, known, n=3, cutoff=cutoff):
         if len(other) == len(word) <= 4 and sorted(other) != sorted(word):
             continue
         if other[:2] == word[:2] or (other[:1] == word[:1] and other[-2:] == word[-2:]):
             return other
         if other[1:] == word or word[1:] == other or sorted(other) == sorted(word):
             return other
-    return ""
+    options = known if word[:2] == "--" else ()
+    return next((other for other in options if _is_initials(word, other)), "")
+
+
+def _is_initials(word: str, other: str) -> bool:
+    """Whether one of two options is the other's initials: --lr, --learning-rate."""
+    short, long = sorted((word.strip("-"), other.strip("-")), key=len)
+    parts = re.split(r"[-_]", long)
+    return len(short) > 1 and short == "".join(part[:1] for part in parts)

@@ -39,7 +39,7 @@ DOUBTFUL = {
             "roles: {s: {nodes: 1, run: {command: [vllm, --port, $S_PORT]}, ready: {tcp: true}},"
             " t: {run: {script: train.py, args: {url: 'http://localhost:8000'}}}}",
         ),
-        "asks at localhost:8000, its own node, and the other roles have other nodes; write $NAME_",
+        "asks at localhost:8000, its own node, and the other roles have other nodes; write $S_",
     ),
     "too many GPUs": (
         ("gpus_per_node: 4, cpus_per_node: 16", "gpus_per_node: 32"),
