@@ -102,11 +102,11 @@ def make_remark(
 ) -> Remark:
     """Return a remark, with the words that `remarks.txt` has for it and these values in them.
 
-    `certain` tells whether one that is `likely` is a warning.
+    `certain` tells whether one that is `likely` or `sized` is a warning.
     """
     rule = read_rules()[name]
     message, hint = (Template(rule[key]).substitute(values, path=path) for key in ("says", "write"))
-    warns = {"warning": True, "note": False, "likely": certain}[rule["level"]]
+    warns = {"warning": True, "note": False}.get(rule["level"], certain)
     return Remark(path, line, name.partition(".")[0], message, hint, warns)
 
 
@@ -192,7 +192,8 @@ class _Look:
         """Keep a remark on a place, or a line of its file, unless a comment there silences it."""
         line, module = line or at.line, at.module
         full = f"{at.head}.{at.short}".strip(".")
-        about = {"certain": at.certain, "call": at.short, "full": full}
+        guessed = self.size.arguments is None and read_rules()[name]["level"] == "sized"
+        about = {"certain": at.certain and not guessed, "call": at.short, "full": full}
         remark = make_remark(name, module.path, line, **(self.values | about | values))
         if self.program.is_reached(at.part) and not module.silences(line, remark.rule):
             self.remarks.setdefault(remark.message, remark)
