@@ -63,12 +63,13 @@ class _Line:
 
     def _part(self, left: list[str]) -> None:
         """Part the words; a letter may mean something else to the tool than to the command."""
+        alone = len(_pick(left, SPEC_ENDS)) < 2
         while left and left[0] != "--":
             word = left.pop(0)
             pair = re.fullmatch(r"(-[A-Za-z]+(?=\d)|-[^=:]+)[=:]?(.*)", word)
             if pair is None:
                 self.plain.append(word)
-            elif _names_file(pair[1], pair[2] or "".join(left[:1])):
+            elif alone and _names_file(pair[1], pair[2] or "".join(left[:1])):
                 self.plain += filter(None, (pair[2],))
             else:
                 own = self._spell(pair[1])
@@ -142,6 +143,7 @@ class _Line:
         """Return a line with its options and the words of the program, which may need a spec."""
         own = (pair for pair in self.own if pair[0] not in start.split())
         rest = [*(shlex.join(filter(None, pair)) for pair in own), *typed]
+        rest = [one for one in rest if one not in start]
         rest += ["--", shlex.join(program)] if program else []
         if self.starts:
             option, name = self.starts
@@ -244,6 +246,7 @@ class _Line:
             own = load((*_pick(self.plain, SPEC_ENDS), "job.yaml")[0]).spec.resources.gpus_per_node
         except JobgenError:  # told of when the command runs
             return ""
+        gpus = gpus.removeprefix("ngpus=")
         number, each = gpus.isdecimal() and int(gpus), given.get("--gpus-per-node") or str(own)
         option, by = ("--gpus-per-node", nodes) if nodes else ("-N", each)
         if not (number and by.isdecimal() and int(by)):

@@ -321,7 +321,8 @@ def _refuse_form(override: str) -> None:
         named = not equals and re.fullmatch(r"[\w.-]+", path)
         form = f"{path}=VALUE" if named else "resources.nodes=4"
         raise UsageError(f"--set {override!r}: write it as {form}, on one line")
-    if re.search(r",\s*(resources|environment|run|launch|array|notify|on_\w+)\.\w+=", text):
+    paths = r".*,\s*(resources|environment|run|launch|array|notify|on_\w+)\.\w+=.*"
+    if re.fullmatch(rf"{paths}|[^\s,=]+(,[a-z_]+=[^\s,=]+)+", text):
         raise UsageError(f"--set {override!r}: sets one value; give --set again for the next")
 
 
