@@ -540,7 +540,7 @@ def skill() -> str:
             lines.append(f"| `{key}` | {_cell([kinds])} | {_cell([meaning + required])} |")
     lines += ["", "## Commands", "", "| command | does |", "| --- | --- |"]
     for name, row in LISTED.items():
-        lines.append(f"| `jobgen {name}` | {row.help} |")
+        lines.append(f"| `jobgen {name}` | {row[1]} |")
     codes = " ".join(EXIT_CODES.split())
     return "\n".join([*lines, "", f"Exit codes: {codes}."]) + "\n"
 

@@ -25,7 +25,6 @@ from jobgen.cli.printing import put_err, put_out
 from jobgen.cli.target import SpecCommand, add_target_options, load_plan, load_plans
 from jobgen.errors import EXIT_CODES, JobgenError, Problem, SpecError
 from jobgen.output import write_file
-from jobgen.records import NamedTuple
 
 if TYPE_CHECKING:
     from jobgen.plan.plan import Plan
@@ -75,55 +74,21 @@ def _tell(error: JobgenError) -> str:
     return "\n".join(explain_setting(one, sys.argv[1:]) for one in problems)
 
 
-class _Listed(NamedTuple):
-    """A command in the list of `jobgen --help`: its module of this room, and its line."""
+def _read_commands() -> dict[str, dict[str, tuple[str, ...]]]:
+    """Return the commands by their groups: the module of this room, and the line in the help."""
+    groups: dict[str, dict[str, tuple[str, ...]]] = {}
+    # Without the room of tables, which imports yaml.
+    with open(os.path.join(os.path.dirname(__file__), "commands.txt"), encoding="utf-8") as file:
+        for group, name, *row in (line.strip().split(" | ") for line in file if line[0] != "#"):
+            groups.setdefault(group, {})[name] = (*row,)
+    return groups
 
-    module: str
-    help: str
 
-
-# The commands in groups, as a job goes; a line of at most 55 characters stands whole at 80 columns
-_COMMANDS = {
-    "Write a job": {
-        "init": _Listed("machine", "Write a commented job.yaml for this machine"),
-        "render": _Listed("main", "Render a spec to a job script"),
-        "check": _Listed("spec", "Check specs and the scripts committed beside them"),
-        "explain": _Listed("spec", "Show ranks, cost, and the reason for each line"),
-        "page": _Listed("page", "Build or serve a web page that composes jobs"),
-    },
-    "Run it": {
-        "doctor": _Listed("machine", "Check that this machine can submit jobs"),
-        "submit": _Listed("submit", "Submit a spec or a script"),
-        "status": _Listed("jobs", "Show the state of jobs"),
-        "list": _Listed("jobs", "List jobs submitted from this folder"),
-        "logs": _Listed("jobs", "Show the output of a job"),
-        "top": _Listed("jobs", "Show what a job uses on each node, live"),
-        "shell": _Listed("handling", "Open a shell on a node of a running job"),
-        "forward": _Listed("forward", "Forward a port of a running job to this machine"),
-        "wait": _Listed("jobs", "Wait for jobs to end"),
-        "cancel": _Listed("jobs", "Cancel jobs"),
-        "rerun": _Listed("handling", "Rerun a job, or only its failed tasks"),
-        "run": _Listed("handling", "Run a job in the allocation that you hold"),
-    },
-    "Afterwards": {
-        "diagnose": _Listed("jobs", "Find out why a job failed"),
-        "report": _Listed("jobs", "Write an HTML report of a run"),
-        "clean": _Listed("handling", "Remove the run folders of ended jobs"),
-    },
-    "Scripts you have": {
-        "lint": _Listed("batchscript", "Find common mistakes in job scripts"),
-        "import": _Listed("batchscript", "Convert a job script to a spec"),
-    },
-    "Clusters and editors": {
-        "sites": _Listed("machine", "List, show, test, capture or check profiles"),
-        "schema": _Listed("editors", "Print the JSON Schema of specs or profiles"),
-        "completion": _Listed("editors", "Print a completion script for your shell"),
-    },
-}
-#: commands that other commands run, and their modules
-_HIDDEN = {"receive": "submit"}
+_COMMANDS = _read_commands()
 #: every command, in the order of the help
 LISTED = {name: row for group in _COMMANDS.values() for name, row in group.items()}
+#: commands that other commands run, and their modules
+_HIDDEN = {"receive": "submit"}
 
 
 class _Group(click.Group):
@@ -135,7 +100,7 @@ class _Group(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of this name."""
-        place = _HIDDEN.get(cmd_name) or (LISTED[cmd_name].module if cmd_name in LISTED else "main")
+        place = _HIDDEN.get(cmd_name) or LISTED.get(cmd_name, ("main",))[0]
         if place == "main":
             return super().get_command(ctx, cmd_name)
         from importlib import import_module
@@ -158,7 +123,7 @@ class _Group(click.Group):
         """Write the commands in their groups, without importing any."""
         for title, group in _COMMANDS.items():
             with formatter.section(title):
-                formatter.write_dl([(f"{name:10}", row.help) for name, row in group.items()])
+                formatter.write_dl([(f"{name:10}", row[1]) for name, row in group.items()])
 
 
 @click.group(

@@ -22,6 +22,7 @@ from jobgen.plan.review_checks import (
     CHECKS,
     ROLE_CHECKS,
     Subject,
+    count_node,
     count_processes,
     is_tested,
     list_numbers,
@@ -49,7 +50,8 @@ def review(loaded: LoadedSpec, plan: Plan, copied: Sequence[str] | None = None) 
         settings = tuple(list_settings(own.program.command))
         job = Subject(part, own, settings, copied, roles, role)
         facts = _list_facts(job)
-        problems.update(_apply_table(job, facts), _check_numbers(job), _check_names(job))
+        problems.update(_apply_table(job, facts), _check_names(job))
+        problems.update(_check_numbers(job), _check_sums(job, facts))
         checks = [check(job) for check in CHECKS]
         checks += [check(job, role) for check in ROLE_CHECKS if role]
         for name, path, values in itertools.chain(*checks):
@@ -68,7 +70,7 @@ def _read_table() -> list[list[str]]:
     path = os.path.join(os.path.dirname(__file__), "review.txt")
     with open(path, encoding="utf-8") as lines:
         rows = [line.strip() for line in lines if line.strip() and line[0] != "#"]
-    return [row.split(" | ", 5 if row.startswith("number") else 4) for row in rows]
+    return [row.split(" | ", 5 if row.startswith(("number", "sum")) else 4) for row in rows]
 
 
 @cache
@@ -84,13 +86,17 @@ def _apply_table(job: Subject, facts: dict[str, Any]) -> Iterator[Problem]:
         if text:
             texts[source].append((path, text))
     for source, asked, form, message, hint in (row for row in _read_table() if len(row) == 5):
-        needs = asked.replace("-", "").split()
-        if any(bool(facts[one.strip("!")]) == ("!" in one) for one in needs):
+        if not _holds(asked, facts):
             continue
         for path, text in texts[source]:
             if match := re.search(form, text, re.MULTILINE):
                 yield _say(job, path, message, hint, facts | match.groupdict())
                 break
+
+
+def _holds(asked: str, facts: Mapping[str, Any]) -> bool:
+    needs = asked.replace("-", "").split()
+    return all(bool(facts[one.strip("!")]) != ("!" in one) for one in needs)
 
 
 def _list_facts(job: Subject) -> dict[str, Any]:
@@ -208,7 +214,9 @@ def _flatten(node: Node, start: str) -> Iterator[tuple[str, str]]:
 def _check_numbers(job: Subject) -> Iterator[Problem]:
     """Yield numbers in the program's arguments that differ from the job's."""
     has = count_processes(job)
-    for _, names, relation, fact, message, hint in (row for row in _read_table() if len(row) == 6):
+    for names, relation, fact, message, hint in (
+        row[1:] for row in _read_table() if row[0] == "number"
+    ):
         right, known = has[fact], names.split()
         numbers = [one for one in list_numbers(job.settings) if one[0] in known and right]
         for _, option, number in numbers:
@@ -216,6 +224,18 @@ def _check_numbers(job: Subject) -> Iterator[Problem]:
             if not holds[relation]:
                 values = {"option": option, "value": number, "has": right}
                 yield _say(job, "run.args", message, hint, values)
+
+
+def _check_sums(job: Subject, facts: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield what the numbers of a node do not allow, for each kind of node."""
+    rows = [row[1:] for row in _read_table() if row[0] == "sum"]
+    for sums in (
+        dict(facts) | count_node(job, group) for group in dict.fromkeys(job.plan.nodes.own)
+    ):
+        for asked, compared, path, message, hint in rows:
+            left, right = compared.split(" > ")
+            if _holds(asked, sums) and sums[left] > int(sums.get(right, right)):
+                yield _say(job, Template(path).substitute(sums), message, hint, sums)
 
 
 def _check_names(job: Subject) -> Iterator[Problem]:

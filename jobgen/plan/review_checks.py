@@ -7,7 +7,6 @@ and the values in the words.
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import os
 import re
@@ -16,7 +15,7 @@ from typing import Any
 
 from jobgen.output import format_count as count
 from jobgen.plan.nodes import advise_on_devices
-from jobgen.plan.plan import Plan, RolePlan
+from jobgen.plan.plan import NodeGroup, Plan, RolePlan
 from jobgen.plan.program import read_sources
 from jobgen.records import NamedTuple
 from jobgen.spec.load import LoadedSpec
@@ -27,7 +26,6 @@ Settings = tuple[tuple[str, str], ...]
 Found = Iterator[tuple[str, str, Mapping[str, Any]]]
 
 _GIB = 1024**2  # in KiB
-_MOST_GIB, _MOST_CPUS, _MOST_GPUS = 8192, 400, 16  # few nodes have more
 _USUAL_GPUS = 8  # of a node of which nothing is known
 # A variable that a line of setup exports.
 _EXPORTS = re.compile(r"""^\s*export\s+([A-Z][A-Z0-9_]*)=["']?([^\s"';`]*)""", re.MULTILINE)
@@ -50,7 +48,6 @@ _SETUP_READS = re.compile(
 _PARTS = re.compile(r"(tensor|pipeline|context)_(model_)?parallel(_size)?|(tp|pp|cp)(_size)?")
 # What has one process drive several GPUs.
 _TAKES_SEVERAL = r"\bjax\b|(?<!Distributed)DataParallel\(|device_map|vllm|tensorflow|cuda:[1-9]"
-_A_NODE = "launch.processes_per_node"
 
 
 class Subject(NamedTuple):
@@ -120,17 +117,6 @@ def is_below(path: str, folders: Iterable[str]) -> bool:
     return any(f"{path}/".startswith(folder.rstrip("/") + "/") for folder in folders)
 
 
-def _check_processes(job: Subject) -> Found:
-    for group in dict.fromkeys(job.plan.nodes.own):
-        processes, gpus = group.processes, group.gpus
-        several = processes > 1 and job.plan.launch.mode in ("torchrun", "direct")
-        values = {"processes": processes, "idle": gpus - processes, "has": gpus}
-        if gpus and processes > gpus:
-            yield "shared-gpus", _A_NODE, values | {"gpus": count(gpus, "GPU")}
-        elif processes < gpus and (several or _takes_one_gpu(job.plan)):
-            yield f"idle-gpus{'.one' * (processes == 1)}", _A_NODE, values
-
-
 def _takes_one_gpu(plan: Plan) -> bool:
     """Whether torchrun starts a program in which nothing has one process drive several GPUs."""
     source = read_sources(plan) or ""
@@ -139,38 +125,40 @@ def _takes_one_gpu(plan: Plan) -> bool:
     return plan.launch.mode == "torchrun" and not takes_several
 
 
-def _check_sizes(job: Subject) -> Found:
-    key = "cpus_per_gpu" if job.spec.resources.cpus_per_gpu else "cpus_per_node"
-    counted = "each of the" if key == "cpus_per_gpu" else "all"
-    for group in job.plan.nodes.own:
-        values = {"cpus": group.cpus, "gpus": group.gpus, "counted": counted}
-        if (group.cpus or 0) > _MOST_CPUS:
-            yield "many-cpus", f"resources.{key}", values
-        if group.gpus > _MOST_GPUS:
-            yield "many-gpus", "resources.gpus_per_node", values | {"nodes": -(-group.gpus // 8)}
-
-
-def _check_cpus(job: Subject) -> Found:
+def count_node(job: Subject, group: NodeGroup) -> dict[str, Any]:
+    """Return what a node of a job has and is asked for: numbers, and what is true of it."""
+    spec, launch, processes = job.spec.resources, job.plan.launch, group.processes
+    cpus, memory = group.cpus or 0, spec.memory_per_node or 0
     variables = {name: (value, path) for path, name, value in list_variables(job)}
-    threads, path = variables.get("OMP_NUM_THREADS", ("", ""))
-    for group in (one for one in job.plan.nodes.own if one.cpus):
-        processes, cpus = group.processes, group.cpus or 0
-        values = {"processes": processes, "cpus": count(cpus, "CPU"), "threads": threads}
-        if processes > cpus and job.spec.resources.cpus_per_node:
-            yield "shared-cpus", "resources.cpus_per_node", values
-        elif threads.isdecimal() and int(threads) * processes > cpus:
-            several = count(processes, "process", "processes")
-            values |= {"processes": several, "fitting": max(1, cpus // processes)}
-            yield "shared-cpus.threads", path, values
+    number, path = variables.get("OMP_NUM_THREADS", ("", ""))
+    threads = _read_count(number) if processes <= cpus else 0
+    return {
+        "gpus": group.gpus,
+        "processes": processes,
+        "idle": group.gpus - processes,
+        "nodes": -(-group.gpus // 8),
+        "cpus": cpus,
+        "threads": threads,
+        "used": threads * processes,
+        "fitting": max(1, cpus // processes),
+        "memory": memory,
+        "mib": memory // 1024,
+        "gib": memory // _GIB,
+        "least": processes * _GIB,
+        "several": processes > 1 and launch.mode in ("torchrun", "direct"),
+        "lone": processes == 1 and _takes_one_gpu(job.plan),
+        "of_node": cpus and spec.cpus_per_node,
+        "of_gpu": spec.cpus_per_gpu,
+        "variable": path,
+        "all": count(processes, "process", "processes"),
+        "has_cpus": count(cpus, "CPU"),
+        "has_gpus": count(group.gpus, "GPU"),
+    }
 
 
-def _check_memory(job: Subject) -> Found:
-    """Yield memory that a process of PyTorch cannot start in: a unit that was mistaken."""
-    memory, group = job.spec.resources.memory_per_node or _GIB, job.plan.nodes.groups[0]
-    if group.gpus and memory < group.processes * _GIB and job.spec.resources.memory_per_node:
-        yield "little-memory", "resources.memory_per_node", {"memory": memory // 1024}
-    if memory > _MOST_GIB * _GIB:
-        yield "much-memory", "resources.memory_per_node", {"memory": memory // _GIB}
+def _read_count(text: str) -> int:
+    """Return a number; 0 for other words, such as auto."""
+    return int(text) if text.isdecimal() else 0
 
 
 def _check_variables(job: Subject) -> Found:
@@ -299,6 +287,10 @@ def count_processes(job: Subject) -> dict[str, int]:
     groups = max(1, plan.nodes.world_size // (math.prod(_find_parts(job).values()) or 1))
     numbers = list_numbers(job.settings)
     micros = [one for name, _, one in numbers if re.fullmatch("micro_?batch(_size)?", name)]
+    # DeepSpeed's own, of its file.
+    own = {option.rpartition(":")[2]: value for option, value in job.settings}
+    micro = _read_count(own.get("train_micro_batch_size_per_gpu", ""))
+    steps = _read_count(own.get("gradient_accumulation_steps", "1"))
     return {
         "nodes": plan.nodes.total,
         "world": plan.nodes.world_size,
@@ -308,27 +300,8 @@ def count_processes(job: Subject) -> dict[str, int]:
         "gpus_per_node": group.gpus,
         "processes": 0 if plan.launch.plain else group.processes,
         "cpus": (group.cpus or 0) // group.processes,
+        "product": plan.nodes.world_size * micro * steps,
     }
-
-
-def _check_batches(job: Subject) -> Found:
-    """Yield batch sizes of a configuration of DeepSpeed that do not multiply to its whole batch."""
-    world = job.plan.nodes.world_size
-    for option, file in list_options(job.plan.program.command):
-        if "deepspeed" not in option or not file.endswith(".json"):
-            continue
-        try:
-            with open(os.path.expanduser(file), encoding="utf-8") as text:
-                sizes = json.load(text)
-            whole, micro = sizes["train_batch_size"], sizes["train_micro_batch_size_per_gpu"]
-            steps = sizes.get("gradient_accumulation_steps", 1)
-            product = micro * steps * world
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            continue  # it is not here, or says only some of them
-        if isinstance(product, int) and product != whole:
-            values = {"file": file, "whole": whole, "micro": micro, "steps": steps}
-            several = count(world, "process", "processes")
-            yield "batches", "run.args", values | {"processes": several, "product": product}
 
 
 # What needs other words where it is not here.
@@ -510,17 +483,12 @@ def is_tested(role: RolePlan | None) -> bool:
 
 
 CHECKS = (
-    _check_processes,
-    _check_sizes,
-    _check_cpus,
-    _check_memory,
     _check_variables,
     _check_lists,
     _check_tasks,
     _check_packing,
     _check_binds,
     _check_groups,
-    _check_batches,
     _check_files,
     _check_venv,
 )
