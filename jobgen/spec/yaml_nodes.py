@@ -13,19 +13,16 @@ from contextlib import suppress
 from typing import Any
 
 import yaml
+from yaml.composer import ComposerError
 from yaml.resolver import BaseResolver
 
 from jobgen.errors import Position, Problem, SpecError
 
 MAX_BYTES = 1 << 20
+_PAGE = 1 << 12
 MAX_DEPTH = 32
 MAX_VALUES = 100_000  # with those that aliases repeat
 _NO_TAGS = "write the value itself, or extends: FILE for another spec"
-# A line with so many of the characters that can stand before its first value.
-_DEEP_LINE = re.compile(r"^[ \t\-?:]{12}", re.MULTILINE)
-_FEW_BRACKETS = MAX_DEPTH - 12
-
-
 _MAP, _LIST, _TEXT = (f"tag:yaml.org,2002:{kind}" for kind in ("map", "seq", "str"))
 
 
@@ -84,27 +81,21 @@ class Resolver(BaseResolver):
         """Return what a node is, of plain text by its form; PyYAML asks paths and tables, too."""
         if kind is not yaml.ScalarNode:
             return _MAP if kind is yaml.MappingNode else _LIST
-        plain, _ = implicit
-        for tag, pattern in self.yaml_implicit_resolvers.get(value[:1], ()) if plain else ():
-            if pattern.match(value):
-                return str(tag)
-        return _TEXT
+        return f"tag:yaml.org,2002:{_name_kind(value) if implicit[0] else 'str'}"
 
 
-for _tag, _pattern, _first in (
-    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
-    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
-    ("int", r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", list("-+0123456789")),
-    (
-        "float",
-        r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"
-        r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
-        list("-+.0123456789"),
-    ),
-):
-    Resolver.add_implicit_resolver(
-        f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_pattern})\Z"), _first
-    )
+_FORMS = re.compile(
+    r"(?P<null>~|null|Null|NULL|)|(?P<bool>true|True|TRUE|false|False|FALSE)"
+    r"|(?P<int>[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)"
+    r"|(?P<float>[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
+    r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))"
+)
+
+
+def _name_kind(plain: str) -> str:
+    """Return what text without quotes and without a tag is."""
+    match = _FORMS.fullmatch(plain)
+    return (match and match.lastgroup) or "str"
 
 
 class PlainComposer(
@@ -121,19 +112,15 @@ class PlainComposer(
 
 
 try:
-    from yaml._yaml import CParser
-except ImportError:  # PyYAML built without libyaml: slower, the same trees
-    _Composer = PlainComposer
-else:
-
-    class _Composer(CParser, Resolver):  # type: ignore[no-redef]
-        def __init__(self, text: str) -> None:
-            CParser.__init__(self, text)
-            Resolver.__init__(self)
+    from yaml._yaml import CParser as _Parser
+except ImportError:  # PyYAML built without libyaml: slower, the same events
+    _Parser = PlainComposer  # type: ignore[assignment,misc]
 
 
-_KINDS = {f"tag:yaml.org,2002:{kind}": kind for kind in ("str", "int", "float", "bool", "null")}
-_CONTAINERS = {_MAP, _LIST}
+# What a value is by its tag; where it has none, or only a mark of one, quotes decide.
+_SCALARS: dict[str | None, str] = {None: "str", "!": "str"}
+_SCALARS |= {f"tag:yaml.org,2002:{kind}": kind for kind in ("str", "int", "float", "bool", "null")}
+_CONTAINERS = {_MAP, _LIST, None, "!"}
 
 
 def read(path: str) -> Mapping:
@@ -164,7 +151,8 @@ def read_text(path: str) -> str:
     """The text of the file at `path`; raises SpecError if it cannot be read."""
     try:
         with open(path, "rb") as file:
-            data = file.read(MAX_BYTES + 1)
+            data = file.read(_PAGE)  # Python makes room for as many bytes as it is asked for
+            data += file.read(MAX_BYTES) if len(data) == _PAGE else b""
     except OSError as error:
         hint = ""
         if isinstance(error, FileNotFoundError):
@@ -218,22 +206,17 @@ def refuse_other_files(file: str, text: str) -> None:
 
 def parse_value(text: str, *, file: str) -> Node:
     """The one node, of whatever kind, that `text` holds; raises SpecError as `parse` does."""
-    _check_depth(text, file)
+    composer = _Composer(text, file)
     try:
-        root = _Composer(text).get_single_node()
+        root = composer.compose_document()
     except yaml.YAMLError as error:
         raise SpecError(_list_syntax_problems(error, text, file)) from None
-    if root is None:
-        return Scalar(Position(file, 1, 1), "", "null")
-    converter = _Converter(file)
-    tree = converter.convert(root)
-    if converter.problems:
-        raise SpecError(converter.problems)
-    # Only aliases, which begin with an asterisk, repeat a value.
-    if (_count_values(tree, {}) if "*" in text else len(converter.done)) > MAX_VALUES:
+    if composer.problems:
+        raise SpecError(composer.problems)
+    if composer.count > MAX_VALUES:
         message = f"holds more than {MAX_VALUES:,} values, counted as often as aliases repeat them"
         raise SpecError([Problem(Position(file), "", message)])
-    return tree
+    return root
 
 
 def merge(lower: Mapping, upper: Mapping) -> Mapping:
@@ -284,85 +267,107 @@ def describe(node: Node) -> str:
     return f"{words.get(node.kind, 'a number')} ({node.text!r})"
 
 
-def _check_depth(text: str, file: str) -> None:
-    """Refuse absurd nesting before anything recurses over it: libyaml's stack overflows."""
-    if text.count("[") + text.count("{") < _FEW_BRACKETS and not _DEEP_LINE.search(text):
-        return  # each level takes one of these characters; most specs have few enough
-    depth = 0
-    try:
-        composer = _Composer(text)
-        while (event := composer.get_event()) is not None:  # type: ignore[no-untyped-call]
-            if isinstance(event, yaml.CollectionStartEvent):
-                depth += 1
-                if depth > MAX_DEPTH:
-                    where = _make_position(event.start_mark, file)
-                    message = f"is nested deeper than {MAX_DEPTH} levels"
-                    raise SpecError([Problem(where, "", message)])
-            elif isinstance(event, yaml.CollectionEndEvent):
-                depth -= 1
-    except yaml.YAMLError:
-        pass  # composing it reports the same fault
+class _Composer:
+    """Text to our nodes, from the events of PyYAML's parser, with what is wrong with them.
 
-
-class _Converter:
-    """PyYAML's nodes as ours, with what is wrong with them.
-
-    `done` holds what became of a node met before (by its id): an alias shares its anchor's node, so
-    that aliases of aliases cost nothing. A node is None there while what is in it is converted.
+    An alias is its anchor's own node, so that aliases of aliases cost nothing; `sizes` has how many
+    values are in an anchor's, once all of it is read.
     """
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, text: str, file: str) -> None:
+        self.take: Callable[[], Any] = _Parser(text).get_event
         self.file = file
         self.problems: list[Problem] = []
-        self.done: dict[int, Node | None] = {}
+        self.anchors: dict[str, Node] = {}
+        self.sizes: dict[str, int] = {}
+        self.count = 0  # of the values so far
 
-    def convert(self, node: Any) -> Node:
-        """Return a node and all below it."""
-        where = _make_position(node.start_mark, self.file)
-        if id(node) in self.done:
-            return self.done[id(node)] or self.refuse(where, "an alias that holds itself")
-        if isinstance(node, yaml.ScalarNode):
-            if node.tag not in _KINDS:
-                self.refuse(where, f"unknown tag {node.tag!r}", _NO_TAGS)
-            result: Node = Scalar(where, node.value, _KINDS.get(node.tag, "str"))
-        elif node.tag not in _CONTAINERS:
-            return self.refuse(where, f"unknown tag {node.tag!r}", _NO_TAGS)
+    def compose_document(self) -> Node:
+        """Return the root of the only document; of an empty text a null."""
+        self.take()  # the stream begins
+        if isinstance(self.take(), yaml.StreamEndEvent):
+            return Scalar(Position(self.file, 1, 1), "", "null")
+        root = self.compose(self.take(), 0)
+        self.take()  # the document ends
+        if not isinstance(end := self.take(), yaml.StreamEndEvent):
+            raise ComposerError(None, None, "found another document", end.start_mark)
+        return root
+
+    def compose(self, event: Any, depth: int) -> Node:
+        """Return the node that an event begins, `depth` levels deep, and all below it."""
+        if isinstance(event, yaml.AliasEvent):
+            return self.find_anchored(event)
+        where = _make_position(event.start_mark, self.file)
+        before, anchor = self.count, event.anchor
+        self.count += 1
+        if isinstance(event, yaml.ScalarEvent):
+            kind = _name_kind(event.value) if event.implicit[0] else _SCALARS.get(event.tag)
+            node: Node = Scalar(where, event.value, kind or "str")
         else:
-            self.done[id(node)] = None
-            if isinstance(node, yaml.SequenceNode):
-                result = Sequence(where, [self.convert(item) for item in node.value])
-            else:
-                result = self.convert_mapping(node, where)
-        self.done[id(node)] = result
-        return result
+            is_list = isinstance(event, yaml.SequenceStartEvent)
+            node = Sequence(where, []) if is_list else Mapping(where)
+            kind = node.kind if event.tag in _CONTAINERS else None
+            if depth == MAX_DEPTH:
+                message = f"is nested deeper than {MAX_DEPTH} levels"
+                raise SpecError([Problem(where, "", message)])
+        if kind is None:
+            self.refuse(where, f"unknown tag {event.tag!r}", _NO_TAGS)
+        if anchor in self.anchors:
+            self.refuse(where, f"the anchor &{anchor} stands here for the second time")
+        if anchor is not None:
+            self.anchors[anchor] = node
+        if not isinstance(node, Scalar):
+            self.fill(node, depth + 1)
+        if anchor is not None:
+            self.sizes[anchor] = self.count - before
+        return node
 
-    def convert_mapping(self, node: Any, where: Position) -> Mapping:
-        """Return keys with their values, but for keys that cannot be."""
-        result = Mapping(where)
-        for key_node, value_node in node.value:
-            where = _make_position(key_node.start_mark, self.file)
-            if self.check_key(key_node, where, result):
-                result.keys[key_node.value] = where
-                result.items[key_node.value] = self.convert(value_node)
-        return result
+    def find_anchored(self, event: Any) -> Node:
+        """Return the node that an alias stands for."""
+        node = self.anchors.get(event.anchor)
+        if node is None:
+            raise ComposerError(None, None, "found undefined alias", event.start_mark)
+        if event.anchor not in self.sizes:
+            return self.refuse(node.where, "an alias that holds itself")
+        self.count += self.sizes[event.anchor]
+        return node
 
-    def check_key(self, node: Any, where: Position, before: Mapping) -> bool:
+    def fill(self, node: Sequence | Mapping, depth: int) -> None:
+        """Add what is in a container, but for keys that cannot be."""
+        while not isinstance(event := self.take(), yaml.CollectionEndEvent):
+            if isinstance(node, Sequence):
+                node.items.append(self.compose(event, depth))
+                continue
+            where = _make_position(event.start_mark, self.file)
+            key = self.read_key(event, where)
+            value = self.compose(self.take(), depth)
+            if self.check_key(key, where, node):
+                node.keys[key], node.items[key] = where, value
+
+    def read_key(self, event: Any, where: Position) -> str:
+        """Return the text of a key; raises SpecError if it is something else."""
+        if isinstance(event, yaml.ScalarEvent) and event.anchor is None:
+            return str(event.value)
+        if not isinstance(event, yaml.CollectionStartEvent):
+            node = self.compose(event, 0)
+            if isinstance(node, Scalar):
+                return node.text
+        template = isinstance(event, yaml.MappingStartEvent)
+        hint = "jobgen does not fill in {{templates}}; --set sets a value" if template else ""
+        self.refuse(where, "a key must be text", hint)
+        raise SpecError(self.problems)
+
+    def check_key(self, key: str, where: Position, before: Mapping) -> bool:
         """Whether a key is right, beside those before it; what is wrong is noted."""
-        if not isinstance(node, yaml.ScalarNode):
-            template = isinstance(node, yaml.MappingNode)
-            hint = "jobgen does not fill in {{templates}}; --set sets a value" if template else ""
-            self.refuse(where, "a key must be text", hint)
-        elif "\xa0" in node.value:
-            self.refuse(
-                where, f"key {node.value!r} holds a no-break space", "write an ordinary one"
-            )
-        elif not node.value.isprintable():  # messages cite keys as they are
-            self.refuse(where, f"key {node.value!r} holds a control character")
-        elif node.value == "<<":
+        if "\xa0" in key:
+            self.refuse(where, f"key {key!r} holds a no-break space", "write an ordinary one")
+        elif not key.isprintable():  # messages cite keys as they are
+            self.refuse(where, f"key {key!r} holds a control character")
+        elif key == "<<":
             self.refuse(where, "merge keys ('<<') are not supported", "write the keys out")
-        elif node.value in before.items:
-            first = before.keys[node.value].line
-            self.refuse(where, f"duplicate key {node.value!r}", f"line {first} already has it")
+        elif key in before.items:
+            first = before.keys[key].line
+            self.refuse(where, f"duplicate key {key!r}", f"line {first} already has it")
         else:
             return True
         return False
@@ -371,16 +376,6 @@ class _Converter:
         """Note a problem; return what stands in the place of the value."""
         self.problems.append(Problem(where, "", message, hint))
         return Scalar(where, "", "null")
-
-
-def _count_values(node: Node, known: dict[int, int]) -> int:
-    """Count a tree's values as who walks it meets them; `known` has the counts of shared nodes."""
-    if isinstance(node, Scalar):
-        return 1
-    if id(node) not in known:
-        items = node.items.values() if isinstance(node, Mapping) else node.items
-        known[id(node)] = 1 + sum(_count_values(item, known) for item in items)
-    return known[id(node)]
 
 
 def _make_position(mark: Any, file: str) -> Position:
