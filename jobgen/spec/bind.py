@@ -13,13 +13,10 @@ from jobgen.spec.fields import (
     Expandable,
     FreeText,
     Kind,
-    Parsed,
     Pattern,
     Range,
     ShellPath,
     has_any_case,
-    is_literal,
-    is_record,
     join_path,
     read_fields,
     read_required,
@@ -91,14 +88,14 @@ class _Binder:
 
     def record(self, node: Mapping, cls: type, path: str) -> Any:
         """`node` as a record of type `cls`, or _FAILED once the reasons are noted."""
-        known = read_fields(cls)
-        strangers = [key for key in node.items if key not in known]
-        meant = self.tell_strangers(node, strangers, cls, path)
-        values = {
-            name: self.value(item, known[name].kinds, join_path(path, name))
-            for name, item in node.items.items()
-            if name in known
-        }
+        known, strangers = read_fields(cls), []
+        values: dict[str, Any] = {}
+        for name, item in node.items.items():
+            if name in known:
+                values[name] = self.value(item, known[name].kinds, join_path(path, name))
+            else:
+                strangers.append(name)
+        meant = self.tell_strangers(node, strangers, cls, path) if strangers else set()
         if self.tell_missing(node, cls, path, meant) or _FAILED in values.values():
             return _FAILED
         record = cls(**values)
@@ -183,9 +180,9 @@ class _Binder:
             hint = next(slip.expand(words) for slip, words in slips if slip)
             return self.problem(node.where, path, "is empty", f"{hint} or remove the key")
         for kind in kinds:
-            if kind.fits(node):
+            if node.kind in kind.takes:
                 if isinstance(node, Scalar):
-                    return self.scalar(node, kind, path)
+                    return getattr(self, kind.form)(node, kind, path)
                 return self.container(node, kind, path)
         message = f"expected {' or '.join(map(str, kinds))}, got {describe(node)}"
         hint = self.suggest(node, kinds, path, wrong="kind")
@@ -222,26 +219,19 @@ class _Binder:
             return self.problem(node.where, path, f"has {len(members)} members, {wanted}")
         return _FAILED if _FAILED in members else tuple(members)
 
-    def scalar(self, node: Scalar, kind: Kind, path: str) -> Any:
-        text, rule = node.text, kind.rule
-        if kind.type is tuple:
-            return self.text_as_list(node, kind, path)
-        if is_record(kind.type):
-            short = Mapping(node.where)
-            short.items[kind.type.short_key] = node
-            return self.record(short, kind.type, path)
-        if isinstance(rule, Parsed):
-            return self.parsed(node, kind, path)
-        if is_literal(kind.type):
-            return self.fixed_word(node, get_args(kind.type), path)
-        if kind.type is bool:
-            return text.lower() == "true"
-        if kind.type in (int, float):
-            return self.number(node, kind, path)
-        fault = _find_fault(text, rule)
+    def short_record(self, node: Scalar, kind: Kind, path: str) -> Any:
+        short = Mapping(node.where)
+        short.items[kind.type.short_key] = node
+        return self.record(short, kind.type, path)
+
+    def switch(self, node: Scalar, kind: Kind, path: str) -> bool:
+        return node.text.lower() == "true"
+
+    def words(self, node: Scalar, kind: Kind, path: str) -> Any:
+        fault = _find_fault(node.text, kind.rule)
         if fault:
             return self.problem(node.where, path, fault, self.suggest(node, (kind,), path))
-        return text
+        return node.text
 
     def parsed(self, node: Scalar, kind: Kind, path: str) -> Any:
         """Text with its own syntax, such as a duration."""
@@ -252,9 +242,9 @@ class _Binder:
             hint = self.suggest(node, (kind,), path) or own_hint
             return self.problem(node.where, path, f"{node.text!r} {message}", hint)
 
-    def fixed_word(self, node: Scalar, known: tuple[str, ...], path: str) -> Any:
-        """One of the `known` words, in any case if that is clear."""
-        text = node.text
+    def fixed_word(self, node: Scalar, kind: Kind, path: str) -> Any:
+        """One of the words that are known, in any case if that is clear."""
+        text, known = node.text, get_args(kind.type)
         if text in known:
             return text
         if text.lower() in known and has_any_case(known):

@@ -16,12 +16,11 @@ from __future__ import annotations
 import re
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import cache, cached_property
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from jobgen.records import NamedTuple
-from jobgen.spec.yaml_nodes import Node
 
 T = TypeVar("T")
 
@@ -30,6 +29,9 @@ T = TypeVar("T")
 _UNSEEN = r"\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069"
 CONTROL = rf"[\x00-\x1f{_UNSEEN}]"
 CONTROL_IN_TEXT = rf"[\x00-\x08\x0b-\x1f{_UNSEEN}]"
+
+
+_compile = cache(re.compile)
 
 
 class Range(NamedTuple):
@@ -48,7 +50,7 @@ class Pattern(NamedTuple):
 
     def matches(self, text: str) -> bool:
         """Whether the whole of `text` has this form."""
-        return re.fullmatch(self.regex, text) is not None
+        return _compile(self.regex).fullmatch(text) is not None
 
 
 class Parsed(NamedTuple):
@@ -103,6 +105,17 @@ def mark_record(**marks: Any) -> Callable[[type[T]], type[T]]:
     return decorate
 
 
+_ANY_SCALAR = frozenset({"str", "int", "float", "bool", "null"})
+# How the binder reads a type that has no rule, and the kinds of nodes that are one.
+_FORMS: dict[Any, tuple[str, ...]] = {
+    dict: ("", "map"),
+    int: ("number", "int"),
+    float: ("number", "int", "float"),
+    bool: ("switch", "bool"),
+    str: ("words", "str"),
+}
+
+
 class Kind:
     """One shape that a value may have: its type, the rule on it, and what its members may be.
 
@@ -126,26 +139,25 @@ class Kind:
         self.text_member = members[-1] if members and not nested else None
         # Whether a list may be written as one value, or as several in one text.
         self.takes_text = of_type is tuple and self.text_member is not None and not explicit
-        self._takes = frozenset(self._list_node_kinds())
+        self.form, self.takes = self._choose_form()
 
-    def fits(self, node: Node) -> bool:
-        """Whether `node` has this shape, and as a scalar this kind; its value may still be bad."""
-        return node.kind in self._takes
-
-    def _list_node_kinds(self) -> Iterator[str]:
-        if self.type is dict or is_record(self.type) or self.expandable:
-            yield "map"
+    def _choose_form(self) -> tuple[str, frozenset[str]]:
+        """Return how the binder reads its scalars, and the kinds of nodes that have this shape."""
         if self.type is tuple:
-            yield "list"
-            for member in self.members if self.takes_text else ():
-                yield from member._takes - {"map"}
-        elif isinstance(self.rule, (Parsed, FreeText)) or is_literal(self.type):
-            yield from ("str", "int", "float", "bool", "null")
-        elif hasattr(self.type, "short_key"):
-            yield "str"
-        else:
-            names = {int: ("int",), bool: ("bool",), str: ("str",), float: ("int", "float")}
-            yield from names.get(self.type, ())
+            members = self.members if self.takes_text else ()
+            texts = frozenset[str]().union(*(member.takes for member in members))
+            return "text_as_list", texts - {"map"} | {"list"}
+        if isinstance(self.rule, Parsed):
+            return "parsed", _ANY_SCALAR
+        if is_literal(self.type):
+            return "fixed_word", _ANY_SCALAR
+        if isinstance(self.rule, FreeText):
+            return "words", _ANY_SCALAR | ({"map"} if self.expandable else set())
+        if is_record(self.type):
+            short = {"str"} if hasattr(self.type, "short_key") else set()
+            return "short_record", frozenset({"map", *short})
+        form, *kinds = _FORMS[self.type]
+        return form, frozenset(kinds)
 
     def __str__(self) -> str:
         if isinstance(self.rule, Parsed):
