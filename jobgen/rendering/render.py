@@ -54,6 +54,7 @@ def _quote_literal(text: str) -> ShellText:
     return ShellText(f'"{_escape_quoted(text)}"' if odd else shlex.quote(text))
 
 
+@lru_cache(1000)
 def _quote_expandable(path: str) -> ShellText:
     """A word in which only $NAME, ${NAME} and a leading ~ are the shell's business."""
     if path == "~" or path.startswith("~/"):
@@ -92,18 +93,26 @@ def find_template_folder() -> str:
     return inside if os.path.isdir(inside) else os.path.join(os.path.dirname(package), "templates")
 
 
-class _Environment(Environment):
-    """Jinja's, without the globals, which the templates do not use."""
+class _Loader(FileSystemLoader):
+    """Templates with those that they include in their text, but for one within itself."""
 
-    def make_globals(self, d: Any) -> Any:
-        """Return no globals: Jinja copies what there is for each `include`."""
-        return {}
+    def get_source(self, environment: Environment, template: str, *outer: str) -> Any:
+        """Return the text, the file, and what tells whether it has changed."""
+
+        within = (template, *outer)
+
+        def put(line: re.Match[str]) -> str:
+            inside = line[1] in within
+            return line[0] if inside else self.get_source(environment, line[1], *within)[0]
+
+        text, *about = super().get_source(environment, template)
+        return re.sub(r'{% include "(.+)" %}\n', put, text), *about
 
 
 @cache
 def _make_environment() -> Environment:
-    environment = _Environment(
-        loader=FileSystemLoader(find_template_folder()),
+    environment = Environment(
+        loader=_Loader(find_template_folder()),
         bytecode_cache=_find_bytecode_cache(),
         auto_reload=False,
         cache_size=-1,
@@ -116,6 +125,7 @@ def _make_environment() -> Environment:
         keep_trailing_newline=True,
     )
     environment.filters = {"words": _quote_words, "verbatim": ShellText}
+    environment.getattr = getattr  # type: ignore[assignment,method-assign]  # no keys of mappings
     return environment
 
 

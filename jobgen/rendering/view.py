@@ -38,13 +38,11 @@ class Mpiexec:
         self.total = sum(self.started)
         self.runs = list(_list_runs(self.started))
         # The CPU options of each: the site's, or those that leave CPUs to the node.
-        self.bindings: dict[str, tuple[str, ...]] = {
-            "pals": ("--cpu-bind", "none"),
-            "hydra": ("-bind-to", "none"),
-            "openmpi": ("--bind-to", "none"),
-        }
+        self.bindings = SimpleNamespace(
+            pals=("--cpu-bind", "none"), hydra=("-bind-to", "none"), openmpi=("--bind-to", "none")
+        )
         if plan.launch.flavor and plan.launch.options:
-            self.bindings[plan.launch.flavor] = plan.launch.words
+            setattr(self.bindings, plan.launch.flavor, plan.launch.words)
 
 
 class ScriptView:

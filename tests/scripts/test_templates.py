@@ -1,6 +1,7 @@
 """The templates decide nothing and quote nothing themselves: a lint of their syntax trees."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import product
 from typing import Any
 
@@ -135,7 +136,10 @@ def test_in_quotes_of_the_shell_stand_numbers_and_verbatim_text_only() -> None:
         for line, expression, in_quotes in quoted(template):
             if in_quotes and not expression.endswith("verbatim"):
                 value = ENVIRONMENT.compile_expression(expression)
-                kinds = {type(value(**context)) for context in contexts}
+                kinds = set[type]()
+                for context in contexts:
+                    with suppress(AttributeError):  # of a part that the job lacks
+                        kinds.add(type(value(**context)))
                 assert kinds <= {int, type(None)}, f"{template}:{line}: {expression}"
 
 
@@ -163,5 +167,5 @@ def test_every_template_is_used() -> None:
 )
 def test_a_name_that_is_not_there_is_an_error(text: str) -> None:
     plan = plan_of(EXAMPLES[0].read_text())
-    with pytest.raises((UndefinedError, TypeError)):
+    with pytest.raises((UndefinedError, AttributeError, TypeError)):
         ENVIRONMENT.from_string(text).render(view=describe_script(plan))
