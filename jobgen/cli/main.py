@@ -22,12 +22,13 @@ from jobgen.cli.options import (
     refuse_together,
 )
 from jobgen.cli.printing import put_err, put_out
-from jobgen.cli.target import SpecCommand, add_target_options, load_plan, load_plans
+from jobgen.cli.target import SpecCommand, add_target_options, make_plans, read_spec
 from jobgen.errors import EXIT_CODES, JobgenError, Problem, SpecError
 from jobgen.output import write_file
 
 if TYPE_CHECKING:
     from jobgen.plan.plan import Plan
+    from jobgen.spec.load import LoadedSpec
 
 _EXIT_CODES = f"\b\nExit codes: {EXIT_CODES}."
 
@@ -219,13 +220,23 @@ def _refuse_several(given: Mapping[str, object]) -> None:
 def _load_all(
     specs: Sequence[str], target: dict[str, Any], task: int | None, *, expand: bool
 ) -> list[tuple[str, Plan]]:
-    """Return the plans of specs, each with its file; raise SpecError with the problems of all."""
+    """Return the plans of specs, each with its file; raise SpecError with the problems of all.
+
+    All are read before the first is planned: so the processor's caches hold what each step needs.
+    """
+    loaded: list[LoadedSpec] = []
     planned: list[tuple[str, Plan]] = []
     problems: list[Problem] = []
     for path in specs:
         try:
-            made = load_plans(path, target) if expand else [load_plan(path, target, task)[1]]
-            planned += [(path, plan) for plan in made]
+            loaded.append(read_spec(path, target))
+        except SpecError as error:
+            problems += error.problems
+    for spec in loaded:
+        tasks = range(len([*spec.spec.choices()])) if expand else ()
+        try:
+            plans = make_plans(spec, target, tasks or [task])
+            planned += [(spec.file, plan) for plan in plans]
         except SpecError as error:
             problems += error.problems
     if problems:

@@ -210,17 +210,17 @@ def load_plan(
     With `task`, the plan is that of this task of its array alone.
     """
     loaded = read_spec(path, target)
-    plan = make_plan(loaded, target, task)
-    for note in plan.notes:
-        put_err(note)
-    return loaded, plan
+    return loaded, make_plans(loaded, target, [task])[0]
 
 
-def load_plans(path: str, target: Mapping[str, Any]) -> list[Plan]:
-    """Return the plans of all tasks of a spec's array, each alone; without an array, the plan."""
-    loaded = read_spec(path, target)
-    tasks: list[int | None] = [index for index, _ in enumerate(loaded.spec.choices())]
-    plans = [make_plan(loaded, target, task) for task in tasks or [None]]
+def make_plans(
+    loaded: LoadedSpec, target: Mapping[str, Any], tasks: Sequence[int | None]
+) -> list[Plan]:
+    """Return the plans of tasks of a spec's array, each alone, or the plan of all for None.
+
+    Their notes, which are the same, are printed.
+    """
+    plans = [make_plan(loaded, target, task) for task in tasks]
     for note in plans[0].notes:
         put_err(note)
     return plans
