@@ -141,8 +141,9 @@ def _choose_modules(own: Environment, site: SiteProfile, *, bare: bool) -> Modul
 
     What is `bare` gets none from the site.
     """
-    of_site = Modules(site.modules.first, site.modules.use, site.modules.load)
-    modules = own.own_modules or (Modules() if bare or own.container else of_site)
+    modules = own.own_modules or Modules()
+    if own.modules is None and not (bare or own.container):
+        modules = Modules(site.modules.first, site.modules.use, site.modules.load)
     if own.container is not None and site.container is not None:
         first, use, load = site.container.modules
         modules = Modules(modules.first or first, use + modules.use, load + modules.load)
@@ -158,5 +159,5 @@ def _list_caches(variables: Mapping[str, str]) -> Iterator[str]:
 
 
 def _guess_vendor(gpu: str | None) -> str | None:
-    makers = (maker for maker, form in _MAKERS.items() if re.match(form, gpu or ""))
+    makers = (maker for maker, form in _MAKERS.items() if gpu and re.match(form, gpu))
     return next(makers, None)

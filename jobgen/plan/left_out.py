@@ -19,36 +19,33 @@ def list_left_out(context: Context) -> Iterator[str]:
     spec, site, can = context.spec, context.site, context.site.can
     several, parts = _has_several_tasks(context), tuple(context.loaded.programs())
     then = spec.on_walltime.then if spec.on_walltime else None
-    for key, *uses in (
-        ("resources.disk_per_node", can.disk, site.pbs.disk),
+    for key, useful in (
+        ("resources.disk_per_node", can.disk or site.pbs.disk),
         ("resources.cpus_per_gpu", can.batch),
         ("resources.cpus_per_node", can.batch),
         ("resources.memory_per_node", can.batch),
         ("resources.spare_nodes", can.batch),
         ("array.at_once", several),
-        ("array.together", several),
-        ("array.together", can.batch),
+        ("array.together", several and can.batch),
         ("launch.interface", can.batch),
-        ("launch.launcher", can.batch, spec.launch.launcher in ("auto", can.launcher)),
+        ("launch.launcher", can.batch or spec.launch.launcher in ("auto", can.launcher)),
         ("environment.modules", can.batch),
-        ("on_walltime.then", can.batch, then == "stop"),
-        ("resources.gpu_type", can.gpu_type, site.pbs.gpu_type),
+        ("on_walltime.then", can.batch or then == "stop"),
+        ("resources.gpu_type", can.gpu_type or site.pbs.gpu_type),
         ("filesystems", site.filesystems),
         ("account", can.batch),
         ("queue", can.batch),
         ("directives", False),
         ("qos", can.qos),
         ("reservation", can.reservation),
-        ("queue", not can.reservation_queue, not spec.reservation),
+        ("queue", not (can.reservation_queue and spec.reservation)),
         ("resources.constraint", takes_constraint(context)),
-        ("resources.exclusive", can.exclusive),
-        ("resources.exclusive", not _takes_totals(context)),
-        ("notify", can.mail),
-        ("notify", site.mail != "none"),
+        ("resources.exclusive", can.exclusive and not _takes_totals(context)),
+        ("notify", can.mail and site.mail != "none"),
     ):
         if key == "directives":
             yield from _name_directives(context)
-        elif not any(uses) and any(_is_given(part.spec, key) for part in parts):
+        elif not useful and any(_is_given(part.spec, key) for part in parts):
             yield key
 
 

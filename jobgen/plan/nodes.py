@@ -11,7 +11,6 @@ from jobgen.plan.decision import Context, Decision
 from jobgen.plan.plan import NodeGroup, Nodes, Plan
 from jobgen.plan.walltime import count_restarts
 from jobgen.sites.profile import Node, SiteProfile
-from jobgen.spec.array import Array
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import ONE_A_NODE, JobSpec
 
@@ -43,8 +42,8 @@ def decide(context: Context, plan: Plan) -> Decision[Nodes]:
 
 def count_together(context: Context) -> int:
     """Return how many tasks of the array share a node."""
-    array = context.spec.array or Array()
-    return min(array.together or 1, len([*array.choices()]) or 1)
+    asked = context.spec.array and context.spec.array.together
+    return min(asked, len([*context.spec.choices()]) or 1) if asked else 1
 
 
 def group_nodes(loaded: LoadedSpec, site: SiteProfile, node: Node) -> Iterator[NodeGroup]:

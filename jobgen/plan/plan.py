@@ -100,6 +100,8 @@ class Nodes(NamedTuple):
     @property
     def asked(self) -> tuple[NodeGroup, ...]:
         """What the scheduler is asked for: the groups, for all tasks that share a node."""
+        if self.together == 1 and not self.spare:
+            return self.groups
         *groups, last = (group.times(self.together) for group in self.groups)
         return (*groups, last._replace(nodes=last.nodes + self.spare))
 

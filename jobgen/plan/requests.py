@@ -74,6 +74,8 @@ def list_options(text: str) -> Iterator[str]:
 
 
 def _find_repeats(context: Context, plan: Plan) -> Iterator[Problem]:
+    if not (context.spec.directives or plan.requests.site_directives):
+        return
     keys, written = _list_keys(context), {*_list_written(plan)}
     for index, line in enumerate(context.spec.directives):
         sign, _, text = line.partition(" ")
@@ -193,8 +195,7 @@ def _find_foreign_ids(context: Context) -> Iterator[Problem]:
 
 def _list_after(spec: JobSpec) -> Iterator[tuple[str, tuple[int | str, ...]]]:
     """Yield the kinds of dependencies with their jobs; the kind is empty where none is written."""
-    after = spec.after or After()
-    kinds = after._asdict() if isinstance(after, After) else {"": after}
+    kinds = spec.after._asdict() if isinstance(spec.after, After) else {"": spec.after or ()}
     yield from ((kind, jobs) for kind, jobs in kinds.items() if jobs)
 
 

@@ -8,7 +8,7 @@ from jobgen.capabilities import Capabilities
 from jobgen.errors import Problem
 from jobgen.plan.decision import Context, Decision
 from jobgen.plan.plan import Chain, Plan, TimeLimit
-from jobgen.spec.model import JobSpec, OnFailure, OnWalltime
+from jobgen.spec.model import JobSpec, OnWalltime
 from jobgen.spec.units import format_duration
 
 NOTICE = 300
@@ -45,8 +45,8 @@ def _choose_then(asked: OnWalltime, can: Capabilities) -> str:
 
 def count_restarts(spec: JobSpec) -> int:
     """Return how often a job may start again after a failure."""
-    asked = spec.on_failure or OnFailure()
-    return (asked.at_most or RESTARTS) if asked.then == "restart" else 0
+    asked = spec.on_failure
+    return (asked.at_most or RESTARTS) if asked and asked.then == "restart" else 0
 
 
 def _refuse_restarts(context: Context) -> Iterator[Problem]:

@@ -34,7 +34,7 @@ def list_folders() -> list[str]:
     """
     listed = os.environ.get("JOBGEN_SITE_PATH", "").split(":")
     project = find_upwards(".jobgen/sites", os.getcwd(), fits=os.path.isdir)
-    candidates = ["/etc/jobgen/sites", *listed, name_user_file("sites"), project or ""]
+    candidates = filter(None, ["/etc/jobgen/sites", *listed, name_user_file("sites"), project])
     folders = [folder for folder in filter(user_config.exists, candidates) if os.path.isdir(folder)]
     for folder in folders:
         refuse_strangers(folder)

@@ -271,14 +271,10 @@ def _find_project_file(path: str) -> str | None:
 
 
 def _compute_digest(root: Mapping) -> str:
-    def plain(node: Node) -> Any:
-        if isinstance(node, Mapping):
-            return {key: plain(item) for key, item in node.items.items()}
-        if isinstance(node, Sequence):
-            return [plain(item) for item in node.items]
-        return [node.kind, node.text]
+    def write(node: Node) -> object:
+        return [node.kind, node.text] if isinstance(node, Scalar) else node.items
 
-    return hashlib.sha256(json.dumps(plain(root)).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(root, default=write).encode()).hexdigest()[:16]
 
 
 def _apply_override(root: Mapping, override: str, where: Position | None = None) -> None:

@@ -45,14 +45,14 @@ def is_secret(name: str, value: str) -> bool:
     if may_be_token(value) and re.search(_FORM, value):
         return True
     name = name.strip("-").lower()
-    if len(name) > 120 or not any(word in name for word in _WORDS):
+    if len(name) > 120 or not any(map(name.__contains__, _WORDS)):
         return False
     return bool(re.fullmatch(_NAME, name)) and _is_opaque(name, value)
 
 
 def may_be_token(text: str) -> bool:
     """Return whether `_FORM` can match; it takes a third of a millisecond to compile."""
-    return any(sign in text for sign in _SIGNS)
+    return any(map(text.__contains__, _SIGNS))
 
 
 def mask(name: str, value: str) -> str:

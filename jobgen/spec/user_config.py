@@ -49,11 +49,11 @@ def find_upwards(name: str, folder: str, *, fits: Callable[[str], bool]) -> str 
 
     The last to be searched is that of `.git`.
     """
-    while not (exists(path := os.path.join(folder, name)) and fits(path)):
-        above = os.path.dirname(folder)
-        if above == folder or exists(os.path.join(folder, ".git")):
+    folder = folder.rstrip("/")
+    while not (exists(path := f"{folder}/{name}") and fits(path)):
+        if not folder or exists(f"{folder}/.git"):
             return None
-        folder = above
+        folder = folder.rpartition("/")[0]
     return path
 
 
