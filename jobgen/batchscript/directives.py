@@ -146,7 +146,7 @@ def _take(
     if key and form.fullmatch(item.value):
         draft.put(key, item.value)
     elif key == "name":
-        draft.put("name", re.sub(r"[^A-Za-z0-9._-]+", "-", item.value).strip("-._")[:100])
+        draft.put("name", re.sub(r"(%\w|[^A-Za-z0-9._-])+", "-", item.value).strip("-._")[:100])
         draft.check(item.line, item.text, "not a name that a spec can have; one was made of it")
     elif item.option == "-d":  # the folder, which is jobgen's own by PBS_O_WORKDIR
         draft.setup([f"cd {shlex.quote(item.value)}"])
@@ -267,6 +267,9 @@ class _Resources:
     def _take_of_pbs(self, key: str, value: str, item: DirectiveOption) -> bool:
         if key in ("select", "nodes") and self.request.alike:
             self._take_chunk(value, item)
+            if key == "nodes":
+                reason = "becomes a select=, which OpenPBS and PBS Pro read, and Torque does not"
+                self.draft.check(item.line, item.text, reason)
             return True
         if self.files and key == self.files.resource and _LABEL.fullmatch(value):
             return self.draft.put("filesystems", value.split(self.files.separator))

@@ -69,7 +69,7 @@ class PlainVariables:
         if not match:
             return
         name, index, adds = match.groups()
-        raw = word.raw[match.end() :]
+        raw = re.sub(r"^~(?=/|$)", "${HOME}", word.raw[match.end() :])
         if index or raw.startswith("("):
             self.arrays.add(name)
         old = self.values.get(name) if adds else ()

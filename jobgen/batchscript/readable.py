@@ -17,6 +17,7 @@ PLACEHOLDER = re.compile(
     r"|(?<![\w.-])(?-i:@[A-Z_]+)\b@?|\[[A-Z][A-Z_ ]+\]"
     r"|\b(?:your[-_ ]|my[-_])(?:account|project|partition|email|queue|allocation|name)\w*\b"
     r"|\b(?-i:(?:[A-Z]+_)*(?:ACCOUNT|PROJECT|PARTITION|QUEUE|EMAIL|USER)(?:_?(?:NAME|ID|CODE|HERE))+)\b"
+    r"|\b(?-i:FILL[ _-](?:IN|ME|ACCOUNT|PROJECT|EMAIL|NAME)\b)"
     r"|\b(?:def-)?(?:some|the)[-_]?(?:user|account|project|prof|pi)\b",
     re.IGNORECASE,
 )

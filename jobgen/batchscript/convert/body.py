@@ -95,15 +95,17 @@ def advise(script: Script, draft: Draft, reason: NotStraightError) -> list[str]:
             "Programs that start side by side may be roles, each with its own nodes: the job ends",
             "when one fails, and what needs another waits until that is ready.",
         ]
-    how = f"launch.mode: {_name_mode(script)}"
-    return [*lines, f"For jobgen to launch it: run.script or run.module, and {how}, not run.body."]
+    if mode := _name_mode(script):
+        how = f"run.script or run.module, and launch.mode: {mode}, not run.body"
+        lines.append(f"For jobgen to launch it: {how}.")
+    return lines
 
 
 def _name_mode(script: Script) -> str:
-    """Return the mode by which jobgen would launch the program of a script itself."""
+    """Return the mode by which jobgen would start several processes of a script itself."""
     starts = [item.started for item in script.launches]
     if "ray start" in script.text:
         return "ray"
     if any(started.agent for started in starts):
         return "torchrun"
-    return "direct" if any(started.launchers for started in starts) else "plain"
+    return "direct" if any(started.launchers for started in starts) else ""

@@ -32,7 +32,10 @@ _STEADY = re.compile(
     r"|scontrol show hostnames?( \"?\$\w+\"?)?( *\| *(head -n? ?1|wc -l))?)"
 )
 _ASSIGNS = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
-_ML_COMMANDS = re.compile("-|(un)?load|swap|purge|use|reset|rm")
+_ML_COMMANDS = re.compile(
+    "-|(un|try-)?(load|add|use)|del|rm|sw(ap|itch)?|purge|refresh|reset|restore|save|r|s|sl|savelist"
+    "|disable|help|whatis|key(word)?"
+)
 # Within a step, another one waits until that has ended.
 _STEP = re.compile(r"(^|[;&|(`\s])srun\s")
 # Change no variable of the environment; and those that are to work.
@@ -144,7 +147,7 @@ class Prelude:
             self.modules["first"] = first
         elif first == "use" and not loaded:
             self.modules.setdefault("use", []).extend(rest)
-        elif name == "ml" and not _ML_COMMANDS.match(first):
+        elif name == "ml" and not _ML_COMMANDS.fullmatch(first):
             loaded.extend(words)
         else:
             return False

@@ -31,6 +31,7 @@ _LEFT = re.compile(
     re.DOTALL,
 )
 _ARGUMENT = re.compile(r"\$[1-9@*#]|\$\{([1-9@*]|#[}@*])")
+_UNREAD = re.compile(r"'[^']*'|\\\$")
 # What a job or its modules export already: a plain assignment changes what programs see.
 EXPORTED = re.compile(
     r"(LD_|LD_LIBRARY_|LIBRARY_|C_INCLUDE_|CPLUS_INCLUDE_|PYTHON|MODULE|CUDA_|MAN|PKG_CONFIG_|NLS)?PATH"
@@ -132,7 +133,7 @@ def _check_command(command: Command) -> None:
 
 def takes_arguments(text: str) -> bool:
     """Whether bash would put in the arguments of the script."""
-    return bool(_ARGUMENT.search(re.sub(r"'[^']*'", "", text)))
+    return bool(_ARGUMENT.search(_UNREAD.sub("", text)))
 
 
 def list_arguments(script: Script) -> Iterator[tuple[int, str]]:
@@ -163,7 +164,7 @@ def write_arguments(texts: list[str]) -> str:
     """Return the line that sets the arguments which these texts of bash ask for; empty if none."""
     if not any(map(takes_arguments, texts)):
         return ""
-    bare = re.sub(r"'[^']*'", "", " ".join(texts))
+    bare = _UNREAD.sub("", " ".join(texts))
     last = max(map(int, re.findall(r"\$\{?([1-9]\d?)\}?(?!:?[-=])", bare)), default=0)
     return " ".join(["set --", *(f"'<{number}>'" for number in range(1, last + 1))])
 
