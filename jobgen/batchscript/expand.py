@@ -23,8 +23,15 @@ _WHICH = re.compile(
     r"(?:\$\(|`)\s*(?:which|command -v|type -[pP])\s+"
     r"(python[\d.]*|singularity|apptainer|torchrun|accelerate|deepspeed|composer|bash|mpirun|mpiexec)\s*(?:\)|`)"
 )
-# How many nodes the job has.
-_COUNT = re.compile(r"\$\(\s*scontrol show hostnames?( [^|()]*)?\| *wc -l\s*\)")
+_FILE = r"\"?\$\{?PBS_NODEFILE\}?\"?"
+_SORTS = rf"(sort -u {_FILE}|(cat {_FILE} *\| *)?(sort *\| *)?(sort -u|uniq)( {_FILE})?)"
+# How a script asks how many nodes its job has, and how many lines its list of them.
+_COUNTS = {
+    "nodes:": re.compile(
+        rf"(\$\(|`) *(scontrol show hostnames?( [^|()]*)?|{_SORTS}) *\| *wc -l *[)`]"
+    ),
+    "lines:": re.compile(rf"(\$\(|`) *(wc -l *< *{_FILE}|cat {_FILE} *\| *wc -l) *[)`]"),
+}
 _SAFE = re.compile(r"[\w@%+=:,./*?\[\]{}~^!-]*", re.ASCII)
 # They change by themselves.
 _MOVING = {"RANDOM", "SECONDS", "PWD", "OLDPWD", "SRANDOM", "EPOCHSECONDS", "LINENO", "IFS"}
@@ -124,8 +131,9 @@ class PlainVariables:
             return _make_field(self.tell(f"${match[1]}") or None)
         if match := _ARITHMETIC.fullmatch(text):
             return _make_field(self._compute(match[1]))
-        if _COUNT.fullmatch(text):
-            return self.values.get("SLURM_NNODES")
+        for name, form in _COUNTS.items():
+            if form.fullmatch(text):
+                return self.values.get(name)
         if match := _WHICH.fullmatch(text) or _ARGUMENT.fullmatch(text):  # a job has no arguments
             return _make_field(match[1])
         return None

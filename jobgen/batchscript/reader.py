@@ -72,7 +72,6 @@ class Script:
     def __init__(self, path: str, text: str) -> None:
         self.path = path
         self.text = text
-        self.site: str | None = None  # whose limits lint holds it to
         self.lines = re.split(r"\r?\n", text)
         if len(text) > MAX_BYTES:
             raise UsageError(f"{path}: is larger than {MAX_BYTES >> 10} KiB; a job script is short")
@@ -176,8 +175,16 @@ class Script:
         return option, value if equals else None
 
     def make_variables(self) -> PlainVariables:
-        """The variables as they are where the script begins."""
-        return PlainVariables(self.given, *find_set(self.commands))
+        """The variables as they are where the script begins.
+
+        `nodes:` and `lines:` are how many nodes the job has, and how many lines PBS lists them in.
+        """
+        chunks = self.resource("select") or self.resource("nodes")
+        nodes = str(self.request.nodes) if chunks else self.given.get("SLURM_NNODES", "")
+        counts = {"nodes:": nodes} if nodes else {}
+        if nodes and self.request.alike:
+            counts["lines:"] = str(self.request.nodes * self.request.tasks)
+        return PlainVariables(self.given | counts, *find_set(self.commands))
 
     @cached_property
     def _followed(self) -> list[tuple[Command, list[LaunchCommand]]]:

@@ -163,9 +163,13 @@ def test_a_script_that_only_srun_finds_is_left_to_srun() -> None:
     assert spec_of("srun t.sh a", ONE_GPU)["run"] == {"command": ["srun", "t.sh", "a"]}
 
 
-def test_a_launch_line_that_needs_a_variable_of_the_setup_is_left_to_bash() -> None:
-    assert "comes to" in kept("B=$(date)\nA=$B python t.py", ONE_GPU)
+def test_variables_of_the_launch_line_are_exported_before_it() -> None:
+    late = spec_of("B=$(date)\nA=$B python t.py", ONE_GPU)
+    assert late["environment"]["setup"] == "B=$(date)\nexport A=$B\n"
     assert spec_of("B=x\nA=$B python t.py", ONE_GPU)["environment"]["variables"] == {"A": "x"}
+    assert "sets a variable that it expands" in kept("A=1\nA=2 python t.py $A", ONE_GPU)
+    told = spec_of("WORLD_SIZE=8 X=1 srun python t.py", EACH_GPU)
+    assert told["environment"] == {"variables": {"X": "1"}}
 
 
 def test_what_only_prints_is_left_out() -> None:
@@ -277,6 +281,70 @@ def test_what_gets_things_ready_on_one_node_is_the_setup(
     assert early.splitlines()[-1] in spec["environment"]["setup"]
 
 
+def test_a_loop_before_one_process_stays_in_the_setup_as_it_is() -> None:
+    loop = 'for d in a b; do\n    rsync -r "$d" /tmp\ndone'
+    spec = spec_of(f"{loop}\nif ! [ -e x ]; then exit 1; fi\npython t.py", ONE_GPU)
+    assert f"{loop}\nif ! [ -e x ]; then exit 1; fi\n" in spec["environment"]["setup"]
+
+
+def test_lines_of_a_shell_on_each_node_are_the_setup_before_its_torchrun() -> None:
+    inner = "source /x/env.sh\nA=1 torchrun --nnodes=2 --nproc_per_node=4 --tee 3"
+    rank = "--node_rank \\$SLURM_PROCID --master_addr $H t.py --n $N"
+    before = "H=$(hostname)\nN=5\n"
+    spec = spec_of(f'{before}srun bash -c "{inner} {rank}"', TWO_NODES)
+    assert spec["environment"]["setup"].splitlines()[1:] == ["source /x/env.sh", "export A=1"]
+    assert spec["run"] == {"script": "t.py", "args": ["--n", "5"]}
+    assert "launch" not in spec
+    unset = f"{before}srun bash -c 'torchrun --nnodes=2 t.py --n $N\n'"  # N is not exported
+    command = ["srun", "bash", "-c", "torchrun --nnodes=2 t.py --n $N"]
+    assert spec_of(unset, TWO_NODES)["run"] == {"command": command}
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("\n  source a.sh\n  python t.py \\\n    --x 1\n", "source a.sh; python t.py --x 1"),
+        ("source a.sh;\n a &&\n b", "source a.sh; a && b"),
+        ("echo 'a\nb'", None),
+        ("a # why\nb", None),
+        ("if a; then\nb\nfi", None),
+    ],
+)
+def test_commands_of_a_shell_are_written_in_one_line(text: str, line: str | None) -> None:
+    body = f'srun shifter bash -c "{text}"'
+    if line is None:
+        assert kept(body, EACH_GPU) == "a value has several lines"
+    else:
+        assert spec_of(body, EACH_GPU)["run"]["command"] == ["shifter", "bash", "-c", line]
+
+
+@pytest.mark.parametrize(
+    "count",
+    [
+        *("$(wc -l < $PBS_NODEFILE)", '"`cat "${PBS_NODEFILE}" | sort | uniq | wc -l`"'),
+        *("$(sort -u $PBS_NODEFILE | wc -l)", "$(uniq $PBS_NODEFILE | wc -l)"),
+    ],
+)
+def test_nodes_that_pbs_lists_are_as_many_as_the_job_has(count: str) -> None:
+    line = "mpiexec -n $N --ppn 1 torchrun --nnodes=$N --nproc_per_node=4 --rdzv_backend=c10d t.py"
+    head = "#PBS -l select=3:ncpus=8:ngpus=4\ncd $PBS_O_WORKDIR"
+    spec = yaml.safe_load(import_pbs(f"{head}\nN={count}\n{line}").yaml)
+    assert spec["resources"]["nodes"] == 3
+    assert spec["run"] == {"script": "t.py"}
+    other = import_pbs(f"{head}\nN={count}\n{line.replace('-n', '--cpu-bind none -n')}")
+    assert "on several nodes is left to bash" in other.yaml
+
+
+def test_a_collection_of_modules_is_no_module() -> None:
+    spec = spec_of("ml restore torch\npython t.py", ONE_GPU)
+    assert "ml restore torch" in spec["environment"]["setup"]
+
+
+def test_a_home_folder_in_a_variable_is_that_of_the_job() -> None:
+    body = "D=~/x\nsrun shifter --env P=$D python t.py"
+    assert {"value": "P=$HOME/x", "expand": True} in spec_of(body, EACH_GPU)["run"]["command"]
+
+
 def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
     body = "export PATH=/x:$PATH\nmodule load a\nulimit -n 4096\ncd work\npython t.py"
     environment = spec_of(body, ONE_GPU)["environment"]
@@ -328,18 +396,14 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("export A=1\nA+=2\npython t.py", ONE_GPU, "an exported variable is assigned again"),
         ("X=1\nunset X\npython t.py $X", ONE_GPU, "bash splits $X into words"),
         ("printf -v X %03d 7\npython t.py $X", ONE_GPU, "'printf' is left to bash"),
-        ("if [ -f x ]; then exit; fi\npython t.py", ONE_GPU, "group or condition is left to bash"),
+        ("if [ -f x ]; then exit; fi\npython t.py", ONE_GPU, "an exit is left to bash"),
         ("f() { python t.py; }\nf", ONE_GPU, "loop, condition, function or group"),
-        ("f() { echo $1; }\nexport X=$(f a)\npython t.py", ONE_GPU, "a loop, function, group or"),
+        ("f() { echo $1; }\nexport X=$(f a)\npython t.py", ONE_GPU, "a function, a subshell"),
         ("eval 'python t.py | sort'", ONE_GPU, "'eval' is left to bash"),
         ("C='python t.py'\neval $C", ONE_GPU, "'eval' is left to bash"),
         ("E=$PWD/a\nsrun -l $E --x 1", EACH_GPU, "no program was found"),
-        (
-            "cat a | while read x; do echo $x; done\npython t.py",
-            ONE_GPU,
-            "a loop, function, group or",
-        ),
-        ("while [ ! -e x ]; do sleep 1; done\npython t.py", ONE_GPU, "a loop, function, group or"),
+        ("(cd a; cp b c)\npython t.py", ONE_GPU, "a function, a subshell"),
+        ("while :; do date; done > log &\npython t.py", ONE_GPU, "a function, a subshell"),
         ("X=$(srun hostname)\n./a --x $X", ONE_GPU, "its srun would wait for that of the program"),
         ("srun cp a b\npython t.py", ONE_GPU, "its srun would wait for that of the program"),
         ("python t.py\nif [ -f x ]; then echo; fi > y", ONE_GPU, "commands follow the program"),
@@ -684,7 +748,7 @@ def test_a_container_of_one_node_is_a_program() -> None:
 
 def test_each_resource_of_a_line_is_kept_or_said() -> None:
     line = "#PBS -l walltime=1:00:00,nodes=10:ppn=4"
-    spec = yaml.safe_load(import_pbs(f"{line}\nmpiexec -n $(wc -l < $PBS_NODEFILE) ./a").yaml)
+    spec = yaml.safe_load(import_pbs(f"{line}\ntrap x USR1\nmpiexec ./a").yaml)
     assert spec["directives"] == ["#PBS -l nodes=10:ppn=4"]
     imported = import_pbs("#PBS -l select=1:ncpus=2:mpiprocs=10\ncd $PBS_O_WORKDIR\npython t.py")
     assert [left.text for left in imported.left][:1] == ["mpiprocs=10"]

@@ -129,6 +129,15 @@ LAUNCHES = {
         1,
         2,
     ),
+    "inner torchrun": (
+        'D=a\nexport E=1\nsrun bash -c "\n export I=\\$E:$D\n J=2 torchrun --nnodes 2"'
+        '" --nproc_per_node 2 --node_rank \\$SLURM_NODEID --master_addr n1 --master_port 29500"'
+        '" train.py --in $D --e \\$E\n" # {}',
+        2,
+        1,
+        2,
+    ),
+    "set before": ("A=prefixed B=$HOME/x srun python train.py {}", 2, 2, 2),
     "module": ("time python -m train {}", 1, 1, 1),
     "evaluated": ("CMD='srun python train.py --own \"two words\"'\neval $CMD {}", 2, 2, 2),
 }

@@ -15,10 +15,11 @@ from jobgen.batchscript.convert.straight import NotStraightError, Statement, ref
 from jobgen.batchscript.convert.values import Reader
 from jobgen.batchscript.directives import ARRAYS, render_directives
 from jobgen.batchscript.draft import Draft
-from jobgen.batchscript.expand import PlainVariables
+from jobgen.batchscript.expand import PlainVariables, expand_command
 from jobgen.batchscript.launchers import unwrap
 from jobgen.batchscript.lint.rule import TRAINS
 from jobgen.batchscript.purposes import list_pure
+from jobgen.batchscript.reach import count_reach
 from jobgen.batchscript.readable import find_shell_flags
 from jobgen.batchscript.reader import Script
 from jobgen.errors import SpecError
@@ -61,6 +62,7 @@ class _CleanSpec:
         self.reader = self._make_reader()
         for statement in self.before:
             follow_statement(statement, self.reader)
+        self._open_shell()
         self.at_home = self._begins_at_home()
         self.read = LaunchLine(script, self.launch, self.reader, shape)
         names = {command.name for item in self.before for command in item.commands}
@@ -77,7 +79,7 @@ class _CleanSpec:
             self.draft.values.pop("resources.cpus_per_node", None)  # one a task, as Slurm has it
         self._note_losses(self.reader.asked | prelude.reader.asked)
         prelude.careful = prelude.careful or "e" in find_shell_flags(self.script)
-        prelude.write(self.launch.line, self.reader.variables.loose)
+        prelude.write(self.reader.variables.loose)
         long = len(self.draft.yaml("")) > _LONGEST
         refuse(self.launch.line, {"a spec of it would be too long to read": long})
         self._refuse_loss()
@@ -109,7 +111,24 @@ class _CleanSpec:
         before = statements[:at]
         for item in launches[:-1]:
             before[before.index(item)] = item._replace(kind="once")
-        return before, launches[-1], statements[at + 1 :]
+        own, launch = straight.split_assignments(launches[-1])
+        return before + own, launch, statements[at + 1 :]
+
+    def _open_shell(self) -> None:
+        """Take what a shell on each node does before the program for what the job does."""
+        command = expand_command(self.launch.first, self.reader.variables)
+        launchers = unwrap(command.words).launchers
+        alone = [(item.name, count_reach(self.script, item).each) for item in launchers]
+        if self.once or alone not in ([], [("srun", 1)]):
+            return
+        exported = [item.first.words[1:] for item in self.before if item.kind == "export"]
+        names = {word.raw.partition("=")[0] for words in exported for word in words}
+        own = self.reader.variables.assigned - names
+        with contextlib.suppress(NotStraightError):
+            *before, self.launch = straight.open_shell(self.launch, command, own)
+            for statement in before:
+                follow_statement(statement, self.reader)
+            self.before += before
 
     def _check_after(self) -> None:
         for statement in self.after:

@@ -268,20 +268,12 @@ class Prelude:
         }
         refuse(statement.line, reasons)
 
-    def write(self, line: int, loose: frozenset[str]) -> None:
-        """Put what was read into the draft; `loose` are variables that only the setup exports.
-
-        `line` is that of the launch.
-        """
+    def write(self, loose: frozenset[str]) -> None:
+        """Put what was read into the draft; `loose` are variables that only the setup exports."""
         self._write_modules()
         for key, value in self.keys.items():
             self.draft.put(f"environment.{key}", value)
-        for name in self.launch.variables:
-            other = name in self.reader.variables.assigned or _PATHS.fullmatch(name)
-            reason = f"{name} of the launch line has another value before"
-            refuse(line, {reason: self.setup and other})
         variables = self.draft.values.get("environment.variables", {}) | self.variables
-        variables |= self.launch.variables
         self.draft.put("environment.variables", variables)
         self._write_setup(loose)
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
-from jobgen.batchscript.bash import Word
+from jobgen.batchscript.bash import Segment, Word, parse
 from jobgen.batchscript.convert.straight import NotStraightError, Statement, refuse
 from jobgen.batchscript.convert.values import Reader, get_text
 from jobgen.batchscript.draft import Draft
-from jobgen.batchscript.expand import expand_command, list_names
+from jobgen.batchscript.expand import expand_command, list_names, write_field
 from jobgen.batchscript.launchers import Agent, Launcher, unwrap
+from jobgen.batchscript.reach import count_reach
 from jobgen.batchscript.reader import Request, Script
 from jobgen.spec.launchers import find_launcher, name_kind, read_names
 from jobgen.spec.value_types import TAKEN
@@ -22,7 +24,8 @@ _FILE = re.compile(r".*[/$]|python|(ba)?sh$|.*\.(py|sh)$")
 _SRUN_IDLE = re.compile(
     r"(-u|--unbuffered|-l|--label|-K|--kill-on-bad-exit|-v|--verbose|-Q|--quiet|-W|--wait|-J"
     r"|--job-name|--overlap|--exclusive|-ul|-lu|--comment) .*|--export ALL|--mpi none|--mem 0"
-    r"|--input none|--accel-bind gn|--cpu[-_]bind (v|verbose)|--jobid \$\{?SLURM_JOB_?ID\}?"
+    r"|--input none|--accel-bind gn|--cpu[-_]bind ((none|v|verbose),?)+"
+    r"|--jobid \$\{?SLURM_JOB_?ID\}?"
 )
 _SRUN_NUMBERS = {
     *("--ntasks", "--nodes", "--ntasks-per-node", "--cpus-per-task"),
@@ -33,6 +36,11 @@ _TORCHRUN = {
     *("--rdzv-endpoint", "--master-addr", "--master-port", "--standalone", "--max-restarts"),
     "-m",
 }
+# How its output is named and where it goes, of which jobgen has logs of its own.
+_TORCHRUN_LOGS = {
+    *("--log-dir", "--tee", "-t", "--redirects", "-r", "--local-ranks-filter", "--role"),
+}
+_LINE_END = re.compile(r"(\\(?=\n)|[;&|])?[ \t]*\n\s*")
 _SPREADS = "without --nodes, Slurm may spread its tasks"
 # Variables that a spec may set; the others are jobgen's own.
 VARIABLE = re.compile(rf"(?!({TAKEN})$)[A-Za-z_]\w*", re.ASCII)
@@ -56,9 +64,9 @@ class LaunchLine:
 
     `moved` says that the script has left the folder of submission, `bare` that it has set up no
     environment, whose python3 would be its python. What `read` finds: `mode`, which is torchrun,
-    direct, plain, or once, on the first of all nodes; the `values` of `run` and `launch`, its
-    own `variables`, the `names` that it expands in the job, the options of its launcher that
-    are `dropped`, and whether its output is `logged` elsewhere than in jobgen's logs.
+    direct, plain, or once, on the first of all nodes; the `values` of `run` and `launch`, the
+    `names` that it expands in the job, the options of its launcher that are `dropped`, and
+    whether its output is `logged` elsewhere than in jobgen's logs.
     """
 
     logged = moved = bare = False
@@ -74,7 +82,6 @@ class LaunchLine:
         self.tasks = shape.tasks  # of each node
         self.dropped: list[str] = []
         self.values: dict[str, Any] = {}
-        self.variables: dict[str, Any] = {}
         self.names: set[str] = set()
 
     def read(self, *, once: bool) -> None:
@@ -85,11 +92,14 @@ class LaunchLine:
         self._check_words()
         names = [launcher.name for launcher in self.started.launchers]
         foreign = names[:1] not in ([], ["srun"])
-        if once or (foreign and not self.is_alone):
+        agents = foreign and self.torchrun and self._is_on_each_node()
+        if once or (foreign and not self.is_alone and not agents):
             self._launch_once()
             return
         if names == ["srun"]:
             self._read_srun(self.started.launchers[0])
+        elif agents:
+            self.tasks = 1
         else:
             alone = f"'{self.started.name}' starts on the first of several nodes alone"
             self._refuse({alone: self.shape.nodes > 1 or len(names) > 1})
@@ -107,6 +117,14 @@ class LaunchLine:
     def is_alone(self) -> bool:
         """Whether one process starts, on one node."""
         return self.shape.nodes == 1 and self.tasks == 1
+
+    def _is_on_each_node(self) -> bool:
+        """Whether a launcher starts one process on each node, without other options."""
+        launcher, *inner = self.started.launchers
+        counts = " ".join(launcher.row.values()).split()
+        more = [option for option, value in launcher.options if option not in counts]
+        once = count_reach(self.script, launcher) == (self.shape.nodes, 1)
+        return once and not (inner or more)
 
     def _refuse(self, reasons: Mapping[str, object]) -> None:
         refuse(self.statement.line, reasons)
@@ -148,6 +166,8 @@ class LaunchLine:
                 self._refuse({f"srun's {option} is left to bash": not (idle or same)})
                 self.dropped.append(option)
         self._check_numbers(numbers)
+        free = "none" in (srun.value("--cpu-bind", "--cpu_bind") or "")
+        self._refuse({"srun's --cpu-bind is left to bash": free and self.tasks > 1})
 
     def _check_numbers(self, numbers: dict[str, int]) -> None:
         shape = self.shape
@@ -190,7 +210,7 @@ class LaunchLine:
         """Refuse agents from which jobgen's own would differ."""
         started = self.started
         around = [*started.wrapper, *started.assignments, *started.wrappers]
-        unknown = sorted(torchrun.options.keys() - _TORCHRUN)
+        unknown = sorted(torchrun.options.keys() - _TORCHRUN - _TORCHRUN_LOGS)
         gives_rank = torchrun.called == "torch.distributed.launch" and "--use-env" not in unknown
         reasons = {
             f"{self.tasks} torchrun agents start on each node": self.tasks != 1,
@@ -199,6 +219,7 @@ class LaunchLine:
             f"torchrun's {''.join(unknown[:1])} is left to bash": unknown,
         }
         self._refuse(reasons)
+        self.logged = self.logged or not _TORCHRUN_LOGS.isdisjoint(torchrun.options)
         differs = self._count(torchrun.tell("--nnodes")) != self.shape.nodes
         self._refuse({"torchrun's --nnodes is not the number of the job's nodes": differs})
 
@@ -286,24 +307,40 @@ class LaunchLine:
         return _make_run("run.script", script, arguments) if sure else {}
 
     def _read_words(self, words: Sequence[Word]) -> list[Any]:
+        if self.started.name in ("bash", "sh") and self.started.texts[-2:-1] in (["-c"], ["-lc"]):
+            words = [*words[:-1], _join_lines(words[-1])]
         pairs = zip(words, (None, *words), strict=False)
         return [self.reader.read_word(word, after) for word, after in pairs]
 
     def _finish(self, mode: str, values: dict[str, Any]) -> None:
         self.mode, self.values = mode, values
-        self.names = {*self.reader.named}  # of the program, and not of the line's own variables
+        self.names = self.reader.named
         program = [values.get("run.script"), values.get("run.module")]
         program += values.get("run.command", [])[:2]
         program += self.started.texts[:2]
         self._refuse({"the script takes arguments": re.search(r"<\d+>", str(program))})
-        for word in self.command.assignments:
-            name, _, raw = word.raw.partition("=")
-            left = not VARIABLE.fullmatch(name)
-            self._refuse({f"{name} of the launch line is left to bash": left})
-            # jobgen sets these variables before the setup sets the script's own.
-            field = self.reader.variables.join(raw)
-            value = self.reader.read_field(field, word.line, assigned=True, free=())
-            self.variables[name] = value
+
+
+def _join_lines(word: Word) -> Word:
+    """Return commands of a shell that stand one below the other in one line; others as they are."""
+    commands = parse(word.text)
+    if not commands or any(item.blocks or item.heredocs for item in commands):
+        return word
+    parts: list[Segment] = []
+    for (live, quoted), group in groupby(word.segments, key=lambda part: part[1:]):
+        text = "".join(part.text for part in group)
+        text = text if live else _join(text if parts else text.lstrip())
+        parts.append(Segment(text, live, quoted))
+    parts[-1] = parts[-1]._replace(text=parts[-1].text.rstrip("; "))
+    joined = Word(write_field(parts), word.line, word.column)
+    same = [item.texts for item in parse(joined.text)] == [item.texts for item in commands]
+    return joined if same else word
+
+
+def _join(text: str) -> str:
+    ends = {"\\": " ", None: "; "}  # of a line; after an operator, no other one comes
+    joined = _LINE_END.sub(lambda end: ends.get(end[1], f"{end[1]} "), text)
+    return re.sub(r"\s+", " ", joined)
 
 
 def _make_run(key: str, program: str, arguments: list[Any]) -> dict[str, Any]:

@@ -10,7 +10,8 @@ import textwrap
 from collections.abc import Iterator, Mapping
 
 from jobgen.batchscript import purposes
-from jobgen.batchscript.bash import DECLARES, Command
+from jobgen.batchscript.bash import DECLARES, Command, Word
+from jobgen.batchscript.expand import list_names
 from jobgen.batchscript.launchers import unwrap
 from jobgen.batchscript.reader import Script
 from jobgen.records import NamedTuple
@@ -30,8 +31,8 @@ _LEFT = re.compile(
     r"|eval(?!.*(\$\(|`|\$__conda_setup\b)).*",
     re.DOTALL,
 )
-_ARGUMENT = re.compile(r"\$[1-9@*#]|\$\{([1-9@*]|#[}@*])")
 _UNREAD = re.compile(r"'[^']*'|\\\$")
+_ARGUMENT = re.compile(r"\$[1-9@*#]|\$\{([1-9@*]|#[}@*])")
 # What a job or its modules export already: a plain assignment changes what programs see.
 EXPORTED = re.compile(
     r"(LD_|LD_LIBRARY_|LIBRARY_|C_INCLUDE_|CPLUS_INCLUDE_|PYTHON|MODULE|CUDA_|MAN|PKG_CONFIG_|NLS)?PATH"
@@ -176,6 +177,48 @@ def goes_back(statement: Statement) -> bool:
     return statement.kind == "folder" and bool(to_folder)
 
 
+def split_assignments(launch: Statement) -> tuple[list[Statement], Statement]:
+    """Return the variables that a launch line sets, as an export before it, and the line."""
+    command, *others = launch.commands
+    if not command.assignments:
+        return [], launch
+    names = {name for name, _, _ in command.variables()}
+    later = list_names(" ".join(word.raw for word in command.words))
+    refuse(launch.line, {"the launch line sets a variable that it expands": names & later})
+    place = command.place
+    words = (Word("export", place.line, place.column), *command.assignments)
+    own = Command(words, (), (), command.line, command.last_line, "\n", (), ())
+    bare = command._replace(assignments=())
+    return [Statement("export", (own,), _write(own))], launch._replace(commands=(bare, *others))
+
+
+def open_shell(launch: Statement, command: Command, own: set[str]) -> list[Statement]:
+    """Return the statements of a `bash -c` that runs once on a node; the last is the launch.
+
+    `command` is its first one, with what bash makes of its words. Those of `own` are variables
+    that the shell inside does not have.
+    """
+    started = unwrap(command.words)
+    around = [*started.wrapper, *started.wrappers, *started.runner, *started.assignments]
+    if around or started.name not in ("bash", "sh") or started.texts[1:-1] != ["-c"]:
+        return [launch]
+    text = command.words[-1]
+    literal = "".join(part.text for part in text.segments if not part.live)
+    refuse(launch.line, {"its shell does not have a variable": list_names(literal) & own})
+    inside = Script("", "\n" * (text.line - 1) + text.text)
+    *before, last = read_statements(inside) or [launch]
+    programs = [item for item in before if item.kind == "launch"]
+    refuse(launch.line, {"its shell runs several programs": programs})
+    exports, last = split_assignments(last)
+    refuse(launch.line, {"its shell runs no torchrun": not unwrap(last.first.words).torchrun})
+    first, *piped = last.commands
+    words = (*command.words[:-3], *first.words)
+    redirects, end = (*first.redirects, *command.redirects), (first if piped else command).end
+    first = first._replace(words=words, redirects=redirects, end=end)
+    each = [item._replace(kind="repeats") if item.kind == "once" else item for item in before]
+    return [*each, *exports, launch._replace(commands=(first, *piped, *launch.commands[1:]))]
+
+
 def _read_group(script: Script, group: list[Command]) -> Iterator[Statement]:
     first, last = group[0].place.line, max(command.last_line for command in group)
     text = textwrap.dedent("\n".join(script.lines[first - 1 : last])).strip()
@@ -206,27 +249,21 @@ def _write(command: Command) -> str:
 
 
 def _classify_block(group: list[Command], text: str) -> str:
-    """What a condition is for, which is one statement; loops and the like are left to bash."""
+    """What a condition or loop is for, which is one statement; bash runs it as it is."""
     line = group[0].place.line
-    inner = {classify(item) for item in group if item.blocks and item.name not in purposes.HEADS}
+    heads = [item for item in group if item.name in purposes.HEADS]
+    inner = {classify(item) for item in group if item not in heads}
     usage = group[0].name in ("[", "[[") and takes_arguments(group[0].active)
     if usage and inner <= {"prints", "ends", "fails"}:
         return "prints"  # how it is to be called
-    left = inner & {"ends", "sets"} or not _is_condition(group)
+    left = [item for item in group if item.function or "(" in item.openers]
+    left += [item for item in heads if item.end == "&"]
     reasons = {
         "a program runs in a loop, condition, function or group": "launch" in inner,
-        "a loop, function, group or condition is left to bash": left,
+        "a function, a subshell or an exit is left to bash": left or inner & {"ends", "sets"},
     }
     refuse(line, reasons)
     return "repeats" if inner <= {*_PLAIN, "fails"} else "once"
-
-
-def _is_condition(group: list[Command]) -> bool:
-    """Whether commands are conditions alone, and what ends them."""
-    openers = set[str]().union(*(item.openers for item in group))
-    after = [item for item in group if not item.blocks]
-    ends = all(item.name in purposes.HEADS and item.end in (";", "\n") for item in after)
-    return ends and openers == {"if"}
 
 
 def _classify_all(kinds: list[str]) -> str:
