@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from io import TextIOWrapper
 from itertools import zip_longest
@@ -195,8 +195,9 @@ def render(
     specs = specs or (DEFAULT_SPEC,)
     refuse_together({"--output": output, "--out-dir": out_dir})
     refuse_together({"--expand": expand, "--task": task is not None})
-    if not out_dir:
-        _refuse_several({"--expand needs": expand, "several specs need": specs[1:]})
+    if not out_dir and (expand or specs[1:]):
+        what = "--expand needs" if expand else "several specs need"
+        raise click.UsageError(f"{what} --out-dir")
     planned = _load_all(specs, target, task, expand=expand)
     files = [] if output == STDOUT else _name_files(planned, output, out_dir)
     _refuse_to_replace(files)
@@ -209,12 +210,6 @@ def render(
         put_out({"scripts": scripts})
     elif not files:
         put_out(texts[0])
-
-
-def _refuse_several(given: Mapping[str, object]) -> None:
-    """Raise UsageError for what needs a folder, if any of it is given."""
-    for what in filter(given.get, given):
-        raise click.UsageError(f"{what} --out-dir")
 
 
 def _load_all(

@@ -163,7 +163,10 @@ def _list_words(job: Subject) -> _Texts:
         lines = [f"{job.plan.can.sign} ", *job.spec.directives]
         yield "directives", "directives", "\n".join(lines)
     if job.role:
-        yield "role", "run", f"{job.role.name.upper()}\n{read_text(job.role)}"
+        text, name = read_text(job.role), job.role.name.upper()
+        yield "role", "run", f"{name}\n{text}"
+        others = "\n".join(" ".join(one.plan.program.command) for one in job.roles)
+        yield "asking", "run", f"{name}\n{text}\n---\n{others}"
     for option, value in job.settings:
         yield "word", "run.args", f"{option} {value}"
 

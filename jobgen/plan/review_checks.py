@@ -315,21 +315,13 @@ def _check_files(job: Subject) -> Found:
         made = path != "environment.setup" and os.path.basename(file) in job.setup
         elsewhere = moved and not os.path.isabs(file)
         if _is_missing(file) and not made and not elsewhere:
-            near = _find_near_file(file)
+            from jobgen.spec.spelling import find_near_file
+
+            near = find_near_file(file)
             kind = ".near" if near else _KINDS.get(path, "") or ".relative" * (file[:1] not in "/~")
             yield f"not-here{kind}", path, {"text": text, "near": near}
         elif path in ("run.args", "environment.setup") and _is_left_out(file, job.copied):
             yield "left-out", path, {"text": text, "file": file}
-
-
-def _find_near_file(path: str) -> str:
-    """Return the file that a path misspells; empty without one."""
-    from jobgen.spec.spelling import find_near
-
-    folder, name = os.path.split(path)
-    place = os.path.expanduser(folder or ".")
-    near = find_near(name, os.listdir(place)) if os.path.isdir(place) else ""
-    return os.path.join(folder, near) if near else ""
 
 
 def _is_left_out(name: str, copied: Sequence[str] | None) -> bool:
@@ -428,18 +420,6 @@ def _check_asked(job: Subject, role: RolePlan) -> Found:
         yield "asked-early", "run", {"name": role.name}
 
 
-def _check_addresses(job: Subject, role: RolePlan) -> Found:
-    """Yield addresses at which no role listens."""
-    text = read_text(role)
-    for name in re.findall(r"(?:localhost|127\.0\.0\.1):\$\{?(\w+)_PORT", text):
-        if name != role.name.upper() and job.whole.resources.nodes != 1:
-            yield "own-address", "run", {"name": name, "other": name.lower()}
-    commands = "\n".join(" ".join(one.plan.program.command) for one in job.roles)
-    for name, port in re.findall(r"\$\{?(\w+)_ADDR\}?:(\d+)", text):
-        if f"${name}_PORT" in commands:
-            yield "other-port", "run", {"name": name, "port": port}
-
-
 def _check_known(job: Subject, role: RolePlan) -> Found:
     """Yield variables for the addresses of roles that nothing sets."""
     text = read_text(role)
@@ -495,7 +475,6 @@ CHECKS = (
 ROLE_CHECKS = (
     _check_asking,
     _check_asked,
-    _check_addresses,
     _check_known,
     _check_wait,
     _check_port,

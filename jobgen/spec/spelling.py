@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from difflib import get_close_matches
 
 
@@ -23,6 +25,17 @@ def find_near(word: str, known: Iterable[str], *, cutoff: float = 0.75) -> str:
             return other
     options = known if word[:2] == "--" else ()
     return next((other for other in options if _is_initials(word, other)), "")
+
+
+def find_near_file(path: str, ends: tuple[str, ...] = ("",)) -> str:
+    """Return the file that a path misspells, or the only one there that ends so; else nothing."""
+    folder, name = os.path.split(path)
+    with suppress(OSError):
+        with os.scandir(os.path.expanduser(folder) or ".") as entries:
+            files = sorted(one.name for one in entries if one.is_file() and one.name.endswith(ends))
+        near = files[0] if len(files) == 1 and all(ends) else find_near(name, files)
+        return os.path.join(folder, near) if near else ""
+    return ""
 
 
 def _is_initials(word: str, other: str) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from typing import Any
 
 import yaml
@@ -130,21 +129,14 @@ def read(path: str) -> Mapping:
 
 def _suggest_file(path: str) -> str:
     """Return what a path that leads nowhere may be meant for: a job, or another spec."""
-    from jobgen.spec.spelling import find_near
+    from jobgen.spec.spelling import find_near_file
 
     if re.fullmatch(r"\d+(_\d+)?(\.[\w.-]+)?", path):  # as a job is named
         return f"`jobgen status {path}` shows a job"
     if re.search(r"[*?\[]", path):  # which the shell has left
         return "jobgen expands no patterns; `jobgen check --all` checks the specs below this folder"
-    folder = os.path.dirname(path)
-    with suppress(OSError):
-        with os.scandir(folder or ".") as entries:
-            files = sorted(entry.name for entry in entries if entry.is_file())
-        there = [name for name in files if name.endswith((".yaml", ".yml"))]
-        shown = there if len(there) == 1 else [find_near(os.path.basename(path), there)]
-        if shown[0]:
-            return f"did you mean {os.path.join(folder, shown[0])}?"
-    return "`jobgen init` writes a first one"
+    near = find_near_file(path, (".yaml", ".yml"))
+    return f"did you mean {near}?" if near else "`jobgen init` writes a first one"
 
 
 def read_text(path: str) -> str:

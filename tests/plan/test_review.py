@@ -258,7 +258,7 @@ DOUBTFUL = {
             "  api: {nodes: 1, ready: {tcp: true}, run: {command: [a, $API_PORT]}}\n"
             "  train: {nodes: 1, run: {script: t.py, args: ['http://localhost:$API_PORT']}}\n",
         ),
-        "asks api at its own node, and that role has other nodes; write $API_ADDR:$API_PORT",
+        "asks at the port of API on its own node, and that role has other nodes; write $API_ADDR",
     ),
     "a role that does not wait for another": (
         (
