@@ -86,6 +86,13 @@ class _Binder:
 
         return suggest_value(node, kinds, path, check=find_faults, wrong=wrong)
 
+    def show_example(self, name: str) -> str:
+        """How a key may be written, if there is an example."""
+        from jobgen.spec.table import load_table
+
+        example = load_table()["examples"].get(name, "")
+        return f", as in {name}: {example}" if self.root and example else ""
+
     def record(self, node: Mapping, cls: type, path: str) -> Any:
         """`node` as a record of type `cls`, or _FAILED once the reasons are noted."""
         known, strangers = read_fields(cls), []
@@ -125,7 +132,8 @@ class _Binder:
             if name not in meant:
                 inner = join_path(path, name)
                 setting = f"{inner}={name.upper()}"
-                self.problem(node.where, inner, "is missing", "it is required", setting)
+                hint = f"it is required{self.show_example(name)}"
+                self.problem(node.where, inner, "is missing", hint, setting)
         return twice or bool(lacking)
 
     def tell_strangers(self, node: Mapping, keys: list[str], cls: type, path: str) -> set[str]:
@@ -288,10 +296,11 @@ class _Binder:
         number = kind.type(text)
         if isinstance(rule, Range):
             if number < rule.least:
-                hint = self.suggest(node, (kind,), path)
+                hint = self.suggest(node, (kind,), path) or f"write {rule.least} or more"
                 return self.problem(node.where, path, f"{number} is less than {rule.least}", hint)
             if rule.most is not None and number > rule.most:
-                return self.problem(node.where, path, f"{number} is more than {rule.most}")
+                fault = f"{number} is more than {rule.most}"
+                return self.problem(node.where, path, fault, f"write {rule.most} or less")
         return number
 
 

@@ -40,9 +40,9 @@ def parse_duration(text: str) -> int:
     """
     if match := _CLOCK.fullmatch(text):
         days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
-        if minutes > 59 or seconds > 59:
-            raise ValueError("has minutes or seconds over 59")
         total = days * 86400 + hours * 3600 + minutes * 60 + seconds
+        if minutes > 59 or seconds > 59:
+            raise ValueError(f"has minutes or seconds over 59; write {format_time(total)}")
     elif text and (match := _LETTERS.fullmatch(text)):
         total = sum(
             int(part or 0) * unit

@@ -195,7 +195,7 @@ def test_an_array_of_one_task_is_a_job(scheduler: str) -> None:
         ),
         ("{values: {a: [[1, -x]]}}", "5:21: array.values.a: a value in this list begins with '-'"),
         ("{tasks: 10001}", "5:16: array.tasks: 10001 is more than 10000"),
-        ("{tasks: 2, at_once: 0}", "5:28: array.at_once: 0 is less than 1"),
+        ("{tasks: 2, at_once: 0}", "5:28: array.at_once: 0 is less than 1; write 1 or more"),
         ("{valus: {a: [1]}}", "5:9: array.valus: unknown key; did you mean 'values'?"),
     ],
 )

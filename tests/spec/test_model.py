@@ -36,9 +36,9 @@ PLAIN = "is not a plain whole number; write it in decimal, without leading zeros
         ("010", f"'010' {PLAIN}"),
         ("0x10", f"'0x10' {PLAIN}"),
         ("0o10", f"'0o10' {PLAIN}"),
-        ("0", "0 is less than 1"),
-        ("-1", "-1 is less than 1"),
-        ("100001", "100001 is more than 100000"),
+        ("0", "0 is less than 1; write 1 or more"),
+        ("-1", "-1 is less than 1; write 1 or more"),
+        ("100001", "100001 is more than 100000; write 100000 or less"),
     ],
 )
 def test_a_number_that_is_none(value: str, message: str) -> None:
@@ -66,7 +66,7 @@ def test_a_walltime_needs_no_quotes(value: str, seconds: int) -> None:
         ("7200", "'7200' has no unit; write e.g. 7200s or 7200m"),
         ("010", "'010' has no unit; write e.g. 010s, 010m or 010h"),
         ("10:00", "'10:00' could mean hours or minutes; write e.g. 10h or 10m"),
-        ("1:75:00", "'1:75:00' has minutes or seconds over 59"),
+        ("1:75:00", "'1:75:00' has minutes or seconds over 59; write 2h15m"),
         ("on", f"'on' {DURATION}"),
         ("true", f"'true' {DURATION}"),
         ("1.5", f"'1.5' {DURATION}"),
@@ -125,7 +125,7 @@ def test_a_walltime_is_never_read_as_something_else(value: str, message: str) ->
             "launch: {interface: eth 0}",
             "5:21: launch.interface: 'eth 0' is not the name of a network interface",
         ),
-        ("launch: {max_restarts: -1}", "5:24: launch.max_restarts: -1 is less than 0"),
+        ("launch: {max_restarts: -1}", "5:24: launch.max_restarts: -1 is less than 0; write 0 or more"),
         (
             "launch: {processes_per_node: [1, 2, 3]}",
             "5:30: launch.processes_per_node: lists 3 nodes, resources.nodes says 2",
@@ -194,8 +194,8 @@ def test_a_line_that_is_wrong(line: str, message: str) -> None:
             "name: -a",
             f"1:7: name: '-a' {NAME}; write e.g. a",
         ),
-        ("name: a\n", "", "1:1: name: is missing; it is required"),
-        ("run: {module: m}\n", "", "1:1: run: is missing; it is required"),
+        ("name: a\n", "", "1:1: name: is missing; it is required, as in name: gpt"),
+        ("run: {module: m}\n", "", "1:1: run: is missing; it is required, as in run: {script: train.py}"),
         ("local", "on", "2:12: scheduler: unknown value 'on'; write one of slurm, pbs, local"),
         (
             "{module: m}",
@@ -284,7 +284,7 @@ launch: {mode: x, interface: a b}
 
 SEVERAL_PROBLEMS = """\
 job.yaml:1:1: nam: unknown key; did you mean 'name'?
-job.yaml:3:10: resources.nodes: 0 is less than 1
+job.yaml:3:10: resources.nodes: 0 is less than 1; write 1 or more
 job.yaml:4:18: resources.gpus_per_node: expected a whole number or a list, got text ('many')
 job.yaml:5:13: resources.walltime: '5' has no unit; write e.g. 5s, 5m or 5h
 job.yaml:6:26: run.script: is given together with module; \
@@ -319,8 +319,8 @@ def test_problems_of_several_files_are_told_at_once(
     code, out, err = jobgen("render", "--out-dir", "scripts", "b.yaml", "a.yaml")
     assert (code, out) == (3, "")
     assert err == (
-        "a.yaml:3:20: resources.nodes: 0 is less than 1\n"
-        "b.yaml:3:20: resources.nodes: 0 is less than 1\n"
+        "a.yaml:3:20: resources.nodes: 0 is less than 1; write 1 or more\n"
+        "b.yaml:3:20: resources.nodes: 0 is less than 1; write 1 or more\n"
     )
     assert not Path("scripts").exists()
 
@@ -349,7 +349,7 @@ def test_set_changes_one_value(override: str, path: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("name=null", "job.yaml:1:1: name: is missing; it is required"),
+        ("name=null", "job.yaml:1:1: name: is missing; it is required, as in name: gpt"),
         ("name.x=1", "--set name.x: name: expected text, got keys and values"),
         (
             "resources.node=4",
