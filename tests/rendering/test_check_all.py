@@ -164,6 +164,5 @@ def test_a_folder_without_git_is_walked(tmp_path: Path, monkeypatch: pytest.Monk
     Path("specs/any.yaml").write_text(MINIMAL)
     assert jobgen("check", "--all") == (0, "", "")
     Path("specs/any.yaml").write_text(edited(("nodes: 2", "nodes: 0")))
-    assert (
-        jobgen("check", "--all").err == "specs/any.yaml:3:20: resources.nodes: 0 is less than 1; write 1 or more\n"
-    )
+    place = "specs/any.yaml:3:20: resources.nodes"
+    assert jobgen("check", "--all").err == f"{place}: 0 is less than 1; write 1 or more\n"

@@ -125,7 +125,10 @@ def test_a_walltime_is_never_read_as_something_else(value: str, message: str) ->
             "launch: {interface: eth 0}",
             "5:21: launch.interface: 'eth 0' is not the name of a network interface",
         ),
-        ("launch: {max_restarts: -1}", "5:24: launch.max_restarts: -1 is less than 0; write 0 or more"),
+        (
+            "launch: {max_restarts: -1}",
+            "5:24: launch.max_restarts: -1 is less than 0; write 0 or more",
+        ),
         (
             "launch: {processes_per_node: [1, 2, 3]}",
             "5:30: launch.processes_per_node: lists 3 nodes, resources.nodes says 2",
@@ -195,7 +198,11 @@ def test_a_line_that_is_wrong(line: str, message: str) -> None:
             f"1:7: name: '-a' {NAME}; write e.g. a",
         ),
         ("name: a\n", "", "1:1: name: is missing; it is required, as in name: gpt"),
-        ("run: {module: m}\n", "", "1:1: run: is missing; it is required, as in run: {script: train.py}"),
+        (
+            "run: {module: m}\n",
+            "",
+            "1:1: run: is missing; it is required, as in run: {script: train.py}",
+        ),
         ("local", "on", "2:12: scheduler: unknown value 'on'; write one of slurm, pbs, local"),
         (
             "{module: m}",
