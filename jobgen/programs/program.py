@@ -6,45 +6,45 @@ import ast
 import glob
 import os
 import re
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
+from pathlib import Path
 from typing import Any
 
 from jobgen.programs.reader import OBJECT, Fact, Module, Part, Scope
 
 MOST_TEXT = 300_000  # characters of a project: about 8,000 lines; the rest is not read
+# What a file that makes a process group, or has a library make it, has in its text.
+_MAKES = r"init_process_group|init_distributed|Accelerator\(|Fabric|Lightning|TrainingArg|deepspeed"
 # What calls functions by names that need not stand in the program.
 _OPEN = r"\binstantiate\(|import_module\(|__import__\(|globals\(\)|(?<![\w.])eval\(|fire\.Fire\("
-
-# What a module may define without its name in the text.
-_DEFINES_MORE = r"import \*|__getattr__|globals\(|exec\("
 
 
 class ReadProgram:
     """A program: the file that is started first, then the project's modules that it imports."""
 
     def __init__(self, path: str, *roots: str) -> None:
-        """Read a program and what it imports from `roots`: from beside it, and from here.
+        """Read a program and what it imports from `roots`: from beside it, and from here; and src.
 
         Raises what `Module` does; a module of the project that cannot be read is left out.
         """
         self.entry = Module(path, started=True)
         self._files = {os.path.realpath(path): self.entry}
+        self.is_script = not roots  # whether it is started by its file, and not as a module
         self.missing: list[Fact] = []  # modules of the project that are not there
-        self._taken: list[tuple[Fact, str]] = []  # imports, each with the file that it reads
         self.libraries: set[str] = set()  # the top-level names of the others
         beside = [os.path.dirname(path)] if os.path.isabs(path) else [os.path.dirname(path), ""]
-        self._roots = {root: _list_own(root) for root in roots or beside}
+        self._roots = {root: _list_own(root) for root in (*(roots or beside), "src")}
         self._own = next(iter(self._roots.values()))
-        self.is_script = not roots  # whether it is started by its file, and not as a module
-        self.partial = self._read_project()  # whether more is imported than was read
+        self.partial = self._read_project()  # whether what was not read may make a process group
         self.modules = [*self._files.values()]
         self.text = "\n".join(module.text for module in self.modules)
         self.calls = [call for module in self.modules for call in module.calls]
         self._kinds = _sort_by_kind(self.calls)
-        self._scopes = [scope for module in self.modules for scope in module.scopes]
-        self._uses = {id(scope): [*self._find_uses(scope)] for scope in self._scopes}
+        self.scopes = [scope for module in self.modules for scope in module.scopes]
+        self._uses = {id(scope): [*self._find_uses(scope)] for scope in self.scopes}
         self._forget()
 
     def _read_project(self) -> bool:
@@ -61,7 +61,8 @@ class ReadProgram:
                 continue
             room -= len(module.text)
             waiting += self._follow(module)
-        return bool(waiting)
+        unread = (Path(path).read_text("utf-8", "replace") for path in dict.fromkeys(waiting))
+        return any(re.search(_MAKES, text) for text in unread)
 
     def _follow(self, module: Module) -> list[str]:
         """Return the files of the project that a module imports."""
@@ -73,8 +74,6 @@ class ReadProgram:
                 continue
             read = _list_files([base, *(f"{base}/{name.name}" for name in one.node.names)])
             files += read
-            if read == [f"{base}.py"] and isinstance(one.node, ast.ImportFrom):
-                self._taken.append((one, read[0]))
             if not read and self._is_missing(one, base):
                 self.missing.append(one)
         return files
@@ -86,8 +85,10 @@ class ReadProgram:
         if dots:
             root = os.path.join(os.path.dirname(one.module.path), *[os.pardir] * (dots - 1))
             return os.path.normpath(os.path.join(root, *words))
-        for root, own in self._roots.items():
+        for place, (root, own) in enumerate(self._roots.items()):
             base = os.path.normpath(os.path.join(root, *words))
+            if place and self.is_script and words[0] in list_plain():
+                continue  # Python does not look there, and has it as a library
             # It is in the folder, or in a folder of folders.
             inside = words[1:] and (os.path.isfile(f"{base}.py") or os.path.isdir(base))
             if words[0] in own or inside:
@@ -106,21 +107,21 @@ class ReadProgram:
         beside = self._roots.get(os.path.dirname(self.entry.path), set())
         return self._roots.get("", set()) - beside
 
-    def list_lacking(self) -> Iterator[tuple[Fact, str, str]]:
-        """Yield imports from a file of the project, with the file, and a name that it lacks."""
-        for one, file in self._taken:
-            module = self._files.get(os.path.realpath(file))
-            if module and not one.part.tried and not re.search(_DEFINES_MORE, module.text):
-                for name in one.node.names:
-                    if not re.search(rf"\b{name.name.strip('*')}\b", module.text):
-                        yield one, file, name.name
-
     def find(self, kind: str) -> list[Fact]:
         """Return the calls of a kind of `calls.txt` that may be reached."""
         if kind not in self._found:
             calls = self._kinds.get(kind, [])
             self._found[kind] = [one for one in calls if self.is_reached(one.part)]
         return self._found[kind]
+
+    def find_denied(self, kind: str) -> str | None:
+        """Return the test that keeps it from a call of a kind, if one is known to fail."""
+        own = [call.part for call in self._kinds.get(kind, [])]
+        for part in (*own, *(use for one in own for use in self.list_uses(one.scope))):
+            if test := part.denied:
+                whole = part.module.resolve(test)
+                return ast.unparse(test if isinstance(whole, ast.Constant) else whole)
+        return None
 
     def may_call(self, kind: str) -> bool:
         """Whether it calls one of a kind, where names that are not in its text may be called."""
@@ -149,10 +150,10 @@ class ReadProgram:
         unused = once.intersection(name for one in self.modules for name in one.names)
         return re.sub(rf"\b({'|'.join(unused)})\b", "", text) if unused else text
 
-    @property
+    @cached_property
     def named(self) -> set[str]:
-        """The full names of what makes a process group, of what it imports and names, and bases."""
-        named = {call.name for call in self.find("makes")}
+        """The full names of what it calls, of what it imports and names, and of bases."""
+        named = {call.name for call in self.calls if self.is_reached(call.part)}
         for module in self.modules:
             used = {
                 full for full in module.names.values() if full.rpartition(".")[2] in module.uses
@@ -173,7 +174,8 @@ class ReadProgram:
         self._found: dict[str, list[Fact]] = {}  # calls of a kind that may be reached
         self._open: dict[int, bool] = {}  # parts, and whether their tests may hold
         self._ways: dict[tuple[int, int], list[str]] = {}
-        self.__dict__.pop("_entered", None)
+        for name in ("_entered", "named"):
+            self.__dict__.pop(name, None)
 
     def is_reached(self, part: Part) -> bool:
         """Whether something that the program runs comes to a part of it."""
@@ -182,8 +184,7 @@ class ReadProgram:
     def _is_open(self, part: Part) -> bool:
         """Whether the tests that decide about a part, within its function, may hold."""
         if id(part) not in self._open:
-            tests = (*part.tests, *part.past)
-            self._open[id(part)] = not any(part.module.decide(one) is False for one in tests)
+            self._open[id(part)] = part.denied is None
         return self._open[id(part)]
 
     @cached_property
@@ -192,7 +193,7 @@ class ReadProgram:
         entered, size = {id(None)}, 0
         while size < len(entered):  # as each that is entered may name others
             size = len(entered)
-            for scope in self._scopes:
+            for scope in self.scopes:
                 uses = [scope.part, *self._uses[id(scope)]]
                 held, *open_ = [id(one.scope) in entered and self._is_open(one) for one in uses]
                 if held and (scope.free or any(open_)):
@@ -231,6 +232,12 @@ def read_table(name: str) -> list[str]:
     """Return the lines of a table beside this module."""
     with open(os.path.join(os.path.dirname(__file__), name), encoding="utf-8") as lines:
         return [line.rstrip() for line in lines if line.strip() and not line.startswith("#")]
+
+
+@cache
+def list_plain() -> frozenset[str]:
+    """Return the libraries that start no processes, and those of Python."""
+    return sys.stdlib_module_names.union(read_table("plain_libraries.txt"))
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-import gc
+import operator
 import re
 import warnings
 from collections import defaultdict
@@ -36,6 +36,12 @@ class Part(NamedTuple):
     past: tuple[ast.expr, ...] = ()  # of those whose other way has left before
     tried: bool = False  # whether a `try` stands around them
     scope: Scope | None = None  # the function or class around them
+
+    @property
+    def denied(self) -> ast.expr | None:
+        """A test that decides about them and is known to fail."""
+        tests = (*self.tests, *self.past)
+        return next((one for one in tests if self.module.decide(one) is False), None)
 
     @property
     def in_class(self) -> bool:
@@ -91,8 +97,11 @@ class Fact(NamedTuple):
         return texts[self.node]
 
 
-# A name that stands for something else.
-_NAMED = r"(?<![\w.'])[A-Za-z_][\w.]*(?![\w=.(\[])"
+# A string, or a name that may stand for something else.
+_WORD = (
+    r"(?P<form>f?)(?P<text>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"
+    r"|(?<![\w.])[A-Za-z_][\w.]*(?![\w=.(\[])"
+)
 _MOST_WORDS = 2000  # characters of a call
 # A path that is put together of constants.
 _PATH = r"os\.path\.join\('([^']*)', '([^']*)'\)"
@@ -100,13 +109,16 @@ _PATH = r"os\.path\.join\('([^']*)', '([^']*)'\)"
 
 def _spell(call: ast.Call, assigned: Mapping[str, list[ast.expr]]) -> str:
     """Return the arguments of a call with values for names, and paths of constants as one."""
+
+    def name(word: re.Match[str]) -> str:
+        if word["form"]:
+            return re.sub(r"(?<=\{)[^{}]+", lambda inner: re.sub(_WORD, name, inner[0]), word[0])
+        values = [] if word["text"] else assigned.get(word[0], [])[-3:]
+        return " or ".join(dict.fromkeys(map(ast.unparse, values))) or word[0]
+
     text = ast.unparse(ast.Call(ast.Name("_"), call.args, call.keywords))[2:-1]
     for _ in range(2):  # what a name stands for may be names, too
-        for name in dict.fromkeys(re.findall(_NAMED, text)):
-            if name in assigned:
-                values = " or ".join(dict.fromkeys(map(ast.unparse, assigned[name][-3:])))
-                form = rf"(?<![\w.]){re.escape(name)}(?![\w=.(\[])"
-                text = values.join(re.split(form, text))[:_MOST_WORDS]
+        text = re.sub(_WORD, name, text)[:_MOST_WORDS]
     return re.sub(_PATH, r"'\1/\2'", text) if "path.join(" in text else text
 
 
@@ -151,10 +163,12 @@ class Module:
         self.assigned: dict[str, list[ast.expr]] = {}
         name: list[ast.expr] = [ast.Constant("__main__" if started else path)]
         self._known = {} if started else {"__name__": name}
+        self._resolving: list[str] = []  # names whose values are looked for
         self.texts: dict[ast.Call, str] = {}  # of calls, as far as they were asked for
         self.names: dict[str, str] = {}  # the full names of short ones: dist, torch.distributed
         # Where each name stands: after its package, or after the dot of an OBJECT, or alone.
         self.uses: dict[str, list[tuple[str | None, Part]]] = defaultdict(list)
+        self._places: dict[ast.expr, Part] = {}  # where a name is assigned a value
         for node in self.tree.body:  # what stands in a block is read later than the calls
             for inner in getattr(node, "body", ()):
                 if isinstance(inner, ast.Import | ast.ImportFrom):
@@ -187,7 +201,9 @@ class Module:
     def _split(self, part: Part) -> list[Any]:
         """Return the statements of a part up to an `if` that leaves; what is behind is a part."""
         for at, node in enumerate(part.body, 1):
-            if type(node) is ast.If and not node.orelse and isinstance(node.body[-1], _LEAVES):
+            if _leaves(node):
+                return [*part.body[:at]]
+            if type(node) is ast.If and not node.orelse and _leaves(node.body[-1]):
                 past = (*part.past, _negate(node.test))
                 self.parts.append(part._replace(body=part.body[at:], past=past))
                 return [*part.body[:at]]
@@ -267,10 +283,13 @@ class Module:
     def _keep_assigned(self, node: ast.Assign, part: Part) -> None:
         pairs = [(target, node.value) for target in node.targets]
         for target, value in pairs:
-            if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
-                pairs += zip(target.elts, value.elts, strict=False)
+            if isinstance(target, ast.Tuple):
+                foreign = getattr(getattr(value, "func", None), "id", "") in self.names
+                each = [value] * len(target.elts) if foreign else getattr(value, "elts", ())
+                pairs += zip(target.elts, each, strict=False)
             elif isinstance(target, ast.Name | ast.Attribute):
                 self.assigned.setdefault(_spell_name(target), []).append(value)
+                self._places[value] = part
             elif isinstance(target, ast.Subscript) and self._name(target.value) == "os.environ":
                 self._keep_setting(str(getattr(target.slice, "value", "")), value, part)
 
@@ -328,28 +347,28 @@ class Module:
     def _compare(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> bool | None:
         if not isinstance(left, ast.Constant) or not isinstance(right, ast.Constant):
             return None
-        if isinstance(op, ast.Eq | ast.Is):
-            return bool(left.value == right.value)
-        return left.value != right.value if isinstance(op, ast.NotEq | ast.IsNot) else None
+        try:
+            return bool(_COMPARES[type(op)](left.value, right.value))
+        except (KeyError, TypeError):
+            return None
 
     def resolve(self, node: ast.expr) -> ast.expr:
         """Return the value of an option of the program, or of a constant; else the node itself."""
         name = _spell_name(node) if isinstance(node, ast.Name | ast.Attribute) else ""
         constant = "." in name or name.isupper() or name == "__name__"
-        values = self._known.get(name, []) if constant else []
+        if not constant or name in self._resolving:
+            return node
+        self._resolving.append(name)  # as a test may decide about the name in it
+        known, places = self._known.get(name, []), self._places
+        values = [one for one in known if one not in places or not places[one].denied]
+        self._resolving.pop()
         return values[0] if len(values) == 1 else node
 
 
 def _parse(text: str, path: str) -> ast.Module:
-    collects = gc.isenabled()
-    gc.disable()  # as it looks through all nodes again and again, and finds nothing to free
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of escapes in the user's strings
-            return ast.parse(text, path)
-    finally:
-        if collects:
-            gc.enable()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of escapes in the user's strings
+        return ast.parse(text, path)
 
 
 def _negate(test: ast.expr) -> ast.expr:
@@ -357,6 +376,20 @@ def _negate(test: ast.expr) -> ast.expr:
 
 
 _LEAVES = (ast.Return, ast.Continue, ast.Raise)
+_ENDS = frozenset({"quit", "exit", "sys.exit", "os._exit"})  # calls that end the program
+_COMPARES: dict[type, Callable[[Any, Any], Any]] = {
+    **{ast.Eq: operator.eq, ast.Is: operator.eq, ast.NotEq: operator.ne, ast.IsNot: operator.ne},
+    **{ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge},
+}
+
+
+def _leaves(node: ast.AST) -> bool:
+    """Whether nothing behind a statement is reached."""
+    call = node.value if isinstance(node, ast.Expr) else None
+    ends = isinstance(call, ast.Call) and _spell_name(call.func) in _ENDS
+    return ends or isinstance(node, _LEAVES)
+
+
 # What holds nothing that is looked for: most values.
 _PASSED = frozenset({ast.Constant, ast.Load, ast.arg, ast.Pass, str, int, bool, type(None)})
 # What is kept of a kind of node, and its fields that are read on: all, but those of blocks whose

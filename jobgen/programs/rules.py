@@ -10,7 +10,6 @@ import ast
 import itertools
 import os
 import re
-import sys
 from collections.abc import Callable
 from functools import cache
 from string import Template
@@ -18,7 +17,7 @@ from typing import Any
 
 from jobgen.plan.review import list_settings
 from jobgen.plan.review_checks import is_below
-from jobgen.programs.program import ReadProgram, classify, read_table
+from jobgen.programs.program import ReadProgram, classify, list_plain, read_table
 from jobgen.programs.reader import Fact
 from jobgen.records import NamedTuple
 
@@ -133,6 +132,10 @@ def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
 
 
 _NEVER = "(?!)"
+# What makes the process group, by its name, where others than the library have the training loop.
+_SETS_UP = (
+    r"(?i)dist(?!ance|ill)|ddp|parallel|launch|init|setup|accelerat|fabric|train|runner|engine"
+)
 # Who reads one of these and trains nothing divides the work by itself.
 _OWN_PART = r"[\"'](RANK|LOCAL_RANK|WORLD_SIZE|PMI_RANK|SLURM_PROCID|OMPI_COMM_WORLD_RANK)[\"']"
 # Libraries that make the group in an object that settings may name.
@@ -156,7 +159,7 @@ _FLAG = re.compile(r"; (not )?[\w.]+( is (not )?None)?(;|$)|; not hasattr\(")
 # What may tell processes apart.
 _RANKED = re.compile(
     r"(?i)rank|main|master|verb|chief|primary|leader|zero|world_size|process_?(index|id)"
-    r"|(gpu|device|process)(\(\))? *(==|!=)"
+    r"|(gpu|device|process)(_id)?(\(\))? *(==|!=)"
 )
 
 
@@ -178,9 +181,9 @@ class _Look:
 
     def take(self) -> None:
         """Keep all remarks: by the functions here, then by the records."""
-        self.find_modules()
         self.find_form()
         self.answers["sound"] = not self.remarks  # whether it does something when it is started
+        self.find_modules()
         self.find_places()
         self.find_arguments()
         self.describe()
@@ -201,37 +204,45 @@ class _Look:
     def describe(self) -> None:
         """Answer what the rules need of the program, as its arguments decide it."""
         program, libraries = self.program, self.program.libraries
-        strange, mpi = sorted(libraries - _list_plain()), self._list_imported() & _OF_MPI
-        placed = bool(libraries & _CONFIGURED) or self._makes_and_places()
+        strange = self._list_strange()
+        mpi = _OF_MPI & {full.partition(".")[0] for full in program.named}
+        kinds = map(classify, program.named)
+        placed = bool(libraries & _CONFIGURED) or any(one >= {"makes", "places"} for one in kinds)
         made, trains = placed or program.may_call("makes"), bool(program.find("trains"))
+        denied = None if made else program.find_denied("makes")
         self.answers |= {
             "joined": bool(program.find("joins")),
             "wrapped": any(call.certain for call in program.find("grouped")),
             "one": not any(map(program.find, ("spawns", "rays"))),
             "made": made,
             "placed": placed,
-            "own": made and not placed,
+            "own": bool(program.find("makes")) and not placed,
             "mpi": bool(mpi),
             "strange": bool(strange),
             "partial": program.partial,
             "trains": trains,
+            "denied": denied is not None,
             "alone": not made and not mpi and (trains or not self._may_divide(strange)),
         }
-        self.values |= {"libraries": ", ".join(strange[:3]), "library": min(mpi, default="")}
+        names = {"libraries": ", ".join(strange[:3]), "library": min(mpi, default="")}
+        self.values |= names | {"test": denied}
 
-    def _makes_and_places(self) -> bool:
-        return any(classify(name) >= {"makes", "places"} for name in self.program.named)
+    def _list_strange(self) -> list[str]:
+        """Return the libraries that may make the group, and modules that are not there.
+
+        A program with a training loop of its own has it made by a function for that.
+        """
+        program, form = self.program, _SETS_UP if self.program.find("loops") else ""
+        lacking = tuple(f"{one.name.strip('.')}." for one in program.missing)
+        unknown = program.libraries - list_plain()
+        named = (full for full in program.named | unknown if re.search(form, full))
+        heads = ((full.partition(".")[0], full) for full in named)
+        return sorted({head for head, full in heads if head in unknown or full.startswith(lacking)})
 
     def _may_divide(self, strange: list[str]) -> bool:
         """Whether a program that trains nothing may divide its work by itself, or a library may."""
-        unknown = bool(strange) or self.program.partial
+        unknown = bool(strange) and "torch" not in self.program.libraries
         return unknown or re.search(_OWN_PART, self.program.text) is not None
-
-    def _list_imported(self) -> set[str]:
-        """Return the modules that are imported without a `try`, where something comes to it."""
-        imports = [one for module in self.program.modules for one in module.imports]
-        reached = [one for one in imports if self.program.is_reached(one.part)]
-        return {one.head for one in reached if not one.part.tried}
 
     def apply(self, name: str) -> None:
         """Say a rule of `remarks.txt` wherever it holds."""
@@ -279,16 +290,11 @@ class _Look:
         return re.sub("<<(.+?)>>", lambda match: str(self.values[match[1]]), form)
 
     def find_modules(self) -> None:
-        """Modules of the project that are not there, are hidden, or that a snapshot leaves out."""
+        """Modules of the project that are not there, or that a snapshot leaves out."""
         entry, copied = self.program.entry, self.size.copied
-        for name in read_table("hidden.txt"):
-            if os.path.isfile(os.path.join(os.path.dirname(entry.path), f"{name}.py")):
-                self.say("module-hidden", entry.whole, name=name)
         for one in self.program.missing:
             if one.module is entry or not one.part.scope:
                 self.say("module-missing", one, name=one.name)
-        for one, file, name in self.program.list_lacking():
-            self.say("module-missing.name", one, file=file, name=name)
         for module in self.program.modules:
             if copied is not None and not is_below(os.path.normpath(module.path), copied):
                 self.say("module-untracked", module.whole)
@@ -298,7 +304,7 @@ class _Look:
         entry, start = self.program.entry, self._name_start()
         if not self.program.is_script or "__package__" in entry.text or self.size.arguments is None:
             return
-        absent = set() if self._finds_elsewhere() else self.program.list_elsewhere() - _list_plain()
+        absent = set() if self._finds_elsewhere() else self.program.list_elsewhere() - list_plain()
         taken = [one for one in entry.imports if not (one.part.tried or one.part.scope)]
         for one in [one for one in taken if one.name[0] == "."][:1]:
             self.say("module-missing.relative", one, name=one.name, start=start)
@@ -344,23 +350,14 @@ class _Look:
         from jobgen.programs.arguments import RejectedError, read_arguments
 
         entry, tasks = self.program.entry.whole, [(*base, *one) for one in self.size.swept]
-        swept = [word.partition("=")[0] for word in self.size.swept[0]]
         try:
-            values, unread = read_arguments(self.program, tasks)
-        except RejectedError as refused:
+            values, refused = read_arguments(self.program, tasks)
+        except RejectedError as error:
+            values, refused = {}, error
+        if refused:
             fault, write = refused.args
             self.say("unknown-argument", entry, fault=fault, write=write)
-            return
-        for name in unread if self.size.tasks > 1 else ():
-            if f"--{name}" in swept:
-                self.say("unread-argument", entry, name=name)
         self.program.assign(values)
-
-
-@cache
-def _list_plain() -> frozenset[str]:
-    """Return the libraries that start no processes, and those of Python."""
-    return sys.stdlib_module_names.union(read_table("plain_libraries.txt"))
 
 
 def _answer(size: JobSize) -> dict[str, bool]:
@@ -378,7 +375,7 @@ def _answer(size: JobSize) -> dict[str, bool]:
 def _list_values(size: JobSize) -> dict[str, Any]:
     given = " ".join([*(size.arguments or ()), *size.swept[0]])
     count = len(size.arguments or ()) + len(size.swept[0])
-    values = size._asdict() | {
+    return size._asdict() | {
         "few": size.processes - 2,
         "others": size.processes - 1,
         "missing": "" if size.nodes > 1 else _NEVER,
@@ -387,14 +384,7 @@ def _list_values(size: JobSize) -> dict[str, Any]:
         "argv": "|".join(map(str, range(count + 1))),
         "denied": "|".join(re.findall(_DENIED, given)) or _NEVER,
         "count": count,
-        "span": size.nodes,
-        "exact": size.nodes,
-        "own": size.nodes,
     }
-    if size.fewest:  # the scheduler may give fewer
-        own = 'int(os.environ["SLURM_NNODES"])'
-        values |= {"span": f"{size.fewest} to {size.nodes}", "exact": 0, "own": own}
-    return values
 
 
 def _is_counted(look: _Look, call: Fact) -> bool:

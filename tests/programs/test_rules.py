@@ -20,7 +20,7 @@ def look(folder: Path, text: str, *, size: JobSize = EIGHT, **others: str) -> li
     """Return what is found in a program of this text, with other files beside it."""
     for name, content in others.items():
         path = folder / f"{name.replace('__', '/')}.py"
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)
     program = folder / "train.py"
     program.write_text(text)
@@ -55,6 +55,19 @@ RIGHT = {
     ),
     "a debugger behind a test": (
         "import accelerate, pdb\naccelerate.Accelerator()\nif odd:\n    pdb.set_trace()\n"
+    ),
+    "a save by the process of the first GPU": (
+        GROUP + OWN_GPU + "gpu_id = int(os.environ['LOCAL_RANK'])\n"
+        "def save():\n    torch.save(model, 'm.pt')\n"
+        "if gpu_id == 0 and epoch % 9 == 0:\n    save()\n"
+    ),
+    "a GPU that a function of another module tells": (
+        "from accelerate import dist_setup\n" + GROUP + "if many:\n"
+        "    rank, device = dist_setup(os.environ['LOCAL_RANK'])\nelse:\n    device = 0\n"
+        "torch.cuda.set_device(device)\n"
+    ),
+    "a backend that an option chooses": (
+        GROUP + OWN_GPU + "if args.mpi:\n    dist.init_process_group('mpi')\n"
     ),
     "DistributedDataParallel": (
         GROUP + OWN_GPU + "torch.nn.parallel.DistributedDataParallel(model)(batch).sum().backward()"
@@ -157,6 +170,21 @@ RIGHT["Slurm's rank, which the job sets"] = (
 )
 
 WRONG = {
+    "processes for each GPU, by Process": (
+        GROUP + OWN_GPU + "from torch.multiprocessing import Process\n"
+        "for rank in range(4):\n    Process(target=run, args=(rank, 4)).start()\n",
+        ["own-processes"],
+    ),
+    "DeepSpeed beside a loader of its own": (
+        "import deepspeed\nfrom torch.utils.data import DataLoader\ndata = DataLoader(d)\n"
+        "deepspeed.initialize(model=model)\n",
+        ["same-data"],
+    ),
+    "a model on the first GPU": (
+        "import accelerate, transformers\naccelerate.Accelerator()\n"
+        "transformers.AutoModel.from_pretrained(x, device_map='cuda:0')\n",
+        ["device-map"],
+    ),
     "a collective in a function that rank 0 alone calls": (
         GROUP + OWN_GPU + EVALUATE + "if rank == 0 and step % 10 == 0:\n    evaluate()\n",
         ["some-ranks"],
@@ -481,13 +509,6 @@ def test_what_a_launcher_cannot_mean_is_found(
     assert rules(look(tmp_path, program)) == expected
 
 
-def test_a_name_that_a_module_lacks_is_found(tmp_path: Path) -> None:
-    text = "from datasets import load_dataset\nload_dataset('x')\n"
-    found = look(tmp_path, text, size=ONE, datasets="def read(): ...")
-    assert [remark.line for remark in found if remark.rule == "module-missing"] == [1]
-    assert not look(tmp_path, text, size=ONE, datasets="from x import *")
-
-
 AUTO_BATCH = "a.json:train_batch_size auto"
 ACCUMULATES = "a.json:gradient_accumulation_steps 2"
 MICRO_BATCH = "a.json:train_micro_batch_size_per_gpu 2"
@@ -591,20 +612,72 @@ def test_what_nothing_comes_to_and_what_is_not_read_says_nothing(tmp_path: Path)
     start = "import torch, yarl, large, other\nother.join()\nloss.backward()\n"
     group = f"{GROUP[:-1].replace('dist.init', 'def join(): dist.init')}\n"
     assert look(tmp_path, start, large="#" * MOST_TEXT, other=group) == []
+    (found,) = look(tmp_path, start, large="#" * MOST_TEXT, other="def join(): ...")
+    assert found.rule == "no-process-group"
     assert rules(look(tmp_path, start, large="", other="join = 0")) == ["no-process-group"]
 
 
-def test_hydra_has_no_such_key(tmp_path: Path) -> None:
-    (tmp_path / "config.yaml").write_text("optimizer: {lr: 1}\n")
-    program = (
-        "import hydra\n@hydra.main(config_path='.', config_name='config')\n"
-        "def main(cfg):\n    print(cfg)\nmain()\n"
-    )
-    for word in ("optimizer.lr=2", "+optimizer.x=2", "hydra.run.dir=x"):
+def test_hydra_takes_no_options(tmp_path: Path) -> None:
+    program = "import hydra\n@hydra.main()\ndef main(cfg):\n    print(cfg)\nmain()\n"
+    for word in ("optimizer.lr=2", "+optimizer.x=2", "--multirun"):
         found = look(tmp_path, program, size=ONE._replace(arguments=(word,)))
         assert not found, word
-    (remark,) = look(tmp_path, program, size=ONE._replace(arguments=("optimizer.rate=2",)))
-    assert "optimizer.rate" in remark.message
+    (remark,) = look(tmp_path, program, size=ONE._replace(arguments=("--lr=2",)))
+    assert (remark.rule, remark.hint) == ("unknown-argument", "write args: [lr=...]")
+
+
+def test_a_group_that_the_job_does_not_ask_for_is_named_with_its_test(tmp_path: Path) -> None:
+    program = (
+        "import argparse, os, torch\np = argparse.ArgumentParser()\n"
+        "p.add_argument('data')\np.add_argument('--world-size', type=int, default=-1)\n"
+        "p.add_argument('--spawn', action='store_true')\nargs = p.parse_args()\n"
+        "if args.spawn:\n    args.world_size = 4 * args.world_size\n"
+        "args.ddp = args.world_size > 1 or args.spawn\n"
+        "if args.ddp:\n    torch.distributed.init_process_group('gloo')\nloss.backward()\n"
+    )
+    lacking, alone = look(tmp_path, program, size=EIGHT._replace(arguments=()))
+    assert lacking.message.startswith("the following arguments are required: data")
+    assert "only where args.world_size > 1 or args.spawn, and" in alone.message
+    asked = EIGHT._replace(arguments=("d", "--world-size=8"))
+    assert rules(look(tmp_path, program, size=asked)) == ["not-wrapped"]
+
+
+@pytest.mark.parametrize(
+    ("text", "certain"),
+    [
+        ("from loguru import logger\nlogger.info('x')\n", [True]),
+        ("from slowtorch import setup_all\nsetup_all()\n", [False]),
+        ("from tools.lost import Net\nNet()\n", [True, True]),
+        ("from tools.lost import launch\nlaunch()\n", [False, True]),
+        ("from pkg.net import Net\nNet()\n", [True]),
+    ],
+)
+def test_what_a_library_is_named_for_tells_whether_it_may_make_the_group(
+    text: str, certain: list[bool], tmp_path: Path
+) -> None:
+    start = f"import torch\n{text}loss.backward()\n"
+    found = look(tmp_path, start, tools__data="", src__pkg__net="class Net: ...")
+    assert [one.certain for one in found if one.rule in ("no-process-group", "module-missing")] == (
+        certain
+    )
+
+
+def test_what_stands_behind_the_end_of_the_program_is_not_reached(tmp_path: Path) -> None:
+    text = GROUP + OWN_GPU + "print(1)\n{}\ntorch.cuda.set_device(0)\n"
+    for end in ("quit()", "sys.exit(1)", "raise SystemExit"):
+        assert look(tmp_path, text.format(end)) == []
+    assert rules(look(tmp_path, text.format("sys.exit"))) == ["fixed-gpu"]
+
+
+def test_a_parser_that_a_function_makes_is_read(tmp_path: Path) -> None:
+    program = (
+        "import argparse, other\ndef build():\n    p = argparse.ArgumentParser()\n"
+        f"    p.add_argument('--seed')\n    return p\na = build().parse_args()\n{GROUP}{OWN_GPU}"
+    )
+    size = ONE._replace(arguments=("--lr=1",))
+    (remark,) = look(tmp_path, program, size=size)
+    assert remark.hint == "it knows --seed"
+    assert look(tmp_path, program.replace("build().", "other.build()."), size=size) == []
 
 
 def test_one_process_needs_no_group(tmp_path: Path) -> None:
