@@ -394,6 +394,7 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("a=$b\nsource conf.sh\nsrun python t.py $a", EACH_GPU, "bash splits $a into words"),
         ("python t.py &\nwait", ONE_GPU, "runs in the background"),
         ("export A=1\nA+=2\npython t.py", ONE_GPU, "an exported variable is assigned again"),
+        ("python t.py", "#SBATCH --gres=gpu:2 --gpus-per-node=1", "two options ask for GPUs"),
         ("X=1\nunset X\npython t.py $X", ONE_GPU, "bash splits $X into words"),
         ("printf -v X %03d 7\npython t.py $X", ONE_GPU, "'printf' is left to bash"),
         ("if [ -f x ]; then exit; fi\npython t.py", ONE_GPU, "an exit is left to bash"),

@@ -8,12 +8,13 @@ from typing import Any
 
 from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.convert import straight
-from jobgen.batchscript.convert.launch import VARIABLE, LaunchLine
+from jobgen.batchscript.convert.launch import LaunchLine
 from jobgen.batchscript.convert.straight import NotStraightError, Statement, refuse
 from jobgen.batchscript.convert.values import Reader, get_text
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import PlainVariables, expand_command, follow, list_names
 from jobgen.batchscript.purposes import FAMILIAR, is_pure, list_substituted
+from jobgen.spec.value_types import TAKEN
 
 # Their order beside modules and the like matters.
 _PATHS = re.compile(r".*PATH|CUDA_HOME|TMPDIR|HOME|CC|CXX|LD_PRELOAD")
@@ -36,6 +37,8 @@ _ML_COMMANDS = re.compile(
     "-|(un|try-)?(load|add|use)|del|rm|sw(ap|itch)?|purge|refresh|reset|restore|save|r|s|sl|savelist"
     "|disable|help|whatis|key(word)?"
 )
+# Variables that a spec may set; the others are jobgen's own.
+_VARIABLE = re.compile(rf"(?!({TAKEN})$)[A-Za-z_]\w*", re.ASCII)
 # Within a step, another one waits until that has ended.
 _STEP = re.compile(r"(^|[;&|(`\s])srun\s")
 # Change no variable of the environment; and those that are to work.
@@ -214,7 +217,7 @@ class Prelude:
         return True
 
     def _read_value(self, name: str, raw: str, line: int) -> Any:
-        if not self._is_early(name) or not VARIABLE.fullmatch(name):
+        if not self._is_early(name) or not _VARIABLE.fullmatch(name):
             return None
         known = {*self.variables, "PATH", "LD_LIBRARY_PATH", "PYTHONPATH"}
         field = self.reader.variables.join(raw)

@@ -16,7 +16,6 @@ from jobgen.batchscript.launchers import Agent, Launcher, unwrap
 from jobgen.batchscript.reach import count_reach
 from jobgen.batchscript.reader import Request, Script
 from jobgen.spec.launchers import find_launcher, name_kind, read_names
-from jobgen.spec.value_types import TAKEN
 
 # What is surely no function of a sourced file.
 _FILE = re.compile(r".*[/$]|python|(ba)?sh$|.*\.(py|sh)$")
@@ -42,8 +41,6 @@ _TORCHRUN_LOGS = {
 }
 _LINE_END = re.compile(r"(\\(?=\n)|[;&|])?[ \t]*\n\s*")
 _SPREADS = "without --nodes, Slurm may spread its tasks"
-# Variables that a spec may set; the others are jobgen's own.
-VARIABLE = re.compile(rf"(?!({TAKEN})$)[A-Za-z_]\w*", re.ASCII)
 
 
 def read_shape(script: Script, draft: Draft) -> Request:
@@ -52,6 +49,7 @@ def read_shape(script: Script, draft: Draft) -> Request:
     nodes, tasks = draft.values.get("resources.nodes", 1), request.tasks
     open_ = not request.alike or (script.value("--nodes") and not request.sure)
     refuse(1, {"its nodes are named or not alike, or their number is open": open_})
+    refuse(1, {"two options ask for GPUs": script.count("--gres") not in (0, request.gpus)})
     if not script.can.chunks and not request.sure:
         refuse(1, {_SPREADS: nodes != 1})
         tasks = 0 if tasks > 1 else 1  # which srun would start, wherever they are
