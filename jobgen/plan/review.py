@@ -242,17 +242,11 @@ def _check_sums(job: Subject, facts: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _check_names(job: Subject) -> Iterator[Problem]:
-    """Yield misspelt names of variables, and of options of sbatch."""
-    variables, options = (row[1].split() for row in _read_table() if row[0] == "known")
-    own = job.spec.environment.named_variables
-    written = [(f"environment.variables.{name}", name, variables) for name in own]
-    for index, line in enumerate(job.spec.directives):
-        if match := re.match(r"#SBATCH --([a-z-]+)", line):
-            written.append((f"directives[{index}]", match[1], options))
-    for path, name, known in written:
-        if name in known:
-            continue
+    """Yield misspelt names of variables; those of options the scheduler refuses by itself."""
+    known = next(row[1].split() for row in _read_table() if row[0] == "known")
+    for name in job.spec.environment.named_variables.keys() - {*known}:
         from jobgen.spec.spelling import find_near
 
         if near := find_near(name, known, cutoff=0.85):
+            path = f"environment.variables.{name}"
             yield job.loaded.problem(path, f"nothing reads {name}", f"did you mean {near}?")
