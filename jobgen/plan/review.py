@@ -28,6 +28,7 @@ from jobgen.plan.review_checks import (
     list_numbers,
     list_options,
     list_variables,
+    read_table,
     read_text,
     serves,
 )
@@ -66,17 +67,9 @@ def _say(job: Subject, path: str, message: str, hint: str, values: Mapping[str, 
 
 
 @cache
-def _read_table() -> list[list[str]]:
-    path = os.path.join(os.path.dirname(__file__), "review.txt")
-    with open(path, encoding="utf-8") as lines:
-        rows = [line.strip() for line in lines if line.strip() and line[0] != "#"]
-    return [row.split(" | ", 5 if row.startswith(("number", "sum")) else 4) for row in rows]
-
-
-@cache
 def _read_words() -> dict[str, tuple[str, str]]:
     """Return message and hint of what checks find, by its name."""
-    return {row[1]: (row[2], row[3]) for row in _read_table() if row[0] == "say"}
+    return {row[1]: (row[2], row[3]) for row in read_table() if row[0] == "say"}
 
 
 def _apply_table(job: Subject, facts: dict[str, Any]) -> Iterator[Problem]:
@@ -85,7 +78,7 @@ def _apply_table(job: Subject, facts: dict[str, Any]) -> Iterator[Problem]:
     for source, path, text in (*_list_lines(job), *_list_words(job), *_list_places(job)):
         if text:
             texts[source].append((path, text))
-    for source, asked, form, message, hint in (row for row in _read_table() if len(row) == 5):
+    for source, asked, form, message, hint in (row for row in read_table() if len(row) == 5):
         if not _holds(asked, facts):
             continue
         for path, text in texts[source]:
@@ -218,7 +211,7 @@ def _check_numbers(job: Subject) -> Iterator[Problem]:
     """Yield numbers in the program's arguments that differ from the job's."""
     has = count_processes(job)
     for names, relation, fact, message, hint in (
-        row[1:] for row in _read_table() if row[0] == "number"
+        row[1:] for row in read_table() if row[0] == "number"
     ):
         right, known = has[fact], names.split()
         numbers = [one for one in list_numbers(job.settings) if one[0] in known and right]
@@ -231,7 +224,7 @@ def _check_numbers(job: Subject) -> Iterator[Problem]:
 
 def _check_sums(job: Subject, facts: Mapping[str, Any]) -> Iterator[Problem]:
     """Yield what the numbers of a node do not allow, for each kind of node."""
-    rows = [row[1:] for row in _read_table() if row[0] == "sum"]
+    rows = [row[1:] for row in read_table() if row[0] == "sum"]
     for sums in (
         dict(facts) | count_node(job, group) for group in dict.fromkeys(job.plan.nodes.own)
     ):
@@ -243,7 +236,7 @@ def _check_sums(job: Subject, facts: Mapping[str, Any]) -> Iterator[Problem]:
 
 def _check_names(job: Subject) -> Iterator[Problem]:
     """Yield misspelt names of variables; those of options the scheduler refuses by itself."""
-    known = next(row[1].split() for row in _read_table() if row[0] == "known")
+    known = next(row[1].split() for row in read_table() if row[0] == "known")
     for name in job.spec.environment.named_variables.keys() - {*known}:
         from jobgen.spec.spelling import find_near
 

@@ -11,6 +11,7 @@ import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from jobgen.output import format_count as count
@@ -27,27 +28,6 @@ Found = Iterator[tuple[str, str, Mapping[str, Any]]]
 
 _GIB = 1024**2  # in KiB
 _USUAL_GPUS = 8  # of a node of which nothing is known
-# A variable that a line of setup exports.
-_EXPORTS = re.compile(r"""^\s*export\s+([A-Z][A-Z0-9_]*)=["']?([^\s"';`]*)""", re.MULTILINE)
-# Places that all nodes of a cluster see, and that no image has.
-_SHARED = re.compile(
-    r"/(scratch|g/data|gpfs|data|datasets|mnt|lustre|work|project|projects|home|users|u|nfs|p)\w*/\w"
-)
-# Options whose value is a place that the program writes to, by how they begin.
-_OUTPUTS = re.compile(r"--?(out|save|checkpoint|ckpt|log|result)")
-# What a program reads, and does not make.
-_READ = re.compile(
-    r"[^$*?\[{:]+\.(ya?ml|jsonl?|toml|txt|csv|tsv|parquet|bin|np[yz]|h5|arrow|sh|py)"
-)
-# Files that lines of setup read.
-_SETUP_READS = re.compile(
-    r"^(?:source|\.|(?:uv )?pip3? install\b.* -r|conda env (?:create|update)\b.* -f) +([\w./~-]+)",
-    re.MULTILINE,
-)
-# Sizes of the groups of GPUs that hold one copy of a model: each GPU is in one of each kind.
-_PARTS = re.compile(r"(tensor|pipeline|context)_(model_)?parallel(_size)?|(tp|pp|cp)(_size)?")
-# What has one process drive several GPUs.
-_TAKES_SEVERAL = r"\bjax\b|(?<!Distributed)DataParallel\(|device_map|vllm|tensorflow|cuda:[1-9]"
 
 
 class Subject(NamedTuple):
@@ -97,6 +77,21 @@ class Subject(NamedTuple):
         return self.find_role(name).ready or Ready()
 
 
+@cache
+def read_table() -> list[list[str]]:
+    """Return the rows of `review.txt`, each as its cells."""
+    path = os.path.join(os.path.dirname(__file__), "review.txt")
+    with open(path, encoding="utf-8") as lines:
+        rows = [line.strip() for line in lines if line.strip() and line[0] != "#"]
+    return [row.split(" | ", 5 if row.startswith(("number", "sum")) else 4) for row in rows]
+
+
+@cache
+def _form(name: str) -> re.Pattern[str]:
+    """Return a regular expression of the table."""
+    return next(re.compile(row[2]) for row in read_table() if row[:2] == ["form", name])
+
+
 def list_options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield each word of a command with its value: what follows its `=`, else the next word."""
     for word, following in itertools.pairwise((*words, "")):
@@ -108,7 +103,7 @@ def list_variables(job: Subject) -> Iterator[tuple[str, str, str]]:
     """Yield variables with their values: the spec's own, and those that its setup exports."""
     for name, value in job.plan.environment.variables.items():
         yield f"environment.variables.{name}", name, value
-    for name, value in _EXPORTS.findall(job.setup):
+    for name, value in _form("exported").findall(job.setup):
         yield "environment.setup", name, value
 
 
@@ -121,7 +116,7 @@ def _takes_one_gpu(plan: Plan) -> bool:
     """Whether torchrun starts a program in which nothing has one process drive several GPUs."""
     source = read_sources(plan) or ""
     foreign = "import" in source and "torch" not in source
-    takes_several = foreign or re.search(_TAKES_SEVERAL, source)
+    takes_several = foreign or _form("several").search(source)
     return plan.launch.mode == "torchrun" and not takes_several
 
 
@@ -237,7 +232,7 @@ def _check_binds(job: Subject) -> Found:
         inside = [to + value.removeprefix(of) for of, to in job.binds if is_below(value, [of])]
         if inside:
             yield "bound-path", "run.args", about | {"inside": inside[0]}
-        elif _SHARED.match(value) and not is_below(value, of_site):
+        elif _form("shared").match(value) and not is_below(value, of_site):
             yield "unseen-path", "run.args", about
 
 
@@ -269,7 +264,7 @@ def list_numbers(options: Settings) -> Iterator[tuple[str, str, int]]:
 
 def _find_parts(job: Subject) -> dict[str, int]:
     numbers = list_numbers(job.settings)
-    return {name: number for name, _, number in numbers if _PARTS.fullmatch(name)}
+    return {name: number for name, _, number in numbers if _form("parts").fullmatch(name)}
 
 
 def _check_groups(job: Subject) -> Found:
@@ -339,7 +334,7 @@ def _list_files(job: Subject) -> Iterator[tuple[str, str, str]]:
         "environment.stage": [own.stage],
         "snapshot": spec.snapshot if isinstance(spec.snapshot, tuple) else (),
         "send": spec.send,
-        "environment.setup": _SETUP_READS.findall(job.setup),
+        "environment.setup": _form("sourced").findall(job.setup),
         "environment.container.image": [image],
     }
     if not job.image:  # else it may lie in the image
@@ -359,8 +354,8 @@ def _list_files(job: Subject) -> Iterator[tuple[str, str, str]]:
 def _list_read(command: Sequence[str]) -> Iterator[tuple[str, str, str]]:
     """Yield the files that options of the program name for it to read."""
     for option, value in list_options(command):
-        writes = option[:2] != "--" or _OUTPUTS.match(option)
-        if _READ.fullmatch(value) and not writes:
+        writes = option[:2] != "--" or _form("written").match(option)
+        if _form("read").fullmatch(value) and not writes:
             yield "run.args", value, f"{option} {value}"
 
 
