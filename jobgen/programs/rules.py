@@ -134,10 +134,13 @@ def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
 _NEVER = "(?!)"
 # What makes the process group, by its name, where others than the library have the training loop.
 _SETS_UP = (
-    r"(?i)dist(?!ance|ill)|ddp|parallel|launch|init|setup|accelerat|fabric|train|runner|engine"
+    r"(?i)\b(?!get_|is_)\w*?(dist(?!ance|ill)|ddp|parallel|launch|\binit|setup|accelerat|fabric"
+    r"|(?<!pre)train|runner)\w*$"
 )
 # Who reads one of these and trains nothing divides the work by itself.
-_OWN_PART = r"[\"'](RANK|LOCAL_RANK|WORLD_SIZE|PMI_RANK|SLURM_PROCID|OMPI_COMM_WORLD_RANK)[\"']"
+_OWN_PART = (
+    r"[\"'](RANK|LOCAL_RANK|WORLD_SIZE|PMI_RANK|SLURM_PROCID|OMPI_COMM_WORLD_RANK)[\"'](?!\] = )"
+)
 # Libraries that make the group in an object that settings may name.
 _CONFIGURED = {"lightning", "pytorch_lightning"}
 _OF_MPI = {"horovod", "mpi4py"}

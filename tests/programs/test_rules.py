@@ -647,6 +647,7 @@ def test_a_group_that_the_job_does_not_ask_for_is_named_with_its_test(tmp_path: 
     [
         ("from loguru import logger\nlogger.info('x')\n", [True]),
         ("from slowtorch import setup_all\nsetup_all()\n", [False]),
+        ("from mmcv.parallel import constant_init, is_dist\nconstant_init(is_dist)\n", [True]),
         ("from tools.lost import Net\nNet()\n", [True, True]),
         ("from tools.lost import launch\nlaunch()\n", [False, True]),
         ("from pkg.net import Net\nNet()\n", [True]),
@@ -743,7 +744,8 @@ PARSER = (
         (
             "p.add_argument('--amp', action=argparse.BooleanOptionalAction)",
             "--no-amp",
-            "correct run.args, or what stands behind --",
+            "correct run.args, or what stands behind --; for tasks with a value each, write array:"
+            " {values: {NAME: [...]}}",
         ),
         (
             "p.add_argument('--amp', action='store_true')",
