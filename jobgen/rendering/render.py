@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
 from typing import Any
 
-from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemBytecodeCache, FunctionLoader, StrictUndefined
 
 from jobgen.plan.plan import Plan, ShellPath
-from jobgen.rendering.runtime import assemble
+from jobgen.rendering.runtime import assemble, read_text
 from jobgen.rendering.view import describe_script
 
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
@@ -93,26 +93,21 @@ def find_template_folder() -> str:
     return inside if os.path.isdir(inside) else os.path.join(os.path.dirname(package), "templates")
 
 
-class _Loader(FileSystemLoader):
-    """Templates with those that they include in their text, but for one within itself."""
+def _read_template(name: str, *outer: str) -> str:
+    """Return a template with those that it includes in its text, but for one within itself."""
+    within = (name, *outer)
 
-    def get_source(self, environment: Environment, template: str, *outer: str) -> Any:
-        """Return the text, the file, and what tells whether it has changed."""
+    def put(line: re.Match[str]) -> str:
+        return line[0] if line[1] in within else _read_template(line[1], *within)
 
-        within = (template, *outer)
-
-        def put(line: re.Match[str]) -> str:
-            inside = line[1] in within
-            return line[0] if inside else self.get_source(environment, line[1], *within)[0]
-
-        text, *about = super().get_source(environment, template)
-        return re.sub(r'{% include "(.+)" %}\n', put, text), *about
+    text = read_text(os.path.join(find_template_folder(), name))
+    return re.sub(r'{% include "(.+)" %}\n', put, text)
 
 
 @cache
 def _make_environment() -> Environment:
     environment = Environment(
-        loader=_Loader(find_template_folder()),
+        loader=FunctionLoader(_read_template),
         bytecode_cache=_find_bytecode_cache(),
         auto_reload=False,
         cache_size=-1,

@@ -52,7 +52,7 @@ def assemble(view: ScriptView, folder: str) -> str:
 
 @cache
 def _list_files(folder: str, scheduler: str) -> list[tuple[str, frozenset[str]]]:
-    lines = _read(os.path.join(folder, "kinds.txt")).splitlines()
+    lines = read_text(os.path.join(folder, "kinds.txt")).splitlines()
     rows = (line.partition(":") for line in lines if line[0] != "#")
     return [(file.format(scheduler=scheduler), frozenset(kinds.split())) for file, _, kinds in rows]
 
@@ -64,7 +64,7 @@ def _join_files(folder: str, files: tuple[str, ...]) -> str:
         from textwrap import fill
 
         kind = fill(kind, 98).replace("\n", "\n# ")
-    texts = [_read(os.path.join(folder, f"{name}.sh")) for name in files]
+    texts = [read_text(os.path.join(folder, f"{name}.sh")) for name in files]
     text = "".join(["# ", kind, "\n", *texts, 'main "$@"\n'])
     return Runtime(NUMBER, digest_text(text), text).as_text()
 
@@ -114,6 +114,7 @@ def _list_kinds(view: ScriptView) -> Iterator[str]:
         yield from _list_kinds(part)
 
 
-def _read(path: str) -> str:
+def read_text(path: str) -> str:
+    """Return the text of a file of the templates."""
     with open(path, encoding="utf-8") as file:
         return file.read()
