@@ -131,9 +131,9 @@ def _is_plain(setup: str) -> bool:
 def _list_warnings(context: Context) -> Iterator[str]:
     own = context.spec.environment
     yield from warn_unexpanded(context.loaded, "environment.variables", own.named_variables)
-    setup = own.setup or ""
-    launcher, program = find_launcher_in_text(setup), show_program(split_words(setup))
-    yield from context.warn({"setup_launcher": launcher}, launcher=launcher, program=program)
+    if launcher := find_launcher_in_text(own.setup or ""):
+        program = show_program(split_words(own.setup or ""))
+        yield from context.warn({"setup_launcher": True}, launcher=launcher, program=program)
 
 
 def _choose_modules(own: Environment, site: SiteProfile, *, bare: bool) -> Modules | None:

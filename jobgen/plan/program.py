@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterator
-from typing import Any
 
 from jobgen.errors import UsageError
 from jobgen.plan.array import list_tasks, list_varied_keys
 from jobgen.plan.decision import Context, Decision
 from jobgen.plan.plan import Plan, Program, ShellPath
 from jobgen.sites.profile import SiteModules
-from jobgen.spec.commands import find_unexpanded, is_shell_command
+from jobgen.spec.commands import find_unexpanded, is_shell_command, walk_texts
 from jobgen.spec.launchers import find_launcher
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import ONE_A_NODE, Environment
@@ -83,17 +82,11 @@ def _list_notes(context: Context) -> Iterator[str]:
         yield from warn_unexpanded(loaded, f"array.{kind}", content)
 
 
-def warn_unexpanded(loaded: LoadedSpec, path: str, value: Any) -> Iterator[str]:
+def warn_unexpanded(loaded: LoadedSpec, path: str, value: object) -> Iterator[str]:
     """Yield warnings of texts in a value that the program gets as they are, unlike in a shell."""
-    if isinstance(value, str):
-        for conflict in find_unexpanded(path, value):
+    for inner, text in walk_texts(value, path):
+        for conflict in find_unexpanded(inner, text):
             yield f"warning: {loaded.problem(*conflict)}"
-    elif isinstance(value, dict):
-        for key, inner in value.items():
-            yield from warn_unexpanded(loaded, f"{path}.{key}", inner)
-    elif isinstance(value, tuple):
-        for index, inner in enumerate(value):
-            yield from warn_unexpanded(loaded, f"{path}[{index}]", inner)
 
 
 def read_sources(plan: Plan) -> str | None:

@@ -25,6 +25,7 @@ from jobgen.sites.profile import (
     SiteSource,
     Variables,
 )
+from jobgen.spec.commands import walk_texts
 from jobgen.spec.model import JobSpec
 from jobgen.spec.units import format_time
 
@@ -368,17 +369,9 @@ def describe_node(
 
 def _list_filesystems(listed: Filesystems, spec: JobSpec) -> Iterator[str]:
     """Yield the file systems that the paths of a spec lie on, each once, sorted."""
-    text = "\n".join(_list_texts((spec.environment, spec.run, spec.roles)))
+    text = "\n".join(text for _, text in walk_texts((spec.environment, spec.run, spec.roles)))
     names: set[str] = set()
     for start, name in listed.paths.items():
         pattern = rf"(?<![\w./-]){re.escape(start)}([A-Za-z0-9_-]+)"
         names.update(f"{name}/{folder}" for folder in re.findall(pattern, text))
     yield from sorted(names)
-
-
-def _list_texts(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | tuple):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _list_texts(inner)

@@ -104,6 +104,18 @@ def _explain(
         yield key, answer["fault"], answer["say"]
 
 
+def walk_texts(value: object, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each text in a value of a spec, after its path."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from walk_texts(inner, f"{path}.{key}")
+    elif isinstance(value, tuple):
+        for index, inner in enumerate(value):
+            yield from walk_texts(inner, f"{path}[{index}]")
+
+
 def find_unexpanded(path: str, text: str) -> Iterator[Conflict]:
     """Yield a value that the program gets as it is, and a shell would expand."""
     if isinstance(text, ShellPath) or set("$`~{").isdisjoint(text):
