@@ -51,9 +51,9 @@ class NodeGroup(NamedTuple):
 
     nodes: int
     processes: int
-    gpus: int
-    cpus: int | None
-    memory: int | None
+    gpus: int = 0
+    cpus: int | None = None
+    memory: int | None = None
 
     @property
     def shape(self) -> tuple[int, int | None, int | None]:

@@ -140,9 +140,9 @@ def read_json(text: str) -> Header | None:
     try:
         fields = json.loads(text)
         known = {key: fields[key] for key in Header._fields if key in fields}
-        groups = [_NO_GROUP | group for group in fields["groups"]]
         known["groups"] = tuple(
-            NodeGroup(*[group[key] for key in NodeGroup._fields]) for group in groups
+            NodeGroup(**{key: group[key] for key in NodeGroup._fields if key in group})
+            for group in fields["groups"]
         )
         for key in ("overrides", "roles"):
             known[key] = tuple(fields.get(key, ()))
@@ -150,10 +150,6 @@ def read_json(text: str) -> Header | None:
         return header if _is_sound(header) else None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-
-
-# What a group has that says nothing of it; what counts its nodes and processes is always there.
-_NO_GROUP = {"nodes": None, "processes": None, "gpus": 0, "cpus": None, "memory": None}
 
 
 def _is_sound(header: Header) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import yaml
@@ -375,13 +375,6 @@ def _make_position(mark: Any, file: str) -> Position:
     return tuple.__new__(Position, (file, mark.line + 1, mark.column + 1))
 
 
-def _find_tabs(lines: list[str], file: str) -> Iterator[Problem]:
-    for number, line in enumerate(lines, 1):
-        if "\t" in line[: len(line) - len(line.lstrip())]:
-            where = Position(file, number, line.index("\t") + 1)
-            yield Problem(where, "", "a tab", "indent with spaces")
-
-
 def _list_syntax_problems(error: yaml.YAMLError, text: str, file: str) -> list[Problem]:
     """PyYAML's error in our form; all lines indented by tabs, where those are the reason."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
@@ -393,7 +386,11 @@ def _list_syntax_problems(error: yaml.YAMLError, text: str, file: str) -> list[P
         return [Problem(where, "", f"character {text[index]!r} is not allowed in YAML")]
     where = _make_position(mark, file)
     lines = text.splitlines()
-    tabs = list(_find_tabs(lines, file))
+    tabs = [
+        Problem(Position(file, number, match.end()), "", "a tab", "indent with spaces")
+        for number, line in enumerate(lines, 1)
+        if (match := re.match(" *\t", line))
+    ]
     if tabs and "\t" in "".join(lines[where.line - 1 : where.line]):
         return tabs
     from jobgen.spec.table import explain_syntax
