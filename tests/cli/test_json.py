@@ -126,7 +126,7 @@ def test_errors_are_said_on_stderr_alone() -> None:
     for command in ("explain", "submit"):
         code, out, err = jobgen(command, "--json")
         assert (code, out) == (3, "")
-        assert err == "job.yaml:2:20: resources.nodes: 0 is less than 1\n"
+        assert err == "job.yaml:2:20: resources.nodes: 0 is less than 1; write 1 or more\n"
     code, out, err = jobgen("check", "--json")
     (problem,) = json.loads(out)["problems"]
     assert code == 3
@@ -137,7 +137,7 @@ def test_errors_are_said_on_stderr_alone() -> None:
         "hint": "",
         "setting": "",
     }
-    assert err == "job.yaml:2:20: resources.nodes: 0 is less than 1\n"
+    assert err == "job.yaml:2:20: resources.nodes: 0 is less than 1; write 1 or more\n"
 
 
 @pytest.mark.usefixtures("_here")
