@@ -14,6 +14,9 @@ from jobgen.programs.reader import Fact
 from jobgen.spec.spelling import find_near
 
 _CORRECT = "correct run.args, or what stands behind --"
+_CORRECT_VALUES = (
+    f"{_CORRECT}; for tasks with a value each, write array: {{values: {{NAME: [...]}}}}"
+)
 # What decides which words an argument takes.
 _DECIDING = frozenset({"action", "nargs", "const", "required", "dest"})
 # What the launcher tells a process, by variables and not by options.
@@ -168,7 +171,7 @@ class _Mirror(argparse.ArgumentParser):
             hydra = all(equals and name in self.known for name, equals, _ in pairs)
             options = shlex.join(part for name, _, value in pairs for part in (name, value))
             fault = f"it has no argument for {', '.join(map(repr, beyond))}"
-            raise RejectedError(fault, f"write {options}" if hydra else _CORRECT)
+            raise RejectedError(fault, f"write {options}" if hydra else _CORRECT_VALUES)
 
 
 def _read_setting(name: str, text: str) -> dict[str, Any]:

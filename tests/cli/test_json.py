@@ -134,7 +134,7 @@ def test_errors_are_said_on_stderr_alone() -> None:
         "where": {"file": "job.yaml", "line": 2, "column": 20},
         "path": "resources.nodes",
         "message": "0 is less than 1",
-        "hint": "",
+        "hint": "write 1 or more",
         "setting": "",
     }
     assert err == "job.yaml:2:20: resources.nodes: 0 is less than 1; write 1 or more\n"
