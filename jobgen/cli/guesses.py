@@ -56,6 +56,7 @@ class _Line:
         self.own: list[tuple[str, str]] = []  # options that the command has, with their values
         self.foreign: list[tuple[str, str]] = []  # those that it lacks
         self.respelt = False
+        self.alone = len(_pick(words, SPEC_ENDS)) < 2  # whether a file of YAML must be the spec
         self._part([*words])
         programs = () if tool or not self.has_set else _pick(self.plain, (".py",))
         # The option of `init` for a program that has no spec yet, and the program.
@@ -63,13 +64,12 @@ class _Line:
 
     def _part(self, left: list[str]) -> None:
         """Part the words; a letter may mean something else to the tool than to the command."""
-        alone = len(_pick(left, SPEC_ENDS)) < 2
         while left and left[0] != "--":
             word = left.pop(0)
             pair = re.fullmatch(r"(-[A-Za-z]+(?=\d)|-[^=:]+)[=:]?(.*)", word)
             if pair is None:
                 self.plain.append(word)
-            elif alone and _names_file(pair[1], pair[2] or "".join(left[:1])):
+            elif self.alone and _names_file(pair[1], pair[2] or "".join(left[:1])):
                 self.plain += filter(None, (pair[2],))
             else:
                 own = self._spell(pair[1])
@@ -112,7 +112,9 @@ class _Line:
         word = "".join(left[:1])
         takes = own in self.valued
         if not own:
-            takes = (word[:1] != "-" or " " in word) and not word.endswith(SPEC_ENDS)
+            takes = (word[:1] != "-" or " " in word) and not (
+                self.alone and word.endswith(SPEC_ENDS)
+            )
         return left.pop(0) if left and takes else ""
 
     def answer(self, text: str, first: str = "") -> str:

@@ -562,3 +562,63 @@ def test_an_answer_at_the_prompt_does_what_was_asked(typed):
     for directive in filter(None, directives.split(", ")):
         assert f"#SBATCH {directive}" in ended.out
     assert "OPTION" not in line
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ("render --set nodes=4", "--set nodes: unknown key; write resources.nodes; type: --set "),
+        ("render --set resources.node=4", "'nodes'?; type: --set resources.nodes=4"),
+        ("render -N 2-4", "type: --set resources.nodes.min=2 --set resources.nodes.max=4"),
+        ("render --set lr=1e-4", "for the program, end the line with: -- --lr 1e-4"),
+        ("render --set NCCL_DEBUG=INFO", "type: --set environment.variables.NCCL_DEBUG=INFO"),
+        (
+            "render -t 120",
+            "-t: resources.walltime: '120' has no unit; write e.g. 120s, 120m or 120h",
+        ),
+        ("render --time 7200", "--time: resources.walltime: '7200' has no unit"),
+    ],
+)
+def test_a_setting_that_is_refused_is_answered_with_what_to_type(line, answer):
+    ended = jobgen(*line.split())
+    assert (ended.code, ended.out) == (3, "")
+    assert answer in ended.err
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ("how do I cancel a job", "type: jobgen cancel\n"),
+        ("what went wrong with 4242", "type: jobgen diagnose 4242\n"),
+        ("where is the output of my job", "type: jobgen logs\n"),
+        ("forward 4242", "type: jobgen forward 4242 PORT\n"),
+        ("import", "Missing argument 'SCRIPT'; type: jobgen import mine.sbatch\n"),
+        ("lint", "type: jobgen lint mine.sbatch\n"),
+        ("shell 12 nvidia-smi -l 1", "type: jobgen shell 12 -- nvidia-smi -l 1\n"),
+        ("logs 4242 --rank all", "leave --rank out, for all of them\n"),
+        ("render --ntasks 16 -t 2h", "for each GPU; type: jobgen render -t 2h -N 4\n"),
+        ("submit job.yaml --config conf.yaml", "for the program, type: jobgen submit job.yaml -- "),
+    ],
+)
+def test_what_the_folder_or_the_spec_tells_is_filled_in(line, answer):
+    Path("mine.sbatch").touch()
+    Path("other.yaml").touch()
+    ended = jobgen(*line.split())
+    assert (ended.code, ended.out) == (2, "")
+    assert answer in ended.err
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "answer"),
+    [
+        ("notes.md", "Ask about limits.\n", "is a text, not a job spec; the spec here is job.yaml"),
+        ("conf.yaml", "defaults:\n  - _self_\n", "is Hydra's configuration, not a job spec"),
+        ("conf.yaml", "model: a\nepochs: 2\n", "is not a job spec: it has model, epochs; the spec"),
+        ("a.yaml", "job_name: a\nnodes: 2\n", "nodes: unknown key; write resources.nodes"),
+    ],
+)
+def test_a_file_without_keys_of_a_spec_is_said_to_be_what_it_is(name, text, answer):
+    Path(name).write_text(text)
+    ended = jobgen("check", name)
+    assert (ended.code, ended.out) == (3, "")
+    assert answer in ended.err
