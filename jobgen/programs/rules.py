@@ -10,7 +10,7 @@ import ast
 import itertools
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from string import Template
 from typing import Any
@@ -360,7 +360,24 @@ class _Look:
         if refused:
             fault, write = refused.args
             self.say("unknown-argument", entry, fault=fault, write=write)
+        for option in self._list_unread({name.partition(".")[0] for name in values}):
+            self.say("unread-argument", entry, option=option)
         self.program.assign(values)
+
+    def _list_unread(self, owners: set[str]) -> Iterator[str]:
+        """Yield the options by which tasks differ, and which nothing reads of what parsed them.
+
+        All of them may be handed on at once, to a library or by their names.
+        """
+        foreign = [one for one in self.program.calls if one.head in self.program.libraries]
+        handed = {getattr(node, "id", "") for one in foreign for node in one.node.args}
+        text = self.program.text
+        if not owners or owners & handed or re.search(r"vars\(|\*\*\w|asdict|__dict__", text):
+            return
+        for option in (word.partition("=")[0] for word in self.size.swept[0]):
+            name = option.lstrip("-").replace("-", "_")
+            if option[:2] == "--" and not re.search(rf"[.\"']{name}\b", text):
+                yield option
 
 
 def _answer(size: JobSize) -> dict[str, bool]:

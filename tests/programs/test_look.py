@@ -386,7 +386,9 @@ PRINTS = "try:\n    main()\nexcept Exception as error:\n    print(error)\n"
 @pytest.mark.parametrize(
     ("text", "run", "more", "said"),
     [
+        (f"{OWN}{PARSER}a = p.parse_args()\n", "", SEEDS, "unread-argument: nothing reads --seed"),
         (f"{OWN}{PARSER}a = p.parse_args()\nprint(a.seed)\n", "", SEEDS, ""),
+        (f"{OWN}{PARSER}a = p.parse_args()\nrun(**vars(a))\n", "", SEEDS, ""),
         (
             OWN,
             ", args: {lr: 1}",
