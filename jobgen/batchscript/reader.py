@@ -72,6 +72,7 @@ class Script:
     def __init__(self, path: str, text: str) -> None:
         self.path = path
         self.text = text
+        self.site: str | None = None  # whose limits lint holds it to
         self.lines = re.split(r"\r?\n", text)
         if len(text) > MAX_BYTES:
             raise UsageError(f"{path}: is larger than {MAX_BYTES >> 10} KiB; a job script is short")

@@ -15,6 +15,7 @@ from jobgen.cli.options import (
     format_option,
     json_option,
     output_option,
+    site_option,
 )
 from jobgen.cli.printing import put_answer, put_err, put_out
 from jobgen.errors import FaultsFoundError, LossesError, UsageError
@@ -35,10 +36,11 @@ def _refuse_specs(paths: Iterable[str]) -> None:
 
 @click.command()
 @click.argument("scripts", nargs=-1, required=True, type=FILE, metavar="SCRIPT...")
+@site_option("Check this site's limits.")
 @format_option
 @click.option("--fix", is_flag=True, help="Fix in place what can be fixed safely; list the rest.")
 @json_option
-def lint(scripts: tuple[str, ...], form: str, fix: bool, as_json: bool) -> None:
+def lint(scripts: tuple[str, ...], site: str | None, form: str, fix: bool, as_json: bool) -> None:
     """Find common mistakes in #PBS and #SBATCH scripts, and in training programs (train.py).
 
     Exits with 8 if it finds any.
@@ -53,7 +55,7 @@ def lint(scripts: tuple[str, ...], form: str, fix: bool, as_json: bool) -> None:
     programs = [path for path in paths if path.endswith(".py")]
     if programs and form == "github":
         raise UsageError(f"--format {form} is for job scripts; {programs[0]} is a program")
-    findings = _check_scripts([path for path in paths if path not in programs], fix=fix)
+    findings = _check_scripts([path for path in paths if path not in programs], site, fix=fix)
     every: list[Finding | Remark] = [*findings, *_check_programs(programs)]
     text = "".join(map("{}\n".format, every))
     if form == "github":
@@ -64,7 +66,7 @@ def lint(scripts: tuple[str, ...], form: str, fix: bool, as_json: bool) -> None:
         raise FaultsFoundError(f"{format_count(count, 'fault')} found")
 
 
-def _check_scripts(paths: Iterable[str], *, fix: bool) -> list[Finding]:
+def _check_scripts(paths: Iterable[str], site: str | None, *, fix: bool) -> list[Finding]:
     from jobgen.batchscript.lint import check
     from jobgen.batchscript.readable import SHELLS, find_shell
     from jobgen.batchscript.reader import read
@@ -73,9 +75,9 @@ def _check_scripts(paths: Iterable[str], *, fix: bool) -> list[Finding]:
     for script in map(read, paths):
         if (shell := find_shell(script)) not in SHELLS:
             put_err(f"{script.path}: {shell} runs it, and lint reads bash")
-        findings = check(script)
+        findings = check(script, site)
         if findings and fix:
-            findings = check(_fix(script, findings))
+            findings = check(_fix(script, findings), site)
         every += findings
     return every
 

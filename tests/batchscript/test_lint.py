@@ -1,5 +1,6 @@
 """`jobgen lint`: each fault is found in a script that has it, and none in jobgen's own."""
 
+import contextlib
 import json
 import re
 import shutil
@@ -16,6 +17,7 @@ from support import EXAMPLES, ROOT, jobgen, load
 
 from jobgen.batchscript.lint import RULES, check
 from jobgen.batchscript.reader import Script
+from jobgen.errors import SpecError
 from jobgen.plan.resolve import resolve
 from jobgen.rendering.render import render
 
@@ -38,7 +40,8 @@ def test_a_script_with_one_fault_has_that_finding_alone(subtests: pytest.Subtest
         if path.stem == "shellcheck" and not shutil.which("shellcheck"):
             continue
         with subtests.test(path.name):
-            findings = check(Script(path.name, path.read_bytes().decode()))
+            site = "lumi-g" if path.stem == "site-limit" else None
+            findings = check(Script(path.name, path.read_bytes().decode()), site)
             assert [finding.rule.id for finding in findings] == [path.stem]
 
 
@@ -55,6 +58,7 @@ def test_nothing_is_found_in_what_jobgen_renders(subtests: pytest.Subtests) -> N
 
 @pytest.mark.slow
 def test_nothing_is_found_in_any_example_on_any_site(subtests: pytest.Subtests) -> None:
+    """Nor by the rules of that site, where the job is within its limits."""
     for path, (site, wanted) in product(EXAMPLES, WANTED.items()):
         with subtests.test(f"{path.stem}, {site}"):
             text = path.read_text()
@@ -63,6 +67,30 @@ def test_nothing_is_found_in_any_example_on_any_site(subtests: pytest.Subtests) 
             loaded = load(text, *fit)
             script = Script("a", render(resolve(loaded, site=site, limits=False)))
             assert [str(finding) for finding in check(script)] == []
+            with contextlib.suppress(SpecError):
+                resolve(loaded, site=site, today="2000-01-01")
+                assert [str(finding) for finding in check(script, site)] == []
+
+
+@pytest.mark.parametrize(
+    ("site", "directives", "found"),
+    [
+        ("lumi-g", "-p small-g --gpus-per-node=2 --mem=200G", "200GB, more than 60GB for each GPU"),
+        ("lumi-g", "-p standard-g --gpus-per-node=8 -t 5-0", "120h exceeds standard-g's 48h"),
+        ("lumi-g", "-p small-g --gpus-per-node=9", "9 GPUs, more than the 8 of a node"),
+        ("bsc-mn5-acc", "-q acc_ehpc --gres=gpu:4 --mem=0", ""),
+        ("bsc-mn5-acc", "-q acc_ehpc --gres=gpu:4 --mem=1G", ""),
+        ("csc-roihu", "-p gpularge --gres=gpu:gh200:4 -c 300", "72 with each GPU"),
+        ("pawsey-setonix", "-p gpu --gres=gpu:8 -c 64", ""),
+        (None, "-p gpu --gpus-per-node=9 -c 1000", ""),
+        ("lumi-g", "-p standard-g --gpus-per-node=8 -c 64", "more than 7 with each GPU"),
+    ],
+)
+def test_what_a_site_refuses(site: str | None, directives: str, found: str) -> None:
+    script = Script("a", f"#!/bin/bash\n#SBATCH -A project_1\n#SBATCH {directives}\ntrue\n")
+    messages = [f.message for f in check(script, site) if f.rule.id == "site-limit"]
+    assert bool(messages) == bool(found)
+    assert found in " ".join(messages)
 
 
 def test_the_first_multi_node_tutorial_for_gadi() -> None:
@@ -171,6 +199,12 @@ def test_a_launch_in_variables_has_an_exit_code_too() -> None:
         body = f'L="{launcher}"\n$L a.py 2>&1 | tee log'
         text = f"#!/bin/bash\n#SBATCH --nodes=1 --gpus-per-node=4\nset -e\n{body}\n"
         assert [(f.line, f.rule.id) for f in check(Script("a", text))] == [(5, "tee-status")]
+
+
+def test_a_chunk_may_be_one_gpu() -> None:
+    text = "#!/bin/bash\n#PBS -q by-gpu\n#PBS -l select={}\n#PBS -l filesystems=home:eagle\ntrue\n"
+    found = [check(Script("a", text.format(count)), "alcf-sophia") for count in (1, 4)]
+    assert [[f.message for f in some if "GPU" in f.message] for some in found] == [[], []]
 
 
 def test_directives_may_follow_comments_and_blank_lines() -> None:

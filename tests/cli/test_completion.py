@@ -57,7 +57,7 @@ def completed(words: str, *, begun: str = "") -> list[str]:
         ("jobgen explain --json", "job", ["file,job"]),
         ("jobgen schema", "", ["plain,job", "plain,site"]),
         ("jobgen sites show", "jsc-ju", ["plain,jsc-jupiter", "plain,jsc-juwels-booster"]),
-        ("jobgen check --site", "lu", ["plain,lumi-g"]),
+        ("jobgen lint --site", "lu", ["plain,lumi-g"]),
         ("jobgen render --set", "resources.no", ["plain,resources.nodes="]),
         ("jobgen render --queue", "", []),
         ("jobgen render --site nci-gadi -q", "gpu", ["plain,gpuvolta", "plain,gpuhopper"]),

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import re
 
-from jobgen.batchscript.lint import body, directives, launching, rendezvous, services, shellcheck
+from jobgen.batchscript.lint import (
+    body,
+    directives,
+    launching,
+    rendezvous,
+    services,
+    shellcheck,
+    sites,
+)
 from jobgen.batchscript.lint.rule import Finding, Rule, list_rules
 from jobgen.batchscript.readable import find_template
 from jobgen.batchscript.reader import Script
 from jobgen.rendering import header
 
-RULES = list_rules(directives, launching, rendezvous, services, body, shellcheck)
+RULES = list_rules(directives, launching, rendezvous, services, body, shellcheck, sites)
 # What makes a launch miss nodes, or start separate worlds.
 ABOUT_LAUNCH = {
     *("first-node-only", "other-nnodes", "same-node-rank", "two-agents", "early-expansion"),
@@ -19,13 +27,17 @@ ABOUT_LAUNCH = {
 # True of most scripts: they come after what is rarer, and dearer.
 _LAST = ("srun-cpus", "srun-kill")
 # Of a script that jobgen rendered, only the directives may be somebody's own.
-_OWN_RULES = list_rules(directives)
+_OWN_RULES = list_rules(directives, sites)
 # `# jobgen: ignore=RULE[,RULE]` in a line, or alone in the line above.
 _IGNORE = re.compile(r"#\s*jobgen:\s*ignore=([a-z0-9, -]+)")
 
 
-def check(script: Script) -> list[Finding]:
-    """Every fault that the rules know in a script, by line, in order of place."""
+def check(script: Script, site: str | None = None) -> list[Finding]:
+    """Every fault that the rules know in a script, by line, in order of place.
+
+    `site` names the profile that the script is held to. Raises SpecError if there is no such site.
+    """
+    script.site = site
     findings = [
         Finding(script.path, fault.line, fault.column, rule, fault.message, fault.fix or rule.fix)
         for rule in _choose_rules(script)
