@@ -51,6 +51,9 @@ FAMILIAR = re.compile(
 # Modules and files by which Python makes an environment.
 MAKES = re.compile(r"-m (pip|venv|virtualenv|ensurepip)\b|setup\.py (install|develop|build)")
 
+# A line of Perl or Python, whose output is read.
+_LINE = re.compile(r"(perl|python[\d.]*) (-\w+ )*-\w*[ce] ")
+
 
 def is_quiet(redirect: Redirect) -> bool:
     """Whether output goes nowhere, or only from one stream to the other."""
@@ -70,7 +73,9 @@ def is_pure(raw: str) -> bool:
 
 
 def _leaves_nothing(command: Command) -> bool:
-    if command.words and unwrap(command.words).name not in PRINTS | FILTERS:
+    started = unwrap(command.words)
+    known = started.name in PRINTS | FILTERS or _LINE.match(" ".join(started.texts))
+    if command.words and not known:
         return False
     writes = [item for item in command.redirects if not item.operator.startswith("<")]
     return all(map(is_quiet, writes)) and all(is_pure(word.raw) for word in command.words)

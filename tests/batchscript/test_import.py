@@ -335,6 +335,13 @@ def test_nodes_that_pbs_lists_are_as_many_as_the_job_has(count: str) -> None:
     assert "on several nodes is left to bash" in other.yaml
 
 
+def test_a_line_of_perl_or_python_that_is_read_leaves_nothing_behind() -> None:
+    body = "H=`perl -le 'print $ENV{A}'`\necho $(python -c 'import torch; print(torch)')\n"
+    line = "srun torchrun --nnodes=2 --nproc-per-node=4 --master-addr=$H t.py"
+    assert "environment" not in spec_of(body + line, TWO_NODES)
+    assert "value may differ" in kept(f"H=$(python a.py)\n{line}", TWO_NODES)
+
+
 def test_a_collection_of_modules_is_no_module() -> None:
     spec = spec_of("ml restore torch\npython t.py", ONE_GPU)
     assert "ml restore torch" in spec["environment"]["setup"]
