@@ -20,6 +20,8 @@ MOST_TEXT = 300_000  # characters of a project: about 8,000 lines; the rest is n
 _MAKES = r"init_process_group|init_distributed|Accelerator\(|Fabric|Lightning|TrainingArg|deepspeed"
 # What calls functions by names that need not stand in the program.
 _OPEN = r"\binstantiate\(|import_module\(|__import__\(|globals\(\)|(?<![\w.])eval\(|fire\.Fire\("
+# What a module may define without its name in the text.
+_DEFINES_MORE = r"import \*|__getattr__|globals\(|exec\("
 
 
 class ReadProgram:
@@ -34,6 +36,7 @@ class ReadProgram:
         self._files = {os.path.realpath(path): self.entry}
         self.is_script = not roots  # whether it is started by its file, and not as a module
         self.missing: list[Fact] = []  # modules of the project that are not there
+        self._taken: list[tuple[Fact, str]] = []  # imports, each with the file that it reads
         self.libraries: set[str] = set()  # the top-level names of the others
         beside = [os.path.dirname(path)] if os.path.isabs(path) else [os.path.dirname(path), ""]
         self._roots = {root: _list_own(root) for root in (*(roots or beside), "src")}
@@ -74,6 +77,8 @@ class ReadProgram:
                 continue
             read = _list_files([base, *(f"{base}/{name.name}" for name in one.node.names)])
             files += read
+            if read == [f"{base}.py"] and isinstance(one.node, ast.ImportFrom):
+                self._taken.append((one, read[0]))
             if not read and self._is_missing(one, base):
                 self.missing.append(one)
         return files
@@ -106,6 +111,15 @@ class ReadProgram:
             return set()
         beside = self._roots.get(os.path.dirname(self.entry.path), set())
         return self._roots.get("", set()) - beside
+
+    def list_lacking(self) -> Iterator[tuple[Fact, str, str]]:
+        """Yield imports from a file of the project, with the file, and a name that it lacks."""
+        for one, file in self._taken:
+            module = self._files.get(os.path.realpath(file))
+            if module and not one.part.tried and not re.search(_DEFINES_MORE, module.text):
+                for name in one.node.names:
+                    if not re.search(rf"\b{name.name.strip('*')}\b", module.text):
+                        yield one, file, name.name
 
     def find(self, kind: str) -> list[Fact]:
         """Return the calls of a kind of `calls.txt` that may be reached."""

@@ -293,11 +293,16 @@ class _Look:
         return re.sub("<<(.+?)>>", lambda match: str(self.values[match[1]]), form)
 
     def find_modules(self) -> None:
-        """Modules of the project that are not there, or that a snapshot leaves out."""
+        """Modules of the project that are not there, are hidden, or that a snapshot leaves out."""
         entry, copied = self.program.entry, self.size.copied
+        for name in read_table("hidden.txt"):
+            if os.path.isfile(os.path.join(os.path.dirname(entry.path), f"{name}.py")):
+                self.say("module-hidden", entry.whole, name=name)
         for one in self.program.missing:
             if one.module is entry or not one.part.scope:
                 self.say("module-missing", one, name=one.name)
+        for one, file, name in self.program.list_lacking():
+            self.say("module-missing.name", one, file=file, name=name)
         for module in self.program.modules:
             if copied is not None and not is_below(os.path.normpath(module.path), copied):
                 self.say("module-untracked", module.whole)

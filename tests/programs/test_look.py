@@ -329,6 +329,11 @@ def test_what_the_job_does_not_give_a_program(
     assert [one[: len(said)] for one in found] == [said] * bool(said)
 
 
+def test_a_module_that_hides_another_is_named(tmp_path: Path) -> None:
+    (tmp_path / "random.py").touch()
+    assert [one.split(":")[0] for one in spoken(tmp_path, OWN)] == ["module-hidden"]
+
+
 def test_a_job_of_cpus_has_no_gpu(tmp_path: Path) -> None:
     size = {"gpus": 0, "world_size": 1, "processes": 1, "nodes": 1}
     (tmp_path / "train.py").write_text("import torch\nmodel.cuda()\n")

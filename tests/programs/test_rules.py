@@ -663,6 +663,13 @@ def test_what_a_library_is_named_for_tells_whether_it_may_make_the_group(
     )
 
 
+def test_a_name_that_a_module_lacks_is_found(tmp_path: Path) -> None:
+    text = "from datasets import load_dataset\nload_dataset('x')\n"
+    found = look(tmp_path, text, size=ONE, datasets="def read(): ...")
+    assert [remark.line for remark in found if remark.rule == "module-missing"] == [1]
+    assert not look(tmp_path, text, size=ONE, datasets="from x import *")
+
+
 def test_what_stands_behind_the_end_of_the_program_is_not_reached(tmp_path: Path) -> None:
     text = GROUP + OWN_GPU + "print(1)\n{}\ntorch.cuda.set_device(0)\n"
     for end in ("quit()", "sys.exit(1)", "raise SystemExit"):
