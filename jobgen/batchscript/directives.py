@@ -43,6 +43,8 @@ _COUNTS = {
     *("--gpus-per-task", "--gres", "--cpus-per-gpu"),
 }
 _SPREAD = ("--ntasks", "--gpus")
+# How Torque asks for processors of a Cray, or anywhere.
+_OF_TORQUE = ("size", "procs", "mppwidth", "mppnppn", "mppdepth")
 _CHUNK = ("ngpus", "ncpus", "mem", "mpiprocs", "ppn", "gpus")
 _EXCLUSIVE = (("--exclusive", ""), ("-l", "place=scatter:excl"))
 _EVENTS = {"BEGIN": "begin", "END": "end", "FAIL": "fail", "b": "begin", "e": "end", "a": "fail"}
@@ -270,6 +272,10 @@ class _Resources:
             if key == "nodes":
                 reason = "becomes a select=, which OpenPBS and PBS Pro read, and Torque does not"
                 self.draft.check(item.line, item.text, reason)
+            return True
+        if key in _OF_TORQUE:
+            reason = "asks for processors in words that OpenPBS and PBS Pro do not have"
+            self.draft.lose(item.line, item.text, f"{reason}; write resources")
             return True
         if self.files and key == self.files.resource and _LABEL.fullmatch(value):
             return self.draft.put("filesystems", value.split(self.files.separator))

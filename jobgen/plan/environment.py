@@ -131,7 +131,8 @@ def _is_plain(setup: str) -> bool:
 def _list_warnings(context: Context) -> Iterator[str]:
     own = context.spec.environment
     yield from warn_unexpanded(context.loaded, "environment.variables", own.named_variables)
-    if launcher := find_launcher_in_text(own.setup or ""):
+    launcher = find_launcher_in_text(own.setup or "")
+    if launcher and not context.spec.launches_itself:  # that has its setup on the first node alone
         program = show_program(split_words(own.setup or ""))
         yield from context.warn({"setup_launcher": True}, launcher=launcher, program=program)
 

@@ -104,6 +104,7 @@ def _list_facts(job: Subject) -> dict[str, Any]:
         "chained": plan.walltime.chain.goes_on,
         "plain": plan.launch.plain,
         "body": plan.launch.body,
+        "lone": plan.lone,
         "gpus": sum(plan.nodes.gpus_of_each),
         "container": container,
         "podman": container and container.runtime == "podman-hpc",

@@ -246,6 +246,8 @@ def _find_cheapest(prices: dict[str, tuple[float, str] | None]) -> tuple[str, st
 def _find_breaches(job: _SiteJob) -> Iterator[Breach]:
     context, size = job.context, job.size
     unknown = job.gpu_type not in (None, *job.profile.gpu_types)  # reported by itself
+    if size.gpus and job.gpu_type and not unknown:
+        yield from _check_queue_has(job, job.gpu_type)
     if job.queue is None and size.gpus and not unknown:
         yield from _require_queue(context)
     if not _names_qos(context):
@@ -260,6 +262,15 @@ def _find_breaches(job: _SiteJob) -> Iterator[Breach]:
     yield from limits.check_lists(
         context, gpu_type=job.gpu_type, gpus=size.gpus, filesystems=job.filesystems
     )
+
+
+def _check_queue_has(job: _SiteJob, gpu_type: str) -> Iterator[Breach]:
+    has, queues = " or ".join(job.record.gpu_types), job.profile.queues.items()
+    having = " or ".join(name for name, one in queues if gpu_type in one.gpu_types)
+    ways = f"queue: {having}, or " if having else ""
+    facts = {"queue": job.queue, "has": has, "gpu_type": gpu_type, "ways": ways}
+    rules = {"gpu_type_queue": has and gpu_type not in job.record.gpu_types}
+    yield from limits.find_breaches(job.context, job.context.site.cite(job.record), rules, **facts)
 
 
 def _list_others(job: _SiteJob) -> list[str]:

@@ -152,7 +152,12 @@ class Container(NamedTuple):
     def conflicts(self) -> Iterator[Conflict]:
         """An environment file has its own mounts, and a uenv sees all."""
         own = self.binds and self.runtime in ("edf", "uenv")
-        return refuse({f"binds_{self.runtime}": own})
+        yield from refuse({f"binds_{self.runtime}": own})
+        for index, bind in enumerate(self.binds):
+            source, _, inside = bind.partition(":")
+            target = f"{source}:{inside}" if inside in ("ro", "rw") else f"/{inside}"
+            rules = {"binds_target": inside and inside[0] not in "/~$"}
+            yield from refuse(rules, index=index, bind=bind, meant=f"{source}:{target}")
 
 
 # Words of the command `module`, by the rule that says what to write instead of each.

@@ -325,7 +325,7 @@ def describe(node: Node, path: str = "") -> dict[str, str]:
         "launcher": find_launcher_in_text(text),
         "program": show_program(split_words(text) or words),
         "count": str(len(numbers) or ""),
-        "indices": ", ".join(numbers) if len(numbers) < 10 else "",
+        "indices": ", ".join(numbers) if len(numbers) <= 16 else "",
         **_describe_members(node),
     }
 

@@ -241,6 +241,8 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
             "submit --resources.nodes 4 job.yaml",
             "; type: jobgen submit job.yaml --set resources.nodes=4",
         ),
+        ("render job.yaml --out a.sbatch", "type: jobgen render job.yaml --output a.sbatch"),
+        ("status --follow 12345", "type: jobgen status --watch 12345"),
         ("render --output-dir o job.yaml", "type: jobgen render job.yaml --out-dir o"),
         ("submit --gpu-per-node 4", "type: jobgen submit --gpus-per-node 4"),
         ("run -d job.yaml", "leave it out: jobgen submit returns at once"),

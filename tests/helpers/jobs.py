@@ -24,7 +24,7 @@ BRISK = [sys.executable, str(PROGRAMS / "brisk.py")]
 #: the program of `spec()` with torch
 GLOO = {"script": str(ALLREDUCE), "args": {"backend": "gloo"}}
 _RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "SLURM_NTASKS")
-_RANKS += ("SLURM_NTASKS_PER_NODE",)
+_RANKS += ("SLURM_NTASKS_PER_NODE", "SLURM_NPROCS", "SLURM_PROCID", "SLURM_LOCALID")
 #: changes to `spec()`: one process, which prints the rank variables that it has
 LONE: dict[str, Any] = {
     "resources": {"nodes": 1, "walltime": "5m"},

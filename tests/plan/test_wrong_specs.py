@@ -33,6 +33,17 @@ REFUSED = {
     "a zip": (("", "array: {zip: {a: [1, 2], b: [1]}}\n"), "lists of different length: a 2, b 1"),
     "notice": (("", "on_walltime: {notice: 3h}\n"), "the walltime is no longer; write e.g."),
     "venv and conda": (("", "environment: {venv: v, conda: c}\n"), "give at most one of venv"),
+    "another queue's GPUs": (
+        (
+            "scheduler: slurm\nresources: {",
+            "site: nci-gadi\naccount: a\nqueue: gpuvolta\nresources: {gpu_type: a100, ",
+        ),
+        "gpuvolta has v100, and no a100",
+    ),
+    "a place inside": (
+        ("", "environment: {container: {image: a.sif, runtime: apptainer, binds: ['/d:ro']}}\n"),
+        "names no folder inside the container: a target begins with /; write /d:/d:ro",
+    ),
     "an array as directive": (("", "directives: ['#SBATCH --array=0-3']\n"), "write array: {tasks"),
 }
 WARNED = {

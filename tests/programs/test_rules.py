@@ -490,6 +490,12 @@ WRONG = {
         + "dist.init_process_group('nccl', init_method='tcp://localhost:1', rank=rank)",
         ["own-rendezvous"],
     ),
+    "this machine as a text with a port in it": (
+        "import torch, torch.distributed as dist, os\n"
+        + OWN_GPU
+        + "dist.init_process_group('nccl', init_method=f'tcp://localhost:{port}', rank=rank)",
+        ["own-rendezvous"],
+    ),
     "jax": ("import jax\nstep = jax.grad(loss)", ["no-process-group"]),
     "a library, not a program": (
         "import logging\nlog = logging.getLogger()\nclass Trainer:\n    pass\n",
@@ -876,6 +882,9 @@ def test_a_variable_of_another_scheduler_is_found(
     size = JobSize(nodes=1, processes=1, world_size=1, scheduler=scheduler)
     program = "import os\nprint(int(os.environ.get('SLURM_ARRAY_TASK_ID', 0)))"
     assert [one.rule for one in look(tmp_path, program, size=size)] == rules
+    read = "import os\nprint(os.environ['RANK'], os.environ['SLURM_{}'])"
+    for name in ("LOCALID", "NTASKS"):
+        assert [one.rule for one in look(tmp_path, read.format(name), size=size)] == rules
 
 
 START = (

@@ -40,7 +40,8 @@ def write_body(script: Script, draft: Draft) -> str:
     if script.starts_at_home:
         draft.setup([AT_HOME])
     # What a spec cannot ask of each node, the directive itself asks.
-    draft.left = [left for left in draft.left if "of each node" not in left.reason]
+    keeps = re.compile("of each node|becomes a select=")
+    draft.left = [left for left in draft.left if not keeps.search(left.reason)]
     _note_losses(script, draft)
     if not script.can.chunks and script.value("--cpus-per-task") is None:
         draft.values.pop("resources.cpus_per_node", None)  # one for each task, as Slurm has it
@@ -76,8 +77,9 @@ def _list_other_words(script: Script, draft: Draft) -> list[DirectiveOption]:
     except SpecError:
         return []
     same = {(item.option, item.value) for item in written}
+    lost = {left.text for left in draft.left if left.kind == "lost"}
     asked = [item for item in script.read_directives if not find_place(item)]
-    parts = [part for item in asked for part in split_resources(item)]
+    parts = [one for item in asked for one in split_resources(item) if one.text not in lost]
     shaping = [item for item in parts if _SHAPES.fullmatch(f"{item.option} {item.value}")]
     return [item for item in shaping if (item.option, item.value) not in same]
 
