@@ -3,7 +3,7 @@
 from jobgen.__main__ import run
 from jobgen.rendering import runtime
 
-read = runtime._read
+read = runtime.read_text
 
 
 def read_brisk(path: str) -> str:
@@ -11,5 +11,5 @@ def read_brisk(path: str) -> str:
     return read(path).replace("BEAT=20 SILENT=6 MISSING=15", "BEAT=2 SILENT=10 MISSING=30")
 
 
-runtime._read = read_brisk
+runtime.read_text = read_brisk
 run()
