@@ -22,7 +22,7 @@ from pathlib import Path
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "slurm-2x8.yaml"
 COLD_LIMIT = 1.12  # imports of the libraries, for one command
-WARM_LIMIT = 0.11  # empty interpreters, for each spec of one command that renders many
+WARM_LIMIT = 0.145  # empty interpreters, for each spec of one command that renders many
 LIBRARIES = "import click, yaml, jinja2"
 TRIALS = 3
 
