@@ -90,10 +90,8 @@ def _hides_options(program: ReadProgram, parsed: list[Fact]) -> bool:
     owners, libraries = {call.head for call in parsed} - {""}, program.libraries
     made = [getattr(call.node.func.value, "func", None) for call in parsed if not call.head]
     makers = {getattr(one, "id", "") for one in made} - {scope.name for scope in program.scopes}
-    foreign = [call for call in program.calls if call.head in libraries]
-    handed = owners & {getattr(node, "id", "") for call in foreign for node in call.node.args}
     computed = any(len(call.words) < len(call.node.args) for call in program.find("option"))
-    strange = bool(makers or handed or owners & libraries)
+    strange = bool(makers or owners & (program.handed | libraries))
     return strange or computed or re.search(_ADDS_OPTIONS, program.text) is not None
 
 

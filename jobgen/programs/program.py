@@ -105,6 +105,12 @@ class ReadProgram:
         there = os.path.isdir(base) or glob.glob(f"{glob.escape(base)}.*")
         return not there and not one.part.tried and (one.name[0] == "." or one.head in self._own)
 
+    @cached_property
+    def handed(self) -> set[str]:
+        """The names of what libraries are given by their calls."""
+        foreign = (call for call in self.calls if call.head in self.libraries)
+        return {getattr(node, "id", "") for call in foreign for node in call.node.args}
+
     def list_elsewhere(self) -> set[str]:
         """Return the modules in the current folder that a script does not find from its own."""
         if not self.is_script:

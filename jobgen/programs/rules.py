@@ -374,9 +374,7 @@ class _Look:
 
         All of them may be handed on at once, to a library or by their names.
         """
-        foreign = [one for one in self.program.calls if one.head in self.program.libraries]
-        handed = {getattr(node, "id", "") for one in foreign for node in one.node.args}
-        text = self.program.text
+        handed, text = self.program.handed, self.program.text
         if not owners or owners & handed or re.search(r"vars\(|\*\*\w|asdict|__dict__", text):
             return
         for option in (word.partition("=")[0] for word in self.size.swept[0]):
