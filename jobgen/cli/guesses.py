@@ -242,16 +242,18 @@ class _Line:
 
     def _spread(self, gpus: str) -> str:
         """Return options for so many GPUs in all, on nodes such as the spec's; empty if none do."""
-        given = dict(self.own)
+        gpus = gpus.removeprefix("ngpus=")
+        if not (gpus.isdecimal() and int(gpus)):
+            return ""
+        given, number = dict(self.own), int(gpus)
         nodes = given.get("-N") or given.get("--nodes") or ""
         try:
             own = load((*_pick(self.plain, SPEC_ENDS), "job.yaml")[0]).spec.resources.gpus_per_node
         except JobgenError:  # told of when the command runs
             return ""
-        gpus = gpus.removeprefix("ngpus=")
-        number, each = gpus.isdecimal() and int(gpus), given.get("--gpus-per-node") or str(own)
+        each = given.get("--gpus-per-node") or str(own)
         option, by = ("--gpus-per-node", nodes) if nodes else ("-N", each)
-        if not (number and by.isdecimal() and int(by)):
+        if not (by.isdecimal() and int(by)):
             return ""
         if number < int(by) and not nodes:
             return f"-N 1 --gpus-per-node {gpus}"
