@@ -12,13 +12,11 @@ from typing import Any
 
 def simplify(value: Any) -> Any:
     """Turn records into mappings of their fields, all the way down."""
-    if value is None or isinstance(value, (str, int, float)):
-        return value
-    if hasattr(value, "_asdict"):
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
         value = value._asdict()
     if isinstance(value, dict):
-        return {key: simplify(item) for key, item in value.items()}
-    if isinstance(value, tuple | list):
+        return {key: simplify(item) if item else item for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
         return [simplify(item) for item in value]
     return value
 

@@ -25,13 +25,15 @@ def read_run_file(path: str | Path) -> bytes:
     folder, name = os.path.split(path)
     with _enter(folder, make=False) as number:
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=number)
-        with open(file, "rb") as opened:
+        try:
             about = os.fstat(file)
             if not stat.S_ISREG(about.st_mode):
                 raise OSError(0, "not a file")
             if about.st_uid != os.geteuid():
                 raise OSError(0, "it belongs to another user")
-            return opened.read(min(about.st_size, _MOST_BYTES))
+            return _read_all(file, about.st_size)
+        finally:
+            os.close(file)
 
 
 def open_left(path: str | Path) -> BinaryIO:
@@ -39,19 +41,16 @@ def open_left(path: str | Path) -> BinaryIO:
 
     A pipe keeps who opens it waiting, and a device may have no end.
     """
-    number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
-    if not stat.S_ISREG(os.fstat(number).st_mode):
-        os.close(number)
-        raise OSError(errno.EINVAL, "not a file", str(path))
-    return open(number, "rb")
+    return open(_open_plain(path)[0], "rb")
 
 
 def read_left(path: str | Path) -> str:
     """Return the text of a small file that a job has left; of a large one its beginning."""
-    with open_left(path) as file:
-        # Python sets aside as much as it is asked for, however small the file is.
-        size = min(os.fstat(file.fileno()).st_size, _MOST_BYTES)
-        return file.read(size).decode("utf-8", "replace")
+    number, size = _open_plain(path)
+    try:
+        return _read_all(number, size).decode("utf-8", "replace")
+    finally:
+        os.close(number)
 
 
 def read_if_left(path: str | Path) -> str:
@@ -138,6 +137,28 @@ def sync_folders(folders: Iterable[Path]) -> None:
             os.close(number)
 
 
+def _open_plain(path: str | Path) -> tuple[int, int]:
+    """Open what must be a file; return its number and its size in bytes."""
+    number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    about = os.fstat(number)
+    if not stat.S_ISREG(about.st_mode):
+        os.close(number)
+        raise OSError(errno.EINVAL, "not a file", str(path))
+    return number, about.st_size
+
+
+def _read_all(number: int, size: int) -> bytes:
+    """Read a small file, or the beginning of a large one, without Python's buffers.
+
+    They cost as much again, and there are thousands of such files.
+    """
+    parts, left = [], min(size, _MOST_BYTES)
+    while left and (part := os.read(number, left)):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
 @contextlib.contextmanager
 def _enter(folder: str, *, make: bool) -> Iterator[int]:
     """Open a folder below `runs`, without going through a link there; with `make`, make it.
@@ -146,17 +167,18 @@ def _enter(folder: str, *, make: bool) -> Iterator[int]:
     """
     parts = os.path.abspath(folder).split(os.sep)
     last = len(parts) - 1 - parts[::-1].index(RUNS) if RUNS in parts else len(parts) - 1
-    above = os.sep.join(parts[:last]) or os.sep
+    first = last if make else last + 1
+    above = os.sep.join(parts[:first]) or os.sep
     if make:
         os.makedirs(above, exist_ok=True)
     number = os.open(above, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        for depth, part in enumerate(parts[last:]):
+        for depth, part in enumerate(parts[first:], first):
             if make:
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(part, dir_fd=number)
                     os.fsync(number)
-            follow = 0 if depth == 0 else os.O_NOFOLLOW  # `runs` itself may lie elsewhere
+            follow = 0 if depth == last else os.O_NOFOLLOW  # `runs` itself may lie elsewhere
             inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | follow, dir_fd=number)
             os.close(number)
             number = inner

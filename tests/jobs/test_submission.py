@@ -662,7 +662,7 @@ class TestAnswers:
         code, _, err = self.submit(monkeypatch)
         assert code == 0
         assert err.count(": not the record of a submission: ") == len(texts)
-        assert "x.json: Is a directory\n" in err
+        assert "x.json: not a file\n" in err
 
     def test_what_differs_in_the_least_is_something_else(
         self, monkeypatch: pytest.MonkeyPatch, scheduler: str
