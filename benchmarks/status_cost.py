@@ -4,7 +4,8 @@
 
 Records JOBS jobs, one in fifty of which has not ended, with a stand-in for squeue that counts its
 calls. The time is that of jobgen without the scheduler's command, also relative to
-`python -c pass`. --check: fail above the limit, or after more than one query.
+`python -c pass`. --check: fail above the limit, or after more than one query, three times in a row:
+other work on the machine only adds to a figure.
 """
 
 import argparse
@@ -25,6 +26,7 @@ from jobgen.jobs.record import JobRecord
 MAIN = "from jobgen.cli.main import main; main()"
 LIMIT = 0.030  # empty interpreters for each job
 TURNS = 5
+TRIALS = 3
 SQUEUE = """\
 #!/bin/sh
 echo "$*" >>calls
@@ -64,18 +66,13 @@ def measure(program: str, *words: str) -> float:
     return float(ended.stderr.split()[-1])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("jobs", type=int, nargs="?", default=5000)
-    parser.add_argument("--check", action="store_true")
-    options = parser.parse_args()
+def measure_commands(number: int) -> tuple[float, int]:
+    """The dearest command, in empty interpreters for each job, and the most queries of one."""
     slowest, most = 0.0, 0
     memory = Path("/dev/shm")  # the disk is not what is measured
     with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as made:
         os.chdir(made)
-        jobs = [record(Path(made), 1000 + n, ended=bool(n % 50)) for n in range(options.jobs)]
+        jobs = [record(Path(made), 1000 + n, ended=bool(n % 50)) for n in range(number)]
         running = [f"{job.id}|RUNNING|None|1700000000|1900000000\n" for job in jobs[::50]]
         Path("queue").write_text("".join(running))
         Path("squeue").write_text(SQUEUE)
@@ -97,7 +94,21 @@ def main() -> None:
             )
             slowest, most = max(slowest, ratio), max(most, calls)
         os.chdir(ROOT)
-    if options.check and (slowest > LIMIT or most != 1):
+    return slowest, most
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("jobs", type=int, nargs="?", default=5000)
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    for _ in range(TRIALS if options.check else 1):
+        slowest, most = measure_commands(options.jobs)
+        if slowest <= LIMIT and most == 1:
+            return
+    if options.check:
         sys.exit("over the limit, or more than one query")
 
 
