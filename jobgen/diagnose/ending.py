@@ -81,6 +81,8 @@ _PROGRAM = re.compile(r"(?!\w*error:|caused by|fatal)[a-z][\w.-]*:(?= )")
 _OF_SHELLS = re.compile(r"[^\s:]+:( -c:)? line \d+: |[^\s:]*sh: ?\d+: ")
 _LEADS_ON = re.compile(r":\s*$")
 _MOST_LINES = 40
+# All nodes say it and end of it, however long the script of one takes, which then is ended.
+_OF_PREFLIGHT = re.compile(r"jobgen: preflight: ")
 _LAST_WORDS = 10
 _WORD = re.compile(r"\w")
 _FOLDERS = re.compile(r"(/[^\s/\'\"]+)+/|\btmp\w{6,10}\b")
@@ -183,6 +185,7 @@ class Innocent:
         Of one that has `lived`, which has at most lost another, most of its other lines too; and
         all, if it was at work for some seconds `after` its last error, when the first one failed.
         """
+        lines = drop(lines, _OF_PREFLIGHT.match)
         log = _Log(lines, quiet)
         ending = log.find_end(lived=lived)
         last = lines[ending.begin : ending.end] if ending else log.list_last_errors()

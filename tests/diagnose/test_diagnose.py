@@ -348,6 +348,23 @@ def test_what_preflight_has_warned_of_is_told_whatever_the_cause(run: Run) -> No
     assert found.as_text().endswith("\nwarning: NCCL uses TCP sockets\n")
 
 
+@pytest.mark.parametrize("code", [1, 143])
+def test_what_preflight_has_found_is_told_where_a_node_is_stopped_before_it_has_ended(
+    run: Run, code: int
+) -> None:
+    """All nodes say it and end; the script ends whoever takes longer, as on a busy machine."""
+    said = (
+        "jobgen: preflight: n2: clock 41 s ahead\njobgen: preflight: n2: torch 2.9, others 2.13\n"
+    )
+    for node, rank, left in ((1, 0, 1), (2, 1, code)):
+        end = f"jobgen: error: preflight failed on n{node}; what each node has is in /job\n"
+        run.write(f"logs/n{node}/rank-{rank}.err", said + (end if left == 1 else ""), after=10)
+        run.processes(node, (rank, left))
+    run.write("attempts/0/failed", "0 1 0\n", after=20)
+    found = run.diagnose()
+    assert (found.cause, found.node) == ("version-mismatch", "n2")
+
+
 def test_the_error_of_a_server_that_goes_on_is_told_beside_the_client_that_it_cost(
     run: Run,
 ) -> None:
