@@ -69,7 +69,7 @@ def measure(program: str, *words: str) -> float:
 def measure_commands(number: int) -> tuple[float, int]:
     """The dearest command, in empty interpreters for each job, and the most queries of one."""
     slowest, most = 0.0, 0
-    memory = Path("/dev/shm")  # the disk is not what is measured
+    memory = "/dev/shm"  # the disk is not what is measured
     with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as made:
         os.chdir(made)
         jobs = [record(Path(made), 1000 + n, ended=bool(n % 50)) for n in range(number)]
