@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from typing import cast
 
@@ -24,6 +25,7 @@ from jobgen.cli.target import SHORTCUTS
 from jobgen.errors import JobgenError, Position, Problem, SpecError
 from jobgen.plan.program import read_sources
 from jobgen.plan.resolve import resolve
+from jobgen.sites.search import list_names, list_near
 from jobgen.spec.arguments import write_words
 from jobgen.spec.bind import find_faults
 from jobgen.spec.edit import list_values
@@ -31,34 +33,40 @@ from jobgen.spec.fields import join_path, read_fields
 from jobgen.spec.load import load
 from jobgen.spec.model import JobSpec
 from jobgen.spec.spelling import find_near
-from jobgen.spec.table import fill, find_rule, list_words, load_table, offer_spec
-from jobgen.spec.words import Hint, describe, normalize, suggest_key
+from jobgen.spec.table import fill, find_rule, list_words, load_table, names_program, offer_spec
+from jobgen.spec.words import Hint, describe, list_synonyms, normalize, suggest_key
 from jobgen.spec.yaml_nodes import Scalar
 
 _JOB = re.compile(r"(?i:job(?:_?id)?[=/])?(\d+(?:_\d+|\[\d*\])?(?:\.[A-Za-z][\w.-]*)?)(?:[.:]\S*)?")
 # What is given by one option where others give it by several: A=1,B=2 for variables.
 _PAIRS = r"\w+=[^,]+(?:,\w+=[^,]+)+"
 _INTERPRETER = r"(?:.*/)?python[\d.]*$|-m$"
+# A line to type: the command, its words, and what stands behind them, such as a pipe or a remark.
+_SHOWN = re.compile(r"((?:[a-z]+ \S+ )?jobgen) ([a-z]+)((?: (?:'[^']*'|[^\s,;|<(']+))*)(.*)")
+# What stands in a line for a file or a job that is not known.
+_PLACE = re.compile(r"(?:JOB|SCRIPT)(?:\.\.\.)?")
+_LEAVE = "leave it out"
 
 
 class _Line:
     """What was typed behind a command, or behind another tool's."""
 
-    def __init__(self, command: click.Command, words: Sequence[str], tool: str = "") -> None:
-        options = [param for param in command.params if isinstance(param, click.Option)]
-        self.name, self.tool = command.name or "", tool
-        self.options = {name: param for param in options for name in param.opts}
-        self.long = {normalize(name): name for name in self.options if name.startswith("--")}
-        self.valued = {name for name in self.options if not self.options[name].is_flag}
-        self.has_set = "--set" in self.options
-        self.takes_job = "job" in str([param.name for param in command.params])
+    def __init__(self, context: click.Context, words: Sequence[str], tool: str = "") -> None:
+        self.context, self.name, self.tool = context, context.info_name or "", tool
+        self.valued = _list_options(context.command)
+        self.long = {normalize(name): name for name in self.valued if name.startswith("--")}
+        self.has_set = "--set" in self.valued
+        self.line = ""  # what stands for the whole line
         self.plain: list[str] = []  # words that belong to no option
         self.own: list[tuple[str, str]] = []  # options that the command has, with their values
         self.foreign: list[tuple[str, str]] = []  # those that it lacks
+        self.typed: list[str] = []  # what stands for those
+        self.remarks: dict[str, str] = {}  # what to say of the others
+        self.program: list[str] = []  # what is for the program
         self.respelt = False
         self.alone = len(_pick(words, SPEC_ENDS)) < 2  # whether a file of YAML must be the spec
         self._part([*words])
-        programs = () if tool or not self.has_set else _pick(self.plain, (".py",))
+        programs = [] if tool or not self.has_set else _pick(self.plain, (".py",))
         # The option of `init` for a program that has no spec yet, and the program.
         self.starts = ("--script", programs[0]) if programs and not self._names_spec else ()
 
@@ -76,13 +84,23 @@ class _Line:
                 self._keep(own, pair[1], pair[2] or self._take(own, left))
         self.behind = [] if self.tool else left[1:]  # of another tool's it is in the table's line
 
+    def _hand_over(self) -> None:
+        """Leave words that the command does not take to the program, which may be among them."""
+        programs = _pick(self.plain, (".py",))
+        others = (one for one in programs if not names_program(self._spec, one))
+        self.own += (("--set", f"run.script={one}") for one in others)
+        over = [*programs, *_find_extra(self.plain, self.context)]
+        self.plain = [one for one in self.plain if one not in over]
+        silent = rf"{_INTERPRETER}|.*({'|'.join((*SPEC_ENDS, *SCRIPT_ENDS, '.py'))})$"
+        self.behind = [*(one for one in over if not re.match(silent, one)), *self.behind]
+
     @property
     def _names_spec(self) -> bool:
         return bool(_pick(self.plain, SPEC_ENDS))
 
     def _keep(self, own: str, name: str, value: str) -> None:
         """Keep an option under the command's name of it, or as one that the command lacks."""
-        if own != name and own in self.valued and not value:
+        if own != name and self.valued.get(own) and not value:
             own = ""  # another word, spelt nearly so
         self.respelt |= own not in ("", name)
         if own:
@@ -97,89 +115,144 @@ class _Line:
         """Return the command's option that is written so, or nearly so; empty without one."""
         if option in load_table()["letters_of"].get(self.tool, {}):
             return ""
-        if option in self.options:
+        if option in self.valued:
             return option
         if len(option) == 2:
             return ""
         word = normalize(option)
         if word in self.long or word in list_words(keys=self.has_set):
             return self.long.get(word, "")
-        parts = [part for part in word.split("_") if part not in load_table()["fillers"].split()]
+        parts = [part for part in word.split("_") if part not in _list("fillers")]
         return self.long.get("_".join(parts)) or find_near(option, self.long.values(), cutoff=0.8)
 
     def _take(self, own: str, left: list[str]) -> str:
         """Take the value of an option from the words after it, if the first of them is one."""
-        word = "".join(left[:1])
-        takes = own in self.valued
+        word, units = "".join(left[:1]), load_table()["units"]
+        takes = self.valued.get(own)
         if not own:
             takes = (word[:1] != "-" or " " in word) and not (
                 self.alone and word.endswith(SPEC_ENDS)
             )
-        return left.pop(0) if left and takes else ""
+        value = left.pop(0) if left and takes else ""
+        is_time = value.isdecimal() and own and left and left[0] in units
+        return value + units[left.pop(0)] if is_time else value
 
     def answer(self, text: str, first: str = "") -> str:
         """Return a line of the table with all options, and what to know of the others.
 
         What is known of the option `first`, which a message has named, comes first.
         """
-        typed, program, remarks = self._translate()
-        start = _fill_line(text, self.tool, self.plain)
-        line = self._write(start, typed, program)
-        remark = remarks.pop(first, "")
-        lead = "for the others, " if remark and len(typed) < len(self.foreign) else ""
-        lead = "for the program, " if program and not self.starts else lead
-        parts = list(filter(None, [remark]))
-        if not remark or typed or program or not line.startswith(start):
-            parts.append(f"{lead}type: {line}")
-        for option, what in remarks.items():
+        if self._spec and not self.tool:
+            self._hand_over()
+        for option, value in self.foreign:
+            self._translate(option, value)
+        self.program += self.behind
+        start = self.line or _fill_line(text, self.tool, self.plain)
+        line = self._write(start)
+        remark = self.remarks.pop(first, "")
+        parts = [remark] if remark else []
+        if self._has_line(remark):
+            parts.append(f"{self._lead(remark)}type: {line}")
+        for option, what in self.remarks.items():
             if self._is_news(option, what, start):
                 parts.append(f"for {option}: {what}")
         return "; ".join(parts)
+
+    def _has_line(self, remark: str) -> bool:
+        """Whether there is a line to type beside what is said of options."""
+        if self.typed or self.program or self.line:
+            return True
+        others = () if self.tool else self.remarks.values()
+        leaves = all(one.startswith(_LEAVE) for one in filter(None, [remark, *others]))
+        return leaves and self.context.parent is not None
+
+    def _lead(self, remark: str) -> str:
+        """Return what a line is for, where it is not for the whole of what was typed."""
+        if self.program and not self.starts:
+            return "for the program, "
+        others = remark and not remark.startswith(_LEAVE) and len(self.typed) < len(self.foreign)
+        return "for the others, " if others else ""
 
     def _is_news(self, option: str, what: str, start: str) -> bool:
         """Whether what is known of an option says more than a line that starts so."""
         is_line = self.tool and what.startswith(f"type: jobgen {self.name} ")
         return not is_line and f".{option.strip('-')}=" not in start
 
-    def _write(self, start: str, typed: Sequence[str], program: Sequence[str]) -> str:
-        """Return a line with its options and the words of the program, which may need a spec."""
-        own = (pair for pair in self.own if pair[0] not in start.split())
-        rest = [*(shlex.join(filter(None, pair)) for pair in own), *typed]
-        rest = [one for one in rest if one not in start]
-        rest += ["--", shlex.join(program)] if program else []
+    def _write(self, start: str) -> str:
+        """Return a line with the options that its command takes, and the words of the program."""
+        shown = _SHOWN.match(start)
+        lead, name, words, end = shown.groups() if shown else ("", self.name, "", "")
+        target = _make_context(name, self.context)
+        before, dashes, behind = words.partition(" -- ")
+        rest = self._list_rest(start, target)
         if self.starts:
-            option, name = self.starts
-            return offer_spec(name, option, command=self.name, rest=" ".join(rest))
-        return " ".join([start, *rest])
+            return offer_spec(
+                self.starts[1], self.starts[0], command=self.name, rest=" ".join(rest)
+            )
+        if shown is None or target.command.name != name:
+            return " ".join([start, *rest])
+        words = shlex.join(self._place(shlex.split(before), target))
+        return " ".join(filter(None, [lead, name, words, *rest])) + dashes + behind + end
 
-    def _translate(self) -> tuple[list[str], list[str], dict[str, str]]:
-        """Return what stands for options that the command lacks.
+    def _list_rest(self, start: str, target: click.Context) -> list[str]:
+        """Return the options that a command takes, beside those of a line, and for its program."""
+        takes = _list_options(target.command) | {"--help": False}
+        own = (pair for pair in self.own if pair[0] not in start.split())
+        given = [*(shlex.join(filter(None, pair)) for pair in own), *self.typed]
+        program = ["--", shlex.join(self.program)] if self.program and "--set" in takes else []
+        return [one for one in given if one not in start and one.split()[0] in takes] + program
 
-        Options as they are typed, those that are for the program, and what to say of others.
-        """
-        typed, program, remarks = list[str](), list[str](), dict[str, str]()
-        for option, value in self.foreign:
-            answer = self._explain(option, value)
-            is_job = self.takes_job and bool(_JOB.fullmatch(value) or not self.has_set)
-            if is_job and value not in answer and not (self.has_set and _pick_jobs(self.plain)):
-                self.plain.append(value)
-                value = ""
-            if line := re.fullmatch("(?:(.+); )?type: (-[^;]+)", answer):
-                typed.append(line[2])
-                remarks |= {option: line[1]} if line[1] else {}
-            elif answer or self.tool or not self.has_set:
-                remarks[option] = answer or self._list_known()
-            else:
-                words, fault = self._write_argument(option, value)
-                remarks |= {option: fault} if fault else {}
-                program += words
-        return typed, program + self.behind, remarks
+    def _place(self, words: Sequence[str], target: click.Context) -> Sequence[str]:
+        """Return the words of a command with what was typed in the place of its arguments."""
+        valued = _list_options(target.command)
+        pairs = [*zip(["", *words], words, strict=False)]
+        given = [one for last, one in pairs if one[:1] != "-" and not valued.get(last)]
+        unknown = [*filter(_PLACE.fullmatch, given)]
+        known = self._list_known_arguments(target, unknown)
+        if known and unknown == given:
+            at = words.index(unknown[0]) if unknown else len(words)
+            words = [*words[:at], *known, *(one for one in words[at:] if one not in unknown)]
+        extra = _find_extra(words, target)
+        return [one for one in words if one not in extra]
+
+    def _list_known_arguments(self, target: click.Context, unknown: Sequence[str]) -> list[str]:
+        """Return those of the words typed that another command, or the same, takes."""
+        if "SCRIPT" in "".join(unknown):
+            return _pick(self.plain, SCRIPT_ENDS)
+        if _takes_job(target.command):
+            return _name_jobs(self.plain)
+        return _pick(self.plain, (*SPEC_ENDS, *SCRIPT_ENDS))
+
+    def _translate(self, option: str, value: str) -> None:
+        """Keep what stands for an option that the command lacks."""
+        answer = self._explain(option, value)
+        if value not in answer and self._takes_job(value):
+            self.plain.append(value)
+            value = ""
+        if line := re.fullmatch("(?:(.+); )?type: (-[^;]+)", answer):
+            self.typed.append(line[2])
+            answer = line[1] or ""
+        elif not self.line and re.match("type: (?:[a-z]+ \\S+ )?jobgen ", answer):
+            self.line, answer = answer.removeprefix("type: "), ""
+        elif not answer and self.has_set and not self.tool:
+            words, answer = self._write_argument(option, value)
+            self.program += words
+        else:
+            answer = answer or self._list_known()
+        self.remarks |= {option: answer} if answer else {}
+
+    def _takes_job(self, value: str) -> bool:
+        """Whether the value of an option that takes none names the job."""
+        if not _takes_job(self.context.command):
+            return False
+        return not self.has_set or bool(_JOB.fullmatch(value) and not _pick_jobs(self.plain))
 
     @property
     def _spec(self) -> str:
         """The spec whose program gets the words; empty of a job that has its own."""
         named = (*_pick(self.plain, SPEC_ENDS), "job.yaml")[0]
-        return "" if self.takes_job or self.starts else named
+        takes_program = self.has_set and not (_takes_job(self.context.command) or self.starts)
+        return named if takes_program else ""
 
     def _write_argument(self, option: str, value: str) -> tuple[list[str], str]:
         """Return an option, or NAME=VALUE, as its program takes it; and why it surely does not."""
@@ -190,8 +263,12 @@ class _Line:
         hint = _find_refusal(self._spec, words)
         if near := re.fullmatch(r"write (--\S+)", hint):
             return [near[1], *words[1:]], ""
-        known = f"; {self._list_known()}" if option.startswith("-") else ""
-        return ([], f"the program has no {words[0]}: {hint}{known}") if hint else (words, "")
+        typed = option if option.startswith("-") else f"{option}={value}"
+        known = f"; {self._list_known()}" if typed == option else ""
+        fault = (
+            f"{typed} is for the program, behind --; the program has no {words[0]}: {hint}{known}"
+        )
+        return ([], fault) if hint else (words, "")
 
     def _list_known(self) -> str:
         """Return what to say of an option that nothing is known of."""
@@ -214,7 +291,8 @@ class _Line:
 
     def _explain(self, option: str, value: str) -> str:
         """Return what to type, or to know, for an option that is not here; empty if unknown."""
-        letters = load_table()["letters"] | load_table()["letters_of"].get(self.tool, {})
+        letters = load_table()["letters"] if self.has_set else {}
+        letters = letters | load_table()["letters_of"].get(self.tool, {})
         word = option if len(option) == 2 else normalize(option)
         meant = letters.get(option, word) if value else word
         word = meant if self.tool else word
@@ -235,6 +313,7 @@ class _Line:
             "folder": value if os.path.isdir(value) else "",
             "spread": self._spread(value),
             "at": self.name,
+            "given": " ".join(normalize(name) for name, _ in self.own),
             "COMMAND": self.name,
             "VALUE": shlex.quote(value or "VALUE"),
             "WORD": word.upper(),
@@ -242,26 +321,26 @@ class _Line:
 
     def _spread(self, gpus: str) -> str:
         """Return options for so many GPUs in all, on nodes such as the spec's; empty if none do."""
-        gpus = gpus.removeprefix("ngpus=")
-        if not (gpus.isdecimal() and int(gpus)):
-            return ""
-        given, number = dict(self.own), int(gpus)
+        given, gpus = dict(self.own), gpus.removeprefix("ngpus=")
         nodes = given.get("-N") or given.get("--nodes") or ""
-        try:
-            own = load((*_pick(self.plain, SPEC_ENDS), "job.yaml")[0]).spec.resources.gpus_per_node
-        except JobgenError:  # told of when the command runs
+        by = nodes or given.get("--gpus-per-node") or (_read_gpus(self._spec) if gpus else "")
+        if not (gpus.isdecimal() and by.isdecimal() and int(gpus) * int(by)):
             return ""
-        each = given.get("--gpus-per-node") or str(own)
-        option, by = ("--gpus-per-node", nodes) if nodes else ("-N", each)
-        if not (by.isdecimal() and int(by)):
-            return ""
-        if number < int(by) and not nodes:
-            return f"-N 1 --gpus-per-node {gpus}"
-        return "" if number % int(by) else f"{option} {number // int(by)}"
+        times, rest = divmod(int(gpus), int(by))
+        if nodes:
+            return "" if rest else f"--gpus-per-node {times}"
+        return ("" if rest else f"-N {times}") if times else f"-N 1 --gpus-per-node {gpus}"
 
-    def has_flag(self, option: str, value: str) -> bool:
-        """Whether an option without a value stands for one of the command."""
-        return not value and self._explain(option, value).startswith("type: -")
+    def drop_foreign(self) -> None:
+        """Leave out what another tool's options say, but for flags, pipes and the ids of jobs."""
+        kept = []
+        for option, value in self.foreign:
+            answer = self._explain(option, value)
+            if (not value and answer.startswith("type: -")) or " | " in answer:
+                kept.append((option, value))
+            elif answer == f"type: jobgen {self.name} {value}" or _JOB.fullmatch(value):
+                self.plain += filter(None, [value])
+        self.foreign = kept
 
     def _look_up(self, word: str, value: str) -> str:
         """Return what to type for an option that is a key of the spec, or means one."""
@@ -278,6 +357,13 @@ class _Line:
         short = self.long.get(path.rpartition(".")[2], "")
         setting = f"{path}={text}".replace("...", "VALUE")
         return shlex.join([short, text] if short else ["--set", setting])
+
+
+def _read_gpus(spec: str) -> str:
+    """Return the GPUs of each node of a spec; of one that cannot be read, nothing."""
+    with suppress(JobgenError):  # told of when the command runs
+        return str(load(spec).spec.resources.gpus_per_node)
+    return ""
 
 
 def _takes_pairs(spec: str) -> bool:
@@ -313,7 +399,8 @@ def explain_setting(problem: Problem, words: Sequence[str]) -> str:
     typed = next((name for name in names for word in words if word.startswith(name)), "")
     outer, hint = problem.path.rpartition(".")[0], problem.hint
     near = re.match(r"did you mean '(\w+)'", hint)
-    settings = {near[1]: given[0]} if near and given else _list_settings(Hint(hint), "")
+    inner = path.removeprefix(problem.path)
+    settings = {near[1] + inner: given[0]} if near and given else _list_settings(Hint(hint), "")
     if line := " ".join(_write_setting(outer, *setting) for setting in settings.items()):
         lead = re.sub(r"(, as in|write) [\w.]+: .*", "", hint).strip()
         hint = "; ".join(filter(None, (lead, f"type: {line}")))
@@ -366,8 +453,9 @@ def explain_command(
 ) -> str:
     """Return the message for a word, with others after it, that these groups of commands lack."""
     message = f"no such command {args[0]!r}"
-    for about in _read_question(args, context):
-        return f"{message}; {about}"
+    opens = args[0].lower() in _list("questions") and args[1:]
+    if opens and (answer := _read_sentence(args, context)):
+        return f"{message}; {answer}"
     word, *rest = _drop_tools(args)
     if answer := _answer_command(word, rest, context, " ".join(args)):
         return f"{message}; {answer}"
@@ -379,22 +467,46 @@ def explain_command(
     return "\n  ".join((f"{message}; the commands", *lines))
 
 
-def _read_question(args: Sequence[str], context: click.Context) -> Iterator[str]:
-    """Yield what the words of a question mean that mean something, each with the jobs it names."""
-    opening = load_table()["questions"].split()
-    silent = [*opening, *load_table()["nouns"].split()]
-    if len(args) < 3 or args[0].lower() not in opening:
-        return
-    for word in args:
-        if word.lower() not in silent:
-            answer = _answer_command(word.strip("?!."), _pick_jobs(args), context, "")
-            yield from filter(None, (answer,))
+def _list(section: str) -> list[str]:
+    """Return the words of a section of the table."""
+    words: str = load_table()[section]
+    return words.split()
+
+
+def _read_sentence(args: Sequence[str], context: click.Context) -> str:
+    """Return what the first word of a sentence means that means something, with what it names.
+
+    A number before what it counts sets that: on 4 nodes.
+    """
+    text, means = " ".join(args), load_table()["asked"]
+    counts = re.findall(r"(?<!\S)(\d+) ([a-z]+)", text)
+    counts = [(number, what) for number, what in counts if _is_key(what)]
+    silent = " ".join(load_table()[one] for one in ("questions", "idle", "nouns")).split()
+    silent += [*_pick(args, SPEC_ENDS), *(one for pair in counts for one in pair)]
+    words = [one for one in re.findall(r"[^\s?!,]+", text) if one.lower() not in silent]
+    jobs = _pick_jobs(args) if not counts else []
+    rest = [*_pick(args, SPEC_ENDS), *jobs, *(f"--{what}={number}" for number, what in counts)]
+    if not {*args}.isdisjoint(_list("setting")):
+        rest += [f"--{one}" for one in words if _is_key(one)]
+        words = ["submit", *words]
+    words = [one for one in words if not _JOB.fullmatch(one)]
+    last = (
+        ["submit"] * bool(counts) + ["status"] * bool(jobs) + [one for one in args if one in means]
+    )
+    read = (_answer_command(means.get(one, one), rest, context, text) for one in [*words, *last])
+    return next(filter(None, read), "") if " -" not in f" {text}" else ""
+
+
+def _is_key(word: str) -> bool:
+    """Whether a word means a key of a spec."""
+    keys = {path.rpartition(".")[2] for path in load_table()["keys"]}
+    return normalize(word) in keys | list_synonyms().keys()
 
 
 def _drop_tools(args: Sequence[str]) -> list[str]:
     """Return words without another tool's name at their start, or `job/` before a name."""
     words = [re.sub(r"^(?:pods?|jobs?|deploy\w*)/", "", one) for one in args]
-    tools = load_table()["tools"].split()
+    tools = _list("tools")
     while words[0] in tools and words[1:] and not words[1].startswith("-"):
         del words[0]
     return words
@@ -405,6 +517,7 @@ def _answer_command(word: str, words: Sequence[str], context: click.Context, lin
     known = cast(click.Group, context.command).list_commands(context)
     absent = shlex.join(one for one in _pick(words, SPEC_ENDS) if not os.path.exists(one))
     facts = {"plain": shlex.join(words), "absent": absent, "line": line}
+    facts["site"] = _find_site([word, *words])
     for reading in _list_readings(word.lower(), known):
         answer = find_rule("commands", {"words": reading, "word": reading, **facts})
         if "say" in answer:
@@ -415,9 +528,17 @@ def _answer_command(word: str, words: Sequence[str], context: click.Context, lin
     return ""
 
 
+def _find_site(words: Iterable[str]) -> str:
+    """Return the cluster that one of some words names, or a part of whose name it is."""
+    known = list_names()
+    parts = {part: name for name in known for part in name.split("-") if part[3:]}
+    parts |= {name: name for name in known}
+    return next((parts[one] for one in words if one in parts), "")
+
+
 def _list_readings(word: str, known: Sequence[str]) -> list[str]:
     """Return a word, and its parts, the surest first: show-logs is logs."""
-    nouns = load_table()["nouns"].split()
+    nouns = _list("nouns")
     parts = [part for part in re.split("[-_:.]", word)[::-1] if part not in nouns]
     parts.sort(key=lambda part: (part in ("list", "run"), part not in known))
     return [word, *parts]
@@ -427,43 +548,35 @@ def _write_line(text: str, word: str, words: Sequence[str], context: click.Conte
     """Return a line of the table with the words behind another tool's, as its command has them."""
     start = re.fullmatch(r"jobgen init (--script|--module) (\S+)", text)
     name = "submit" if start else f"{text} - -".split()[1]
-    command = cast(click.Group, context.command).get_command(context, name)
-    if command is None:
+    target = _make_context(name, context)
+    if target is context:
         return f"type: {_fill_line(text, word, words)}"
+    line = _Line(target, words, "" if word == name else word)
     if start:
-        return _start_program(command, start[1], _fill_line(start[2], word, words), word, words)
-    line = _Line(command, words, "" if word == command.name else word)
-    if not line.has_set:
-        line.plain += (value for _, value in line.foreign if value)
-        line.foreign = [one for one in line.foreign if line.has_flag(*one)]
-    return line.answer(text)
+        line = _start_program(target, start[1], _fill_line(start[2], word, words), [word, *words])
+    elif not line.has_set:
+        line.drop_foreign()
+    return line.answer("" if start else text)
 
 
 def _start_program(
-    command: click.Command, option: str, program: str, word: str, words: Sequence[str]
-) -> str:
-    """Return the line that starts a program as a launcher's line does, by the launcher's options.
-
-    `word` is the launcher, or the program itself.
-    """
-    at = words.index(program) if program in words else 0
-    of_launcher = itertools.takewhile(lambda one: not re.match(_INTERPRETER, one), words[:at])
-    line = _Line(command, [] if re.match(_INTERPRETER, word) else [*of_launcher], word)
-    line.starts = option, program
-    line.behind = [*words[at + (program in words) :]]
-    return line.answer("")
+    context: click.Context, option: str, program: str, words: Sequence[str]
+) -> _Line:
+    """Return a launcher's line, by its options, for a program, which may be its first word."""
+    at = words.index(program) if program in words[1:] else 0
+    own = [*itertools.takewhile(lambda one: not re.match(_INTERPRETER, one), words[: max(at, 1)])]
+    line = _Line(context, own[1:], words[0])
+    line.starts, line.behind = (option, program), [*words[at + 1 :]]
+    return line
 
 
 def _fill_line(text: str, word: str, words: Sequence[str]) -> str:
     """Return a line of the table with the job, the files and the words that were typed."""
-    names = [one for one in words if re.fullmatch(r"[A-Za-z][\w.]*-?[\w.-]+(?<!\.py)", one)]
-    jobs = _pick_jobs(words)
-    named = names[-1:] if len(names) < 3 else []  # more are a sentence
     specs, scripts = _pick(words, SPEC_ENDS), _pick(words, SCRIPT_ENDS)
     values = {
         "WORD": word,
         "LINE": shlex.join(words),
-        "JOB": " ".join(jobs or named),
+        "JOB": " ".join(_name_jobs(words)),
         "FILE": shlex.join([*specs, *scripts] or ["job.yaml"]),
         "SCRIPT": shlex.join(scripts or ["SCRIPT"]),
     }
@@ -481,6 +594,12 @@ def _pick_jobs(words: Iterable[str]) -> list[str]:
     return [job[1] for job in map(_JOB.fullmatch, words) if job]
 
 
+def _name_jobs(words: Iterable[str]) -> list[str]:
+    """Return what names jobs among words: ids, or else a name, unless they are a sentence."""
+    names = [one for one in words if re.fullmatch(r"[A-Za-z][\w.]*-?[\w.-]+(?<!\.py)", one)]
+    return _pick_jobs(words) or (names[-1:] if len(names) < 3 else [])
+
+
 def _pick(words: Iterable[str], ends: tuple[str, ...]) -> list[str]:
     return [word for word in words if word.endswith(ends)]
 
@@ -491,7 +610,7 @@ def _pick(words: Iterable[str], ends: tuple[str, ...]) -> list[str]:
 def explain_usage(error: click.UsageError, argv: Sequence[str], group: click.Group) -> str:
     """Return the message for a command line that a command of a group does not take."""
     argv = _read_line(argv)
-    context = error.ctx or _make_context(argv[0], group)
+    context = error.ctx or _make_context(argv[0], click.Context(group, info_name="jobgen"))
     unknown = error.option_name if isinstance(error, click.NoSuchOption) else ""
     message = f"no such option {unknown}" if unknown else error.format_message()
     answer = _explain_early(context, argv) if unknown and context.parent is None else ""
@@ -505,11 +624,29 @@ def _read_line(argv: Sequence[str]) -> list[str]:
     return [re.sub("^[\u2010-\u2015\u2212]+", "-", word) for word in own if word != "="]
 
 
-def _make_context(name: str, group: click.Group) -> click.Context:
-    """Return what click has for a command, where its error has none."""
-    outer = click.Context(group, info_name="jobgen")
-    command = group.get_command(outer, name)
+def _make_context(name: str, context: click.Context) -> click.Context:
+    """Return what click has for a command, beside another; that of the group if there is none."""
+    outer = context.find_root()
+    command = cast(click.Group, outer.command).get_command(outer, name)
     return click.Context(command, info_name=name, parent=outer) if command else outer
+
+
+def _list_options(command: click.Command) -> dict[str, bool]:
+    """Return the options of a command, each with whether it takes a value."""
+    options = [param for param in command.params if isinstance(param, click.Option)]
+    return {name: not param.is_flag for param in options for name in param.opts}
+
+
+def _takes_job(command: click.Command) -> bool:
+    return "job" in str([param.name for param in command.params])
+
+
+def _find_extra(words: Sequence[str], target: click.Context) -> list[str]:
+    """Return the arguments among words that a command does not take."""
+    if not isinstance(target.command, click.Group):
+        with suppress(click.UsageError):
+            return target.command.make_parser(target).parse_args([*words])[1]
+    return []
 
 
 def _explain_early(context: click.Context, argv: Sequence[str]) -> str:
@@ -526,7 +663,7 @@ def _explain_words(message: str, unknown: str, context: click.Context, argv: Seq
     words = argv[context.command_path.count(" ") :]
     extra = re.findall(r"^Got unexpected extra arguments? \((.+)\)$", message)
     given = " ".join(extra).split()  # none where the argument is a blank
-    line = _Line(context.command, words)
+    line = _Line(context, words)
     left = [word for word in line.plain if word in given or (given and "=" in word)]
     line.move(left)
     respelt = unknown or line.respelt or (given and not left)
@@ -543,12 +680,14 @@ def _find_usage(
     command, path = context.command, context.command_path.split()
     takes_file = any(param.type is FILE for param in command.params)
     takes = " ".join(name.strip("-") for param in command.params for name in param.opts)
-    typed = _Line(command, argv[len(path) - 1 :]).plain
+    typed = _Line(context, argv[len(path) - 1 :]).plain
     facts = {
         "message": message,
         "plain": " ".join(argv),
         "at": command.name or "",
         "first": "".join(given[:1]),
+        "site": "".join(list_near(argv[-1])[:1]) if command.name == "sites" else "",
+        "meant": _read_sentence(given, context.find_root()) if given else "",
         "takes": takes,
         "lacks": "" if "set" in takes.split() else "set",
         "COMMAND": " ".join(path[1:]),

@@ -94,19 +94,24 @@ def read(file: str) -> LoadedProfile:
     return _read(file, tuple(below))
 
 
-def suggest(name: str) -> str:
-    """Return a hint for a name that no site has: those that hold it, or are near it."""
+def list_near(name: str) -> list[str]:
+    """Return the sites whose names hold a name that none has, or are near it."""
     from difflib import get_close_matches  # only an error needs it
 
     known, word = list_names(), name.lower()
-    if f"{word}-generic" in known:
-        return f"it is a scheduler; write scheduler: {word}, or the site {word}-generic"
     near = [other for other in known if word and word in other.lower()]
     near = near or [
         other for other in known if any(len(part) > 3 and part in word for part in other.split("-"))
     ]
-    near = near or get_close_matches(word, known, n=3, cutoff=0.7)
-    if near:
+    return near or get_close_matches(word, known, n=3, cutoff=0.7)
+
+
+def suggest(name: str) -> str:
+    """Return a hint for a name that no site has."""
+    known, word = list_names(), name.lower()
+    if f"{word}-generic" in known:
+        return f"it is a scheduler; write scheduler: {word}, or the site {word}-generic"
+    if near := list_near(name):
         return f"did you mean {' or '.join(near[:3])}?"
     return f"`jobgen sites` lists the {len(known)} known ones"
 

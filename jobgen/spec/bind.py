@@ -161,7 +161,7 @@ class _Binder:
         root, item = self.root, node.items[key]
         assert root is not None
         empty = isinstance(item, Scalar) and not item.text
-        if empty and ("=" in key or _shares_line(node, key)):
+        if empty and (re.search("[=:]", key) or _shares_line(node, key)):
             return words.suggest_separation(key, read_fields(cls)), ""
         hint = words.suggest_key(key, item, path=path, cls=cls, root=root, check=find_faults)
         if hint.unfold and words.is_group(item, root):

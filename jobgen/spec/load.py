@@ -195,7 +195,12 @@ def _write_json(value: Any) -> str:
 def _find_base(extends: Scalar, files: list[str]) -> str:
     base = os.path.join(os.path.dirname(files[-1]), os.path.expanduser(extends.text))
     if not os.path.isfile(base):
+        from jobgen.spec.spelling import find_near_file
+
+        near = find_near_file(base, (".yaml", ".yml"))
         hint = "a relative path begins at the folder of the file that names it"
+        if near and not os.path.samefile(near, files[-1]):
+            hint = f"did you mean {os.path.relpath(near, os.path.dirname(files[-1]) or '.')}?"
         raise SpecError([Problem(extends.where, "extends", f"{base!r} does not exist", hint)])
     return base
 

@@ -112,7 +112,7 @@ def explain_file(path: str, text: str) -> tuple[str, str] | None:
     for rule in load_table()["files"]:
         if re.search(rule.get("name", ""), path) and re.search(rule.get("text", ""), text):
             line = "job.yaml starts it: name that"
-            if not _names(path):
+            if not names_program("job.yaml", path):
                 line = f"its spec starts it; type: {offer_spec(path)}"
             values = {"file": path, "line": line, "spec": point_to_spec(path)}
             return rule["say"], fill(rule["hint"], values)
@@ -132,7 +132,7 @@ def offer_spec(
 ) -> str:
     """Return the line that starts a program, by the spec here or by a new one; `rest` follows."""
     start, spec = "", "job.yaml"
-    if not _names(program):
+    if not names_program(spec, program):
         new = ["jobgen", "init", option, program]
         if os.path.exists(spec):  # that of another program
             spec = os.path.splitext(os.path.basename(program))[0] + ".yaml"
@@ -143,10 +143,10 @@ def offer_spec(
     return f"{start}jobgen {command} {shlex.quote(spec)} {rest}".rstrip()
 
 
-def _names(program: str) -> bool:
-    """Whether the spec here has a word that is a program."""
-    if not (os.path.isfile("job.yaml") and os.access("job.yaml", os.R_OK)):
+def names_program(spec: str, program: str) -> bool:
+    """Whether a spec that is here has a word that is a program."""
+    if not (os.path.isfile(spec) and os.access(spec, os.R_OK)):
         return False
-    with open("job.yaml", encoding="utf-8", errors="replace") as file:
+    with open(spec, encoding="utf-8", errors="replace") as file:
         words = re.split(r"[\s'\"{}\[\],]+", file.read(_MOST_TEXT))
     return os.path.normpath(program) in map(os.path.normpath, words)

@@ -301,8 +301,8 @@ def suggest_word(text: str, known: tuple[str, ...], path: str) -> str:
 
 def suggest_separation(key: str, known: Iterable[str]) -> str:
     """Return what to write for a key without a value that stands behind another one in {...}."""
-    match = re.fullmatch(r"(\w+) ?([= ]) ?(.+)", key)
-    if match and (match[2] == "=" or match[1] in known):
+    match = re.fullmatch(r"(\w+) ?([=: ]) ?(.+)", key)
+    if match and (match[2] != " " or match[1] in known):
         return f"write {match[1]}: {match[3]}"
     return "a comma ends a value in {...}; quote it if it is one value, write [...] for several"
 
