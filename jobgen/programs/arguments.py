@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from jobgen.programs.program import ReadProgram
-from jobgen.programs.reader import Fact
+from jobgen.programs.reader import Fact, spell_name
 from jobgen.spec.spelling import find_near
 
 _CORRECT = "correct run.args, or what stands behind --"
@@ -33,66 +33,92 @@ _CHANGES = (
 )
 _OF_HYDRA = r"--(config-\w+|multirun|cfg|info|package|run|help|resolve|experimental-rerun)\b"
 
-# The values of options by their names in the source (args.lr), and that some are lacking.
-_Read = tuple[Mapping[str, ast.expr], "RejectedError | None"]
+# The options that are read first, and the words that they leave to the parser of the others.
+_READ_FIRST = r"\w+, (\w+) = \w+\.parse_known_args\(\)(?=[\s\S]*\.parse_args\(\1\))"
+
+# The values of options by their names in the source (args.lr), and each fault with what to write.
+_Read = tuple[Mapping[str, ast.expr], Mapping[str, str]]
 
 
 class RejectedError(Exception):
-    """What a program's parser does not take, and what to write: two arguments."""
+    """What a program's parser does not take."""
 
 
 def read_arguments(program: ReadProgram, tasks: Sequence[Sequence[str]]) -> _Read:
-    """Return what a program makes of the arguments of each task of its job, or raise RejectedError.
+    """Return what a program makes of the arguments of each task of its job, and their faults.
 
     It is nothing where the source does not show all options that the program has.
     """
     if program.find("hydra"):
-        _check_hydra([word for task in tasks for word in task])
-    elif program.find("parses"):
-        return _ask_parser(program, tasks)
-    return {}, None
+        return {}, _check_hydra([word for task in tasks for word in task])
+    return _ask_parser(program, tasks)
 
 
-def _check_hydra(words: Sequence[str]) -> None:
-    """Refuse options that Hydra has not, which takes key=value."""
+def _check_hydra(words: Sequence[str]) -> Mapping[str, str]:
+    """Return the options that Hydra has not, which takes key=value."""
     options = [word.partition("=")[0] for word in words if re.match(r"--\w", word)]
     own = [word for word in options if not re.match(_OF_HYDRA, word)]
-    if own:
-        raise RejectedError(f"Hydra knows no {own[0]}", f"write args: [{own[0].strip('-')}=...]")
+    return {f"Hydra knows no {word}": f"write args: [{word.strip('-')}=...]" for word in own[:1]}
 
 
 def _ask_parser(program: ReadProgram, tasks: Sequence[Sequence[str]]) -> _Read:
-    parsed, added = program.find("parses"), program.find("option")
-    if program.partial or _hides_options(program, parsed):
-        return {}, None
+    parsed, added = _find_parsed(program), program.find("option")
+    text = re.sub(_READ_FIRST, "", program.text)
+    if not parsed or program.partial or _hides_options(program, parsed, text):
+        return {}, {}
     # One parser has all options, and reads the command line; the shell expands no word of that.
-    alone = len(parsed) == 1 and not parsed[0].node.args and "$" not in str(tasks)
-    sure = alone and all(call.module is parsed[0].module for call in added)
+    ways = {(call.module.path, call.head) for call in parsed}
+    alone = len(ways) == 1 and (not parsed[0].node.args or text != program.text)
+    sure = alone and "$" not in str(tasks) and all(one.module is parsed[0].module for one in added)
     try:
         parser = _Mirror(added, sure=sure)
     except (ValueError, TypeError, argparse.ArgumentError):
-        return {}, None  # it is none that argparse takes
+        return {}, {}  # it is none that argparse takes
     given = [parser.read(task) for task in tasks]
     if not sure or re.search(_CHANGES, program.text):
-        return {}, parser.lacking
+        return {}, parser.faults
     values = parser.values | {name: ast.Constant(one) for name, one in given[-1].items()}
-    return _name_values(parsed[0], values), parser.lacking
+    return _name_values(program, parsed[0], values), parser.faults
 
 
-def _name_values(parsed: Fact, values: Mapping[str, ast.expr]) -> dict[str, ast.expr]:
+def _find_parsed(program: ReadProgram) -> list[Fact]:
+    """Return the calls that read the command line, without those of functions of that name."""
+    parsed = program.find("parses")
+    inside = [one for one in parsed if one.part.scope and one.part.scope.name == one.short]
+    return inside or [one for one in parsed if isinstance(one.node.func, ast.Attribute)]
+
+
+def _name_values(
+    program: ReadProgram, parsed: Fact, values: Mapping[str, ast.expr]
+) -> dict[str, ast.expr]:
     """Return the values of options by the names that they have in the source: args.lr."""
-    owners = [name for name, nodes in parsed.module.assigned.items() if nodes == [parsed.node]]
-    return {f"{owner}.{name}": value for owner in owners for name, value in values.items()}
+    scope, assigned = parsed.part.scope, parsed.module.assigned
+    own = {name for name, nodes in assigned.items() if parsed.node in nodes}
+    ends = [one for part in parsed.module.parts if part.scope is scope for one in part.body]
+    returned = [one.value for one in ends if isinstance(one, ast.Return) and one.value]
+    hands_on = scope and any(one is parsed.node or spell_name(one) in own for one in returned)
+
+    def is_read(node: ast.expr) -> bool:
+        called = spell_name(node.func) if hands_on and isinstance(node, ast.Call) else ""
+        return node is parsed.node or (scope is not None and called.split(".")[-1] == scope.name)
+
+    modules = program.modules
+    owners = {name for module in modules for name in module.list_names(is_read)}
+    # Of something that may be the same under another name.
+    others = [name.split(".") for module in modules for name in module.assigned if "." in name]
+    changed = {name for owner, name, *_ in others if owner not in owners | {"self"}}
+    known = [name for name in values if name not in changed]
+    return {f"{owner}.{name}": values[name] for owner in owners for name in known}
 
 
-def _hides_options(program: ReadProgram, parsed: list[Fact]) -> bool:
-    """Whether a parser may have options that are not seen here."""
+def _hides_options(program: ReadProgram, parsed: list[Fact], text: str) -> bool:
+    """Whether a parser may have options that are not seen in the text of a program."""
     owners, libraries = {call.head for call in parsed} - {""}, program.libraries
     made = [getattr(call.node.func.value, "func", None) for call in parsed if not call.head]
     makers = {getattr(one, "id", "") for one in made} - {scope.name for scope in program.scopes}
     computed = any(len(call.words) < len(call.node.args) for call in program.find("option"))
     strange = bool(makers or owners & (program.handed | libraries))
-    return strange or computed or re.search(_ADDS_OPTIONS, program.text) is not None
+    return strange or computed or re.search(_ADDS_OPTIONS, text) is not None
 
 
 class _Mirror(argparse.ArgumentParser):
@@ -103,7 +129,7 @@ class _Mirror(argparse.ArgumentParser):
         self.sure, self.known = sure, {str(word) for call in added for word in call.words}
         self.values: dict[str, ast.expr] = {}  # the default of each
         self.needed: dict[str, str] = {}  # those that must be given, by their names in the source
-        self.lacking: RejectedError | None = None  # that some of them are not
+        self.faults: dict[str, str] = {}  # what it does not take, and what to write
         self.add_argument("-h", "--help", action="store_true")
         for call in added:
             action = self.add_argument(*map(str, call.words), **self._read_settings(call))
@@ -131,23 +157,31 @@ class _Mirror(argparse.ArgumentParser):
         return given
 
     def error(self, message: str) -> NoReturn:
-        raise RejectedError(message, _CORRECT)
+        raise RejectedError(message)
 
     def read(self, words: Sequence[str]) -> dict[str, Any]:
-        """Return the options that words give, or raise RejectedError."""
-        read, rest = self.parse_known_args(words)
+        """Return the options that words give, and keep what is wrong with these."""
+        try:
+            read, rest = self.parse_known_args(words)
+        except RejectedError as error:
+            self.faults[str(error)] = _CORRECT
+            return {}
         if read.help:
-            raise RejectedError("--help prints its help", "remove it")
+            self.faults["--help prints its help"] = "remove it"
         left = [word for word in rest if re.match(r"--?(?!no-)[A-Za-z]", word)]
-        given, known = [word.partition("=")[0] for word in left], sorted(self.known)
-        if unknown := [option for option in given if option not in self.known]:
-            near = [find_near(option, known) for option in unknown]
-            hint = f"write {', '.join(near)}" if all(near) else f"it knows {', '.join(known)}"
-            raise RejectedError(f"it has no option {', nor '.join(unknown)}", hint)
-        if self.sure and not left:
+        if left:
+            self._refuse_options([word.partition("=")[0] for word in left])
+        elif self.sure and not read.help:
             self._refuse_words(words, [word for word in rest if word[:1] != "-"])
         self._ask_for([name for dest, name in self.needed.items() if not hasattr(read, dest)])
         return {name: one for name, one in vars(read).items() if one not in (None, False)}
+
+    def _refuse_options(self, given: Sequence[str]) -> None:
+        known = sorted(self.known)
+        if unknown := [option for option in given if option not in self.known]:
+            near = [find_near(option, known) for option in unknown]
+            hint = f"write {', '.join(near)}" if all(near) else f"it knows {', '.join(known)}"
+            self.faults[f"it has no option {', nor '.join(unknown)}"] = hint
 
     def _ask_for(self, lacking: Sequence[str]) -> None:
         named = re.findall(r"--([\w-]+)", " ".join(lacking))
@@ -157,19 +191,21 @@ class _Mirror(argparse.ArgumentParser):
             name = own[1].upper().replace("-", "_")
             hint = f'take its default from int(os.environ["{name}"])'
         if lacking:
-            self.lacking = RejectedError(fault, hint if named else _CORRECT)
+            self.faults[fault] = hint if named else _CORRECT
 
     def _refuse_words(self, words: Sequence[str], beyond: Sequence[str]) -> None:
-        if beyond:
-            before = words[max(0, words.index(beyond[0]) - 1)]
-            if before in self.known:
-                fault = f"{before} takes no value, and {beyond[0]!r} stands behind it"
-                raise RejectedError(fault, f"write {before.lstrip('-')}: true in run.args")
-            pairs = [f"--{word}".partition("=") for word in beyond]  # as Hydra has them
-            hydra = all(equals and name in self.known for name, equals, _ in pairs)
-            options = shlex.join(part for name, _, value in pairs for part in (name, value))
-            fault = f"it has no argument for {', '.join(map(repr, beyond))}"
-            raise RejectedError(fault, f"write {options}" if hydra else _CORRECT_VALUES)
+        if not beyond:
+            return
+        before = words[max(0, words.index(beyond[0]) - 1)]
+        if before in self.known:
+            fault = f"{before} takes no value, and {beyond[0]!r} stands behind it"
+            self.faults[fault] = f"write {before.lstrip('-')}: true in run.args"
+            return
+        pairs = [f"--{word}".partition("=") for word in beyond]  # as Hydra has them
+        hydra = all(equals and name in self.known for name, equals, _ in pairs)
+        options = shlex.join(part for name, _, value in pairs for part in (name, value))
+        fault = f"it has no argument for {', '.join(map(repr, beyond))}"
+        self.faults[fault] = f"write {options}" if hydra else _CORRECT_VALUES
 
 
 def _read_setting(name: str, text: str) -> dict[str, Any]:

@@ -122,12 +122,12 @@ def _spell(call: ast.Call, assigned: Mapping[str, list[ast.expr]]) -> str:
     return re.sub(_PATH, r"'\1/\2'", text) if "path.join(" in text else text
 
 
-def _spell_name(node: ast.expr) -> str:
+def spell_name(node: ast.expr) -> str:
     """Return a dotted name as it is written."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):
-        return f"{_spell_name(node.value)}.{node.attr}"
+        return f"{spell_name(node.value)}.{node.attr}"
     return ast.unparse(node)
 
 
@@ -288,7 +288,7 @@ class Module:
                 each = [value] * len(target.elts) if foreign else getattr(value, "elts", ())
                 pairs += zip(target.elts, each, strict=False)
             elif isinstance(target, ast.Name | ast.Attribute):
-                self.assigned.setdefault(_spell_name(target), []).append(value)
+                self.assigned.setdefault(spell_name(target), []).append(value)
                 self._places[value] = part
             elif isinstance(target, ast.Subscript) and self._name(target.value) == "os.environ":
                 self._keep_setting(str(getattr(target.slice, "value", "")), value, part)
@@ -301,6 +301,10 @@ class Module:
             node = node.value
         parts.append(self.names.get(node.id, node.id) if isinstance(node, ast.Name) else "")
         return ".".join(reversed(parts))
+
+    def list_names(self, fits: Callable[[ast.expr], bool]) -> set[str]:
+        """Return the names that are assigned nothing but values that fit."""
+        return {name for name, nodes in self.assigned.items() if nodes and all(map(fits, nodes))}
 
     @cached_property
     def _lines(self) -> list[tuple[int, int, Part]]:
@@ -354,7 +358,7 @@ class Module:
 
     def resolve(self, node: ast.expr) -> ast.expr:
         """Return the value of an option of the program, or of a constant; else the node itself."""
-        name = _spell_name(node) if isinstance(node, ast.Name | ast.Attribute) else ""
+        name = spell_name(node) if isinstance(node, ast.Name | ast.Attribute) else ""
         constant = "." in name or name.isupper() or name == "__name__"
         if not constant or name in self._resolving:
             return node
@@ -386,7 +390,7 @@ _COMPARES: dict[type, Callable[[Any, Any], Any]] = {
 def _leaves(node: ast.AST) -> bool:
     """Whether nothing behind a statement is reached."""
     call = node.value if isinstance(node, ast.Expr) else None
-    ends = isinstance(call, ast.Call) and _spell_name(call.func) in _ENDS
+    ends = isinstance(call, ast.Call) and spell_name(call.func) in _ENDS
     return ends or isinstance(node, _LEAVES)
 
 

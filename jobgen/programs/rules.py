@@ -355,15 +355,11 @@ class _Look:
         base, kinds = self.size.arguments, ("parses", "skips", "hydra")
         if base is None or not any(map(self.program.find, kinds)):
             return
-        from jobgen.programs.arguments import RejectedError, read_arguments
+        from jobgen.programs.arguments import read_arguments
 
         entry, tasks = self.program.entry.whole, [(*base, *one) for one in self.size.swept]
-        try:
-            values, refused = read_arguments(self.program, tasks)
-        except RejectedError as error:
-            values, refused = {}, error
-        if refused:
-            fault, write = refused.args
+        values, faults = read_arguments(self.program, tasks)
+        for fault, write in faults.items():
             self.say("unknown-argument", entry, fault=fault, write=write)
         for option in self._list_unread({name.partition(".")[0] for name in values}):
             self.say("unread-argument", entry, option=option)

@@ -694,6 +694,43 @@ def test_a_parser_that_a_function_makes_is_read(tmp_path: Path) -> None:
     assert look(tmp_path, program.replace("build().", "other.build()."), size=size) == []
 
 
+READS = """import argparse, torch
+first, p = argparse.ArgumentParser(), argparse.ArgumentParser()
+first.add_argument("-c")
+p.add_argument("data")
+p.add_argument("--launcher", choices=["none", "pytorch"], default="none")
+def parse_args():
+    {}
+    return args
+def main():
+    args = parse_args()
+    if args.launcher == "none":
+        pass
+    else:
+        torch.distributed.init_process_group("gloo")
+    loss.backward()
+main()
+"""
+TWO = "given, rest = first.parse_known_args()\n    args = p.parse_args(rest)"
+
+
+@pytest.mark.parametrize("reads", ["args = p.parse_args()", TWO])
+def test_a_function_that_reads_the_arguments_gives_their_values(reads: str, tmp_path: Path) -> None:
+    program = READS.format(reads)
+    size = EIGHT._replace(arguments=())
+    lacking, alone = look(tmp_path, program, size=size)
+    assert (lacking.rule, alone.rule) == ("unknown-argument", "no-process-group")
+    asked = size._replace(arguments=("d", "--launcher=pytorch"))
+    assert rules(look(tmp_path, program, size=asked)) == ["not-wrapped"]
+    wrong = look(tmp_path, program, size=size._replace(arguments=("--lr=1",)))
+    assert [one.message[:20] for one in wrong if one.rule == "unknown-argument"] == [
+        "it has no option --l",
+        "the following argume",
+    ]
+    other = program.replace("loss.", "other.launcher = x\nloss.")
+    assert "no-process-group" not in rules(look(tmp_path, other, size=size))
+
+
 def test_one_process_needs_no_group(tmp_path: Path) -> None:
     assert look(tmp_path, "import torch\nloss.cuda().backward()", size=ONE) == []
 
