@@ -28,9 +28,12 @@ _ADDS_OPTIONS = (
     r"|ArgumentParser\([^()]*(\*\*|parents=|prefix_chars=)"
 )
 _CHANGES = (
-    r"set_defaults|setattr\((?!self\b)|\b(args?|opts?|cfg|config)\.__dict__|Namespace\("
-    r"|(?ms:^ *(\w+) = vars\(.*\b\2(\.update\(|\[[^]]*\] = ))"
+    r"set_defaults|setattr\((?:args?|opts?|cfg|conf|config|namespace|options?|params?|hparams)\b"
+    r"|\b(?:args?|opts?|cfg|config)\.__dict__|Namespace\("
+    r"|(?ms:^ *(?P<dict>\w+) = vars\(.*\b(?P=dict)(\.update\(|\[[^]]*\] = ))"
 )
+# What a function that returns the arguments is named for.
+_OF_ARGUMENTS = r"(?i)arg|opt|flag|pars|cli"
 _OF_HYDRA = r"--(config-\w+|multirun|cfg|info|package|run|help|resolve|experimental-rerun)\b"
 
 # The options that are read first, and the words that they leave to the parser of the others.
@@ -66,19 +69,23 @@ def _ask_parser(program: ReadProgram, tasks: Sequence[Sequence[str]]) -> _Read:
     text = re.sub(_READ_FIRST, "", program.text)
     if not parsed or program.partial or _hides_options(program, parsed, text):
         return {}, {}
-    # One parser has all options, and reads the command line; the shell expands no word of that.
-    ways = {(call.module.path, call.head) for call in parsed}
-    alone = len(ways) == 1 and (not parsed[0].node.args or text != program.text)
-    sure = alone and "$" not in str(tasks) and all(one.module is parsed[0].module for one in added)
+    # The shell expands no word of the command line, and the parser reads that.
+    sure = "$" not in str(tasks) and (not parsed[0].node.args or text != program.text)
     try:
-        parser = _Mirror(added, sure=sure)
+        parser = _Mirror(added, sure=sure and _is_alone(parsed, added))
     except (ValueError, TypeError, argparse.ArgumentError):
         return {}, {}  # it is none that argparse takes
     given = [parser.read(task) for task in tasks]
-    if not sure or re.search(_CHANGES, program.text):
+    if not parser.sure or re.search(_CHANGES, program.text):
         return {}, parser.faults
     values = parser.values | {name: ast.Constant(one) for name, one in given[-1].items()}
     return _name_values(program, parsed[0], values), parser.faults
+
+
+def _is_alone(parsed: Sequence[Fact], added: Sequence[Fact]) -> bool:
+    """Whether one parser of one file has all options."""
+    files = {call.module.path for call in (*parsed, *added)}
+    return len(files) == len({call.head for call in parsed}) == 1
 
 
 def _find_parsed(program: ReadProgram) -> list[Fact]:
@@ -92,32 +99,36 @@ def _name_values(
     program: ReadProgram, parsed: Fact, values: Mapping[str, ast.expr]
 ) -> dict[str, ast.expr]:
     """Return the values of options by the names that they have in the source: args.lr."""
-    scope, assigned = parsed.part.scope, parsed.module.assigned
-    own = {name for name, nodes in assigned.items() if parsed.node in nodes}
-    ends = [one for part in parsed.module.parts if part.scope is scope for one in part.body]
-    returned = [one.value for one in ends if isinstance(one, ast.Return) and one.value]
-    hands_on = scope and any(one is parsed.node or spell_name(one) in own for one in returned)
+    owners, full = _find_owners(program, parsed), set[str]()
+    full.update(*(module.assigned for module in program.modules))
+    others = [name.split(".") for name in full if "." in name]
+    # Of something that may be the same under another name.
+    changed = {name for owner, name, *_ in others if owner not in owners | {"self"}}
+    known = values.keys() - changed
+    return {f"{owner}.{name}": values[name] for owner in owners for name in known}
+
+
+def _find_owners(program: ReadProgram, parsed: Fact) -> set[str]:
+    """Return the names of what a call has read, also by a function that is named for that."""
+    maker = parsed.part.scope.name if parsed.part.scope else ""
 
     def is_read(node: ast.expr) -> bool:
-        called = spell_name(node.func) if hands_on and isinstance(node, ast.Call) else ""
-        return node is parsed.node or (scope is not None and called.split(".")[-1] == scope.name)
+        called = spell_name(node.func).split(".")[-1] if isinstance(node, ast.Call) else ""
+        return node is parsed.node or (
+            called == maker and re.search(_OF_ARGUMENTS, maker) is not None
+        )
 
-    modules = program.modules
-    owners = {name for module in modules for name in module.list_names(is_read)}
-    # Of something that may be the same under another name.
-    others = [name.split(".") for module in modules for name in module.assigned if "." in name]
-    changed = {name for owner, name, *_ in others if owner not in owners | {"self"}}
-    known = [name for name in values if name not in changed]
-    return {f"{owner}.{name}": values[name] for owner in owners for name in known}
+    return set[str]().union(*(one.list_names(is_read) for one in program.modules))
 
 
 def _hides_options(program: ReadProgram, parsed: list[Fact], text: str) -> bool:
     """Whether a parser may have options that are not seen in the text of a program."""
-    owners, libraries = {call.head for call in parsed} - {""}, program.libraries
+    scopes, owners = [call.part.scope for call in parsed], {call.head for call in parsed} - {""}
+    handed = {name for scope, name in program.handed if any(scope is one for one in scopes)}
     made = [getattr(call.node.func.value, "func", None) for call in parsed if not call.head]
     makers = {getattr(one, "id", "") for one in made} - {scope.name for scope in program.scopes}
     computed = any(len(call.words) < len(call.node.args) for call in program.find("option"))
-    strange = bool(makers or owners & (program.handed | libraries))
+    strange = bool(makers or owners & (handed | program.libraries))
     return strange or computed or re.search(_ADDS_OPTIONS, text) is not None
 
 

@@ -106,10 +106,11 @@ class ReadProgram:
         return not there and not one.part.tried and (one.name[0] == "." or one.head in self._own)
 
     @cached_property
-    def handed(self) -> set[str]:
-        """The names of what libraries are given by their calls."""
-        foreign = (call for call in self.calls if call.head in self.libraries)
-        return {getattr(node, "id", "") for call in foreign for node in call.node.args}
+    def handed(self) -> list[tuple[Scope | None, str]]:
+        """The names of what libraries are given by their calls, each with the function around."""
+        foreign = [call for call in self.calls if call.head in self.libraries]
+        named = [(call.part.scope, node) for call in foreign for node in call.node.args]
+        return [(scope, node.id) for scope, node in named if isinstance(node, ast.Name)]
 
     def list_elsewhere(self) -> set[str]:
         """Return the modules in the current folder that a script does not find from its own."""

@@ -6,7 +6,7 @@ import ast
 import operator
 import re
 import warnings
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -143,6 +143,10 @@ def _are_plain(names: list[str]) -> bool:
     return all(re.match(_PLAIN, name) for name in names)
 
 
+# What may give names other values than the text shows.
+_REBINDS = r"\bexec\(|globals\(\)"
+
+
 class Module:
     """One file of the program, by its path as the user would write it."""
 
@@ -161,6 +165,7 @@ class Module:
         self.scopes: list[Scope] = []
         self.bases: list[str] = []  # of classes
         self.assigned: dict[str, list[ast.expr]] = {}
+        self.bound: Counter[str] = Counter()  # how often a name without a dot gets a value
         name: list[ast.expr] = [ast.Constant("__main__" if started else path)]
         self._known = {} if started else {"__name__": name}
         self._resolving: list[str] = []  # names whose values are looked for
@@ -176,6 +181,8 @@ class Module:
         self.parts = [Part(self, self.tree.body)]  # each behind the one that it stands in
         for part in self.parts:  # and those that are found in it
             self._read(part)
+        if re.search(_REBINDS, self.text):
+            self.bound.update(self.assigned.keys())
         self.assigned["__name__"] = name
         self._known = self.assigned  # and not before, as any may be assigned again
         self.calls.sort(key=lambda call: call.line)
@@ -211,12 +218,15 @@ class Module:
 
     def _keep_name(self, node: ast.Name, part: Part) -> None:
         if not isinstance(node.ctx, ast.Load):
-            return
-        if node.id in self.names:
+            self.bound[node.id] += 1
+        elif node.id in self.names:
             package, _, name = self.names[node.id].rpartition(".")
             self.uses[name].append((package.partition(".")[0], part))
         else:
             self.uses[node.id].append((None, part))
+
+    def _keep_parameter(self, node: ast.arg, _part: Part) -> None:
+        self.bound[node.arg] += 1
 
     def _keep_attribute(self, node: ast.Attribute, part: Part) -> None:
         if isinstance(node.ctx, ast.Load):
@@ -359,14 +369,16 @@ class Module:
     def resolve(self, node: ast.expr) -> ast.expr:
         """Return the value of an option of the program, or of a constant; else the node itself."""
         name = spell_name(node) if isinstance(node, ast.Name | ast.Attribute) else ""
-        constant = "." in name or name.isupper() or name == "__name__"
-        if not constant or name in self._resolving:
+        whole = re.sub(r"^self\.(?=.*\.)", "", name)  # self.args.lr is args.lr
+        known = self._known.get(name) or self._known.get(whole, [])
+        if not known or self.bound[name] > 1 or name in self._resolving:
             return node
         self._resolving.append(name)  # as a test may decide about the name in it
-        known, places = self._known.get(name, []), self._places
+        places = self._places
         values = [one for one in known if one not in places or not places[one].denied]
+        value = self.resolve(values[0]) if len(values) == 1 else node
         self._resolving.pop()
-        return values[0] if len(values) == 1 else node
+        return value
 
 
 def _parse(text: str, path: str) -> ast.Module:
@@ -395,12 +407,13 @@ def _leaves(node: ast.AST) -> bool:
 
 
 # What holds nothing that is looked for: most values.
-_PASSED = frozenset({ast.Constant, ast.Load, ast.arg, ast.Pass, str, int, bool, type(None)})
+_PASSED = frozenset({ast.Constant, ast.Load, ast.Pass, str, int, bool, type(None)})
 # What is kept of a kind of node, and its fields that are read on: all, but those of blocks whose
 # bodies are parts of their own.
 _Kept = tuple[Callable[[Module, Any, Part], None], tuple[str, ...]]
 _KINDS: dict[type, _Kept] = {
     ast.Name: (Module._keep_name, ()),
+    ast.arg: (Module._keep_parameter, ()),
     ast.Attribute: (Module._keep_attribute, ("value",)),
     ast.Call: (Module._keep_call, ast.Call._fields),
     ast.Assign: (Module._keep_assigned, ast.Assign._fields),
@@ -410,7 +423,7 @@ _KINDS: dict[type, _Kept] = {
     ast.IfExp: (Module._keep_if, ("test",)),
     ast.Try: (Module._keep_try, ()),
     ast.With: (Module._keep_block, ("items",)),
-    ast.For: (Module._keep_block, ("iter", "orelse")),
+    ast.For: (Module._keep_block, ("target", "iter", "orelse")),
     ast.While: (Module._keep_block, ("test", "orelse")),
     ast.FunctionDef: (Module._keep_scope, ("args",)),
     ast.AsyncFunctionDef: (Module._keep_scope, ("args",)),

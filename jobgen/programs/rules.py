@@ -146,7 +146,9 @@ _CONFIGURED = {"lightning", "pytorch_lightning"}
 _OF_MPI = {"horovod", "mpi4py"}
 # What a program counts before it starts one process for each.
 _COUNTS = r"(?i)(gpu|device_count|world_size|n_?procs).*[<=>]|is_initialized"
-_SHARED = rf"{_COUNTS}|distributed|ddp"
+_SHARED = rf"{_COUNTS}|distributed|ddp|\bsize\b *[<=>]"
+# Whether one GPU or several, by something that is not known.
+_CHOOSES = re.compile(r"(?i)parallel|multi|\blen\(")
 # An option with a word for no.
 _DENIED = r"(?<!\S)(--?[\w-]+)[ =](?i:false|no|off|0)(?!\S)"
 # What holds on a way to a call that the first rank alone takes, or others.
@@ -268,7 +270,8 @@ class _Look:
     def _find_text(self, rule: dict[str, str]) -> list[_Place]:
         """Return the first place in the text of the program that a rule is about."""
         form = self._fill(rule.get("with", ""))
-        return [*itertools.islice(self.program.search(form, rule.get("unless", _NEVER)), 1)]
+        unless = self._fill(rule.get("unless", _NEVER))
+        return [*itertools.islice(self.program.search(form, unless), 1)]
 
     def _find_calls(self, rule: dict[str, str]) -> list[_Place]:
         """Return the calls that a rule is about, each with the values in its words."""
@@ -352,8 +355,8 @@ class _Look:
 
     def find_arguments(self) -> None:
         """Arguments that the program's own parser does not have or lacks, or that nothing reads."""
-        base, kinds = self.size.arguments, ("parses", "skips", "hydra")
-        if base is None or not any(map(self.program.find, kinds)):
+        base = self.size.arguments
+        if base is None or not any(map(self.program.find, ("parses", "hydra"))):
             return
         from jobgen.programs.arguments import read_arguments
 
@@ -370,7 +373,7 @@ class _Look:
 
         All of them may be handed on at once, to a library or by their names.
         """
-        handed, text = self.program.handed, self.program.text
+        handed, text = {name for _, name in self.program.handed}, self.program.text
         if not owners or owners & handed or re.search(r"vars\(|\*\*\w|asdict|__dict__", text):
             return
         for option in (word.partition("=")[0] for word in self.size.swept[0]):
@@ -401,6 +404,7 @@ def _list_values(size: JobSize) -> dict[str, Any]:
         "there": "|".join(map(str, range(size.gpus))),
         "fitting": "|".join(map(str, range(size.cpus + 1))),
         "argv": "|".join(map(str, range(count + 1))),
+        "named": "|".join(re.findall(r"(?<!\S)--?[\w-]+", given)) or _NEVER,
         "denied": "|".join(re.findall(_DENIED, given)) or _NEVER,
         "count": count,
     }
@@ -409,6 +413,14 @@ def _list_values(size: JobSize) -> dict[str, Any]:
 def _is_counted(look: _Look, call: Fact) -> bool:
     """Whether it happens always, or for each of several GPUs or processes."""
     return all(re.search(_COUNTS, test) for test in look.program.list_tests(call.part))
+
+
+def _is_chosen(look: _Look, call: Fact) -> bool:
+    """Whether a test decides whether it drives one GPU or several, and does not count these."""
+    tests = [one for one in look.program.list_tests(call.part) if _CHOOSES.search(one)]
+    values = [call.module.assigned.get(name, []) for name in re.findall(r"\w+", "".join(tests))]
+    counted = any("device_count" in ast.unparse(one) for each in values for one in each)
+    return bool(tests) and not counted
 
 
 def _is_asked(look: _Look, call: Fact) -> bool:
@@ -446,6 +458,7 @@ PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "entry": lambda look, call: call.module is look.program.entry,
     "tried": lambda _, call: call.part.tried,
     "counted": _is_counted,
+    "chosen": _is_chosen,
     "asked": _is_asked,
     "lonely": _is_lonely,
     "common": _is_common,

@@ -169,7 +169,39 @@ RIGHT["Slurm's rank, which the job sets"] = (
     "dist.init_process_group('nccl', rank=int(os.environ['SLURM_PROCID']))\n" + OWN_GPU
 )
 
+RIGHT["a name that settings from a file may change"] = (
+    "import os, torch\nimport torch.distributed as dist\nddp = False\n"
+    "exec(open('settings.py').read())\n"
+    "if ddp:\n    dist.init_process_group('nccl', device_id=int(os.environ['LOCAL_RANK']))\n"
+)
+
 WRONG = {
+    "a group that a constant switches off": (
+        "import torch\non = False\nclass Trainer:\n"
+        "    def __init__(self):\n        self.many = on\n"
+        "    def fit(self):\n        if self.many:\n"
+        "            torch.distributed.init_process_group('nccl')\n"
+        "        loss.backward()\nTrainer().fit()\n",
+        ["no-process-group"],
+    ),
+    "another number of processes, written in": (
+        "import torch.distributed as dist\ndist.init_process_group('gloo', world_size=2)\n",
+        ["own-rendezvous"],
+    ),
+    "processes that are told their rank in settings": (
+        GROUP + OWN_GPU + "from torch.multiprocessing import Process\n"
+        "for rank in range(4):\n    Process(target=train, args=(cfg,)).start()\n",
+        ["own-processes"],
+    ),
+    "DataParallel that is not known to be chosen": (
+        "import torch\nif len(ids) > 1:\n    net = torch.nn.DataParallel(net)\nloss.backward()\n",
+        ["no-process-group"],
+    ),
+    "DataParallel for the GPUs that are counted": (
+        "import torch\nids = range(torch.cuda.device_count())\n"
+        "if len(ids) > 1:\n    net = torch.nn.DataParallel(net)\nloss.backward()\n",
+        ["no-process-group", "data-parallel"],
+    ),
     "processes for each GPU, by Process": (
         GROUP + OWN_GPU + "from torch.multiprocessing import Process\n"
         "for rank in range(4):\n    Process(target=run, args=(rank, 4)).start()\n",
@@ -563,6 +595,16 @@ def test_a_chain_saves_into_a_folder_of_the_time(
         f"torch.save({saved})\n"
     )
     assert rules(look(tmp_path, program, size=ONE._replace(chained=True))) == found
+
+
+def test_a_default_that_the_job_replaces_is_no_fault(tmp_path: Path) -> None:
+    program = (
+        "import argparse\np = argparse.ArgumentParser()\n"
+        "p.add_argument('--data', default='/home/jovyan/d')\nprint(p.parse_args().data)\n"
+    )
+    assert rules(look(tmp_path, program, size=ONE._replace(arguments=()))) == ["foreign-place"]
+    given = ONE._replace(arguments=("--data", "/scratch/d"))
+    assert look(tmp_path, program, size=given) == []
 
 
 def test_a_float16_without_a_scaler_is_named(tmp_path: Path) -> None:
