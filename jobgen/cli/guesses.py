@@ -250,9 +250,12 @@ class _Line:
     @property
     def _spec(self) -> str:
         """The spec whose program gets the words; empty of a job that has its own."""
-        named = (*_pick(self.plain, SPEC_ENDS), "job.yaml")[0]
         takes_program = self.has_set and not (_takes_job(self.context.command) or self.starts)
-        return named if takes_program else ""
+        return self._named if takes_program else ""
+
+    @property
+    def _named(self) -> str:
+        return (*_pick(self.plain, SPEC_ENDS), "job.yaml")[0]
 
     def _write_argument(self, option: str, value: str) -> tuple[list[str], str]:
         """Return an option, or NAME=VALUE, as its program takes it; and why it surely does not."""
@@ -323,7 +326,7 @@ class _Line:
         """Return options for so many GPUs in all, on nodes such as the spec's; empty if none do."""
         given, gpus = dict(self.own), gpus.removeprefix("ngpus=")
         nodes = given.get("-N") or given.get("--nodes") or ""
-        by = nodes or given.get("--gpus-per-node") or (_read_gpus(self._spec) if gpus else "")
+        by = nodes or given.get("--gpus-per-node") or (_read_gpus(self._named) if gpus else "")
         if not (gpus.isdecimal() and by.isdecimal() and int(gpus) * int(by)):
             return ""
         times, rest = divmod(int(gpus), int(by))
@@ -604,6 +607,14 @@ def _pick(words: Iterable[str], ends: tuple[str, ...]) -> list[str]:
     return [word for word in words if word.endswith(ends)]
 
 
+def explain_jobs(message: str, argv: Sequence[str]) -> str:
+    """Return a message that some words name no job, with the line without those of a sentence."""
+    silent = {*_list("questions"), *_list("idle"), *_list("nouns")}
+    silent &= {*re.findall(r"^no job '(\w+)' below", message, re.MULTILINE)}
+    left = shlex.join(one for one in argv if one not in silent)
+    return f"{message}\ntype: jobgen {left}" if silent and _pick_jobs(argv) else message
+
+
 # --- options and words behind a command ---
 
 
@@ -664,7 +675,8 @@ def _explain_words(message: str, unknown: str, context: click.Context, argv: Seq
     extra = re.findall(r"^Got unexpected extra arguments? \((.+)\)$", message)
     given = " ".join(extra).split()  # none where the argument is a blank
     line = _Line(context, words)
-    left = [word for word in line.plain if word in given or (given and "=" in word)]
+    pairs = line.has_set and (given or unknown)
+    left = [word for word in line.plain if word in given or (pairs and "=" in word)]
     line.move(left)
     respelt = unknown or line.respelt or (given and not left)
     asks = unknown or not respelt

@@ -69,7 +69,11 @@ def _tell(error: JobgenError) -> str:
     """Return an error's text, in the words of the command line where a setting of it is wrong."""
     problems = getattr(error, "problems", ())
     if not any(one.where.file.startswith("--set ") for one in problems):
-        return str(error)
+        if not str(error).startswith("no job '"):
+            return str(error)
+        from jobgen.cli.guesses import explain_jobs
+
+        return explain_jobs(str(error), sys.argv[1:])
     from jobgen.cli.guesses import explain_setting
 
     return "\n".join(explain_setting(one, sys.argv[1:]) for one in problems)
