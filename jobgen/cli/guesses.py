@@ -209,9 +209,9 @@ class _Line:
         given = [one for last, one in pairs if one[:1] != "-" and not valued.get(last)]
         unknown = [*filter(_PLACE.fullmatch, given)]
         known = self._list_known_arguments(target, unknown)
-        if known and unknown == given:
-            at = words.index(unknown[0]) if unknown else len(words)
-            words = [*words[:at], *known, *(one for one in words[at:] if one not in unknown)]
+        if known and all(map(str.isupper, given)):
+            at = words.index(given[0]) if given else len(words)
+            words = [*words[:at], *known, *(given[len(known) :] if given != unknown else ())]
         extra = _find_extra(words, target)
         return [one for one in words if one not in extra]
 
@@ -279,18 +279,24 @@ class _Line:
             return "jobgen has nothing like it"
         return f"jobgen {self.name} knows {', '.join(sorted(self.long.values()))}"
 
-    def move(self, words: Sequence[str]) -> None:
-        """Take words for options without their dashes, or for arguments of the program."""
-        self.plain, left = [word for word in self.plain if word not in words], [*words]
+    def move(self, given: Sequence[str], *, pairs: bool) -> bool:
+        """Take words for options without their dashes, or for arguments of the program.
+
+        Words that are given, or all NAME=VALUE with `pairs`; return whether there are some.
+        """
+        pairs &= self.has_set
+        left = [word for word in self.plain if word in given or (pairs and "=" in word)]
+        self.plain, moved = [word for word in self.plain if word not in left], bool(left)
         while left:
             name, equals, value = left.pop(0).partition("=")
             own = self.long.get(normalize(name), "")
             if own and not equals:
                 value = self._take(own, left)
-            if equals or value or (own and own not in self.valued):
+            if equals or value or (own and not self.valued[own]):
                 self._keep(own, name, value)
             else:
                 self.behind.append(name)
+        return moved
 
     def _explain(self, option: str, value: str) -> str:
         """Return what to type, or to know, for an option that is not here; empty if unknown."""
@@ -304,7 +310,7 @@ class _Line:
             return _fill_line(text, word, self.plain or [value] * (value not in text))
         if self.has_set:
             return self._look_up(meant, value)
-        return self._look_up(word, value) if option[2:] else ""
+        return self._look_up(word, value) if option[2:] and value else ""
 
     def _describe(self, option: str, word: str, value: str) -> dict[str, str]:
         """Return what a rule can say of an option."""
@@ -476,16 +482,24 @@ def _list(section: str) -> list[str]:
     return words.split()
 
 
+def _list_silent() -> set[str]:
+    """Return the words that say nothing in a sentence."""
+    return {*_list("questions"), *_list("idle"), *_list("nouns")}
+
+
+def _find_counts(text: str) -> list[tuple[str, str]]:
+    """Return the numbers in a text that a key of a spec counts, each with the word for the key."""
+    return [pair for pair in re.findall(r"(?<!\S)(\d+) ([a-z]+)", text) if _is_key(pair[1])]
+
+
 def _read_sentence(args: Sequence[str], context: click.Context) -> str:
     """Return what the first word of a sentence means that means something, with what it names.
 
     A number before what it counts sets that: on 4 nodes.
     """
     text, means = " ".join(args), load_table()["asked"]
-    counts = re.findall(r"(?<!\S)(\d+) ([a-z]+)", text)
-    counts = [(number, what) for number, what in counts if _is_key(what)]
-    silent = " ".join(load_table()[one] for one in ("questions", "idle", "nouns")).split()
-    silent += [*_pick(args, SPEC_ENDS), *(one for pair in counts for one in pair)]
+    counts = _find_counts(text)
+    silent = {*_list_silent(), *_pick(args, SPEC_ENDS), *(one for pair in counts for one in pair)}
     words = [one for one in re.findall(r"[^\s?!,]+", text) if one.lower() not in silent]
     jobs = _pick_jobs(args) if not counts else []
     rest = [*_pick(args, SPEC_ENDS), *jobs, *(f"--{what}={number}" for number, what in counts)]
@@ -509,6 +523,8 @@ def _is_key(word: str) -> bool:
 def _drop_tools(args: Sequence[str]) -> list[str]:
     """Return words without another tool's name at their start, or `job/` before a name."""
     words = [re.sub(r"^(?:pods?|jobs?|deploy\w*)/", "", one) for one in args]
+    if re.match(r"\S*python[\d.]* -m torch\.distributed\.\w+ \S", " ".join(words)):
+        words = words[2:]
     tools = _list("tools")
     while words[0] in tools and words[1:] and not words[1].startswith("-"):
         del words[0]
@@ -600,7 +616,8 @@ def _pick_jobs(words: Iterable[str]) -> list[str]:
 def _name_jobs(words: Iterable[str]) -> list[str]:
     """Return what names jobs among words: ids, or else a name, unless they are a sentence."""
     names = [one for one in words if re.fullmatch(r"[A-Za-z][\w.]*-?[\w.-]+(?<!\.py)", one)]
-    return _pick_jobs(words) or (names[-1:] if len(names) < 3 else [])
+    named = names[-1:] if len(names) < 3 else []
+    return _pick_jobs(words) or [one for one in named if one not in _list_silent()]
 
 
 def _pick(words: Iterable[str], ends: tuple[str, ...]) -> list[str]:
@@ -609,10 +626,13 @@ def _pick(words: Iterable[str], ends: tuple[str, ...]) -> list[str]:
 
 def explain_jobs(message: str, argv: Sequence[str]) -> str:
     """Return a message that some words name no job, with the line without those of a sentence."""
-    silent = {*_list("questions"), *_list("idle"), *_list("nouns")}
-    silent &= {*re.findall(r"^no job '(\w+)' below", message, re.MULTILINE)}
-    left = shlex.join(one for one in argv if one not in silent)
-    return f"{message}\ntype: jobgen {left}" if silent and _pick_jobs(argv) else message
+    silent = _list_silent() & {*re.findall(r"^no job '(\w+)' below", message, re.MULTILINE)}
+    left = (
+        shlex.join(one for one in argv if one not in silent)
+        if _pick_jobs(argv)
+        else "list, which prints their ids"
+    )
+    return f"{message}\ntype: jobgen {left}" if silent else message
 
 
 # --- options and words behind a command ---
@@ -674,15 +694,23 @@ def _explain_words(message: str, unknown: str, context: click.Context, argv: Seq
     words = argv[context.command_path.count(" ") :]
     extra = re.findall(r"^Got unexpected extra arguments? \((.+)\)$", message)
     given = " ".join(extra).split()  # none where the argument is a blank
-    line = _Line(context, words)
-    pairs = line.has_set and (given or unknown)
-    left = [word for word in line.plain if word in given or (pairs and "=" in word)]
-    line.move(left)
-    respelt = unknown or line.respelt or (given and not left)
+    parted = _drop_idle(words, given) if "--set" in _list_options(context.command) else words
+    given = [one for one in given if one in parted]
+    line = _Line(context, parted)
+    moved = line.move(given, pairs=bool(given or unknown))
+    respelt = unknown or line.respelt or (given and not moved) or parted != words
     asks = unknown or not respelt
     if asks and (answer := _find_usage(message, given, context, argv)):
         return answer
     return line.answer(f"{context.command_path} $LINE", unknown) if given or respelt else ""
+
+
+def _drop_idle(words: Sequence[str], given: Sequence[str]) -> list[str]:
+    """Return words without those of a sentence; what is counted in it becomes an option."""
+    counts = _find_counts(" ".join(given))
+    dropped = {*_list("idle"), *(one for pair in counts for one in pair)} & {*given}
+    options = [f"--{what}={number}" for number, what in counts]
+    return [*(one for one in words if one not in dropped), *options]
 
 
 def _find_usage(
@@ -690,7 +718,8 @@ def _find_usage(
 ) -> str:
     """Return what the table says of words that a command does not take."""
     command, path = context.command, context.command_path.split()
-    takes_file = any(param.type is FILE for param in command.params)
+    arguments = (param for param in command.params if isinstance(param, click.Argument))
+    takes_file = any(param.type is FILE for param in arguments)
     takes = " ".join(name.strip("-") for param in command.params for name in param.opts)
     typed = _Line(context, argv[len(path) - 1 :]).plain
     facts = {
