@@ -341,17 +341,20 @@ class _Look:
         entry = self.program.entry
         self.apply("main-not-called.test")
         outside = [call for call in entry.calls if not call.part.scope]
-        if not all("names" in classify(call.name) for call in outside):
-            return
+        working = [call for call in outside if "names" not in classify(call.name)]
         kinds = {type(one) for one in entry.tree.body} - {ast.Pass, ast.Expr}
-        named = [one for one in entry.tree.body if hasattr(one, "name")]
-        mains = [one for one in named if re.match(r"(main|train$|run$)", one.name)]
-        if not kinds:
-            self.say("empty", entry.whole)
-        elif mains:
+        mains = _list_mains(entry.tree)
+        if mains and all(map(self._only_makes, working)):
             self.say("main-not-called", entry.whole, mains[-1].lineno, name=mains[-1].name)
-        elif kinds - {ast.Import, ast.ImportFrom}:  # of these alone, it starts what they import
+        elif not working and not kinds:
+            self.say("empty", entry.whole)
+        elif not working and kinds - {ast.Import, ast.ImportFrom}:  # which may start something
             self.say("empty.names", entry.whole)
+
+    def _only_makes(self, call: Fact) -> bool:
+        """Whether a call gives a name to an object of a library, which does not work by that."""
+        named = any(call.node in nodes for nodes in call.module.assigned.values())
+        return named and call.short[:1].isupper() and call.head in self.program.libraries
 
     def find_arguments(self) -> None:
         """Arguments that the program's own parser does not have or lacks, or that nothing reads."""
@@ -380,6 +383,12 @@ class _Look:
             name = option.lstrip("-").replace("-", "_")
             if option[:2] == "--" and not re.search(rf"[.\"']{name}\b", text):
                 yield option
+
+
+def _list_mains(tree: ast.Module) -> list[Any]:
+    """Return the functions that a program seems to begin with."""
+    form = r"(main|train$|run$)"
+    return [one for one in tree.body if re.match(form, getattr(one, "name", ""))]
 
 
 def _answer(size: JobSize) -> dict[str, bool]:

@@ -176,6 +176,16 @@ RIGHT["a name that settings from a file may change"] = (
 )
 
 WRONG = {
+    "a debugger behind a test of the loss": (
+        "import accelerate, torch\naccelerate.Accelerator()\n"
+        "if torch.isnan(loss):\n    breakpoint()\n",
+        ["asks"],
+    ),
+    "a main that nothing calls, behind what sets it up": (
+        "import torch\ntorch.set_num_threads(4)\nsoft = torch.nn.LogSoftmax(dim=0)\n"
+        "def main():\n    soft(x).backward()\n",
+        ["main-not-called"],
+    ),
     "a group that a constant switches off": (
         "import torch\non = False\nclass Trainer:\n"
         "    def __init__(self):\n        self.many = on\n"
