@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from jobgen.batchscript.bash import Command, Field, Segment, Word, split_segments
 
@@ -43,13 +44,17 @@ class PlainVariables:
 
     A value is known where it is text, or text with variables that keep theirs; all else, such as
     arrays, is left to bash. `loose` are names that conditions, loops, functions or builtins set
-    somewhere, `several` those that may be no word or several, or an option.
+    somewhere, with the last line that may, `several` those that may be no word or several, or an
+    option.
     """
 
     def __init__(
-        self, given: dict[str, str], loose: Iterable[str] = (), several: Iterable[str] = ()
+        self,
+        given: dict[str, str],
+        loose: Mapping[str, float] = MappingProxyType({}),
+        several: Iterable[str] = (),
     ) -> None:
-        self.loose, self.several = frozenset(loose), frozenset(several)
+        self.until, self.loose, self.several = loose, frozenset(loose), frozenset(several)
         # None: only the job knows.
         self.values: dict[str, Field | None] = {}
         for name, text in given.items():
@@ -60,7 +65,7 @@ class PlainVariables:
 
     def copy(self) -> PlainVariables:
         """Return the variables that a further shell begins with."""
-        other = PlainVariables({}, self.loose, self.several)
+        other = PlainVariables({}, self.until, self.several)
         other.values |= self.values
         other.assigned |= self.assigned
         return other
@@ -84,22 +89,22 @@ class PlainVariables:
         field = None if unknown else (*(old or ()), *self.join(raw))
         # Values that were made of what it was before.
         self.forget([other for other, held in self.held.items() if name in held])
-        self._set(name, field)
+        self._set(name, field, word.line)
 
-    def _set(self, name: str, field: Field | None) -> None:
-        """Keep a value that stays as it is until an assignment says so, and no other."""
+    def _set(self, name: str, field: Field | None, line: int = 0) -> None:
+        """Keep a value, set in a line, that stays until an assignment says so, and no other."""
         parts = field or ()
         held = {part.text.strip("${}") for part in parts if part.live}
         short = sum(len(part.text) for part in parts) < _LONGEST
-        kept = short and self._stays(name, held)
+        kept = short and self._stays(name, held, line)
         self.assigned.add(name)
         self.values[name] = field if kept else None
         self.held[name] = held if kept else set()
 
-    def _stays(self, name: str, held: set[str]) -> bool:
-        """Whether a variable whose value holds these others stays as it is."""
-        moving = self.loose | _MOVING
-        stays = name not in moving and held.isdisjoint(moving | {name})
+    def _stays(self, name: str, held: set[str], line: int) -> bool:
+        """Whether a variable whose value holds these others stays as it is from a line on."""
+        moving = _MOVING | {other for other in held if self.until.get(other, 0) >= line}
+        stays = name not in self.loose | _MOVING and held.isdisjoint(moving | {name})
         return stays and all(map(NAME.fullmatch, held))
 
     def _look_up(self, segment: Segment) -> Field:
@@ -215,16 +220,17 @@ def follow(command: Command, variables: PlainVariables) -> None:
             variables.assign(word)
 
 
-def find_set(commands: list[Command]) -> tuple[set[str], set[str]]:
+def find_set(commands: list[Command]) -> tuple[dict[str, float], set[str]]:
     """The names that conditions, loops, functions or builtins set somewhere, and `several`."""
-    loose, several, before = set[str](), set[str](), ""
+    loose, several, before = dict[str, float](), set[str](), ""
     for command in commands:
-        loose |= command.list_changed()
+        until = math.inf if command.function else command.last_line
+        loose |= dict.fromkeys(command.list_changed(), until)
         several |= command.list_changed()
         surely = _runs_surely(command, before)
         for name, _, raw in command.variables():
             several |= {name} if _may_split(raw) else set()
-            loose |= set() if surely else {name}
+            loose |= {} if surely and name not in loose else {name: until}
         before = command.end
     return loose, several
 

@@ -205,9 +205,12 @@ class Script:
 
     @cached_property
     def documents(self) -> frozenset[int]:
-        """The lines of here-documents, which are not the script's own."""
+        """The lines of here-documents and quoted texts, which are not the script's own."""
         docs = [doc for command in self.commands for doc in command.heredocs]
         spans = [range(doc.line, doc.line + doc.body.count("\n")) for doc in docs]
+        for command in self.commands:
+            words = (*command.all_words, *(item.target for item in command.redirects))
+            spans += [range(word.line + 1, word.line + 1 + word.raw.count("\n")) for word in words]
         return frozenset(chain(*spans))
 
     @cached_property

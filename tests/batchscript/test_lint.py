@@ -332,6 +332,15 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("shellcheck", 'if [ "$SLURM_NNODES" -gt two ]; then\n  python t.py\nfi', "--nodes=1"),
         ("no-command", "srun -K1 python t.py\n    --lr 1", "--nodes=1"),
         ("no-command", "python t.py\nmodel.lr=3 \\\n  model.size=2", "--nodes=1"),
+        ("hidden-exit", "cd d\n[ $? = 0 ] || exit 1\npython t.py\nrsync a b", "--nodes=1"),
+        ("hidden-exit", 'python t.py\necho "ended with $?"', "--nodes=1"),
+        ("first-node-only", "mpirun -np 8 bin/solver", "--nodes=16 --ntasks-per-node=2"),
+        ("srun-kill", "srun pixi run -e cuda python t.py", "--nodes=2 --ntasks-per-node=4"),
+        (
+            "two-agents",
+            'case $A in x) T=1;; esac\nL="torchrun --lr $T --nnodes=1"\nsrun -K1 bash -c "$L t.py"',
+            "--nodes=1 --ntasks-per-node=4",
+        ),
     ],
 )
 def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: str) -> None:
@@ -356,6 +365,10 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
         ("srun -n1 -w $A serve &\nsrun -n1 -w $B python t.py", "--nodes=2 --ntasks-per-node=1"),
         ("export MASTER_PORT=29500\nexport MASTER_PORT=$(pick)\nsrun -K1 python t.py", "--nodes=4"),
         ("srun -w $A serve &\nsrun -w $B serve &\nsrun -N1 -K1 python t.py", "--nodes=3"),
+        ("export MASTER_PORT=29500\npython a.py $MASTER_PORT\ntorchrun --standalone t.py", "-N1"),
+        ("export RANK=$SLURM_PROCID\ndeepspeed t.py", "--nodes=1 --ntasks-per-node=4"),
+        ('qsub <<< "\n#SBATCH --time=1\n#SBATCH -n 4"', "--nodes=1"),
+        ("python a.py && python t.py & python b.py", "--nodes=1"),
         (
             "set -e\nfor n in a b; do ssh $n torchrun --nnodes=2 t.py & done\nwait",
             "--nodes=2 --ntasks-per-node=1",
@@ -396,6 +409,24 @@ def test_a_fix_fits_its_place() -> None:
     assert second.startswith("put the command in single quotes")
 
 
+def test_an_agent_is_told_of_the_others_in_its_own_words() -> None:
+    asked = "#SBATCH --nodes=2 --ntasks-per-node=1"
+    (found,) = check(make_script("srun -K1 deepspeed --hostfile /dev/null t.py", asked))
+    assert found.message == "deepspeed knows of no other node, and 2 start it"
+    assert "nnodes" not in found.fix
+
+
+def test_an_agent_of_one_node_waits_for_no_other_task() -> None:
+    for count, rules in (("1", ["two-agents"]), ("2", ["two-agents", "srun-kill"])):
+        script = make_script(f"srun torchrun --nnodes={count} t.py", "#SBATCH -N1 -n2")
+        assert [item.rule.id for item in check(script) if item.rule.id != "other-nnodes"] == rules
+
+
+def test_a_script_that_bash_cannot_read_ends_as_bash_does() -> None:
+    found = check(make_script("python t.py\necho 'end", "#SBATCH -N1"))
+    assert [item.rule.id for item in found] == ["bash-syntax"]
+
+
 def test_pbs_can_start_a_script_where_it_was_submitted() -> None:
     text = "#!/bin/bash\n#PBS -l select=1\n#PBS -l wd\npython train.py\n"
     assert check(Script("a.pbs", text)) == []
@@ -418,9 +449,13 @@ def test_a_key_is_a_secret_and_its_place_is_none() -> None:
 
 
 def test_torque_puts_the_job_into_its_log_and_not_into_other_options() -> None:
-    for option, found in (("-o $PBS_JOBID.log", []), ("-M $USER@a.org", ["directive-variable"])):
-        text = f"#!/bin/bash\n#PBS -l nodes=2:ppn=4\n#PBS {option}\ncd /\n"
-        assert [item.rule.id for item in check(Script("a.pbs", text))] == found
+    for asked in ("nodes=2:ppn=4", "size=384"):
+        for option, found in (
+            ("-o $PBS_JOBID.log", []),
+            ("-M $USER@a.org", ["directive-variable"]),
+        ):
+            text = f"#!/bin/bash\n#PBS -l {asked}\n#PBS {option}\ncd /\n"
+            assert [item.rule.id for item in check(Script("a.pbs", text))] == found
 
 
 def test_directives_parked_below_the_script_are_no_fault() -> None:
@@ -466,6 +501,7 @@ def test_what_is_told_of_the_other_nodes_may_reach_them(body: str, found: bool) 
     ("made", "option", "found"),
     [
         ("mkdir -p logs", "", []),
+        ('mkdir -p "$HERE/logs"', "", []),
         ("mkdir -p logs", "-k oed", ["output-folder"]),
         ("true", "", ["output-folder"]),
     ],

@@ -23,10 +23,10 @@ _SECRET = re.compile(
     r"|\w*API_(?:KEY|TOKEN)=[\"']?(?=\S*\d)[A-Za-z0-9+][A-Za-z0-9+/=_-]{31,})"
 )
 _KEEPS_STATUS = re.compile(
-    r"^[^#\n]*(\bset\s([^#\n]*\s)?(-\w*e\w*|errexit)\b|\$\?|PIPESTATUS|trap\s.*(EXIT|ERR))"
-    r"|\A#!.*\s-\w*e",
+    r"^[^#\n]*(\bset\s([^#\n]*\s)?(-\w*e\w*|errexit)\b|trap\s.*(EXIT|ERR))|\A#!.*\s-\w*e",
     re.MULTILINE,
 )
+_READS_STATUS = re.compile(r"^(?!\s*(echo|printf)\b)[^#\n]*(\$\?|PIPESTATUS)", re.MULTILINE)
 # An option, a value for a program, or the NAME of `NAME = value`.
 _NO_COMMAND = re.compile(r"--?[A-Za-z][\w-]*([= ]|$)|[\w.+-]+=|(?!echo|printf)[\w.]+ = ")
 # What Python runs that is no program of the job.
@@ -158,6 +158,18 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
         yield mark(command.place, message)
 
 
+@rule("no-wait", "A program that nothing waits for", BASH)
+def _find_no_wait(script: Script) -> Iterator[Fault]:
+    """A job ends when its script does, and the scheduler then ends what runs in the background.
+
+    Fix: write wait at the end, or leave out the &
+    """
+    commands = _find_last(script) if script.directives else []
+    ends = {item.name for item in commands[1:]} <= {"echo", "printf"}
+    if commands and commands[0].end == "&" and ends:
+        yield mark(commands[0].place, "the script ends beside this, and the job with it")
+
+
 def _is_kept(command: Command, *later: Command) -> bool:
     """Whether an exit code is looked at, or the script ends with another that it chooses."""
     chosen = [item.texts[1:] for item in later if item.name in ("exit", "wait")]
@@ -166,10 +178,15 @@ def _is_kept(command: Command, *later: Command) -> bool:
 
 
 def _find_last(script: Script) -> list[Command]:
-    """The last command that a script is about, and those after it that set the status."""
+    """The last command that a script is about, and those after it that set the status.
+
+    None, where an exit code is read after the first such command.
+    """
     commands = [item for item in script.commands if item.words and not item.function]
     places = [index for index, item in enumerate(commands) if _matters(unwrap(item.words))]
     if not places:
+        return []
+    if _READS_STATUS.search("\n".join(script.lines[commands[places[0]].line - 1 :])):
         return []
     command, *after = commands[places[-1] :]
     # What may be another branch sets none, nor do a closing word and a bare exit.

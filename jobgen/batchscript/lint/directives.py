@@ -32,7 +32,8 @@ def _find_variables(script: Script) -> Iterator[Fault]:
     comments = script.can.comments
     for item, line in _read_lines(script):
         line = re.sub(r"\s#.*", "", line) if comments else line
-        if item.option in ("-o", "-e") and script.resource("nodes"):  # Torque expands these
+        chunks = script.resource("select") or script.resource("ncpus")
+        if item.option in ("-o", "-e") and not chunks:  # Torque expands these
             line = re.sub(r"\$\{?PBS_JOB(ID|NAME)\b", "", line)
         if match := re.search(r"\$\{?[A-Za-z_(1-9]|`", line):
             message = f"{script.scheduler} reads '{item.text}' as it is, with the '{match[0][0]}'"
@@ -88,29 +89,31 @@ def _list_folders(script: Script) -> Iterator[tuple[DirectiveOption, str]]:
     """The folders that output goes to, each once, but for those that the job makes in time."""
     if script.scheduler is None:
         return
-    list_folders, seen = SCHEDULERS[script.scheduler].output_folders, _list_made(script)
+    list_folders, seen = SCHEDULERS[script.scheduler].output_folders, set[str]()
     for item, line in _read_lines(script):
         for folder in list_folders(line.strip() + "\n"):
-            bare = folder.rstrip("/")
+            bare = folder.rstrip("/").removeprefix("./")
             # Of places to fill in, another rule tells.
-            if bare not in seen and not PLACEHOLDER.search(folder) and "$" not in folder:
+            known = PLACEHOLDER.search(folder) or "$" in folder or _makes(script, bare)
+            if bare not in seen and not known:
                 yield item, folder
             seen.add(bare)
 
 
-def _list_made(script: Script) -> set[str]:
-    """The folders that a job of PBS makes before its output is delivered at the end."""
+def _makes(script: Script, folder: str) -> bool:
+    """Whether a job of PBS makes a folder, as far as names tell, before its output comes there."""
     if not script.can.chunks or script.value("-k") is not None:
-        return set()
+        return False
     makes = [item for item in script.expanded if item.name == "mkdir"]
-    return {text.rstrip("/") for item in makes for text in item.texts}
+    made = (text.rstrip("/") for item in makes for text in item.texts)
+    return any(f"/{text}".endswith(f"/{folder}") for text in made)
 
 
 def _is_elsewhere(folder: str) -> bool:
-    """Whether a folder is of another machine: /home, or whose folder is there, is not here."""
+    """Whether a folder is of another machine: root's, or whose /home or folder is not here."""
     parts = folder.rstrip("/").split("/")
     known = "/".join(parts[: 3 if len(parts) > 3 else 2])
-    return folder.startswith("/") and not os.path.isdir(known)
+    return folder.startswith("/root/") or (folder[0] == "/" and not os.path.isdir(known))
 
 
 @rule("crlf", "Line ends of Windows", QSUB)

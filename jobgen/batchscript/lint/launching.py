@@ -21,6 +21,7 @@ from jobgen.batchscript.lint.rule import SRUN, TORCHRUN, TRAINS, Fault, mark, ru
 from jobgen.batchscript.purposes import FILTERS, HARMLESS, PRINTS, is_pure, list_substituted
 from jobgen.batchscript.reach import Reach, find_reach, list_agents
 from jobgen.batchscript.reader import Script
+from jobgen.spec.launchers import read_names
 
 _STARTS = re.compile(r"\b(pdsh|ssh|sshlogin|slf|ray|dask|srun|mpirun|mpiexec|aprun)\b")
 # Hand on what they are told of the nodes, by variables and files, and start nothing.
@@ -29,6 +30,8 @@ _HANDS_ON = FILTERS | HARMLESS | {*DECLARES, "mapfile", "readarray", "read", ""}
 _COUNTS = re.compile(r"\bwc\b|grep -c|\$\(\(|\bhead (-n *|--lines=|-)1\b|\[0\]")
 # Tell of the node that they run on, or copy to it.
 _HELPS = PRINTS | FILTERS | {"cp", "mkdir", "rm", "rsync", "tar", "unzip"}
+# What an agent is told of the others, each by options of its own.
+_OTHERS = "how many nodes there are, which of them it is on, and the first one's address"
 _OF_TASK = re.compile(r"\$\{?(SLURM_(?:PROCID|NODEID|LOCALID))\b")
 # A program of the job, behind Python, and no tool.
 _PROGRAM = re.compile(
@@ -137,7 +140,8 @@ class _FirstNode:
         if self.nodes < 2 * self._count_used(launch):  # a few may be spare
             return False
         started = launch.started
-        if started.launchers and TRAINS.fullmatch(started.name):
+        own = TRAINS.fullmatch(started.name) or "/" in "".join(started.texts[:1])
+        if started.launchers and own:
             return True
         text = " ".join(started.texts[1:])
         return started.name.startswith("python") and _PROGRAM.match(text) is not None
@@ -164,7 +168,8 @@ def _find_other_nnodes(script: Script) -> Iterator[Fault]:
         apart = re.fullmatch(r"[1-9]\d*", agent.tell("rank"))
         wrong = "" if apart else _compare_nodes(agent, starts, script.nodes)
         if wrong:
-            yield mark(agent.find("nodes") or launch.place, f"{agent.name} {wrong}")
+            own = "" if agent.name == "torchrun" else f"tell {agent.name} {_OTHERS}"
+            yield mark(agent.find("nodes") or launch.place, f"{agent.name} {wrong}", fix=own)
 
 
 def _compare_nodes(agent: Agent, starts: Reach, nodes: int) -> str:
@@ -176,7 +181,7 @@ def _compare_nodes(agent: Agent, starts: Reach, nodes: int) -> str:
     if count != 1:
         return ""
     if starts.nodes > 1:
-        return f"is not told of {starts.nodes} nodes, and takes each for the only one"
+        return f"knows of no other node, and {starts.nodes} start it"
     numbered = nodes > 1 and "$" in agent.tell("rank")
     return "has a number among several nodes, and counts one" if numbered else ""
 
@@ -267,24 +272,26 @@ def _count_gpus(script: Script) -> int:
 
 def _trains(launch: LaunchCommand) -> bool:
     inner = list_inner(launch.started, launch.command)
-    names = [unwrap(item.words).name for item in inner] or [launch.started.name]
-    return any(map(TRAINS.fullmatch, names))
+    names = {unwrap(item.words).name for item in inner} or {launch.started.name}
+    return bool(names & read_names("project_runners")) or any(map(TRAINS.fullmatch, names))
 
 
-def _list_sruns(script: Script, variable: str, *options: str) -> list[Launcher]:
-    """List each srun that starts a program of the kind that trains, and is not told an option.
+def _list_sruns(
+    script: Script, variable: str, *options: str
+) -> Iterator[tuple[Launcher, Agent | None]]:
+    """Each srun that starts a program of the kind that trains, and is not told an option.
 
     None, where the script tells it by a variable.
     """
-    if variable in [name for name, _, _ in script.variables()]:
-        return []
-    sruns: dict[tuple[int, int], Launcher] = {}
-    for launch in filter(_trains, script.launches):
+    seen = set()
+    sets = variable in [name for name, _, _ in script.variables()]
+    for launch in filter(_trains, [] if sets else script.launches):
         for launcher in launch.started.launchers:
             is_told = launcher.is_open or launcher.value(*options) not in (None, "0")
-            if launcher.name == "srun" and not is_told:
-                sruns.setdefault((launcher.word.line, launcher.word.column), launcher)
-    return list(sruns.values())
+            place = launcher.word.line, launcher.word.column
+            if launcher.name == "srun" and not is_told and place not in seen:
+                seen.add(place)
+                yield launcher, launch.agent
 
 
 @rule("srun-cpus", "srun without CPUs", SRUN)
@@ -297,7 +304,7 @@ def _check_srun_cpus(script: Script) -> Iterator[Fault]:
     asked = script.value("--cpus-per-task") or "1"
     if asked == "1" or script.value("--exclusive") is not None:
         return
-    for srun in _list_sruns(script, "SRUN_CPUS_PER_TASK", "-c", "--cpus-per-task"):
+    for srun, _ in _list_sruns(script, "SRUN_CPUS_PER_TASK", "-c", "--cpus-per-task"):
         if not re.search("mask|map", srun.value("--cpu-bind") or ""):  # which says them itself
             yield mark(srun.word, "srun is not told the CPUs of a task")
 
@@ -308,8 +315,9 @@ def _check_srun_kill(script: Script) -> Iterator[Fault]:
 
     Fix: add --kill-on-bad-exit=1 to srun
     """
-    for srun in _list_sruns(script, "SLURM_KILL_BAD_EXIT", "-K", "--kill-on-bad-exit"):
-        if reach.count_reach(script, srun) != (1, 1) and srun.value("-n", "--ntasks") != "1":
+    for srun, agent in _list_sruns(script, "SLURM_KILL_BAD_EXIT", "-K", "--kill-on-bad-exit"):
+        lone = reach.count_reach(script, srun) == (1, 1) or srun.value("-n", "--ntasks") == "1"
+        if not lone and (agent is None or agent.nodes != "1"):  # which waits for no other
             yield mark(srun.word, "srun goes on when one of its tasks has failed")
 
 
@@ -320,7 +328,7 @@ def _find_early(script: Script) -> Iterator[Fault]:
 
     Fix: put the command in single quotes: srun ... bash -c '...'
     """
-    if script.directives and script.nodes == 1 and script.request.tasks == 1:
+    if _has_one_task(script):
         return
     under_c10d = re.search(r"--rdzv[-_]backend[= ]\"?c10d", script.text)
     for command in script.commands:
@@ -330,6 +338,11 @@ def _find_early(script: Script) -> Iterator[Fault]:
             if match and not (under_c10d and "rank" in word.raw.lower()):
                 message = f"${match[1]} expands here, on the first node, where it is 0"
                 yield mark(word, message, fix=fix)
+
+
+def _has_one_task(script: Script) -> bool:
+    launched = any(launch.started.launchers for launch in script.launches)
+    return script.nodes == 1 and not (launched and script.request.tasks > 1)
 
 
 def _list_early(command: Command) -> tuple[Iterable[Word], str]:

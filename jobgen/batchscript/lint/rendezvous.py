@@ -50,10 +50,7 @@ def _find_fixed_port(script: Script) -> Iterator[Fault]:
 
     Fix: derive it from the job's id: 20000 + its number modulo 10000
     """
-    agents = any(launch.started.torchrun for launch in script.launches)
-    # A torchrun reads no variable of a port, but its options.
-    unread = agents and not _READS_PORT.search(script.text)
-    names = set() if unread else _PORT_NAMES
+    names = _PORT_NAMES if _reads_port(script) else set[str]()
     words = _list_values(script, names, ("--master-port", "--rdzv-endpoint"))
     seen = {"0"}
     for word in [] if _has_whole_nodes(script) else words + list(_list_ports(script)):
@@ -61,6 +58,16 @@ def _find_fixed_port(script: Script) -> Iterator[Fault]:
         if match and match[1] not in seen:
             seen.add(match[1])
             yield mark(word, f"port {match[1]} is the same for every job")
+
+
+def _reads_port(script: Script) -> bool:
+    """Whether a variable may tell a program its port.
+
+    A torchrun has options for it, and takes a free one where it is alone.
+    """
+    agents = [launch.started.torchrun for launch in script.launches if launch.started.torchrun]
+    alone = all("--standalone" in agent.options for agent in agents)
+    return not agents or (not alone and _READS_PORT.search(script.text) is not None)
 
 
 def _has_whole_nodes(script: Script) -> bool:
