@@ -25,8 +25,9 @@ _LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:+/-]*")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _CONSTRAINT = re.compile(r"[A-Za-z0-9_(\[][A-Za-z0-9_.:&|*,()\[\]-]*")
 _ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*@[A-Za-z0-9.-]+")
+_Keys = dict[str, tuple[str, re.Pattern[str]]]
 # Options, their keys, and the form that their values need.
-_KEYS = {
+_KEYS: dict[str, _Keys] = {
     "slurm": {
         "--job-name": ("name", _NAME),
         "--account": ("account", _LABEL),
@@ -46,7 +47,7 @@ _SPREAD = ("--ntasks", "--gpus")
 # How Torque asks for processors of a Cray, or anywhere.
 _OF_TORQUE = ("size", "procs", "mppwidth", "mppnppn", "mppdepth")
 _CHUNK = ("ngpus", "ncpus", "mem", "mpiprocs", "ppn", "gpus")
-_EXCLUSIVE = (("--exclusive", ""), ("-l", "place=scatter:excl"))
+_EXCLUSIVE = (("--exclusive", ""), ("-l", "place=scatter:excl"), ("-l", "place=excl"))
 _EVENTS = {"BEGIN": "begin", "END": "end", "FAIL": "fail", "b": "begin", "e": "end", "a": "fail"}
 # The options for who gets mail and when, and when that is where it is not said.
 _MAIL = {"slurm": ("--mail-user", "--mail-type", ""), "pbs": ("-M", "-m", "a")}
@@ -98,7 +99,7 @@ def settle(script: Script, draft: Draft) -> None:
         keys[profile.pbs.account_option] = ("account", _LABEL)
     _note_unread(script, draft)
     items = _settle_mail(_list_taken(script, draft), script.target, draft)
-    rest = [item for item in items if not _take(item, keys, draft)]
+    rest = [item for item in items if not _take(script, item, keys, draft)]
     for item in _Resources(script, draft, profile).settle(rest):
         keep_verbatim(script, item, draft)
 
@@ -128,6 +129,8 @@ def _list_taken(script: Script, draft: Draft) -> list[DirectiveOption]:
             draft.lose(item.line, item.text, reason)
         elif counts and not of_place and (item.option, item.value) not in _OWN:
             taken.append(item)
+            if item.option == "-e" and script.value("-j") is None:  # which jobgen would join
+                taken.append(item._replace(option="-j", value="n"))
     return taken
 
 
@@ -140,9 +143,7 @@ def _find_loss(script: Script, item: DirectiveOption) -> str:
     return f"{place} is a place to fill in{refused}"
 
 
-def _take(
-    item: DirectiveOption, keys: dict[str, tuple[str, re.Pattern[str]]], draft: Draft
-) -> bool:
+def _take(script: Script, item: DirectiveOption, keys: _Keys, draft: Draft) -> bool:
     """Put one directive into `draft`; False where a spec cannot say it."""
     key, form = keys.get(item.option, ("", _NAME))
     if key and form.fullmatch(item.value):
@@ -155,7 +156,7 @@ def _take(
     elif (item.option, item.value) in _EXCLUSIVE:
         draft.put("resources.exclusive", True)
     else:
-        return item.option in ARRAYS and settle_indices(item.value, draft, ARRAYS[item.option])
+        return item.option in ARRAYS and _settle_indices(script, item, draft)
     return True
 
 
@@ -223,7 +224,7 @@ class _Resources:
         # What each amount of memory is taken times, and the nodes that share it.
         self.memory = {"--mem": (1, 1), "--mem-per-cpu": (request.cpus or 1, 1)}
         self.memory |= {"--mem-per-gpu": (request.gpus, 1)}
-        if self.in_totals or self.nodes == 1:  # else it is of several
+        if self.nodes == 1 or not script.resource("select"):  # which has its own
             self.memory["mem"] = (1, self.nodes)
 
     def settle(self, items: list[DirectiveOption]) -> list[DirectiveOption]:
@@ -325,17 +326,30 @@ def count_nodes_of_totals(script: Script) -> int:
     return min(1000, max(counts))
 
 
-def settle_indices(text: str, draft: Draft, name: str) -> bool:
-    """Put an array into `draft`; `name` gets its own indices, as jobgen's count from 0."""
-    match = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?(?:%([1-9]\d{0,4}))?", text, re.ASCII)
+def _settle_indices(script: Script, item: DirectiveOption, draft: Draft) -> bool:
+    """Put an array into `draft`; its index gets the script's numbers, as jobgen's are from 0.
+
+    False where the script asks for more than the index, which jobgen's array has otherwise.
+    """
+    form = r"(\d{1,6})(?:-(\d{1,6}))?(?:%([1-9]\d{0,4}))?"
+    match = re.fullmatch(form, item.value, re.ASCII)
     if not match:
         return False
     first = int(match[1])
     tasks = int(match[2] or first) - first + 1
-    if not 0 < tasks <= 10_000:
+    moved = first or tasks == 1
+    if not 0 < tasks <= 10_000 or (moved and _reads_ends(script, tasks)):
         return False
     draft.put("array.tasks", tasks)
     draft.put("array.at_once", int(match[3]) if match[3] else None)
-    if first or tasks == 1:
-        draft.setup([f"export {name}=$((JOBGEN_TASK + {first}))"])
+    if moved:
+        number = first if tasks == 1 else f"$((JOBGEN_TASK + {first}))"
+        draft.setup([f"export {ARRAYS[item.option]}={number}"])
     return True
+
+
+def _reads_ends(script: Script, tasks: int) -> bool:
+    """Whether a script reads where its array ends, or anything of one that jobgen makes none of."""
+    one = tasks == 1  # which is no array of the scheduler's
+    more = "(JOB_)?ID|TASK_(COUNT|MIN|MAX|STEP)" if one else "TASK_(MIN|MAX)"
+    return re.search(rf"_ARRAY_({more})\b", script.text) is not None

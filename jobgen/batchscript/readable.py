@@ -76,11 +76,11 @@ def find_template(script: Script) -> int | None:
 def find_place(item: DirectiveOption) -> str | None:
     """Return the place to fill in that a directive holds, also where it has blanks in it.
 
-    A variable is one where the scheduler wants numbers.
+    A variable is one where the scheduler wants numbers, as is an option without its number.
     """
-    variable = re.search(r"\$\{?[A-Za-z_]\w*\}?", item.value)
-    if variable and _NUMBERS.fullmatch(item.option):
-        return variable[0]
+    unsaid = re.search(r"\$\{?[A-Za-z_]\w*\}?|^$", item.value)
+    if unsaid and _NUMBERS.fullmatch(item.option):
+        return unsaid[0] or item.option
     own = f"{item.option} {item.value}"
     more = re.sub(r"\s#.*", "", item.text.partition(item.value or item.option)[2])
     match = PLACEHOLDER.search(own + more)

@@ -287,17 +287,12 @@ def test_a_loop_before_one_process_stays_in_the_setup_as_it_is() -> None:
     assert f"{loop}\nif ! [ -e x ]; then exit 1; fi\n" in spec["environment"]["setup"]
 
 
-def test_lines_of_a_shell_on_each_node_are_the_setup_before_its_torchrun() -> None:
-    inner = "source /x/env.sh\nA=1 torchrun --nnodes=2 --nproc_per_node=4 --tee 3"
-    rank = "--node_rank \\$SLURM_PROCID --master_addr $H t.py --n $N"
-    before = "H=$(hostname)\nN=5\n"
-    spec = spec_of(f'{before}srun bash -c "{inner} {rank}"', TWO_NODES)
-    assert spec["environment"]["setup"].splitlines()[1:] == ["source /x/env.sh", "export A=1"]
-    assert spec["run"] == {"script": "t.py", "args": ["--n", "5"]}
-    assert "launch" not in spec
-    unset = f"{before}srun bash -c 'torchrun --nnodes=2 t.py --n $N\n'"  # N is not exported
-    command = ["srun", "bash", "-c", "torchrun --nnodes=2 t.py --n $N"]
-    assert spec_of(unset, TWO_NODES)["run"] == {"command": command}
+def test_a_shell_on_each_node_starts_its_torchrun_itself() -> None:
+    inner = "torchrun --nnodes=2 --node_rank"
+    assert "dollar sign" in kept(f'srun bash -c "{inner} \\$SLURM_PROCID t.py $PWD"', TWO_NODES)
+    spec = spec_of(f"N=5\nsrun bash -c '{inner} $SLURM_PROCID t.py --n $N\n'", TWO_NODES)
+    command = ["bash", "-c", f"{inner} $SLURM_PROCID t.py --n $N"]  # N is not exported
+    assert spec["run"] == {"command": command}
 
 
 @pytest.mark.parametrize(
@@ -510,6 +505,24 @@ def test_a_body_of_pbs_starts_where_pbs_starts_it() -> None:
     assert "environment" not in second
 
 
+def test_errors_that_pbs_is_to_write_apart_stay_apart() -> None:
+    for more, joined in (("", True), ("\n#PBS -j oe", False)):
+        imported = import_pbs(f"#PBS -o a\n#PBS -e b{more}\n#PBS -l select=1\npython t.py")
+        assert ("#PBS -j n" in yaml.safe_load(imported.yaml)["directives"]) is joined
+
+
+def test_the_memory_of_torque_is_that_of_all_nodes() -> None:
+    imported = import_pbs("#PBS -l nodes=2:ppn=20,mem=400GB\ncd /a\nmpiexec -np 40 ./a")
+    spec = yaml.safe_load(imported.yaml)
+    assert (spec["resources"]["nodes"], spec["resources"]["memory_per_node"]) == (2, "200GB")
+    assert not imported.body
+
+
+def test_whole_nodes_of_pbs_are_exclusive() -> None:
+    imported = import_pbs("#PBS -l select=2:ncpus=4\n#PBS -l place=excl\ncd /a\nmpiexec -n 2 ./a")
+    assert yaml.safe_load(imported.yaml)["resources"]["exclusive"] is True
+
+
 def test_the_folder_that_torque_is_told_is_that_of_the_body() -> None:
     spec = yaml.safe_load(import_pbs("#PBS -d /a b\npython t.py").yaml)
     assert spec["environment"]["setup"] == "cd /a\n"
@@ -526,12 +539,29 @@ def test_a_directive_with_a_place_to_fill_in_is_left_out_beside_a_body() -> None
 
 
 def test_indices_of_an_array_are_those_of_the_script() -> None:
-    for asked, third, tasks in (("3-9%2", "5", 7), ("0-4", "", 5), ("7", "9", 1)):
+    for asked, third, tasks in (("3-9%2", "5", 7), ("0-4", "", 5), ("7", "7", 1)):
         spec = spec_of("python t.py $SLURM_ARRAY_TASK_ID", ONE_GPU, f"#SBATCH --array={asked}")
         setup = spec.get("environment", {}).get("setup", "")
         shown = f"unset SLURM_ARRAY_TASK_ID JOBGEN; JOBGEN_TASK=2\n{setup}echo $SLURM_ARRAY_TASK_ID"
         ended = subprocess.run(["bash", "-c", shown], capture_output=True, text=True)
         assert (ended.stdout, spec["array"]["tasks"]) == (f"{third}\n", tasks)
+
+
+@pytest.mark.parametrize(
+    ("asked", "read", "stays"),
+    [
+        ("7-7", "SLURM_ARRAY_JOB_ID", False),
+        ("7", "SLURM_ARRAY_TASK_COUNT", False),
+        ("3-9", "SLURM_ARRAY_TASK_MIN", False),
+        ("3-9", "SLURM_ARRAY_JOB_ID", True),
+        ("0-9", "SLURM_ARRAY_TASK_MAX", True),
+    ],
+)
+def test_an_array_of_which_more_is_read_than_the_index(asked: str, read: str, stays: bool) -> None:
+    body = f"srun a ${read}\nsrun b $SLURM_ARRAY_TASK_ID"
+    spec = spec_of(body, ONE_GPU, f"#SBATCH --array={asked}")
+    assert ("array" in spec) is stays
+    assert (f"#SBATCH --array={asked}" in spec["directives"]) is not stays
 
 
 def test_other_arrays_keep_their_directive_and_body() -> None:
@@ -549,6 +579,15 @@ def test_a_place_to_fill_in_is_left_out_and_named() -> None:
         "#SBATCH --account=<account>",
         "<account> is a place to fill in",
     )
+
+
+def test_an_option_without_its_number_is_a_place_to_fill_in() -> None:
+    imported = import_body("srun torchrun t.py", "#SBATCH --nodes=", "#SBATCH --time=")
+    assert [left.reason for left in imported.left] == [
+        "--nodes is a place to fill in",
+        "--time is a place to fill in",
+    ]
+    assert "directives" not in yaml.safe_load(imported.yaml)
 
 
 def test_a_variable_in_place_of_a_number_is_left_out_and_named() -> None:
@@ -769,6 +808,28 @@ def test_a_variable_in_single_quotes_within_a_word_is_the_setups() -> None:
 
 def test_the_file_of_a_script_is_not_that_of_the_spec() -> None:
     assert "only bash knows what ${0" in kept("python $(dirname ${0})/t.py", ONE_GPU)
+    asks = "F=$(scontrol show job $SLURM_JOB_ID | grep Command= | cut -d= -f2)"
+    assert "scontrol show job" in kept(f"{asks}\nsource $F/a.sh\npython t.py", ONE_GPU)
+
+
+def test_what_a_step_alone_has_is_read_by_the_body() -> None:
+    body = "export N=$(echo $SLURM_STEP_GPUS | wc -w)\npython t.py --n $N"
+    assert "$SLURM_STEP_GPUS is another" in kept(body, ONE_GPU)
+
+
+def test_tasks_that_no_number_of_each_node_gives_stay_as_they_are() -> None:
+    directives = "#SBATCH --nodes=3", "#SBATCH --ntasks=64"
+    assert "unequal numbers of tasks" in kept("mpirun python t.py", *directives)
+
+
+def test_the_folder_of_submission_is_left_where_the_script_says_another() -> None:
+    body = "SLURM_SUBMIT_DIR=/a\ncd $SLURM_SUBMIT_DIR\npython t.py"
+    assert kept(body, ONE_GPU) == "the folder of submission is set"
+
+
+def test_a_variable_that_is_exported_after_its_assignment_keeps_that() -> None:
+    spec = spec_of("A=$(pwd)\nexport A\nset -x\nsrun -n1 ./a", ONE_GPU, "#SBATCH --ntasks=1")
+    assert "A=$(pwd)\n" in spec["environment"]["setup"]
 
 
 def test_the_index_of_an_array_of_pbs_is_known() -> None:

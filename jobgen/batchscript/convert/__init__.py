@@ -88,8 +88,8 @@ def _note_submission(script: Script, draft: Draft) -> None:
     index = _find_use(script, rf"\$\{{?({indices})\b(?!:?[-+])")
     if index and not script.value(*ARRAYS):
         draft.lose(*index, _OF_ARRAY)
-    asked = [*map(script.value, ("--nodes", "--ntasks"))]
-    asked += map(script.resource, ("select", "nodes", "ncpus", "ngpus"))
+    asked = [script.value("--nodes", "--ntasks") is not None]
+    asked += map(bool, map(script.resource, ("select", "nodes", "ncpus", "ngpus")))
     nodes = _find_use(script, r"\$\{?(PBS_NODEFILE|PBS_NUM_NODES|SLURM_(JOB_NUM_NODES|NNODES))\b")
     if nodes and not any(asked):
         submit = "qsub's" if script.can.chunks else "sbatch's"

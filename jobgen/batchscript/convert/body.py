@@ -6,7 +6,7 @@ import os
 import re
 
 from jobgen.batchscript.convert.environment import AT_HOME
-from jobgen.batchscript.convert.straight import NotStraightError, list_arguments
+from jobgen.batchscript.convert.straight import ITSELF, NotStraightError, list_arguments
 from jobgen.batchscript.directives import keep_verbatim, render_directives, split_resources
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.launchers import unwrap
@@ -64,8 +64,7 @@ def _note_losses(script: Script, draft: Draft) -> None:
     for line, text in list(list_arguments(script))[:1]:
         draft.lose(line, text, "an argument of the script; write those that it gets in run.args")
     for command in script.commands:
-        itself = r"BASH_SOURCE|\$\{?0\b|scontrol show job\b.*Command"
-        if command.name not in PRINTS and (match := re.search(itself, command.active)):
+        if command.name not in PRINTS and (match := ITSELF.search(command.active)):
             reason = "is the file of the body, beside the spec and without directives"
             draft.check(command.line, match[0], reason)
 

@@ -10,7 +10,7 @@ from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.convert import straight
 from jobgen.batchscript.convert.launch import LaunchLine
 from jobgen.batchscript.convert.straight import NotStraightError, Statement, refuse
-from jobgen.batchscript.convert.values import Reader, get_text
+from jobgen.batchscript.convert.values import OF_STEP, Reader, get_text
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import PlainVariables, expand_command, follow, list_names
 from jobgen.batchscript.purposes import FAMILIAR, is_pure, list_substituted
@@ -69,6 +69,7 @@ class Prelude:
         self.hooked: list[str] = []
         self.asked: list[str] = []  # texts of the setup, which may ask for arguments
         self.exported: set[str] = set()
+        self.late: set[str] = set()  # those that the setup exports
         self.reader = Reader(PlainVariables({}), sourced=False)
         mode = launch.mode if self.shape.nodes == 1 or launch.mode == "once" else ""
         self.alone = mode in ("plain", "once")  # whether jobgen starts one process
@@ -186,9 +187,9 @@ class Prelude:
         words = self._list_exports(statement)
         # A name alone is exported too, though it may get its value only later.
         self.exported |= {_name(word) for word in statement.first.words[1:]}
-        known = [word for word in words if self._is_told(word, statement)]
-        left = [word for word in words if word not in known and not self._hoist(word)]
+        left = [word for word in words if not (self._is_told(word, statement) or self._hoist(word))]
         if left:
+            self.late |= {_name(word) for word in left}
             own = " ".join(["export", *(word.raw for word in left)])
             self._keep(statement, statement.text if len(left) == len(words) else own)
 
@@ -262,12 +263,12 @@ class Prelude:
         words = [word for item in statement.commands for word in item.all_words]
         self.asked += [word.active for word in words]
         self.asked += [text for item in statement.commands for text in item.bodies]
-        own = re.search(r"\$\{?(SLURM_(PROCID|LOCALID|NODEID))\b", statement.text)
+        own = re.search(rf"\$\{{?({OF_STEP.pattern})\b", statement.text)
         step = self.launch.mode != "once" and _STEP.search(statement.text)
         reasons = {
             "a value may differ between nodes": not self.once and not all(map(_is_steady, words)),
             "its srun would wait for that of the program": step,
-            f"${own and own[1]} is another in every task": own,
+            f"${own and own[1]} is another in every task or step": own,
         }
         refuse(statement.line, reasons)
 

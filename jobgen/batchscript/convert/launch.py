@@ -50,6 +50,7 @@ def read_shape(script: Script, draft: Draft) -> Request:
     open_ = not request.alike or (script.value("--nodes") and not request.sure)
     refuse(1, {"its nodes are named or not alike, or their number is open": open_})
     refuse(1, {"two options ask for GPUs": script.count("--gres") not in (0, request.gpus)})
+    refuse(1, {"its nodes get unequal numbers of tasks": script.count("--ntasks") % nodes})
     if not script.can.chunks and not request.sure:
         refuse(1, {_SPREADS: nodes != 1})
         tasks = 0 if tasks > 1 else 1  # which srun would start, wherever they are

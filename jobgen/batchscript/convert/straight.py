@@ -31,6 +31,9 @@ _LEFT = re.compile(
     r"|eval(?!.*(\$\(|`|\$__conda_setup\b)).*",
     re.DOTALL,
 )
+# How a script asks for its own file.
+ITSELF = re.compile(r"BASH_SOURCE|\$\{?0\b|scontrol show job\b(?=.*Command)", re.DOTALL)
+_SUBMISSION = {"SLURM_SUBMIT_DIR", "PBS_O_WORKDIR"}
 _UNREAD = re.compile(r"'[^']*'|\\\$")
 _ARGUMENT = re.compile(r"\$[1-9@*#]|\$\{([1-9@*]|#[}@*])")
 # What a job or its modules export already: a plain assignment changes what programs see.
@@ -119,13 +122,14 @@ def _is_joined(before: Command, command: Command) -> bool:
 
 def _check_command(command: Command) -> None:
     """Raise NotStraightError for what changes how bash reads the lines after it."""
-    own = re.search(r"\$\{!|\$\{?0\b|BASH_SOURCE", command.active)
+    own = re.search(rf"\$\{{!|{ITSELF.pattern}", command.active)
     asked = own and command.name not in ("echo", "printf")
     sets = [name for name, _, _ in command.variables()]
     passed = [word for word in command.all_words if re.search(r"(^|[=,])[<>]\(", word.raw)]
     reasons = {
         f"'{command.name}' is left to bash": _LEFT.fullmatch(" ".join(command.texts)),
         "IFS is left to bash": "IFS" in sets and command.name in ("", *DECLARES),
+        "the folder of submission is set": _SUBMISSION.intersection(sets),
         f"only bash knows what {own and own[0]} stands for": asked,
         "process substitution is left to bash": passed,
     }
@@ -173,8 +177,7 @@ def write_arguments(texts: list[str]) -> str:
 def goes_back(statement: Statement) -> bool:
     """Return whether a statement is a `cd` to the folder of submission."""
     last = statement.first.texts[-1]
-    to_folder = re.fullmatch(r"\$\{?(SLURM_SUBMIT_DIR|PBS_O_WORKDIR)\}?", last)
-    return statement.kind == "folder" and bool(to_folder)
+    return statement.kind == "folder" and last.strip("${}") in _SUBMISSION
 
 
 def split_assignments(launch: Statement) -> tuple[list[Statement], Statement]:
@@ -190,33 +193,6 @@ def split_assignments(launch: Statement) -> tuple[list[Statement], Statement]:
     own = Command(words, (), (), command.line, command.last_line, "\n", (), ())
     bare = command._replace(assignments=())
     return [Statement("export", (own,), _write(own))], launch._replace(commands=(bare, *others))
-
-
-def open_shell(launch: Statement, command: Command, own: set[str]) -> list[Statement]:
-    """Return the statements of a `bash -c` that runs once on a node; the last is the launch.
-
-    `command` is its first one, with what bash makes of its words. Those of `own` are variables
-    that the shell inside does not have.
-    """
-    started = unwrap(command.words)
-    around = [*started.wrapper, *started.wrappers, *started.runner, *started.assignments]
-    if around or started.name not in ("bash", "sh") or started.texts[1:-1] != ["-c"]:
-        return [launch]
-    text = command.words[-1]
-    literal = "".join(part.text for part in text.segments if not part.live)
-    refuse(launch.line, {"its shell does not have a variable": list_names(literal) & own})
-    inside = Script("", "\n" * (text.line - 1) + text.text)
-    *before, last = read_statements(inside) or [launch]
-    programs = [item for item in before if item.kind == "launch"]
-    refuse(launch.line, {"its shell runs several programs": programs})
-    exports, last = split_assignments(last)
-    refuse(launch.line, {"its shell runs no torchrun": not unwrap(last.first.words).torchrun})
-    first, *piped = last.commands
-    words = (*command.words[:-3], *first.words)
-    redirects, end = (*first.redirects, *command.redirects), (first if piped else command).end
-    first = first._replace(words=words, redirects=redirects, end=end)
-    each = [item._replace(kind="repeats") if item.kind == "once" else item for item in before]
-    return [*each, *exports, launch._replace(commands=(first, *piped, *launch.commands[1:]))]
 
 
 def _read_group(script: Script, group: list[Command]) -> Iterator[Statement]:

@@ -16,8 +16,9 @@ _EVERYWHERE = re.compile(
     r"HOME|USER|PWD|SLURM_(JOB_ID|JOBID|JOB_NAME|ARRAY_JOB_ID|ARRAY_TASK_(ID|COUNT)|(CPUS|GPUS)_ON_NODE|(JOB_)?NODELIST|SUBMIT_DIR|JOB_NUM_NODES|NNODES"
     r"|JOB_PARTITION|JOB_ACCOUNT|CLUSTER_NAME|NTASKS|NPROCS)|SLURM_TMPDIR|PBS_(JOBID|NODEFILE|O_WORKDIR|JOBNAME|QUEUE|NCPUS|NGPUS|ARRAY_INDEX|ARRAYID)"
 )
-# What a task of srun has for itself, and the script's own shell has of the first node.
-OF_TASK = re.compile(r"SLURM_(PROCID|LOCALID|NODEID|TASK_PID|STEP\w*)|SLURMD_NODENAME|HOSTNAME")
+# What a task of srun has for itself; and what the script's own shell has of the first node.
+OF_STEP = re.compile(r"SLURM_(?:PROCID|LOCALID|NODEID|GTIDS|TASK_PID|STEP\w*)")
+_OF_TASK = re.compile(rf"{OF_STEP.pattern}|SLURMD_NODENAME|HOSTNAME")
 # Folders that a site gives to all its users; the job ends where one is not set.
 _FOLDER = re.compile(
     r"(?!SLURM_|PBS_)[A-Z0-9_]*(SCRATCH|WORK|PROJECT|STORE|TMP|DATA|HOME|DIR|ROOT)"
@@ -80,7 +81,7 @@ class Reader:
             raise NotStraightError(line, f"only bash knows what {part.text} comes to")
         name = match[1]
         refuse(
-            line, {f"${name} is another on every node or in every task": OF_TASK.fullmatch(name)}
+            line, {f"${name} is another on every node or in every task": _OF_TASK.fullmatch(name)}
         )
         if name not in free:
             if self._is_everywhere(name, line):
