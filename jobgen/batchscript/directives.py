@@ -327,12 +327,8 @@ def count_nodes_of_totals(script: Script) -> int:
 
 
 def _settle_indices(script: Script, item: DirectiveOption, draft: Draft) -> bool:
-    """Put an array into `draft`; its index gets the script's numbers, as jobgen's are from 0.
-
-    False where the script asks for more than the index, which jobgen's array has otherwise.
-    """
-    form = r"(\d{1,6})(?:-(\d{1,6}))?(?:%([1-9]\d{0,4}))?"
-    match = re.fullmatch(form, item.value, re.ASCII)
+    """Put an array into `draft`, with its own indices; False where more of it is not jobgen's."""
+    match = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?(?:%([1-9]\d{0,4}))?", item.value, re.ASCII)
     if not match:
         return False
     first = int(match[1])

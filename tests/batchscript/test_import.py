@@ -321,12 +321,12 @@ def test_commands_of_a_shell_are_written_in_one_line(text: str, line: str | None
     ],
 )
 def test_nodes_that_pbs_lists_are_as_many_as_the_job_has(count: str) -> None:
-    line = "mpiexec -n $N --ppn 1 torchrun --nnodes=$N --nproc_per_node=4 --rdzv_backend=c10d t.py"
+    line = "mpiexec -n $N --ppn 1 python t.py"
     head = "#PBS -l select=3:ncpus=8:ngpus=4\ncd $PBS_O_WORKDIR"
     spec = yaml.safe_load(import_pbs(f"{head}\nN={count}\n{line}").yaml)
     assert spec["resources"]["nodes"] == 3
-    assert spec["run"] == {"script": "t.py"}
-    other = import_pbs(f"{head}\nN={count}\n{line.replace('-n', '--cpu-bind none -n')}")
+    assert spec["run"] == {"command": ["mpiexec", "-n", "3", "--ppn", "1", "python", "t.py"]}
+    other = import_pbs(f"{head}\nN={count}\n{line.replace('python', 'torchrun')}")
     assert "on several nodes is left to bash" in other.yaml
 
 

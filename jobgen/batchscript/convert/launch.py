@@ -13,7 +13,6 @@ from jobgen.batchscript.convert.values import Reader, get_text
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import expand_command, list_names, write_field
 from jobgen.batchscript.launchers import Agent, Launcher, unwrap
-from jobgen.batchscript.reach import count_reach
 from jobgen.batchscript.reader import Request, Script
 from jobgen.spec.launchers import find_launcher, name_kind, read_names
 
@@ -91,14 +90,11 @@ class LaunchLine:
         self._check_words()
         names = [launcher.name for launcher in self.started.launchers]
         foreign = names[:1] not in ([], ["srun"])
-        agents = foreign and self.torchrun and self._is_on_each_node()
-        if once or (foreign and not self.is_alone and not agents):
+        if once or (foreign and not self.is_alone):
             self._launch_once()
             return
         if names == ["srun"]:
             self._read_srun(self.started.launchers[0])
-        elif agents:
-            self.tasks = 1
         else:
             alone = f"'{self.started.name}' starts on the first of several nodes alone"
             self._refuse({alone: self.shape.nodes > 1 or len(names) > 1})
@@ -116,14 +112,6 @@ class LaunchLine:
     def is_alone(self) -> bool:
         """Whether one process starts, on one node."""
         return self.shape.nodes == 1 and self.tasks == 1
-
-    def _is_on_each_node(self) -> bool:
-        """Whether a launcher starts one process on each node, without other options."""
-        launcher, *inner = self.started.launchers
-        counts = " ".join(launcher.row.values()).split()
-        more = [option for option, value in launcher.options if option not in counts]
-        once = count_reach(self.script, launcher) == (self.shape.nodes, 1)
-        return once and not (inner or more)
 
     def _refuse(self, reasons: Mapping[str, object]) -> None:
         refuse(self.statement.line, reasons)
