@@ -6,7 +6,6 @@ import math
 import re
 import shlex
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 
 from jobgen.batchscript.bash import Command, Field, Segment, Word, split_segments
 
@@ -49,10 +48,7 @@ class PlainVariables:
     """
 
     def __init__(
-        self,
-        given: dict[str, str],
-        loose: Mapping[str, float] = MappingProxyType({}),
-        several: Iterable[str] = (),
+        self, given: dict[str, str], loose: Mapping[str, float], several: Iterable[str] = ()
     ) -> None:
         self.until, self.loose, self.several = loose, frozenset(loose), frozenset(several)
         # None: only the job knows.

@@ -79,8 +79,8 @@ def _list_other_words(script: Script, draft: Draft) -> list[DirectiveOption]:
     lost = {left.text for left in draft.left if left.kind == "lost"}
     asked = [item for item in script.read_directives if not find_place(item)]
     parts = [one for item in asked for one in split_resources(item) if one.text not in lost]
-    shaping = [item for item in parts if _SHAPES.fullmatch(f"{item.option} {item.value}")]
-    return [item for item in shaping if (item.option, item.value) not in same]
+    others = (item for item in parts if (item.option, item.value) not in same)
+    return [item for item in others if _SHAPES.fullmatch(f"{item.option} {item.value}")]
 
 
 def advise(script: Script, draft: Draft, reason: NotStraightError) -> list[str]:

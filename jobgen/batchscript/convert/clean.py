@@ -123,7 +123,7 @@ class _CleanSpec:
     def _make_reader(self) -> Reader:
         reader = Reader(self.script.make_variables(), sourced=False)
         # Arguments are places to fill in.
-        places = PlainVariables({str(number): f"<{number}>" for number in range(1, 100)})
+        places = PlainVariables({str(number): f"<{number}>" for number in range(1, 100)}, {})
         reader.variables.values |= places.values | {"@": (), "*": ()}
         return reader
 

@@ -69,7 +69,7 @@ class Prelude:
         self.asked: list[str] = []  # texts of the setup, which may ask for arguments
         self.exported: set[str] = set()
         self.late: set[str] = set()  # those that the setup exports
-        self.reader = Reader(PlainVariables({}), sourced=False)
+        self.reader = Reader(PlainVariables({}, {}), sourced=False)
         mode = launch.mode if self.shape.nodes == 1 or launch.mode == "once" else ""
         self.alone = mode in ("plain", "once")  # whether jobgen starts one process
         # Whether the setup runs once: for one process, or for the agent of one node.

@@ -45,8 +45,8 @@ def check(script: Script, site: str | None = None) -> list[Finding]:
     ]
     ends = [item.line for item in findings if item.rule.id == "bash-syntax"]
     if ends:  # bash reads nothing after it, and that is how it ends
-        findings = [item for item in findings if item.line <= ends[0]]
-        findings = [item for item in findings if item.rule.id != "hidden-exit"]
+        own = [item for item in findings if item.rule.id != "hidden-exit"]
+        findings = [item for item in own if item.line <= ends[0]]
     ignored = _read_ignored(script)
     findings = [item for item in set(findings) if (item.line, item.rule.id) not in ignored]
     return sorted(findings, key=_get_order)

@@ -177,6 +177,10 @@ def _is_kept(command: Command, *later: Command) -> bool:
     return looked_at or any(code not in ([], ["0"]) for code in chosen)
 
 
+def _reads_status(script: Script, line: int) -> bool:
+    return _READS_STATUS.search("\n".join(script.lines[line - 1 :])) is not None
+
+
 def _find_last(script: Script) -> list[Command]:
     """The last command that a script is about, and those after it that set the status.
 
@@ -184,9 +188,7 @@ def _find_last(script: Script) -> list[Command]:
     """
     commands = [item for item in script.commands if item.words and not item.function]
     places = [index for index, item in enumerate(commands) if _matters(unwrap(item.words))]
-    if not places:
-        return []
-    if _READS_STATUS.search("\n".join(script.lines[commands[places[0]].line - 1 :])):
+    if not places or _reads_status(script, commands[places[0]].line):
         return []
     command, *after = commands[places[-1] :]
     # What may be another branch sets none, nor do a closing word and a bare exit.
@@ -206,7 +208,7 @@ def _find_tee(script: Script) -> Iterator[Fault]:
         return
     for command, following in pairwise(script.expanded):
         piped = command.end in ("|", "|&") and following.name == "tee"
-        launches = unwrap_nested(command, PlainVariables({})) if piped else ()
+        launches = unwrap_nested(command, PlainVariables({}, {})) if piped else ()
         if any(_matters(item.started) for item in launches):
             yield mark(command.place, f"the exit code of {command.name} is lost: tee's counts")
 

@@ -93,11 +93,13 @@ def _list_folders(script: Script) -> Iterator[tuple[DirectiveOption, str]]:
     for item, line in _read_lines(script):
         for folder in list_folders(line.strip() + "\n"):
             bare = folder.rstrip("/").removeprefix("./")
-            # Of places to fill in, another rule tells.
-            known = PLACEHOLDER.search(folder) or "$" in folder or _makes(script, bare)
-            if bare not in seen and not known:
+            if bare not in seen and not _is_open(folder) and not _makes(script, bare):
                 yield item, folder
             seen.add(bare)
+
+
+def _is_open(folder: str) -> bool:
+    return PLACEHOLDER.search(folder) is not None or "$" in folder  # of which other rules tell
 
 
 def _makes(script: Script, folder: str) -> bool:

@@ -21,7 +21,6 @@ from jobgen.batchscript.lint.rule import SRUN, TORCHRUN, TRAINS, Fault, mark, ru
 from jobgen.batchscript.purposes import FILTERS, HARMLESS, PRINTS, is_pure, list_substituted
 from jobgen.batchscript.reach import Reach, find_reach, list_agents
 from jobgen.batchscript.reader import Script
-from jobgen.spec.launchers import read_names
 
 _STARTS = re.compile(r"\b(pdsh|ssh|sshlogin|slf|ray|dask|srun|mpirun|mpiexec|aprun)\b")
 # Hand on what they are told of the nodes, by variables and files, and start nothing.
@@ -272,8 +271,8 @@ def _count_gpus(script: Script) -> int:
 
 def _trains(launch: LaunchCommand) -> bool:
     inner = list_inner(launch.started, launch.command)
-    names = {unwrap(item.words).name for item in inner} or {launch.started.name}
-    return bool(names & read_names("project_runners")) or any(map(TRAINS.fullmatch, names))
+    names = [unwrap(item.words).name for item in inner] or [launch.started.name]
+    return any(map(TRAINS.fullmatch, names))
 
 
 def _list_sruns(

@@ -25,7 +25,8 @@ BASH = "https://www.gnu.org/software/bash/manual/bash.html"
 MENDED = ("crlf", "srun-kill")
 # Programs that a job may be about; what else a script starts may fail, or run on one CPU.
 TRAINS = re.compile(
-    r"python[\d.]*|torchrun|accelerate|deepspeed|composer|ray|vllm|(ba)?sh|\$.*|.*\.(py|sh)|.*train.*"
+    r"python[\d.]*|torchrun|accelerate|deepspeed|composer|ray|vllm|uv|pixi|poetry|(ba)?sh|\$.*"
+    r"|.*\.(py|sh)|.*train.*"
 )
 
 
