@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from functools import cached_property
-from itertools import takewhile
 
 from jobgen.errors import Problem
 from jobgen.plan import limits, shapes
@@ -222,7 +222,7 @@ def _find_nearest(candidates: dict[str, _Candidate]) -> str | None:
 
 
 def _explain_passing(candidates: dict[str, _Candidate], first: str) -> Iterator[str]:
-    before = takewhile(lambda item: item[0] != first, candidates.items())
+    before = itertools.takewhile(lambda item: item[0] != first, candidates.items())
     for name, (queue, _, size) in before:
         for _, message, *_ in [*limits.explain_refusal(name, queue, size)][:1]:
             yield message
@@ -274,11 +274,13 @@ def _check_queue_has(job: _SiteJob, gpu_type: str) -> Iterator[Breach]:
 
 
 def _list_others(job: _SiteJob) -> list[str]:
-    """List the queues that take a job which names none, if the one that it gets does not."""
-    if job.spec.queue:
+    """List queues with the same GPUs that take a job, if the one that it gets does not."""
+    own, queues = job.record, {name: job.candidates[name].queue for name in job.list_taking()}
+    if job.queue in queues or own.routed_from or not own.limits:
         return []
-    taking = [name for name in job.list_taking() if job.candidates[name].queue.limits]
-    return [] if job.queue in taking else taking
+    kind = (own.gpu_types, None)
+    likes = (one.limits and kind == (one.gpu_types, one.routed_from) for one in queues.values())
+    return [*itertools.compress(queues, likes)][:3]
 
 
 def _advise(job: _SiteJob) -> Iterator[str]:

@@ -85,7 +85,7 @@ CLARIDEN = "https://docs.cscs.ch/clusters/clariden, as of 2026-08-20"
             "alcf-polaris",
             [POLARIS, "queue=prod"],
             f"resources.nodes: 2 nodes: less than prod's least of 10 nodes ({QUEUES}); "
-            "use at least 10 nodes",
+            "use at least 10 nodes, or write queue: debug or debug-scaling or capacity",
         ),
         (
             "alcf-polaris",
@@ -179,7 +179,7 @@ CLARIDEN = "https://docs.cscs.ch/clusters/clariden, as of 2026-08-20"
             "cscs-clariden",
             ["queue=debug"],
             "resources.walltime: 2 nodes for 1h are 120 node-minutes, more than debug's 90 "
-            f"({CLARIDEN}); use at most 45m",
+            f"({CLARIDEN}); use at most 45m, or write queue: normal or low",
         ),
         (
             "alliance-rorqual",
