@@ -53,10 +53,12 @@ class Entrance:
         rules = {
             "no_runtime": not self.runtime,
             "runtime_of_srun": self.by_srun and not enters,
+            "foreign_image": self.runtime in ("pyxis", "podman-hpc")
+            and self.image.endswith(".sif"),
             "modules_of_srun": self.by_srun and enters and self.context.spec.environment.modules,
             "edf_binds": self.runtime == "edf" and self.own.runtime is None and self.own.binds,
         }
-        return self.context.refuse(rules, runtime=self.runtime)
+        return self.context.refuse(rules, runtime=self.runtime, image=self.image)
 
     @property
     def image_file(self) -> ShellPath | None:

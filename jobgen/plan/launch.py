@@ -130,7 +130,8 @@ def _find_conflicts(context: Context, nodes: Nodes, start: Start) -> Iterator[Pr
         yield from context.refuse({"range_mode": counts}, key=key, value=value)
     path = "launch.launcher" if launch.launcher else "array.together"
     path = "launch.mode" if launch.mode else path
-    yield from context.refuse({"together_start": nodes.together > 1 and not start.alone}, path=path)
+    together = nodes.together > 1 and nodes.total == 1  # of more it is refused by itself
+    yield from context.refuse({"together_start": together and not start.alone}, path=path)
     yield from _check_unequal(context, nodes, start)
     yield from _check_launcher(context, nodes)
 

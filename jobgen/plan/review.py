@@ -137,6 +137,7 @@ def _list_lines(job: Subject) -> _Texts:
         yield "variable", path, f"{name}={value}"
         if name.endswith("_SOCKET_IFNAME"):
             yield "interface", path, value
+            yield "interfaces", path, f"{job.plan.launch.interface} {name}={value}"
     variables = [f"{name}={value}" for name, value in environment.variables.items()]
     yield "names", "environment", " ".join([*environment.from_shell, *variables])
     lines = loaded.text.split("\n")
@@ -170,7 +171,7 @@ def _list_places(job: Subject) -> _Texts:
     own, modules = job.spec.environment, job.plan.environment.modules
     files = {"run.script": job.spec.run.script, "environment.venv": own.venv}
     for path, file in (files | {"environment.container.image": job.image}).items():
-        if file and not own.stage and os.path.basename(file) not in job.setup:
+        if file and not own.stage and os.path.basename(os.path.normpath(file)) not in job.setup:
             yield "file", path, file
     yield "interface", "launch.interface", job.plan.launch.interface or ""
     yield "modules", "environment.modules", " ".join(modules.load) if modules else ""

@@ -162,13 +162,8 @@ def _check_variables(job: Subject) -> Found:
     for path, name, value in list_variables(job):
         if name.endswith("_VISIBLE_DEVICES") and "$" not in value and value != "all":
             shown = len(re.findall(r"[^,\s][^,]*", value))
-            seen = (
-                f"{shown} GPUs, and not the {gpus}"
-                if shown > gpus
-                else f"{shown} of the {gpus} GPUs"
-            )
             if shown != gpus > 0:
-                yield "visible-devices", path, {"name": name, "seen": seen, "shown": shown}
+                yield "visible-devices", path, {"name": name, "gpus": gpus, "shown": shown}
 
 
 def _check_lists(job: Subject) -> Found:
@@ -246,7 +241,7 @@ def _check_venv(job: Subject) -> Found:
     venv = job.spec.environment.venv or ""
     folder = os.path.expanduser(venv)
     values = {"venv": venv, "folder": os.path.dirname(venv)}
-    if venv and os.path.isdir(folder) and not os.path.isfile(f"{folder}/bin/activate"):
+    if venv and os.path.exists(folder) and not os.path.isfile(f"{folder}/bin/activate"):
         conda = os.path.isdir(f"{folder}/conda-meta")
         yield f"no-venv{'.conda' * conda}", "environment.venv", values
     shown = [source for source, _ in job.binds] + _list_mounted()
@@ -307,7 +302,7 @@ def _check_files(job: Subject) -> Found:
     """Yield files and folders that the job reads and that are not here, or not in its snapshot."""
     moved = re.search(r"\b(cd|pushd)\b", job.setup)
     for path, file, text in _list_files(job):
-        made = path != "environment.setup" and os.path.basename(file) in job.setup
+        made = path != "environment.setup" and os.path.basename(os.path.normpath(file)) in job.setup
         elsewhere = moved and not os.path.isabs(file)
         if _is_missing(file) and not made and not elsewhere:
             from jobgen.spec.spelling import find_near_file
@@ -317,6 +312,31 @@ def _check_files(job: Subject) -> Found:
             yield f"not-here{kind}", path, {"text": text, "near": near}
         elif path in ("run.args", "environment.setup") and _is_left_out(file, job.copied):
             yield "left-out", path, {"text": text, "file": file}
+
+
+def _check_module(job: Subject) -> Found:
+    """Yield a module that is not here, though one that is spelt nearly so is."""
+    module = job.spec.run.module or ""
+    file = f"{module.replace('.', '/')}.py"
+    if len(module) < 4 or os.path.isdir(file[:-3]) or not _is_missing(file):
+        return
+    from jobgen.spec.spelling import find_near_file
+
+    if near := find_near_file(file)[:-3].replace("/", "."):
+        yield "not-here.near", "run.module", {"text": module, "near": near}
+
+
+# Keys that only some schedulers or sites have a use for.
+_NO_USE = {"qos", "reservation", "filesystems", "resources.disk_per_node", "queue"}
+
+
+def _check_no_use(job: Subject) -> Found:
+    """Yield keys that lead to nothing, though the spec itself is for the scheduler."""
+    plan, loaded = job.plan, job.loaded
+    own = [key for key, where in loaded.positions.items() if where.file == loaded.file]
+    if plan.provenance.states_scheduler and plan.can.batch:
+        for key in _NO_USE.intersection(own, plan.left_out):
+            yield f"no-use{'.queue' * (key == 'queue')}", key, {"title": plan.can.title}
 
 
 def _is_left_out(name: str, copied: Sequence[str] | None) -> bool:
@@ -465,6 +485,8 @@ CHECKS = (
     _check_binds,
     _check_groups,
     _check_files,
+    _check_module,
+    _check_no_use,
     _check_venv,
 )
 ROLE_CHECKS = (

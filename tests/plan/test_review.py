@@ -29,6 +29,48 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 DOUBTFUL = {
+    "a bind with =": (
+        (
+            "",
+            "environment: {container: {image: train.py, runtime: apptainer, binds: ['/a=/b']}}\n",
+        ),
+        "/a=/b is taken for the name of one folder; write /a:/b",
+    ),
+    "a bind with another mode": (
+        (
+            "",
+            "environment: {container: {image: t.py, runtime: apptainer, binds: '/a:/b:R'}}\n",
+        ),
+        "'R' is no mode of a bind; write /a:/b:ro, or /a:/b",
+    ),
+    "a file for an environment": (
+        ("", "environment: {venv: train.py}\n"),
+        "train.py has no bin/activate; name the folder above bin",
+    ),
+    "a folder that is not here": (
+        ("", "snapshot: [data/]\n"),
+        "data/ is not here; correct the path",
+    ),
+    "a module that is spelt nearly so": (
+        (SCRIPT, "run: {module: trian}"),
+        "run.module: trian is not here; did you mean train?",
+    ),
+    "a key that another scheduler has": (
+        ("scheduler: slurm", "scheduler: pbs\nqos: high"),
+        "qos: has no effect on PBS here: the job goes without it; leave it out",
+    ),
+    "a queue beside a reservation": (
+        ("scheduler: slurm", "scheduler: pbs\nqueue: a\nreservation: R1"),
+        "has no effect beside the reservation, which PBS asks for in its place; leave queue out",
+    ),
+    "two networks": (
+        (
+            "",
+            "launch: {interface: ib0}\nenvironment: {variables: {NCCL_SOCKET_IFNAME: eth0}}\n",
+        ),
+        "NCCL_SOCKET_IFNAME is eth0, and launch.interface is ib0; write one of the two",
+    ),
+    "seconds for hours": (("walltime: 1h", "walltime: 2s"), "2s is hardly time to start; check"),
     "an image of a registry for a file": (
         ("", "environment: {container: {image: 'a/b:2', runtime: apptainer}}\n"),
         "a/b:2 is not here, and its runtime takes it for a file; correct the path; an image of a",
@@ -319,12 +361,11 @@ DOUBTFUL = {
     ),
     "one visible GPU": (
         ("", "environment: {variables: {CUDA_VISIBLE_DEVICES: '0'}}\n"),
-        "shows 1 of the 4 GPUs that the job asks for on a node; leave it out, or write"
-        " gpus_per_node: 1",
+        "shows 1, and the job asks for 4 GPUs on a node; leave it out, or write gpus_per_node: 1",
     ),
     "one visible GPU by the setup": (
         ("", "environment: {setup: 'export CUDA_VISIBLE_DEVICES=0'}\n"),
-        "environment.setup: CUDA_VISIBLE_DEVICES shows 1 of the 4 GPUs",
+        "environment.setup: CUDA_VISIBLE_DEVICES shows 1, and the job asks for 4 GPUs",
     ),
     "a rendezvous in the setup": (
         ("", "environment: {setup: 'export MASTER_PORT=29500'}\n"),

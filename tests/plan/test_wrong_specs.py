@@ -44,6 +44,11 @@ REFUSED = {
         ("", "environment: {container: {image: a.sif, runtime: apptainer, binds: ['/d:ro']}}\n"),
         "names no folder inside the container: a target begins with /; write /d:/d:ro",
     ),
+    "an image of another runtime": (
+        ("", "environment: {container: {image: a.sif, runtime: pyxis}}\n"),
+        "is an image of Apptainer, which pyxis cannot read; write runtime: apptainer",
+    ),
+    "a body in Python": ((SCRIPT, "{body: a.py}"), "bash runs a body; write script: a.py"),
     "an array as directive": (("", "directives: ['#SBATCH --array=0-3']\n"), "write array: {tasks"),
 }
 WARNED = {
