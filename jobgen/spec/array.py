@@ -131,7 +131,7 @@ def _check_entry(path: str, entry: Mapping[str, tuple[Value, ...]]) -> Iterator[
         key = name if fixed else variable or make_option(name_argument(name))
         other = seen.setdefault(key, name)
         rules: dict[str, object] = {"fixed_key": fixed, "same_key": other != name}
-        yield from refuse(rules, where=where, other=other)
+        yield from refuse(rules, where=where, other=other, name=name)
         for value in () if fixed else values:
             several = "[" not in path and _looks_like_several(value, alone=len(values) == 1)
             words = value if isinstance(value, tuple) else ()

@@ -209,7 +209,8 @@ class _Binder:
         entries = {}
         for key, item in node.items.items():
             if kind.key and not kind.key.matches(key):
-                self.problem(node.keys[key], path, f"{key!r} is not {kind.key.meaning}")
+                hint = _repair_key(key, kind.key)
+                self.problem(node.keys[key], path, f"{key!r} is not {kind.key.meaning}", hint)
             entries[key] = self.value(item, kind.members, join_path(path, key))
         return _FAILED if _FAILED in entries.values() else entries
 
@@ -302,6 +303,12 @@ class _Binder:
                 fault = f"{number} is more than {rule.most}"
                 return self.problem(node.where, path, fault, f"write {rule.most} or less")
         return number
+
+
+def _repair_key(key: str, rule: Pattern) -> str:
+    """Return how to write the name of an entry that breaks a rule; empty if that is not clear."""
+    plain = re.sub(r"\W+", "_", key).strip("_")
+    return next((f"name it {one}" for one in (plain, plain.lower()) if rule.matches(one)), "")
 
 
 def _find_fault(text: str, rule: Any) -> str:

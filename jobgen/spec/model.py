@@ -49,7 +49,7 @@ class NodeRange(NamedTuple):
 
     def conflicts(self) -> Iterator[Conflict]:
         """Its ends are in order."""
-        return refuse({"range_reversed": self.min > self.max}, least=self.min)
+        return refuse({"range_reversed": self.min > self.max}, range=self)
 
 
 @limit_keys("cpus_per_gpu", "cpus_per_node", most=1)
@@ -308,6 +308,7 @@ class Run(NamedTuple):
         for key, value in self.keyed_args.items():
             option = isinstance(value, tuple) and any(word.startswith("-") for word in value)
             yield from refuse({"option_in_list": option}, key=key)
+        yield from refuse({"body_python": str(self.body).endswith(".py")}, body=self.body)
         if isinstance(self.args, tuple):
             yield from commands.check_words("args", self.args)
         if self.script is not None:

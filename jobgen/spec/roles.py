@@ -50,7 +50,9 @@ def deal_nodes(spec: JobSpec) -> tuple[dict[str, Spot], list[Conflict]]:
     most = max(given) if isinstance(given, tuple) else given or 0
     blocks = _group_by_nodes(roles, most)
     counts = [max(role.nodes or 0 for role in block.values()) for block in blocks]
-    conflicts = list(_fill_counts(counts, spec.resources.nodes))
+    asked = [None if role.nodes else role.gpus for role in roles.values()]
+    gpus = 0 if None in asked else sum(filter(None, asked))
+    conflicts = list(_fill_counts(counts, spec.resources.nodes, gpus=gpus, most=most))
     places: dict[str, Spot] = {}
     first = 0
     for block, count in zip(blocks, counts, strict=True):
@@ -70,10 +72,12 @@ def _place(block: dict[str, Role], first: int, count: int) -> Iterator[tuple[str
         gpu += role.gpus or 0
 
 
-def _fill_counts(counts: list[int], wanted: int | NodeRange | None) -> Iterator[Conflict]:
+def _fill_counts(
+    counts: list[int], wanted: int | NodeRange | None, *, gpus: int, most: int
+) -> Iterator[Conflict]:
     """Give the block that says no number the nodes that are left; yield what does not add up.
 
-    Every block has a node then.
+    Every block has a node then. `gpus` are those of a node that its roles want, if all say it.
     """
     known, free = sum(counts), counts.count(0)
     total = wanted if isinstance(wanted, int) else known + free
@@ -82,10 +86,12 @@ def _fill_counts(counts: list[int], wanted: int | NodeRange | None) -> Iterator[
     else:
         sums = {
             "roles_need": free == 1,
-            "roles_unsaid": free > 1,
+            "roles_crowd": free > 1 and gpus > most,
+            "roles_unsaid": free > 1 and gpus <= most,
             "roles_have": not free and known != total,
         }
-        yield from refuse(sums, free=free, known=known, needed=known + free, total=total)
+        facts = {"gpus": gpus, "most": most, "known": known, "needed": known + free}
+        yield from refuse(sums, free=free, total=total, **facts)
     counts[:] = [count or 1 for count in counts]
 
 

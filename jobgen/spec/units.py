@@ -63,8 +63,6 @@ def _explain_other_duration(text: str) -> str:
     if match := re.fullmatch(r"(\d{1,4})[.,](\d{1,2}) ?([hd])\w*", text, re.ASCII | re.I):
         seconds = float(f"{match[1]}.{match[2]}") * _UNIT_SECONDS[match[3].lower()]
         return f"has a fraction; write {round(seconds / 60)}m"
-    if match := re.fullmatch(r"(\d{1,4})-(\d{1,2})", text, re.ASCII):
-        return f"is days and hours for Slurm alone; write {match[1]}d{match[2]}h"
     if match := re.fullmatch(r"(?!0+:00)(\d{1,9}):(\d\d)", text, re.ASCII):
         first, second = int(match[1]), int(match[2])
         forms = (format_time(first * 3600 + second * 60), format_time(first * 60 + second))

@@ -341,8 +341,10 @@ def _describe_members(node: Node) -> dict[str, str]:
 
 
 def _list_numbers(text: str) -> list[str]:
-    """Return the numbers of text such as 0-9%2; none of other text."""
+    """Return the numbers of text such as 0-9%2, 0..9 or range(10); none of other text."""
+    ends = re.fullmatch(r"(?:np\.a)?range\(((?:\d{1,4}, ?)*\d{1,4})\)", text)
+    whole = re.sub(r"^(\d+)(?:\.\.|:)(\d+)$", r"\1-\2", text.partition("%")[0])
     try:
-        return list(map(str, parse_ranges(text.partition("%")[0])))
-    except ValueError:
+        return list(map(str, range(*map(int, ends[1].split(","))) if ends else parse_ranges(whole)))
+    except (TypeError, ValueError):
         return []

@@ -124,7 +124,10 @@ def test_a_queue_that_the_profile_does_not_know_is_written_with_a_warning() -> N
             ["--site", "alcf-polaris", "--nodes", "600"],
             "job.yaml:11:10: resources.nodes: 600 nodes: more than prod's 496 nodes",
         ),
-        (["--walltime", "4 hors"], "resources.walltime: '4 hors' is not a duration; write e.g."),
+        (
+            ["--walltime", "4 hors"],
+            "'4 hors' is not a duration; write walltime: 4h",
+        ),
         (["--account", "a b", "--scheduler", "pbs"], "account: 'a b' is not a name that"),
         (["--site", "nowhere"], "nowhere: unknown site; `jobgen sites` lists the "),
     ],

@@ -196,7 +196,7 @@ def test_threads_of_a_process(resources: str, launch: str, threads: int | None) 
         (
             "{nodes: {min: 4, max: 2}}",
             "slurm",
-            "job.yaml:3:34: resources.nodes.max: is less than min, 4",
+            "job.yaml:3:34: resources.nodes.max: is less than min, 4; write {min: 2, max: 4}",
         ),
         (
             "{nodes: {min: 2, max: 4}, gpus_per_node: [8, 8]}",

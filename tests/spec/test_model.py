@@ -115,7 +115,7 @@ def test_a_walltime_is_never_read_as_something_else(value: str, message: str) ->
         (
             "launch: {mode: direct, max_restarts: 1}",
             "5:38: launch.max_restarts: is torchrun's, and mode is direct; leave it out, or write"
-            " torchrun",
+            " launch.mode: torchrun",
         ),
         (
             "launch: [c10d]",
@@ -131,7 +131,8 @@ def test_a_walltime_is_never_read_as_something_else(value: str, message: str) ->
         ),
         (
             "launch: {processes_per_node: [1, 2, 3]}",
-            "5:30: launch.processes_per_node: lists 3 nodes, resources.nodes says 2",
+            "5:30: launch.processes_per_node: lists 3 nodes, resources.nodes says 2; "
+            "write 2 numbers, or leave resources.nodes out",
         ),
         (
             "launch: {processes_per_node: []}",
@@ -153,7 +154,8 @@ def test_a_walltime_is_never_read_as_something_else(value: str, message: str) ->
         ),
         (
             "environment: {variables: {A-B: x}}",
-            "5:27: environment.variables: 'A-B' is not the name of an environment variable",
+            "5:27: environment.variables: 'A-B' is not the name of an environment variable; "
+            "name it A_B",
         ),
         (
             "environment: {variables: {node: x}}",
@@ -233,7 +235,7 @@ def test_a_line_that_is_wrong(line: str, message: str) -> None:
         (
             "{module: m}",
             "{module: m, args: {a b: 1}}",
-            "4:25: run.args: 'a b' is not the name of an option",
+            "4:25: run.args: 'a b' is not the name of an option; name it a_b",
         ),
         (
             "{module: m}",
@@ -255,7 +257,8 @@ def test_a_line_that_is_wrong(line: str, message: str) -> None:
         (
             "nodes: 2",
             "nodes: 3, gpus_per_node: [8, 2]",
-            "3:38: resources.gpus_per_node: lists 2 nodes, resources.nodes says 3",
+            "3:38: resources.gpus_per_node: lists 2 nodes, resources.nodes says 3; "
+            "write 3 numbers, or leave resources.nodes out",
         ),
         (
             "nodes: 2",
