@@ -160,7 +160,7 @@ def _check_variables(job: Subject) -> Found:
     """Yield variables that show other GPUs than the job asks for."""
     gpus = max(job.plan.nodes.gpus_of_each)
     for path, name, value in list_variables(job):
-        if name.endswith("_VISIBLE_DEVICES") and "$" not in value and value != "all":
+        if name.endswith("_VISIBLE_DEVICES") and re.fullmatch(r"(?!all$)[^$]*", value):
             shown = len(re.findall(r"[^,\s][^,]*", value))
             if shown != gpus > 0:
                 yield "visible-devices", path, {"name": name, "gpus": gpus, "shown": shown}
@@ -318,7 +318,7 @@ def _check_module(job: Subject) -> Found:
     """Yield a module that is not here, though one that is spelt nearly so is."""
     module = job.spec.run.module or ""
     file = f"{module.replace('.', '/')}.py"
-    if len(module) < 4 or os.path.isdir(file[:-3]) or not _is_missing(file):
+    if os.path.isdir(file[:-3]) or not _is_missing(file):
         return
     from jobgen.spec.spelling import find_near_file
 

@@ -276,7 +276,7 @@ def _check_queue_has(job: _SiteJob, gpu_type: str) -> Iterator[Breach]:
 def _list_others(job: _SiteJob) -> list[str]:
     """List queues with the same GPUs that take a job, if the one that it gets does not."""
     own, queues = job.record, {name: job.candidates[name].queue for name in job.list_taking()}
-    if job.queue in queues or own.routed_from or not own.limits:
+    if job.queue in queues or not own.limits:
         return []
     kind = (own.gpu_types, None)
     likes = (one.limits and kind == (one.gpu_types, one.routed_from) for one in queues.values())

@@ -50,8 +50,7 @@ def deal_nodes(spec: JobSpec) -> tuple[dict[str, Spot], list[Conflict]]:
     most = max(given) if isinstance(given, tuple) else given or 0
     blocks = _group_by_nodes(roles, most)
     counts = [max(role.nodes or 0 for role in block.values()) for block in blocks]
-    asked = [None if role.nodes else role.gpus for role in roles.values()]
-    gpus = 0 if None in asked else sum(filter(None, asked))
+    gpus = sum(role.gpus or 0 for role in roles.values() if not role.nodes)
     conflicts = list(_fill_counts(counts, spec.resources.nodes, gpus=gpus, most=most))
     places: dict[str, Spot] = {}
     first = 0
@@ -77,7 +76,7 @@ def _fill_counts(
 ) -> Iterator[Conflict]:
     """Give the block that says no number the nodes that are left; yield what does not add up.
 
-    Every block has a node then. `gpus` are those of a node that its roles want, if all say it.
+    Every block has a node then. `gpus` are those that roles want which say no nodes.
     """
     known, free = sum(counts), counts.count(0)
     total = wanted if isinstance(wanted, int) else known + free
@@ -86,8 +85,7 @@ def _fill_counts(
     else:
         sums = {
             "roles_need": free == 1,
-            "roles_crowd": free > 1 and gpus > most,
-            "roles_unsaid": free > 1 and gpus <= most,
+            "roles_crowd" if gpus > most else "roles_unsaid": free > 1,
             "roles_have": not free and known != total,
         }
         facts = {"gpus": gpus, "most": most, "known": known, "needed": known + free}
