@@ -53,7 +53,7 @@ class Entrance:
         rules = {
             "no_runtime": not self.runtime,
             "runtime_of_srun": self.by_srun and not enters,
-            "foreign_image": self.runtime == "pyxis" and self.image.endswith(".sif"),
+            "foreign_image": re.fullmatch(r"pyxis .*\.sif", f"{self.runtime} {self.image}"),
             "modules_of_srun": self.by_srun and enters and self.context.spec.environment.modules,
             "edf_binds": self.runtime == "edf" and self.own.runtime is None and self.own.binds,
         }

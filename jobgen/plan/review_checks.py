@@ -318,7 +318,7 @@ def _check_module(job: Subject) -> Found:
     """Yield a module that is not here, though one that is spelt nearly so is."""
     module = job.spec.run.module or ""
     file = f"{module.replace('.', '/')}.py"
-    if os.path.isdir(file[:-3]) or not _is_missing(file):
+    if len(module) < 4 or os.path.isdir(file[:-3]) or not _is_missing(file):
         return
     from jobgen.spec.spelling import find_near_file
 
@@ -334,7 +334,7 @@ def _check_no_use(job: Subject) -> Found:
     """Yield keys that lead to nothing, though the spec itself is for the scheduler."""
     plan, loaded = job.plan, job.loaded
     own = [key for key, where in loaded.positions.items() if where.file == loaded.file]
-    if plan.provenance.states_scheduler and plan.can.batch:
+    if plan.provenance.states_scheduler:
         for key in _NO_USE.intersection(own, plan.left_out):
             yield f"no-use{'.queue' * (key == 'queue')}", key, {"title": plan.can.title}
 

@@ -278,8 +278,8 @@ def _list_others(job: _SiteJob) -> list[str]:
     own, queues = job.record, {name: job.candidates[name].queue for name in job.list_taking()}
     if job.queue in queues or not own.limits:
         return []
-    kind = (own.gpu_types, None)
-    likes = (one.limits and kind == (one.gpu_types, one.routed_from) for one in queues.values())
+    kind = (True, own.gpu_types, None)
+    likes = (kind == (bool(one.limits), one.gpu_types, one.routed_from) for one in queues.values())
     return [*itertools.compress(queues, likes)][:3]
 
 
