@@ -41,6 +41,7 @@ _JOB = re.compile(r"(?i:job(?:_?id)?[=/])?(\d+(?:_\d+|\[\d*\])?(?:\.[A-Za-z][\w.
 # What is given by one option where others give it by several: A=1,B=2 for variables.
 _PAIRS = r"\w+=[^,]+(?:,\w+=[^,]+)+"
 _INTERPRETER = r"(?:.*/)?python[\d.]*$|-m$"
+_PROGRAM = rf"{_INTERPRETER}|.*\.py$"
 # A line to type: the command, its words, and what stands behind them, such as a pipe or a remark.
 _SHOWN = re.compile(r"((?:[a-z]+ \S+ )?jobgen) ([a-z]+)((?: (?:'[^']*'|[^\s,;|<(']+))*)(.*)")
 # What stands in a line for a file or a job that is not known.
@@ -89,9 +90,10 @@ class _Line:
         programs = _pick(self.plain, (".py",))
         others = (one for one in programs if not names_program(self._spec, one))
         self.own += (("--set", f"run.script={one}") for one in others)
-        over = [*programs, *_find_extra(self.plain, self.context)]
+        over = [one for one in self.plain if re.match(_PROGRAM, one)]
+        over += _find_extra(self.plain, self.context)
         self.plain = [one for one in self.plain if one not in over]
-        silent = rf"{_INTERPRETER}|.*({'|'.join((*SPEC_ENDS, *SCRIPT_ENDS, '.py'))})$"
+        silent = rf"{_PROGRAM}|.*({'|'.join((*SPEC_ENDS, *SCRIPT_ENDS))})$"
         self.behind = [*(one for one in over if not re.match(silent, one)), *self.behind]
 
     @property
@@ -414,7 +416,7 @@ def explain_setting(problem: Problem, words: Sequence[str]) -> str:
         lead = re.sub(r"(, as in|write) [\w.]+: .*", "", hint).strip()
         hint = "; ".join(filter(None, (lead, f"type: {line}")))
     elif "run.args" in hint and given:
-        name = problem.path.rpartition(".")[2]
+        name = path.removeprefix("args.")
         hint = f"for the program, end the line with: -- {shlex.join([f'--{name}', given[0]])}"
     where = Position(typed) if typed else problem.where
     return make_room(str(problem._replace(where=where, hint=hint)), words)
@@ -672,6 +674,11 @@ def _takes_job(command: click.Command) -> bool:
     return "job" in str([param.name for param in command.params])
 
 
+def _takes_file(command: click.Command) -> bool:
+    arguments = (param for param in command.params if isinstance(param, click.Argument))
+    return any(param.type is FILE for param in arguments)
+
+
 def _find_extra(words: Sequence[str], target: click.Context) -> list[str]:
     """Return the arguments among words that a command does not take."""
     if not isinstance(target.command, click.Group):
@@ -692,17 +699,17 @@ def _explain_early(context: click.Context, argv: Sequence[str]) -> str:
 def _explain_words(message: str, unknown: str, context: click.Context, argv: Sequence[str]) -> str:
     """Return what to say of an unknown option, or of other words that a command does not take."""
     words = argv[context.command_path.count(" ") :]
-    extra = re.findall(r"^Got unexpected extra arguments? \((.+)\)$", message)
-    given = " ".join(extra).split()  # none where the argument is a blank
+    named = re.findall(r"^Got unexpected extra arguments? \((.+)\)$", message)
+    given = extra = " ".join(named).split()  # none where the argument is a blank
     parted = _drop_idle(words, given) if "--set" in _list_options(context.command) else words
-    given = [one for one in given if one in parted]
+    given = [one for one in given if one in parted and not re.match(_PROGRAM, one)]
     line = _Line(context, parted)
     moved = line.move(given, pairs=bool(given or unknown))
-    respelt = unknown or line.respelt or (given and not moved) or parted != words
+    respelt = unknown or line.respelt or (extra and not moved) or parted != words
     asks = unknown or not respelt
     if asks and (answer := _find_usage(message, given, context, argv)):
         return answer
-    return line.answer(f"{context.command_path} $LINE", unknown) if given or respelt else ""
+    return line.answer(f"{context.command_path} $LINE", unknown) if extra or respelt else ""
 
 
 def _drop_idle(words: Sequence[str], given: Sequence[str]) -> list[str]:
@@ -718,8 +725,6 @@ def _find_usage(
 ) -> str:
     """Return what the table says of words that a command does not take."""
     command, path = context.command, context.command_path.split()
-    arguments = (param for param in command.params if isinstance(param, click.Argument))
-    takes_file = any(param.type is FILE for param in arguments)
     takes = " ".join(name.strip("-") for param in command.params for name in param.opts)
     typed = _Line(context, argv[len(path) - 1 :]).plain
     facts = {
@@ -732,7 +737,7 @@ def _find_usage(
         "takes": takes,
         "lacks": "" if "set" in takes.split() else "set",
         "COMMAND": " ".join(path[1:]),
-        "FILE": _fill_line("$FILE" if takes_file else "$JOB", "", argv[len(path) - 1 :]),
+        "FILE": _fill_line("$FILE" if _takes_file(command) else "$JOB", "", argv[len(path) - 1 :]),
         "USAGE": " ".join([*typed, *command.collect_usage_pieces(context)[1 + len(typed) :]]),
     }
     return find_rule("usage", facts).get("say", "").replace("  ", " ")

@@ -14,6 +14,7 @@ import click
 from jobgen.cli.options import (
     DEFAULT_SPEC,
     FILE,
+    SCRIPT_ENDS,
     SPEC_ENDS,
     Command,
     scheduler_option,
@@ -144,14 +145,22 @@ class SpecCommand(click.Command):
 
 
 def _refuse_values(ctx: click.Context, specs: Sequence[str]) -> None:
-    """Refuse PATH=VALUE in the place of a spec, and the tasks of an array in that of a name."""
+    """Refuse what no spec is in the place of one, and the tasks of an array in that of a name."""
     parted = any("=" not in text for text in ctx.params.get("overrides") or ())
-    pairs = [path for path in specs if ("=" in path or parted) and not os.path.exists(path)]
-    if pairs:
-        ctx.fail(f"Got unexpected extra argument ({' '.join(pairs)})")
+    absent = [path for path in specs if not os.path.exists(path)]
+    others = [path for path in absent if "=" in path or parted]
+    if others := _list_words(specs, absent) or others:
+        ctx.fail(f"Got unexpected extra argument ({' '.join(others)})")
     if tasks := re.fullmatch(r"(\d+)-(\d+)", str(ctx.params.get("name"))):
         count = int(tasks[2]) - int(tasks[1]) + 1
         ctx.fail(f"-J is the name of the job; for an array, type: --set array.tasks={count}")
+
+
+def _list_words(specs: Sequence[str], absent: Sequence[str]) -> list[str]:
+    """Return a program, and words that name no file, in the place of specs beside a spec."""
+    ends = (*SPEC_ENDS, *SCRIPT_ENDS)
+    words = {one for one in absent if re.fullmatch(r"[\w.=+~-]+", one) and not one.endswith(ends)}
+    return [one for one in specs[1:] if one in words or one.endswith(".py")]
 
 
 def _part_misplaced(
