@@ -28,8 +28,8 @@ _ADDS_OPTIONS = (
     r"|ArgumentParser\([^()]*(\*\*|parents=|prefix_chars=)"
 )
 _CHANGES = (
-    r"set_defaults|setattr\((?:args?|opts?|cfg|conf|config|namespace|options?|params?|hparams)\b"
-    r"|\b(?:args?|opts?|cfg|config)\.__dict__|Namespace\("
+    r"set_defaults|setattr\((?:self\.)?(?i:\w*(?:arg|opt|cfg|conf|param|flag)\w*|namespace|ns|hps?)\b"
+    r"|\b(?:args?|opts?|cfg|config)\.__dict__|Namespace\(|vars\(\w+\)(?:\.update\(|\[[^]]*\] = )"
     r"|(?ms:^ *(?P<dict>\w+) = vars\(.*\b(?P=dict)(\.update\(|\[[^]]*\] = ))"
 )
 # What a function that returns the arguments is named for.

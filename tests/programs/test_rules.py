@@ -779,8 +779,10 @@ def test_a_function_that_reads_the_arguments_gives_their_values(reads: str, tmp_
         "it has no option --l",
         "the following argume",
     ]
-    other = program.replace("loss.", "other.launcher = x\nloss.")
-    assert "no-process-group" not in rules(look(tmp_path, other, size=size))
+    changes = ("other.launcher = x", "setattr(own_args, k, v)", "vars(args)[k] = v")
+    for change in (*changes, "vars(args).update(settings)"):
+        other = program.replace("loss.", f"{change}\n    loss.")
+        assert "no-process-group" not in rules(look(tmp_path, other, size=size))
 
 
 def test_one_process_needs_no_group(tmp_path: Path) -> None:
