@@ -102,6 +102,10 @@ DOUBTFUL = {
         (SCRIPT, "run: {script: train.py, args: {global-batch-size: 100}}"),
         "--global-batch-size 100 is not a multiple of the 8 processes; write a multiple of 8",
     ),
+    "the same by another name": (
+        (SCRIPT, "run: {script: train.py, args: {global-batch: 100}}"),
+        "--global-batch 100 is not a multiple of the 8 processes; write a multiple of 8",
+    ),
     "devices of one node for those of the job": (
         (SCRIPT, "run: {script: train.py, args: {devices: 8}}"),
         "tells the program of 8 GPUs on a node by --devices; the job has 4; write 4",
