@@ -66,6 +66,7 @@ class Prelude:
         # Whether the setup leaves the folder, may fail, or sets what only bash knows.
         self.moved = self.fails = self.touched = False
         self.careful = False  # whether the script ends at its first failure
+        self.hooked: list[str] = []
         self.asked: list[str] = []  # texts of the setup, which may ask for arguments
         self.exported: set[str] = set()
         self.late: set[str] = set()  # those that the setup exports
@@ -92,6 +93,9 @@ class Prelude:
 
     def _keep(self, statement: Statement, text: str = "", *, phase: int = 3) -> None:
         self._check_steady(statement)
+        if statement.first.name in ("conda", "mamba", "micromamba"):
+            self.setup += self.hooked
+            self.hooked = []
         self.setup.append(text or statement.text)
         if neutral := _NEUTRAL.fullmatch(statement.text):
             self.fails = self.fails or not neutral[2]
@@ -107,6 +111,9 @@ class Prelude:
         options = " ".join(word.text for word in statement.first.words[1:])
         self.careful = self.careful or bool(re.search(r"(^|\s)-\w*e|errexit", options))
         self.draft.keep(statement.line, statement.text, "jobgen's script sets its own mode")
+
+    def _take_hook(self, statement: Statement) -> None:
+        self.hooked.append(statement.text)
 
     def _take_folder(self, statement: Statement) -> None:
         if straight.goes_back(statement) and not self.moved:
@@ -312,7 +319,7 @@ def follow_statement(statement: Statement, reader: Reader) -> None:
         elif _may_set(command):
             variables.forget(variables.assigned)
             reader.sourced = True
-    if statement.kind in ("module", "venv", "conda", "repeats", "once", "launch"):
+    if statement.kind in ("module", "venv", "conda", "hook", "repeats", "once", "launch"):
         for name in variables.assigned & variables.values.keys():
             if not all(map(_OF_JOB.match, variables.held.get(name, ()))):
                 variables.forget([name])

@@ -22,7 +22,7 @@ _KINDS = {"module": "module", "ml": "module", "cd": "folder", "export": "export"
 _KINDS |= {"shopt": "sets", "exit": "ends", "wait": "ends"}
 _KINDS |= dict.fromkeys(purposes.REPEATS, "repeats")
 # May run on every node, whatever stands before it.
-_PLAIN = {"repeats", "assigns", "export", "folder", "module", "conda", "venv", "prints"}
+_PLAIN = {"repeats", "assigns", "export", "folder", "module", "conda", "venv", "hook", "prints"}
 # Only bash knows what comes after them.
 _LEFT = re.compile(
     r"scontrol (update|requeue|release|hold).*"
@@ -44,6 +44,9 @@ EXPORTED = re.compile(
 )
 # Whole commands of other kinds; the first that fits counts.
 _FORMS = {
+    "hook": re.compile(  # makes `conda activate` work
+        r"eval (\$\(|`)\s*(\S*/)?(conda|mamba|micromamba) (shell|init)\S* (hook|bash)\b[^)`]*(\)|`)"
+    ),
     "prints": re.compile(
         r"(module|ml) (list|avail|av|spider|show|-t list)|ml|(conda|mamba) (list|info|env list)"
         r"( .*)?|pip3? (list|freeze|show)( .*)?|git (log|status|rev-parse|diff|branch|show)( .*)?"
@@ -63,7 +66,7 @@ _FORMS = {
 class Statement(NamedTuple):
     """Commands that stand together, and what they are for.
 
-    `kind` is prints, assigns, export, module, venv, conda, folder, sets, ends, fails, repeats
+    `kind` is prints, assigns, export, module, hook, venv, conda, folder, sets, ends, fails, repeats
     (bash may run it on every node), once, or launch.
     """
 
