@@ -329,23 +329,18 @@ def count_nodes_of_totals(script: Script) -> int:
 def _settle_indices(script: Script, item: DirectiveOption, draft: Draft) -> bool:
     """Put an array into `draft`, with its own indices; False where more of it is not jobgen's."""
     match = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?(?:%([1-9]\d{0,4}))?", item.value, re.ASCII)
-    if not match:
+    first, last, at_once = map(int, match.groups(0)) if match else (1, 0, 0)
+    tasks = 1 + (last or first) - first
+    if match is None or not 0 < tasks <= 10_000:
         return False
-    first = int(match[1])
-    tasks = int(match[2] or first) - first + 1
+    # One task is no array of the scheduler's, and jobgen's begin at 0.
+    more = "(JOB_)?ID|TASK_(COUNT|MIN|MAX|STEP)" if tasks == 1 else "TASK_(MIN|MAX)"
     moved = first or tasks == 1
-    if not 0 < tasks <= 10_000 or (moved and _reads_ends(script, tasks)):
+    if moved and re.search(rf"_ARRAY_({more})\b", script.text):
         return False
     draft.put("array.tasks", tasks)
-    draft.put("array.at_once", int(match[3]) if match[3] else None)
+    draft.put("array.at_once", at_once or None)
     if moved:
         number = first if tasks == 1 else f"$((JOBGEN_TASK + {first}))"
         draft.setup([f"export {ARRAYS[item.option]}={number}"])
     return True
-
-
-def _reads_ends(script: Script, tasks: int) -> bool:
-    """Whether a script reads where its array ends, or anything of one that jobgen makes none of."""
-    one = tasks == 1  # which is no array of the scheduler's
-    more = "(JOB_)?ID|TASK_(COUNT|MIN|MAX|STEP)" if one else "TASK_(MIN|MAX)"
-    return re.search(rf"_ARRAY_({more})\b", script.text) is not None

@@ -47,6 +47,7 @@ _SHOWN = re.compile(r"((?:[a-z]+ \S+ )?jobgen) ([a-z]+)((?: (?:'[^']*'|[^\s,;|<(
 # What stands in a line for a file or a job that is not known.
 _PLACE = re.compile(r"(?:JOB|SCRIPT)(?:\.\.\.)?")
 _LEAVE = "leave it out"
+_NUMBER = re.compile("[1-9][0-9]{0,8}")
 
 
 class _Line:
@@ -136,8 +137,9 @@ class _Line:
                 self.alone and word.endswith(SPEC_ENDS)
             )
         value = left.pop(0) if left and takes else ""
-        is_time = value.isdecimal() and own and left and left[0] in units
-        return value + units[left.pop(0)] if is_time else value
+        unit = units.get("".join(left[:1]), "") if own and value.isdecimal() else ""
+        del left[: 1 if unit else 0]
+        return value + unit
 
     def answer(self, text: str, first: str = "") -> str:
         """Return a line of the table with all options, and what to know of the others.
@@ -333,14 +335,16 @@ class _Line:
     def _spread(self, gpus: str) -> str:
         """Return options for so many GPUs in all, on nodes such as the spec's; empty if none do."""
         given, gpus = dict(self.own), gpus.removeprefix("ngpus=")
-        nodes = given.get("-N") or given.get("--nodes") or ""
-        by = nodes or given.get("--gpus-per-node") or (_read_gpus(self._named) if gpus else "")
-        if not (gpus.isdecimal() and by.isdecimal() and int(gpus) * int(by)):
+        if not _NUMBER.fullmatch(gpus):
+            return ""
+        nodes = given.get("-N", given.get("--nodes", ""))
+        by = nodes or given.get("--gpus-per-node") or _read_gpus(self._named)
+        if not _NUMBER.fullmatch(by):
             return ""
         times, rest = divmod(int(gpus), int(by))
-        if nodes:
-            return "" if rest else f"--gpus-per-node {times}"
-        return ("" if rest else f"-N {times}") if times else f"-N 1 --gpus-per-node {gpus}"
+        if not (nodes or times):
+            return f"-N 1 --gpus-per-node {gpus}"
+        return "" if rest else f"{'--gpus-per-node' if nodes else '-N'} {times}"
 
     def drop_foreign(self) -> None:
         """Leave out what another tool's options say, but for flags, pipes and the ids of jobs."""
@@ -406,7 +410,7 @@ def explain_setting(problem: Problem, words: Sequence[str]) -> str:
     if path == problem.where.file:
         return str(problem)
     given = [word.partition(f"{path}=")[2] for word in words if f"{path}=" in word]
-    names = () if given or path not in SHORTCUTS else SHORTCUTS[path][0]
+    names = () if given else SHORTCUTS.get(path, [()])[0]
     typed = next((name for name in names for word in words if word.startswith(name)), "")
     outer, hint = problem.path.rpartition(".")[0], problem.hint
     near = re.match(r"did you mean '(\w+)'", hint)
@@ -500,20 +504,22 @@ def _read_sentence(args: Sequence[str], context: click.Context) -> str:
     A number before what it counts sets that: on 4 nodes.
     """
     text, means = " ".join(args), load_table()["asked"]
-    counts = _find_counts(text)
-    silent = {*_list_silent(), *_pick(args, SPEC_ENDS), *(one for pair in counts for one in pair)}
+    if " -" in f" {text}":
+        return ""
+    counts, specs = _find_counts(text), _pick(args, SPEC_ENDS)
+    jobs = [] if counts else _pick_jobs(args)
+    silent = {*_list_silent(), *specs, *jobs, *itertools.chain(*counts)}
     words = [one for one in re.findall(r"[^\s?!,]+", text) if one.lower() not in silent]
-    jobs = _pick_jobs(args) if not counts else []
-    rest = [*_pick(args, SPEC_ENDS), *jobs, *(f"--{what}={number}" for number, what in counts)]
+    rest = [*specs, *jobs, *(f"--{what}={number}" for number, what in counts)]
     if not {*args}.isdisjoint(_list("setting")):
-        rest += [f"--{one}" for one in words if _is_key(one)]
+        rest += [f"--{one}" for one in filter(_is_key, words)]
         words = ["submit", *words]
-    words = [one for one in words if not _JOB.fullmatch(one)]
-    last = (
-        ["submit"] * bool(counts) + ["status"] * bool(jobs) + [one for one in args if one in means]
+    usual = ["submit"] if counts else ["status"] if jobs else []
+    read = (
+        _answer_command(means.get(one, one), rest, context, text)
+        for one in [*words, *usual, *filter(means.__contains__, args)]
     )
-    read = (_answer_command(means.get(one, one), rest, context, text) for one in [*words, *last])
-    return next(filter(None, read), "") if " -" not in f" {text}" else ""
+    return next(filter(None, read), "")
 
 
 def _is_key(word: str) -> bool:
@@ -553,8 +559,8 @@ def _find_site(words: Iterable[str]) -> str:
     """Return the cluster that one of some words names, or a part of whose name it is."""
     known = list_names()
     parts = {part: name for name in known for part in name.split("-") if part[3:]}
-    parts |= {name: name for name in known}
-    return next((parts[one] for one in words if one in parts), "")
+    parts |= zip(known, known, strict=True)
+    return next(filter(None, map(parts.get, words)), "")
 
 
 def _list_readings(word: str, known: Sequence[str]) -> list[str]:
@@ -715,7 +721,7 @@ def _explain_words(message: str, unknown: str, context: click.Context, argv: Seq
 def _drop_idle(words: Sequence[str], given: Sequence[str]) -> list[str]:
     """Return words without those of a sentence; what is counted in it becomes an option."""
     counts = _find_counts(" ".join(given))
-    dropped = {*_list("idle"), *(one for pair in counts for one in pair)} & {*given}
+    dropped = {*_list("idle"), *itertools.chain(*counts)} & {*given}
     options = [f"--{what}={number}" for number, what in counts]
     return [*(one for one in words if one not in dropped), *options]
 

@@ -99,10 +99,9 @@ def list_near(name: str) -> list[str]:
     from difflib import get_close_matches  # only an error needs it
 
     known, word = list_names(), name.lower()
+    parts = {(part, other) for other in known for part in other.lower().split("-") if part[3:]}
     near = [other for other in known if word and word in other.lower()]
-    near = near or [
-        other for other in known if any(len(part) > 3 and part in word for part in other.split("-"))
-    ]
+    near = near or sorted({other for part, other in parts if part in word})
     return near or get_close_matches(word, known, n=3, cutoff=0.7)
 
 

@@ -287,12 +287,17 @@ def test_a_loop_before_one_process_stays_in_the_setup_as_it_is() -> None:
     assert f"{loop}\nif ! [ -e x ]; then exit 1; fi\n" in spec["environment"]["setup"]
 
 
-def test_a_shell_on_each_node_starts_its_torchrun_itself() -> None:
-    inner = "torchrun --nnodes=2 --node_rank"
-    assert "dollar sign" in kept(f'srun bash -c "{inner} \\$SLURM_PROCID t.py $PWD"', TWO_NODES)
-    spec = spec_of(f"N=5\nsrun bash -c '{inner} $SLURM_PROCID t.py --n $N\n'", TWO_NODES)
-    command = ["bash", "-c", f"{inner} $SLURM_PROCID t.py --n $N"]  # N is not exported
-    assert spec["run"] == {"command": command}
+def test_lines_of_a_shell_on_each_node_are_the_setup_before_its_torchrun() -> None:
+    inner = "source /x/env.sh\nA=1 torchrun --nnodes=2 --nproc_per_node=4 --tee 3"
+    rank = "--node_rank \\$SLURM_PROCID --master_addr $H t.py --n $N"
+    before = "H=$(hostname)\nN=5\n"
+    spec = spec_of(f'{before}srun bash -c "{inner} {rank}"', TWO_NODES)
+    assert spec["environment"]["setup"].splitlines()[1:] == ["source /x/env.sh", "export A=1"]
+    assert spec["run"] == {"script": "t.py", "args": ["--n", "5"]}
+    assert "launch" not in spec
+    unset = f"{before}srun bash -c 'torchrun --nnodes=2 t.py --n $N\n'"  # N is not exported
+    command = ["srun", "bash", "-c", "torchrun --nnodes=2 t.py --n $N"]
+    assert spec_of(unset, TWO_NODES)["run"] == {"command": command}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import re
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from jobgen.batchscript.bash import Command
 from jobgen.batchscript.convert import straight
@@ -15,10 +15,11 @@ from jobgen.batchscript.convert.straight import NotStraightError, Statement, ref
 from jobgen.batchscript.convert.values import Reader
 from jobgen.batchscript.directives import ARRAYS, render_directives
 from jobgen.batchscript.draft import Draft
-from jobgen.batchscript.expand import PlainVariables
+from jobgen.batchscript.expand import PlainVariables, expand_command
 from jobgen.batchscript.launchers import unwrap
 from jobgen.batchscript.lint.rule import TRAINS
 from jobgen.batchscript.purposes import list_pure
+from jobgen.batchscript.reach import count_reach
 from jobgen.batchscript.readable import find_shell_flags
 from jobgen.batchscript.reader import Script
 from jobgen.errors import SpecError
@@ -61,6 +62,7 @@ class _CleanSpec:
         self.reader = self._make_reader()
         for statement in self.before:
             follow_statement(statement, self.reader)
+        self._open_shell()
         self.at_home = self._begins_at_home()
         self.read = LaunchLine(script, self.launch, self.reader, shape)
         names = {command.name for item in self.before for command in item.commands}
@@ -111,6 +113,22 @@ class _CleanSpec:
             before[before.index(item)] = item._replace(kind="once")
         own, launch = straight.split_assignments(launches[-1])
         return before + own, launch, statements[at + 1 :]
+
+    def _open_shell(self) -> None:
+        """Take what a shell on each node does before the program for what the job does."""
+        command = expand_command(self.launch.first, self.reader.variables)
+        launchers = unwrap(command.words).launchers
+        alone = [(item.name, count_reach(self.script, item).each) for item in launchers]
+        if self.once or alone not in ([], [("srun", 1)]):
+            return
+        exports = (item.first.words[1:] for item in self.before if item.kind == "export")
+        names = (word.raw.partition("=")[0] for word in chain(*exports))
+        own = self.reader.variables.assigned.difference(names)
+        with contextlib.suppress(NotStraightError):
+            *before, self.launch = straight.open_shell(self.launch, command, own)
+            for statement in before:
+                follow_statement(statement, self.reader)
+            self.before += before
 
     def _check_after(self) -> None:
         for statement in self.after:

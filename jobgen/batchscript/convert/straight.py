@@ -195,6 +195,33 @@ def split_assignments(launch: Statement) -> tuple[list[Statement], Statement]:
     return [Statement("export", (own,), _write(own))], launch._replace(commands=(bare, *others))
 
 
+def open_shell(launch: Statement, command: Command, own: set[str]) -> list[Statement]:
+    """Return the statements of a `bash -c` that runs once on a node; the last is the launch.
+
+    `command` is its first one, with what bash makes of its words. Those of `own` are variables
+    that the shell inside does not have.
+    """
+    started = unwrap(command.words)
+    around = [*started.wrapper, *started.wrappers, *started.runner, *started.assignments]
+    if around or started.name not in ("bash", "sh") or started.texts[1:-1] != ["-c"]:
+        return [launch]
+    text = command.words[-1]
+    literal = "".join(part.text for part in text.segments if not part.live)
+    refuse(launch.line, {"its shell does not have a variable": list_names(literal) & own})
+    inside = Script("", "\n" * (text.line - 1) + text.text)
+    *before, last = read_statements(inside) or [launch]
+    programs = [item for item in before if item.kind == "launch"]
+    refuse(launch.line, {"its shell runs several programs": programs})
+    exports, last = split_assignments(last)
+    refuse(launch.line, {"its shell runs no torchrun": not unwrap(last.first.words).torchrun})
+    first, *piped = last.commands
+    words = (*command.words[:-3], *first.words)
+    redirects, end = (*first.redirects, *command.redirects), (first if piped else command).end
+    first = first._replace(words=words, redirects=redirects, end=end)
+    each = [item._replace(kind="repeats") if item.kind == "once" else item for item in before]
+    return [*each, *exports, launch._replace(commands=(first, *piped, *launch.commands[1:]))]
+
+
 def _read_group(script: Script, group: list[Command]) -> Iterator[Statement]:
     first, last = group[0].place.line, max(command.last_line for command in group)
     text = textwrap.dedent("\n".join(script.lines[first - 1 : last])).strip()
