@@ -33,7 +33,15 @@ from jobgen.spec.fields import join_path, read_fields
 from jobgen.spec.load import load
 from jobgen.spec.model import JobSpec
 from jobgen.spec.spelling import find_near
-from jobgen.spec.table import fill, find_rule, list_words, load_table, names_program, offer_spec
+from jobgen.spec.table import (
+    explain_file,
+    fill,
+    find_rule,
+    list_words,
+    load_table,
+    names_program,
+    offer_spec,
+)
 from jobgen.spec.words import Hint, describe, list_synonyms, normalize, suggest_key
 from jobgen.spec.yaml_nodes import Scalar
 
@@ -473,13 +481,23 @@ def explain_command(
         return f"{message}; {answer}"
     word, *rest = _drop_tools(args)
     if answer := _answer_command(word, rest, context, " ".join(args)):
-        return f"{message}; {answer}"
+        return f"{message}; {_name_foreign(answer, rest) or answer}"
     known = cast(click.Group, context.command).list_commands(context)
     close = get_close_matches(word, known, 1, 0.75 if word[3:] else 0.66)
     if near := find_near(word, known) or "".join(close):
         return f"{message}; did you mean: jobgen {shlex.join([near, *rest])}"
     lines = [f"{title.lower()}: {', '.join(group)}" for title, group in groups.items()]
     return "\n  ".join((f"{message}; the commands", *lines))
+
+
+def _name_foreign(answer: str, words: Sequence[str]) -> str:
+    """Return what a file is that an answer has in a line, where it is another tool's."""
+    for path in filter(os.path.isfile, _pick(words, SPEC_ENDS)):
+        with open(path, encoding="utf-8", errors="replace") as file:
+            about = explain_file(path, file.read())
+        if about and re.search(rf"type: jobgen [^;]* {re.escape(path)}(?!\S)", answer):
+            return f"{path} {'; '.join(about)}"
+    return ""
 
 
 def _list(section: str) -> list[str]:

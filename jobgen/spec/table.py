@@ -110,11 +110,13 @@ def explain_syntax(lines: Sequence[str], number: int) -> tuple[int, int, str, st
 def explain_file(path: str, text: str) -> tuple[str, str] | None:
     """Return what a file is that is not a spec, and what to do with it; None if that is unknown."""
     for rule in load_table()["files"]:
-        if re.search(rule.get("name", ""), path) and re.search(rule.get("text", ""), text):
+        match = re.search(rule.get("text", ""), text)
+        if match and re.search(rule.get("name", ""), path):
             line = "job.yaml starts it: name that"
             if not names_program("job.yaml", path):
                 line = f"its spec starts it; type: {offer_spec(path)}"
             values = {"file": path, "line": line, "spec": point_to_spec(path)}
+            values |= match.groupdict("NAME")
             return rule["say"], fill(rule["hint"], values)
     return None
 
@@ -124,7 +126,11 @@ def point_to_spec(path: str) -> str:
     if not os.path.isfile("job.yaml"):
         return "`jobgen init` writes a first spec"
     named = os.path.normpath(path) == "job.yaml"
-    return "`jobgen init new.yaml` writes one" if named else "the spec here is job.yaml"
+    return (
+        "`jobgen init new.yaml` writes one"
+        if named
+        else "the spec here is job.yaml, as in jobgen submit job.yaml"
+    )
 
 
 def offer_spec(

@@ -384,6 +384,7 @@ def _list_syntax_problems(error: yaml.YAMLError, text: str, file: str) -> list[P
         line = text.count("\n", 0, index) + 1
         where = Position(file, line, index - text.rfind("\n", 0, index))
         return [Problem(where, "", f"character {text[index]!r} is not allowed in YAML")]
+    refuse_other_files(file, text)
     where = _make_position(mark, file)
     lines = text.splitlines()
     tabs = [
@@ -395,7 +396,6 @@ def _list_syntax_problems(error: yaml.YAMLError, text: str, file: str) -> list[P
         return tabs
     from jobgen.spec.table import explain_syntax
 
-    refuse_other_files(file, text)
     if slip := explain_syntax(lines, where.line):
         line, column, fault, hint = slip
         return [Problem(Position(file, line, column), "", fault, hint)]

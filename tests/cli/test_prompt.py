@@ -654,12 +654,17 @@ def test_a_setting_that_is_refused_is_answered_with_what_to_type(line, answer):
         ("shell 12 nvidia-smi -l 1", "type: jobgen shell 12 -- nvidia-smi -l 1\n"),
         ("logs 4242 --rank all", "leave --rank out, for all of them\n"),
         ("render --ntasks 16 -t 2h", "for each GPU; type: jobgen render -t 2h -N 4\n"),
+        (
+            "launch sky.yaml",
+            "sky.yaml is a task of SkyPilot, not a job spec; `jobgen check sky.yaml` ",
+        ),
         ("submit job.yaml --config conf.yaml", "for the program, type: jobgen submit job.yaml -- "),
     ],
 )
 def test_what_the_folder_or_the_spec_tells_is_filled_in(line, answer):
     Path("mine.sbatch").touch()
     Path("other.yaml").touch()
+    Path("sky.yaml").write_text("num_nodes: 2\nrun: python train.py\n")
     ended = jobgen(*line.split())
     assert (ended.code, ended.out) == (2, "")
     assert answer in ended.err
@@ -669,6 +674,29 @@ def test_what_the_folder_or_the_spec_tells_is_filled_in(line, answer):
     ("name", "text", "answer"),
     [
         ("notes.md", "Ask about limits.\n", "is a text, not a job spec; the spec here is job.yaml"),
+        (
+            "env.yml",
+            "name: t\ndependencies: [python]\n",
+            "write environment: {conda: t} in a spec; ",
+        ),
+        (
+            "env.yml",
+            "dependencies: [a=1]\n",
+            "a conda environment, not a job; make it by conda env ",
+        ),
+        ("Dockerfile", "FROM a/b:1\n", "builds an image, and is not a job spec; build it, and "),
+        (
+            "Makefile",
+            "all:\n\tpython train.py\n",
+            "is a file of make, not a job spec; the spec here ",
+        ),
+        (
+            "Snakefile",
+            "rule a: b\n",
+            "is a workflow, not a job spec; the spec here is job.yaml, as",
+        ),
+        ("play.yml", "- name: a\n  hosts: all\n", "is a playbook of Ansible, not a job spec"),
+        ("dvc.yaml", "stages:\n  a:\n    cmd: b\n", "is a pipeline of DVC, not a job spec"),
         ("conf.yaml", "defaults:\n  - _self_\n", "is Hydra's configuration, not a job spec"),
         ("conf.yaml", "model: a\nepochs: 2\n", "is not a job spec: it has model, epochs; the spec"),
         ("a.yaml", "job_name: a\nnodes: 2\n", "nodes: unknown key; write resources.nodes"),
