@@ -41,7 +41,7 @@ _KEYS: dict[str, _Keys] = {
 # What the request of a script says.
 _COUNTS = {
     *("--nodes", "--ntasks", "--ntasks-per-node", "--cpus-per-task", "--gpus-per-node", "--gpus"),
-    *("--gpus-per-task", "--gres", "--cpus-per-gpu"),
+    *("--gpus-per-task", "--ntasks-per-gpu", "--gres", "--cpus-per-gpu"),
 }
 _SPREAD = ("--ntasks", "--gpus")
 # How Torque asks for processors of a Cray, or anywhere.

@@ -252,11 +252,22 @@ class Script:
         tasks, each = self.count("--ntasks"), self.count("--ntasks-per-node")
         gpus = self.count("--gpus-per-node") or self.count("--gres")
         nodes, sure = self._count_nodes(gpus)
-        most = -(-tasks // nodes) or each or 1
+        most = -(-tasks // nodes) or each or self._count_bound(gpus, nodes) or 1
         each = min(each or most, most)
-        gpus = gpus or self.count("--gpus-per-task") * each or self.count("--gpus") // nodes
+        gpus = gpus or self._count_gpus(each, nodes)
         cpus = (self.count("--cpus-per-task") or int(each > 1)) * each
         return Request(nodes, sure, each, gpus, self.count("--cpus-per-gpu") * gpus or cpus)
+
+    def _count_bound(self, gpus: int, nodes: int) -> int:
+        """How many tasks of a node follow from its GPUs, or from those of the job."""
+        share, total = self.count("--gpus-per-task"), self.count("--gpus") // nodes
+        return total // share if share else (gpus or total) * self.count("--ntasks-per-gpu")
+
+    def _count_gpus(self, tasks: int, nodes: int) -> int:
+        """How many GPUs of a node follow from its tasks, or from those of the job."""
+        share = self.count("--ntasks-per-gpu")
+        gpus = self.count("--gpus-per-task") * tasks or self.count("--gpus") // nodes
+        return gpus or (tasks // share if share else 0)
 
     def _count_nodes(self, gpus: int) -> tuple[int, bool]:
         """How many nodes Slurm gives, which have so many GPUs, and whether that is sure."""

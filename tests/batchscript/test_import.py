@@ -860,3 +860,25 @@ def test_the_nodes_of_a_list_are_as_many_as_the_job_has() -> None:
     body = "N=$(scontrol show hostnames $SLURM_JOB_NODELIST | wc -l)"
     body += "\nsrun torchrun --nnodes $N --nproc-per-node 4 t.py"
     assert spec_of(body, TWO_NODES)["run"] == {"script": "t.py"}
+
+
+def test_tasks_that_gpus_tell_are_those_of_the_job(tmp_path: Path) -> None:
+    asked = "#SBATCH --nodes=2 --gpus-per-node=4 --ntasks-per-gpu=1"
+    assert kept("srun python t.py", asked) == "Slurm gives each task its own GPUs"
+    (tmp_path / "a.sh").write_text(f"#!/bin/bash\n{asked}\nsrun a; srun b\n")
+    with working_in(tmp_path):
+        assert jobgen("import", "a.sh", "-o", "job.yaml").code == 0
+        rendered = jobgen("render", "job.yaml").out
+    assert "#SBATCH --ntasks-per-gpu=1" in rendered
+    assert "#SBATCH --ntasks-per-node" not in rendered  # which sbatch refuses beside it
+    for more in (
+        "--ntasks-per-gpu=1 --gpus=4",
+        "--gpus-per-task=1 --gpus=4",
+        "--ntasks-per-node=4",
+    ):
+        imported = import_body("python t.py", f"#SBATCH --nodes=1 --gpus-per-node=4 {more}")
+        assert "directives" not in yaml.safe_load(imported.yaml)
+        assert "the script asks for 4" in imported.left[-1].reason
+    for more in ("--ntasks=4 --ntasks-per-gpu=1", "--gpus=4 --gpus-per-task=1"):
+        request = make_script("srun a", f"#SBATCH -N 1 {more}").request
+        assert (request.tasks, request.gpus) == (4, 4)

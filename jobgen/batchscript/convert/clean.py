@@ -30,6 +30,8 @@ _LONGEST = 2_500  # characters of a spec
 _FROM_OUTSIDE = "is set where it is submitted, or by its modules; the job ends where it is not"
 # The script acts on them; a signal without B: goes to what srun has started.
 _ACTED_ON = re.compile(r"--signal B|-d |--export (?!ALL$)")
+_DROPPED = "jobgen's own launch does without"
+_ONE_TASK = "one process, without SLURM_NTASKS, in a job of one task; the script asks for {}"
 _ONE_WORD = "stands without quotes, and is taken for one word"
 # Kinds of statements that do nothing for anybody after the program has ended; and those that do
 # nothing but what their words run.
@@ -183,13 +185,20 @@ class _CleanSpec:
         if self.read.logged:
             draft.check(line, self.launch.text, "its output goes to jobgen's logs instead")
         if self.read.dropped:
-            draft.keep(line, " ".join(self.read.dropped), "jobgen's own launch does without")
+            draft.keep(line, " ".join(self.read.dropped), _DROPPED)
+        self._note_tasks()
         for number, text in straight.list_arguments(self.script):
             draft.lose(number, text, "of the script's arguments; write what they are")
         for name in sorted(outside | self.reader.taken):
             reasons = [_FROM_OUTSIDE] if name in outside else []
             reasons += [_ONE_WORD] if name in self.reader.taken else []
             draft.check(line, f"${name}", "; ".join(reasons))
+
+    def _note_tasks(self) -> None:
+        """Name the tasks of Slurm that a program by itself does not have."""
+        tasks = 0 if self.script.can.chunks else self.script.request.tasks
+        if self.read.mode == "plain" and tasks > 1:
+            self.draft.check(self.launch.line, self.launch.text, _ONE_TASK.format(tasks))
 
     def _refuse_loss(self) -> None:
         """Raise where jobgen refuses the spec, or its job asks for another share."""

@@ -171,7 +171,8 @@ class LaunchLine:
 
     def _check_bound(self) -> None:
         bound = self.script.value("--gpus-per-task", "--ntasks-per-gpu", "--gpu-bind")
-        apart = bound and self.tasks > 1 and self.script.value("--gpu-bind") != "none"
+        shared = self.shape.gpus > 1 and self.script.value("--ntasks-per-gpu")
+        apart = bound and (self.tasks > 1 or shared) and self.script.value("--gpu-bind") != "none"
         self._refuse({"Slurm gives each task its own GPUs": apart})
 
     def _launch_agents(self, torchrun: Agent) -> None:

@@ -11,7 +11,7 @@ _OPTIONS = name_options("""
     qos                         -q, --qos
     reservation                 --reservation
     resources.nodes             -N, --nodes
-    launch.processes_per_node   --ntasks-per-node
+    launch.processes_per_node   --ntasks-per-node, --ntasks-per-gpu
     resources.gpus_per_node     -G, --gpus, --gpus-per-node, --gpus-per-task, --gres gpu
     resources.cpus_per_node     -c, --cpus-per-task
     resources.memory_per_node   --mem, --mem-per-cpu, --mem-per-gpu
