@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import partialmethod
 from typing import Any
@@ -102,5 +103,5 @@ class Draft:
 
 def make_printable(text: str) -> str:
     """`text` on one line of a YAML comment."""
-    text = " ".join(text.split("\n"))
+    text = re.sub(r"\s", " ", text)
     return "".join(char if char.isprintable() else "?" for char in text)

@@ -23,6 +23,11 @@ PLACEHOLDER = re.compile(
 )
 # Options that ask for numbers.
 _NUMBERS = re.compile(r"--(nodes|ntasks|cpus|gpus|gres|mem|time|array)\S*|-[lJt]")
+# Options that take a value: all but switches, of sbatch and of what sites add to it.
+_VALUED = re.compile(
+    r"-[AJMNPSejklmopqrt]|--(?!contig|excl|get-user|help|hold|ignore|nice$|no-|over|parsable|quiet|re(boot|queue)"
+    r"|propagate|share|spread|test-only|usage|use-|ver|wait|x11|container-|(dis|en)able)[a-z-]+"
+)
 _NQSV = re.compile(r"-[bT] |--(group|venode|custom)\b|-l (elapstim|cpunum|gpunum|memsz)_")
 # A generator's own lines: no reader of the manual fills those in.
 _TEMPLATE = re.compile(
@@ -76,15 +81,20 @@ def find_template(script: Script) -> int | None:
 def find_place(item: DirectiveOption) -> str | None:
     """Return the place to fill in that a directive holds, also where it has blanks in it.
 
-    A variable is one where the scheduler wants numbers, as is an option without its number.
+    A variable is one where the scheduler wants numbers, as is an option without its value.
     """
-    unsaid = re.search(r"\$\{?[A-Za-z_]\w*\}?|^$", item.value)
+    unsaid = re.search(r"\$\{?[A-Za-z_]\w*\}?|\S*[:=]$", item.value)
     if unsaid and _NUMBERS.fullmatch(item.option):
-        return unsaid[0] or item.option
+        return unsaid[0]
+    bare = not item.value and _VALUED.fullmatch(item.option)
+    return _find_named_place(item) or (item.option if bare else None)
+
+
+def _find_named_place(item: DirectiveOption) -> str | None:
     own = f"{item.option} {item.value}"
     more = re.sub(r"\s#.*", "", item.text.partition(item.value or item.option)[2])
     match = PLACEHOLDER.search(own + more)
-    if match is None or match.start() > len(own):
+    if match is None or (item.value and match.start() > len(own)):
         return None
     # Brackets are a part of constraints: [rack1|rack2].
     meant = item.option in ("--constraint", "-C") and match[0][0] == "["

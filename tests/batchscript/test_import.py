@@ -586,13 +586,15 @@ def test_a_place_to_fill_in_is_left_out_and_named() -> None:
     )
 
 
-def test_an_option_without_its_number_is_a_place_to_fill_in() -> None:
-    imported = import_body("srun torchrun t.py", "#SBATCH --nodes=", "#SBATCH --time=")
-    assert [left.reason for left in imported.left] == [
-        "--nodes is a place to fill in",
-        "--time is a place to fill in",
-    ]
+def test_an_option_without_its_value_is_a_place_to_fill_in() -> None:
+    asked = ("-p\t## set", "--account=", "--nodes=", "--time=", "--gres=gpu:", "--mail-user= <m>")
+    imported = import_body("trap x EXIT", *(f"#SBATCH {one}" for one in asked))
+    places = ("--partition", "--account", "--nodes", "--time", "gpu:", "<m>")
+    assert [left.reason for left in imported.left] == [f"{x} is a place to fill in" for x in places]
+    assert "#SBATCH -p ## set" in imported.yaml
     assert "directives" not in yaml.safe_load(imported.yaml)
+    switches = ["#SBATCH --requeue", "#SBATCH --exclusive --nice"]
+    assert not import_body("trap x EXIT", *switches).left
 
 
 def test_a_variable_in_place_of_a_number_is_left_out_and_named() -> None:
