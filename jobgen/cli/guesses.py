@@ -20,11 +20,12 @@ import click
 from jobgen.batchscript.directives import read_walltime, settle
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.reader import Script
-from jobgen.cli.options import FILE, SCRIPT_ENDS, SPEC_ENDS
+from jobgen.cli.options import FILE, SPEC_ENDS
 from jobgen.cli.target import SHORTCUTS
 from jobgen.errors import JobgenError, Position, Problem, SpecError
 from jobgen.plan.program import read_sources
 from jobgen.plan.resolve import resolve
+from jobgen.schedulers.registry import SCRIPT_ENDS
 from jobgen.sites.search import list_names, list_near
 from jobgen.spec.arguments import write_words
 from jobgen.spec.bind import find_faults

@@ -15,7 +15,6 @@ import click
 from jobgen.cli.options import (
     DEFAULT_SPEC,
     FILE,
-    SCRIPT_ENDS,
     STDOUT,
     complete_words,
     json_option,
@@ -28,7 +27,7 @@ from jobgen.cli.printing import can_ask, put_answer, put_err, put_out
 from jobgen.cli.target import add_target_options, load_plan
 from jobgen.errors import FaultsFoundError, UsageError
 from jobgen.output import write_file
-from jobgen.schedulers.registry import PACKAGES
+from jobgen.schedulers.registry import PACKAGES, SCRIPT_ENDS
 
 if TYPE_CHECKING:
     from jobgen.machine.first_spec import Machine, Question, Wishes

@@ -12,9 +12,7 @@ from jobgen.schedulers.registry import PACKAGES
 Command = Callable[..., Any]
 DEFAULT_SPEC = "job.yaml"
 FILE = click.Path(readable=False)  # completes names of files, and checks nothing
-# How the names of specs end, and of job scripts.
-SPEC_ENDS = (".yaml", ".yml")
-SCRIPT_ENDS = (".sbatch", ".slurm", ".pbs", ".sh", ".job")
+SPEC_ENDS = (".yaml", ".yml")  # how the names of specs end
 STDOUT = "-"  # in the place of a file to write
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 format_option = click.option(

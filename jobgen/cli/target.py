@@ -14,7 +14,6 @@ import click
 from jobgen.cli.options import (
     DEFAULT_SPEC,
     FILE,
-    SCRIPT_ENDS,
     SPEC_ENDS,
     Command,
     scheduler_option,
@@ -22,6 +21,7 @@ from jobgen.cli.options import (
 )
 from jobgen.cli.printing import put_err
 from jobgen.errors import JobgenError
+from jobgen.schedulers.registry import SCRIPT_ENDS
 
 if TYPE_CHECKING:
     from jobgen.plan.plan import Plan

@@ -16,12 +16,11 @@ from jobgen.rendering.header import Header
 from jobgen.rendering.render import find_template_folder, render
 from jobgen.rendering.runtime import NUMBER, split_script
 from jobgen.schedulers import SCHEDULERS
+from jobgen.schedulers.registry import SCRIPT_ENDS
 from jobgen.spec import yaml_nodes
 from jobgen.spec.load import LoadedSpec, load
 from jobgen.spec.secrets import mask_text
 from jobgen.spec.yaml_nodes import Scalar
-
-_SUFFIXES = (".sbatch", ".pbs", ".sh")
 
 
 class RenderedScript(NamedTuple):
@@ -221,7 +220,7 @@ def read_released() -> list[str]:
 
 def is_script(path: str) -> bool:
     """Whether a path on the command line is a script rather than a spec."""
-    return path.endswith(_SUFFIXES)
+    return path.endswith(SCRIPT_ENDS)
 
 
 def list_scripts(spec_path: Path, folder: Path) -> Iterator[RenderedScript]:

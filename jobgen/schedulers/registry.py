@@ -4,4 +4,6 @@ Each package has a `capabilities` module with CAPABILITIES and a `scheduler` mod
 This module and those with the capabilities import no other room: every room may ask them.
 """
 
+# How the names of job scripts end.
+SCRIPT_ENDS = (".sbatch", ".slurm", ".pbs", ".sh", ".job", ".bash")
 PACKAGES = {name: f"jobgen.schedulers.{name}" for name in ("slurm", "pbs", "local")}

@@ -250,12 +250,14 @@ class TestCheck:
         assert alone
         assert jobgen("check") == (0, "", "".join(f"{line}\n" for line in alone))
 
-    def test_a_script_may_have_any_name(self) -> None:
+    @pytest.mark.parametrize("script", ["another name.sh", "a.slurm", "a.job", "a.bash"])
+    def test_a_script_may_have_any_name(self, script: str) -> None:
         write(MINIMAL)
-        jobgen("render", "-o", "another name.sh")
+        jobgen("render", "-o", script)
         assert jobgen("check").code == 0
         write(MINIMAL.replace("name: a", "name: b"))
-        assert jobgen("check").err == "another name.sh: stale; render it again\n"
+        for named in ((), (script,)):
+            assert jobgen("check", *named).err == f"{script}: stale; render it again\n"
 
     def test_a_spec_may_have_several_scripts(self) -> None:
         write(MINIMAL)
