@@ -280,7 +280,7 @@ def count_processes(job: Subject) -> dict[str, int]:
     # DeepSpeed's own, of its file.
     own = {option.rpartition(":")[2]: value for option, value in job.settings}
     micro = _read_count(own.get("train_micro_batch_size_per_gpu", ""))
-    steps = _read_count(own.get("gradient_accumulation_steps", "1"))
+    steps = _read_count(own.get("gradient_accumulation_steps", ""))
     return {
         "nodes": plan.nodes.total,
         "world": plan.nodes.world_size,
@@ -291,6 +291,7 @@ def count_processes(job: Subject) -> dict[str, int]:
         "processes": 0 if plan.launch.plain else group.processes,
         "cpus": (group.cpus or 0) // group.processes,
         "product": plan.nodes.world_size * micro * steps,
+        "micro": plan.nodes.world_size * micro,
     }
 
 

@@ -544,6 +544,23 @@ def test_one_process_may_take_several_gpus() -> None:
         assert len(review(loaded, resolve(loaded))) == said, program
 
 
+@pytest.mark.parametrize(
+    ("batch", "steps", "said"),
+    [
+        (64, ', "gradient_accumulation_steps": 1', "multiply to 32; write 32"),
+        (64, ', "gradient_accumulation_steps": 2', ""),
+        (64, "", ""),  # DeepSpeed takes two steps
+        (48, "", "train_batch_size 48 is not a multiple of 32"),
+    ],
+)
+def test_deepspeed_takes_the_number_that_its_file_lacks(batch: int, steps: str, said: str) -> None:
+    batches = f'"train_batch_size": {batch}, "train_micro_batch_size_per_gpu": 4'
+    Path("ds.json").write_text(f"{{{batches}{steps}}}")
+    loaded = load(edited((SCRIPT, "run: {script: train.py, args: {deepspeed: ds.json}}"), text=BASE))
+    problems = review(loaded, resolve(loaded))
+    assert [said in str(one) for one in problems] == [True] * bool(said)
+
+
 def test_a_path_that_a_server_lacks_is_not_what_it_is_asked_for() -> None:
     text = BASE.replace("nodes: 2, ", "").replace(
         SCRIPT,
