@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Iterator
 
-from jobgen.plan.plan import Plan
+from jobgen.plan.plan import Nodes, Plan
 from jobgen.plan.review import list_copied, list_settings, review
 from jobgen.programs.rules import SEVERAL, JobSize, Remark, check_program, make_remark
 from jobgen.spec.launchers import read_names
@@ -118,7 +118,7 @@ def _measure(plan: Plan, copied: tuple[str, ...] | None) -> JobSize:
         processes=max(nodes.processes),
         world_size=nodes.world_size,
         agents=not plan.launch.direct,
-        gpus=max(group.gpus for group in nodes.groups),
+        gpus=_count_gpus(nodes),
         copied=copied,
         tasks=max(1, len(tasks)),
         # Tasks that differ by the variable alone.
@@ -136,6 +136,12 @@ def _measure(plan: Plan, copied: tuple[str, ...] | None) -> JobSize:
         settings="\n".join(map(" ".join, _list_settings(plan))),
         fewest=nodes.fewest or 0,
     )
+
+
+def _count_gpus(nodes: Nodes) -> int:
+    """Return the GPUs of the node that has most; of a role on a part of its nodes, its own."""
+    own = nodes.place.gpus if nodes.place else None
+    return max(group.gpus for group in nodes.groups) if own is None else own
 
 
 def _is_offline(plan: Plan, setup: str) -> bool:

@@ -174,6 +174,21 @@ def test_a_module_that_a_snapshot_leaves_out_is_named(tmp_path: Path) -> None:
             assert err.count("extra.py:1: warning: git does not track it") == expected, err
 
 
+def test_a_role_on_a_part_of_a_node_has_its_own_gpus(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        f"{OWN}net = torch.nn.parallel.DistributedDataParallel(net)\n{TRAINS}"
+    )
+    with working_in(tmp_path):
+        for gpus, rules in (("gpus: 1", []), ("nodes: 1", ["idle-gpus"])):
+            role = f"{{{gpus}, run: {{script: train.py}}, launch: {{processes_per_node: 1}}}}"
+            other = "{gpus: 3, run: {command: [serve]}}"
+            text = SPEC.replace("nodes: 2", "nodes: 1") if gpus == "gpus: 1" else SPEC
+            spec = text.replace("run: {RUN}\n", f"roles:\n  a: {other}\n  b: {role}\n")
+            (tmp_path / "job.yaml").write_text(spec)
+            plan = resolve(load("job.yaml")).roles.members[1].plan
+            assert [one.rule for one in look_at(plan)] == rules
+
+
 def test_the_programs_of_roles_are_looked_into(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(ALONE)
     roles = (
