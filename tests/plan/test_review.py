@@ -556,7 +556,8 @@ def test_one_process_may_take_several_gpus() -> None:
 def test_deepspeed_takes_the_number_that_its_file_lacks(batch: int, steps: str, said: str) -> None:
     batches = f'"train_batch_size": {batch}, "train_micro_batch_size_per_gpu": 4'
     Path("ds.json").write_text(f"{{{batches}{steps}}}")
-    loaded = load(edited((SCRIPT, "run: {script: train.py, args: {deepspeed: ds.json}}"), text=BASE))
+    run = "run: {script: train.py, args: {deepspeed: ds.json}}"
+    loaded = load(edited((SCRIPT, run), text=BASE))
     problems = review(loaded, resolve(loaded))
     assert [said in str(one) for one in problems] == [True] * bool(said)
 
