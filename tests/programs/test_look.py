@@ -280,6 +280,7 @@ OWN = (
 )
 HF = "from transformers import Trainer, TrainingArguments\n"
 TRAINS = "model(x).sum().backward()\ndist.all_reduce(loss)\n"
+NOTICED = "import signal as s\ns.signal(s.SIGUSR1, save)\n"
 CHAIN = "on_walltime: {then: resubmit, at_most: 3}\n"
 
 
@@ -296,6 +297,9 @@ CHAIN = "on_walltime: {then: resubmit, at_most: 3}\n"
         (f"{OWN}if len(sys.argv) > 1: n = sys.argv[1]\n", "script: train.py", "", ""),
         (f"{OWN}input('name?')\n", "script: train.py", "", "asks: input() waits"),
         (OWN + TRAINS, "script: train.py", CHAIN, "nothing-saved: "),
+        (OWN + NOTICED, "script: train.py", CHAIN, "nothing-saved: jobgen sends the program no"),
+        (OWN + NOTICED, "script: train.py", "", ""),
+        (OWN + NOTICED + "s.signal(s.SIGTERM, save)\n", "script: train.py", CHAIN, ""),
         (
             f"{OWN}{TRAINS}if rank == 0: torch.save(m)\n",
             "script: train.py",
