@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import math
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -461,6 +462,14 @@ def _is_common(look: _Look, call: Fact) -> bool:
     return not any(_RANKED.search(text) or _FLAG.search(text) for text in texts)
 
 
+def _is_unfitting(look: _Look, call: Fact) -> bool:
+    """Whether a mesh is larger than the job, or is the only one and smaller."""
+    sizes = re.search(r"[(\[](\d+(?:, \d+)*),?[)\]]", call.text)
+    product = math.prod(map(int, re.findall(r"\d+", sizes[0]))) if sizes else 0
+    world, meshes = look.size.world_size, look.program.find("meshes")
+    return product > world or (product < world and len(meshes) == 1)
+
+
 # What rules need of the place of a call.
 PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "certain": lambda look, call: call.certain and not _is_asked(look, call),
@@ -471,5 +480,6 @@ PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "asked": _is_asked,
     "lonely": _is_lonely,
     "common": _is_common,
+    "unfitting": _is_unfitting,
     "straight": lambda _, call: all(map(call.module.decide, call.part.past)),
 }

@@ -1026,11 +1026,20 @@ def test_a_name_that_is_assigned_from_itself_is_open(tmp_path: Path) -> None:
     assert "no-process-group" not in {one.rule for one in look(tmp_path, GROUP + OWN_GPU + text)}
 
 
+MESH = "dist.init_device_mesh('cuda', "
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [
         ("assert dist.get_world_size() == 2", "unless there are 2 processes"),
         ("assert dist.get_world_size() == 2 * 4", ""),
+        (f"{MESH}(2, 8), mesh_dim_names=('replicate', 'shard'))", "a mesh of (2, 8) is for"),
+        (f"{MESH}mesh_shape=(16,))", "a mesh of (16,) is for"),
+        (f"{MESH}[4])", "a mesh of [4] is for"),
+        (f"{MESH}(2, 4))", ""),
+        (f"{MESH}(world // 4, 4))", ""),
+        (f"{MESH}(4,))\ndist.init_device_mesh('cpu', (4,))", ""),  # one for each half
     ],
 )
 def test_a_number_of_processes_is_that_of_the_job(tmp_path: Path, text: str, found: str) -> None:
