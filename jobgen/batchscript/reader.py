@@ -220,6 +220,10 @@ class Script:
         numbers = self._list_tasks() if of_slurm else self._list_torque()
         return {name: str(number) for name, number in numbers.items() if number}
 
+    def tell(self, option: str, name: str) -> str | None:
+        """The value of the variable that the scheduler sets for an option."""
+        return self.given.get(name) or self.value(option)
+
     def _list_torque(self) -> dict[str, int]:
         """What only Torque tells, whose jobs ask for `nodes`."""
         nodes = self.request.nodes if self.request.sure and self.resource("nodes") else 0

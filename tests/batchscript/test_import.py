@@ -880,7 +880,18 @@ def test_tasks_that_gpus_tell_are_those_of_the_job(tmp_path: Path) -> None:
     ):
         imported = import_body("python t.py", f"#SBATCH --nodes=1 --gpus-per-node=4 {more}")
         assert "directives" not in yaml.safe_load(imported.yaml)
-        assert "the script asks for 4" in imported.left[-1].reason
+        assert [left.reason[:15] for left in imported.left] == ["for one process"]
     for more in ("--ntasks=4 --ntasks-per-gpu=1", "--gpus=4 --gpus-per-task=1"):
         request = make_script("srun a", f"#SBATCH -N 1 {more}").request
         assert (request.tasks, request.gpus) == (4, 4)
+
+
+def test_a_variable_that_one_option_alone_sets_stays_with_it() -> None:
+    asked = (
+        "#SBATCH --nodes=2 --ntasks-per-node=1 --cpus-per-task=8 --gpus-per-task=4 --mem-per-cpu=2G"
+    )
+    for name in ("SLURM_GPUS_PER_TASK", "SLURM_MEM_PER_CPU"):
+        reason = kept(f"export THREADS=$((8 / {name}))\nsrun ./run.sh", asked)
+        assert reason.startswith(f"${name} comes from --")
+    spec_of("export OMP_NUM_THREADS=$((SLURM_CPUS_PER_TASK / 2))\nsrun python t.py", asked)
+    assert not import_body("srun ./run.sh $SLURM_GPUS_PER_TASK", asked).body

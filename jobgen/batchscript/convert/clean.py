@@ -31,7 +31,8 @@ _FROM_OUTSIDE = "is set where it is submitted, or by its modules; the job ends w
 # The script acts on them; a signal without B: goes to what srun has started.
 _ACTED_ON = re.compile(r"--signal B|-d |--export (?!ALL$)")
 _DROPPED = "jobgen's own launch does without"
-_ONE_TASK = "one process, without SLURM_NTASKS, in a job of one task; the script asks for {}"
+_TASKS = re.compile("--ntasks|--gpus-per-task")
+_ONE_TASK = "for one process, the job has one task, and its program no SLURM_NTASKS"
 _ONE_WORD = "stands without quotes, and is taken for one word"
 # Kinds of statements that do nothing for anybody after the program has ended; and those that do
 # nothing but what their words run.
@@ -194,21 +195,32 @@ class _CleanSpec:
             reasons += [_ONE_WORD] if name in self.reader.taken else []
             draft.check(line, f"${name}", "; ".join(reasons))
 
+    def _refuse_unset(self, written: Script) -> None:
+        """Raise where the spec reads a variable of Slurm's that its own directives do not set."""
+        text = str(self.draft.tree())
+        for item in self.script.read_directives:
+            name = f"SLURM_{item.option[2:].replace('-', '_').upper()}"
+            same = self.script.tell(item.option, name) == written.tell(item.option, name)
+            read = re.search(rf"\b{name}\b", text)
+            refuse(item.line, {f"${name} comes from {item.option}": read and not same})
+
     def _note_tasks(self) -> None:
         """Name the tasks of Slurm that a program by itself does not have."""
-        tasks = 0 if self.script.can.chunks else self.script.request.tasks
-        if self.read.mode == "plain" and tasks > 1:
-            self.draft.check(self.launch.line, self.launch.text, _ONE_TASK.format(tasks))
+        if self.read.mode == "plain" and self.script.request.tasks > 1:
+            asked = [item for item in self.script.read_directives if _TASKS.match(item.option)]
+            for item in asked[-1:]:
+                self.draft.check(item.line, item.text, _ONE_TASK)
 
     def _refuse_loss(self) -> None:
         """Raise where jobgen refuses the spec, or its job asks for another share."""
         try:
-            gets = render_directives(self.draft).request
+            written = render_directives(self.draft)
         except SpecError as error:
             problem = error.problems[0]
             refused = f"jobgen refuses the spec: {problem.path} {problem.message}"
             raise NotStraightError(self.script.body_line, refused) from None
-        asked = self.script.request
+        self._refuse_unset(written)
+        asked, gets = self.script.request, written.request
         if not self.draft.load().spec.launches_itself:
             asked = asked._replace(tasks=0)
         for name in ("nodes", "gpus", "cpus", "tasks"):
