@@ -7,7 +7,7 @@ import re
 import shlex
 
 from jobgen.batchscript.draft import Draft
-from jobgen.batchscript.readable import find_place
+from jobgen.batchscript.readable import find_place, find_shell
 from jobgen.batchscript.reader import COUNT, GRES, DirectiveOption, Script
 from jobgen.capabilities import get_capabilities
 from jobgen.plan.resolve import resolve
@@ -151,6 +151,8 @@ def _take(script: Script, item: DirectiveOption, keys: _Keys, draft: Draft) -> b
     elif key == "name":
         draft.put("name", re.sub(r"(%\w|[^A-Za-z0-9._-])+", "-", item.value).strip("-._")[:100])
         draft.check(item.line, item.text, "not a name that a spec can have; one was made of it")
+    elif item.option == script.can.shell_option and find_shell(script) != "bash":
+        keep_verbatim(script, item._replace(value="/bin/bash"), draft)  # for which jobgen writes
     elif item.option == "-d":  # the folder, which is jobgen's own by PBS_O_WORKDIR
         draft.setup([f"cd {shlex.quote(item.value)}"])
     elif (item.option, item.value) in _EXCLUSIVE:

@@ -895,3 +895,9 @@ def test_a_variable_that_one_option_alone_sets_stays_with_it() -> None:
         assert reason.startswith(f"${name} comes from --")
     spec_of("export OMP_NUM_THREADS=$((SLURM_CPUS_PER_TASK / 2))\nsrun python t.py", asked)
     assert not import_body("srun ./run.sh $SLURM_GPUS_PER_TASK", asked).body
+
+
+def test_a_shell_that_pbs_is_to_take_is_bash() -> None:
+    for last in ("mpirun a", "trap x EXIT"):
+        imported = import_pbs(f"#PBS -l select=1\n#PBS -S /bin/sh\n{last}")
+        assert yaml.safe_load(imported.yaml)["directives"] == ["#PBS -S /bin/bash"]
