@@ -115,13 +115,21 @@ def _list_refusals(script: Script) -> Iterator[tuple[int, str, str]]:
         other = re.match(r"(\S+) +-", text)
         if other and not script.read_directives and other[1] in _OTHERS:
             yield line, f"this is a script for {_OTHERS[other[1]]}", "jobgen reads #SBATCH and #PBS"
-        if re.search(r"\{\{.*?\}\}", text) or _TEMPLATE.search(text):
-            yield line, "this is a template, not a script", "import what it renders"
+    for place in filter(None, [find_template(script), *_list_places(script)]):
+        yield place, "this is a template, not a script", "import what it renders"
     yield from _list_refused(script)
     shell = find_shell(script)
     if shell not in SHELLS:
         message = f"{shell} runs this script, and jobgen writes for bash"
         yield 1, message, "submit it as it is, or write it for bash"
+
+
+def _list_places(script: Script) -> Iterator[int]:
+    """Yield the lines of words that a generator is to put in; within quotes they are text."""
+    for word in (word for command in script.commands for word in command.all_words):
+        bare = (part.text for part in word.segments if not (part.live or part.quoted))
+        if any(re.search(r"\{\{[^,]*$", text) for text in bare):
+            yield word.line
 
 
 def _list_refused(script: Script) -> Iterator[tuple[int, str, str]]:

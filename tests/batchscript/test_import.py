@@ -657,6 +657,8 @@ def test_a_count_of_tasks_is_that_of_the_script() -> None:
     ("script", "reason"),
     [
         (make_script("python {{ script }}"), "this is a template"),
+        (make_script("python t.py --lr={{lr}}"), "this is a template"),
+        (make_script("python t.py", "#SBATCH -A {{ account }}"), "this is a template"),
         (make_script('python t.py "open'), "bash cannot read the script"),
         (make_script("python t.py", "#BSUB -n 4"), "a script for LSF"),
         (make_script("srun a : b", "#SBATCH -N 1", "#SBATCH hetjob"), "a heterogeneous job"),
@@ -901,3 +903,8 @@ def test_a_shell_that_pbs_is_to_take_is_bash() -> None:
     for last in ("mpirun a", "trap x EXIT"):
         imported = import_pbs(f"#PBS -l select=1\n#PBS -S /bin/sh\n{last}")
         assert yaml.safe_load(imported.yaml)["directives"] == ["#PBS -S /bin/bash"]
+
+
+def test_braces_within_quotes_are_text() -> None:
+    for value in ('"{{ instruction }}"', "'{{.Name}}'", "{{1,2},3}"):
+        assert import_body(f"trap x EXIT\npython t.py {value}", ONE_GPU).body
