@@ -21,7 +21,7 @@ from jobgen.batchscript.lint.rule import TRAINS
 from jobgen.batchscript.purposes import list_pure
 from jobgen.batchscript.reach import count_reach
 from jobgen.batchscript.readable import find_shell_flags
-from jobgen.batchscript.reader import Script
+from jobgen.batchscript.reader import Request, Script
 from jobgen.errors import SpecError
 
 # Set up an environment, whose python3 is its python.
@@ -30,7 +30,7 @@ _LONGEST = 2_500  # characters of a spec
 _FROM_OUTSIDE = "is set where it is submitted, or by its modules; the job ends where it is not"
 # The script acts on them; a signal without B: goes to what srun has started.
 _ACTED_ON = re.compile(r"--signal B|-d |--export (?!ALL$)")
-_DROPPED = "jobgen's own launch does without"
+_DROPPED = "jobgen's own launch says the same, or it makes no difference"
 _TASKS = re.compile("--ntasks|--gpus-per-task")
 _ONE_TASK = "for one process, the job has one task, and its program no SLURM_NTASKS"
 _ONE_WORD = "stands without quotes, and is taken for one word"
@@ -212,7 +212,7 @@ class _CleanSpec:
                 self.draft.check(item.line, item.text, _ONE_TASK)
 
     def _refuse_loss(self) -> None:
-        """Raise where jobgen refuses the spec, or its job asks for another share."""
+        """Raise where jobgen refuses the spec, or its job would be another one."""
         try:
             written = render_directives(self.draft)
         except SpecError as error:
@@ -220,7 +220,11 @@ class _CleanSpec:
             refused = f"jobgen refuses the spec: {problem.path} {problem.message}"
             raise NotStraightError(self.script.body_line, refused) from None
         self._refuse_unset(written)
-        asked, gets = self.script.request, written.request
+        self._refuse_share(written.request)
+
+    def _refuse_share(self, gets: Request) -> None:
+        """Raise where the job of the spec gets another share than the script's."""
+        asked = self.script.request
         if not self.draft.load().spec.launches_itself:
             asked = asked._replace(tasks=0)
         for name in ("nodes", "gpus", "cpus", "tasks"):
