@@ -91,6 +91,7 @@ WRAPPERS = {
     "a container without variables": ("docker run --gpus all i python t.py", ["container"]),
     "a container with variables": ("docker run --gpus all --env-file e i python t.py", []),
     "a program that is waited for": ("python prepare.py &\nwait", ["hidden-exit"]),
+    "a program that is waited for by its id": ('python prepare.py &\np=$!\nwait "$p"', []),
     "lines that end with CR and LF": ("./prepare\r", ["line-ends"]),
     "something else": ("./prepare --all", []),
     "a rendezvous of its own": (

@@ -162,7 +162,7 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
 def _find_no_wait(script: Script) -> Iterator[Fault]:
     """A job ends when its script does, and the scheduler then ends what runs in the background.
 
-    Fix: write wait at the end, or leave out the &
+    Fix: write p=$! below it, and wait "$p" as the last line; or leave out the &
     """
     commands = _find_last(script) if script.directives else []
     ends = {item.name for item in commands[1:]} <= {"echo", "printf"}
