@@ -169,9 +169,11 @@ class Script:
 
     def _split_option(self, word: str) -> tuple[str, str | None]:
         short = self.can.short_options
+        option, equals, value = word.partition("=")
+        if option[1:] in self.can.long_options:  # which sbatch does not take for that
+            return option, value if equals else None
         if not word.startswith("--"):
             return short.get(word[1:2], word[:2]), word[2:] or None
-        option, equals, value = word.partition("=")
         option = _complete(option, self.can.long_options) if short else option
         return option, value if equals else None
 

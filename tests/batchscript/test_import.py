@@ -908,3 +908,13 @@ def test_a_shell_that_pbs_is_to_take_is_bash() -> None:
 def test_braces_within_quotes_are_text() -> None:
     for value in ('"{{ instruction }}"', "'{{.Name}}'", "{{1,2},3}"):
         assert import_body(f"trap x EXIT\npython t.py {value}", ONE_GPU).body
+
+
+def test_a_long_option_with_one_dash_is_lost_by_name() -> None:
+    for body in ("srun python t.py", "trap x EXIT"):
+        imported = import_body(body, "#SBATCH -N 1 --ntasks-per-node=4", "#SBATCH -gres=gpu:4")
+        assert (
+            "directives" not in yaml.safe_load(imported.yaml) or "gres" not in imported.yaml[:200]
+        )
+        (lost,) = [left for left in imported.left if left.kind == "lost"]
+        assert lost.reason == "sbatch knows no -gres; write --gres"

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 
-from jobgen.batchscript.lint.rule import QSUB, SBATCH, Fault, rule
+from jobgen.batchscript.lint.rule import QSUB, SBATCH, Fault, mark, rule
 from jobgen.batchscript.readable import PLACEHOLDER
 from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.output import format_count
@@ -66,6 +66,18 @@ def _find_dead(script: Script) -> Iterator[Fault]:
         others = format_count(len(more), "other line")
         message = f"'{text}' is a comment, like {others}, so the job has no directives"
         yield Fault(number, 1, message)
+
+
+@rule("one-dash", "A long option with one dash", SBATCH)
+def _find_one_dash(script: Script) -> Iterator[Fault]:
+    """sbatch reads it as an option of one letter, whose value is the rest: it refuses the job, or
+    the job gets something else.
+
+    Fix: write the option with two dashes
+    """
+    for item in script.read_directives:
+        if item.option[1:] in script.can.long_options:
+            yield mark(item, f"sbatch does not read {item.option} as -{item.option}")
 
 
 @rule("output-folder", "Output to a folder that is not there", SBATCH)
