@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from jobgen import process
 from jobgen.batchscript.reader import DirectiveOption, Script
+from jobgen.capabilities import get_capabilities
 from jobgen.errors import Position, Problem, SpecError
 
 _SHELL = re.compile(r"#!\s*(?:\S*/env\s+(?:-S\s+)?)?(\S+)")
@@ -23,10 +24,10 @@ PLACEHOLDER = re.compile(
 )
 # Options that ask for numbers.
 _NUMBERS = re.compile(r"--(nodes|ntasks|cpus|gpus|gres|mem|time|array)\S*|-[lJt]")
-# Options that take a value: all but switches, of sbatch and of what sites add to it.
+# Options that take a value: all but switches.
 _VALUED = re.compile(
-    r"-[AJMNPSejklmopqrt]|--(?!contig|excl|get-user|help|hold|ignore|nice$|no-|over|parsable|quiet|re(boot|queue)"
-    r"|propagate|share|spread|test-only|usage|use-|ver|wait|x11|container-|(dis|en)able)[a-z-]+"
+    r"-[AJMNPSejklmopqrt]|--(?!contig|excl|get-user|help|hold|ignore|nice|no-|over|parsable|quiet|re(boot|queue)"
+    rf"|propagate|spread|test-only|usage|use-|ver|wait)({'|'.join(get_capabilities('slurm').long_options)})"
 )
 _NQSV = re.compile(r"-[bT] |--(group|venode|custom)\b|-l (elapstim|cpunum|gpunum|memsz)_")
 # A generator's own lines: no reader of the manual fills those in.

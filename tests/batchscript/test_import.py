@@ -593,7 +593,7 @@ def test_an_option_without_its_value_is_a_place_to_fill_in() -> None:
     assert [left.reason for left in imported.left] == [f"{x} is a place to fill in" for x in places]
     assert "#SBATCH -p ## set" in imported.yaml
     assert "directives" not in yaml.safe_load(imported.yaml)
-    switches = ["#SBATCH --requeue", "#SBATCH --exclusive --nice"]
+    switches = ["#SBATCH --requeue", "#SBATCH --exclusive --nice", "#SBATCH --gpu-accounting"]
     assert not import_body("trap x EXIT", *switches).left
 
 
