@@ -11,6 +11,7 @@ import itertools
 import math
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
 from string import Template
@@ -144,6 +145,7 @@ _OWN_PART = (
 )
 # Libraries that make the group in an object that settings may name.
 _CONFIGURED = {"lightning", "pytorch_lightning"}
+_WORLD = r"int\(os\.environ\[.WORLD_SIZE.\]\)|[\w.]*get_world_size\(\)"
 _OF_MPI = {"horovod", "mpi4py"}
 # What a program counts before it starts one process for each.
 _COUNTS = r"(?i)(gpu|device_count|world_size|n_?procs).*[<=>]|is_initialized"
@@ -193,6 +195,7 @@ class _Look:
         self.find_places()
         self.find_arguments()
         self.describe()
+        self.find_shares()
         for name, rule in read_rules().items():
             if "needs" in rule:
                 self.apply(name)
@@ -230,8 +233,25 @@ class _Look:
             "denied": denied is not None,
             "alone": not made and not mpi and (trains or not self._may_divide(strange)),
         }
+        self.values["world"] = self._name_world()
         names = {"libraries": ", ".join(strange[:3]), "library": min(mpi, default="")}
         self.values |= names | {"test": denied}
+
+    def _name_world(self) -> str:
+        """Return a regular expression of what says the number of processes in the program."""
+        assigned = (pair for module in self.program.modules for pair in module.assigned.items())
+        bound = sum((module.bound for module in self.program.modules), Counter[str]())
+        names = [name for name, values in assigned if bound[name] == 1 and _is_world(values[0])]
+        return "|".join([_WORLD, "world_size", *map(re.escape, names)])
+
+    def find_shares(self) -> None:
+        """A batch that the processes do not divide, though the program asserts that."""
+        form = rf"(?m)^ {{0,4}}assert (?P<name>[\w.]+) % ({self.values['world']}) == 0"
+        places = self.program.search(form, _NEVER) if self.answers["one"] else ()
+        for at, line, words in places:
+            value = ast.unparse(at.module.resolve(ast.parse(words["name"], mode="eval").body))
+            if value.isdecimal() and int(value) % self.size.world_size:
+                self.say("other-world-size.batch", at, line, name=words["name"], value=value)
 
     def _list_strange(self) -> list[str]:
         """Return the libraries that may make the group, and modules that are not there.
@@ -460,6 +480,10 @@ def _is_common(look: _Look, call: Fact) -> bool:
     name = scope.name.replace("main", "") if scope else ""
     texts = [call.text, name, *look.program.list_ways(call.part)]
     return not any(_RANKED.search(text) or _FLAG.search(text) for text in texts)
+
+
+def _is_world(value: ast.expr) -> bool:
+    return re.fullmatch(_WORLD, ast.unparse(value)) is not None
 
 
 def _is_unfitting(look: _Look, call: Fact) -> bool:

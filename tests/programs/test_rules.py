@@ -1034,6 +1034,13 @@ MESH = "dist.init_device_mesh('cuda', "
     [
         ("assert dist.get_world_size() == 2", "unless there are 2 processes"),
         ("assert dist.get_world_size() == 2 * 4", ""),
+        ("world = dist.get_world_size()\nassert world == 16", "unless there are 16 processes"),
+        ("n = int(os.environ['WORLD_SIZE'])\nif n != 2:\n    raise ValueError", "there are 2"),
+        ("world = dist.get_world_size()\nassert world == 8", ""),
+        ("world = dist.get_world_size()\nworld = 16\nassert world == 16", ""),
+        ("w = dist.get_world_size()\nbatch = 100\nassert batch % w == 0", "batch, which is 100"),
+        ("w = dist.get_world_size()\ndef f(w):\n    assert w == 16\nf(16)", ""),
+        ("w = dist.get_world_size()\nbatch = 64\nassert batch % w == 0", ""),
         (f"{MESH}(2, 8), mesh_dim_names=('replicate', 'shard'))", "a mesh of (2, 8) is for"),
         (f"{MESH}mesh_shape=(16,))", "a mesh of (16,) is for"),
         (f"{MESH}[4])", "a mesh of [4] is for"),
