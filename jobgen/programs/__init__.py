@@ -16,6 +16,7 @@ from jobgen.spec.launchers import read_names
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import JobSpec
 from jobgen.spec.roles import list_names
+from jobgen.spec.value_types import make_option
 
 __all__ = ["SEVERAL", "JobSize", "Remark", "check_program", "list_doubts", "look_at"]
 
@@ -26,7 +27,7 @@ def list_doubts(loaded: LoadedSpec, plan: Plan) -> Iterator[str]:
     yield from (f"warning: {problem}" for problem in review(loaded, plan, copied))
     plans = [role.plan for role in plan.roles.members] or [plan]
     for part, one in zip(loaded.programs(), plans, strict=True):
-        remarks = look_at(one, copied, _list_addresses(loaded.spec))
+        remarks = look_at(one, copied, _list_addresses(loaded.spec), _list_off(part.spec))
         yield from (_place(part, remark) for remark in remarks)
 
 
@@ -49,18 +50,26 @@ def _list_addresses(spec: JobSpec) -> str:
     return ", ".join(f"${name}" for name in list_names(spec) if apart and name.endswith("_ADDR"))
 
 
-def look_at(plan: Plan, copied: tuple[str, ...] | None = None, roles: str = "") -> list[Remark]:
+def _list_off(spec: JobSpec) -> str:
+    given = spec.run.keyed_args.items()
+    return "|".join(re.escape(make_option(key)) for key, value in given if value is False)
+
+
+def look_at(
+    plan: Plan, copied: tuple[str, ...] | None = None, roles: str = "", off: str = ""
+) -> list[Remark]:
     """Return what a look into a plan's program finds, from the folder that jobs are submitted from.
 
-    `roles` are the variables with the addresses of the job's roles on other nodes. There is nothing
-    to find in a program that is not here, or not in Python.
+    `roles` are the variables with the addresses of the job's roles on other nodes, `off` the
+    options that the spec leaves out by false, as a regular expression. There is nothing to find in
+    a program that is not here, or not in Python.
     """
     words = list(plan.program.command)
     if plan.launch.body and plan.program.script:
         return _check_body(plan, _expand(words[1].removeprefix("$work_dir/")))
     started = _list_started(words)
     name, *arguments = started or [""]
-    size = _measure(plan, copied)._replace(arguments=tuple(arguments), roles=roles)
+    size = _measure(plan, copied)._replace(arguments=tuple(arguments), roles=roles, off=off)
     # In plain mode it starts once on each node, and sees to the others by itself.
     python = size._replace(world_size=1) if plan.launch.plain else size
     if name == "-m":

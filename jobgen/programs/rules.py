@@ -35,6 +35,7 @@ class JobSize(NamedTuple):
     cpus: int = 0  # for each process; 0 if unknown
     arguments: tuple[str, ...] | None = None  # what the program is given; None if unknown
     swept: tuple[tuple[str, ...], ...] = ((),)  # what some tasks of an array are given beside it
+    off: str = ""  # options that the spec leaves out by false, as a regular expression
     setup: str = ""  # what the job's lines of setup say, and what it writes
     scheduler: str = ""  # what the variables that it sets begin with
     chained: bool = False  # whether the job is to go on where another ended

@@ -8,7 +8,7 @@ import pytest
 from support import jobgen, working_in
 
 from jobgen.plan.resolve import resolve
-from jobgen.programs import SEVERAL, check_program, look_at
+from jobgen.programs import SEVERAL, check_program, list_doubts, look_at
 from jobgen.spec.load import load
 
 SPEC = """\
@@ -352,6 +352,29 @@ def test_what_the_job_does_not_give_a_program(
 def test_a_module_that_hides_another_is_named(tmp_path: Path) -> None:
     (tmp_path / "random.py").touch()
     assert [one.split(":")[0] for one in spoken(tmp_path, OWN)] == ["module-hidden"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ("type=bool, default=True", True),
+        ("default=True, action=argparse.BooleanOptionalAction", True),
+        ("action='store_true', default=True", True),
+        ("action='store_true'", False),
+        ("action='store_false', default=True", False),
+    ],
+)
+def test_false_does_not_turn_off_what_is_on_by_default(
+    settings: str, told: bool, tmp_path: Path
+) -> None:
+    options = PARSER + f"p.add_argument('--amp', {settings})\na = p.parse_args()\n"
+    (tmp_path / "train.py").write_text(OWN + options)
+    spec = SPEC.replace("{RUN}", "{script: train.py, args: {amp: false}}")
+    (tmp_path / "job.yaml").write_text(spec)
+    with working_in(tmp_path):
+        loaded = load("job.yaml")
+        said = list(list_doubts(loaded, resolve(loaded)))
+    assert ["write no-amp: true" in one for one in said] == [True] * told
 
 
 def test_a_job_of_cpus_has_no_gpu(tmp_path: Path) -> None:
