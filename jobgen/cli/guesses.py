@@ -239,7 +239,8 @@ class _Line:
     def _translate(self, option: str, value: str) -> None:
         """Keep what stands for an option that the command lacks."""
         answer = self._explain(option, value)
-        if value not in answer and self._takes_job(value):
+        takes = answer and answer != self._explain(option, "")
+        if not takes and value not in answer and self._takes_job(value):
             self.plain.append(value)
             value = ""
         if line := re.fullmatch("(?:(.+); )?type: (-[^;]+)", answer):
@@ -277,14 +278,16 @@ class _Line:
             pairs = _takes_pairs(self._spec)
             words = [f"{option}={value}"] if pairs else [f"--{option}", value]
         hint = _find_refusal(self._spec, words)
-        if near := re.fullmatch(r"write (--\S+)", hint):
-            return [near[1], *words[1:]], ""
-        typed = option if option.startswith("-") else f"{option}={value}"
-        known = f"; {self._list_known()}" if typed == option else ""
-        fault = (
-            f"{typed} is for the program, behind --; the program has no {words[0]}: {hint}{known}"
-        )
-        return ([], fault) if hint else (words, "")
+        near = re.fullmatch(r"write (--\S+)", hint)
+        plain = re.sub("^(?:max|num|n)_", "", normalize(option.rpartition(".")[2]))
+        same = [one for one in re.findall(r"--[\w-]+", hint) if normalize(one) == plain]
+        if near or same:
+            return [near[1] if near else same[0], value], ""
+        dashed = option.startswith("-")
+        known = f"; {self._list_known()}" if dashed else ""
+        typed = option if dashed else f"{option}={value}"
+        lead = f"{typed} is for the program, behind --; the program has no {words[0]}"
+        return ([], f"{lead}: {hint}{known}") if hint else (words, "")
 
     def _list_known(self) -> str:
         """Return what to say of an option that nothing is known of."""
@@ -477,6 +480,7 @@ def explain_command(
 ) -> str:
     """Return the message for a word, with others after it, that these groups of commands lack."""
     message = f"no such command {args[0]!r}"
+    args = _respell_specs(args)
     opens = args[0].lower() in _list("questions") and args[1:]
     if opens and (answer := _read_sentence(args, context)):
         return f"{message}; {answer}"
@@ -499,6 +503,14 @@ def _name_foreign(answer: str, words: Sequence[str]) -> str:
         if about and re.search(rf"type: jobgen [^;]* {re.escape(path)}(?!\S)", answer):
             return f"{path} {'; '.join(about)}"
     return ""
+
+
+def _respell_specs(words: Sequence[str]) -> list[str]:
+    """Return words with the specs that are here, where the ending alone is misspelt."""
+    here = {os.path.splitext(one)[0]: one for one in os.listdir() if one.endswith(SPEC_ENDS)}
+    absent = {one: os.path.splitext(one) for one in words if not os.path.exists(one)}
+    meant = {one: here[stem] for one, (stem, end) in absent.items() if end and stem in here}
+    return [meant[one] if find_near(one, [meant.get(one, "")]) else one for one in words]
 
 
 def _list(section: str) -> list[str]:
@@ -561,9 +573,10 @@ def _drop_tools(args: Sequence[str]) -> list[str]:
 def _answer_command(word: str, words: Sequence[str], context: click.Context, line: str) -> str:
     """Return what to say of a word where a command is wanted, with others after it, if known."""
     known = cast(click.Group, context.command).list_commands(context)
-    absent = shlex.join(one for one in _pick(words, SPEC_ENDS) if not os.path.exists(one))
-    facts = {"plain": shlex.join(words), "absent": absent, "line": line}
-    facts["site"] = _find_site([word, *words])
+    absent = [one for one in [word, *words] if not os.path.exists(one)]
+    facts = {"plain": shlex.join(words), "line": line, "absent": _join(absent, SPEC_ENDS)}
+    facts |= {"unwritten": _join(absent, SCRIPT_ENDS), "site": _find_site([word, *words])}
+    facts["place"] = _find_site(re.findall(r"[\w-]+", line))
     for reading in _list_readings(word.lower(), known):
         answer = find_rule("commands", {"words": reading, "word": reading, **facts})
         if "say" in answer:
@@ -651,6 +664,10 @@ def _pick(words: Iterable[str], ends: tuple[str, ...]) -> list[str]:
     return [word for word in words if word.endswith(ends)]
 
 
+def _join(words: Iterable[str], ends: tuple[str, ...]) -> str:
+    return shlex.join(_pick(words, ends))
+
+
 def explain_jobs(message: str, argv: Sequence[str]) -> str:
     """Return a message that some words name no job, with the line without those of a sentence."""
     silent = _list_silent() & {*re.findall(r"^no job '(\w+)' below", message, re.MULTILINE)}
@@ -659,7 +676,10 @@ def explain_jobs(message: str, argv: Sequence[str]) -> str:
         if _pick_jobs(argv)
         else "list, which prints their ids"
     )
-    return f"{message}\ntype: jobgen {left}" if silent else message
+    if silent:
+        return f"{message}\ntype: jobgen {left}"
+    swapped = find_rule("usage", {"message": message, "plain": " ".join(argv)})
+    return "; ".join((message, *swapped.values()))
 
 
 # --- options and words behind a command ---
@@ -794,12 +814,18 @@ def make_room(message: str, words: Sequence[str] = ()) -> str:
         typed = given.get(path, [*given.values()][-1])
         if key in given and path not in given:  # of two that exclude each other
             message = _put_before(message, given[key], f"{path}=null")
-        elif problem.setting:
-            message = _put_before(message, typed, problem.setting)
+        elif setting := problem.setting or _read_missing(problem):
+            message = _put_before(message, typed, setting)
         elif path in given:
             value = re.sub(rf"(^-\S+ |{re.escape(path)}=).+", r"\1VALUE", typed)
             message = f"{message.replace(typed, value)}; {problem.message}; {problem.hint}"
     return message
+
+
+def _read_missing(problem: Problem) -> str:
+    """Return the setting, the first of some, that a hint says to add to a record."""
+    added = re.match(r"add (\w+): (\w+)", problem.hint)
+    return f"{problem.path}.{added[1]}={added[2]}" if added else ""
 
 
 def _put_before(message: str, typed: str, setting: str) -> str:

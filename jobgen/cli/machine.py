@@ -117,13 +117,15 @@ def init(file: str, force: bool, as_json: bool, **given: Any) -> None:
 
 
 def _refuse_file(file: str, *, force: bool) -> None:
-    from jobgen.spec.table import offer_spec
+    from jobgen.spec.table import names_program, offer_init
 
     ending = os.path.splitext(file)[1]
     if not ending:
         raise UsageError(f"{file} does not name a YAML file; type: jobgen init {file}.yaml")
     if ending == ".py":
-        raise UsageError(f"{file} is a program, and init writes a spec; type: {offer_spec(file)}")
+        here = "job.yaml starts it; for one more, " * names_program("job.yaml", file)
+        line = f"{here}type: {offer_init(file)[0]}"
+        raise UsageError(f"{file} is a program, and init writes a spec; {line}")
     if ending in SCRIPT_ENDS:
         line = shlex.join(["jobgen", "import", file, "-o", f"{os.path.splitext(file)[0]}.yaml"])
         raise UsageError(f"{file} is a job script, and init writes a spec; type: {line}")

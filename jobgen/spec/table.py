@@ -139,14 +139,20 @@ def offer_spec(
     """Return the line that starts a program, by the spec here or by a new one; `rest` follows."""
     start, spec = "", "job.yaml"
     if not names_program(spec, program):
-        new = ["jobgen", "init", option, program]
-        if os.path.exists(spec):  # that of another program
-            spec = os.path.splitext(os.path.basename(program))[0] + ".yaml"
-            new.append(spec)
+        start, spec = offer_init(program, option)
         if not rest:
-            return shlex.join(new)
-        start = f"{shlex.join(new)}, and then "
+            return start
+        start += ", and then "
     return f"{start}jobgen {command} {shlex.quote(spec)} {rest}".rstrip()
+
+
+def offer_init(program: str, option: str = "--script") -> tuple[str, str]:
+    """Return the line that writes a spec of a program, and the name of that spec."""
+    new, spec = ["jobgen", "init", option, program], "job.yaml"
+    if os.path.exists(spec):
+        spec = os.path.splitext(os.path.basename(program))[0] + ".yaml"
+        new.append(spec)
+    return shlex.join(new), spec
 
 
 def names_program(spec: str, program: str) -> bool:

@@ -360,6 +360,7 @@ def test_a_pair_behind_two_dashes_is_written_as_the_option_that_the_program_has(
     [
         ("submit job.yaml lr=1e-4", "for the program, type: jobgen submit job.yaml -- --lr 1e-4\n"),
         ("submit job.yaml lrr=1e-4", "submit job.yaml -- --lr 1e-4\n"),
+        ("submit job.yaml trainer.max_lr=20", "type: jobgen submit job.yaml -- --lr 20\n"),
         (
             "submit a=1",
             "for the program, behind --; the program has no --a: it knows --lr, --name\n",
@@ -654,6 +655,26 @@ def test_a_setting_that_is_refused_is_answered_with_what_to_type(line, answer):
         ("shell 12 nvidia-smi -l 1", "type: jobgen shell 12 -- nvidia-smi -l 1\n"),
         ("logs 4242 --rank all", "leave --rank out, for all of them\n"),
         ("render --ntasks 16 -t 2h", "for each GPU; type: jobgen render -t 2h -N 4\n"),
+        ("submitt job.ymal", "did you mean: jobgen submit job.yaml\n"),
+        ("make new.sbatch", "type: jobgen render job.yaml -o new.sbatch\n"),
+        ("make mine.sbatch", "type: jobgen import mine.sbatch, or jobgen lint mine.sbatch\n"),
+        ("logs -n 1 -f", " (--node N has those of one node); type: jobgen logs -f\n"),
+        ("render -o", "requires an argument; type: jobgen render job.yaml -o job.sbatch\n"),
+        ("salloc -N 2 -t 1h", "get one by salloc -N 2 -t 1:00:00 (on PBS: qsub -I), and in it"),
+        ("what queues does gadi have", "type: jobgen sites show nci-gadi\n"),
+        ("what gpus does perlmutter have", "type: jobgen sites show nersc-perlmutter\n"),
+        ("how do i submit on gadi", "type: jobgen submit\n"),
+        ("forward 6006 4242", "; the port comes last; type: jobgen forward 4242 6006\n"),
+        (
+            "submit --container-image nvcr.io/a/b:25",
+            "type: jobgen submit --set environment.container.runtime=apptainer "
+            "--set environment.container.image=docker://nvcr.io/a/b:25\n",
+        ),
+        ("submit --image a.sif", "type: jobgen submit --set environment.container.image=a.sif\n"),
+        (
+            "init train.py",
+            "job.yaml starts it; for one more, type: jobgen init --script train.py train.yaml\n",
+        ),
         (
             "launch sky.yaml",
             "sky.yaml is a task of SkyPilot, not a job spec; `jobgen check sky.yaml` ",
