@@ -195,14 +195,25 @@ def _write_json(value: Any) -> str:
 def _find_base(extends: Scalar, files: list[str]) -> str:
     base = os.path.join(os.path.dirname(files[-1]), os.path.expanduser(extends.text))
     if not os.path.isfile(base):
-        from jobgen.spec.spelling import find_near_file
-
-        near = find_near_file(base, (".yaml", ".yml"))
-        hint = "a relative path begins at the folder of the file that names it"
-        if near and not os.path.samefile(near, files[-1]):
-            hint = f"did you mean {os.path.relpath(near, os.path.dirname(files[-1]) or '.')}?"
+        hint = _guess_base(base, extends.text, files[-1])
         raise SpecError([Problem(extends.where, "extends", f"{base!r} does not exist", hint)])
     return base
+
+
+def _guess_base(base: str, text: str, file: str) -> str:
+    """Return what to write: a file of that name beside the spec or in this folder, or one near."""
+    from jobgen.spec.spelling import find_near_file
+
+    folder = os.path.dirname(file) or "."
+    own = os.path.realpath(file)
+    beside = os.path.join(folder, os.path.basename(text))
+    there = [one for one in (beside, text) if os.path.isfile(one) and os.path.realpath(one) != own]
+    if there:
+        return f"write extends: {os.path.relpath(there[0], folder)}"
+    near = find_near_file(base, (".yaml", ".yml"))
+    if near and os.path.realpath(near) != own:
+        return f"did you mean {os.path.relpath(near, folder)}?"
+    return "a relative path begins at the folder of the file that names it"
 
 
 def _apply_user_config(

@@ -106,6 +106,23 @@ def test_what_cannot_be_extended(files: dict[str, str], message: str) -> None:
     assert message in err
 
 
+@pytest.mark.parametrize(
+    ("spec", "base", "said", "hint"),
+    [
+        ("job.yaml", "base.yaml", "../base.yaml", "write extends: base.yaml"),
+        ("jobs/job.yaml", "jobs/base.yaml", "jobs/base.yaml", "write extends: base.yaml"),
+        ("jobs/job.yaml", "base.yaml", "base.yaml", "write extends: ../base.yaml"),
+        ("jobs/job.yaml", "base.yaml", "../bsae.yaml", "did you mean ../base.yaml?"),
+    ],
+)
+def test_a_base_that_lies_elsewhere_is_named(spec: str, base: str, said: str, hint: str) -> None:
+    write(base, BASE)
+    write(spec, f"extends: {said}\nname: mine\n")
+    assert hint in jobgen("check", spec).err
+    write(spec, f"extends: {hint.split()[-1].strip('?')}\nname: mine\n")
+    assert jobgen("render", spec).code == 0
+
+
 def test_what_an_alias_shares_is_changed_in_one_place_alone() -> None:
     write("b.yaml", BASE + "launch: &x {rendezvous: static}\n")
     write("base.yaml", "extends: b.yaml\nnotify: &n {on: [end]}\n")
