@@ -36,12 +36,27 @@ def _place(loaded: LoadedSpec, remark: Remark) -> str:
     of_launcher = "os.environ" in remark.hint
     if not remark.rule.endswith("-argument") or of_launcher:
         return str(remark)
-    names = re.findall(r"[A-Za-z][\w-]*", remark.message)
-    keys = [f"{key}.{name}" for key in ("run.args", "array.values", "array.zip") for name in names]
-    given = (key for key in keys if loaded.find_path(key) in loaded.positions)
-    message = f"{remark.path}: {remark.message}"
-    problem = loaded.problem(next(given, "run.args"), message, remark.hint)
+    given = _list_given(loaded, remark.message)
+    message = f"{remark.path}{_name_tasks(given)}: {remark.message}"
+    problem = loaded.problem([*given, "run.args"][0], message, remark.hint)
     return f"{remark.level}: {problem} [{remark.rule}]"
+
+
+def _list_given(loaded: LoadedSpec, message: str) -> list[str]:
+    """Return the keys that give an argument which a message names, those of all tasks first."""
+    tasks = len(loaded.spec.array.list or ()) if loaded.spec.array else 0
+    heads = ["run.args", "array.values", "array.zip", *map("array.list[{}]".format, range(tasks))]
+    names = re.findall(r"[A-Za-z][\w-]*", message)
+    keys = [f"{head}.{name}" for head in heads for name in names]
+    return [key for key in keys if loaded.find_path(key) in loaded.positions]
+
+
+def _name_tasks(given: list[str]) -> str:
+    """Return which tasks of an array have an argument, where these keys are of tasks alone."""
+    tasks = sorted({key.partition("]")[0] for key in given if key.startswith("array.list")})
+    if not tasks or given[0].startswith("run"):
+        return ""
+    return f" in {len(tasks)} tasks" if tasks[1:] else f" in task {tasks[0].partition('[')[2]}"
 
 
 def _list_addresses(spec: JobSpec) -> str:

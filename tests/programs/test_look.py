@@ -175,6 +175,24 @@ def test_a_module_that_a_snapshot_leaves_out_is_named(tmp_path: Path) -> None:
             assert err.count("extra.py:1: warning: git does not track it") == expected, err
 
 
+@pytest.mark.parametrize(
+    ("tasks", "said"),
+    [
+        ("  - {lr: 1}\n  - {lrr: 2}\n", "8:11: array.list[1].lrr: train.py in task 1: it has no"),
+        ("  - {lrr: 1}\n  - {lrr: 2}\n", "7:11: array.list[0].lrr: train.py in 2 tasks: it has no"),
+    ],
+)
+def test_an_argument_of_a_task_has_its_own_place(tasks: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        f"import argparse\n{OWN}p = argparse.ArgumentParser()\np.add_argument('--lr')\n"
+        f"args = p.parse_args()\nprint(args.lr)\n{TRAINS}"
+    )
+    spec = SPEC.replace("{RUN}", "{script: train.py}") + f"array:\n  list:\n{tasks}"
+    (tmp_path / "job.yaml").write_text(spec)
+    with working_in(tmp_path):
+        assert said in jobgen("check").err
+
+
 def test_a_role_on_a_part_of_a_node_has_its_own_gpus(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(
         f"{OWN}net = torch.nn.parallel.DistributedDataParallel(net)\n{TRAINS}"
