@@ -32,6 +32,7 @@ from jobgen.plan.review_checks import (
     read_text,
     serves,
 )
+from jobgen.spec.launchers import find_launcher, name_kind
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.yaml_nodes import Mapping as YamlMapping
 from jobgen.spec.yaml_nodes import Node, Scalar, parse_value
@@ -48,7 +49,7 @@ def review(loaded: LoadedSpec, plan: Plan, copied: Sequence[str] | None = None) 
     problems: set[Problem] = set()
     for part, role in zip(loaded.programs(), roles or [None], strict=True):
         own = role.plan if role else plan
-        settings = tuple(list_settings(own.program.command))
+        settings = tuple(list_settings(_list_own_words(own.program.command)))
         job = Subject(part, own, settings, copied, roles, role)
         facts = _list_facts(job)
         problems.update(_apply_table(job, facts), _check_names(job))
@@ -184,6 +185,14 @@ def list_copied(snapshot: bool | Sequence[str] | None) -> tuple[str, ...] | None
     tracked = list_tracked_files() if snapshot else None
     named = map(os.path.normpath, snapshot if isinstance(snapshot, tuple) else ())
     return None if tracked is None else (*tracked, *named)
+
+
+def _list_own_words(words: Sequence[str]) -> Sequence[str]:
+    """Return the words of a program, without those of what starts it once for each task."""
+    if name_kind(find_launcher(words)) != "step":
+        return words
+    program = re.compile(r"(\S*/)?python[\d.]*|\S+\.(py|sh)")
+    return words[next((i for i, word in enumerate(words) if program.fullmatch(word)), 0) :]
 
 
 def list_settings(words: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -466,6 +466,10 @@ def test_what_can_hardly_be_meant_is_said(change: tuple[str, str], words: str) -
 
 RIGHT = {
     "the base": ("", ""),
+    "a number of srun's own": (
+        SCRIPT,
+        "run: {command: [srun, --ntasks-per-node, 8, python3, t.py]}\nlaunch: {mode: plain}",
+    ),
     "a program in another machine's home": ("train.py", "~/train.py"),
     "a program on another machine's disk": ("train.py", "/scratch/me/train.py"),
     "a program that setup makes": (
