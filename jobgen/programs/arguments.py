@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import ast
+import itertools
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from jobgen.programs.program import ReadProgram
@@ -35,6 +37,9 @@ _CHANGES = (
 # What a function that returns the arguments is named for.
 _OF_ARGUMENTS = r"(?i)arg|opt|flag|pars|cli"
 _OF_HYDRA = r"--(config-\w+|multirun|cfg|info|package|run|help|resolve|experimental-rerun)\b"
+# What has keys that no file of Hydra's folder shows.
+_OTHER_KEYS = "ConfigStore|searchpath|pkg://|set_struct"
+_MOST_FILES = 1000
 
 # The options that are read first, and the words that they leave to the parser of the others.
 _READ_FIRST = r"\w+, (\w+) = \w+\.parse_known_args\(\)(?=[\s\S]*\.parse_args\(\1\))"
@@ -53,7 +58,8 @@ def read_arguments(program: ReadProgram, tasks: Sequence[Sequence[str]]) -> _Rea
     It is nothing where the source does not show all options that the program has.
     """
     if program.find("hydra"):
-        return {}, _check_hydra([word for task in tasks for word in task])
+        words = [word for task in tasks for word in task]
+        return {}, _check_hydra(words) or _check_overrides(program, words)
     return _ask_parser(program, tasks)
 
 
@@ -62,6 +68,38 @@ def _check_hydra(words: Sequence[str]) -> Mapping[str, str]:
     options = [word.partition("=")[0] for word in words if re.match(r"--\w", word)]
     own = [word for word in options if not re.match(_OF_HYDRA, word)]
     return {f"Hydra knows no {word}": f"write args: [{word.strip('-')}=...]" for word in own[:1]}
+
+
+def _check_overrides(program: ReadProgram, words: Sequence[str]) -> Mapping[str, str]:
+    """Return a key that no file of Hydra's folder has, which Hydra refuses to set."""
+    keys = re.findall(r"(?m)^(?!hydra\.)([A-Za-z_][\w.]*)=", "\n".join(words))
+    known = _list_configured(program)
+    if not known or re.search(r"(?m)^-", "\n".join(words)):  # which may name another folder
+        return {}
+    lacking = [key for key in keys if not known.issuperset(re.findall(r"[^\W\d]\w*", key))]
+    remedy = "correct it, or write +{0}=... to add it"
+    return {f"no file of Hydra's folder has {key}": remedy.format(key) for key in lacking[:1]}
+
+
+def _list_configured(program: ReadProgram) -> set[str]:
+    """Return the names in the folder of Hydra's files; none where others may have some."""
+    main = program.find("hydra")[0]
+    given = re.search(r"config_path='((\.\./)*\w[^']*)'", main.text)
+    folder = Path(main.module.path).parent / (given[1] if given else "?")
+    files = list(itertools.islice(folder.rglob("*.yaml"), _MOST_FILES))
+    text = _read_all(files)
+    if not text or len(files) == _MOST_FILES or re.search(_OTHER_KEYS, text + program.text):
+        return set()
+    keys = re.findall(r"([\w-]+)[\"']?\s*:|@(.*)", text)
+    return set(re.findall(r"\w+", f"{files} {keys}"))
+
+
+def _read_all(files: Sequence[Path]) -> str:
+    """Return the text of files; nothing if one of them cannot be read."""
+    try:
+        return "\n".join(file.read_text(errors="replace") for file in files)
+    except OSError:
+        return ""
 
 
 def _ask_parser(program: ReadProgram, tasks: Sequence[Sequence[str]]) -> _Read:

@@ -675,6 +675,34 @@ def test_what_nothing_comes_to_and_what_is_not_read_says_nothing(tmp_path: Path)
     assert rules(look(tmp_path, start, large="", other="join = 0")) == ["no-process-group"]
 
 
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("lr=1", []),
+        ("trainer.max_epochs=1", []),
+        ("trainer.max_steps=1", ["no file of Hydra's folder has trainer.max_steps"]),
+        ("epochs=1", ["no file of Hydra's folder has epochs"]),
+        ("+epochs=1", []),
+        ("model=vit", []),
+        ("model.width=2", []),
+        ("hydra.run.dir=out", []),
+    ],
+)
+def test_hydra_takes_no_key_that_its_files_lack(word: str, said: list[str], tmp_path: Path) -> None:
+    program = (
+        "import accelerate, hydra\naccelerate.Accelerator()\n"
+        "@hydra.main(config_path='conf', config_name='c')\ndef main(cfg):\n    print(cfg)\nmain()\n"
+    )
+    (tmp_path / "conf/model").mkdir(parents=True)
+    (tmp_path / "conf/c.yaml").write_text("lr: 1  # epochs\ntrainer: {max_epochs: 1}\n")
+    (tmp_path / "conf/model/vit.yaml").write_text("width: 1\n")
+    size = EIGHT._replace(arguments=(word,))
+    found = [one.message.partition(",")[0] for one in look(tmp_path, program, size=size)]
+    assert found == said
+    store = "from hydra.core.config_store import ConfigStore\nConfigStore.instance()\n"
+    assert look(tmp_path, store + program, size=size) == []
+
+
 def test_hydra_takes_no_options(tmp_path: Path) -> None:
     program = "import hydra\n@hydra.main()\ndef main(cfg):\n    print(cfg)\nmain()\n"
     for word in ("optimizer.lr=2", "+optimizer.x=2", "--multirun"):
