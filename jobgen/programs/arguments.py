@@ -222,8 +222,14 @@ class _Mirror(argparse.ArgumentParser):
             self._refuse_options([word.partition("=")[0] for word in left])
         elif self.sure and not read.help:
             self._refuse_words(words, [word for word in rest if word[:1] != "-"])
-        self._ask_for([name for dest, name in self.needed.items() if not hasattr(read, dest)])
+        self._ask_for(self._list_lacking(read))
         return {name: one for name, one in vars(read).items() if one not in (None, False)}
+
+    def _list_lacking(self, read: argparse.Namespace) -> list[str]:
+        """Return what must be given and is not; a list may have the words of several arguments."""
+        spread = any(isinstance(one, list) for one in vars(read).values())
+        lacking = [name for dest, name in self.needed.items() if not hasattr(read, dest)]
+        return [name for name in lacking if name[0] == "-" or not spread]
 
     def _refuse_options(self, given: Sequence[str]) -> None:
         known = sorted(self.known)

@@ -703,6 +703,15 @@ def test_hydra_takes_no_key_that_its_files_lack(word: str, said: list[str], tmp_
     assert look(tmp_path, store + program, size=size) == []
 
 
+def test_a_parser_of_another_module_takes_several_words(tmp_path: Path) -> None:
+    opts = "import argparse\nparser = argparse.ArgumentParser()\n"
+    opts += "parser.add_argument('data')\nparser.add_argument('kind')\n"
+    program = f"{GROUP}{OWN_GPU}from opts import parser\nargs = parser.parse_args()\n"
+    for words, said in ((("a", "b"), []), ((), ["unknown-argument"])):
+        size = EIGHT._replace(arguments=words)
+        assert rules(look(tmp_path, program, size=size, opts=opts)) == said
+
+
 def test_hydra_takes_no_options(tmp_path: Path) -> None:
     program = "import hydra\n@hydra.main()\ndef main(cfg):\n    print(cfg)\nmain()\n"
     for word in ("optimizer.lr=2", "+optimizer.x=2", "--multirun"):
