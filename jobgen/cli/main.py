@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from io import TextIOWrapper
 from itertools import zip_longest
@@ -205,7 +205,8 @@ def render(
     planned = _load_all(specs, target, task, expand=expand)
     files = [] if output == STDOUT else _name_files(planned, output, out_dir)
     _refuse_to_replace(files)
-    texts = [render_plan(plan) for _, plan in planned]
+    texts: Iterable[str] = (render_plan(plan) for _, plan in planned)
+    texts = list(texts) if as_json else texts  # of thousands no more than one is held
     for file, text in zip(files, texts, strict=False):
         write_file(file, text)
     if as_json:
@@ -213,7 +214,7 @@ def render(
         scripts = [{"spec": one[0], "file": file, "script": text} for one, file, text in rows]
         put_out({"scripts": scripts})
     elif not files:
-        put_out(texts[0])
+        put_out(next(iter(texts)))
 
 
 def _load_all(
