@@ -168,7 +168,7 @@ _FLAG = re.compile(r"; (not )?[\w.]+( is (not )?None)?(;|$)|; not hasattr\(")
 # What may tell processes apart.
 _RANKED = re.compile(
     r"(?i)rank|main|master|verb|chief|primary|leader|zero|world_size|process_?(index|id)"
-    r"|(gpu|device|process)(_id)?(\(\))? *(==|!=)"
+    r"|(gpu|device|process|local)(_id)?(\(\))? *(==|!=)"
 )
 
 

@@ -61,6 +61,10 @@ RIGHT = {
         "def save():\n    torch.save(model, 'm.pt')\n"
         "if gpu_id == 0 and epoch % 9 == 0:\n    save()\n"
     ),
+    "a save by one process of each node": (
+        GROUP + OWN_GPU + "local = int(os.environ['LOCAL_RANK'])\n"
+        "if local == 0:\n    torch.save(model, f'{node}.pt')\n"
+    ),
     "a GPU that a function of another module tells": (
         "from accelerate import dist_setup\n" + GROUP + "if many:\n"
         "    rank, device = dist_setup(os.environ['LOCAL_RANK'])\nelse:\n    device = 0\n"
