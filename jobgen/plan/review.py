@@ -172,7 +172,7 @@ def _list_places(job: Subject) -> _Texts:
     own, modules = job.spec.environment, job.plan.environment.modules
     files = {"run.script": job.spec.run.script, "environment.venv": own.venv}
     for path, file in (files | {"environment.container.image": job.image}).items():
-        if file and not own.stage and os.path.basename(os.path.normpath(file)) not in job.setup:
+        if file and not own.stage and not job.mentions(file):
             yield "file", path, file
     yield "interface", "launch.interface", job.plan.launch.interface or ""
     yield "modules", "environment.modules", " ".join(modules.load) if modules else ""

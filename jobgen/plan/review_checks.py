@@ -50,6 +50,10 @@ class Subject(NamedTuple):
         """Its lines of setup."""
         return self.spec.environment.setup or ""
 
+    def mentions(self, file: str) -> bool:
+        """Whether its setup has the name of a file or folder, which it may make."""
+        return os.path.basename(os.path.normpath(file)) in self.setup
+
     @property
     def image(self) -> str:
         """The image of its container; empty without one."""
@@ -303,7 +307,7 @@ def _check_files(job: Subject) -> Found:
     """Yield files and folders that the job reads and that are not here, or not in its snapshot."""
     moved = re.search(r"\b(cd|pushd)\b", job.setup)
     for path, file, text in _list_files(job):
-        made = path != "environment.setup" and os.path.basename(os.path.normpath(file)) in job.setup
+        made = path != "environment.setup" and job.mentions(file)
         elsewhere = moved and not os.path.isabs(file)
         if _is_missing(file) and not made and not elsewhere:
             from jobgen.spec.spelling import find_near_file

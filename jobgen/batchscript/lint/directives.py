@@ -76,7 +76,7 @@ def _find_one_dash(script: Script) -> Iterator[Fault]:
     Fix: write the option with two dashes
     """
     for item in script.read_directives:
-        if item.option[1:] in script.can.long_options:
+        if script.lacks_dash(item.option):
             yield mark(item, f"sbatch does not read {item.option} as -{item.option}")
 
 
