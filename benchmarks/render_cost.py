@@ -46,10 +46,15 @@ def measure_pairs(pairs: int) -> Iterator[tuple[float, float]]:
         yield cpu_seconds(render), cpu_seconds([sys.executable, "-c", LIBRARIES])
 
 
+def make_folder() -> tempfile.TemporaryDirectory[str]:
+    """A folder in memory, where that can be: the disk is not what is measured."""
+    memory = "/dev/shm"
+    return tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None)
+
+
 def measure_warm(specs: int) -> float:
     """CPU time a spec where one command renders many, its start included."""
-    memory = "/dev/shm"  # the disk is not what is measured
-    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as folder:
+    with make_folder() as folder:
         text = EXAMPLE.read_text()
         paths = []
         for index in range(specs):

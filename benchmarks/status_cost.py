@@ -14,7 +14,6 @@ import math
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -22,10 +21,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from render_cost import LIBRARIES, make_folder
+
 from jobgen.jobs.record import JobRecord
 
 MAIN = "from jobgen.cli.main import main; main()"
-LIBRARIES = "import click, yaml, jinja2"
 LIMIT = 0.0032  # of that import, for each job
 TURNS = 5
 TRIALS = 5
@@ -74,8 +74,7 @@ def measure_commands(number: int, least: dict[str, float]) -> int:
     Returns the most queries of one command.
     """
     most = 0
-    memory = "/dev/shm"  # the disk is not what is measured
-    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as made:
+    with make_folder() as made:
         os.chdir(made)
         jobs = [record(Path(made), 1000 + n, ended=bool(n % 50)) for n in range(number)]
         running = [f"{job.id}|RUNNING|None|1700000000|1900000000\n" for job in jobs[::50]]
