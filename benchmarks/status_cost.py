@@ -1,18 +1,16 @@
-"""The CPU time of `jobgen list` and `jobgen status --json` with many recorded jobs.
+"""What `jobgen list` and `jobgen status --json` cost with many recorded jobs.
 
     python benchmarks/status_cost.py [--check] [JOBS]
 
 Records JOBS jobs, one in fifty of which has not ended, with a stand-in for squeue that counts its
-calls. The time is that of jobgen without the scheduler's command, relative to `python -c 'import
-click, yaml, jinja2'`, the least of both: see render_cost.py. --check: fail above the limit, or
-after more than one query, five times in a row.
+calls. The cost is the instructions of jobgen, without the scheduler's command, for each further
+job, relative to `python -c 'import click, yaml, jinja2'`; it needs valgrind. --check: fail above
+the limit, or after more than one query.
 """
 
 import argparse
 import json
-import math
 import os
-import subprocess
 import sys
 import time
 from dataclasses import asdict
@@ -21,14 +19,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from render_cost import LIBRARIES, make_folder
+from instructions import LIBRARIES, count_instructions, count_libraries, make_folder
 
 from jobgen.jobs.record import JobRecord
 
-MAIN = "from jobgen.cli.main import main; main()"
-LIMIT = 0.0032  # of that import, for each job
-TURNS = 5
-TRIALS = 5
+COMMANDS = (["list"], ["list", "--json"], ["status", "--json"])
+LIMIT = 0.0034  # of that import, for each job
 SQUEUE = """\
 #!/bin/sh
 echo "$*" >>calls
@@ -51,29 +47,9 @@ def record(folder: Path, number: int, *, ended: bool) -> JobRecord:
     return job
 
 
-def measure(program: str, *words: str) -> float:
-    """Seconds of CPU that a program takes, without those of the commands that it runs."""
-    inner = (
-        "import atexit, resource, sys\n"
-        "def tell():\n"
-        "    used = resource.getrusage(resource.RUSAGE_SELF)\n"
-        "    print(used.ru_utime + used.ru_stime, file=sys.stderr)\n"
-        f"atexit.register(tell)\n{program}\n"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": f".:{os.environ['PATH']}"}
-    argv = [sys.executable, "-c", inner, *words]
-    ended = subprocess.run(argv, env=environment, capture_output=True, text=True)
-    if ended.returncode:
-        sys.exit(ended.stderr)
-    return float(ended.stderr.split()[-1])
-
-
-def measure_commands(number: int, least: dict[str, float]) -> int:
-    """Put the least seconds of each command, and of the unit, into `least`.
-
-    Returns the most queries of one command.
-    """
-    most = 0
+def count_commands(number: int) -> tuple[list[int], int]:
+    """Return the instructions of each command with that many jobs, and the most queries of one."""
+    counts, most = [], 0
     with make_folder() as made:
         os.chdir(made)
         jobs = [record(Path(made), 1000 + n, ended=bool(n % 50)) for n in range(number)]
@@ -81,38 +57,34 @@ def measure_commands(number: int, least: dict[str, float]) -> int:
         Path("queue").write_text("".join(running))
         Path("squeue").write_text(SQUEUE)
         Path("squeue").chmod(0o755)
-        every = [job.id for job in jobs]
-        for words in (["list"], ["list", "--json"], ["status", "--json", *every]):
+        for words in COMMANDS:
             Path("calls").write_text("")
-            for _ in range(TURNS):  # in turns, as a machine is slower at times
-                timed = {" ".join(words[:2]): (MAIN, *words), LIBRARIES: (LIBRARIES,)}
-                for name, argv in timed.items():
-                    least[name] = min(least.get(name, math.inf), measure(*argv))
-            most = max(most, len(Path("calls").read_text().splitlines()) // TURNS)
+            named = [job.id for job in jobs] if words[0] == "status" else []
+            counts.append(count_instructions(["-m", "jobgen", *words, *named]))
+            most = max(most, len(Path("calls").read_text().splitlines()))
         os.chdir(ROOT)
-    return most
+    return counts, most
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("jobs", type=int, nargs="?", default=5000)
+    parser.add_argument("jobs", type=int, nargs="?", default=500)
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
-    least: dict[str, float] = {}
-    for _ in range(TRIALS if options.check else 1):
-        most = measure_commands(options.jobs, least)
-        ratios = {name: least[name] / least[LIBRARIES] / options.jobs for name in least}
-        del ratios[LIBRARIES]
-        for name, ratio in ratios.items():
-            print(
-                f"jobgen {name}: {options.jobs} jobs in {least[name]:.2f} s, {ratio:.5f} x "
-                f"`python -c '{LIBRARIES}'` for each (limit {LIMIT}), {most} query"
-            )
-        if max(ratios.values()) <= LIMIT and most == 1:
-            return
-    if options.check:
+    os.environ.update(PYTHONPATH=str(ROOT), PATH=f".:{os.environ['PATH']}")
+    libraries = count_libraries()
+    (one, _), (many, most) = count_commands(1), count_commands(options.jobs + 1)
+    worst = 0.0
+    for words, first, all_of_them in zip(COMMANDS, one, many, strict=True):
+        ratio = (all_of_them - first) / options.jobs / libraries
+        worst = max(worst, ratio)
+        print(
+            f"jobgen {' '.join(words)}: {ratio:.5f} x `python -c '{LIBRARIES}'` for each further "
+            f"job, of {options.jobs} (limit {LIMIT}), {most} query"
+        )
+    if options.check and (worst > LIMIT or most != 1):
         sys.exit("over the limit, or more than one query")
 
 
