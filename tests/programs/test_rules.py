@@ -31,6 +31,9 @@ def rules(remarks: list[Remark]) -> list[str]:
     return [remark.rule for remark in remarks]
 
 
+DDP = "model = torch.nn.parallel.DistributedDataParallel(net)\nloss.backward()\n"
+EVALUATE = "def evaluate():\n    dist.all_reduce(loss)\n"
+
 RIGHT = {
     "a Ray that runs": "import ray, accelerate\naccelerate.Accelerator()\nray.init('auto')\n",
     "Lightning by settings": (
@@ -113,9 +116,6 @@ RIGHT = {
         "parser.add_argument('--local_rank')\nprint(args.local_rank)"
     ),
     "a checkpoint for the first GPU": GROUP + OWN_GPU + "torch.load(f, map_location='cuda:0')",
-}
-
-RIGHT |= {
     "the first rank loads first": (
         GROUP + OWN_GPU + "if rank != 0:\n    dist.barrier()\nget()\nif rank == 0:\n"
         "    dist.barrier()\n"
@@ -132,20 +132,6 @@ RIGHT |= {
         "DataLoader(data, sampler=torch.utils.data.DistributedSampler(data))\n"
         "DataLoader(test, shuffle=False)\n"
     ),
-}
-
-
-@pytest.mark.parametrize("program", RIGHT.values(), ids=RIGHT)
-def test_nothing_is_said_about_a_program_for_several_processes(
-    program: str, tmp_path: Path
-) -> None:
-    assert look(tmp_path, program) == []
-
-
-DDP = "model = torch.nn.parallel.DistributedDataParallel(net)\nloss.backward()\n"
-EVALUATE = "def evaluate():\n    dist.all_reduce(loss)\n"
-
-RIGHT |= {
     "a function that all ranks call": GROUP + OWN_GPU + EVALUATE + "evaluate()\n",
     "a function that one rank and the others call": (
         GROUP + OWN_GPU + EVALUATE + "if rank == 0:\n    evaluate()\nelse:\n    evaluate()\n"
@@ -166,18 +152,24 @@ RIGHT |= {
         GROUP + OWN_GPU + "import shutil\nif os.environ['LOCAL_RANK'] == '0':\n"
         "    shutil.unpack_archive('d.tar', '/tmp/d')\n"
     ),
+    "Slurm's rank, which the job sets": (
+        "import os, torch\nimport torch.distributed as dist\n"
+        "dist.init_process_group('nccl', rank=int(os.environ['SLURM_PROCID']))\n" + OWN_GPU
+    ),
+    "a name that settings from a file may change": (
+        "import os, torch\nimport torch.distributed as dist\nddp = False\n"
+        "exec(open('settings.py').read())\n"
+        "if ddp:\n    dist.init_process_group('nccl', device_id=int(os.environ['LOCAL_RANK']))\n"
+    ),
 }
 
-RIGHT["Slurm's rank, which the job sets"] = (
-    "import os, torch\nimport torch.distributed as dist\n"
-    "dist.init_process_group('nccl', rank=int(os.environ['SLURM_PROCID']))\n" + OWN_GPU
-)
 
-RIGHT["a name that settings from a file may change"] = (
-    "import os, torch\nimport torch.distributed as dist\nddp = False\n"
-    "exec(open('settings.py').read())\n"
-    "if ddp:\n    dist.init_process_group('nccl', device_id=int(os.environ['LOCAL_RANK']))\n"
-)
+@pytest.mark.parametrize("program", RIGHT.values(), ids=RIGHT)
+def test_nothing_is_said_about_a_program_for_several_processes(
+    program: str, tmp_path: Path
+) -> None:
+    assert look(tmp_path, program) == []
+
 
 WRONG = {
     "a debugger behind a test of the loss": (
