@@ -27,8 +27,8 @@ from jobgen.plan.review_checks import (
     is_tested,
     list_numbers,
     list_options,
+    list_rows,
     list_variables,
-    read_table,
     read_text,
     serves,
 )
@@ -70,7 +70,7 @@ def _say(job: Subject, path: str, message: str, hint: str, values: Mapping[str, 
 @cache
 def _read_words() -> dict[str, tuple[str, str]]:
     """Return message and hint of what checks find, by its name."""
-    return {row[1]: (row[2], row[3]) for row in read_table() if row[0] == "say"}
+    return {name: (message, hint) for name, message, hint in list_rows("say")}
 
 
 def _apply_table(job: Subject, facts: dict[str, Any]) -> Iterator[Problem]:
@@ -79,13 +79,12 @@ def _apply_table(job: Subject, facts: dict[str, Any]) -> Iterator[Problem]:
     for source, path, text in (*_list_lines(job), *_list_words(job), *_list_places(job)):
         if text:
             texts[source].append((path, text))
-    for source, asked, form, message, hint in (row for row in read_table() if len(row) == 5):
-        if not _holds(asked, facts):
-            continue
-        for path, text in texts[source]:
-            if match := re.search(form, text, re.MULTILINE):
-                yield _say(job, path, message, hint, facts | match.groupdict())
-                break
+    for source, places in texts.items():
+        for asked, form, message, hint in list_rows(source):
+            for path, text in places if _holds(asked, facts) else ():
+                if match := re.search(form, text, re.MULTILINE):
+                    yield _say(job, path, message, hint, facts | match.groupdict())
+                    break
 
 
 def _holds(asked: str, facts: Mapping[str, Any]) -> bool:
@@ -221,9 +220,7 @@ def _flatten(node: Node, start: str) -> Iterator[tuple[str, str]]:
 def _check_numbers(job: Subject) -> Iterator[Problem]:
     """Yield numbers in the program's arguments that differ from the job's."""
     has = count_processes(job)
-    for names, relation, fact, message, hint in (
-        row[1:] for row in read_table() if row[0] == "number"
-    ):
+    for names, relation, fact, message, hint in list_rows("number"):
         right, known = has[fact], names.split()
         numbers = [one for one in list_numbers(job.settings) if one[0] in known and right]
         for _, option, number in numbers:
@@ -235,11 +232,10 @@ def _check_numbers(job: Subject) -> Iterator[Problem]:
 
 def _check_sums(job: Subject, facts: Mapping[str, Any]) -> Iterator[Problem]:
     """Yield what the numbers of a node do not allow, for each kind of node."""
-    rows = [row[1:] for row in read_table() if row[0] == "sum"]
     for sums in (
         dict(facts) | count_node(job, group) for group in dict.fromkeys(job.plan.nodes.own)
     ):
-        for asked, compared, path, message, hint in rows:
+        for asked, compared, path, message, hint in list_rows("sum"):
             left, right = compared.split(" > ")
             if _holds(asked, sums) and sums[left] > int(sums.get(right, right)):
                 yield _say(job, Template(path).substitute(sums), message, hint, sums)
@@ -247,7 +243,7 @@ def _check_sums(job: Subject, facts: Mapping[str, Any]) -> Iterator[Problem]:
 
 def _check_names(job: Subject) -> Iterator[Problem]:
     """Yield misspelt names of variables; those of options the scheduler refuses by itself."""
-    known = next(row[1].split() for row in read_table() if row[0] == "known")
+    known = list_rows("known")[0][0].split()
     for name in job.spec.environment.named_variables.keys() - {*known}:
         from jobgen.spec.spelling import find_near
 

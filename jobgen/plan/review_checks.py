@@ -20,8 +20,9 @@ from jobgen.plan.plan import NodeGroup, Plan, RolePlan
 from jobgen.plan.program import read_sources
 from jobgen.records import NamedTuple
 from jobgen.spec.load import LoadedSpec
-from jobgen.spec.model import JobSpec, Ready, Resources, Role
+from jobgen.spec.model import JobSpec, Resources, Role
 from jobgen.spec.roles import list_names
+from jobgen.spec.tables import read_rows
 
 Settings = tuple[tuple[str, str], ...]
 Found = Iterator[tuple[str, str, Mapping[str, Any]]]
@@ -76,24 +77,17 @@ class Subject(NamedTuple):
         """Return what the spec says of a role."""
         return (self.whole.roles or {})[name]
 
-    def find_ready(self, name: str) -> Ready:
-        """Return what the spec says of when a role is ready; nothing where it does not."""
-        return self.find_role(name).ready or Ready()
-
 
 @cache
-def read_table() -> list[list[str]]:
-    """Return the rows of `review.txt`, each as its cells."""
-    path = os.path.join(os.path.dirname(__file__), "review.txt")
-    with open(path, encoding="utf-8") as lines:
-        rows = [line.strip() for line in lines if line.strip() and line[0] != "#"]
-    return [row.split(" | ", 5 if row.startswith(("number", "sum")) else 4) for row in rows]
+def list_rows(kind: str) -> list[list[str]]:
+    """Return the cells of a kind's rows in `review.txt`, without the first."""
+    return [cells for first, *cells in read_rows("review.txt", room="plan") if first == kind]
 
 
 @cache
 def _form(name: str) -> re.Pattern[str]:
     """Return a regular expression of the table."""
-    return next(re.compile(row[2]) for row in read_table() if row[:2] == ["form", name])
+    return re.compile(dict(list_rows("form"))[name])
 
 
 def list_options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -454,7 +448,8 @@ def _check_known(job: Subject, role: RolePlan) -> Found:
 
 def _check_wait(job: Subject, role: RolePlan) -> Found:
     """Yield a wait as long as the job."""
-    within, limit = job.find_ready(role.name).within, job.whole.resources.walltime
+    ready, limit = job.find_role(role.name).ready, job.whole.resources.walltime
+    within = ready and ready.within
     if within and limit and within >= limit:
         yield "long-wait", f"roles.{role.name}.ready.within", {}
 
@@ -470,7 +465,8 @@ def _check_port(job: Subject, role: RolePlan) -> Found:
 
 def _check_route(job: Subject, role: RolePlan) -> Found:
     """Yield a path at which the program does not answer."""
-    asked, source = job.find_ready(role.name).http or "", read_sources(job.plan) or ""
+    ready, source = job.find_role(role.name).ready, read_sources(job.plan) or ""
+    asked = (ready and ready.http) or ""
     routes = re.findall(r"""[=(,] *["'](/[\w/-]*)["']""", source)
     if routes and asked.partition("?")[0] not in source:
         values = {"asked": asked, "routes": ", ".join(routes[:4]), "route": routes[0]}

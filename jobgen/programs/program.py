@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from jobgen.programs.reader import OBJECT, Fact, Module, Part, Scope
+from jobgen.spec.tables import read_rows
 
 MOST_TEXT = 300_000  # characters of a project: about 8,000 lines; the rest is not read
 # What a file that makes a process group, or has a library make it, has in its text.
@@ -249,23 +250,22 @@ class ReadProgram:
         return self._ways[id(part), depth]
 
 
-def read_table(name: str) -> list[str]:
+def read_lines(name: str) -> list[str]:
     """Return the lines of a table beside this module."""
-    with open(os.path.join(os.path.dirname(__file__), name), encoding="utf-8") as lines:
-        return [line.rstrip() for line in lines if line.strip() and not line.startswith("#")]
+    return [line for (line,) in read_rows(name, room="programs")]
 
 
 @cache
 def list_plain() -> frozenset[str]:
     """Return the libraries that start no processes, and those of Python."""
-    return sys.stdlib_module_names.union(read_table("plain_libraries.txt"))
+    return sys.stdlib_module_names.union(read_lines("plain_libraries.txt"))
 
 
 @cache
 def _read_kinds() -> dict[str, dict[str, list[str]]]:
     """Return the forms of each kind by what a name begins with, or by its last part."""
     heads: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for line in read_table("calls.txt"):
+    for line in read_lines("calls.txt"):
         kind, *forms = line.split()
         for form in forms:
             if re.fullmatch(r"\.\w+", form):

@@ -19,7 +19,7 @@ from typing import Any
 
 from jobgen.plan.review import list_settings
 from jobgen.plan.review_checks import is_below
-from jobgen.programs.program import ReadProgram, classify, list_plain, read_table
+from jobgen.programs.program import ReadProgram, classify, list_plain, read_lines
 from jobgen.programs.reader import Fact
 from jobgen.records import NamedTuple
 
@@ -89,7 +89,7 @@ def read_rules() -> dict[str, dict[str, str]]:
     """Return the records of `remarks.txt` by their names."""
     rules: dict[str, dict[str, str]] = {}
     name = ""
-    for line in read_table("remarks.txt"):
+    for line in read_lines("remarks.txt"):
         key, _, value = line.strip().partition(" ")
         if line[0] == " ":
             rules[name][key] = value
@@ -320,7 +320,7 @@ class _Look:
     def find_modules(self) -> None:
         """Modules of the project that are not there, are hidden, or that a snapshot leaves out."""
         entry, copied = self.program.entry, self.size.copied
-        for name in read_table("hidden.txt"):
+        for name in read_lines("hidden.txt"):
             if os.path.isfile(os.path.join(os.path.dirname(entry.path), f"{name}.py")):
                 self.say("module-hidden", entry.whole, name=name)
         for one in self.program.missing:

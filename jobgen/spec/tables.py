@@ -26,7 +26,7 @@ def read_table(name: str, *, room: str = "spec") -> dict[str, Any]:
 def read_rows(name: str, *, room: str) -> list[list[str]]:
     """Return the rows of a room's table with a row in each line, parted by ` | `."""
     with open(os.path.join(_ROOMS, room, name), encoding="utf-8") as lines:
-        return [line.rstrip("\n").split(" | ") for line in lines if line[0] != "#"]
+        return [line.rstrip("\n").split(" | ") for line in lines if line[0] not in "#\n"]
 
 
 @cache
