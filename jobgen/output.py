@@ -36,10 +36,10 @@ def make_printable(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return _NO_COLOUR.sub("\ufffd", text.translate(_HARMLESS))
+    return re.sub(_NO_COLOUR, "\ufffd", text.translate(_HARMLESS))
 
 
-_NO_COLOUR = re.compile(r"\x1b(?!\[[0-9;:]*m)")
+_NO_COLOUR = r"\x1b(?!\[[0-9;:]*m)"
 # Control characters but for tabs, ends of lines and the escape of colours.
 _HARMLESS = {code: "\ufffd" for code in (*range(32), *range(127, 160)) if code not in (9, 10, 27)}
 

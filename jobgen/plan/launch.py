@@ -17,7 +17,7 @@ from jobgen.spec.units import format_ranges
 # What tells a process which GPUs it sees, by maker.
 VISIBLE = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}
 # An option that names the cores of each process of a node: --cpu-bind=list:0-7:8-15.
-_NAMES_CORES = re.compile(r"--cpu-bind[= ](?:verbose,)?(list:|mask_cpu:)(\S*)")
+_NAMES_CORES = r"--cpu-bind[= ](?:verbose,)?(list:|mask_cpu:)(\S*)"
 _ITSELF = "local"  # the launcher of a script that starts the processes itself
 RENDEZVOUS = ("static", "c10d", "file", "env")
 LAUNCHERS = (*(row.launcher for row in list_capabilities()), "mpiexec")
@@ -77,7 +77,7 @@ def _bind(context: Context, plan: Plan, start: Start, site: SiteLaunch) -> Start
     free = whole and VISIBLE.isdisjoint(context.spec.environment.named_variables)
     if start.mode == "direct":
         # A table of cores is one of whole nodes: a part may have other cores.
-        options = tuple(text for text in site.options if whole or not _NAMES_CORES.search(text))
+        options = tuple(text for text in site.options if whole or not re.search(_NAMES_CORES, text))
         return start._replace(options=options, devices=site.devices if free else None)
     binds = free and gpus == plan.nodes.processes and not start.plain
     return start._replace(numa_binding=site.numa_binding if binds else None)
@@ -167,7 +167,7 @@ def _read_cores(words: tuple[str, ...], processes: int) -> Iterator[str]:
     They are --cpu-bind=list:0-7:8-15 or mask_cpu:0xff,0xff00, and PALS's depth with --depth=8.
     """
     text = " ".join(words)
-    binding = _NAMES_CORES.search(text)
+    binding = re.search(_NAMES_CORES, text)
     depth = re.search(r"--depth[= ](\d+)", text)
     if binding and binding[1] == "list:":
         yield from binding[2].split(":")

@@ -13,7 +13,7 @@ from jobgen.plan.plan import Dependency, Mail, Plan, Requests
 from jobgen.spec.model import After, JobSpec
 
 _OPTION = re.compile(r"(?<!\S)(--[^\s=]+|-[^\s-])(?=(?:=|\s+)?(\S*))")  # and what follows it
-_IN_CHUNK = re.compile(r"[A-Za-z_]\w*=[\w.-]+")
+_IN_CHUNK = r"[A-Za-z_]\w*=[\w.-]+"
 KINDS = ("afterok", "afterany", "afternotok", "after")
 
 
@@ -156,7 +156,7 @@ def _find_conflicts(context: Context) -> Iterator[Problem]:
     simple = re.fullmatch(r"[A-Za-z0-9_.-]*", constraint)
     rules = {
         "chunk_key": chunk and taken,
-        "chunk_form": chunk and not all(map(_IN_CHUNK.fullmatch, parts)),
+        "chunk_form": chunk and not all(re.fullmatch(_IN_CHUNK, part) for part in parts),
         "chunk_name": not chunk and site.pbs.constraint is not None and not simple,
     }
     yield from context.refuse(rules, taken=taken, constraint=constraint)

@@ -18,7 +18,7 @@ from jobgen.rendering.view import ScriptView
 # Raised with each release that changes a file of the runtime.
 NUMBER = 2
 _TITLE_LINE = "# ---- Part 2: the jobgen runtime {}, digest {} "
-_TITLE = re.compile(r"^# ---- Part 2: the jobgen runtime (\d+), digest ([0-9a-f]{12}) -*\n", re.M)
+_TITLE = r"(?m)^# ---- Part 2: the jobgen runtime (\d+), digest ([0-9a-f]{12}) -*\n"
 
 
 class Runtime(NamedTuple):
@@ -71,7 +71,7 @@ def _join_files(folder: str, files: tuple[str, ...]) -> str:
 
 def split_script(script: str) -> tuple[str, Runtime | None]:
     """Return Part 1 of a script, and Part 2; None if it has none."""
-    match = _TITLE.search(script)
+    match = re.search(_TITLE, script)
     if match is None:
         return script, None
     runtime = Runtime(int(match[1]), match[2], script[match.end() :])

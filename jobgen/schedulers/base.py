@@ -40,7 +40,7 @@ StateName = Literal[
 ENDED: tuple[StateName, ...] = ("done", "failed", "cancelled", "timeout", "node lost")
 # How the reason begins of a job that starts once others have come far enough.
 DEPENDENT = "it waits for another job"
-_HOPELESS = re.compile(
+_HOPELESS = (
     r"DependencyNeverSatisfied|launch[ _]failed[ _]requeued[ _]held"  # Slurm
     r"|Can Never Run|too many failed attempts to run"  # PBS
 )
@@ -65,7 +65,7 @@ class State(NamedTuple):
     @property
     def hopeless(self) -> bool:
         """Whether the job is queued and will never start, by its scheduler's own words."""
-        return self.name == "queued" and bool(_HOPELESS.search(self.reason))
+        return self.name == "queued" and bool(re.search(_HOPELESS, self.reason))
 
     @property
     def described(self) -> str:

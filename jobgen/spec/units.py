@@ -10,14 +10,15 @@ import re
 from collections.abc import Iterable
 
 _UNIT_SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
-_LETTERS = re.compile(
+# Compiled when first used: few commands need all of them.
+_LETTERS = (
     r"(?:(\d{1,9}) ?d(?:ays?)? ?)?(?:(\d{1,9}) ?h(?:(?:ou)?rs?)? ?)?"
-    r"(?:(\d{1,9}) ?m(?:in(?:ute)?s?)? ?)?(?:(\d{1,9}) ?s(?:ec(?:ond)?s?)?)?",
-    re.ASCII | re.IGNORECASE,
+    r"(?:(\d{1,9}) ?m(?:in(?:ute)?s?)? ?)?(?:(\d{1,9}) ?s(?:ec(?:ond)?s?)?)?"
 )
-_CLOCK = re.compile(r"(?:(\d{1,9})-)?(\d{1,9}):(\d\d):(\d\d)", re.ASCII)
-_MEMORY = re.compile(r"(\d{1,9})(?:\.(\d{1,9}))? ?([KMGTP])(?:i?B?)", re.ASCII | re.IGNORECASE)
-_NUMBER = re.compile(r"\d+", re.ASCII)
+_CLOCK = r"(?:(\d{1,9})-)?(\d{1,9}):(\d\d):(\d\d)"
+_MEMORY = r"(\d{1,9})(?:\.(\d{1,9}))? ?([KMGTP])(?:i?B?)"
+_NUMBER = r"\d+"
+_ANY_CASE = re.ASCII | re.IGNORECASE
 # What the two parsers below take, for the JSON Schema: as ECMA 262 and Python both read it, and
 # without flags. An amount like 1.1GB matches, though it is not a whole number of KB.
 DURATION = (
@@ -38,12 +39,12 @@ def parse_duration(text: str) -> int:
     people read `10:00` as hours where both schedulers read minutes (sbatch(1), qsub(1B)).
     Raises ValueError with a message that continues "'TEXT' ...".
     """
-    if match := _CLOCK.fullmatch(text):
+    if match := re.fullmatch(_CLOCK, text, re.ASCII):
         days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
         total = days * 86400 + hours * 3600 + minutes * 60 + seconds
         if minutes > 59 or seconds > 59:
             raise ValueError(f"has minutes or seconds over 59; write {format_time(total)}")
-    elif text and (match := _LETTERS.fullmatch(text)):
+    elif text and (match := re.fullmatch(_LETTERS, text, _ANY_CASE)):
         total = sum(
             int(part or 0) * unit
             for part, unit in zip(match.groups(), _UNIT_SECONDS.values(), strict=True)
@@ -57,7 +58,7 @@ def parse_duration(text: str) -> int:
 
 def _explain_other_duration(text: str) -> str:
     """Return why a text is not a duration, and how to write the one that may be meant."""
-    if _NUMBER.fullmatch(text):
+    if re.fullmatch(_NUMBER, text, re.ASCII):
         hours = f", {text}m or {text}h" if int(text) <= 240 else f" or {text}m"
         return f"has no unit; write e.g. {text}s{hours}"
     if match := re.fullmatch(r"(\d{1,4})[.,](\d{1,2}) ?([hd])\w*", text, re.ASCII | re.I):
@@ -86,7 +87,7 @@ def parse_memory(text: str) -> int:
 
     Raises ValueError with a message that continues "'TEXT' ...".
     """
-    if match := _MEMORY.fullmatch(text):
+    if match := re.fullmatch(_MEMORY, text, _ANY_CASE):
         whole, fraction, unit = match[1], match[2] or "", match[3]
         scale: int = 10 ** len(fraction)
         kib, rest = divmod(int(whole + fraction) * _MEMORY_KIB[unit.upper()], scale)
@@ -95,7 +96,7 @@ def parse_memory(text: str) -> int:
         if not kib:
             raise ValueError("is zero; write e.g. 180GB")
         return kib
-    if _NUMBER.fullmatch(text):
+    if re.fullmatch(_NUMBER, text, re.ASCII):
         if not int(text):
             raise ValueError("is zero; write e.g. 180GB")
         raise ValueError(f"has no unit; write e.g. {text}GB or {text}MB")

@@ -1,7 +1,5 @@
 """What jobs can ask of Slurm."""
 
-import re
-
 from jobgen.capabilities import JOB_ID, Capabilities, name_options
 
 _OPTIONS = name_options("""
@@ -26,23 +24,26 @@ _OPTIONS = name_options("""
     notify.on                   --mail-type
 """)
 # The long options of sbatch(1).
-_LONG_OPTIONS = frozenset(
-    re.findall(
-        r"\S+",
-        "account array batch begin chdir clusters comment constraint container contiguous"
-        " core-spec cores-per-socket cpu-freq cpus-per-gpu cpus-per-task deadline"
-        " delay-boot dependency distribution error exclude exclusive export export-file"
-        " extra-node-info get-user-env gid gpu-bind gpu-freq gpus gpus-per-node"
-        " gpus-per-socket gpus-per-task gres gres-flags help hint hold ignore-pbs input"
-        " job-name kill-on-invalid-dep licenses mail-type mail-user mcs-label mem mem-bind"
-        " mem-per-cpu mem-per-gpu mincpus network nice no-kill no-requeue nodefile"
-        " nodelist nodes ntasks ntasks-per-core ntasks-per-gpu ntasks-per-node"
-        " ntasks-per-socket open-mode output overcommit oversubscribe parsable partition"
-        " power prefer priority profile propagate qos quiet reboot requeue reservation"
-        " segment signal sockets-per-node spread-job switches tasks-per-node test-only"
-        " thread-spec threads-per-core time time-min tmp tres-bind tres-per-task uid usage"
-        " use-min-nodes verbose version wait wait-all-nodes wckey wrap",
-    )
+_LONG_OPTIONS = (
+    "account array batch begin chdir clusters comment constraint container contiguous"
+    " core-spec cores-per-socket cpu-freq cpus-per-gpu cpus-per-task deadline"
+    " delay-boot dependency distribution error exclude exclusive export export-file"
+    " extra-node-info get-user-env gid gpu-bind gpu-freq gpus gpus-per-node"
+    " gpus-per-socket gpus-per-task gres gres-flags help hint hold ignore-pbs input"
+    " job-name kill-on-invalid-dep licenses mail-type mail-user mcs-label mem mem-bind"
+    " mem-per-cpu mem-per-gpu mincpus network nice no-kill no-requeue nodefile"
+    " nodelist nodes ntasks ntasks-per-core ntasks-per-gpu ntasks-per-node"
+    " ntasks-per-socket open-mode output overcommit oversubscribe parsable partition"
+    " power prefer priority profile propagate qos quiet reboot requeue reservation"
+    " segment signal sockets-per-node spread-job switches tasks-per-node test-only"
+    " thread-spec threads-per-core time time-min tmp tres-bind tres-per-task uid usage"
+    " use-min-nodes verbose version wait wait-all-nodes wckey wrap"
+)
+# Each letter of an option, and the long option that it stands for.
+_SHORT_OPTIONS = (
+    "J --job-name A --account p --partition q --qos N --nodes n --ntasks c --cpus-per-task"
+    " t --time o --output e --error d --dependency D --chdir C --constraint w --nodelist"
+    " x --exclude L --licenses M --clusters G --gpus a --array H --hold k --no-kill"
 )
 CAPABILITIES = Capabilities(
     name="slurm",
@@ -53,15 +54,8 @@ CAPABILITIES = Capabilities(
     job_id_example="12345 or 12345_7",
     sign="#SBATCH",
     options=_OPTIONS,
-    long_options=_LONG_OPTIONS,
-    short_options=dict(
-        re.findall(
-            r"(\w) (--[\w-]+)",
-            "J --job-name A --account p --partition q --qos N --nodes n --ntasks c --cpus-per-task"
-            " t --time o --output e --error d --dependency D --chdir C --constraint w --nodelist"
-            " x --exclude L --licenses M --clusters G --gpus a --array H --hold k --no-kill",
-        )
-    ),
+    long_options=frozenset(_LONG_OPTIONS.split()),
+    short_options=dict(zip(_SHORT_OPTIONS.split()[::2], _SHORT_OPTIONS.split()[1::2], strict=True)),
     needs_shebang=True,
     without_output="fails without a message",
     # squeue, sacct and scancel would take the job's number for that of a job of this cluster.
