@@ -48,8 +48,8 @@ def _draw_run(run: RunFacts) -> Iterator[Chart]:
         yield from _draw_training(run.training)
         if run.training.step_times:
             yield _draw_steps(run.training.step_times)
-    if run.ranks and run.ranks.size > 1:
-        yield from _draw_ranks(run.ranks, run.training.unit if run.training else "tokens")
+    if run.training and run.ranks and run.ranks.size > 1 and run.ranks.speed:
+        yield _draw_ranks(run.ranks, run.ranks.speed, run.training.unit)
     if run.usage and len(run.usage.gpu_uses.x) > 1:
         yield _draw_gpu_use(run.usage)
 
@@ -92,39 +92,21 @@ def _draw_steps(times: Spread) -> Chart:
     return chart._replace(splits=tuple(float(f"{edge:.3g}") for edge in splits))
 
 
-def _draw_ranks(ranks: Ranks, unit: str) -> Iterator[Chart]:
-    # Times of ranks share a scale: microseconds of waiting do not fill a bar.
-    longest = max([*(ranks.forward or ()), *(ranks.waiting or ()), 0.0]) * 1.08
-    by_share = "By each rank's share of the batch; all ranks wait for the slowest."
-    waits = "Seconds of a step in which the rank waited for its data."
-    forward = "Seconds of a step in the rank's own forward passes."
-    held = [value / 1024**3 for value in ranks.memory or ()]
-    peak = "Peak memory of each rank, in 1024^3 bytes."
-    busy = "Share of the time in which the GPU was busy."
-    for id, title, what, values, top, text in (
-        ("speed", f"{unit.capitalize()}/s", f"{unit}/s", ranks.speed, None, by_share),
-        ("forward", "Forward passes", "seconds", ranks.forward, longest, forward),
-        ("waiting", "Waiting for data", "seconds", ranks.waiting, longest, waits),
-        ("memory", "Memory", "GB", held, None, peak),
-        ("gpu", "GPU use", "%", ranks.gpu_use, None, busy),
-    ):
-        if values and (any(values) or top is None):
-            chart = Chart(f"rank-{id}", f"{title} by rank", "bars", "rank", "", (what,), (), text)
-            yield _add_ranks(chart._replace(top=top), ranks, values)
-
-
-def _add_ranks(chart: Chart, ranks: Ranks, values: Sequence[float]) -> Chart:
-    """Return the chart with a value by rank; the slow ranks are their own series."""
-    numbers, usual = list(map(float, range(len(values)))), _shorten(values)
+def _draw_ranks(ranks: Ranks, speed: Sequence[float], unit: str) -> Chart:
+    """Draw the speed by rank; the slow ranks are their own series."""
+    text = "By each rank's share of the batch; all ranks wait for the slowest."
+    title, what = f"{unit.capitalize()}/s by rank", f"{unit}/s"
+    chart = Chart("rank-speed", title, "bars", "rank", "", (what,), (), text)
+    numbers, usual = list(map(float, range(len(speed)))), _shorten(speed)
     slow = {one.rank for one in ranks.slow}
     odd = [value if rank in slow else None for rank, value in enumerate(usual)]
-    if len(values) > _MOST_BARS:  # as a line, which has no gaps
+    if len(speed) > _MOST_BARS:  # as a line, which has no gaps
         chart = chart._replace(kind="steps")
     else:
         usual = [None if rank in slow else value for rank, value in enumerate(usual)]
     if not slow:
         return chart._replace(data=(numbers, usual))
-    return chart._replace(series=(*chart.series, "slow ranks"), data=(numbers, usual, odd))
+    return chart._replace(series=(what, "slow ranks"), data=(numbers, usual, odd))
 
 
 def _draw_gpu_use(usage: Usage) -> Chart:

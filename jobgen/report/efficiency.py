@@ -165,9 +165,6 @@ class Efficiency:
         """Return the most bytes that were held on a GPU, and who says so."""
         if self.usage.gpu_memory is not None:
             return self.usage.gpu_memory, _NOTED
-        ranks = self.run.ranks
-        if ranks and ranks.memory:
-            return max(ranks.memory), _METRICS
         return self.run.read("memory"), _METRICS
 
 

@@ -83,18 +83,18 @@ class Slow(NamedTuple):
 
 
 class Ranks(NamedTuple):
-    """The figures of each rank, by rank; the run did not write down a list that is None.
+    """How many ranks there were, the slow ones, and the units a second by each one's share.
 
-    `speed` is tokens (or samples) a second, by the rank's share of the batch. `forward` and
-    `waiting` are seconds a step: in the rank's own forward passes, and for data.
+    `speed` is None where the run did not record how the batch was split.
     """
 
     size: int
     speed: tuple[float, ...] | None
-    forward: tuple[float, ...] | None
-    waiting: tuple[float, ...] | None
-    memory: tuple[float, ...] | None  # most that was held, in bytes
-    gpu_use: tuple[float, ...] | None  # percent
+    # No trainer writes these any more; whoever reads --json finds the keys.
+    forward: None
+    waiting: None
+    memory: None
+    gpu_use: None
     slow: tuple[Slow, ...]
 
 
@@ -110,7 +110,7 @@ class Training(NamedTuple):
     last_step: int
     all_steps: int | None  # that were wanted
     device: str | None
-    arithmetic: str | None  # the type, whether compiled, which kernel for attention
+    arithmetic: str | None  # the type, and whether compiled
     parameters: int | None
     ranks: int | None
     loss: float | None  # the last

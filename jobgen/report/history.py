@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import os
 from collections import defaultdict
-from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -135,31 +134,8 @@ class History:
         if not count or count > 1_000_000:
             return None
         shares = _read_list(self.start.get("micro_batches"), count)
-        memory = self._by_rank("mem_gb", count, most=True)
-        return Ranks(
-            size=count,
-            speed=_divide_speed(training, shares),
-            forward=self._by_rank("forward_s", count),
-            waiting=self._by_rank("data_s", count),
-            memory=tuple(value * 1e9 for value in memory) if memory else None,
-            gpu_use=self._by_rank("gpu_util", count),
-            slow=self._slow(),
-        )
-
-    def _by_rank(self, key: str, count: int, *, most: bool = False) -> tuple[float, ...] | None:
-        """Return the mean over all steps, or the most, where as many ranks were told as last."""
-        weights, rows = [], []
-        for line in self.lines.get("ranks", []):
-            values, steps = _read_list(line.get(key), count), read_number(line.get("steps"))
-            if values is not None and steps is not None and steps > 0:
-                weights.append(steps)
-                rows.append(values)
-        if not rows:
-            return None
-        columns = zip(*rows, strict=True)
-        if most:
-            return tuple(map(max, columns))
-        return tuple(_weigh(column, weights) for column in columns)
+        speed = _divide_speed(training, shares)
+        return Ranks(count, speed, None, None, None, None, slow=self._slow())
 
     def _slow(self) -> tuple[Slow, ...]:
         """Return the ranks that rank 0's output calls slow, the most frequent first."""
@@ -233,11 +209,6 @@ def _find_saving(steps: _Columns) -> float | None:
     return saving / (stepping + saving) if stepping and known else None
 
 
-def _weigh(values: Sequence[float], weights: Sequence[float]) -> float:
-    pairs = zip(weights, values, strict=True)
-    return sum(weight * value for weight, value in pairs) / sum(weights)
-
-
 def _read_whole(value: object) -> int | None:
     whole = read_number(value)
     return None if whole is None else int(whole)
@@ -248,12 +219,10 @@ def _read_text(value: object) -> str | None:
 
 
 def _describe_arithmetic(start: dict[str, Any]) -> str | None:
-    """Return `bf16, compiled, attention: cudnn`; None if the trainer did not record it."""
-    dtype, attention = _read_text(start.get("dtype")), _read_text(start.get("attention"))
-    if dtype is None:
-        return None
+    """Return `bf16, compiled`; None if the trainer did not record it."""
+    dtype = _read_text(start.get("dtype"))
     compiled = "compiled" if start.get("compiled") is True else "not compiled"
-    return ", ".join([dtype, compiled, *([f"attention: {attention}"] if attention else [])])
+    return dtype and f"{dtype}, {compiled}"
 
 
 def _read_list(value: object, count: int) -> tuple[float, ...] | None:

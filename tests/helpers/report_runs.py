@@ -45,7 +45,6 @@ def metrics(
     *,
     steps: int,
     every: int = 10,
-    slow: int | None = None,
     restart: int | None = None,
     seed: int = 0,
 ) -> list[dict[str, Any]]:
@@ -53,7 +52,7 @@ def metrics(
     draw = random.Random(seed)
     start: dict[str, Any] = {"kind": "start", "attempt": 0, "step": 0, "time": BEGAN + 40}
     start |= {"world_size": ranks, "device": "cuda", "device_name": "NVIDIA H200"}
-    start |= {"dtype": "bf16", "compiled": True, "attention": "cudnn"}
+    start |= {"dtype": "bf16", "compiled": True}
     start |= {"parameters": 124_439_808, "unit": "tokens", "items": 9000, "units_per_item": 1024}
     start |= {"micro_batches": [4] * ranks, "flops_per_unit": 8.6e8, "peak_flops": 9.89e14}
     start |= {"nodes": [f"n{rank // 4:03}" for rank in range(ranks)], "torch": "2.13.0"}
@@ -74,12 +73,7 @@ def metrics(
             lines.append(
                 {"kind": "val", "step": step, "loss": loss + 0.1, "val_s": 1.0, "attempt": 0}
             )
-    forward = [0.06 * draw.uniform(0.97, 1.03) for _ in range(ranks)]
-    if slow is not None:
-        forward[slow] *= 1.9
-    told: dict[str, Any] = {"kind": "ranks", "attempt": 0, "step": steps, "steps": steps}
-    told |= {"forward_s": forward, "data_s": [0.001] * ranks, "mem_gb": [31.5] * ranks}
-    return [*lines, told]
+    return lines
 
 
 WARNING = (

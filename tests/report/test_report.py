@@ -61,7 +61,7 @@ def uses(told: Report) -> dict[str, Use]:
 
 
 def test_a_run_is_told_in_words_and_numbers(tmp_path: Path) -> None:
-    lines = metrics(64, steps=1000, slow=17, restart=500)
+    lines = metrics(64, steps=1000, restart=500)
     outcomes = ("continued 0", "done 0")
     told = of(make(tmp_path, "64.pbs", ranks=64, lines=lines, slow=17, outcomes=outcomes))
     run = told.runs[0]
@@ -80,13 +80,11 @@ def test_a_run_is_told_in_words_and_numbers(tmp_path: Path) -> None:
     assert training is not None
     assert training.least_loss == (0.5, 250)
     assert training.starts == (500,)
-    assert training.arithmetic == "bf16, compiled, attention: cudnn"
+    assert training.arithmetic == "bf16, compiled"
     assert training.arithmetic in render_page(told, now=NOW)
     assert training.speed == pytest.approx(4096 * 64 / 0.2152, rel=0.02)
     assert run.ranks is not None
     assert run.ranks.speed == pytest.approx([training.speed / 64] * 64)
-    assert run.ranks.forward is not None
-    assert max(run.ranks.forward) == run.ranks.forward[17]
     assert [(one.rank, one.node, one.times) for one in run.ranks.slow] == [(17, "n004", 3)]
     (alike,) = run.preflight
     assert (len(alike.nodes), alike.torch, alike.devices) == (16, "2.13.0", "4 x NVIDIA H200")
@@ -152,7 +150,7 @@ def damage(root: Path, draw: random.Random) -> str:
 
 @pytest.mark.slow
 def test_damaged_files_are_told_of_and_no_traceback(tmp_path: Path) -> None:
-    job = make(tmp_path / "whole", "4.pbs", ranks=4, lines=metrics(4, steps=200, slow=2), slow=2)
+    job = make(tmp_path / "whole", "4.pbs", ranks=4, lines=metrics(4, steps=200), slow=2)
     for seed in range(60):
         draw = random.Random(seed)
         where = tmp_path / str(seed)
@@ -199,7 +197,6 @@ def test_metrics_that_make_no_sense_make_no_numbers(tmp_path: Path) -> None:
         '{"kind": "step", "step": 10, "loss": NaN, "step_s": -1, "lr": true, "data_s": 0.1}',
         '{"kind": "step", "step": 20, "loss": 2.5, "step_s": 0, "tokens_per_s": Infinity}',
         '{"kind": "step", "step": 30, "loss": "low", "step_s": 0.5, "mem_gb": {}}',
-        '{"kind": "ranks", "forward_s": [1.0, "slow"], "data_s": [0.1], "mem_gb": null}',
         '{"kind": "step", "st',
         "[1, 2]",
     ]
@@ -214,22 +211,6 @@ def test_metrics_that_make_no_sense_make_no_numbers(tmp_path: Path) -> None:
     assert "metrics.jsonl: 2 lines are damaged and left out" in run.notes
     assert "the loss is not a number in 2 of 3 lines" in run.notes
     assert "NaN" not in render_page(told, now=NOW).partition('id="data">')[2].partition("<")[0]
-
-
-def test_what_ranks_did_is_told_of_all_steps(tmp_path: Path) -> None:
-    lines = metrics(2, steps=100)
-    told = [
-        {"steps": 30, "forward_s": [1.0, 2.0], "data_s": [0.0, 0.0], "mem_gb": [3.0, 1.0]},
-        {"steps": 10, "forward_s": [5.0, 2.0], "data_s": [0.0, 0.0], "mem_gb": [2.0, 4.0]},
-        {"steps": 10, "forward_s": [9.0] * 3, "data_s": [9.0] * 3, "mem_gb": [9.0] * 3},
-    ]
-    rows = [line for line in lines if line["kind"] != "ranks"]
-    rows += [{"kind": "ranks", "attempt": 0, "step": 100} | one for one in told]
-    found = of(make(tmp_path, "2.pbs", ranks=2, lines=rows))
-    ranks = found.runs[0].ranks
-    assert ranks is not None
-    assert (ranks.forward, ranks.waiting, ranks.memory) == ((2, 2), (0, 0), (3e9, 4e9))
-    assert "No rank waited for data." in render_page(found, now=NOW)
 
 
 HOSTILE = st.text(
@@ -631,7 +612,7 @@ def test_the_command_writes_a_page_and_prints_its_place(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_large_run_has_a_small_page(tmp_path: Path) -> None:
-    lines = metrics(1024, steps=100_000, every=1, slow=700)
+    lines = metrics(1024, steps=100_000, every=1)
     told = of(make(tmp_path, "1.pbs", ranks=1024, lines=lines, slow=700))
     html = render_page(told, now=NOW)
     assert len(html) < 500_000
