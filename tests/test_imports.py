@@ -27,14 +27,14 @@ jobs batchscript
 programs
 diagnose
 report
-api page
+api
 cli
 __main__
 """.splitlines()
 LEVEL = {room: level for level, line in enumerate(ROOMS) for room in line.split()}
 LIBRARIES = {
     "yaml": {"spec"},
-    "jinja2": {"rendering", "report", "page"},
+    "jinja2": {"rendering", "report"},
     "markupsafe": {"report"},
     "click": {"cli"},
     "torch": {"loop"},

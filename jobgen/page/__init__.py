@@ -1,1 +1,0 @@
-"""The page that composes a job in the browser: built here, answered there by the same package."""
