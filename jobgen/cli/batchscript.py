@@ -34,6 +34,15 @@ def _refuse_specs(paths: Iterable[str]) -> None:
             raise UsageError(f"{path} is a job spec, not a job script; type: jobgen check {path}")
 
 
+def _refuse_others(script: Script) -> None:
+    """Raise UsageError for a file of another kind, such as a program or one of docker's."""
+    from jobgen.spec.table import explain_file
+
+    what, hint = explain_file(script.path, script.text) or ("script", "")
+    if "script" not in what:
+        raise UsageError(f"{script.path} {what.replace('job spec', 'job script')}; {hint}")
+
+
 @click.command()
 @click.argument("scripts", nargs=-1, required=True, type=FILE, metavar="SCRIPT...")
 @site_option("Check this site's limits.")
@@ -73,6 +82,7 @@ def _check_scripts(paths: Iterable[str], site: str | None, *, fix: bool) -> list
 
     every: list[Finding] = []
     for script in map(read, paths):
+        _refuse_others(script)
         if (shell := find_shell(script)) not in SHELLS:
             put_err(f"{script.path}: {shell} runs it, and lint reads bash")
         findings = check(script, site)
@@ -124,8 +134,9 @@ def import_(
     from jobgen.batchscript.reader import read
 
     _refuse_specs([script])
-    _refuse_program(script)
-    imported = import_script(read(script))
+    text = read(script)
+    _refuse_others(text)
+    imported = import_script(text)
     files = _write_new(imported, output)
     if as_json:
         put_out(imported._asdict())
@@ -138,14 +149,6 @@ def import_(
     if losses and not allow_losses:
         what = format_count(losses, "thing is lost", "things are lost")
         raise LossesError(f"{what}; --allow-losses accepts this")
-
-
-def _refuse_program(path: str) -> None:
-    if path.endswith(".py"):
-        from jobgen.spec.table import offer_spec
-
-        hint = f"a program needs a spec: {offer_spec(path)}"
-        raise UsageError(f"{path} is a Python program, not a job script; {hint}")
 
 
 def _tell_left(script: str, imported: Imported, *, verbose: bool) -> None:

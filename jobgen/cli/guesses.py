@@ -276,7 +276,7 @@ class _Line:
         words = list(filter(None, (option, value)))
         if not option.startswith("-"):
             pairs = _takes_pairs(self._spec)
-            words = [f"{option}={value}"] if pairs else [f"--{option}", value]
+            words = [f"{option}={value}"] if pairs else [f"--{option.lstrip('+')}", value]
         hint = _find_refusal(self._spec, words)
         near = re.fullmatch(r"write (--\S+)", hint)
         plain = re.sub("^(?:max|num|n)_", "", normalize(option.rpartition(".")[2]))
@@ -304,7 +304,7 @@ class _Line:
         left = [word for word in self.plain if word in given or (pairs and "=" in word)]
         self.plain, moved = [word for word in self.plain if word not in left], bool(left)
         while left:
-            name, equals, value = left.pop(0).partition("=")
+            name, equals, value = _read_override(left.pop(0)).partition("=")
             own = self.long.get(normalize(name), "")
             if own and not equals:
                 value = self._take(own, left)
@@ -363,7 +363,8 @@ class _Line:
         kept = []
         for option, value in self.foreign:
             answer = self._explain(option, value)
-            if (not value and answer.startswith("type: -")) or " | " in answer:
+            same = answer.startswith(f"type: jobgen {self.name} -")
+            if (not value and answer.startswith("type: -")) or same or " | " in answer:
                 kept.append((option, value))
             elif answer == f"type: jobgen {self.name} {value}" or _JOB.fullmatch(value):
                 self.plain += filter(None, [value])
@@ -384,6 +385,14 @@ class _Line:
         short = self.long.get(path.rpartition(".")[2], "")
         setting = f"{path}={text}".replace("...", "VALUE")
         return shlex.join([short, text] if short else ["--set", setting])
+
+
+def _read_override(word: str) -> str:
+    """Return a word without the sign that Hydra wants before it, where it names a key of a spec."""
+    path = word.lstrip("+~")
+    if path == word or path.partition(".")[0] not in read_fields(JobSpec):
+        return word
+    return f"{path}=null" if word[0] == "~" else path
 
 
 def _read_gpus(spec: str) -> str:

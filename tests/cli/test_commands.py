@@ -766,6 +766,15 @@ def test_a_spec_given_as_a_script_is_named_with_the_command_that_takes_it(
     assert err == "job.yaml is a job spec, not a job script; type: jobgen check job.yaml\n"
 
 
+@pytest.mark.parametrize("command", ["lint", "import"])
+def test_a_file_of_another_tool_given_as_a_script_is_named(command: str, tmp_path: Path) -> None:
+    with working_in(tmp_path):
+        Path("Dockerfile").write_text("FROM pytorch/pytorch\nCMD [python, train.py]\n")
+        code, out, err = jobgen(command, "Dockerfile")
+    assert (code, out) == (2, "")
+    assert err.startswith("Dockerfile builds an image, and is not a job script; build it, and ")
+
+
 def test_what_a_program_imports_and_host_is_not_sent_is_named(tmp_path: Path) -> None:
     with working_in(tmp_path):
         for name in ("src/a.py", "src/c.py", "src/lib/x.py", "mine/__init__.py"):

@@ -425,6 +425,10 @@ def test_a_program_of_hydra_gets_its_pairs_as_they_are():
         ("submit --args.lr 3", "type: jobgen submit --set run.args.lr=3\n"),
         ("kubectl logs --tail=50 job/gpt", "type: jobgen logs gpt | tail -n 50\n"),
         ("shell -n 0 12", "type: jobgen shell 12 --node 0\n"),
+        ("get jobs -o json", "type: jobgen list --json\n"),
+        ("submit job.yaml ~run.args +resources.nodes=3", " --set run.args=null --set resources."),
+        ("docker run --gpus all a/b:1 python t.py", "container.image=docker://a/b:1; for --gpus"),
+        ("submit job.yaml --chdir .", "; leave it out: the job runs in the folder you submit"),
     ],
 )
 def test_an_answer_keeps_what_was_typed_and_is_accepted(line, answer):
