@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -186,8 +185,14 @@ def list_marked(marks: Collection[str]) -> list[int]:
 
 
 def check_syntax(script: str, setup: Position) -> None:
-    """Raise SpecError if bash cannot parse `script`; the reason is the spec's own setup."""
-    result = subprocess.run(["bash", "-n"], input=script.encode(), capture_output=True)
+    """Raise SpecError if bash cannot parse `script`; the reason is the spec's own setup.
+
+    Where no bash can be asked, as in a browser, nothing is known of it.
+    """
+    try:
+        result = subprocess.run(["bash", "-n"], input=script.encode(), capture_output=True)
+    except OSError:
+        return
     if result.returncode:
         words = "; ".join(result.stderr.decode(errors="replace").splitlines())
         raise SpecError([Problem(setup, "environment.setup", f"not valid bash: {words}")])
@@ -197,6 +202,8 @@ def filter_text(argv: Sequence[str], text: bytes, *, cpu_seconds: int) -> str:
     """Return what a command prints for a text; nothing if it does not exist, or takes longer."""
 
     def limit() -> None:
+        import resource  # which the page in a browser does not have
+
         resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
 
     try:

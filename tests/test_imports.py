@@ -27,14 +27,14 @@ jobs batchscript
 programs
 diagnose
 report
-api
+api page
 cli
 __main__
 """.splitlines()
 LEVEL = {room: level for level, line in enumerate(ROOMS) for room in line.split()}
 LIBRARIES = {
     "yaml": {"spec"},
-    "jinja2": {"rendering", "report"},
+    "jinja2": {"rendering", "report", "page"},
     "markupsafe": {"report"},
     "click": {"cli"},
     "torch": {"loop"},

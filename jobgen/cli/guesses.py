@@ -29,6 +29,7 @@ from jobgen.schedulers.registry import SCRIPT_ENDS
 from jobgen.sites.search import list_names, list_near
 from jobgen.spec.arguments import write_words
 from jobgen.spec.bind import find_faults
+from jobgen.spec.edit import list_values
 from jobgen.spec.fields import join_path, read_fields
 from jobgen.spec.load import load
 from jobgen.spec.model import JobSpec
@@ -44,7 +45,6 @@ from jobgen.spec.table import (
 )
 from jobgen.spec.words import Hint, describe, list_synonyms, normalize, suggest_key
 from jobgen.spec.yaml_nodes import Scalar
-from jobgen.spec.yaml_text import list_values
 
 _JOB = re.compile(r"(?i:job(?:_?id)?[=/])?(\d+(?:_\d+|\[\d*\])?(?:\.[A-Za-z][\w.-]*)?)(?:[.:]\S*)?")
 # What is given by one option where others give it by several: A=1,B=2 for variables.

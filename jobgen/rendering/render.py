@@ -126,6 +126,8 @@ def _make_environment() -> Environment:
 
 def _find_bytecode_cache() -> FileSystemBytecodeCache | None:
     """Compiled templates in the user's own cache folder; as they are programs, only the user's."""
+    if not hasattr(os, "geteuid"):  # in a browser there are no users, and nothing is kept
+        return None
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     folder = os.path.join(home, "jobgen", "scripts")
     try:

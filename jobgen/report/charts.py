@@ -67,18 +67,14 @@ def _draw_training(training: Training) -> Iterator[Chart]:
         curves = [("training", training.losses), ("validation", training.validations)]
         yield _draw_lines("loss", "Loss", "loss", curves, text)._replace(marks=marks, wide=True)
     over_all = f"The median is {format_number(training.speed)} {unit}/s, over all ranks."
-    rate, norm = _name_last("rate", training.rates), _name_last("norm", training.gradients)
     for id, title, name, curve, text in (
         ("speed", f"{unit.capitalize()}/s", f"{unit}/s", training.speeds, over_all),
-        ("rate", "Learning rate", "learning rate", training.rates, rate),
-        ("gradients", "Gradient norm", "gradient norm", training.gradients, norm),
+        ("rate", "Learning rate", "learning rate", training.rates, "The last rate is"),
+        ("gradients", "Gradient norm", "gradient norm", training.gradients, "The last norm is"),
     ):
         if curve.x:
-            yield _draw_lines(id, title, "", [(name, curve)], text)._replace(marks=marks)
-
-
-def _name_last(what: str, curve: Curve) -> str:
-    return f"The last {what} is {format_number(curve.y[-1])}." if curve.y else ""
+            words = text if text is over_all else f"{text} {format_number(curve.y[-1])}."
+            yield _draw_lines(id, title, "", [(name, curve)], words)._replace(marks=marks)
 
 
 def _draw_steps(times: Spread) -> Chart:
@@ -100,20 +96,17 @@ def _draw_ranks(ranks: Ranks, speed: Sequence[float], unit: str) -> Chart:
     """Draw the speed by rank; the slow ranks are their own series."""
     text = "By each rank's share of the batch; all ranks wait for the slowest."
     title, what = f"{unit.capitalize()}/s by rank", f"{unit}/s"
-    kind = "bars" if len(speed) <= _MOST_BARS else "steps"
-    data = (list(map(float, range(len(speed)))), _shorten(speed))
-    chart = Chart("rank-speed", title, kind, "rank", "", (what,), data, text)
+    chart = Chart("rank-speed", title, "bars", "rank", "", (what,), (), text)
+    numbers, usual = list(map(float, range(len(speed)))), _shorten(speed)
     slow = {one.rank for one in ranks.slow}
-    return _mark_slow(chart, slow) if slow else chart
-
-
-def _mark_slow(chart: Chart, slow: set[int]) -> Chart:
-    """Give the slow ranks another series; a line, which has no gaps, keeps them too."""
-    numbers, usual = chart.data
     odd = [value if rank in slow else None for rank, value in enumerate(usual)]
-    if chart.kind == "bars":
+    if len(speed) > _MOST_BARS:  # as a line, which has no gaps
+        chart = chart._replace(kind="steps")
+    else:
         usual = [None if rank in slow else value for rank, value in enumerate(usual)]
-    return chart._replace(series=(*chart.series, "slow ranks"), data=(numbers, usual, odd))
+    if not slow:
+        return chart._replace(data=(numbers, usual))
+    return chart._replace(series=(what, "slow ranks"), data=(numbers, usual, odd))
 
 
 def _draw_gpu_use(usage: Usage) -> Chart:

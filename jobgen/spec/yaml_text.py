@@ -11,7 +11,13 @@ import yaml
 from yaml.emitter import Emitter
 from yaml.serializer import Serializer
 
-from jobgen.spec.yaml_nodes import Mapping, Node, PlainComposer, Resolver, Scalar, Sequence
+from jobgen.spec.yaml_nodes import Mapping, Node, Resolver, Scalar, Sequence
+
+
+def quote_text(text: str) -> str:
+    """Return `text` as YAML that means exactly this text, without quotes where it can."""
+    written = serialize(_make_scalar(text, "str"))
+    return written.removesuffix("...\n").rstrip("\n") if "\n" not in text else written
 
 
 def write_value(value: Any) -> str:
@@ -36,24 +42,6 @@ def write_tree(root: Mapping) -> str:
     node = _build_from_tree(root)
     set_style(node, flow=False)
     return serialize(node)
-
-
-def list_values(text: str) -> dict[str, str]:
-    """Return every value of a spec's text by its path: scalars as they read, the others as YAML."""
-    values: dict[str, str] = {}
-
-    def collect(node: Any, path: str) -> None:
-        if isinstance(node, yaml.ScalarNode):
-            values[path] = node.value
-            return
-        if path:
-            values[path] = serialize(node).strip()
-        if isinstance(node, yaml.MappingNode):
-            for key, value in node.value:
-                collect(value, f"{path}.{key.value}" if path else str(key.value))
-
-    collect(PlainComposer(text).get_single_node(), "")
-    return values
 
 
 def serialize(node: Any) -> str:

@@ -1,4 +1,4 @@
-"""Packages of npm that tests use: ajv for the schemas."""
+"""Packages of npm that tests use: Pyodide and axe for the page, ajv for the schemas."""
 
 import contextlib
 import os

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobgen.spec.yaml_nodes import Mapping, Node, Scalar, Sequence, parse, parse_value
-from jobgen.spec.yaml_text import list_values, write_data, write_value
+from jobgen.spec.yaml_text import quote_text, write_data, write_value
 
 
 def read_back(node: Node) -> object:
@@ -50,10 +50,9 @@ def test_a_document_is_read_back(data):
     assert read_back(parse(write_data(data, block=[*data][:1]), file="")) == data
 
 
-def test_values_are_listed_by_path():
-    values = list_values('a: 02:00:00\nb: {c: [x, y], note: "1\\n2"}\n')
-    assert (values["a"], values["b.note"]) == ("02:00:00", "1\n2")
-    assert read_back(parse_value(values["b.c"], file="")) == ["x", "y"]
+@given(TEXT)
+def test_quoted_text_is_read_back_as_text(text):
+    assert read_back(parse_value(quote_text(text), file="")) == text
 
 
 @pytest.mark.parametrize(
