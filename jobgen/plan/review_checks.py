@@ -365,7 +365,8 @@ def _list_files(job: Subject) -> Iterator[tuple[str, str, str]]:
         }
         yield from _list_read(job.plan.program.command)
     if own.uv:
-        yield "environment.uv", "pyproject.toml", "pyproject.toml, which uv needs,"
+        name = "uv.lock" if os.path.isfile("pyproject.toml") else "pyproject.toml"
+        yield "environment.uv", name, f"{name}, which uv needs,"
     for path, files in named.items():
         yield from ((path, name, name) for name in files if name)
 

@@ -37,6 +37,8 @@ class ReadProgram:
         self._files = {os.path.realpath(path): self.entry}
         self.is_script = not roots  # whether it is started by its file, and not as a module
         self.missing: list[Fact] = []  # modules of the project that are not there
+        self.broken: list[tuple[Fact, str, str]] = []  # of those that do not parse: place, and why
+        self._asked: dict[str, Fact] = {}  # files of the project, each with its first import
         self._taken: list[tuple[Fact, str]] = []  # imports, each with the file that it reads
         self.libraries: set[str] = set()  # the top-level names of the others
         beside = [os.path.dirname(path)] if os.path.isabs(path) else [os.path.dirname(path), ""]
@@ -61,7 +63,10 @@ class ReadProgram:
                 continue
             try:
                 self._files[real] = module = Module(path)
-            except (OSError, ValueError, SyntaxError):
+            except SyntaxError as error:
+                self.broken.append((self._asked[path], f"{path}:{error.lineno}", error.msg))
+                continue
+            except (OSError, ValueError):
                 continue
             room -= len(module.text)
             waiting += self._follow(module)
@@ -78,6 +83,7 @@ class ReadProgram:
                 continue
             read = _list_files([base, *(f"{base}/{name.name}" for name in one.node.names)])
             files += read
+            self._asked = dict.fromkeys(read, one) | self._asked
             if read == [f"{base}.py"] and isinstance(one.node, ast.ImportFrom):
                 self._taken.append((one, read[0]))
             if not read and self._is_missing(one, base):

@@ -326,6 +326,9 @@ class _Look:
         for one in self.program.missing:
             if one.module is entry or not one.part.scope:
                 self.say("module-missing", one, name=one.name)
+        for one, file, fault in self.program.broken:
+            if not (one.part.tried or one.part.scope):
+                self.say("syntax.module", one, file=file, fault=fault)
         for one, file, name in self.program.list_lacking():
             self.say("module-missing.name", one, file=file, name=name)
         for module in self.program.modules:
@@ -434,6 +437,9 @@ def _list_values(size: JobSize) -> dict[str, Any]:
         "missing": "" if size.nodes > 1 else _NEVER,
         "there": "|".join(map(str, range(size.gpus))),
         "fitting": "|".join(map(str, range(size.cpus + 1))),
+        "ranks": "|".join(map(str, range(size.world_size + 1))),
+        "counts": "|".join(map(str, range(size.nodes * size.gpus + 1))),
+        "all_gpus": size.nodes * size.gpus,
         "argv": "|".join(map(str, range(count + 1))),
         "named": "|".join(re.findall(r"(?<!\S)--?[\w-]+", given)) or _NEVER,
         "denied": "|".join(re.findall(_DENIED, given)) or _NEVER,

@@ -96,6 +96,9 @@ a setup that removes what a chain has saved
     on_walltime: {then: requeue}
     environment: {setup: rm -rf ckpt}
     removes ckpt before each start
+an archive that tar cannot read
+    environment: {stage: /scratch/env.zip}
+    /scratch/env.zip is not an archive that tar unpacks; make one by conda-pack
 a project that uv lacks
     environment: {uv: true}
     pyproject.toml, which uv needs, is not here

@@ -227,6 +227,18 @@ WRONG = {
         GROUP + OWN_GPU + EVALUATE + "if rank == 0 and step % 10 == 0:\n    evaluate()\n",
         ["some-ranks"],
     ),
+    "the whole state of a model where rank 0 alone is": (
+        GROUP + OWN_GPU + "from torch.distributed.checkpoint.state_dict import *\n"
+        "from torch.distributed.checkpoint.state_dict import get_model_state_dict as get\n"
+        "options = StateDictOptions(full_state_dict=True)\ndef save():\n    get(model)\n"
+        "if rank == 0:\n    save()\n",
+        ["some-ranks"],
+    ),
+    "a distributed checkpoint of rank 0": (
+        GROUP + OWN_GPU + "import torch.distributed.checkpoint as dcp\n"
+        "if rank == 0:\n    dcp.save(state)\n",
+        ["some-ranks"],
+    ),
     "a collective where the others have left": (
         GROUP + OWN_GPU + "def save():\n    if rank != 0:\n        return\n"
         "    dist.barrier()\nsave()\n",
@@ -1080,6 +1092,8 @@ MESH = "dist.init_device_mesh('cuda', "
         (f"{MESH}(2, 4))", ""),
         (f"{MESH}(world // 4, 4))", ""),
         (f"{MESH}(4,))\ndist.init_device_mesh('cpu', (4,))", ""),  # one for each half
+        ("dist.new_group(list(range(8, 16)))", "asks for the ranks below 16, and the job has 8"),
+        ("dist.new_group(range(4))\ndist.new_group(range(4, 8))", ""),
     ],
 )
 def test_a_number_of_processes_is_that_of_the_job(tmp_path: Path, text: str, found: str) -> None:
@@ -1089,3 +1103,20 @@ def test_a_number_of_processes_is_that_of_the_job(tmp_path: Path, text: str, fou
         if one.rule == "other-world-size"
     ]
     assert [found in one for one in said] == ([True] if found else [])
+
+
+def test_a_module_that_does_not_parse_is_named_where_it_is_imported(tmp_path: Path) -> None:
+    broken = "def f(:\n    pass\n"
+    said = look(tmp_path, f"{GROUP}{OWN_GPU}import model\n", model=broken)
+    assert [(one.rule, one.line) for one in said] == [("syntax", 5)]
+    assert said[0].message.startswith(f"it imports what Python cannot read: {tmp_path}/model.py:1:")
+    tried = f"{GROUP}{OWN_GPU}try:\n    import model\nexcept SyntaxError:\n    pass\n"
+    assert look(tmp_path, tried, model=broken) == []
+
+
+def test_ray_is_asked_for_no_more_gpus_than_the_job_has(tmp_path: Path) -> None:
+    size = JobSize(nodes=2, processes=1, world_size=1, gpus=4, ray=True)
+    text = "import ray.train.torch, ray.train\nray.train.torch.TorchTrainer(f, scaling_config="
+    for count, found in ((16, ["other-world-size"]), (8, [])):
+        workers = f"{text}ray.train.ScalingConfig(num_workers={count}, use_gpu=True)).fit()\n"
+        assert rules(look(tmp_path, workers, size=size)) == found
