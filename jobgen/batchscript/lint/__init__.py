@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import re
 
-from jobgen.batchscript.lint import (
-    body,
-    directives,
-    launching,
-    rendezvous,
-    services,
-    shellcheck,
-    sites,
-)
+from jobgen.batchscript.lint import body, directives, launching, rendezvous
 from jobgen.batchscript.lint.rule import Finding, Rule, list_rules
 from jobgen.batchscript.readable import find_template
 from jobgen.batchscript.reader import Script
 from jobgen.rendering import header
 
-RULES = list_rules(directives, launching, rendezvous, services, body, shellcheck, sites)
+RULES = list_rules(directives, launching, rendezvous, body)
 # What makes a launch miss nodes, or start separate worlds.
 ABOUT_LAUNCH = {
     *("first-node-only", "other-nnodes", "same-node-rank", "two-agents", "early-expansion"),
@@ -27,7 +19,7 @@ ABOUT_LAUNCH = {
 # True of most scripts: they come after what is rarer, and dearer.
 _LAST = ("srun-cpus", "srun-kill")
 # Of a script that jobgen rendered, only the directives may be somebody's own.
-_OWN_RULES = list_rules(directives, sites)
+_OWN_RULES = list_rules(directives)
 # `# jobgen: ignore=RULE[,RULE]` in a line, or alone in the line above.
 _IGNORE = re.compile(r"#\s*jobgen:\s*ignore=([a-z0-9, -]+)")
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from itertools import islice, pairwise
 
+from jobgen import process
 from jobgen.batchscript import readable
 from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.expand import PlainVariables
 from jobgen.batchscript.launchers import Started, unwrap, unwrap_nested
-from jobgen.batchscript.lint.rule import BASH, QSUB, SBATCH, TORCHRUN, Fault, mark, rule
+from jobgen.batchscript.lint.rule import Fault, mark, rule
 from jobgen.batchscript.purposes import FAMILIAR, HARMLESS, MAKES, PREPARING, REPEATABLE
 from jobgen.batchscript.reader import Script
 
@@ -32,13 +34,15 @@ _NO_COMMAND = re.compile(r"--?[A-Za-z][\w-]*([= ]|$)|[\w.+-]+=|(?!echo|printf)[\
 # What Python runs that is no program of the job.
 _NO_PROGRAM = re.compile(rf"{MAKES.pattern}|(-c|-V|--version)\b")
 
+# What other rules find: what bash itself refuses, and words that stand in place of a command.
+_OTHERS = {*range(1000, 2000), 2276, *range(2282, 2290)}
+# Words that are meant to split, a loop over ls, an array in a line that is printed, output that
+# backticks do not get: a style.
+_STYLE = {2045, 2068, 2145, 2328}
 
-@rule("bash-syntax", "A script that bash cannot read", BASH)
+
+@rule("bash-syntax")
 def _check_syntax(script: Script) -> Iterator[Fault]:
-    """The job ends where bash meets the fault, after the lines before it have run.
-
-    Fix: close the quote, bracket or block; bash -n FILE shows the place
-    """
     if readable.find_shell(script) in readable.SHELLS and (
         fault := readable.find_syntax_fault(script)
     ):
@@ -46,12 +50,8 @@ def _check_syntax(script: Script) -> Iterator[Fault]:
         yield Fault(line, 1, message)
 
 
-@rule("placeholder", "A place left to fill in", SBATCH)
+@rule("placeholder")
 def _find_placeholders(script: Script) -> Iterator[Fault]:
-    """The scheduler takes it as it stands, and refuses the job or charges no account.
-
-    Fix: write the value, or lint what the template becomes
-    """
     if template := readable.find_template(script):
         yield Fault(template, 1, "this is a generator's template, and no script yet")
         return
@@ -62,24 +62,14 @@ def _find_placeholders(script: Script) -> Iterator[Fault]:
         yield mark(item, f"'{place}' is a place to fill in{more}; a template?")
 
 
-@rule("no-shebang", "No #! in line 1", SBATCH)
+@rule("no-shebang")
 def _check_shebang(script: Script) -> Iterator[Fault]:
-    """sbatch refuses a file that does not begin with #!, also where a comment or licence stands
-    above it; PBS runs it by the login shell.
-
-    Fix: make #!/bin/bash the first line
-    """
     if script.directives and script.can.needs_shebang and not script.text.startswith("#!"):
         yield Fault(1, 1, "sbatch refuses a script without #! in line 1")
 
 
-@rule("pbs-workdir", "A relative path without cd $PBS_O_WORKDIR", QSUB)
+@rule("pbs-workdir")
 def _check_workdir(script: Script) -> Iterator[Fault]:
-    """PBS starts a script in the home folder, whatever the folder of submission, unless the site
-    has a hook for that.
-
-    Fix: write cd "$PBS_O_WORKDIR" before it
-    """
     if not script.starts_at_home or not script.directives:
         return
     for launch in script.launches:
@@ -92,7 +82,6 @@ def _check_workdir(script: Script) -> Iterator[Fault]:
 
 
 def _moves(command: Command) -> bool:
-    """Whether a command leaves the folder, or may: a file that is read may do so."""
     moves = command.name in ("cd", "pushd", "source", ".")
     return moves and not FAMILIAR.search(" ".join(command.texts))
 
@@ -104,13 +93,8 @@ def _list_files(started: Started) -> list[Word]:
     return [word for word in words if _RELATIVE.fullmatch(word.text)]
 
 
-@rule("host-addresses", "hostname -i or -I as one address", TORCHRUN)
+@rule("host-addresses")
 def _find_host_addresses(script: Script) -> Iterator[Fault]:
-    """It prints every address of the node, or 127.0.1.1 where /etc/hosts says so; the rendezvous
-    needs one that the other nodes reach.
-
-    Fix: take the name from the node list, or one word: hostname -I | awk '{print $1}'
-    """
     for name, word, raw in script.variables() if script.nodes != 1 else ():
         asks = _ADDRESS.search(raw)
         later = script.text.partition(word.raw)[2]
@@ -122,7 +106,6 @@ def _find_host_addresses(script: Script) -> Iterator[Fault]:
 
 
 def _matters(started: Started) -> bool:
-    """Whether a command is one that the job is about."""
     first, *rest = started.texts or [""]
     if started.name.startswith("python") and rest:
         return not _NO_PROGRAM.match(" ".join(rest))
@@ -136,13 +119,8 @@ def _matters(started: Started) -> bool:
     )
 
 
-@rule("hidden-exit", "An exit code hidden by later commands", BASH)
+@rule("hidden-exit")
 def _check_hidden_exit(script: Script) -> Iterator[Fault]:
-    """The exit code of a script is that of its last command, so a failed job looks done, and jobs
-    that wait for its success start.
-
-    Fix: write set -e at the top, or keep the code: srun ...; status=$?; ...; exit $status
-    """
     commands = _find_last(script)
     if not commands or _KEEPS_STATUS.search(script.text) or _is_kept(*commands):
         return
@@ -158,12 +136,8 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
         yield mark(command.place, message)
 
 
-@rule("no-wait", "A program that nothing waits for", BASH)
+@rule("no-wait")
 def _find_no_wait(script: Script) -> Iterator[Fault]:
-    """A job ends when its script does, and the scheduler then ends what runs in the background.
-
-    Fix: write p=$! below it, and wait "$p" as the last line; or leave out the &
-    """
     commands = _find_last(script) if script.directives else []
     ends = {item.name for item in commands[1:]} <= {"echo", "printf"}
     if commands and commands[0].end == "&" and ends:
@@ -198,12 +172,8 @@ def _find_last(script: Script) -> list[Command]:
     return [command, *(item for item in later if choices.isdisjoint(item.blocks))]
 
 
-@rule("tee-status", "An exit code lost in a pipe", BASH)
+@rule("tee-status")
 def _find_tee(script: Script) -> Iterator[Fault]:
-    """The exit code of a pipe is that of its last command, and tee's is 0.
-
-    Fix: write set -o pipefail before it
-    """
     if re.search(r"^[^#\n]*(\bset\s.*\bpipefail\b|\bPIPESTATUS\b)", script.text, re.MULTILINE):
         return
     for command, following in pairwise(script.expanded):
@@ -213,27 +183,31 @@ def _find_tee(script: Script) -> Iterator[Fault]:
             yield mark(command.place, f"the exit code of {command.name} is lost: tee's counts")
 
 
-@rule("secret", "A secret in the script", BASH)
+@rule("secret")
 def _find_secrets(script: Script) -> Iterator[Fault]:
-    """Scripts are copied into the scheduler's spool and are often readable for all, and
-    repositories keep them for good.
-
-    Fix: revoke it, and read it from a file that only you can read
-    """
     for number, line in enumerate(script.lines, 1):
         if match := _SECRET.search(line):
             message = f"'{match[0][:4]}...' looks like a password or key, for all who read the file"
             yield Fault(number, match.start() + 1, message)
 
 
-@rule("no-command", "An option or a value in place of a command", BASH)
+@rule("no-command")
 def _find_no_command(script: Script) -> Iterator[Fault]:
-    """bash looks for a program of that name. Mostly the line before lacks its backslash, and its
-    program runs without these options; or a = has blanks beside it.
-
-    Fix: end each line but the last in a backslash, and write NAME=value without blanks
-    """
     if readable.find_shell(script) in readable.SHELLS:
         odd = (item for item in script.commands if _NO_COMMAND.match(" ".join(item.texts)))
         for command in islice(odd, 1):
             yield mark(command.place, f"'{command.texts[0]}' stands in place of a command")
+
+
+@rule("shellcheck")
+def _run_shellcheck(script: Script) -> Iterator[Fault]:
+    if readable.find_shell(script) not in readable.SHELLS:
+        return
+    argv = ["shellcheck", "--shell=bash", "--severity=error", "--format=json", "-"]
+    text = script.text.replace("\r\n", "\n").encode("utf-8", "replace")
+    for comment in json.loads(process.filter_text(argv, text, cpu_seconds=2) or "[]"):
+        # Another rule tells of a place that is to be filled in.
+        place = readable.PLACEHOLDER.search(script.lines[comment["line"] - 1])
+        if not place and comment["code"] not in _OTHERS | _STYLE:
+            message = f"SC{comment['code']}: {comment['message'].rstrip('.')}"
+            yield Fault(comment["line"], comment["column"], message)

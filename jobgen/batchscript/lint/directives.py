@@ -1,4 +1,7 @@
-"""Rules on what the scheduler reads: the #SBATCH and #PBS lines, and the bytes of the file."""
+"""Rules on what the scheduler reads: the #SBATCH and #PBS lines, and the bytes of the file.
+
+What a site refuses is what `jobgen render` checks, of directives as `jobgen import` reads them.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,29 @@ import os
 import re
 from collections.abc import Iterator
 
-from jobgen.batchscript.lint.rule import QSUB, SBATCH, Fault, mark, rule
+from jobgen.batchscript.directives import settle
+from jobgen.batchscript.draft import Draft
+from jobgen.batchscript.lint.rule import Fault, mark, rule
 from jobgen.batchscript.readable import PLACEHOLDER
 from jobgen.batchscript.reader import DirectiveOption, Script
+from jobgen.errors import Problem, SpecError
 from jobgen.output import format_count
+from jobgen.plan import site_defaults
+from jobgen.plan.decision import Context
 from jobgen.schedulers import SCHEDULERS
+from jobgen.sites import search
+from jobgen.sites.profile import SiteProfile
+from jobgen.spec.load import LoadedSpec
+
+# What a directive says that asks for a rule's key of a spec.
+_ASKS = {
+    "cpus": r"cpus|select=|nodes=",
+    "memory": r"mem|select=|nodes=",
+    "gpus": r"gpu|--gres|select=|nodes=",
+    "walltime": r"time",
+    "nodes": r"--nodes|select=|nodes=",
+    "queue": r"--partition|--qos|-q",
+}
 
 
 def _read_lines(script: Script) -> Iterator[tuple[DirectiveOption, str]]:
@@ -22,13 +43,8 @@ def _read_lines(script: Script) -> Iterator[tuple[DirectiveOption, str]]:
             yield item, script.lines[item.line - 1]
 
 
-@rule("directive-variable", "A variable in a directive", SBATCH)
+@rule("directive-variable")
 def _find_variables(script: Script) -> Iterator[Fault]:
-    """The scheduler reads directives before any shell does: nothing in them is expanded.
-
-    Fix: write the value out, use the scheduler's own patterns (%j, ^array_index^), or give the
-    option on the command line
-    """
     comments = script.can.comments
     for item, line in _read_lines(script):
         line = re.sub(r"\s#.*", "", line) if comments else line
@@ -40,12 +56,8 @@ def _find_variables(script: Script) -> Iterator[Fault]:
             yield Fault(item.line, match.start() + 1, message)
 
 
-@rule("late-directive", "A directive after the first command", SBATCH)
+@rule("late-directive")
 def _find_late(script: Script) -> Iterator[Fault]:
-    """sbatch and qsub stop reading directives at the first line that is a command, silently.
-
-    Fix: move it up, before all commands
-    """
     items = [item for item in script.directives if not item.read]
     parked = all(script.value(item.option) for item in items)  # beside those that count
     if not parked:  # one command is the cause of all
@@ -55,12 +67,8 @@ def _find_late(script: Script) -> Iterator[Fault]:
         yield Fault(items[0].line, 1, message)
 
 
-@rule("dead-directive", "Directives behind a blank", SBATCH)
+@rule("dead-directive")
 def _find_dead(script: Script) -> Iterator[Fault]:
-    """sbatch and qsub take such lines for comments, so the job gets what it does not ask for.
-
-    Fix: write #SBATCH or #PBS without a blank after the #
-    """
     if dead := script.dead_directives:
         (number, text), *more = dead.items()
         others = format_count(len(more), "other line")
@@ -68,25 +76,15 @@ def _find_dead(script: Script) -> Iterator[Fault]:
         yield Fault(number, 1, message)
 
 
-@rule("one-dash", "A long option with one dash", SBATCH)
+@rule("one-dash")
 def _find_one_dash(script: Script) -> Iterator[Fault]:
-    """sbatch reads it as an option of one letter, whose value is the rest: it refuses the job, or
-    the job gets something else.
-
-    Fix: write the option with two dashes
-    """
     for item in script.read_directives:
         if script.lacks_dash(item.option):
             yield mark(item, f"sbatch does not read {item.option} as -{item.option}")
 
 
-@rule("output-folder", "Output to a folder that is not there", SBATCH)
+@rule("output-folder")
 def _check_output_folder(script: Script) -> Iterator[Fault]:
-    """Neither scheduler makes the folder. Slurm ends the job before the script begins, with no
-    log, so that a mkdir in the script is too late; PBS cannot deliver the output at the end.
-
-    Fix: make the folder before you submit, or write to the folder of submission
-    """
     if script.value("--chdir", "-d"):
         return
     for item, folder in _list_folders(script):
@@ -98,7 +96,6 @@ def _check_output_folder(script: Script) -> Iterator[Fault]:
 
 
 def _list_folders(script: Script) -> Iterator[tuple[DirectiveOption, str]]:
-    """The folders that output goes to, each once, but for those that the job makes in time."""
     if script.scheduler is None:
         return
     list_folders, seen = SCHEDULERS[script.scheduler].output_folders, set[str]()
@@ -130,14 +127,61 @@ def _is_elsewhere(folder: str) -> bool:
     return folder.startswith("/root/") or (folder[0] == "/" and not os.path.isdir(known))
 
 
-@rule("crlf", "Line ends of Windows", QSUB)
+@rule("crlf")
 def _check_line_ends(script: Script) -> Iterator[Fault]:
-    r"""qsub and sbatch refuse such a script, and bash takes the CR for part of the last word.
-
-    Fix: convert it: sed -i 's/\r$//' FILE
-    """
     lines = script.text.split("\n")
     ends = [number for number, line in enumerate(lines, 1) if line.endswith("\r")]
     if ends:
         what = "1 line ends" if len(ends) == 1 else f"{len(ends)} lines end"
         yield Fault(ends[0], len(lines[ends[0] - 1]), f"{what} as on Windows, in CR and LF")
+
+
+@rule("site-limit")
+def _find_site_faults(script: Script) -> Iterator[Fault]:
+    profile = search.load(script.site) if script.site else None
+    if profile is None or profile.scheduler != script.scheduler:
+        return
+    seen = set()
+    for problem in _list_problems(script, profile):
+        place = _find_place(script, problem.path)
+        if place and (place, problem.path) not in seen:  # one finding of one cause
+            seen.add((place, problem.path))
+            yield mark(place, f"{script.site}: {problem.message}")
+
+
+def _list_problems(script: Script, profile: SiteProfile) -> list[Problem]:
+    try:
+        loaded = _make_spec(script, profile)
+    except SpecError:  # what stands there is no number or name; other rules tell
+        return []
+    # No rule is too old to be told, as each says of when it is.
+    problems = site_defaults.decide(Context(loaded, profile, today="2000-01-01")).problems
+    if loaded.spec.resources.gpus_per_node:
+        return list(problems)
+    # What a profile says of nodes is said of those with GPUs; others have CPUs of their own.
+    of_gpus = ("resources.cpus", "resources.gpus")
+    return [problem for problem in problems if not problem.path.startswith(of_gpus)]
+
+
+def _make_spec(script: Script, profile: SiteProfile) -> LoadedSpec:
+    """What the directives ask for, as a spec with a program that does not matter."""
+    draft = Draft()
+    settle(script, draft)
+    if profile.slurm.queue_option == "qos":
+        draft.put("queue", script.value("--qos"))
+    draft.values.pop("site", None)
+    queue = profile.find_queue(draft.values.get("queue"))
+    if queue is not None and queue.chunk == "gpu":
+        draft.put("resources.gpus_per_node", draft.values.pop("resources.nodes", 1))
+    draft.put("name", "a")
+    draft.put("run.module", "a")
+    return draft.load()
+
+
+def _find_place(script: Script, path: str) -> DirectiveOption | None:
+    key = path.removeprefix("resources.")
+    asks = next((form for name, form in _ASKS.items() if key.startswith(name)), "")
+    items = [
+        item for item in script.read_directives if re.search(asks, f"{item.option} {item.value}")
+    ]
+    return next(iter(items or script.read_directives), None)

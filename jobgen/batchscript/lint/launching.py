@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import cached_property
 
 from jobgen.batchscript import reach
 from jobgen.batchscript.bash import DECLARES, Command, Word
@@ -17,7 +16,7 @@ from jobgen.batchscript.launchers import (
     read_number,
     unwrap,
 )
-from jobgen.batchscript.lint.rule import SRUN, TORCHRUN, TRAINS, Fault, mark, rule
+from jobgen.batchscript.lint.rule import TRAINS, Fault, mark, rule
 from jobgen.batchscript.purposes import FILTERS, HARMLESS, PRINTS, is_pure, list_substituted
 from jobgen.batchscript.reach import Reach, find_reach, list_agents
 from jobgen.batchscript.reader import Script
@@ -32,10 +31,10 @@ _HELPS = PRINTS | FILTERS | {"cp", "mkdir", "rm", "rsync", "tar", "unzip"}
 # What an agent is told of the others, each by options of its own.
 _OTHERS = "how many nodes there are, which of them it is on, and the first one's address"
 _OF_TASK = re.compile(r"\$\{?(SLURM_(?:PROCID|NODEID|LOCALID))\b")
-# A program of the job, behind Python, and no tool.
+# A program of the job, behind Python, and no tool; one that launches may start others itself.
 _PROGRAM = re.compile(
     r"(?!-m (pip|venv|ensurepip|virtualenv|torch\.utils|http|json|zipfile|ipykernel)\b)"
-    r"(?!(\S+ )*setup\.py\b)(-m |(\S+ )*\S+\.py( |$))"
+    r"(?!(\S+ )*(setup|\S*launch\w*)\.py\b)(-m |(\S+ )*\S+\.py( |$))"
 )
 
 
@@ -47,29 +46,24 @@ def _reaches_others(script: Script) -> bool:
         words = started.program if started.launchers else command.all_words
         text = " ".join([word.raw for word in words] + command.bodies)
         named = re.search(known, text) is not None
-        if _starts_elsewhere(script, launch, text) or (named and command.name not in _HANDS_ON):
+        if _starts_elsewhere(script, launch) or (named and command.name not in _HANDS_ON):
             return True
         if named:
             known = "|".join([known, *_list_holders(command, known)])
     return False
 
 
-def _starts_elsewhere(script: Script, launch: LaunchCommand, text: str) -> bool:
-    """Whether a command, of this text, starts more than some helper on a part of the nodes."""
+def _starts_elsewhere(script: Script, launch: LaunchCommand) -> bool:
+    """Whether a command starts more than some helper on a part of the nodes."""
     if launch.started.launchers:
         part = 0 < find_reach(script, launch).nodes < script.nodes
         return not part and launch.started.name not in _HELPS
     if launch.command.name in ("echo", "printf"):
         return False
-    return _STARTS.search(_drop_pure(launch.command, text)) is not None
-
-
-def _drop_pure(command: Command, text: str) -> str:
-    """Return the text of a command without what it runs only to read its output."""
-    for word in command.all_words:
-        for inner in filter(lambda inner: is_pure(f"$({inner})"), list_substituted(word.raw)):
-            text = text.replace(inner, "")
-    return text
+    # What runs only for its output to be read starts nothing.
+    words = [word.raw for word in launch.command.all_words]
+    starts = [raw for raw in words if not (is_pure(raw) and any(list_substituted(raw)))]
+    return _STARTS.search(" ".join(starts + launch.command.bodies)) is not None
 
 
 def _list_holders(command: Command, known: str) -> list[str]:
@@ -83,85 +77,59 @@ def _list_holders(command: Command, known: str) -> list[str]:
     return read + [re.escape(file) for file in files - {"/dev/null"}]
 
 
-@rule("first-node-only", "A program on the first of several nodes", TORCHRUN)
+@rule("first-node-only")
 def _find_first_node_only(script: Script) -> Iterator[Fault]:
-    """The script itself runs on one node. What no launcher starts on the others leaves them idle,
-    and a torchrun with their --nnodes waits until it times out, while all GPUs are paid for.
-
-    Fix: start it on every node, by srun, pbsdsh or mpiexec
-    """
-    first = _FirstNode(script)
-    nodes, asked = first.nodes, script.count("--nodes")
+    nodes, asked = script.nodes or count_nodes_of_totals(script), script.count("--nodes")
     for item in script.read_directives if asked > nodes else ():
         if item.option == "--ntasks":
             message = f"Slurm gives {nodes} of the {asked} nodes, no more than there are tasks"
             yield mark(item, message, fix="ask for --ntasks-per-node=1 instead")
-    for launch in first.list_lone():
-        agent = launch.started.agent
-        name = agent.name if agent else "this"
-        yield mark(launch.place, f"{name} starts on {first.describe_nodes(launch)}")
+    of = str(nodes) if nodes > 1 else "several"
+    for launch in _list_lone(script, nodes):
+        agent, used = launch.started.agent, _count_used(script, launch)
+        on = f"the first of {of} nodes alone" if used == 1 else f"{used} of {of} nodes"
+        yield mark(launch.place, f"{agent.name if agent else 'this'} starts on {on}")
 
 
-class _FirstNode:
-    """A script as the job's first node runs it, and how many nodes the job has."""
-
-    def __init__(self, script: Script) -> None:
-        self.script = script
-        self.nodes = script.nodes or count_nodes_of_totals(script)
-
-    @cached_property
-    def launched(self) -> bool:
-        """Whether the script starts something on the others."""
-        return _reaches_others(self.script)
-
-    def list_lone(self) -> list[LaunchCommand]:
-        """List the agents that leave others out, or else the first program that idles nodes."""
-        script = self.script
-        if script.nodes == 1:
-            return []
-        launches = [launch for launch in script.launches if not launch.command.is_inner]
-        if self.launched:
-            launches = [launch for launch in launches if not launch.started.launchers]
-        if any(launch.started.agent for launch in script.launches):
-            return list(filter(self._is_lone_agent, launches))
-        return [] if self.launched else list(filter(self._trains_on_few, launches))[:1]
-
-    def _is_lone_agent(self, launch: LaunchCommand) -> bool:
-        """Whether an agent awaits others that nothing starts, or is for one of several nodes."""
-        agent = launch.agent
-        if agent is None or agent.waits:
-            return agent is not None
-        # Where others are launched, its own settings may name them.
-        alone = agent.is_alone or (agent.name == "accelerate" and not self.launched)
-        return alone and self.nodes > 1
-
-    def _trains_on_few(self, launch: LaunchCommand) -> bool:
-        if self.nodes < 2 * self._count_used(launch):  # a few may be spare
-            return False
-        started = launch.started
-        own = TRAINS.fullmatch(started.name) or "/" in "".join(started.texts[:1])
-        if started.launchers and own:
-            return True
-        text = " ".join(started.texts[1:])
-        return started.name.startswith("python") and _PROGRAM.match(text) is not None
-
-    def _count_used(self, launch: LaunchCommand) -> int:
-        return find_reach(self.script, launch).nodes or 1
-
-    def describe_nodes(self, launch: LaunchCommand) -> str:
-        """Say on how many of the nodes a command starts."""
-        of = str(self.nodes) if self.nodes > 1 else "several"
-        used = self._count_used(launch)
-        return f"the first of {of} nodes alone" if used == 1 else f"{used} of {of} nodes"
+def _list_lone(script: Script, nodes: int) -> list[LaunchCommand]:
+    """List the agents that leave others out, or else the first program that idles nodes."""
+    if script.nodes == 1:
+        return []
+    launched = _reaches_others(script)
+    launches = [launch for launch in script.launches if not launch.command.is_inner]
+    launches = [launch for launch in launches if not (launched and launch.started.launchers)]
+    if any(launch.started.agent for launch in script.launches):
+        return [launch for launch in launches if _is_lone(launch.agent, nodes, launched)]
+    few = [launch for launch in launches if _trains_on_few(script, launch, nodes)]
+    return [] if launched else few[:1]
 
 
-@rule("other-nnodes", "--nnodes that is not the job's", TORCHRUN)
+def _is_lone(agent: Agent | None, nodes: int, launched: bool) -> bool:
+    """Whether an agent awaits others that nothing starts, or is for one of several nodes."""
+    if agent is None or agent.waits:
+        return agent is not None
+    # Where others are launched, its own settings may name them.
+    alone = agent.is_alone or (agent.name == "accelerate" and not launched)
+    return alone and nodes > 1
+
+
+def _trains_on_few(script: Script, launch: LaunchCommand, nodes: int) -> bool:
+    if nodes < 2 * _count_used(script, launch):  # a few may be spare
+        return False
+    started = launch.started
+    own = TRAINS.fullmatch(started.name) or "/" in "".join(started.texts[:1])
+    if started.launchers and own:
+        return True
+    text = " ".join(started.texts[1:])
+    return started.name.startswith("python") and _PROGRAM.match(text) is not None
+
+
+def _count_used(script: Script, launch: LaunchCommand) -> int:
+    return find_reach(script, launch).nodes or 1
+
+
+@rule("other-nnodes")
 def _find_other_nnodes(script: Script) -> Iterator[Fault]:
-    """An agent waits until as many nodes have joined as --nnodes says, and takes no more. Without
-    --nnodes it is for one node: every node trains the same model alone.
-
-    Fix: write --nnodes=$SLURM_NNODES, and the first node's address by --rdzv-endpoint
-    """
     for launch, agent, starts in list_agents(script) if script.nodes else ():
         # One of several jobs that meet has a number of its own.
         apart = re.fullmatch(r"[1-9]\d*", agent.tell("rank"))
@@ -172,7 +140,6 @@ def _find_other_nnodes(script: Script) -> Iterator[Fault]:
 
 
 def _compare_nodes(agent: Agent, starts: Reach, nodes: int) -> str:
-    """Say what is wrong with the number of nodes that an agent is for, if anything is."""
     count = read_number(agent.nodes)
     if count > 1 and count not in (nodes, starts.nodes * max(1, starts.each)):
         waits = "waits forever for the others" if count > nodes else "leaves nodes idle"
@@ -185,13 +152,8 @@ def _compare_nodes(agent: Agent, starts: Reach, nodes: int) -> str:
     return "has a number among several nodes, and counts one" if numbered else ""
 
 
-@rule("same-node-rank", "Agents that are all the first", TORCHRUN)
+@rule("same-node-rank")
 def _find_same_rank(script: Script) -> Iterator[Fault]:
-    """Without a rendezvous by c10d, an agent knows its node by --node-rank alone, which is 0 where
-    nothing says it: all of them wait at the first node's place for one another.
-
-    Fix: write --node-rank=$SLURM_NODEID inside what srun starts, or --rdzv-backend=c10d
-    """
     for launch, agent, starts in list_agents(script):
         meant = agent.nodes == str(starts.nodes) or "$" in agent.nodes
         if agent.is_first and meant and starts.each == 1 and starts.nodes > 1:
@@ -199,13 +161,8 @@ def _find_same_rank(script: Script) -> Iterator[Fault]:
             yield mark(launch.place, message)
 
 
-@rule("two-agents", "Several torchrun agents a node", TORCHRUN)
+@rule("two-agents")
 def _find_two_agents(script: Script) -> Iterator[Fault]:
-    """Each agent starts processes for all GPUs of its node, so several share each GPU, and the
-    world is larger than --nnodes says.
-
-    Fix: start one agent a node: srun --ntasks-per-node=1, mpiexec --ppn 1, or mpiprocs=1 for pbsdsh
-    """
     for launch in script.launches:
         if not launch.started.launchers or not launch.started.agent:
             continue
@@ -233,13 +190,8 @@ def _starts_as_many(script: Script, launcher: Launcher, variable: str) -> bool:
     return variable.strip("${}") in [(text or "").strip("${}") for text in stated]
 
 
-@rule("idle-gpus", "Fewer processes than GPUs", TORCHRUN)
+@rule("idle-gpus")
 def _find_idle_gpus(script: Script) -> Iterator[Fault]:
-    """A process of such a world trains on one GPU, so the others of its node idle, and are paid
-    for.
-
-    Fix: start one process for each GPU of a node, as torchrun --nproc-per-node=gpu does
-    """
     counts = [reach.count_processes(script, launch) for launch in script.launches]
     most, gpus = max(counts, default=0), _count_gpus(script)
     if 0 < most < gpus:
@@ -248,13 +200,8 @@ def _find_idle_gpus(script: Script) -> Iterator[Fault]:
         yield mark(place, f"{of} on each node, which has {gpus} GPUs")
 
 
-@rule("few-gpus", "More processes than GPUs", TORCHRUN)
+@rule("few-gpus")
 def _find_few_gpus(script: Script) -> Iterator[Fault]:
-    """Each process takes the GPU of its own number, so those beyond the last GPU end at once, and
-    the job with them.
-
-    Fix: start one process for each GPU of a node, as torchrun --nproc-per-node=gpu does
-    """
     gpus = _count_gpus(script)
     for agent in [launch.started.torchrun for launch in script.launches]:
         count = agent.find("processes") if agent else None
@@ -293,13 +240,8 @@ def _list_sruns(
                 yield launcher, launch.agent
 
 
-@rule("srun-cpus", "srun without CPUs", SRUN)
+@rule("srun-cpus")
 def _check_srun_cpus(script: Script) -> Iterator[Fault]:
-    """srun gives a task one CPU unless told; between 22.05 and 23.02 it does not take the number
-    from sbatch, and all processes share one core.
-
-    Fix: add --cpus-per-task to srun itself
-    """
     asked = script.value("--cpus-per-task") or "1"
     if asked == "1" or script.value("--exclusive") is not None:
         return
@@ -308,25 +250,16 @@ def _check_srun_cpus(script: Script) -> Iterator[Fault]:
             yield mark(srun.word, "srun is not told the CPUs of a task")
 
 
-@rule("srun-kill", "srun without --kill-on-bad-exit", SRUN)
+@rule("srun-kill")
 def _check_srun_kill(script: Script) -> Iterator[Fault]:
-    """By default the other tasks go on when one fails, and wait for it for minutes or hours.
-
-    Fix: add --kill-on-bad-exit=1 to srun
-    """
     for srun, agent in _list_sruns(script, "SLURM_KILL_BAD_EXIT", "-K", "--kill-on-bad-exit"):
         lone = reach.count_reach(script, srun) == (1, 1) or srun.value("-n", "--ntasks") == "1"
         if not lone and (agent is None or agent.nodes != "1"):  # which waits for no other
             yield mark(srun.word, "srun goes on when one of its tasks has failed")
 
 
-@rule("early-expansion", "A task's own variable, expanded too early", SRUN)
+@rule("early-expansion")
 def _find_early(script: Script) -> Iterator[Fault]:
-    """The shell of the script expands the line before srun starts a task, so every task gets the
-    first one's number.
-
-    Fix: put the command in single quotes: srun ... bash -c '...'
-    """
     if _has_one_task(script):
         return
     under_c10d = re.search(r"--rdzv[-_]backend[= ]\"?c10d", script.text)

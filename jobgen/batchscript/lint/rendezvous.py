@@ -1,4 +1,4 @@
-"""Rules on how nodes and programs find each other: addresses, ports, steps."""
+"""Rules on how nodes and programs find each other: addresses, ports, steps, servers."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ from collections.abc import Iterator
 
 from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.launchers import unwrap
-from jobgen.batchscript.lint.rule import PBS_RESOURCES, SRUN, TORCHRUN, Fault, mark, rule
-from jobgen.batchscript.lint.services import SERVER
+from jobgen.batchscript.lint.rule import TRAINS, Fault, mark, rule
 from jobgen.batchscript.reach import list_agents
 from jobgen.batchscript.reader import Script
 
+# What others connect to.
+_SERVER = re.compile(
+    r"\bray start\b|\bvllm serve\b|\bvllm-serve\b|\bapi_server\b|\bsglang\.launch_server\b"
+)
+# What asks whether something is there; a script that has it needs no rule on sleeping.
+_STOPS = re.compile(r"^[^#\n]*\b(kill|pkill|killall|scancel|qdel|ray stop)\b", re.MULTILINE)
+_ASKS = re.compile(r"\bcurl\b|\bwget\b|/dev/tcp/|\bnc -z|\bray (status|list|health-check)\b")
 _SHARES = re.compile(r"--(exact|exclusive|overlap)(=.*)?")
 _PLACED = re.compile(r"-[wrx].*|--(nodelist|relative|het-group|exclude)(=.*)?")
 _PART = re.compile(rf"{_SHARES.pattern}|{_PLACED.pattern}|-[nN].*|--(ntasks|nodes)(=.*)?")
@@ -22,7 +28,7 @@ _PORT_NAMES = {"MASTER_PORT", "RDZV_PORT", "MAIN_PROCESS_PORT"}
 # A number, also behind an address, or as the default of a variable.
 _PORT = re.compile(r"(?:^|:|^\$\{\w+:?[-=])(\d+)\}?$")
 _PORT_OF = re.compile(
-    rf"(?:(?:{SERVER.pattern}).*?--|--(?:main[-_]process|main|master)[-_])port[= ](\d+)\b"
+    rf"(?:(?:{_SERVER.pattern}).*?--|--(?:main[-_]process|main|master)[-_])port[= ](\d+)\b"
 )
 _READS_PORT = re.compile(r"^(?!\s*(#|echo\b|printf\b)).*\$\{?\w*PORT", re.MULTILINE)
 _LOOPBACK = re.compile(r"(localhost|127\.\d+\.\d+\.\d+|\[?::1\]?)(:(\d+|\$\{?\w+\}?))?")
@@ -44,12 +50,8 @@ def _list_values(script: Script, names: set[str], options: tuple[str, ...]) -> l
     return [word for name, word in last.items() if name in names] + asked
 
 
-@rule("fixed-port", "A fixed port", TORCHRUN)
+@rule("fixed-port")
 def _find_fixed_port(script: Script) -> Iterator[Fault]:
-    """Two jobs on one node meet at the same port, and one of them fails or joins the other.
-
-    Fix: derive it from the job's id: 20000 + its number modulo 10000
-    """
     names = _PORT_NAMES if _reads_port(script) else set[str]()
     words = _list_values(script, names, ("--master-port", "--rdzv-endpoint"))
     seen = {"0"}
@@ -88,13 +90,8 @@ def _list_ports(script: Script) -> Iterator[Word]:
             yield Word(match[1], place.line, place.column)
 
 
-@rule("login-node-address", "A rendezvous where the job is not", PBS_RESOURCES)
+@rule("login-node-address")
 def _find_login_node(script: Script) -> Iterator[Fault]:
-    """All nodes must reach the first node of the job by this name; the login node does not run the
-    job, and localhost leads each node to itself.
-
-    Fix: take the first name of the job's own node list, before the launcher
-    """
     for word in _list_values(script, _ADDRESS_NAMES, _MEETING):
         if match := re.search(r"PBS_O_HOST|SLURM_SUBMIT_HOST", word.active):
             yield mark(word, f"${match[0]} is the login node, where nothing of the job runs")
@@ -103,7 +100,6 @@ def _find_login_node(script: Script) -> Iterator[Fault]:
 
 
 def _find_own_names(script: Script) -> Iterator[Fault]:
-    """Find the addresses that are another node for each of several."""
     for word in _list_values(script, _ADDRESS_NAMES, _MEETING):
         if loopback := _LOOPBACK.fullmatch(word.text):
             yield mark(word, f"{loopback[1]} is each node's name for itself alone")
@@ -122,13 +118,8 @@ def _join_late(script: Script) -> str:
     return "".join(part.text for word in words for part in word.segments if not part.live)
 
 
-@rule("step-takes-all", "A step in the background beside others", SRUN)
+@rule("step-takes-all")
 def _find_beside(script: Script) -> Iterator[Fault]:
-    """Without --exact or --overlap a step has all CPUs and memory of its nodes: the next step
-    waits until it ends, which a server never does.
-
-    Fix: add --overlap, or --exact with its CPUs, GPUs and memory, or name its nodes by -w
-    """
     steps = [command for command in script.commands if command.name == "srun"]
     for index, command in enumerate(steps):
         if command.end != "&" or "if" in command.openers or _has(command, _SHARES):
@@ -146,15 +137,40 @@ def _has(command: Command, option: re.Pattern[str]) -> bool:
     return any(map(option.fullmatch, command.texts))
 
 
-@rule("step-in-turn", "Agents that start one after the other", SRUN)
+@rule("step-in-turn")
 def _find_in_turn(script: Script) -> Iterator[Fault]:
-    """srun waits for the end of what it starts, and an agent waits for all others: the first one
-    never ends, and the next never starts.
-
-    Fix: write & at its end, and wait after the loop
-    """
     for command in script.commands:
         openers, ranked = command.openers, _has(command, _RANK)
         waits = command.name == "srun" and command.end in ("\n", ";")
         if ranked and waits and openers & {"for", "while"}:
             yield mark(command.place, "an agent waits for those of the next turns of this loop")
+
+
+@rule("sleep-until-ready")
+def _find_sleep(script: Script) -> Iterator[Fault]:
+    if _ASKS.search(script.text):
+        return
+    sleeps = [item for item in _list_after_server(script) if item.name == "sleep"]
+    for command in sleeps[:1]:
+        message = f"whether the server is up after {command.texts[-1]} s is not known"
+        yield mark(command.place, message)
+
+
+def _list_after_server(script: Script) -> list[Command]:
+    """List the commands after the first that starts a server in the background."""
+    beside = ((number, item) for number, item in enumerate(script.commands, 1) if item.end == "&")
+    serving = (number for number, item in beside if _SERVER.search(" ".join(item.texts)))
+    return script.commands[next(serving, len(script.commands)) :]
+
+
+@rule("endless-wait")
+def _find_endless_wait(script: Script) -> Iterator[Fault]:
+    if _STOPS.search(script.text):
+        return
+    works = False  # whether a program has run beside the server
+    for command in _list_after_server(script):
+        works |= command.end != "&" and bool(TRAINS.fullmatch(unwrap(command.words).name))
+        if works and command.texts == ["wait"]:
+            message = "the server never ends, so this waits until the job's time is up"
+            yield mark(command.place, message)
+            return

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from types import ModuleType
 
 from jobgen.batchscript.bash import Word
 from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.output import format_annotation
 from jobgen.records import NamedTuple
-
-# Public pages that rules refer to.
-SBATCH = "https://slurm.schedmd.com/sbatch.html"
-SRUN = "https://slurm.schedmd.com/srun.html"
-_OPENPBS = "https://github.com/openpbs/openpbs/blob/master/doc/man1/"
-QSUB = _OPENPBS + "qsub.1B"
-PBS_RESOURCES = _OPENPBS + "pbs_resources.7B"
-TORCHRUN = "https://docs.pytorch.org/docs/stable/elastic/run.html"
-BASH = "https://www.gnu.org/software/bash/manual/bash.html"
-
+from jobgen.spec.tables import read_rows
 
 # Findings that have one safe fix.
 MENDED = ("crlf", "srun-kill")
@@ -66,14 +58,11 @@ class Rule(NamedTuple):
         return f"docs/reference/lint.md#{self.id}"
 
 
-def rule(id: str, title: str, reference: str) -> Callable[[_Check], Rule]:
-    """Make a rule of a function that yields faults; its docstring says why, and how to fix it."""
-
-    def make(check: _Check) -> Rule:
-        why, _, fix = " ".join((check.__doc__ or "").split()).partition(" Fix: ")
-        return Rule(id, title, why, fix, reference, check)
-
-    return make
+def rule(id: str) -> Callable[[_Check], Rule]:
+    """Make a rule of a function that yields faults, in the words of its row of `rules.txt`."""
+    rows = {name: words for name, *words in read_rows("rules.txt", room="batchscript")}
+    title, reference, why, *fix = rows[id]  # which may have a pipe in it
+    return partial(Rule, id, title, why, " | ".join(fix), reference)
 
 
 def list_rules(*modules: ModuleType) -> tuple[Rule, ...]:
