@@ -25,18 +25,10 @@ _LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:+/-]*")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _CONSTRAINT = re.compile(r"[A-Za-z0-9_(\[][A-Za-z0-9_.:&|*,()\[\]-]*")
 _ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*@[A-Za-z0-9.-]+")
-_Keys = dict[str, tuple[str, re.Pattern[str]]]
-# Options, their keys, and the form that their values need.
-_KEYS: dict[str, _Keys] = {
-    "slurm": {
-        "--job-name": ("name", _NAME),
-        "--account": ("account", _LABEL),
-        "--partition": ("queue", _LABEL),
-        "--qos": ("qos", _LABEL),
-        "--reservation": ("reservation", _LABEL),
-        "--constraint": ("resources.constraint", _CONSTRAINT),
-    },
-    "pbs": {"-N": ("name", _NAME), "-A": ("account", _LABEL), "-q": ("queue", _LABEL)},
+# The form that the values of keys need.
+_FORMS = {
+    **dict.fromkeys(("account", "queue", "qos", "reservation"), _LABEL),
+    **{"name": _NAME, "resources.constraint": _CONSTRAINT},
 }
 # What the request of a script says.
 _COUNTS = {
@@ -45,9 +37,11 @@ _COUNTS = {
 }
 _SPREAD = ("--ntasks", "--gpus")
 # How Torque asks for processors of a Cray, or anywhere.
-_OF_TORQUE = ("size", "procs", "mppwidth", "mppnppn", "mppdepth")
+_OF_TORQUE = ("-l size", "-l procs", "-l mppwidth", "-l mppnppn", "-l mppdepth")
+_NO_WORDS = "asks for processors in words that OpenPBS and PBS Pro do not have; write resources"
+_NO_NAME = "not a name that a spec can have; one was made of it"
 _CHUNK = ("ngpus", "ncpus", "mem", "mpiprocs", "ppn", "gpus")
-_EXCLUSIVE = (("--exclusive", ""), ("-l", "place=scatter:excl"), ("-l", "place=excl"))
+_EXCLUSIVE = (("--exclusive", ""), ("-l place", "scatter:excl"), ("-l place", "excl"))
 _EVENTS = {"BEGIN": "begin", "END": "end", "FAIL": "fail", "b": "begin", "e": "end", "a": "fail"}
 # The options for who gets mail and when, and when that is where it is not said.
 _MAIL = {"slurm": ("--mail-user", "--mail-type", ""), "pbs": ("-M", "-m", "a")}
@@ -92,16 +86,14 @@ def read_memory(text: str, *, times: int = 1, parts: int = 1) -> str | None:
 
 def settle(script: Script, draft: Draft) -> None:
     """Put what the directives say into `draft`; what a spec cannot say goes on as it is."""
-    site, profile = _find_site_of_totals(script)
-    keys = dict(_KEYS[script.target])
-    if site:
-        draft.put("site", site)
-        keys[profile.pbs.account_option] = ("account", _LABEL)
     _note_unread(script, draft)
     items = _settle_mail(_list_taken(script, draft), script.target, draft)
-    rest = [item for item in items if not _take(script, item, keys, draft)]
-    for item in _Resources(script, draft, profile).settle(rest):
+    request = _Request(script, draft)
+    request.note_spread(items)
+    parts = [part for item in items for part in split_resources(item)]
+    for item in [part for part in parts if not request.take(part)]:
         keep_verbatim(script, item, draft)
+    request.put_shares()
 
 
 def _note_unread(script: Script, draft: Draft) -> None:
@@ -145,25 +137,6 @@ def _find_loss(script: Script, item: DirectiveOption) -> str:
     return f"{place} is a place to fill in{refused}"
 
 
-def _take(script: Script, item: DirectiveOption, keys: _Keys, draft: Draft) -> bool:
-    """Put one directive into `draft`; False where a spec cannot say it."""
-    key, form = keys.get(item.option, ("", _NAME))
-    if key and form.fullmatch(item.value):
-        draft.put(key, item.value)
-    elif key == "name":
-        draft.put("name", re.sub(r"(%\w|[^A-Za-z0-9._-])+", "-", item.value).strip("-._")[:100])
-        draft.check(item.line, item.text, "not a name that a spec can have; one was made of it")
-    elif item.option == script.can.shell_option and find_shell(script) != "bash":
-        keep_verbatim(script, item._replace(value="/bin/bash"), draft)  # for which jobgen writes
-    elif item.option == "-d":  # the folder, which is jobgen's own by PBS_O_WORKDIR
-        draft.setup([f"cd {shlex.quote(item.value)}"])
-    elif (item.option, item.value) in _EXCLUSIVE:
-        draft.put("resources.exclusive", True)
-    else:
-        return item.option in ARRAYS and _settle_indices(script, item, draft)
-    return True
-
-
 def _settle_mail(
     items: list[DirectiveOption], scheduler: str, draft: Draft
 ) -> list[DirectiveOption]:
@@ -195,17 +168,13 @@ def keep_verbatim(script: Script, item: DirectiveOption, draft: Draft) -> None:
         draft.lose(item.line, item.text, "not a directive that a spec can hold")
 
 
-def _has_chunks(script: Script) -> bool:
-    return bool(script.resource("select") or script.resource("nodes"))
-
-
 def _find_site_of_totals(script: Script) -> tuple[str, SiteProfile]:
     """The site whose jobs are asked for in totals, by its queue or list of file systems.
 
     Without a name, and empty, where the script is for no such site.
     """
     none = "", SiteProfile(script.target)
-    if _has_chunks(script) or not script.resource("ncpus"):
+    if script.chunks or not script.resource("ncpus"):
         return none
     loaded = ((name, item.profile) for name, item in search.list_profiles() if item)
     return next((named for named in loaded if _asks_in_totals(script, named[1])), none)
@@ -217,76 +186,94 @@ def _asks_in_totals(script: Script, profile: SiteProfile) -> bool:
     return profile.pbs.resources == "totals" and bool(known)
 
 
-class _Resources:
-    """The resources of a job: of Slurm's tasks, or of the chunks or totals of PBS."""
+class _Request:
+    """What the directives of a script ask for, put into a draft one after the other."""
 
-    def __init__(self, script: Script, draft: Draft, profile: SiteProfile) -> None:
-        self.script, self.draft, self.files = script, draft, profile.filesystems
-        self.request = request = script.request
-        self.in_totals = script.can.chunks and not _has_chunks(script)
-        self.nodes = count_nodes_of_totals(script) if self.in_totals else request.nodes
+    def __init__(self, script: Script, draft: Draft) -> None:
+        self.script, self.draft, self.request = script, draft, script.request
+        self.site, profile = _find_site_of_totals(script)
+        draft.put("site", self.site)
+        self.files = profile.filesystems
+        # What else may name an account, as -P does, is another thing on most sites.
+        self.keys = {key: path for key, path in script.can.options.items() if key != "-P"}
+        self.keys[profile.pbs.account_option] = "account"
+        in_totals = script.can.chunks and not script.chunks
+        self.nodes = count_nodes_of_totals(script) if in_totals else self.request.nodes
+        self.shares = self.nodes if in_totals else 1
         # What each amount of memory is taken times, and the nodes that share it.
-        self.memory = {"--mem": (1, 1), "--mem-per-cpu": (request.cpus or 1, 1)}
-        self.memory |= {"--mem-per-gpu": (request.gpus, 1)}
+        self.memory = {"--mem": (1, 1), "--mem-per-cpu": (self.request.cpus or 1, 1)}
+        self.memory |= {"--mem-per-gpu": (self.request.gpus, 1)}
         if self.nodes == 1 or not script.resource("select"):  # which has its own
-            self.memory["mem"] = (1, self.nodes)
+            self.memory["-l mem"] = (1, self.nodes)
 
-    def settle(self, items: list[DirectiveOption]) -> list[DirectiveOption]:
-        """Take what directives ask for; return those that go on as they are."""
-        self._note_spread(items)
-        parts = [part for item in items for part in split_resources(item)]
-        rest = [part for part in parts if not self._take(part)]
-        nodes, shares = self.nodes, self.nodes if self.in_totals else 1
-        self.draft.put("resources.nodes", nodes > 1 and self.request.alike and nodes)
-        self.draft.put("resources.gpus_per_node", self.request.gpus // shares)
-        self.draft.put("resources.cpus_per_node", self.request.cpus // shares)
-        return rest
+    def put_shares(self) -> None:
+        """Put the nodes into the draft, and what each of them has."""
+        nodes, request = self.nodes, self.request
+        self.draft.put("resources.nodes", nodes > 1 and request.alike and nodes)
+        self.draft.put("resources.gpus_per_node", request.gpus // self.shares)
+        self.draft.put("resources.cpus_per_node", request.cpus // self.shares)
 
-    def _note_spread(self, items: list[DirectiveOption]) -> None:
-        if self.script.can.chunks or self.script.value("--nodes"):
-            return
-        taken = f"taken for {self.nodes} nodes" if self.nodes > 1 else "taken for one node"
-        spread = [item for item in items if item.option in _SPREAD]
-        for item in [item for item in spread if self.script.count(item.option) > 1][:1]:
+    def note_spread(self, items: list[DirectiveOption]) -> None:
+        """Name a number of tasks or GPUs that may be of more nodes than the spec asks for."""
+        script, open_ = self.script, not (self.script.value("--nodes") or self.script.chunks)
+        spread = [item for item in items if open_ and script.count(item.option) > 1]
+        for item in [item for item in spread if item.option in _SPREAD][:1]:
+            taken = f"taken for {self.nodes} nodes" if self.nodes > 1 else "taken for one node"
             message = f"{taken}; without --nodes, Slurm may spread them"
             self.draft.check(item.line, item.text, message)
 
-    def _take(self, item: DirectiveOption) -> bool:
+    def take(self, item: DirectiveOption) -> bool:
         """Put one directive into the draft; False where a spec cannot say it."""
-        key, value = item.option, item.value
-        if key == "-l":
-            key, _, value = value.partition("=")
-        if key in ("--time", "walltime"):
-            walltime = read_walltime(value, self.script.target)
-            return self.draft.put("resources.walltime", walltime)
-        if key in self.memory:
-            times, parts = self.memory[key]
+        name, _, value = item.value.partition("=") if item.option == "-l" else ("", "", item.value)
+        option = f"{item.option} {name}".strip()
+        key = self.keys.get(option, "")
+        if key in _FORMS and _FORMS[key].fullmatch(value):
+            return self.draft.put(key, value)
+        if (option, value) in _EXCLUSIVE:
+            return self.draft.put("resources.exclusive", True)
+        if option in ARRAYS:
+            return _settle_indices(self.script, item, self.draft)
+        if key == "resources.walltime":
+            return self.draft.put(key, read_walltime(value, self.script.target))
+        if option in self.memory:
+            times, parts = self.memory[option]
             memory = read_memory(value, times=times, parts=parts)
             return self.draft.put("resources.memory_per_node", memory)
-        if item.option == "-l":
-            return self._take_of_pbs(key, value, item)
-        typed = (GRES if key == "--gres" else COUNT).fullmatch(value)
-        if key not in _COUNTS or not typed:
+        return self._take_count(option, value) or self._take_other(option, value, item)
+
+    def _take_count(self, option: str, value: str) -> bool:
+        typed = (GRES if option == "--gres" else COUNT).fullmatch(value)
+        if option not in _COUNTS or not typed:
             return False
         self.draft.put("resources.gpu_type", typed[1])
         return True
 
-    def _take_of_pbs(self, key: str, value: str, item: DirectiveOption) -> bool:
-        if key in ("select", "nodes") and self.request.alike:
+    def _take_other(self, option: str, value: str, item: DirectiveOption) -> bool:
+        if self.keys.get(option) == "name":
+            name = re.sub(r"(%\w|[^A-Za-z0-9._-])+", "-", value).strip("-._")[:100]
+            self.draft.put("name", name)
+            self.draft.check(item.line, item.text, _NO_NAME)
+        elif option == self.script.can.shell_option and find_shell(self.script) != "bash":
+            shell = item._replace(value="/bin/bash")  # for which jobgen writes
+            keep_verbatim(self.script, shell, self.draft)
+        elif option == "-d":  # the folder, which is jobgen's own by PBS_O_WORKDIR
+            self.draft.setup([f"cd {shlex.quote(value)}"])
+        else:
+            return self._take_of_pbs(option, value, item)
+        return True
+
+    def _take_of_pbs(self, option: str, value: str, item: DirectiveOption) -> bool:
+        if option in ("-l select", "-l nodes") and self.request.alike:
             self._take_chunk(value, item)
-            if key == "nodes":
-                reason = "becomes a select=, which OpenPBS and PBS Pro read, and Torque does not"
-                self.draft.check(item.line, item.text, reason)
-            return True
-        if key in _OF_TORQUE:
-            reason = "asks for processors in words that OpenPBS and PBS Pro do not have"
-            self.draft.lose(item.line, item.text, f"{reason}; write resources")
-            return True
-        if self.files and key == self.files.resource and _LABEL.fullmatch(value):
-            return self.draft.put("filesystems", value.split(self.files.separator))
-        if key in ("ngpus", "ncpus"):  # of the request
+        elif option in _OF_TORQUE:
+            self.draft.lose(item.line, item.text, _NO_WORDS)
+        elif self.files and option == f"-l {self.files.resource}" and _LABEL.fullmatch(value):
+            self.draft.put("filesystems", value.split(self.files.separator))
+        elif option in ("-l ngpus", "-l ncpus"):  # of the request
             return value.isdecimal() and int(value) % self.nodes == 0
-        return key == "place" and value in ("free", "pack") and self.nodes == 1
+        else:
+            return option == "-l place" and value in ("free", "pack") and self.nodes == 1
+        return True
 
     def _take_chunk(self, value: str, item: DirectiveOption) -> None:
         more, draft = [], self.draft
@@ -304,6 +291,9 @@ class _Resources:
             draft.put("resources.constraint", ":".join(more))
         else:
             draft.lose(item.line, ":".join(more), "not a thing that a spec can ask of each node")
+        if item.value.startswith("nodes"):
+            reason = "becomes a select=, which OpenPBS and PBS Pro read, and Torque does not"
+            draft.check(item.line, item.text, reason)
 
 
 def split_resources(item: DirectiveOption) -> list[DirectiveOption]:

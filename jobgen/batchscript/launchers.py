@@ -183,8 +183,6 @@ def _take_off(started: Started) -> Started:
         return _take_wrapper(started)
     if name in read_names("project_runners") and not started.runner:
         return _take_runner(started)
-    if name.startswith("python"):
-        return _take_python(started)
     if name in read_names("containers") and not started.wrapper:
         return _take_container(started)
     return started
@@ -211,23 +209,11 @@ def _take_wrapper(started: Started) -> Started:
 
 
 def _take_runner(started: Started) -> Started:
-    """Take off `uv run` and its like without options."""
     texts = started.texts[1:3]
     if not re.fullmatch(r"run (--|[^-].*)", " ".join(texts), re.DOTALL):
         return started
     words = started.program[3 if texts[1] == "--" else 2 :]
     return started._replace(runner=started.program[:2], program=words)
-
-
-def _take_python(started: Started) -> Started:
-    """Take off Python before the file of an agent, as in `python $(which torchrun)`."""
-    python, *program = started.program
-    agents = {own[0] for _, own in _AGENTS}
-    is_agent = len(program) > 1 and program[0].text.rpartition("/")[2] in agents
-    # Elsewhere than on the PATH it has packages of its own.
-    return (
-        started._replace(program=tuple(program)) if is_agent and "/" not in python.text else started
-    )
 
 
 def _take_container(started: Started) -> Started:
@@ -278,11 +264,11 @@ def _count_values(option: str, flags: list[str]) -> int:
 
 # Python, or a variable that may hold it, up to the name of a module.
 _MODULE = re.compile(r"(python\S*|\$\S*)( -[WX] \S+| -(?!m )\S+)* -m (?=.)")
+_RUNS_FILE = re.compile(r"python[\d.]* (?=[^ -])")
 _VARIABLE = re.compile(r"\$(\w+)|\$\{(\w+)(\[@\])?\}|\$[@*]", re.ASCII)
 
 
 def _is_option(words: tuple[Word, ...], index: int) -> bool:
-    """Whether a word is an option, or a variable whose name says that it holds some."""
     text = words[index].text
     if _VARIABLE.fullmatch(text):
         return index + 1 < len(words)
@@ -292,6 +278,8 @@ def _is_option(words: tuple[Word, ...], index: int) -> bool:
 def _find_agent(program: tuple[Word, ...]) -> Agent | None:
     if not program:
         return None
+    # Python may run the file of one; elsewhere than on the PATH it has packages of its own.
+    program = program[bool(_RUNS_FILE.match(" ".join(word.text for word in program))) :]
     texts = [word.text for word in program]
     texts[0] = texts[0].rpartition("/")[2]
     python = _MODULE.match(" ".join(texts))

@@ -7,43 +7,14 @@ from collections.abc import Iterator
 
 from jobgen.batchscript.bash import Command, Redirect, parse, split_segments
 from jobgen.batchscript.launchers import unwrap
+from jobgen.spec.launchers import read_names
 
-
-def _list_words(text: str) -> frozenset[str]:
-    return frozenset(re.findall(r"\S+", text))
-
-
-# What prints, looks or waits, and leaves nothing behind.
-PRINTS = _list_words(
-    "echo printf date hostname pwd env printenv which nvidia-smi ibv_devinfo ibstat ibstatus lspci"
-    " lsb_release ps top groups rocm-smi amd-smi xpu-smi uname whoami id ls cat tree head tail"
-    " sleep true : nproc type clear lscpu free df du squeue sacct sstat sinfo seff qstat jobs"
-    " uptime scontrol tput figlet wc [[ [ test"
-)
-# What only reads, and writes to its output.
-FILTERS = _list_words(
-    "awk gawk sed grep egrep fgrep cut tr sort uniq basename dirname realpath readlink expr bc seq"
-    " shuf getent jq yq ip ifconfig ss netstat comm tac command python-config host nl paste diff"
-)
-# Words of the shell around commands.
-HEADS = _list_words(
-    "for if then else elif do while until case select function fi done } esac ) in ] (( time"
-)
+# The table says what these are.
+PRINTS, FILTERS, HEADS = map(read_names, ("prints", "filters", "heads"))
 HARMLESS = PRINTS | HEADS | {"wait", "set"}
-# What may run on every node, or several times, as well as once.
-REPEATS = _list_words("ulimit umask unset source . pushd popd alias hash ((")
-REPEATABLE = REPEATS | _list_words(
-    "let shift getopts break continue builtin export declare typeset readonly local module ml conda"
-    " mamba micromamba cd mkdir shopt eval touch ln chmod spack exit return deactivate stty setfacl"
-    " lfs mapfile read readarray trap"
-)
-# What gets things ready, and is never the job itself.
-PREPARING = FILTERS | _list_words(
-    "pip pip3 git wget curl rm cp mv tar unzip gunzip gzip zip rsync find xargs tee dd sbatch qsub"
-    " scancel kill pkill killall make cmake gcc nvcc mktemp uv poetry virtualenv sync sbcast aws"
-    " gsutil azcopy docker enroot chown nc lsof ping openssl mpstat dcgmi nvidia-cuda-mps-control"
-    " huggingface-cli hf wandb tensorboard vmstat iostat mail mailx sendmail"
-)
+REPEATS = read_names("repeats")
+REPEATABLE = REPEATS | read_names("repeatable")
+PREPARING = FILTERS | read_names("preparing")
 # Files that make an environment, and touch no variable of the script.
 FAMILIAR = re.compile(
     r"activate|conda|mamba|\b(init|hook|shellenv)\b|profile|rc$|module|lmod|setvars|spack|^/(etc|opt|usr)/"

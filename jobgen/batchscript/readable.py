@@ -111,7 +111,6 @@ def refuse_unreadable(script: Script) -> None:
 
 
 def _list_refusals(script: Script) -> Iterator[tuple[int, str, str]]:
-    """Yield where a text is seen not to be a job, the reason, and what to do instead."""
     for line, text in enumerate(script.lines, 1):
         other = re.match(r"(\S+) +-", text)
         if other and not script.read_directives and other[1] in _OTHERS:

@@ -41,6 +41,12 @@ def _complete(option: str, known: Collection[str]) -> str:
     return "--ntasks-per-node" if option == "--tasks-per-node" else option
 
 
+def read_count(option: str, value: str) -> int:
+    """Return the number of an option's value, after the kind of a GPU; 0 where it is none."""
+    match = (GRES if option == "--gres" else COUNT).fullmatch(value)
+    return int(match[2] or 1) if match else 0
+
+
 class DirectiveOption(NamedTuple):
     """One option of a directive line. `read` is false where the scheduler never sees the line."""
 
@@ -186,8 +192,7 @@ class Script:
 
         `nodes:` and `lines:` are how many nodes the job has, and how many lines PBS lists them in.
         """
-        chunks = self.resource("select") or self.resource("nodes")
-        nodes = str(self.request.nodes) if chunks else self.given.get("SLURM_NNODES", "")
+        nodes = str(self.request.nodes) if self.chunks else self.given.get("SLURM_NNODES", "")
         counts = {"nodes:": nodes} if nodes else {}
         if nodes and self.request.alike:
             counts["lines:"] = str(self.request.nodes * self.request.tasks)
@@ -250,8 +255,7 @@ class Script:
 
     def count(self, option: str) -> int:
         """The number that an option gives, after the kind of a GPU; 0 where it is none."""
-        match = (GRES if option == "--gres" else COUNT).fullmatch(self.value(option) or "")
-        return int(match[2] or 1) if match else 0
+        return read_count(option, self.value(option) or "")
 
     @cached_property
     def request(self) -> Request:
@@ -274,7 +278,6 @@ class Script:
         return total // share if share else (gpus or total) * self.count("--ntasks-per-gpu")
 
     def _count_gpus(self, tasks: int, nodes: int) -> int:
-        """How many GPUs of a node follow from its tasks, or from those of the job."""
         share = self.count("--ntasks-per-gpu")
         gpus = self.count("--gpus-per-task") * tasks or self.count("--gpus") // nodes
         return gpus or (tasks // share if share else 0)
@@ -290,7 +293,7 @@ class Script:
 
     def _read_chunks(self) -> Request:
         """The numbers of PBS: of nodes, or without a select, of the job."""
-        select = self.resource("select") or self.resource("nodes")
+        select = self.chunks
         all_gpus = read_number(self.resource("ngpus"))
         if not select:
             cpus = read_number(self.resource("ncpus"))
@@ -322,6 +325,11 @@ class Script:
         parts = [part for value in asked for part in re.split(r",(?=[A-Za-z_]+=)", value)]
         pairs = [part.partition("=") for part in parts if "=" in part]
         return {key.strip(): value for key, _, value in pairs}.get(name, "")
+
+    @property
+    def chunks(self) -> str:
+        """The nodes of PBS, of which each has its own resources; empty without any."""
+        return self.resource("select") or self.resource("nodes")
 
     @property
     def nodes(self) -> int:

@@ -60,7 +60,6 @@ def _list_body(script: Script) -> list[str]:
 
 
 def _note_losses(script: Script, draft: Draft) -> None:
-    """Note what of the script is another thing inside a job of jobgen's."""
     for line, text in list(list_arguments(script))[:1]:
         draft.lose(line, text, "an argument of the script; write those that it gets in run.args")
     for command in script.commands:

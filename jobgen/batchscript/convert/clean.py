@@ -89,7 +89,6 @@ class _CleanSpec:
         return self.draft
 
     def _check_directives(self) -> None:
-        """Raise NotStraightError where the script is to act on its directives."""
         for item in self.script.read_directives:
             asked = f"{item.option} {item.value}"
             unsaid = item.option in ARRAYS and "array.tasks" not in self.draft.values
@@ -176,12 +175,9 @@ class _CleanSpec:
         """Whether jobgen starts the tasks of a script of Slurm that says nothing about CPUs."""
         if self.script.can.chunks or self.script.value("--cpus-per-task", "--cpus-per-gpu"):
             return False
-        own = self.read.shape.gpus if self.read.mode == "direct" else 1
-        processes = self.read.values.get("launch.processes_per_node", own or 1)
-        return bool(processes == self.script.request.tasks)
+        return self.read.tasks == self.script.request.tasks
 
     def _note_losses(self, outside: set[str]) -> None:
-        """Name what the draft has no place for, and the variables that may be something else."""
         draft, line = self.draft, self.launch.line
         if self.read.logged:
             draft.check(line, self.launch.text, "its output goes to jobgen's logs instead")
@@ -205,14 +201,12 @@ class _CleanSpec:
             refuse(item.line, {f"${name} comes from {item.option}": read and not same})
 
     def _note_tasks(self) -> None:
-        """Name the tasks of Slurm that a program by itself does not have."""
         if self.read.mode == "plain" and self.script.request.tasks > 1:
             asked = [item for item in self.script.read_directives if _TASKS.match(item.option)]
             for item in asked[-1:]:
                 self.draft.check(item.line, item.text, _ONE_TASK)
 
     def _refuse_loss(self) -> None:
-        """Raise where jobgen refuses the spec, or its job would be another one."""
         try:
             written = render_directives(self.draft)
         except SpecError as error:
@@ -223,7 +217,6 @@ class _CleanSpec:
         self._refuse_share(written.request)
 
     def _refuse_share(self, gets: Request) -> None:
-        """Raise where the job of the spec gets another share than the script's."""
         asked = self.script.request
         if not self.draft.load().spec.launches_itself:
             asked = asked._replace(tasks=0)

@@ -243,7 +243,8 @@ class Prelude:
         if self.alone or not _TOLD.fullmatch(name):
             return False
         value = self.reader.variables.tell(raw)
-        right = value == str(self._count_processes()) or self.launch.mode == "torchrun"
+        world = str(self.shape.nodes * self.launch.tasks)
+        right = value == world or self.launch.mode == "torchrun"
         own = name == "MASTER_ADDR" and value not in (None, "localhost", "127.0.0.1")
         reasons = {
             f"{name} is set before its processes start": _OF_PROCESS.fullmatch(name),
@@ -253,10 +254,6 @@ class Prelude:
         refuse(statement.line, reasons)
         self.draft.keep(statement.line, statement.text, "jobgen tells each process by itself")
         return True
-
-    def _count_processes(self) -> int:
-        each = self.launch.values.get("launch.processes_per_node", self.shape.gpus or 1)
-        return self.shape.nodes * (1 if self.launch.mode == "plain" else int(each))
 
     def _check_steady(self, statement: Statement) -> None:
         """Raise where a value is another on every node, and more than one process sees it."""

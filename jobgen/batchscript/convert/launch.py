@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
-from itertools import groupby
 from typing import Any
 
-from jobgen.batchscript.bash import Segment, Word, parse
-from jobgen.batchscript.convert.straight import NotStraightError, Statement, refuse
+from jobgen.batchscript.bash import Word, parse
+from jobgen.batchscript.convert.straight import (
+    NotStraightError,
+    Statement,
+    refuse,
+    write_command,
+)
 from jobgen.batchscript.convert.values import Reader, get_text
 from jobgen.batchscript.draft import Draft
-from jobgen.batchscript.expand import expand_command, list_names, write_field
+from jobgen.batchscript.expand import expand_command, list_names
 from jobgen.batchscript.launchers import Agent, Launcher, unwrap
-from jobgen.batchscript.reader import Request, Script
+from jobgen.batchscript.reach import count_reach
+from jobgen.batchscript.reader import Request, Script, read_count
 from jobgen.spec.launchers import find_launcher, name_kind, read_names
 
 # What is surely no function of a sourced file.
@@ -25,20 +31,10 @@ _SRUN_IDLE = re.compile(
     r"|--input none|--accel-bind gn|--cpu[-_]bind ((none|v|verbose),?)+"
     r"|--jobid \$\{?SLURM_JOB_?ID\}?"
 )
-_SRUN_NUMBERS = {
-    *("--ntasks", "--nodes", "--ntasks-per-node", "--cpus-per-task"),
-    *("--gpus", "--gpus-per-node", "--gres"),
-}
-_TORCHRUN = {
-    *("--nnodes", "--nproc-per-node", "--node-rank", "--rdzv-id", "--rdzv-backend"),
-    *("--rdzv-endpoint", "--master-addr", "--master-port", "--standalone", "--max-restarts"),
-    "-m",
-}
-# How its output is named and where it goes, of which jobgen has logs of its own.
-_TORCHRUN_LOGS = {
-    *("--log-dir", "--tee", "-t", "--redirects", "-r", "--local-ranks-filter", "--role"),
-}
-_LINE_END = re.compile(r"(\\(?=\n)|[;&|])?[ \t]*\n\s*")
+# Those that lint reads as well.
+_SRUN_TASKS = ("--ntasks", "--nodes", "--ntasks-per-node")
+# What jobgen's own agents say, and how their output is named, of which jobgen has logs.
+_TORCHRUN, _TORCHRUN_LOGS = read_names("torchrun_own"), read_names("torchrun_logs")
 _SPREADS = "without --nodes, Slurm may spread its tasks"
 
 
@@ -139,35 +135,31 @@ class LaunchLine:
         return int(value)
 
     def _read_srun(self, srun: Launcher) -> None:
-        numbers: dict[str, int] = {}
         for option, value in srun.options:
             long = self.script.can.short_options.get(option[1:], option)
-            if long in _SRUN_NUMBERS:
-                number = re.sub(r"^gpu(:[A-Za-z]\w*)?:", "", value)
-                numbers[long] = self._count(number)
-            elif long in ("--output", "--error"):
+            if long in ("--output", "--error"):
                 self.logged = True
-            else:
+            elif long not in _SRUN_TASKS and not self._is_share(long, value):
                 idle = _SRUN_IDLE.fullmatch(f"{option} {value}")
                 same = self.script.value(long) == value
                 self._refuse({f"srun's {option} is left to bash": not (idle or same)})
                 self.dropped.append(option)
-        self._check_numbers(numbers)
+        self._refuse({_SPREADS: not self.shape.tasks})
+        starts = count_reach(self.script, srun)
+        tasks = srun.read_count("tasks", starts.each * starts.nodes)
+        differs = starts.nodes != self.shape.nodes or tasks != starts.each * starts.nodes
+        self._refuse({"srun asks for another share than the job has": not tasks or differs})
+        self.tasks = starts.each
+        self._check_bound()
         free = "none" in (srun.value("--cpu-bind", "--cpu_bind") or "")
         self._refuse({"srun's --cpu-bind is left to bash": free and self.tasks > 1})
 
-    def _check_numbers(self, numbers: dict[str, int]) -> None:
-        shape = self.shape
-        self._refuse({_SPREADS: not shape.tasks})
-        each = numbers.get("--ntasks-per-node", shape.tasks)
-        tasks = numbers.pop("--ntasks", each * shape.nodes)
-        self.tasks = tasks // shape.nodes
-        own = {"--nodes": shape.nodes, "--ntasks-per-node": self.tasks}
-        own |= {"--gpus": shape.gpus * shape.nodes, "--gpus-per-node": shape.gpus}
-        own |= {"--gres": shape.gpus, "--cpus-per-task": self.script.count("--cpus-per-task") or 1}
-        differs = tasks % shape.nodes or not numbers.items() <= own.items()
-        self._refuse({"srun asks for another share than the job has": differs})
-        self._check_bound()
+    def _is_share(self, option: str, value: str) -> bool:
+        """Whether an option of srun asks for what the job has, in whatever words."""
+        gpus = self.shape.gpus
+        own = {"--gpus": gpus * self.shape.nodes, "--gpus-per-node": gpus, "--gres": gpus}
+        own["--cpus-per-task"] = self.script.count("--cpus-per-task") or 1
+        return read_count(option, value) == own.get(option)
 
     def _check_bound(self) -> None:
         bound = self.script.value("--gpus-per-task", "--ntasks-per-gpu", "--gpu-bind")
@@ -176,7 +168,6 @@ class LaunchLine:
         self._refuse({"Slurm gives each task its own GPUs": apart})
 
     def _launch_agents(self, torchrun: Agent) -> None:
-        """One torchrun on each node."""
         self._drop_output()
         self._check_agents(torchrun)
         values = self._put_processes(self._count(torchrun.tell("--nproc-per-node")))
@@ -195,7 +186,6 @@ class LaunchLine:
         return {} if processes == usual else {"launch.processes_per_node": processes}
 
     def _check_agents(self, torchrun: Agent) -> None:
-        """Refuse agents from which jobgen's own would differ."""
         started = self.started
         around = [*started.wrapper, *started.assignments, *started.wrappers]
         unknown = sorted(torchrun.options.keys() - _TORCHRUN - _TORCHRUN_LOGS)
@@ -212,7 +202,6 @@ class LaunchLine:
         self._refuse({"torchrun's --nnodes is not the number of the job's nodes": differs})
 
     def _launch_program(self) -> None:
-        """Processes that srun starts, each told its rank; or one process on one node."""
         self._drop_output()
         words, name = self._list_own_words(), self.started.name
         agent = self.started.agent
@@ -226,7 +215,6 @@ class LaunchLine:
         self._finish(mode, values)
 
     def _list_own_words(self) -> Sequence[Word]:
-        """The words that jobgen's launch starts in place of the line."""
         started, first = self.started, self.command.words[0]
         if not started.launchers or started.launchers[0].name != "srun":
             surely = first is not started.program[0] or started.agent or _FILE.match(first.text)
@@ -312,23 +300,12 @@ class LaunchLine:
 def _join_lines(word: Word) -> Word:
     """Return commands of a shell that stand one below the other in one line; others as they are."""
     commands = parse(word.text)
-    if not commands or any(item.blocks or item.heredocs for item in commands):
+    # What the shell around it expands, and a comment, stay.
+    left = "#" in word.text or any(part.live for part in word.segments)
+    if left or any(item.blocks or item.heredocs for item in commands):
         return word
-    parts: list[Segment] = []
-    for (live, quoted), group in groupby(word.segments, key=lambda part: part[1:]):
-        text = "".join(part.text for part in group)
-        text = text if live else _join(text if parts else text.lstrip())
-        parts.append(Segment(text, live, quoted))
-    parts[-1] = parts[-1]._replace(text=parts[-1].text.rstrip("; "))
-    joined = Word(write_field(parts), word.line, word.column)
-    same = [item.texts for item in parse(joined.text)] == [item.texts for item in commands]
-    return joined if same else word
-
-
-def _join(text: str) -> str:
-    ends = {"\\": " ", None: "; "}  # of a line; after an operator, no other one comes
-    joined = _LINE_END.sub(lambda end: ends.get(end[1], f"{end[1]} "), text)
-    return re.sub(r"\s+", " ", joined)
+    lines = [write_command(item) + ("; " if item.end in ";\n" else " ") for item in commands]
+    return Word(shlex.quote("".join(lines).rstrip("; ")), word.line, word.column)
 
 
 def _make_run(key: str, program: str, arguments: list[Any]) -> dict[str, Any]:

@@ -192,7 +192,9 @@ def split_assignments(launch: Statement) -> tuple[list[Statement], Statement]:
     words = (Word("export", place.line, place.column), *command.assignments)
     own = Command(words, (), (), command.line, command.last_line, "\n", (), ())
     bare = command._replace(assignments=())
-    return [Statement("export", (own,), _write(own))], launch._replace(commands=(bare, *others))
+    return [Statement("export", (own,), write_command(own))], launch._replace(
+        commands=(bare, *others)
+    )
 
 
 def open_shell(launch: Statement, command: Command, own: set[str]) -> list[Statement]:
@@ -229,12 +231,11 @@ def _read_group(script: Script, group: list[Command]) -> Iterator[Statement]:
         yield Statement(_classify_block(group, text), tuple(group), text)
         return
     for part in _split_group(group):
-        own = text if part == group else " ".join(map(_write, part))
+        own = text if part == group else " ".join(map(write_command, part))
         yield Statement(_classify_all(list(map(classify, part))), tuple(part), own)
 
 
 def _split_group(group: list[Command]) -> list[list[Command]]:
-    """Return the lists of commands on one line, each of which is a statement."""
     if any(command.heredocs for command in group):
         return [group]
     parts: list[list[Command]] = [[]]
@@ -245,7 +246,8 @@ def _split_group(group: list[Command]) -> list[list[Command]]:
     return list(filter(None, parts))
 
 
-def _write(command: Command) -> str:
+def write_command(command: Command) -> str:
+    """Return a command as it is written, without the end of its line."""
     words = [word.raw for word in command.all_words]
     ends = [command.end] if command.end in ("|", "|&", "||", "&&", "&") else []
     return " ".join(words + [item.operator + item.target.raw for item in command.redirects] + ends)
@@ -287,7 +289,6 @@ def classify(command: Command) -> str:
 
 
 def _classify_quiet(command: Command) -> str:
-    """What one command is for, whatever it writes to."""
     if not command.words:
         return "assigns"
     text = " ".join(command.texts)
