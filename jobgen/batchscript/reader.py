@@ -237,8 +237,9 @@ class Script:
 
     def _list_torque(self) -> dict[str, int]:
         """What only Torque tells, whose jobs ask for `nodes`."""
-        nodes = self.request.nodes if self.request.sure and self.resource("nodes") else 0
-        each = self.request.cpus if nodes else 0
+        if not self.resource("nodes"):
+            return {}
+        nodes, each = self.request.nodes, self.request.cpus
         return {"PBS_NUM_NODES": nodes, "PBS_NUM_PPN": each, "PBS_NP": each * nodes}
 
     def _list_tasks(self) -> dict[str, int]:

@@ -103,9 +103,9 @@ def advise(script: Script, draft: Draft, reason: NotStraightError) -> list[str]:
 
 def _name_mode(script: Script) -> str:
     """Return the mode by which jobgen would start several processes of a script itself."""
-    starts = [item.started for item in script.launches]
-    if "ray start" in script.text:
-        return "ray"
-    if any(started.agent for started in starts):
-        return "torchrun"
-    return "direct" if any(started.launchers for started in starts) else ""
+    modes = {
+        "ray": "ray start" in script.text,
+        "torchrun": any(item.started.agent for item in script.launches),
+        "direct": any(item.started.launchers for item in script.launches),
+    }
+    return next((mode for mode, holds in modes.items() if holds), "")
