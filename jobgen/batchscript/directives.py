@@ -39,6 +39,7 @@ _SPREAD = ("--ntasks", "--gpus")
 # How Torque asks for processors of a Cray, or anywhere.
 _OF_TORQUE = ("-l size", "-l procs", "-l mppwidth", "-l mppnppn", "-l mppdepth")
 _NO_WORDS = "asks for processors in words that OpenPBS and PBS Pro do not have; write resources"
+_TOTALS = "taken for one node; where qsub counts them for the whole job, they may be of several"
 _NO_NAME = "not a name that a spec can have; one was made of it"
 _CHUNK = ("ngpus", "ncpus", "mem", "mpiprocs", "ppn", "gpus")
 _EXCLUSIVE = (("--exclusive", ""), ("-l place", "scatter:excl"), ("-l place", "excl"))
@@ -269,6 +270,8 @@ class _Request:
             self.draft.lose(item.line, item.text, _NO_WORDS)
         elif self.files and option == f"-l {self.files.resource}" and _LABEL.fullmatch(value):
             self.draft.put("filesystems", value.split(self.files.separator))
+        elif option == "-l ngpus" and not (self.site or self.script.chunks or value == "1"):
+            self.draft.check(item.line, item.text, _TOTALS)
         elif option in ("-l ngpus", "-l ncpus"):  # of the request
             return value.isdecimal() and int(value) % self.nodes == 0
         else:

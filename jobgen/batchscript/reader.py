@@ -95,7 +95,7 @@ class Script:
         if counts[best]:
             return best
         variables = "|".join(map(str.upper, _PREFIX))
-        match = re.search(rf"\$\{{?({variables})_", self.text)
+        match = re.search(rf"(?m)(?:\$\{{?|^#\s+)({variables})(?:_|\s+-)", self.text)
         return match[1].lower() if match else None
 
     @property

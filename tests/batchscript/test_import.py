@@ -516,6 +516,18 @@ def test_errors_that_pbs_is_to_write_apart_stay_apart() -> None:
         assert ("#PBS -j n" in yaml.safe_load(imported.yaml)["directives"]) is joined
 
 
+def test_directives_that_are_comments_tell_the_scheduler() -> None:
+    text = "#!/bin/bash\n# PBS -q short\n# PBS -l walltime=1:00:00\npython t.py\n"
+    assert "scheduler: pbs\n" in import_script(Script("a.sh", text)).yaml
+
+
+def test_gpus_without_chunks_may_be_those_of_several_nodes() -> None:
+    for asked, told in (("ncpus=96,ngpus=8", True), ("ncpus=8,ngpus=1", False)):
+        text = f"#!/bin/bash\n#PBS -l {asked}\ncd $PBS_O_WORKDIR\npython t.py\n"
+        spec = import_script(Script("a.pbs", text)).yaml
+        assert ("counts them for the whole job" in spec) == told
+
+
 def test_the_memory_of_torque_is_that_of_all_nodes() -> None:
     imported = import_pbs("#PBS -l nodes=2:ppn=20,mem=400GB\ncd /a\nmpiexec -np 40 ./a")
     spec = yaml.safe_load(imported.yaml)

@@ -369,6 +369,8 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
         ("export RANK=$SLURM_PROCID\ndeepspeed t.py", "--nodes=1 --ntasks-per-node=4"),
         ('qsub <<< "\n#SBATCH --time=1\n#SBATCH -n 4"', "--nodes=1"),
         ("python a.py && python t.py & python b.py", "--nodes=1"),
+        ("python tools/launch_all.py", "--nodes=4"),
+        ("vllm serve m &\ncurl m\ntorchrun --nproc-per-node=2 t.py", "--nodes=1 --gres=gpu:4"),
         (
             "set -e\nfor n in a b; do ssh $n torchrun --nnodes=2 t.py & done\nwait",
             "--nodes=2 --ntasks-per-node=1",
@@ -452,6 +454,7 @@ def test_torque_puts_the_job_into_its_log_and_not_into_other_options() -> None:
     for asked in ("nodes=2:ppn=4", "size=384"):
         for option, found in (
             ("-o $PBS_JOBID.log", []),
+            ("-o $PBS_O_WORKDIR/log", []),
             ("-M $USER@a.org", ["directive-variable"]),
         ):
             text = f"#!/bin/bash\n#PBS -l {asked}\n#PBS {option}\ncd /\n"

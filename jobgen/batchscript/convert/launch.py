@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jobgen.batchscript.bash import Word, parse
-from jobgen.batchscript.convert.straight import (
-    NotStraightError,
-    Statement,
-    refuse,
-    write_command,
-)
+from jobgen.batchscript.convert.straight import NotStraightError, Statement, refuse
 from jobgen.batchscript.convert.values import Reader, get_text
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import expand_command, list_names
@@ -35,6 +29,8 @@ _SRUN_IDLE = re.compile(
 _SRUN_TASKS = ("--ntasks", "--nodes", "--ntasks-per-node")
 # What jobgen's own agents say, and how their output is named, of which jobgen has logs.
 _TORCHRUN, _TORCHRUN_LOGS = read_names("torchrun_own"), read_names("torchrun_logs")
+_LINE_END = re.compile(r"(\\(?=\n)|[;&|])?[ \t]*\n\s*")
+_JOINTS = {"\\": " ", None: "; "}  # of lines; after an operator, no other one comes
 _SPREADS = "without --nodes, Slurm may spread its tasks"
 
 
@@ -300,12 +296,13 @@ class LaunchLine:
 def _join_lines(word: Word) -> Word:
     """Return commands of a shell that stand one below the other in one line; others as they are."""
     commands = parse(word.text)
-    # What the shell around it expands, and a comment, stay.
-    left = "#" in word.text or any(part.live for part in word.segments)
-    if left or any(item.blocks or item.heredocs for item in commands):
-        return word
-    lines = [write_command(item) + ("; " if item.end in ";\n" else " ") for item in commands]
-    return Word(shlex.quote("".join(lines).rstrip("; ")), word.line, word.column)
+    raw = word.raw.replace("''", "")  # between two parts in quotes
+    raw = re.sub(r"^(['\"])\s+|[;\s]+(['\"])$", r"\1\2", raw)
+    raw = _LINE_END.sub(lambda end: _JOINTS.get(end[1], f"{end[1]} "), raw)
+    joined = Word(re.sub(r"\s+", " ", raw), word.line, word.column)
+    same = [item.texts for item in parse(joined.text)] == [item.texts for item in commands]
+    plain = not any(item.blocks or item.heredocs for item in commands)
+    return joined if same and plain else word
 
 
 def _make_run(key: str, program: str, arguments: list[Any]) -> dict[str, Any]:

@@ -192,9 +192,7 @@ def split_assignments(launch: Statement) -> tuple[list[Statement], Statement]:
     words = (Word("export", place.line, place.column), *command.assignments)
     own = Command(words, (), (), command.line, command.last_line, "\n", (), ())
     bare = command._replace(assignments=())
-    return [Statement("export", (own,), write_command(own))], launch._replace(
-        commands=(bare, *others)
-    )
+    return [Statement("export", (own,), _write(own))], launch._replace(commands=(bare, *others))
 
 
 def open_shell(launch: Statement, command: Command, own: set[str]) -> list[Statement]:
@@ -231,7 +229,7 @@ def _read_group(script: Script, group: list[Command]) -> Iterator[Statement]:
         yield Statement(_classify_block(group, text), tuple(group), text)
         return
     for part in _split_group(group):
-        own = text if part == group else " ".join(map(write_command, part))
+        own = text if part == group else " ".join(map(_write, part))
         yield Statement(_classify_all(list(map(classify, part))), tuple(part), own)
 
 
@@ -246,8 +244,7 @@ def _split_group(group: list[Command]) -> list[list[Command]]:
     return list(filter(None, parts))
 
 
-def write_command(command: Command) -> str:
-    """Return a command as it is written, without the end of its line."""
+def _write(command: Command) -> str:
     words = [word.raw for word in command.all_words]
     ends = [command.end] if command.end in ("|", "|&", "||", "&&", "&") else []
     return " ".join(words + [item.operator + item.target.raw for item in command.redirects] + ends)

@@ -16,10 +16,12 @@ from jobgen.batchscript.launchers import (
     read_number,
     unwrap,
 )
+from jobgen.batchscript.lint.rendezvous import SERVER
 from jobgen.batchscript.lint.rule import TRAINS, Fault, mark, rule
 from jobgen.batchscript.purposes import FILTERS, HARMLESS, PRINTS, is_pure, list_substituted
 from jobgen.batchscript.reach import Reach, find_reach, list_agents
 from jobgen.batchscript.reader import Script
+from jobgen.output import format_count
 
 _STARTS = re.compile(r"\b(pdsh|ssh|sshlogin|slf|ray|dask|srun|mpirun|mpiexec|aprun)\b")
 # Hand on what they are told of the nodes, by variables and files, and start nothing.
@@ -194,9 +196,9 @@ def _starts_as_many(script: Script, launcher: Launcher, variable: str) -> bool:
 def _find_idle_gpus(script: Script) -> Iterator[Fault]:
     counts = [reach.count_processes(script, launch) for launch in script.launches]
     most, gpus = max(counts, default=0), _count_gpus(script)
-    if 0 < most < gpus:
+    if 0 < most < gpus and not SERVER.search(script.text):  # which takes the others
         place = script.launches[counts.index(most)].place
-        of = "1 process" if most == 1 else f"{most} processes"
+        of = format_count(int(most), "process", "processes")
         yield mark(place, f"{of} on each node, which has {gpus} GPUs")
 
 
@@ -206,7 +208,7 @@ def _find_few_gpus(script: Script) -> Iterator[Fault]:
     for agent in [launch.started.torchrun for launch in script.launches]:
         count = agent.find("processes") if agent else None
         if count and gpus and (number := read_number(count.text) or 0) > gpus:
-            has = "1 GPU" if gpus == 1 else f"{gpus} GPUs"
+            has = format_count(gpus, "GPU")
             yield mark(count, f"{number} processes on each node, which has {has}")
 
 

@@ -12,7 +12,7 @@ from jobgen.batchscript.reach import list_agents
 from jobgen.batchscript.reader import Script
 
 # What others connect to.
-_SERVER = re.compile(
+SERVER = re.compile(
     r"\bray start\b|\bvllm serve\b|\bvllm-serve\b|\bapi_server\b|\bsglang\.launch_server\b"
 )
 # What asks whether something is there; a script that has it needs no rule on sleeping.
@@ -28,7 +28,7 @@ _PORT_NAMES = {"MASTER_PORT", "RDZV_PORT", "MAIN_PROCESS_PORT"}
 # A number, also behind an address, or as the default of a variable.
 _PORT = re.compile(r"(?:^|:|^\$\{\w+:?[-=])(\d+)\}?$")
 _PORT_OF = re.compile(
-    rf"(?:(?:{_SERVER.pattern}).*?--|--(?:main[-_]process|main|master)[-_])port[= ](\d+)\b"
+    rf"(?:(?:{SERVER.pattern}).*?--|--(?:main[-_]process|main|master)[-_])port[= ](\d+)\b"
 )
 _READS_PORT = re.compile(r"^(?!\s*(#|echo\b|printf\b)).*\$\{?\w*PORT", re.MULTILINE)
 _LOOPBACK = re.compile(r"(localhost|127\.\d+\.\d+\.\d+|\[?::1\]?)(:(\d+|\$\{?\w+\}?))?")
@@ -159,7 +159,7 @@ def _find_sleep(script: Script) -> Iterator[Fault]:
 def _list_after_server(script: Script) -> list[Command]:
     """List the commands after the first that starts a server in the background."""
     beside = ((number, item) for number, item in enumerate(script.commands, 1) if item.end == "&")
-    serving = (number for number, item in beside if _SERVER.search(" ".join(item.texts)))
+    serving = (number for number, item in beside if SERVER.search(" ".join(item.texts)))
     return script.commands[next(serving, len(script.commands)) :]
 
 
