@@ -7,14 +7,17 @@ from collections.abc import Iterator
 
 from jobgen.batchscript.bash import Command, Redirect, parse, split_segments
 from jobgen.batchscript.launchers import unwrap
-from jobgen.spec.launchers import read_names
+from jobgen.spec.tables import read_rows
 
-# The table says what these are.
-PRINTS, FILTERS, HEADS = map(read_names, ("prints", "filters", "heads"))
+_KINDS = {
+    kind: frozenset(words.split()) for kind, words in read_rows("commands.txt", room="batchscript")
+}
+PRINTS, FILTERS, HEADS, REPEATS = (
+    _KINDS[kind] for kind in ("prints", "filters", "heads", "repeats")
+)
 HARMLESS = PRINTS | HEADS | {"wait", "set"}
-REPEATS = read_names("repeats")
-REPEATABLE = REPEATS | read_names("repeatable")
-PREPARING = FILTERS | read_names("preparing")
+REPEATABLE = REPEATS | _KINDS["repeatable"]
+PREPARING = FILTERS | _KINDS["preparing"]
 # Files that make an environment, and touch no variable of the script.
 FAMILIAR = re.compile(
     r"activate|conda|mamba|\b(init|hook|shellenv)\b|profile|rc$|module|lmod|setvars|spack|^/(etc|opt|usr)/"

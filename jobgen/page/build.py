@@ -37,7 +37,8 @@ _ROOMS = (
 )
 _DATA = (
     *("spec/data/words.yaml", "spec/data/launchers.yaml", "rendering/decisions.txt"),
-    *("rendering/variables.txt", "plan/rules.txt", "spec/rules.txt", "batchscript/rules.txt"),
+    *("rendering/variables.txt", "plan/rules.txt", "spec/rules.txt"),
+    *("batchscript/rules.txt", "batchscript/commands.txt"),
     "page/static/pyodide.json",
 )
 START = """\
