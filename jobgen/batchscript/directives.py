@@ -89,12 +89,12 @@ def settle(script: Script, draft: Draft) -> None:
     """Put what the directives say into `draft`; what a spec cannot say goes on as it is."""
     _note_unread(script, draft)
     items = _settle_mail(_list_taken(script, draft), script.target, draft)
-    request = _Request(script, draft)
-    request.note_spread(items)
+    resources = _Resources(script, draft)
+    resources.note_spread(items)
     parts = [part for item in items for part in split_resources(item)]
-    for item in [part for part in parts if not request.take(part)]:
+    for item in [part for part in parts if not resources.take(part)]:
         keep_verbatim(script, item, draft)
-    request.put_shares()
+    resources.put_shares()
 
 
 def _note_unread(script: Script, draft: Draft) -> None:
@@ -187,7 +187,7 @@ def _asks_in_totals(script: Script, profile: SiteProfile) -> bool:
     return profile.pbs.resources == "totals" and bool(known)
 
 
-class _Request:
+class _Resources:
     """What the directives of a script ask for, put into a draft one after the other."""
 
     def __init__(self, script: Script, draft: Draft) -> None:
