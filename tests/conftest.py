@@ -3,6 +3,7 @@
 Plain `pytest` leaves out what is marked; CONTRIBUTING.md has the commands for the rest.
 """
 
+import gc
 import os
 import re
 import shutil
@@ -19,6 +20,9 @@ from hypothesis import settings
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # The list of folders that jobs were submitted from is a file of the user's own.
 os.environ["XDG_STATE_HOME"] = os.path.join(tempfile.gettempdir(), f"jobgen-state-{os.getpid()}")
+
+# What is imported and collected lives to the end: to look for garbage among it takes seconds.
+gc.disable()
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and all that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -92,6 +96,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for tier in WORDS:
             if item.get_closest_marker(tier) and not mentions(item.path, tier):
                 raise pytest.UsageError(f"{item.path}: `-m {tier}` needs one of {WORDS[tier]}")
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage from now on, among what tests make."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)

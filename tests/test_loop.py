@@ -1,5 +1,7 @@
 """jobgen.loop: to stop in time, to save durably, and to go on with the same bits."""
 
+from __future__ import annotations
+
 import json
 import os
 import shutil
@@ -9,16 +11,19 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-
-pytest.importorskip("torch", reason="jobgen.loop needs torch")
-
-import torch
 from forked import Forked, start_python
+from late import import_late
 from support import ROOT, load_program
 
-from jobgen.loop import Loop, join
+if TYPE_CHECKING:
+    import torch
+
+    from jobgen.loop import Loop, join
+
+__all__ = ["import_late"]
 
 MODULES = ("jobgen.loop", "torch._dynamo", "torch.nn.parallel")
 

@@ -6,6 +6,7 @@ the whole text of many of these messages.
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
 import pytest
@@ -310,12 +311,14 @@ def told(job: dict[str, Any], site: str) -> list[str]:
     return [re.sub(r"^(warning: )?job.yaml:\d+:\d+: ", "", line) for line in lines]
 
 
-RULES = [(site, broken) for site in SITES for broken in Walk(site).rules()]
+@cache
+def list_rules() -> list[tuple[str, Broken]]:
+    return [(site, broken) for site in SITES for broken in Walk(site).rules()]
 
 
 @pytest.mark.slow
 def test_a_broken_rule_is_told_with_key_value_limit_and_source(subtests: pytest.Subtests) -> None:
-    for site, broken in RULES:
+    for site, broken in list_rules():
         begin = f"{broken.path}: " if broken.path else ""
         words = (*broken.words, f"({broken.source}, {date_words(broken.as_of)})")
         with subtests.test(f"{site}: {broken.rule}"):
@@ -326,6 +329,6 @@ def test_a_broken_rule_is_told_with_key_value_limit_and_source(subtests: pytest.
 
 def test_the_walk_finds_the_rules_of_every_site() -> None:
     """So that a profile that the walk does not understand is seen."""
-    without = set(SITES) - {site for site, _ in RULES}
+    without = set(SITES) - {site for site, _ in list_rules()}
     assert without == {"local", "slurm-generic", "pbs-generic"}
-    assert len(RULES) > 200
+    assert len(list_rules()) > 200

@@ -1,24 +1,32 @@
 """A checkpoint is whole, or it is not used."""
 
+from __future__ import annotations
+
 import os
 import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from late import import_late
 
-torch = pytest.importorskip("torch", reason="the trainer needs torch")
+from jobgen.trainer.config import TrainerError
+from jobgen.trainer.flags import parse_flags
 
-from jobgen.trainer.checkpoint import (  # noqa: E402
-    Checkpoints,
-    Writer,
-    read_into,
-    read_state,
-    read_whole,
-)
-from jobgen.trainer.config import TrainerError  # noqa: E402
-from jobgen.trainer.distributed.world import World, join, leave  # noqa: E402
-from jobgen.trainer.flags import parse_flags  # noqa: E402
+if TYPE_CHECKING:
+    import torch
+
+    from jobgen.trainer.checkpoint import (
+        Checkpoints,
+        Writer,
+        read_into,
+        read_state,
+        read_whole,
+    )
+    from jobgen.trainer.distributed.world import World, join, leave
+
+__all__ = ["import_late"]
 
 TENSORS = "rank-00000.pt"
 

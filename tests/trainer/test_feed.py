@@ -1,17 +1,26 @@
 """How a step is split to ranks, and what each of them is fed."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from late import import_late
 
-torch = pytest.importorskip("torch", reason="the trainer needs torch")
+from jobgen.trainer.config import Config, TrainerError
+from jobgen.trainer.data.order import list_items
+from jobgen.trainer.data.split import split_batch
+from jobgen.trainer.flags import parse_flags
+from jobgen.trainer.tasks import Task
 
-from jobgen.trainer.config import Config, TrainerError  # noqa: E402
-from jobgen.trainer.data.feed import Feed, move_batch, pin_batch  # noqa: E402
-from jobgen.trainer.data.order import list_items  # noqa: E402
-from jobgen.trainer.data.split import split_batch  # noqa: E402
-from jobgen.trainer.flags import parse_flags  # noqa: E402
-from jobgen.trainer.tasks import Task  # noqa: E402
+if TYPE_CHECKING:
+    import torch
+
+    from jobgen.trainer.data.feed import Feed, move_batch, pin_batch
+
+__all__ = ["import_late"]
 
 
 def config(*flags: str) -> Config:

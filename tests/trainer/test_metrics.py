@@ -1,21 +1,28 @@
 """The metrics file over restarts."""
 
+from __future__ import annotations
+
 import dataclasses
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from late import import_late
 
-torch = pytest.importorskip("torch", reason="the trainer needs torch")
+from jobgen.trainer import tasks
+from jobgen.trainer.config import Config
+from jobgen.trainer.flags import parse_flags
 
-from jobgen.trainer import tasks  # noqa: E402
-from jobgen.trainer.config import Config  # noqa: E402
-from jobgen.trainer.flags import parse_flags  # noqa: E402
-from jobgen.trainer.output.metrics import Log, find_slow, look_up_peak  # noqa: E402
-from jobgen.trainer.step import StepNumbers  # noqa: E402
+if TYPE_CHECKING:
+    import torch
+
+    from jobgen.trainer.output.metrics import Log, find_slow, look_up_peak
+    from jobgen.trainer.step import StepNumbers
+
+__all__ = ["import_late"]
 
 FACTS = {
     "parameters": 1,

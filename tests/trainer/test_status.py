@@ -1,11 +1,18 @@
 """What a job script finds after a run."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from late import import_late
 
-from jobgen.trainer.watch.status import Status
+if TYPE_CHECKING:
+    from jobgen.trainer.watch.status import Status
+
+__all__ = ["import_late"]
 
 
 @pytest.fixture

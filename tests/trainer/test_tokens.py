@@ -1,5 +1,7 @@
 """Text made tokens: what is written, what is read back, and what is refused."""
 
+from __future__ import annotations
+
 import json
 import os
 import subprocess
@@ -8,22 +10,25 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-
-pytest.importorskip("torch", reason="the trainer needs torch")
-
-import torch
+from late import import_late
 
 from jobgen.trainer.config import TrainerError
 from jobgen.trainer.flags import parse_flags
-from jobgen.trainer.text import preparation, source
-from jobgen.trainer.text.preparation import prepare_text
 from jobgen.trainer.text.source import read_pieces
-from jobgen.trainer.text.tokens import Tokens, find_window
 
 from .conftest import ROOT
+
+if TYPE_CHECKING:
+    import torch
+
+    from jobgen.trainer.text import preparation, source
+    from jobgen.trainer.text.preparation import prepare_text
+    from jobgen.trainer.text.tokens import Tokens, find_window
+
+__all__ = ["import_late"]
 
 TEXT = "über Ж and ß, 𝄞 too.\n" * 50
 
