@@ -84,8 +84,8 @@ def _diagnose_tasks(job: JobRecord, failed: dict[int, int], *, now: float) -> Di
 
 
 def _list_warnings(evidence: Evidence, diagnosis: Diagnosis) -> Iterator[str]:
-    """What preflight has warned of, which rank is slow, and what other roles had raised."""
-    yield from evidence.warnings
+    """Which network NCCL does without, which rank is slow, and what other roles had raised."""
+    yield from filter(None, run_folder.read_network(evidence.run_dir)[1:])
     if diagnosis.cause == TIMEOUT.id or not diagnosis.exception:
         yield from _list_slow(evidence)
         yield from find_slow(evidence)

@@ -20,7 +20,7 @@ from jobgen.diagnose.reading import (
     split_record,
 )
 from jobgen.jobs import run_folder
-from jobgen.jobs.files import get_mtime, parse_object, read_if_left
+from jobgen.jobs.files import get_mtime, read_if_left
 from jobgen.jobs.record import JobRecord
 from jobgen.records import NamedTuple
 from jobgen.rendering import header
@@ -98,15 +98,6 @@ class Evidence:
         groups = plan.groups if plan and plan.mode != "body" and not self.role else ()
         planned = sum(group.nodes * group.processes for group in groups)
         return max(planned, len(self.ranks))
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What preflight has warned of, each once."""
-        warned = [run_folder.read_network(self.run_dir)[1]]
-        for path in (self.run_dir / "preflight" / f"{node}.json" for node in self.nodes):
-            text = read_if_left(path) if get_mtime(path) >= self.began else ""
-            warned.append((parse_object(text) or {}).get("warning"))
-        return tuple(dict.fromkeys(map(str, filter(None, warned))))
 
     def find_role(self) -> tuple[str, str]:
         """The role that the script has named as the first to fail, and its words; or nothing."""

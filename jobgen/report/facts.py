@@ -173,7 +173,7 @@ class Checked(NamedTuple):
     driver: str | None
     devices: str
     clock: float | None  # the largest difference from the first node's, seconds
-    problem: str = ""
+    problem: str = ""  # which no runtime tells any more; whoever reads --json finds the key
 
 
 class AllReduce(NamedTuple):

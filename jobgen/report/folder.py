@@ -20,7 +20,7 @@ from jobgen.report.figures import list_numbers
 
 _MOST_NAME = 253  # characters of a host's name
 _MOST_TEXT = 300_000  # characters of the spec, or of the script
-_ALIKE = ("python", "torch", "cuda", "driver", "kinds", "lost", "reached")
+_ALIKE = ("python", "torch", "cuda", "driver", "kinds")
 
 
 class Folder:
@@ -153,5 +153,4 @@ def _make_checked(answers: list[dict[str, Any]]) -> Checked:
         driver=first.get("driver"),
         devices=answers[0]["kinds"],
         clock=max(map(abs, clocks), default=None),
-        problem=first.get("lost") or first.get("reached") or "",
     )

@@ -17,6 +17,8 @@ from jobgen import schedulers
 from jobgen.diagnose import CAUSES, matching, reading
 from jobgen.jobs import find
 from jobgen.jobs.files import open_left
+from jobgen.plan.plan import NodeGroup
+from jobgen.rendering import header
 from jobgen.schedulers.base import State
 
 LOGS = sorted(Path(__file__).with_name("logs").glob("*.log"))
@@ -339,13 +341,15 @@ def test_what_a_node_says_counts_for_processes_that_never_began(run: Run) -> Non
     assert found.title == "module load failed on n2: cuda/99.9"
 
 
-def test_what_preflight_has_warned_of_is_told_whatever_the_cause(run: Run) -> None:
+def test_a_slow_network_is_told_whatever_the_cause(run: Run) -> None:
     run.rank(0, "Traceback (most recent call last):\nKeyError: 'late'\n", after=50)
-    report = {"node": "n1", "nccl_network": "Socket", "warning": "NCCL uses TCP sockets"}
-    run.write("preflight/n1.json", json.dumps(report, indent=1))
+    about = header.Header("a", "a.yaml", "", "slurm", groups=(NodeGroup(2, 2),), fabric="slingshot")
+    run.write("plan.json", header.write_json(about))
+    run.write("preflight/nccl", "n1:7:7 [0] NCCL INFO Using network Socket\n")
     found = run.diagnose()
-    assert (found.exception, found.warnings) == ("KeyError: 'late'", ("NCCL uses TCP sockets",))
-    assert found.as_text().endswith("\nwarning: NCCL uses TCP sockets\n")
+    (warning,) = found.warnings
+    assert (found.exception, warning[:21]) == ("KeyError: 'late'", "NCCL uses TCP sockets")
+    assert f"\nwarning: {warning}\n" in found.as_text()
 
 
 @pytest.mark.parametrize("code", [1, 143])
