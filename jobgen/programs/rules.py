@@ -127,7 +127,7 @@ def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
     except (OSError, ValueError):
         return []
     look.take()
-    remarks = list(look.remarks.values())
+    remarks = [_join(*same) for same in look.remarks.values()]
     if any(one.rule == "own-launcher" and one.certain for one in remarks):
         # What it starts is the program.
         remarks = [one for one in remarks if one.rule != "no-process-group"]
@@ -181,7 +181,7 @@ class _Look:
 
     def __init__(self, program: ReadProgram, size: JobSize) -> None:
         self.program, self.size = program, size
-        self.remarks: dict[str, Remark] = {}  # the first with each message
+        self.remarks: dict[str, list[Remark]] = {}  # by their messages, as they are found
         self.answers = _answer(size)  # by the words of `needs`
         self.values = _list_values(size)  # what records name by $value and <<value>>
         named = re.findall(r"[\"']([\w./-]+\.(?:ya?ml|json))[\"']", program.entry.text)
@@ -209,7 +209,7 @@ class _Look:
         about = {"certain": at.certain and not guessed, "call": at.short, "full": full}
         remark = make_remark(name, module.path, line, **(self.values | about | values))
         if self.program.is_reached(at.part) and not module.silences(line, remark.rule):
-            self.remarks.setdefault(remark.message, remark)
+            self.remarks.setdefault(remark.message, []).append(remark)
 
     def describe(self) -> None:
         """Answer what the rules need of the program, as its arguments decide it."""
@@ -408,6 +408,18 @@ class _Look:
             name = option.lstrip("-").replace("-", "_")
             if option[:2] == "--" and not re.search(rf"[.\"']{name}\b", text):
                 yield option
+
+
+_MOST_PLACES = 4  # that a message names beside the first
+
+
+def _join(first: Remark, *others: Remark) -> Remark:
+    """Return the first of remarks with one message, which names the lines of the others."""
+    same = {f"{one.path}:{one.line}": one for one in sorted(others) if one[:2] != first[:2]}
+    places, more = [*same][:_MOST_PLACES], len(same) - _MOST_PLACES
+    places += [f"{more} more"] * (more > 0)
+    also = f" (so in {', '.join(places)})" if places else ""
+    return first._replace(message=first.message + also)
 
 
 def _list_mains(tree: ast.Module) -> list[Any]:

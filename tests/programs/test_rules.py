@@ -1120,3 +1120,13 @@ def test_ray_is_asked_for_no_more_gpus_than_the_job_has(tmp_path: Path) -> None:
     for count, found in ((16, ["other-world-size"]), (8, [])):
         workers = f"{text}ray.train.ScalingConfig(num_workers={count}, use_gpu=True)).fit()\n"
         assert rules(look(tmp_path, workers, size=size)) == found
+
+
+def test_a_fault_on_several_lines_is_said_at_once(tmp_path: Path) -> None:
+    rank = GROUP + "rank = dist.get_rank()\ntorch.cuda.set_device(rank)\n"
+    (remark,) = look(tmp_path, f"{rank}DDP(model, device_ids=[rank])\nmodel.cuda(rank)\n")
+    path = tmp_path / "train.py"
+    assert remark.line == 5
+    assert remark.message.endswith(f" (so in {path}:6, {path}:7)")
+    (remark,) = look(tmp_path, rank + "model.cuda(rank)\n" * 9)
+    assert remark.message.endswith(f"{path}:9, 4 more)")
