@@ -137,6 +137,7 @@ def count_node(job: Subject, group: NodeGroup) -> dict[str, Any]:
         "memory": memory,
         "mib": memory // 1024,
         "gib": memory // _GIB,
+        "disk": (spec.disk_per_node or 0) // _GIB,
         "least": processes * _GIB,
         "several": processes > 1 and launch.mode in ("torchrun", "direct"),
         "lone": processes == 1 and _takes_one_gpu(job.plan),
