@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from jobgen.records import NamedTuple
 
@@ -45,11 +46,13 @@ class Problem(NamedTuple):
 class JobgenError(Exception):
     """A problem that the user can solve; `exit_code` is that of the process.
 
-    Bugs are other exceptions. `job_id` is set if a job was submitted nevertheless.
+    Bugs are other exceptions. `job_id` is set if a job was submitted nevertheless; `warnings` are
+    about what was refused.
     """
 
     exit_code = 1
     job_id = ""
+    warnings: tuple[str, ...] = ()
 
 
 class UsageError(JobgenError):
@@ -63,12 +66,18 @@ class AlreadySubmittedError(UsageError):
 
 
 class SpecError(JobgenError):
-    """A job spec or site profile is invalid; `problems` has all problems, in document order."""
+    """A job spec or site profile is invalid; `problems` has all problems, in document order.
+
+    `plan` is what was decided in spite of them.
+    """
 
     exit_code = 3
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
+    def __init__(
+        self, problems: Iterable[Problem], warnings: Iterable[str] = (), plan: Any = None
+    ) -> None:
         self.problems = sorted(problems, key=lambda problem: problem.where)
+        self.warnings, self.plan = tuple(warnings), plan
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 

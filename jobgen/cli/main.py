@@ -23,7 +23,7 @@ from jobgen.cli.options import (
 )
 from jobgen.cli.printing import put_err, put_out
 from jobgen.cli.target import SpecCommand, add_target_options, make_plans, read_spec
-from jobgen.errors import EXIT_CODES, JobgenError, Problem, SpecError
+from jobgen.errors import EXIT_CODES, JobgenError, SpecError
 from jobgen.output import write_file
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def main() -> NoReturn:
         _explain(error).show()
         code = error.exit_code
     except JobgenError as error:
-        put_err(_tell(error))
+        put_err("\n".join([_tell(error), *error.warnings]))
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         put_err("interrupted")
@@ -226,21 +226,24 @@ def _load_all(
     """
     loaded: list[LoadedSpec] = []
     planned: list[tuple[str, Plan]] = []
-    problems: list[Problem] = []
+    refused: list[SpecError] = []
     for path in specs:
         try:
             loaded.append(read_spec(path, target))
         except SpecError as error:
-            problems += error.problems
+            refused.append(error)
     for spec in loaded:
         tasks = range(len([*spec.spec.choices()])) if expand else ()
         try:
             plans = make_plans(spec, target, tasks or [task])
             planned += [(spec.file, plan) for plan in plans]
         except SpecError as error:
-            problems += error.problems
-    if problems:
-        raise SpecError(problems)
+            refused.append(error)
+    if refused:
+        raise SpecError(
+            (problem for one in refused for problem in one.problems),
+            (warning for one in refused for warning in one.warnings),
+        )
     return planned
 
 

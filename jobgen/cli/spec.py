@@ -124,6 +124,7 @@ def _check_changed(paths: tuple[str, ...], target: Mapping[str, Any]) -> CheckRe
     from jobgen.rendering.check import CheckReport, is_script
 
     problems: list[Problem] = []
+    notes: list[str] = []
     for path in paths:
         if is_script(path):
             raise UsageError(f"{path}: a rendered script has its values already; name its spec")
@@ -131,17 +132,22 @@ def _check_changed(paths: tuple[str, ...], target: Mapping[str, Any]) -> CheckRe
             load_plan(path, target)
         except SpecError as error:
             problems += error.problems
+            notes += error.warnings
         else:
             put_err(f"{path}: the spec is valid with these options")
-    return CheckReport([], [], [], [], problems)
+    return CheckReport([], [], notes, [], problems)
 
 
 def list_spec_doubts(paths: tuple[str, ...], target: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what valid specs, and the programs they name, can hardly mean."""
+    """Yield what specs that can be read, and the programs they name, can hardly mean."""
     from jobgen.programs import list_doubts
 
     for path in paths:
         if path.endswith(SPEC_ENDS):
-            with contextlib.suppress(SpecError):  # it needs a scheduler, which another command has
+            with contextlib.suppress(SpecError):  # another place says what is wrong with its form
                 loaded = read_spec(path, target)
-                yield from list_doubts(loaded, make_plan(loaded, target))
+                try:
+                    plan = make_plan(loaded, target)
+                except SpecError as refused:
+                    plan = refused.plan
+                yield from list_doubts(loaded, plan) if plan else ()

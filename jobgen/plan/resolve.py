@@ -65,7 +65,7 @@ def resolve(
 
     With `task`, only that task of the spec's array, as a separate job; UsageError without one.
     `today` (YYYY-MM-DD) is the day by which a site's limits are old; without `limits` they are not
-    checked. Raises SpecError with every conflict.
+    checked. Raises SpecError with every conflict, and with the warnings.
     """
     profile, files = find_site(loaded, scheduler=scheduler, site=site)
     context = Context(loaded, profile, limits=limits, today=today, task=task)
@@ -74,12 +74,14 @@ def resolve(
     plan = Plan(profile, provenance, left_out=tuple(dict.fromkeys(list_left_out(context))))
     context = context._replace(loaded=leave_out(loaded, plan.left_out))
     decided = decide_parts(context, plan, PARTS)
-    if decided.problems:
-        raise SpecError(dict.fromkeys(decided.problems))  # some are found with each role
     notes = [*list_warnings(loaded), *dict.fromkeys(decided.notes)]
     if provenance.defaults:
         notes.insert(0, f"read beside {provenance.source}: {', '.join(provenance.defaults)}")
-    return decided.value._replace(notes=tuple(notes))
+    plan = decided.value._replace(notes=tuple(notes))
+    if decided.problems:
+        problems = dict.fromkeys(decided.problems)  # some are found with each role
+        raise SpecError(problems, (one for one in notes if one.startswith("warning: ")), plan)
+    return plan
 
 
 def _trace(context: Context, site: str | None, *, defaults: tuple[str, ...]) -> Provenance:

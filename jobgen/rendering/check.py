@@ -122,6 +122,7 @@ def compare(paths: Iterable[str], folder: str | None, *, every: bool = False) ->
                 report.compare(script, script.spec)
         except SpecError as error:
             report.problems.extend(error.problems)
+            report.notes.extend(error.warnings)
     return report._replace(notes=[] if every else list(dict.fromkeys(report.notes)))
 
 

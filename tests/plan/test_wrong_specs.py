@@ -101,3 +101,17 @@ def test_a_script_that_is_not_here_is_not_submitted(tmp_path: Path) -> None:
         done = jobgen("submit", "--dry-run")
     assert done.code == 3
     assert "/Users/me/train.py" in done.err
+
+
+def test_a_refusal_hides_no_warning(tmp_path: Path) -> None:
+    late = "on_walltime: {notice: 3h}\nlaunch: {processes_per_node: 6}\n"
+    text = SLURM.replace("cpus_per_gpu", "cpus_per_node").replace(": 8,", ": 2,") + late
+    few, shared = "6 processes share 2 CPUs", "6 processes share 4 GPUs"
+    with working_in(tmp_path):
+        (tmp_path / "job.yaml").write_text(text)
+        (tmp_path / "train.py").write_text("")
+        checked, rendered = jobgen("check"), jobgen("render")
+    assert checked.code == rendered.code == 3
+    for part in ("the walltime is no longer", few, shared):
+        assert part in checked.err
+    assert "the walltime is no longer" in rendered.err
