@@ -22,9 +22,10 @@ from jobgen.plan.review_checks import (
     CHECKS,
     ROLE_CHECKS,
     Subject,
+    count_job,
     count_node,
     count_processes,
-    is_tested,
+    describe_role,
     list_numbers,
     list_options,
     list_rows,
@@ -89,12 +90,13 @@ def _apply_table(job: Subject, facts: dict[str, Any]) -> Iterator[Problem]:
 
 def _holds(asked: str, facts: Mapping[str, Any]) -> bool:
     needs = asked.replace("-", "").split()
-    return all(bool(facts[one.strip("!")]) != ("!" in one) for one in needs)
+    return all(bool(facts.get(one.strip("!"))) != ("!" in one) for one in needs)
 
 
 def _list_facts(job: Subject) -> dict[str, Any]:
     """Return what rows ask for, and name."""
     spec, plan, role = job.spec, job.plan, job.role
+    own = describe_role(job, role) if role else {}
     container, tasks = plan.environment.container, plan.array.tasks
     servers = [one.name.upper() for one in job.roles if serves(one)]
     return {
@@ -117,9 +119,9 @@ def _list_facts(job: Subject) -> dict[str, Any]:
         "tasks": len(tasks),
         "python": bool(tasks) and "import" in (read_sources(plan) or ""),
         "apart": job.whole.resources.nodes != 1,
-        "last": role is not None and role is job.roles[-1],
-        "tested": is_tested(role),
         "asks": "" if role and serves(role) else "".join(servers[:1]),
+        **count_job(job),
+        **own,
     }
 
 
@@ -236,8 +238,9 @@ def _check_sums(job: Subject, facts: Mapping[str, Any]) -> Iterator[Problem]:
         dict(facts) | count_node(job, group) for group in dict.fromkeys(job.plan.nodes.own)
     ):
         for asked, compared, path, message, hint in list_rows("sum"):
-            left, right = compared.split(" > ")
-            if _holds(asked, sums) and sums[left] > int(sums.get(right, right)):
+            left, _, right = compared.partition(" > ")
+            too_large = not right or sums[left] > int(sums.get(right, right))
+            if too_large and _holds(asked, sums):
                 yield _say(job, Template(path).substitute(sums), message, hint, sums)
 
 

@@ -150,6 +150,51 @@ def count_node(job: Subject, group: NodeGroup) -> dict[str, Any]:
     }
 
 
+def count_job(job: Subject) -> dict[str, Any]:
+    """Return what all nodes of a job, and the tasks of its array, have and are asked for."""
+    plan, node, array = job.plan, job.plan.defaults.node, job.plan.array
+    gpus, has, listed = plan.nodes.gpus, node.gpus or 0, job.spec.resources.gpus_per_node
+    each = listed if isinstance(listed, tuple) else ()
+    own, parts = sum(plan.nodes.gpus_of_each), _find_parts(job)
+    share = math.prod(parts.values()) or 1
+    return {
+        "listed": len(each),
+        "each": ", ".join(map(str, each)),
+        "advice": advise_on_devices(each),
+        "gpuless": 0 in each[1:] and plan.launch.mode in ("torchrun", "direct"),
+        "job_gpus": own,
+        "parts": ", ".join(parts),
+        "share": share,
+        "rest": own % share if max(parts.values(), default=0) <= own else 0,
+        "together": plan.nodes.together,
+        "shared": plan.nodes.together > 1,
+        "packed": gpus * plan.nodes.together,
+        "room": has or _USUAL_GPUS,
+        "whole": (node.whole or plan.requests.exclusive) and plan.nodes.total == 1 and gpus,
+        "single": not has and gpus == plan.nodes.together,
+        "fit": min(has // max(1, gpus), array.size),
+        "charged": array.jobs * has,
+    }
+
+
+def describe_role(job: Subject, role: RolePlan) -> dict[str, Any]:
+    """Return what a role is to the others of its job: numbers, and what is true of it."""
+    ready, limit = job.find_role(role.name).ready, job.whole.resources.walltime
+    within = ready and ready.within
+    source, port = read_sources(role.plan), f"{role.name.upper()}_PORT"
+    # A port that its command names is for another row to say.
+    named = re.search(r"--port[= ]\d+\b", read_text(role))
+    return {
+        "role": role.name,
+        "port": port,
+        "last": role is job.roles[-1],
+        "tested": role.test[:1] in (("http",), ("tcp",)),
+        "asked": not role.test and any(_asks(one, role) for one in job.roles),
+        "endless": within and limit and within >= limit,
+        "elsewhere": source is not None and not named and port not in source,
+    }
+
+
 def _read_count(text: str) -> int:
     """Return a number; 0 for other words, such as auto."""
     return int(text) if text.isdecimal() else 0
@@ -163,18 +208,6 @@ def _check_variables(job: Subject) -> Found:
             shown = len(re.findall(r"[^,\s][^,]*", value))
             if shown != gpus > 0:
                 yield "visible-devices", path, {"name": name, "gpus": gpus, "shown": shown}
-
-
-def _check_lists(job: Subject) -> Found:
-    """Yield numbers of devices where numbers for each node are meant."""
-    gpus, path = job.spec.resources.gpus_per_node, "resources.gpus_per_node"
-    if not isinstance(gpus, tuple):
-        return
-    if 0 in gpus[1:] and job.plan.launch.mode in ("torchrun", "direct"):
-        yield "no-gpus", path, {}
-    if hint := advise_on_devices(gpus):
-        each = ", ".join(map(str, gpus))
-        yield "devices", path, {"nodes": len(gpus), "each": each, "advice": hint}
 
 
 def _check_tasks(job: Subject) -> Found:
@@ -194,24 +227,6 @@ def _read_number(word: Any) -> Any:
         return float(word)
     except (TypeError, ValueError):
         return word
-
-
-def _check_packing(job: Subject) -> Found:
-    """Yield tasks of a part of a node that are charged for all of it, or of more than one has."""
-    plan, node, array = job.plan, job.plan.defaults.node, job.plan.array
-    gpus, together, has = plan.nodes.gpus, plan.nodes.together, node.gpus or 0
-    if together > 1 and gpus * together > (has or _USUAL_GPUS):
-        asked = {"gpus": count(gpus, "GPU"), "together": together, "all": gpus * together}
-        yield "packed-gpus", "array.together", asked
-    whole = (node.whole or plan.requests.exclusive) and plan.nodes.total == 1
-    if not (array.tasks and whole and gpus):
-        return
-    fit = has // gpus
-    values = {"tasks": array.size, "gpus": count(gpus, "GPU"), "fit": min(fit, array.size)}
-    if not has and gpus == together == 1:
-        yield "whole-node", "array", values
-    if fit > max(1, together):
-        yield "whole-nodes", "array", values | {"charged": array.jobs * has}
 
 
 def _check_binds(job: Subject) -> Found:
@@ -259,14 +274,6 @@ def list_numbers(options: Settings) -> Iterator[tuple[str, str, int]]:
 def _find_parts(job: Subject) -> dict[str, int]:
     numbers = list_numbers(job.settings)
     return {name: number for name, _, number in numbers if _form("parts").fullmatch(name)}
-
-
-def _check_groups(job: Subject) -> Found:
-    """Yield GPUs that do not divide into the groups that hold one copy of a model."""
-    parts, gpus = _find_parts(job), sum(job.plan.nodes.gpus_of_each)
-    share = math.prod(parts.values()) or 1
-    if gpus and gpus % share and max(parts.values()) <= gpus:
-        yield "groups", "run.args", {"gpus": gpus, "share": share, "parts": ", ".join(parts)}
 
 
 def count_processes(job: Subject) -> dict[str, int]:
@@ -430,12 +437,6 @@ def _check_asking(job: Subject, role: RolePlan) -> Found:
             yield "asks-early", "run", {"other": other.name}
 
 
-def _check_asked(job: Subject, role: RolePlan) -> Found:
-    """Yield a role that others ask, and that nothing says to be ready."""
-    if not role.test and any(_asks(one, role) for one in job.roles):
-        yield "asked-early", "run", {"name": role.name}
-
-
 def _check_known(job: Subject, role: RolePlan) -> Found:
     """Yield variables for the addresses of roles that nothing sets."""
     text = read_text(role)
@@ -448,23 +449,6 @@ def _check_known(job: Subject, role: RolePlan) -> Found:
             yield "no-address", "run", {"name": name, "have": have}
 
 
-def _check_wait(job: Subject, role: RolePlan) -> Found:
-    """Yield a wait as long as the job."""
-    ready, limit = job.find_role(role.name).ready, job.whole.resources.walltime
-    within = ready and ready.within
-    if within and limit and within >= limit:
-        yield "long-wait", f"roles.{role.name}.ready.within", {}
-
-
-def _check_port(job: Subject, role: RolePlan) -> Found:
-    """Yield a port at which the program does not listen."""
-    source, name = read_sources(job.plan), role.name.upper()
-    # A port that its command names is for the table to say.
-    named = re.search(r"--port[= ]\d+\b", read_text(role))
-    if source is not None and is_tested(role) and not named and f"{name}_PORT" not in source:
-        yield "own-port", "run", {"name": name}
-
-
 def _check_route(job: Subject, role: RolePlan) -> Found:
     """Yield a path at which the program does not answer."""
     ready, source = job.find_role(role.name).ready, read_sources(job.plan) or ""
@@ -475,18 +459,10 @@ def _check_route(job: Subject, role: RolePlan) -> Found:
         yield "no-route", f"roles.{role.name}.ready.http", values
 
 
-def is_tested(role: RolePlan | None) -> bool:
-    """Whether something asks at the port of a role whether it is ready."""
-    return role is not None and role.test[:1] in (("http",), ("tcp",))
-
-
 CHECKS = (
     _check_variables,
-    _check_lists,
     _check_tasks,
-    _check_packing,
     _check_binds,
-    _check_groups,
     _check_files,
     _check_module,
     _check_no_use,
@@ -494,9 +470,6 @@ CHECKS = (
 )
 ROLE_CHECKS = (
     _check_asking,
-    _check_asked,
     _check_known,
-    _check_wait,
-    _check_port,
     _check_route,
 )
