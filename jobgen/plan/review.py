@@ -36,7 +36,7 @@ from jobgen.plan.review_checks import (
 from jobgen.spec.launchers import find_launcher, name_kind
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.yaml_nodes import Mapping as YamlMapping
-from jobgen.spec.yaml_nodes import Node, Scalar, parse_value
+from jobgen.spec.yaml_nodes import parse_value, walk_leaves
 
 _MOST_TEXT = 50_000  # characters of a configuration file
 
@@ -203,20 +203,12 @@ def list_settings(words: Sequence[str]) -> Iterator[tuple[str, str]]:
         if re.fullmatch(r"[^$*?\[{:]+\.(ya?ml|json)", value) and os.path.isfile(value):
             try:
                 text = Path(value).read_text(encoding="utf-8")[:_MOST_TEXT]
-                yield from _flatten(parse_value(text, file=value), value)
+                tree = parse_value(text, file=value)
             except (OSError, ValueError, JobgenError):
                 continue  # it is for the program to say so
-
-
-def _flatten(node: Node, start: str) -> Iterator[tuple[str, str]]:
-    """Yield the values of keys within keys, by their paths below `start`."""
-    for name, one in node.items.items() if isinstance(node, YamlMapping) else ():
-        if isinstance(one, Scalar):
-            yield f"{start}:{name}", one.text
-        elif not isinstance(one, YamlMapping) or not one.items:
-            yield f"{start}:{name}", ""
-        else:
-            yield from _flatten(one, f"{start}:{name}")
+            if isinstance(tree, YamlMapping):
+                leaves = walk_leaves(tree, f"{value}:", joint=":")
+                yield from ((path, getattr(leaf, "text", "")) for path, leaf in leaves)
 
 
 def _check_numbers(job: Subject) -> Iterator[Problem]:

@@ -167,7 +167,7 @@ def count_job(job: Subject) -> dict[str, Any]:
         "share": share,
         "rest": own % share if max(parts.values(), default=0) <= own else 0,
         "together": plan.nodes.together,
-        "shared": plan.nodes.together > 1,
+        "shared": plan.nodes.together > 1 == plan.nodes.total,
         "packed": gpus * plan.nodes.together,
         "room": has or _USUAL_GPUS,
         "whole": (node.whole or plan.requests.exclusive) and plan.nodes.total == 1 and gpus,

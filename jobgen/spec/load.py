@@ -19,7 +19,7 @@ from jobgen.spec.bind import Positions, bind
 from jobgen.spec.fields import read_fields
 from jobgen.spec.model import JobSpec
 from jobgen.spec.user_config import UserConfig, find_upwards, find_user_file, refuse_strangers
-from jobgen.spec.yaml_nodes import Mapping, Node, Scalar, Sequence, lay_over, merge
+from jobgen.spec.yaml_nodes import Mapping, Node, Scalar, Sequence, lay_over, merge, walk_leaves
 
 
 class LoadedSpec(NamedTuple):
@@ -205,14 +205,15 @@ def _guess_base(base: str, text: str, file: str) -> str:
     from jobgen.spec.spelling import find_near_file
 
     folder = os.path.dirname(file) or "."
-    own = os.path.realpath(file)
     beside = os.path.join(folder, os.path.basename(text))
-    there = [one for one in (beside, text) if os.path.isfile(one) and os.path.realpath(one) != own]
-    if there:
-        return f"write extends: {os.path.relpath(there[0], folder)}"
     near = find_near_file(base, (".yaml", ".yml"))
-    if near and os.path.realpath(near) != own:
-        return f"did you mean {os.path.relpath(near, folder)}?"
+    for one, words in (
+        (beside, "write extends: {}"),
+        (text, "write extends: {}"),
+        (near, "did you mean {}?"),
+    ):
+        if os.path.isfile(one) and os.path.realpath(one) != os.path.realpath(file):
+            return words.format(os.path.relpath(one, folder))
     return "a relative path begins at the folder of the file that names it"
 
 
@@ -232,7 +233,7 @@ def _apply_user_config(
     if target or {"site", "scheduler"} & root.items.keys():
         taken.append("site.")
     overrides = []
-    for path, node in _walk_leaves(config.without("trust"), ""):
+    for path, node in walk_leaves(config.without("trust")):
         if not f"{path}.".startswith(tuple(taken)) and _has_room(root, path):
             overrides.append(f"{path}={_format_node(node)}")
             _apply_override(root, overrides[-1], node.where)
@@ -252,14 +253,6 @@ def _has_room(root: Mapping, path: str) -> bool:
     if present is None:
         return True
     return bool(inner) and isinstance(present, Mapping) and inner not in present.items
-
-
-def _walk_leaves(node: Mapping, path: str) -> Iterator[tuple[str, Node]]:
-    for key, item in node.items.items():
-        if isinstance(item, Mapping):
-            yield from _walk_leaves(item, f"{path}{key}.")
-        else:
-            yield f"{path}{key}", item
 
 
 def _format_node(node: Node) -> str:

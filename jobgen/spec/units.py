@@ -9,25 +9,19 @@ import math
 import re
 from collections.abc import Iterable
 
-_UNIT_SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
-# Compiled when first used: few commands need all of them.
+# Compiled when first used: few commands need all of them. They are as ECMA 262 and Python both read
+# them, and without flags.
+_CLOCK = r"(?:([0-9]{1,9})-)?([0-9]{1,9}):([0-5][0-9]):([0-5][0-9])"
 _LETTERS = (
-    r"(?:(\d{1,9}) ?d(?:ays?)? ?)?(?:(\d{1,9}) ?h(?:(?:ou)?rs?)? ?)?"
-    r"(?:(\d{1,9}) ?m(?:in(?:ute)?s?)? ?)?(?:(\d{1,9}) ?s(?:ec(?:ond)?s?)?)?"
+    r"(?:([0-9]{1,9}) ?[Dd](?:[Aa][Yy][Ss]?)? ?)?"
+    r"(?:([0-9]{1,9}) ?[Hh](?:(?:[Oo][Uu])?[Rr][Ss]?)? ?)?"
+    r"(?:([0-9]{1,9}) ?[Mm](?:[Ii][Nn](?:[Uu][Tt][Ee])?[Ss]?)? ?)?"
+    r"(?:([0-9]{1,9}) ?[Ss](?:[Ee][Cc](?:[Oo][Nn][Dd])?[Ss]?)?)?"
 )
-_CLOCK = r"(?:(\d{1,9})-)?(\d{1,9}):(\d\d):(\d\d)"
-_MEMORY = r"(\d{1,9})(?:\.(\d{1,9}))? ?([KMGTP])(?:i?B?)"
-_NUMBER = r"\d+"
-_ANY_CASE = re.ASCII | re.IGNORECASE
-# What the two parsers below take, for the JSON Schema: as ECMA 262 and Python both read it, and
-# without flags. An amount like 1.1GB matches, though it is not a whole number of KB.
-DURATION = (
-    r"(?=.*[1-9])(?:(?:[0-9]{1,9}-)?[0-9]{1,9}:[0-5][0-9]:[0-5][0-9]"
-    r"|(?:[0-9]{1,9} ?[Dd](?:[Aa][Yy][Ss]?)? ?)?"
-    r"(?:[0-9]{1,9} ?[Hh](?:(?:[Oo][Uu])?[Rr][Ss]?)? ?)?"
-    r"(?:[0-9]{1,9} ?[Mm](?:[Ii][Nn](?:[Uu][Tt][Ee])?[Ss]?)? ?)?"
-    r"(?:[0-9]{1,9} ?[Ss](?:[Ee][Cc](?:[Oo][Nn][Dd])?[Ss]?)?)?)"
-)
+_MEMORY = r"([0-9]{1,9})(?:\.([0-9]{1,9}))? ?([KkMmGgTtPp])(?:[Ii]?[Bb]?)"
+# The whole text of what the two parsers take, for the JSON Schema. An amount like 1.1GB matches,
+# though it is not a whole number of KB.
+DURATION = rf"(?=.*[1-9])(?:{_CLOCK}|{_LETTERS})"
 MEMORY = r"(?=.*[1-9])[0-9]{1,9}(?:(?:\.0{1,9})? ?[Kk]|(?:\.[0-9]{1,9})? ?[MmGgTtPp])[Ii]?[Bb]?"
 _MEMORY_KIB = {"K": 1, "M": 1024, "G": 1024**2, "T": 1024**3, "P": 1024**4}
 
@@ -39,32 +33,27 @@ def parse_duration(text: str) -> int:
     people read `10:00` as hours where both schedulers read minutes (sbatch(1), qsub(1B)).
     Raises ValueError with a message that continues "'TEXT' ...".
     """
-    if match := re.fullmatch(_CLOCK, text, re.ASCII):
-        days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
-        total = days * 86400 + hours * 3600 + minutes * 60 + seconds
-        if minutes > 59 or seconds > 59:
-            raise ValueError(f"has minutes or seconds over 59; write {format_time(total)}")
-    elif text and (match := re.fullmatch(_LETTERS, text, _ANY_CASE)):
-        total = sum(
-            int(part or 0) * unit
-            for part, unit in zip(match.groups(), _UNIT_SECONDS.values(), strict=True)
-        )
-    else:
-        raise ValueError(_explain_other_duration(text))
-    if total == 0:
-        raise ValueError("is zero; write e.g. 04:00:00 or 4h")
-    return total
+    match = re.fullmatch(_CLOCK, text) or re.fullmatch(_LETTERS, text)
+    parts = (int(part or 0) for part in match.groups()) if match else (0, 0, 0, 0)
+    days, hours, minutes, seconds = parts
+    if total := days * 86400 + hours * 3600 + minutes * 60 + seconds:
+        return total
+    raise ValueError(_explain_other_duration(text))
 
 
 def _explain_other_duration(text: str) -> str:
     """Return why a text is not a duration, and how to write the one that may be meant."""
-    if re.fullmatch(_NUMBER, text, re.ASCII):
+    if text.isascii() and text.isdecimal():
         hours = f", {text}m or {text}h" if int(text) <= 240 else f" or {text}m"
         return f"has no unit; write e.g. {text}s{hours}"
-    if match := re.fullmatch(r"(\d{1,4})[.,](\d{1,2}) ?([hd])\w*", text, re.ASCII | re.I):
-        seconds = float(f"{match[1]}.{match[2]}") * _UNIT_SECONDS[match[3].lower()]
-        return f"has a fraction; write {round(seconds / 60)}m"
-    if match := re.fullmatch(r"(?!0+:00)(\d{1,9}):(\d\d)", text, re.ASCII):
+    if re.fullmatch(DURATION, text.replace("0", "1")):
+        return "is zero; write e.g. 04:00:00 or 4h"
+    if re.fullmatch(r"[0-9-]+(:[0-9]{2}){2}", text) and (total := parse_clock(text)):
+        return f"has minutes or seconds over 59; write {format_time(int(total))}"
+    if match := re.fullmatch(r"([0-9]{1,4})[.,]([0-9]{1,2}) ?([hHdD])[a-zA-Z]*", text):
+        minutes = float(f"{match[1]}.{match[2]}") * (60 if match[3] in "hH" else 1440)
+        return f"has a fraction; write {round(minutes)}m"
+    if match := re.fullmatch(r"(?!0+:00)([0-9]{1,9}):([0-9]{2})", text):
         first, second = int(match[1]), int(match[2])
         forms = (format_time(first * 3600 + second * 60), format_time(first * 60 + second))
         return f"could mean hours or minutes; write e.g. {' or '.join(forms)}"
@@ -87,7 +76,7 @@ def parse_memory(text: str) -> int:
 
     Raises ValueError with a message that continues "'TEXT' ...".
     """
-    if match := re.fullmatch(_MEMORY, text, _ANY_CASE):
+    if match := re.fullmatch(_MEMORY, text):
         whole, fraction, unit = match[1], match[2] or "", match[3]
         scale: int = 10 ** len(fraction)
         kib, rest = divmod(int(whole + fraction) * _MEMORY_KIB[unit.upper()], scale)
@@ -96,9 +85,7 @@ def parse_memory(text: str) -> int:
         if not kib:
             raise ValueError("is zero; write e.g. 180GB")
         return kib
-    if re.fullmatch(_NUMBER, text, re.ASCII):
-        if not int(text):
-            raise ValueError("is zero; write e.g. 180GB")
+    if text.isascii() and text.isdecimal() and int(text):
         raise ValueError(f"has no unit; write e.g. {text}GB or {text}MB")
     raise ValueError("is not an amount of memory; write e.g. 180GB or 512MB")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Annotated
 
 from jobgen.errors import Position, Problem, SpecError
@@ -64,43 +64,27 @@ def refuse_strangers(path: str) -> None:
     root's, and not writable by all, or by a group that the user is not in, unless the user's config
     trusts a folder that they are in.
     """
-    for about in (os.lstat(path), os.stat(path)):  # a link is a stranger's as well
-        if about.st_uid not in (os.geteuid(), 0):
-            message = f"belongs to {_name_owner(about.st_uid)}; jobgen does not use their defaults"
-            break
-        if stat.S_ISLNK(about.st_mode):
-            continue
-        if about.st_mode & stat.S_IWOTH:
-            message = "can be changed by everyone on this machine"
-            break
-        if about.st_mode & stat.S_IWGRP and about.st_gid not in {os.getegid(), *os.getgroups()}:
-            message = f"can be changed by group {about.st_gid}, which you are not in"
-            break
-    else:
-        return
-    if _is_trusted(path):
+    faults = [*_list_faults(os.lstat(path)), *_list_faults(os.stat(path))]
+    if not faults or _is_trusted(path):
         return
     folder = os.path.abspath(path if os.path.isdir(path) else os.path.dirname(path))
     hint = f"if you trust it, write `trust: [{folder}]` into {name_user_file()}"
-    raise SpecError([Problem(Position(path), "", message, hint)])
+    raise SpecError([Problem(Position(path), "", faults[0], hint)])
+
+
+def _list_faults(about: os.stat_result) -> Iterator[str]:
+    """Yield why a file, or a link, may be what a stranger wants."""
+    writable = 0 if stat.S_ISLNK(about.st_mode) else about.st_mode
+    if about.st_uid not in (os.geteuid(), 0):
+        yield f"belongs to user {about.st_uid}; jobgen does not use their defaults"
+    elif writable & stat.S_IWOTH:
+        yield "can be changed by everyone on this machine"
+    elif writable & stat.S_IWGRP and about.st_gid not in {os.getegid(), *os.getgroups()}:
+        yield f"can be changed by group {about.st_gid}, which you are not in"
 
 
 def _is_trusted(path: str) -> bool:
-    file = find_user_file()
-    if file is None:
-        return False
-    inside = os.path.realpath(path)
-    for folder in bind(yaml_nodes.read(file), UserConfig)[0].trust:
-        trusted = os.path.realpath(os.path.expandvars(os.path.expanduser(folder)))
-        if os.path.commonpath([trusted, inside]) == trusted:
-            return True
-    return False
-
-
-def _name_owner(uid: int) -> str:
-    import pwd  # only a refusal needs it
-
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"user {uid}"
+    file, inside = find_user_file(), os.path.realpath(path)
+    trusted = bind(yaml_nodes.read(file), UserConfig)[0].trust if file else ()
+    folders = (os.path.realpath(os.path.expandvars(os.path.expanduser(one))) for one in trusted)
+    return any(os.path.commonpath([folder, inside]) == folder for folder in folders)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import yaml
@@ -225,6 +225,15 @@ def merge(lower: Mapping, upper: Mapping) -> Mapping:
         result.items[key] = node
         result.keys[key] = upper.keys[key]
     return result
+
+
+def walk_leaves(node: Mapping, path: str = "", *, joint: str = ".") -> Iterator[tuple[str, Node]]:
+    """Yield what is in a mapping, and in those that it holds, by path; an empty one is a leaf."""
+    for key, item in node.items.items():
+        if isinstance(item, Mapping) and item.items:
+            yield from walk_leaves(item, f"{path}{key}{joint}", joint=joint)
+        else:
+            yield f"{path}{key}", item
 
 
 def lay_over(
