@@ -7,16 +7,15 @@ from collections.abc import Iterator
 
 from jobgen.errors import Problem
 from jobgen.plan.decision import Context
-from jobgen.plan.plan import ContainerCommand, GpuOptions, ShellPath
+from jobgen.plan.plan import ContainerCommand, ShellPath
 from jobgen.spec.model import Container
 
 # Those that srun itself enters, with a task; the others are commands.
 _OF_SRUN = ("pyxis", "edf", "uenv")
 _PODMAN = "run --rm --interactive --env-host --network=host --ipc=host --pid=host"
-
-
-_OF_APPTAINER = GpuOptions(("--nv",), ("--rocm",))
-_OF_PODMAN = GpuOptions(("--gpu",), ("--device=/dev/kfd", "--device=/dev/dri"))
+# For GPUs of nvidia and of amd.
+_OF_APPTAINER = (("--nv",), ("--rocm",))
+_OF_PODMAN = (("--gpu",), ("--device=/dev/kfd", "--device=/dev/dri"))
 # What begins a command, and the options for the folder, a bind and the GPUs.
 _COMMANDS = {
     "apptainer": ("exec", "--pwd", "--bind", _OF_APPTAINER),
@@ -78,7 +77,7 @@ class Entrance:
         start, folder, option, for_gpus = _COMMANDS[self.runtime]
         words = [self.runtime, *start.split(), folder, ShellPath("$PWD")]
         if gpus and vendor is not None:
-            words += getattr(for_gpus, vendor, ())
+            words += dict(zip(("nvidia", "amd"), for_gpus, strict=True)).get(vendor, ())
         more: list[str] = []
         for bind in self.binds:
             more += [option, _write_both_sides(bind)]

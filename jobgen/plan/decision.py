@@ -11,7 +11,7 @@ from jobgen.records import NamedTuple
 from jobgen.sites.profile import SiteProfile
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import JobSpec
-from jobgen.spec.tables import Conflict, explain
+from jobgen.spec.tables import Conflict, refuse
 
 T = TypeVar("T", covariant=True)
 
@@ -34,31 +34,24 @@ class Context(NamedTuple):
         """What the user wrote."""
         return self.loaded.spec
 
-    def refuse(self, rules: Mapping[str, object], **facts: object) -> Iterator[Problem]:
-        """Yield the problem of each rule that is broken, of those in `rules.txt`."""
-        for rule, broken in rules.items():
-            if broken:
-                yield self.problem(rule, **facts)
+    def find_broken(self, rules: Mapping[str, object], **facts: object) -> Iterator[Conflict]:
+        """Yield the key, message and hint of each rule that is broken, of those in `rules.txt`."""
+        about = {"spec": self.spec, "can": self.site.can, **facts}
+        return refuse(rules, "plan", **about)
 
-    def problem(self, rule: str, **facts: object) -> Problem:
-        """Return the problem of a rule of `rules.txt`."""
-        return self.loaded.problem(*self.explain(rule, **facts))
+    def refuse(self, rules: Mapping[str, object], **facts: object) -> Iterator[Problem]:
+        """Yield the problem of each rule that is broken."""
+        return (self.loaded.problem(*conflict) for conflict in self.find_broken(rules, **facts))
 
     def warn(self, rules: Mapping[str, object], **facts: object) -> Iterator[str]:
         """Yield these as warnings."""
-        for problem in self.refuse(rules, **facts):
-            yield f"warning: {problem}"
+        return (f"warning: {problem}" for problem in self.refuse(rules, **facts))
 
     def note(self, rules: Mapping[str, object], **facts: object) -> Iterator[str]:
-        """Yield the note of each rule that applies, of those in `rules.txt`."""
-        for rule in [rule for rule, applies in rules.items() if applies]:
-            path, message, hint = self.explain(rule, **facts)
+        """Yield the note of each rule that applies."""
+        for path, message, hint in self.find_broken(rules, **facts):
             words = ": ".join(filter(None, ("note", self.loaded.find_path(path), message)))
             yield f"{words}; {hint}" if hint else words
-
-    def explain(self, rule: str, **facts: object) -> Conflict:
-        """Return the key, message and hint of a rule, with the values in them."""
-        return explain(rule, {"spec": self.spec, "can": self.site.can, **facts}, "plan")
 
 
 Parts = Mapping[str, "Callable[[Context, Plan], Decision[Any]]"]

@@ -74,8 +74,7 @@ def find_breaches(
     context: Context, about: SiteSource, rules: Mapping[str, object], **facts: object
 ) -> Iterator[Breach]:
     """Yield the breach of each rule that is broken, of those in `rules.txt`."""
-    for rule in [rule for rule, broken in rules.items() if broken]:
-        path, message, hint = context.explain(rule, **facts)
+    for path, message, hint in context.find_broken(rules, **facts):
         yield report(context, about, path, message, hint)
 
 
@@ -235,8 +234,9 @@ def check_lists(
 def _check_account(context: Context) -> Iterator[Breach]:
     given, account = context.spec.account, context.site.account
     about = context.site.cite(account)
-    if given is None and account.required:
-        yield Breach(context.problem("account_required", about=about), "it may be given later")
+    lacking = {"account_required": given is None and account.required}
+    for problem in context.refuse(lacking, about=about):
+        yield Breach(problem, "it may be given later")
     rules = {"account": given is not None and not account.takes(given)}
     yield from find_breaches(context, about, rules, account=account)
 
@@ -248,8 +248,8 @@ def _check_filesystems(context: Context, named: tuple[str, ...]) -> Iterator[Bre
     about, known = context.site.cite(listed), listed.known or ("NAME",)
     rules = {"filesystems_required": not named and listed.required}
     yield from find_breaches(context, about, rules, known=", ".join(known))
-    if not (named or listed.required):
-        problem = context.problem("filesystems_used", listed=listed, about=about)
+    lacking = {"filesystems_used": not (named or listed.required)}
+    for problem in context.refuse(lacking, listed=listed, about=about):
         yield Breach(problem, "the job may use none")
     for index, name in enumerate(named):
         facts = {"index": index, "name": name, "known": ", ".join(known)}

@@ -232,13 +232,6 @@ class Start(NamedTuple):
         return tuple(word for text in self.options for word in text.split())
 
 
-class GpuOptions(NamedTuple):
-    """Options that make the GPUs visible in a container, by who made them."""
-
-    nvidia: tuple[str, ...]
-    amd: tuple[str, ...]
-
-
 class ContainerCommand(NamedTuple):
     """A container that a command enters: `words`, a `bind` for each path, then `more`."""
 
@@ -246,7 +239,8 @@ class ContainerCommand(NamedTuple):
     words: tuple[str, ...]
     bind: str  # the option
     more: tuple[str, ...]  # the image last
-    any_gpu: GpuOptions | None = None  # where only the node knows who made them
+    # Those that show the GPUs of nvidia and of amd, where only the node knows who made them.
+    any_gpu: tuple[tuple[str, ...], tuple[str, ...]] | None = None
 
 
 class NodeEnvironment(NamedTuple):

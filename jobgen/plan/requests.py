@@ -140,10 +140,8 @@ def _join_constraints(site: str | None, own: str | None) -> str | None:
 
 
 def _plan_mail(spec: JobSpec) -> Mail | None:
-    if spec.notify is None:
-        return None
-    on = spec.notify.on or ("end", "fail")
-    return Mail(spec.notify.email, tuple(sorted(on)))  # begin, end, fail
+    asked = spec.notify  # whose events are begin, end and fail in order
+    return asked and Mail(asked.email, tuple(sorted(asked.on or ("end", "fail"))))
 
 
 def _find_conflicts(context: Context) -> Iterator[Problem]:

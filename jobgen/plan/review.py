@@ -16,23 +16,10 @@ from string import Template
 from typing import Any
 
 from jobgen.errors import JobgenError, Problem
+from jobgen.plan import review_checks as checks
 from jobgen.plan.plan import Plan
 from jobgen.plan.program import read_sources
-from jobgen.plan.review_checks import (
-    CHECKS,
-    ROLE_CHECKS,
-    Subject,
-    count_job,
-    count_node,
-    count_processes,
-    describe_role,
-    list_numbers,
-    list_options,
-    list_rows,
-    list_variables,
-    read_text,
-    serves,
-)
+from jobgen.plan.review_checks import Subject
 from jobgen.spec.launchers import find_launcher, name_kind
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.yaml_nodes import Mapping as YamlMapping
@@ -55,9 +42,9 @@ def review(loaded: LoadedSpec, plan: Plan, copied: Sequence[str] | None = None) 
         facts = _list_facts(job)
         problems.update(_apply_table(job, facts), _check_names(job))
         problems.update(_check_numbers(job), _check_sums(job, facts))
-        checks = [check(job) for check in CHECKS]
-        checks += [check(job, role) for check in ROLE_CHECKS if role]
-        for name, path, values in itertools.chain(*checks):
+        found = [check(job) for check in checks.CHECKS]
+        found += [check(job, role) for check in checks.ROLE_CHECKS if role]
+        for name, path, values in itertools.chain(*found):
             message, hint = _read_words()[name]
             problems.add(_say(job, path, message, hint, values))
     return sorted(problems)
@@ -71,7 +58,7 @@ def _say(job: Subject, path: str, message: str, hint: str, values: Mapping[str, 
 @cache
 def _read_words() -> dict[str, tuple[str, str]]:
     """Return message and hint of what checks find, by its name."""
-    return {name: (message, hint) for name, message, hint in list_rows("say")}
+    return {name: (message, hint) for name, message, hint in checks.list_rows("say")}
 
 
 def _apply_table(job: Subject, facts: dict[str, Any]) -> Iterator[Problem]:
@@ -81,7 +68,7 @@ def _apply_table(job: Subject, facts: dict[str, Any]) -> Iterator[Problem]:
         if text:
             texts[source].append((path, text))
     for source, places in texts.items():
-        for asked, form, message, hint in list_rows(source):
+        for asked, form, message, hint in checks.list_rows(source):
             for path, text in places if _holds(asked, facts) else ():
                 if match := re.search(form, text, re.MULTILINE):
                     yield _say(job, path, message, hint, facts | match.groupdict())
@@ -96,9 +83,9 @@ def _holds(asked: str, facts: Mapping[str, Any]) -> bool:
 def _list_facts(job: Subject) -> dict[str, Any]:
     """Return what rows ask for, and name."""
     spec, plan, role = job.spec, job.plan, job.role
-    own = describe_role(job, role) if role else {}
+    own = checks.describe_role(job, role) if role else {}
     container, tasks = plan.environment.container, plan.array.tasks
-    servers = [one.name.upper() for one in job.roles if serves(one)]
+    servers = [one.name.upper() for one in job.roles if checks.serves(one)]
     return {
         "nodes": plan.nodes.total if plan.nodes.total > 1 else 0,
         "processes": plan.nodes.world_size if plan.nodes.world_size > 1 else 0,
@@ -119,8 +106,8 @@ def _list_facts(job: Subject) -> dict[str, Any]:
         "tasks": len(tasks),
         "python": bool(tasks) and "import" in (read_sources(plan) or ""),
         "apart": job.whole.resources.nodes != 1,
-        "asks": "" if role and serves(role) else "".join(servers[:1]),
-        **count_job(job),
+        "asks": "" if role and checks.serves(role) else "".join(servers[:1]),
+        **checks.count_job(job),
         **own,
     }
 
@@ -135,7 +122,7 @@ def _list_lines(job: Subject) -> _Texts:
     yield "setup", "environment.setup", job.setup
     yield "read", "environment.setup", job.setup
     yield "started", "environment.setup", job.setup and f"{job.spec.run.script}\n{job.setup}"
-    for path, name, value in list_variables(job):
+    for path, name, value in checks.list_variables(job):
         yield "variable", path, f"{name}={value}"
         if name.endswith("_SOCKET_IFNAME"):
             yield "interface", path, value
@@ -160,7 +147,7 @@ def _list_words(job: Subject) -> _Texts:
         lines = [f"{job.plan.can.sign} ", *job.spec.directives]
         yield "directives", "directives", "\n".join(lines)
     if job.role:
-        text, name = read_text(job.role), job.role.name.upper()
+        text, name = checks.read_text(job.role), job.role.name.upper()
         yield "role", "run", f"{name}\n{text}"
         others = "\n".join(" ".join(one.plan.program.command) for one in job.roles)
         yield "asking", "run", f"{name}\n{text}\n---\n{others}"
@@ -198,7 +185,7 @@ def _list_own_words(words: Sequence[str]) -> Sequence[str]:
 
 def list_settings(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the options of a command, and what the configuration files that it names hold."""
-    for option, value in list_options(words):
+    for option, value in checks.list_options(words):
         yield option, value
         if re.fullmatch(r"[^$*?\[{:]+\.(ya?ml|json)", value) and os.path.isfile(value):
             try:
@@ -213,10 +200,10 @@ def list_settings(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def _check_numbers(job: Subject) -> Iterator[Problem]:
     """Yield numbers in the program's arguments that differ from the job's."""
-    has = count_processes(job)
-    for names, relation, fact, message, hint in list_rows("number"):
+    has = checks.count_processes(job)
+    for names, relation, fact, message, hint in checks.list_rows("number"):
         right, known = has[fact], names.split()
-        numbers = [one for one in list_numbers(job.settings) if one[0] in known and right]
+        numbers = [one for one in checks.list_numbers(job.settings) if one[0] in known and right]
         for _, option, number in numbers:
             holds = {"=": number == right, "<=": number <= right, "times": number % right == 0}
             if not holds[relation]:
@@ -227,9 +214,9 @@ def _check_numbers(job: Subject) -> Iterator[Problem]:
 def _check_sums(job: Subject, facts: Mapping[str, Any]) -> Iterator[Problem]:
     """Yield what the numbers of a node do not allow, for each kind of node."""
     for sums in (
-        dict(facts) | count_node(job, group) for group in dict.fromkeys(job.plan.nodes.own)
+        dict(facts) | checks.count_node(job, group) for group in dict.fromkeys(job.plan.nodes.own)
     ):
-        for asked, compared, path, message, hint in list_rows("sum"):
+        for asked, compared, path, message, hint in checks.list_rows("sum"):
             left, _, right = compared.partition(" > ")
             too_large = not right or sums[left] > int(sums.get(right, right))
             if too_large and _holds(asked, sums):
@@ -238,7 +225,7 @@ def _check_sums(job: Subject, facts: Mapping[str, Any]) -> Iterator[Problem]:
 
 def _check_names(job: Subject) -> Iterator[Problem]:
     """Yield misspelt names of variables; those of options the scheduler refuses by itself."""
-    known = list_rows("known")[0][0].split()
+    known = checks.list_rows("known")[0][0].split()
     for name in job.spec.environment.named_variables.keys() - {*known}:
         from jobgen.spec.spelling import find_near
 

@@ -23,6 +23,7 @@ from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import JobSpec, Resources, Role
 from jobgen.spec.roles import list_names
 from jobgen.spec.tables import read_rows
+from jobgen.spec.units import read_number
 
 Settings = tuple[tuple[str, str], ...]
 Found = Iterator[tuple[str, str, Mapping[str, Any]]]
@@ -124,7 +125,7 @@ def count_node(job: Subject, group: NodeGroup) -> dict[str, Any]:
     cpus, memory = group.cpus or 0, spec.memory_per_node or 0
     variables = {name: (value, path) for path, name, value in list_variables(job)}
     number, path = variables.get("OMP_NUM_THREADS", ("", ""))
-    threads = _read_count(number) if processes <= cpus else 0
+    threads = int(read_number(number, text=True) or 0) if processes <= cpus else 0
     return {
         "gpus": group.gpus,
         "processes": processes,
@@ -195,11 +196,6 @@ def describe_role(job: Subject, role: RolePlan) -> dict[str, Any]:
     }
 
 
-def _read_count(text: str) -> int:
-    """Return a number; 0 for other words, such as auto."""
-    return int(text) if text.isdecimal() else 0
-
-
 def _check_variables(job: Subject) -> Found:
     """Yield variables that show other GPUs than the job asks for."""
     gpus = max(job.plan.nodes.gpus_of_each)
@@ -216,17 +212,9 @@ def _check_tasks(job: Subject) -> Found:
     for name in {*Resources._fields}.intersection(values or ()):
         yield "swept-resource", f"array.values.{name}", {"name": name}
     words = [(*task.arguments, *task.variables.values()) for task in tasks[:100]]
-    alike = {tuple(map(_read_number, one)) for one in words}
+    alike = {tuple(read_number(word, text=True) or word for word in one) for one in words}
     if any(map(any, tasks)) and len(alike) < len(words):
         yield "same-tasks", "array", {"tasks": len(tasks)}
-
-
-def _read_number(word: Any) -> Any:
-    """Return a number for a word that is one: 1e-3 is 0.001."""
-    try:
-        return float(word)
-    except (TypeError, ValueError):
-        return word
 
 
 def _check_binds(job: Subject) -> Found:
@@ -285,8 +273,8 @@ def count_processes(job: Subject) -> dict[str, int]:
     micros = [one for name, _, one in numbers if re.fullmatch("micro_?batch(_size)?", name)]
     # DeepSpeed's own, of its file.
     own = {option.rpartition(":")[2]: value for option, value in job.settings}
-    micro = _read_count(own.get("train_micro_batch_size_per_gpu", ""))
-    steps = _read_count(own.get("gradient_accumulation_steps", ""))
+    micro = int(read_number(own.get("train_micro_batch_size_per_gpu", ""), text=True) or 0)
+    steps = int(read_number(own.get("gradient_accumulation_steps", ""), text=True) or 0)
     return {
         "nodes": plan.nodes.total,
         "world": plan.nodes.world_size,

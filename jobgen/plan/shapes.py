@@ -151,7 +151,7 @@ def check_node(
     facts = request.list_facts()
     for rules in request.list_rules():
         for rule in [rule for rule, broken in rules.items() if broken][:1]:
-            path, message, hint = context.explain(rule, **facts)
+            [(path, message, hint)] = context.find_broken({rule: True}, **facts)
             if together and rule in ("gpus", "cpus"):  # the numbers are those of all of them
                 message = f"{together} tasks together ask for {message}"
                 hint = "write a smaller together"

@@ -332,7 +332,7 @@ def _require_queue(context: Context) -> Iterator[Breach]:
     named = spec.reservation or spec.qos or _has_option(spec, "-[qp]", "--qos", "--partition")
     if queues and not named and not any(queue.default for queue in queues.values()):
         listed = "; ".join(_describe_queue(profile, name, queues[name]) for name in queues)
-        yield Breach(context.problem("name_queue", listed=listed))
+        yield from map(Breach, context.refuse({"name_queue": True}, listed=listed))
 
 
 def _has_option(spec: JobSpec, *options: str) -> bool:

@@ -7,20 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar, get_args
 
 from jobgen.errors import Position, Problem, SpecError
-from jobgen.spec.fields import (
-    CONTROL,
-    CONTROL_IN_TEXT,
-    Expandable,
-    FreeText,
-    Kind,
-    Pattern,
-    Range,
-    ShellPath,
-    has_any_case,
-    join_path,
-    read_fields,
-    read_required,
-)
+from jobgen.spec import fields
 from jobgen.spec.yaml_nodes import Mapping, Node, Scalar, Sequence, describe
 
 T = TypeVar("T")
@@ -42,7 +29,7 @@ def bind(node: Mapping, cls: type[T]) -> tuple[T, Positions]:
 
 
 def find_faults(
-    node: Node, kinds: tuple[Kind, ...], path: str = "", root: type | None = None
+    node: Node, kinds: tuple[fields.Kind, ...], path: str = "", root: type | None = None
 ) -> list[Problem]:
     """Return what is wrong with `node` as the value of a key; with hints if `root` is given."""
     binder = _Binder(root)
@@ -53,13 +40,7 @@ def find_faults(
 # A file with more unknown keys is something else than a spec: the others are counted.
 _MOST_STRANGERS = 50
 _FAILED: Any = object()
-# What to write in the place of nothing, by the path of the key.
-_OF_EMPTY = (
-    (r"\.-?\d[\d.e+-]*$", "write several values as a list, [...],"),  # {lr: 1e-3, 3e-4}
-    (r"^directives\[", "put it in quotes, as # begins a comment,"),
-    (r"(\w+)[:=]([^.]+)$", r"write \1: \2, with a space"),
-    ("", "give it a value"),
-)
+_ANY_NUMBER = fields.Range(0)  # of members
 
 
 class _Binder:
@@ -78,7 +59,9 @@ class _Binder:
         self.problems.append(Problem(where, path, message, hint, setting))
         return _FAILED
 
-    def suggest(self, node: Node, kinds: tuple[Kind, ...], path: str, wrong: str = "form") -> str:
+    def suggest(
+        self, node: Node, kinds: tuple[fields.Kind, ...], path: str, wrong: str = "form"
+    ) -> str:
         """What to write for a value that none of `kinds` takes."""
         if self.root is None:
             return ""
@@ -95,11 +78,11 @@ class _Binder:
 
     def record(self, node: Mapping, cls: type, path: str) -> Any:
         """`node` as a record of type `cls`, or _FAILED once the reasons are noted."""
-        known, strangers = read_fields(cls), []
+        known, strangers = fields.read_fields(cls), []
         values: dict[str, Any] = {}
         for name, item in node.items.items():
             if name in known:
-                values[name] = self.value(item, known[name].kinds, join_path(path, name))
+                values[name] = self.value(item, known[name].kinds, fields.join_path(path, name))
             else:
                 strangers.append(name)
         meant = self.tell_strangers(node, strangers, cls, path) if strangers else set()
@@ -110,27 +93,27 @@ class _Binder:
         conflicts: list[tuple[str, ...]] = [] if strangers else list(_check_keys(record))
         conflicts += getattr(record, "conflicts", tuple)()
         for key, message, hint, *rivals in conflicts:
-            inner = join_path(path, key) if key else path
-            setting = "".join(f"{join_path(path, rival)}=null" for rival in rivals)
+            inner = fields.join_path(path, key) if key else path
+            setting = "".join(f"{fields.join_path(path, rival)}=null" for rival in rivals)
             where = self.positions.get(inner, node.where)
             self.problem(where, inner, message, hint, setting)
         return record
 
     def tell_missing(self, node: Mapping, cls: type, path: str, meant: set[str]) -> bool:
         """Note what the record `cls` needs and `node` lacks, or has twice; return whether any."""
-        lacking = [name for name in read_required(cls) if name not in node.items]
+        lacking = [name for name in fields.read_required(cls) if name not in node.items]
         twice = False
         for name, other in getattr(cls, "alternatives", {}).items():
             if name in node.items and other in node.items:
                 beside, hint = f"is given together with {name}", f"give one of {name} and {other}"
-                setting = f"{join_path(path, name)}=null"
-                self.problem(node.keys[other], join_path(path, other), beside, hint, setting)
+                setting = f"{fields.join_path(path, name)}=null"
+                self.problem(node.keys[other], fields.join_path(path, other), beside, hint, setting)
                 twice = True
             elif name not in meant and not {name, other} & node.items.keys():
                 lacking.append(name)
         for name in lacking:
             if name not in meant:
-                inner = join_path(path, name)
+                inner = fields.join_path(path, name)
                 setting = f"{inner}={name.upper()}"
                 hint = f"it is required{self.show_example(name)}"
                 self.problem(node.where, inner, "is missing", hint, setting)
@@ -144,13 +127,13 @@ class _Binder:
         meant = {self.stranger(node, key, cls, path) for key in named}
         if others:
             first, message = others[0], f"unknown keys from here on: {len(others)}"
-            self.problem(node.keys[first], join_path(path, first), message)
+            self.problem(node.keys[first], fields.join_path(path, first), message)
         return meant
 
     def stranger(self, node: Mapping, key: str, cls: type, path: str) -> str:
         """Note a key that the record `cls` does not have; return the key of it that is meant."""
         hint, target = self.explain_stranger(node, key, cls, path) if self.root else ("", "")
-        self.problem(node.keys[key], join_path(path, key), "unknown key", hint)
+        self.problem(node.keys[key], fields.join_path(path, key), "unknown key", hint)
         within = not path or target.startswith(f"{path}.")
         return target.removeprefix(f"{path}.").partition(".")[0] if within else ""
 
@@ -162,7 +145,7 @@ class _Binder:
         assert root is not None
         empty = isinstance(item, Scalar) and not item.text
         if empty and (re.search("[=:]", key) or _shares_line(node, key)):
-            return words.suggest_separation(key, read_fields(cls)), ""
+            return words.suggest_separation(key, fields.read_fields(cls)), ""
         hint = words.suggest_key(key, item, path=path, cls=cls, root=root, check=find_faults)
         if hint.unfold and words.is_group(item, root):
             self.group(item, key, root)
@@ -175,17 +158,18 @@ class _Binder:
     def group(self, node: Any, key: str, root: type) -> None:
         """Note where the keys below `key` belong, as it is an unknown key."""
         for name, where in node.keys.items():
-            if name in read_fields(root):
+            if name in fields.read_fields(root):
                 self.problem(where, name, f"is below {key}", "write it at the top level")
-        strangers = [name for name in node.keys if name not in read_fields(root)]
+        strangers = [name for name in node.keys if name not in fields.read_fields(root)]
         self.tell_strangers(node, strangers, root, "")
 
-    def value(self, node: Node, kinds: tuple[Kind, ...], path: str) -> Any:
+    def value(self, node: Node, kinds: tuple[fields.Kind, ...], path: str) -> Any:
         """`node` as the first of `kinds` that fits it, or _FAILED once the reason is noted."""
         self.positions[path] = node.where
         if node.kind == "null":
-            slips = ((re.search(form, path), words) for form, words in _OF_EMPTY)
-            hint = next(slip.expand(words) for slip, words in slips if slip)
+            from jobgen.spec.table import find_rule  # only an error needs it
+
+            hint = find_rule("empty_rules", {"path": path})["say"]
             return self.problem(node.where, path, "is empty", f"{hint} or remove the key")
         for kind in kinds:
             if node.kind in kind.takes:
@@ -196,14 +180,14 @@ class _Binder:
         hint = self.suggest(node, kinds, path, wrong="kind")
         return self.problem(node.where, path, message, hint)
 
-    def container(self, node: Mapping | Sequence, kind: Kind, path: str) -> Any:
+    def container(self, node: Mapping | Sequence, kind: fields.Kind, path: str) -> Any:
         if isinstance(node, Sequence):
             return self.sequence(node, kind, path)
         if kind.expandable:
-            text = self.record(node, Expandable, path)
+            text = self.record(node, fields.Expandable, path)
             if text is _FAILED:
                 return _FAILED
-            return ShellPath(text.value) if text.expand else text.value
+            return fields.ShellPath(text.value) if text.expand else text.value
         if kind.type is not dict:
             return self.record(node, kind.type, path)
         entries = {}
@@ -211,38 +195,38 @@ class _Binder:
             if kind.key and not kind.key.matches(key):
                 hint = _repair_key(key, kind.key)
                 self.problem(node.keys[key], path, f"{key!r} is not {kind.key.meaning}", hint)
-            entries[key] = self.value(item, kind.members, join_path(path, key))
+            entries[key] = self.value(item, kind.members, fields.join_path(path, key))
         return _FAILED if _FAILED in entries.values() else entries
 
-    def sequence(self, node: Sequence, kind: Kind, path: str) -> Any:
+    def sequence(self, node: Sequence, kind: fields.Kind, path: str) -> Any:
         members = [
             self.value(item, kind.members, f"{path}[{index}]")
             for index, item in enumerate(node.items)
         ]
-        rule = kind.rule
-        if isinstance(rule, Range) and rule.least and not members:
-            hint = "give it a member, or remove the key"
-            return self.problem(node.where, path, "is an empty list", hint)
-        if isinstance(rule, Range) and not rule.least <= len(members) <= (rule.most or 1 << 30):
-            wanted = f"expected {rule.least} to {rule.most}"
-            return self.problem(node.where, path, f"has {len(members)} members, {wanted}")
-        return _FAILED if _FAILED in members else tuple(members)
+        rule = kind.rule if isinstance(kind.rule, fields.Range) else _ANY_NUMBER
+        if rule.least <= len(members) <= (rule.most or 1 << 30):
+            return _FAILED if _FAILED in members else tuple(members)
+        if members:
+            fault = f"has {len(members)} members, expected {rule.least} to {rule.most}"
+            return self.problem(node.where, path, fault)
+        hint = "give it a member, or remove the key"
+        return self.problem(node.where, path, "is an empty list", hint)
 
-    def short_record(self, node: Scalar, kind: Kind, path: str) -> Any:
+    def short_record(self, node: Scalar, kind: fields.Kind, path: str) -> Any:
         short = Mapping(node.where)
         short.items[kind.type.short_key] = node
         return self.record(short, kind.type, path)
 
-    def switch(self, node: Scalar, kind: Kind, path: str) -> bool:
+    def switch(self, node: Scalar, kind: fields.Kind, path: str) -> bool:
         return node.text.lower() == "true"
 
-    def words(self, node: Scalar, kind: Kind, path: str) -> Any:
+    def words(self, node: Scalar, kind: fields.Kind, path: str) -> Any:
         fault = _find_fault(node.text, kind.rule)
         if fault:
             return self.problem(node.where, path, fault, self.suggest(node, (kind,), path))
         return node.text
 
-    def parsed(self, node: Scalar, kind: Kind, path: str) -> Any:
+    def parsed(self, node: Scalar, kind: fields.Kind, path: str) -> Any:
         """Text with its own syntax, such as a duration."""
         try:
             return kind.rule.parse(node.text)
@@ -251,12 +235,12 @@ class _Binder:
             hint = self.suggest(node, (kind,), path) or own_hint
             return self.problem(node.where, path, f"{node.text!r} {message}", hint)
 
-    def fixed_word(self, node: Scalar, kind: Kind, path: str) -> Any:
+    def fixed_word(self, node: Scalar, kind: fields.Kind, path: str) -> Any:
         """One of the words that are known, in any case if that is clear."""
         text, known = node.text, get_args(kind.type)
         if text in known:
             return text
-        if text.lower() in known and has_any_case(known):
+        if text.lower() in known and fields.has_any_case(known):
             return text.lower()
         hint = ""
         if self.root:
@@ -265,7 +249,7 @@ class _Binder:
             hint = suggest_word(text, known, path)
         return self.problem(node.where, path, f"unknown value {text!r}", hint)
 
-    def text_as_list(self, node: Scalar, kind: Kind, path: str) -> Any:
+    def text_as_list(self, node: Scalar, kind: fields.Kind, path: str) -> Any:
         """`node`, where a list may stand, as one member, or as several that it holds."""
         member, text = kind.text_member, node.text
         assert member is not None
@@ -274,7 +258,7 @@ class _Binder:
             message = f"expected {kind}, got {describe(node)}"
             hint = self.suggest(node, (kind,), path, wrong="kind")
             return self.problem(node.where, path, message, hint)
-        if isinstance(member.rule, FreeText):
+        if isinstance(member.rule, fields.FreeText):
             try:
                 words = split_command(text)
             except ValueError as error:
@@ -285,7 +269,7 @@ class _Binder:
         items: list[Node] = [Scalar(node.where, word, kind_of_each) for word in words]
         return self.container(Sequence(node.where, items), kind, path)
 
-    def number(self, node: Scalar, kind: Kind, path: str) -> Any:
+    def number(self, node: Scalar, kind: fields.Kind, path: str) -> Any:
         text, rule = node.text, kind.rule
         if kind.type is float:
             if not re.fullmatch(r"[-+]?[0-9]{1,15}(\.[0-9]{1,15})?", text):
@@ -295,7 +279,7 @@ class _Binder:
             hint = "write it in decimal, without leading zeros"
             return self.problem(node.where, path, f"{text!r} is not a plain whole number", hint)
         number = kind.type(text)
-        if isinstance(rule, Range):
+        if isinstance(rule, fields.Range):
             if number < rule.least:
                 hint = self.suggest(node, (kind,), path) or f"write {rule.least} or more"
                 return self.problem(node.where, path, f"{number} is less than {rule.least}", hint)
@@ -305,7 +289,7 @@ class _Binder:
         return number
 
 
-def _repair_key(key: str, rule: Pattern) -> str:
+def _repair_key(key: str, rule: fields.Pattern) -> str:
     """Return how to write the name of an entry that breaks a rule; empty if that is not clear."""
     plain = re.sub(r"\W+", "_", key).strip("_")
     return next((f"name it {one}" for one in (plain, plain.lower()) if rule.matches(one)), "")
@@ -313,12 +297,12 @@ def _repair_key(key: str, rule: Pattern) -> str:
 
 def _find_fault(text: str, rule: Any) -> str:
     """Return what is wrong with a line of text, or with free text of several."""
-    control = CONTROL_IN_TEXT if isinstance(rule, FreeText) else CONTROL
+    control = fields.CONTROL_IN_TEXT if isinstance(rule, fields.FreeText) else fields.CONTROL
     # Most text is printable, and is not searched.
     match = None if text.isprintable() else re.search(control, text)
     if match:
         return f"holds the control character {match[0]!r}"
-    if isinstance(rule, Pattern) and not rule.matches(text):
+    if isinstance(rule, fields.Pattern) and not rule.matches(text):
         return f"{text!r} is not {rule.meaning}"
     return ""
 
@@ -351,7 +335,7 @@ def _join_words(words: Iterable[str]) -> str:
 
 def _split_list(text: str, rule: Any) -> list[str]:
     """Return the members of a list that is written as text: a line, or a block."""
-    if isinstance(rule, Pattern) and rule.matches(text):
+    if isinstance(rule, fields.Pattern) and rule.matches(text):
         return [text]
     between = r"\s*\n\s*" if "\n" in text else "[, ;|]+"
     return list(filter(None, re.split(between, text))) or [text]

@@ -14,22 +14,7 @@ import re
 from itertools import combinations
 from typing import Any, get_args
 
-from jobgen.spec.fields import (
-    CONTROL,
-    CONTROL_IN_TEXT,
-    Expandable,
-    Field,
-    FreeText,
-    Kind,
-    Parsed,
-    Pattern,
-    Range,
-    has_any_case,
-    is_literal,
-    is_record,
-    read_fields,
-    read_required,
-)
+from jobgen.spec import fields
 
 Schema = dict[str, Any]
 
@@ -52,7 +37,7 @@ def make_schema(cls: type, *, title: str) -> str:
 
 
 def _describe_record(cls: type, definitions: dict[str, Schema]) -> Schema:
-    keys = read_fields(cls)
+    keys = fields.read_fields(cls)
     defaults: dict[str, Any] = cls._field_defaults  # type: ignore[attr-defined]
     schema: Schema = {"description": " ".join(str(inspect.getdoc(cls)).split())}
     schema["type"] = "object"
@@ -60,7 +45,7 @@ def _describe_record(cls: type, definitions: dict[str, Schema]) -> Schema:
         name: _describe_field(field, defaults.get(name), definitions)
         for name, field in keys.items()
     }
-    required = [*read_required(cls)]
+    required = [*fields.read_required(cls)]
     alternatives: dict[str, str] = getattr(cls, "alternatives", {})
     if required and "extends" in keys:  # the rest may stand in what it extends
         # Editors name what is missing; of two ways to be valid they would name the nearer one.
@@ -104,7 +89,7 @@ def _require(keys: list[str]) -> Schema:
     return {"properties": dict.fromkeys(keys, True), "required": keys}
 
 
-def _describe_field(field: Field, default: Any, definitions: dict[str, Schema]) -> Schema:
+def _describe_field(field: fields.Field, default: Any, definitions: dict[str, Schema]) -> Schema:
     schema: Schema = {"description": field.description}
     value = _describe_kinds(field.kinds, definitions)
     # Beside a $ref draft-07 reads nothing else.
@@ -114,7 +99,7 @@ def _describe_field(field: Field, default: Any, definitions: dict[str, Schema]) 
     return schema
 
 
-def _describe_kinds(kinds: tuple[Kind, ...], definitions: dict[str, Schema]) -> Schema:
+def _describe_kinds(kinds: tuple[fields.Kind, ...], definitions: dict[str, Schema]) -> Schema:
     schemas: list[Schema] = []
     for kind in kinds:
         schema = _describe_kind(kind, definitions)
@@ -122,12 +107,12 @@ def _describe_kinds(kinds: tuple[Kind, ...], definitions: dict[str, Schema]) -> 
     return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
 
 
-def _describe_kind(kind: Kind, definitions: dict[str, Schema]) -> Schema:
-    if is_record(kind.type):
+def _describe_kind(kind: fields.Kind, definitions: dict[str, Schema]) -> Schema:
+    if fields.is_record(kind.type):
         return _refer_to(kind.type, definitions)
-    if is_literal(kind.type):
+    if fields.is_literal(kind.type):
         fixed = {"enum": list(get_args(kind.type))}
-        any_case = has_any_case(get_args(kind.type))
+        any_case = fields.has_any_case(get_args(kind.type))
         return {"anyOf": [fixed, _describe_any_case(kind)]} if any_case else fixed
     if not kind.members:
         return _describe_value(kind, definitions)
@@ -139,19 +124,21 @@ def _describe_kind(kind: Kind, definitions: dict[str, Schema]) -> Schema:
     return {"anyOf": [items, _describe_list_as_text(kind)]} if kind.takes_text else items
 
 
-def _describe_value(kind: Kind, definitions: dict[str, Schema]) -> Schema:
+def _describe_value(kind: fields.Kind, definitions: dict[str, Schema]) -> Schema:
     """A number, a truth value or text."""
     of_type, rule = kind.type, kind.rule
-    if isinstance(rule, Parsed) and not rule.regex:  # nothing but its parser says what it takes
+    if (
+        isinstance(rule, fields.Parsed) and not rule.regex
+    ):  # nothing but its parser says what it takes
         return _describe_scalar(None) | {"examples": list(rule.examples)}
-    if of_type in _SCALARS and not isinstance(rule, Parsed):
+    if of_type in _SCALARS and not isinstance(rule, fields.Parsed):
         return {"type": _SCALARS[of_type]} | _describe_range(rule, "minimum", "maximum")
-    if not isinstance(rule, FreeText):
+    if not isinstance(rule, fields.FreeText):
         return {"type": "string"} | _describe_text(rule)
-    text = _describe_scalar(CONTROL_IN_TEXT)
+    text = _describe_scalar(fields.CONTROL_IN_TEXT)
     if not rule.expandable:
         return text
-    return {"anyOf": [*text["anyOf"], _refer_to(Expandable, definitions)]}
+    return {"anyOf": [*text["anyOf"], _refer_to(fields.Expandable, definitions)]}
 
 
 def _refer_to(cls: type, definitions: dict[str, Schema]) -> Schema:
@@ -161,7 +148,7 @@ def _refer_to(cls: type, definitions: dict[str, Schema]) -> Schema:
         definitions[cls.__name__] = _describe_record(cls, definitions)
     reference = {"$ref": f"#/definitions/{cls.__name__}"}
     if short := getattr(cls, "short_key", None):
-        return {"anyOf": [reference, _describe_kind(read_fields(cls)[short].kinds[0], {})]}
+        return {"anyOf": [reference, _describe_kind(fields.read_fields(cls)[short].kinds[0], {})]}
     return reference
 
 
@@ -171,26 +158,26 @@ def _describe_scalar(forbidden: str | None) -> Schema:
     return {"anyOf": [text, {"type": "number"}, {"type": "boolean"}]}
 
 
-def _describe_list_as_text(kind: Kind) -> Schema:
+def _describe_list_as_text(kind: fields.Kind) -> Schema:
     """One value in the place of a list, or text that holds several."""
     member = kind.text_member
     assert member is not None
     others = [one for one in kind.members if one != member]
-    if isinstance(member.rule, FreeText):
-        return _describe_scalar(CONTROL)
+    if isinstance(member.rule, fields.FreeText):
+        return _describe_scalar(fields.CONTROL)
     if member.type is int:
         return _describe_kind(member, {})
-    if isinstance(member.rule, Pattern):
+    if isinstance(member.rule, fields.Pattern):
         item = member.rule.regex
     else:
         item = _describe_any_case(member)["pattern"][1:-1]
     between = r"[, ;|\n]"
     form = f"^{between}*(?:{item})(?:{between}+(?:{item}))*{between}*$"
-    text = {"type": "string", "pattern": form} | _forbid(CONTROL_IN_TEXT)
+    text = {"type": "string", "pattern": form} | _forbid(fields.CONTROL_IN_TEXT)
     return {"anyOf": [text, *(_describe_kind(other, {}) for other in others)]} if others else text
 
 
-def _describe_any_case(kind: Kind) -> Schema:
+def _describe_any_case(kind: fields.Kind) -> Schema:
     """Fixed words in any case, as no flag of a pattern could say it."""
     words = ("".join(map(_spell_both_ways, word)) for word in get_args(kind.type))
     return {"type": "string", "pattern": f"^(?:{'|'.join(words)})$"}
@@ -204,14 +191,14 @@ def _spell_both_ways(sign: str) -> str:
 
 
 def _describe_range(rule: Any, least: str, most: str) -> Schema:
-    if not isinstance(rule, Range):
+    if not isinstance(rule, fields.Range):
         return {}
     return {least: rule.least} | ({} if rule.most is None else {most: rule.most})
 
 
-def _describe_text(rule: Pattern | Parsed | None) -> Schema:
+def _describe_text(rule: fields.Pattern | fields.Parsed | None) -> Schema:
     """One line of text of a certain form."""
-    schema = _forbid(CONTROL)
+    schema = _forbid(fields.CONTROL)
     if rule is not None and rule.regex:
         schema["pattern"] = f"^(?:{rule.regex})$"
     if rule is not None and rule.examples:

@@ -41,8 +41,10 @@ def explain(rule: str, facts: Mapping[str, object], room: str = "spec") -> Confl
     return key, message, hint
 
 
-def refuse(rules: Mapping[str, object], **facts: object) -> Iterator[Conflict]:
-    """Yield the conflict of each rule that is broken, of those in the spec's `rules.txt`."""
+def refuse(
+    rules: Mapping[str, object], room: str = "spec", /, **facts: object
+) -> Iterator[Conflict]:
+    """Yield the conflict of each rule that is broken, of those in a room's `rules.txt`."""
     for rule, broken in rules.items():
         if broken:
-            yield explain(rule, facts)
+            yield explain(rule, facts, room)

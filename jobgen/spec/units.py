@@ -85,7 +85,9 @@ def parse_memory(text: str) -> int:
         if not kib:
             raise ValueError("is zero; write e.g. 180GB")
         return kib
-    if text.isascii() and text.isdecimal() and int(text):
+    if text.isascii() and text.isdecimal():
+        if not int(text):
+            raise ValueError("is zero; write e.g. 180GB")
         raise ValueError(f"has no unit; write e.g. {text}GB or {text}MB")
     raise ValueError("is not an amount of memory; write e.g. 180GB or 512MB")
 

@@ -18,15 +18,7 @@ from typing import Any, get_args
 
 from jobgen.errors import Position, Problem
 from jobgen.records import NamedTuple
-from jobgen.spec.fields import (
-    Expandable,
-    Kind,
-    Parsed,
-    Pattern,
-    join_path,
-    list_paths,
-    read_fields,
-)
+from jobgen.spec import fields
 from jobgen.spec.launchers import find_launcher_in_text, show_program, split_words
 from jobgen.spec.spelling import find_near
 from jobgen.spec.table import fill, find_rule, load_table
@@ -63,7 +55,7 @@ class _Stranger(NamedTuple):
     def place(self) -> str:
         """The path of the record as the table has it: that of any role is `roles`."""
         place = re.sub(r"^roles\.\w+(?=\.|$)", "roles", self.path)
-        return "value" if self.cls is Expandable else place or "spec"
+        return "value" if self.cls is fields.Expandable else place or "spec"
 
     @property
     def is_in_job(self) -> bool:
@@ -85,18 +77,18 @@ class _Stranger(NamedTuple):
 
     def locate(self, path: str) -> str:
         """Return where the key at a path stands for it: in its own role, if that has the key."""
-        in_role = self.place == "roles" and path.partition(".")[0] in read_fields(self.cls)
-        return join_path(self.path, path) if in_role else path
+        in_role = self.place == "roles" and path.partition(".")[0] in fields.read_fields(self.cls)
+        return fields.join_path(self.path, path) if in_role else path
 
     @property
     def _text(self) -> str:
         return getattr(self.node, "text", "")
 
-    def _list_kinds(self, path: str) -> tuple[Kind, ...]:
+    def _list_kinds(self, path: str) -> tuple[fields.Kind, ...]:
         """Return what the key at a path takes; a switch is not meant as text."""
         parent, _, name = path.rpartition(".")
-        own = read_fields(self.cls).get(name) if parent == self.path else None
-        field = own or list_paths(self.root).get(re.sub(r"^roles\.\w+\.", "", path))
+        own = fields.read_fields(self.cls).get(name) if parent == self.path else None
+        field = own or fields.list_paths(self.root).get(re.sub(r"^roles\.\w+\.", "", path))
         kinds = field.kinds if field else ()
         if getattr(self.node, "kind", "") != "bool":
             return kinds
@@ -141,31 +133,31 @@ def is_group(node: Node, root: type) -> bool:
     """Whether most of the keys of an unknown record, and not only a name, mean keys of a job."""
     if not isinstance(node, Mapping) or not hasattr(root, "alternatives"):
         return False
-    known = {path.rpartition(".")[2] for path in list_paths(root)} | list_synonyms().keys()
+    known = {path.rpartition(".")[2] for path in fields.list_paths(root)} | list_synonyms().keys()
     known |= {*" ".join(load_table()["options"].values()).split()}
     plain = {key for key, one in node.items.items() if not isinstance(one, Mapping)}
     placed = {key for key in plain if normalize(key) in known}
-    placed |= read_fields(root).keys() & node.items.keys()
+    placed |= fields.read_fields(root).keys() & node.items.keys()
     return bool(placed - {"name"}) and 2 * len(placed) >= len(node.items)
 
 
 @cache
 def _describe_keys(cls: type) -> str:
     """Return the keys of a record, a line each, with what each is for."""
-    fields, rows = read_fields(cls), ""
-    for name, field in fields.items():
+    known, rows = fields.read_fields(cls), ""
+    for name, field in known.items():
         what = re.split(r"[.;](?:\s|$)|, (?:such|or|as)\b", field.description, maxsplit=1)[0]
-        rows += f"\n    {name:{max(map(len, fields))}}  {what}"
+        rows += f"\n    {name:{max(map(len, known))}}  {what}"
     return rows
 
 
 def _list_hints(stranger: _Stranger) -> Iterator[Hint | None]:
     """Yield what the key can mean, the surest first: as it is written, misspelt, by its form."""
-    if "." in stranger.key and stranger.key in list_paths(stranger.root):
+    if "." in stranger.key and stranger.key in fields.list_paths(stranger.root):
         yield _point(stranger, stranger.key)
     word = normalize(stranger.key)
     yield _look_up(stranger, word)
-    yield _look_up(stranger, find_near(word, read_fields(stranger.cls)))
+    yield _look_up(stranger, find_near(word, fields.read_fields(stranger.cls)))
     if len(word) > 6:
         yield _look_up(stranger, find_near(word, list_synonyms(), cutoff=0.88))
     if stranger.is_in_job:
@@ -174,19 +166,19 @@ def _list_hints(stranger: _Stranger) -> Iterator[Hint | None]:
 
 def _look_up(stranger: _Stranger, word: str) -> Hint | None:
     """Return the hint for a key of the record, a word of the table, or a name from elsewhere."""
-    if word in read_fields(stranger.cls):
-        return _point(stranger, join_path(stranger.path, word))
-    if stranger.cls is Expandable:
+    if word in fields.read_fields(stranger.cls):
+        return _point(stranger, fields.join_path(stranger.path, word))
+    if stranger.cls is fields.Expandable:
         return None
     if stranger.is_in_job and (hint := _apply(stranger, "key_rules", word)):
         return hint
-    paths = [path for path in list_paths(stranger.root) if path.rpartition(".")[2] == word]
+    paths = [path for path in fields.list_paths(stranger.root) if path.rpartition(".")[2] == word]
     return _point(stranger, *paths) if paths else None
 
 
 def _apply(stranger: _Stranger, section: str, word: str) -> Hint | None:
     """Return the hint of the first rule of a section that holds for a word."""
-    named = (path for path in list_paths(stranger.root) if path.rpartition(".")[2] == word)
+    named = (path for path in fields.list_paths(stranger.root) if path.rpartition(".")[2] == word)
     means = list_synonyms().get(word) or next(named, "")
     facts = describe(stranger.node, stranger.path) | {
         "key": stranger.key,
@@ -257,13 +249,15 @@ _NAMES: dict[Any, str] = {str: "text", int: "number", bool: "switch", tuple: "li
 
 
 def suggest_value(
-    node: Node, kinds: tuple[Kind, ...], path: str, *, check: Check, wrong: str = "form"
+    node: Node, kinds: tuple[fields.Kind, ...], path: str, *, check: Check, wrong: str = "form"
 ) -> str:
     """Return what to write for a value that its key does not take; empty without a hint.
 
     `wrong` is `kind` for a value of the wrong kind, such as a list instead of text.
     """
-    names = {_NAMES.get(kind.type, "keys") for kind in kinds if not isinstance(kind.rule, Parsed)}
+    names = {
+        _NAMES.get(kind.type, "keys") for kind in kinds if not isinstance(kind.rule, fields.Parsed)
+    }
     facts = describe(node, path) | {"takes": " ".join(names), "wrong": wrong}
     if answer := find_rule("value_rules", facts | {"only": facts["takes"] * (len(names) == 1)}):
         return answer["say"]
@@ -275,10 +269,14 @@ def suggest_value(
     return f"{start} {better}" if better else ""
 
 
-def _repair(node: Scalar, kinds: tuple[Kind, ...], check: Check) -> str:
+def _repair(node: Scalar, kinds: tuple[fields.Kind, ...], check: Check) -> str:
     """Return text that one of `kinds` takes, once signs, words and units are written its way."""
     better = node.text
-    fixed = [kind for kind in kinds if kind.type is int or isinstance(kind.rule, Parsed | Pattern)]
+    fixed = [
+        kind
+        for kind in kinds
+        if kind.type is int or isinstance(kind.rule, fields.Parsed | fields.Pattern)
+    ]
     for old, new in load_table()["repairs"].items():
         better = re.sub(old, new, better).strip()
         form = "int" if better.isdecimal() else "str"
