@@ -12,12 +12,11 @@ from jobgen.plan.nodes import advise_on_devices
 from jobgen.plan.plan import Nodes, Plan, Start
 from jobgen.sites.profile import SiteLaunch
 from jobgen.spec.model import NodeRange
-from jobgen.spec.units import format_ranges
 
 # What tells a process which GPUs it sees, by maker.
 VISIBLE = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}
 # An option that names the cores of each process of a node: --cpu-bind=list:0-7:8-15.
-_NAMES_CORES = r"--cpu-bind[= ](?:verbose,)?(list:|mask_cpu:)(\S*)"
+_NAMES_CORES = r"--cpu-bind[= ](?:verbose,)?(?:list|mask_cpu):"
 _ITSELF = "local"  # the launcher of a script that starts the processes itself
 RENDEZVOUS = ("static", "c10d", "file", "env")
 LAUNCHERS = (*(row.launcher for row in list_capabilities()), "mpiexec")
@@ -38,7 +37,6 @@ def decide(context: Context, plan: Plan) -> Decision[Start]:
         max_restarts=launch.max_restarts or 0,
         interface=launch.interface or defaults.interface,
         address=defaults.address,
-        cores=tuple(_read_cores(start.words, max(plan.nodes.processes))) if start.numbers else (),
     )
     return Decision(
         start,
@@ -159,25 +157,6 @@ def _check_launcher(context: Context, nodes: Nodes) -> Iterator[Problem]:
         "local_launcher": other and not owner.batch and nodes.total > 1,
     }
     return context.refuse(rules, owner=owner)
-
-
-def _read_cores(words: tuple[str, ...], processes: int) -> Iterator[str]:
-    """Yield the cores of each process of a node that a launcher's options name.
-
-    They are --cpu-bind=list:0-7:8-15 or mask_cpu:0xff,0xff00, and PALS's depth with --depth=8.
-    """
-    text = " ".join(words)
-    binding = re.search(_NAMES_CORES, text)
-    depth = re.search(r"--depth[= ](\d+)", text)
-    if binding and binding[1] == "list:":
-        yield from binding[2].split(":")
-    elif binding:
-        for mask in binding[2].split(","):
-            yield format_ranges(bit for bit in range(512) if int(mask, 16) >> bit & 1)
-    elif depth and re.search(r"--cpu-bind[= ](?:verbose,)?depth\b", text):
-        each = int(depth[1])
-        for rank in range(processes):
-            yield format_ranges(range(rank * each, (rank + 1) * each))
 
 
 def _compare_to_site(context: Context, start: Start) -> Iterator[str]:

@@ -189,7 +189,6 @@ class Start(NamedTuple):
     devices: tuple[int, ...] | None = None
     numa_binding: str | None = None
     decided_by: tuple[str, ...] = ()  # the keys that decided the mode
-    cores: tuple[str, ...] = ()  # of each process of a node, if the options say so, as 0-7
     rendezvous: str = "static"  # or c10d; file on one node; env in direct mode
     alone: bool = False  # the script itself starts the one agent, on its one node
     max_restarts: int = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import compress, groupby
+from itertools import groupby
 
 from jobgen.output import format_table
 from jobgen.plan.plan import NodeGroup, Plan
@@ -16,8 +16,7 @@ class NodeRow(NamedTuple):
 
     `global_ranks` is None where only the job itself will tell. `devices` has the device of each
     local rank, such as `GPU 0` or `CPU`; it is empty where the program decides: where processes
-    share fewer GPUs, or one without a rank in torch sees several. `cores` has those that each
-    local rank is bound to; it is empty if the profile of the site names none.
+    share fewer GPUs, or one without a rank in torch sees several.
     """
 
     node: int
@@ -26,7 +25,6 @@ class NodeRow(NamedTuple):
     gpus: int
     devices: tuple[str, ...]
     cpus: int | None
-    cores: tuple[str, ...]
     memory_kib: int | None
     hosts_rendezvous: bool
 
@@ -70,7 +68,6 @@ def list_nodes(plan: Plan) -> Iterator[NodeRow]:
                 gpus=group.gpus,
                 devices=devices,
                 cpus=group.cpus,
-                cores=plan.launch.cores[: group.processes],
                 memory_kib=group.memory,
                 hosts_rendezvous=index == start and plan.launch.mode in ("torchrun", "direct"),
             )
@@ -92,14 +89,11 @@ def _name_devices(plan: Plan, group: NodeGroup) -> tuple[str, ...]:
 
 def format_nodes(nodes: Iterable[NodeRow]) -> list[str]:
     """Right-aligned columns; nodes that are alike share a line where their ranks are not known."""
-    head = ("node", "local ranks", "global ranks", "devices", "CPUs", "cores", "memory", "")
+    head = ("node", "local ranks", "global ranks", "devices", "CPUs", "memory", "")
     cells = [head]
     for row, members in groupby(nodes, key=lambda node: node._replace(node=0)):
         numbers = format_ranges(member.node for member in members)
         ranks = (format_ranges(row.local_ranks), row.ranks, row.devices_in_words)
         host = "hosts the rendezvous" * row.hosts_rendezvous
-        cpus, cores = str(row.cpus or ""), " ".join(row.cores)
-        cells.append((numbers, *ranks, cpus, cores, row.memory, host))
-    shown = [name != "cores" or any(row[5] for row in cells[1:]) for name in head]
-    rows = [[*compress(row, shown)] for row in cells]
-    return [f"  {line}" for line in format_table(rows, right=True)]
+        cells.append((numbers, *ranks, str(row.cpus or ""), row.memory, host))
+    return [f"  {line}" for line in format_table(cells, right=True)]

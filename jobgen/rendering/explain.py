@@ -278,7 +278,7 @@ def _describe_start(plan: Plan) -> dict[str, object]:
         "node_keys": " ".join(NODES),
         "mode_keys": " ".join(start.decided_by),
         "whose": _FLAVORS[start.flavor],
-        "bound": start.cores or start.devices,
+        "bound": " ".join((*start.options, *map("GPU {}".format, start.devices or ()))),
         "address": start.address and reached,
         "networked": network and nodes.total > 1 and nodes.gpus,
         "network": network and ", by ".join(filter(None, (network.fabric, network.plugin))),

@@ -105,7 +105,6 @@ def test_for_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "gpus": 0,
         "devices": ["CPU"],
         "cpus": None,
-        "cores": [],
         "memory_kib": 1024**2,
         "hosts_rendezvous": False,
     }
