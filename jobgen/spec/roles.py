@@ -51,7 +51,7 @@ def deal_nodes(spec: JobSpec) -> tuple[dict[str, Spot], list[Conflict]]:
     blocks = _group_by_nodes(roles, most)
     counts = [max(role.nodes or 0 for role in block.values()) for block in blocks]
     gpus = sum(role.gpus or 0 for role in roles.values() if not role.nodes)
-    conflicts = list(_fill_counts(blocks, counts, spec.resources.nodes, gpus=gpus, most=most))
+    conflicts = list(_fill_counts(counts, spec.resources.nodes, gpus=gpus, most=most))
     places: dict[str, Spot] = {}
     first = 0
     for block, count in zip(blocks, counts, strict=True):
@@ -72,7 +72,6 @@ def _place(block: dict[str, Role], first: int, count: int) -> Iterator[tuple[str
 
 
 def _fill_counts(
-    blocks: list[dict[str, Role]],
     counts: list[int],
     wanted: int | NodeRange | None,
     *,
@@ -88,22 +87,14 @@ def _fill_counts(
     if free == 1 and total > known:
         counts[counts.index(0)] = total - known
     else:
-        spare = " or ".join(_list_spare(blocks, counts, total))
         sums = {
             "roles_need": free == 1,
             "roles_crowd" if gpus > most else "roles_unsaid": free > 1,
-            "roles_spare" if spare else "roles_have": not free and known != total,
+            "roles_have": not free and known != total,
         }
-        facts = {"gpus": gpus, "most": most, "known": known, "needed": known + free, "spare": spare}
+        facts = {"gpus": gpus, "most": most, "known": known, "needed": known + free}
         yield from refuse(sums, free=free, total=total, **facts)
     counts[:] = [count or 1 for count in counts]
-
-
-def _list_spare(blocks: list[dict[str, Role]], counts: list[int], total: int) -> Iterator[str]:
-    """Yield each role, alone on its nodes, for which the others leave some of `total`."""
-    for block, count in zip(blocks, counts, strict=True):
-        if len(block) == 1 and sum(counts) - count < total:
-            yield from block
 
 
 def _group_by_nodes(roles: dict[str, Role], most: int) -> list[dict[str, Role]]:
