@@ -95,5 +95,4 @@ def takes_constraint(context: Context) -> bool:
 
 
 def _takes_totals(context: Context) -> bool:
-    """Return whether the site is asked for totals of the job, and not for nodes."""
     return context.site.pbs.resources == "totals"

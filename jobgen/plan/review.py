@@ -81,7 +81,6 @@ def _holds(asked: str, facts: Mapping[str, Any]) -> bool:
 
 
 def _list_facts(job: Subject) -> dict[str, Any]:
-    """Return what rows ask for, and name."""
     spec, plan, role = job.spec, job.plan, job.role
     own = checks.describe_role(job, role) if role else {}
     container, tasks = plan.environment.container, plan.array.tasks

@@ -87,7 +87,6 @@ def list_rows(kind: str) -> list[list[str]]:
 
 @cache
 def _form(name: str) -> re.Pattern[str]:
-    """Return a regular expression of the table."""
     return re.compile(dict(list_rows("form"))[name])
 
 

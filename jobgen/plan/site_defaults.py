@@ -15,16 +15,7 @@ from jobgen.plan.limits import Breach, Size
 from jobgen.plan.nodes import count_together, group_nodes
 from jobgen.plan.plan import NodeGroup, SiteDefaults
 from jobgen.records import NamedTuple
-from jobgen.sites.profile import (
-    Address,
-    Filesystems,
-    Network,
-    Node,
-    SiteProfile,
-    SiteQueue,
-    SiteSource,
-    Variables,
-)
+from jobgen.sites import profile as sites
 from jobgen.spec.commands import walk_texts
 from jobgen.spec.model import JobSpec
 from jobgen.spec.units import format_time
@@ -47,8 +38,8 @@ def decide(context: Context) -> Decision[SiteDefaults]:
 class _Candidate(NamedTuple):
     """A queue that may have the job, and what the job's node and size would be in it."""
 
-    queue: SiteQueue
-    node: Node
+    queue: sites.SiteQueue
+    node: sites.Node
     size: Size
 
 
@@ -67,13 +58,13 @@ class _SiteJob:
         self.size = self.measure_on(self.node)
         self.filesystems = self._choose_filesystems()
 
-    def group_on(self, node: Node) -> tuple[NodeGroup, ...]:
+    def group_on(self, node: sites.Node) -> tuple[NodeGroup, ...]:
         """Return the nodes that the scheduler is asked for, if they are like this one."""
         together = count_together(self.context)
         groups = group_nodes(self.context.loaded, self.profile, node)
         return tuple(group.times(together) for group in groups)
 
-    def measure_on(self, node: Node) -> Size:
+    def measure_on(self, node: sites.Node) -> Size:
         """Return what these are in all."""
         return limits.measure(self.group_on(node), self.spec.resources.walltime)
 
@@ -113,11 +104,11 @@ class _SiteJob:
             return _find_nearest(candidates), "jobgen's choice, which nearly takes the job"
         prices = {name: self._price(name, one) for name, one in taking.items()}
         name, cheaper = _find_cheapest(prices)
-        reasons = [*_explain_passing(candidates, next(iter(taking))), cheaper]
         kind = f" with {self.gpu_type}" if self.gpu_type and taking[name].queue.gpu_types else ""
         order = "cheapest" if cheaper else "first"
         why = f"jobgen's choice, the {order}{kind} that takes the job"
-        reason = "; ".join(filter(None, reasons))
+        passed = _explain_passing(candidates, next(iter(taking)))
+        reason = "; ".join(filter(None, (*passed, cheaper)))
         return name, f"{why} ({reason})" if reason else why
 
     def _list_choices(self) -> Iterator[tuple[str, _Candidate]]:
@@ -170,7 +161,7 @@ class _SiteJob:
             return None
         return None if chosen.get("NCCL_NET") == "Socket" else network.fabric
 
-    def _choose_address(self) -> Address | None:
+    def _choose_address(self) -> sites.Address | None:
         launch = self.profile.launch
         if launch is None or self.size.nodes == 1 or self.spec.launch.interface is not None:
             return None
@@ -181,9 +172,9 @@ class _SiteJob:
         launch, size = self.profile.launch, self.size
         if launch is not None and launch.name_devices and size.widest:
             variables["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(size.widest)))
-        network: Variables | Network = self.profile.network or Variables()
+        network: sites.Variables | sites.Network = self.profile.network or sites.Variables()
         if self._has_network():
-            network = Variables()
+            network = sites.Variables()
         for groups in (self.profile.variables, network):
             some = groups.one_node if self.size.nodes == 1 else groups.several_nodes
             variables |= {**groups.always, **some}
@@ -309,8 +300,8 @@ def _advise_filesystems(job: _SiteJob) -> Iterator[str]:
     yield from job.context.warn({"lacking_filesystems": lacking}, **facts)
 
 
-def _find_queue(profile: SiteProfile, name: str | None) -> SiteQueue:
-    return profile.find_queue(name) or SiteQueue()
+def _find_queue(profile: sites.SiteProfile, name: str | None) -> sites.SiteQueue:
+    return profile.find_queue(name) or sites.SiteQueue()
 
 
 def _check_list(context: Context) -> Iterator[Problem]:
@@ -336,16 +327,15 @@ def _require_queue(context: Context) -> Iterator[Breach]:
 
 
 def _has_option(spec: JobSpec, *options: str) -> bool:
-    """Whether a directive of the spec's own has one of these options."""
     return any(re.search(rf"\s({'|'.join(options)})\b", line) for line in spec.directives)
 
 
-def _takes_gpus(queue: SiteQueue) -> bool:
+def _takes_gpus(queue: sites.SiteQueue) -> bool:
     of_cpus = {limit.gpus for limit in queue.limits} == {(0, 0)}
     return not (queue.routed_from or of_cpus)
 
 
-def _describe_queue(profile: SiteProfile, name: str, queue: SiteQueue) -> str:
+def _describe_queue(profile: sites.SiteProfile, name: str, queue: sites.SiteQueue) -> str:
     """A queue with its GPUs and longest walltime, such as `a100 (4 x A100-80 a node, to 48h)`."""
     node = describe_node(profile, name, None)[0]
     gpus = " or ".join(queue.gpu_types)
@@ -365,22 +355,22 @@ def _names_qos(context: Context) -> bool:
 
 
 def describe_node(
-    profile: SiteProfile, queue: str | None, gpu_type: str | None
-) -> tuple[Node, dict[str, SiteSource]]:
+    profile: sites.SiteProfile, queue: str | None, gpu_type: str | None
+) -> tuple[sites.Node, dict[str, sites.SiteSource]]:
     """Return a node as the queue and the GPU type have it, and the source of each fact."""
     record, types = _find_queue(profile, queue), profile.gpu_types
     values: dict[str, object] = {}
-    about: dict[str, SiteSource] = {}
-    for node in (profile.node, record.node, types.get(gpu_type or "", Node())):
+    about: dict[str, sites.SiteSource] = {}
+    for node in (profile.node, record.node, types.get(gpu_type or "", sites.Node())):
         of_queue = record if node is record.node else None
         for key, value in node._asdict().items():
             if value is not None:
                 values[key] = value
                 about[key] = profile.cite(node, of_queue)
-    return Node(**values), about  # type: ignore[arg-type]
+    return sites.Node(**values), about  # type: ignore[arg-type]
 
 
-def _list_filesystems(listed: Filesystems, spec: JobSpec) -> Iterator[str]:
+def _list_filesystems(listed: sites.Filesystems, spec: JobSpec) -> Iterator[str]:
     """Yield the file systems that the paths of a spec lie on, each once, sorted."""
     text = "\n".join(text for _, text in walk_texts((spec.environment, spec.run, spec.roles)))
     names: set[str] = set()

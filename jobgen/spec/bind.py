@@ -70,7 +70,6 @@ class _Binder:
         return suggest_value(node, kinds, path, check=find_faults, wrong=wrong)
 
     def show_example(self, name: str) -> str:
-        """How a key may be written, if there is an example."""
         from jobgen.spec.table import load_table
 
         example = load_table()["examples"].get(name, "")
@@ -296,7 +295,6 @@ def _repair_key(key: str, rule: fields.Pattern) -> str:
 
 
 def _find_fault(text: str, rule: Any) -> str:
-    """Return what is wrong with a line of text, or with free text of several."""
     control = fields.CONTROL_IN_TEXT if isinstance(rule, fields.FreeText) else fields.CONTROL
     # Most text is printable, and is not searched.
     match = None if text.isprintable() else re.search(control, text)
@@ -334,7 +332,6 @@ def _join_words(words: Iterable[str]) -> str:
 
 
 def _split_list(text: str, rule: Any) -> list[str]:
-    """Return the members of a list that is written as text: a line, or a block."""
     if isinstance(rule, fields.Pattern) and rule.matches(text):
         return [text]
     between = r"\s*\n\s*" if "\n" in text else "[, ;|]+"
@@ -360,6 +357,5 @@ def split_command(text: str) -> list[str]:
 
 
 def _shares_line(node: Mapping, key: str) -> bool:
-    """Whether another key stands on a key's line, as in {...}."""
     line = node.keys[key].line
     return any(where.line == line for name, where in node.keys.items() if name != key)

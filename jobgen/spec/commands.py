@@ -56,7 +56,6 @@ def _is_of_shell(word: str, before: str) -> bool:
 
 
 def _check_command(words: Sequence[str], *, own_launch: bool, one_node: bool) -> Iterator[Conflict]:
-    """Yield what is wrong with the program that a command begins with."""
     first = words[0]
     launcher = find_launcher([*first.split(), *words[1:]])
     if launcher and not own_launch:

@@ -99,7 +99,6 @@ def _walk(root: Any, keys: abc.Sequence[str]) -> list[_Step]:
 
 
 def _nest(keys: abc.Sequence[str], value: str, *, flow: bool = False) -> Any:
-    """Return the node of `value` below nested `keys`."""
     node = _compose(value)
     if node is None:
         node = yaml.ScalarNode("tag:yaml.org,2002:null", "null")

@@ -125,7 +125,6 @@ def _describe_kind(kind: fields.Kind, definitions: dict[str, Schema]) -> Schema:
 
 
 def _describe_value(kind: fields.Kind, definitions: dict[str, Schema]) -> Schema:
-    """A number, a truth value or text."""
     of_type, rule = kind.type, kind.rule
     if (
         isinstance(rule, fields.Parsed) and not rule.regex
@@ -197,7 +196,6 @@ def _describe_range(rule: Any, least: str, most: str) -> Schema:
 
 
 def _describe_text(rule: fields.Pattern | fields.Parsed | None) -> Schema:
-    """One line of text of a certain form."""
     schema = _forbid(fields.CONTROL)
     if rule is not None and rule.regex:
         schema["pattern"] = f"^(?:{rule.regex})$"

@@ -225,6 +225,8 @@ def _apply_user_config(
     `target` is the scheduler or site that the command line gives. A job on this machine needs none
     of it.
     """
+    from jobgen.spec.yaml_text import write_value
+
     config = yaml_nodes.read(file)
     bind(config, UserConfig)
     if _runs_here(root, target):
@@ -235,7 +237,7 @@ def _apply_user_config(
     overrides = []
     for path, node in walk_leaves(config.without("trust")):
         if not f"{path}.".startswith(tuple(taken)) and _has_room(root, path):
-            overrides.append(f"{path}={_format_node(node)}")
+            overrides.append(f"{path}={write_value(node)}")
             _apply_override(root, overrides[-1], node.where)
     return tuple(overrides)
 
@@ -253,16 +255,6 @@ def _has_room(root: Mapping, path: str) -> bool:
     if present is None:
         return True
     return bool(inner) and isinstance(present, Mapping) and inner not in present.items
-
-
-def _format_node(node: Node) -> str:
-    """A node as `--set` reads it."""
-    if isinstance(node, Sequence):
-        return f"[{', '.join(map(_format_node, node.items))}]"
-    assert isinstance(node, Scalar)
-    again = yaml_nodes.parse_value(node.text, file="")
-    same = isinstance(again, Scalar) and (again.kind, again.text) == (node.kind, node.text)
-    return node.text if same else json.dumps(node.text)
 
 
 def _find_project_file(path: str) -> str | None:

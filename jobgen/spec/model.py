@@ -170,7 +170,6 @@ _MODULE_WORDS = {
 
 
 def _find_module_command(names: tuple[str, ...]) -> Iterator[Conflict]:
-    """Yield what is wrong with words of the command `module` among modules, and what to write."""
     rules = {word: "module_names" if ";" in word else _MODULE_WORDS.get(word) for word in names}
     heads = [word for word in names if rules[word] == "module_command"]
     others = [word for word in names if rules[word] not in (None, "module_command")]
@@ -610,7 +609,6 @@ class JobSpec(NamedTuple):
         return self.run.body is not None or step
 
     def _find_conflicts_of_launches(self) -> Iterator[Conflict]:
-        """What starts its own programs leaves jobgen nothing to start."""
         own = "run.command" if self.run.body is None else "run.body"
         allowed = () if self.run.body else ("mode", "processes_per_node")
         for key, value in self.launch._asdict().items():

@@ -145,18 +145,15 @@ def _find_in_words(words: tuple[str, ...]) -> Iterator[tuple[int, str, str]]:
             yield index, before.removeprefix("--"), word
 
 
-def _find_in_text(text: str) -> Iterator[str]:
-    """Yield the names of the secrets that lines of bash set."""
-    lower = text.lower()
-    named = any(word in lower for word in ("key", "token", "secret", "passw"))
-    for head, value in re.findall(_WRITTEN[1], text) if named else ():
-        name = head.strip("'\"=-")
-        if is_secret(name, value.strip("'\"")):
-            yield name
-    form = rf"(\w+)=['\"]?[^\s'\"]*?(?:Bearer )?(?:{_FORM})"
-    for name in re.findall(form, text) if may_be_token(text) else ():
-        if not is_secret(name, "a-long-value"):  # else it is among those above
-            yield name
+def _find_in_text(text: str) -> Iterable[str]:
+    """Return the names of the secrets that lines of bash set."""
+    lower, names = text.lower(), []
+    if any(word in lower for word in ("key", "token", "secret", "passw")):
+        pairs = ((head.strip("'\"=-"), value) for head, value in re.findall(_WRITTEN[1], text))
+        names = [name for name, value in pairs if is_secret(name, value.strip("'\""))]
+    if may_be_token(text):
+        names += re.findall(rf"(\w+)=['\"]?[^\s'\"]*?(?:Bearer )?(?:{_FORM})", text)
+    return dict.fromkeys(names)
 
 
 def _is_opaque(name: str, value: str) -> bool:

@@ -143,7 +143,6 @@ def is_group(node: Node, root: type) -> bool:
 
 @cache
 def _describe_keys(cls: type) -> str:
-    """Return the keys of a record, a line each, with what each is for."""
     known, rows = fields.read_fields(cls), ""
     for name, field in known.items():
         what = re.split(r"[.;](?:\s|$)|, (?:such|or|as)\b", field.description, maxsplit=1)[0]
@@ -299,10 +298,8 @@ def suggest_word(text: str, known: tuple[str, ...], path: str) -> str:
 
 def suggest_separation(key: str, known: Iterable[str]) -> str:
     """Return what to write for a key without a value that stands behind another one in {...}."""
-    match = re.fullmatch(r"(\w+) ?([=: ]) ?(.+)", key)
-    if match and (match[2] != " " or match[1] in known):
-        return f"write {match[1]}: {match[3]}"
-    return "a comma ends a value in {...}; quote it if it is one value, write [...] for several"
+    facts = {"key": key, "known": "yes" * (key.partition(" ")[0] in known)}
+    return find_rule("separation_rules", facts)["say"]
 
 
 def describe(node: Node, path: str = "") -> dict[str, str]:

@@ -21,8 +21,9 @@ def quote_text(text: str) -> str:
 
 
 def write_value(value: Any) -> str:
-    """Return plain data as YAML on one line, such as `[a, {b: 1}]`."""
-    node = _build_from_data(value, block=())
+    """Return plain data, or a node of a tree, as YAML on one line, such as `[a, {b: 1}]`."""
+    of_tree = isinstance(value, Scalar | Sequence | Mapping)
+    node = _build_from_tree(value) if of_tree else _build_from_data(value, block=())
     set_style(node, flow=True)
     return serialize(node).removesuffix("...\n").rstrip("\n")
 

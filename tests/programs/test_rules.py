@@ -1129,4 +1129,4 @@ def test_a_fault_on_several_lines_is_said_at_once(tmp_path: Path) -> None:
     assert remark.line == 5
     assert remark.message.endswith(f" (so in {path}:6, {path}:7)")
     (remark,) = look(tmp_path, rank + "model.cuda(rank)\n" * 9)
-    assert remark.message.endswith(f"{path}:9, 4 more)")
+    assert remark.message.endswith(f"{path}:9, 5 more)")
