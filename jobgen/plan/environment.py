@@ -51,12 +51,14 @@ def decide(context: Context, plan: Plan) -> Decision[NodeEnvironment]:
     """Decide the environment; the site's where the spec is silent."""
     own, site = context.spec.environment, context.site
     variables = _choose_variables(own, plan)
-    venv, conda = _choose_python(own, site, bare=plan.launch.body)
+    venv = ".venv" if own.uv else own.venv
+    given = (plan.launch.body, own.modules is not None, own.container, venv, own.stage, own.conda)
     decided = NodeEnvironment(
         modules=_choose_modules(own, site, bare=plan.launch.body),
         stage=_expand(own.stage),
         venv=make_path(venv) if venv else None,
-        conda=_expand(conda),
+        # The site's where nothing else has Python.
+        conda=_expand(own.conda if any(given) else site.modules.conda),
         variables=variables,
         setup=_ENTER_SNAPSHOT + (own.setup or "") if context.spec.snapshot else own.setup,
         caches=tuple(_list_caches(variables)),
@@ -83,15 +85,6 @@ def _choose_variables(own: Environment, plan: Plan) -> dict[str, str]:
     of_site = {} if plan.launch.body else plan.defaults.variables
     variables: dict[str, str] = {name: ShellPath(value) for name, value in of_site.items()}
     return variables | {**own.named_variables, **plan.program.variables}
-
-
-def _choose_python(
-    own: Environment, site: SiteProfile, *, bare: bool
-) -> tuple[str | None, str | None]:
-    """Return the venv and the conda environment; the site's conda where nothing else has Python."""
-    venv = ".venv" if own.uv else own.venv
-    given = (bare, own.modules is not None, own.container, venv, own.stage, own.conda)
-    return venv, own.conda if any(given) else site.modules.conda
 
 
 def _enter_container(entrance: Entrance, plan: Plan, decided: NodeEnvironment) -> NodeEnvironment:

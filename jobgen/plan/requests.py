@@ -26,6 +26,7 @@ def decide(context: Context, plan: Plan) -> Decision[Requests]:
         requests = Requests(filesystems=defaults.filesystems, after=after)
         return Decision(requests, problems=problems)
     account, suffix = spec.account, defaults.node.account_suffix or ""
+    mail = spec.notify  # whose events are begin, end and fail in order
     constraint = _join_constraints(defaults.node.constraint, spec.resources.constraint)
     requests = Requests(
         account=account and account.removesuffix(suffix) + suffix,
@@ -36,7 +37,7 @@ def decide(context: Context, plan: Plan) -> Decision[Requests]:
         reservation=spec.reservation,
         constraint=constraint,
         exclusive=bool(spec.resources.exclusive),
-        mail=_plan_mail(spec),
+        mail=mail and Mail(mail.email, tuple(sorted(mail.on or ("end", "fail")))),
         after=after,
         site_directives=defaults.directives,
         directives=tuple(line for line in spec.directives if line.startswith(f"{can.sign} ")),
@@ -137,11 +138,6 @@ def _join_constraints(site: str | None, own: str | None) -> str | None:
     if site in re.split(r"[&|,()\[\]*]", own):
         return own
     return f"{site}&({own})" if "|" in own and own[0] not in "[(" else f"{site}&{own}"
-
-
-def _plan_mail(spec: JobSpec) -> Mail | None:
-    asked = spec.notify  # whose events are begin, end and fail in order
-    return asked and Mail(asked.email, tuple(sorted(asked.on or ("end", "fail"))))
 
 
 def _find_conflicts(context: Context) -> Iterator[Problem]:

@@ -70,7 +70,16 @@ def resolve(
     profile, files = find_site(loaded, scheduler=scheduler, site=site)
     context = Context(loaded, profile, limits=limits, today=today, task=task)
     own = [file for file in files if os.path.dirname(file) != search.BUILT_IN]
-    provenance = _trace(context, site, defaults=(*loaded.defaults, *own))
+    given, spec = None if site == loaded.spec.site else site, loaded.spec
+    provenance = Provenance(
+        source=os.path.basename(loaded.file),
+        digest=loaded.digest,
+        site_given=given,
+        overrides=loaded.overrides,
+        limits=limits,
+        states_scheduler=bool(given or spec.site or spec.scheduler == profile.scheduler),
+        defaults=(*loaded.defaults, *own),
+    )
     plan = Plan(profile, provenance, left_out=tuple(dict.fromkeys(list_left_out(context))))
     context = context._replace(loaded=leave_out(loaded, plan.left_out))
     decided = decide_parts(context, plan, PARTS)
@@ -82,21 +91,6 @@ def resolve(
         problems = dict.fromkeys(decided.problems)  # some are found with each role
         raise SpecError(problems, (one for one in notes if one.startswith("warning: ")), plan)
     return plan
-
-
-def _trace(context: Context, site: str | None, *, defaults: tuple[str, ...]) -> Provenance:
-    """Return what the plan is made from, with the `site` that the command line names."""
-    loaded, spec = context.loaded, context.spec
-    given = None if site == spec.site else site
-    return Provenance(
-        source=os.path.basename(loaded.file),
-        digest=loaded.digest,
-        site_given=given,
-        overrides=loaded.overrides,
-        limits=context.limits,
-        states_scheduler=bool(given or spec.site or spec.scheduler == context.site.scheduler),
-        defaults=defaults,
-    )
 
 
 def find_site(

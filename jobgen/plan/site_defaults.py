@@ -101,7 +101,12 @@ class _SiteJob:
         candidates = dict(self._list_choices())
         taking = {name: candidates[name] for name in self.list_taking() if name in candidates}
         if not taking:
-            return _find_nearest(candidates), "jobgen's choice, which nearly takes the job"
+            nearest = max(
+                candidates.items(),
+                key=lambda one: limits.rank_nearness(*one[1][::2]),
+                default=(None,),
+            )[0]
+            return nearest, "jobgen's choice, which nearly takes the job"
         prices = {name: self._price(name, one) for name, one in taking.items()}
         name, cheaper = _find_cheapest(prices)
         kind = f" with {self.gpu_type}" if self.gpu_type and taking[name].queue.gpu_types else ""
@@ -205,11 +210,6 @@ class _SiteJob:
         if finds_plugin.get(network.plugin_from) or not (network.plugin and network.how):
             return ""
         return f"{network.fabric} needs {network.plugin}, or NCCL uses TCP or fails: {network.how}"
-
-
-def _find_nearest(candidates: dict[str, _Candidate]) -> str | None:
-    ranks = {name: limits.rank_nearness(one.queue, one.size) for name, one in candidates.items()}
-    return max(ranks, key=ranks.__getitem__, default=None)
 
 
 def _explain_passing(candidates: dict[str, _Candidate], first: str) -> Iterator[str]:

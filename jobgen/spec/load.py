@@ -229,7 +229,8 @@ def _apply_user_config(
 
     config = yaml_nodes.read(file)
     bind(config, UserConfig)
-    if _runs_here(root, target):
+    scheduler = target or getattr(root.items.get("scheduler"), "text", "")
+    if scheduler in PACKAGES and not get_capabilities(scheduler).batch:
         return ()
     taken = [f"{override.partition('=')[0]}." for override in given]
     if target or {"site", "scheduler"} & root.items.keys():
@@ -240,12 +241,6 @@ def _apply_user_config(
             overrides.append(f"{path}={write_value(node)}")
             _apply_override(root, overrides[-1], node.where)
     return tuple(overrides)
-
-
-def _runs_here(root: Mapping, target: str | None) -> bool:
-    scheduler = root.items.get("scheduler")
-    name = target or (scheduler.text if isinstance(scheduler, Scalar) else "")
-    return name in PACKAGES and not get_capabilities(name).batch
 
 
 def _has_room(root: Mapping, path: str) -> bool:

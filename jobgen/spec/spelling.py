@@ -17,11 +17,10 @@ def find_near(word: str, known: Iterable[str], *, cutoff: float = 0.75) -> str:
     """
     known = list(known)
     for other in get_close_matches(word, known, n=3, cutoff=cutoff):
-        if len(other) == len(word) <= 4 and sorted(other) != sorted(word):
-            continue
-        if other[:2] == word[:2] or (other[:1] == word[:1] and other[-2:] == word[-2:]):
-            return other
-        if other[1:] == word or word[1:] == other or sorted(other) == sorted(word):
+        ends = other[:2] == word[:2] or (other[:1], other[-2:]) == (word[:1], word[-2:])
+        alike = ends or word in (other, other[1:]) or other == word[1:]
+        short = len(other) == len(word) <= 4
+        if sorted(other) == sorted(word) or (alike and not short):
             return other
     options = known if word[:2] == "--" else ()
     return next((other for other in options if _is_initials(word, other)), "")
