@@ -198,7 +198,6 @@ def list_settings(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _check_numbers(job: Subject) -> Iterator[Problem]:
-    """Yield numbers in the program's arguments that differ from the job's."""
     has = checks.count_processes(job)
     for names, relation, fact, message, hint in checks.list_rows("number"):
         right, known = has[fact], names.split()

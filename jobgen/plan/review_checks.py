@@ -436,16 +436,6 @@ def _check_known(job: Subject, role: RolePlan) -> Found:
             yield "no-address", "run", {"name": name, "have": have}
 
 
-def _check_route(job: Subject, role: RolePlan) -> Found:
-    """Yield a path at which the program does not answer."""
-    ready, source = job.find_role(role.name).ready, read_sources(job.plan) or ""
-    asked = (ready and ready.http) or ""
-    routes = re.findall(r"""[=(,] *["'](/[\w/-]*)["']""", source)
-    if routes and asked.partition("?")[0] not in source:
-        values = {"asked": asked, "routes": ", ".join(routes[:4]), "route": routes[0]}
-        yield "no-route", f"roles.{role.name}.ready.http", values
-
-
 CHECKS = (
     _check_variables,
     _check_tasks,
@@ -458,5 +448,4 @@ CHECKS = (
 ROLE_CHECKS = (
     _check_asking,
     _check_known,
-    _check_route,
 )

@@ -89,7 +89,6 @@ def name_argument(key: str) -> str:
 
 
 def _check_content(kind: str, content: Any) -> Iterator[Conflict]:
-    """Yield what is wrong with tasks, or with the values of each of their arguments."""
     if isinstance(content, tuple):
         sizes = [len(content)]
         for index, entry in enumerate(content):
@@ -106,7 +105,6 @@ def _check_content(kind: str, content: Any) -> Iterator[Conflict]:
 
 
 def _check_lists(kind: str, content: dict[str, tuple[Value, ...]]) -> Iterator[Conflict]:
-    """Yield which lists of values are empty, or do not go together."""
     for name, values in content.items():
         yield from refuse({"no_values": not values}, kind=kind, name=name)
     lengths = ", ".join(f"{name} {len(values)}" for name, values in content.items())

@@ -138,13 +138,14 @@ class _Binder:
 
     def explain_stranger(self, node: Mapping, key: str, cls: type, path: str) -> tuple[str, str]:
         """What to write for an unknown key, and the path that is meant."""
-        from jobgen.spec import words
+        from jobgen.spec import table, words
 
         root, item = self.root, node.items[key]
         assert root is not None
         empty = isinstance(item, Scalar) and not item.text
         if empty and (re.search("[=:]", key) or _shares_line(node, key)):
-            return words.suggest_separation(key, fields.read_fields(cls)), ""
+            known = "yes" * (key.partition(" ")[0] in fields.read_fields(cls))
+            return table.find_rule("separation_rules", {"key": key, "known": known})["say"], ""
         hint = words.suggest_key(key, item, path=path, cls=cls, root=root, check=find_faults)
         if hint.unfold and words.is_group(item, root):
             self.group(item, key, root)
@@ -252,11 +253,6 @@ class _Binder:
         """`node`, where a list may stand, as one member, or as several that it holds."""
         member, text = kind.text_member, node.text
         assert member is not None
-        argument = member.expandable or path.startswith("array.")  # which may be true
-        if node.kind == "bool" and member.rule and not argument:
-            message = f"expected {kind}, got {describe(node)}"
-            hint = self.suggest(node, (kind,), path, wrong="kind")
-            return self.problem(node.where, path, message, hint)
         if isinstance(member.rule, fields.FreeText):
             try:
                 words = split_command(text)

@@ -125,7 +125,6 @@ def _list_secrets(spec: JobSpec) -> Iterator[tuple[str, str]]:
 def _list_in(
     path: str, values: Mapping[str, object] | Iterable[str] | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield the secrets among values by name, or among words."""
     if not isinstance(values, Mapping):
         for index, name, _ in _find_in_words(tuple(values or ())):
             yield f"{path}[{index}]", name

@@ -12,7 +12,7 @@ In a sentence $NAME stands for a group of the rule's pattern, or a value that `d
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, get_args
 
@@ -294,12 +294,6 @@ def suggest_word(text: str, known: tuple[str, ...], path: str) -> str:
         return f"write {first}"
     near = find_near(word, known, cutoff=0.7)
     return f"did you mean {near!r}?" if near else f"write one of {', '.join(known)}"
-
-
-def suggest_separation(key: str, known: Iterable[str]) -> str:
-    """Return what to write for a key without a value that stands behind another one in {...}."""
-    facts = {"key": key, "known": "yes" * (key.partition(" ")[0] in known)}
-    return find_rule("separation_rules", facts)["say"]
 
 
 def describe(node: Node, path: str = "") -> dict[str, str]:

@@ -485,19 +485,6 @@ def test_deepspeed_takes_the_number_that_its_file_lacks(batch: int, steps: str, 
     assert [said in str(one) for one in problems] == [True] * bool(said)
 
 
-def test_a_path_that_a_server_lacks_is_not_what_it_is_asked_for() -> None:
-    text = BASE.replace("nodes: 2, ", "").replace(
-        SCRIPT,
-        "roles:\n  api: {nodes: 1, run: {command: [python, t.py]}, ready: {http: /healthz}}\n"
-        "  a: {nodes: 1, run: {script: train.py}}\n",
-    )
-    for path, said in (("/health", 1), ("/healthz", 0)):
-        Path("t.py").write_text(f"import os\n@app.get('{path}')\nos.environ['API_PORT']\n")
-        loaded = load(text)
-        found = [one for one in review(loaded, resolve(loaded)) if "answers" in str(one)]
-        assert len(found) == said, path
-
-
 def test_what_checks_find_has_words() -> None:
     source, table = (ROOT / "jobgen/plan" / name for name in ("review_checks.py", "review.txt"))
     found = set(re.findall(r'yield f?"([a-z-]+)[{"]', source.read_text()))
