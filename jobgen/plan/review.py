@@ -42,9 +42,9 @@ def review(loaded: LoadedSpec, plan: Plan, copied: Sequence[str] | None = None) 
         facts = _list_facts(job)
         problems.update(_apply_table(job, facts), _check_names(job))
         problems.update(_check_numbers(job), _check_sums(job, facts))
-        found = [check(job) for check in checks.CHECKS]
-        found += [check(job, role) for check in checks.ROLE_CHECKS if role]
-        for name, path, values in itertools.chain(*found):
+        doubts = [check(job) for check in checks.CHECKS]
+        doubts += [check(job, role) for check in checks.ROLE_CHECKS if role]
+        for name, path, values in itertools.chain(*doubts):
             message, hint = _read_words()[name]
             problems.add(_say(job, path, message, hint, values))
     return sorted(problems)

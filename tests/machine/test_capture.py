@@ -177,7 +177,8 @@ def test_what_it_knows_is_refused_like_any_other_limit(
     assert ended.code == 0
     assert ended.err.startswith(f"{home}/config/jobgen/sites/our-lab.yaml: written from mixed;")
     Path("job.yaml").write_text(
-        "name: a\nsite: our-lab\nresources: {nodes: 5, gpus_per_node: 4}\nrun: {module: m}\n"
+        "name: a\nsite: our-lab\nresources: {nodes: 5, gpus_per_node: 4, walltime: 1h}\n"
+        "run: {module: m}\n"
     )
     today = time.strftime("%Y-%m-%d")
     assert jobgen("render").err == (
