@@ -11,7 +11,7 @@ from jobgen.records import NamedTuple
 from jobgen.sites.profile import SiteProfile
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import JobSpec
-from jobgen.spec.tables import Conflict, refuse
+from jobgen.spec.tables import Conflict, Rules, refuse
 
 T = TypeVar("T", covariant=True)
 
@@ -34,20 +34,20 @@ class Context(NamedTuple):
         """What the user wrote."""
         return self.loaded.spec
 
-    def find_broken(self, rules: Mapping[str, object], **facts: object) -> Iterator[Conflict]:
+    def find_broken(self, rules: Rules, **facts: object) -> Iterator[Conflict]:
         """Yield the key, message and hint of each rule that is broken, of those in `rules.txt`."""
         about = {"spec": self.spec, "can": self.site.can, **facts}
         return refuse(rules, "plan", **about)
 
-    def refuse(self, rules: Mapping[str, object], **facts: object) -> Iterator[Problem]:
+    def refuse(self, rules: Rules, **facts: object) -> Iterator[Problem]:
         """Yield the problem of each rule that is broken."""
         return (self.loaded.problem(*conflict) for conflict in self.find_broken(rules, **facts))
 
-    def warn(self, rules: Mapping[str, object], **facts: object) -> Iterator[str]:
+    def warn(self, rules: Rules, **facts: object) -> Iterator[str]:
         """Yield these as warnings."""
         return (f"warning: {problem}" for problem in self.refuse(rules, **facts))
 
-    def note(self, rules: Mapping[str, object], **facts: object) -> Iterator[str]:
+    def note(self, rules: Rules, **facts: object) -> Iterator[str]:
         """Yield the note of each rule that applies."""
         for path, message, hint in self.find_broken(rules, **facts):
             words = ": ".join(filter(None, ("note", self.loaded.find_path(path), message)))

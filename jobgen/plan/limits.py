@@ -17,6 +17,7 @@ from jobgen.plan.plan import NodeGroup
 from jobgen.records import NamedTuple
 from jobgen.sites.profile import Filesystems, Limit, Node, SiteQueue, SiteSource
 from jobgen.spec.model import JobSpec
+from jobgen.spec.tables import Rules
 from jobgen.spec.units import format_time
 
 _UNITS = {"nodes": "node", "gpus": "GPU", "cpus": "CPU"}
@@ -71,11 +72,12 @@ def report(context: Context, about: SiteSource, path: str, message: str, hint: s
 
 
 def find_breaches(
-    context: Context, about: SiteSource, rules: Mapping[str, object], **facts: object
+    context: Context, about: SiteSource, rules: Rules, doubt: str = "", /, **facts: object
 ) -> Iterator[Breach]:
-    """Yield the breach of each rule that is broken, of those in `rules.txt`."""
+    """Yield the breach of each rule that is broken, with a doubt if there is one."""
     for path, message, hint in context.find_broken(rules, **facts):
-        yield report(context, about, path, message, hint)
+        breach = report(context, about, path, message, hint)
+        yield breach._replace(doubt=doubt or breach.doubt)
 
 
 def accepts(queue: SiteQueue, size: Size) -> bool:
@@ -234,9 +236,8 @@ def check_lists(
 def _check_account(context: Context) -> Iterator[Breach]:
     given, account = context.spec.account, context.site.account
     about = context.site.cite(account)
-    lacking = {"account_required": given is None and account.required}
-    for problem in context.refuse(lacking, about=about):
-        yield Breach(problem, "it may be given later")
+    rules = {"account_required": given is None and account.required}
+    yield from find_breaches(context, about, rules, "it may be given later")
     rules = {"account": given is not None and not account.takes(given)}
     yield from find_breaches(context, about, rules, account=account)
 
@@ -248,9 +249,8 @@ def _check_filesystems(context: Context, named: tuple[str, ...]) -> Iterator[Bre
     about, known = context.site.cite(listed), listed.known or ("NAME",)
     rules = {"filesystems_required": not named and listed.required}
     yield from find_breaches(context, about, rules, known=", ".join(known))
-    lacking = {"filesystems_used": not (named or listed.required)}
-    for problem in context.refuse(lacking, listed=listed, about=about):
-        yield Breach(problem, "the job may use none")
+    rules = {"filesystems_used": not (named or listed.required)}
+    yield from find_breaches(context, about, rules, "the job may use none", listed=listed)
     for index, name in enumerate(named):
         facts = {"index": index, "name": name, "known": ", ".join(known)}
         rules = {"filesystem": bool(listed.known) and name not in known}

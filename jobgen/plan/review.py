@@ -211,13 +211,11 @@ def _check_numbers(job: Subject) -> Iterator[Problem]:
 
 def _check_sums(job: Subject, facts: Mapping[str, Any]) -> Iterator[Problem]:
     """Yield what the numbers of a node do not allow, for each kind of node."""
-    for sums in (
-        dict(facts) | checks.count_node(job, group) for group in dict.fromkeys(job.plan.nodes.own)
-    ):
+    for group in dict.fromkeys(job.plan.nodes.own):
+        sums = dict(facts) | checks.count_node(job, group)
         for asked, compared, path, message, hint in checks.list_rows("sum"):
             left, _, right = compared.partition(" > ")
-            too_large = not right or sums[left] > int(sums.get(right, right))
-            if too_large and _holds(asked, sums):
+            if _holds(asked, sums) and sums[left] > int(sums.get(right, right)):
                 yield _say(job, Template(path).substitute(sums), message, hint, sums)
 
 

@@ -126,6 +126,8 @@ def count_node(job: Subject, group: NodeGroup) -> dict[str, Any]:
     number, path = variables.get("OMP_NUM_THREADS", ("", ""))
     threads = int(read_number(number, text=True) or 0) if processes <= cpus else 0
     return {
+        "-": 1,  # is more than "": a row compares nothing
+        "": 0,
         "gpus": group.gpus,
         "processes": processes,
         "idle": group.gpus - processes,
@@ -165,13 +167,13 @@ def count_job(job: Subject) -> dict[str, Any]:
         "job_gpus": own,
         "parts": ", ".join(parts),
         "share": share,
-        "rest": own % share if max(parts.values(), default=0) <= own else 0,
+        "rest": own % share * (max(parts.values(), default=0) <= own),
         "together": plan.nodes.together,
         "shared": plan.nodes.together > 1 == plan.nodes.total,
         "packed": gpus * plan.nodes.together,
         "room": has or _USUAL_GPUS,
-        "whole": (node.whole or plan.requests.exclusive) and plan.nodes.total == 1 and gpus,
-        "single": not has and gpus == plan.nodes.together,
+        "whole": (node.whole or plan.requests.exclusive) and gpus * (plan.nodes.total == 1),
+        "single": (has, gpus, plan.nodes.together) == (0, 1, 1),
         "fit": min(has // max(1, gpus), array.size),
         "charged": array.jobs * has,
     }

@@ -101,11 +101,9 @@ class _SiteJob:
         candidates = dict(self._list_choices())
         taking = {name: candidates[name] for name in self.list_taking() if name in candidates}
         if not taking:
-            nearest = max(
-                candidates.items(),
-                key=lambda one: limits.rank_nearness(*one[1][::2]),
-                default=(None,),
-            )[0]
+            items = candidates.items()
+            ranks = {name: limits.rank_nearness(one.queue, one.size) for name, one in items}
+            nearest = max(ranks, key=ranks.__getitem__, default=None)
             return nearest, "jobgen's choice, which nearly takes the job"
         prices = {name: self._price(name, one) for name, one in taking.items()}
         name, cheaper = _find_cheapest(prices)

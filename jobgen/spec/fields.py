@@ -147,9 +147,8 @@ class Kind:
             members = self.members if self.takes_text else ()
             texts = frozenset[str]().union(*(member.takes for member in members))
             # A switch is a word of a command, and of no other text.
-            free = members and isinstance(members[-1].rule, FreeText)
-            other = {"map", "bool"} if free and not members[-1].expandable else {"map"}
-            return "text_as_list", texts - other | {"list"}
+            of_words = FreeText() in (member.rule for member in members)
+            return "text_as_list", texts - {"map", "bool" * of_words} | {"list"}
         if isinstance(self.rule, Parsed):
             return "parsed", _ANY_SCALAR
         if is_literal(self.type):

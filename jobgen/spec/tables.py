@@ -11,6 +11,7 @@ import yaml
 
 # A problem of a record: key, message, what to write.
 Conflict = tuple[str, str, str]
+Rules = Mapping[str, object]  # by their names in a table, each with whether it is broken
 _ROOMS = os.path.dirname(os.path.dirname(__file__))
 
 
@@ -41,9 +42,7 @@ def explain(rule: str, facts: Mapping[str, object], room: str = "spec") -> Confl
     return key, message, hint
 
 
-def refuse(
-    rules: Mapping[str, object], room: str = "spec", /, **facts: object
-) -> Iterator[Conflict]:
+def refuse(rules: Rules, room: str = "spec", /, **facts: object) -> Iterator[Conflict]:
     """Yield the conflict of each rule that is broken, of those in a room's `rules.txt`."""
     for rule, broken in rules.items():
         if broken:
