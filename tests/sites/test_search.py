@@ -261,7 +261,7 @@ def test_a_site_of_ones_own_renders_and_refuses(home: Path) -> None:
     Path("job.yaml").write_text(
         edited(
             ("scheduler: local", "site: lab\nqueue: gpu"),
-            ("{nodes: 2}", "{gpus_per_node: 2, walltime: 8h}"),
+            ("{nodes: 2}", "{gpus_per_node: 2, cpus_per_gpu: 8, walltime: 8h}"),
             text=MINIMAL,
         )
     )
