@@ -177,7 +177,7 @@ class _Line:
             return True
         others = () if self.tool else self.remarks.values()
         leaves = all(one.startswith(_LEAVE) for one in filter(None, [remark, *others]))
-        return leaves and self.context.parent is not None
+        return leaves and (self.context.parent is not None or bool(self.own))
 
     def _lead(self, remark: str) -> str:
         """Return what a line is for, where it is not for the whole of what was typed."""
@@ -293,7 +293,7 @@ class _Line:
         """Return what to say of an option that nothing is known of."""
         if self.tool:
             return "jobgen has nothing like it"
-        return f"jobgen {self.name} knows {', '.join(sorted(self.long.values()))}"
+        return f"{self.context.command_path} knows {', '.join(sorted(self.long.values()))}"
 
     def move(self, given: Sequence[str], *, pairs: bool) -> bool:
         """Take words for options without their dashes, or for arguments of the program.
@@ -489,7 +489,7 @@ def explain_command(
 ) -> str:
     """Return the message for a word, with others after it, that these groups of commands lack."""
     message = f"no such command {args[0]!r}"
-    args = _respell_specs(args)
+    args = _unwrap(_respell_specs(args))
     opens = args[0].lower() in _list("questions") and args[1:]
     if opens and (answer := _read_sentence(args, context)):
         return f"{message}; {answer}"
@@ -512,6 +512,15 @@ def _name_foreign(answer: str, words: Sequence[str]) -> str:
         if about and re.search(rf"type: jobgen [^;]* {re.escape(path)}(?!\S)", answer):
             return f"{path} {'; '.join(about)}"
     return ""
+
+
+def _unwrap(words: Sequence[str]) -> list[str]:
+    """Return the words of a line with those that sbatch's --wrap has in one, at the end."""
+    line = [part for word in words for part in re.split("(?<=^--wrap)=", word)]
+    if "--wrap" not in line[:-1]:
+        return [*words]
+    at = line.index("--wrap")
+    return [*line[:at], *line[at + 2 :], *line[at + 1].split()]
 
 
 def _respell_specs(words: Sequence[str]) -> list[str]:

@@ -428,6 +428,10 @@ def test_a_program_of_hydra_gets_its_pairs_as_they_are():
         ("get jobs -o json", "type: jobgen list --json\n"),
         ("submit job.yaml ~run.args +resources.nodes=3", " --set run.args=null --set resources."),
         ("docker run --gpus all a/b:1 python t.py", "container.image=docker://a/b:1; for --gpus"),
+        ("sbatch -N 2 --wrap=train.py -t 60", "type: jobgen submit job.yaml -N 2 -t 01:00:00\n"),
+        ("--verison", "type: jobgen --version\n"),
+        ("qstat -xf 12.pbs", "type: jobgen status 12.pbs --json\n"),
+        ("sprio -j 12", "type: jobgen status 12\n"),
         ("submit job.yaml --chdir .", "; leave it out: the job runs in the folder you submit"),
     ],
 )
