@@ -26,9 +26,11 @@ _OF_LAUNCHER = r"required: --(local[_-]rank|rank|world[_-]size)\b"
 _TYPES = {"int": int, "float": float, "str": str}
 # What may add options to a parser that are not seen here, or change what they have read.
 _ADDS_OPTIONS = (
-    r"\b(parse_known\w*|add_subparsers|add_(?!argument\b|argument_group\b)\w*arg\w*)\("
+    r"\b(parse_known\w*|add_(?!argument\b|argument_group\b)\w*arg\w*)\("
     r"|ArgumentParser\([^()]*(\*\*|parents=|prefix_chars=)"
 )
+# What gives a program options by other ways, or has some only behind a command.
+_GIVES_OTHERS = r"add_subparsers|configargparse|jsonargparse|sys\.argv(\.\w+\(| *\+?= )"
 _CHANGES = (
     r"set_defaults|setattr\((?:self\.)?(?i:\w*(?:arg|opt|cfg|conf|param|flag)\w*|namespace|ns|hps?)\b"
     r"|\b(?:args?|opts?|cfg|config)\.__dict__|Namespace\(|vars\(\w+\)(?:\.update\(|\[[^]]*\] = )"
@@ -103,32 +105,44 @@ def _read_all(files: Sequence[Path]) -> str:
 
 
 def _ask_parser(program: ReadProgram, tasks: Sequence[Sequence[str]]) -> _Read:
-    parsed, added = _find_parsed(program), program.find("option")
-    text = re.sub(_READ_FIRST, "", program.text)
-    if not parsed or program.partial or _hides_options(program, parsed, text):
+    parsed, text = _find_parsed(program), re.sub(_READ_FIRST, "", program.text)
+    if not parsed or re.search(_GIVES_OTHERS, text):
         return {}, {}
     # The shell expands no word of the command line, and the parser reads that.
-    sure = "$" not in str(tasks) and (not parsed[0].node.args or text != program.text)
+    sure = "$" not in str(tasks) and (_reads_all(parsed[0]) or text != program.text)
     try:
-        parser = _Mirror(added, sure=sure and _is_alone(parsed, added))
+        parser = _mirror(program, parsed, text, sure=sure)
     except (ValueError, TypeError, argparse.ArgumentError):
         return {}, {}  # it is none that argparse takes
     given = [parser.read(task) for task in tasks]
-    if not parser.sure or re.search(_CHANGES, program.text):
+    if parser.hides or not parser.sure or re.search(_CHANGES, program.text):
         return {}, parser.faults
     values = parser.values | {name: ast.Constant(one) for name, one in given[-1].items()}
     return _name_values(program, parsed[0], values), parser.faults
 
 
-def _is_alone(parsed: Sequence[Fact], added: Sequence[Fact]) -> bool:
-    """Whether one parser of one file has all options."""
+def _mirror(program: ReadProgram, parsed: list[Fact], text: str, *, sure: bool) -> _Mirror:
+    """Return a parser with the options that are seen."""
+    added, (first, *others) = program.find("option"), parsed
+    if program.partial or _hides_options(program, parsed, text):
+        own = [one for one in added if (one.module, one.head) == (first.module, first.head)]
+        return _Mirror(own, sure=sure, hides=True)
     files = {call.module.path for call in (*parsed, *added)}
-    return len(files) == len({call.head for call in parsed}) == 1
+    alone = len(files) == 1 and all(one.head == first.head for one in others)
+    return _Mirror(added, sure=sure and alone, hides=False)
+
+
+def _reads_all(parsed: Fact) -> bool:
+    """Whether a call reads the command line, and not other words; a parameter stands for that."""
+    module, given = parsed.module, [*parsed.node.args, *parsed.given.values()]
+    others = {*map(ast.unparse, given)} - {"None", "sys.argv[1:]"}
+    return others.isdisjoint(module.assigned) and all(module.bound[one] == 1 for one in others)
 
 
 def _find_parsed(program: ReadProgram) -> list[Fact]:
     """Return the calls that read the command line, without those of functions of that name."""
-    parsed = program.find("parses")
+    calls = program.find("parses")
+    parsed = [one for one in calls if one.short == "parse_args"] or calls
     inside = [one for one in parsed if one.part.scope and one.part.scope.name == one.short]
     return inside or [one for one in parsed if isinstance(one.node.func, ast.Attribute)]
 
@@ -161,21 +175,29 @@ def _find_owners(program: ReadProgram, parsed: Fact) -> set[str]:
 
 def _hides_options(program: ReadProgram, parsed: list[Fact], text: str) -> bool:
     """Whether a parser may have options that are not seen in the text of a program."""
+    computed = any(len(call.words) < len(call.node.args) for call in program.find("option"))
+    return computed or re.search(_ADDS_OPTIONS, text) is not None or _is_shared(program, parsed)
+
+
+def _is_shared(program: ReadProgram, parsed: list[Fact]) -> bool:
+    """Whether a library makes a parser, or is handed one."""
     scopes, owners = [call.part.scope for call in parsed], {call.head for call in parsed} - {""}
     handed = {name for scope, name in program.handed if any(scope is one for one in scopes)}
     made = [getattr(call.node.func.value, "func", None) for call in parsed if not call.head]
     makers = {getattr(one, "id", "") for one in made} - {scope.name for scope in program.scopes}
-    computed = any(len(call.words) < len(call.node.args) for call in program.find("option"))
-    strange = bool(makers or owners & (handed | program.libraries))
-    return strange or computed or re.search(_ADDS_OPTIONS, text) is not None
+    return bool(makers or owners & (handed | program.libraries))
 
 
 class _Mirror(argparse.ArgumentParser):
-    """A parser with the options of the program's own; `sure` if that are all, with their types."""
+    """A parser with the options of the program's own; `sure` if these are read, with their types.
 
-    def __init__(self, added: Sequence[Fact], *, sure: bool) -> None:
+    It may hide others, which it then is not asked for.
+    """
+
+    def __init__(self, added: Sequence[Fact], *, sure: bool, hides: bool) -> None:
         super().__init__(add_help=False, conflict_handler="resolve")
-        self.sure, self.known = sure, {str(word) for call in added for word in call.words}
+        self.hides, self.sure = hides, sure
+        self.known = {str(word) for call in added for word in call.words}
         self.values: dict[str, ast.expr] = {}  # the default of each
         self.needed: dict[str, str] = {}  # those that must be given, by their names in the source
         self.faults: dict[str, str] = {}  # what it does not take, and what to write
@@ -213,16 +235,17 @@ class _Mirror(argparse.ArgumentParser):
         try:
             read, rest = self.parse_known_args(words)
         except RejectedError as error:
-            self.faults[str(error)] = _CORRECT
+            self.faults |= {} if self.hides else {str(error): _CORRECT}
+            return {}
+        lacking = self._list_lacking(read)
+        if self.hides:
+            self._ask_for([name for name in lacking if name[0] == "-"])
             return {}
         if read.help:
             self.faults["--help prints its help"] = "remove it"
-        left = [word for word in rest if re.match(r"--?(?!no-)[A-Za-z]", word)]
-        if left:
-            self._refuse_options([word.partition("=")[0] for word in left])
-        elif self.sure and not read.help:
-            self._refuse_words(words, [word for word in rest if word[:1] != "-"])
-        self._ask_for(self._list_lacking(read))
+        else:
+            self._refuse(words, rest)
+        self._ask_for(lacking)
         return {name: one for name, one in vars(read).items() if one not in (None, False)}
 
     def _list_lacking(self, read: argparse.Namespace) -> list[str]:
@@ -230,6 +253,14 @@ class _Mirror(argparse.ArgumentParser):
         spread = any(isinstance(one, list) for one in vars(read).values())
         lacking = [name for dest, name in self.needed.items() if not hasattr(read, dest)]
         return [name for name in lacking if name[0] == "-" or not spread]
+
+    def _refuse(self, words: Sequence[str], rest: Sequence[str]) -> None:
+        """Keep what the words that are left over say: options first, else words without one."""
+        left = [word for word in rest if re.match(r"--?(?!no-)[A-Za-z]", word)]
+        if left:
+            self._refuse_options([word.partition("=")[0] for word in left])
+        elif self.sure:
+            self._refuse_words(words, [word for word in rest if word[:1] != "-"])
 
     def _refuse_options(self, given: Sequence[str]) -> None:
         known = sorted(self.known)
@@ -244,7 +275,7 @@ class _Mirror(argparse.ArgumentParser):
         hint = f"write {', '.join(f'{one}: VALUE' for one in named)} in run.args"
         if own := re.search(_OF_LAUNCHER, fault):
             name = own[1].upper().replace("-", "_")
-            hint = f'take its default from int(os.environ["{name}"])'
+            hint = f'leave required out, and write default=int(os.environ["{name}"])'
         if lacking:
             self.faults[fault] = hint if named else _CORRECT
 
@@ -256,11 +287,15 @@ class _Mirror(argparse.ArgumentParser):
             fault = f"{before} takes no value, and {beyond[0]!r} stands behind it"
             self.faults[fault] = f"write {before.lstrip('-')}: true in run.args"
             return
-        pairs = [f"--{word}".partition("=") for word in beyond]  # as Hydra has them
+        fault = f"it has no argument for {', '.join(map(repr, beyond))}"
+        self.faults[fault] = self._spell_pairs(beyond) or _CORRECT_VALUES
+
+    def _spell_pairs(self, words: Sequence[str]) -> str:
+        """Return how options are written that words give as Hydra has them; empty for others."""
+        pairs = [f"--{word}".partition("=") for word in words]
         hydra = all(equals and name in self.known for name, equals, _ in pairs)
         options = shlex.join(part for name, _, value in pairs for part in (name, value))
-        fault = f"it has no argument for {', '.join(map(repr, beyond))}"
-        self.faults[fault] = f"write {options}" if hydra else _CORRECT_VALUES
+        return f"write {options}" * hydra
 
 
 def _read_setting(name: str, text: str) -> dict[str, Any]:

@@ -258,7 +258,7 @@ class ReadProgram:
 
 def read_lines(name: str) -> list[str]:
     """Return the lines of a table beside this module."""
-    return [line for (line,) in read_rows(name, room="programs")]
+    return [" | ".join(cells) for cells in read_rows(name, room="programs")]
 
 
 @cache

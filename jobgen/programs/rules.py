@@ -158,10 +158,12 @@ _DENIED = r"(?<!\S)(--?[\w-]+)[ =](?i:false|no|off|0)(?!\S)"
 # What holds on a way to a call that the first rank alone takes, or others.
 _MAIN = r"[\w.]*(is_main|is_master|master_process|is_rank_?(0|zero))\w*(\(\))?"
 _RANK = r"([\w.]*(rank|process_index)(\(\))?|int\([^;()]*RANK[^;()]*\))"
-_FIRST_RANK = re.compile(
-    rf"; ([^;]* and )?({_RANK} (== 0|in (\[|\()(-1, 0|0, -1)(\]|\)))|(not not )?{_MAIN})( and |;|$)"
-    rf"|; not ({_RANK} (!= 0|> 0)|not {_MAIN})( or |;|$)"
+_FIRST = (
+    r"; ([^;]* and )?(<<rank>> (== 0|in [\[(](-1, 0|0, -1)[\])])|(not not )?<<main>>)( and |;|$)"
+    r"|; not (<<rank>> (!= 0|> 0)|not <<main>>)( or |;|$)"
 )
+_FIRST_RANK = re.compile(_FIRST.replace("<<rank>>", _RANK).replace("<<main>>", _MAIN))
+_OF_NODE = r"[\w.]*is_local_(main|master|rank_?0|zero)\w*(\(\))?"
 _OTHER_RANKS = re.compile(r"rank.*(!=|>|<| in |== [1-9])|; not .*(rank|main|master)")
 # A switch that is not known: whether it is on; or a model without a wrapper or a method.
 _FLAG = re.compile(r"; (not )?[\w.]+( is (not )?None)?(;|$)|; not hasattr\(")
@@ -196,7 +198,6 @@ class _Look:
         self.find_places()
         self.find_arguments()
         self.describe()
-        self.find_shares()
         for name, rule in read_rules().items():
             if "needs" in rule:
                 self.apply(name)
@@ -217,7 +218,9 @@ class _Look:
         strange = self._list_strange()
         mpi = _OF_MPI & {full.partition(".")[0] for full in program.named}
         kinds = map(classify, program.named)
-        placed = bool(libraries & _CONFIGURED) or any(one >= {"makes", "places"} for one in kinds)
+        # With a loop of its own, it takes only classes of these.
+        configured = libraries & _CONFIGURED and not program.find("loops")
+        placed = bool(configured) or any(one >= {"makes", "places"} for one in kinds)
         made, trains = placed or program.may_call("makes"), bool(program.find("trains"))
         denied = None if made else program.find_denied("makes")
         self.answers |= {
@@ -240,19 +243,10 @@ class _Look:
 
     def _name_world(self) -> str:
         """Return a regular expression of what says the number of processes in the program."""
-        assigned = (pair for module in self.program.modules for pair in module.assigned.items())
-        bound = sum((module.bound for module in self.program.modules), Counter[str]())
-        names = [name for name, values in assigned if bound[name] == 1 and _is_world(values[0])]
-        return "|".join([_WORLD, "world_size", *map(re.escape, names)])
-
-    def find_shares(self) -> None:
-        """A batch that the processes do not divide, though the program asserts that."""
-        form = rf"(?m)^ {{0,4}}assert (?P<name>[\w.]+) % ({self.values['world']}) == 0"
-        places = self.program.search(form, _NEVER) if self.answers["one"] else ()
-        for at, line, words in places:
-            value = ast.unparse(at.module.resolve(ast.parse(words["name"], mode="eval").body))
-            if value.isdecimal() and int(value) % self.size.world_size:
-                self.say("other-world-size.batch", at, line, name=words["name"], value=value)
+        modules = self.program.modules
+        bound = sum((module.bound for module in modules), Counter[str]())
+        names = set[str]().union(*(module.list_names(_is_world) for module in modules))
+        return "|".join([_WORLD, "world_size", *(name for name in names if bound[name] == 1)])
 
     def _list_strange(self) -> list[str]:
         """Return the libraries that may make the group, and modules that are not there.
@@ -491,6 +485,15 @@ def _is_lonely(look: _Look, call: Fact) -> bool:
     return not any(_OTHER_RANKS.search(way) and not first(way) for way in met)
 
 
+def _is_leading(look: _Look, call: Fact) -> bool:
+    """Whether rank 0 of each node comes here, and nothing tells the nodes apart."""
+    named = call.module.list_names(lambda value: "'LOCAL_RANK'" in ast.unparse(value))
+    rank = "|".join([r"([\w.]+\.)?local_rank", *map(re.escape, named)])
+    leads = re.compile(_FIRST.replace("<<rank>>", f"({rank})").replace("<<main>>", _OF_NODE))
+    ways = [leads.subn(";", way, count=1) for way in look.program.list_ways(call.part)]
+    return all(count and not _RANKED.search(rest) for rest, count in ways)
+
+
 def _is_common(look: _Look, call: Fact) -> bool:
     """Whether nothing on any way to it, or in its words, tells processes apart."""
     scope = call.part.scope
@@ -524,5 +527,12 @@ PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "lonely": _is_lonely,
     "common": _is_common,
     "unfitting": _is_unfitting,
+    "leading": _is_leading,
+    "first": lambda look, call: (
+        not any(
+            made.module is call.module and made.line < call.line
+            for made in look.program.find("makes")
+        )
+    ),
     "straight": lambda _, call: all(map(call.module.decide, call.part.past)),
 }
