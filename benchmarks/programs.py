@@ -11,15 +11,15 @@ import os
 import sys
 import tempfile
 import time
+import timeit
 from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from jobgen.programs import JobSize, check_program
+from jobgen.programs import SEVERAL, check_program
 
-SIZE = JobSize(nodes=2, processes=4, world_size=8)
 TABLE = Path(__file__).with_name("programs.tsv")
 
 
@@ -42,7 +42,7 @@ def compare(folder: Path) -> bool:
             continue
         repository, _, program = path.partition("/")
         os.chdir(folder / repository)  # as a job is submitted, from the project's own folder
-        remarks = {remark.rule for remark in check_program(program, SIZE)}
+        remarks = {remark.rule for remark in check_program(program, SEVERAL)}
         counts["programs"] += 1
         counts["right"] += len(remarks & expected)
         counts["wrong"] += len(remarks - expected)
@@ -55,18 +55,13 @@ def compare(folder: Path) -> bool:
 
 def measure() -> float:
     """Return the milliseconds that a look at a program of 1,000 lines takes."""
-    step = ("        optimizer.zero_grad()", "        loss = model(batch)", "        # the update")
-    step += ("        loss.backward()", "        total += loss", "")
-    lines = ["import torch", "def main():", "    for batch in data:", *step * 166]
+    step = "        optimizer.zero_grad()\n        loss = model(batch)\n        # the update\n"
+    step += "        loss.backward()\n        total += loss\n\n"
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder, "train.py")
-        program.write_text("\n".join([*lines, "main()"]))
-        seconds = []
-        for _ in range(20):
-            began = time.process_time()
-            check_program(str(program), SIZE)
-            seconds.append(time.process_time() - began)
-    return min(seconds) * 1000
+        program.write_text(f"import torch\ndef main():\n    for batch in data:\n{step * 166}main()")
+        timer = timeit.Timer(lambda: check_program(str(program), SEVERAL), timer=time.process_time)
+        return min(timer.repeat(20, number=1)) * 1000
 
 
 def main() -> int:

@@ -36,27 +36,17 @@ def _place(loaded: LoadedSpec, remark: Remark) -> str:
     of_launcher = "os.environ" in remark.hint
     if not remark.rule.endswith("-argument") or of_launcher:
         return str(remark)
-    given = _list_given(loaded, remark.message)
-    message = f"{remark.path}{_name_tasks(given)}: {remark.message}"
-    problem = loaded.problem([*given, "run.args"][0], message, remark.hint)
-    return f"{remark.level}: {problem} [{remark.rule}]"
+    path, message = _find_given(loaded, remark.message), f"{remark.path}: {remark.message}"
+    return f"{remark.level}: {loaded.problem(path, message, remark.hint)} [{remark.rule}]"
 
 
-def _list_given(loaded: LoadedSpec, message: str) -> list[str]:
-    """Return the keys that give an argument which a message names, those of all tasks first."""
+def _find_given(loaded: LoadedSpec, message: str) -> str:
+    """Return the key that gives an argument which a message names, that of all tasks first."""
     tasks = len(loaded.spec.array.list or ()) if loaded.spec.array else 0
     heads = ["run.args", "array.values", "array.zip", *map("array.list[{}]".format, range(tasks))]
     names = re.findall(r"[A-Za-z][\w-]*", message)
-    keys = [f"{head}.{name}" for head in heads for name in names]
-    return [key for key in keys if loaded.find_path(key) in loaded.positions]
-
-
-def _name_tasks(given: list[str]) -> str:
-    """Return which tasks of an array have an argument, where these keys are of tasks alone."""
-    tasks = sorted({key.partition("]")[0] for key in given if key.startswith("array.list")})
-    if not tasks or given[0].startswith("run"):
-        return ""
-    return f" in {len(tasks)} tasks" if tasks[1:] else f" in task {tasks[0].partition('[')[2]}"
+    keys = (f"{head}.{name}" for head in heads for name in names)
+    return next((key for key in keys if loaded.find_path(key) in loaded.positions), "run.args")
 
 
 def _list_addresses(spec: JobSpec) -> str:
@@ -135,7 +125,7 @@ def _check_body(plan: Plan, path: str) -> list[Remark]:
 
 def _measure(plan: Plan, copied: tuple[str, ...] | None) -> JobSize:
     nodes, tasks, environment = plan.nodes, plan.array.tasks, plan.environment
-    group = nodes.own[0]
+    group, restarts = nodes.own[0], plan.walltime.restarts + plan.launch.max_restarts
     setup = f"{plan.program.command} {environment.setup} {dict(environment.variables)}"
     return JobSize(
         nodes=len(nodes.processes),
@@ -152,11 +142,11 @@ def _measure(plan: Plan, copied: tuple[str, ...] | None) -> JobSize:
         plain=plan.launch.plain,
         lone=plan.lone,
         packed=nodes.together > 1,
-        chained=_goes_on(plan),
+        chained=plan.walltime.chain.goes_on or restarts > 0,
         cpus=(group.cpus or 0) // group.processes,
         swept=tuple(task.arguments for task in tasks[:20]) or ((),),
         setup=setup,
-        offline=_is_offline(plan, setup),
+        offline=plan.site.internet == "none" and not re.search("OFFLINE|WANDB_MODE", setup),
         settings="\n".join(map(" ".join, _list_settings(plan))),
         fewest=nodes.fewest or 0,
     )
@@ -166,18 +156,6 @@ def _count_gpus(nodes: Nodes) -> int:
     """Return the GPUs of the node that has most; of a role on a part of its nodes, its own."""
     own = nodes.place.gpus if nodes.place else None
     return max(group.gpus for group in nodes.groups) if own is None else own
-
-
-def _is_offline(plan: Plan, setup: str) -> bool:
-    """Whether the nodes have no internet, and nothing tells the libraries so."""
-    return plan.site.internet == "none" and not re.search("OFFLINE|WANDB_MODE", setup)
-
-
-def _goes_on(plan: Plan) -> bool:
-    """Whether a start of the job may go on where another ended."""
-    chain = plan.walltime.chain
-    restarts = plan.walltime.restarts + plan.launch.max_restarts
-    return restarts > 0 or (chain.goes_on)
 
 
 def _list_settings(plan: Plan) -> Iterator[tuple[str, str]]:

@@ -22,12 +22,6 @@ SCRIPT = "{script: train.py}"
 WRAPPER = "{command: [bash, run.sh]}"
 
 
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work in a folder of the test's own."""
-    monkeypatch.chdir(tmp_path)
-
-
 def write(run: str = SCRIPT, more: str = "", **programs: str) -> None:
     """Write a spec, and programs by their names: __ for a folder, and no suffix."""
     Path("job.yaml").write_text(SPEC.replace("{RUN}", run) + more)
@@ -175,8 +169,8 @@ def test_a_module_that_a_snapshot_leaves_out_is_named() -> None:
 @pytest.mark.parametrize(
     ("tasks", "said"),
     [
-        ("  - {lr: 1}\n  - {lrr: 2}\n", "8:11: array.list[1].lrr: train.py in task 1: it has no"),
-        ("  - {lrr: 1}\n  - {lrr: 2}\n", "7:11: array.list[0].lrr: train.py in 2 tasks: it has no"),
+        ("  - {lr: 1}\n  - {lrr: 2}\n", "8:11: array.list[1].lrr: train.py: it has no"),
+        ("  - {lrr: 1}\n  - {lrr: 2}\n", "7:11: array.list[0].lrr: train.py: it has no"),
     ],
 )
 def test_an_argument_of_a_task_has_its_own_place(tasks: str, said: str) -> None:
