@@ -159,8 +159,8 @@ _DENIED = r"(?<!\S)(--?[\w-]+)[ =](?i:false|no|off|0)(?!\S)"
 _MAIN = r"[\w.]*(is_main|is_master|master_process|is_rank_?(0|zero))\w*(\(\))?"
 _RANK = r"([\w.]*(rank|process_index)(\(\))?|int\([^;()]*RANK[^;()]*\))"
 _FIRST = (
-    r"; ([^;]* and )?(<<rank>> (== 0|in [\[(](-1, 0|0, -1)[\])])|(not not )?<<main>>)( and |;|$)"
-    r"|; not (<<rank>> (!= 0|> 0)|not <<main>>)( or |;|$)"
+    r"; ([^;]* and )?(<<rank>> (== 0|in [\[(](-1, 0|0, -1)[\])])|(not not )?<<main>>)(?= and |;|$)"
+    r"|; not (<<rank>> (!= 0|> 0)|not <<main>>)(?= or |;|$)"
 )
 _FIRST_RANK = re.compile(_FIRST.replace("<<rank>>", _RANK).replace("<<main>>", _MAIN))
 _OF_NODE = r"[\w.]*is_local_(main|master|rank_?0|zero)\w*(\(\))?"
@@ -490,7 +490,7 @@ def _is_leading(look: _Look, call: Fact) -> bool:
     named = call.module.list_names(lambda value: "'LOCAL_RANK'" in ast.unparse(value))
     rank = "|".join([r"([\w.]+\.)?local_rank", *map(re.escape, named)])
     leads = re.compile(_FIRST.replace("<<rank>>", f"({rank})").replace("<<main>>", _OF_NODE))
-    ways = [leads.subn(";", way, count=1) for way in look.program.list_ways(call.part)]
+    ways = [leads.subn("", way) for way in look.program.list_ways(call.part)]
     return all(count and not _RANKED.search(rest) for rest, count in ways)
 
 
