@@ -216,9 +216,9 @@ class _Resources:
 
     def note_spread(self, items: list[DirectiveOption]) -> None:
         """Name a number of tasks or GPUs that may be of more nodes than the spec asks for."""
-        script, open_ = self.script, not (self.script.value("--nodes") or self.script.chunks)
-        spread = [item for item in items if open_ and script.count(item.option) > 1]
-        for item in [item for item in spread if item.option in _SPREAD][:1]:
+        spread = [item for item in items if item.option in _SPREAD]
+        spread = [item for item in spread if self.script.count(item.option) > 1]
+        for item in [] if self.script.value("--nodes") else spread[:1]:
             taken = f"taken for {self.nodes} nodes" if self.nodes > 1 else "taken for one node"
             message = f"{taken}; without --nodes, Slurm may spread them"
             self.draft.check(item.line, item.text, message)
@@ -265,12 +265,12 @@ class _Resources:
 
     def _take_of_pbs(self, option: str, value: str, item: DirectiveOption) -> bool:
         if option in ("-l select", "-l nodes") and self.request.alike:
-            self._take_chunk(value, item)
+            self._take_chunk(option, value, item)
         elif option in _OF_TORQUE:
             self.draft.lose(item.line, item.text, _NO_WORDS)
         elif self.files and option == f"-l {self.files.resource}" and _LABEL.fullmatch(value):
             self.draft.put("filesystems", value.split(self.files.separator))
-        elif option == "-l ngpus" and not (self.site or self.script.chunks or value == "1"):
+        elif option == "-l ngpus" and not (self.site or self.script.chunks or value in "01"):
             self.draft.check(item.line, item.text, _TOTALS)
         elif option in ("-l ngpus", "-l ncpus"):  # of the request
             return value.isdecimal() and int(value) % self.nodes == 0
@@ -278,23 +278,23 @@ class _Resources:
             return option == "-l place" and value in ("free", "pack") and self.nodes == 1
         return True
 
-    def _take_chunk(self, value: str, item: DirectiveOption) -> None:
+    def _take_chunk(self, option: str, value: str, item: DirectiveOption) -> None:
         more, draft = [], self.draft
         for pair in filter(None, re.sub(r"^\d+", "", value).split(":")):
-            key, _, text = pair.partition("=")
+            key, equals, text = pair.partition("=")
             if key == "mem":
                 draft.put("resources.memory_per_node", read_memory(text))
             elif key == "mpiprocs" and text != "1":
                 draft.keep(item.line, pair, "the processes of each node are those of launch")
             elif key == "ompthreads":
                 draft.put("environment.variables", {"OMP_NUM_THREADS": text})
-            elif key not in _CHUNK:
-                more.append(pair)
+            elif key not in _CHUNK:  # a bare word of nodes= is true of them, as OpenPBS reads it
+                more.append(pair if equals or option != "-l nodes" else f"{pair}=True")
         if all(re.fullmatch(r"[A-Za-z_]\w*=[\w.-]+", pair) for pair in more):
             draft.put("resources.constraint", ":".join(more))
         else:
             draft.lose(item.line, ":".join(more), "not a thing that a spec can ask of each node")
-        if item.value.startswith("nodes"):
+        if option == "-l nodes":
             reason = "becomes a select=, which OpenPBS and PBS Pro read, and Torque does not"
             draft.check(item.line, item.text, reason)
 

@@ -528,6 +528,13 @@ def test_gpus_without_chunks_may_be_those_of_several_nodes() -> None:
         assert ("counts them for the whole job" in spec) == told
 
 
+def test_a_word_of_torque_is_true_of_each_node() -> None:
+    text = "#!/bin/bash\n#PBS -l nodes=2:ppn=16:xk\ncd $PBS_O_WORKDIR\naprun -n 32 ./a\n"
+    imported = import_script(Script("a.pbs", text))
+    assert "constraint: xk=True\n" in imported.yaml
+    assert "lost" not in {left.kind for left in imported.left}
+
+
 def test_the_memory_of_torque_is_that_of_all_nodes() -> None:
     imported = import_pbs("#PBS -l nodes=2:ppn=20,mem=400GB\ncd /a\nmpiexec -np 40 ./a")
     spec = yaml.safe_load(imported.yaml)

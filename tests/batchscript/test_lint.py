@@ -455,6 +455,8 @@ def test_torque_puts_the_job_into_its_log_and_not_into_other_options() -> None:
         for option, found in (
             ("-o $PBS_JOBID.log", []),
             ("-o $PBS_O_WORKDIR/log", []),
+            ("-e ${HOME}/log", []),
+            ("-o $(date).log", ["directive-variable"]),
             ("-M $USER@a.org", ["directive-variable"]),
         ):
             text = f"#!/bin/bash\n#PBS -l {asked}\n#PBS {option}\ncd /\n"

@@ -50,7 +50,7 @@ def _find_variables(script: Script) -> Iterator[Fault]:
         line = re.sub(r"\s#.*", "", line) if comments else line
         chunks = script.resource("select") or script.resource("ncpus")
         if item.option in ("-o", "-e") and not chunks:  # Torque expands these
-            line = re.sub(r"\$\{?PBS_(JOB(ID|NAME)|O_\w+)\b", "", line)
+            line = re.sub(r"\$\{?[A-Za-z_]\w*", "", line)
         if match := re.search(r"\$\{?[A-Za-z_(1-9]|`", line):
             message = f"{script.scheduler} reads '{item.text}' as it is, with the '{match[0][0]}'"
             yield Fault(item.line, match.start() + 1, message)
