@@ -293,7 +293,7 @@ class _Resources:
         if all(re.fullmatch(r"[A-Za-z_]\w*=[\w.-]+", pair) for pair in more):
             draft.put("resources.constraint", ":".join(more))
         else:
-            draft.lose(item.line, ":".join(more), "not a thing that a spec can ask of each node")
+            draft.lose(item.line, value, "not a thing that a spec can ask of each node")
         if option == "-l nodes":
             reason = "becomes a select=, which OpenPBS and PBS Pro read, and Torque does not"
             draft.check(item.line, item.text, reason)
