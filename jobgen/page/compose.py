@@ -48,6 +48,7 @@ def compose(text: str) -> dict[str, Any]:
             _describe_error(one, one.path, one.where.line, one.where.column)
             for one in error.problems
         ]
+        answer["notes"] = list(error.warnings)
     except JobgenError as error:
         answer["problems"] = [_describe_error(error)]
     return answer

@@ -118,8 +118,14 @@ class Opened:
         return "".join(f"{row}\n" for row in rows)
 
     def problems(self) -> list[str]:
+        return self._list_told("p:not(.note)")
+
+    def notes(self) -> list[str]:
+        return self._list_told("p.note")
+
+    def _list_told(self, kind: str) -> list[str]:
         rows = self.page.evaluate(
-            "[...document.querySelectorAll('#problems p:not(.note)')]"
+            f"[...document.querySelectorAll('#problems {kind}')]"
             ".map((row) => row.lastChild.textContent)"
         )
         return [str(row) for row in rows]
@@ -160,7 +166,7 @@ def test_the_page_renders_what_the_command_renders(opened: Opened, tmp_path: Pat
                     rendered += 1
                     if opened.problems() or opened.script() != ended.out:
                         differences.append((site, spec, opened.problems()))
-                elif opened.problems() != ended.err.splitlines():
+                elif [*opened.problems(), *opened.notes()] != ended.err.splitlines():
                     differences.append((site, spec, opened.problems()))
     opened.page.evaluate("document.body.hidden = false")
     assert not differences
