@@ -43,6 +43,7 @@ class Capabilities(NamedTuple):
     commands: tuple[str, ...] = ()  # that a job's life needs on a login node
     bare_walltime: str = ""  # the unit of a walltime that is a number alone
     comments: bool = False  # a directive may end in a comment
+    script_index: str = ""  # a variable with its index in a task's script, and not in processes
     starts_at_home: bool = False  # a job starts in the home folder, not in that of its submission
 
     batch: bool = True  # jobs wait in a queue and run on other machines

@@ -536,6 +536,7 @@ def test_a_sweep_is_one_array_whose_tasks_do_not_stop_each_other(
         ranks = task.ranks()
         assert {rank["sum"] for rank in ranks.values()} == {3.0}
         assert {rank["JOBGEN_TASK"] for rank in ranks.values()} == {str(index)}
+        assert {rank["index"] for rank in ranks.values()} == {str(index)}
         assert {rank["JOBGEN_JOB_ID"] for rank in ranks.values()} == {task.run_dir.name}
     logs = [log for task in tasks for log in task.run_dir.glob("logs/*/agent.log")]
     ports = {re.search(r"rendezvous is at (\S+)", log.read_text())[1] for log in logs}  # type: ignore[index]

@@ -33,6 +33,7 @@ CAPABILITIES = Capabilities(
     shell_option="-S",
     commands=("qsub", "qstat", "qdel"),
     bare_walltime="seconds",
+    script_index="PBS_ARRAY_INDEX",
     starts_at_home=True,
     exclusive=True,
     reservation=True,

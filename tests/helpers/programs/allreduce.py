@@ -152,6 +152,8 @@ def work(args: argparse.Namespace) -> None:
     names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "OMP_NUM_THREADS", "JOBGEN_NODE", "JOBGEN_JOB_ID")
     words = {name: os.environ[name] for name in names}
     words["JOBGEN_TASK"] = os.environ.get("JOBGEN_TASK", "")
+    own = "SLURM_ARRAY_TASK_ID" if "SLURM_JOB_ID" in os.environ else "PBS_ARRAY_INDEX"
+    words["index"] = os.environ.get(own, "")
     print({"host": socket.gethostname(), "sum": total, "pid": os.getpid(), **words}, flush=True)
     if {args.raise_on, args.exit_on} != {None}:
         group.sum(0)  # all have printed by now: who fails ends those that wait
