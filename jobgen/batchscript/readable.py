@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from jobgen import process
+from jobgen.batchscript.purposes import list_substituted
 from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.capabilities import get_capabilities
 from jobgen.errors import Position, Problem, SpecError
@@ -37,7 +38,7 @@ _TEMPLATE = re.compile(
 # Directives of schedulers that jobgen does not know.
 _OTHERS = {"#BSUB": "LSF", "#COBALT": "Cobalt", "#PJM": "Fujitsu's scheduler", "#OAR": "OAR"}
 _OTHERS |= {"#MSUB": "Moab", "#$": "Grid Engine", "#FLUX:": "Flux"}
-_SUBMITS = re.compile(r"(\$\(|`)\s*(sbatch|qsub)\b")
+_SUBMITS = re.compile(r"\s*(exec\s+)?(sbatch|qsub)\b")
 
 
 class ImportRefusedError(SpecError):
@@ -140,8 +141,14 @@ def _list_refused(script: Script) -> Iterator[tuple[int, str, str]]:
         if item.option in ("hetjob", "packjob", ":"):
             message = "this is a heterogeneous job, whose parts have their own directives"
             yield item.line, message, "roles of a spec can say it"
-    for command in [] if script.read_directives else script.commands:
-        inner = any(_SUBMITS.match(word.active) for word in command.all_words)
-        if inner or command.name in ("sbatch", "qsub"):
-            message = "this script submits others, and is not a job itself"
-            yield command.line, message, "import what it submits"
+    for line, _ in [] if script.read_directives else list_submissions(script):
+        message = "this script submits others, and is not a job itself"
+        yield line, message, "import what it submits"
+
+
+def list_submissions(script: Script) -> Iterator[tuple[int, str]]:
+    """Yield the line and the text of each command that submits a job, also within a word."""
+    for command in script.commands:
+        texts = [" ".join(word.raw for word in command.words)]
+        texts += [text for word in command.all_words for text in list_substituted(word.raw)]
+        yield from ((command.line, text) for text in texts if _SUBMITS.match(text))

@@ -652,6 +652,16 @@ def test_arguments_and_a_script_that_submits_itself_are_lost_by_name() -> None:
     assert [(left.line, left.kind) for left in imported.left] == [(4, "lost"), (5, "check")]
 
 
+@pytest.mark.parametrize("submit", ['sbatch {} "$0" "$@"', "J=$(sbatch {} job.sbatch | cut -c 9-)"])
+def test_what_a_script_asks_for_that_submits_itself_is_lost_by_name(submit: str) -> None:
+    body = 'if [[ -z $SLURM_JOB_ID ]]; then\nN=$1\n{}\nelse\nsrun python "$@"\nfi'
+    imported = import_body(body.format(submit.format("--mem=8G --gres=gpu:$N")), ONE_GPU)
+    assert [left.line for left in imported.left if left.kind == "lost"] == [6, 8]
+    again = submit.format("--dependency=afterok:$SLURM_JOB_ID")
+    left = import_body(f"python t.py\n{again}", ONE_GPU).left
+    assert not any("submits itself" in item.reason for item in left)
+
+
 @pytest.mark.parametrize("line", ["while getopts e: opt; do echo $opt; done", "shift", "echo $#"])
 def test_arguments_that_a_builtin_reads_are_lost_by_name(line: str) -> None:
     imported = import_body(f"{line}\npython t.py", ONE_GPU)

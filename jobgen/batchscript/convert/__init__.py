@@ -11,7 +11,7 @@ import re
 
 from jobgen.batchscript.convert.body import advise, make_name, name_body, write_body
 from jobgen.batchscript.convert.clean import write_clean
-from jobgen.batchscript.convert.straight import NotStraightError
+from jobgen.batchscript.convert.straight import NotStraightError, list_own_submissions
 from jobgen.batchscript.directives import ARRAYS, render_directives, settle
 from jobgen.batchscript.draft import Draft, Left
 from jobgen.batchscript.readable import ImportRefusedError, find_shell_flags, refuse_unreadable
@@ -21,6 +21,7 @@ from jobgen.records import NamedTuple
 from jobgen.rendering import header
 
 _OF_ARRAY = "is an array's index, which no directive asks for; write array: {tasks: N}"
+_OF_ITSELF = "the script submits itself so; write in the spec what only this line asks for"
 _OF_NODES = "here it is one: write resources.nodes"
 
 
@@ -83,6 +84,8 @@ def _put_file_name(script: Script, draft: Draft) -> None:
 
 def _note_submission(script: Script, draft: Draft) -> None:
     """Name what no directive asks for, but the line that submits may: an array, or nodes."""
+    for line, text in list_own_submissions(script):
+        draft.lose(line, text, _OF_ITSELF)
     own = {name for name, _, _ in script.variables()}
     indices = "|".join(set(ARRAYS.values()) - own) or "-"
     index = _find_use(script, rf"\$\{{?({indices})\b(?!:?[-+])")

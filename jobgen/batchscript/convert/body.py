@@ -6,7 +6,12 @@ import os
 import re
 
 from jobgen.batchscript.convert.environment import AT_HOME
-from jobgen.batchscript.convert.straight import ITSELF, NotStraightError, list_arguments
+from jobgen.batchscript.convert.straight import (
+    ITSELF,
+    NotStraightError,
+    list_arguments,
+    list_own_submissions,
+)
 from jobgen.batchscript.directives import keep_verbatim, render_directives, split_resources
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.launchers import unwrap
@@ -60,7 +65,10 @@ def _list_body(script: Script) -> list[str]:
 
 
 def _note_losses(script: Script, draft: Draft) -> None:
-    for line, text in list(list_arguments(script))[:1]:
+    # What stands above the line that submits the script itself is not of the job.
+    submission = max((line for line, _ in list_own_submissions(script)), default=0)
+    arguments = sorted(list_arguments(script), key=lambda item: item[0] <= submission)
+    for line, text in arguments[:1]:
         draft.lose(line, text, "an argument of the script; write those that it gets in run.args")
     for command in script.commands:
         if command.name not in PRINTS and (match := ITSELF.search(command.active)):

@@ -5,6 +5,7 @@ Nothing is guessed: where a statement is not of a known kind, the body is kept a
 
 from __future__ import annotations
 
+import os
 import re
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -13,6 +14,7 @@ from jobgen.batchscript import purposes
 from jobgen.batchscript.bash import DECLARES, Command, Word
 from jobgen.batchscript.expand import list_names
 from jobgen.batchscript.launchers import unwrap
+from jobgen.batchscript.readable import list_submissions
 from jobgen.batchscript.reader import Script
 from jobgen.records import NamedTuple
 
@@ -139,6 +141,15 @@ def _check_command(command: Command) -> None:
 def takes_arguments(text: str) -> bool:
     """Whether bash would put in the arguments of the script."""
     return bool(_ARGUMENT.search(_UNREAD.sub("", text)))
+
+
+def list_own_submissions(script: Script) -> Iterator[tuple[int, str]]:
+    """Yield the lines and words by which a script submits itself and asks for more than it has."""
+    file = rf"{ITSELF.pattern}|(?<!\S){re.escape(os.path.basename(script.path))}(?!\S)"
+    for line, text in list_submissions(script):
+        match = re.match(rf"[^|]*?\s-(?!-(dependency|parsable)\b|W depend)[^|]*?({file})\S*", text)
+        if match:
+            yield line, match[0]
 
 
 def list_arguments(script: Script) -> Iterator[tuple[int, str]]:
