@@ -221,6 +221,8 @@ def test_what_a_launcher_starts_is_a_program() -> None:
 def test_a_count_of_nodes_that_nobody_asks_for_is_named() -> None:
     imported = import_body("n=$(wc -l < $PBS_NODEFILE)\npython t.py --n $n", "#PBS -N a")
     assert ("check", "$PBS_NODEFILE") in [(left.kind, left.text) for left in imported.left]
+    imported = import_body("mpirun -n 3 -machinefile $PBS_NODEFILE a", "#PBS -l procs=3,mem=2gb")
+    assert [(left.kind, left.line) for left in imported.left] == [("lost", 2)]
 
 
 def test_arguments_after_the_program_are_those_of_the_spec() -> None:

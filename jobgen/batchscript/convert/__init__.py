@@ -21,6 +21,8 @@ from jobgen.records import NamedTuple
 from jobgen.rendering import header
 
 _OF_ARRAY = "is an array's index, which no directive asks for; write array: {tasks: N}"
+# What PBS and Torque take nodes or processors from.
+_ASKED = ("select", "nodes", "ncpus", "ngpus", "size", "procs", "mppwidth")
 _OF_ITSELF = "the script submits itself so; write in the spec what only this line asks for"
 _OF_NODES = "here it is one: write resources.nodes"
 
@@ -91,12 +93,16 @@ def _note_submission(script: Script, draft: Draft) -> None:
     index = _find_use(script, rf"\$\{{?({indices})\b(?!:?[-+])")
     if index and not script.value(*ARRAYS):
         draft.lose(*index, _OF_ARRAY)
-    asked = [script.value("--nodes", "--ntasks") is not None]
-    asked += map(bool, map(script.resource, ("select", "nodes", "ncpus", "ngpus")))
     nodes = _find_use(script, r"\$\{?(PBS_NODEFILE|PBS_NUM_NODES|SLURM_(JOB_NUM_NODES|NNODES))\b")
-    if nodes and not any(asked):
+    if nodes and not _asks_for_nodes(script):
         submit = "qsub's" if script.can.chunks else "sbatch's"
         draft.check(*nodes, f"nodes come from {submit} own line; {_OF_NODES}")
+
+
+def _asks_for_nodes(script: Script) -> bool:
+    """Whether a directive says what the scheduler takes the number of nodes from."""
+    resources = any(map(script.resource, _ASKED))
+    return resources or script.value("--nodes", "--ntasks") is not None
 
 
 def _find_use(script: Script, pattern: str) -> tuple[int, str] | None:
