@@ -461,6 +461,22 @@ def test_programs_side_by_side_are_said_to_be_roles_or_a_ray() -> None:
     assert "launch.mode: ray" in import_body(ray, TWO_NODES).yaml
 
 
+@pytest.mark.parametrize(
+    ("body", "asked", "advice"),
+    [
+        ("# ray start\na=(1 2) # array starts at 1\npython t.py ${a[$1]} x", ONE_GPU, ""),
+        ("for h in a b; do srun -N 1 -n 1 -w $h serve & done\nwait", EACH_GPU, "plain"),
+        ("srun a\nsrun b", TWO_NODES, "plain"),
+        ("srun a\nsrun b", EACH_GPU, "direct"),
+    ],
+)
+def test_the_mode_that_is_advised_starts_as_many_as_the_script(
+    body: str, asked: str, advice: str
+) -> None:
+    text = import_body(f"{body}\nset -a", asked).yaml
+    assert re.findall(r"launch.mode: (\w+)", text) == [advice][: len(advice)]
+
+
 def test_a_kept_body_is_the_script_without_its_directives(tmp_path: Path) -> None:
     text = "#!/bin/bash -l\n#SBATCH --nodes=2\n# a comment\nsrun a; srun b  # two\n"
     (tmp_path / "old.sbatch").write_text(text)

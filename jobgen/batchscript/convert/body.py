@@ -17,6 +17,7 @@ from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.launchers import unwrap
 from jobgen.batchscript.lint import ABOUT_LAUNCH, check
 from jobgen.batchscript.purposes import PRINTS
+from jobgen.batchscript.reach import find_reach
 from jobgen.batchscript.readable import find_place, find_shell_flags
 from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.errors import SpecError
@@ -110,10 +111,13 @@ def advise(script: Script, draft: Draft, reason: NotStraightError) -> list[str]:
 
 
 def _name_mode(script: Script) -> str:
-    """Return the mode by which jobgen would start several processes of a script itself."""
+    """Return the mode by which jobgen would start the processes of a script itself."""
+    launched = (item for item in script.launches if item.started.launchers)
+    counts = {find_reach(script, item).each for item in launched}
     modes = {
-        "ray": "ray start" in script.text,
+        "ray": re.search(r"(?m)^[^#\n]*\bray start\b", script.text),
         "torchrun": any(item.started.agent for item in script.launches),
-        "direct": any(item.started.launchers for item in script.launches),
+        "direct": counts - {1},
+        "plain": counts,
     }
     return next((mode for mode, holds in modes.items() if holds), "")
