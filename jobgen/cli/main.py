@@ -240,11 +240,13 @@ def _load_all(
         except SpecError as error:
             refused.append(error)
     if refused:
-        raise SpecError(
-            (problem for one in refused for problem in one.problems),
-            (warning for one in refused for warning in one.warnings),
-        )
+        raise _join(refused)
     return planned
+
+
+def _join(refused: Sequence[SpecError]) -> SpecError:
+    problems = (problem for one in refused for problem in one.problems)
+    return SpecError(problems, (warning for one in refused for warning in one.warnings))
 
 
 def _name_files(

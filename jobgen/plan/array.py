@@ -35,7 +35,8 @@ def decide(context: Context, plan: Plan) -> Decision[TaskArray]:
     if asked is None or len(tasks) < 2:
         return Decision(TaskArray())
     array = TaskArray(tasks, asked.at_once, plan.nodes.together)
-    return Decision(array, problems=_find_conflicts(context, plan))
+    conflicts = _find_conflicts(context, plan, asked.at_once or array.together)
+    return Decision(array, problems=conflicts)
 
 
 def list_tasks(loaded: LoadedSpec) -> tuple[ArrayTask, ...]:
@@ -80,15 +81,16 @@ def make_rows(array: TaskArray) -> tuple[TaskRow, ...]:
     return tuple(rows)
 
 
-def _find_conflicts(context: Context, plan: Plan) -> Iterator[Problem]:
-    walltime, shared = context.spec.on_walltime, plan.nodes.together > 1
-    then = walltime and walltime.then
+def _find_conflicts(context: Context, plan: Plan, at_once: int) -> Iterator[Problem]:
+    walltime, together = context.spec.on_walltime, plan.nodes.together
+    then, shared = walltime and walltime.then, together > 1
     rules = {
         "array_unequal": plan.can.components and plan.nodes.unequal,
         "array_resubmit": then == "resubmit",
         "array_requeue": shared and then == "requeue",
+        "array_few": at_once < together,
     }
-    yield from context.refuse(rules)
+    yield from context.refuse(rules, together=together)
     for name in VISIBLE & context.spec.environment.named_variables.keys():
         yield from context.refuse({"array_devices": shared}, name=name)
 

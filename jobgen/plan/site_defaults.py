@@ -51,7 +51,8 @@ class _SiteJob:
         self.gpu_type = self._choose_gpu_type()
         self.queue, self.why_queue = ",".join(self.spec.queue) or None, ""
         if self.queue is None:
-            self.queue, self.why_queue = self._choose_queue()
+            named = self.spec.qos and self._find_by_qos()
+            self.queue, self.why_queue = named or self._choose_queue()
         self.record = _find_queue(self.profile, self.queue)
         self.node, self.about = describe_node(self.profile, self.queue, self.gpu_type)
         self.groups = self.group_on(self.node)
@@ -91,6 +92,11 @@ class _SiteJob:
         """The candidates that take the job."""
         items = self.candidates.items()
         return [name for name, one in items if limits.accepts(one.queue, one.size)]
+
+    def _find_by_qos(self) -> tuple[str, str] | None:
+        """Return the queue with which the site gives the QoS that the spec names, and why."""
+        why, queues = f"the queue whose QoS is {self.spec.qos}", self.profile.queues.items()
+        return next(((name, why) for name, queue in queues if queue.qos == self.spec.qos), None)
 
     def _choose_queue(self) -> tuple[str | None, str]:
         """Return the queue of a job that names none, the cheapest that takes it, and why.
@@ -239,18 +245,17 @@ def _find_breaches(job: _SiteJob) -> Iterator[Breach]:
         yield from _check_queue_has(job, job.gpu_type)
     if job.queue is None and size.gpus and not unknown:
         yield from _require_queue(context)
-    if not _names_qos(context):
-        breaches = list(limits.check_queue(context, job.queue, size))
-        others = _list_others(job) if breaches else []
-        for problem, doubt in breaches:
-            if others:
-                hint = f"{problem.hint}, or write queue: {' or '.join(others)}"
-                problem = problem._replace(hint=hint)
-            yield Breach(problem, doubt)
+    if not _names_qos(context) or (job.spec.qos and job.spec.qos == job.record.qos):
+        yield from _check_limits(job)
     yield from shapes.check_node(context, job.node, size, about=job.about)
     yield from limits.check_lists(
         context, gpu_type=job.gpu_type, gpus=size.gpus, filesystems=job.filesystems
     )
+
+
+def _check_limits(job: _SiteJob) -> Iterator[Breach]:
+    for problem, doubt in limits.check_queue(job.context, job.queue, job.size):
+        yield Breach(problem._replace(hint=problem.hint + _offer_others(job)), doubt)
 
 
 def _check_queue_has(job: _SiteJob, gpu_type: str) -> Iterator[Breach]:
@@ -262,14 +267,15 @@ def _check_queue_has(job: _SiteJob, gpu_type: str) -> Iterator[Breach]:
     yield from limits.find_breaches(job.context, job.context.site.cite(job.record), rules, **facts)
 
 
-def _list_others(job: _SiteJob) -> list[str]:
-    """List queues with the same GPUs that take a job, if the one that it gets does not."""
+def _offer_others(job: _SiteJob) -> str:
+    """Return words for queues with the same GPUs that take a job, if its own does not."""
     own, queues = job.record, {name: job.candidates[name].queue for name in job.list_taking()}
-    if job.queue in queues or not own.limits:
-        return []
+    if job.spec.qos or job.queue in queues or not own.limits:
+        return ""
     kind = (True, own.gpu_types, None)
     likes = (kind == (bool(one.limits), one.gpu_types, one.routed_from) for one in queues.values())
-    return [*itertools.compress(queues, likes)][:3]
+    names = " or ".join([*itertools.compress(queues, likes)][:3])
+    return f", or write queue: {names}" if names else ""
 
 
 def _advise(job: _SiteJob) -> Iterator[str]:

@@ -195,6 +195,7 @@ class _Look:
         self.find_form()
         self.answers["sound"] = not self.remarks  # whether it does something when it is started
         self.find_modules()
+        self.find_imports()
         self.find_places()
         self.find_arguments()
         self.describe()
@@ -320,14 +321,17 @@ class _Look:
         for one in self.program.missing:
             if one.module is entry or not one.part.scope:
                 self.say("module-missing", one, name=one.name)
+        for module in self.program.modules:
+            if copied is not None and not is_below(os.path.normpath(module.path), copied):
+                self.say("module-untracked", module.whole)
+
+    def find_imports(self) -> None:
+        """Imports from modules of the project that Python cannot read, or that lack the name."""
         for one, file, fault in self.program.broken:
             if not (one.part.tried or one.part.scope):
                 self.say("syntax.module", one, file=file, fault=fault)
         for one, file, name in self.program.list_lacking():
             self.say("module-missing.name", one, file=file, name=name)
-        for module in self.program.modules:
-            if copied is not None and not is_below(os.path.normpath(module.path), copied):
-                self.say("module-untracked", module.whole)
 
     def find_places(self) -> None:
         """What a script takes from where Python does not look for it, by the script's place."""

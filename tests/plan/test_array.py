@@ -470,6 +470,7 @@ def test_one_task_alone_and_those_of_this_machine_share_nothing() -> None:
         ("launch.mode=direct", "launch.mode: tasks that share a node are started by torchrun"),
         ("launch.launcher=mpiexec", "launch.launcher: tasks that share a node are started by"),
         ("on_walltime.then=requeue", "on_walltime.then: the tasks that share a node end together"),
+        ("array.at_once=1", "array.at_once: is fewer than the "),
         (
             "environment.variables.CUDA_VISIBLE_DEVICES=0",
             "environment.variables.CUDA_VISIBLE_DEVICES: each of the tasks that share a node gets",

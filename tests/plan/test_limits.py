@@ -275,6 +275,12 @@ def test_a_qos_of_the_users_own_has_limits_of_its_own() -> None:
     assert len(warnings("cineca-leonardo", *own)) == 1
 
 
+def test_a_qos_that_the_site_gives_with_a_queue_has_the_limits_of_that_queue() -> None:
+    (warning,) = warnings("cineca-leonardo", "qos=boost_qos_dbg", "resources.walltime=4h")
+    assert "4h exceeds boost_qos_dbg's 30m for 1-2 nodes" in warning
+    assert "or write queue" not in warning
+
+
 def test_no_limits_renders_what_was_refused_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
