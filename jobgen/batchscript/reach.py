@@ -32,6 +32,12 @@ def _is_part(script: Script, launcher: Launcher, nodes: int) -> bool:
     return nodes < script.nodes or ("PBS_NODEFILE" not in place and script.nodes != 1)
 
 
+def _spreads(launcher: Launcher) -> bool:
+    """Whether it gives each node a task before one gets more than another."""
+    asked = any(_SPREADS.fullmatch(name) for name, _ in launcher.options)
+    return asked or "spreads" in launcher.row
+
+
 def count_reach(script: Script, launcher: Launcher) -> Reach:
     """Return what one launcher starts of a job that has what the directives of `script` say."""
     if launcher.is_open or not launcher.row:
@@ -43,9 +49,10 @@ def count_reach(script: Script, launcher: Launcher) -> Reach:
     fill = script.slots  # of a node, before the next one gets any
     if stated is None:
         return Reach(nodes, launcher.read_count("each", fill))
-    if "spreads" in launcher.row or any(_SPREADS.fullmatch(name) for name, _ in launcher.options):
+    if spreads := _spreads(launcher):
         fill = -(-tasks // nodes) if nodes else 0
     each = launcher.read_count("each", min(tasks, max(fill, int(tasks == 1))))
+    each = min(each, (spreads and fill) or each)  # what it is told of each node is the most
     wide = -(-tasks // each) if each else 0
     return Reach(min(wide, nodes or wide), each)
 

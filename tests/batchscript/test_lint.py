@@ -355,6 +355,7 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
     [
         (f"srun -K1 torchrun --nnodes=$SLURM_NNODES {C10D} t.py", "--nodes=2 --ntasks-per-node=1"),
         ("srun -K1 python t.py", "--nodes=4 --ntasks-per-node=1"),
+        ("srun -K1 -n 4 --ntasks-per-node=4 python t.py", "--nodes=2 --ntasks-per-node=4"),
         ("mpiexec -n $N --ppn 4 python t.py", "--nodes=4"),
         ("deepspeed --hostfile hosts t.py", "--nodes=2"),
         ("srun -K1 accelerate launch --config_file a.yaml t.py", "--nodes=2"),
