@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import re
 from collections import defaultdict
@@ -25,7 +26,7 @@ from jobgen.spec.load import LoadedSpec
 from jobgen.spec.yaml_nodes import Mapping as YamlMapping
 from jobgen.spec.yaml_nodes import parse_value, walk_leaves
 
-_MOST_TEXT = 50_000  # characters of a configuration file
+_MOST_BYTES = 30_000  # of a configuration file, which take some 20 ms
 
 
 def review(loaded: LoadedSpec, plan: Plan, copied: Sequence[str] | None = None) -> list[Problem]:
@@ -187,14 +188,21 @@ def list_settings(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     for option, value in checks.list_options(words):
         yield option, value
         if re.fullmatch(r"[^$*?\[{:]+\.(ya?ml|json)", value) and os.path.isfile(value):
-            try:
-                text = Path(value).read_text(encoding="utf-8")[:_MOST_TEXT]
-                tree = parse_value(text, file=value)
-            except (OSError, ValueError, JobgenError):
-                continue  # it is for the program to say so
-            if isinstance(tree, YamlMapping):
-                leaves = walk_leaves(tree, f"{value}:", joint=":")
-                yield from ((path, getattr(leaf, "text", "")) for path, leaf in leaves)
+            yield from _read_settings(value)
+
+
+def _read_settings(path: str) -> Iterator[tuple[str, str]]:
+    """Yield the keys of a configuration file, with their values; none of a large or broken one."""
+    try:
+        text = Path(path).read_text("utf-8") if os.path.getsize(path) <= _MOST_BYTES else ""
+        if path.endswith(".json"):  # which may be what YAML refuses: indented by tabs
+            text = json.dumps(json.loads(text), ensure_ascii=False)
+        tree = parse_value(text, file=path, explain=False)
+    except (OSError, ValueError, RecursionError, JobgenError):
+        return  # it is for the program to say so
+    if isinstance(tree, YamlMapping):
+        leaves = walk_leaves(tree, f"{path}:", joint=":")
+        yield from ((key, getattr(leaf, "text", "")) for key, leaf in leaves)
 
 
 def _check_numbers(job: Subject) -> Iterator[Problem]:

@@ -196,13 +196,16 @@ def refuse_other_files(file: str, text: str) -> None:
         raise SpecError([Problem(Position(file), "", *about)]) from None
 
 
-def parse_value(text: str, *, file: str) -> Node:
-    """The one node, of whatever kind, that `text` holds; raises SpecError as `parse` does."""
+def parse_value(text: str, *, file: str, explain: bool = True) -> Node:
+    """The one node, of whatever kind, that `text` holds; raises SpecError as `parse` does.
+
+    It names no problem if it is not to `explain` them, which takes seconds for a long text.
+    """
     composer = _Composer(text, file)
     try:
         root = composer.compose_document()
     except yaml.YAMLError as error:
-        raise SpecError(_list_syntax_problems(error, text, file)) from None
+        raise SpecError(_list_syntax_problems(error, text, file) if explain else []) from None
     if composer.problems:
         raise SpecError(composer.problems)
     if composer.count > MAX_VALUES:

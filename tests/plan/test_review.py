@@ -1,6 +1,7 @@
 """What a spec says that is right in form and can hardly be meant; `check` and `submit` say it."""
 
 import re
+import time
 from pathlib import Path
 from textwrap import dedent
 
@@ -8,7 +9,7 @@ import pytest
 from support import ROOT, edited, jobgen, load, working_in
 
 from jobgen.plan.resolve import resolve
-from jobgen.plan.review import review
+from jobgen.plan.review import list_settings, review
 
 BASE = """\
 name: gpt
@@ -483,6 +484,27 @@ def test_deepspeed_takes_the_number_that_its_file_lacks(batch: int, steps: str, 
     loaded = load(edited((SCRIPT, run), text=BASE))
     problems = review(loaded, resolve(loaded))
     assert [said in str(one) for one in problems] == [True] * bool(said)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "found"),
+    [
+        ("a.json", '{"lr": 1e-3,\n\t"on": true}', ["a.json:lr 0.001", "a.json:on true"]),
+        ("a.yaml", "lr: 1e-3\n", ["a.yaml:lr 1e-3"]),
+        ("a.json", '{"a": [' + '"x",\n' * 20_000 + '"x"]}', []),
+        ("a.json", '{"a": [' + '"x",\n' * 5_000, []),
+        ("a.json", "[" * 20_000, []),
+        ("a.yaml", "a: 1\n" * 5_000 + "- b\n", []),
+    ],
+)
+def test_a_file_that_a_program_is_given_costs_little(
+    name: str, text: str, found: list[str]
+) -> None:
+    Path(name).write_text(text)
+    start = time.process_time()
+    read = list(list_settings([f"--config={name}"]))
+    assert time.process_time() - start < 0.5  # of 5 s for the fault of such a file
+    assert [*map(" ".join, read)] == [f"--config {name}", *found]
 
 
 def test_what_checks_find_has_words() -> None:
