@@ -178,6 +178,7 @@ class Module:
             for inner in getattr(node, "body", ()):
                 if isinstance(inner, ast.Import | ast.ImportFrom):
                     self._name_imports(inner)
+        self.unread: list[Part] = []
         self.parts = [Part(self, self.tree.body)]  # each behind the one that it stands in
         for part in self.parts:  # and those that are found in it
             self._read(part)
@@ -239,9 +240,10 @@ class Module:
     def _keep_if(self, node: ast.If | ast.IfExp, part: Part) -> None:
         for way, test in ((node.body, node.test), (node.orelse, _negate(node.test))):
             body = way if isinstance(way, list) else [way]
-            # Of a module that is imported, what only one that is started does is left out.
-            if not self._known or self.decide(test) is not False:
-                self.parts.append(part._replace(body=body, tests=(*part.tests, test)))
+            # Of a module that is imported, what only one that is started does is not read.
+            unread = self._known and self.decide(test) is False
+            parts = self.unread if unread else self.parts
+            parts.append(part._replace(body=body, tests=(*part.tests, test)))
 
     def _keep_try(self, node: ast.Try, part: Part) -> None:
         handled = [one for handler in node.handlers for one in handler.body]
@@ -319,7 +321,8 @@ class Module:
     @cached_property
     def _lines(self) -> list[tuple[int, int, Part]]:
         """The first and last line of each part that is lines, the innermost first."""
-        parts = [part for part in self.parts if part.body and isinstance(part.body[0], ast.stmt)]
+        parts = [*self.parts, *self.unread]
+        parts = [part for part in parts if part.body and isinstance(part.body[0], ast.stmt)]
         spans: list[tuple[Any, Any, Part]] = [(part.body[0], part.body[-1], part) for part in parts]
         return [(first.lineno, last.end_lineno, part) for first, last, part in reversed(spans)]
 

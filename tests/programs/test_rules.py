@@ -916,6 +916,14 @@ def test_every_rule_is_explained() -> None:
     assert not [name for name in names if f"`{name}`" not in page]
 
 
+def test_the_text_that_only_starts_an_imported_module_is_not_blamed() -> None:
+    place = "if x:\n    print('/kaggle/x')\n"
+    started = "if __name__ == '__main__':\n    " + place.replace("\n", "\n    ")
+    size = ONE._replace(arguments=())
+    assert not look("import data\n", data=started, size=size)
+    assert rules(look("import data\n", data=place, size=size)) == ["foreign-place"]
+
+
 def test_what_only_starts_an_imported_module_is_not_blamed() -> None:
     Path("net.py").write_text(
         "import torch\nif __name__ == '__main__':\n    torch.nn.DataParallel(net)\n"
