@@ -924,6 +924,15 @@ def test_the_text_that_only_starts_an_imported_module_is_not_blamed() -> None:
     assert rules(look("import data\n", data=place, size=size)) == ["foreign-place"]
 
 
+def test_jobs_that_a_handler_submits_behind_a_test_are_not_those_of_every_process() -> None:
+    submit = "import submitit\ndef main():\n    submitit.AutoExecutor(folder='x')\n"
+    text = SETUP + "def again(number, frame):\n    {}from submit import main\n    {}main()\n{}"
+    text += "import signal\nsignal.signal(signal.SIGTERM, again)\n"
+    assert rules(look(text.format("", "", ""), submit=submit)) == ["own-launcher"]
+    tested = text.format("if asked:\n        ", "    ", "")
+    assert not look(tested, submit=submit)
+
+
 def test_what_only_starts_an_imported_module_is_not_blamed() -> None:
     Path("net.py").write_text(
         "import torch\nif __name__ == '__main__':\n    torch.nn.DataParallel(net)\n"
