@@ -7,7 +7,7 @@ import operator
 import re
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -42,6 +42,10 @@ class Part(NamedTuple):
         """A test that decides about them and is known to fail."""
         tests = (*self.tests, *self.past)
         return next((one for one in tests if self.module.decide(one) is False), None)
+
+    def holds(self, other: Part) -> bool:
+        """Whether it is done whenever another part of its function is."""
+        return not self.tried and other.tests[: len(self.tests)] == self.tests
 
     @property
     def in_class(self) -> bool:
@@ -93,7 +97,7 @@ class Fact(NamedTuple):
         """A call in words; what a name among its arguments stands for is in the name's place."""
         texts = self.module.texts
         if self.node not in texts:
-            texts[self.node] = f"{self.name}({_spell(self.node, self.module.assigned)})"
+            texts[self.node] = f"{self.name}({_spell(self)})"
         return texts[self.node]
 
 
@@ -107,13 +111,14 @@ _MOST_WORDS = 2000  # characters of a call
 _PATH = r"os\.path\.join\('([^']*)', '([^']*)'\)"
 
 
-def _spell(call: ast.Call, assigned: Mapping[str, list[ast.expr]]) -> str:
+def _spell(fact: Fact) -> str:
     """Return the arguments of a call with values for names, and paths of constants as one."""
+    call: ast.Call = fact.node
 
     def name(word: re.Match[str]) -> str:
         if word["form"]:
             return re.sub(r"(?<=\{)[^{}]+", lambda inner: re.sub(_WORD, name, inner[0]), word[0])
-        values = [] if word["text"] else assigned.get(word[0], [])[-3:]
+        values = [] if word["text"] else fact.module.list_values(word[0], fact)[-3:]
         return " or ".join(dict.fromkeys(map(ast.unparse, values))) or word[0]
 
     text = ast.unparse(ast.Call(ast.Name("_"), call.args, call.keywords))[2:-1]
@@ -313,6 +318,25 @@ class Module:
             node = node.value
         parts.append(self.names.get(node.id, node.id) if isinstance(node, ast.Name) else "")
         return ".".join(reversed(parts))
+
+    def list_values(self, name: str, at: Fact) -> list[ast.expr]:
+        """Return what a name may stand for in a place.
+
+        What surely comes before it, in its function, takes the place of all values before.
+        """
+        own = [] if "." in name else self._list_own(name, at)
+        before = [one for one in own if one.lineno < at.line]
+        sure = [one for one in before if self._places[one].holds(at.part)]
+        if not sure:
+            return self.assigned.get(name, [])
+        last = max(sure, key=lambda one: one.lineno)
+        reaching = before if self._places[last] is at.part else own  # each time, or by a loop
+        return [one for one in reaching if one.lineno >= last.lineno]
+
+    def _list_own(self, name: str, at: Fact) -> list[ast.expr]:
+        """Return what a name is assigned in the function around a place."""
+        placed = [(one, self._places.get(one)) for one in self.assigned.get(name, [])]
+        return [one for one, part in placed if part and part.scope is at.part.scope]
 
     def list_names(self, fits: Callable[[ast.expr], bool]) -> set[str]:
         """Return the names that are assigned nothing but values that fit."""

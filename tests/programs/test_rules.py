@@ -933,6 +933,22 @@ def test_jobs_that_a_handler_submits_behind_a_test_are_not_those_of_every_proces
     assert not look(tested, submit=submit)
 
 
+def test_a_name_that_is_assigned_again_has_the_value_before_each_use() -> None:
+    text = "import subprocess, torch\ndef main():\n    if torch.cuda.device_count() < 2:\n"
+    text += "        run = ['python', 'a.py']\n        subprocess.run(run)\n        return\n"
+    text += "    run = ['torchrun', 'a.py']\n    try:\n        subprocess.run(run)\n"
+    text += "    except OSError:\n        subprocess.run(run)\nmain()\n"
+    found = look(text)
+    assert rules(found) == ["own-launcher"]
+    assert (found[0].line, found[0].message[-12:]) == (9, "train.py:11)")
+    assert rules(
+        look(
+            "import subprocess\nrun = ['torchrun', 'a.py']\nif x:\n    run = ['ls']\n"
+            "subprocess.run(run)\n"
+        )
+    ) == ["own-launcher"]
+
+
 def test_what_only_starts_an_imported_module_is_not_blamed() -> None:
     Path("net.py").write_text(
         "import torch\nif __name__ == '__main__':\n    torch.nn.DataParallel(net)\n"
