@@ -251,9 +251,9 @@ class Module:
             parts.append(part._replace(body=body, tests=(*part.tests, test)))
 
     def _keep_try(self, node: ast.Try, part: Part) -> None:
-        handled = [one for handler in node.handlers for one in handler.body]
-        body = [*node.body, *handled, *node.orelse, *node.finalbody]
-        self.parts.append(part._replace(body=body, tried=True))
+        handled = [handler.body for handler in node.handlers]
+        for body in (node.body, *handled, node.orelse, node.finalbody):
+            self.parts.append(part._replace(body=body, tried=True))
 
     def _keep_block(self, node: Any, part: Part) -> None:
         self.parts.append(part._replace(body=node.body))
