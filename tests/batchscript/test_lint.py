@@ -394,14 +394,33 @@ def test_a_cause_is_told_once_and_srun_comes_last() -> None:
     assert "and 1 more" in found[0].message
 
 
-def test_a_mask_says_the_cpus_of_each_task() -> None:
+def test_a_mask_says_the_cpus_of_each_task_and_a_free_one_has_all() -> None:
     asked = "#SBATCH --nodes=2 --ntasks-per-node=4 --cpus-per-task=4"
     lines = {
         "srun -K1 --cpu-bind=v,mask_cpu=$MASKS python t.py": [],
-        "srun -K1 --cpu-bind=none python t.py": ["srun-cpus"],
+        "srun -K1 --cpu-bind=cores python t.py": ["srun-cpus"],
+        "srun -K1 --cpu-bind=none --exact python t.py": ["srun-cpus"],
+        "srun -K1 --cpu-bind=none python t.py": [],
+        "export SLURM_CPU_BIND=None\nsrun -K1 python t.py": [],
     }
     for line, rules in lines.items():
         assert [item.rule.id for item in check(make_script(line, asked))] == rules
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "python3 -m venv env",
+        "bash -c 'mkdir -p d; env/bin/python -m pip install a; tar xf b -C d'",
+        "uv sync",
+        "./config_env_ddp.sh",
+        "bash scripts/install.sh",
+    ],
+)
+def test_a_step_that_makes_an_environment_needs_no_care(step: str) -> None:
+    asked = "#SBATCH --nodes=2 --ntasks-per-node=4 --cpus-per-task=4"
+    found = check(make_script(f"set -e\nsrun {step}\nsrun -c4 -K1 python t.py", asked))
+    assert [str(item) for item in found] == []
 
 
 def test_a_fix_fits_its_place() -> None:

@@ -18,7 +18,7 @@ from jobgen.batchscript.launchers import (
 )
 from jobgen.batchscript.lint.rendezvous import SERVER
 from jobgen.batchscript.lint.rule import TRAINS, Fault, mark, rule
-from jobgen.batchscript.purposes import FILTERS, HARMLESS, PRINTS, is_pure, list_substituted
+from jobgen.batchscript.purposes import FILTERS, HARMLESS, MAKES, PRINTS, is_pure, list_substituted
 from jobgen.batchscript.reach import Reach, find_reach, list_agents
 from jobgen.batchscript.reader import Script
 from jobgen.output import format_count
@@ -33,6 +33,11 @@ _HELPS = PRINTS | FILTERS | {"cp", "mkdir", "rm", "rsync", "tar", "unzip"}
 # What an agent is told of the others, each by options of its own.
 _OTHERS = "how many nodes there are, which of them it is on, and the first one's address"
 _OF_TASK = re.compile(r"\$\{?(SLURM_(?:PROCID|NODEID|LOCALID))\b")
+# Makes an environment or gets files, for what comes after it.
+_READIES = re.compile(
+    rf"\S*python\S* ({MAKES.pattern})|(uv|pixi|poetry) (add|install|lock|pip|sync|venv)\b"
+    r"|((ba)?sh )?(\S*/)?(setup|install|prepare|download|(config|create|init|make)\w*_env)\w*\.sh\b"
+)
 # A program of the job, behind Python, and no tool; one that launches may start others itself.
 _PROGRAM = re.compile(
     r"(?!-m (pip|venv|ensurepip|virtualenv|torch\.utils|http|json|zipfile|ipykernel)\b)"
@@ -220,8 +225,9 @@ def _count_gpus(script: Script) -> int:
 
 def _trains(launch: LaunchCommand) -> bool:
     inner = list_inner(launch.started, launch.command)
-    names = [unwrap(item.words).name for item in inner] or [launch.started.name]
-    return any(map(TRAINS.fullmatch, names))
+    programs = [unwrap(item.words) for item in inner] or [launch.started]
+    works = [item for item in programs if not _READIES.match(" ".join(item.texts))]
+    return any(TRAINS.fullmatch(item.name) for item in works)
 
 
 def _list_sruns(
@@ -242,13 +248,21 @@ def _list_sruns(
                 yield launcher, launch.agent
 
 
+def _says_cpus(script: Script, srun: Launcher) -> bool:
+    """Whether masks tell the CPUs of each task, or a step that has all of the job's binds none."""
+    stated = [raw for name, _, raw in script.variables() if name == "SLURM_CPU_BIND"]
+    says = srun.value("--cpu-bind", "--cpu_bind") or " ".join(stated)
+    free = r"|\bno(ne)?\b" if srun.value("--exact") is None else ""
+    return re.search(f"mask|map{free}", says, re.IGNORECASE) is not None
+
+
 @rule("srun-cpus")
 def _check_srun_cpus(script: Script) -> Iterator[Fault]:
     asked = script.value("--cpus-per-task") or "1"
     if asked == "1" or script.value("--exclusive") is not None:
         return
     for srun, _ in _list_sruns(script, "SRUN_CPUS_PER_TASK", "-c", "--cpus-per-task"):
-        if not re.search("mask|map", srun.value("--cpu-bind") or ""):  # which says them itself
+        if not _says_cpus(script, srun):
             yield mark(srun.word, "srun is not told the CPUs of a task")
 
 
