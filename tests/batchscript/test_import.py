@@ -680,6 +680,18 @@ def test_what_a_script_asks_for_that_submits_itself_is_lost_by_name(submit: str)
     assert not any("submits itself" in item.reason for item in left)
 
 
+def test_arguments_that_the_script_sets_itself_are_no_loss() -> None:
+    for sets in ("set -- a b", 'eval "set -- $A"'):
+        imported = import_body(f'A=1\n{sets}\npython t.py "$@"', ONE_GPU)
+        assert imported.body
+        assert not imported.left
+    imported = import_body('set -- "$@" a\npython t.py "$@"', ONE_GPU)
+    assert [left.line for left in imported.left] == [4]
+    for sets in ("[ $A ] && set -- a", "if [ $A ]; then\nset -- a; fi"):
+        imported = import_body(f'{sets}\npython t.py "$@"', ONE_GPU)
+        assert [left.kind for left in imported.left] == ["lost"]
+
+
 @pytest.mark.parametrize("line", ["while getopts e: opt; do echo $opt; done", "shift", "echo $#"])
 def test_arguments_that_a_builtin_reads_are_lost_by_name(line: str) -> None:
     imported = import_body(f"{line}\npython t.py", ONE_GPU)

@@ -44,6 +44,7 @@ EXPORTED = re.compile(
     r"|CPATH|(CUDA|ROCM|CONDA|JAVA|MPI|HF|TORCH|XDG_CACHE)_HOME|TMPDIR|HOME|LANG|LC_.*|OMP_.*"
     r"|(CUDA|ROCR|HIP)_.*|NCCL_.*|SLURM_.*|PBS_.*|PYTHON[A-Z]+|CC|CXX|USER|SHELL|TERM|SCRATCH|WORK|PROJECT"
 )
+_SETS_ARGUMENTS = re.compile(r"(eval\s+)?set\s+(-\w+\s+)*--(\s|$)")
 # Whole commands of other kinds; the first that fits counts.
 _FORMS = {
     "hook": re.compile(  # makes `conda activate` work
@@ -155,7 +156,7 @@ def list_own_submissions(script: Script) -> Iterator[tuple[int, str]]:
 def list_arguments(script: Script) -> Iterator[tuple[int, str]]:
     """Yield the lines and words of commands that ask for arguments of the script.
 
-    A variable that nothing reads takes none.
+    A variable that nothing reads takes none, nor does what stands below a `set --`.
     """
     for item in script.commands:
         if item.function:
@@ -167,6 +168,9 @@ def list_arguments(script: Script) -> Iterator[tuple[int, str]]:
         for line, text, active in texts:
             if takes_arguments(re.sub(r"(?m)^\s*#.*", "", active)) and _is_read(script, item):
                 yield line, text
+        sets = _SETS_ARGUMENTS.match(" ".join(item.texts))
+        if sets and not item.blocks and item.place.column == 1:  # behind no condition
+            return
 
 
 def _is_read(script: Script, command: Command) -> bool:
