@@ -239,10 +239,7 @@ class _Line:
     def _translate(self, option: str, value: str) -> None:
         """Keep what stands for an option that the command lacks."""
         answer = self._explain(option, value)
-        takes = answer and answer != self._explain(option, "")
-        if not takes and value not in answer and self._takes_job(value):
-            self.plain.append(value)
-            value = ""
+        value = self._leave_job(option, value, answer)
         if line := re.fullmatch("(?:(.+); )?type: (-[^;]+)", answer):
             self.typed.append(line[2])
             answer = line[1] or ""
@@ -252,8 +249,17 @@ class _Line:
             words, answer = self._write_argument(option, value)
             self.program += words
         else:
-            answer = answer or self._list_known()
+            answer = answer or self._list_known(option)
         self.remarks |= {option: answer} if answer else {}
+
+    def _leave_job(self, option: str, value: str, answer: str) -> str:
+        """Return the value of an option; that of one without a value may be the job's name."""
+        takes = answer and answer != self._explain(option, "")
+        named = _JOB.fullmatch(value) or not answer
+        if takes or not named or value in answer or not self._takes_job(value):
+            return value
+        self.plain.append(value)
+        return ""
 
     def _takes_job(self, value: str) -> bool:
         """Whether the value of an option that takes none names the job."""
@@ -284,16 +290,17 @@ class _Line:
         if near or same:
             return [near[1] if near else same[0], value], ""
         dashed = option.startswith("-")
-        known = f"; {self._list_known()}" if dashed else ""
+        known = f"; {self._list_known(option)}" if dashed else ""
         typed = option if dashed else f"{option}={value}"
         lead = f"{typed} is for the program, behind --; the program has no {words[0]}"
         return ([], f"{lead}: {hint}{known}") if hint else (words, "")
 
-    def _list_known(self) -> str:
-        """Return what to say of an option that nothing is known of."""
+    def _list_known(self, option: str) -> str:
+        """Return what to say of an option that no table has: what its command knows, who has it."""
         if self.tool:
             return "jobgen has nothing like it"
-        return f"{self.context.command_path} knows {', '.join(sorted(self.long.values()))}"
+        known = f"{self.context.command_path} knows {', '.join(sorted(self.long.values()))}"
+        return "; ".join([known, *_name_owners(option, self.context.find_root())])
 
     def move(self, given: Sequence[str], *, pairs: bool) -> bool:
         """Take words for options without their dashes, or for arguments of the program.
@@ -731,6 +738,13 @@ def _list_options(command: click.Command) -> dict[str, bool]:
     """Return the options of a command, each with whether it takes a value."""
     options = [param for param in command.params if isinstance(param, click.Option)]
     return {name: not param.is_flag for param in options for name in param.opts}
+
+
+def _name_owners(option: str, group: click.Context) -> list[str]:
+    """Return words for the commands that have an option; none if no command has it."""
+    names = cast(click.Group, group.command).list_commands(group)
+    own = [one for one in names if option in _list_options(_make_context(one, group).command)]
+    return [f"{option} is an option of jobgen {' and '.join(own[:3])}"] if own else []
 
 
 def _takes_job(command: click.Command) -> bool:

@@ -235,7 +235,7 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
         ("submit a.yaml --lr 3", "type: jobgen submit a.yaml -- --lr 3"),
         (
             "submit job.yaml a.yaml",
-            "submit takes one file at a time; for the other, then type: jobgen submit a.yaml",
+            "type: jobgen submit job.yaml, and then jobgen submit a.yaml\n",
         ),
         (
             "submit --resources.nodes 4 job.yaml",
@@ -430,6 +430,10 @@ def test_a_program_of_hydra_gets_its_pairs_as_they_are():
         ("docker run --gpus all a/b:1 python t.py", "container.image=docker://a/b:1; for --gpus"),
         ("sbatch -N 2 --wrap=train.py -t 60", "type: jobgen submit job.yaml -N 2 -t 01:00:00\n"),
         ("--verison", "type: jobgen --version\n"),
+        ("top --all", "knows --host, --json; --all is an option of jobgen check and explain and l"),
+        ("cancel -u bob", "type: jobgen cancel JOB..., with the ids that"),
+        ("explain a.yaml b.yaml", "type: jobgen explain a.yaml, and then jobgen explain b.yaml\n"),
+        ("completion tcsh", "'fish'; it knows no other shell\n"),
         ("qstat -xf 12.pbs", "type: jobgen status 12.pbs --json\n"),
         ("sprio -j 12", "type: jobgen status 12\n"),
         ("submit job.yaml --chdir .", "; leave it out: the job runs in the folder you submit"),
