@@ -675,7 +675,7 @@ def test_what_a_script_asks_for_that_submits_itself_is_lost_by_name(submit: str)
     body = 'if [[ -z $SLURM_JOB_ID ]]; then\nN=$1\n{}\nelse\nsrun python "$@"\nfi'
     imported = import_body(body.format(submit.format("--mem=8G --gres=gpu:$N")), ONE_GPU)
     assert [left.line for left in imported.left if left.kind == "lost"] == [6, 8]
-    again = submit.format("--dependency=afterok:$SLURM_JOB_ID")
+    again = submit.format("--begin=now+1hour --dependency=afterok:$SLURM_JOB_ID")
     left = import_body(f"python t.py\n{again}", ONE_GPU).left
     assert not any("submits itself" in item.reason for item in left)
 

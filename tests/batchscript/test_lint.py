@@ -136,6 +136,8 @@ def test_its_successor_starts_everywhere() -> None:
         (f'CMD="{SRUN} vllm serve m --port 8000"\neval "$CMD"', "fixed-port"),
         (f"{SRUN} python a.py\necho end", "hidden-exit"),
         (f'C="{SRUN} python a.py"\neval "$C" |& tee log', "tee-status"),
+        (f'C="{SRUN} -n $N python a.py >log &"\necho $C\neval $C', "no-wait"),
+        (f'eval "{SRUN} python a.py"\necho end', "hidden-exit"),
     ],
 )
 def test_other_ways_to_write_a_fault(body: str, rule: str) -> None:
@@ -150,6 +152,7 @@ def test_other_ways_to_write_a_fault(body: str, rule: str) -> None:
         f"{SRUN} bash -c 'RANK=$SLURM_PROCID exec python a.py'",
         "export SRUN_CPUS_PER_TASK=8 SLURM_KILL_BAD_EXIT=1\nsrun python a.py",
         "srun hostname",
+        'eval "$(conda shell.bash hook)"\neval "$MORE"\necho end',
         "srun -N1 -n1 -c8 python a.py",
         f"set -euo pipefail\n{SRUN} python a.py | tee log",
         "echo started | tee log",

@@ -148,7 +148,9 @@ def list_own_submissions(script: Script) -> Iterator[tuple[int, str]]:
     """Yield the lines and words by which a script submits itself and asks for more than it has."""
     file = rf"{ITSELF.pattern}|(?<!\S){re.escape(os.path.basename(script.path))}(?!\S)"
     for line, text in list_submissions(script):
-        match = re.match(rf"[^|]*?\s-(?!-(dependency|parsable)\b|W depend)[^|]*?({file})\S*", text)
+        match = re.match(
+            rf"[^|]*?\s-(?!-(begin|dependency|parsable)\b|W depend)[^|]*?({file})\S*", text
+        )
         if match:
             yield line, match[0]
 

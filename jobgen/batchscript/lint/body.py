@@ -11,7 +11,7 @@ from jobgen import process
 from jobgen.batchscript import readable
 from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.expand import PlainVariables
-from jobgen.batchscript.launchers import Started, unwrap, unwrap_nested
+from jobgen.batchscript.launchers import Started, list_inner, unwrap, unwrap_nested
 from jobgen.batchscript.lint.rule import Fault, mark, rule
 from jobgen.batchscript.purposes import FAMILIAR, HARMLESS, MAKES, PREPARING, REPEATABLE
 from jobgen.batchscript.reader import Script
@@ -29,6 +29,8 @@ _KEEPS_STATUS = re.compile(
     re.MULTILINE,
 )
 _READS_STATUS = re.compile(r"^(?!\s*(echo|printf)\b)[^#\n]*(\$\?|PIPESTATUS)", re.MULTILINE)
+# What is not only known to bash.
+_EVALUATES = re.compile(r"eval [^$`]")
 # An option, a value for a program, or the NAME of `NAME = value`.
 _NO_COMMAND = re.compile(r"--?[A-Za-z][\w-]*([= ]|$)|[\w.+-]+=|(?!echo|printf)[\w.]+ = ")
 # What Python runs that is no program of the job.
@@ -155,12 +157,19 @@ def _reads_status(script: Script, line: int) -> bool:
     return _READS_STATUS.search("\n".join(script.lines[line - 1 :])) is not None
 
 
+def _list_evaluated(script: Script) -> Iterator[Command]:
+    """Yield the commands, and in place of an eval those that it runs."""
+    for item, known in zip(script.commands, script.expanded, strict=True):
+        runs = item.end in ("\n", ";") and _EVALUATES.match(" ".join(known.texts))
+        yield from list_inner(unwrap(known.words), known) if runs else [item]
+
+
 def _find_last(script: Script) -> list[Command]:
     """The last command that a script is about, and those after it that set the status.
 
     None, where an exit code is read after the first such command.
     """
-    commands = [item for item in script.commands if item.words and not item.function]
+    commands = [item for item in _list_evaluated(script) if item.words and not item.function]
     places = [index for index, item in enumerate(commands) if _matters(unwrap(item.words))]
     if not places or _reads_status(script, commands[places[0]].line):
         return []
