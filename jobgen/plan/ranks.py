@@ -57,6 +57,7 @@ def list_nodes(plan: Plan) -> Iterator[NodeRow]:
     known = plan.nodes.total == 1 or plan.launch.rendezvous in ("static", "env")
     place = plan.nodes.place
     first, index = 0, place.first if place else 0
+    listens = plan.launch.mode in ("torchrun", "direct") and plan.launch.rendezvous != "file"
     start = index
     for group in plan.nodes.own:
         local, devices = tuple(range(group.processes)), _name_devices(plan, group)
@@ -69,7 +70,7 @@ def list_nodes(plan: Plan) -> Iterator[NodeRow]:
                 devices=devices,
                 cpus=group.cpus,
                 memory_kib=group.memory,
-                hosts_rendezvous=index == start and plan.launch.mode in ("torchrun", "direct"),
+                hosts_rendezvous=listens and index == start,
             )
             first += group.processes
             index += 1
