@@ -124,6 +124,12 @@ def test_a_spec_that_is_wrong_is_refused_as_by_render(
     assert jobgen("explain").code == 3
 
 
+def test_one_node_of_a_batch_job_hosts_no_rendezvous() -> None:
+    found = explained(edited(("nodes: 2", "nodes: 1"), ("scheduler: local", "scheduler: slurm")))
+    assert "no rendezvous listens" in found.rendezvous
+    assert [row.hosts_rendezvous for row in found.nodes] == [False]
+
+
 @pytest.mark.parametrize(
     ("text", "ranks"),
     [
@@ -143,9 +149,7 @@ def test_global_ranks_are_told_where_they_are_known(
 ) -> None:
     found = explained(text)
     assert [row.global_ranks for row in found.nodes] == ranks
-    # One node alone meets by a file.
-    hosts = [len(ranks) > 1] + [False] * (len(ranks) - 1)
-    assert [row.hosts_rendezvous for row in found.nodes] == hosts
+    assert [row.hosts_rendezvous for row in found.nodes] == [True] + [False] * (len(ranks) - 1)
     assert ("follow the nodes' order" in found.ranks) == (ranks[0] is not None)
 
 
