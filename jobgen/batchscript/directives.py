@@ -41,6 +41,7 @@ _OF_TORQUE = ("-l size", "-l procs", "-l mppwidth", "-l mppnppn", "-l mppdepth")
 _NO_WORDS = "asks for processors in words that OpenPBS and PBS Pro do not have; write resources"
 _TOTALS = "taken for one node; where qsub counts them for the whole job, they may be of several"
 _NO_NAME = "not a name that a spec can have; one was made of it"
+_OF_FILE = "not a name that a spec can have; the file's was taken"
 _CHUNK = ("ngpus", "ncpus", "mem", "mpiprocs", "ppn", "gpus")
 _EXCLUSIVE = (("--exclusive", ""), ("-l place", "scatter:excl"), ("-l place", "excl"))
 _EVENTS = {"BEGIN": "begin", "END": "end", "FAIL": "fail", "b": "begin", "e": "end", "a": "fail"}
@@ -253,7 +254,7 @@ class _Resources:
         if self.keys.get(option) == "name":
             name = re.sub(r"(%\w|[^A-Za-z0-9._-])+", "-", value).strip("-._")[:100]
             self.draft.put("name", name)
-            self.draft.check(item.line, item.text, _NO_NAME)
+            self.draft.check(item.line, item.text, _NO_NAME if name else _OF_FILE)
         elif option == self.script.can.shell_option and find_shell(self.script) != "bash":
             shell = item._replace(value="/bin/bash")  # for which jobgen writes
             keep_verbatim(self.script, shell, self.draft)

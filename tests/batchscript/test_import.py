@@ -409,6 +409,11 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("if [ -f x ]; then exit; fi\npython t.py", ONE_GPU, "an exit is left to bash"),
         ("f() { python t.py; }\nf", ONE_GPU, "loop, condition, function or group"),
         ("f() { echo $1; }\nexport X=$(f a)\npython t.py", ONE_GPU, "a function, a subshell"),
+        (
+            "srun torchrun --nnodes=2 --nproc_per_node=gpu t.py",
+            TWO_NODES,
+            "counts the GPUs of each node",
+        ),
         ("eval 'python t.py | sort'", ONE_GPU, "'eval' is left to bash"),
         ("C='python t.py'\neval $C", ONE_GPU, "'eval' is left to bash"),
         ("E=$PWD/a\nsrun -l $E --x 1", EACH_GPU, "no program was found"),
@@ -652,6 +657,12 @@ def test_a_script_without_a_name_has_its_files(file: str, body: str, name: str) 
     imported = import_script(Script(file, f"#!/bin/bash\n{ONE_GPU}\n{body}\n"))
     assert yaml.safe_load(imported.yaml)["name"] == name
     assert not imported.left
+
+
+def test_a_name_of_other_characters_gives_way_to_the_files() -> None:
+    for name, reason in (("a(b)", "made of it"), ("(ツ)", "the file's was taken")):
+        (left,) = import_body("python t.py", ONE_GPU, f"#SBATCH --job-name={name}").left
+        assert left.reason.endswith(reason)
 
 
 def test_a_chunk_without_a_number_is_one_node() -> None:

@@ -166,7 +166,11 @@ class LaunchLine:
     def _launch_agents(self, torchrun: Agent) -> None:
         self._drop_output()
         self._check_agents(torchrun)
-        values = self._put_processes(self._count(torchrun.tell("--nproc-per-node")))
+        own = torchrun.tell("--nproc-per-node")
+        self._refuse(
+            {f"torchrun counts the {own.upper()}s of each node itself": own in ("cpu", "gpu")}
+        )
+        values = self._put_processes(self._count(own))
         restarts = torchrun.tell("--max-restarts") or "0"
         if restarts != "0":
             values["launch.max_restarts"] = self._count(restarts)
