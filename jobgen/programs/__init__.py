@@ -125,7 +125,9 @@ def _check_body(plan: Plan, path: str) -> list[Remark]:
 
 def _measure(plan: Plan, copied: tuple[str, ...] | None) -> JobSize:
     nodes, tasks, environment = plan.nodes, plan.array.tasks, plan.environment
-    group, restarts = nodes.own[0], plan.walltime.restarts + plan.launch.max_restarts
+    group, walltime = nodes.own[0], plan.walltime
+    again = {"on_walltime": walltime.chain.goes_on, "on_failure": walltime.restarts}
+    again["launch.max_restarts"] = plan.launch.max_restarts
     setup = f"{plan.program.command} {environment.setup} {dict(environment.variables)}"
     return JobSize(
         nodes=len(nodes.processes),
@@ -142,7 +144,7 @@ def _measure(plan: Plan, copied: tuple[str, ...] | None) -> JobSize:
         plain=plan.launch.plain,
         lone=plan.lone,
         packed=nodes.together > 1,
-        chained=plan.walltime.chain.goes_on or restarts > 0,
+        chained=" and ".join(key for key, starts in again.items() if starts),
         cpus=(group.cpus or 0) // group.processes,
         swept=tuple(task.arguments for task in tasks[:20]) or ((),),
         setup=setup,

@@ -38,7 +38,7 @@ class JobSize(NamedTuple):
     off: str = ""  # options that the spec leaves out by false, as a regular expression
     setup: str = ""  # what the job's lines of setup say, and what it writes
     scheduler: str = ""  # what the variables that it sets begin with
-    chained: bool = False  # whether the job is to go on where another ended
+    chained: str = ""  # the keys by which it may start again, to go on where it ended
     copied: tuple[str, ...] | None = None  # files and folders, where it runs from a snapshot
     alike: bool = False  # whether tasks of an array differ by JOBGEN_TASK alone
     tasks: int = 1  # of an array

@@ -180,6 +180,23 @@ def test_an_argument_of_a_task_has_its_own_place(tasks: str, said: str) -> None:
     assert said in jobgen("check").err
 
 
+@pytest.mark.parametrize(
+    ("keys", "named"),
+    [
+        ("launch: {max_restarts: 2}", "launch.max_restarts"),
+        ("on_failure: {then: restart}", "on_failure"),
+        (
+            "on_walltime: {then: requeue}\non_failure: {then: restart}",
+            "on_walltime and on_failure",
+        ),
+    ],
+)
+def test_what_starts_a_program_again_is_named(keys: str, named: str) -> None:
+    found = look(more=f"{keys}\n", train="loss.backward()\n")
+    said = [one.hint for one in found if one.rule == "nothing-saved"]
+    assert said == [f"save checkpoints and load the newest, or leave {named} out"]
+
+
 def test_a_role_on_a_part_of_a_node_has_its_own_gpus() -> None:
     write(train=f"{OWN}net = torch.nn.parallel.DistributedDataParallel(net)\n{TRAINS}")
     for gpus, rules in (("gpus: 1", []), ("nodes: 1", ["idle-gpus"])):

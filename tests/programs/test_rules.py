@@ -594,7 +594,7 @@ def test_a_chain_saves_into_a_folder_of_the_time(saved: str, found: list[str]) -
         f"now = f'runs/{{datetime.now()}}'\nnet.load_state_dict(torch.load(out))\n"
         f"torch.save({saved})\n"
     )
-    assert rules(look(program, size=ONE._replace(chained=True))) == found
+    assert rules(look(program, size=ONE._replace(chained="on_walltime"))) == found
 
 
 def test_a_default_that_the_job_replaces_is_no_fault() -> None:
@@ -614,7 +614,7 @@ def test_a_chain_begins_at_the_epoch_that_is_saved() -> None:
         "    loss.backward()\n    torch.save({'o': 1, 'epoch': epoch}, f'{epoch}.pt')\n"
     )
     rest = again.replace("range(epochs)", "range(state['epoch'] + 1, epochs)")
-    size = ONE._replace(chained=True)
+    size = ONE._replace(chained="on_walltime")
     assert rules(look(again, size=size)) == ["from-first-epoch"]
     assert look(rest, size=size) == []
 
