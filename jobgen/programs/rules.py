@@ -441,12 +441,14 @@ def _answer(size: JobSize) -> dict[str, bool]:
 def _list_values(size: JobSize) -> dict[str, Any]:
     given = " ".join([*(size.arguments or ()), *size.swept[0]])
     count = len(size.arguments or ()) + len(size.swept[0])
+    alone = size.world_size <= size.gpus  # whether each rank is the number of a GPU
     return size._asdict() | {
         "few": size.processes - 2,
         "others": size.processes - 1,
         "missing": "" if size.nodes > 1 else _NEVER,
         "there": "|".join(map(str, range(size.gpus))),
         "fitting": "|".join(map(str, range(size.cpus + 1))),
+        "shares": r"\d+" if alone else "|".join(map(str, range(size.processes, size.gpus + 1))),
         "ranks": "|".join(map(str, range(size.world_size + 1))),
         "counts": "|".join(map(str, range(size.nodes * size.gpus + 1))),
         "all_gpus": size.nodes * size.gpus,

@@ -352,6 +352,11 @@ WRONG = {
             "import torch, horovod.torch as hvd\nhvd.init()\nmodel = torch.nn.DataParallel(net)"
         ),
         "MPI": "from mpi4py import MPI\nrank = MPI.COMM_WORLD.Get_rank()\n",
+        "the rank of MPI for torch": (
+            "from mpi4py import MPI\nimport torch.distributed as dist\ncomm = MPI.COMM_WORLD\n"
+            "rank, size = comm.Get_rank(), comm.Get_size()\n"
+            "dist.init_process_group('gloo', rank=rank, world_size=size)\n"
+        ),
     },
     "other-split": {
         "a split that differs": (
@@ -532,6 +537,8 @@ def test_what_a_launcher_cannot_mean_is_found(expected: str, name: str) -> None:
 
 IDLE = EIGHT._replace(processes=1, world_size=2, gpus=4)
 FLOAT16 = "import torch\nwith torch.autocast('cuda', dtype=torch.float16):\n    loss = net(x)\n"
+RANK = f"{GROUP}rank = int(os.environ['RANK'])\nlocal = rank"
+LOCAL = "torch.cuda.set_device(local)\n"
 HOROVOD = "import horovod.torch as hvd\nhvd.init()\nloss.backward()"
 
 
@@ -542,6 +549,11 @@ HOROVOD = "import horovod.torch as hvd\nhvd.init()\nloss.backward()"
         (SETUP + DDP, IDLE._replace(gpus=1), []),
         (SETUP, EIGHT._replace(gpus=0), ["no-gpu"]),
         (HOROVOD, EIGHT._replace(agents=False), []),  # it has a world of its own then
+        (f"{RANK} % 8\n{LOCAL}", EIGHT._replace(gpus=4), ["global-rank"]),
+        (f"{RANK} % 2\n{LOCAL}", EIGHT._replace(gpus=4), ["global-rank"]),
+        (f"{RANK} % 4\n{LOCAL}", EIGHT._replace(gpus=4), []),
+        (f"{RANK} % torch.cuda.device_count()\n{LOCAL}", EIGHT._replace(gpus=4), []),
+        (f"{RANK} % 8\n{LOCAL}", EIGHT, []),  # 8 GPUs, and no rank is above 7
         ("import torch\nloss.cuda().backward()", ONE, []),
         (f"{FLOAT16}loss.backward()\n", ONE, ["no-scaler"]),
         (f"{FLOAT16}loss.backward()\ntorch.amp.GradScaler()\n", ONE, []),
