@@ -35,6 +35,10 @@ DDP = "model = torch.nn.parallel.DistributedDataParallel(net)\nloss.backward()\n
 EVALUATE = "def evaluate():\n    dist.all_reduce(loss)\n"
 
 RIGHT = {
+    "a store in the place of MASTER_PORT": (
+        "import os\nimport torch.distributed as dist\nos.environ['MASTER_PORT'] = '29500'\n"
+        "dist.init_process_group('gloo', store=dist.TCPStore(host, 29500, world_size=8))\n"
+    ),
     "a Ray that runs": "import ray, accelerate\naccelerate.Accelerator()\nray.init('auto')\n",
     "Lightning by settings": (
         "import hydra, pytorch_lightning as pl\ntrainer = hydra.utils.instantiate(c)\n"
