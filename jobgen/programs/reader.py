@@ -121,7 +121,8 @@ def _spell(fact: Fact) -> str:
         values = [] if word["text"] else fact.module.list_values(word[0], fact)[-3:]
         return " or ".join(dict.fromkeys(map(ast.unparse, values))) or word[0]
 
-    text = ast.unparse(ast.Call(ast.Name("_"), call.args, call.keywords))[2:-1]
+    keywords = [one for keyword in call.keywords for one in fact.module.spread(keyword)]
+    text = ast.unparse(ast.Call(ast.Name("_"), call.args, keywords))[2:-1]
     for _ in range(2):  # what a name stands for may be names, too
         text = re.sub(_WORD, name, text)[:_MOST_WORDS]
     return re.sub(_PATH, r"'\1/\2'", text) if "path.join(" in text else text
@@ -148,6 +149,8 @@ def _are_plain(names: list[str]) -> bool:
     return all(re.match(_PLAIN, name) for name in names)
 
 
+# What may change a dictionary by other ways than by an item with its key.
+_CHANGES = r"\b{0}(\.\w+\(| \|=|\[[^'\"])|[(,]\s*{0}\s*[,)]|\bdel {0}"
 # What may give names other values than the text shows.
 _REBINDS = r"\bexec\(|globals\(\)"
 
@@ -304,7 +307,7 @@ class Module:
                 foreign = getattr(getattr(value, "func", None), "id", "") in self.names
                 each = [value] * len(target.elts) if foreign else getattr(value, "elts", ())
                 pairs += zip(target.elts, each, strict=False)
-            elif isinstance(target, ast.Name | ast.Attribute):
+            elif isinstance(target, ast.Name | ast.Attribute) or _is_item(target):
                 self.assigned.setdefault(spell_name(target), []).append(value)
                 self._places[value] = part
             elif isinstance(target, ast.Subscript) and self._name(target.value) == "os.environ":
@@ -337,6 +340,17 @@ class Module:
         """Return what a name is assigned in the function around a place."""
         placed = [(one, self._places.get(one)) for one in self.assigned.get(name, [])]
         return [one for one, part in placed if part and part.scope is at.part.scope]
+
+    def spread(self, keyword: ast.keyword) -> list[ast.keyword]:
+        """Return what a named argument gives: of ** those of a dictionary that is written out."""
+        if keyword.arg:
+            return [keyword]
+        name, given = ast.unparse(keyword.value), _list_items(self.resolve(keyword.value))
+        if not given or re.search(_CHANGES.format(re.escape(name)), self.text):
+            return [keyword]
+        start = f"{name}['"
+        later = [one for one in self.assigned.items() if one[0].startswith(start)]
+        return [*given, *(ast.keyword(key[len(start) : -2], one[-1]) for key, one in later)]
 
     def list_names(self, fits: Callable[[ast.expr], bool]) -> set[str]:
         """Return the names that are assigned nothing but values that fit."""
@@ -406,6 +420,24 @@ class Module:
         value = self.resolve(values[0]) if len(values) == 1 else node
         self._resolving.pop()
         return value
+
+
+def _is_item(target: ast.expr) -> bool:
+    """Whether it is an item of a dictionary that a name has, with the key written out."""
+    owner = getattr(target, "value", None)
+    return isinstance(owner, ast.Name) and isinstance(getattr(target, "slice", None), ast.Constant)
+
+
+def _list_items(node: ast.expr) -> list[ast.keyword]:
+    """Return what a dictionary that is written out has; nothing if some of it is computed."""
+    match node:
+        case ast.Call(func=ast.Name(id="dict"), args=[]):
+            return node.keywords
+        case ast.Dict():
+            keys: list[Any] = [getattr(key, "value", 0) for key in node.keys]
+            known = {*map(type, keys)} == {str}
+            return [*map(ast.keyword, keys, node.values)] * known
+    return []
 
 
 def _parse(text: str, path: str) -> ast.Module:

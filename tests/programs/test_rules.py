@@ -966,6 +966,24 @@ def test_a_name_that_is_assigned_again_has_the_value_before_each_use() -> None:
     ) == ["own-launcher"]
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("Trainer(**{'gpus': -1})", ["devices"]),
+        ("Trainer(**dict(gpus=-1))", ["devices"]),
+        ("a = {'gpus': 4}\nTrainer(**a)", ["devices"]),
+        ("a = {'max_epochs': 4}\nif x:\n    a['gpus'] = -1\nTrainer(**a)", ["devices"]),
+        ("a = {'gpus': 4}\na['num_nodes'] = 2\nTrainer(**a)", []),
+        ("a = {'gpus': 4}\na.update(b)\nTrainer(**a)", []),
+        ("a = {'gpus': 4}\nchange(a)\nTrainer(**a)", []),
+        ("a = {'gpus': 4, **b}\nTrainer(**a)", []),
+        ("a = {'gpus': 4}\na = b\nTrainer(**a)", []),
+    ],
+)
+def test_a_dictionary_gives_its_items_as_arguments(given: str, expected: list[str]) -> None:
+    assert rules(look(f"from pytorch_lightning import Trainer\n{given}\n")) == expected
+
+
 def test_what_only_starts_an_imported_module_is_not_blamed() -> None:
     Path("net.py").write_text(
         "import torch\nif __name__ == '__main__':\n    torch.nn.DataParallel(net)\n"
