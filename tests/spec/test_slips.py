@@ -1,5 +1,7 @@
 """Text that is not YAML, and files that are not specs: the message names the fault and its line."""
 
+import time
+
 import pytest
 from support import complaint
 
@@ -80,3 +82,13 @@ def test_a_program_given_for_a_spec_is_told_what_to_do(tmp_path, monkeypatch):
 def test_a_command_goes_on_after_a_backslash() -> None:
     text = GOOD.replace("{module: m}", "\n  command: python a.py \\\n    --lr 1 a\\ b\n")
     assert load(text).spec.run.command == ("python", "a.py", "--lr", "1", "a b")
+
+
+def test_a_fault_at_the_end_of_a_long_spec_is_found_at_once() -> None:
+    """A rule that looked through the rest from each character took 20 s."""
+    tasks = "".join(f"    - {{lr: {task}e-5, seed: {task}}}\n" for task in range(2000))
+    began = time.process_time()
+    assert ": is neither KEY: VALUE nor" in complaint(
+        f"{GOOD}array:\n  list:\n{tasks}  at_once 3\n"
+    )
+    assert time.process_time() - began < 5
