@@ -21,16 +21,22 @@ def count_instructions(argv: list[str]) -> int:
     """Return the instructions of a Python program that succeeds, without those of its children."""
     if shutil.which("valgrind") is None:
         sys.exit("valgrind counts the instructions, and is not installed")
-    # Compiled modules and templates are kept, as in an installation; the first run makes them.
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    environment["PYTHONHASHSEED"] = "0"
     with tempfile.NamedTemporaryFile("r") as log:
         counting = ["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
         valgrind = ["valgrind", *counting, f"--log-file={log.name}", sys.executable, *argv]
-        subprocess.run(valgrind, check=True, stdout=subprocess.DEVNULL, env=environment)
+        subprocess.run(valgrind, check=True, stdout=subprocess.DEVNULL, env=make_environment())
         found = re.search(r"I +refs: +([\d,]+)", log.read())
     assert found, "valgrind counted nothing"
     return int(found[1].replace(",", ""))
+
+
+def make_environment() -> dict[str, str]:
+    """Return variables with which a program takes the same steps on every run.
+
+    Compiled modules and templates are kept, as in an installation; the first run makes them.
+    """
+    own = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    return own | {"PYTHONHASHSEED": "0"}
 
 
 def count_libraries() -> int:

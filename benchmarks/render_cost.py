@@ -13,14 +13,19 @@ starts both processes, so a ratio of times is nearer to one. Run from a checkout
 from __future__ import annotations
 
 import argparse
-import os
 import resource
 import statistics
 import subprocess
 import sys
 from pathlib import Path
 
-from instructions import LIBRARIES, count_instructions, count_libraries, make_folder
+from instructions import (
+    LIBRARIES,
+    count_instructions,
+    count_libraries,
+    make_environment,
+    make_folder,
+)
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "slurm-2x8.yaml"
 COLD_LIMIT = 1.18  # imports of the libraries, for one command
@@ -32,8 +37,8 @@ SPECS = 100
 def measure_seconds(argv: list[str]) -> float:
     """User and system time of one process of Python."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    subprocess.run([sys.executable, *argv], check=True, stdout=subprocess.DEVNULL, env=environment)
+    own = make_environment()
+    subprocess.run([sys.executable, *argv], check=True, stdout=subprocess.DEVNULL, env=own)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
