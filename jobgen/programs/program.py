@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from jobgen.programs.reader import OBJECT, Fact, Module, Part, Scope
-from jobgen.spec.tables import read_rows
+from jobgen.spec import tables
 
 MOST_TEXT = 300_000  # characters of a project: about 8,000 lines; the rest is not read
 # What a file that makes a process group, or has a library make it, has in its text.
@@ -258,7 +258,7 @@ class ReadProgram:
 
 def read_lines(name: str) -> list[str]:
     """Return the lines of a table beside this module."""
-    return [" | ".join(cells) for cells in read_rows(name, room="programs")]
+    return tables.read_lines(name, room="programs")
 
 
 @cache

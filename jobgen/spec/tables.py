@@ -24,21 +24,28 @@ def read_table(name: str, *, room: str = "spec") -> dict[str, Any]:
 
 
 @cache
-def read_rows(name: str, *, room: str) -> list[list[str]]:
-    """Return the rows of a room's table with a row in each line, parted by ` | `."""
+def read_lines(name: str, *, room: str) -> list[str]:
+    """Return the lines of a room's table, without comments and empty ones."""
     with open(os.path.join(_ROOMS, room, name), encoding="utf-8") as lines:
-        return [line.rstrip("\n").split(" | ") for line in lines if line[0] not in "#\n"]
+        return [line.rstrip("\n") for line in lines if line[0] not in "#\n"]
 
 
 @cache
-def _read_rules(room: str) -> dict[str, list[str]]:
+def read_rows(name: str, *, room: str) -> list[list[str]]:
+    """Return the rows of a room's table with a row in each line, parted by ` | `."""
+    return [line.split(" | ") for line in read_lines(name, room=room)]
+
+
+@cache
+def read_rules(room: str) -> dict[str, list[str]]:
+    """Return the rows of a room's `rules.txt` by the names of the rules; `-` is an empty cell."""
     rows = read_rows("rules.txt", room=room)
     return {rule: ["" if cell == "-" else cell for cell in cells] for rule, *cells in rows}
 
 
 def explain(rule: str, facts: Mapping[str, object], room: str = "spec") -> Conflict:
     """Return the key, message and hint of a rule of a room's `rules.txt`, with values in them."""
-    key, message, hint = (cell.format(**facts) for cell in _read_rules(room)[rule])
+    key, message, hint = (cell.format(**facts) for cell in read_rules(room)[rule])
     return key, message, hint
 
 

@@ -11,7 +11,7 @@ from jobgen.batchscript.bash import Word
 from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.output import format_annotation
 from jobgen.records import NamedTuple
-from jobgen.spec.tables import read_rows
+from jobgen.spec.tables import read_rules
 
 # Findings that have one safe fix.
 MENDED = ("crlf", "srun-kill")
@@ -60,8 +60,7 @@ class Rule(NamedTuple):
 
 def rule(id: str) -> Callable[[_Check], Rule]:
     """Make a rule of a function that yields faults, in the words of its row of `rules.txt`."""
-    rows = {name: words for name, *words in read_rows("rules.txt", room="batchscript")}
-    title, reference, why, *fix = rows[id]  # which may have a pipe in it
+    title, reference, why, *fix = read_rules("batchscript")[id]  # which may have a pipe in it
     return partial(Rule, id, title, why, " | ".join(fix), reference)
 
 
