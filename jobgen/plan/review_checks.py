@@ -124,7 +124,7 @@ def count_node(job: Subject, group: NodeGroup) -> dict[str, Any]:
     cpus, memory = group.cpus or 0, spec.memory_per_node or 0
     variables = {name: (value, path) for path, name, value in list_variables(job)}
     number, path = variables.get("OMP_NUM_THREADS", ("", ""))
-    threads = int(read_number(number, text=True) or 0) if processes <= cpus else 0
+    threads = _read_count(number) if processes <= cpus else 0
     return {
         "-": 1,  # is more than "": a row compares nothing
         "": 0,
@@ -150,6 +150,11 @@ def count_node(job: Subject, group: NodeGroup) -> dict[str, Any]:
         "has_cpus": count(cpus, "CPU"),
         "has_gpus": count(group.gpus, "GPU"),
     }
+
+
+def _read_count(text: str) -> int:
+    """Return a number; 0 for other words, such as auto."""
+    return int(read_number(text, text=True) or 0)
 
 
 def count_job(job: Subject) -> dict[str, Any]:
@@ -274,8 +279,8 @@ def count_processes(job: Subject) -> dict[str, int]:
     micros = [one for name, _, one in numbers if re.fullmatch("micro_?batch(_size)?", name)]
     # DeepSpeed's own, of its file.
     own = {option.rpartition(":")[2]: value for option, value in job.settings}
-    micro = int(read_number(own.get("train_micro_batch_size_per_gpu", ""), text=True) or 0)
-    steps = int(read_number(own.get("gradient_accumulation_steps", ""), text=True) or 0)
+    micro = _read_count(own.get("train_micro_batch_size_per_gpu", ""))
+    steps = _read_count(own.get("gradient_accumulation_steps", ""))
     return {
         "nodes": plan.nodes.total,
         "world": plan.nodes.world_size,

@@ -522,6 +522,12 @@ def _is_unfitting(look: _Look, call: Fact) -> bool:
     return product > world or (product < world and len(meshes) == 1)
 
 
+def _is_first(look: _Look, call: Fact) -> bool:
+    """Whether nothing above it in its file makes the process group."""
+    makes = look.program.find("makes")
+    return not any(made.module is call.module and made.line < call.line for made in makes)
+
+
 # What rules need of the place of a call.
 PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "certain": lambda look, call: call.certain and not _is_asked(look, call),
@@ -534,11 +540,6 @@ PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "common": _is_common,
     "unfitting": _is_unfitting,
     "leading": _is_leading,
-    "first": lambda look, call: (
-        not any(
-            made.module is call.module and made.line < call.line
-            for made in look.program.find("makes")
-        )
-    ),
+    "first": _is_first,
     "straight": lambda _, call: all(map(call.module.decide, call.part.past)),
 }

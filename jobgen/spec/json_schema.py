@@ -126,9 +126,8 @@ def _describe_kind(kind: fields.Kind, definitions: dict[str, Schema]) -> Schema:
 
 def _describe_value(kind: fields.Kind, definitions: dict[str, Schema]) -> Schema:
     of_type, rule = kind.type, kind.rule
-    if (
-        isinstance(rule, fields.Parsed) and not rule.regex
-    ):  # nothing but its parser says what it takes
+    # Nothing but its parser says what it takes.
+    if isinstance(rule, fields.Parsed) and not rule.regex:
         return _describe_scalar(None) | {"examples": list(rule.examples)}
     if of_type in _SCALARS and not isinstance(rule, fields.Parsed):
         return {"type": _SCALARS[of_type]} | _describe_range(rule, "minimum", "maximum")

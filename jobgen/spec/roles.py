@@ -72,11 +72,7 @@ def _place(block: dict[str, Role], first: int, count: int) -> Iterator[tuple[str
 
 
 def _fill_counts(
-    counts: list[int],
-    wanted: int | NodeRange | None,
-    *,
-    gpus: int,
-    most: int,
+    counts: list[int], wanted: int | NodeRange | None, *, gpus: int, most: int
 ) -> Iterator[Conflict]:
     """Give the block that says no number the nodes that are left; yield what does not add up.
 
