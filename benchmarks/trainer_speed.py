@@ -202,8 +202,7 @@ def start(program: list[str], processes: int, word: str) -> list[list[list[float
 def measure_noting(flags: list[str]) -> float:
     """Return what noting one step costs, seconds, when a line is due every tenth."""
     from jobgen.trainer.flags import parse_flags
-    from jobgen.trainer.output.metrics import Log
-    from jobgen.trainer.step import StepNumbers
+    from jobgen.trainer.output.metrics import Log, StepNumbers
 
     folder = Path(tempfile.mkdtemp())
     config = parse_flags([*flags, "--out", str(folder), "--log-every", "10", "--steps", "100000"])

@@ -22,8 +22,8 @@ from .config import BusyError, Config, TrainerError
 from .distributed.device import choose_arithmetic, prefer_attention, set_arithmetic
 from .distributed.world import World, join
 from .output.files import lock, replace_text
-from .output.metrics import Log, look_up_peak
-from .step import StepNumbers, Stepper
+from .output.metrics import Log, StepNumbers, look_up_peak
+from .step import Stepper
 from .watch.status import Status
 from .watch.watchdog import Watchdog
 

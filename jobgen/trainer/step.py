@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,27 +22,10 @@ from .distributed.device import DTYPES, Arithmetic
 from .distributed.strategy import build_model
 from .distributed.world import World
 from .optimizer import LossScale, Optimizer, compute_learning_rate
-from .output.metrics import measure_memory
+from .output.metrics import StepNumbers, measure_memory
 from .tasks import Task
 
 _MOST_BAD = 20  # steps in a row in which fp16 may overflow
-
-
-class StepNumbers(NamedTuple):
-    """What a step has shown, over all ranks."""
-
-    step: int  # counted from 1
-    position: int  # items used so far, this step's included
-    learning_rate: float
-    problem: str | None = None  # why the run cannot go on
-    # Over all ranks if the step gets a line of metrics, or is bad:
-    loss: float = math.nan  # mean over the global batch, before the update
-    grad_norm: float = math.nan  # before clipping
-    # If the step gets a line of metrics:
-    memory_gb: float | None = None  # the most held by this rank
-    waited: float = 0.0  # seconds in which this rank waited for data, since the line before
-    # Seconds since then that each rank took for its own: data, and forward passes on the host.
-    by_rank: tuple[float, ...] = ()
 
 
 class Stepper:

@@ -19,8 +19,7 @@ from jobgen.trainer.flags import parse_flags
 if TYPE_CHECKING:
     import torch
 
-    from jobgen.trainer.output.metrics import Log, find_slow, look_up_peak
-    from jobgen.trainer.step import StepNumbers
+    from jobgen.trainer.output.metrics import Log, StepNumbers, find_slow, look_up_peak
 
 __all__ = ["import_late"]
 

@@ -16,15 +16,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import torch
 
 from ..config import Config
 from .files import replace_text
-
-if TYPE_CHECKING:
-    from ..step import StepNumbers
 
 # Dense operations per second of one device in bf16, of GPUs without it in fp16, from the makers'
 # data sheets. The first name counts that is a word, or words, of the device's name.
@@ -51,6 +48,23 @@ _PEAKS = {
     "MI250X": 191.5e12,
     "MI300X": 1300e12,
 }
+
+
+class StepNumbers(NamedTuple):
+    """What a step has shown, over all ranks."""
+
+    step: int  # counted from 1
+    position: int  # items used so far, this step's included
+    learning_rate: float
+    problem: str | None = None  # why the run cannot go on
+    # Over all ranks if the step gets a line of metrics, or is bad:
+    loss: float = math.nan  # mean over the global batch, before the update
+    grad_norm: float = math.nan  # before clipping
+    # If the step gets a line of metrics:
+    memory_gb: float | None = None  # the most held by this rank
+    waited: float = 0.0  # seconds in which this rank waited for data, since the line before
+    # Seconds since then that each rank took for its own: data, and forward passes on the host.
+    by_rank: tuple[float, ...] = ()
 
 
 def look_up_peak(name: str) -> float | None:
