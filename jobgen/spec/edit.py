@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import textwrap
-from collections import abc
+from collections.abc import Sequence
 from typing import Any
 
 import yaml
 
 from jobgen.errors import UsageError
-from jobgen.records import NamedTuple
 from jobgen.spec.yaml_nodes import PlainComposer
 from jobgen.spec.yaml_text import serialize, set_style
 
-
-class _Step(NamedTuple):
-    """A key of the path that is there: the mapping it is in, and the nodes of key and value."""
-
-    mapping: Any
-    key: Any
-    value: Any
+_Pair = tuple[Any, Any]  # the nodes of a key and of its value
+_Step = tuple[Any, _Pair]  # the mapping that a pair is in, and the pair
 
 
 def set_value(text: str, path: str, value: str | None) -> str:
@@ -31,26 +25,21 @@ def set_value(text: str, path: str, value: str | None) -> str:
     """
     root, keys = _compose(text), path.split(".")
     steps = _walk(root, keys)
+    if value is None:
+        while len(steps) > 1 and len(steps[-1][0].value) == 1:
+            steps.pop()
+            keys.pop()
+        return _replace(text, steps, None) if len(steps) == len(keys) else text
     if len(steps) < len(keys):
-        return text if value is None else _add(text, root, steps, keys, value)
-    if value is not None:
-        return _replace_entry(text, steps[-1], keys[-1:], value)
-    while len(steps) > 1 and len(steps[-1].mapping.value) == 1:
-        steps.pop()
-    return _remove(text, steps[-1])
-
-
-def _add(text: str, root: Any, steps: list[_Step], keys: list[str], value: str) -> str:
-    """Add what is missing on the way along `keys`, of which the first `steps` are there."""
-    if root is None:
-        return _join(text, _write_entry(keys, value, indent=0))
-    mapping = steps[-1].value if steps else root
-    if isinstance(mapping, yaml.ScalarNode) and mapping.value in ("", "~", "null"):
-        return _replace_entry(text, steps[-1], keys[len(steps) - 1 :], value)
-    if not isinstance(mapping, yaml.MappingNode):
-        where = ".".join(keys[: len(steps)])
-        raise UsageError(f"{where or 'the file'} holds no keys; {'.'.join(keys)} cannot be set")
-    return _insert(text, mapping, keys[len(steps) :], value)
+        last = steps[-1][1][1] if steps else root
+        if isinstance(last, yaml.MappingNode):
+            return _replace(text, [*steps, (last, None)], _nest(keys[len(steps) :], value))
+        if last is None:
+            return _join(text, _write(_nest(keys, value)))
+        if not isinstance(last, yaml.ScalarNode) or last.value not in ("", "~", "null"):
+            where = ".".join(keys[: len(steps)])
+            raise UsageError(f"{where or 'the file'} holds no keys; {path} cannot be set")
+    return _replace(text, steps, _nest(keys[len(steps) - 1 :], value))
 
 
 def list_values(text: str) -> dict[str, str]:
@@ -83,106 +72,87 @@ def _compose(text: str) -> Any:
         raise UsageError(f"the text is not YAML: {error}") from None
 
 
-def _walk(root: Any, keys: abc.Sequence[str]) -> list[_Step]:
+def _walk(node: Any, keys: Sequence[str]) -> list[Any]:
     """Return the steps along `keys` as far as they are there."""
     steps: list[_Step] = []
-    node = root
     for name in keys:
-        if not isinstance(node, yaml.MappingNode):
-            break
-        pair = next((pair for pair in node.value if pair[0].value == name), None)
+        pairs = node.value if isinstance(node, yaml.MappingNode) else ()
+        pair = next((pair for pair in pairs if pair[0].value == name), None)
         if pair is None:
             break
-        steps.append(_Step(node, *pair))
+        steps.append((node, pair))
         node = pair[1]
     return steps
 
 
-def _nest(keys: abc.Sequence[str], value: str, *, flow: bool = False) -> Any:
-    node = _compose(value)
-    if node is None:
-        node = yaml.ScalarNode("tag:yaml.org,2002:null", "null")
-    set_style(node, flow=flow)
-    for key in reversed(keys):
-        pair = (yaml.ScalarNode("tag:yaml.org,2002:str", key), node)
-        node = yaml.MappingNode("tag:yaml.org,2002:map", [pair], flow_style=flow)
-    return node
+def _nest(keys: Sequence[str], value: str) -> _Pair:
+    """Return the first of some keys, below which the others are, and a value below the last."""
+    node = _compose(value) or yaml.ScalarNode("tag:yaml.org,2002:null", "null")
+    *outer, last = (yaml.ScalarNode("tag:yaml.org,2002:str", key) for key in reversed(keys))
+    for key in outer:
+        node = _make_mapping((key, node))
+    return last, node
 
 
-def _write_entry(keys: abc.Sequence[str], value: str, *, indent: int) -> str:
-    """Write `value` below nested `keys` in block style, with a newline at its end."""
-    return textwrap.indent(serialize(_nest(keys, value)), " " * indent)
+def _make_mapping(pair: _Pair) -> Any:
+    return yaml.MappingNode("tag:yaml.org,2002:map", [pair], flow_style=False)
+
+
+def _write(pair: _Pair, indent: int = 0) -> str:
+    """Return an entry of a block mapping, with a newline at its end."""
+    entry = _make_mapping(pair)
+    set_style(entry, flow=False)
+    return textwrap.indent(serialize(entry), " " * indent)
 
 
 def _join(text: str, block: str) -> str:
     return text + ("" if not text or text.endswith("\n") else "\n") + block
 
 
-def _end_of_content(text: str, start: int, end: int) -> int:
-    """Return the end of what stands between two places, without blanks and comments after it."""
-    lines = text[start:end].splitlines(True)
-    while lines and (not lines[-1].strip() or lines[-1].lstrip().startswith("#")):
-        if len(lines) == 1 and lines[-1].strip():
-            break
-        lines.pop()
-    return start + len("".join(lines).rstrip())
+def _replace(text: str, steps: list[Any], new: _Pair | None) -> str:
+    """Put a pair in the place of the last step's, or behind all others where that has none.
+
+    None removes it. What stands in braces is written anew from the first brace to the last.
+    """
+    *outer, (mapping, old) = steps
+    if mapping.flow_style:
+        at = mapping.value.index(old) if old else len(mapping.value)
+        mapping.value[at : at + 1] = [new] if new else []
+        set_style(mapping, flow=True)
+        if outer:
+            return _replace(text, outer, (outer[-1][1][0], mapping))
+        start, end = mapping.start_mark.index, mapping.end_mark.index
+        return text[:start] + serialize(mapping).rstrip("\n") + text[end:]
+    entry = _write(new, mapping.start_mark.column) if new else ""
+    if old is None:
+        end = _find_end(text, mapping.value[-1])
+        return _join(text[:end], entry) + text[end:]
+    end, before = _find_end(text, old), text[: old[0].start_mark.index]
+    if new:
+        return before + _keep_comment(entry.lstrip(" "), text[:end], old[1]) + text[end:]
+    return before.rstrip(" ") + text[end:]
 
 
-def _entry_end(text: str, step: _Step) -> int:
+def _keep_comment(entry: str, text: str, old: Any) -> str:
+    """Return an entry with the comment that ends the text, on the line of its old value."""
+    is_block = old.style in ("|", ">") if isinstance(old, yaml.ScalarNode) else not old.flow_style
+    tail = "" if is_block else text[old.end_mark.index :].rstrip("\n")
+    if not tail.strip() or entry.count("\n") > 1:
+        return entry
+    return f"{entry.rstrip()}{' ' * (tail[0] != ' ')}{tail}\n"
+
+
+def _find_end(text: str, pair: _Pair) -> int:
     """Return where an entry of a block mapping ends: the start of the line after it."""
-    start: int = step.key.start_mark.index
-    end: int = step.value.end_mark.index
-    if not isinstance(step.value, yaml.ScalarNode) or step.value.style not in ("|", ">"):
-        end = _end_of_content(text, start, end)
-    elif end and text[end - 1 : end] == "\n":
+    key, value = pair
+    end: int = value.end_mark.index
+    if not isinstance(value, yaml.ScalarNode) or value.style not in ("|", ">"):
+        lines = text[key.start_mark.index : end].splitlines(True)
+        # Blank lines and comments after it are what follows.
+        while len(lines) > 1 and lines[-1].strip()[:1] in ("", "#"):
+            lines.pop()
+        end = key.start_mark.index + len("".join(lines).rstrip())
+    elif text[end - 1 : end] == "\n":
         return end
     newline = text.find("\n", end)
     return len(text) if newline < 0 else newline + 1
-
-
-def _insert(text: str, mapping: Any, keys: abc.Sequence[str], value: str) -> str:
-    if mapping.flow_style:
-        close = mapping.end_mark.index - 1
-        entry = _write_flow(keys, value)
-        head = text[:close].rstrip()
-        separator = "" if head.endswith(("{", ",")) else ", "
-        return head + separator + entry + text[close:]
-    last = _Step(mapping, *mapping.value[-1])
-    end = _entry_end(text, last)
-    block = _write_entry(keys, value, indent=int(mapping.start_mark.column))
-    return _join(text[:end], block) + text[end:]
-
-
-def _write_flow(keys: abc.Sequence[str], value: str) -> str:
-    return serialize(_nest(keys, value, flow=True)).strip()[1:-1]
-
-
-def _replace_entry(text: str, step: _Step, keys: abc.Sequence[str], value: str) -> str:
-    """Replace an entry's value; a comment that ends its line stays where the line does."""
-    end = step.value.end_mark.index
-    if step.mapping.flow_style:
-        return text[: step.key.start_mark.index] + _write_flow(keys, value) + text[end:]
-    key_start = step.key.start_mark.index
-    entry = _write_entry(keys, value, indent=int(step.key.start_mark.column)).lstrip(" ")
-    whole_end = _entry_end(text, step)
-    tail = ""
-    node = step.value
-    on_a_line = (
-        node.style not in ("|", ">") if isinstance(node, yaml.ScalarNode) else node.flow_style
-    )
-    if on_a_line:
-        tail = text[end:whole_end].rstrip("\n")
-    if tail.strip() and entry.count("\n") == 1:
-        entry = entry.rstrip("\n") + (tail if tail[:1] == " " else f" {tail}") + "\n"
-    return text[:key_start] + entry + text[whole_end:]
-
-
-def _remove(text: str, step: _Step) -> str:
-    start = step.key.start_mark.index
-    if not step.mapping.flow_style:
-        return text[:start].rstrip(" ") + text[_entry_end(text, step) :]
-    end = step.value.end_mark.index
-    after = text[end:].lstrip()
-    if after.startswith(","):
-        return text[:start] + after[1:].lstrip()
-    return text[:start].rstrip().removesuffix(",") + text[end:]
