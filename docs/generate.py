@@ -415,8 +415,8 @@ with two nodes and four GPUs each: directives, or lines of Part 1. *fewer lines*
 loses lines, and *the runtime* that Part 2 differs. *nothing* means that the key does not affect
 the script, or that the scheduler has no such option; `jobgen explain` then says so.
 
-Fixed words are read in any case. A list may be a single value, or one line of several values:
-`modules: cuda/12.3 nccl`, `command: python train.py --lr 3e-4`, `after: 12345`.
+Fixed words may be in capitals, or begin with one. A list may be a single value, or one line of
+several values: `modules: cuda/12.3 nccl`, `command: python train.py --lr 3e-4`, `after: 12345`.
 `container: image.sif` sets the image, `notify: me@example.org` the address. On the command line,
 `--set PATH=VALUE` sets any key, as in `--set resources.nodes=4`; `null` removes one.
 """

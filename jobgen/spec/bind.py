@@ -236,12 +236,12 @@ class _Binder:
             return self.problem(node.where, path, f"{node.text!r} {message}", hint)
 
     def fixed_word(self, node: Scalar, kind: fields.Kind, path: str) -> Any:
-        """One of the words that are known, in any case if that is clear."""
+        """One of the words that are known."""
         text, known = node.text, get_args(kind.type)
         if text in known:
             return text
-        if text.lower() in known and fields.has_any_case(known):
-            return text.lower()
+        if word := fields.list_spellings(kind.type).get(text):
+            return word
         hint = ""
         if self.root:
             from jobgen.spec.words import suggest_word

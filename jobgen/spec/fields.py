@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 import sys
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache, cached_property
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -268,6 +268,12 @@ def _read_kind(annotation: Any, explicit: bool = False) -> Kind:
     return Kind(annotation, rule)
 
 
-def has_any_case(words: Iterable[str]) -> bool:
-    """Whether fixed words may be written in any case; not options, such as -a and -A."""
-    return all(word == word.lower() for word in words)
+@cache
+def list_spellings(of_type: Any) -> dict[str, str]:
+    """Return fixed words by how each may be written: also in capitals, or beginning with one.
+
+    Where some have capitals themselves, as the options -a and -A, there is one way alone.
+    """
+    words = get_args(of_type)
+    ways = (str, str.upper, str.title) if all(map(str.islower, words)) else (str,)
+    return {way(word): word for way in ways for word in words}

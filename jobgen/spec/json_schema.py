@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import re
 from itertools import combinations
 from typing import Any, get_args
 
@@ -111,9 +110,11 @@ def _describe_kind(kind: fields.Kind, definitions: dict[str, Schema]) -> Schema:
     if fields.is_record(kind.type):
         return _refer_to(kind.type, definitions)
     if fields.is_literal(kind.type):
-        fixed = {"enum": list(get_args(kind.type))}
-        any_case = fields.has_any_case(get_args(kind.type))
-        return {"anyOf": [fixed, _describe_any_case(kind)]} if any_case else fixed
+        # An editor offers the words of the first, and takes those of both.
+        fixed = {"enum": [*get_args(kind.type)]}
+        forms = {"type": "string", "pattern": f"^(?:{_join_spellings(kind)})$"}
+        several = len(fields.list_spellings(kind.type)) > len(fixed["enum"])
+        return {"anyOf": [fixed, forms]} if several else fixed
     if not kind.members:
         return _describe_value(kind, definitions)
     inner = _describe_kinds(kind.members, definitions)
@@ -165,27 +166,15 @@ def _describe_list_as_text(kind: fields.Kind) -> Schema:
         return _describe_scalar(fields.CONTROL)
     if member.type is int:
         return _describe_kind(member, {})
-    if isinstance(member.rule, fields.Pattern):
-        item = member.rule.regex
-    else:
-        item = _describe_any_case(member)["pattern"][1:-1]
+    item = member.rule.regex if isinstance(member.rule, fields.Pattern) else _join_spellings(member)
     between = r"[, ;|\n]"
     form = f"^{between}*(?:{item})(?:{between}+(?:{item}))*{between}*$"
     text = {"type": "string", "pattern": form} | _forbid(fields.CONTROL_IN_TEXT)
     return {"anyOf": [text, *(_describe_kind(other, {}) for other in others)]} if others else text
 
 
-def _describe_any_case(kind: fields.Kind) -> Schema:
-    """Fixed words in any case, as no flag of a pattern could say it."""
-    words = ("".join(map(_spell_both_ways, word)) for word in get_args(kind.type))
-    return {"type": "string", "pattern": f"^(?:{'|'.join(words)})$"}
-
-
-def _spell_both_ways(sign: str) -> str:
-    if sign.isalpha():
-        return f"[{sign.upper()}{sign}]"
-    # A dash is no special character there, and ECMA 262 has no escape for it.
-    return sign if sign == "-" else re.escape(sign)
+def _join_spellings(kind: fields.Kind) -> str:
+    return "|".join(fields.list_spellings(kind.type))
 
 
 def _describe_range(rule: Any, least: str, most: str) -> Schema:
