@@ -29,39 +29,35 @@ _TEMPLATE = r"\{\{ *[A-Za-z_][\w.]* *\}\}|\$\{(resources|run|environment|launch|
 _EXPANDABLE = r"\$[A-Za-z_]|\$\{[A-Za-z_](?![\w.]*[.:])|^~(/|$)|[=:]~/"
 
 
-def check_words(
-    key: str, words: Sequence[str], *, own_launch: bool = False, one_node: bool = False
-) -> Iterator[Conflict]:
-    """Yield what is wrong with the words of `run.command` or `run.args`.
-
-    `own_launch` says that jobgen starts one process on each node, which may start more;
-    `one_node`, that the job has one node.
-    """
-    if key == "command" and words:
-        yield from _check_command(words, own_launch=own_launch, one_node=one_node)
-        if is_shell_command(words):
-            return  # what follows is for the shell
+def check_words(key: str, words: Sequence[str]) -> Iterator[Conflict]:
+    """Yield the words of `run.command` or `run.args` that are a shell's, or that it would part."""
     before = ("", *words)
     for index, word in enumerate(words):
-        if not word.isalnum() and _is_of_shell(word, before[index]):
+        if word.isalnum():  # most are
+            continue
+        is_code = before[index] in ("-c", "-e")
+        if re.fullmatch(_OF_SHELL, word) or (re.match(_WITH_VALUE, word) and not is_code):
             for _, message, hint in _explain("word", word, words):
                 yield f"{key}[{index}]", message, hint
 
 
-def _is_of_shell(word: str, before: str) -> bool:
-    """Whether a word is one of a shell, or one that a shell would part; code is neither."""
-    if re.fullmatch(_OF_SHELL, word):
-        return True
-    return before not in ("-c", "-e") and bool(re.match(_WITH_VALUE, word))
+def check_start(
+    key: str, words: Sequence[str], *, own_launch: bool, one_node: bool
+) -> Iterator[Conflict]:
+    """Yield what is wrong with the words of `run.command`, or with the one of `run.module`.
 
-
-def _check_command(words: Sequence[str], *, own_launch: bool, one_node: bool) -> Iterator[Conflict]:
-    first = words[0]
-    launcher = find_launcher([*first.split(), *words[1:]])
+    `own_launch` says that jobgen starts one process on each node, which may start more;
+    `one_node`, that the job has one node.
+    """
+    first, named = words[0], key == "module"
+    launcher = find_module_launcher(first) if named else find_launcher([*first.split(), *words[1:]])
+    odd = r"^python|\.py$" if named else r"\s|^[A-Za-z_]\w*="
     if launcher and not own_launch:
-        yield from _explain("command", first, words, launcher=launcher, one_node=one_node)
-    elif re.search(r"\s|^[A-Za-z_]\w*=", first) or first in read_names("shell_words"):
-        yield from _explain("command", first, words)
+        yield from _explain(key, first, words, launcher=launcher, one_node=one_node)
+    elif re.search(odd, first) or first in read_names("shell_words"):
+        yield from _explain(key, first, words)
+    if not (named or is_shell_command(words)):  # whose words are for the shell
+        yield from check_words(key, words)
 
 
 def check_script(script: str) -> Iterator[Conflict]:
@@ -70,14 +66,6 @@ def check_script(script: str) -> Iterator[Conflict]:
         return
     words = script.split()
     yield from _explain("script", script, words, launcher=find_launcher(words))
-
-
-def check_module(module: str, *, own_launch: bool, one_node: bool = False) -> Iterator[Conflict]:
-    """Yield what is wrong with the name of `run.module`."""
-    if (launcher := find_module_launcher(module)) and not own_launch:
-        yield from _explain("module", module, (), launcher=launcher, one_node=one_node)
-    elif module.endswith(".py") or module.startswith("python"):
-        yield from _explain("module", module, [module])
 
 
 def _explain(

@@ -573,11 +573,9 @@ class JobSpec(NamedTuple):
             "own_launch": own_launch or self.launches_itself,
             "one_node": self.resources.nodes in (None, 1),
         }
-        checks = commands.check_words("command", self.run.words, **how)
-        if self.run.module is not None:
-            checks = commands.check_module(self.run.module, **how)
-        for key, message, hint in checks:
-            yield f"run.{key}", message, hint
+        for start, words in {"command": self.run.words, "module": (self.run.module or "",)}.items():
+            checks = commands.check_start(start, words, **how) if any(words) else ()
+            yield from ((f"run.{key}", message, hint) for key, message, hint in checks)
 
     def _check_lists(self) -> Iterator[Conflict]:
         nodes, source = self.resources.nodes, "resources.nodes"
