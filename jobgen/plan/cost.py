@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from jobgen.output import format_count
+from jobgen.plan.limits import measure
 from jobgen.plan.plan import NodeGroup, Plan
 from jobgen.records import NamedTuple
 from jobgen.sites.profile import Charge, Node
@@ -63,17 +64,10 @@ def count_charged(charge: Charge, groups: Iterable[NodeGroup], node: Node) -> in
 
     A job that has its nodes to itself pays for all that they have.
     """
-    if charge.per == "node-hour":
-        return sum(group.nodes for group in groups)
-    key = {"gpu-hour": "gpus", "cpu-hour": "cpus"}[charge.per]
-    all_of_them = getattr(node, key) if node.whole else None
-    total = 0
-    for group in groups:
-        each = all_of_them or getattr(group, key)
-        if each is None:
-            return None
-        total += group.nodes * each
-    return total
+    key, size = f"{charge.per.removesuffix('-hour')}s", measure(groups, None)
+    all_of_them = getattr(node, key, None) if node.whole else None
+    number: int | None = size.nodes * all_of_them if all_of_them else getattr(size, key)
+    return number
 
 
 def format_number(value: float) -> str:

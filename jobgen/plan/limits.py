@@ -9,6 +9,7 @@ import math
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from operator import mul
 
 from jobgen.errors import Problem
 from jobgen.output import format_count as count
@@ -26,33 +27,28 @@ _UNITS = {"nodes": "node", "gpus": "GPU", "cpus": "CPU"}
 class Size(NamedTuple):
     """What a job asks for in all. `widest` is the most GPUs of one node, `narrowest` the least.
 
-    CPUs are those of one node; None if they are not known.
+    CPUs are None if they are not known of each node.
     """
 
     nodes: int
     gpus: int
+    cpus: int | None
     widest: int
     narrowest: int
-    cpus_per_node: int | None
+    cpus_per_node: int | None  # the most
     walltime: int | None  # seconds
-
-    def total(self, unit: str) -> int | None:
-        """How many nodes, gpus or cpus the whole job has."""
-        if unit == "cpus":
-            return None if self.cpus_per_node is None else self.cpus_per_node * self.nodes
-        return self.nodes if unit == "nodes" else self.gpus
 
 
 def measure(groups: Iterable[NodeGroup], walltime: int | None) -> Size:
     """Return what the nodes of a job are in all."""
-    groups = list(groups)
-    gpus = [group.gpus for group in groups]
+    counts, gpus, cpus = zip(*((one.nodes, one.gpus, one.cpus or 0) for one in groups), strict=True)
     return Size(
-        nodes=sum(group.nodes for group in groups),
-        gpus=sum(group.nodes * group.gpus for group in groups),
+        nodes=sum(counts),
+        gpus=sum(map(mul, counts, gpus)),
+        cpus=sum(map(mul, counts, cpus)) if all(cpus) else None,
         widest=max(gpus),
         narrowest=min(gpus),
-        cpus_per_node=max((group.cpus for group in groups if group.cpus), default=None),
+        cpus_per_node=max(cpus) or None,
         walltime=walltime,
     )
 
@@ -75,8 +71,8 @@ def find_breaches(
     context: Context, about: SiteSource, rules: Rules, doubt: str = "", /, **facts: object
 ) -> Iterator[Breach]:
     """Yield the breach of each rule that is broken, with a doubt if there is one."""
-    for path, message, hint in context.find_broken(rules, **facts):
-        breach = report(context, about, path, message, hint)
+    for conflict in context.find_broken(rules, **facts):
+        breach = report(context, about, *conflict)
         yield breach._replace(doubt=doubt or breach.doubt)
 
 
@@ -135,7 +131,7 @@ def _explain_unknown(context: Context, name: str, queues: Mapping[str, SiteQueue
 def _find_fitting(queue: SiteQueue, size: Size) -> Iterator[Limit]:
     """Yield the limits that are for a job of this size."""
     for limit in queue.limits:
-        if not any(_is_outside(getattr(limit, unit), size.total(unit)) for unit in _UNITS):
+        if not any(_is_outside(getattr(limit, unit), getattr(size, unit)) for unit in _UNITS):
             yield limit
 
 
@@ -164,14 +160,14 @@ def explain_refusal(name: str, queue: SiteQueue, size: Size) -> Iterator[Refusal
         return
     for unit in _UNITS:  # no limit is for a job of this size
         limits = [limit for limit in queue.limits if getattr(limit, unit)]
-        number = size.total(unit)
+        number = getattr(size, unit)
         if limits and all(_is_outside(getattr(limit, unit), number) for limit in limits):
             yield from _explain_number(name, unit, limits, size)
             return
 
 
 def _explain_number(name: str, unit: str, limits: list[Limit], size: Size) -> Iterator[Refusal]:
-    word, number = _UNITS[unit], size.total(unit) or 0
+    word, number = _UNITS[unit], getattr(size, unit) or 0
     least = min(getattr(limit, unit)[0] for limit in limits)
     most = max(getattr(limit, unit)[-1] for limit in limits)
     asked = count(size.nodes, "node")

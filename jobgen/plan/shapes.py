@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from jobgen.output import format_count as count
 from jobgen.plan.decision import Context
-from jobgen.plan.limits import Breach, Size, measure, report
+from jobgen.plan.limits import Breach, Size, find_breaches, measure
 from jobgen.plan.plan import NodeGroup
 from jobgen.sites.profile import Node, SiteSource
 from jobgen.spec.units import format_memory
@@ -29,6 +29,8 @@ class _Request:
     ) -> None:
         self.context, self.node, self.size, self.about = context, node, size, about
         self.resources = context.spec.resources
+        self.together = context.spec.array and context.spec.array.together
+        self.shared = " together" if self.together else ""  # the numbers are those of all tasks
         self.cpus = size.cpus_per_node or 0
         self.memory = self.resources.memory_per_node or 0
         self.disk = self.resources.disk_per_node or 0
@@ -49,7 +51,7 @@ class _Request:
         node, size = self.node, self.size
         full: dict[str | None, bool] = {"always": True, "several": size.nodes > 1}
         yield {
-            "gpus": _exceeds(size.widest, node.gpus),
+            f"gpus{self.shared}": _exceeds(size.widest, node.gpus),
             f"full {node.full}": full.get(node.full) and 0 < size.narrowest < (node.gpus or 0),
         }
         yield {"hosts": size.narrowest and 0 < self.hosts < size.nodes}
@@ -71,7 +73,8 @@ class _Request:
             "exact": share not in (0, self.cpus),
             "most": 0 < share < self.cpus,
         }
-        return {f"cpus_rule {rule}": broken.get(rule), "cpus": _exceeds(self.cpus, self.node.cpus)}
+        more = _exceeds(self.cpus, self.node.cpus)
+        return {f"cpus_rule {rule}": broken.get(rule), f"cpus{self.shared}": more}
 
     def list_facts(self) -> dict[str, object]:
         """Return what the messages of the rules name."""
@@ -84,6 +87,8 @@ class _Request:
             "disk": self.disk,
             "most_disk": node.disk,
         }
+        types = self.context.site.gpu_types.items()
+        larger = [name for name, one in types if (one.gpus or 0) >= size.widest]
         return {
             "node": node,
             "size": size,
@@ -93,6 +98,8 @@ class _Request:
             "nodes": count(size.nodes, "node"),
             "cpus": count(self.cpus, "CPU"),
             "hosts": self.hosts,
+            "together": self.together,
+            "larger": f", or write gpu_type: {' or '.join(larger)}" if larger else "",
             **{name: format_memory(amount or 0) for name, amount in amounts.items()},
         }
 
@@ -147,16 +154,10 @@ def check_node(
     `about` has the source of each key of `node`.
     """
     request = _Request(context, node, size, about)
-    together = context.spec.array and context.spec.array.together
-    facts = request.list_facts()
     for rules in request.list_rules():
         for rule in [rule for rule, broken in rules.items() if broken][:1]:
-            [(path, message, hint)] = context.find_broken({rule: True}, **facts)
-            if together and rule in ("gpus", "cpus"):  # the numbers are those of all of them
-                message = f"{together} tasks together ask for {message}"
-                hint = "write a smaller together"
             source = about[rule.partition(" ")[0]]
-            yield report(context, source, f"resources.{path}", message, hint)
+            yield from find_breaches(context, source, {rule: True}, **request.list_facts())
 
 
 def advise(

@@ -254,8 +254,10 @@ def _find_breaches(job: _SiteJob) -> Iterator[Breach]:
 
 
 def _check_limits(job: _SiteJob) -> Iterator[Breach]:
-    for problem, doubt in limits.check_queue(job.context, job.queue, job.size):
-        yield Breach(problem._replace(hint=problem.hint + _offer_others(job)), doubt)
+    breaches = [*limits.check_queue(job.context, job.queue, job.size)]
+    others = _offer_others(job) if breaches else ""
+    for problem, doubt in breaches:
+        yield Breach(problem._replace(hint=problem.hint + others), doubt)
 
 
 def _check_queue_has(job: _SiteJob, gpu_type: str) -> Iterator[Breach]:

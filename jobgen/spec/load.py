@@ -204,16 +204,11 @@ def _guess_base(base: str, text: str, file: str) -> str:
     """Return what to write: a file of that name beside the spec or in this folder, or one near."""
     from jobgen.spec.spelling import find_near_file
 
-    folder = os.path.dirname(file) or "."
-    beside = os.path.join(folder, os.path.basename(text))
-    near = find_near_file(base, (".yaml", ".yml"))
-    for one, words in (
-        (beside, "write extends: {}"),
-        (text, "write extends: {}"),
-        (near, "did you mean {}?"),
-    ):
-        if os.path.isfile(one) and os.path.realpath(one) != os.path.realpath(file):
-            return words.format(os.path.relpath(one, folder))
+    folder, near = os.path.dirname(file) or ".", find_near_file(base, (".yaml", ".yml"))
+    for one in (os.path.join(folder, os.path.basename(text)), text, near):
+        if os.path.isfile(one) and not os.path.samefile(one, file):
+            named = os.path.relpath(one, folder)
+            return f"did you mean {named}?" if one == near else f"write extends: {named}"
     return "a relative path begins at the folder of the file that names it"
 
 

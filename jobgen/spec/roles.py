@@ -9,7 +9,7 @@ from typing import Any
 from jobgen.records import NamedTuple
 from jobgen.spec.commands import is_shell_command
 from jobgen.spec.fields import ShellPath
-from jobgen.spec.model import ONE_A_NODE, Environment, JobSpec, NodeRange, Role, Run
+from jobgen.spec.model import ONE_A_NODE, Environment, JobSpec, NodeRange, Role
 from jobgen.spec.tables import Conflict, refuse
 from jobgen.spec.value_types import is_taken
 
@@ -164,8 +164,13 @@ def make_spec(spec: JobSpec, name: str, place: Spot) -> JobSpec:
     names = list_names(spec)
     environment = _add(spec.environment, role.environment)
     variables = _expand(environment.variables, names)
+    run = role.run
+    if not is_shell_command(run.words):  # a shell expands its words itself
+        run = run._replace(command=_expand(run.command, names), args=_expand(run.args, names))
+    elif run.keyed_args:
+        run = run._replace(args=_expand(run.args, names))
     return spec._replace(
-        run=_expand_run(role.run, names),
+        run=run,
         roles=None,
         launch=launch,
         preflight=None if launch.mode in ONE_A_NODE else spec.preflight,
@@ -174,15 +179,6 @@ def make_spec(spec: JobSpec, name: str, place: Spot) -> JobSpec:
         after=None,
         directives=(),
     )
-
-
-def _expand_run(run: Run, names: tuple[str, ...]) -> Run:
-    """Return a program whose words expand, but those that a shell reads."""
-    if not is_shell_command(run.words):
-        run = run._replace(command=_expand(run.command, names), args=_expand(run.args, names))
-    elif isinstance(run.args, dict):
-        run = run._replace(args=_expand(run.args, names))
-    return run
 
 
 def _expand(value: Any, names: tuple[str, ...]) -> Any:

@@ -111,27 +111,21 @@ def list_warnings(loaded: LoadedSpec) -> Iterator[str]:
 
 
 def _list_secrets(spec: JobSpec) -> Iterator[tuple[str, str]]:
-    yield from _list_in("environment.variables", spec.environment.variables)
-    for name in _find_in_text(spec.environment.setup or ""):
+    environment, run = spec.environment, spec.run
+    for name in _find_in_text(environment.setup or ""):
         yield "environment.setup", name
-    yield from _list_in("run.args", spec.run.args)
-    yield from _list_in("run.command", spec.run.command)
-    for key, own in next(spec.choices(), {}).items():
-        given = name_variable(key) or name_argument(key)
-        if is_secret(given, str(own)):
-            yield "array", given
-
-
-def _list_in(
-    path: str, values: Mapping[str, object] | Iterable[str] | None
-) -> Iterator[tuple[str, str]]:
-    if not isinstance(values, Mapping):
-        for index, name, _ in _find_in_words(tuple(values or ())):
-            yield f"{path}[{index}]", name
-        return
-    for name, value in values.items():
-        if isinstance(value, str) and is_secret(name, value):
-            yield f"{path}.{name}", name
+    for path, words in (("run.args", run.listed_args), ("run.command", run.words)):
+        yield from ((f"{path}[{index}]", name) for index, name, _ in _find_in_words(words))
+    named: dict[str, Mapping[str, object]] = {
+        "environment.variables.{}": environment.named_variables,
+        "run.args.{}": run.keyed_args,
+        "array": next(spec.choices(), {}),
+    }
+    for path, pairs in named.items():
+        for key, value in pairs.items():
+            name = name_variable(key) or name_argument(key)
+            if isinstance(value, str) and is_secret(name, value):
+                yield path.format(key), name
 
 
 def _find_in_words(words: tuple[str, ...]) -> Iterator[tuple[int, str, str]]:

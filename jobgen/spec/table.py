@@ -125,12 +125,9 @@ def point_to_spec(path: str) -> str:
     """Return where a spec is that could be named in the place of a file."""
     if not os.path.isfile("job.yaml"):
         return "`jobgen init` writes a first spec"
-    named = os.path.normpath(path) == "job.yaml"
-    return (
-        "`jobgen init new.yaml` writes one"
-        if named
-        else "the spec here is job.yaml, as in jobgen submit job.yaml"
-    )
+    if os.path.normpath(path) == "job.yaml":
+        return "`jobgen init new.yaml` writes one"
+    return "the spec here is job.yaml, as in jobgen submit job.yaml"
 
 
 def offer_spec(

@@ -132,11 +132,9 @@ def describe_seconds(seconds: float) -> str:
     if seconds < 59.95:
         return f"{seconds:.3g} s"
     whole = round(seconds)
-    for size, unit, below, smaller in _SPANS:
-        if whole >= size:
-            count, rest = divmod(whole, size)
-            return f"{count} {unit}" + (f" {rest // below} {smaller}" if rest // below else "")
-    return f"{whole} s"
+    size, unit, below, smaller = next(span for span in _SPANS if whole >= span[0])
+    more = whole % size // below
+    return f"{whole // size} {unit}" + (f" {more} {smaller}" if more else "")
 
 
 _SPANS = ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))

@@ -332,13 +332,8 @@ def _describe_members(node: Node) -> dict[str, str]:
 def _list_numbers(text: str) -> list[str]:
     """Return the numbers of text such as 0-9%2, 0..9 or range(10); none of other text."""
     whole = re.sub(r"^(\d+)(?:\.\.|:)(\d+)$", r"\1-\2", text.partition("%")[0])
+    ends = re.fullmatch(r"(?:np\.a)?range\(((?:\d{1,4}, ?)*\d{1,4})\)", text)
     try:
-        return list(map(str, _read_range(text) or parse_ranges(whole)))
+        return [*map(str, range(*map(int, ends[1].split(","))) if ends else parse_ranges(whole))]
     except (TypeError, ValueError):
         return []
-
-
-def _read_range(text: str) -> range:
-    """Return the numbers of Python's range(...), or of np.arange(...); none of other text."""
-    ends = re.fullmatch(r"(?:np\.a)?range\(((?:\d{1,4}, ?)*\d{1,4})\)", text)
-    return range(*map(int, ends[1].split(","))) if ends else range(0)
