@@ -85,30 +85,24 @@ class _Binder:
             else:
                 strangers.append(name)
         meant = self.tell_strangers(node, strangers, cls, path) if strangers else set()
+        # Where there are strangers, one of them may be the key that is missing.
+        for key, message, hint, rival in () if strangers else _check_keys(cls, values):
+            inner = fields.join_path(path, key) if key else path
+            setting = f"{fields.join_path(path, rival)}=null" if rival else ""
+            self.problem(self.positions.get(inner, node.where), inner, message, hint, setting)
         if self.tell_missing(node, cls, path, meant) or _FAILED in values.values():
             return _FAILED
         record = cls(**values)
-        # Where there are strangers, one of them may be the key that is missing.
-        conflicts: list[tuple[str, ...]] = [] if strangers else list(_check_keys(record))
-        conflicts += getattr(record, "conflicts", tuple)()
-        for key, message, hint, *rivals in conflicts:
+        for key, message, hint in getattr(record, "conflicts", tuple)():
             inner = fields.join_path(path, key) if key else path
-            setting = "".join(f"{fields.join_path(path, rival)}=null" for rival in rivals)
-            where = self.positions.get(inner, node.where)
-            self.problem(where, inner, message, hint, setting)
+            self.problem(self.positions.get(inner, node.where), inner, message, hint)
         return record
 
     def tell_missing(self, node: Mapping, cls: type, path: str, meant: set[str]) -> bool:
-        """Note what the record `cls` needs and `node` lacks, or has twice; return whether any."""
+        """Note what the record `cls` needs and `node` lacks; return whether any."""
         lacking = [name for name in fields.read_required(cls) if name not in node.items]
-        twice = False
         for name, other in getattr(cls, "alternatives", {}).items():
-            if name in node.items and other in node.items:
-                beside, hint = f"is given together with {name}", f"give one of {name} and {other}"
-                setting = f"{fields.join_path(path, name)}=null"
-                self.problem(node.keys[other], fields.join_path(path, other), beside, hint, setting)
-                twice = True
-            elif name not in meant and not {name, other} & node.items.keys():
+            if name not in meant and {name, other}.isdisjoint(node.items):
                 lacking.append(name)
         for name in lacking:
             if name not in meant:
@@ -116,7 +110,7 @@ class _Binder:
                 setting = f"{inner}={name.upper()}"
                 hint = f"it is required{self.show_example(name)}"
                 self.problem(node.where, inner, "is missing", hint, setting)
-        return twice or bool(lacking)
+        return bool(lacking)
 
     def tell_strangers(self, node: Mapping, keys: list[str], cls: type, path: str) -> set[str]:
         """Note keys that the record `cls` does not have; return the keys of it that are meant."""
@@ -308,15 +302,15 @@ def is_plain_number(text: str) -> bool:
     return plain and (digits[0] != "0" or digits == "0")
 
 
-def _check_keys(record: Any) -> Iterator[tuple[str, ...]]:
+def _check_keys(cls: type, given_keys: Iterable[str]) -> Iterator[tuple[str, str, str, str]]:
     """Yield a key that `limit_keys` bounds, what is wrong and how to write it, and a rival key."""
-    for keys, least, most in getattr(record, "key_limits", ()):
-        given = [key for key in keys if getattr(record, key) is not None]
+    for keys, least, most in getattr(cls, "key_limits", ()):
+        given = [key for key in keys if key in given_keys]
         number = "at least one" if least else "at most one"
         if least == most:
             number = "exactly one"
         if len(given) < least:
-            yield "", f"has none of {_join_words(keys)}", f"give {number} of them"
+            yield "", f"has none of {_join_words(keys)}", f"give {number} of them", ""
         elif len(given) > most:
             beside = f"is given together with {_join_words(given[:-1])}"
             yield given[-1], beside, f"give {number} of {_join_words(keys)}", given[0]

@@ -56,8 +56,6 @@ def _describe_record(cls: type, definitions: dict[str, Schema]) -> Schema:
         schema["required"] = required
     schema["additionalProperties"] = False
     excluding, conditions = _describe_choices(cls)
-    for name, other in alternatives.items():
-        excluding.setdefault(name, []).append(other)
     if excluding:
         schema["dependencies"] = {
             key: {"properties": dict.fromkeys(others, False)} for key, others in excluding.items()

@@ -490,6 +490,7 @@ class ReportInput(NamedTuple):
     ] = True
 
 
+@limit_keys("run", "roles", most=1)
 @mark_record(alternatives={"run": "roles"})
 class JobSpec(NamedTuple):
     """One job, as its user wrote it."""

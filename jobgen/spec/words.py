@@ -57,6 +57,10 @@ class _Stranger(NamedTuple):
         place = re.sub(r"^roles\.\w+(?=\.|$)", "roles", self.path)
         return "value" if self.cls is fields.Expandable else place or "spec"
 
+    def find_paths(self, word: str) -> list[str]:
+        """Return where the document has a key of this name."""
+        return [path for path in fields.list_paths(self.root) if f".{path}".endswith(f".{word}")]
+
     @property
     def is_in_job(self) -> bool:
         """Whether it stands in a job spec, not in a profile or the user's own config."""
@@ -171,14 +175,13 @@ def _look_up(stranger: _Stranger, word: str) -> Hint | None:
         return None
     if stranger.is_in_job and (hint := _apply(stranger, "key_rules", word)):
         return hint
-    paths = [path for path in fields.list_paths(stranger.root) if path.rpartition(".")[2] == word]
+    paths = stranger.find_paths(word)
     return _point(stranger, *paths) if paths else None
 
 
 def _apply(stranger: _Stranger, section: str, word: str) -> Hint | None:
     """Return the hint of the first rule of a section that holds for a word."""
-    named = (path for path in fields.list_paths(stranger.root) if path.rpartition(".")[2] == word)
-    means = list_synonyms().get(word) or next(named, "")
+    means = list_synonyms().get(word) or next(iter(stranger.find_paths(word)), "")
     facts = describe(stranger.node, stranger.path) | {
         "key": stranger.key,
         "word": word,

@@ -153,6 +153,7 @@ def test_keys_that_exclude_each_other_are_declared_once() -> None:
         for cls in {cls for cls in walk_classes(root) if hasattr(cls, "key_limits")}:
             for keys, least, most in cls.key_limits:  # type: ignore[attr-defined]
                 definition = SCHEMAS["job"]["definitions"] | SCHEMAS["site"]["definitions"]
+                definition |= {"JobSpec": SCHEMAS["job"]}
                 own = definition[cls.__name__].items()
                 conditions = {k: v for k, v in own if k in ("allOf", "dependencies")}
                 validator = Draft7Validator(conditions)
