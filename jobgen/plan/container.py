@@ -9,26 +9,7 @@ from jobgen.errors import Problem
 from jobgen.plan.decision import Context
 from jobgen.plan.plan import ContainerCommand, ShellPath
 from jobgen.spec.model import Container
-
-# Those that srun itself enters, with a task; the others are commands.
-_OF_SRUN = ("pyxis", "edf", "uenv")
-_PODMAN = "run --rm --interactive --env-host --network=host --ipc=host --pid=host"
-# For GPUs of nvidia and of amd.
-_OF_APPTAINER = (("--nv",), ("--rocm",))
-_OF_PODMAN = (("--gpu",), ("--device=/dev/kfd", "--device=/dev/dri"))
-# What begins a command, and the options for the folder, a bind and the GPUs.
-_COMMANDS = {
-    "apptainer": ("exec", "--pwd", "--bind", _OF_APPTAINER),
-    "singularity": ("exec", "--pwd", "--bind", _OF_APPTAINER),
-    "podman-hpc": (_PODMAN, "--workdir", "--volume", _OF_PODMAN),
-}
-# How the name of an image begins that is one of a file or folder.
-_FILES = {
-    "apptainer": r"(?![a-z]+://)",
-    "singularity": r"(?![a-z]+://)",
-    "pyxis": r"[/.~$]|.*\.sqsh$",
-    "edf": r"[/.~$]|.*\.toml$",
-}
+from jobgen.spec.tables import read_rows
 
 
 class Entrance:
@@ -43,7 +24,10 @@ class Entrance:
         self.runtime: str = own.runtime or (site.runtime if site else "")
         if not self.runtime and self.image.endswith(".sif"):
             self.runtime = "apptainer"
-        self.by_srun = self.runtime in _OF_SRUN
+        rows = {name: cells for name, *cells in read_rows("containers.txt", room="plan")}
+        cells: list[str] = rows.get(self.runtime, ["-", ""])
+        self.file, self.start, self.options = cells[0], cells[1], cells[2:]
+        self.by_srun = self.start.startswith("-")
         self.binds = (*(site.binds if site else ()), *own.binds)
 
     def find_conflicts(self) -> Iterator[Problem]:
@@ -61,7 +45,7 @@ class Entrance:
     @property
     def image_file(self) -> ShellPath | None:
         """The file or folder of the image; None if the image is known by a name."""
-        if self.runtime not in _FILES or not re.match(_FILES[self.runtime], self.image):
+        if self.file == "-" or not re.match(self.file, self.image):
             return None
         # srun takes a path from the root, or from a folder that it names, for one.
         relative = self.by_srun and self.image[0] not in "/~$"
@@ -72,12 +56,12 @@ class Entrance:
 
         `vendor` made the GPUs, if the job has `gpus`; None if that is not known.
         """
-        if self.runtime not in _COMMANDS:
+        if self.by_srun or not self.start:
             return None
-        start, folder, option, for_gpus = _COMMANDS[self.runtime]
-        words = [self.runtime, *start.split(), folder, ShellPath("$PWD")]
-        if gpus and vendor is not None:
-            words += dict(zip(("nvidia", "amd"), for_gpus, strict=True)).get(vendor, ())
+        folder, option, *for_gpus = self.options
+        makers = dict(zip(("nvidia", "amd"), map(tuple, map(str.split, for_gpus)), strict=True))
+        words = [*self.start.split(), folder, ShellPath("$PWD")]
+        words += makers.get(vendor or "", ()) if gpus else ()
         more: list[str] = []
         for bind in self.binds:
             more += [option, _write_both_sides(bind)]
@@ -86,22 +70,18 @@ class Entrance:
             words=tuple(words),
             bind=option,
             more=(*more, *self.own.options, _expand_home(self.image)),
-            any_gpu=for_gpus if gpus and vendor is None else None,
+            any_gpu=makers if gpus and vendor is None else None,
         )
 
     @property
     def step_options(self) -> tuple[str, ...]:
         """The options by which srun enters the container; empty if a command does it."""
-        image = _expand_home(self.image_file or self.image)
-        mounts = ",".join(map(_write_both_sides, ("$PWD", "/tmp", *self.binds)))
-        options = {
-            "edf": [f"--environment={image}"],
-            "uenv": [f"--uenv={image}"],
-            "pyxis": [f"--container-image={image}", f"--container-mounts={mounts}"],
-        }
         if not self.by_srun:
             return ()
-        return (*map(ShellPath, options[self.runtime]), *self.own.options)
+        image = _expand_home(self.image_file or self.image)
+        mounts = ",".join(map(_write_both_sides, ("$PWD", "/tmp", *self.binds)))
+        words = (word.format(image=image, mounts=mounts) for word in self.start.split())
+        return (*map(ShellPath, words), *self.own.options)
 
 
 def _write_both_sides(bind: str) -> ShellPath:

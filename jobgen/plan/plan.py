@@ -238,8 +238,8 @@ class ContainerCommand(NamedTuple):
     words: tuple[str, ...]
     bind: str  # the option
     more: tuple[str, ...]  # the image last
-    # Those that show the GPUs of nvidia and of amd, where only the node knows who made them.
-    any_gpu: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+    # The options that show GPUs, by who made them, nvidia or amd, where only the node knows that.
+    any_gpu: Mapping[str, tuple[str, ...]] | None = None
 
 
 class NodeEnvironment(NamedTuple):
