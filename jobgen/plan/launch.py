@@ -24,7 +24,7 @@ LAUNCHERS = (*(row.launcher for row in list_capabilities()), "mpiexec")
 
 def decide(context: Context, plan: Plan) -> Decision[Start]:
     """Decide what starts the processes, and how they find one another."""
-    launch, defaults = context.spec.launch, plan.defaults
+    launch = context.spec.launch
     if plan.roles.members:
         first = plan.roles.members[0].plan.launch
         return Decision(first._replace(mode="roles", rendezvous="static", decided_by=("roles",)))
@@ -35,8 +35,8 @@ def decide(context: Context, plan: Plan) -> Decision[Start]:
         launcher=_ITSELF if alone else start.launcher,
         rendezvous=_choose_rendezvous(context, plan.nodes, start, alone=alone),
         max_restarts=launch.max_restarts or 0,
-        interface=launch.interface or defaults.interface,
-        address=defaults.address,
+        interface=launch.interface or context.site.interface,
+        address=plan.defaults.address,
     )
     return Decision(
         start,

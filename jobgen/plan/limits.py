@@ -95,7 +95,7 @@ def check_queue(context: Context, name: str | None, size: Size) -> Iterator[Brea
     known = {one: record for one in names if (record := profile.find_queue(one))}
     for one in context.spec.queue:
         if profile.queues and one not in known:
-            yield _explain_unknown(context, one, profile.queues)
+            yield from _refuse_unknown(context, one)
     about = profile.find_source(profile.cited.get("walltime_required"))
     rules = {"walltime_required": profile.walltime_required and size.walltime is None}
     yield from find_breaches(context, about, rules)
@@ -118,14 +118,14 @@ def _check_one_queue(context: Context, name: str, queue: SiteQueue, size: Size) 
         yield report(context, profile.cite(limit, queue), path, f"{message}{why}", hint)
 
 
-def _explain_unknown(context: Context, name: str, queues: Mapping[str, SiteQueue]) -> Breach:
+def _refuse_unknown(context: Context, name: str) -> Iterator[Breach]:
     from jobgen.spec.spelling import find_near  # only a fault needs it
 
-    message = f"the profile of {context.site.title or 'this site'} has no queue {name!r}"
+    queues, where = context.site.queues, context.site.title or "this site"
     near = find_near(name, queues)
-    known = f"it has {', '.join(queues)}"
-    hint = f"did you mean {near}? {known}" if near else known
-    return Breach(context.loaded.problem("queue", message, hint), "the list may be incomplete")
+    facts = {"near": f"did you mean {near}? " if near else "", "known": ", ".join(queues)}
+    for problem in context.refuse({"unknown_queue": True}, name=name, where=where, **facts):
+        yield Breach(problem, "the list may be incomplete")
 
 
 def _find_fitting(queue: SiteQueue, size: Size) -> Iterator[Limit]:

@@ -30,7 +30,6 @@ class SiteDefaults(NamedTuple):
     variables: Mapping[str, str] = MappingProxyType({})
     network: str = ""  # what the user has to know of it, if it is not all set up
     fabric: str | None = None  # what NCCL is to use between nodes, if that is not TCP
-    interface: str | None = None
     address: Address | None = None
 
 
@@ -294,7 +293,6 @@ class Requests(NamedTuple):
     exclusive: bool = False
     mail: Mail | None = None
     after: tuple[Dependency, ...] = ()  # what the job waits for
-    site_directives: tuple[str, ...] = ()  # without '#PBS' or '#SBATCH'
     directives: tuple[str, ...] = ()  # the user's own, for this scheduler
 
 

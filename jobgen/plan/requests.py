@@ -23,8 +23,7 @@ def decide(context: Context, plan: Plan) -> Decision[Requests]:
     after = tuple(_plan_after(context))
     problems = [*_find_conflicts(context), *_find_foreign_ids(context)]
     if not can.batch:
-        requests = Requests(filesystems=defaults.filesystems, after=after)
-        return Decision(requests, problems=problems)
+        return Decision(Requests(after=after), problems=problems)
     account, suffix = spec.account, defaults.node.account_suffix or ""
     mail = spec.notify  # whose events are begin, end and fail in order
     constraint = _join_constraints(defaults.node.constraint, spec.resources.constraint)
@@ -39,7 +38,6 @@ def decide(context: Context, plan: Plan) -> Decision[Requests]:
         exclusive=bool(spec.resources.exclusive),
         mail=mail and Mail(mail.email, tuple(sorted(mail.on or ("end", "fail")))),
         after=after,
-        site_directives=defaults.directives,
         directives=tuple(line for line in spec.directives if line.startswith(f"{can.sign} ")),
     )
     problems += _find_repeats(context, plan._replace(requests=requests))
@@ -75,7 +73,7 @@ def list_options(text: str) -> Iterator[str]:
 
 
 def _find_repeats(context: Context, plan: Plan) -> Iterator[Problem]:
-    if not (context.spec.directives or plan.requests.site_directives):
+    if not (context.spec.directives or plan.defaults.directives):
         return
     keys, written = _list_keys(context), {*_list_written(plan)}
     for index, line in enumerate(context.spec.directives):
@@ -88,7 +86,7 @@ def _find_repeats(context: Context, plan: Plan) -> Iterator[Problem]:
                 "option_twice": key in written,
             }
             yield from context.refuse(rules, index=index, option=option, key=key, hint=hint)
-    for text in plan.requests.site_directives:
+    for text in plan.defaults.directives:
         for option in list_options(text):
             key = keys.get(option)
             # A switch may stand in both; it is written once.

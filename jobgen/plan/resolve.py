@@ -15,6 +15,7 @@ from jobgen.sites import search
 from jobgen.sites.profile import Node, SiteProfile
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.secrets import list_warnings
+from jobgen.spec.tables import explain
 
 
 def decide_defaults(context: Context, plan: Plan) -> Decision[SiteDefaults]:
@@ -83,12 +84,12 @@ def resolve(
     plan = Plan(profile, provenance, left_out=tuple(dict.fromkeys(list_left_out(context))))
     context = context._replace(loaded=leave_out(loaded, plan.left_out))
     decided = decide_parts(context, plan, PARTS)
-    notes = [*list_warnings(loaded), *dict.fromkeys(decided.notes)]
+    notes = [*dict.fromkeys((*list_warnings(loaded), *decided.notes))]  # some are of each role
     if provenance.defaults:
         notes.insert(0, f"read beside {provenance.source}: {', '.join(provenance.defaults)}")
     plan = decided.value._replace(notes=tuple(notes))
     if decided.problems:
-        problems = dict.fromkeys(decided.problems)  # some are found with each role
+        problems = dict.fromkeys(decided.problems)
         raise SpecError(problems, (one for one in notes if one.startswith("warning: ")), plan)
     return plan
 
@@ -101,8 +102,7 @@ def find_site(
     scheduler = scheduler or (None if site else loaded.spec.scheduler)
     if name is None:
         if scheduler is None:
-            hint = "write site: NAME or scheduler: slurm, pbs or local; or give --scheduler"
-            raise SpecError([loaded.problem("", "says neither site nor scheduler", hint)])
+            raise SpecError([loaded.problem(*explain("no_scheduler", {}, "plan"))])
         name = get_capabilities(scheduler).generic_site
     try:
         chosen = search.find(name)
@@ -112,7 +112,7 @@ def find_site(
         problem = loaded.problem("site", f"unknown site {name!r}", search.suggest(name))
         raise SpecError([problem]) from None
     if scheduler not in (None, chosen.profile.scheduler):
-        message = f"{name} runs {chosen.profile.scheduler}, not {scheduler}"
-        hint = f"leave {option}scheduler out, or name another site, such as {scheduler}-generic"
-        raise SpecError([loaded.problem("site", message, hint)])
+        facts = {"name": name, "runs": chosen.profile.scheduler, "other": scheduler}
+        other = explain("other_scheduler", {**facts, "option": option}, "plan")
+        raise SpecError([loaded.problem(*other)])
     return chosen

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import re
 from collections import defaultdict
@@ -159,7 +158,7 @@ def _list_places(job: Subject) -> _Texts:
     """Yield the files that keys name, the interface and the modules."""
     own, modules = job.spec.environment, job.plan.environment.modules
     files = {"run.script": job.spec.run.script, "environment.venv": own.venv}
-    for path, file in (files | {"environment.container.image": job.image}).items():
+    for path, file in (files | {"environment.container.image": job.container.image}).items():
         if file and not own.stage and not job.mentions(file):
             yield "file", path, file
     yield "interface", "launch.interface", job.plan.launch.interface or ""
@@ -195,8 +194,8 @@ def _read_settings(path: str) -> Iterator[tuple[str, str]]:
     """Yield the keys of a configuration file, with their values; none of a large or broken one."""
     try:
         text = Path(path).read_text("utf-8") if os.path.getsize(path) <= _MOST_BYTES else ""
-        if path.endswith(".json"):  # which may be what YAML refuses: indented by tabs
-            text = json.dumps(json.loads(text), ensure_ascii=False)
+        if path.endswith(".json"):  # which tabs may indent, and no text within it has one
+            text = text.replace("\t", " ")
         tree = parse_value(text, file=path, explain=False)
     except (OSError, ValueError, RecursionError, JobgenError):
         return  # it is for the program to say so

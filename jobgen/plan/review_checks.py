@@ -20,7 +20,7 @@ from jobgen.plan.plan import NodeGroup, Plan, RolePlan
 from jobgen.plan.program import read_sources
 from jobgen.records import NamedTuple
 from jobgen.spec.load import LoadedSpec
-from jobgen.spec.model import JobSpec, Resources, Role
+from jobgen.spec.model import Container, JobSpec, Resources, Role
 from jobgen.spec.roles import list_names
 from jobgen.spec.tables import read_rows
 from jobgen.spec.units import read_number
@@ -57,17 +57,15 @@ class Subject(NamedTuple):
         return os.path.basename(os.path.normpath(file)) in self.setup
 
     @property
-    def image(self) -> str:
-        """The image of its container; empty without one."""
-        container = self.spec.environment.container
-        return container.image if container else ""
+    def container(self) -> Container:
+        """Its container; one without an image if it has none."""
+        return self.spec.environment.container or Container(image="")
 
     @property
     def binds(self) -> list[list[str]]:
         """Where each folder that its container is shown lies, and where it is seen."""
-        container = self.spec.environment.container
         # A folder alone is seen at the same path.
-        return [(bind.split(":") * 2)[:2] for bind in container.binds] if container else []
+        return [(bind.split(":") * 2)[:2] for bind in self.container.binds]
 
     @property
     def whole(self) -> JobSpec:
@@ -214,8 +212,8 @@ def _check_variables(job: Subject) -> Found:
 
 def _check_tasks(job: Subject) -> Found:
     """Yield tasks of an array that are alike, or are to differ by what all of a job share."""
-    tasks, values = job.plan.array.tasks, job.spec.array.values if job.spec.array else None
-    for name in {*Resources._fields}.intersection(values or ()):
+    tasks, values = job.plan.array.tasks, getattr(job.spec.array, "values", None) or ()
+    for name in {*Resources._fields}.intersection(values):
         yield "swept-resource", f"array.values.{name}", {"name": name}
     words = [(*task.arguments, *task.variables.values()) for task in tasks[:100]]
     alike = {tuple(read_number(word, text=True) or word for word in one) for one in words}
@@ -228,7 +226,7 @@ def _check_binds(job: Subject) -> Found:
     site = job.plan.site.container
     of_site = [bind.partition(":")[0] for bind in site.binds] if site else []
     seen = [target for _, target in job.binds] + _list_mounted()
-    for option, value in list_options(job.plan.program.command if job.image else ()):
+    for option, value in list_options(job.plan.program.command if job.container.image else ()):
         if is_below(value, seen):
             continue
         about = {"option": option, "value": value, "folder": os.path.dirname(value)}
@@ -253,7 +251,7 @@ def _check_venv(job: Subject) -> Found:
         conda = os.path.isdir(f"{folder}/conda-meta")
         yield f"no-venv{'.conda' * conda}", "environment.venv", values
     shown = [source for source, _ in job.binds] + _list_mounted()
-    if job.image and venv[:1] == "/" and not is_below(venv, shown):
+    if job.container.image and venv[:1] == "/" and not is_below(venv, shown):
         yield "unseen-venv", "environment.venv", values
 
 
@@ -358,7 +356,7 @@ def _list_files(job: Subject) -> Iterator[tuple[str, str, str]]:
         "environment.setup": _form("sourced").findall(job.setup),
         "environment.container.image": [image],
     }
-    if not job.image:  # else it may lie in the image
+    if not job.container.image:  # else it may lie in the image
         named |= {
             "run.script": [run.script],
             "run.body": [run.body],

@@ -159,7 +159,6 @@ class _SiteJob:
             variables=self._choose_variables(),
             network=self._explain_network(),
             fabric=self._choose_fabric(),
-            interface=profile.interface,
             address=self._choose_address(),
         )
 

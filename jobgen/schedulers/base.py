@@ -175,7 +175,7 @@ def after_line(plan: Plan, option: str) -> Directive:
 
 def site_lines(plan: Plan, sign: str) -> Iterator[Directive]:
     """The site's own directives, with the `#PBS` or `#SBATCH` that they lack."""
-    for text in plan.requests.site_directives:
+    for text in plan.defaults.directives:
         if text in plan.site.directives:
             yield Directive(f"{sign} {text}", "of every job on this site", "site.directives")
         else:

@@ -45,8 +45,7 @@ def add_words(root: Mapping, text: str, where: Position) -> None:
 
 def _merge(old: Node, given: list[_Group], where: Position) -> Node:
     if isinstance(old, Mapping):
-        pairs = _make_pairs(given)
-        if pairs is not None:
+        if (pairs := _make_pairs(given)) is not None:
             return _merge_pairs(old, pairs, where)
         words = _list_words(old)
     elif isinstance(old, Scalar):
@@ -85,12 +84,11 @@ def _make_pairs(given: list[_Group]) -> dict[str, Node] | None:
     pairs: dict[str, Node] = {}
     for option, members in given:
         values, where = _list_values(option, members), members[0].where
-        is_list = len(values) > 1
-        options = [word for word in values if word.text.startswith("-")]
-        if not option.startswith("-") or option in pairs or (is_list and options):
+        first, *more = values or [Scalar(where, "true", "bool")]
+        nested = more and any(word.text.startswith("-") for word in values)
+        if not option.startswith("-") or option in pairs or nested:
             return None
-        alone = values[0] if values else Scalar(where, "true", "bool")
-        pairs[option] = Sequence(where, list(values)) if is_list else alone
+        pairs[option] = Sequence(where, [first, *more]) if more else first
     return pairs
 
 

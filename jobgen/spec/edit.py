@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import yaml
 
 from jobgen.errors import UsageError
+from jobgen.spec.fields import join_path
 from jobgen.spec.yaml_nodes import PlainComposer
 from jobgen.spec.yaml_text import serialize, set_style
 
@@ -47,22 +48,15 @@ def list_values(text: str) -> dict[str, str]:
 
     Raises UsageError where the text is not YAML.
     """
-    values: dict[str, str] = {}
+    return dict(_list_below(_compose(text), ""))
 
-    def collect(node: Any, path: str) -> None:
-        if isinstance(node, yaml.ScalarNode):
-            values[path] = node.value
-            return
-        if path:
-            values[path] = serialize(node).strip()
-        if isinstance(node, yaml.MappingNode):
-            for key, value in node.value:
-                collect(value, f"{path}.{key.value}" if path else str(key.value))
 
-    root = _compose(text)
-    if isinstance(root, yaml.MappingNode):
-        collect(root, "")
-    return values
+def _list_below(node: Any, path: str) -> Iterator[tuple[str, str]]:
+    for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
+        inner = join_path(path, key.value)
+        is_text = isinstance(value, yaml.ScalarNode)
+        yield inner, value.value if is_text else serialize(value).strip()
+        yield from _list_below(value, inner)
 
 
 def _compose(text: str) -> Any:

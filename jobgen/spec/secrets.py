@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from jobgen.spec.array import name_argument, name_variable
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import JobSpec
+from jobgen.spec.tables import explain
 
 MASK = "********"
 # Parts of a name; `TOKENIZERS_PARALLELISM` and `batch-tokens` have none of them.
@@ -78,17 +79,16 @@ def mask_override(override: str) -> str:
 
 def mask_text(text: str) -> str:
     """Return a script or a spec with the secrets in it masked."""
-
-    def hide(match: re.Match[str]) -> str:
-        head, value = match.groups()
-        quote = value[0] if value[0] in "'\"" else ""
-        name = re.split(r"[^\w-]", head, maxsplit=1)[0]
-        own = value[1:-1] if quote else value.rstrip()
-        return f"{head}{quote}{MASK}{quote}" if is_secret(name, own) else match[0]
-
     for form in _WRITTEN:
-        text = re.sub(form, hide, text)
+        text = re.sub(form, _hide, text)
     return re.sub(_FORM, MASK, text)
+
+
+def _hide(match: re.Match[str]) -> str:
+    head, value = match.groups()
+    own = re.sub(r"""^(['"])(.*)\1$""", r"\2", value.rstrip())
+    name = re.split(r"[^\w-]", head, maxsplit=1)[0]
+    return head + value.replace(own, MASK) if is_secret(name, own) else match[0]
 
 
 def holds_secret(text: str) -> bool:
@@ -98,16 +98,10 @@ def holds_secret(text: str) -> bool:
 
 def list_warnings(loaded: LoadedSpec) -> Iterator[str]:
     """Yield a warning for each secret that stands in the spec, and how to hand it over instead."""
-    warnings: dict[str, None] = {}
     for part in loaded.programs():
         for path, name in _list_secrets(part.spec):
-            message = (
-                "looks like a secret, and everyone who can read the script or its copies sees it"
-            )
-            variable = re.sub(r"\W", "_", name).upper()
-            hint = f"write environment.from_shell: [{variable}], and export it where you submit"
-            warnings[f"warning: {part.problem(path, message, hint)}"] = None
-    yield from warnings
+            facts = {"path": path, "variable": re.sub(r"\W", "_", name).upper()}
+            yield f"warning: {part.problem(*explain('secret', facts))}"
 
 
 def _list_secrets(spec: JobSpec) -> Iterator[tuple[str, str]]:

@@ -489,7 +489,7 @@ def test_deepspeed_takes_the_number_that_its_file_lacks(batch: int, steps: str, 
 @pytest.mark.parametrize(
     ("name", "text", "found"),
     [
-        ("a.json", '{"lr": 1e-3,\n\t"on": true}', ["a.json:lr 0.001", "a.json:on true"]),
+        ("a.json", '{"lr": 1e-3,\n\t"on": true}', ["a.json:lr 1e-3", "a.json:on true"]),
         ("a.yaml", "lr: 1e-3\n", ["a.yaml:lr 1e-3"]),
         ("a.json", '{"a": [' + '"x",\n' * 20_000 + '"x"]}', []),
         ("a.json", '{"a": [' + '"x",\n' * 5_000, []),

@@ -193,7 +193,7 @@ def test_a_queue_may_be_named_with_its_server() -> None:
     """As Casper's and MetaCentrum's pages do; its limits hold all the same."""
     plan = plan_for("alcf-polaris", "queue=preemptable@polaris-pbs-01")
     assert "#PBS -q preemptable@polaris-pbs-01\n" in render(plan)
-    assert "-r y" in plan.requests.site_directives
+    assert "-r y" in plan.defaults.directives
     with pytest.raises(JobgenError, match="exceeds debug@polaris-pbs-01's 1h"):
         plan_for("alcf-polaris", "queue=debug@polaris-pbs-01", "resources.walltime=3h")
 
