@@ -87,8 +87,9 @@ class _Request:
             "disk": self.disk,
             "most_disk": node.disk,
         }
-        types = self.context.site.gpu_types.items()
+        types, asked = self.context.site.gpu_types.items(), self.resources.gpu_type or ""
         larger = [name for name, one in types if (one.gpus or 0) >= size.widest]
+        larger = sorted(larger, key=lambda name: name[:4] != asked[:4])[:3]  # a100, of a100_40gb
         return {
             "node": node,
             "size": size,

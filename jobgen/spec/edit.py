@@ -106,7 +106,7 @@ def _join(text: str, block: str) -> str:
 def _replace(text: str, steps: list[Any], new: _Pair | None) -> str:
     """Put a pair in the place of the last step's, or behind all others where that has none.
 
-    None removes it. What stands in braces is written anew from the first brace to the last.
+    None removes it. What stands in braces is written again, from the first brace to the last.
     """
     *outer, (mapping, old) = steps
     if mapping.flow_style:
