@@ -38,7 +38,7 @@ _CHANGES = (
 )
 # What a function that returns the arguments is named for.
 _OF_ARGUMENTS = r"(?i)arg|opt|flag|pars|cli"
-_OF_HYDRA = r"--(config-\w+|multirun|cfg|info|package|run|help|resolve|experimental-rerun)\b"
+_OF_HYDRA = r"--(?:config-\w+|multirun|cfg|info|package|run|help|resolve|experimental-rerun)\b"
 # What has keys that no file of Hydra's folder shows.
 _OTHER_KEYS = "ConfigStore|searchpath|pkg://|set_struct"
 _MOST_FILES = 1000
@@ -50,61 +50,13 @@ _READ_FIRST = r"\w+, (\w+) = \w+\.parse_known_args\(\)(?=[\s\S]*\.parse_args\(\1
 _Read = tuple[Mapping[str, ast.expr], Mapping[str, str]]
 
 
-class RejectedError(Exception):
-    """What a program's parser does not take."""
-
-
 def read_arguments(program: ReadProgram, tasks: Sequence[Sequence[str]]) -> _Read:
     """Return what a program makes of the arguments of each task of its job, and their faults.
 
     It is nothing where the source does not show all options that the program has.
     """
     if program.find("hydra"):
-        words = [word for task in tasks for word in task]
-        return {}, _check_hydra(words) or _check_overrides(program, words)
-    return _ask_parser(program, tasks)
-
-
-def _check_hydra(words: Sequence[str]) -> Mapping[str, str]:
-    """Return the options that Hydra has not, which takes key=value."""
-    options = [word.partition("=")[0] for word in words if re.match(r"--\w", word)]
-    own = [word for word in options if not re.match(_OF_HYDRA, word)]
-    return {f"Hydra knows no {word}": f"write args: [{word.strip('-')}=...]" for word in own[:1]}
-
-
-def _check_overrides(program: ReadProgram, words: Sequence[str]) -> Mapping[str, str]:
-    """Return a key that no file of Hydra's folder has, which Hydra refuses to set."""
-    keys = re.findall(r"(?m)^(?!hydra\.)([A-Za-z_][\w.]*)=", "\n".join(words))
-    known = _list_configured(program)
-    if not known or re.search(r"(?m)^-", "\n".join(words)):  # which may name another folder
-        return {}
-    lacking = [key for key in keys if not known.issuperset(re.findall(r"[^\W\d]\w*", key))]
-    remedy = "correct it, or write +{0}=... to add it"
-    return {f"no file of Hydra's folder has {key}": remedy.format(key) for key in lacking[:1]}
-
-
-def _list_configured(program: ReadProgram) -> set[str]:
-    """Return the names in the folder of Hydra's files; none where others may have some."""
-    main = program.find("hydra")[0]
-    given = re.search(r"config_path='((\.\./)*\w[^']*)'", main.text)
-    folder = Path(main.module.path).parent / (given[1] if given else "?")
-    files = list(itertools.islice(folder.rglob("*.yaml"), _MOST_FILES))
-    text = _read_all(files)
-    if not text or len(files) == _MOST_FILES or re.search(_OTHER_KEYS, text + program.text):
-        return set()
-    keys = re.findall(r"([\w-]+)[\"']?\s*:|@(.*)", text)
-    return set(re.findall(r"\w+", f"{files} {keys}"))
-
-
-def _read_all(files: Sequence[Path]) -> str:
-    """Return the text of files; nothing if one of them cannot be read."""
-    try:
-        return "\n".join(file.read_text(errors="replace") for file in files)
-    except OSError:
-        return ""
-
-
-def _ask_parser(program: ReadProgram, tasks: Sequence[Sequence[str]]) -> _Read:
+        return {}, _check_hydra(program, [word for task in tasks for word in task])
     parsed, text = _find_parsed(program), re.sub(_READ_FIRST, "", program.text)
     if not parsed or re.search(_GIVES_OTHERS, text):
         return {}, {}
@@ -119,6 +71,36 @@ def _ask_parser(program: ReadProgram, tasks: Sequence[Sequence[str]]) -> _Read:
         return {}, parser.faults
     values = parser.values | {name: ast.Constant(one) for name, one in given[-1].items()}
     return _name_values(program, parsed[0], values), parser.faults
+
+
+def _check_hydra(program: ReadProgram, words: Sequence[str]) -> Mapping[str, str]:
+    """Return an option that Hydra has not, which takes key=value, or a key that no file has."""
+    text = "\n".join(words)
+    if option := re.search(rf"(?m)^(?!{_OF_HYDRA})--(\w[^=\n]*)", text):
+        return {f"Hydra knows no --{option[1]}": f"write args: [{option[1]}=...]"}
+    # An option may name another folder.
+    known = set[str]() if re.search("(?m)^-", text) else _list_configured(program)
+    for key in re.findall(r"(?m)^(?!hydra\.)([A-Za-z_][\w.]*)=", text) if known else ():
+        if not known.issuperset(re.findall(r"[^\W\d]\w*", key)):
+            remedy = f"correct it, or write +{key}=... to add it"
+            return {f"no file of Hydra's folder has {key}": remedy}
+    return {}
+
+
+def _list_configured(program: ReadProgram) -> set[str]:
+    """Return the names in the folder of Hydra's files; none where others may have some."""
+    main = program.find("hydra")[0]
+    given = re.search(r"config_path='((\.\./)*\w[^']*)'", main.text)
+    folder = Path(main.module.path).parent / (given[1] if given else "?")
+    files = list(itertools.islice(folder.rglob("*.yaml"), _MOST_FILES))
+    try:
+        text = "\n".join(file.read_text(errors="replace") for file in files)
+    except OSError:
+        return set()
+    if not text or len(files) == _MOST_FILES or re.search(_OTHER_KEYS, text + program.text):
+        return set()
+    keys = re.findall(r"([\w-]+)[\"']?\s*:|@(.*)", text)
+    return set(re.findall(r"\w+", f"{files} {keys}"))
 
 
 def _mirror(program: ReadProgram, parsed: list[Fact], text: str, *, sure: bool) -> _Mirror:
@@ -228,74 +210,58 @@ class _Mirror(argparse.ArgumentParser):
         return given
 
     def error(self, message: str) -> NoReturn:
-        raise RejectedError(message)
+        raise ValueError(message)
 
     def read(self, words: Sequence[str]) -> dict[str, Any]:
         """Return the options that words give, and keep what is wrong with these."""
         try:
             read, rest = self.parse_known_args(words)
-        except RejectedError as error:
+        except ValueError as error:
             self.faults |= {} if self.hides else {str(error): _CORRECT}
             return {}
-        lacking = self._list_lacking(read)
-        if self.hides:
-            self._ask_for([name for name in lacking if name[0] == "-"])
-            return {}
-        if read.help:
+        if read.help and not self.hides:
             self.faults["--help prints its help"] = "remove it"
-        else:
+        elif not self.hides:
             self._refuse(words, rest)
-        self._ask_for(lacking)
+        self._ask_for(read)
         return {name: one for name, one in vars(read).items() if one not in (None, False)}
 
-    def _list_lacking(self, read: argparse.Namespace) -> list[str]:
-        """Return what must be given and is not; a list may have the words of several arguments."""
-        spread = any(isinstance(one, list) for one in vars(read).values())
+    def _ask_for(self, read: argparse.Namespace) -> None:
+        """Keep what must be given and is not; a list may have the words of several arguments."""
+        spread = self.hides or any(isinstance(one, list) for one in vars(read).values())
         lacking = [name for dest, name in self.needed.items() if not hasattr(read, dest)]
-        return [name for name in lacking if name[0] == "-" or not spread]
-
-    def _refuse(self, words: Sequence[str], rest: Sequence[str]) -> None:
-        """Keep what the words that are left over say: options first, else words without one."""
-        left = [word for word in rest if re.match(r"--?(?!no-)[A-Za-z]", word)]
-        if left:
-            self._refuse_options([word.partition("=")[0] for word in left])
-        elif self.sure:
-            self._refuse_words(words, [word for word in rest if word[:1] != "-"])
-
-    def _refuse_options(self, given: Sequence[str]) -> None:
-        known = sorted(self.known)
-        if unknown := [option for option in given if option not in self.known]:
-            near = [find_near(option, known) for option in unknown]
-            hint = f"write {', '.join(near)}" if all(near) else f"it knows {', '.join(known)}"
-            self.faults[f"it has no option {', nor '.join(unknown)}"] = hint
-
-    def _ask_for(self, lacking: Sequence[str]) -> None:
-        named = re.findall(r"--([\w-]+)", " ".join(lacking))
+        lacking = [name for name in lacking if name[0] == "-" or not spread]
         fault = f"the following arguments are required: {', '.join(lacking)}"
-        hint = f"write {', '.join(f'{one}: VALUE' for one in named)} in run.args"
+        hint = ", ".join(f"{name}: VALUE" for name in re.findall(r"--([\w-]+)", fault))
+        hint = f"write {hint} in run.args" if hint else _CORRECT
         if own := re.search(_OF_LAUNCHER, fault):
             name = own[1].upper().replace("-", "_")
             hint = f'leave required out, and write default=int(os.environ["{name}"])'
         if lacking:
-            self.faults[fault] = hint if named else _CORRECT
+            self.faults[fault] = hint
+
+    def _refuse(self, words: Sequence[str], rest: Sequence[str]) -> None:
+        """Keep what the words that are left over say: options first, else words without one."""
+        left = [word for word in rest if re.match(r"--?(?!no-)[A-Za-z]", word)]
+        options, known = [word.partition("=")[0] for word in left], sorted(self.known)
+        if unknown := [option for option in options if option not in self.known]:
+            near = [find_near(option, known) for option in unknown]
+            hint = f"write {', '.join(near)}" if all(near) else f"it knows {', '.join(known)}"
+            self.faults[f"it has no option {', nor '.join(unknown)}"] = hint
+        beyond = [word for word in rest if word[:1] != "-"]
+        if beyond and self.sure and not left:
+            self._refuse_words(words, beyond)
 
     def _refuse_words(self, words: Sequence[str], beyond: Sequence[str]) -> None:
-        if not beyond:
-            return
         before = words[max(0, words.index(beyond[0]) - 1)]
+        pairs = [f"--{word}".split("=", 1) for word in beyond]  # as Hydra has options
+        fault, hint = f"it has no argument for {', '.join(map(repr, beyond))}", _CORRECT_VALUES
         if before in self.known:
             fault = f"{before} takes no value, and {beyond[0]!r} stands behind it"
-            self.faults[fault] = f"write {before.lstrip('-')}: true in run.args"
-            return
-        fault = f"it has no argument for {', '.join(map(repr, beyond))}"
-        self.faults[fault] = self._spell_pairs(beyond) or _CORRECT_VALUES
-
-    def _spell_pairs(self, words: Sequence[str]) -> str:
-        """Return how options are written that words give as Hydra has them; empty for others."""
-        pairs = [f"--{word}".partition("=") for word in words]
-        hydra = all(equals and name in self.known for name, equals, _ in pairs)
-        options = shlex.join(part for name, _, value in pairs for part in (name, value))
-        return f"write {options}" * hydra
+            hint = f"write {before.lstrip('-')}: true in run.args"
+        elif all(len(pair) > 1 and pair[0] in self.known for pair in pairs):
+            hint = f"write {shlex.join(itertools.chain(*pairs))}"
+        self.faults[fault] = hint
 
 
 def _read_setting(name: str, text: str) -> dict[str, Any]:

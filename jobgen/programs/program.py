@@ -76,7 +76,7 @@ class ReadProgram:
     def _follow(self, module: Module) -> list[str]:
         """Return the files of the project that a module imports."""
         files: list[str] = []
-        for one in module.imports:
+        for one in (one for one in module.imports if not one.part.denied):
             base = self._find_base(one)
             if base is None:
                 self.libraries.add(one.head)

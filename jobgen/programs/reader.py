@@ -8,7 +8,6 @@ import re
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 from jobgen.records import NamedTuple
@@ -46,6 +45,11 @@ class Part(NamedTuple):
     def holds(self, other: Part) -> bool:
         """Whether it is done whenever another part of its function is."""
         return not self.tried and other.tests[: len(self.tests)] == self.tests
+
+    def has_line(self, line: int) -> bool:
+        """Whether one of them is in a line."""
+        spans = ((one.lineno, one.end_lineno) for one in self.body if isinstance(one, ast.stmt))
+        return any(first <= line <= (last or first) for first, last in spans)
 
     @property
     def in_class(self) -> bool:
@@ -186,7 +190,6 @@ class Module:
             for inner in getattr(node, "body", ()):
                 if isinstance(inner, ast.Import | ast.ImportFrom):
                     self._name_imports(inner)
-        self.unread: list[Part] = []
         self.parts = [Part(self, self.tree.body)]  # each behind the one that it stands in
         for part in self.parts:  # and those that are found in it
             self._read(part)
@@ -203,11 +206,9 @@ class Module:
             kind = type(node)
             if kind in _PASSED:
                 continue
-            fields = node._fields
-            if kind in _KINDS:
-                keep, fields = _KINDS[kind]
-                keep(self, node, part)
-            for name in fields:
+            if kind in _KEEPS:
+                _KEEPS[kind](self, node, part)
+            for name in _READ_ON.get(kind, node._fields):
                 value: Any = getattr(node, name, None)
                 if type(value) is list:
                     nodes += value
@@ -248,23 +249,15 @@ class Module:
     def _keep_if(self, node: ast.If | ast.IfExp, part: Part) -> None:
         for way, test in ((node.body, node.test), (node.orelse, _negate(node.test))):
             body = way if isinstance(way, list) else [way]
-            # Of a module that is imported, what only one that is started does is not read.
-            unread = self._known and self.decide(test) is False
-            parts = self.unread if unread else self.parts
-            parts.append(part._replace(body=body, tests=(*part.tests, test)))
-
-    def _keep_try(self, node: ast.Try, part: Part) -> None:
-        handled = [handler.body for handler in node.handlers]
-        for body in (node.body, *handled, node.orelse, node.finalbody):
-            self.parts.append(part._replace(body=body, tried=True))
+            self.parts.append(part._replace(body=body, tests=(*part.tests, test)))
 
     def _keep_block(self, node: Any, part: Part) -> None:
-        self.parts.append(part._replace(body=node.body))
+        part = part._replace(tried=part.tried or isinstance(node, ast.Try | ast.ExceptHandler))
+        bodies = (getattr(node, name, None) for name in _BODIES)
+        self.parts += [part._replace(body=body) for body in bodies if body]
 
     def _keep_scope(self, node: Any, part: Part) -> None:
-        scope = self._make_scope(node, part)
-        for body in (node.decorator_list, node.body):
-            self.parts.append(part._replace(body=body, scope=scope))
+        self._keep_block(node, part._replace(scope=self._make_scope(node, part)))
 
     def _make_scope(self, node: Any, part: Part) -> Scope:
         bases = [self._name(base) for base in getattr(node, "bases", ())]
@@ -356,17 +349,10 @@ class Module:
         """Return the names that are assigned nothing but values that fit."""
         return {name for name, nodes in self.assigned.items() if nodes and all(map(fits, nodes))}
 
-    @cached_property
-    def _lines(self) -> list[tuple[int, int, Part]]:
-        """The first and last line of each part that is lines, the innermost first."""
-        parts = [*self.parts, *self.unread]
-        parts = [part for part in parts if part.body and isinstance(part.body[0], ast.stmt)]
-        spans: list[tuple[Any, Any, Part]] = [(part.body[0], part.body[-1], part) for part in parts]
-        return [(first.lineno, last.end_lineno, part) for first, last, part in reversed(spans)]
-
     def find_part(self, line: int) -> Part:
         """Return the innermost statements around a line."""
-        return next((part for one, end, part in self._lines if one <= line <= end), self.whole.part)
+        over = (part for part in reversed(self.parts) if part.has_line(line))
+        return next(over, self.whole.part)
 
     def silences(self, line: int, rule: str) -> bool:
         """Whether a comment in a line silences a rule."""
@@ -467,24 +453,24 @@ def _leaves(node: ast.AST) -> bool:
 
 # What holds nothing that is looked for: most values.
 _PASSED = frozenset({ast.Constant, ast.Load, ast.Pass, str, int, bool, type(None)})
-# What is kept of a kind of node, and its fields that are read on: all, but those of blocks whose
-# bodies are parts of their own.
-_Kept = tuple[Callable[[Module, Any, Part], None], tuple[str, ...]]
-_KINDS: dict[type, _Kept] = {
-    ast.Name: (Module._keep_name, ()),
-    ast.arg: (Module._keep_parameter, ()),
-    ast.Attribute: (Module._keep_attribute, ("value",)),
-    ast.Call: (Module._keep_call, ast.Call._fields),
-    ast.Assign: (Module._keep_assigned, ast.Assign._fields),
-    ast.Import: (Module._keep_import, ()),
-    ast.ImportFrom: (Module._keep_import, ()),
-    ast.If: (Module._keep_if, ("test",)),
-    ast.IfExp: (Module._keep_if, ("test",)),
-    ast.Try: (Module._keep_try, ()),
-    ast.With: (Module._keep_block, ("items",)),
-    ast.For: (Module._keep_block, ("target", "iter", "orelse")),
-    ast.While: (Module._keep_block, ("test", "orelse")),
-    ast.FunctionDef: (Module._keep_scope, ("args",)),
-    ast.AsyncFunctionDef: (Module._keep_scope, ("args",)),
-    ast.ClassDef: (Module._keep_scope, ("bases",)),
+# The fields of blocks whose bodies are parts of their own.
+_BODIES = ("decorator_list", "body", "handlers", "orelse", "finalbody")
+_BLOCKS = (ast.Try, ast.ExceptHandler, ast.With, ast.For, ast.While)
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+# What is kept of a kind of node.
+_KEEPS: dict[type, Callable[[Module, Any, Part], None]] = {
+    ast.Name: Module._keep_name,
+    ast.arg: Module._keep_parameter,
+    ast.Attribute: Module._keep_attribute,
+    ast.Call: Module._keep_call,
+    ast.Assign: Module._keep_assigned,
+    **dict.fromkeys((ast.Import, ast.ImportFrom), Module._keep_import),
+    **dict.fromkeys((ast.If, ast.IfExp), Module._keep_if),
+    **dict.fromkeys(_BLOCKS, Module._keep_block),
+    **dict.fromkeys(_SCOPES, Module._keep_scope),
+}
+# What is read on of blocks, and of what has most nodes in it.
+_READ_ON = {
+    kind: tuple(name for name in kind._fields if name not in _BODIES)
+    for kind in (ast.If, ast.IfExp, *_BLOCKS, *_SCOPES)
 }
