@@ -8,13 +8,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from jobgen.plan.plan import Nodes, Plan
 from jobgen.plan.review import list_copied, list_settings, review
 from jobgen.programs.rules import SEVERAL, JobSize, Remark, check_program, make_remark
 from jobgen.spec.launchers import read_names
 from jobgen.spec.load import LoadedSpec
-from jobgen.spec.model import JobSpec
 from jobgen.spec.roles import list_names
 from jobgen.spec.value_types import make_option
 
@@ -26,8 +26,12 @@ def list_doubts(loaded: LoadedSpec, plan: Plan) -> Iterator[str]:
     copied = list_copied(loaded.spec.snapshot)
     yield from (f"warning: {problem}" for problem in review(loaded, plan, copied))
     plans = [role.plan for role in plan.roles.members] or [plan]
+    apart = list_names(loaded.spec) if loaded.spec.resources.nodes != 1 else ()
+    roles = ", ".join(f"${name}" for name in apart if name.endswith("_ADDR"))
     for part, one in zip(loaded.programs(), plans, strict=True):
-        remarks = look_at(one, copied, _list_addresses(loaded.spec), _list_off(part.spec))
+        left = [key for key, value in part.spec.run.keyed_args.items() if value is False]
+        off = "|".join(re.escape(make_option(key)) for key in left)
+        remarks = look_at(one, copied=copied, roles=roles, off=off)
         yield from (_place(part, remark) for remark in remarks)
 
 
@@ -49,48 +53,31 @@ def _find_given(loaded: LoadedSpec, message: str) -> str:
     return next((key for key in keys if loaded.find_path(key) in loaded.positions), "run.args")
 
 
-def _list_addresses(spec: JobSpec) -> str:
-    """Return the variables with the addresses of roles, where several nodes have them."""
-    apart = spec.resources.nodes != 1
-    return ", ".join(f"${name}" for name in list_names(spec) if apart and name.endswith("_ADDR"))
-
-
-def _list_off(spec: JobSpec) -> str:
-    given = spec.run.keyed_args.items()
-    return "|".join(re.escape(make_option(key)) for key, value in given if value is False)
-
-
-def look_at(
-    plan: Plan, copied: tuple[str, ...] | None = None, roles: str = "", off: str = ""
-) -> list[Remark]:
+def look_at(plan: Plan, **known: Any) -> list[Remark]:
     """Return what a look into a plan's program finds, from the folder that jobs are submitted from.
 
-    `roles` are the variables with the addresses of the job's roles on other nodes, `off` the
-    options that the spec leaves out by false, as a regular expression. There is nothing to find in
-    a program that is not here, or not in Python.
+    `known` are fields of a JobSize that the spec tells and its plan does not. There is nothing to
+    find in a program that is not here, or not in Python.
     """
     words = list(plan.program.command)
     if plan.launch.body and plan.program.script:
         return _check_body(plan, _expand(words[1].removeprefix("$work_dir/")))
     started = _list_started(words)
     name, *arguments = started or [""]
-    size = _measure(plan, copied)._replace(arguments=tuple(arguments), roles=roles, off=off)
+    size = _measure(plan)._replace(arguments=tuple(arguments), **known)
     # In plain mode it starts once on each node, and sees to the others by itself.
     python = size._replace(world_size=1) if plan.launch.plain else size
+    path = _expand(name)
     if name == "-m":
         return _check_module(arguments[0], python._replace(arguments=tuple(arguments[1:])))
-    path = _expand(name)
-    bits = _check_bits(path) if words == started and "/" in name else []
-    return [*bits, *_check_file(path, size, python)]
-
-
-def _check_file(path: str, size: JobSize, python: JobSize) -> list[Remark]:
     if path.endswith((".sh", ".bash")):
         from jobgen.programs.wrapper import check_wrapper
 
-        return check_wrapper(path, size)
-    is_python = path.endswith(".py") or os.path.isdir(path)
-    return check_program(path, python) if is_python else []
+        remarks = check_wrapper(path, size)
+    else:
+        is_python = path.endswith(".py") or os.path.isdir(path)
+        remarks = check_program(path, python) if is_python else []
+    return [*_check_bits(path), *remarks] if words == started and "/" in name else remarks
 
 
 def _check_bits(path: str) -> list[Remark]:
@@ -123,7 +110,7 @@ def _check_body(plan: Plan, path: str) -> list[Remark]:
     return check_body(path, [line for line in lines if line.startswith(f"{plan.can.sign} ")])
 
 
-def _measure(plan: Plan, copied: tuple[str, ...] | None) -> JobSize:
+def _measure(plan: Plan) -> JobSize:
     nodes, tasks, environment = plan.nodes, plan.array.tasks, plan.environment
     group, walltime = nodes.own[0], plan.walltime
     again = {"on_walltime": walltime.chain.goes_on, "on_failure": walltime.restarts}
@@ -135,7 +122,6 @@ def _measure(plan: Plan, copied: tuple[str, ...] | None) -> JobSize:
         world_size=nodes.world_size,
         agents=not plan.launch.direct,
         gpus=_count_gpus(nodes),
-        copied=copied,
         tasks=max(1, len(tasks)),
         # Tasks that differ by the variable alone.
         alike=bool(tasks) and not any(map(any, tasks)) and "JOBGEN_TASK" not in setup,

@@ -38,7 +38,6 @@ class ReadProgram:
         self.is_script = not roots  # whether it is started by its file, and not as a module
         self.missing: list[Fact] = []  # modules of the project that are not there
         self.broken: list[tuple[Fact, str, str]] = []  # of those that do not parse: place, and why
-        self._asked: dict[str, Fact] = {}  # files of the project, each with its first import
         self._taken: list[tuple[Fact, str]] = []  # imports, each with the file that it reads
         self.libraries: set[str] = set()  # the top-level names of the others
         beside = [os.path.dirname(path)] if os.path.isabs(path) else [os.path.dirname(path), ""]
@@ -48,7 +47,10 @@ class ReadProgram:
         self.modules = [*self._files.values()]
         self.text = "\n".join(module.text for module in self.modules)
         self.calls = [call for module in self.modules for call in module.calls]
-        self._kinds = _sort_by_kind(self.calls)
+        self._kinds: dict[str, list[Fact]] = defaultdict(list)
+        for call in self.calls:
+            for kind in classify(call.name):
+                self._kinds[kind].append(call)
         self.scopes = [scope for module in self.modules for scope in module.scopes]
         self._uses = {id(scope): [*self._find_uses(scope)] for scope in self.scopes}
         self._forget()
@@ -57,33 +59,36 @@ class ReadProgram:
         """Read the modules that it imports, and those that they do, as far as there is room."""
         room, waiting = MOST_TEXT - len(self.entry.text), self._follow(self.entry)
         while waiting and room > 0:
-            path = waiting.pop(0)
+            one, path = waiting.pop(0)
             real = os.path.realpath(path)
             if real in self._files:
                 continue
             try:
                 self._files[real] = module = Module(path)
             except SyntaxError as error:
-                self.broken.append((self._asked[path], f"{path}:{error.lineno}", error.msg))
-                continue
+                self.broken.append((one, f"{path}:{error.lineno}", error.msg))
             except (OSError, ValueError):
-                continue
-            room -= len(module.text)
-            waiting += self._follow(module)
-        unread = (Path(path).read_text("utf-8", "replace") for path in dict.fromkeys(waiting))
+                pass
+            else:
+                room -= len(module.text)
+                waiting += self._follow(module)
+        unread = (
+            Path(path).read_text("utf-8", "replace") for path in {path for _, path in waiting}
+        )
         return any(re.search(_MAKES, text) for text in unread)
 
-    def _follow(self, module: Module) -> list[str]:
-        """Return the files of the project that a module imports."""
-        files: list[str] = []
+    def _follow(self, module: Module) -> list[tuple[Fact, str]]:
+        """Return the imports of a module that name files of the project, with each file."""
+        files: list[tuple[Fact, str]] = []
         for one in (one for one in module.imports if not one.part.denied):
             base = self._find_base(one)
             if base is None:
                 self.libraries.add(one.head)
                 continue
-            read = _list_files([base, *(f"{base}/{name.name}" for name in one.node.names)])
-            files += read
-            self._asked = dict.fromkeys(read, one) | self._asked
+            names = [base, *(f"{base}/{name.name}" for name in one.node.names)]
+            ways = [f"{name}{end}" for name in names for end in (".py", "/__init__.py")]
+            read = list(filter(os.path.isfile, ways))
+            files += [(one, path) for path in read]
             if read == [f"{base}.py"] and isinstance(one.node, ast.ImportFrom):
                 self._taken.append((one, read[0]))
             if not read and self._is_missing(one, base):
@@ -137,10 +142,7 @@ class ReadProgram:
 
     def find(self, kind: str) -> list[Fact]:
         """Return the calls of a kind of `calls.txt` that may be reached."""
-        if kind not in self._found:
-            calls = self._kinds.get(kind, [])
-            self._found[kind] = [one for one in calls if self.is_reached(one.part)]
-        return self._found[kind]
+        return [one for one in self._kinds.get(kind, ()) if self.is_reached(one.part)]
 
     def find_denied(self, kind: str) -> str | None:
         """Return the test that keeps it from a call of a kind, if one is known to fail."""
@@ -199,7 +201,6 @@ class ReadProgram:
 
     def _forget(self) -> None:
         """Forget what follows from the values of the program's options."""
-        self._found: dict[str, list[Fact]] = {}  # calls of a kind that may be reached
         self._open: dict[int, bool] = {}  # parts, and whether their tests may hold
         self._ways: dict[tuple[int, int], list[str]] = {}
         for name in ("_entered", "named"):
@@ -256,22 +257,17 @@ class ReadProgram:
         return self._ways[id(part), depth]
 
 
-def read_lines(name: str) -> list[str]:
-    """Return the lines of a table beside this module."""
-    return tables.read_lines(name, room="programs")
-
-
 @cache
 def list_plain() -> frozenset[str]:
     """Return the libraries that start no processes, and those of Python."""
-    return sys.stdlib_module_names.union(read_lines("plain_libraries.txt"))
+    return sys.stdlib_module_names.union(tables.read_lines("plain_libraries.txt", room="programs"))
 
 
 @cache
 def _read_kinds() -> dict[str, dict[str, list[str]]]:
     """Return the forms of each kind by what a name begins with, or by its last part."""
     heads: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for line in read_lines("calls.txt"):
+    for line in tables.read_lines("calls.txt", room="programs"):
         kind, *forms = line.split()
         for form in forms:
             if re.fullmatch(r"\.\w+", form):
@@ -287,20 +283,6 @@ def classify(name: str) -> frozenset[str]:
     heads = ("", name.partition(".")[0], f".{name.rpartition('.')[2]}")
     rows = [row for head in heads for row in _read_kinds().get(head, {}).items()]
     return frozenset(kind for kind, forms in rows if re.fullmatch("|".join(forms), name))
-
-
-def _list_files(modules: list[str]) -> list[str]:
-    """Return the files of modules and packages that are there, of paths without a suffix."""
-    ways = [f"{name}{end}" for name in modules for end in (".py", "/__init__.py")]
-    return list(filter(os.path.isfile, ways))
-
-
-def _sort_by_kind(calls: list[Fact]) -> dict[str, list[Fact]]:
-    kinds: dict[str, list[Fact]] = defaultdict(list)
-    for call in calls:
-        for kind in classify(call.name):
-            kinds[kind].append(call)
-    return kinds
 
 
 def _list_own(root: str) -> set[str]:

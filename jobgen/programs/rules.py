@@ -19,9 +19,10 @@ from typing import Any
 
 from jobgen.plan.review import list_settings
 from jobgen.plan.review_checks import is_below
-from jobgen.programs.program import ReadProgram, classify, list_plain, read_lines
+from jobgen.programs.program import ReadProgram, classify, list_plain
 from jobgen.programs.reader import Fact
 from jobgen.records import NamedTuple
+from jobgen.spec import tables
 
 
 class JobSize(NamedTuple):
@@ -89,7 +90,7 @@ def read_rules() -> dict[str, dict[str, str]]:
     """Return the records of `remarks.txt` by their names."""
     rules: dict[str, dict[str, str]] = {}
     name = ""
-    for line in read_lines("remarks.txt"):
+    for line in tables.read_lines("remarks.txt", room="programs"):
         key, _, value = line.strip().partition(" ")
         if line[0] == " ":
             rules[name][key] = value
@@ -310,12 +311,16 @@ class _Look:
         return not (without.search(self.program.text) and without.search(self.program.used))
 
     def _fill(self, form: str) -> str:
-        return re.sub("<<(.+?)>>", lambda match: str(self.values[match[1]]), form)
+        def give(word: re.Match[str]) -> str:
+            value = self.values[word[2]]
+            return "|".join(map(str, range(value))) if word[1] else str(value)
+
+        return re.sub("<<(below )?(.+?)>>", give, form)
 
     def find_modules(self) -> None:
         """Modules of the project that are not there, are hidden, or that a snapshot leaves out."""
         entry, copied = self.program.entry, self.size.copied
-        for name in read_lines("hidden.txt"):
+        for name in tables.read_lines("hidden.txt", room="programs"):
             if os.path.isfile(os.path.join(os.path.dirname(entry.path), f"{name}.py")):
                 self.say("module-hidden", entry.whole, name=name)
         for one in self.program.missing:
@@ -446,13 +451,8 @@ def _list_values(size: JobSize) -> dict[str, Any]:
         "few": size.processes - 2,
         "others": size.processes - 1,
         "missing": "" if size.nodes > 1 else _NEVER,
-        "there": "|".join(map(str, range(size.gpus))),
-        "fitting": "|".join(map(str, range(size.cpus + 1))),
         "shares": r"\d+" if alone else "|".join(map(str, range(size.processes, size.gpus + 1))),
-        "ranks": "|".join(map(str, range(size.world_size + 1))),
-        "counts": "|".join(map(str, range(size.nodes * size.gpus + 1))),
         "all_gpus": size.nodes * size.gpus,
-        "argv": "|".join(map(str, range(count + 1))),
         "named": "|".join(re.findall(r"(?<!\S)--?[\w-]+", given)) or _NEVER,
         "denied": "|".join(re.findall(_DENIED, given)) or _NEVER,
         "count": count,

@@ -11,8 +11,8 @@ from jobgen.batchscript.launchers import LaunchCommand
 from jobgen.batchscript.lint import ABOUT_LAUNCH, check
 from jobgen.batchscript.reader import Script, read
 from jobgen.errors import JobgenError
-from jobgen.programs.program import read_lines
 from jobgen.programs.rules import SEVERAL, JobSize, Remark, check_program, make_remark
+from jobgen.spec import tables
 from jobgen.spec.launchers import read_names
 
 # What loses the exit code of a program, so that the job counts as done.
@@ -98,7 +98,7 @@ def _find_python(launch: LaunchCommand) -> list[str]:
 
 def _find_lines(path: str, text: str, size: JobSize, rules: str) -> Iterator[Remark]:
     """Yield what lines of `scripts.txt` match, of rules with such a name."""
-    for line in read_lines("scripts.txt") if size.world_size > 1 else ():
+    for line in tables.read_lines("scripts.txt", room="programs") if size.world_size > 1 else ():
         name, form = line.replace("<<few>>", str(size.processes - 2)).split(" ", 1)
         for match in re.finditer(form, text, re.MULTILINE) if re.match(rules, name) else ():
             values = size._asdict() | match.groupdict()
