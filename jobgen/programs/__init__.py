@@ -12,8 +12,8 @@ from typing import Any
 
 from jobgen.plan.plan import Nodes, Plan
 from jobgen.plan.review import list_copied, list_settings, review
+from jobgen.programs.program import list_started
 from jobgen.programs.rules import SEVERAL, JobSize, Remark, check_program, make_remark
-from jobgen.spec.launchers import read_names
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.roles import list_names
 from jobgen.spec.value_types import make_option
@@ -62,7 +62,7 @@ def look_at(plan: Plan, **known: Any) -> list[Remark]:
     words = list(plan.program.command)
     if plan.launch.body and plan.program.script:
         return _check_body(plan, _expand(words[1].removeprefix("$work_dir/")))
-    started = _list_started(words)
+    started = list_started(words)
     name, *arguments = started or [""]
     size = _measure(plan)._replace(arguments=tuple(arguments), **known)
     # In plain mode it starts once on each node, and sees to the others by itself.
@@ -89,17 +89,6 @@ def _check_bits(path: str) -> list[Remark]:
 
 def _expand(path: str) -> str:
     return os.path.expandvars(os.path.expanduser(path))
-
-
-def _list_started(words: list[str]) -> list[str]:
-    """Return the program of a command and its words, without what only starts it."""
-    while words[1:] and os.path.basename(words[0]) in read_names("prefixes"):
-        words = words[1:]
-    if words and re.fullmatch(r"python[\d.]*|(ba|z)?sh", os.path.basename(words[0])):
-        words = words[1:]
-        while words and words[0][:1] == "-" and words[0] != "-m":
-            words = words[1:]
-    return words
 
 
 def _check_body(plan: Plan, path: str) -> list[Remark]:
@@ -153,9 +142,8 @@ def _list_settings(plan: Plan) -> Iterator[tuple[str, str]]:
     yield "gpu", plan.requests.gpu_type or defaults.gpu_type or defaults.node.gpu or ""
     tasks = plan.array.tasks
     own = f"{plan.program.command} {plan.environment.setup}"
-    for name in tasks[0].variables if tasks else ():
-        if name not in own:
-            yield "varied", name
+    varied = tasks[0].variables if tasks else ()
+    yield from (("varied", name) for name in varied if name not in own)
 
 
 def _check_module(module: str, size: JobSize) -> list[Remark]:
@@ -167,5 +155,5 @@ def _check_module(module: str, size: JobSize) -> list[Remark]:
     if os.path.isdir(base):
         return [make_remark("not-a-program.package", base)]
     if os.path.isfile(f"{top}/__init__.py"):
-        return [make_remark("module-missing", top, name=module)]
+        return [make_remark("module-missing", top, module=module)]
     return []

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from jobgen.programs.program import ReadProgram
-from jobgen.programs.reader import Fact, spell_name
+from jobgen.programs.reader import Fact, read_form
 from jobgen.spec.spelling import find_near
 
 _CORRECT = "correct run.args, or what stands behind --"
@@ -21,30 +21,9 @@ _CORRECT_VALUES = (
 )
 # What decides which words an argument takes.
 _DECIDING = frozenset({"action", "nargs", "const", "required", "dest"})
-# What the launcher tells a process, by variables and not by options.
-_OF_LAUNCHER = r"required: --(local[_-]rank|rank|world[_-]size)\b"
 _TYPES = {"int": int, "float": float, "str": str}
-# What may add options to a parser that are not seen here, or change what they have read.
-_ADDS_OPTIONS = (
-    r"\b(parse_known\w*|add_(?!argument\b|argument_group\b)\w*arg\w*)\("
-    r"|ArgumentParser\([^()]*(\*\*|parents=|prefix_chars=)"
-)
-# What gives a program options by other ways, or has some only behind a command.
-_GIVES_OTHERS = r"add_subparsers|configargparse|jsonargparse|sys\.argv(\.\w+\(| *\+?= )"
-_CHANGES = (
-    r"set_defaults|setattr\((?:self\.)?(?i:\w*(?:arg|opt|cfg|conf|param|flag)\w*|namespace|ns|hps?)\b"
-    r"|\b(?:args?|opts?|cfg|config)\.__dict__|Namespace\(|vars\(\w+\)(?:\.update\(|\[[^]]*\] = )"
-    r"|(?ms:^ *(?P<dict>\w+) = vars\(.*\b(?P=dict)(\.update\(|\[[^]]*\] = ))"
-)
-# What a function that returns the arguments is named for.
-_OF_ARGUMENTS = r"(?i)arg|opt|flag|pars|cli"
-_OF_HYDRA = r"--(?:config-\w+|multirun|cfg|info|package|run|help|resolve|experimental-rerun)\b"
-# What has keys that no file of Hydra's folder shows.
-_OTHER_KEYS = "ConfigStore|searchpath|pkg://|set_struct"
 _MOST_FILES = 1000
 
-# The options that are read first, and the words that they leave to the parser of the others.
-_READ_FIRST = r"\w+, (\w+) = \w+\.parse_known_args\(\)(?=[\s\S]*\.parse_args\(\1\))"
 
 # The values of options by their names in the source (args.lr), and each fault with what to write.
 _Read = tuple[Mapping[str, ast.expr], Mapping[str, str]]
@@ -57,8 +36,8 @@ def read_arguments(program: ReadProgram, tasks: Sequence[Sequence[str]]) -> _Rea
     """
     if program.find("hydra"):
         return {}, _check_hydra(program, [word for task in tasks for word in task])
-    parsed, text = _find_parsed(program), re.sub(_READ_FIRST, "", program.text)
-    if not parsed or re.search(_GIVES_OTHERS, text):
+    parsed, text = _find_parsed(program), read_form("read-first").sub("", program.text)
+    if not parsed or read_form("gives-others").search(text):
         return {}, {}
     # The shell expands no word of the command line, and the parser reads that.
     sure = "$" not in str(tasks) and (_reads_all(parsed[0]) or text != program.text)
@@ -67,7 +46,7 @@ def read_arguments(program: ReadProgram, tasks: Sequence[Sequence[str]]) -> _Rea
     except (ValueError, TypeError, argparse.ArgumentError):
         return {}, {}  # it is none that argparse takes
     given = [parser.read(task) for task in tasks]
-    if parser.hides or not parser.sure or re.search(_CHANGES, program.text):
+    if parser.hides or not parser.sure or read_form("changes-arguments").search(program.text):
         return {}, parser.faults
     values = parser.values | {name: ast.Constant(one) for name, one in given[-1].items()}
     return _name_values(program, parsed[0], values), parser.faults
@@ -76,7 +55,7 @@ def read_arguments(program: ReadProgram, tasks: Sequence[Sequence[str]]) -> _Rea
 def _check_hydra(program: ReadProgram, words: Sequence[str]) -> Mapping[str, str]:
     """Return an option that Hydra has not, which takes key=value, or a key that no file has."""
     text = "\n".join(words)
-    if option := re.search(rf"(?m)^(?!{_OF_HYDRA})--(\w[^=\n]*)", text):
+    if option := re.search(rf"(?m)^(?!{read_form('of-hydra').pattern})--(\w[^=\n]*)", text):
         return {f"Hydra knows no --{option[1]}": f"write args: [{option[1]}=...]"}
     # An option may name another folder.
     known = set[str]() if re.search("(?m)^-", text) else _list_configured(program)
@@ -97,7 +76,7 @@ def _list_configured(program: ReadProgram) -> set[str]:
         text = "\n".join(file.read_text(errors="replace") for file in files)
     except OSError:
         return set()
-    if not text or len(files) == _MOST_FILES or re.search(_OTHER_KEYS, text + program.text):
+    if not text or len(files) == _MOST_FILES or read_form("other-keys").search(text + program.text):
         return set()
     keys = re.findall(r"([\w-]+)[\"']?\s*:|@(.*)", text)
     return set(re.findall(r"\w+", f"{files} {keys}"))
@@ -145,29 +124,25 @@ def _name_values(
 def _find_owners(program: ReadProgram, parsed: Fact) -> set[str]:
     """Return the names of what a call has read, also by a function that is named for that."""
     maker = parsed.part.scope.name if parsed.part.scope else ""
-
-    def is_read(node: ast.expr) -> bool:
-        called = spell_name(node.func).split(".")[-1] if isinstance(node, ast.Call) else ""
-        return node is parsed.node or (
-            called == maker and re.search(_OF_ARGUMENTS, maker) is not None
-        )
-
-    return set[str]().union(*(one.list_names(is_read) for one in program.modules))
+    named = program.calls if read_form("of-arguments").search(maker) else []
+    read = {parsed.node, *(call.node for call in named if call.short == maker)}
+    return set[str]().union(*(one.list_names(read.__contains__) for one in program.modules))
 
 
 def _hides_options(program: ReadProgram, parsed: list[Fact], text: str) -> bool:
     """Whether a parser may have options that are not seen in the text of a program."""
     computed = any(len(call.words) < len(call.node.args) for call in program.find("option"))
-    return computed or re.search(_ADDS_OPTIONS, text) is not None or _is_shared(program, parsed)
+    return computed or bool(read_form("adds-options").search(text)) or _is_shared(program, parsed)
 
 
 def _is_shared(program: ReadProgram, parsed: list[Fact]) -> bool:
     """Whether a library makes a parser, or is handed one."""
-    scopes, owners = [call.part.scope for call in parsed], {call.head for call in parsed} - {""}
-    handed = {name for scope, name in program.handed if any(scope is one for one in scopes)}
+    owners = {(id(call.part.scope), call.head) for call in parsed if call.head}
     made = [getattr(call.node.func.value, "func", None) for call in parsed if not call.head]
     makers = {getattr(one, "id", "") for one in made} - {scope.name for scope in program.scopes}
-    return bool(makers or owners & (handed | program.libraries))
+    return bool(
+        makers or owners & program.handed or program.libraries & {call.head for call in parsed}
+    )
 
 
 class _Mirror(argparse.ArgumentParser):
@@ -234,7 +209,7 @@ class _Mirror(argparse.ArgumentParser):
         fault = f"the following arguments are required: {', '.join(lacking)}"
         hint = ", ".join(f"{name}: VALUE" for name in re.findall(r"--([\w-]+)", fault))
         hint = f"write {hint} in run.args" if hint else _CORRECT
-        if own := re.search(_OF_LAUNCHER, fault):
+        if own := read_form("of-launcher").search(fault):
             name = own[1].upper().replace("-", "_")
             hint = f'leave required out, and write default=int(os.environ["{name}"])'
         if lacking:

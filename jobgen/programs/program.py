@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import glob
+import itertools
 import os
 import re
 import sys
@@ -13,16 +14,11 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from jobgen.programs.reader import OBJECT, Fact, Module, Part, Scope
+from jobgen.programs.reader import OBJECT, Fact, Module, Part, Scope, read_form
 from jobgen.spec import tables
+from jobgen.spec.launchers import read_names
 
 MOST_TEXT = 300_000  # characters of a project: about 8,000 lines; the rest is not read
-# What a file that makes a process group, or has a library make it, has in its text.
-_MAKES = r"init_process_group|init_distributed|Accelerator\(|Fabric|Lightning|TrainingArg|deepspeed"
-# What calls functions by names that need not stand in the program.
-_OPEN = r"\binstantiate\(|import_module\(|__import__\(|globals\(\)|(?<![\w.])eval\(|fire\.Fire\("
-# What a module may define without its name in the text.
-_DEFINES_MORE = r"import \*|__getattr__|globals\(|exec\("
 
 
 class ReadProgram:
@@ -46,12 +42,13 @@ class ReadProgram:
         self.partial = self._read_project()  # whether what was not read may make a process group
         self.modules = [*self._files.values()]
         self.text = "\n".join(module.text for module in self.modules)
-        self.calls = [call for module in self.modules for call in module.calls]
+        self.calls = [*itertools.chain(*(module.calls for module in self.modules))]
         self._kinds: dict[str, list[Fact]] = defaultdict(list)
         for call in self.calls:
             for kind in classify(call.name):
                 self._kinds[kind].append(call)
-        self.scopes = [scope for module in self.modules for scope in module.scopes]
+        self._kinds.update(self._sort_imports())
+        self.scopes = [*itertools.chain(*(module.scopes for module in self.modules))]
         self._uses = {id(scope): [*self._find_uses(scope)] for scope in self.scopes}
         self._forget()
 
@@ -72,10 +69,8 @@ class ReadProgram:
             else:
                 room -= len(module.text)
                 waiting += self._follow(module)
-        unread = (
-            Path(path).read_text("utf-8", "replace") for path in {path for _, path in waiting}
-        )
-        return any(re.search(_MAKES, text) for text in unread)
+        unread = {Path(path).read_text("utf-8", "replace") for _, path in waiting}
+        return any(map(read_form("makes").search, unread))
 
     def _follow(self, module: Module) -> list[tuple[Fact, str]]:
         """Return the imports of a module that name files of the project, with each file."""
@@ -89,7 +84,11 @@ class ReadProgram:
             ways = [f"{name}{end}" for name in names for end in (".py", "/__init__.py")]
             read = list(filter(os.path.isfile, ways))
             files += [(one, path) for path in read]
-            if read == [f"{base}.py"] and isinstance(one.node, ast.ImportFrom):
+            if (
+                read == [f"{base}.py"]
+                and isinstance(one.node, ast.ImportFrom)
+                and not one.part.tried
+            ):
                 self._taken.append((one, read[0]))
             if not read and self._is_missing(one, base):
                 self.missing.append(one)
@@ -115,30 +114,33 @@ class ReadProgram:
     def _is_missing(self, one: Fact, base: str) -> bool:
         """Whether the project has no such module, nor a folder of modules, nor a compiled one."""
         there = os.path.isdir(base) or glob.glob(f"{glob.escape(base)}.*")
-        return not there and not one.part.tried and (one.name[0] == "." or one.head in self._own)
+        lazy = one.part.tried or (one.part.scope and one.module is not self.entry)
+        return not (there or lazy) and (one.name[0] == "." or one.head in self._own)
 
     @cached_property
-    def handed(self) -> list[tuple[Scope | None, str]]:
+    def handed(self) -> set[tuple[int, str]]:
         """The names of what libraries are given by their calls, each with the function around."""
         foreign = [call for call in self.calls if call.head in self.libraries]
-        named = [(call.part.scope, node) for call in foreign for node in call.node.args]
-        return [(scope, node.id) for scope, node in named if isinstance(node, ast.Name)]
+        given = [(id(call.part.scope), node) for call in foreign for node in call.node.args]
+        return {(scope, node.id) for scope, node in given if isinstance(node, ast.Name)}
 
-    def list_elsewhere(self) -> set[str]:
-        """Return the modules in the current folder that a script does not find from its own."""
-        if not self.is_script:
-            return set()
+    def _sort_imports(self) -> Iterator[tuple[str, list[Fact]]]:
+        """Yield imports by what is wrong with them, as `calls.txt` has kinds of calls."""
+        taken = [one for one in self.entry.imports if one.part.at_once]
         beside = self._roots.get(os.path.dirname(self.entry.path), set())
-        return self._roots.get("", set()) - beside
+        elsewhere = self._roots.get("", set()) - beside - list_plain()
+        yield "missing", self.missing
+        yield "relative", [one for one in taken if one.name[0] == "."][:1]
+        yield "elsewhere", [one for one in taken if one.head in elsewhere]
 
     def list_lacking(self) -> Iterator[tuple[Fact, str, str]]:
         """Yield imports from a file of the project, with the file, and a name that it lacks."""
         for one, file in self._taken:
             module = self._files.get(os.path.realpath(file))
-            if module and not one.part.tried and not re.search(_DEFINES_MORE, module.text):
-                for name in one.node.names:
-                    if not re.search(rf"\b{name.name.strip('*')}\b", module.text):
-                        yield one, file, name.name
+            if module and not read_form("defines-more").search(module.text):
+                words = {"*", *re.findall(r"\w+", module.text)}
+                lacking = [name.name for name in one.node.names if name.name not in words]
+                yield from ((one, file, name) for name in lacking)
 
     def find(self, kind: str) -> list[Fact]:
         """Return the calls of a kind of `calls.txt` that may be reached."""
@@ -158,7 +160,9 @@ class ReadProgram:
         calls = self._kinds.get(kind, [])
         if self.find(kind) or not all(self._is_open(call.part) for call in calls):
             return bool(self.find(kind))
-        return bool(calls) and (self.partial or re.search(_OPEN, self.text) is not None)
+        return bool(calls) and (
+            self.partial or read_form("calls-by-name").search(self.text) is not None
+        )
 
     def search(self, form: str, unless: str) -> Iterator[tuple[Fact, int, dict[str, Any]]]:
         """Yield file, line and groups of reached matches, in lines that have not `unless`."""
@@ -289,3 +293,13 @@ def _list_own(root: str) -> set[str]:
     """Return the names of the modules in a folder, and of the folders that have some."""
     files = [*glob.glob("*.py", root_dir=root or "."), *glob.glob("*/*.py", root_dir=root or ".")]
     return {file.partition("/")[0].removesuffix(".py") for file in files}
+
+
+def list_started(words: list[str]) -> list[str]:
+    """Return the program of a command and its words, without what only starts it."""
+    prefixes, shells = read_names("prefixes"), r"(.*/)?(python[\d.]*|(ba|z)?sh)"
+    before = itertools.dropwhile(lambda one: os.path.basename(one) in prefixes, words[:-1])
+    started = [*before, *words[-1:]]
+    if not re.fullmatch(shells, "".join(started[:1])):
+        return started
+    return [*itertools.dropwhile(lambda one: re.match("-(?!m$)", one), started[1:])]

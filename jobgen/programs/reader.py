@@ -8,12 +8,21 @@ import re
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from jobgen.records import NamedTuple
+from jobgen.spec import tables
 
 MOST_BYTES = 1_000_000  # of one file
 OBJECT = ""  # stands for whatever a method is called of
+
+
+@cache
+def read_form(name: str) -> re.Pattern[str]:
+    """Return a regular expression of `forms.txt`, with those in it that it names."""
+    forms = dict(line.split(" ", 1) for line in tables.read_lines("forms.txt", room="programs"))
+    return re.compile(re.sub("<<(.+?)>>", lambda one: read_form(one[1]).pattern, forms[name]))
 
 
 class Scope(NamedTuple):
@@ -50,6 +59,11 @@ class Part(NamedTuple):
         """Whether one of them is in a line."""
         spans = ((one.lineno, one.end_lineno) for one in self.body if isinstance(one, ast.stmt))
         return any(first <= line <= (last or first) for first, last in spans)
+
+    @property
+    def at_once(self) -> bool:
+        """Whether they are done as soon as their file is read, come what may."""
+        return not (self.tried or self.scope)
 
     @property
     def in_class(self) -> bool:
@@ -101,35 +115,25 @@ class Fact(NamedTuple):
         """A call in words; what a name among its arguments stands for is in the name's place."""
         texts = self.module.texts
         if self.node not in texts:
-            texts[self.node] = f"{self.name}({_spell(self)})"
+            keywords = [
+                one for keyword in self.node.keywords for one in self.module.spread(keyword)
+            ]
+            text = ast.unparse(ast.Call(ast.Name("_"), self.node.args, keywords))[1:]
+            for _ in range(2):  # what a name stands for may be names, too
+                text = read_form("word").sub(self._fill, text)[:_MOST_WORDS]
+            texts[self.node] = self.name + read_form("path").sub(r"'\1/\2'", text)
         return texts[self.node]
 
-
-# A string, or a name that may stand for something else.
-_WORD = (
-    r"(?P<form>f?)(?P<text>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"
-    r"|(?<![\w.])[A-Za-z_][\w.]*(?![\w=.(\[])"
-)
-_MOST_WORDS = 2000  # characters of a call
-# A path that is put together of constants.
-_PATH = r"os\.path\.join\('([^']*)', '([^']*)'\)"
-
-
-def _spell(fact: Fact) -> str:
-    """Return the arguments of a call with values for names, and paths of constants as one."""
-    call: ast.Call = fact.node
-
-    def name(word: re.Match[str]) -> str:
+    def _fill(self, word: re.Match[str]) -> str:
+        """Return what a word among the arguments of a call stands for."""
         if word["form"]:
-            return re.sub(r"(?<=\{)[^{}]+", lambda inner: re.sub(_WORD, name, inner[0]), word[0])
-        values = [] if word["text"] else fact.module.list_values(word[0], fact)[-3:]
+            inner = r"(?<=\{)[^{}]+"
+            return re.sub(inner, lambda one: read_form("word").sub(self._fill, one[0]), word[0])
+        values = [] if word["text"] else self.module.list_values(word[0], self)[-3:]
         return " or ".join(dict.fromkeys(map(ast.unparse, values))) or word[0]
 
-    keywords = [one for keyword in call.keywords for one in fact.module.spread(keyword)]
-    text = ast.unparse(ast.Call(ast.Name("_"), call.args, keywords))[2:-1]
-    for _ in range(2):  # what a name stands for may be names, too
-        text = re.sub(_WORD, name, text)[:_MOST_WORDS]
-    return re.sub(_PATH, r"'\1/\2'", text) if "path.join(" in text else text
+
+_MOST_WORDS = 2000  # characters of a call
 
 
 def spell_name(node: ast.expr) -> str:
@@ -141,22 +145,8 @@ def spell_name(node: ast.expr) -> str:
     return ast.unparse(node)
 
 
-_IGNORE = r"#\s*jobgen:\s*ignore\[([a-z, -]+)\]"
-# Decorators, and bases of a class, that call nothing of what they are given but its hooks.
-_PLAIN = (
-    r"(torch|functools|contextlib|typing|abc|dataclasses|enum|property|staticmethod|classmethod"
-    r"|hydra\.main|click|object|Exception|ValueError|RuntimeError|cache|\w+\.setter)\b"
-)
-
-
 def _are_plain(names: list[str]) -> bool:
-    return all(re.match(_PLAIN, name) for name in names)
-
-
-# What may change a dictionary by other ways than by an item with its key.
-_CHANGES = r"\b{0}(\.\w+\(| \|=|\[[^'\"])|[(,]\s*{0}\s*[,)]|\bdel {0}"
-# What may give names other values than the text shows.
-_REBINDS = r"\bexec\(|globals\(\)"
+    return all(map(read_form("plain").match, names))
 
 
 class Module:
@@ -193,7 +183,7 @@ class Module:
         self.parts = [Part(self, self.tree.body)]  # each behind the one that it stands in
         for part in self.parts:  # and those that are found in it
             self._read(part)
-        if re.search(_REBINDS, self.text):
+        if read_form("rebinds").search(self.text):
             self.bound.update(self.assigned.keys())
         self.assigned["__name__"] = name
         self._known = self.assigned  # and not before, as any may be assigned again
@@ -262,10 +252,10 @@ class Module:
     def _make_scope(self, node: Any, part: Part) -> Scope:
         bases = [self._name(base) for base in getattr(node, "bases", ())]
         self.bases += bases
-        if part.scope and part.in_class and re.match("__|forward$", node.name):
+        if part.scope and part.scope.is_class and re.match("__|forward$", node.name):
             return part.scope
         marks = [self._name(getattr(one, "func", one)) for one in node.decorator_list]
-        free = not _are_plain(marks) or (part.scope is not None and part.scope.framed)
+        free = not _are_plain(marks) or getattr(part.scope, "framed", False)
         framed = not _are_plain(bases)
         scope = Scope(node.name, part, free, framed, isinstance(node, ast.ClassDef))
         self.scopes.append(scope)
@@ -338,8 +328,9 @@ class Module:
         """Return what a named argument gives: of ** those of a dictionary that is written out."""
         if keyword.arg:
             return [keyword]
+        changes = read_form("changes-name").pattern
         name, given = ast.unparse(keyword.value), _list_items(self.resolve(keyword.value))
-        if not given or re.search(_CHANGES.format(re.escape(name)), self.text):
+        if not given or re.search(changes.replace("NAME", re.escape(name)), self.text):
             return [keyword]
         start = f"{name}['"
         later = [one for one in self.assigned.items() if one[0].startswith(start)]
@@ -357,7 +348,9 @@ class Module:
     def silences(self, line: int, rule: str) -> bool:
         """Whether a comment in a line silences a rule."""
         text = "".join(self.text.splitlines()[line - 1 : line])
-        return any(rule in re.split("[, ]+", match[1]) for match in re.finditer(_IGNORE, text))
+        return any(
+            rule in re.split("[, ]+", match[1]) for match in read_form("ignore").finditer(text)
+        )
 
     def decide(self, node: ast.expr, *around: ast.expr) -> bool | None:
         """Return what a test comes to where constants decide it, and None where that is open.

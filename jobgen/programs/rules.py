@@ -20,7 +20,7 @@ from typing import Any
 from jobgen.plan.review import list_settings
 from jobgen.plan.review_checks import is_below
 from jobgen.programs.program import ReadProgram, classify, list_plain
-from jobgen.programs.reader import Fact
+from jobgen.programs.reader import Fact, read_form
 from jobgen.records import NamedTuple
 from jobgen.spec import tables
 
@@ -129,50 +129,13 @@ def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
         return []
     look.take()
     remarks = [_join(*same) for same in look.remarks.values()]
-    if any(one.rule == "own-launcher" and one.certain for one in remarks):
-        # What it starts is the program.
-        remarks = [one for one in remarks if one.rule != "no-process-group"]
     return sorted(remarks, key=lambda one: (one.path != path, *one[:2]))
 
 
 _NEVER = "(?!)"
-# What makes the process group, by its name, where others than the library have the training loop.
-_SETS_UP = (
-    r"(?i)\b(?!get_|is_)\w*?(dist(?!ance|ill)|ddp|parallel|launch|\binit|setup|accelerat|fabric"
-    r"|(?<!pre)train|runner)\w*$"
-)
-# Who reads one of these and trains nothing divides the work by itself.
-_OWN_PART = (
-    r"[\"'](RANK|LOCAL_RANK|WORLD_SIZE|PMI_RANK|SLURM_PROCID|OMPI_COMM_WORLD_RANK)[\"'](?!\] = )"
-)
 # Libraries that make the group in an object that settings may name.
 _CONFIGURED = {"lightning", "pytorch_lightning"}
-_WORLD = r"int\(os\.environ\[.WORLD_SIZE.\]\)|[\w.]*get_world_size\(\)"
 _OF_MPI = {"horovod", "mpi4py"}
-# What a program counts before it starts one process for each.
-_COUNTS = r"(?i)(gpu|device_count|world_size|n_?procs).*[<=>]|is_initialized"
-_SHARED = rf"{_COUNTS}|distributed|ddp|\bsize\b *[<=>]"
-# Whether one GPU or several, by something that is not known.
-_CHOOSES = re.compile(r"(?i)parallel|multi|\blen\(")
-# An option with a word for no.
-_DENIED = r"(?<!\S)(--?[\w-]+)[ =](?i:false|no|off|0)(?!\S)"
-# What holds on a way to a call that the first rank alone takes, or others.
-_MAIN = r"[\w.]*(is_main|is_master|master_process|is_rank_?(0|zero))\w*(\(\))?"
-_RANK = r"([\w.]*(rank|process_index)(\(\))?|int\([^;()]*RANK[^;()]*\))"
-_FIRST = (
-    r"; ([^;]* and )?(<<rank>> (== 0|in [\[(](-1, 0|0, -1)[\])])|(not not )?<<main>>)(?= and |;|$)"
-    r"|; not (<<rank>> (!= 0|> 0)|not <<main>>)(?= or |;|$)"
-)
-_FIRST_RANK = re.compile(_FIRST.replace("<<rank>>", _RANK).replace("<<main>>", _MAIN))
-_OF_NODE = r"[\w.]*is_local_(main|master|rank_?0|zero)\w*(\(\))?"
-_OTHER_RANKS = re.compile(r"rank.*(!=|>|<| in |== [1-9])|; not .*(rank|main|master)")
-# A switch that is not known: whether it is on; or a model without a wrapper or a method.
-_FLAG = re.compile(r"; (not )?[\w.]+( is (not )?None)?(;|$)|; not hasattr\(")
-# What may tell processes apart.
-_RANKED = re.compile(
-    r"(?i)rank|main|master|verb|chief|primary|leader|zero|world_size|process_?(index|id)"
-    r"|(gpu|device|process|local)(_id)?(\(\))? *(==|!=)"
-)
 
 
 # A call or file, a line that is not its own, and values.
@@ -185,7 +148,8 @@ class _Look:
     def __init__(self, program: ReadProgram, size: JobSize) -> None:
         self.program, self.size = program, size
         self.remarks: dict[str, list[Remark]] = {}  # by their messages, as they are found
-        self.answers = _answer(size)  # by the words of `needs`
+        # By the words of `needs`, and the names of records, whether they are said.
+        self.answers = dict.fromkeys(read_rules(), False) | _answer(size)
         self.values = _list_values(size)  # what records name by $value and <<value>>
         named = re.findall(r"[\"']([\w./-]+\.(?:ya?ml|json))[\"']", program.entry.text)
         files = list_settings([f"={name}" for name in named[:9]])
@@ -197,7 +161,6 @@ class _Look:
         self.answers["sound"] = not self.remarks  # whether it does something when it is started
         self.find_modules()
         self.find_imports()
-        self.find_places()
         self.find_arguments()
         self.describe()
         for name, rule in read_rules().items():
@@ -209,10 +172,18 @@ class _Look:
         line, module = line or at.line, at.module
         full = f"{at.head}.{at.short}".strip(".")
         guessed = self.size.arguments is None and read_rules()[name]["level"] == "sized"
-        about = {"certain": at.certain and not guessed, "call": at.short, "full": full}
+        sure = at.certain and not guessed
+        about = {
+            "certain": sure,
+            "call": at.short,
+            "full": full,
+            "module": at.name,
+            "head": at.head,
+        }
         remark = make_remark(name, module.path, line, **(self.values | about | values))
         if self.program.is_reached(at.part) and not module.silences(line, remark.rule):
             self.remarks.setdefault(remark.message, []).append(remark)
+            self.answers[name] = True
 
     def describe(self) -> None:
         """Answer what the rules need of the program, as its arguments decide it."""
@@ -237,9 +208,12 @@ class _Look:
             "partial": program.partial,
             "trains": trains,
             "denied": denied is not None,
+            "script": program.is_script,
+            "installed": any(map(os.path.isfile, ("pyproject.toml", "setup.py", "setup.cfg"))),
+            "pathed": "PYTHONPATH" in self.settings + self.size.setup,
             "alone": not made and not mpi and (trains or not self._may_divide(strange)),
         }
-        self.values["world"] = self._name_world()
+        self.values["world"], self.values["start"] = self._name_world(), self._name_start()
         names = {"libraries": ", ".join(strange[:3]), "library": min(mpi, default="")}
         self.values |= names | {"test": denied}
 
@@ -248,14 +222,21 @@ class _Look:
         modules = self.program.modules
         bound = sum((module.bound for module in modules), Counter[str]())
         names = set[str]().union(*(module.list_names(_is_world) for module in modules))
-        return "|".join([_WORLD, "world_size", *(name for name in names if bound[name] == 1)])
+        return "|".join(
+            [
+                read_form("world-size").pattern,
+                "world_size",
+                *(name for name in names if bound[name] == 1),
+            ]
+        )
 
     def _list_strange(self) -> list[str]:
         """Return the libraries that may make the group, and modules that are not there.
 
         A program with a training loop of its own has it made by a function for that.
         """
-        program, form = self.program, _SETS_UP if self.program.find("loops") else ""
+        program = self.program
+        form = read_form("sets-up").pattern if program.find("loops") else ""
         lacking = tuple(f"{one.name.strip('.')}." for one in program.missing)
         unknown = program.libraries - list_plain()
         named = (full for full in program.named | unknown if re.search(form, full))
@@ -265,7 +246,7 @@ class _Look:
     def _may_divide(self, strange: list[str]) -> bool:
         """Whether a program that trains nothing may divide its work by itself, or a library may."""
         unknown = bool(strange) and "torch" not in self.program.libraries
-        return unknown or re.search(_OWN_PART, self.program.text) is not None
+        return unknown or read_form("own-part").search(self.program.text) is not None
 
     def apply(self, name: str) -> None:
         """Say a rule of `remarks.txt` wherever it holds."""
@@ -311,11 +292,11 @@ class _Look:
         return not (without.search(self.program.text) and without.search(self.program.used))
 
     def _fill(self, form: str) -> str:
-        def give(word: re.Match[str]) -> str:
-            value = self.values[word[2]]
-            return "|".join(map(str, range(value))) if word[1] else str(value)
+        return re.sub("<<(below )?(.+?)>>", self._give, form)
 
-        return re.sub("<<(below )?(.+?)>>", give, form)
+    def _give(self, word: re.Match[str]) -> str:
+        value = self.values[word[2]]
+        return "|".join(map(str, range(value))) if word[1] else str(value)
 
     def find_modules(self) -> None:
         """Modules of the project that are not there, are hidden, or that a snapshot leaves out."""
@@ -323,9 +304,6 @@ class _Look:
         for name in tables.read_lines("hidden.txt", room="programs"):
             if os.path.isfile(os.path.join(os.path.dirname(entry.path), f"{name}.py")):
                 self.say("module-hidden", entry.whole, name=name)
-        for one in self.program.missing:
-            if one.module is entry or not one.part.scope:
-                self.say("module-missing", one, name=one.name)
         for module in self.program.modules:
             if copied is not None and not is_below(os.path.normpath(module.path), copied):
                 self.say("module-untracked", module.whole)
@@ -333,23 +311,10 @@ class _Look:
     def find_imports(self) -> None:
         """Imports from modules of the project that Python cannot read, or that lack the name."""
         for one, file, fault in self.program.broken:
-            if not (one.part.tried or one.part.scope):
+            if one.part.at_once:
                 self.say("syntax.module", one, file=file, fault=fault)
         for one, file, name in self.program.list_lacking():
             self.say("module-missing.name", one, file=file, name=name)
-
-    def find_places(self) -> None:
-        """What a script takes from where Python does not look for it, by the script's place."""
-        entry, start = self.program.entry, self._name_start()
-        if not self.program.is_script or "__package__" in entry.text or self.size.arguments is None:
-            return
-        absent = set() if self._finds_elsewhere() else self.program.list_elsewhere() - list_plain()
-        taken = [one for one in entry.imports if not (one.part.tried or one.part.scope)]
-        for one in [one for one in taken if one.name[0] == "."][:1]:
-            self.say("module-missing.relative", one, name=one.name, start=start)
-        for one in taken:
-            if one.head in absent:
-                self.say("module-missing.path", one, name=one.head, start=start)
 
     def _name_start(self) -> str:
         """Return what to write for a script, so that its imports find what is beside it."""
@@ -357,12 +322,6 @@ class _Look:
         module = os.path.splitext(path)[0].replace("/", ".")
         package = "/" in path and path[0] not in "./"
         return f"run: {{module: {module}}}" if package else "the import without dots"
-
-    def _finds_elsewhere(self) -> bool:
-        """Whether the project may be installed, or its path be set."""
-        installed = any(map(os.path.isfile, ("pyproject.toml", "setup.py", "setup.cfg")))
-        named = "PYTHONPATH" in self.settings + self.size.setup
-        return installed or named or "sys.path" in self.program.entry.text
 
     def find_form(self) -> None:
         """A file that does nothing when it is started."""
@@ -454,19 +413,19 @@ def _list_values(size: JobSize) -> dict[str, Any]:
         "shares": r"\d+" if alone else "|".join(map(str, range(size.processes, size.gpus + 1))),
         "all_gpus": size.nodes * size.gpus,
         "named": "|".join(re.findall(r"(?<!\S)--?[\w-]+", given)) or _NEVER,
-        "denied": "|".join(re.findall(_DENIED, given)) or _NEVER,
+        "denied": "|".join(read_form("denied-option").findall(given)) or _NEVER,
         "count": count,
     }
 
 
 def _is_counted(look: _Look, call: Fact) -> bool:
     """Whether it happens always, or for each of several GPUs or processes."""
-    return all(re.search(_COUNTS, test) for test in look.program.list_tests(call.part))
+    return all(map(read_form("counts").search, look.program.list_tests(call.part)))
 
 
 def _is_chosen(look: _Look, call: Fact) -> bool:
     """Whether a test decides whether it drives one GPU or several, and does not count these."""
-    tests = [one for one in look.program.list_tests(call.part) if _CHOOSES.search(one)]
+    tests = [one for one in look.program.list_tests(call.part) if read_form("chooses").search(one)]
     values = [call.module.assigned.get(name, []) for name in re.findall(r"\w+", "".join(tests))]
     counted = any("device_count" in ast.unparse(one) for each in values for one in each)
     return bool(tests) and not counted
@@ -475,29 +434,32 @@ def _is_chosen(look: _Look, call: Fact) -> bool:
 def _is_asked(look: _Look, call: Fact) -> bool:
     """Whether the function around it is called under a test of something else than processes."""
     uses = [look.program.list_tests(use) for use in look.program.list_uses(call.part.scope)]
-    shared = [all(re.search(_SHARED, test) for test in tests) for tests in uses]
+    shared = [all(map(read_form("shared-test").search, tests)) for tests in uses]
     return bool(uses) and not any(shared)
 
 
 def _is_lonely(look: _Look, call: Fact) -> bool:
     """Whether rank 0 alone comes here, and the others meet it nowhere else."""
-    program, first = look.program, _FIRST_RANK.search
+    program, first = look.program, read_form("first-rank").search
     branch = call.part.body if call.part.tests else ()
     if any(isinstance(one, ast.Return | ast.Continue) for one in branch):
         return False
     if not all(map(first, program.list_ways(call.part))):
         return False
     met = [way for one in program.find("collects") for way in program.list_ways(one.part)]
-    return not any(_OTHER_RANKS.search(way) and not first(way) for way in met)
+    return not any(read_form("other-ranks").search(way) and not first(way) for way in met)
 
 
 def _is_leading(look: _Look, call: Fact) -> bool:
     """Whether rank 0 of each node comes here, and nothing tells the nodes apart."""
     named = call.module.list_names(lambda value: "'LOCAL_RANK'" in ast.unparse(value))
     rank = "|".join([r"([\w.]+\.)?local_rank", *map(re.escape, named)])
-    leads = re.compile(_FIRST.replace("<<rank>>", f"({rank})").replace("<<main>>", _OF_NODE))
-    ways = [leads.subn("", way) for way in look.program.list_ways(call.part)]
-    return all(count and not _RANKED.search(rest) for rest, count in ways)
+    forms = {"rank": f"({rank})", "is-main": read_form("is-main-of-node").pattern}
+    leads = read_form("first-rank").pattern
+    for name, form in forms.items():
+        leads = leads.replace(read_form(name).pattern, form)
+    ways = [re.subn(leads, "", way) for way in look.program.list_ways(call.part)]
+    return all(count and not read_form("ranked").search(rest) for rest, count in ways)
 
 
 def _is_common(look: _Look, call: Fact) -> bool:
@@ -507,11 +469,13 @@ def _is_common(look: _Look, call: Fact) -> bool:
         return False
     name = scope.name.replace("main", "") if scope else ""
     texts = [call.text, name, *look.program.list_ways(call.part)]
-    return not any(_RANKED.search(text) or _FLAG.search(text) for text in texts)
+    return not any(
+        read_form("ranked").search(text) or read_form("flag").search(text) for text in texts
+    )
 
 
 def _is_world(value: ast.expr) -> bool:
-    return re.fullmatch(_WORLD, ast.unparse(value)) is not None
+    return read_form("world-size").fullmatch(ast.unparse(value)) is not None
 
 
 def _is_unfitting(look: _Look, call: Fact) -> bool:
@@ -520,12 +484,6 @@ def _is_unfitting(look: _Look, call: Fact) -> bool:
     product = math.prod(map(int, re.findall(r"\d+", sizes[0]))) if sizes else 0
     world, meshes = look.size.world_size, look.program.find("meshes")
     return product > world or (product < world and len(meshes) == 1)
-
-
-def _is_first(look: _Look, call: Fact) -> bool:
-    """Whether nothing above it in its file makes the process group."""
-    makes = look.program.find("makes")
-    return not any(made.module is call.module and made.line < call.line for made in makes)
 
 
 # What rules need of the place of a call.
@@ -540,6 +498,5 @@ PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "common": _is_common,
     "unfitting": _is_unfitting,
     "leading": _is_leading,
-    "first": _is_first,
     "straight": lambda _, call: all(map(call.module.decide, call.part.past)),
 }

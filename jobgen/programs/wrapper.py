@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -11,13 +10,14 @@ from jobgen.batchscript.launchers import LaunchCommand
 from jobgen.batchscript.lint import ABOUT_LAUNCH, check
 from jobgen.batchscript.reader import Script, read
 from jobgen.errors import JobgenError
+from jobgen.programs.program import list_started
+from jobgen.programs.reader import read_form
 from jobgen.programs.rules import SEVERAL, JobSize, Remark, check_program, make_remark
 from jobgen.spec import tables
 from jobgen.spec.launchers import read_names
 
 # What loses the exit code of a program, so that the job counts as done.
 _ABOUT_CODES = ("hidden-exit", "tee-status")
-_READS_WORDS = r"\$\{?[@*#\d]|\bshift\b|getopts"
 _MEETING = ("--node-rank", "--master-addr", "--rdzv-endpoint")
 
 
@@ -68,7 +68,7 @@ def check_wrapper(path: str, size: JobSize) -> list[Remark]:
 def _find_unread(path: str, wrapper: Script, size: JobSize) -> Iterator[Remark]:
     """Yield that a script reads none of the arguments that it is given, if so."""
     started = [one.place.line for one in wrapper.launches if one.started.program]
-    if started and size.arguments and not re.search(_READS_WORDS, wrapper.text):
+    if started and size.arguments and not read_form("reads-words").search(wrapper.text):
         yield make_remark("unread-argument.script", path, started[-1], count=len(size.arguments))
 
 
@@ -76,8 +76,9 @@ def _check_python(
     path: str, launch: LaunchCommand, size: JobSize, *, here: bool
 ) -> Iterator[Remark]:
     """Look into a Python program that a shell script starts; it and its files may be `here`."""
-    file, *arguments = _find_python(launch)
-    if not file:
+    words = [word.text for word in launch.started.program]
+    file, *arguments = list_started(words) or [""]
+    if not (file.endswith(".py") and words[0].startswith("python")):
         return
     if "$@" in arguments:
         at = arguments.index("$@")
@@ -87,13 +88,6 @@ def _check_python(
     yield from check_program(file, size._replace(arguments=given))
     if here and not re.match(r"/|.*\$", file) and not os.path.exists(file):
         yield make_remark("not-here", path, launch.place.line, name=file)
-
-
-def _find_python(launch: LaunchCommand) -> list[str]:
-    """Return the Python program that is started, and its arguments; or an empty word."""
-    name, *words = [word.text for word in launch.started.program] or [""]
-    words = list(itertools.dropwhile(lambda word: word.startswith("-"), words)) or [""]
-    return words if name.startswith("python") and words[0].endswith(".py") else [""]
 
 
 def _find_lines(path: str, text: str, size: JobSize, rules: str) -> Iterator[Remark]:
@@ -107,12 +101,11 @@ def _find_lines(path: str, text: str, size: JobSize, rules: str) -> Iterator[Rem
 
 def _find_own_launcher(path: str, launch: LaunchCommand, size: JobSize) -> Iterator[Remark]:
     agent, torchrun = launch.started.agent, launch.started.torchrun
-    names = [launcher.name for launcher in launch.started.launchers]
-    name = agent.words if agent else "".join(names[:1])
+    names = [agent.words] if agent else [one.name for one in launch.started.launchers]
     meets = torchrun and torchrun.find("--nnodes") and torchrun.find(*_MEETING)
-    if not name or (size.processes == 1 and (size.nodes == 1 or meets)):
-        return
-    kind = "processes" if size.processes > 1 else "nodes"
-    direct = "; or write launch: {mode: direct, processes_per_node: 1}" if size.nodes == 1 else ""
-    values = size._asdict() | {"name": name, "otherwise": direct}
-    yield make_remark(f"own-launcher.{kind}", path, launch.place.line, **values)
+    one, several = size.nodes == 1, size.processes > 1
+    kind = "processes" if several else "nodes"
+    direct = "; or write launch: {mode: direct, processes_per_node: 1}" if one else ""
+    if names and (several or not (one or meets)):
+        values = size._asdict() | {"name": names[0], "otherwise": direct}
+        yield make_remark(f"own-launcher.{kind}", path, launch.place.line, **values)

@@ -196,11 +196,6 @@ WRONG = {
         ),
     },
     "device-map": {
-        "a model on a GPU before one is chosen": (
-            "import accelerate, transformers\n"
-            "transformers.AutoModel.from_pretrained(x, device_map='cuda')\n"
-            "accelerate.Accelerator()\n"
-        ),
         "a model on the first GPU": (
             "import accelerate, transformers\naccelerate.Accelerator()\n"
             "transformers.AutoModel.from_pretrained(x, device_map='cuda:0')\n"
