@@ -127,4 +127,4 @@ def test_the_notebook_of_the_guide_runs_cell_by_cell(tmp_path: Path) -> None:
         [sys.executable, "cells.py"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.splitlines()[-2:] == ["-1.0 is no learning rate", "True"]
+    assert ended.stdout.splitlines()[-2:] == ["-1.0 is not a learning rate", "True"]
