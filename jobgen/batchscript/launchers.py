@@ -280,7 +280,7 @@ def _find_agent(program: tuple[Word, ...]) -> Agent | None:
         return None
     # Python may run the file of one; elsewhere than on the PATH it has packages of its own.
     program = program[bool(_RUNS_FILE.match(" ".join(word.text for word in program))) :]
-    texts = [word.text for word in program]
+    texts = [word.text.replace(" ", "_") for word in program]  # a blank stands between words
     texts[0] = texts[0].rpartition("/")[2]
     python = _MODULE.match(" ".join(texts))
     module = python[0].count(" ") if python else 0
