@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import shlex
+from typing import get_args
 
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.readable import find_place, find_shell
@@ -14,21 +15,19 @@ from jobgen.plan.resolve import resolve
 from jobgen.schedulers import SCHEDULERS
 from jobgen.sites import search
 from jobgen.sites.profile import SiteProfile
-from jobgen.spec.units import format_duration, format_memory, parse_memory
+from jobgen.spec.units import format_duration, format_memory, parse_clock, parse_memory
+from jobgen.spec.value_types import NAME, Constraint, Email, Label
 
 # What jobgen's scripts say by themselves, so that no spec needs to.
 _OWN = {
     *(("--output", "%x-%j.out"), ("--output", "%x-%A_%a.out"), ("--open-mode", "append")),
     *(("-j", "oe"), ("-k", "oed"), ("-l", "place=scatter"), ("-l", "wd"), ("--export", "ALL")),
 }
-_LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:+/-]*")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_CONSTRAINT = re.compile(r"[A-Za-z0-9_(\[][A-Za-z0-9_.:&|*,()\[\]-]*")
-_ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*@[A-Za-z0-9.-]+")
+_LABEL, _CONSTRAINT, _ADDRESS = (get_args(kind)[1] for kind in (Label, Constraint, Email))
 # The form that the values of keys need.
 _FORMS = {
     **dict.fromkeys(("account", "queue", "qos", "reservation"), _LABEL),
-    **{"name": _NAME, "resources.constraint": _CONSTRAINT},
+    **{"name": NAME, "resources.constraint": _CONSTRAINT},
 }
 # What the request of a script says.
 _COUNTS = {
@@ -62,18 +61,13 @@ def render_directives(draft: Draft) -> Script:
 
 def read_walltime(text: str, scheduler: str) -> str | None:
     """HH:MM:SS of what sbatch or qsub reads; None if that is not a time."""
-    match = re.fullmatch(r"(?:(\d{1,5})-)?(\d{1,9}(?::\d{1,9}){0,2})", text, re.ASCII)
-    if not match:
-        return None
-    parts = list(map(int, match[2].split(":")))
-    if match[1]:  # D-H, D-H:M, D-H:M:S
-        hours, minutes, seconds = (*parts, 0, 0)[:3]
-    elif len(parts) == 1 and get_capabilities(scheduler).bare_walltime == "minutes":
-        hours, minutes, seconds = 0, parts[0], 0
-    else:
-        hours, minutes, seconds = (0, 0, *parts)[-3:]
-    total = ((int(match[1] or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
-    return format_duration(total) if 0 < total < 10**9 else None
+    if re.match(r"\d+-", text):  # D-H, D-H:M, D-H:M:S
+        text += ":0" * (2 - text.count(":"))
+    elif text.isdecimal():
+        minutes = get_capabilities(scheduler).bare_walltime == "minutes"
+        text = f"{text}:0" if minutes else f"0:{text}"
+    total = parse_clock(text) or 0
+    return format_duration(int(total)) if 0 < total < 10**9 else None
 
 
 def read_memory(text: str, *, times: int = 1, parts: int = 1) -> str | None:
@@ -103,8 +97,6 @@ def _note_unread(script: Script, draft: Draft) -> None:
     for item in script.directives:
         if not item.read:
             draft.check(item.line, item.text, "not taken: the scheduler does not read it here")
-    for number, text in script.dead_directives.items():
-        draft.check(number, text, "not taken: the scheduler takes it for a comment")
     for number, line in enumerate(script.lines[: script.body_line], 1):
         if not script.can.chunks and re.match(r"#PBS\s+-", line):
             draft.check(number, line, "not taken, though sbatch reads it; write what is to hold")
@@ -149,7 +141,7 @@ def _settle_mail(
     words = asked.upper().replace("ALL", "BEGIN,END,FAIL").split(",")
     events = dict.fromkeys(map(_EVENTS.get, asked if user == "-M" else words))
     others = [item for item in items if item.option not in (user, when)]
-    sayable = None not in events and all(map(_ADDRESS.fullmatch, addresses[:1]))
+    sayable = None not in events and all(map(_ADDRESS.matches, addresses[:1]))
     if others == items or not sayable:
         return items
     draft.put("notify.email", next(iter(addresses), None))
@@ -229,7 +221,7 @@ class _Resources:
         name, _, value = item.value.partition("=") if item.option == "-l" else ("", "", item.value)
         option = f"{item.option} {name}".strip()
         key = self.keys.get(option, "")
-        if key in _FORMS and _FORMS[key].fullmatch(value):
+        if key in _FORMS and _FORMS[key].matches(value):
             return self.draft.put(key, value)
         if (option, value) in _EXCLUSIVE:
             return self.draft.put("resources.exclusive", True)
@@ -269,7 +261,7 @@ class _Resources:
             self._take_chunk(option, value, item)
         elif option in _OF_TORQUE:
             self.draft.lose(item.line, item.text, _NO_WORDS)
-        elif self.files and option == f"-l {self.files.resource}" and _LABEL.fullmatch(value):
+        elif self.files and option == f"-l {self.files.resource}" and _LABEL.matches(value):
             self.draft.put("filesystems", value.split(self.files.separator))
         elif option == "-l ngpus" and not (self.site or self.script.chunks or value in "01"):
             self.draft.check(item.line, item.text, _TOTALS)

@@ -33,7 +33,8 @@ _VALUED = re.compile(
 _NQSV = re.compile(r"-[bT] |--(group|venode|custom)\b|-l (elapstim|cpunum|gpunum|memsz)_")
 # A generator's own lines: no reader of the manual fills those in.
 _TEMPLATE = re.compile(
-    r"\{%.*?%\}|^#(SBATCH|PBS)\b.*\{\{.*?\}\}|^\{[\w.]+\}$|^#(SBATCH|PBS)\b.*[ =]\{[\w.]+\}\s*$"
+    r"\{%.*?%\}|^[^#\"'$]*\{\{[^,{}]*\}\}|^\{[\w.]+\}$"
+    r"|^#(SBATCH|PBS)\b.*(\{\{.*?\}\}|[ =]\{[\w.]+\}\s*$)"
 )
 # Directives of schedulers that jobgen does not know.
 _OTHERS = {"#BSUB": "LSF", "#COBALT": "Cobalt", "#PJM": "Fujitsu's scheduler", "#OAR": "OAR"}
@@ -116,21 +117,13 @@ def _list_refusals(script: Script) -> Iterator[tuple[int, str, str]]:
         other = re.match(r"(\S+) +-", text)
         if other and not script.read_directives and other[1] in _OTHERS:
             yield line, f"this is a script for {_OTHERS[other[1]]}", "jobgen reads #SBATCH and #PBS"
-    for place in filter(None, [find_template(script), *_list_places(script)]):
+    if place := find_template(script):
         yield place, "this is a template, not a script", "import what it renders"
     yield from _list_refused(script)
     shell = find_shell(script)
     if shell not in SHELLS:
         message = f"{shell} runs this script, and jobgen writes for bash"
         yield 1, message, "submit it as it is, or write it for bash"
-
-
-def _list_places(script: Script) -> Iterator[int]:
-    """Yield the lines of words that a generator is to put in; within quotes they are text."""
-    for word in (word for command in script.commands for word in command.all_words):
-        bare = (part.text for part in word.segments if not (part.live or part.quoted))
-        if any(re.search(r"\{\{[^,]*$", text) for text in bare):
-            yield word.line
 
 
 def _list_refused(script: Script) -> Iterator[tuple[int, str, str]]:
