@@ -458,28 +458,10 @@ def test_what_mpirun_takes_for_slots_stays_as_it_was_asked_for() -> None:
     assert "#SBATCH --ntasks-per-node=1\n" in render(plan_of(yaml.safe_load(imported.yaml)))
 
 
-def test_programs_side_by_side_are_said_to_be_roles_or_a_ray() -> None:
+def test_programs_side_by_side_are_said_to_be_roles() -> None:
     imported = import_body("srun -w a serve &\nsrun -w b train &\nwait", TWO_NODES)
     assert "several programs run side by side" in imported.yaml
     assert "# Programs that start side by side may be roles" in imported.yaml
-    ray = "srun -w a ray start --head &\nsrun -w b ray start --address a &\npython t.py\nray stop"
-    assert "launch.mode: ray" in import_body(ray, TWO_NODES).yaml
-
-
-@pytest.mark.parametrize(
-    ("body", "asked", "advice"),
-    [
-        ("# ray start\na=(1 2) # array starts at 1\npython t.py ${a[$1]} x", ONE_GPU, ""),
-        ("for h in a b; do srun -N 1 -n 1 -w $h serve & done\nwait", EACH_GPU, "plain"),
-        ("srun a\nsrun b", TWO_NODES, "plain"),
-        ("srun a\nsrun b", EACH_GPU, "direct"),
-    ],
-)
-def test_the_mode_that_is_advised_starts_as_many_as_the_script(
-    body: str, asked: str, advice: str
-) -> None:
-    text = import_body(f"{body}\nset -a", asked).yaml
-    assert re.findall(r"launch.mode: (\w+)", text) == [advice][: len(advice)]
 
 
 def test_a_kept_body_is_the_script_without_its_directives(tmp_path: Path) -> None:
@@ -779,7 +761,6 @@ def test_the_guide_shows_what_import_writes(subtests: pytest.Subtests) -> None:
 def test_a_finding_of_lint_stands_beside_a_kept_launch() -> None:
     imported = import_body("torchrun --nnodes=2 --nproc-per-node=4 t.py", TWO_NODES)
     assert "torchrun starts on the first of 2 nodes alone" in imported.yaml
-    assert "launch.mode: torchrun" in imported.yaml
 
 
 def test_a_kept_body_that_looks_for_its_own_file_is_told() -> None:

@@ -66,8 +66,8 @@ def import_script(script: Script) -> Imported:
     try:
         draft = write_clean(script, draft)
     except NotStraightError as reason:
-        body, comments = write_body(script, draft), advise(script, draft, reason)
         try:
+            body, comments = write_body(script, draft), advise(script, draft, reason)
             render_directives(draft)
         except SpecError as refused:
             message = f"jobgen refuses the spec: {refused.problems[0].message}"

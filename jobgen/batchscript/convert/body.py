@@ -17,10 +17,8 @@ from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.launchers import unwrap
 from jobgen.batchscript.lint import ABOUT_LAUNCH, check
 from jobgen.batchscript.purposes import PRINTS
-from jobgen.batchscript.reach import find_reach
 from jobgen.batchscript.readable import find_place, find_shell_flags
 from jobgen.batchscript.reader import DirectiveOption, Script
-from jobgen.errors import SpecError
 
 # Options that shape what the script's own launchers see; where jobgen writes them in other words,
 # the script's words count.
@@ -79,10 +77,7 @@ def _note_losses(script: Script, draft: Draft) -> None:
 
 def _list_other_words(script: Script, draft: Draft) -> list[DirectiveOption]:
     """Return the directives that shape the job and that jobgen would write in other words."""
-    try:
-        written = render_directives(draft).directives
-    except SpecError:
-        return []
+    written = render_directives(draft).directives
     same = {(item.option, item.value) for item in written}
     lost = {left.text for left in draft.left if left.kind == "lost"}
     asked = [item for item in script.read_directives if not find_place(item)]
@@ -92,7 +87,7 @@ def _list_other_words(script: Script, draft: Draft) -> list[DirectiveOption]:
 
 
 def advise(script: Script, draft: Draft, reason: NotStraightError) -> list[str]:
-    """Return why a body is kept, lint's findings in its launch, and how jobgen would launch it."""
+    """Return why a body is kept, lint's findings in its launch, and whether it may be roles."""
     lines = ["", f"The body is kept as it is, from line {reason.line}: {reason.reason}."]
     if "directives" in draft.values:
         lines.append("Where a directive and a key ask for the same, the directive counts.")
@@ -104,20 +99,4 @@ def advise(script: Script, draft: Draft, reason: NotStraightError) -> list[str]:
             "Programs that start side by side may be roles, each with its own nodes: the job ends",
             "when one fails, and what needs another waits until that is ready.",
         ]
-    if mode := _name_mode(script):
-        how = f"run.script or run.module, and launch.mode: {mode}, not run.body"
-        lines.append(f"For jobgen to launch it: {how}.")
     return lines
-
-
-def _name_mode(script: Script) -> str:
-    """Return the mode by which jobgen would start the processes of a script itself."""
-    launched = (item for item in script.launches if item.started.launchers)
-    counts = {find_reach(script, item).each for item in launched}
-    modes = {
-        "ray": re.search(r"(?m)^[^#\n]*\bray start\b", script.text),
-        "torchrun": any(item.started.agent for item in script.launches),
-        "direct": counts - {1},
-        "plain": counts,
-    }
-    return next((mode for mode, holds in modes.items() if holds), "")
