@@ -21,8 +21,6 @@ class Reach(NamedTuple):
     each: int = 0
 
 
-# Processes of one world are told of Slurm's tasks so.
-_RANKED = re.compile(r"^[^#\n]*\bWORLD_SIZE=.*(NTASKS|NPROCS)", re.MULTILINE)
 _SPREADS = re.compile(r"--?(map-by|by|rr|pernode|bynode|grr|rank-by)\S*", re.ASCII)
 
 
@@ -75,15 +73,12 @@ def list_agents(script: Script) -> Iterator[tuple[LaunchCommand, Agent, Reach]]:
 
 
 def count_processes(script: Script, launch: LaunchCommand) -> float:
-    """Return how many processes of one world a command starts on a node; 0 if it starts none.
+    """Return how many processes an agent starts on a node; 0 where a command is none.
 
     Infinite where only the job knows, or where its program may start others itself.
     """
-    agent = launch.started.agent
-    if not agent and not (launch.started.launchers and _RANKED.search(script.text)):
+    if not (agent := launch.started.agent):
         return 0
-    each = find_reach(script, launch).each
-    if agent:
-        known = launch.agent and not agent.is_open and launch.command.end != "&"
-        each *= agent.count_processes() if known else 0
+    known = launch.agent and not agent.is_open and launch.command.end != "&"
+    each = find_reach(script, launch).each * (agent.count_processes() if known else 0)
     return each or math.inf

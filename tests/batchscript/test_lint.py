@@ -3,7 +3,6 @@
 import contextlib
 import json
 import re
-import shutil
 from itertools import product
 from pathlib import Path
 
@@ -26,7 +25,6 @@ BAD = sorted(FAULTY.iterdir())
 SRUN = "srun --kill-on-bad-exit=1 --cpus-per-task=8"
 TORCHRUN = "torchrun --nnodes=2 --nproc-per-node=4"
 C10D = "--rdzv-backend=c10d"
-ADDRESS = "login-node-address"
 
 
 def rules_of(body: str, *directives: str) -> list[str]:
@@ -37,8 +35,6 @@ def rules_of(body: str, *directives: str) -> list[str]:
 
 def test_a_script_with_one_fault_has_that_finding_alone(subtests: pytest.Subtests) -> None:
     for path in BAD:
-        if path.stem == "shellcheck" and not shutil.which("shellcheck"):
-            continue
         with subtests.test(path.name):
             site = "lumi-g" if path.stem == "site-limit" else None
             findings = check(Script(path.name, path.read_bytes().decode()), site)
@@ -109,6 +105,10 @@ def test_single_quotes_in_a_command_within_a_word_keep_a_tasks_variable() -> Non
     assert "early-expansion" in rules_of("export N=$(printf %s $SLURM_PROCID)")
 
 
+def test_a_command_in_quotes_is_one_word_without_a_module() -> None:
+    assert rules_of('"python -m torch.distributed.run" a.py') == ["first-node-only"]
+
+
 def test_its_successor_starts_everywhere() -> None:
     path = ROOT / "tests" / "batchscript" / "of_others" / "gadi-loop.pbs"
     found = check(Script("loop.pbs", path.read_text()))
@@ -125,11 +125,6 @@ def test_its_successor_starts_everywhere() -> None:
         (f"{SRUN} {TORCHRUN} {C10D} --rdzv-endpoint=$HEAD:29400 a.py", "fixed-port"),
         (f"{SRUN} {TORCHRUN} {C10D} --rdzv_endpoint=localhost:$PORT a.py", "login-node-address"),
         ("export MASTER_ADDR=127.0.0.1", "login-node-address"),
-        *(
-            (f"{SRUN} bash -c '{TORCHRUN} {C10D} --rdzv_endpoint={own}:$P a.py'", ADDRESS)
-            for own in ("$HOSTNAME", "${HOSTNAME}", "$(hostname -s)", "`hostname`")
-        ),
-        (f'{SRUN} bash -c "{TORCHRUN} --node-rank=\\$R --master-addr=\\$HOSTNAME a.py"', ADDRESS),
         (f'{SRUN} bash -c "python a.py --rank $SLURM_PROCID"', "early-expansion"),
         ("export RANK=$SLURM_PROCID", "early-expansion"),
         (f'CMD="{TORCHRUN} a.py"\neval $CMD', "first-node-only"),
@@ -315,8 +310,6 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("two-agents", "srun -K1 torchrun --nnodes=2 t.py", "--nodes=2 --ntasks-per-node=4"),
         ("two-agents", "srun -K1 -n 8 torchrun --nnodes=2 t.py", "--nodes=2"),
         ("two-agents", "mpiexec -n 4 --ppn 2 accelerate launch --num_machines 2 t.py", "--nodes=2"),
-        ("two-agents", "mpiexec --ppn $G torchrun --nproc_per_node=$G t.py", "--nodes=2"),
-        ("two-agents", "srun -K1 torchrun --nproc_per_node ${G} t.py", "--ntasks-per-node=$G"),
         ("two-agents", "srun -K1 torchrun --nnodes=8 t.py", "--nodes=1 --ntasks-per-node=8"),
         ("first-node-only", "mpiexec -n 4 --ppn 4 python t.py", "--nodes=4"),
         ("first-node-only", "for i in 1 2; do mpiexec -n 2 --ppn 2 python t.py; done", "--nodes=2"),
@@ -325,14 +318,11 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("other-nnodes", "srun -K1 deepspeed --hostfile /dev/null t.py", "--nodes=2"),
         ("same-node-rank", "srun -K1 torchrun --nnodes=2 --node_rank=0 t.py", "--nodes=2"),
         ("idle-gpus", "torchrun t.py", "--nodes=1 --gres=gpu:2"),
-        ("idle-gpus", "export WORLD_SIZE=$SLURM_NTASKS\nsrun -K1 python t.py", "--gres=gpu:4"),
-        ("endless-wait", "vllm serve m &\ncurl m\npython t.py\nwait", "--nodes=1"),
         ("hidden-exit", "for i in 1 2; do python t.py; done", "--nodes=1"),
         ("hidden-exit", "./t.sh &\nwait", "--nodes=1"),
         ("hidden-exit", "python t.py\nexit 0", "--nodes=1"),
         ("directive-variable", "true", "--nodes=$1"),
         ("step-takes-all", "srun -w $H serve &\nsrun -K1 python t.py", "--nodes=1"),
-        ("shellcheck", 'if [ "$SLURM_NNODES" -gt two ]; then\n  python t.py\nfi', "--nodes=1"),
         ("no-command", "srun -K1 python t.py\n    --lr 1", "--nodes=1"),
         ("no-command", "python t.py\nmodel.lr=3 \\\n  model.size=2", "--nodes=1"),
         ("hidden-exit", "cd d\n[ $? = 0 ] || exit 1\npython t.py\nrsync a b", "--nodes=1"),
@@ -347,8 +337,6 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
     ],
 )
 def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: str) -> None:
-    if rule == "shellcheck" and not shutil.which("shellcheck"):
-        pytest.skip("there is no shellcheck")
     found = check(make_script(body, f"#SBATCH {directive}"))
     assert rule in [item.rule.id for item in found]
 
@@ -513,10 +501,7 @@ def test_a_plain_program_has_an_exit_code_too() -> None:
             True,
         ),
         ("export MASTER_ADDR=$(head -1 $PBS_NODEFILE)\npython t.py", True),
-        ("uniq $PBS_NODEFILE > all\npython t.py --hosts all", False),
-        ("H=$(uniq $PBS_NODEFILE)\npython t.py $H", False),
-        ("for h in $(cat $PBS_NODEFILE); do reach $h; done\npython t.py", False),
-        ('C="mpiexec $(uniq $PBS_NODEFILE) python t.py"\neval $C\npython end.py', False),
+        ("python t.py --hosts $(uniq $PBS_NODEFILE)", False),
     ],
 )
 def test_what_is_told_of_the_other_nodes_may_reach_them(body: str, found: bool) -> None:

@@ -24,10 +24,9 @@ from jobgen.batchscript.reader import Script
 from jobgen.output import format_count
 
 _STARTS = re.compile(r"\b(pdsh|ssh|sshlogin|slf|ray|dask|srun|mpirun|mpiexec|aprun)\b")
+_NODES = re.compile(r"NODEFILE|NODELIST|hostfile(?![= ]/dev/null)")
 # Hand on what they are told of the nodes, by variables and files, and start nothing.
 _HANDS_ON = FILTERS | HARMLESS | {*DECLARES, "mapfile", "readarray", "read", ""}
-# What is no name of another node: how many there are, or the first of them.
-_COUNTS = re.compile(r"\bwc\b|grep -c|\$\(\(|\bhead (-n *|--lines=|-)1\b|\[0\]")
 # Tell of the node that they run on, or copy to it.
 _HELPS = PRINTS | FILTERS | {"cp", "mkdir", "rm", "rsync", "tar", "unzip"}
 # What an agent is told of the others, each by options of its own.
@@ -45,19 +44,13 @@ _PROGRAM = re.compile(
 )
 
 
-def _reaches_others(script: Script) -> bool:
+def _reaches_others(script: Script, launch: LaunchCommand) -> bool:
     """Whether a command starts something by a launcher, or gets the names of the other nodes."""
-    known = r"NODEFILE|NODELIST|hostfile(?![= ]/dev/null)"
-    for launch in script.launches:
-        command, started = launch.command, launch.started
-        words = started.program if started.launchers else command.all_words
-        text = " ".join([word.raw for word in words] + command.bodies)
-        named = re.search(known, text) is not None
-        if _starts_elsewhere(script, launch) or (named and command.name not in _HANDS_ON):
-            return True
-        if named:
-            known = "|".join([known, *_list_holders(command, known)])
-    return False
+    command, started = launch.command, launch.started
+    words = started.program if started.launchers else command.all_words
+    text = " ".join([word.raw for word in words] + command.bodies)
+    named = _NODES.search(text) is not None and command.name not in _HANDS_ON
+    return named or _starts_elsewhere(script, launch)
 
 
 def _starts_elsewhere(script: Script, launch: LaunchCommand) -> bool:
@@ -71,17 +64,6 @@ def _starts_elsewhere(script: Script, launch: LaunchCommand) -> bool:
     words = [word.raw for word in launch.command.all_words]
     starts = [raw for raw in words if not (is_pure(raw) and any(list_substituted(raw)))]
     return _STARTS.search(" ".join(starts + launch.command.bodies)) is not None
-
-
-def _list_holders(command: Command, known: str) -> list[str]:
-    """List how variables and files are read that hold what a command knows of the nodes."""
-    names = command.list_changed()
-    for name, _, raw in command.variables():
-        if re.search(known, raw) and not _COUNTS.search(raw):
-            names.add(name)
-    files = {item.target.text for item in command.redirects if item.operator[-1] == ">"}
-    read = [rf"\$\{{?!?{name}\b" for name in names]
-    return read + [re.escape(file) for file in files - {"/dev/null"}]
 
 
 @rule("first-node-only")
@@ -102,7 +84,7 @@ def _list_lone(script: Script, nodes: int) -> list[LaunchCommand]:
     """List the agents that leave others out, or else the first program that idles nodes."""
     if script.nodes == 1:
         return []
-    launched = _reaches_others(script)
+    launched = any(_reaches_others(script, launch) for launch in script.launches)
     launches = [launch for launch in script.launches if not launch.command.is_inner]
     launches = [launch for launch in launches if not (launched and launch.started.launchers)]
     if any(launch.started.agent for launch in script.launches):
@@ -173,28 +155,11 @@ def _find_two_agents(script: Script) -> Iterator[Fault]:
     for launch in script.launches:
         if not launch.started.launchers or not launch.started.agent:
             continue
-        launcher = launch.started.launchers[0]
-        each = _count_agents(script, launch, launcher)
-        if each not in ("0", "1"):
+        launcher, each = launch.started.launchers[0], find_reach(script, launch).each
+        apart = launch.agent and launch.agent.tell("processes") == "1"  # as a task of its own
+        if each > 1 and not apart:
             message = f"{launcher.name} starts {each} agents on each node, for the same GPUs"
             yield mark(launcher.word, message)
-
-
-def _count_agents(script: Script, launch: LaunchCommand, launcher: Launcher) -> str:
-    """Return how many agents share the GPUs of a node, also as a variable; 0 if not known."""
-    own = launch.agent.tell("processes") if launch.agent else ""
-    if own == "1":
-        return "1"
-    if own.startswith("$") and _starts_as_many(script, launcher, own):
-        return own
-    return str(find_reach(script, launch).each)
-
-
-def _starts_as_many(script: Script, launcher: Launcher, variable: str) -> bool:
-    stated = [launcher.read("tasks"), launcher.read("each")]
-    if stated == [None, None] and launcher.name == "srun":
-        stated = [script.value("--ntasks-per-node")]
-    return variable.strip("${}") in [(text or "").strip("${}") for text in stated]
 
 
 @rule("idle-gpus")

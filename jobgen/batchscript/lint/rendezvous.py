@@ -6,9 +6,7 @@ import re
 from collections.abc import Iterator
 
 from jobgen.batchscript.bash import Command, Word
-from jobgen.batchscript.launchers import unwrap
-from jobgen.batchscript.lint.rule import TRAINS, Fault, mark, rule
-from jobgen.batchscript.reach import list_agents
+from jobgen.batchscript.lint.rule import Fault, mark, rule
 from jobgen.batchscript.reader import Script
 
 # What others connect to.
@@ -16,7 +14,6 @@ SERVER = re.compile(
     r"\bray start\b|\bvllm serve\b|\bvllm-serve\b|\bapi_server\b|\bsglang\.launch_server\b"
 )
 # What asks whether something is there; a script that has it needs no rule on sleeping.
-_STOPS = re.compile(r"^[^#\n]*\b(kill|pkill|killall|scancel|qdel|ray stop)\b", re.MULTILINE)
 _ASKS = re.compile(r"\bcurl\b|\bwget\b|/dev/tcp/|\bnc -z|\bray (status|list|health-check)\b")
 _SHARES = re.compile(r"--(exact|exclusive|overlap)(=.*)?")
 _PLACED = re.compile(r"-[wrx].*|--(nodelist|relative|het-group|exclude)(=.*)?")
@@ -32,9 +29,6 @@ _PORT_OF = re.compile(
 )
 _READS_PORT = re.compile(r"^(?!\s*(#|echo\b|printf\b)).*\$\{?\w*PORT", re.MULTILINE)
 _LOOPBACK = re.compile(r"(localhost|127\.\d+\.\d+\.\d+|\[?::1\]?)(:(\d+|\$\{?\w+\}?))?")
-_OWN_NAME = re.compile(
-    r"[\"']*(\$\{?(?:HOSTNAME|SLURMD_NODENAME)\b|(?:\$\(|`) *(?:hostname|uname)\b)"
-)
 
 
 def _list_values(script: Script, names: set[str], options: tuple[str, ...]) -> list[Word]:
@@ -95,27 +89,9 @@ def _find_login_node(script: Script) -> Iterator[Fault]:
     for word in _list_values(script, _ADDRESS_NAMES, _MEETING):
         if match := re.search(r"PBS_O_HOST|SLURM_SUBMIT_HOST", word.active):
             yield mark(word, f"${match[0]} is the login node, where nothing of the job runs")
-    if script.nodes != 1:
-        yield from _find_own_names(script)
-
-
-def _find_own_names(script: Script) -> Iterator[Fault]:
-    for word in _list_values(script, _ADDRESS_NAMES, _MEETING):
-        if loopback := _LOOPBACK.fullmatch(word.text):
+        loopback = _LOOPBACK.fullmatch(word.text)
+        if loopback and script.nodes != 1:
             yield mark(word, f"{loopback[1]} is each node's name for itself alone")
-    late = _join_late(script)
-    for _, agent, _ in list_agents(script):
-        place = agent.find(*_MEETING)
-        name = _OWN_NAME.match(place.raw) if place else None
-        if place and name and name[1] in late and agent.nodes != "1":
-            yield mark(place, f"{name[1]} is the name of each node, which then waits at its own")
-
-
-def _join_late(script: Script) -> str:
-    """What the shells on the nodes expand, behind launchers."""
-    launched = [command for command in script.expanded if unwrap(command.words).launchers]
-    words = [word for command in launched for word in command.words]
-    return "".join(part.text for word in words for part in word.segments if not part.live)
 
 
 @rule("step-takes-all")
@@ -161,16 +137,3 @@ def _list_after_server(script: Script) -> list[Command]:
     beside = ((number, item) for number, item in enumerate(script.commands, 1) if item.end == "&")
     serving = (number for number, item in beside if SERVER.search(" ".join(item.texts)))
     return script.commands[next(serving, len(script.commands)) :]
-
-
-@rule("endless-wait")
-def _find_endless_wait(script: Script) -> Iterator[Fault]:
-    if _STOPS.search(script.text):
-        return
-    works = False  # whether a program has run beside the server
-    for command in _list_after_server(script):
-        works |= command.end != "&" and bool(TRAINS.fullmatch(unwrap(command.words).name))
-        if works and command.texts == ["wait"]:
-            message = "the server never ends, so this waits until the job's time is up"
-            yield mark(command.place, message)
-            return
