@@ -18,6 +18,12 @@ PRINTS, FILTERS, HEADS, REPEATS = (
 HARMLESS = PRINTS | HEADS | {"wait", "set"}
 REPEATABLE = REPEATS | _KINDS["repeatable"]
 PREPARING = FILTERS | _KINDS["preparing"]
+_FORMS = read_rows("forms.txt", room="batchscript")
+# Whole commands and variables, by what they are.
+FORMS = {
+    kind: re.compile("|".join(form for own, form in _FORMS if own == kind), re.DOTALL)
+    for kind in dict.fromkeys(kind for kind, _ in _FORMS)
+}
 # Files that make an environment, and touch no variable of the script.
 FAMILIAR = re.compile(
     r"activate|conda|mamba|\b(init|hook|shellenv)\b|profile|rc$|module|lmod|setvars|spack|^/(etc|opt|usr)/"

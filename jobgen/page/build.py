@@ -38,7 +38,7 @@ _ROOMS = (
 _DATA = (
     *("spec/data/words.yaml", "spec/data/launchers.yaml", "rendering/decisions.txt"),
     *("rendering/variables.txt", "plan/rules.txt", "spec/rules.txt"),
-    *("batchscript/rules.txt", "batchscript/commands.txt"),
+    *("batchscript/rules.txt", "batchscript/commands.txt", "batchscript/forms.txt"),
     "page/static/pyodide.json",
 )
 START = """\

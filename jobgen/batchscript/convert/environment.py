@@ -10,33 +10,17 @@ from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.convert import straight
 from jobgen.batchscript.convert.launch import LaunchLine
 from jobgen.batchscript.convert.straight import NotStraightError, Statement, refuse
-from jobgen.batchscript.convert.values import OF_STEP, Reader, get_text
+from jobgen.batchscript.convert.values import Reader, get_text
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import PlainVariables, expand_command, follow, list_names
-from jobgen.batchscript.purposes import FAMILIAR, is_pure, list_substituted
+from jobgen.batchscript.purposes import FAMILIAR, FORMS, is_pure, list_substituted
 from jobgen.spec.value_types import TAKEN
 
-# Their order beside modules and the like matters.
-_PATHS = re.compile(r".*PATH|CUDA_HOME|TMPDIR|HOME|CC|CXX|LD_PRELOAD")
-# What jobgen tells each process by itself.
-_OF_PROCESS = re.compile(
-    r"((LOCAL|GROUP|ROLE)_)?RANK|LOCAL_WORLD_SIZE"
-    r"|SRUN_\w+|SLURM_(CPU_BIND|MPI_TYPE|KILL_BAD_EXIT|EXPORT_ENV|EXACT)"
-)
-_TOLD = re.compile(rf"MASTER_(ADDR|PORT)|WORLD_SIZE|{_OF_PROCESS.pattern}")
 # What a job has from its beginning to its end.
 _OF_JOB = re.compile(r"(SLURM|PBS)_\w+|(HOME|USER|SCRATCH|WORK|PROJECT)$")
-# Another on each node, or each time; and the same on every node of a job.
+# Another on each node, or each time.
 _UNSTEADY = re.compile(r"\$\{?(RANDOM|SECONDS|BASHPID|HOSTNAME|SLURMD_NODENAME)|\$\$")
-_STEADY = re.compile(
-    r"(pwd|basename .*|which \S+"
-    r"|scontrol show hostnames?( \"?\$\w+\"?)?( *\| *(head -n? ?1|wc -l))?)"
-)
 _ASSIGNS = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
-_ML_COMMANDS = re.compile(
-    "-|(un|try-)?(load|add|use)|del|rm|sw(ap|itch)?|purge|refresh|reset|restore|save|r|s|sl|savelist"
-    "|disable|help|whatis|key(word)?"
-)
 # Variables that a spec may set; the others are jobgen's own.
 _VARIABLE = re.compile(rf"(?!({TAKEN})$)[A-Za-z_]\w*", re.ASCII)
 # Within a step, another one waits until that has ended.
@@ -151,7 +135,7 @@ class Prelude:
             self.modules["first"] = first
         elif first == "use" and not loaded:
             self.modules.setdefault("use", []).extend(rest)
-        elif name == "ml" and not _ML_COMMANDS.fullmatch(first):
+        elif name == "ml" and not FORMS["ml"].fullmatch(first):
             loaded.extend(words)
         else:
             return False
@@ -173,7 +157,7 @@ class Prelude:
         words = statement.first.assignments
         names = set(map(_name, words))
         refuse(statement.line, {"an exported variable is assigned again": names & self.exported})
-        if not any(map(straight.EXPORTED.fullmatch, names)) and not names & self.needed:
+        if not any(map(FORMS["exported"].fullmatch, names)) and not names & self.needed:
             if not all(is_pure(word.raw) for word in words):
                 self._keep(statement)
             return
@@ -214,7 +198,7 @@ class Prelude:
         if value is None:
             return False
         self.variables[name] = value
-        self.phase = max(self.phase, 2 if _PATHS.fullmatch(name) else 0)
+        self.phase = max(self.phase, 2 if FORMS["ordered"].fullmatch(name) else 0)
         return True
 
     def _read_value(self, name: str, raw: str, line: int) -> Any:
@@ -234,20 +218,21 @@ class Prelude:
 
     def _is_early(self, name: str) -> bool:
         """Whether a variable can be set before the setup, as those of a spec are."""
-        late = self.phase > 2 and (self.touched or _PATHS.fullmatch(name))
+        late = self.phase > 2 and (self.touched or FORMS["ordered"].fullmatch(name))
         return not late and name not in self.reader.variables.loose
 
     def _is_told(self, word: Word, statement: Statement) -> bool:
         """Whether jobgen says this variable, with no other value than the script."""
         name, _, raw = word.raw.partition("=")
-        if self.alone or not _TOLD.fullmatch(name):
+        of_process = FORMS["of-process"].fullmatch(name)
+        if self.alone or not (of_process or FORMS["of-world"].fullmatch(name)):
             return False
         value = self.reader.variables.tell(raw)
         world = str(self.shape.nodes * self.launch.tasks)
         right = value == world or self.launch.mode == "torchrun"
         own = name == "MASTER_ADDR" and value not in (None, "localhost", "127.0.0.1")
         reasons = {
-            f"{name} is set before its processes start": _OF_PROCESS.fullmatch(name),
+            f"{name} is set before its processes start": of_process,
             "MASTER_ADDR is an address that the script chooses": own,
             "only bash knows what WORLD_SIZE comes to": name == "WORLD_SIZE" and not right,
         }
@@ -260,7 +245,7 @@ class Prelude:
         words = [word for item in statement.commands for word in item.all_words]
         self.asked += [word.active for word in words]
         self.asked += [text for item in statement.commands for text in item.bodies]
-        own = re.search(rf"\$\{{?({OF_STEP.pattern})\b", statement.text)
+        own = re.search(rf"\$\{{?({FORMS['of-step'].pattern})\b", statement.text)
         step = self.launch.mode != "once" and _STEP.search(statement.text)
         reasons = {
             "a value may differ between nodes": not self.once and not all(map(_is_steady, words)),
@@ -298,7 +283,7 @@ class Prelude:
 
 def _is_steady(word: Word) -> bool:
     inner = (text.strip() for text in list_substituted(word.raw))
-    return not _UNSTEADY.search(word.active) and all(map(_STEADY.fullmatch, inner))
+    return not _UNSTEADY.search(word.active) and all(map(FORMS["steady"].fullmatch, inner))
 
 
 def _may_set(command: Command) -> bool:

@@ -25,45 +25,14 @@ _KINDS |= {"shopt": "sets", "exit": "ends", "wait": "ends"}
 _KINDS |= dict.fromkeys(purposes.REPEATS, "repeats")
 # May run on every node, whatever stands before it.
 _PLAIN = {"repeats", "assigns", "export", "folder", "module", "conda", "venv", "hook", "prints"}
-# Only bash knows what comes after them.
-_LEFT = re.compile(
-    r"scontrol (update|requeue|release|hold).*"
-    r"|(trap|exec|getopts|shift|sbatch|qsub|scancel|qdel|coproc|return)( .*|$)|printf -v .*"
-    r"|(set|shopt) (.* )?(--|-a|-o allexport|-f|-o noglob|-B|.*(nullglob|extglob|globstar)).*"
-    r"|eval(?!.*(\$\(|`|\$__conda_setup\b)).*",
-    re.DOTALL,
-)
 # How a script asks for its own file.
 ITSELF = re.compile(r"BASH_SOURCE|\$\{?0\b|scontrol show job\b(?=.*Command)", re.DOTALL)
 _SUBMISSION = {"SLURM_SUBMIT_DIR", "PBS_O_WORKDIR"}
 _UNREAD = re.compile(r"'[^']*'|\\\$")
 _ARGUMENT = re.compile(r"\$[1-9@*#]|\$\{([1-9@*]|#[}@*])")
-# What a job or its modules export already: a plain assignment changes what programs see.
-EXPORTED = re.compile(
-    r"(LD_|LD_LIBRARY_|LIBRARY_|C_INCLUDE_|CPLUS_INCLUDE_|PYTHON|MODULE|CUDA_|MAN|PKG_CONFIG_|NLS)?PATH"
-    r"|CPATH|(CUDA|ROCM|CONDA|JAVA|MPI|HF|TORCH|XDG_CACHE)_HOME|TMPDIR|HOME|LANG|LC_.*|OMP_.*"
-    r"|(CUDA|ROCR|HIP)_.*|NCCL_.*|SLURM_.*|PBS_.*|PYTHON[A-Z]+|CC|CXX|USER|SHELL|TERM|SCRATCH|WORK|PROJECT"
-)
 _SETS_ARGUMENTS = re.compile(r"(eval\s+)?set\s+(-\w+\s+)*--(\s|$)")
-# Whole commands of other kinds; the first that fits counts.
-_FORMS = {
-    "hook": re.compile(  # makes `conda activate` work
-        r"eval (\$\(|`)\s*(\S*/)?(conda|mamba|micromamba) (shell|init)\S* (hook|bash)\b[^)`]*(\)|`)"
-    ),
-    "prints": re.compile(
-        r"(module|ml) (list|avail|av|spider|show|-t list)|ml|(conda|mamba) (list|info|env list)"
-        r"( .*)?|pip3? (list|freeze|show)( .*)?|git (log|status|rev-parse|diff|branch|show)( .*)?"
-        r"|[\w./-]+ (--version|-V)|time"
-    ),
-    "fails": re.compile(r"exit [1-9]\d*"),
-    "venv": re.compile(r"(source|\.) \S*/bin/activate"),
-    "conda": re.compile(r"(source|\.) activate \S+|conda activate \S+"),
-    "export": re.compile(r"(declare|typeset) -x .*", re.DOTALL),
-    "repeats": re.compile(
-        r"((conda|mamba|micromamba) )?(de)?activate\b.*|eval .*|mkdir -p\b[^;&|<>]*|: .*\$.*=.*",
-        re.DOTALL,
-    ),
-}
+# Kinds of whole commands; the first that fits counts.
+_WHOLE = ("hook", "prints", "fails", "venv", "conda", "export", "repeats")
 
 
 class Statement(NamedTuple):
@@ -130,7 +99,9 @@ def _check_command(command: Command) -> None:
     sets = [name for name, _, _ in command.variables()]
     passed = [word for word in command.all_words if re.search(r"(^|[=,])[<>]\(", word.raw)]
     reasons = {
-        f"'{command.name}' is left to bash": _LEFT.fullmatch(" ".join(command.texts)),
+        f"'{command.name}' is left to bash": purposes.FORMS["left"].fullmatch(
+            " ".join(command.texts)
+        ),
         "IFS is left to bash": "IFS" in sets and command.name in ("", *DECLARES),
         "the folder of submission is set": _SUBMISSION.intersection(sets),
         f"only bash knows what {own and own[0]} stands for": asked,
@@ -306,10 +277,8 @@ def _classify_quiet(command: Command) -> str:
     if not command.words:
         return "assigns"
     text = " ".join(command.texts)
-    for kind, form in _FORMS.items():
-        if form.fullmatch(text):
-            return kind
-    return _KINDS.get(command.name) or _classify_program(command)
+    kind = next((kind for kind in _WHOLE if purposes.FORMS[kind].fullmatch(text)), "")
+    return kind or _KINDS.get(command.name) or _classify_program(command)
 
 
 def _classify_program(command: Command) -> str:

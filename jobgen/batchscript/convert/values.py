@@ -9,24 +9,9 @@ from typing import Any
 from jobgen.batchscript.bash import Field, Segment, Word
 from jobgen.batchscript.convert.straight import NotStraightError, refuse
 from jobgen.batchscript.expand import PlainVariables
+from jobgen.batchscript.purposes import FORMS
 
 _NAME = re.compile(r"\$\{?([A-Za-z_]\w*)\}?", re.ASCII)
-# What every job has, on every node.
-_EVERYWHERE = re.compile(
-    r"HOME|USER|PWD|SLURM_(JOB_ID|JOBID|JOB_NAME|ARRAY_JOB_ID|ARRAY_TASK_(ID|COUNT)|(CPUS|GPUS)_ON_NODE|(JOB_)?NODELIST|SUBMIT_DIR|JOB_NUM_NODES|NNODES"
-    r"|JOB_PARTITION|JOB_ACCOUNT|CLUSTER_NAME|NTASKS|NPROCS)|SLURM_TMPDIR|PBS_(JOBID|NODEFILE|O_WORKDIR|JOBNAME|QUEUE|NCPUS|NGPUS|ARRAY_INDEX|ARRAYID)"
-)
-# What a task of srun has for itself; and what the script's own shell has of the first node.
-OF_STEP = re.compile(r"SLURM_(?:PROCID|LOCALID|NODEID|GTIDS|TASK_PID|STEP\w*)")
-_OF_TASK = re.compile(rf"{OF_STEP.pattern}|SLURMD_NODENAME|HOSTNAME")
-# Folders that a site gives to all its users; the job ends where one is not set.
-_FOLDER = re.compile(
-    r"(?!SLURM_|PBS_)[A-Z0-9_]*(SCRATCH|WORK|PROJECT|STORE|TMP|DATA|HOME|DIR|ROOT)"
-)
-# May be set where a job is submitted: what bash and the schedulers set is left to them.
-_OUTSIDE = re.compile(
-    r"(?!SLURM|PBS|BASH|RANDOM|SECONDS|LINENO|EPOCH|COMP_|PIPE|OLDPWD|PPID|UID|EUID)[A-Za-z_]\w*"
-)
 _COMMANDS = {"$(pwd)": "$PWD", "`pwd`": "$PWD", "$(whoami)": "$USER", "`whoami`": "$USER"}
 
 
@@ -80,9 +65,8 @@ class Reader:
         if not match:
             raise NotStraightError(line, f"only bash knows what {part.text} comes to")
         name = match[1]
-        refuse(
-            line, {f"${name} is another on every node or in every task": _OF_TASK.fullmatch(name)}
-        )
+        local = any(FORMS[kind].fullmatch(name) for kind in ("of-step", "of-node"))
+        refuse(line, {f"${name} is another on every node or in every task": local})
         if name not in free:
             if self._is_everywhere(name, line):
                 return f"${{{name}}}"
@@ -98,9 +82,10 @@ class Reader:
         """Whether every job has a variable; if not, it may be set where the job is submitted."""
         assigned = name in self.variables.assigned
         refuse(line, {f"only bash knows what ${name} comes to": assigned})
-        if _EVERYWHERE.fullmatch(name) or (_FOLDER.fullmatch(name) and not self.sourced):
+        of_site = FORMS["site-folder"].fullmatch(name) and not self.sourced
+        if of_site or FORMS["everywhere"].fullmatch(name):
             return True
-        unsaid = self.sourced or not _OUTSIDE.fullmatch(name)
+        unsaid = self.sourced or not FORMS["outside"].fullmatch(name)
         refuse(line, {f"the script does not say what ${name} is": unsaid})
         return False
 
