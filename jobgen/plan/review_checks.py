@@ -374,8 +374,7 @@ def _list_files(job: Subject) -> Iterator[tuple[str, str, str]]:
 def _list_read(command: Sequence[str]) -> Iterator[tuple[str, str, str]]:
     """Yield the files that options of the program name for it to read."""
     for option, value in list_options(command):
-        writes = option[:2] != "--" or _form("written").match(option)
-        if _form("read").fullmatch(value) and not writes:
+        if _form("read").fullmatch(f"{option} {value}"):
             yield "run.args", value, f"{option} {value}"
 
 

@@ -230,6 +230,25 @@ a program on this machine's own disk
 directives of another scheduler
     directives: ['#PBS -l walltime=1:00:00']
     slurm does not read them; write #SBATCH ..., or the key that means the same
+a directive against on_walltime
+    directives: ['#SBATCH --no-requeue']
+    on_walltime: {then: requeue}
+    --no-requeue keeps the job from starting again, which on_walltime.then wants; leave it out
+output on a node's own disk
+    directives: ['#SBATCH -o /tmp/%j.out']
+    /tmp/%j.out is on the first node's own disk; name a folder that all nodes see
+the rank of an agent
+    run: {script: train.py, args: [--rank, {value: $SLURM_PROCID, expand: true}]}
+    $SLURM_PROCID counts the agents of torchrun, one on each node
+the agents for the processes
+    environment: {variables: {WORLD: {value: $SLURM_NTASKS, expand: true}}}
+    $SLURM_NTASKS counts the agents of torchrun, one on each node
+libraries without those of the modules
+    environment: {modules: [cuda/12.1], variables: {LD_LIBRARY_PATH: /opt/lib}}
+    replaces what the modules have put into it; write /opt/lib:$LD_LIBRARY_PATH, with expand
+weights that are not here
+    run: {script: train.py, args: {pretrained: none/weights.pth}}
+    --pretrained none/weights.pth is not here
 an address that no role has
     resources: {walltime: 1h}
     roles:
