@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Collection
 from collections.abc import Mapping as AnyMapping
 from typing import Any
@@ -11,7 +12,7 @@ import yaml
 from yaml.emitter import Emitter
 from yaml.serializer import Serializer
 
-from jobgen.spec.yaml_nodes import Mapping, Node, Resolver, Scalar, Sequence
+from jobgen.spec.yaml_nodes import Mapping, Resolver, Scalar, Sequence
 
 
 def quote_text(text: str) -> str:
@@ -22,8 +23,7 @@ def quote_text(text: str) -> str:
 
 def write_value(value: Any) -> str:
     """Return plain data, or a node of a tree, as YAML on one line, such as `[a, {b: 1}]`."""
-    of_tree = isinstance(value, Scalar | Sequence | Mapping)
-    node = _build_from_tree(value) if of_tree else _build_from_data(value, block=())
+    node = _build(value)
     set_style(node, flow=True)
     return serialize(node).removesuffix("...\n").rstrip("\n")
 
@@ -33,14 +33,14 @@ def write_data(data: AnyMapping[str, Any], *, block: Collection[str] = ()) -> st
 
     Lists are written on one line, but those of the keys in `block` have one line for each item.
     """
-    node = _build_from_data(data, block=block)
+    node = _build(data, block=block)
     set_style(node, flow=False)
     return serialize(node)
 
 
 def write_tree(root: Mapping) -> str:
     """Return the text of a tree of nodes, from which the same tree can be read."""
-    node = _build_from_tree(root)
+    node = _build(root)
     set_style(node, flow=False)
     return serialize(node)
 
@@ -83,36 +83,23 @@ def _make_scalar(text: str, kind: str) -> Any:
     return yaml.ScalarNode(f"tag:yaml.org,2002:{kind}", text)
 
 
-def _make_list(items: list[Any], *, flow: bool) -> Any:
-    return yaml.SequenceNode("tag:yaml.org,2002:seq", items, flow_style=flow)
-
-
-def _build_from_tree(node: Node) -> Any:
-    if isinstance(node, Scalar):
-        return _make_scalar(node.text, node.kind)
-    if isinstance(node, Sequence):
-        flow = all(isinstance(item, Scalar) for item in node.items)
-        return _make_list(list(map(_build_from_tree, node.items)), flow=flow)
-    pairs = [
-        (_make_scalar(key, "str"), _build_from_tree(value)) for key, value in node.items.items()
-    ]
-    return yaml.MappingNode("tag:yaml.org,2002:map", pairs)
-
-
-def _build_from_data(value: Any, *, block: Collection[str], key: str = "") -> Any:
-    """Return the node of plain data that stands at `key`."""
+def _build(value: Any, *, block: Collection[str] = (), key: str = "") -> Any:
+    """Return the node of plain data, or of a tree's node, that stands at `key`."""
+    if isinstance(value, Sequence | Mapping):
+        value = value.items
     if isinstance(value, AnyMapping):
         pairs = [
-            (_make_scalar(str(name), "str"), _build_from_data(item, block=block, key=str(name)))
+            (_make_scalar(str(name), "str"), _build(item, block=block, key=str(name)))
             for name, item in value.items()
         ]
         return yaml.MappingNode("tag:yaml.org,2002:map", pairs, flow_style=not pairs)
     if isinstance(value, list | tuple):
-        items = [_build_from_data(item, block=()) for item in value]
+        items = [_build(item) for item in value]
         for item in items if key in block else ():
             set_style(item, flow=True)
-        return _make_list(items, flow=key not in block)
-    if isinstance(value, bool):
-        return _make_scalar(str(value).lower(), "bool")
-    kind = {int: "int", float: "float", type(None): "null"}.get(type(value), "str")
-    return _make_scalar("null" if value is None else str(value), kind)
+        return yaml.SequenceNode("tag:yaml.org,2002:seq", items, flow_style=key not in block)
+    if isinstance(value, Scalar):
+        return _make_scalar(value.text, value.kind)
+    if isinstance(value, bool | None):
+        return _make_scalar(json.dumps(value), "null" if value is None else "bool")
+    return _make_scalar(str(value), {int: "int", float: "float"}.get(type(value), "str"))
