@@ -21,14 +21,14 @@ class Entrance:
     def __init__(self, context: Context, own: Container) -> None:
         self.context, self.own, self.image = context, own, own.image
         site = context.site.container
-        self.runtime: str = own.runtime or (site.runtime if site else "")
+        self.runtime: str = own.runtime or str(getattr(site, "runtime", ""))
         if not self.runtime and self.image.endswith(".sif"):
             self.runtime = "apptainer"
         rows = {name: cells for name, *cells in read_rows("containers.txt", room="plan")}
         cells: list[str] = rows.get(self.runtime, ["-", ""])
         self.file, self.start, self.options = cells[0], cells[1], cells[2:]
         self.by_srun = self.start.startswith("-")
-        self.binds = (*(site.binds if site else ()), *own.binds)
+        self.binds = (*getattr(site, "binds", ()), *own.binds)
 
     def find_conflicts(self) -> Iterator[Problem]:
         """Yield what cannot be: no runtime, or srun's without srun or with modules to load."""

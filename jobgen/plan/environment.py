@@ -53,12 +53,12 @@ def decide(context: Context, plan: Plan) -> Decision[NodeEnvironment]:
     variables = _choose_variables(own, plan)
     venv = ".venv" if own.uv else own.venv
     given = (plan.launch.body, own.modules is not None, own.container, venv, own.stage, own.conda)
+    conda = own.conda if any(given) else site.modules.conda  # where nothing else has Python
     decided = NodeEnvironment(
         modules=_choose_modules(own, site, bare=plan.launch.body),
-        stage=_expand(own.stage),
+        stage=ShellPath(own.stage) if own.stage else None,
         venv=make_path(venv) if venv else None,
-        # The site's where nothing else has Python.
-        conda=_expand(own.conda if any(given) else site.modules.conda),
+        conda=ShellPath(conda) if conda else None,
         variables=variables,
         setup=_ENTER_SNAPSHOT + (own.setup or "") if context.spec.snapshot else own.setup,
         caches=tuple(_list_caches(variables)),
@@ -75,10 +75,6 @@ def decide(context: Context, plan: Plan) -> Decision[NodeEnvironment]:
         decided = _enter_container(entrance, plan, decided)
         problems += entrance.find_conflicts()
     return Decision(decided, problems=problems, notes=notes)
-
-
-def _expand(path: str | None) -> ShellPath | None:
-    return None if path is None else ShellPath(path)
 
 
 def _choose_variables(own: Environment, plan: Plan) -> dict[str, str]:

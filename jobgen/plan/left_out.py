@@ -18,7 +18,7 @@ def list_left_out(context: Context) -> Iterator[str]:
     """Yield the keys that are given and lead to nothing, in the order of the parts of a plan."""
     spec, site, can = context.spec, context.site, context.site.can
     several, parts = _has_several_tasks(context), tuple(context.loaded.programs())
-    then = spec.on_walltime.then if spec.on_walltime else None
+    then = getattr(spec.on_walltime, "then", None)
     for key, useful in (
         ("resources.disk_per_node", can.disk or site.pbs.disk),
         ("resources.cpus_per_gpu", can.batch),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from operator import mul
 
 from jobgen.errors import Problem
@@ -16,7 +16,7 @@ from jobgen.output import format_count as count
 from jobgen.plan.decision import Context
 from jobgen.plan.plan import NodeGroup
 from jobgen.records import NamedTuple
-from jobgen.sites.profile import Filesystems, Limit, Node, SiteQueue, SiteSource
+from jobgen.sites.profile import Filesystems, Limit, SiteQueue, SiteSource
 from jobgen.spec.model import JobSpec
 from jobgen.spec.tables import Rules
 from jobgen.spec.units import format_time
@@ -225,8 +225,13 @@ def check_lists(
     """The account, the file systems and the type of GPU."""
     yield from _check_account(context)
     yield from _check_filesystems(context, filesystems)
-    if gpus and context.site.gpu_types:
-        yield from _check_gpu_type(context, gpu_type, context.site.gpu_types)
+    types = context.site.gpu_types if gpus else {}
+    rules = {
+        "gpu_type_required": types and gpu_type is None and context.site.gpu_type_required,
+        "gpu_type": types and gpu_type not in (None, *types),
+    }
+    about = context.site.cite(*types.values())
+    yield from find_breaches(context, about, rules, gpu_type=gpu_type, known=", ".join(types))
 
 
 def _check_account(context: Context) -> Iterator[Breach]:
@@ -251,14 +256,3 @@ def _check_filesystems(context: Context, named: tuple[str, ...]) -> Iterator[Bre
         facts = {"index": index, "name": name, "known": ", ".join(known)}
         rules = {"filesystem": bool(listed.known) and name not in known}
         yield from find_breaches(context, about, rules, **facts)
-
-
-def _check_gpu_type(
-    context: Context, gpu_type: str | None, types: Mapping[str, Node]
-) -> Iterator[Breach]:
-    rules = {
-        "gpu_type_required": gpu_type is None and context.site.gpu_type_required,
-        "gpu_type": gpu_type not in (None, *types),
-    }
-    about, known = context.site.cite(next(iter(types.values()))), ", ".join(types)
-    return find_breaches(context, about, rules, gpu_type=gpu_type, known=known)

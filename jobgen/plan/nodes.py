@@ -24,7 +24,7 @@ def decide(context: Context, plan: Plan) -> Decision[Nodes]:
     cpus_given = bool(spec.resources.cpus_per_gpu or spec.resources.cpus_per_node)
     nodes = Nodes(
         groups=groups,
-        fewest=spec.resources.fewest_nodes,
+        fewest=spec.resources.ends[0],
         cpus_asked=node.cpus_rule != "implied" or cpus_given,
         tasks_asked=spec.launch.processes_per_node is not None,
         device=node.device,
@@ -42,7 +42,7 @@ def decide(context: Context, plan: Plan) -> Decision[Nodes]:
 
 def count_together(context: Context) -> int:
     """Return how many tasks of the array share a node."""
-    asked = context.spec.array and context.spec.array.together
+    asked = getattr(context.spec.array, "together", None)
     return min(asked, len([*context.spec.choices()]) or 1) if asked else 1
 
 
@@ -81,7 +81,7 @@ def _list_gpus(spec: JobSpec, known: int) -> tuple[int, ...]:
     if isinstance(gpus, tuple):
         return gpus
     of_list = len(listed) if isinstance(listed, tuple) else 1
-    return (gpus or 0,) * (known or spec.resources.most_nodes or of_list)
+    return (gpus or 0,) * (known or spec.resources.ends[1] or of_list)
 
 
 def _list_processes(spec: JobSpec, gpus: tuple[int, ...]) -> tuple[int, ...]:

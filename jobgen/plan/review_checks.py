@@ -44,12 +44,10 @@ class Subject(NamedTuple):
 
     @property
     def spec(self) -> JobSpec:
-        """Its spec."""
         return self.loaded.spec
 
     @property
     def setup(self) -> str:
-        """Its lines of setup."""
         return self.spec.environment.setup or ""
 
     def mentions(self, file: str) -> bool:
@@ -73,7 +71,6 @@ class Subject(NamedTuple):
         return self.loaded.whole or self.spec
 
     def find_role(self, name: str) -> Role:
-        """Return what the spec says of a role."""
         return (self.whole.roles or {})[name]
 
 
@@ -223,8 +220,8 @@ def _check_tasks(job: Subject) -> Found:
 
 def _check_binds(job: Subject) -> Found:
     """Yield paths that the container does not see, or sees elsewhere."""
-    site = job.plan.site.container
-    of_site = [bind.partition(":")[0] for bind in site.binds] if site else []
+    site_binds = getattr(job.plan.site.container, "binds", ())
+    of_site = [bind.partition(":")[0] for bind in site_binds]
     seen = [target for _, target in job.binds] + _list_mounted()
     for option, value in list_options(job.plan.program.command if job.container.image else ()):
         if is_below(value, seen):

@@ -29,7 +29,7 @@ class _Request:
     ) -> None:
         self.context, self.node, self.size, self.about = context, node, size, about
         self.resources = context.spec.resources
-        self.together = context.spec.array and context.spec.array.together
+        self.together = getattr(context.spec.array, "together", None)
         self.shared = " together" if self.together else ""  # the numbers are those of all tasks
         self.cpus = size.cpus_per_node or 0
         self.memory = self.resources.memory_per_node or 0
@@ -107,44 +107,44 @@ class _Request:
     def advise_on_shares(self, processes: int) -> Iterator[str]:
         """Yield warnings about CPUs and memory that are too few for its processes."""
         share = f" for {count(processes, 'process', 'processes')}"
-        cpus, key, why = self._count_cpus()
-        few = cpus is not None and cpus < _LEAST_CPUS * processes
-        why = f"{count(cpus or 0, 'CPU')}{share}{why}{self.about.get(key, '')}"
+        cpus, why = self._find_share("cpus", self.cpus)
+        few = 0 < cpus < _LEAST_CPUS * processes
+        why = f"{count(cpus, 'CPU')}{share}{why}"
         yield from self.context.warn({"few_cpus": few}, why=why, share=_share_cpus(self.node))
-        memory, key, why = self._count_memory(cpus)
-        little = memory is not None and memory < _LEAST_MEMORY * processes
-        why = f"{format_memory(memory or 0)} of memory{share}{why}{self.about.get(key, '')}"
+        by_gpu = self.node.memory_per_gpu is not None
+        memory, why = (self.memory, "") if by_gpu else self._find_share("memory", self.memory, cpus)
+        little = 0 < memory < _LEAST_MEMORY * processes
+        why = f"{format_memory(memory)} of memory{share}{why}"
         fitting = _share_memory(self.node, self.size)
         yield from self.context.warn({"little_memory": little}, why=why, share=fitting)
 
-    def _count_cpus(self) -> Amount:
-        node, can = self.node, self.context.site.can
-        by_gpu = node.default_cpus_per_gpu and node.default_cpus_per_gpu * self.size.widest
-        return _find_known(
-            (self.size.cpus_per_node, "", ""),
-            (by_gpu, "default_cpus_per_gpu", f": the site's share of {self.size.widest} GPUs"),
-            (node.default_cpus, "default_cpus", ": what a task gets that asks for none"),
-            (
-                int(can.one_cpu) or None,
-                "",
-                f": {can.title} gives one CPU unless a job asks for more",
-            ),
-        )
+    def _find_share(self, thing: str, asked: int, cpus: int = 0) -> tuple[int, str]:
+        """Return how much a job has of a thing, and who says it if it does not; 0 if unknown."""
+        each, can = {"": 1, "gpus": self.size.widest, "cpus": cpus}, self.context.site.can
+        for kind, key, unit, why in () if asked else _SHARES:
+            amount = getattr(self.node, key) or 0
+            if kind == thing and amount * each[unit]:
+                facts = {"cpus": count(cpus, "CPU"), "each": format_memory(amount)}
+                words = why.format(gpus=self.size.widest, **facts)
+                return amount * each[unit], f": {words}{self.about.get(key, '')}"
+        if thing == "cpus" and can.one_cpu and not asked:
+            return 1, f": {can.title} gives one CPU unless a job asks for more"
+        return asked, ""
 
-    def _count_memory(self, cpus: int | None) -> Amount:
-        node, asked = self.node, self.resources.memory_per_node
-        if node.memory_per_gpu is not None:
-            return asked, "", ""
-        by_gpu = node.default_memory_per_gpu and node.default_memory_per_gpu * self.size.widest
-        by_cpu = node.default_memory_per_cpu and cpus and node.default_memory_per_cpu * cpus
-        each = format_memory(node.default_memory_per_cpu or 0)
-        with_cpus = f" gets {each} with each of its {count(cpus or 0, 'CPU')}"
-        return _find_known(
-            (asked, "", ""),
-            (by_gpu, "default_memory_per_gpu", f": the site's share of {self.size.widest} GPUs"),
-            (by_cpu, "default_memory_per_cpu", f": a job that asks for none{with_cpus}"),
-            (node.default_memory, "default_memory", ": what a job gets that asks for none"),
-        )
+
+# What a job gets that asks for none: CPUs or memory, the site's key, for each of what, and why.
+_SHARES = (
+    ("cpus", "default_cpus_per_gpu", "gpus", "the site's share of {gpus} GPUs"),
+    ("cpus", "default_cpus", "", "what a task gets that asks for none"),
+    ("memory", "default_memory_per_gpu", "gpus", "the site's share of {gpus} GPUs"),
+    (
+        "memory",
+        "default_memory_per_cpu",
+        "cpus",
+        "a job that asks for none gets {each} with each of its {cpus}",
+    ),
+    ("memory", "default_memory", "", "what a job gets that asks for none"),
+)
 
 
 def check_node(
@@ -178,14 +178,6 @@ def advise(
 
 def _exceeds(amount: int, most: int | None) -> bool:
     return most is not None and amount > most
-
-
-Amount = tuple[int | None, str, str]  # None if it is not known; the key that says it; the reason
-
-
-def _find_known(*amounts: Amount) -> Amount:
-    """Return the first that is known, else the last."""
-    return next((amount for amount in amounts if amount[0] is not None), amounts[-1])
 
 
 def _share_cpus(node: Node) -> str:

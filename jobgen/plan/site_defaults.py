@@ -89,7 +89,6 @@ class _SiteJob:
         return queues
 
     def list_taking(self) -> list[str]:
-        """The candidates that take the job."""
         items = self.candidates.items()
         return [name for name, one in items if limits.accepts(one.queue, one.size)]
 
@@ -144,7 +143,6 @@ class _SiteJob:
         return tuple(_list_filesystems(listed, self.spec))
 
     def decide(self) -> SiteDefaults:
-        """Return what the site adds."""
         profile, names = self.profile, (self.queue or "").split(",")
         partitions = (_find_queue(profile, name).partition or name for name in names)
         return SiteDefaults(
@@ -194,7 +192,7 @@ class _SiteJob:
         own, site = self.spec.environment.container, self.profile.container
         if own is None or self.profile.network is None:
             return False
-        return (own.runtime or (site and site.runtime)) in self.profile.network.set_by
+        return (own.runtime or getattr(site, "runtime", None)) in self.profile.network.set_by
 
     def _explain_network(self) -> str:
         """What the user has to know of the network of several nodes; nothing if all is set."""

@@ -230,7 +230,6 @@ class _Binder:
             return self.problem(node.where, path, f"{node.text!r} {message}", hint)
 
     def fixed_word(self, node: Scalar, kind: fields.Kind, path: str) -> Any:
-        """One of the words that are known."""
         text, known = node.text, get_args(kind.type)
         if text in known:
             return text

@@ -166,10 +166,8 @@ class Kind:
             return f"e.g. {self.rule.examples[0]}"
         if is_literal(self.type):
             return " or ".join(get_args(self.type))
-        if is_record(self.type) or self.type is dict:
-            return "keys and values"
-        words = {int: "a whole number", float: "a number", bool: "true or false"}
-        return words.get(self.type) or {str: "text", tuple: "a list"}[self.type]
+        words = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+        return "a list" if self.type is tuple else words.get(self.type, "keys and values")
 
 
 class Field:
@@ -185,12 +183,10 @@ class Field:
 
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:
-        """What its value may be."""
         return _read_kinds(self._annotation[0])
 
     @property
     def description(self) -> str:
-        """What it is for."""
         return self._annotation[1]
 
     @property
@@ -213,7 +209,6 @@ def read_fields(cls: type) -> dict[str, Field]:
 
 @cache
 def read_required(cls: type) -> tuple[str, ...]:
-    """The keys that a record `cls` must have."""
     return tuple(name for name, field in read_fields(cls).items() if field.required)
 
 

@@ -86,14 +86,9 @@ class Resources(NamedTuple):
     ] = None
 
     @property
-    def fewest_nodes(self) -> int | None:
-        """The least of a range of nodes; None where it is one number."""
-        return self.nodes.min if isinstance(self.nodes, NodeRange) else None
-
-    @property
-    def most_nodes(self) -> int | None:
-        """The nodes, or the most of a range; None if the spec does not say it."""
-        return self.nodes.max if isinstance(self.nodes, NodeRange) else self.nodes
+    def ends(self) -> tuple[int | None, int | None]:
+        """The least of a range of nodes, None without one, and the most, None if not said."""
+        return self.nodes if isinstance(self.nodes, NodeRange) else (None, self.nodes)
 
 
 # One key each, alike in specs and in site profiles.

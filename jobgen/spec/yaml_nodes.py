@@ -264,11 +264,10 @@ def lay_over(
 
 def describe(node: Node) -> str:
     """What a node is, in words for a message."""
-    words = {"null": "nothing", "list": "a list", "map": "keys and values"}
-    if not isinstance(node, Scalar) or node.kind == "null":
-        return words[node.kind]
+    if others := {"null": "nothing", "list": "a list", "map": "keys and values"}.get(node.kind):
+        return others
     words = {"str": "text", "bool": "true or false"}
-    return f"{words.get(node.kind, 'a number')} ({node.text!r})"
+    return f"{words.get(node.kind, 'a number')} ({getattr(node, 'text', '')!r})"
 
 
 class _Composer:
@@ -327,7 +326,6 @@ class _Composer:
         return node
 
     def find_anchored(self, event: Any) -> Node:
-        """Return the node that an alias stands for."""
         node = self.anchors.get(event.anchor)
         if node is None:
             raise ComposerError(None, None, "found undefined alias", event.start_mark)

@@ -46,7 +46,6 @@ def write_tree(root: Mapping) -> str:
 
 
 def serialize(node: Any) -> str:
-    """Return the text of a PyYAML node."""
     stream = io.StringIO()
     writer = _NodeWriter(stream)
     writer.open()
