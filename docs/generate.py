@@ -47,21 +47,21 @@ Commands that take a spec read job.yaml in the current folder by default.
 ENVIRONMENT = (
     (
         "JOBGEN_SITE_PATH",
-        "Folders with site profiles, separated by colons; the last profile of a name wins.",
+        "Folders with site profiles, separated by colons; the last profile with a name wins.",
     ),
     (
         "XDG_CONFIG_HOME",
-        "Its folder jobgen/sites has the user's own profiles (default: ~/.config).",
+        "Its subfolder jobgen/sites has the user's own profiles (default: ~/.config).",
     ),
 )
 FILES = (
     ("job.yaml", "The spec that commands read by default."),
     (
         ".jobgen/sites/NAME.yaml",
-        "A site profile of the project; it wins over one of the user, of "
-        "$JOBGEN_SITE_PATH, of /etc/jobgen/sites and of jobgen itself.",
+        "A site profile of the project; it wins over one from the user, from "
+        "$JOBGEN_SITE_PATH, from /etc/jobgen/sites and from jobgen itself.",
     ),
-    ("runs/NAME/ID/", "What was submitted, its logs, errors, metrics and checkpoints."),
+    ("runs/NAME/ID/", "A submitted job, with its logs, errors, metrics and checkpoints."),
 )
 SEE = "sbatch(1), qsub(1B), torchrun, https://docs.pytorch.org/docs/stable/elastic/run.html"
 
@@ -132,58 +132,59 @@ def lint_page() -> str:
     for rule in sorted(RULES, key=lambda rule: rule.id):
         fix = rule.fix[0].upper() + rule.fix[1:]
         lines += ["", f"## {rule.id}", "", f"**{rule.title}.** {rule.why}", "", f"{fix}."]
-        lines += ["", f"Read on: <{rule.reference}>"]
+        lines += ["", f"Read more: <{rule.reference}>"]
     return "\n".join(lines) + "\n"
 
 
 DIAGNOSE = """\
 # What `jobgen diagnose` finds
 
-`jobgen diagnose JOB` names the first cause of a failure and not its last symptom: the process or
-node that it began with, its exception and the line of the program, what shows it as `file:line`,
-and what to do. `--json` is described in [json.md](json.md). It asks the scheduler once, reads the
-run folder and the job's output, and changes nothing. Its exit code is 0 whatever it finds: that the
-job has failed is its answer, not its own failure; 2 if there is no such job.
+`jobgen diagnose JOB` names the root cause of a failure and not its last symptom: the process or
+node where it began, its exception and the line of the program, the evidence as `file:line`,
+and what to do. [json.md](json.md) describes `--json`. The command asks the scheduler once, reads
+the run folder and the job's output, and changes nothing. Its exit code is 0 whatever it finds,
+because a failed job is its answer, not its own failure; it is 2 if the job does not exist.
 
 ## How it decides
 
-1. What the scheduler says about the end counts first: a walltime, a lost node, a step that did not
-   start, preemption. If it killed a process for want of memory, that process is named.
-2. Then the process that failed first on its own, with all ranks that failed alike. What ended it
-   is its last uncaught exception, with the first of those that this came from. Of a program
-   without one, in whatever language, it is the signal or the exit code, the line by which it says
-   why, and where Python stood when it crashed. These words head the diagnosis; a cause of the
-   table below is known by them alone, and adds what to do. Exceptions that a program handles and
-   logs count for nothing: those of threads and destructors, those after which the process went on
-   or died of a signal, and those that another rank has survived. Ranks that lost their connection
-   to it, or were stopped, are named as its consequence; so are those whose own exception reports
-   a lost connection or of another rank, if it ended them within three seconds of one that does
-   not. Records of JSON are read as their message and exceptions. Times are those of the shared
-   file system.
-3. Then the node whose agent failed first, then the script.
-4. If processes only waited (a collective timed out, the trainer's watchdog ended it), the rank that
-   they waited for is named: by torch's flight recorder (`errors/*-flight-*`, `hangs/`), by the
-   stacks in `hangs/`, by the line of the program at which each rank waited, or because it alone did
-   not say that it waited. If none of these tells, no rank is named.
-5. A job that runs is well as long as its logs, metrics and checkpoints grow. If nothing was written
-   for a minute, its nodes are asked as by `jobgen top`; if all are idle, it may hang. It hangs if
-   nothing was written for ten minutes, or for ten times its longest step if that is more. Before
-   its first words, ten quiet minutes may be a slow start.
-6. If all that failed have only lost another process, the cause is what is missing: the node that
-   left no outcome, or the rank that left with 0 while the others were at work.
+1. The scheduler's report about the end counts first: a walltime, a lost node, a step that did not
+   start, preemption. If it killed a process that was out of memory, jobgen names that process.
+2. Next comes the process that failed first on its own, with all ranks that failed alike. Its last
+   uncaught exception ended it, and jobgen also shows the exception that this one came from. If a
+   program has none, in whatever language, jobgen shows the signal or the exit code, the line that
+   gives the reason, and where Python stood when it crashed. These words head the diagnosis; they
+   alone identify a cause from the table below, which adds what to do. Exceptions that a program
+   handles and logs do not count: those in threads and destructors, those after which the process
+   continued or died of a signal, and those that another rank has survived. Ranks that lost their
+   connection to the process, or were stopped, count as its consequence. So do ranks with an
+   exception about a lost connection or another rank, if it ended them within three seconds of an
+   exception about something else. From JSON records, jobgen reads the message and the exceptions.
+   Times are those of the shared file system.
+3. Next comes the node with the agent that failed first, then the script.
+4. If processes only waited (a collective timed out, the trainer's watchdog ended it), jobgen names
+   the rank that they waited for. It finds the rank in torch's flight recorder
+   (`errors/*-flight-*`, `hangs/`), in the stacks in `hangs/`, from the line of the program at which
+   each rank waited, or because only this rank did not report that it waited. If none of these
+   shows it, jobgen names no rank.
+5. A running job is healthy as long as its logs, metrics and checkpoints grow. If it wrote nothing
+   for a minute, jobgen asks its nodes, as `jobgen top` does; if all are idle, it may hang. It hangs
+   if it wrote nothing for ten minutes, or for ten times its longest step if that is more. Before
+   its first output, ten quiet minutes may be a slow start.
+6. If all failed processes have only lost another, the cause is the missing one: the node that
+   left no outcome, or the rank that exited with 0 while the others were at work.
 
-What jobgen's script prints counts if it names a failure; its notes are not evidence. How often all
-this is right is counted: `python benchmarks/diagnosis.py` diagnoses some eight hundred jobs with
-planted faults, recorded on Slurm, PBS and one machine, and CI wants 95 % right and no innocent node
-or rank blamed.
+The output of jobgen's script counts if it names a failure; its notes are not evidence.
+`python benchmarks/diagnosis.py` measures how often all this is right: it diagnoses some eight
+hundred jobs with planted faults, recorded on Slurm, PBS and one machine. CI requires that 95 % are
+right and that no innocent node or rank is blamed.
 
-Dumps of the flight recorder are pickles; they are read without running anything that is in them.
+Dumps of the flight recorder are pickles; jobgen reads them without running anything in them.
 
 ## Causes
 
-Beside these, `exception` is one that the program raised and that is not listed, `exit CODE` a
-process that left without a word (-9: by signal 9), `unknown` a failure of which only the evidence
-can be shown, and `healthy` none.
+The table does not list `exception`, any other exception that the program raised; `exit CODE`, a
+process that exited without a message (-9: by signal 9); `unknown`, a failure for which jobgen can
+only show the evidence; and `healthy`, no failure.
 """
 
 
@@ -193,11 +194,11 @@ def diagnose_page() -> str:
     slurm, pbs = (SCHEDULERS[name].advice._asdict() for name in ("slurm", "pbs"))
     words = {key: f"{slurm[key]} (Slurm), {pbs[key]} (PBS)" for key in slurm}
     for title, causes in (
-        ("The scheduler's word", SECTIONS["scheduler"]),
+        ("The scheduler's report", SECTIONS["scheduler"]),
         ("The job script and its preflight", SECTIONS["script"]),
         ("Nodes, memory, GPUs and networks", SECTIONS["machine"]),
         ("The program, its files and packages", SECTIONS["program"]),
-        ("What follows from what is missing", missing.CAUSES),
+        ("Missing nodes and processes", missing.CAUSES),
     ):
         lines += [f"### {title}", "", "| cause | what it is | what to do |", "| --- | --- | --- |"]
         rows = [f"| `{one.id}` | {one.title} | {one.remedy.format(**words)} |" for one in causes]
@@ -208,11 +209,11 @@ def diagnose_page() -> str:
 SITES = """\
 # Sites
 
-The clusters that jobgen has profiles of; `docs/generate.py` makes this page of them. Facts from
-users' scripts are warnings and never refusals, and so are facts that are older than a year or
-without a date. No profile has been tried on its cluster yet. `jobgen sites show NAME` has
-queues, limits, network and sources; on the cluster `jobgen sites check` says what is no longer
-so. [The format](profile.md) · [write a profile for your site](../guides/site-profile.md).
+jobgen has profiles for these clusters; `docs/generate.py` writes this page from them. Facts from
+users' scripts only cause warnings, never refusals, as do facts that are older than a year or
+undated. No profile has been tried on its cluster yet. `jobgen sites show NAME` prints
+queues, limits, network and sources; on the cluster, `jobgen sites check` says what has changed.
+[The format](profile.md) · [write a profile for your site](../guides/site-profile.md).
 """
 TRIED = """
 ## What three jobs get
@@ -220,11 +221,11 @@ TRIED = """
 Each profile renders three specs: two nodes with all their GPUs for an hour, one GPU for an
 hour, and one node for four hours. A cell names the queue or partition (*default*: the site
 chooses it); *refused* or *warned* means that the site's limits do not allow the job. *A process
-gets* and *charged* are those of the first job; *site's default* means that the job does not
-ask. An empty binding leaves processes to the scheduler and torch. *Compared with*: the *site's
+gets* and *charged* refer to the first job; *site's default* means that the job requests nothing.
+An empty binding leaves processes to the scheduler and torch. *Compared with* is the *site's
 example* of a PyTorch job (tests/sites/published.yaml has each difference and its reason), the
 *words* of documents, which a test compares, or *scripts* that users published. *Source*, *dated*
-and *grade* are of the queues' limits; `sites show` has those of each fact.
+and *grade* describe the queues' limits; `sites show` has those of each fact.
 """
 TODAY = "2026-11-23"
 
@@ -234,7 +235,7 @@ def sites_page() -> str:
     from jobgen.sites import search
     from jobgen.sites.describe import GRADES
 
-    head = "| site | cluster | scheduler | GPUs of a node | from |"
+    head = "| site | cluster | scheduler | GPUs per node | from |"
     lines = [SITES, head, "| --- | --- | --- | --- | --- |"]
     columns = (
         "site | 2 nodes, 1 h | 1 GPU | 1 node, 4 h | a process gets | network | binding | charged"
@@ -372,10 +373,10 @@ def _describe_comparison(name: str, profile: SiteProfile) -> str:
 PROFILE = """\
 # The site profile, key by key
 
-`docs/generate.py` makes this page of what jobgen reads. A profile is one YAML file,
-`NAME.yaml`; what is not known of a cluster is left out. [Write a
-profile](../guides/site-profile.md) shows the way from nothing to a profile that refuses what
-the site refuses; `jobgen schema site` prints this as JSON Schema for editors.
+`docs/generate.py` writes this page from the records that jobgen reads. A profile is one YAML
+file, `NAME.yaml`; it leaves out unknown facts. [Write a profile](../guides/site-profile.md)
+leads from an empty file to a profile that refuses what the site refuses; `jobgen schema site`
+prints this page as JSON Schema for editors.
 """
 
 
@@ -412,11 +413,11 @@ SPEC = """\
 `docs/generate.py` writes this page from the model that jobgen reads specs with. Only `name`,
 `resources` and `run` are required. The last two columns show what a key adds to the script of a job
 with two nodes and four GPUs each: directives, or lines of Part 1. *fewer lines* means that Part 1
-loses lines, and *the runtime* that Part 2 differs. *nothing* means that the key does not affect
-the script, or that the scheduler has no such option; `jobgen explain` then says so.
+loses lines, and *the runtime* means that Part 2 differs. *nothing* means that the key does not
+affect the script, or that the scheduler has no such option; `jobgen explain` then says so.
 
-Fixed words may be in capitals, or begin with one. A list may be a single value, or one line of
-several values: `modules: cuda/12.3 nccl`, `command: python train.py --lr 3e-4`, `after: 12345`.
+Keywords may be in capitals, or begin with one. A list may be a single value, or several values on
+one line: `modules: cuda/12.3 nccl`, `command: python train.py --lr 3e-4`, `after: 12345`.
 `container: image.sif` sets the image, `notify: me@example.org` the address. On the command line,
 `--set PATH=VALUE` sets any key, as in `--set resources.nodes=4`; `null` removes one.
 """
