@@ -97,19 +97,14 @@ def _check_content(kind: str, content: Any) -> Iterator[Conflict]:
     else:
         sizes = list(map(len, content.values()))
         yield from _check_entry(kind, content)
-        yield from _check_lists(kind, content)
+        for name, values in content.items():
+            yield from refuse({"no_values": not values}, kind=kind, name=name)
+        lengths = ", ".join(f"{name} {len(values)}" for name, values in content.items())
+        yield from refuse({"unlike_lists": kind == "zip" and len({*sizes}) > 1}, lengths=lengths)
     sizes = [max(sizes)] if kind == "zip" and sizes else sizes
     count, many = " x ".join(map(str, sizes)), math.prod(sizes) > MAX_TASKS
     rules = {"no_tasks": not content, "many_tasks": many}
     yield from refuse(rules, kind=kind, count=count, most=MAX_TASKS)
-
-
-def _check_lists(kind: str, content: dict[str, tuple[Value, ...]]) -> Iterator[Conflict]:
-    for name, values in content.items():
-        yield from refuse({"no_values": not values}, kind=kind, name=name)
-    lengths = ", ".join(f"{name} {len(values)}" for name, values in content.items())
-    unlike = kind == "zip" and len(set(map(len, content.values()))) > 1
-    yield from refuse({"unlike_lists": unlike}, lengths=lengths)
 
 
 def _looks_like_several(value: Value, *, alone: bool) -> bool:

@@ -69,12 +69,6 @@ class _Binder:
 
         return suggest_value(node, kinds, path, check=find_faults, wrong=wrong)
 
-    def show_example(self, name: str) -> str:
-        from jobgen.spec.table import load_table
-
-        example = load_table()["examples"].get(name, "")
-        return f", as in {name}: {example}" if self.root and example else ""
-
     def record(self, node: Mapping, cls: type, path: str) -> Any:
         """`node` as a record of type `cls`, or _FAILED once the reasons are noted."""
         known, strangers = fields.read_fields(cls), []
@@ -106,9 +100,11 @@ class _Binder:
                 lacking.append(name)
         for name in lacking:
             if name not in meant:
-                inner = fields.join_path(path, name)
+                from jobgen.spec.table import load_table  # only an error needs it
+
+                inner, example = fields.join_path(path, name), load_table()["examples"].get(name)
                 setting = f"{inner}={name.upper()}"
-                hint = f"it is required{self.show_example(name)}"
+                hint = f"it is required, as in {name}: {example}" if example else "it is required"
                 self.problem(node.where, inner, "is missing", hint, setting)
         return bool(lacking)
 

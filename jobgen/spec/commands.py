@@ -51,10 +51,12 @@ def check_start(
     """
     first, named = words[0], key == "module"
     launcher = find_module_launcher(first) if named else find_launcher([*first.split(), *words[1:]])
-    odd = r"^python|\.py$" if named else r"\s|^[A-Za-z_]\w*="
     if launcher and not own_launch:
         yield from _explain(key, first, words, launcher=launcher, one_node=one_node)
-    elif re.search(odd, first) or first in read_names("shell_words"):
+    elif named:
+        if first.endswith(".py") or first.startswith("python"):
+            yield from _explain(key, first, words)
+    elif re.search(r"\s|^[A-Za-z_]\w*=", first) or first in read_names("shell_words"):
         yield from _explain(key, first, words)
     if not (named or is_shell_command(words)):  # whose words are for the shell
         yield from check_words(key, words)

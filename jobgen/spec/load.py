@@ -56,9 +56,9 @@ class LoadedSpec(NamedTuple):
         """Return the text of a spec that needs no other files: `overrides` are not in it."""
         if self.laid is None:
             return self.text
-        from jobgen.spec.yaml_text import write_tree
+        from jobgen.spec.yaml_text import write_data
 
-        return write_tree(self.laid)
+        return write_data(self.laid)
 
     def programs(self) -> Iterator[LoadedSpec]:
         """Yield the spec, or those of its roles, each as that of a job on its own nodes."""
@@ -175,9 +175,9 @@ def write_overrides(overrides: Overrides) -> tuple[str, ...]:
 def _read_source(source: Source) -> tuple[str, str]:
     """Return the name that positions carry, and the text."""
     if isinstance(source, collections.abc.Mapping):
-        from jobgen.spec.yaml_text import write_tree
+        from jobgen.spec.yaml_text import write_data
 
-        return SPEC, write_tree(yaml_nodes.parse(_write_json(source), file=SPEC))
+        return SPEC, write_data(yaml_nodes.parse(_write_json(source), file=SPEC))
     path = os.fspath(source)
     if isinstance(source, str) and "\n" in path and re.search(r":\s", path):
         return SPEC, path

@@ -105,7 +105,7 @@ def list_warnings(loaded: LoadedSpec) -> Iterator[str]:
 
 
 def _list_secrets(spec: JobSpec) -> Iterator[tuple[str, str]]:
-    environment, run = spec.environment, spec.run
+    environment, run, first = spec.environment, spec.run, next(spec.choices(), {})
     for name in _find_in_text(environment.setup or ""):
         yield "environment.setup", name
     for path, words in (("run.args", run.listed_args), ("run.command", run.words)):
@@ -113,13 +113,12 @@ def _list_secrets(spec: JobSpec) -> Iterator[tuple[str, str]]:
     named: dict[str, Mapping[str, object]] = {
         "environment.variables.{}": environment.named_variables,
         "run.args.{}": run.keyed_args,
-        "array": next(spec.choices(), {}),
+        "array": {name_variable(key) or name_argument(key): one for key, one in first.items()},
     }
     for path, pairs in named.items():
-        for key, value in pairs.items():
-            name = name_variable(key) or name_argument(key)
+        for name, value in pairs.items():
             if isinstance(value, str) and is_secret(name, value):
-                yield path.format(key), name
+                yield path.format(name), name
 
 
 def _find_in_words(words: tuple[str, ...]) -> Iterator[tuple[int, str, str]]:

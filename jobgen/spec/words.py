@@ -118,10 +118,7 @@ def list_synonyms() -> dict[str, str]:
 
 
 def suggest_key(key: str, node: Node, *, path: str, cls: type, root: type, check: Check) -> Hint:
-    """Return what to write for a key that the record of type `cls` at `path` does not have.
-
-    `node` is its value, `root` the type of the whole document. The text is empty without a hint.
-    """
+    """Return what to write for a key that the record at `path` lacks; empty without a hint."""
     return next(filter(None, _list_hints(_Stranger(key, node, path, cls, root, check))), Hint())
 
 

@@ -28,19 +28,12 @@ def write_value(value: Any) -> str:
     return serialize(node).removesuffix("...\n").rstrip("\n")
 
 
-def write_data(data: AnyMapping[str, Any], *, block: Collection[str] = ()) -> str:
-    """Return plain data as a document: a key on each line, text of several lines as a block.
+def write_data(data: AnyMapping[str, Any] | Mapping, *, block: Collection[str] = ()) -> str:
+    """Return plain data, or a tree, as a document: a key a line, text of several as a block.
 
     Lists are written on one line, but those of the keys in `block` have one line for each item.
     """
     node = _build(data, block=block)
-    set_style(node, flow=False)
-    return serialize(node)
-
-
-def write_tree(root: Mapping) -> str:
-    """Return the text of a tree of nodes, from which the same tree can be read."""
-    node = _build(root)
     set_style(node, flow=False)
     return serialize(node)
 
