@@ -198,6 +198,23 @@ def check_syntax(script: str, setup: Position) -> None:
         raise SpecError([Problem(setup, "environment.setup", f"not valid bash: {words}")])
 
 
+def filter_text(argv: Sequence[str], text: bytes, *, cpu_seconds: int) -> str:
+    """Return what a command prints for a text; nothing if it does not exist, or takes longer."""
+
+    def limit() -> None:
+        import resource  # which the page in a browser does not have
+
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
+
+    try:
+        result = subprocess.run(
+            argv, input=text, capture_output=True, timeout=TIMEOUT_SECONDS, preexec_fn=limit
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return "" if result.returncode < 0 else result.stdout.decode(errors="replace")
+
+
 def list_tracked_files(folder: str = ".") -> list[str] | None:
     """Return the files that git knows in a folder and that are there; None if it is none of git's.
 

@@ -97,6 +97,8 @@ def _note_unread(script: Script, draft: Draft) -> None:
     for item in script.directives:
         if not item.read:
             draft.check(item.line, item.text, "not taken: the scheduler does not read it here")
+    for number, text in script.dead_directives.items():
+        draft.check(number, text, "not taken: the scheduler takes it for a comment")
     for number, line in enumerate(script.lines[: script.body_line], 1):
         if not script.can.chunks and re.match(r"#PBS\s+-", line):
             draft.check(number, line, "not taken, though sbatch reads it; write what is to hold")

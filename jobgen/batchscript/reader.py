@@ -138,6 +138,14 @@ class Script:
                     raise UsageError(f"{self.path}:{number}: {message}")
         return directives
 
+    @property
+    def dead_directives(self) -> dict[int, str]:
+        """Lines that were to be directives, of a script without any; one alone is a remark."""
+        dead = re.compile(r"#\s+(SBATCH|PBS)\s+-\S.*?(?=\s+#|\s*$)")
+        lines = enumerate(self.lines, 1) if not self.directives else ()
+        dead_lines = {number: match[0] for number, line in lines if (match := dead.match(line))}
+        return dead_lines if len(dead_lines) > 1 else {}
+
     @cached_property
     def read_directives(self) -> list[DirectiveOption]:
         """The directives that the scheduler reads, which stand before the first command."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from itertools import islice, pairwise
 
+from jobgen import process
 from jobgen.batchscript import readable
 from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.expand import PlainVariables
@@ -33,6 +35,12 @@ _EVALUATES = re.compile(r"eval [^$`]")
 _NO_COMMAND = re.compile(r"--?[A-Za-z][\w-]*([= ]|$)|[\w.+-]+=|(?!echo|printf)[\w.]+ = ")
 # What Python runs that is no program of the job.
 _NO_PROGRAM = re.compile(rf"{MAKES.pattern}|(-c|-V|--version)\b")
+
+# What other rules find: what bash itself refuses, and words that stand in place of a command.
+_OTHERS = {*range(1000, 2000), 2276, *range(2282, 2290)}
+# Words that are meant to split, a loop over ls, an array in a line that is printed, output that
+# backticks do not get: a style.
+_STYLE = {2045, 2068, 2145, 2328}
 
 
 @rule("bash-syntax")
@@ -198,3 +206,17 @@ def _find_no_command(script: Script) -> Iterator[Fault]:
         odd = (item for item in script.commands if _NO_COMMAND.match(" ".join(item.texts)))
         for command in islice(odd, 1):
             yield mark(command.place, f"'{command.texts[0]}' stands in place of a command")
+
+
+@rule("shellcheck")
+def _run_shellcheck(script: Script) -> Iterator[Fault]:
+    if readable.find_shell(script) not in readable.SHELLS:
+        return
+    argv = ["shellcheck", "--shell=bash", "--severity=error", "--format=json", "-"]
+    text = script.text.replace("\r\n", "\n").encode("utf-8", "replace")
+    for comment in json.loads(process.filter_text(argv, text, cpu_seconds=2) or "[]"):
+        # Another rule tells of a place that is to be filled in.
+        place = readable.PLACEHOLDER.search(script.lines[comment["line"] - 1])
+        if not place and comment["code"] not in _OTHERS | _STYLE:
+            message = f"SC{comment['code']}: {comment['message'].rstrip('.')}"
+            yield Fault(comment["line"], comment["column"], message)

@@ -15,6 +15,7 @@ from jobgen.batchscript.lint.rule import Fault, mark, rule
 from jobgen.batchscript.readable import PLACEHOLDER
 from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.errors import Problem, SpecError
+from jobgen.output import format_count
 from jobgen.plan import site_defaults
 from jobgen.plan.decision import Context
 from jobgen.schedulers import SCHEDULERS
@@ -64,6 +65,15 @@ def _find_late(script: Script) -> Iterator[Fault]:
         come = f", and {more} more, come" if more else " comes"
         message = f"'{items[0].text}'{come} after the first command, in line {script.body_line}"
         yield Fault(items[0].line, 1, message)
+
+
+@rule("dead-directive")
+def _find_dead(script: Script) -> Iterator[Fault]:
+    if dead := script.dead_directives:
+        (number, text), *more = dead.items()
+        others = format_count(len(more), "other line")
+        message = f"'{text}' is a comment, like {others}, so the job has no directives"
+        yield Fault(number, 1, message)
 
 
 @rule("one-dash")

@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator
 
 from jobgen.batchscript.bash import Command, Word
+from jobgen.batchscript.launchers import unwrap
 from jobgen.batchscript.lint.rule import Fault, mark, rule
+from jobgen.batchscript.reach import list_agents
 from jobgen.batchscript.reader import Script
 
 # What others connect to.
@@ -29,6 +31,9 @@ _PORT_OF = re.compile(
 )
 _READS_PORT = re.compile(r"^(?!\s*(#|echo\b|printf\b)).*\$\{?\w*PORT", re.MULTILINE)
 _LOOPBACK = re.compile(r"(localhost|127\.\d+\.\d+\.\d+|\[?::1\]?)(:(\d+|\$\{?\w+\}?))?")
+_OWN_NAME = re.compile(
+    r"[\"']*(\$\{?(?:HOSTNAME|SLURMD_NODENAME)\b|(?:\$\(|`) *(?:hostname|uname)\b)"
+)
 
 
 def _list_values(script: Script, names: set[str], options: tuple[str, ...]) -> list[Word]:
@@ -89,9 +94,27 @@ def _find_login_node(script: Script) -> Iterator[Fault]:
     for word in _list_values(script, _ADDRESS_NAMES, _MEETING):
         if match := re.search(r"PBS_O_HOST|SLURM_SUBMIT_HOST", word.active):
             yield mark(word, f"${match[0]} is the login node, where nothing of the job runs")
-        loopback = _LOOPBACK.fullmatch(word.text)
-        if loopback and script.nodes != 1:
+    if script.nodes != 1:
+        yield from _find_own_names(script)
+
+
+def _find_own_names(script: Script) -> Iterator[Fault]:
+    for word in _list_values(script, _ADDRESS_NAMES, _MEETING):
+        if loopback := _LOOPBACK.fullmatch(word.text):
             yield mark(word, f"{loopback[1]} is each node's name for itself alone")
+    late = _join_late(script)
+    for _, agent, _ in list_agents(script):
+        place = agent.find(*_MEETING)
+        name = _OWN_NAME.match(place.raw) if place else None
+        if place and name and name[1] in late and agent.nodes != "1":
+            yield mark(place, f"{name[1]} is the name of each node, which then waits at its own")
+
+
+def _join_late(script: Script) -> str:
+    """What the shells on the nodes expand, behind launchers."""
+    launched = [command for command in script.expanded if unwrap(command.words).launchers]
+    words = [word for command in launched for word in command.words]
+    return "".join(part.text for word in words for part in word.segments if not part.live)
 
 
 @rule("step-takes-all")
