@@ -6,35 +6,19 @@ import re
 from collections.abc import Iterator
 
 from jobgen import process
-from jobgen.batchscript.purposes import list_substituted
+from jobgen.batchscript.purposes import FORMS, list_substituted
 from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.capabilities import get_capabilities
 from jobgen.errors import Position, Problem, SpecError
 
 _SHELL = re.compile(r"#!\s*(?:\S*/env\s+(?:-S\s+)?)?(\S+)")
 SHELLS = ("bash", "sh", "dash")  # whose scripts bash runs as they do
-# Places that a generator or a reader of the manual is to fill in.
-PLACEHOLDER = re.compile(
-    r"\{\{.*?\}\}|\{%.*?%\}|(?<!\$)\{ *[A-Za-z_][\w .]*\}|<[A-Za-z][^<>=;|&@]*>"
-    r"|(?<![\w.-])(?-i:@[A-Z_]+)\b@?|\[[A-Z][A-Z_ ]+\]"
-    r"|\b(?:your[-_ ]|my[-_])(?:account|project|partition|email|queue|allocation|name)\w*\b"
-    r"|\b(?-i:(?:[A-Z]+_)*(?:ACCOUNT|PROJECT|PARTITION|QUEUE|EMAIL|USER)(?:_?(?:NAME|ID|CODE|HERE))+)\b"
-    r"|\b(?-i:FILL[ _-](?:IN|ME|ACCOUNT|PROJECT|EMAIL|NAME)\b)"
-    r"|\b(?:def-)?(?:some|the)[-_]?(?:user|account|project|prof|pi)\b",
-    re.IGNORECASE,
-)
 # Options that ask for numbers.
 _NUMBERS = re.compile(r"--(nodes|ntasks|cpus|gpus|gres|mem|time|array)\S*|-[lJt]")
 # Options that take a value: all but switches.
 _VALUED = re.compile(
     r"-[AJMNPSejklmopqrt]|--(?!contig|excl|get-user|help|hold|ignore|nice|no-|over|parsable|quiet|re(boot|queue)"
     rf"|propagate|spread|test-only|usage|use-|ver|wait)({'|'.join(get_capabilities('slurm').long_options)})"
-)
-_NQSV = re.compile(r"-[bT] |--(group|venode|custom)\b|-l (elapstim|cpunum|gpunum|memsz)_")
-# A generator's own lines: no reader of the manual fills those in.
-_TEMPLATE = re.compile(
-    r"\{%.*?%\}|^[^#\"'$]*\{\{[^,{}]*\}\}|^\{[\w.]+\}$"
-    r"|^#(SBATCH|PBS)\b.*(\{\{.*?\}\}|[ =]\{[\w.]+\}\s*$)"
 )
 # Directives of schedulers that jobgen does not know.
 _OTHERS = {"#BSUB": "LSF", "#COBALT": "Cobalt", "#PJM": "Fujitsu's scheduler", "#OAR": "OAR"}
@@ -78,7 +62,9 @@ def find_syntax_fault(script: Script) -> tuple[int, str] | None:
 
 def find_template(script: Script) -> int | None:
     """Return the first line by which a text is seen to be a generator's template."""
-    return next((i for i, line in enumerate(script.lines, 1) if _TEMPLATE.search(line)), None)
+    return next(
+        (i for i, line in enumerate(script.lines, 1) if FORMS["template"].search(line)), None
+    )
 
 
 def find_place(item: DirectiveOption) -> str | None:
@@ -96,7 +82,7 @@ def find_place(item: DirectiveOption) -> str | None:
 def _find_named_place(item: DirectiveOption) -> str | None:
     own = f"{item.option} {item.value}"
     more = re.sub(r"\s#.*", "", item.text.partition(item.value or item.option)[2])
-    match = PLACEHOLDER.search(own + more)
+    match = FORMS["place"].search(own + more)
     if match is None or (item.value and match.start() > len(own)):
         return None
     # Brackets are a part of constraints: [rack1|rack2].
@@ -129,7 +115,7 @@ def _list_refusals(script: Script) -> Iterator[tuple[int, str, str]]:
 def _list_refused(script: Script) -> Iterator[tuple[int, str, str]]:
     """Yield the directives that no job of jobgen's can have, and what submits other jobs."""
     for item in script.read_directives:
-        if script.can.chunks and _NQSV.match(f"{item.option} {item.value}"):
+        if script.can.chunks and FORMS["nqsv"].match(f"{item.option} {item.value}"):
             yield item.line, f"{item.text} belongs to NQSV, not to PBS", ""
         if item.option in ("hetjob", "packjob", ":"):
             message = "this is a heterogeneous job, whose parts have their own directives"

@@ -12,19 +12,13 @@ from jobgen.batchscript.convert.values import Reader, get_text
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import expand_command, list_names
 from jobgen.batchscript.launchers import Agent, Launcher, unwrap
+from jobgen.batchscript.purposes import FORMS
 from jobgen.batchscript.reach import count_reach
 from jobgen.batchscript.reader import Request, Script, read_count
 from jobgen.spec.launchers import find_launcher, name_kind, read_names
 
 # What is surely no function of a sourced file.
 _FILE = re.compile(r".*[/$]|python|(ba)?sh$|.*\.(py|sh)$")
-# Options that say what jobgen's own launch says, or what makes no difference to a program.
-_SRUN_IDLE = re.compile(
-    r"(-u|--unbuffered|-l|--label|-K|--kill-on-bad-exit|-v|--verbose|-Q|--quiet|-W|--wait|-J"
-    r"|--job-name|--overlap|--exclusive|-ul|-lu|--comment) .*|--export ALL|--mpi none|--mem 0"
-    r"|--input none|--accel-bind gn|--cpu[-_]bind ((none|v|verbose),?)+"
-    r"|--jobid \$\{?SLURM_JOB_?ID\}?"
-)
 # Those that lint reads as well.
 _SRUN_TASKS = ("--ntasks", "--nodes", "--ntasks-per-node")
 # What jobgen's own agents say, and how their output is named, of which jobgen has logs.
@@ -136,7 +130,7 @@ class LaunchLine:
             if long in ("--output", "--error"):
                 self.logged = True
             elif long not in _SRUN_TASKS and not self._is_share(long, value):
-                idle = _SRUN_IDLE.fullmatch(f"{option} {value}")
+                idle = FORMS["idle-srun"].fullmatch(f"{option} {value}")
                 same = self.script.value(long) == value
                 self._refuse({f"srun's {option} is left to bash": not (idle or same)})
                 self.dropped.append(option)

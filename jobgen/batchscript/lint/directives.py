@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from jobgen.batchscript.directives import settle
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.lint.rule import Fault, mark, rule
-from jobgen.batchscript.readable import PLACEHOLDER
+from jobgen.batchscript.purposes import FORMS
 from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.errors import Problem, SpecError
 from jobgen.output import format_count
@@ -108,7 +108,7 @@ def _list_folders(script: Script) -> Iterator[tuple[DirectiveOption, str]]:
 
 
 def _is_open(folder: str) -> bool:
-    return PLACEHOLDER.search(folder) is not None or "$" in folder  # of which other rules tell
+    return FORMS["place"].search(folder) is not None or "$" in folder  # of which other rules tell
 
 
 def _makes(script: Script, folder: str) -> bool:
