@@ -761,6 +761,7 @@ def test_the_guide_shows_what_import_writes(subtests: pytest.Subtests) -> None:
 def test_a_finding_of_lint_stands_beside_a_kept_launch() -> None:
     imported = import_body("torchrun --nnodes=2 --nproc-per-node=4 t.py", TWO_NODES)
     assert "torchrun starts on the first of 2 nodes alone" in imported.yaml
+    assert imported.yaml.endswith("write run.script or run.module in place of run.body.\n")
 
 
 def test_a_kept_body_that_looks_for_its_own_file_is_told() -> None:

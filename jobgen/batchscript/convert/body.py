@@ -87,7 +87,7 @@ def _list_other_words(script: Script, draft: Draft) -> list[DirectiveOption]:
 
 
 def advise(script: Script, draft: Draft, reason: NotStraightError) -> list[str]:
-    """Return why a body is kept, lint's findings in its launch, and whether it may be roles."""
+    """Return why a body is kept, lint's findings in its launch, and how jobgen may launch it."""
     lines = ["", f"The body is kept as it is, from line {reason.line}: {reason.reason}."]
     if "directives" in draft.values:
         lines.append("Where a directive and a key ask for the same, the directive counts.")
@@ -99,4 +99,7 @@ def advise(script: Script, draft: Draft, reason: NotStraightError) -> list[str]:
             "Programs that start side by side may be roles, each with its own nodes: the job ends",
             "when one fails, and what needs another waits until that is ready.",
         ]
+    elif any(launch.started.agent for launch in script.launches):
+        key = "run.script or run.module"
+        lines.append(f"For jobgen to launch it on every node, write {key} in place of run.body.")
     return lines

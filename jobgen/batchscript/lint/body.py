@@ -13,7 +13,7 @@ from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.expand import PlainVariables
 from jobgen.batchscript.launchers import Started, list_inner, unwrap, unwrap_nested
 from jobgen.batchscript.lint.rule import Fault, mark, rule
-from jobgen.batchscript.purposes import FAMILIAR, HARMLESS, MAKES, PREPARING, REPEATABLE
+from jobgen.batchscript.purposes import FAMILIAR, FORMS, HARMLESS, MAKES, PREPARING, REPEATABLE
 from jobgen.batchscript.reader import Script
 
 _ADDRESS = re.compile(r"hostname\s+(-[iI]|--ip-address|--all-ip-addresses)\b")
@@ -216,7 +216,7 @@ def _run_shellcheck(script: Script) -> Iterator[Fault]:
     text = script.text.replace("\r\n", "\n").encode("utf-8", "replace")
     for comment in json.loads(process.filter_text(argv, text, cpu_seconds=2) or "[]"):
         # Another rule tells of a place that is to be filled in.
-        place = readable.PLACEHOLDER.search(script.lines[comment["line"] - 1])
+        place = FORMS["place"].search(script.lines[comment["line"] - 1])
         if not place and comment["code"] not in _OTHERS | _STYLE:
             message = f"SC{comment['code']}: {comment['message'].rstrip('.')}"
             yield Fault(comment["line"], comment["column"], message)
