@@ -94,7 +94,7 @@ def check_queue(context: Context, name: str | None, size: Size) -> Iterator[Brea
     names = (name or "").split(",")
     known = {one: record for one in names if (record := profile.find_queue(one))}
     for one in context.spec.queue:
-        if profile.queues and one not in known:
+        if profile.queues and profile.find_queue(one) is None:
             yield from _refuse_unknown(context, one)
     about = profile.find_source(profile.cited.get("walltime_required"))
     rules = {"walltime_required": profile.walltime_required and size.walltime is None}

@@ -113,6 +113,6 @@ def find_site(
         raise SpecError([problem]) from None
     if scheduler not in (None, chosen.profile.scheduler):
         facts = {"name": name, "runs": chosen.profile.scheduler, "other": scheduler}
-        other = explain("other_scheduler", {**facts, "option": option}, "plan")
-        raise SpecError([loaded.problem(*other)])
+        fault = explain("other_scheduler", facts | {"option": option}, "plan")
+        raise SpecError([loaded.problem(*fault)])
     return chosen

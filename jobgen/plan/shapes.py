@@ -100,7 +100,7 @@ class _Request:
             "cpus": count(self.cpus, "CPU"),
             "hosts": self.hosts,
             "together": self.together,
-            "larger": f", or write gpu_type: {' or '.join(larger)}" if larger else "",
+            "larger": f", or write gpu_type: {' or '.join(larger)}" * bool(larger),
             **{name: format_memory(amount or 0) for name, amount in amounts.items()},
         }
 
@@ -120,31 +120,32 @@ class _Request:
 
     def _find_share(self, thing: str, asked: int, cpus: int = 0) -> tuple[int, str]:
         """Return how much a job has of a thing, and who says it if it does not; 0 if unknown."""
+        if asked:
+            return asked, ""
         each, can = {"": 1, "gpus": self.size.widest, "cpus": cpus}, self.context.site.can
-        for kind, key, unit, why in () if asked else _SHARES:
-            amount = getattr(self.node, key) or 0
-            if kind == thing and amount * each[unit]:
+        for key, unit, why in _SHARES[thing]:
+            amount = getattr(self.node, f"default_{key}") or 0
+            if amount * each[unit]:
                 facts = {"cpus": count(cpus, "CPU"), "each": format_memory(amount)}
                 words = why.format(gpus=self.size.widest, **facts)
-                return amount * each[unit], f": {words}{self.about.get(key, '')}"
-        if thing == "cpus" and can.one_cpu and not asked:
+                return amount * each[unit], f": {words}{self.about.get(f'default_{key}', '')}"
+        if thing == "cpus" and can.one_cpu:
             return 1, f": {can.title} gives one CPU unless a job asks for more"
-        return asked, ""
+        return 0, ""
 
 
-# What a job gets that asks for none: CPUs or memory, the site's key, for each of what, and why.
-_SHARES = (
-    ("cpus", "default_cpus_per_gpu", "gpus", "the site's share of {gpus} GPUs"),
-    ("cpus", "default_cpus", "", "what a task gets that asks for none"),
-    ("memory", "default_memory_per_gpu", "gpus", "the site's share of {gpus} GPUs"),
-    (
-        "memory",
-        "default_memory_per_cpu",
-        "cpus",
-        "a job that asks for none gets {each} with each of its {cpus}",
+# What a job gets that asks for none: the site's default_KEY, for each of what, and why.
+_SHARES = {
+    "cpus": (
+        ("cpus_per_gpu", "gpus", "the site's share of {gpus} GPUs"),
+        ("cpus", "", "what a task gets that asks for none"),
     ),
-    ("memory", "default_memory", "", "what a job gets that asks for none"),
-)
+    "memory": (
+        ("memory_per_gpu", "gpus", "the site's share of {gpus} GPUs"),
+        ("memory_per_cpu", "cpus", "a job that asks for none gets {each} with each of its {cpus}"),
+        ("memory", "", "what a job gets that asks for none"),
+    ),
+}
 
 
 def check_node(

@@ -50,9 +50,12 @@ class _SiteJob:
         self.context, self.spec, self.profile = context, context.spec, context.site
         self.gpu_type = self._choose_gpu_type()
         self.queue, self.why_queue = ",".join(self.spec.queue) or None, ""
+        # The queue with which the site gives the QoS that the spec names.
+        same = (name for name, one in self.profile.queues.items() if one.qos == self.spec.qos)
+        self.of_qos = next(same, None) if self.spec.qos else None
         if self.queue is None:
-            named = self.spec.qos and self._find_by_qos()
-            self.queue, self.why_queue = named or self._choose_queue()
+            by_qos = self.of_qos, f"the queue whose QoS is {self.spec.qos}"
+            self.queue, self.why_queue = by_qos if self.of_qos else self._choose_queue()
         self.record = _find_queue(self.profile, self.queue)
         self.node, self.about = describe_node(self.profile, self.queue, self.gpu_type)
         self.groups = self.group_on(self.node)
@@ -91,11 +94,6 @@ class _SiteJob:
     def list_taking(self) -> list[str]:
         items = self.candidates.items()
         return [name for name, one in items if limits.accepts(one.queue, one.size)]
-
-    def _find_by_qos(self) -> tuple[str, str] | None:
-        """Return the queue with which the site gives the QoS that the spec names, and why."""
-        why, queues = f"the queue whose QoS is {self.spec.qos}", self.profile.queues.items()
-        return next(((name, why) for name, queue in queues if queue.qos == self.spec.qos), None)
 
     def _choose_queue(self) -> tuple[str | None, str]:
         """Return the queue of a job that names none, the cheapest that takes it, and why.
@@ -242,7 +240,7 @@ def _find_breaches(job: _SiteJob) -> Iterator[Breach]:
         yield from _check_queue_has(job, job.gpu_type)
     if job.queue is None and size.gpus and not unknown:
         yield from _require_queue(context)
-    if not _names_qos(context) or (job.spec.qos and job.spec.qos == job.record.qos):
+    if job.of_qos or not _names_qos(context):
         yield from _check_limits(job)
     yield from shapes.check_node(context, job.node, size, about=job.about)
     yield from limits.check_lists(
@@ -251,7 +249,7 @@ def _find_breaches(job: _SiteJob) -> Iterator[Breach]:
 
 
 def _check_limits(job: _SiteJob) -> Iterator[Breach]:
-    breaches = [*limits.check_queue(job.context, job.queue, job.size)]
+    breaches = [*limits.check_queue(job.context, job.of_qos or job.queue, job.size)]
     others = _offer_others(job) if breaches else ""
     for problem, doubt in breaches:
         yield Breach(problem._replace(hint=problem.hint + others), doubt)

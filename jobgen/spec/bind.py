@@ -82,7 +82,7 @@ class _Binder:
         # Where there are strangers, one of them may be the key that is missing.
         for key, message, hint, rival in () if strangers else _check_keys(cls, values):
             inner = fields.join_path(path, key) if key else path
-            setting = f"{fields.join_path(path, rival)}=null" if rival else ""
+            setting = f"{fields.join_path(path, rival)}=null" * bool(rival)
             self.problem(self.positions.get(inner, node.where), inner, message, hint, setting)
         if self.tell_missing(node, cls, path, meant) or _FAILED in values.values():
             return _FAILED

@@ -279,6 +279,9 @@ def test_a_qos_that_the_site_gives_with_a_queue_has_the_limits_of_that_queue() -
     (warning,) = warnings("cineca-leonardo", "qos=boost_qos_dbg", "resources.walltime=4h")
     assert "4h exceeds boost_qos_dbg's 30m for 1-2 nodes" in warning
     assert "or write queue" not in warning
+    own = ["queue=boost_usr_prod", "qos=boost_qos_bprod", "resources.walltime=4h"]
+    (warning,) = warnings("cineca-leonardo", *own)
+    assert "2 nodes: less than boost_qos_bprod's least of 65 nodes" in warning
 
 
 def test_no_limits_renders_what_was_refused_and_says_so(
