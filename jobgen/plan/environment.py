@@ -131,7 +131,7 @@ def _choose_modules(own: Environment, site: SiteProfile, *, bare: bool) -> Modul
 
     What is `bare` gets none from the site.
     """
-    modules = own.own_modules or Modules()
+    modules = own.own_modules
     if own.modules is None and not (bare or own.container):
         modules = Modules(site.modules.first, site.modules.use, site.modules.load)
     if own.container is not None and site.container is not None:

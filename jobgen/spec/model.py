@@ -151,7 +151,7 @@ class Container(NamedTuple):
         for index, bind in enumerate(self.binds):
             source, _, inside = bind.partition(":")
             target = f"{source}:{inside}" if inside in ("ro", "rw") else f"/{inside}"
-            rules = {"binds_target": inside and inside[0] not in "/~$"}
+            rules = {"binds_target": re.match(r"[^/~$]", inside)}
             yield from refuse(rules, index=index, bind=bind, meant=f"{source}:{target}")
 
 
@@ -218,14 +218,14 @@ class Environment(NamedTuple):
         return self.variables or {}
 
     @property
-    def own_modules(self) -> Modules | None:
-        """The modules with what comes before them; None where the spec says nothing of them."""
+    def own_modules(self) -> Modules:
+        """The modules with what comes before them."""
         named = self.modules
-        return named if isinstance(named, Modules | None) else Modules(load=named)
+        return named if isinstance(named, Modules) else Modules(load=named or ())
 
     def conflicts(self) -> Iterator[Conflict]:
         """The variables arrive, and the environment is what it is said to be."""
-        yield from _find_module_command((self.own_modules or Modules()).load)
+        yield from _find_module_command(self.own_modules.load)
         yield from self._check_paths()
         yield from self._check_variables()
         yield from refuse({"uv_container": self.uv and self.container})
