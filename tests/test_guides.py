@@ -157,7 +157,7 @@ def test_nothing_installs_a_name_that_is_not_ours() -> None:
 def test_the_torch_that_readme_has_one_install_first_is_kept_by_its_commands() -> None:
     """Of another version, pip would take it out for the build that the index has: CUDA's."""
     (pinned,) = re.findall(r"^torch==(\S+)", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
-    assert f"`torch=={pinned}` in place of `torch`" in (ROOT / "README.md").read_text()
+    assert f"`torch=={pinned}` instead of `torch`" in (ROOT / "README.md").read_text()
 
 
 @pytest.fixture(scope="module")
