@@ -38,7 +38,6 @@ class ReadProgram:
         self.libraries: set[str] = set()  # the top-level names of the others
         beside = [os.path.dirname(path)] if os.path.isabs(path) else [os.path.dirname(path), ""]
         self._roots = {root: _list_own(root) for root in (*(roots or beside), "src")}
-        self._own = next(iter(self._roots.values()))
         self.partial = self._read_project()  # whether what was not read may make a process group
         self.modules = [*self._files.values()]
         self.text = "\n".join(module.text for module in self.modules)
@@ -48,6 +47,10 @@ class ReadProgram:
             for kind in classify(call.name):
                 self._kinds[kind].append(call)
         self._kinds.update(self._sort_imports())
+        self._stems: dict[str, list[Module]] = defaultdict(list)  # by what they are imported as
+        for module in self.modules:
+            stem = module.path.removesuffix("/__init__.py").removesuffix(".py")
+            self._stems[os.path.basename(stem)].append(module)
         self.scopes = [*itertools.chain(*(module.scopes for module in self.modules))]
         self._uses = {id(scope): [*self._find_uses(scope)] for scope in self.scopes}
         self._forget()
@@ -115,7 +118,9 @@ class ReadProgram:
         """Whether the project has no such module, nor a folder of modules, nor a compiled one."""
         there = os.path.isdir(base) or glob.glob(f"{glob.escape(base)}.*")
         lazy = one.part.tried or (one.part.scope and one.module is not self.entry)
-        return not (there or lazy) and (one.name[0] == "." or one.head in self._own)
+        own = {""}.union(next(iter(self._roots.values())))  # of where Python looks first
+        expected = one.head in own or "sys.path" in self.entry.text
+        return expected and not (there or lazy)
 
     @cached_property
     def handed(self) -> set[tuple[int, str]]:
@@ -243,8 +248,17 @@ class ReadProgram:
             at_hand = module is scope.part.module or "*" in module.names
             owners = {None: at_hand and not method, OBJECT: method}
             for owner, part in module.uses.get(scope.name, ()):
-                if owners.get(owner, owner not in self.libraries):
+                if owners.get(owner, self._may_have(str(owner), scope)):
                     yield part
+
+    def _may_have(self, owner: str, scope: Scope) -> bool:
+        """Whether what a name is taken from may have a function or class, or hand it on."""
+        if owner.partition(".")[0] in self.libraries:
+            return False
+        own, owners = scope.part.module, self._stems.get(owner.rpartition(".")[2])
+        return not owners or any(
+            one is own or {"*", scope.name} & one.names.keys() for one in owners
+        )
 
     def list_tests(self, part: Part) -> list[str]:
         """Return the tests that decide about a part within its function, where that is open."""

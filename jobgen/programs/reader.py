@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import operator
 import re
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -115,10 +117,8 @@ class Fact(NamedTuple):
         """A call in words; what a name among its arguments stands for is in the name's place."""
         texts = self.module.texts
         if self.node not in texts:
-            keywords = [
-                one for keyword in self.node.keywords for one in self.module.spread(keyword)
-            ]
-            text = ast.unparse(ast.Call(ast.Name("_"), self.node.args, keywords))[1:]
+            keywords = itertools.chain(*map(self.module.spread, self.node.keywords))
+            text = ast.unparse(ast.Call(ast.Name("_"), self.node.args, [*keywords]))[1:]
             for _ in range(2):  # what a name stands for may be names, too
                 text = read_form("word").sub(self._fill, text)[:_MOST_WORDS]
             texts[self.node] = self.name + read_form("path").sub(r"'\1/\2'", text)
@@ -219,11 +219,9 @@ class Module:
     def _keep_name(self, node: ast.Name, part: Part) -> None:
         if not isinstance(node.ctx, ast.Load):
             self.bound[node.id] += 1
-        elif node.id in self.names:
-            package, _, name = self.names[node.id].rpartition(".")
-            self.uses[name].append((package.partition(".")[0], part))
         else:
-            self.uses[node.id].append((None, part))
+            package, _, name = self.names.get(node.id, node.id).rpartition(".")
+            self.uses[name].append((package if node.id in self.names else None, part))
 
     def _keep_parameter(self, node: ast.arg, _part: Part) -> None:
         self.bound[node.arg] += 1
@@ -234,7 +232,7 @@ class Module:
             while isinstance(owner, ast.Attribute):
                 owner = owner.value
             full = self.names.get(getattr(owner, "id", ""), OBJECT)
-            self.uses[node.attr].append((full.partition(".")[0], part))
+            self.uses[node.attr].append((full, part))
 
     def _keep_if(self, node: ast.If | ast.IfExp, part: Part) -> None:
         for way, test in ((node.body, node.test), (node.orelse, _negate(node.test))):
@@ -336,7 +334,7 @@ class Module:
         later = [one for one in self.assigned.items() if one[0].startswith(start)]
         return [*given, *(ast.keyword(key[len(start) : -2], one[-1]) for key, one in later)]
 
-    def list_names(self, fits: Callable[[ast.expr], bool]) -> set[str]:
+    def list_names(self, fits: Callable[[ast.expr], object]) -> set[str]:
         """Return the names that are assigned nothing but values that fit."""
         return {name for name, nodes in self.assigned.items() if nodes and all(map(fits, nodes))}
 
@@ -348,9 +346,7 @@ class Module:
     def silences(self, line: int, rule: str) -> bool:
         """Whether a comment in a line silences a rule."""
         text = "".join(self.text.splitlines()[line - 1 : line])
-        return any(
-            rule in re.split("[, ]+", match[1]) for match in read_form("ignore").finditer(text)
-        )
+        return rule in re.split("[, ]+", ",".join(read_form("ignore").findall(text)))
 
     def decide(self, node: ast.expr, *around: ast.expr) -> bool | None:
         """Return what a test comes to where constants decide it, and None where that is open.
@@ -370,21 +366,17 @@ class Module:
             case ast.BoolOp(op=op, values=values):
                 enough, parts = (
                     isinstance(op, ast.Or),
-                    [self.decide(one, *around) for one in values],
+                    {self.decide(one, *around) for one in values},
                 )
-                rest = None if None in parts else not enough
-                return enough if enough in parts else rest
+                return enough if enough in parts else None if None in parts else not enough
             case ast.Compare(left=left, ops=[op], comparators=[right]):
                 return self._compare(self.resolve(left), op, self.resolve(right))
         return None
 
     def _compare(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> bool | None:
-        if not isinstance(left, ast.Constant) or not isinstance(right, ast.Constant):
-            return None
-        try:
-            return bool(_COMPARES[type(op)](left.value, right.value))
-        except (KeyError, TypeError):
-            return None
+        with suppress(KeyError, TypeError, ValueError):  # one may be no constant
+            return bool(_COMPARES[type(op)](ast.literal_eval(left), ast.literal_eval(right)))
+        return None
 
     def resolve(self, node: ast.expr) -> ast.expr:
         """Return the value of an option of the program, or of a constant; else the node itself."""
@@ -462,8 +454,8 @@ _KEEPS: dict[type, Callable[[Module, Any, Part], None]] = {
     **dict.fromkeys(_BLOCKS, Module._keep_block),
     **dict.fromkeys(_SCOPES, Module._keep_scope),
 }
-# What is read on of blocks, and of what has most nodes in it.
+# What is read on of blocks and parameters: a kind that is named uses nothing.
 _READ_ON = {
-    kind: tuple(name for name in kind._fields if name not in _BODIES)
-    for kind in (ast.If, ast.IfExp, *_BLOCKS, *_SCOPES)
+    kind: tuple(name for name in kind._fields if name not in (*_BODIES, "returns", "annotation"))
+    for kind in (ast.arg, ast.If, ast.IfExp, *_BLOCKS, *_SCOPES)
 }

@@ -172,15 +172,10 @@ class _Look:
         line, module = line or at.line, at.module
         full = f"{at.head}.{at.short}".strip(".")
         guessed = self.size.arguments is None and read_rules()[name]["level"] == "sized"
+        about = {"call": at.short, "full": full, "module": at.name, "head": at.head}
+        values = self.values | about | values
         sure = at.certain and not guessed
-        about = {
-            "certain": sure,
-            "call": at.short,
-            "full": full,
-            "module": at.name,
-            "head": at.head,
-        }
-        remark = make_remark(name, module.path, line, **(self.values | about | values))
+        remark = make_remark(name, module.path, line, certain=sure, **values)
         if self.program.is_reached(at.part) and not module.silences(line, remark.rule):
             self.remarks.setdefault(remark.message, []).append(remark)
             self.answers[name] = True
@@ -219,16 +214,11 @@ class _Look:
 
     def _name_world(self) -> str:
         """Return a regular expression of what says the number of processes in the program."""
-        modules = self.program.modules
+        modules, form = self.program.modules, read_form("world-size")
         bound = sum((module.bound for module in modules), Counter[str]())
-        names = set[str]().union(*(module.list_names(_is_world) for module in modules))
-        return "|".join(
-            [
-                read_form("world-size").pattern,
-                "world_size",
-                *(name for name in names if bound[name] == 1),
-            ]
-        )
+        fits = [one.list_names(lambda at: form.fullmatch(ast.unparse(at))) for one in modules]
+        names = set[str]().union(*fits)
+        return "|".join([form.pattern, "world_size", *(one for one in names if bound[one] == 1)])
 
     def _list_strange(self) -> list[str]:
         """Return the libraries that may make the group, and modules that are not there.
@@ -474,10 +464,6 @@ def _is_common(look: _Look, call: Fact) -> bool:
     )
 
 
-def _is_world(value: ast.expr) -> bool:
-    return read_form("world-size").fullmatch(ast.unparse(value)) is not None
-
-
 def _is_unfitting(look: _Look, call: Fact) -> bool:
     """Whether a mesh is larger than the job, or is the only one and smaller."""
     sizes = re.search(r"[(\[](\d+(?:, \d+)*),?[)\]]", call.text)
@@ -491,6 +477,9 @@ PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "certain": lambda look, call: call.certain and not _is_asked(look, call),
     "entry": lambda look, call: call.module is look.program.entry,
     "tried": lambda _, call: call.part.tried,
+    "unsharded": lambda look, call: any(
+        re.search(r"; not [\w.]*(?i:fsdp)", way) for way in look.program.list_ways(call.part)
+    ),
     "counted": _is_counted,
     "chosen": _is_chosen,
     "asked": _is_asked,

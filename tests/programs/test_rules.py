@@ -1061,6 +1061,11 @@ HOOKED = "import lightning\nclass Net(lightning.LightningModule):\n    def train
         (f"{TRAIN}class A:\n    def __init__(self):\n        start()\n{START}A()\n", "", []),
         (f"{TRAIN}class A:\n    def run(self):\n        start()\n{START}A().run()\n", "", []),
         (f"from accelerate import Accelerator\n{TRAIN}", "", ["no-process-group"]),
+        (
+            f"{TRAIN}{START}class A:\n    start()\ndef f(a: A) -> A: ...\nf(1)\n",
+            "",
+            ["no-process-group"],
+        ),
     ],
 )
 def test_a_function_that_nothing_calls_is_not_reached(
@@ -1137,3 +1142,45 @@ def test_a_fault_on_several_lines_is_said_at_once() -> None:
     assert remark.message.endswith(f" (so in {path}train.py:6, {path}train.py:7)")
     (remark,) = look(rank + "model.cuda(rank)\n" * 9)
     assert remark.message.endswith(f"{path}train.py:9, 5 more)")
+
+
+def test_a_function_of_another_module_of_its_name_is_not_called() -> None:
+    submit = "import subprocess\ndef main():\n    subprocess.run(['torchrun', 't.py'])\n"
+    work = f"{SETUP}def main(): ...\n"
+    both = "import submit\nfrom work import main\n{}main()\n"
+    assert look(both.format(""), submit=submit, work=work) == []
+    assert rules(look(both.format("submit."), submit=submit, work=work)) == ["own-launcher"]
+    handed = look(
+        "from work import main\nmain()\n", work="from submit import main\n", submit=submit
+    )
+    assert rules(handed) == ["own-launcher"]
+
+
+def test_a_gpu_of_an_option_is_shown_to_all() -> None:
+    text = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--gpu', default=1)\n"
+    text += f"a = p.parse_args()\n{SETUP}os.environ['CUDA_VISIBLE_DEVICES'] = f'{{a.gpu}}'\n"
+    assert rules(look(text, size=EIGHT._replace(arguments=()))) == ["visible-devices"]
+    assert look(text, size=EIGHT._replace(arguments=("--gpu", "0,1,2,3"))) == []
+
+
+def test_a_module_is_missed_where_the_path_is_changed() -> None:
+    Path("tools").mkdir()
+    for path, said in (("import sys\nsys.path.append('.')\n", ["module-missing"]), ("", [])):
+        Path("tools/train.py").write_text(f"{path}from nets.vit import Net\n{SETUP}Net()\n")
+        Path("nets").mkdir(exist_ok=True)
+        Path("nets/cnn.py").touch()
+        assert rules(check_program("tools/train.py", EIGHT)) == said
+
+
+def test_keras_is_not_told_of_torch() -> None:
+    (remark,) = look("import keras\nmodel.fit(x)\n")
+    assert remark.rule == "no-process-group"
+    assert remark.hint.startswith("ask for one process; TensorFlow takes several nodes by")
+
+
+def test_a_state_of_a_model_that_is_not_sharded_is_that_of_rank_0() -> None:
+    text = f"{SETUP}from torch.distributed.fsdp import FullyShardedDataParallel as FSDP\n"
+    text += "model = FSDP(net) if sharded else net\nif {}:\n    pass\nelif rank == 0:\n"
+    text += "    torch.save(model.state_dict(), 'm.pt')\n"
+    assert rules(look(text.format("use_fsdp"))) == []
+    assert rules(look(text.format("large"))) == ["some-ranks"]
