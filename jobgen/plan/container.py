@@ -62,15 +62,14 @@ class Entrance:
         makers = dict(zip(("nvidia", "amd"), map(tuple, map(str.split, for_gpus)), strict=True))
         words = [*self.start.split(), folder, ShellPath("$PWD")]
         words += makers.get(vendor or "", ()) if gpus else ()
-        more: list[str] = []
-        for bind in self.binds:
-            more += [option, _write_both_sides(bind)]
+        unknown = makers if gpus and vendor is None else {}
+        binds = (word for bind in self.binds for word in (option, _write_both_sides(bind)))
         return ContainerCommand(
             runtime=self.runtime,
             words=tuple(words),
             bind=option,
-            more=(*more, *self.own.options, _expand_home(self.image)),
-            any_gpu=makers if gpus and vendor is None else None,
+            more=(*binds, *self.own.options, _expand_home(self.image)),
+            **unknown,
         )
 
     @property

@@ -237,8 +237,9 @@ class ContainerCommand(NamedTuple):
     words: tuple[str, ...]
     bind: str  # the option
     more: tuple[str, ...]  # the image last
-    # The options that show GPUs, by who made them, nvidia or amd, where only the node knows that.
-    any_gpu: Mapping[str, tuple[str, ...]] | None = None
+    # Those that show the GPUs of each maker, where only the node knows who made them.
+    nvidia: tuple[str, ...] = ()
+    amd: tuple[str, ...] = ()
 
 
 class NodeEnvironment(NamedTuple):

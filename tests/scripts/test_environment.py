@@ -334,10 +334,10 @@ def test_srun_enters_the_containers_that_are_its_own() -> None:
 def test_only_the_node_knows_gpus_that_no_site_does() -> None:
     found = container_plan(runtime="apptainer").environment.container
     assert found is not None
-    assert found.any_gpu == {"nvidia": ("--nv",), "amd": ("--rocm",)}
+    assert (found.nvidia, found.amd) == (("--nv",), ("--rocm",))
     plan = container_plan("slurm-generic", "resources.gpus_per_node=0", runtime="apptainer")
     assert plan.environment.container is not None
-    assert plan.environment.container.any_gpu is None
+    assert plan.environment.container.nvidia == ()
 
 
 def test_a_container_has_the_modules_of_its_runtime_and_no_others_of_the_site() -> None:
