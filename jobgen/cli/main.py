@@ -59,7 +59,8 @@ def _explain(error: click.ClickException) -> click.ClickException:
     # Without a command, click's message is the help, which its error shows as it is.
     if not isinstance(error, click.UsageError) or error.message.startswith("Usage: "):
         return error
-    from jobgen.cli.guesses import explain_usage, make_room, name_known
+    from jobgen.cli.guesses import explain_usage, name_known
+    from jobgen.cli.settings import make_room
 
     message = make_room(explain_usage(error, sys.argv[1:], cli), sys.argv[1:])
     return click.UsageError(name_known(message), ctx=error.ctx)
@@ -69,12 +70,8 @@ def _tell(error: JobgenError) -> str:
     """Return an error's text, in the words of the command line where a setting of it is wrong."""
     problems = getattr(error, "problems", ())
     if not any(one.where.file.startswith("--set ") for one in problems):
-        if not str(error).startswith("no job '"):
-            return str(error)
-        from jobgen.cli.guesses import explain_jobs
-
-        return explain_jobs(str(error), sys.argv[1:])
-    from jobgen.cli.guesses import explain_setting
+        return str(error)
+    from jobgen.cli.settings import explain_setting
 
     return "\n".join(explain_setting(one, sys.argv[1:]) for one in problems)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, cast
 
 import click
 
@@ -57,3 +58,42 @@ def scheduler_option(about: str) -> Callable[[Command], Command]:
 def output_option(about: str) -> Callable[[Command], Command]:
     """Return the option that names a file to write."""
     return click.option("-o", "--output", type=FILE, metavar="FILE", help=about)
+
+
+def list_names(context: click.Context) -> list[str]:
+    """Return the names of all commands."""
+    outer = context.find_root()
+    return cast(click.Group, outer.command).list_commands(outer)
+
+
+def make_context(name: str, context: click.Context) -> click.Context:
+    """Return what click has for a command, beside another; that of the group if there is none."""
+    outer = context.find_root()
+    command = cast(click.Group, outer.command).get_command(outer, name)
+    return click.Context(command, info_name=name, parent=outer) if command else outer
+
+
+def list_options(command: click.Command) -> dict[str, bool]:
+    """Return the options of a command, each with whether it takes a value."""
+    options = [param for param in command.params if isinstance(param, click.Option)]
+    return {name: not param.is_flag for param in options for name in param.opts}
+
+
+def list_arguments(words: Sequence[str], command: click.Command) -> list[str]:
+    """Return the words that are neither options of a command nor values of these."""
+    valued = list_options(command)
+    pairs = zip(["", *words], words, strict=False)
+    return [word for last, word in pairs if word[:1] != "-" and not valued.get(last)]
+
+
+def takes_job(context: click.Context) -> bool:
+    """Whether a command takes a job."""
+    return "job" in str([param.name for param in context.command.params])
+
+
+def find_extra(words: Sequence[str], target: click.Context) -> list[str]:
+    """Return the arguments among words that a command does not take."""
+    if not isinstance(target.command, click.Group):
+        with suppress(click.UsageError):
+            return target.command.make_parser(target).parse_args([*words])[1]
+    return []

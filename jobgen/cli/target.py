@@ -16,6 +16,7 @@ from jobgen.cli.options import (
     FILE,
     SPEC_ENDS,
     Command,
+    list_options,
     scheduler_option,
     site_option,
 )
@@ -129,8 +130,8 @@ class SpecCommand(click.Command):
         self, ctx: click.Context, before: list[str], words: list[str], spec: str
     ) -> None:
         """Refuse what stands behind `--` and belongs before it: a spec, options of this command."""
-        options = [one for one in self.params if isinstance(one, click.Option)]
-        flags = {name: one.is_flag for one in options for name in one.opts if name[:2] == "--"}
+        takes = list_options(self)
+        flags = {name: not value for name, value in takes.items() if name[:2] == "--"}
         refused = _find_refused(words, flags, spec, ctx.params)
         has_spec = any(word.endswith(SPEC_ENDS) for word in before)
         moved, left = _part_misplaced(words, refused, has_spec=has_spec)

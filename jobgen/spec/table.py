@@ -48,6 +48,17 @@ def list_words(*, keys: bool) -> set[str]:
     return words | {path.rpartition(".")[2] for path in table["keys"] if keys}
 
 
+def list_section(*sections: str) -> set[str]:
+    """Return the words of sections of the table."""
+    return {word for section in sections for word in load_table()[section].split()}
+
+
+@cache
+def list_commands() -> set[str]:
+    """Return the words that have a row for a command."""
+    return {word for row in load_table()["commands"] for word in row.get("words", "").split()}
+
+
 def fill(sentence: str, values: Mapping[str, str]) -> str:
     """Return a sentence with its values; what has another name, such as $HOME, stays."""
     forms: dict[str, str] = {}
@@ -71,12 +82,15 @@ _ANSWERS = ("say", "type", "use", "fault", "unfold")
 def find_rule(section: str, facts: Mapping[str, str]) -> dict[str, str]:
     """Return what the first rule of a section that holds for the facts answers; empty without one.
 
+    As `read` it has what the rule's regular expressions have found.
+
     Other conditions list words, one of which is the fact's; `needs` names a fact that is not empty.
     """
     for rule in load_table()[section]:
         values = dict(facts)
         if all(_holds(name, rule[name], facts, values) for name in rule if name not in _ANSWERS):
-            return {name: fill(rule[name], values) for name in _ANSWERS if name in rule}
+            answer = {name: fill(rule[name], values) for name in _ANSWERS if name in rule}
+            return answer | {"read": values.get("read", "")}
     return {}
 
 
@@ -87,6 +101,9 @@ def _holds(name: str, wanted: str, facts: Mapping[str, str], values: dict[str, s
         return bool(facts.get(wanted) if name == "needs" else {*wanted.split()} & {*fact.split()})
     match = (re.fullmatch if name in _WHOLE else re.search)(wanted, fact)
     values |= match.groupdict("") if match else {}
+    if match and name in _PARTS:
+        read = filter(None, match.groups() or [match[0]])
+        values["read"] = " ".join([values.get("read", ""), *read])
     return bool(match)
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 import pytest
 
-from jobgen.cli.guesses import explain_command, explain_usage, make_room
+from jobgen.cli.guesses import explain_command, explain_usage
 from jobgen.cli.main import LISTED, cli
+from jobgen.cli.settings import make_room
 from jobgen.errors import JobgenError
 from jobgen.plan.resolve import resolve
 from jobgen.spec.load import load

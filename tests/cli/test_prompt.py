@@ -4,10 +4,14 @@ import re
 import shlex
 from pathlib import Path
 
+import click
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support import jobgen
 
-from jobgen.cli.main import LISTED
+from jobgen.cli.guesses import explain_command
+from jobgen.cli.main import LISTED, cli
 from jobgen.spec.table import load_table
 
 SPEC = """\
@@ -129,7 +133,7 @@ def test_a_word_that_is_not_a_command_is_answered(line, answer):
         ("lint --fix-all old.sbatch", "type: jobgen lint --fix SCRIPT"),
         ("import -i old.sbatch", "type: jobgen import old.sbatch"),
         ("schema --json", "type: jobgen schema job, or jobgen schema site; it prints JSON"),
-        ("submit --seed 3", "; for the program, type: jobgen submit -- --seed 3"),
+        ("submit --seed 3", "; type: jobgen submit -- --seed 3"),
         ("logs --tail 50", "type: jobgen logs | tail -n 50"),
         ("logs 12 -n 50", "type: jobgen logs 12 | tail -n 50"),
         ("logs gpt --tail 50", "type: jobgen logs gpt | tail -n 50"),
@@ -251,18 +255,12 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
         ("--nproc_per_node=4 other.py", "; type: jobgen init --script other.py other.yaml"),
         ("-V", "; type: jobgen --version"),
         ("logs job/12", "the id alone names it: 12"),
-        ("cancel my job 12", "\ntype: jobgen cancel 12\n"),
-        ("wait for 12", "\ntype: jobgen wait 12\n"),
-        ("cancel all jobs", "\ntype: jobgen list, which prints their ids\n"),
         ("stop everything", "type: jobgen cancel JOB..., with the ids"),
-        (
-            "submit job.yaml on 4 nodes for 2 hours",
-            "job.yaml --nodes 4 --set resources.walltime=2h\n",
-        ),
+        ("submit job.yaml on 4 nodes for 2 hours", "for 4, 2: jobgen submit takes nothing like"),
         ("render job.yaml -t 2 h", "type: jobgen render job.yaml -t 2h\n"),
         ("render job.yaml on 4 nodes", "type: jobgen render job.yaml --nodes 4\n"),
         ("render job.yaml python b.py --lr 3", "job.yaml --set run.script=b.py -- --lr 3\n"),
-        ("render job.yaml lr 3e-4", "for the program, type: jobgen render job.yaml -- lr 3e-4\n"),
+        ("render job.yaml lr 3e-4", "for lr, 3e-4: jobgen render takes nothing like it"),
         ("submit job.yaml and wait", "type: jobgen submit job.yaml --wait\n"),
         ("logs 12 stderr", "type: jobgen logs 12 --stderr\n"),
         ("forward 12 6006 --local 7007", "type: jobgen forward 12 6006 --local-port 7007\n"),
@@ -270,7 +268,7 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
         ("cancel gpt 12", "no job '12' below ./runs; give an id, a name or a run folder\n"),
         (
             "render job.yaml a=1 --multirun",
-            "; for the program, type: jobgen render job.yaml -- a=1",
+            "; type: jobgen render job.yaml -- a=1",
         ),
         ("cancel job.yaml", "`jobgen submit job.yaml` starts one"),
         ("explain 12", "`jobgen status 12` shows a job"),
@@ -358,7 +356,7 @@ def test_a_pair_behind_two_dashes_is_written_as_the_option_that_the_program_has(
 @pytest.mark.parametrize(
     ("line", "answer"),
     [
-        ("submit job.yaml lr=1e-4", "for the program, type: jobgen submit job.yaml -- --lr 1e-4\n"),
+        ("submit job.yaml lr=1e-4", "type: jobgen submit job.yaml -- --lr 1e-4\n"),
         ("submit job.yaml lrr=1e-4", "submit job.yaml -- --lr 1e-4\n"),
         ("submit job.yaml trainer.max_lr=20", "type: jobgen submit job.yaml -- --lr 20\n"),
         (
@@ -428,7 +426,10 @@ def test_a_program_of_hydra_gets_its_pairs_as_they_are():
         ("get jobs -o json", "type: jobgen list --json\n"),
         ("submit job.yaml ~run.args +resources.nodes=3", " --set run.args=null --set resources."),
         ("docker run --gpus all a/b:1 python t.py", "container.image=docker://a/b:1; for --gpus"),
-        ("sbatch -N 2 --wrap=train.py -t 60", "type: jobgen submit job.yaml -N 2 -t 01:00:00\n"),
+        (
+            "sbatch -N 2 --wrap=train.py -t 60",
+            "-N 2 -t 01:00:00; for --wrap: write run: {command: [bash, -c, 'train.py']}",
+        ),
         ("--verison", "type: jobgen --version\n"),
         ("top --all", "knows --host, --json; --all is an option of jobgen check and explain and l"),
         ("cancel -u bob", "type: jobgen cancel JOB..., with the ids that"),
@@ -564,6 +565,17 @@ TYPED = """\
             "type: jobgen submit a.yaml --set launch.processes_per_node=8",
         ),
         ("srun --jobid 12 --pty bash", "type: jobgen shell 12"),
+        ("scancel --name gpt", "type: jobgen cancel gpt\n"),
+        (
+            "qsub -W depend=afterok:1 -l walltime=1:00:00 a.yaml",
+            "afterok:1 --set resources.walltime",
+        ),
+        ("squeue --state=R -u me", "running; for -u: jobgen list, which lists your own jobs alone"),
+        ("kubectl delete job gpt --grace-period=0", "type: jobgen cancel gpt; "),
+        ("docker stop -t 30 12", "type: jobgen cancel 12; for -t: jobgen has nothing like it"),
+        ("docker run --rm -it a.sif python t.py --lr 1", "=a.sif -- --lr 1; for --rm: leave"),
+        ("init --template pbs", "type: jobgen init --scheduler pbs\n"),
+        ("run job.yaml -it", "start the job, and type: jobgen shell"),
         ("scancel -u me", "type: jobgen cancel JOB..., with the ids that `jobgen list` prints"),
         ("squeue -u me", "type: jobgen list"),
         (
@@ -584,7 +596,7 @@ TYPED = """\
         ("docker run --cidfile=x x.sif", "; for --cidfile: jobgen has nothing like it"),
         (
             "submit -I -l walltime=1:00:00",
-            "; for the others, type: jobgen submit --set resources.walltime",
+            "; type: jobgen submit --set resources.walltime",
         ),
         ("forward 12 -L 6006:localhost:8888", "forward 12 8888 --local-port 6006"),
         ("wait 12 --timeout=30m && jobgen report", "type: timeout 30m jobgen wait 12\n"),
@@ -597,6 +609,26 @@ def test_options_of_another_tool_are_carried_over(line, answer):
     ended = jobgen(*line.split())
     assert ended.code == 2
     assert answer in ended.err
+
+
+ROWS = [row for row in load_table()["commands"] if "type" in row and "say" not in row]
+TOOLS = {word for row in ROWS for word in row.get("words", "").split()}
+TOOLS -= {*load_table()["questions"].split()}
+OPTIONS = {word for row in load_table()["prompt_options"] for word in row.get("words", "").split()}
+
+
+@given(
+    st.sampled_from(sorted(TOOLS)),
+    st.sampled_from([*sorted(OPTIONS), "xyzzy", "-Z"]),
+    st.sampled_from(["", "x7"]),
+)
+def test_each_option_of_another_tool_is_in_the_line_or_named_beside_it(tool, option, value):
+    option = option if option[0] == "-" else f"--{option.replace('_', '-')}"
+    context = click.Context(cli, info_name="jobgen")
+    answer = explain_command([*f"{tool} 12 {option} {value}".split()], context, {})
+    without = explain_command([tool, "12"], context, {})
+    has_line = answer.startswith(f"no such command {tool!r}; type: jobgen ")
+    assert not has_line or answer != without or " -" in answer
 
 
 @pytest.mark.parametrize("typed", TYPED.splitlines())
@@ -676,7 +708,6 @@ def test_a_setting_that_is_refused_is_answered_with_what_to_type(line, answer):
         ("what queues does gadi have", "type: jobgen sites show nci-gadi\n"),
         ("what gpus does perlmutter have", "type: jobgen sites show nersc-perlmutter\n"),
         ("how do i submit on gadi", "type: jobgen submit\n"),
-        ("forward 6006 4242", "; the port comes last; type: jobgen forward 4242 6006\n"),
         (
             "submit --container-image nvcr.io/a/b:25",
             "type: jobgen submit --set environment.container.runtime=apptainer "
@@ -691,7 +722,7 @@ def test_a_setting_that_is_refused_is_answered_with_what_to_type(line, answer):
             "launch sky.yaml",
             "sky.yaml is a task of SkyPilot, not a job spec; `jobgen check sky.yaml` ",
         ),
-        ("submit job.yaml --config conf.yaml", "for the program, type: jobgen submit job.yaml -- "),
+        ("submit job.yaml --config conf.yaml", "type: jobgen submit job.yaml -- "),
     ],
 )
 def test_what_the_folder_or_the_spec_tells_is_filled_in(line, answer):

@@ -1,0 +1,217 @@
+"""What was typed at the prompt: its jobs, files and options, as a command has them."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import shlex
+from collections.abc import Container, Iterable, Sequence, Set
+
+import click
+
+from jobgen.batchscript.directives import read_walltime
+from jobgen.cli.options import SPEC_ENDS, list_options, takes_job
+from jobgen.cli.target import SHORTCUTS
+from jobgen.schedulers.registry import SCRIPT_ENDS
+from jobgen.spec.fields import read_fields
+from jobgen.spec.model import JobSpec
+from jobgen.spec.spelling import find_near
+from jobgen.spec.table import (
+    fill,
+    list_section,
+    list_words,
+    load_table,
+    names_program,
+    offer_init,
+)
+from jobgen.spec.words import normalize
+
+FILE_ENDS = (*SPEC_ENDS, *SCRIPT_ENDS)
+JOB = re.compile(r"(?i:job(?:_?id)?[=/])?(\d+(?:_\d+|\[\d*\])?(?:\.[A-Za-z][\w.-]*)?)(?:[.:]\S*)?")
+# What is given by one option where others give it by several: A=1,B=2 for variables.
+_PAIRS = r"\w+=[^,]+(?:,\w+=[^,]+)+"
+_OPTION = r"(-[A-Za-z]+(?=\d)|-[^=:]+)[=:]?(.*)"
+_INTERPRETER = r"(?:.*/)?python[\d.]*$|-m$"
+_SCRIPT = re.compile(r"(?<!\S)[^-\s]\S*\.py(?!\S)")
+PROGRAM = rf"{_INTERPRETER}|.*\.py$"
+
+
+class Typed:
+    """What was typed behind a command, or behind another tool's.
+
+    The words `bare` are options without their dashes, or arguments of the program; `start` is an
+    option of `jobgen init` for the program, and the program.
+    """
+
+    def __init__(
+        self,
+        context: click.Context,
+        words: Sequence[str],
+        tool: str = "",
+        *,
+        bare: Set[str] = frozenset(),
+        start: Sequence[str] = (),
+    ) -> None:
+        self.context, self.name, self.tool = context, context.info_name or "", tool
+        self.valued = list_options(context.command)
+        self.long = {normalize(name): name for name in self.valued if name.startswith("--")}
+        self.has_set, self.takes_job = "--set" in self.valued, takes_job(context)
+        self.plain: list[str] = []  # words that belong to no option
+        self.own: list[tuple[str, str]] = []  # options that the command has, with their values
+        self.foreign: list[tuple[str, str]] = []  # those that it lacks
+        self.loose: set[str] = set()  # values that stand behind an option, and may be no such
+        self.extra: list[str] = []  # words that click has named as too many
+        self.left: list[str] = []  # those that stand nowhere in the line
+        self.respelt, self.lead = False, ""  # what is to be typed before the line
+        self.alone = len(pick(words, SPEC_ENDS)) < 2  # whether a file of YAML must be the spec
+        has_program = self.has_set and not self.takes_job
+        option, program = start or (
+            "--script",
+            "".join(_SCRIPT.findall(" ".join([*words, tool]))[:1]),
+        )
+        left, behind = _cut(words, tool, program if has_program else "")
+        self.behind = [*self._part(left, bare), *behind]
+        if program in self.behind:
+            del self.behind[: self.behind.index(program) + 1]
+        self.spec = (*pick(self.plain, SPEC_ENDS), "job.yaml")[0] if has_program else ""
+        if self.spec and program:
+            self._start(option, program)
+
+    def _start(self, option: str, program: str) -> None:
+        """Have the program be started: by its spec, by the spec that is named, or by a new one."""
+        named, known = self.spec in self.plain, names_program(self.spec, program)
+        if named and not known:
+            self.own.append(("--set", f"run.{option.strip('-')}={program}"))
+        elif not known:
+            line, self.spec = offer_init(program, option)
+            self.lead = f"{line}, and then "
+        self.plain = drop(self.plain, [program])
+        self.plain += [] if named else [self.spec]
+
+    def _part(self, left: list[str], bare: Set[str]) -> list[str]:
+        """Part the words; return those for the program.
+
+        A letter may mean something else to the tool than to the command.
+        """
+        while left and left[0] != "--":
+            word = left.pop(0)
+            pair = re.fullmatch(_OPTION, word)
+            if pair and self.alone and _names_file(pair[1], pair[2] or "".join(left[:1])):
+                self.plain += filter(None, (pair[2],))
+            elif pair:
+                own = self._spell(pair[1])
+                self._keep(own, pair[1], pair[2] or self._take(own, left))
+            elif word in bare:
+                self._part_bare(_read_override(word))
+            else:
+                self.plain.append(word)
+        return left[1:]
+
+    def _part_bare(self, word: str) -> None:
+        """Take a word for an option without its dashes, or leave it."""
+        name, equals, value = word.partition("=")
+        own = self.long.get(normalize(name), "")
+        if equals or self.valued.get(own) is False:
+            self._keep(own, name, value)
+        else:
+            self.plain.append(word)
+
+    def _keep(self, own: str, name: str, value: str) -> None:
+        """Keep an option under the command's name of it, or as one that the command lacks."""
+        if own != name and self.valued.get(own) and not value:
+            own = ""  # another word, spelt nearly so
+        self.respelt |= own not in ("", name)
+        if own:
+            self.own.append((own, self._read_time(own, value)))
+        else:
+            several = re.split(",(?=\\w+=)", value) if re.fullmatch(_PAIRS, value) else [value]
+            self.foreign += [(name, one) for one in several]
+
+    def _read_time(self, own: str, value: str) -> str:
+        """Return the value of an option; a time as the tool's scheduler reads it."""
+        scheduler = load_table()["schedulers_of"].get(self.tool)
+        if scheduler and own in SHORTCUTS["resources.walltime"][0]:
+            return read_walltime(value, scheduler) or value
+        return value
+
+    def _spell(self, option: str) -> str:
+        """Return the command's option that is written so, or nearly so; empty without one."""
+        if option in load_table()["letters_of"].get(self.tool, {}):
+            return ""
+        if option in self.valued:
+            return option
+        if len(option) == 2:
+            return ""
+        word = normalize(option)
+        if word in self.long or word in list_words(keys=self.has_set):
+            return self.long.get(word, "")
+        parts = [part for part in word.split("_") if part not in list_section("fillers")]
+        return self.long.get("_".join(parts)) or find_near(option, self.long.values(), cutoff=0.8)
+
+    def _take(self, own: str, left: list[str]) -> str:
+        """Take the value of an option from the words after it, if the first of them is one."""
+        word, units = "".join(left[:1]), load_table()["units"]
+        is_spec = self.alone and word.endswith(SPEC_ENDS)
+        takes = self.valued[own] if own else not is_spec and re.match("[^-]|-.* ", word)
+        value = left.pop(0) if left and takes else ""
+        self.loose.add(value)
+        if own and value.isdecimal() and "".join(left[:1]) in units:
+            value += units[left.pop(0)]
+        return value
+
+
+def _read_override(word: str) -> str:
+    """Return a word without the sign that Hydra wants before it, where it names a key of a spec."""
+    path = word.lstrip("+~")
+    if path == word or path.partition(".")[0] not in read_fields(JobSpec):
+        return word
+    return f"{path}=null" if word[0] == "~" else path
+
+
+def _cut(words: Sequence[str], tool: str, program: str) -> tuple[list[str], list[str]]:
+    """Return another tool's words before what starts a program, and those behind the program."""
+    if not (tool and program):
+        return [*words], []
+    at = words.index(program) if program in words else 0
+    launch = itertools.takewhile(lambda one: not re.match(_INTERPRETER, one), [tool, *words[:at]])
+    return [*launch][1:], [*words[at + (program in words) :]]
+
+
+def _names_file(option: str, value: str) -> bool:
+    """Whether an option of another tool names the file of a job, which jobgen takes without it."""
+    return value.endswith(FILE_ENDS) and bool(re.fullmatch(load_table()["file_options"], option))
+
+
+def drop(words: Iterable[str], others: Container[str]) -> list[str]:
+    """Return words without others."""
+    return [word for word in words if word not in others]
+
+
+def pick(words: Iterable[str], ends: tuple[str, ...]) -> list[str]:
+    """Return the words that end so."""
+    return [word for word in words if word.endswith(ends)]
+
+
+def pick_jobs(words: Iterable[str]) -> list[str]:
+    """Return the ids of jobs among words."""
+    return [job[1] for job in map(JOB.fullmatch, words) if job]
+
+
+def name_jobs(words: Iterable[str]) -> list[str]:
+    """Return what names jobs among words: ids, or else a name, unless they are a sentence."""
+    names = [one for one in words if re.fullmatch(r"[A-Za-z][\w.]*-?[\w.-]+(?<!\.py)", one)]
+    named = {*names[-1:]} if len(names) < 3 else set()
+    return pick_jobs(words) or [*named - list_section("questions", "idle", "nouns")]
+
+
+def fill_line(text: str, word: str, words: Sequence[str]) -> str:
+    """Return a line of the table with the job, the files and the words that were typed."""
+    specs, scripts = pick(words, SPEC_ENDS), pick(words, SCRIPT_ENDS)
+    values = {
+        "WORD": word,
+        "LINE": shlex.join(words),
+        "JOB": " ".join(name_jobs(words)),
+        "FILE": shlex.join([*specs, *scripts] or ["job.yaml"]),
+        "SCRIPT": shlex.join(scripts or ["SCRIPT"]),
+    }
+    return fill(text, values).replace("  ", " ").strip()
