@@ -1184,3 +1184,23 @@ def test_a_state_of_a_model_that_is_not_sharded_is_that_of_rank_0() -> None:
     text += "    torch.save(model.state_dict(), 'm.pt')\n"
     assert rules(look(text.format("use_fsdp"))) == []
     assert rules(look(text.format("large"))) == ["some-ranks"]
+
+
+@pytest.mark.parametrize(
+    ("trainer", "expected"), [("max_epochs: 1", ["devices"]), ("num_nodes: 2", [])]
+)
+def test_lightning_is_handed_its_nodes_by_a_file(trainer: str, expected: list[str]) -> None:
+    Path("c.yaml").write_text(f"trainer: {{{trainer}}}\n")
+    text = "import lightning as L\nfrom omegaconf import OmegaConf\nc = OmegaConf.load('c.yaml')\n"
+    text += "L.Trainer(devices=4, **c.trainer).fit(model)\n"
+    assert rules(look(text, size=EIGHT._replace(arguments=()))) == expected
+    assert look(text) == []
+
+
+def test_the_loader_of_deepspeed_is_taken_and_its_batch_is_that_of_a_process() -> None:
+    text = "import deepspeed\nfrom torch.utils.data import DataLoader\n"
+    text += "data = DataLoader(d, batch_size=c['train_batch_size'])\n"
+    text += "engine, _, {}, _ = deepspeed.initialize(model=net(1), training_data=d)\n"
+    assert rules(look(text.format("_"))) == ["own-batch", "same-data"]
+    micro = text.replace("train_batch_size", "train_micro_batch_size_per_gpu")
+    assert look(micro.format("loader")) == []
