@@ -94,8 +94,13 @@ class Agent(NamedTuple):
     @property
     def nodes(self) -> str:
         """How many nodes it waits for: 1 where it is alone, empty where no option says it."""
-        unsaid = "" if self.is_open or self.name == "accelerate" else "1"
+        unsaid = "" if self.is_open or self.is_set_elsewhere else "1"
         return self.tell("nodes") or unsaid
+
+    @property
+    def is_set_elsewhere(self) -> bool:
+        """Whether it may learn of other nodes by a file or in another way than by their number."""
+        return self.name in ("accelerate", "composer")
 
     @property
     def is_first(self) -> bool:

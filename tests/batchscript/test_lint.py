@@ -310,6 +310,7 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
     ("rule", "body", "directive"),
     [
         ("other-nnodes", "srun -K1 torchrun --nnodes=4 t.py", "--nodes=2"),
+        ("few-gpus", "CUDA_VISIBLE_DEVICES=2,3 torchrun --nproc-per-node=2 t.py", "--gres=gpu:1"),
         ("first-node-only", "mpirun -np 1 python t.py", "--nodes=4"),
         ("first-node-only", "srun -K1 -n1 python t.py", "--nodes=4"),
         ("first-node-only", "module load a\npython t.py", "--nodes=4 --ntasks-per-node=1"),
@@ -357,6 +358,7 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
     ("body", "directive"),
     [
         (f"srun -K1 torchrun --nnodes=$SLURM_NNODES {C10D} t.py", "--nodes=2 --ntasks-per-node=1"),
+        ("srun -K1 composer --world_size 8 --node_rank $RANK t.py", "--nodes=2"),
         ("srun -K1 python t.py", "--nodes=4 --ntasks-per-node=1"),
         ("srun -K1 -n 4 --ntasks-per-node=4 python t.py", "--nodes=2 --ntasks-per-node=4"),
         ("mpiexec -n $N --ppn 4 python t.py", "--nodes=4"),

@@ -20,7 +20,7 @@ from jobgen.errors import SpecError, UsageError
 from jobgen.records import NamedTuple
 from jobgen.rendering import header
 
-_OF_ARRAY = "is an array's index, which no directive asks for; write array: {tasks: N}"
+_OF_ARRAY = "is an array's index, which no directive asks for; array: {tasks: N} begins at 0"
 # What PBS and Torque take nodes or processors from.
 _ASKED = ("select", "nodes", "ncpus", "ngpus", "size", "procs", "mppwidth")
 _OF_ITSELF = "the script submits itself so; write in the spec what only this line asks for"

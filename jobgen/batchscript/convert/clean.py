@@ -80,7 +80,9 @@ class _CleanSpec:
             self.draft.put(path, value)
         if self._starts_all_tasks():
             self.draft.values.pop("resources.cpus_per_node", None)  # one a task, as Slurm has it
-        self._note_losses(self.reader.asked | prelude.reader.asked)
+        keys = str([self.read.values, prelude.keys, prelude.variables, prelude.modules])
+        asked = self.reader.asked | prelude.reader.asked
+        self._note_losses(asked.intersection(re.findall(r"\$\{?(\w+)", keys)))
         prelude.careful = prelude.careful or "e" in find_shell_flags(self.script)
         prelude.write(self.reader.variables.loose)
         long = len(self.draft.yaml("")) > _LONGEST

@@ -82,7 +82,7 @@ class LaunchLine:
         if names == ["srun"]:
             self._read_srun(self.started.launchers[0])
         else:
-            alone = f"'{self.started.name}' starts on the first of several nodes alone"
+            alone = f"jobgen does not know what '{self.started.name}' starts on the other nodes"
             self._refuse({alone: self.shape.nodes > 1 or len(names) > 1})
             self.tasks = 1
         if self.torchrun:

@@ -42,6 +42,8 @@ _PROGRAM = re.compile(
     r"(?!-m (pip|venv|ensurepip|virtualenv|torch\.utils|http|json|zipfile|ipykernel)\b)"
     r"(?!(\S+ )*(setup|\S*launch\w*)\.py\b)(-m |(\S+ )*\S+\.py( |$))"
 )
+# What takes GPUs beside a world, or hides some of them.
+_TAKES_OTHERS = re.compile(rf"{SERVER.pattern}|CUDA_VISIBLE_DEVICES")
 
 
 def _reaches_others(script: Script, launch: LaunchCommand) -> bool:
@@ -98,7 +100,7 @@ def _is_lone(agent: Agent | None, nodes: int, launched: bool) -> bool:
     if agent is None or agent.waits:
         return agent is not None
     # Where others are launched, its own settings may name them.
-    alone = agent.is_alone or (agent.name == "accelerate" and not launched)
+    alone = agent.is_alone or (agent.is_set_elsewhere and not launched)
     return alone and nodes > 1
 
 
@@ -166,7 +168,7 @@ def _find_two_agents(script: Script) -> Iterator[Fault]:
 def _find_idle_gpus(script: Script) -> Iterator[Fault]:
     counts = [reach.count_processes(script, launch) for launch in script.launches]
     most, gpus = max(counts, default=0), _count_gpus(script)
-    if 0 < most < gpus and not SERVER.search(script.text):  # which takes the others
+    if 0 < most < gpus and not _TAKES_OTHERS.search(script.text):
         place = script.launches[counts.index(most)].place
         of = format_count(int(most), "process", "processes")
         yield mark(place, f"{of} on each node, which has {gpus} GPUs")
@@ -184,8 +186,7 @@ def _find_few_gpus(script: Script) -> Iterator[Fault]:
 
 def _count_gpus(script: Script) -> int:
     """Return the GPUs of each node; 0 where that is open: those of PBS may be of all nodes."""
-    own = script.resource("ngpus") or "CUDA_VISIBLE_DEVICES" in script.text
-    return 0 if own or not script.directives else script.request.gpus
+    return 0 if script.resource("ngpus") or not script.directives else script.request.gpus
 
 
 def _trains(launch: LaunchCommand) -> bool:
