@@ -52,7 +52,8 @@ def diagnose(job: JobRecord, state: State, *, now: float) -> Diagnosis:
         evidence = Evidence(job, role)
     diagnosis = Judge(evidence, state, now=now).judge()._replace(role=role)
     if role and (diagnosis.cause == "unknown" or " was not ready " in words):
-        diagnosis = diagnosis._replace(title=_quote_script(words, diagnosis))
+        raised = f"; it had raised {diagnosis.exception}" if diagnosis.exception else ""
+        diagnosis = diagnosis._replace(title=f"{words.partition(', by /')[0]}{raised}")
     judged = [*read_verdicts(run_folder.list_own_attempts(job)), *read_bad_nodes(job.run_folder)]
     advice = SCHEDULERS[job.scheduler].advice._asdict()
     advice["release"] = advice["release"].replace("ID", job.id)
@@ -62,11 +63,6 @@ def diagnose(job: JobRecord, state: State, *, now: float) -> Diagnosis:
         remedy=diagnosis.remedy.format(**advice),
         warnings=tuple(_list_warnings(evidence, diagnosis)),
     )
-
-
-def _quote_script(words: str, diagnosis: Diagnosis) -> str:
-    title = words.partition(", by /")[0]
-    return f"{title}; it had raised {diagnosis.exception}" if diagnosis.exception else title
 
 
 def _list_failed_tasks(job: JobRecord) -> dict[int, int]:

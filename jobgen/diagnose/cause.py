@@ -58,14 +58,10 @@ class Cause(NamedTuple):
 def _make_cause(row: dict[str, Any]) -> Cause:
     where = [place for word in row.get("where", "").split() for place in _PLACES[word]]
     fields = row | {"where": tuple(where)} | dict.fromkeys(row.get("is", "").split(), True)
-    for key in ("says", "own"):
-        fields[key] = _join(row.get(key, ""))
+    for key in {"says", "own"} & row.keys():
+        fields[key] = row[key] if isinstance(row[key], str) else "|".join(row[key])
     fields.pop("is", None)
     return Cause(**fields)
-
-
-def _join(alternatives: str | list[str]) -> str:
-    return alternatives if isinstance(alternatives, str) else "|".join(alternatives)
 
 
 _TABLE = read_table("causes.yaml", room="diagnose")
@@ -74,6 +70,7 @@ SECTIONS = {name: tuple(map(_make_cause, rows)) for name, rows in _TABLE["causes
 CAUSES = tuple(cause for causes in SECTIONS.values() for cause in causes)
 HANG = next(cause for cause in CAUSES if cause.id == "hang")
 TIMEOUT = next(cause for cause in CAUSES if cause.id == "collective-timeout")
+APART, LEFT_EARLY, SILENT_NODE, STAYED, STOPPED, WAITED = map(_make_cause, _TABLE["missing"])
 EXCEPTION = Cause("exception", "it raised an exception", "look at the place above")
 #: title and remedy of a process that said nothing, by its exit code
 EXITS = {int(code): (row["title"], row["remedy"]) for code, row in _TABLE["exits"].items()}

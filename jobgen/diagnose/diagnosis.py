@@ -89,7 +89,12 @@ class Diagnosis(NamedTuple):
 def list_ranks(ranks: Sequence[int]) -> str:
     """Return `rank 1`, `ranks 1, 2, 5`; of many the first."""
     names = list_names(list(map(str, ranks)))
-    return f"ranks {names}" if len(ranks) > 1 else f"rank {names}"
+    return f"{choose_words(len(ranks), 'rank', 'ranks')} {names}"
+
+
+def choose_words(count: int, one: str, many: str) -> str:
+    """Return the words for one, or those for several."""
+    return one if count == 1 else many
 
 
 def list_names(names: Sequence[str]) -> str:

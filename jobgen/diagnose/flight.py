@@ -12,10 +12,12 @@ import pickle
 import re
 from collections import Counter
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from jobgen.diagnose.exceptions import FOREIGN
+from jobgen.diagnose.reading import Line
 from jobgen.jobs.files import open_left
 from jobgen.records import NamedTuple
 
@@ -32,11 +34,6 @@ class Last(NamedTuple):
     place: str  # file:line of the program, where the dump has it
 
     @property
-    def operation(self) -> tuple[str, str]:
-        """What is the same for all that take part."""
-        return self.name, self.shape
-
-    @property
     def described(self) -> str:
         """The same in a sentence."""
         if not self.number:
@@ -50,13 +47,6 @@ class Last(NamedTuple):
 Groups = dict[tuple[str, str], list[Last]]
 #: by the rank of one that is behind: what it has last entered, and what one that waits for it
 Late = dict[int, tuple[Last, Last]]
-
-
-class Behind(NamedTuple):
-    """Processes that the others of a group wait for."""
-
-    ranks: tuple[int, ...]
-    shown: tuple[tuple[Path, str], ...]  # the dumps that show it, each with what it says
 
 
 class _Plain(pickle.Unpickler):
@@ -80,8 +70,8 @@ def load(path: Path) -> dict[str, Any] | None:
     return dump if isinstance(dump, dict) and isinstance(dump.get("entries"), list) else None
 
 
-def find_behind(paths: Mapping[int, Path]) -> Behind | None:
-    """Who the others wait for, by the dumps of ranks; None where they do not tell.
+def find_behind(paths: Mapping[int, Path]) -> tuple[tuple[int, ...], tuple[Line, ...]] | None:
+    """Whom the others wait for, by the dumps of ranks, and what these show; None where they do not.
 
     In a hang all processes of a group have entered one collective, and who has not is waited for,
     unless that process waits in another group. A process without a dump is waited for where
@@ -90,13 +80,13 @@ def find_behind(paths: Mapping[int, Path]) -> Behind | None:
     dumps = {rank: dump for rank, path in paths.items() if (dump := load(path))}
     groups = _group(dumps)
     late = _find_late(groups) or _find_odd(groups)
-    shown = {one.rank: one.described for pair in late.values() for one in pair}
+    shown = {one.rank: one.described for one in chain.from_iterable(late.values())}
     absent = set().union(*map(_read_members, dumps.values())) - dumps.keys()
     if absent and not late:
         first = min(next(iter(groups.values())))
         shown = {first.rank: first.described}
-    shows = tuple((paths[rank], text) for rank, text in shown.items())
-    return Behind(tuple(sorted(late or absent)), shows) if shows else None
+    lines = tuple(Line(paths[rank], 1, text) for rank, text in shown.items())
+    return (tuple(sorted(late or absent)), lines) if lines else None
 
 
 def _group(dumps: Mapping[int, Mapping[str, Any]]) -> Groups:
@@ -122,11 +112,11 @@ def _find_late(groups: Groups) -> Late:
 def _find_odd(groups: Groups) -> Late:
     """One whose last operation is not that of most, though all have come as far."""
     for lasts in groups.values():
-        ((usual, _),) = Counter(one.operation for one in lasts).most_common(1)
-        odd = [one for one in lasts if one.operation != usual]
-        if odd:
-            other = next(one for one in lasts if one.operation == usual)
-            return {odd[0].rank: (odd[0], other)}
+        ((usual, _),) = Counter((one.name, one.shape) for one in lasts).most_common(1)
+        for odd in lasts:
+            if (odd.name, odd.shape) != usual:
+                other = next(one for one in lasts if (one.name, one.shape) == usual)
+                return {odd.rank: (odd, other)}
     return {}
 
 
@@ -158,9 +148,6 @@ def _find_place(frames: Any) -> str:
 def _read_members(dump: Mapping[str, Any]) -> set[int]:
     """The ranks of all groups that a process knows."""
     groups = dump.get("pg_config")
-    members: set[int] = set()
-    for group in groups.values() if isinstance(groups, dict) else ():
-        if isinstance(group, dict):
-            ranks = re.findall(r"\d+", str(group.get("ranks")))
-            members |= set(map(int, ranks[:100_000]))
-    return members
+    known = groups.values() if isinstance(groups, dict) else ()
+    ranks = " ".join(str(group.get("ranks")) for group in known if isinstance(group, dict))
+    return set(map(int, re.findall(r"\b\d{1,9}\b", ranks)[:100_000]))

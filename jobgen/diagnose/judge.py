@@ -6,11 +6,19 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 from jobgen.diagnose import missing
-from jobgen.diagnose.cause import HANG, TIMEOUT, Cause
-from jobgen.diagnose.diagnosis import MOST_LINES, Diagnosis, list_names, list_ranks, show_lines
+from jobgen.diagnose.cause import APART, HANG, TIMEOUT, WAITED, Cause
+from jobgen.diagnose.diagnosis import (
+    MOST_LINES,
+    Diagnosis,
+    choose_words,
+    list_names,
+    list_ranks,
+    show_lines,
+)
 from jobgen.diagnose.evidence import STOPPED_BY_OTHERS, Evidence
 from jobgen.diagnose.exceptions import TIMED
 from jobgen.diagnose.matching import (
@@ -28,7 +36,7 @@ from jobgen.diagnose.processes import Processes
 from jobgen.diagnose.reading import NO_LINE, Line, drop, keep
 from jobgen.diagnose.silence import Silence, is_idle, measure_silence
 from jobgen.diagnose.stall import Suspects, Waiting, find_accused, find_odd
-from jobgen.jobs import status
+from jobgen.jobs import run_folder, status
 from jobgen.schedulers.base import State
 
 # A process that has failed ends all others within 30 s. If they go on for longer, it was started
@@ -44,12 +52,6 @@ _COMPARES = re.compile(
 )
 # What the script notes, which is no evidence.
 _NOTES = re.compile(r"jobgen: (?!error|FAILED|ENDED|preflight|the chain)")
-
-
-# What to do where all took part.
-_SAME_ORDER = (
-    "ranks of a group must run the same collectives, in the same order, with the same peers"
-)
 
 
 class Judge:
@@ -79,8 +81,7 @@ class Judge:
         if self.state.name == "queued":
             return self._judge_waiting()
         first, verdict = self.processes.choose_first(), self._find_verdict()
-        told_more = first is not None and verdict is not None and verdict.cause.symptom
-        if verdict and not told_more:
+        if verdict and not (first and verdict.cause.symptom):
             return self._judge_verdict(verdict)
         if self.state.name in ("running", "stopping") and self._goes_on(first):
             return self._judge_progress()
@@ -107,7 +108,7 @@ class Judge:
     def _judge_done(self) -> Diagnosis:
         """Of a job whose commands all left with 0: well, unless several ended as one was lost."""
         if self.state.reason == status.APART:
-            return self._name_cause(missing.APART)
+            return self._name_cause(APART)
         about = self.about._replace(cause="healthy", title=self.state.reason or "it ended well")
         lost = [one for one in self.processes.stopped if one.raised.words and one.cause.symptom]
         if len(lost) < 2:
@@ -140,7 +141,11 @@ class Judge:
 
     def _find_verdict(self) -> Match | None:
         """By the scheduler; of a lost node by its launcher, if the script has refused that."""
-        verdict = find_verdict([self.word, *self.output])
+        # What srun starts by itself prints the words of its own daemon, which name the job.
+        ids = "|".join(map(re.escape, run_folder.list_chain(self.evidence.job)))
+        ends = re.compile(rf"slurmstepd\S*: error: \*\*\* (JOB|STEP) ({ids})\b")
+        logs = chain.from_iterable(self.evidence.logs.values())
+        verdict = find_verdict([self.word, *self.output, *keep(logs, ends.match)])
         if verdict is None or verdict.cause.id != "node-lost":
             return verdict
         own = [line for line in self.output if line.file.name == "launcher.log" and is_own(line)]
@@ -311,7 +316,7 @@ class Judge:
         if len(calls) > 1:
             return self._compare_calls(about, calls, "they waited in different calls")
         lost = any(one.cause.symptom for one in waiting)
-        if not lost and len(heard) == self.evidence.world:
+        if not lost and 1 < len(heard) == self.evidence.world:
             return self._name_all_waiting(about, waiting, heard)
         title = f"{about.title}, and no file shows which process they waited for"
         return about._replace(title=f"{title}{self._tell_silent(them)}")
@@ -325,7 +330,7 @@ class Judge:
         """The same of those that others waited for."""
         behind = suspects.ranks[0]
         shown = show_lines(*suspects.lines)
-        who = "it" if len(suspects.ranks) == 1 else list_ranks(suspects.ranks)
+        who = choose_words(len(suspects.ranks), "it", list_ranks(suspects.ranks))
         return self._name_ranks(about, suspects.ranks)._replace(
             node=self.evidence.ranks.get(behind),
             rank=behind,
@@ -347,7 +352,7 @@ class Judge:
         sources = {one.raised.source for one in waiting} - {""}
         where = f" in {sources.pop()[:MOST_WORDS]}" if len(sources) == 1 else ""
         title = f"they waited in vain for each other{where}, until their time was over"
-        about = about._replace(title=title, remedy=_SAME_ORDER, followed=())
+        about = about._replace(title=title, remedy=WAITED.remedy, followed=())
         return self._name_ranks(about, sorted(ranks))
 
     def _compare_calls(
@@ -355,7 +360,7 @@ class Judge:
     ) -> Diagnosis:
         """The same of all ranks of which is known what they were in."""
         sentences = [f"{list_ranks(some)} in {call}" for call, some in calls.items()]
-        remedy = _SAME_ORDER if about.cause == TIMEOUT.id else about.remedy
+        remedy = WAITED.remedy if about.cause == TIMEOUT.id else about.remedy
         title = f"{title}: {', '.join(sentences[:_MOST_CALLS])}"
         about = about._replace(title=title, remedy=remedy, place="", exception="", followed=())
         return self._name_ranks(about, sorted(rank for some in calls.values() for rank in some))
@@ -398,5 +403,5 @@ class Judge:
 
 
 def _tell_unheard(unheard: str, count: int) -> str:
-    were = "was" if count == 1 else "were"
+    were = choose_words(count, "was", "were")
     return f"; {unheard} {were} ended too early to tell" if count else ""

@@ -7,45 +7,13 @@ from __future__ import annotations
 
 import re
 
-from jobgen.diagnose.cause import Cause
+from jobgen.diagnose.cause import LEFT_EARLY, SILENT_NODE, STAYED, STOPPED, Cause
 from jobgen.diagnose.ending import OF_EXITS, select_telling
 from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.matching import Explained, collect_ranks, find_cause, name_exit
 from jobgen.diagnose.reading import NO_LINE, Line, drop
-from jobgen.jobs import status
 from jobgen.records import NamedTuple
 
-LEFT_EARLY = Cause(
-    "left-early",
-    "it left with exit code 0 while the others were still at work",
-    "look for a return, sys.exit() or break that only this rank reaches, such as at the end of "
-    "its data; all ranks must take the same number of steps",
-)
-SILENT_NODE = Cause(
-    "node-lost",
-    "it has gone silent: its agent did not end and said nothing, and others lost the connection "
-    "to it",
-    "submit again; {leave_out}, and tell your administrators",
-    of_machine=True,
-)
-APART = Cause(
-    "apart",
-    f"it ended well, but {status.APART}",
-    "if they are to work together, look whether the program calls init_process_group, or tells its "
-    "library of RANK, WORLD_SIZE and MASTER_ADDR",
-)
-STOPPED = Cause(
-    "",
-    "something other than the job's script stopped its agent: ",
-    "look for who sent it: the program itself, a preemption, an administrator",
-)
-STAYED = Cause(
-    "left-early",
-    "it was still at work when all others had left with exit code 0",
-    "look for a barrier or another collective operation that only this rank enters, such as in "
-    "`if rank == 0`",
-)
-CAUSES = (APART, LEFT_EARLY, SILENT_NODE)
 _SIGNALLED = re.compile(r"SignalException: Process \d+ got signal: (\d{1,9})$")
 
 

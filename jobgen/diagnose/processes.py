@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from jobgen.diagnose import missing
-from jobgen.diagnose.cause import EXCEPTION
+from jobgen.diagnose.cause import EXCEPTION, LEFT_EARLY
 from jobgen.diagnose.ending import Innocent, normalize
 from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.exceptions import Traceback, find_tracebacks
@@ -63,14 +63,11 @@ class Processes:
         first = min(raised, key=lambda one: one.failure.time, default=None)
         if first is None or not self.evidence.has_left(first.failure.rank or 0):
             return first
-        words = f"{first.words}; {missing.LEFT_EARLY.title}"
-        return first._replace(cause=missing.LEFT_EARLY, words=words)
+        words = f"{first.words}; {LEFT_EARLY.title}"
+        return first._replace(cause=LEFT_EARLY, words=words)
 
     def find_elsewhere(self, first: Explained) -> Explained | None:
-        """An exception that another process has handled, of a file that `first` has not found.
-
-        What one process could not write, another does not find.
-        """
+        """An exception that another process has handled, of a file that `first` has not found."""
         names = _FILES.findall(first.raised.words if first.cause.id == "file-missing" else "")
         for rank, one in self._list_handled():
             if any(name in one.words for name in names):
@@ -116,11 +113,10 @@ def _demote(explained: list[Explained]) -> list[Explained]:
     own = [one for one in explained if not one.cause.follows]
     least = min((one.doubt for one in own), default=0)
     sure = min((one.failure.time for one in own if one.doubt == least), default=0.0)
-    sure_by = sure - _TOGETHER
+    return [_judge_anew(one, least=least, since=sure - _TOGETHER) for one in explained]
 
-    def judge_anew(one: Explained) -> Explained:
-        if one in own and one.doubt > least and one.failure.time > sure_by:
-            return one._replace(cause=one.cause._replace(symptom=True))
+
+def _judge_anew(one: Explained, *, least: int, since: float) -> Explained:
+    if one.cause.follows or one.doubt <= least or one.failure.time <= since:
         return one
-
-    return list(map(judge_anew, explained))
+    return one._replace(cause=one.cause._replace(symptom=True))

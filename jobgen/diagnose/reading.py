@@ -95,9 +95,10 @@ def _list_tracebacks(value: object) -> Iterator[str]:
     if isinstance(value, str) and _TRACEBACK in value:
         yield _TRACEBACK
         yield from value.partition(_TRACEBACK)[2].splitlines()[1:]
-    elif isinstance(value, list):
-        for raised in value:
-            yield from _format_raised(raised)
+    for raised in value if isinstance(value, list) else ():  # by its type and value, as structlog
+        if isinstance(raised, dict) and "exc_type" in raised:
+            yield _TRACEBACK
+            yield f"{raised['exc_type']}: {raised.get('exc_value', '')}"
 
 
 def keep(lines: Iterable[Line], test: Callable[[str], object]) -> list[Line]:
@@ -127,19 +128,6 @@ _TRACEBACK = "Traceback (most recent call last):"
 def _find_value(record: dict[str, Any], keys: Iterable[str]) -> str:
     values = (record.get(key) for key in keys)
     return next((str(one).strip() for one in values if isinstance(one, str | int) and one), "")
-
-
-def _format_raised(raised: object) -> Iterator[str]:
-    """An exception that a record describes by its type, value and frames, as Python prints it."""
-    if not isinstance(raised, dict) or "exc_type" not in raised:
-        return
-    yield _TRACEBACK
-    frames = raised.get("frames")
-    for frame in frames if isinstance(frames, list) else ():
-        if isinstance(frame, dict):
-            at = (frame.get(key) for key in ("filename", "lineno", "name"))
-            yield '  File "{}", line {}, in {}'.format(*at)
-    yield f"{raised['exc_type']}: {raised.get('exc_value', '')}"
 
 
 def parse_listing(lines: Iterable[Line]) -> Iterator[tuple[int, int]]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 from jobgen.diagnose import flight
+from jobgen.diagnose.diagnosis import choose_words
 from jobgen.diagnose.ending import NAMES_ERROR, OF_EXITS, normalize, normalize_lines, select_telling
 from jobgen.diagnose.evidence import STOPPED_BY_OTHERS, Evidence
 from jobgen.diagnose.exceptions import find_place, find_tracebacks, read_threads, strip_rank
@@ -56,12 +58,7 @@ class Waiting:
         self.silent = tuple(rank for rank in evidence.ranks if rank not in self.heard)
 
     def find_suspects(self) -> Suspects | None:
-        """Who is waited for; None where no file tells.
-
-        By flight recorders, by stacks, by the rank that they name, by the places at which they
-        waited, by who has not said that it waited, by who has not ended, by what each has printed
-        last.
-        """
+        """Who is waited for, by what tells most surely first; None where no file tells."""
         ways = (self._look_at_flights, self._look_at_stacks, self.find_named, self._compare_places)
         for look in (*ways, self._look_at_silent, self._look_at_unended, self._look_at_lines):
             if suspects := look():
@@ -139,8 +136,8 @@ class Waiting:
             return None
         few, many = by_size[0], by_size[-1]
         (_, own), (_, other) = few[0], many[0]
-        others = "the other waits" if len(many) == 1 else f"{len(many)} others wait"
-        who = "it waits" if len(few) == 1 else "they wait"
+        others = choose_words(len(many), "the other waits", f"{len(many)} others wait")
+        who = choose_words(len(few), "it waits", "they wait")
         title = f"{who} at {_shorten(own)}, and {others} at {_shorten(other)}"
         lines = tuple(keep((own.line, other.line), str.strip))
         return Suspects(tuple(sorted(rank for rank, _ in few)), lines, own.place, title)
@@ -164,7 +161,8 @@ class Waiting:
     def _tell_absence(self) -> str:
         left = self.evidence.exit_codes.get(self.silent[0]) == 0
         did = "had left with exit code 0" if left else "did not take part"
-        who, whom = ("it", "it") if len(self.silent) == 1 else ("they", "them")
+        who = choose_words(len(self.silent), "it", "they")
+        whom = choose_words(len(self.silent), "it", "them")
         return f"{who} {did}, and the others waited for {whom}{self._tell_where()}"
 
     def _tell_where(self) -> str:
@@ -177,7 +175,7 @@ class Waiting:
         """What the first silent one had raised or printed, best what no other; and its thread."""
         logs = self.evidence.logs
         lines = logs[self.silent[0]]
-        spoken = [line for rank in logs.keys() - self.silent for line in logs[rank]]
+        spoken = chain.from_iterable(logs[rank] for rank in logs.keys() - self.silent)
         others = normalize_lines(spoken)
         telling = select_telling(lines)
         own = [line for line in telling if normalize(line.text) not in others]
@@ -195,7 +193,7 @@ class Waiting:
         ranks = tuple(rank for rank in evidence.ranks if rank not in ended | stopped)
         if not ranks or len(ranks) >= len(ended):
             return None
-        title = f"{'it' if len(ranks) == 1 else 'they'} had not ended, and the others had"
+        title = f"{choose_words(len(ranks), 'it', 'they')} had not ended, and the others had"
         return Suspects(ranks, tuple(select_telling(evidence.logs[ranks[0]])[:1]), "", title)
 
     def _look_at_lines(self) -> Suspects | None:
@@ -204,9 +202,7 @@ class Waiting:
     def _look_at_flights(self) -> Suspects | None:
         paths = self._list_files("errors/*-flight-*", "hangs/*-rank-*.flight.json")
         late = flight.find_behind(paths) if paths else None
-        if late is None:
-            return None
-        return Suspects(late.ranks, tuple(Line(path, 1, text) for path, text in late.shown))
+        return Suspects(*late) if late else None
 
     def _list_files(self, *patterns: str) -> dict[int, Path]:
         """Those of this attempt in its folder, by the rank that is last in their names."""
