@@ -11,11 +11,13 @@ start without a checkpoint. Such a traceback has ended nothing where
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from jobgen.diagnose.exceptions import (
     FRAME,
     LOGGED,
+    OF_GROUPS,
+    OF_STARTED,
     TRACED,
     Raised,
     Traceback,
@@ -42,7 +44,8 @@ REFERS = re.compile(
 )
 #: how programs of any language name an error
 NAMES_ERROR = re.compile(
-    r"(?i)\[?[EF]\d{4,8} | +what\(\): |\b(\w*error|\w*exception|err|fatal|panic\w*|fail\w*"
+    r"(?i)\[[EF]\d{3} |\[?[EF]\d{4,8} | +what\(\): "
+    r"|\b(\w*error|\w*exception|err|fatal|panic\w*|fail\w*"
     r"|timed out|cannot|can't|could ?n[o']t|unable|invalid|denied|refused|missing|not found|no such"
     r"|abort\w*|terminat\w+|assert\w*|corrupt\w*|unbound|unknown|undefined|illegal"
     r"|critical|overflow|unexpected)\b"
@@ -51,6 +54,7 @@ NAMES_ERROR = re.compile(
 _NAMES_CODE = re.compile(
     r"(?i)\b(exit|status|code|error|rc|(exit|return|end|fail|finish|quit|died?|left)\w* with)\b"
     r"[\W\d]*\d\W*$|(exit|return)\w*( with)?( code| status)"
+    r"|Killing subprocess \d|closing signal SIG|\(exitcode: "
     r"|\babove\b|previous errors|^make\S*: |terminate called|^==\d+==ABORTING$"
 )
 _OF_STACKS = re.compile(
@@ -86,7 +90,8 @@ _OF_PREFLIGHT = re.compile(r"jobgen: preflight: ")
 _LAST_WORDS = 10
 _WORD = re.compile(r"\w")
 _FOLDERS = re.compile(r"(/[^\s/\'\"]+)+/|\btmp\w{6,10}\b")
-_SIGABRT, _SIGINT = -6, -2
+# By which signals a process ends without an exception: all but SIGABRT and SIGINT.
+_KILLED = {*range(-64, 0)} - {-6, -2}
 _NOT_RUN, _NOT_FOUND = 126, 127  # what shells, `env` and their kind leave with; and their words
 _MISSED = re.compile(r"command not found|: not found$")
 _SAYS_WHY = {
@@ -124,10 +129,8 @@ class _Log:
     def __init__(self, lines: Sequence[Line], quiet: float) -> None:
         self.lines, self.quiet = lines, quiet
         self.tracebacks = [one for one in find_tracebacks(lines) if not one.aside]
-
-    def list_last(self) -> list[Traceback]:
-        """The last of each file, of the errors before the output: there Python says why it ends."""
-        return list({one.file: one for one in self.tracebacks}.values())
+        if keep(lines, OF_STARTED.search):  # several processes share it: who lost another follows
+            self.tracebacks.sort(key=lambda one: OF_GROUPS.search(one.words) is None)
 
     def list_after(self, last: Traceback) -> list[Line]:
         """What was printed to the same file after an exception."""
@@ -146,13 +149,10 @@ class _Log:
             return True
         return last.file.suffix == ".err" and self.quiet >= _LEAVES_WITHIN
 
-    def find_end(self, *, lived: bool) -> Traceback | None:
-        """The exception that may have ended it; one that has `lived` says less after that."""
-        for one in self.list_last():
-            survived = lived and _count_survived(self.lines[one.end :])
-            if not survived and not self.has_gone_on(one):
-                return one
-        return None
+    def find_end(self, is_past: Callable[[Traceback], object]) -> Traceback | None:
+        """The exception that may have ended it: the last of its errors, or else of its output."""
+        last = {one.file: one for one in self.tracebacks}.values()
+        return next((one for one in last if not (is_past(one) or self.has_gone_on(one))), None)
 
     def list_last_errors(self) -> list[Line]:
         """What it said last, which it may have been about to end of."""
@@ -176,7 +176,6 @@ class Innocent:
     def __init__(self) -> None:
         self.raised: set[tuple[str, ...]] = set()  # exceptions as `_Log.name_whole` names them
         self._lines: set[str] = set()
-        self._last: set[str] = set()
         self._survived: set[str] = set()
 
     def add(self, lines: Sequence[Line], *, quiet: float, lived: bool, after: float) -> None:
@@ -187,20 +186,17 @@ class Innocent:
         """
         lines = drop(lines, _OF_PREFLIGHT.match)
         log = _Log(lines, quiet)
-        ending = log.find_end(lived=lived)
+        # One that has lived says less after that.
+        ending = log.find_end(lambda one: lived and _count_survived(log.lines[one.end :]))
         last = lines[ending.begin : ending.end] if ending else log.list_last_errors()
         for one in log.tracebacks:
             # It may have tried more than once, or have processes of its own that raised the same.
             if ending is None or one.words != ending.words:
                 self.raised.add(log.name_whole(one))
         if lived:
-            words = self._survived if after > _SURVIVED else self._last
-            words |= normalize_lines(last)
+            if after > _SURVIVED:
+                self._survived |= normalize_lines(last)
             self._lines |= normalize_lines(line for line in lines if line not in last)
-
-    def has_ended_with(self, line: Line) -> bool:
-        """Whether a process that lived has printed the same line last."""
-        return normalize(line.text) in self._last
 
     def has_printed(self, line: Line, code: int | None) -> bool:
         """Whether a process has gone on after the same line.
@@ -233,34 +229,16 @@ def find_ending(
     `code` is its exit code, negative of a signal; `quiet` for how many seconds it wrote to its
     output after its last error.
     """
-    printed = tuple(_select_own(lines, code, innocent)[-_MOST_LINES:])
-    log = _Log(lines, quiet)
-    marked = [one for one in log.tracebacks if one.uncaught][-1:]
-    last = marked[0] if marked else _find_last(log, code, innocent)
-    if last is None:
-        return Ending((), printed)
-    logged = keep(log.list_after(last), LOGGED.match)
-    return Ending(last.chain, printed, tuple(select_telling(logged)[:1]))
-
-
-def _find_last(log: _Log, code: int | None, innocent: Innocent) -> Traceback | None:
-    """The exception that has ended a process, if none went on after the same and no signal did."""
-    if code is not None and code < 0 and code not in (_SIGABRT, _SIGINT):
-        return None
-    for one in log.list_last():
-        if log.name_whole(one) not in innocent.raised and not log.has_gone_on(one):
-            return one
-    return None
-
-
-def _select_own(lines: Sequence[Line], code: int | None, innocent: Innocent) -> list[Line]:
-    """What none that went on has printed; and if it names an error, what no other ended with."""
     plain = [strip_rank(line) for line in lines if line.text.strip()]
-    own = [line for line in plain if not innocent.has_printed(line, code)]
-    alone = [line for line in own if not innocent.has_ended_with(line)]
-    # What it alone says tells more than what all say, but for the script's own words.
-    telling = any(NAMES_ERROR.search(re.sub(r"^jobgen: .*", "", line.text)) for line in alone)
-    return alone if telling else own
+    printed = [line for line in plain if not innocent.has_printed(line, code)][-_MOST_LINES:]
+    log = _Log(lines, quiet)
+    marked = [one for one in log.tracebacks if one.uncaught]
+    raised = log.find_end(lambda one: code in _KILLED or log.name_whole(one) in innocent.raised)
+    last = [raised, *marked][-1]
+    if last is None:
+        return Ending((), tuple(printed))
+    logged = keep(log.list_after(last), LOGGED.match)
+    return Ending(last.chain, tuple(printed), tuple(select_telling(logged)[:1]))
 
 
 def find_last_words(lines: Sequence[Line], code: int | None) -> Line | None:

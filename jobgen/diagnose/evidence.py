@@ -10,6 +10,7 @@ from pathlib import Path
 
 from jobgen.diagnose.cause import Where
 from jobgen.diagnose.ending import Innocent
+from jobgen.diagnose.exceptions import drop_launcher
 from jobgen.diagnose.reading import (
     Line,
     drop,
@@ -279,7 +280,7 @@ class Evidence:
                 fresh = list(self._fresh(self._log(node, rank, ending)))
                 fresh = list_after_last(fresh, _STARTS.fullmatch)
                 lines += [part for line in _select_end(fresh) for part in split_record(line)]
-            self._logs[node, rank] = lines
+            self._logs[node, rank] = drop_launcher(lines)
         return self._logs[node, rank]
 
     def collect_innocent(self, lived: set[int]) -> Innocent:

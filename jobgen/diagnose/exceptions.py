@@ -13,6 +13,8 @@ from pathlib import Path
 from jobgen.diagnose.reading import Line, keep
 from jobgen.records import NamedTuple
 
+# What an exception's message holds that is another's traceback, such as that of a notebook's cell.
+_ANOTHER = re.compile(r"Traceback \(most recent call last\)")
 _BEGINS = re.compile(r"(?<!Original )Traceback \(most recent call last\)( ─+╮|:$)")
 _SYNTAX = re.compile(r'  File ".+", line \d+$')  # how the error of a file's own syntax begins
 _GROUP = re.compile(r"^\s*[|+](-\+)?[- ]?")
@@ -56,10 +58,18 @@ FOREIGN = re.compile(
     r"/(site|dist)-packages/|/lib/python3|<frozen|<string>|/jobgen/(trainer/|loop\.py)|\.pyx$"
 )
 
+#: how launchers tell how a process of theirs ended: DeepSpeed's, torchrun, mpirun, torch, srun
+OF_STARTED = re.compile(
+    r"(?:return code = |\(exitcode: |exited on signal \d+ \(|terminated with signal "
+    r"|srun: error: \S+: tasks? [\d,-]+: )(?!-15|SIGTERM|Terminated)(-?\w[\w ]*)"
+)
+# What torch raises in the process that started another, of which the reason was printed before.
+_LAUNCHERS = re.compile(r"\.(ChildFailedError|ProcessExitedException)\b")
 #: what has to do with the group of processes: a connection lost there follows from another's end
 OF_GROUPS = re.compile(
     r"gloo/|[Hh]orovod|[Nn]ccl|NCCL|c10d|torch[./]distributed|TCPStore|[Rr]endezvous|another rank"
     r"|client socket has|waiting for clients|one of the (ranks|processes|workers)|[Cc]oordination"
+    r"|tasks_to_register"
 )
 
 
@@ -76,7 +86,7 @@ class Raised(NamedTuple):
     def words(self) -> str:
         """The line that says most: that of a worker process where it holds another traceback."""
         own = [line.text.strip() for line in self.message if re.search(r"\w", line.text)]
-        if any(map(_holds_another, self.message)):
+        if keep(self.message, _ANOTHER.search):
             return own[-1]
         if _LAST_ERROR in own[:-1]:
             return own[0].partition(": ")[0] + ": " + own[own.index(_LAST_ERROR) + 1]
@@ -113,11 +123,6 @@ class Traceback(NamedTuple):
         return self.last.message[-1].file
 
 
-def _holds_another(line: Line) -> bool:
-    """Whether an exception's message is another's traceback, such as that of a notebook's cell."""
-    return "Traceback (most recent call last)" in line.text
-
-
 def strip_rank(line: Line) -> Line:
     """Return a line without torch's mark of the rank, and others' of their processes."""
     return line._replace(text=_OTHERS.sub("", _RANK.sub("", line.text)))
@@ -140,6 +145,15 @@ def find_tracebacks(lines: Sequence[Line]) -> list[Traceback]:
             uncaught = bool(_RANK.match(marks))
             tracebacks.append(Traceback(tuple(chain), begin, at, aside, uncaught))
     return tracebacks
+
+
+def drop_launcher(lines: list[Line]) -> list[Line]:
+    """Return the lines without what a launcher raised of a process that it had started."""
+    raised = [one for one in find_tracebacks(lines) if _LAUNCHERS.search(one.words)]
+    for one in raised[:1]:
+        after = [line for line in lines[one.begin :] if line.file != one.file]
+        return lines[: one.begin] + keep(one.last.message, OF_STARTED.search) + after
+    return lines
 
 
 def _is_aside(lines: Sequence[Line], begin: int, end: int) -> bool:
@@ -222,7 +236,7 @@ def _read_plain(lines: Sequence[Line], at: int) -> tuple[list[Line], list[Line],
 
 def _leads_on(message: list[Line]) -> bool:
     """Whether the next paragraph says what it was."""
-    if any(map(_holds_another, message)):
+    if keep(message, _ANOTHER.search):
         return True
     return len(message) == 1 and _LEADS_ON.search(message[0].text) is not None
 

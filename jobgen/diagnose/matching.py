@@ -30,6 +30,7 @@ from jobgen.diagnose.exceptions import (
     LOGGED,
     NO_EXCEPTION,
     OF_GROUPS,
+    OF_STARTED,
     TRACED,
     Raised,
     find_crash,
@@ -57,13 +58,21 @@ _HELPER = re.compile(
     r"|\b(child|helper|loader|worker|thread|subprocess|process pool|producer|queue|server)\b"
     r"|\bservice\b|timed? ?out"
 )
+# The signals, by all names that launchers have for them; but for the one by which they stop others.
+_SIGNALS = {
+    name: -one for one in signal.Signals for name in (str(-one), one.name, signal.strsignal(one))
+}
+# What a program lacks where its setup did, and how that shows.
+_OF_PACKAGES = ("import", "command-missing", "driver-mismatch", "compiler")
+_OF_SETUP = re.compile(
+    "|".join(one.says for one in CAUSES if one.id in ("module-missing", "environment-missing"))
+)
 _CODE = re.compile(r" {4}\S")  # a line of the program in a stack
 _CRASHED = re.compile(r"(?i)^(?!Fatal Python).*\b(fatal|panic|core dumped|out of memory|killed)\b")
 # How a line of a log begins, but for those of the script and of libraries' own errors.
-_BEGINS_ANEW = re.compile(rf"(?!jobgen: |\[?[EF]\d{{4}})(?i:{LOGGED.pattern})")
-_SIGABRT = -6
+_BEGINS_ANEW = re.compile(rf"(?!jobgen: |\[?[EF]\d{{3}})(?i:{LOGGED.pattern})")
 # SIGILL, SIGABRT, SIGFPE, SIGSEGV, SIGALRM, SIGXCPU and SIGXFSZ come of what a program does.
-_OF_PROGRAMS = (-4, _SIGABRT, -8, -11, -14, -24, -25)
+_OF_OTHERS = {*range(-64, 1)} - {-4, -6, -8, -11, -14, -24, -25}
 
 
 # How an exception begins, or what it says, that another process or its machine may have caused.
@@ -192,6 +201,32 @@ def explain_failure(failure: Failure, innocent: Innocent) -> Explained:
     """Return why a process or node failed."""
     if failure.where != "rank" or any(_NEVER_BEGAN.match(line.text) for line in failure.lines):
         return _explain_node(failure)
+    signalled = _read_signal(failure.lines) if (failure.exit_code or 0) > 0 else 0
+    if not signalled:
+        return _find_lack(_explain_process(failure, innocent), innocent)
+    explained = _explain_process(failure._replace(exit_code=signalled), innocent)
+    return explained._replace(words=f"of a process that it had started: {explained.title}")
+
+
+def _read_signal(lines: Sequence[Line]) -> int:
+    """The signal, as a negative code, that ended a process which this one had started; else 0."""
+    ends = [end[1].strip() for line in lines if (end := OF_STARTED.search(line.text))]
+    return _SIGNALS.get("".join(ends[:1]), 0)
+
+
+def _find_lack(explained: Explained, innocent: Innocent) -> Explained:
+    """The same by what its setup lacked, where the program then found a part of it missing."""
+    lacks = find_cause(keep(explained.failure.lines, _OF_SETUP.search), "rank")
+    if lacks is None or explained.cause.id not in _OF_PACKAGES:
+        return explained
+    if innocent.has_printed(lacks.line, explained.failure.exit_code):
+        return explained
+    words = _add_reason(explained.title, lacks.line.text, link="after")
+    tail = (lacks.line, *explained.tail)
+    return explained._replace(cause=lacks.cause, line=lacks.line, words=words, tail=tail)
+
+
+def _explain_process(failure: Failure, innocent: Innocent) -> Explained:
     ending = find_ending(failure.lines, failure.exit_code, quiet=failure.quiet, innocent=innocent)
     if not ending.chain:
         return _explain_exit(failure, ending)
@@ -289,14 +324,13 @@ def _explain_exit(failure: Failure, ending: Ending) -> Explained:
     """By the lines that it printed last, and its exit code."""
     code = failure.exit_code
     tail = tuple(drop(ending.lines, OF_EXITS.match))
-    talks = code is None or code > 0 or code in _OF_PROGRAMS
-    last = find_last_words(tail, code) if talks else None
+    last = None if code in _OF_OTHERS else find_last_words(tail, code)
     cause, crash = _name_code(code), find_crash(failure.lines)
     if last is None:  # a shell may have told at which of its commands it ended
         shown = tuple(keep(failure.lines, TRACED.match)[-2:]) or tail
         return Explained(failure, cause, tail=shown, place=crash)
-    words = _add_exit(last.text.strip()[:MOST_WORDS], code, cause)
     match = _find_cause_of_end(last, tail) or Match(cause, last)
+    words = _add_exit(last.text.strip()[:MOST_WORDS], code, cause)
     raised = [one.last for one in find_tracebacks(failure.lines)]  # of a child of its own
     places = [one.place for one in raised if one.message[0] == last]
     shown = (match.line, *tail[-3:])
@@ -372,7 +406,8 @@ def _explain_setup(failure: Failure, lines: Sequence[Line], end: Line) -> Explai
     # A step that the script itself takes, if that failed.
     own = printed.pop() if printed and is_own(printed[-1]) else None
     last = find_last_said(printed, failure.exit_code)
-    cause, line = _choose_surest([line for line in (own, end, *printed[-1:], *last) if line], end)
+    shown = [line for line in (own, end, *printed[-1:], *last) if line]
+    cause, line = find_cause(shown, "agent") or Match(EXCEPTION, end)
     words = read_own_words(own) if own else _OF_AGENT.sub("", end.text)
     if last:
         words += f", and said: {_quote_commands(last)}"
@@ -380,13 +415,6 @@ def _explain_setup(failure: Failure, lines: Sequence[Line], end: Line) -> Explai
         words += f", and {name_exit(failure.exit_code or 0)}"
     tail = tuple(dict.fromkeys([*last, *printed[-2:], own or end]))
     return Explained(failure, cause, own or line, tail=tail, words=words)
-
-
-def _choose_surest(lines: Sequence[Line], end: Line) -> Match:
-    """The first cause that is not vague, or the first, that these lines show one by one."""
-    matches = filter(None, [find_cause([line], "agent") for line in lines])
-    surest = min(matches, key=lambda match: match.cause.vague, default=None)
-    return surest or Match(EXCEPTION, end)
 
 
 def _quote_commands(said: Sequence[Line]) -> str:

@@ -119,6 +119,74 @@ def test_a_process_is_quoted_by_what_it_alone_ended_of(tmp_path: Path, name: str
     assert said in found.as_text()
 
 
+LAUNCHED = """\
+Traceback (most recent call last):
+  File "/x/bin/accelerate", line 8, in <module>
+  File "/x/site-packages/torch/distributed/launcher/api.py", line 270, in launch_agent
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+============================================================
+a.py FAILED
+"""
+ELASTIC = "E0801 13:23:20 32974 torch/distributed/elastic/multiprocessing/api.py:874] failed"
+DEEPSPEED = "[2026-11-26 23:18:04] [{}] [launch.py:321:sigkill_handler] {}\n"
+LOST_NCCL = RAISED.replace(
+    "ValueError: bad row", "DistBackendError: NCCL error: remote process exited"
+)
+KILLED = "of a process that it had started: it was killed (SIGKILL)"
+STARTED = {
+    "of torchrun": (
+        f"{RAISED}{ELASTIC} (exitcode: 1) local_rank: 2\n{LAUNCHED}",
+        1,
+        "ValueError: b",
+    ),
+    "killed": (f"{ELASTIC} (exitcode: -9) local_rank: 2 (pid: 7)\n{LAUNCHED}", 1, KILLED),
+    "of DeepSpeed": (
+        f"{RAISED}{LOST_NCCL}{DEEPSPEED.format('INFO', 'Killing subprocess 7')}"
+        f"{DEEPSPEED.format('ERROR', '[a.py] exits with return code = 1')}",
+        1,
+        "ValueError: bad row",
+    ),
+    "of DeepSpeed, killed": (
+        DEEPSPEED.format("ERROR", "[a.py] exits with return code = -9"),
+        247,
+        KILLED,
+    ),
+    "of srun": (
+        "srun: error: n2: task 1: Terminated\nsrun: error: n1: task 3: Segmentation fault\n",
+        139,
+        "of a process that it had started: it made a forbidden memory access",
+    ),
+    "of mpirun": (
+        "mpirun noticed that process rank 1 on node n1 exited on signal 4 (Illegal instruction).\n",
+        132,
+        "of a process that it had started: it met an instruction",
+    ),
+    "its module": (
+        "Lmod has detected the following error: unknown: 'torch/9'\n"
+        "Traceback (most recent call last):\nImportError: No module named torch\n",
+        1,
+        "ImportError: No module named torch, after Lmod has detected",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "code", "title"), STARTED.values(), ids=STARTED)
+def test_what_a_launcher_tells_of_its_processes_counts(
+    run: Run, text: str, code: int, title: str
+) -> None:
+    run.rank(2, text, after=10, code=code)
+    assert run.diagnose().title.startswith(title), run.diagnose().as_text()
+
+
+def test_the_walltime_that_ends_a_step_is_named_if_the_step_is_of_this_job(run: Run) -> None:
+    ends = (
+        "slurmstepd: error: *** STEP {}.0 ON n1 CANCELLED AT 2026-11-26T23:18 DUE TO TIME LIMIT ***"
+    )
+    for number, cause in ((4711, "walltime"), (4712, "exit 3")):
+        run.rank(2, ends.format(number), after=10, code=3)
+        assert run.diagnose().cause == cause
+
+
 def test_advice_to_make_a_file_executable_is_given_where_permission_is_denied(run: Run) -> None:
     for words, advised in (("Permission denied", True), ("Argument list too long", False)):
         run.rank(2, f"run.sh: line 4: ./pre.sh: {words}\n", after=10, code=126)
