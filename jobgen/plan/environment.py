@@ -142,10 +142,9 @@ def _choose_modules(own: Environment, site: SiteProfile, *, bare: bool) -> Modul
 
 
 def _list_caches(variables: Mapping[str, str]) -> Iterator[str]:
-    for name in _CACHES:
-        # Triton's folder follows from TRITON_HOME unless it is named.
-        if variables.keys().isdisjoint({name, name.replace("CACHE_DIR", "HOME")}):
-            yield name
+    # Triton's folder follows from TRITON_HOME unless it is named.
+    free = variables.keys().isdisjoint
+    return (one for one in _CACHES if free({one, one.replace("CACHE_DIR", "HOME")}))
 
 
 def _guess_vendor(gpu: str | None) -> str | None:

@@ -112,7 +112,7 @@ def _check_one_queue(context: Context, name: str, queue: SiteQueue, size: Size) 
     if accepts(queue, size):
         return
     for path, message, hint, limit in explain_refusal(name, queue, size):
-        why = f": {limit.why}" if limit.why else ""
+        why = f": {limit.why}" * bool(limit.why)
         if path == "resources.nodes" and context.spec.resources.nodes is None:
             path = "resources.gpus_per_node"
         yield report(context, profile.cite(limit, queue), path, f"{message}{why}", hint)
@@ -123,7 +123,7 @@ def _refuse_unknown(context: Context, name: str) -> Iterator[Breach]:
 
     queues, where = context.site.queues, context.site.title or "this site"
     near = find_near(name, queues)
-    facts = {"near": f"did you mean {near}? " if near else "", "known": ", ".join(queues)}
+    facts = {"near": f"did you mean {near}? " * bool(near), "known": ", ".join(queues)}
     for problem in context.refuse({"unknown_queue": True}, name=name, where=where, **facts):
         yield Breach(problem, "the list may be incomplete")
 

@@ -69,10 +69,12 @@ def _apply_table(job: Subject, facts: dict[str, Any]) -> Iterator[Problem]:
             texts[source].append((path, text))
     for source, places in texts.items():
         for asked, form, message, hint in checks.list_rows(source):
+            told: list[str] = []  # what is wrong with a list is said of the list alone
             for path, text in places if _holds(asked, facts) else ():
-                if match := re.search(form, text, re.MULTILINE):
+                match, place = re.search(form, text, re.MULTILINE), re.sub(r"[.\[]", "/", path)
+                if match and not checks.is_below(place, told):
+                    told.append(place)
                     yield _say(job, path, message, hint, facts | match.groupdict())
-                    break
 
 
 def _holds(asked: str, facts: Mapping[str, Any]) -> bool:

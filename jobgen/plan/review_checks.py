@@ -18,6 +18,7 @@ from jobgen.output import format_count as count
 from jobgen.plan.nodes import advise_on_devices
 from jobgen.plan.plan import NodeGroup, Plan, RolePlan
 from jobgen.plan.program import read_sources
+from jobgen.plan.roles import list_needed
 from jobgen.records import NamedTuple
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import Container, JobSpec, Resources, Role
@@ -360,19 +361,14 @@ def _list_files(job: Subject) -> Iterator[tuple[str, str, str]]:
             "run.command": [_find_file(run.words)],
             "environment.venv": [own.venv],
         }
-        yield from _list_read(job.plan.program.command)
+        pairs = list_options(job.plan.program.command)
+        read = [pair for pair in pairs if _form("read").fullmatch(" ".join(pair))]
+        yield from (("run.args", value, f"{option} {value}") for option, value in read)
     if own.uv:
         name = "uv.lock" if os.path.isfile("pyproject.toml") else "pyproject.toml"
         yield "environment.uv", name, f"{name}, which uv needs,"
     for path, files in named.items():
         yield from ((path, name, name) for name in files if name)
-
-
-def _list_read(command: Sequence[str]) -> Iterator[tuple[str, str, str]]:
-    """Yield the files that options of the program name for it to read."""
-    for option, value in list_options(command):
-        if _form("read").fullmatch(f"{option} {value}"):
-            yield "run.args", value, f"{option} {value}"
 
 
 def _find_file(command: Sequence[str]) -> str:
@@ -417,12 +413,10 @@ def _asks(role: RolePlan, other: RolePlan) -> bool:
 
 def _check_asking(job: Subject, role: RolePlan) -> Found:
     """Yield the roles that one asks before they are ready."""
-    awaited = job.find_role(role.name).after
-    if awaited is None:
-        awaited = tuple(one.name for one in job.roles[: job.roles.index(role)])
-    for other in job.roles:
-        if _asks(role, other) and other.test and other.name not in awaited:
-            yield "asks-early", "run", {"other": other.name}
+    awaited = list_needed(job.whole.roles or {}, role.name)
+    others = [one.name for one in job.roles if one.test and _asks(role, one)]
+    for other in sorted({*others} - {*awaited}):
+        yield "asks-early", "run", {"other": other}
 
 
 def _check_known(job: Subject, role: RolePlan) -> Found:
@@ -432,9 +426,9 @@ def _check_known(job: Subject, role: RolePlan) -> Found:
     known |= {*job.plan.environment.variables, *re.findall(r"(\w+)=", text)}
     names = sorted(one.name.upper() for one in job.roles)
     have = ", ".join(f"${name}_ADDR, ${name}_PORT" for name in names)
-    for name in re.findall(r"\$\{?([A-Z]\w*?_(?:ADDR|PORT|HOST|URL|NODE|IP)\w*)", text):
-        if name not in known:
-            yield "no-address", "run", {"name": name, "have": have}
+    names = re.findall(r"\$\{?([A-Z]\w*?_(?:ADDR|PORT|HOST|URL|NODE|IP)\w*)", text)
+    for name in sorted({*names} - known):
+        yield "no-address", "run", {"name": name, "have": have}
 
 
 CHECKS = (

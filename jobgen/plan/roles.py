@@ -73,7 +73,7 @@ def _order(asked: Mapping[str, Role], members: list[RolePlan]) -> Iterator[tuple
     ready: set[str] = set()
     while left or waited:
         for name, role in [*left.items()]:
-            if ready.issuperset(_list_needed(asked, name)):
+            if ready.issuperset(list_needed(asked, name)):
                 yield False, left.pop(name)
                 ready |= set() if role.test else {name}
                 waited |= {name: role} if role.test else {}
@@ -82,7 +82,7 @@ def _order(asked: Mapping[str, Role], members: list[RolePlan]) -> Iterator[tuple
             yield True, waited.pop(name)
 
 
-def _list_needed(asked: Mapping[str, Role], name: str) -> tuple[str, ...]:
+def list_needed(asked: Mapping[str, Role], name: str) -> tuple[str, ...]:
     """Return the roles that one comes after: all above it, unless it says which."""
     names, after = (*asked,), asked[name].after
     return names[: names.index(name)] if after is None else after

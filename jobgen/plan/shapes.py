@@ -30,8 +30,12 @@ class _Request:
         self.context, self.node, self.size, self.about = context, node, size, about
         self.resources = context.spec.resources
         self.together = getattr(context.spec.array, "together", None)
-        self.shared = " together" if self.together else ""  # the numbers are those of all tasks
-        self.cpus = size.cpus_per_node or 0
+        self.shared = " together" * bool(self.together)  # the numbers are those of all tasks
+        # CPUs for each GPU count for those of a node: more GPUs are refused by themselves.
+        each, self.gpus = self.resources.cpus_per_gpu, min(size.widest, node.gpus or size.widest)
+        times = self.gpus if each else 1
+        self.cpus = (each or size.cpus_per_node or 0) * times
+        self.most_cpus = (node.cpus or 0) // max(1, times)
         self.memory = self.resources.memory_per_node or 0
         self.disk = self.resources.disk_per_node or 0
         self.hosts = sum(
@@ -67,7 +71,7 @@ class _Request:
         yield {"disk": _exceeds(self.disk, node.disk)}
 
     def _judge_cpus(self) -> dict[str, object]:
-        rule, share = self.node.cpus_rule, (self.node.cpus_per_gpu or 0) * self.size.widest
+        rule, share = self.node.cpus_rule, (self.node.cpus_per_gpu or 0) * self.gpus
         broken: dict[str | None, bool] = {
             "implied": True,
             "exact": share not in (0, self.cpus),
@@ -98,6 +102,7 @@ class _Request:
             "fewest": count(size.narrowest, "GPU"),
             "nodes": count(size.nodes, "node"),
             "cpus": count(self.cpus, "CPU"),
+            "most_cpus": self.most_cpus,
             "hosts": self.hosts,
             "together": self.together,
             "larger": f", or write gpu_type: {' or '.join(larger)}" * bool(larger),

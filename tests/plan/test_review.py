@@ -230,6 +230,10 @@ a program on this machine's own disk
 directives of another scheduler
     directives: ['#PBS -l walltime=1:00:00']
     slurm does not read them; write #SBATCH ..., or the key that means the same
+a container within a container
+    environment: {container: {image: docker://a/b, runtime: apptainer}}
+    run: {command: apptainer exec --nv docker://a/b python train.py}
+    apptainer exec enters a container, and environment.container has entered one before it
 a directive against on_walltime
     directives: ['#SBATCH --no-requeue']
     on_walltime: {then: requeue}
@@ -524,6 +528,13 @@ def test_a_file_that_a_program_is_given_costs_little(
     read = list(list_settings([f"--config={name}"]))
     assert time.process_time() - start < 0.5  # of 5 s for the fault of such a file
     assert [*map(" ".join, read)] == [f"--config {name}", *found]
+
+
+def test_a_fault_of_two_variables_is_said_of_both() -> None:
+    text = BASE + "environment: {variables: {NCCL_SOCKET_IFNAME: lo, GLOO_SOCKET_IFNAME: lo}}\n"
+    loaded = load(text)
+    paths = [one.path for one in review(loaded, resolve(loaded)) if "loopback" in one.message]
+    assert paths == [f"environment.variables.{name}_SOCKET_IFNAME" for name in ("NCCL", "GLOO")]
 
 
 def test_what_checks_find_has_words() -> None:

@@ -185,3 +185,12 @@ def test_a_site_without_a_limit_on_walltime_says_so(site: str, known: bool, tmp_
     said = jobgen("explain", write_job(tmp_path), "--site", site, *wanted)
     assert said.code == 0, said.err
     assert ("longest walltime: not known" in said.out) != known
+
+
+def test_cpus_for_each_gpu_are_those_of_a_nodes_gpus() -> None:
+    """More GPUs than a node has are refused by themselves, without advice on CPUs."""
+    base = "name: a\nsite: nci-gadi\naccount: vp91\nqueue: gpuvolta\nrun: {module: m}\n"
+    resources = "resources: {gpus_per_node: 8, cpus_per_gpu: 12, walltime: 1h}\n"
+    told = complaint(base + resources, today="2026-09-01")
+    assert "8 GPUs, more than the 4 of a node" in told
+    assert "CPUs" not in told
