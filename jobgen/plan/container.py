@@ -49,7 +49,7 @@ class Entrance:
             return None
         # srun takes a path from the root, or from a folder that it names, for one.
         relative = self.by_srun and self.image[0] not in "/~$"
-        return ShellPath(f"$PWD/{self.image}" if relative else self.image)
+        return ShellPath("$PWD/" * relative + self.image)
 
     def make_command(self, *, vendor: str | None, gpus: bool) -> ContainerCommand | None:
         """Return the command that enters the container on a node; None if srun does it.

@@ -88,8 +88,8 @@ def _list_facts(job: Subject) -> dict[str, Any]:
     container, tasks = plan.environment.container, plan.array.tasks
     servers = [one.name.upper() for one in job.roles if checks.serves(one)]
     return {
-        "nodes": plan.nodes.total if plan.nodes.total > 1 else 0,
-        "processes": plan.nodes.world_size if plan.nodes.world_size > 1 else 0,
+        "nodes": plan.nodes.total * (plan.nodes.total > 1),
+        "processes": plan.nodes.world_size * (plan.nodes.world_size > 1),
         "batch": plan.can.batch,
         "agents": plan.launch.mode == "torchrun" and plan.nodes.world_size > plan.nodes.total,
         "chained": plan.walltime.chain.goes_on,

@@ -24,10 +24,8 @@ _VARIABLE = r"environment\.variables\.(?=[A-Za-z_][A-Za-z0-9_]*$)"
 # Keys that no task can have for itself, as ECMA 262 reads it too.
 FIXED = rf"(?!{_ARGUMENT}|{_VARIABLE}){_PATH}.*|environment\.variables\.({TAKEN})"
 
-KINDS = ("values", "zip", "list", "tasks")
 
-
-@limit_keys(*KINDS, least=1, most=1)
+@limit_keys("values", "zip", "list", "tasks", least=1, most=1)
 class Array(NamedTuple):
     """Tasks that differ in what their program is given: values of arguments, by name.
 
@@ -59,9 +57,9 @@ class Array(NamedTuple):
 
     def conflicts(self) -> Iterator[Conflict]:
         """There are tasks, not too many, and what they are given arrives."""
-        given = [kind for kind in KINDS if getattr(self, kind) is not None]
-        if len(given) == 1 and self.tasks is None:  # else the binder tells
-            yield from _check_content(given[0], getattr(self, given[0]))
+        for kind, content in (("values", self.values), ("zip", self.zip), ("list", self.list)):
+            if content is not None:
+                yield from _check_content(kind, content)
 
     def choices(self) -> Iterator[Choice]:
         """What each task is given, by the key as it is written."""
