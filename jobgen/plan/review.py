@@ -69,11 +69,11 @@ def _apply_table(job: Subject, facts: dict[str, Any]) -> Iterator[Problem]:
             texts[source].append((path, text))
     for source, places in texts.items():
         for asked, form, message, hint in checks.list_rows(source):
-            told: list[str] = []  # what is wrong with a list is said of the list alone
+            named: list[str] = []  # what is wrong with a list is said of the list alone
             for path, text in places if _holds(asked, facts) else ():
                 match, place = re.search(form, text, re.MULTILINE), re.sub(r"[.\[]", "/", path)
-                if match and not checks.is_below(place, told):
-                    told.append(place)
+                if match and not checks.is_below(place, named):
+                    named.append(place)
                     yield _say(job, path, message, hint, facts | match.groupdict())
 
 

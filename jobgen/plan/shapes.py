@@ -101,6 +101,7 @@ class _Request:
             "gpus": count(size.widest, "GPU"),
             "fewest": count(size.narrowest, "GPU"),
             "nodes": count(size.nodes, "node"),
+            "counted": count(self.gpus, "GPU"),
             "cpus": count(self.cpus, "CPU"),
             "most_cpus": self.most_cpus,
             "hosts": self.hosts,
