@@ -221,7 +221,7 @@ def prepare(
         remarks = [submission.warning, *list_doubts(loaded, plan)]
         return replace(submission, warning="\n".join(filter(None, remarks)))
     if scheduler or site or overrides or not limits:
-        raise UsageError("a rendered script has its scheduler, site and values already")
+        raise UsageError("a rendered script already has its scheduler, site and values")
     return prepare_script(path, stale_ok=stale_ok, after=after)
 
 

@@ -1,4 +1,4 @@
-"""The commands that read scripts people already have: `jobgen lint` and `jobgen import`."""
+"""The commands that read existing scripts: `jobgen lint` and `jobgen import`."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def _refuse_others(script: Script) -> None:
 @click.argument("scripts", nargs=-1, required=True, type=FILE, metavar="SCRIPT...")
 @site_option("Check this site's limits.")
 @format_option
-@click.option("--fix", is_flag=True, help="Fix in place what can be fixed safely; list the rest.")
+@click.option("--fix", is_flag=True, help="Fix what is safe to fix, in place; list the rest.")
 @json_option
 def lint(scripts: tuple[str, ...], site: str | None, form: str, fix: bool, as_json: bool) -> None:
-    """Find common mistakes in #PBS and #SBATCH scripts, and in training programs (train.py).
+    """Find common mistakes in #PBS and #SBATCH scripts and in training programs (train.py).
 
     Exits with 8 if it finds any.
 
@@ -97,7 +97,7 @@ def _check_programs(paths: Sequence[str]) -> list[Remark]:
         return []
     from jobgen.programs import SEVERAL, check_program
 
-    put_err(f"{', '.join(paths)}: read as the program of {SEVERAL}")
+    put_err(f"{', '.join(paths)}: checked as the program of {SEVERAL}")
     return [remark for path in paths for remark in check_program(path, SEVERAL)]
 
 
@@ -118,17 +118,18 @@ def _fix(script: Script, findings: list[Finding]) -> Script:
 @click.argument("script", type=FILE)
 @output_option("Write the spec to FILE, which must not exist.")
 @click.option("--allow-losses", is_flag=True, help="Exit with 0 even if the spec loses something.")
-@click.option("-v", "--verbose", is_flag=True, help="Also list what was kept or is not needed.")
+@click.option(
+    "-v", "--verbose", is_flag=True, help="Also list the parts that are kept or not needed."
+)
 @json_option
 def import_(
     script: str, output: str | None, allow_losses: bool, verbose: bool, as_json: bool
 ) -> None:
     """Convert a #PBS or #SBATCH script to a spec, and print it.
 
-    A script whose every line jobgen understands becomes a short spec. For any other script, the
-    spec says what the directives say, and bash runs the rest unchanged: -o writes it to
-    NAME.body.sh beside the spec. Exits with 9 if something is lost, and with 3 if the text is not a
-    job.
+    If jobgen understands every line, the script becomes a short spec. Otherwise, the directives
+    become keys and bash runs the rest unchanged; -o writes that to NAME.body.sh beside the spec.
+    Exits with 9 if something is lost, and with 3 if the text is not a job.
     """
     from jobgen.batchscript.convert import import_script
     from jobgen.batchscript.reader import read

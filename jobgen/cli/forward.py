@@ -54,8 +54,8 @@ def forward(
 ) -> int | None:
     """Forward a port of a running job's node to this machine until you press Ctrl-C.
 
-    The port is forwarded by your own ssh, to localhost on the node. The site must allow ssh to the
-    nodes of your jobs. For a task of an array, give its id, such as 12_3.
+    Your own ssh forwards the port to localhost on the node. The site must allow ssh to the nodes
+    of your jobs. For a task of an array, give its ID, such as 12_3.
     """
     from jobgen import find
     from jobgen.jobs.inside import find_node

@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     metavar="PATH=VALUE",
     help="Override one value of its spec, such as resources.walltime=8h.",
 )
-@click.option("--again", is_flag=True, help="Submit even if the same job is already submitted.")
+@click.option("--again", is_flag=True, help="Submit even if the same job was already submitted.")
 @json_option
 def rerun(
     job: str | None, failed: bool, overrides: tuple[str, ...], again: bool, as_json: bool
 ) -> None:
-    """Submit a recorded job again, and print the new id.
+    """Submit a recorded job again, and print the new ID.
 
     Submits the same script; with --set or --failed, renders its spec again. The new job runs in
     the current folder with its current code. Without a job, asks before it reruns the latest.
@@ -86,8 +86,8 @@ class ShellCommand(click.Command):
 def shell(job: str | None, node: str | None, role: str | None, words: tuple[str, ...]) -> int:
     """Open a shell on a node of a running job, or run a command there: jobgen shell 12 -- top -b.
 
-    The default is the latest job. The shell starts in the folder of submission, with
-    $JOBGEN_RUN_DIR set; jobgen exits with the code of the command.
+    The default is the latest job. The shell starts in the folder you submitted from, with
+    $JOBGEN_RUN_DIR set; jobgen exits with the command's exit code.
     """
     from jobgen import find
     from jobgen.jobs.inside import enter_job
@@ -111,7 +111,7 @@ def run(spec: str, task: int | None, **target: Any) -> int:
     """Run the job of a spec in the allocation that this shell holds, from salloc or qsub -I.
 
     Runs the script that `jobgen render` prints, with a run folder; `status`, `logs` and the other
-    commands know it by the id of the allocation. A local job runs in the foreground.
+    commands find the run by the allocation's ID. A local job runs in the foreground.
     """
     from jobgen.jobs.inside import write_held_job
     from jobgen.process import run_here
@@ -125,7 +125,7 @@ def run(spec: str, task: int | None, **target: Any) -> int:
 @click.option(
     "--older",
     metavar="TIME",
-    help="Remove only what ended longer ago than TIME (default: 30d; any age for jobs you name).",
+    help="Remove only jobs that ended more than TIME ago (default: 30d; any age if you name jobs).",
 )
 @click.option(
     "--keep",
@@ -133,14 +133,14 @@ def run(spec: str, task: int | None, **target: Any) -> int:
     metavar="NAME",
     help="Keep this part of each run folder, such as checkpoints, and the job's record.",
 )
-@click.option("--failed", is_flag=True, help="Remove only jobs that did not end well.")
+@click.option("--failed", is_flag=True, help="Remove only jobs that did not succeed.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @json_option
 def clean(jobs: tuple[str, ...], older: str | None, yes: bool, as_json: bool, **which: Any) -> None:
     """Remove the run folders of ended jobs: those you name, or all below ./runs.
 
-    Lists the folders with their sizes, and asks first. Running jobs, jobs in an unknown state and
-    files outside run folders are kept.
+    Lists the folders with their sizes, and asks first. Keeps running jobs, jobs in an unknown state
+    and files outside run folders.
     """
     from jobgen.jobs.clean import find_waste, remove_waste
 
@@ -200,7 +200,7 @@ def _name_kept(named: Sequence[Job], waste: Sequence[Waste]) -> None:
     going = {each.job.id for each in waste}
     for job in named:
         if job.id not in going:
-            why = "it may still be running, or does not match the options, or is already removed"
+            why = "it may be running, does not match the options, or was already removed"
             put_err(f"{job.id}: kept, because {why}")
 
 
@@ -212,6 +212,6 @@ def _confirm_removal(waste: Sequence[Waste], total: str, *, yes: bool) -> None:
     ]
     put_err("\n".join(format_table(rows)))
     if not yes and not sys.stdin.isatty():
-        raise UsageError(f"{total} not removed: jobgen cannot ask here; confirm with --yes")
+        raise UsageError(f"{total} not removed: jobgen cannot ask here; to confirm, give --yes")
     if not yes:
         click.confirm(f"remove {total}?", abort=True, err=True)

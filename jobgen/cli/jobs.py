@@ -39,7 +39,7 @@ jobs_argument = click.argument(
 @click.option("--watch", is_flag=True, help="Update the table until all jobs have ended.")
 @json_option
 def status(jobs: tuple[str, ...], watch: bool, as_json: bool) -> None:
-    """Show the state of jobs (id, name or run folder; default: the latest).
+    """Show the state of jobs (ID, name or run folder; default: the latest).
 
     States are queued, running, stopping, done, failed, cancelled, timeout, node lost and unknown.
     For one job, stdout is only its state; details go to stderr. Several jobs print a table.
@@ -112,7 +112,7 @@ def _watch(jobs: list[Job]) -> None:
 @click.option(
     "--all", "everywhere", is_flag=True, help="Also list jobs submitted from other folders."
 )
-@click.option("--bad-nodes", is_flag=True, help="List the nodes that failures were blamed on.")
+@click.option("--bad-nodes", is_flag=True, help="List the nodes that caused failures.")
 @json_option
 def list_jobs(
     state: str | None, limit: int | None, everywhere: bool, bad_nodes: bool, as_json: bool
@@ -146,7 +146,7 @@ def list_jobs(
 @jobs_argument
 @json_option
 def cancel(jobs: tuple[str, ...], as_json: bool) -> None:
-    """Cancel jobs (id, name or run folder; default: the latest)."""
+    """Cancel jobs (ID, name or run folder; default: the latest)."""
     import jobgen
 
     named, problems = jobgen.find_all(jobs)
@@ -248,13 +248,13 @@ def diagnose(job: str | None, as_json: bool) -> None:
 @click.option("--rank", type=click.IntRange(0), metavar="R", help="Show only this rank.")
 @click.option("--node", metavar="N", help="Show only this node.")
 @click.option("--role", metavar="ROLE", help="Show only this role.")
-@click.option("--stderr", is_flag=True, help="Show stderr of the processes and of the agents.")
+@click.option("--stderr", is_flag=True, help="Show stderr of the processes and agents.")
 @json_option
 def logs(job: str | None, follow: bool, as_json: bool, **wanted: Any) -> None:
     """Show the output of a job (default: the latest), with the node and rank of each line.
 
-    A line that many ranks print is shown once, with their number. With -f, exits with 7 if the job
-    will never start.
+    Shows a line that many ranks print only once, with their number. With -f, exits with 7 if the
+    job will never start.
     """
     from jobgen import find
 
@@ -296,7 +296,7 @@ def logs(job: str | None, follow: bool, as_json: bool, **wanted: Any) -> None:
 @jobs_argument
 @output_option("Write the page to FILE (`-`: stdout; default: report.html in the run folder).")
 @click.option("--text", "as_text", is_flag=True, help="Print text and write no page.")
-@click.option("--all", "everything", is_flag=True, help="Report all jobs submitted from here.")
+@click.option("--all", "everything", is_flag=True, help="Report on all jobs submitted from here.")
 @json_option
 def report(
     jobs: tuple[str, ...], output: str | None, as_text: bool, everything: bool, as_json: bool
@@ -348,11 +348,11 @@ def _write_page(result: Report, output: str | None, folder: Path) -> Path | str:
 @job_argument
 @json_option
 def top(job: str | None, as_json: bool) -> None:
-    """Show GPUs, CPUs and memory that a job uses on each node, and its progress.
+    """Show the GPUs, CPUs and memory that a job uses on each node, and its progress.
 
     On a terminal, the table updates until the job ends or you press Ctrl-C, which does not cancel
-    the job. CPUs and memory come from each node, by a job step on Slurm and by ssh on PBS; the job
-    itself records its GPUs every 30 s.
+    the job. jobgen asks each node for CPUs and memory, with a job step on Slurm and ssh on PBS; the
+    job itself records its GPUs every 30 s.
     """
     from jobgen import Watch, find
     from jobgen.jobs import table
@@ -375,7 +375,7 @@ def top(job: str | None, as_json: bool) -> None:
         lines += format_nodes(nodes, running=running) if nodes else ["no node has started"]
         if state.ended:
             used = f"`jobgen report {one.id}` shows what it used"
-            lines.append(f"it has ended; {used}, `jobgen logs {one.id}` what it printed")
+            lines.append(f"it has ended; {used}, and `jobgen logs {one.id}` its output")
         text = "".join(f"{line}\n" for line in [*lines, *seen.silences])
         put_out(f"\x1b[H\x1b[J{text}" if live else text)
         if not live or watch.over(0):

@@ -167,7 +167,7 @@ def _tell_version(context: click.Context) -> NoReturn:
     "--out-dir",
     type=FILE,
     metavar="DIR",
-    help="Write each script to DIR, under the name of its spec.",
+    help="Write each script to DIR, named after its spec.",
 )
 @click.option("--expand", is_flag=True, help="Write one script for each task of the array.")
 @click.option(

@@ -215,12 +215,12 @@ def _warn_of_unsent(spec: LoadedSpec, runs: Sequence[Run], files: Sequence[str])
 
     for module in dict.fromkeys(module for run in runs for module in list_unsent(run, files)):
         hint = f"write send: [{module}] in the spec, or give --send tracked"
-        put_err(f"warning: {module} is imported and not sent; {hint}")
+        put_err(f"warning: {module} is imported but not sent; {hint}")
     name = spec.spec.site
     for file in search.find(name).files if name and search.exists(name) else ():
         if _is_outside(file) and not file.startswith(search.BUILT_IN):
             hint = f"copy it to .jobgen/sites/{os.path.basename(file)} of the project to send it"
-            put_err(f"warning: the profile {file} is this machine's alone; {hint}")
+            put_err(f"warning: the profile {file} exists only on this machine; {hint}")
 
 
 def list_unsent(run: Run, sent: Iterable[str]) -> Iterator[str]:
@@ -258,7 +258,7 @@ class RemoteCommand(click.Command):
             click.Option(
                 ["--host"],
                 metavar="HOST[:FOLDER]",
-                help="Run on HOST by ssh, in FOLDER below home (default: this folder's name).",
+                help="Run on HOST over ssh, in FOLDER below home (default: this folder's name).",
             )
         )
 

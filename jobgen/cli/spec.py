@@ -38,7 +38,10 @@ _STALE = "stale; render it again"
     help="Look for the scripts in DIR (default: beside the specs).",
 )
 @click.option(
-    "--all", "every", is_flag=True, help="Check all specs and scripts below the folders given."
+    "--all",
+    "every",
+    is_flag=True,
+    help="Check all specs and scripts in the given folders and below.",
 )
 @format_option
 @json_option
@@ -55,7 +58,7 @@ def check(
 
     Exits with 3 if a spec is invalid and with 4 if a script is stale. A spec may have no script,
     unless you give --out-dir. --all skips scripts and YAML files that jobgen did not write.
-    With options that change the spec, checks the spec alone, as `submit` would use it.
+    With options that change the spec, checks only the spec, as `submit` would use it.
     """
     from jobgen.rendering.check import compare
 
@@ -127,7 +130,7 @@ def _check_changed(paths: tuple[str, ...], target: Mapping[str, Any]) -> CheckRe
     notes: list[str] = []
     for path in paths:
         if is_script(path):
-            raise UsageError(f"{path}: a rendered script has its values already; name its spec")
+            raise UsageError(f"{path}: a rendered script already has its values; name its spec")
         try:
             load_plan(path, target)
         except SpecError as error:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     metavar="[KIND:]ID",
     help="Start after this job. KIND is afterok (default), afterany, afternotok or after.",
 )
-@click.option("--again", is_flag=True, help="Submit even if the same job is already submitted.")
+@click.option("--again", is_flag=True, help="Submit even if the same job was already submitted.")
 @click.option(
     "--stale-ok", is_flag=True, help="Submit a script even if its spec has changed since."
 )
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 def submit(
     path: str, dry_run: bool, wait: bool, again: bool, send: str | None, as_json: bool, **how: Any
 ) -> None:
-    """Submit a spec (default: job.yaml) or a rendered script, and print the job's id.
+    """Submit a spec (default: job.yaml) or a rendered script, and print the job's ID.
 
     The job runs in the current folder, as with sbatch and qsub.
     """

@@ -28,18 +28,18 @@ from jobgen.spec.units import format_duration, format_time
 
 DEFAULT = "default"
 # As torch.distributed.elastic sorts its _NodeDesc.
-_BY_ADDRESS = "Global ranks: torch deals them by the nodes' addresses as text, then by process id."
+_BY_ADDRESS = "torch assigns global ranks by the nodes' addresses as text, then by process ID."
 # It need not be the node of rank 0 under c10d, as `Explanation.ranks` says.
 _HOSTS = {
-    "lone": "There is no rendezvous; the one process gets no rank variables.",
+    "lone": "There is no rendezvous; the only process gets no rank variables.",
     "plain": "There is no rendezvous; MASTER_ADDR is the first node of the allocation.",
     "ray": "Ray's head is on the first node of the allocation.",
     "body": "There is no rendezvous; the script starts its own programs.",
-    "roles": "A role that has a rendezvous has its own, on its first node.",
+    "roles": "Each role with a rendezvous has its own, on its first node.",
     "c10d": "The agent on the first node of the allocation hosts the rendezvous.",
     "static": "Rank 0, on the first node of the allocation, hosts the rendezvous.",
     "env": "Rank 0, on the first node of the allocation, hosts the rendezvous.",
-    "file": "The processes meet by a file on the node's own disk; no rendezvous listens.",
+    "file": "The processes meet through a file on the node's own disk; no rendezvous listens.",
 }
 
 
@@ -114,12 +114,12 @@ class Explanation(NamedTuple):
         """
         lines = [self.title, *self.list_places()]
         if self.tasks:
-            lines += ["", "Tasks, each a job of this form", *(f"  {row}" for row in self.tasks)]
+            lines += ["", "Tasks, each a job like this", *(f"  {row}" for row in self.tasks)]
         lines += ["", "Cost", *self._cost()]
         if self.defaults:
-            lines += ["", f"Read beside the spec: {', '.join(self.defaults)}"]
+            lines += ["", f"Also read: {', '.join(self.defaults)}"]
         if self.left_out:
-            lines += ["", f"Left out, of no use here: {', '.join(self.left_out)}"]
+            lines += ["", f"Left out, because it has no effect here: {', '.join(self.left_out)}"]
         hidden = 0
         for kind in ("decisions", "directives", "variables"):
             reasons: tuple[Reason, ...] = getattr(self, kind)
@@ -171,11 +171,11 @@ def _list_roles(plan: Plan) -> Iterator[RoleRow]:
             continue
         be = "is" if len(waited) == 1 else "are"
         starts = f"starts once {' and '.join(waited)} {be} ready" if waited else "starts first"
-        ready = "is ready as soon as it is started"
+        ready = "is ready as soon as it starts"
         if role.test:
             ready = f"is ready by its {' '.join(role.test)}, within {format_time(role.within)}"
         ends = "may end before the job does" if role.alone else "fails the job if it ends early"
-        ends = "its end is the job's" if role == plan.roles.main else ends
+        ends = "the job ends with it" if role == plan.roles.main else ends
         first = plan.roles.members.index(role) * PORTS
         port = f"20000 + the job's number modulo 250, times 40, plus {first}"
         nodes, mode = tuple(list_nodes(role.plan)), role.plan.launch.mode
@@ -252,11 +252,11 @@ _FLAVORS = {
 
 
 def _list_decisions(plan: Plan, origins: _Origins) -> Iterator[Reason]:
-    yield Reason(f"scheduler: {plan.scheduler}", "whose syntax the script has", origins.scheduler())
+    yield Reason(f"scheduler: {plan.scheduler}", "the script uses its syntax", origins.scheduler())
     for override in map(mask_override, origins.loaded.overrides):
         if override.startswith("run.args+="):
             what = f"arguments: {override.partition('=')[2]}"
-            yield Reason(what, "over those of the spec", ("the command line",))
+            yield Reason(what, "overriding those of the spec", ("the command line",))
     start, chain = plan.launch, plan.walltime.chain
     kinds = (start.mode, start.launcher, start.rendezvous, chain.then)
     facts = _describe_start(plan) | _describe_rest(plan, origins.loaded)
@@ -291,11 +291,11 @@ def _describe_rest(plan: Plan, loaded: LoadedSpec) -> dict[str, object]:
     container, decided = loaded.spec.environment.container, plan.environment
     first, use, load = decided.modules or Modules()
     chain = plan.walltime.chain
-    else_where = "else it ends, as there is no on_walltime.then to go on by"
+    else_where = "otherwise it ends, because on_walltime.then does not continue it"
     if chain.goes_on:
-        else_where = "else as after the walltime"
+        else_where = "otherwise as after the walltime"
     if chain.then == "held":  # by jobs that cannot leave nodes out
-        else_where += f", where {plan.can.title} may give the bad node again"
+        else_where += f", where {plan.can.title} may assign the bad node again"
     return {
         "modules": ", ".join(filter(None, [first, *(f"use {folder}" for folder in use), *load])),
         "container": container and container.image,
@@ -336,7 +336,7 @@ def _list_variables(plan: Plan, origins: _Origins) -> Iterator[Reason]:
     for name, value in {**plan.environment.variables, **varied}.items():
         if name in of_tasks:
             path = f"environment.variables.{name}"
-            key, why = f"array.values.{path}|array.zip.{path}|array.list", "your own, of each task"
+            key, why = f"array.values.{path}|array.zip.{path}|array.list", "your own, for each task"
         elif name in origins.loaded.spec.environment.named_variables:
             key, why = f"environment.variables.{name}", "your own"
         else:
@@ -345,5 +345,5 @@ def _list_variables(plan: Plan, origins: _Origins) -> Iterator[Reason]:
             key = "|".join(
                 f"site.{part}.{when}.{name}" for part in parts for when in (some, "always")
             )
-            why = "the site's, for the libraries that use its network"
+            why = "the site's, for libraries that use its network"
         yield Reason(f"{name}={mask(name, value)}", why, origins.of([key]))

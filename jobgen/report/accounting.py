@@ -27,7 +27,7 @@ def read_accounting(jobs: list[JobRecord]) -> tuple[dict[str, Used], str]:
             counted, problem = _count(kind, own)
         except JobgenError as error:
             words = " ".join(str(error).split())[:200]
-            counted, problem = {}, f"what {kind} counts is not known: {words}"
+            counted, problem = {}, f"{kind}'s accounting is not known: {words}"
         usage |= counted
         problems.append(problem)
     return usage, "; ".join(filter(None, problems))
@@ -35,7 +35,7 @@ def read_accounting(jobs: list[JobRecord]) -> tuple[dict[str, Used], str]:
 
 def _count(kind: str, jobs: list[JobRecord]) -> tuple[dict[str, Used], str]:
     if jobs[0].local:
-        return {}, "CPU time and memory are not counted on this machine, which has no scheduler"
+        return {}, "CPU time and memory are not known: this machine has no scheduler to count them"
     chains = {job.id: list_chain(job) for job in jobs if not job.shares}
     ids = [one for chain in chains.values() for one in chain]
     answers = SCHEDULERS[kind].usage.read_usage(ids, partial(process.ask, timeout=_QUERY_SECONDS))

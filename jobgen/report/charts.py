@@ -79,7 +79,7 @@ def _draw_training(training: Training) -> Iterator[Chart]:
 
 def _draw_steps(times: Spread) -> Chart:
     text = (
-        f"Half of the log's lines are below {format_span(times.median)} a step, one in twenty is "
+        f"In the log, half of the lines are below {format_span(times.median)} a step, one in twenty is "
         f"above {format_span(times.p95)}; the last bar reaches to {format_span(times.most)}."
     )
     # In the unit of the sentences around it.
@@ -87,14 +87,14 @@ def _draw_steps(times: Spread) -> Chart:
     edges = [edge * scale for edge in times.edges]
     data = (_shorten([(a + b) / 2 for a, b in pairwise(edges)]), list(times.counts))
     y = "lines of the log"
-    chart = Chart("steps", "Time of a step", "bars", f"{unit} a step", y, (y,), data, text)
+    chart = Chart("steps", "Time per step", "bars", f"{unit} a step", y, (y,), data, text)
     splits = edges[:: max(1, len(edges) // 4)]
     return chart._replace(splits=tuple(float(f"{edge:.3g}") for edge in splits))
 
 
 def _draw_ranks(ranks: Ranks, speed: Sequence[float], unit: str) -> Chart:
     """Draw the speed by rank; the slow ranks are their own series."""
-    text = "By each rank's share of the batch; all ranks wait for the slowest."
+    text = "Each rank's speed on its share of the batch; all ranks wait for the slowest."
     title, what = f"{unit.capitalize()}/s by rank", f"{unit}/s"
     chart = Chart("rank-speed", title, "bars", "rank", "", (what,), (), text)
     numbers, usual = list(map(float, range(len(speed)))), _shorten(speed)
@@ -120,7 +120,7 @@ def _draw_several(comparison: Comparison) -> Iterator[Chart]:
     for id, title, y, curves in (
         ("losses", "Training loss", "loss", comparison.curves),
         ("validations", "Validation loss", "loss", comparison.validations),
-        ("speeds", "Speed", "units a second", comparison.speeds),
+        ("speeds", "Speed", "units per second", comparison.speeds),
     ):
         if drawn := sum(bool(curve.x) for _, curve in curves):
             text = f"{drawn} runs, {comparison.order}.{more}"
@@ -128,7 +128,7 @@ def _draw_several(comparison: Comparison) -> Iterator[Chart]:
     measure = comparison.measure
     for number, parameter in enumerate(comparison.parameters):
         title = f"{measure.capitalize()} by {parameter.name}"
-        text = "The last value of each run; the mean of runs that differ only in their seed."
+        text = "The last value of each run, or the mean of runs that differ only in their seed."
         chart = _draw_lines(f"parameter-{number}", title, measure, parameter.curves, text)
         tried = tuple(value for value in chart.data[0] if value is not None)
         chart = chart._replace(x=parameter.name, logarithmic=parameter.logarithmic)

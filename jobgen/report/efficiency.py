@@ -125,8 +125,8 @@ class Efficiency:
     def _measure_gpus(self, asked: int) -> Use:
         use = self._find_gpu_use()
         power = _tell(self.usage.gpu_power, "{:.0f} W each".format)
-        peak = _tell(self.run.read("mfu"), format_share, "{} of their peak in arithmetic")
-        advice = "mostly idle: check whether they wait for data, or use fewer"
+        peak = _tell(self.run.read("mfu"), format_share, "{} of their peak arithmetic")
+        advice = "mostly idle: check whether they wait for data, or request fewer"
         return use._replace(
             asked=format_count(asked, "GPU"),
             used=", ".join(filter(None, (use.used, power, peak))) or None,

@@ -285,7 +285,7 @@ class Comparison(NamedTuple):
     def order(self) -> str:
         """How the runs are ordered; where none has a loss, by their ids."""
         known = any(row.loss is not None or row.validation is not None for row in self.rows)
-        return f"the best first, by {self.measure}" if known else "in the order of their ids"
+        return f"the best first, by {self.measure}" if known else "in the order of their IDs"
 
 
 class Report(NamedTuple):

@@ -160,7 +160,7 @@ def _read_plan(home: str, script: str, *, has_spec: bool) -> tuple[Plan | None, 
         return None, "", ""
     about = header.read(script)
     if about is None:
-        return None, "", "what was asked for is not known: the script has no header of jobgen's"
+        return None, "", "the request is not known: the script has no header of jobgen's"
     path = os.path.relpath(os.path.join(home, "job.yaml"))
     scheduler = None if about.site else about.scheduler
     try:
@@ -169,9 +169,9 @@ def _read_plan(home: str, script: str, *, has_spec: bool) -> tuple[Plan | None, 
         metrics = loaded.spec.report.metrics or ""
     except JobgenError as error:
         first = str(error).splitlines()[0]
-        return None, "", f"what was asked for is not known: job.yaml cannot be resolved: {first}"
+        return None, "", f"the request is not known: job.yaml cannot be resolved: {first}"
     if plan.provenance.digest != about.digest:
-        return plan, metrics, "job.yaml has changed since submission; what was asked for may differ"
+        return plan, metrics, "job.yaml has changed since submission; the request may differ"
     return plan, metrics, ""
 
 

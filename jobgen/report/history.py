@@ -46,7 +46,7 @@ class History:
             self.lines, self.source = lines, os.path.relpath(path)
             return
         where = f"at {given}" if given else "in the run folder"
-        hint = "" if given else "; name their place with `report: {metrics: PATH}` in the spec"
+        hint = "" if given else "; name their path with `report: {metrics: PATH}` in the spec"
         self.notes.append(f"no metrics {where}: loss and speed are not known{hint}")
 
     def _read_lines(self, path: Path) -> None:
@@ -70,7 +70,7 @@ class History:
                 self.lines[str(line.get("kind"))].append(line)
         if damaged:
             count = format_count(damaged, "line is", "lines are")
-            self.notes.append(f"metrics.jsonl: {count} damaged and left out")
+            self.notes.append(f"metrics.jsonl: {count} damaged and ignored")
 
     @property
     def start(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ _BEGINNINGS = {
     "queued": "It waits in the queue",
     "running": "It is running",
     "stopping": "It is stopping",
-    "done": "It ended well",
+    "done": "It succeeded",
     "failed": "It failed",
     "cancelled": "It was cancelled",
     "timeout": "It reached its walltime",
@@ -77,7 +77,7 @@ def _list_results(training: Training) -> list[str]:
 def summarise_runs(runs: tuple[RunFacts, ...], comparison: Comparison) -> str:
     """Return how many runs ended well, which is best, and which is fastest."""
     done = sum(run.state == "done" for run in runs)
-    sentences = [f"{done} of {format_count(len(runs), 'run')} ended well."]
+    sentences = [f"{done} of {format_count(len(runs), 'run')} succeeded."]
     best = comparison.rows[0]
     value = best.validation if comparison.measure == "validation loss" else best.loss
     if value is not None and sum(row.loss is not None for row in comparison.rows) > 1:

@@ -134,7 +134,7 @@ def memory_keys(plan: Plan) -> tuple[str, ...]:
 
 def explain_queue(plan: Plan) -> str:
     """Why the directive of the queue is there, and why it is this one."""
-    return "; ".join(filter(None, ("where it waits and runs", plan.defaults.why_queue)))
+    return "; ".join(filter(None, ("the job waits and runs there", plan.defaults.why_queue)))
 
 
 def queue_keys(plan: Plan) -> tuple[str, ...]:
@@ -152,9 +152,9 @@ def node_key(plan: Plan, key: str) -> str:
 def array_line(plan: Plan, option: str) -> Iterator[Directive]:
     """The array: sbatch and qsub alike write its range as `0-5%2`."""
     if plan.array.jobs > 1:  # PBS refuses an array of one
-        why = "one job for each line of the table of tasks"
+        why = "one job per line of the task table"
         if plan.nodes.together > 1:
-            why = f"one job for {plan.nodes.together} lines of the table of tasks each"
+            why = f"one job for {plan.nodes.together} lines of the task table each"
         why += "" if plan.array.at_once is None else f", {plan.array.at_once} at a time at most"
         yield Directive(option + plan.array.range, why, "array", "array.at_once")
 
@@ -162,7 +162,7 @@ def array_line(plan: Plan, option: str) -> Iterator[Directive]:
 def shell_line(plan: Plan, sign: str, option: str) -> list[Directive]:
     """The variables that the job takes from the shell that submits it."""
     names = ",".join(plan.environment.from_shell)
-    why = "from the shell that submits; the script has no value of them"
+    why = "from the shell that submits; the script does not contain their values"
     return write_option(sign, option, names, why, "environment.from_shell")
 
 
@@ -170,17 +170,17 @@ def after_line(plan: Plan, option: str) -> Directive:
     """What the job waits for: sbatch and qsub alike read a comma as `and`."""
     text = option + ",".join(map(str, plan.requests.after))
     keys = [f"after.{dependency.kind}|after" for dependency in plan.requests.after]
-    return Directive(text, "it starts once these jobs have come that far", *keys)
+    return Directive(text, "it starts once these jobs have reached that point", *keys)
 
 
 def site_lines(plan: Plan, sign: str) -> Iterator[Directive]:
     """The site's own directives, with the `#PBS` or `#SBATCH` that they lack."""
     for text in plan.defaults.directives:
         if text in plan.site.directives:
-            yield Directive(f"{sign} {text}", "of every job on this site", "site.directives")
+            yield Directive(f"{sign} {text}", "for every job on this site", "site.directives")
         else:
             key = f"site.queues.{plan.requests.queue}.directives"
-            yield Directive(f"{sign} {text}", "of every job in this queue", key)
+            yield Directive(f"{sign} {text}", "for every job in this queue", key)
 
 
 # Runs a command and returns what it has printed, as `process.run`.

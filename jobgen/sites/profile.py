@@ -1,5 +1,4 @@
-"""What a site profile says: the records of `sites/NAME.yaml`, which read as its manual.
-
+"""What a site profile says: the records of `sites/NAME.yaml`, which also serve as its manual.
 Every fact is of the site's documentation or of its users' scripts, and says which by the id of one
 of the profile's `sources`. What is not known is left out.
 """
@@ -58,23 +57,23 @@ Words = Annotated[
     str, Pattern(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?", "plain ASCII without blanks around it")
 ]
 Grade = Literal["docs", "scripts", "captured", "ran"]
-Quote = Annotated[
-    str | None, "The words of the source that say so, as they stand there but for blanks."
-]
+Quote = Annotated[str | None, "The source's own words, quoted exactly except for whitespace."]
 
 
 @mark_record(short_key="address")
 class SiteSource(NamedTuple):
-    """Where facts are from. A limit from an undated source, or from an old one, only warns."""
+    """The source of facts. A limit from an undated or old source only warns."""
 
-    address: Annotated[str, "Its address, or what it is."]
+    address: Annotated[str, "Its address, or a description."]
     dated: Annotated[SourceDate | None, "When it was last changed, not when it was read."] = None
     grade: Annotated[
         Grade | None,
         "docs: the site's documentation; scripts: its users' scripts; captured: the scheduler"
         " itself; ran: a job that ran there.",
     ] = None
-    file: Annotated[str | None, "What quotes are compared with: OWNER/NAME@COMMIT:PATH."] = None
+    file: Annotated[
+        str | None, "The file that quotes are compared with: OWNER/NAME@COMMIT:PATH."
+    ] = None
 
     def __str__(self) -> str:
         """Return it as the end of a message: ` (ADDRESS, as of 2026-08)`."""
@@ -101,70 +100,88 @@ class SlurmDialect(NamedTuple):
 
     gpus: Annotated[
         Literal["gpus-per-node", "gres", "gpus", "none"],
-        "The option that asks for GPUs; gpus: --gpus with the number of the whole job; none: they"
-        " come with the nodes, and any option is refused.",
+        "The option that requests GPUs; gpus: --gpus with the whole job's number; none: they"
+        " come with the nodes, and Slurm refuses any option.",
     ] = "gpus-per-node"
-    names_gpu_type: Annotated[bool, "Whether it names the type of GPU, as in a100:4."] = True
+    names_gpu_type: Annotated[bool, "Whether the option names the type of GPU, as in a100:4."] = (
+        True
+    )
     tasks: Annotated[
         Literal["batch", "step"],
-        "What gets tasks and CPUs: batch: sbatch and srun; step: only srun, as sbatch refuses it.",
+        "Which gets tasks and CPUs; batch: sbatch and srun; step: only srun, as sbatch refuses.",
     ] = "batch"
-    queue_option: Annotated[Literal["partition", "qos"], "What `queue` is here."] = "partition"
+    queue_option: Annotated[Literal["partition", "qos"], "The option that `queue` becomes."] = (
+        "partition"
+    )
 
 
 class PbsDialect(NamedTuple):
     """What differs between PBS clusters."""
 
-    resources: Annotated[Literal["select", "totals"], "Chunks, or totals of the job."] = "select"
+    resources: Annotated[Literal["select", "totals"], "Whether jobs request chunks or totals."] = (
+        "select"
+    )
     account_option: Annotated[
-        Literal["-A", "-P", "-W group_list="], "The option of qsub that names who pays."
+        Literal["-A", "-P", "-W group_list="], "The qsub option for the account."
     ] = "-A"
-    gpus: Annotated[Literal["ngpus", "none"], "none: nodes are given whole."] = "ngpus"
+    gpus: Annotated[
+        Literal["ngpus", "none"], "The resource for GPUs; none: jobs get whole nodes."
+    ] = "ngpus"
     gpu_type: Annotated[Label | None, "The chunk resource that names the type of GPU."] = None
     constraint: Annotated[Label | None, "The chunk resource for a job's `constraint`."] = None
     disk: Annotated[Label | None, "The resource for a node's own disk, such as jobfs."] = None
     group: Annotated[Label | None, "The resource that all nodes of a job share."] = None
-    chunk: Annotated[dict[Label, Label], "Resources of every chunk, such as system."] = _NONE
+    chunk: Annotated[dict[Label, Label], "Resources for every chunk, such as system."] = _NONE
 
 
 Digits = Annotated[str, Pattern(r"[0-9]{1,6}", "a number of GPUs", ("4",))]
 
 
 class Node(NamedTuple):
-    """A node, as a job sees it; in a queue or for a type of GPU, what differs there."""
+    """A node, as a job sees it; for a queue or a type of GPU, only the differences."""
 
     gpus: Annotated[Count | None, "GPUs, as torch counts devices."] = None
-    gpu: Annotated[str | None, "What the GPUs are."] = None
-    device: Annotated[str | None, "What a torch device is, where it is a part of a GPU."] = None
-    job_gpus: Annotated[Count | None, "GPUs that one job can have in all."] = None
+    gpu: Annotated[str | None, "The type of the GPUs."] = None
+    device: Annotated[str | None, "A torch device, if it is only a part of a GPU."] = None
+    job_gpus: Annotated[Count | None, "The most GPUs that one job can have."] = None
     cpus: Annotated[Count | None, "CPUs that a job can have."] = None
-    cpu_unit: Annotated[Literal["core", "thread"] | None, "What counts as a CPU."] = None
+    cpu_unit: Annotated[Literal["core", "thread"] | None, "The unit that counts as a CPU."] = None
     memory: Annotated[Memory | None, "Memory that a job can have."] = None
     cpus_per_gpu: Annotated[Count | None, "CPUs that go with each GPU."] = None
     cpus_rule: Annotated[
         Literal["exact", "most", "implied"] | None,
-        "exact: no other number; most: no more; implied: they follow, the job must not ask.",
+        "exact: no other number; most: no more; implied: fixed by the site; jobs must not ask.",
     ] = None
     memory_per_gpu: Annotated[Memory | None, "Memory that goes with each GPU."] = None
     memory_rule: Annotated[
         Literal["most", "forbidden"] | None,
-        "most: no more for each GPU; forbidden: the job must not ask.",
+        "most: no more per GPU; forbidden: the job must not ask.",
     ] = None
     full: Annotated[
         Literal["always", "several"] | None,
-        "A job must ask for all GPUs of its nodes: always, or if it has several nodes.",
+        "When a job must request all GPUs of its nodes: always, or if it has several nodes.",
     ] = None
     whole: Annotated[bool | None, "Whether a job has its nodes to itself and pays for them."] = None
-    default_cpus: Annotated[Count | None, "CPUs of a task that asks for none, if not one."] = None
-    default_cpus_per_gpu: Annotated[Count | None, "With each GPU, if a job asks for none."] = None
-    default_memory: Annotated[Memory | None, "Memory on each node, if a job asks for none."] = None
-    default_memory_per_cpu: Annotated[Memory | None, "With a CPU, if a job asks for none."] = None
-    default_memory_per_gpu: Annotated[Memory | None, "With a GPU, if a job asks for none."] = None
+    default_cpus: Annotated[Count | None, "CPUs of a task that requests none, if not one."] = None
+    default_cpus_per_gpu: Annotated[Count | None, "CPUs per GPU for a job that requests none."] = (
+        None
+    )
+    default_memory: Annotated[Memory | None, "Memory per node for a job that requests none."] = None
+    default_memory_per_cpu: Annotated[
+        Memory | None, "Memory per CPU for a job that requests none."
+    ] = None
+    default_memory_per_gpu: Annotated[
+        Memory | None, "Memory per GPU for a job that requests none."
+    ] = None
     disk: Annotated[Memory | None, "Space on the node's own disk that a job can have."] = None
-    constraint: Annotated[Constraint | None, "Slurm's feature; a spec's own is added by &."] = None
-    account_suffix: Annotated[Words | None, "What follows the account, such as @h100."] = None
-    hosts: Annotated[dict[Digits, Count] | None, "Nodes with so many GPUs: {4: 2, 2: 1}."] = None
-    source: Annotated[Label | None, "Where this is from."] = None
+    constraint: Annotated[Constraint | None, "Slurm's feature; a spec's own is added with &."] = (
+        None
+    )
+    account_suffix: Annotated[Words | None, "The suffix of the account, such as @h100."] = None
+    hosts: Annotated[
+        dict[Digits, Count] | None, "The number of nodes by their GPUs: {4: 2, 2: 1}."
+    ] = None
+    source: Annotated[Label | None, "The source."] = None
 
 
 Ends = Annotated[tuple[Count, ...], Range(1, 2)]
@@ -173,7 +190,7 @@ NodeMinutes = Annotated[int, Range(1, 100_000_000)]
 
 
 class Limit(NamedTuple):
-    """What a queue takes, for one range of sizes; [least, most] each, or [least] alone."""
+    """What a queue accepts, for one range of sizes; each is [least, most] or just [least]."""
 
     nodes: Annotated[Ends | None, "Nodes."] = None
     gpus: Annotated[EndsOrNone | None, "GPUs of the whole job."] = None
@@ -182,9 +199,11 @@ class Limit(NamedTuple):
         Duration | Annotated[tuple[Duration, ...], Range(2, 2)] | None,
         "The longest walltime, or [shortest, longest].",
     ] = None
-    node_minutes: Annotated[NodeMinutes | None, "The most nodes times minutes of walltime."] = None
-    why: Annotated[str | None, "Why it is so, for whoever is refused."] = None
-    source: Annotated[Label | None, "Where this is from, if not from the queue's source."] = None
+    node_minutes: Annotated[
+        NodeMinutes | None, "The maximum of nodes times minutes of walltime."
+    ] = None
+    why: Annotated[str | None, "The reason, for a user whose job is refused."] = None
+    source: Annotated[Label | None, "The source, if not the queue's."] = None
     quote: Quote = None
 
     def conflicts(self) -> Iterator[tuple[str, str, str]]:
@@ -203,33 +222,42 @@ class Limit(NamedTuple):
 
 
 class Charge(NamedTuple):
-    """What a job costs: `rate` units for each hour and thing it holds, used or not."""
+    """What a job costs: `rate` units per hour for each thing it holds, used or not."""
 
-    unit: Annotated[str, "What is counted, such as SU or node-hours."]
-    rate: Annotated[Rate, "How many of them."]
-    per: Annotated[Literal["cpu-hour", "gpu-hour", "node-hour"], "Of what; GPUs as torch does."]
-    note: Annotated[str | None, "What else is charged."] = None
-    source: Annotated[Label | None, "Where this is from."] = None
+    unit: Annotated[str, "The unit of the charge, such as SU or node-hours."]
+    rate: Annotated[Rate, "How many units."]
+    per: Annotated[
+        Literal["cpu-hour", "gpu-hour", "node-hour"],
+        "What the rate is for; GPUs count as torch devices.",
+    ]
+    note: Annotated[str | None, "Other charges."] = None
+    source: Annotated[Label | None, "The source."] = None
     quote: Quote = None
 
 
 class SiteQueue(NamedTuple):
     """A queue; on Slurm a partition, a QoS or both."""
 
-    choose: Annotated[bool, "Whether it may be chosen for a job that names no queue."] = False
-    default: Annotated[bool, "Whether a job that names no queue gets here."] = False
-    gpu_types: Annotated[tuple[Label, ...], "Its GPUs; chosen for a job that names one."] = ()
+    choose: Annotated[bool, "Whether jobgen may choose it for a job that names no queue."] = False
+    default: Annotated[bool, "Whether the scheduler puts jobs without a queue here."] = False
+    gpu_types: Annotated[
+        tuple[Label, ...], "Its types of GPU; chosen for a job that names one."
+    ] = ()
     partition: Annotated[Label | None, "Slurm's partition, if it has another name."] = None
     qos: Annotated[Label | None, "The QoS that goes with it."] = None
-    chunk: Annotated[Literal["node", "gpu"], "What a chunk of PBS is; gpu: of one node."] = "node"
-    routed_from: Annotated[Label | None, "The queue to name instead; it leads here."] = None
-    limits: Annotated[tuple[Limit, ...], "What it takes; one that fits is enough."] = ()
-    node: Annotated[Node, "What differs on its nodes."] = Node()
+    chunk: Annotated[
+        Literal["node", "gpu"], "What a PBS chunk is; gpu: one GPU, with all GPUs on one node."
+    ] = "node"
+    routed_from: Annotated[
+        Label | None, "The queue that jobs must name instead; it routes here."
+    ] = None
+    limits: Annotated[tuple[Limit, ...], "What it accepts; a job must fit one of these."] = ()
+    node: Annotated[Node, "How its nodes differ."] = Node()
     directives: Annotated[tuple[Words, ...], "Options of sbatch or qsub that go with it."] = ()
-    default_walltime: Annotated[Duration | None, "The walltime of a job that asks for none."] = None
-    charge: Annotated[Charge | None, "What a job costs in it."] = None
-    note: Annotated[str | None, "What else to know of it."] = None
-    source: Annotated[Label | None, "Where this is from."] = None
+    default_walltime: Annotated[Duration | None, "The walltime of a job that requests none."] = None
+    charge: Annotated[Charge | None, "What a job in it costs."] = None
+    note: Annotated[str | None, "Other facts about it."] = None
+    source: Annotated[Label | None, "The source."] = None
 
     @property
     def longest(self) -> int | None:
@@ -242,9 +270,9 @@ class Account(NamedTuple):
     """What an account looks like."""
 
     required: Annotated[bool, "Whether every job needs one."] = False
-    pattern: Annotated[Regex | None, "What the whole of it must match."] = None
-    meaning: Annotated[str | None, "The same for a person, such as: ends in _g for GPUs."] = None
-    source: Annotated[Label | None, "Where this is from."] = None
+    pattern: Annotated[Regex | None, "A pattern that all of it must match."] = None
+    meaning: Annotated[str | None, "The same in words, such as: ends in _g for GPUs."] = None
+    source: Annotated[Label | None, "The source."] = None
 
     def takes(self, name: str) -> bool:
         """Whether an account may be called so; no site's are longer than some words."""
@@ -256,43 +284,45 @@ class Filesystems(NamedTuple):
     """The PBS resource that lists the file systems a job uses."""
 
     resource: Annotated[Label, "Its name, as in -l NAME=..."]
-    separator: Annotated[Literal[":", "+"], "What stands between two of them."]
-    required: Annotated[bool, "Whether the job is refused without."] = False
-    known: Annotated[tuple[Label, ...] | None, "All there are, if the list is complete."] = None
-    paths: Annotated[dict[str, Label], "What to list for paths that begin so."] = _NONE
-    source: Annotated[Label | None, "Where this is from."] = None
+    separator: Annotated[Literal[":", "+"], "The separator between two file systems."]
+    required: Annotated[bool, "Whether a job without it is refused."] = False
+    known: Annotated[tuple[Label, ...] | None, "All file systems, if the list is complete."] = None
+    paths: Annotated[dict[str, Label], "The file systems to list, by the beginning of a path."] = (
+        _NONE
+    )
+    source: Annotated[Label | None, "The source."] = None
 
 
 class Variables(NamedTuple):
     """Environment variables; $NAME expands on the node. The spec's own win."""
 
-    always: Annotated[dict[Variable, Word], "Of every job."] = _NONE
-    one_node: Annotated[dict[Variable, Word], "Of a job on one node."] = _NONE
-    several_nodes: Annotated[dict[Variable, Word], "Of a job on more than one."] = _NONE
-    source: Annotated[Label | None, "Where this is from."] = None
+    always: Annotated[dict[Variable, Word], "For every job."] = _NONE
+    one_node: Annotated[dict[Variable, Word], "For a job on one node."] = _NONE
+    several_nodes: Annotated[dict[Variable, Word], "For a job on several nodes."] = _NONE
+    source: Annotated[Label | None, "The source."] = None
 
 
 class Network(NamedTuple):
-    """What carries NCCL (or RCCL, oneCCL) between nodes, and what it needs to be told."""
+    """What carries NCCL (or RCCL, oneCCL) between nodes, and its settings."""
 
     fabric: Annotated[
-        Literal["slingshot", "infiniband", "efa", "omni-path", "ethernet"], "The network itself."
+        Literal["slingshot", "infiniband", "efa", "omni-path", "ethernet"], "The kind of network."
     ]
     plugin: Annotated[
         Literal["aws-ofi-nccl", "aws-ofi-rccl", "oneccl"] | None,
-        "The library that carries it, if NCCL's own (InfiniBand, sockets) does not.",
+        "The library that carries NCCL, if its own (InfiniBand, sockets) does not.",
     ] = None
     plugin_from: Annotated[
         Literal["module", "path", "container", "environment"] | None,
         "Where a job gets it: the profile's modules, the profile's variables, or from what its user"
         " has to name, a container or an environment that has it.",
     ] = None
-    how: Annotated[str | None, "What its user has to do to have it, in one sentence."] = None
-    always: Annotated[dict[Variable, Word], "Variables of every job."] = _NONE
-    one_node: Annotated[dict[Variable, Word], "Of a job on one node."] = _NONE
-    several_nodes: Annotated[dict[Variable, Word], "Of a job on more than one."] = _NONE
+    how: Annotated[str | None, "What users must do to get it, in one sentence."] = None
+    always: Annotated[dict[Variable, Word], "Variables for every job."] = _NONE
+    one_node: Annotated[dict[Variable, Word], "For a job on one node."] = _NONE
+    several_nodes: Annotated[dict[Variable, Word], "For a job on several nodes."] = _NONE
     set_by: Annotated[tuple[Runtime, ...], "Container runtimes that set these themselves."] = ()
-    source: Annotated[Label | None, "Where this is from."] = None
+    source: Annotated[Label | None, "The source."] = None
 
 
 class SiteModules(NamedTuple):
@@ -301,18 +331,20 @@ class SiteModules(NamedTuple):
     first: First = None
     use: Use = ()
     load: Load = ()
-    conda: Annotated[str | None, "The conda environment to activate then."] = None
-    source: Annotated[Label | None, "Where this is from."] = None
+    conda: Annotated[str | None, "The conda environment to activate after the modules."] = None
+    source: Annotated[Label | None, "The source."] = None
 
 
 @limit_keys("suffix", "domain", "resolve", least=1, most=1)
 class Address(NamedTuple):
     """How the address of a node is formed, where the name that the scheduler gives is not it."""
 
-    suffix: Annotated[Label | None, "What follows the node's short name, such as i."] = None
+    suffix: Annotated[Label | None, "The suffix of the node's short name, such as i."] = None
     domain: Annotated[Label | None, "The domain of that name, such as hsn.example.org."] = None
-    resolve: Annotated[Literal["ipv4"] | None, "ipv4: what a name leads to on its node."] = None
-    source: Annotated[Label | None, "Where this is from."] = None
+    resolve: Annotated[
+        Literal["ipv4"] | None, "ipv4: the address that a name resolves to on its node."
+    ] = None
+    source: Annotated[Label | None, "The source."] = None
 
     @property
     def tail(self) -> str | None:
@@ -323,77 +355,83 @@ class Address(NamedTuple):
 class SiteLaunch(NamedTuple):
     """How the site's own examples start a job."""
 
-    family: Annotated[Literal["torchrun", "direct"], "An agent a node, or a task a GPU."]
-    launcher: Annotated[Literal["srun", "pbsdsh", "mpiexec"], "What starts it on the nodes."]
-    address: Annotated[Address | None, "How nodes are reached, if not by their names."] = None
+    family: Annotated[Literal["torchrun", "direct"], "One agent per node, or one task per GPU."]
+    launcher: Annotated[Literal["srun", "pbsdsh", "mpiexec"], "What starts the job on the nodes."]
+    address: Annotated[Address | None, "How to reach nodes, if not by their names."] = None
     mpiexec: Annotated[
         Literal["pals", "hydra", "openmpi", "ibrun"] | None,
-        "Whose mpiexec it is, or TACC's ibrun in its place; else the job finds out.",
+        "The implementation of mpiexec, or TACC's ibrun instead; otherwise the job finds out.",
     ] = None
-    options: Annotated[tuple[Words, ...], "More of the launcher, if it starts each process."] = ()
+    options: Annotated[tuple[Words, ...], "More launcher options, if it starts each process."] = ()
     numa_binding: Annotated[
         Literal["node", "socket", "exclusive", "core-complex"] | None,
-        "torchrun's --numa-binding, on torch that has it: which CPUs each process keeps to.",
+        "torchrun's --numa-binding, if torch has it: which CPUs each process uses.",
     ] = None
     devices: Annotated[tuple[CountOrNone, ...] | None, "A node's GPUs, by local rank."] = None
     name_devices: Annotated[bool, "Whether CUDA_VISIBLE_DEVICES names the job's GPUs."] = False
     note: Annotated[str | None, "What the site says about it."] = None
-    source: Annotated[Label | None, "Where this is from."] = None
+    source: Annotated[Label | None, "The source."] = None
 
 
 class SiteContainer(NamedTuple):
     """Containers."""
 
-    runtime: Annotated[Runtime, "What runs them, where the spec does not say it."]
-    modules: Annotated[Modules, "What to load for it."] = Modules()
+    runtime: Annotated[Runtime, "The runtime, if the spec does not set it."]
+    modules: Annotated[Modules, "Modules that it needs."] = Modules()
     binds: Binds = ()
     note: Annotated[str | None, "How."] = None
-    source: Annotated[Label | None, "Where this is from."] = None
+    source: Annotated[Label | None, "The source."] = None
 
 
 class Recognise(NamedTuple):
-    """What tells that a machine is of this cluster; one of these is enough."""
+    """How to recognise a machine of this cluster; one match is enough."""
 
-    variables: Annotated[dict[Variable, Word], "Variables and their values there."] = _NONE
-    domain: Annotated[Label | None, "The domain that the full names of its hosts end in."] = None
-    hosts: Annotated[tuple[Regex, ...], "The whole name of a host, such as dt-login.*"] = ()
+    variables: Annotated[dict[Variable, Word], "Environment variables and their values."] = _NONE
+    domain: Annotated[Label | None, "The domain at the end of its hosts' full names."] = None
+    hosts: Annotated[
+        tuple[Regex, ...], "A pattern for the whole name of a host, such as dt-login.*"
+    ] = ()
     cluster: Annotated[Label | None, "Slurm's ClusterName, or PBS's server."] = None
-    source: Annotated[Label | None, "Where this is from."] = None
+    source: Annotated[Label | None, "The source."] = None
 
 
 class SiteProfile(NamedTuple):
-    """One cluster. What is not known of it is left out."""
+    """One cluster. A profile leaves out unknown facts."""
 
     scheduler: Annotated[SchedulerName, "slurm, pbs or local."]
     title: Annotated[str | None, "The cluster's name for people."] = None
     extends: Annotated[Label | None, "Another profile that this one changes."] = None
-    as_of: Annotated[Date | None, "The date of the sources that have no date here."] = None
-    verified: Annotated[Grade | None, "The grade of the sources that have no grade."] = None
+    as_of: Annotated[Date | None, "The date of sources without their own."] = None
+    verified: Annotated[Grade | None, "The grade of sources without their own."] = None
     sources: Annotated[dict[Label, SiteSource], "Where facts are from, by id."] = _NONE
     cited: Annotated[dict[Label, Label], "The source of keys without their own."] = _NONE
-    recognise: Annotated[Recognise, "What tells that a machine is of it."] = Recognise()
+    recognise: Annotated[Recognise, "How to recognise a machine of this cluster."] = Recognise()
     slurm: Annotated[SlurmDialect, "What differs between Slurm clusters."] = SlurmDialect()
     pbs: Annotated[PbsDialect, "What differs between PBS clusters."] = PbsDialect()
     node: Annotated[Node, "A node."] = Node()
-    gpu_types: Annotated[dict[Label, Node], "Types of GPU, and their nodes."] = _NONE
-    gpu_type: Annotated[Label | None, "The type of a job that names none."] = None
-    gpu_type_required: Annotated[bool, "Whether every GPU job names a type."] = False
-    queues: Annotated[dict[Label, SiteQueue], "The queues, in the order of choice."] = _NONE
-    every_queue: Annotated[SiteQueue, "What holds in all queues."] = SiteQueue()
-    walltime_required: Annotated[bool, "Whether every job must say its walltime."] = False
+    gpu_types: Annotated[dict[Label, Node], "Types of GPU, with their nodes."] = _NONE
+    gpu_type: Annotated[Label | None, "The type of GPU for a job that names none."] = None
+    gpu_type_required: Annotated[bool, "Whether every GPU job must name a type."] = False
+    queues: Annotated[dict[Label, SiteQueue], "The queues, in order of preference."] = _NONE
+    every_queue: Annotated[SiteQueue, "Facts about all queues."] = SiteQueue()
+    walltime_required: Annotated[bool, "Whether every job must set a walltime."] = False
     account: Annotated[Account, "What an account looks like."] = Account()
-    filesystems: Annotated[Filesystems | None, "The list of file systems, if asked."] = None
+    filesystems: Annotated[Filesystems | None, "The list of file systems that jobs must give."] = (
+        None
+    )
     directives: Annotated[tuple[Words, ...], "Options of sbatch or qsub for every job."] = ()
     modules: Annotated[SiteModules, "Modules."] = SiteModules()
-    variables: Annotated[Variables, "Variables, beside the network's."] = Variables()
-    network: Annotated[Network | None, "What carries NCCL between nodes, if that is known."] = None
+    variables: Annotated[Variables, "Variables other than the network's."] = Variables()
+    network: Annotated[Network | None, "What carries NCCL between nodes, if known."] = None
     interface: Annotated[Interface | None, "The network interface of the nodes to use."] = None
     launch: Annotated[SiteLaunch | None, "How the site starts a job."] = None
     container: Annotated[SiteContainer | None, "Containers."] = None
-    internet: Annotated[Literal["none", "proxy", "yes"] | None, "If nodes reach it."] = None
+    internet: Annotated[
+        Literal["none", "proxy", "yes"] | None, "Whether nodes can reach the internet."
+    ] = None
     mail: Annotated[Literal["none"] | None, "none: its scheduler sends no e-mail."] = None
-    charge: Annotated[Charge | None, "What a job costs, where its queue does not say it."] = None
-    notes: Annotated[tuple[str, ...], "What else to know, which jobgen does not act upon."] = ()
+    charge: Annotated[Charge | None, "What a job costs, if its queue does not say."] = None
+    notes: Annotated[tuple[str, ...], "Other facts, which jobgen does not act on."] = ()
 
     @property
     def can(self) -> Capabilities:

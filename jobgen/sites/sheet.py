@@ -11,7 +11,7 @@ from jobgen.spec.units import format_memory, format_time
 
 GRADES = {
     "docs": "from documentation",
-    "scripts": "from users' scripts, so not sure",
+    "scripts": "from users' scripts, so uncertain",
     "captured": "captured on the cluster",
     "ran": "from jobs that ran there",
     None: "of unknown origin",
@@ -29,7 +29,7 @@ def format_sheet(name: str, loaded: LoadedProfile, *, today: str) -> str:
     if old := list_old_sources(profile, today):
         number = f"{len(old)} of {len(sources)} sources"
         rows.append(
-            f"{number} have no date or are more than 12 months old: limits may have changed"
+            f"{number} have no date or are more than 12 months old; limits may have changed"
         )
     for title, lines in (
         ("Queues", format_table(list(_list_queues(profile, marks)))),
@@ -202,5 +202,5 @@ def _describe_launch(profile: SiteProfile) -> str:
     if profile.launch is None:
         return ""
     agents = profile.launch.family != "direct"
-    what = "a torchrun agent a node" if agents else "a process for each GPU"
+    what = "one torchrun agent per node" if agents else "one process per GPU"
     return f"{what}, by {profile.launch.launcher}"

@@ -493,7 +493,7 @@ class TestSubmit:
         jobgen("render", "-o", "job.sbatch")
         code, _, err = jobgen("submit", "job.sbatch", *option)
         assert code == 2
-        assert "a rendered script has its scheduler, site and values already" in err
+        assert "a rendered script already has its scheduler, site and values" in err
 
     @pytest.mark.parametrize(
         ("spec", "message"),

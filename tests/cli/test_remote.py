@@ -236,7 +236,7 @@ def test_what_the_program_needs_goes_too(on_host: Ran) -> None:
         (here / name).write_text("")
     code, _, err = on_host("submit")
     assert code == 0, err
-    assert "warning: other.py is imported and not sent; write send: [other.py]" in err
+    assert "warning: other.py is imported but not sent; write send: [other.py]" in err
     assert "helper.py is imported" not in err
     assert "job.yaml: sent as one file with ../base.yaml" in err
     assert not (on_host.there / "train.py").is_symlink()
@@ -266,7 +266,7 @@ def test_the_users_own_config_counts_there(on_host: Ran) -> None:
     (on_host.here / "job.yaml").write_text(SLURM.replace("scheduler: slurm", "site: mine"))
     code, _, err = on_host("submit")
     assert code == 3
-    assert "sites/mine.yaml is this machine's alone; copy it to .jobgen/sites/mine.yaml" in err
+    assert "sites/mine.yaml exists only on this machine; copy it to .jobgen/sites/mine.yaml" in err
 
 
 def test_what_the_hosts_bashrc_prints_does_no_harm(on_host: Ran, login: Path) -> None:

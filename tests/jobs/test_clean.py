@@ -58,7 +58,7 @@ def test_old_jobs_that_have_ended_go_and_nothing_else(alive: JobRecord) -> None:
     Path("a-1.out").write_text("")
     code, out, err = jobgen("clean")
     assert (code, out) == (2, "")
-    assert "of 3 jobs not removed: jobgen cannot ask here; confirm with --yes" in err
+    assert "of 3 jobs not removed: jobgen cannot ask here; to confirm, give --yes" in err
     assert "0.0 MB  failed  runs/a/3\n" in err
     assert ids() == ["1", "2", "3", "4", alive.id]
     assert jobgen("clean", "--yes", "--failed").out == "removed 0.0 MB of 1 job\n"

@@ -100,7 +100,7 @@ def test_the_command_prints_a_table_once_where_it_is_no_terminal(
     assert "it has ended" not in ended.out  # with no scheduler that is not known
     run.write("attempts/0/outcome", "failed 1\n")
     assert jobgen("top", "4711").out.splitlines()[-1] == (
-        "it has ended; `jobgen report 4711` shows what it used, `jobgen logs 4711` what it printed"
+        "it has ended; `jobgen report 4711` shows what it used, and `jobgen logs 4711` its output"
     )
     told = json.loads(jobgen("top", "4711", "--json").out)
     assert [node["node"] for node in told["nodes"]] == ["n1", "n2"]

@@ -83,7 +83,7 @@ def test_lint_takes_a_program_and_says_for_which_job() -> None:
     code, out, err = jobgen("lint", "train.py")
     assert code == 8
     assert out.startswith("train.py:1: warning: it makes no process group")
-    assert "train.py: read as the program of a job with 2 nodes of 4 processes" in err
+    assert "train.py: checked as the program of a job with 2 nodes of 4 processes" in err
     (finding,) = json.loads(jobgen("lint", "--json", "train.py").out)["findings"]
     assert (finding["rule"], finding["level"]) == ("no-process-group", "fault")
     assert jobgen("lint", "--format", "github", "train.py").code == 2

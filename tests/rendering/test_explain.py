@@ -58,10 +58,10 @@ Cost
 
 Decisions
   scheduler: slurm
-      whose syntax the script has
+      the script uses its syntax
       from --scheduler
   processes: 1 node x 8 processes + 3 nodes x 2 processes
-      one for each GPU, or one if there is none, unless the spec says otherwise
+      one per GPU, or one without GPUs, unless the spec says otherwise
       from job.yaml:3:28: resources.gpus_per_node
 """
 
@@ -110,7 +110,7 @@ def test_for_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     }
     assert data["directives"][0] == {
         "what": "#PBS -N b",
-        "why": "what qstat calls the job",
+        "why": "the job's name in qstat",
         "origin": ["--set name"],
     }
 
@@ -195,7 +195,7 @@ def test_what_a_site_chose_is_told_from_what_the_spec_says() -> None:
     assert origin == ("site alcf-polaris: queues.debug.choose, docs, as of 2026-08-19",)
     said = explained(PORTABLE, "queue=debug", site="alcf-polaris", limits=False)
     assert reason(said.directives, "#PBS -q").origin == ("--set queue",)
-    why = "where it waits and runs"
+    why = "the job waits and runs there"
     assert reason(said.directives, "#PBS -q").why == why
     assert reason(chosen.directives, "#PBS -q").why == f"{why}; {CHOICE} that takes the job"
     chunk = reason(chosen.directives, "#PBS -l select").origin
@@ -224,16 +224,16 @@ def test_why_a_queue_is_jobgens_choice(
     site: str, overrides: list[str], queue: str, why: str
 ) -> None:
     found = reason(explained(PORTABLE, *overrides, site=site, limits=False).directives, queue)
-    assert found.why == f"where it waits and runs; {CHOICE}{why}"
+    assert found.why == f"the job waits and runs there; {CHOICE}{why}"
     assert found.origin[0].startswith(f"site {site}: queues.{queue.split()[-1].split('=')[-1]}.")
 
 
 @pytest.mark.parametrize(
     ("site", "what", "why"),
     [
-        ("alcf-polaris", "network: slingshot, by aws-ofi-nccl", "what carries NCCL"),
+        ("alcf-polaris", "network: slingshot, by aws-ofi-nccl", "it carries NCCL"),
         ("ncar-derecho", "network: slingshot, by aws-ofi-nccl", "or NCCL uses TCP or fails: use"),
-        ("cineca-leonardo", "network: infiniband", "what carries NCCL between the nodes"),
+        ("cineca-leonardo", "network: infiniband", "it carries NCCL between the nodes"),
         ("alliance-rorqual", "network: not known", "not known to jobgen: NCCL may use TCP"),
     ],
 )
@@ -356,7 +356,7 @@ def test_what_is_set_up_on_the_nodes_is_among_the_decisions() -> None:
 def test_what_is_left_out_is_said() -> None:
     out = explained(edited(("", "account: x\nqueue: y\n"))).as_text()
     assert "\nDirectives\n  none\n" in out
-    assert "\nLeft out, of no use here: account, queue\n\nDecisions\n" in out
+    assert "\nLeft out, because it has no effect here: account, queue\n\nDecisions\n" in out
 
 
 @pytest.mark.parametrize(

@@ -212,5 +212,5 @@ def test_a_real_run_is_told_and_drawn(browser: Any, tmp_path: Path) -> None:
     keep_picture(seen.page, "report", width=1200, height=900)
     seen.context.close()
     words = file.read_text()
-    assert "It ended well after " in words
+    assert "It succeeded after " in words
     assert "60 of 60 steps on 3 ranks of 2 nodes" in words

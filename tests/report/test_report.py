@@ -67,9 +67,7 @@ def test_a_run_is_told_in_words_and_numbers(tmp_path: Path) -> None:
     run = told.runs[0]
     assert run.state == "done"
     assert told.summary == run.summary
-    assert run.summary.startswith(
-        "It ended well after 1 h 40 min. 1,000 of 1,000 steps on 64 ranks"
-    )
+    assert run.summary.startswith("It succeeded after 1 h 40 min. 1,000 of 1,000 steps on 64 ranks")
     assert "of 16 nodes: the loss fell from " in run.summary
     assert run.summary.endswith("It waited 30 min in the queue.")
     assert [attempt.outcome for attempt in run.attempts] == ["continued", "done"]
@@ -96,10 +94,10 @@ def test_a_run_is_told_in_words_and_numbers(tmp_path: Path) -> None:
 
 def test_a_terminal_gets_the_same(tmp_path: Path) -> None:
     told = format_text(of(make(tmp_path, "4.pbs", ranks=4, lines=metrics(4, steps=500))), now=NOW)
-    for words in ("Asked and used", "walltime", "120 SU  48 CPUs", "n000  0-3"):
+    for words in ("Requested and used", "walltime", "120 SU  48 CPUs", "n000  0-3"):
         assert words in told, words
     assert f"All-reduce over the nodes: 0.8 GB/s by Socket. {WARNING}." in " ".join(told.split())
-    assert "what pbs counts is not known: there is no qstat command here" in told
+    assert "pbs's accounting is not known: there is no qstat command here" in told
     assert all(len(line) < 160 for line in told.splitlines())
 
 
@@ -208,7 +206,7 @@ def test_metrics_that_make_no_sense_make_no_numbers(tmp_path: Path) -> None:
     assert run.ranks is not None
     assert run.ranks[1:6] == (None,) * 5
     assert "Speed by rank" in render_page(told, now=NOW)
-    assert "metrics.jsonl: 2 lines are damaged and left out" in run.notes
+    assert "metrics.jsonl: 2 lines are damaged and ignored" in run.notes
     assert "the loss is not a number in 2 of 3 lines" in run.notes
     assert "NaN" not in render_page(told, now=NOW).partition('id="data">')[2].partition("<")[0]
 
@@ -390,7 +388,7 @@ def test_what_slurm_counts_on_each_node_gives_advice_on_memory(tmp_path: Path) -
     assert (memory.asked, memory.used) == ("380 GB on one node", "40 GB on one node at most")
     assert told.ledger is not None
     assert (told.ledger.kwh, told.ledger.kwh_by) == (2.0, "the nodes, by sacct")
-    assert "2 kWh of the nodes, by sacct" in format_text(told, now=NOW)
+    assert "2 kWh (the nodes, by sacct)" in format_text(told, now=NOW)
     assert memory.advice == "resources.memory_per_node: 50GB suffices"
     # Where Slurm starts each process itself, its number is of one of them.
     content |= {"launch": {"mode": "direct"}}
@@ -561,7 +559,7 @@ def test_runs_are_compared_by_what_differs(tmp_path: Path) -> None:
     best = told.comparison.rows[0]
     assert best.validation == min(row.validation or 9 for row in told.comparison.rows)
     assert told.summary.startswith(
-        f"2 of 2 runs ended well. Best by validation loss: {best.title}, "
+        f"2 of 2 runs succeeded. Best by validation loss: {best.title}, "
     )
     assert "0.0003" in render_page(told, now=NOW)
     assert "run.args.lr" in format_text(told, now=NOW)
@@ -586,7 +584,7 @@ def test_the_tasks_of_an_array_are_runs(tmp_path: Path) -> None:
     assert {"lr", "seed"} <= set(told.comparison.settings)
     assert told.runs[1].settings["seed"] == "1"
     assert told.runs[1].site == "NCI Gadi (Australia)"
-    assert told.summary.startswith("3 of 4 runs ended well.")
+    assert told.summary.startswith("3 of 4 runs succeeded.")
     assert told.runs[3].state == "unknown"
     assert told.runs[3].reason.startswith("it has not begun here; there is no qstat command here")
 
@@ -600,7 +598,7 @@ def test_the_command_writes_a_page_and_prints_its_place(tmp_path: Path) -> None:
     assert jobgen("report", "3", "5", "-o", "a/b.html").out == "a/b.html\n"
     assert "2 of 2 runs" in Path("a/b.html").read_text()
     assert jobgen("report", "3", "-o", "-").out.startswith("<!DOCTYPE html>")
-    assert jobgen("report", "3", "--text").out.startswith("gpt-web 3.pbs\nIt ended well after")
+    assert jobgen("report", "3", "--text").out.startswith("gpt-web 3.pbs\nIt succeeded after")
     told = json.loads(jobgen("report", "3", "--json").out)
     assert told["runs"][0]["training"]["unit"] == "tokens"
     latest = jobgen("report")  # as of all commands: the latest where none is named

@@ -52,7 +52,7 @@ def test_ones_own_defaults_are_read_and_named(project: Path) -> None:
     code, out, err = jobgen("render")
     assert (code, err) == (0, "read beside job.yaml: .jobgen.yaml\n")
     assert "echo PLANTED" in out
-    assert "\nRead beside the spec: .jobgen.yaml\n" in jobgen("explain").out
+    assert "\nAlso read: .jobgen.yaml\n" in jobgen("explain").out
     (project / ".jobgen.yaml").unlink()
     assert jobgen("render").err == ""
 

@@ -46,11 +46,13 @@ class Pbs(base.Scheduler):
     def directives(self, plan: Plan) -> Sequence[str]:
         """`#PBS` lines; the resources as chunks, one a host, or, by the site, as totals."""
         asked, option = plan.requests, str(plan.site.pbs.account_option)
-        lines = _say("-N ", plan.name, "what qstat calls the job", "name")
+        lines = _say("-N ", plan.name, "the job's name in qstat", "name")
         option += "" if option.endswith("=") else " "
-        lines += _say(option, asked.account, "who pays", "account", "site.pbs.account_option")
+        lines += _say(
+            option, asked.account, "the account that pays", "account", "site.pbs.account_option"
+        )
         if asked.reservation:
-            why = "the reservation that it runs in: on PBS that is a queue"
+            why = "the reservation that it runs in; on PBS, this is a queue"
             lines += _say("-q ", asked.reservation, why, "reservation")
         else:
             lines += _say("-q ", asked.queue, base.explain_queue(plan), *base.queue_keys(plan))
@@ -65,8 +67,8 @@ class Pbs(base.Scheduler):
             lines += _say(text, True, "the file systems that the job uses", *keys)
         lines += base.array_line(plan, "#PBS -J ")
         lines += base.shell_line(plan, "#PBS", "-v ")
-        lines += _say("-j oe", True, "one output file, of stdout and stderr")
-        lines += _say("-k oed", True, "it is written as the job runs, and not copied at its end")
+        lines += _say("-j oe", True, "one output file for stdout and stderr")
+        lines += _say("-k oed", True, "it is written while the job runs, not copied at its end")
         lines += _write_mail(plan)
         if asked.after:
             lines.append(base.after_line(plan, "#PBS -W depend="))
@@ -149,13 +151,13 @@ def _write_select(plan: Plan) -> list[base.Directive]:
 
 def _explain_chunks(plan: Plan) -> tuple[str, tuple[str, ...]]:
     if plan.site.pbs.gpus == "none":
-        why = "whole nodes, with one line in the node file for each"
+        why = "whole nodes, each with one line in the node file"
         return why, (*base.NODES, "site.pbs.gpus", "site.pbs.chunk")
-    why = "one chunk a node; mpiprocs=1 is one line in the node file for each"
+    why = "one chunk per node; with mpiprocs=1, each has one line in the node file"
     if not plan.launch.direct:
         why += ", and torchrun's agent starts the processes"
     elif plan.launch.numbers:
-        why = "one chunk a node; mpiprocs is how many of its processes mpiexec starts"
+        why = "one chunk per node; mpiexec starts mpiprocs processes on each"
     keys = (*base.NODES, *base.cpu_keys(plan), *base.memory_keys(plan))
     if plan.requests.gpu_type:
         keys += ("resources.gpu_type|site.gpu_type", "site.pbs.gpu_type")
@@ -230,8 +232,8 @@ def _write_mail(plan: Plan) -> list[base.Directive]:
     if (mail := plan.requests.mail) is None:
         return []
     letters = "".join(sorted(_MAIL[event] for event in mail.on))
-    why = "when there is e-mail: b at its begin, e at its end, a when PBS ends it"
-    email = _say("-M ", mail.email, "who gets e-mail", "notify.email")
+    why = "when to send e-mail: b when it begins, e when it ends, a when PBS aborts it"
+    email = _say("-M ", mail.email, "who gets the e-mail", "notify.email")
     return [*email, *_say("-m ", letters, why, "notify.on|notify")]
 
 

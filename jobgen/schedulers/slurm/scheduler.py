@@ -44,8 +44,8 @@ class Slurm(base.Scheduler):
 
     def directives(self, plan: Plan) -> Sequence[str]:
         """`#SBATCH` lines; unequal nodes make a heterogeneous job, one component a shape."""
-        lines = _say("--job-name=", plan.name, "what squeue calls the job", "name")
-        lines += _say("--account=", plan.requests.account, "who pays", "account")
+        lines = _say("--job-name=", plan.name, "the job's name in squeue", "name")
+        lines += _say("--account=", plan.requests.account, "the account that pays", "account")
         for index, group in enumerate(plan.components):
             if index:
                 why = "nodes of another shape form their own component"
@@ -65,12 +65,12 @@ class Slurm(base.Scheduler):
                 lines += base.array_line(plan, "#SBATCH --array=")
                 lines += base.shell_line(plan, "#SBATCH", "--export=ALL,")
                 why = (
-                    "in the folder of submission, which exists: sbatch makes none, and a job whose"
-                    " output has no folder fails without a message"
+                    "in the folder you submit from, which exists: sbatch creates no folder, and"
+                    " without one for its output a job fails without a message"
                 )
                 job = "%A_%a" if plan.array.jobs > 1 else "%j"
                 lines += _say(f"--output=%x-{job}.out", True, why)
-                lines += _say("--open-mode=", "append", "a requeue keeps what was printed before")
+                lines += _say("--open-mode=", "append", "a requeued job keeps its earlier output")
                 lines += _write_mail(plan)
                 lines += _write_dependency(plan)
                 lines += _write_notice(plan)
@@ -182,14 +182,14 @@ _say = partial(base.write_option, "#SBATCH")
 
 
 def _write_notice(plan: Plan) -> list[base.Directive]:
-    why = "the loss of a node does not end the job: a spare one takes its place"
+    why = "the loss of a node does not end the job: a spare node takes its place"
     lines = _say("--no-kill", bool(plan.nodes.spare), why, "resources.spare_nodes")
     chain = plan.walltime.chain
     if chain.then:
         why = "Slurm signals the script this many seconds before the end; it asks the program to"
         key = "on_walltime.notice|on_walltime"
         lines += _say("--signal=B:USR1@", chain.notice, f"{why} stop", key)
-        why = "the script may put the job back into the queue, and so does Slurm if a node fails"
+        why = "the script may requeue the job, and so does Slurm if a node fails"
         lines += _say("--requeue", chain.then == "requeue", why, "on_walltime.then")
     return lines
 
@@ -208,7 +208,7 @@ def _write_nodes(plan: Plan, group: NodeGroup) -> Iterator[base.Directive]:
     if plan.nodes.fewest is None and not left:
         yield from _say("--ntasks-per-node=", tasks, why, *(base.PROCESSES if tasks > 1 else ()))
     if group.cpus is not None and plan.nodes.cpus_asked:
-        why = "the CPUs of a node are all for its one task"
+        why = "the node's one task gets all its CPUs"
         if tasks > 1:
             why = f"the {group.cpus} CPUs of a node are shared by its tasks"
         cpus = max(1, group.cpus // tasks)
@@ -219,15 +219,15 @@ def _choose_tasks(plan: Plan, group: NodeGroup) -> tuple[int, str]:
     tasks, roles = base.count_tasks(group, plan), plan.roles.members
     widest = max((base.count_tasks(one.plan.nodes.own[0], one.plan) for one in roles), default=0)
     if (group.cpus or 0) < widest != tasks:  # each task of a role's step takes one CPU at least
-        return widest, "a task for each process of the role that has most on a node"
+        return widest, "one task per process of the role with the most on a node"
     if plan.launch.direct or plan.launch.body:
-        return tasks, "a task for each process"
+        return tasks, "one task per process"
     return tasks, "one task on each node: torchrun's agent, which starts the processes"
 
 
 def _write_resources(plan: Plan, group: NodeGroup) -> Iterator[base.Directive]:
     yield from _write_nodes(plan, group)
-    why = "all processes of a node see its GPUs; each takes the one of its local rank"
+    why = "all processes on a node see its GPUs; each takes the one with its local rank"
     keys = ("resources.gpus_per_node", "resources.gpu_type|site.gpu_type", "site.slurm.gpus")
     gpus = _gpus(group, plan)
     yield from _say(gpus, bool(gpus), why, *keys)
@@ -245,8 +245,8 @@ def _write_requests(plan: Plan) -> list[base.Directive]:
     why = "the reservation that it runs in"
     lines += _say("--reservation=", asked.reservation, why, "reservation")
     keys = ("resources.constraint", base.node_key(plan, "constraint"))
-    lines += _say("--constraint=", asked.constraint, "what the nodes must have", *keys)
-    alone = "no other job on the nodes"
+    lines += _say("--constraint=", asked.constraint, "the nodes must have these features", *keys)
+    alone = "no other job may use the nodes"
     return lines + _say("--exclusive", asked.exclusive, alone, "resources.exclusive")
 
 
@@ -255,15 +255,15 @@ def _write_mail(plan: Plan) -> list[base.Directive]:
         return []
     types = ",".join(event.upper() for event in mail.on)
     return [
-        *_say("--mail-user=", mail.email, "who gets e-mail", "notify.email"),
-        *_say("--mail-type=", types, "when there is e-mail", "notify.on|notify"),
+        *_say("--mail-user=", mail.email, "who gets the e-mail", "notify.email"),
+        *_say("--mail-type=", types, "when to send e-mail", "notify.on|notify"),
     ]
 
 
 def _write_dependency(plan: Plan) -> list[base.Directive]:
     if not plan.requests.after:
         return []
-    why = "once that cannot come true any more, the job is cancelled and does not wait forever"
+    why = "if that can no longer happen, Slurm cancels the job instead of letting it wait forever"
     return [base.after_line(plan, "#SBATCH --dependency="), *_say(_NEVER, True, why)]
 
 
