@@ -1,4 +1,4 @@
-"""Jobs from Python: what the command line does with them, without printing or exiting."""
+"""The Python interface to jobs: the commands' functions, without printing or exiting."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 class Job(record.JobRecord):
-    """A job that was submitted: its record, and what can be asked of it.
+    """A submitted job: its record, and methods that query or change it.
 
-    Each call of a method reads the run folder or asks the scheduler again.
+    Each method call reads the run folder or asks the scheduler again.
     """
 
     def task(self, index: int) -> Job:
@@ -34,10 +34,10 @@ class Job(record.JobRecord):
         return _build_job(super().task(index))
 
     def status(self) -> State:
-        """Return how it stands.
+        """Return the job's state.
 
-        Raises SchedulerUnavailableError if only the scheduler can tell, and does not answer. Ask no
-        more often than every 30 s, as sites ask of scripts.
+        Raises SchedulerUnavailableError if only the scheduler knows it and does not answer. Leave
+        at least 30 s between calls, as sites ask of scripts.
         """
         from jobgen.jobs import status
 
@@ -51,7 +51,7 @@ class Job(record.JobRecord):
         role: str | None = None,
         stderr: bool = False,
     ) -> Iterator[LogLine]:
-        """Yield what it has printed so far; `str` of a line says whose it is. See `read_logs`."""
+        """Yield the output so far; `str` of a line names its node and rank. See `read_logs`."""
         from jobgen.jobs.logs import Wanted, read_logs
 
         return read_logs(self, Wanted(rank, node, role, stderr))
@@ -67,16 +67,16 @@ class Job(record.JobRecord):
         pause: Callable[[float], None] = time.sleep,
         notice: Callable[[StatusReport], object] | None = None,
     ) -> Generator[LogLine, None, State]:
-        """Yield the same as it grows, to the job's end; return the last state (`follow_logs`)."""
+        """Yield the output until the job ends, and return the last state (`follow_logs`)."""
         from jobgen.jobs.logs import Wanted, follow_logs
 
         wanted = Wanted(rank, node, role, stderr, script)
         return follow_logs(self, wanted, pause=pause, notice=notice)
 
     def wait(self) -> State:
-        """Wait for its end and return its state; the scheduler is asked once a minute.
+        """Wait for the job to end and return its state; ask the scheduler once a minute.
 
-        It is `unknown` if neither the scheduler nor the run folder can tell.
+        The state is `unknown` if neither the scheduler nor the run folder knows it.
         """
         from jobgen.jobs.watch import Watch
 
@@ -84,10 +84,10 @@ class Job(record.JobRecord):
         return last.jobs[0].state
 
     def result(self) -> Any:
-        """Wait, and return what the function of `submit_function` has returned on rank 0.
+        """Wait, and return the result of `submit_function`'s function on rank 0.
 
-        Raises what it has raised, with the traceback there as its cause, and JobFailedError if the
-        job has left neither. Of an array each task has its own: UsageError.
+        Raises the function's exception, with its traceback in the job as the cause; JobFailedError
+        if the job left neither; and UsageError for an array, where each task has its own result.
         """
         from jobgen.jobs.function import read_result
 
@@ -97,7 +97,7 @@ class Job(record.JobRecord):
         return read_result(self, self.wait().described)
 
     def cancel(self) -> None:
-        """End it; raises RefusedError if it has ended already."""
+        """Cancel the job; raise RefusedError if it has already ended."""
         cancel([self])
 
     def rerun(
@@ -108,7 +108,7 @@ class Job(record.JobRecord):
         again: bool = False,
         warn: Callable[[str], object] | None = None,
     ) -> list[Job]:
-        """Submit it again as it is on record, from the current folder; see `prepare_rerun`."""
+        """Submit the recorded job again, from the current folder; see `prepare_rerun`."""
         from jobgen.jobs.rerun import link_rerun, prepare_rerun
 
         jobs = []
@@ -118,7 +118,7 @@ class Job(record.JobRecord):
         return jobs
 
     def diagnose(self) -> Diagnosis:
-        """Return what went wrong first, what shows it, and what to do."""
+        """Return the root cause, the evidence, and what to do."""
         from jobgen.diagnose import diagnose
         from jobgen.jobs import status
 
@@ -130,7 +130,7 @@ class Job(record.JobRecord):
 
 
 def find(word: str | None = None) -> Job:
-    """Find a job by its id or name below ./runs, or by its run folder (default: the latest).
+    """Find a job by its ID or name below ./runs, or by its run folder (default: the latest).
 
     Raises UsageError if nothing matches.
     """
@@ -163,7 +163,7 @@ def list_jobs(*, elsewhere: bool = False) -> tuple[list[Job], list[str]]:
 
 
 def get_status(jobs: Sequence[record.JobRecord]) -> StatusReport:
-    """Return the status of jobs, by one query to each scheduler; `.silences` name silent ones.
+    """Return the status of jobs with one query per scheduler; `.silences` names silent ones.
 
     To ask repeatedly, as `jobgen wait` does, use `jobgen.Watch`.
     """
@@ -173,14 +173,14 @@ def get_status(jobs: Sequence[record.JobRecord]) -> StatusReport:
 
 
 def cancel(jobs: Sequence[record.JobRecord]) -> list[Job]:
-    """End jobs and return them; raise RefusedError, with all reasons, if some cannot be ended."""
+    """Cancel jobs and return them; raise RefusedError, with all reasons, if some cannot end."""
     from jobgen.jobs.cancel import cancel
 
     return list(map(_build_job, cancel(jobs)))
 
 
 def make_report(jobs: Iterable[record.JobRecord]) -> Report:
-    """Return the report of runs, side by side; each task of an array is a run."""
+    """Return a report that compares the runs; each task of an array is a run."""
     from jobgen.report import report
 
     return report(jobs, now=time.time())
@@ -196,13 +196,13 @@ def prepare(
     after: Iterable[str] = (),
     stale_ok: bool = False,
 ) -> Submission:
-    """Return what `submit` would submit, of a spec or a rendered script; write nothing.
+    """Prepare the submission of a spec or a rendered script; write nothing.
 
-    `source` is a file, or a spec's text, or its keys and values (`jobgen.load`). A spec takes
-    `scheduler`, `site`, `overrides` such as `resources.nodes=4` or {"resources.nodes": 4}, and
-    `limits`: whether what the site forbids is an error. A script has them already; with `stale_ok`
-    it need not be what its spec renders. `after` are jobs to wait for, such as `12345` or
-    `afterany:12345`.
+    `source` is a file, a spec's text, or its keys and values (`jobgen.load`). For a spec, you may
+    set `scheduler`, `site`, `overrides` such as `resources.nodes=4` or {"resources.nodes": 4}, and
+    `limits`: whether it is an error to exceed the site's limits. A script already has them; with
+    `stale_ok` it may differ from what its spec renders. `after` names jobs to wait for, such as
+    `12345` or `afterany:12345`.
 
     Raises SpecError, UsageError or StaleError.
     """
@@ -236,14 +236,14 @@ def submit(
     warn: Callable[[str], object] = _warn,
     tell: Callable[[str], object] | None = None,
 ) -> Job:
-    """Submit, from the current folder, what `prepare` makes, or a spec or script as it stands.
+    """Submit the result of `prepare`, or a spec or script, from the current folder.
 
-    `warn` is called with each note, also about earlier submissions that were interrupted
-    (docs/concepts/records.md), and `tell` with what the scheduler said before, such as when it
-    expects to start the job. Raises AlreadySubmittedError if the same is submitted and has not
-    ended, unless `again`; RefusedError or SchedulerUnavailableError with the scheduler's words;
-    UnsettledError if it is not known yet whether there is a job; RecordError if nothing can be
-    written; and, of a spec or script, what `prepare` raises.
+    `warn` gets each note, including those about interrupted earlier submissions
+    (docs/concepts/records.md); `tell` gets the scheduler's advance information, such as the
+    expected start. Raises AlreadySubmittedError if the same job was submitted and has not ended,
+    unless `again`; RefusedError or SchedulerUnavailableError with the scheduler's words;
+    UnsettledError if it is not yet known whether a job exists; RecordError if nothing can be
+    written; and, for a spec or script, what `prepare` raises.
     """
     from jobgen.jobs.folders import note_folder
     from jobgen.jobs.recover import recover_submissions
@@ -270,9 +270,9 @@ def submit_function(
 ) -> Job:
     """Submit a job that calls a function of a module in each of its processes; see `Job.result`.
 
-    `spec` is as for `prepare`, and needs no `run`; without it the job runs on this machine. The
-    arguments and the result are pickled. Raises as `submit`, and UsageError for a function that a
-    job cannot import by its name.
+    `spec` is as for `prepare`, but needs no `run`; without a spec, the job runs on this machine.
+    The arguments and the result are pickled. Raises what `submit` raises, and UsageError for a
+    function that a job cannot import by its name.
     """
     from jobgen.jobs.function import prepare_calls
 
@@ -287,7 +287,7 @@ def map_function(
     *,
     warn: Callable[[str], object] = _warn,
 ) -> list[Job]:
-    """Submit an array that calls a function with each value; return its tasks, in their order.
+    """Submit an array that calls a function with each value; return its tasks in order.
 
     See `submit_function`; a value is the function's one argument.
     """

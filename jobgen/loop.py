@@ -1,4 +1,4 @@
-"""Stop in time, save durably, go on: for a train.py with its own loop, which may copy this file.
+"""Stop in time, save durably, continue: for a train.py with its own loop; you may copy this file.
 
 loop = join()                         # its rank, local_rank, size and device
 step, state = loop.load()             # 0 and None at the first start
@@ -23,10 +23,10 @@ import torch.distributed as dist
 
 
 class Loop:
-    """This process among all of the run; every rank calls every method, in the same order."""
+    """One process of the run; every rank must call every method, in the same order."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        """Join the process group that RANK, WORLD_SIZE and the others describe, or one of one."""
+        """Join the process group that RANK, WORLD_SIZE and the like describe, or start alone."""
         if "RANK" not in os.environ and os.environ.get("SLURM_STEP_NUM_TASKS", "1") != "1":
             raise RuntimeError("Slurm started several tasks, but RANK is not set: use torchrun")
         self.rank, self.local_rank = (int(os.environ.get(x, 0)) for x in ("RANK", "LOCAL_RANK"))
@@ -51,7 +51,7 @@ class Loop:
             (self.folder / "STOPPED").unlink(missing_ok=True)
 
     def leave(self, *, done: bool) -> None:
-        """End once the last save is on disk; STOPPED says that a run, not done, is to go on."""
+        """End once the last save is on disk; unless `done`, STOPPED marks a run to continue."""
         self._writing.result()
         if self.rank == 0:
             (self.folder / "STOP").unlink(missing_ok=True)  # it is answered
@@ -60,14 +60,14 @@ class Loop:
         dist.destroy_process_group()
 
     def seconds_left(self) -> float:
-        """Return the seconds until the scheduler ends the job; infinity if that is not known."""
+        """Return the seconds until the scheduler ends the job; infinity if unknown."""
         ends = (os.environ.get(name, "") for name in ("JOBGEN_END", "SLURM_JOB_END_TIME"))
         return next((int(end) - time.time() for end in ends if end.isdigit()), float("inf"))
 
     def should_stop(self) -> bool:
         """Return whether to save and end now: for the file STOP, the walltime, a rank's SIGTERM.
 
-        Rank 0 looks about once a second; calls in between send nothing and wait for nothing.
+        Rank 0 looks about once a second; calls in between neither communicate nor wait.
         """
         self._left -= 1
         if self._stopping or self._left > 0:
@@ -83,7 +83,7 @@ class Loop:
         return self._stopping
 
     def load(self) -> tuple[int, Any]:
-        """Return step and state of the newest whole checkpoint; without any, 0 and None."""
+        """Return step and state of the newest complete checkpoint; 0 and None without any."""
         newest: list[Path | None] = [None]
         if self.rank == 0:
             for path in sorted(self.checkpoints.glob("step-*.pt"), reverse=True):
@@ -100,9 +100,10 @@ class Loop:
         return int(newest[0].name[5:13]), state
 
     def save(self, state: Any, step: int, *, keep: int = 2, background: bool = False) -> None:
-        """Write rank 0's state (tensors, numbers, text, lists, dicts), whole or not at all.
+        """Write rank 0's state (tensors, numbers, text, lists, dicts), completely or not at all.
 
-        The newest `keep` stay. In the background: a copy; the next call, or `leave`, raises errors.
+        Keeps the newest `keep` checkpoints. In the background, it writes a copy of the state, and
+        the next call or `leave` raises any error.
         """
         self._writing.result()
         if self.rank == 0:
@@ -124,12 +125,12 @@ class Loop:
         self.save_s = max(self.save_s, time.monotonic() - began)
 
     def progress(self) -> None:
-        """Say that this program has saved elsewhere, so that a chain of jobs goes on."""
+        """Record that this program has saved elsewhere, so that a chain of jobs continues."""
         if self.rank == 0:
             (self.folder / "PROGRESS").touch()
 
     def log(self, step: int, **numbers: Any) -> None:
-        """Print numbers, and append them to metrics.jsonl; a tensor is averaged over all ranks."""
+        """Print numbers and append them to metrics.jsonl; tensors are averaged over all ranks."""
         for name, value in numbers.items():
             if isinstance(value, torch.Tensor):
                 mean = value.detach().double() / self.size

@@ -71,7 +71,7 @@ def test_the_example_runs_and_names_the_rank_that_failed(tmp_path: Path) -> None
     assert {(line.ranks, line.task) for line in lines} == {((3,), None)}
     assert {line.nodes for line in lines} in ({("node0",)}, {("node1",)})
     assert "RuntimeError: planted on rank 3" in [line.text for line in lines]
-    with pytest.raises(jobgen.JobgenError, match="has ended already") as refusal:
+    with pytest.raises(jobgen.JobgenError, match="has already ended") as refusal:
         job.cancel()
     assert refusal.value.exit_code == 5
 
@@ -91,7 +91,7 @@ def test_what_there_is_to_note_is_a_warning_unless_it_is_asked_for() -> None:
     Path("job.yaml").unlink()
     ready = jobgen.prepare(Path("job.sh"))
     assert ready.text == Path("job.sh").read_text()
-    with pytest.raises(UsageError, match="has its scheduler, site and values already"):
+    with pytest.raises(UsageError, match="already has its scheduler, site and values"):
         jobgen.prepare("job.sh", overrides=["resources.nodes=2"])
     notes: list[str] = []
     job = jobgen.submit(ready, warn=notes.append)

@@ -258,7 +258,8 @@ class RemoteCommand(click.Command):
             click.Option(
                 ["--host"],
                 metavar="HOST[:FOLDER]",
-                help="Run on HOST over ssh, in FOLDER below home (default: this folder's name).",
+                help="Use jobgen on HOST over ssh, in FOLDER below home"
+                " (default: this folder's name).",
             )
         )
 

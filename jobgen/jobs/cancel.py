@@ -1,4 +1,4 @@
-"""The end of jobs on the user's word."""
+"""Cancel jobs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _PATIENCE_SECONDS = 60
 
 
 def cancel(jobs: Sequence[JobRecord]) -> list[JobRecord]:
-    """End jobs, and return them. Local ones get a SIGTERM, and a SIGKILL after 60 s.
+    """Cancel jobs and return them. Local ones get SIGTERM, and SIGKILL after 60 s.
 
-    Raises RefusedError, with all reasons, if some cannot be ended; the others are.
+    Raises RefusedError, with all reasons, if some cannot be cancelled; the others are.
     """
     ended: list[JobRecord] = []
     refusals = []
@@ -42,7 +42,7 @@ def cancel(jobs: Sequence[JobRecord]) -> list[JobRecord]:
 
 
 def _group(jobs: Iterable[JobRecord]) -> Iterator[list[JobRecord]]:
-    """Yield jobs as one command ends them: plain ones of a scheduler together, each other alone."""
+    """Yield jobs by the command that ends them: a scheduler's plain jobs together, others alone."""
     plain: dict[str, list[JobRecord]] = {}
     for job in jobs:
         if job.local or job.shares or len(read_traces(job).open_chain) > 1:
@@ -73,17 +73,17 @@ def _end(group: Sequence[JobRecord]) -> None:
         raise RefusedError(answer.refusal(argv[0]))
     # Those of a chain that have ended already do not matter, as long as one has not.
     if len(answer.words.splitlines()) >= len(ids):
-        raise RefusedError(f"job {job.id} has ended already")
+        raise RefusedError(f"job {job.id} has already ended")
 
 
 def _stop(job: JobRecord) -> None:
-    """End a local job; of one whose script was killed, what that has left behind."""
+    """End a local job; if its script was killed, end the processes that it left behind."""
     if job.array:
         raise RefusedError(f"a task of a local array cannot be cancelled alone; cancel {job.array}")
     marks = {f"JOBGEN_RUN_DIR={one.run_folder}" for one in (job, *job.parts)}
     over = job.alive and read_traces(job).word == "done"  # its script ends just after that word
     if over or not (left := _list_left(job, marks)):
-        raise RefusedError(f"job {job.id} has ended already")
+        raise RefusedError(f"job {job.id} has already ended")
     _send_signal(left, signal.SIGTERM)
     give_up = time.monotonic() + _PATIENCE_SECONDS
     while left := _list_left(job, marks):
@@ -99,7 +99,7 @@ def _list_left(job: JobRecord, marks: set[str]) -> list[int]:
 
 
 def _send_signal(pids: Iterable[int], number: signal.Signals) -> None:
-    """Send a signal to processes, or to groups by negative numbers, as far as they are there."""
+    """Send a signal to the processes, or groups by negative numbers, that still exist."""
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, number)

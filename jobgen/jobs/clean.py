@@ -25,7 +25,7 @@ _CALLS = re.compile(rf"{RUNS}/[A-Za-z0-9._-]+/calls/[0-9]+-[0-9]+-[0-9a-f]+(?=/c
 
 
 class Waste(NamedTuple):
-    """What is to go of a job that has ended."""
+    """What to remove of a job that has ended."""
 
     job: JobRecord
     state: State
@@ -55,7 +55,7 @@ def find_waste(
 
 
 def remove_waste(waste: Waste) -> None:
-    """Remove it; no link is followed."""
+    """Remove it without following links."""
     for path in waste.paths:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -64,7 +64,7 @@ def remove_waste(waste: Waste) -> None:
 
 
 def _is_own(folder: Path, runs: Path) -> bool:
-    """Return whether a folder is there, below `runs`, and no link leads elsewhere."""
+    """Return whether a folder exists below `runs`, and no link leads elsewhere."""
     return folder.is_dir() and folder.resolve() == runs.resolve() / folder.relative_to(runs)
 
 
@@ -77,7 +77,7 @@ def _find_end(job: JobRecord) -> float:
 
 
 def _find_calls(jobs: Sequence[JobRecord]) -> dict[Path, list[Path]]:
-    """Find the calls of functions that no job makes but these, by the run folder of one."""
+    """Find the calls of functions that only these jobs make, by the run folder of one."""
     going, makers = {job.run_dir for job in jobs}, defaultdict[Path, list[Path]](list)
     for runs in {Path(job.folder, RUNS) for job in jobs}:
         for path in runs.glob("*/*/script") if any(runs.glob("*/calls")) else ():
@@ -93,7 +93,7 @@ def _find_calls(jobs: Sequence[JobRecord]) -> dict[Path, list[Path]]:
 
 
 def _list_removed(job: JobRecord, keep: Collection[str]) -> Iterator[Path]:
-    """Yield what goes of a job: its run folders, or what is in them, and its copy of the code."""
+    """Yield what to remove: the run folders, or their contents, and the copy of the code."""
     runs = Path(job.folder, RUNS)
     for folder in (one.run_dir for one in _list_parts(job) if _is_own(one.run_dir, runs)):
         if keep:

@@ -1,4 +1,4 @@
-"""The code of a job as it was submitted: the commit, what differs from it, and copies of it."""
+"""The code of a job as submitted: the commit, the differences from it, and copies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SYNC_SECONDS = 1800.0  # it may fetch gigabytes
 
 
 class Code(NamedTuple):
-    """The commit that is checked out, how many files differ from it, and how; empty without git."""
+    """The commit that is checked out, and the number and text of changes; empty without git."""
 
     commit: str = ""
     changed: int = 0
@@ -28,7 +28,7 @@ class Code(NamedTuple):
 
 
 def read_code() -> Code:
-    """Return what git says of the current folder, with the secrets in it masked."""
+    """Return git's report about the current folder, with secrets masked."""
     from jobgen.spec.secrets import mask_text  # of no use to who only looks
 
     try:
@@ -46,7 +46,7 @@ def read_code() -> Code:
 
 
 def name_copy(name: str, token: str) -> Path:
-    """Return where the copy of a submission's code is, from the folder of submission."""
+    """Return the path of a submission's copy of the code, from the folder of submission."""
     return Path(RUNS, name, "code", token)
 
 

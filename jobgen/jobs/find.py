@@ -1,4 +1,4 @@
-"""Jobs by what people call them: id, name or run folder."""
+"""Find jobs by ID, name or run folder."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ def _find_one(word: str | None) -> JobRecord:
         raise UsageError(f"no job was submitted from this folder; {hint}")
     if job := _find_by_id(word) or _find_task(word) or _read_latest(f"{escape(word)}/*"):
         return job
-    hint = _find_meant(word) or "give an id, a name or a run folder"
+    hint = _find_meant(word) or "give an ID, a name or a run folder"
     raise UsageError(f"no job {word!r} below ./{RUNS}; {hint}")
 
 
 def _find_meant(word: str) -> str:
-    """Say what names a job where a spec, or an id of another tool's form, was given."""
+    """Say how to name a job if a spec, or another tool's form of ID, was given."""
     if match := re.fullmatch(r"(?:jobs?|pods?)[/:=](.+)", word):
-        return f"the id alone names it: {match[1]}"
+        return f"give only the ID: {match[1]}"
     output = r"[A-Za-z][\w.-]*?(?:-|\.[oe])(\d+)(?:_\d+)?(?:\.out|\.err|\.log)?"
     if match := re.fullmatch(output, word):
-        return f"that is a file of its output; its id names it: {match[1]}"
+        return f"that is one of its output files; give its ID: {match[1]}"
     if not os.path.isfile(word):
         return ""
     if not word.endswith((".yaml", ".yml")):
-        return "give the id of a job that jobgen has submitted, and not a file"
+        return "give the ID of a job that jobgen submitted, not a file"
     with open(word, encoding="utf-8", errors="replace") as spec:
         name = re.search(r"^name: *['\"]?([\w.-]+)", spec.read(10_000), re.MULTILINE)
     if name and _read_latest(f"{escape(name[1])}/*"):
-        return f"its jobs are found by the name in it: {name[1]}"
+        return f"to find its jobs, give the name in it: {name[1]}"
     return f"`jobgen submit {word}` starts one"
 
 
@@ -87,7 +87,7 @@ def list_jobs(folders: Iterable[str] = (".",)) -> tuple[list[JobRecord], list[st
 
 
 def _read_all(records: Iterable[str]) -> tuple[list[JobRecord], list[UsageError]]:
-    """Return the jobs of records, the latest first, and what is wrong with damaged ones."""
+    """Return the jobs of records, the latest first, and messages about damaged ones."""
     jobs, damages = [], []
     for record in records:
         try:
@@ -98,7 +98,7 @@ def _read_all(records: Iterable[str]) -> tuple[list[JobRecord], list[UsageError]
 
 
 def list_words() -> list[str]:
-    """Return what names the jobs below ./runs: their ids, then their names; each sorted."""
+    """Return the words that name jobs below ./runs: their IDs, then their names; each sorted."""
     paths = [record.split(os.sep) for record in glob(f"{RUNS}/*/*/{RECORD}")]
     return sorted(path[-2] for path in paths) + sorted({path[-3] for path in paths})
 

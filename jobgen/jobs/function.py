@@ -1,4 +1,4 @@
-"""Python functions as jobs: their calls are pickled before, and their results after."""
+"""Python functions as jobs: calls are pickled before the job, and results after it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Call = tuple[Sequence[Any], Mapping[str, Any]]
 
 
 class RemoteError(Exception):
-    """The cause of an exception that a job has raised: where it was raised there."""
+    """The cause of an exception from a job: its traceback there."""
 
     def __str__(self) -> str:
         """Return the traceback as Python prints it, on separate lines."""
@@ -67,7 +67,7 @@ def prepare_calls(function: Callable[..., Any], calls: Sequence[Call], spec: Sou
 
 
 def _complete_spec(spec: JobSpec, folder: Path, calls: int) -> dict[str, Any]:
-    """The script, the tasks, and this Python where the spec has no environment."""
+    """The script, the tasks, and this Python if the spec has no environment."""
     overrides: dict[str, Any] = {"run": {"script": str(folder / "call.py")}, "array": None}
     if calls > 1:
         overrides["array"] = {"tasks": calls}

@@ -1,4 +1,4 @@
-"""Inside of what runs: a command on a node of a job, and a job in an allocation that one holds."""
+"""Run a command on a node of a job, or a job in an allocation that the user holds."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def enter_job(
 
 
 def refuse_array(job: JobRecord) -> None:
-    """Raise UsageError if the job is an array, for what can look at one task alone."""
+    """Raise UsageError if the job is an array, for commands that look at a single task."""
     if job.tasks:
         raise UsageError(f"{job.id} is an array; name one of its tasks, such as {job.task(0).id}")
 
@@ -78,7 +78,7 @@ def find_node(job: JobRecord, node: str | None, role: str | None = None) -> str:
 
 
 def _find_role(job: JobRecord, role: str | None) -> JobRecord:
-    """Return the job itself without a role; raise UsageError for one that it has not started."""
+    """Return the role's job, or the job itself without one; UsageError if it has not started."""
     roles: dict[Any, JobRecord] = {None: job, **job.roles}
     if role not in roles:
         known = ", ".join(job.roles) or "none"
@@ -87,7 +87,7 @@ def _find_role(job: JobRecord, role: str | None) -> JobRecord:
 
 
 def write_held_job(spec: JobSpec, plan: Plan) -> list[str]:
-    """Write the script of a spec's plan that runs in the allocation held; return the command.
+    """Write the script that runs a spec's plan in the held allocation; return the command.
 
     Raises UsageError if there is none, or it has another shape.
     """
@@ -118,7 +118,7 @@ def write_held_job(spec: JobSpec, plan: Plan) -> list[str]:
 
 
 def _compare(plan: Plan, held: Allocation) -> Iterator[str]:
-    """Say what the allocation has less of than the spec, or more nodes: srun would refuse it."""
+    """Say what the allocation lacks, or that it has more nodes: srun would refuse it."""
     fewest, most = plan.nodes.fewest or plan.nodes.total, plan.nodes.total
     if not fewest <= len(held.nodes) <= most:
         yield f"nodes: {len(held.nodes)}, but the spec asks for {most}"
@@ -133,6 +133,6 @@ def _compare(plan: Plan, held: Allocation) -> Iterator[str]:
 
 
 def _list_amounts(nodes: Sequence[HeldNode | NodeGroup], key: str) -> list[int]:
-    """How much each node has, the most first; nothing if that is not known of all."""
+    """How much each node has, the most first; nothing if it is not known for all."""
     amounts = [getattr(node, key) for node in nodes]
     return [] if None in amounts else sorted(amounts, reverse=True)

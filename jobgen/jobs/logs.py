@@ -1,4 +1,4 @@
-"""What a job prints, on all its nodes and in all its starts, as lines that say whose they are."""
+"""A job's output, from all its nodes and starts, as lines with their node and rank."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Wanted(NamedTuple):
 
     @property
     def has_script(self) -> bool:
-        """Whether the script's own output is asked for."""
+        """Whether the script's own output is wanted."""
         whole = self[:3] == (None, None, None) if self.script is None else self.script
         return whole and not self.stderr
 
@@ -78,7 +78,7 @@ ALL = Wanted()
 
 
 def read_logs(job: JobRecord, wanted: Wanted = ALL) -> Iterator[LogLine]:
-    """Yield what the job has printed so far: its script, and its processes on stdout."""
+    """Yield the output so far: the script's, and the stdout of the processes."""
     yield from _Logs(job, wanted).lines(sure=True)
 
 
@@ -124,7 +124,7 @@ class _RunLogs:
 
     @property
     def looks(self) -> int:
-        """How often files are looked at for their lines."""
+        """How often to look at files for new lines."""
         return 2 + 2 * (len(self._plain) + len(self._ranks))
 
     def lines(self, *, sure: bool) -> Iterator[LogLine]:
@@ -173,11 +173,11 @@ class _Logs:
 
     @property
     def rest(self) -> float:
-        """Seconds until the next look."""
+        """Return the seconds until the next look."""
         return max(_LOOK_SECONDS, sum(run.looks for run in self._runs) / _LOOKS_PER_SECOND)
 
     def lines(self, *, sure: bool) -> Iterator[LogLine]:
-        """Yield what is new since the last time; with `sure`, to the end of what will come."""
+        """Yield the new lines; with `sure`, up to the end of the output."""
         known = {run.role for run in self._runs}
         for name in sorted({*_list_names(self._job.run_dir / ROLES)} - known):
             if self._wanted.role in (None, name):

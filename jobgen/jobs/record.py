@@ -111,12 +111,12 @@ class JobRecord:
 
     @property
     def whole_dir(self) -> Path:
-        """The run folder of the array that it is a task of, or its own."""
+        """The run folder of its array if it is a task, or its own."""
         return self.run_dir.with_name(folder_name(self.array)) if self.array else self.run_dir
 
     @property
     def local(self) -> bool:
-        """Whether it is a process of one machine, without a queue."""
+        """Whether it is a process on one machine, without a queue."""
         return not get_capabilities(self.scheduler).batch
 
     @property
@@ -126,12 +126,12 @@ class JobRecord:
 
     @property
     def parts(self) -> list[JobRecord]:
-        """The tasks of an array, each as a job; of another job, itself."""
+        """The tasks of an array, each as a job; for another job, itself."""
         return [self.task(index) for index in range(self.tasks)] or [self]
 
     @property
     def roles(self) -> dict[str, JobRecord]:
-        """Its several programs by name, each as a job, in the order of their start; or none."""
+        """Its programs by name, each as a job, in starting order; none for a single program."""
         if not os.path.isdir(f"{self.run_folder}/roles"):  # as for nearly all of thousands of jobs
             return {}
         folders = sorted(self.run_dir.glob("roles/*/attempts/0/script"), key=os.path.getmtime)
@@ -186,14 +186,14 @@ def read_record(path: str | Path) -> JobRecord:
 
 
 def find_same(job: JobRecord) -> list[JobRecord]:
-    """Return the other recorded jobs that were submitted from the same script, the latest first."""
+    """Return the other recorded jobs with the same script, the latest first."""
     others = read_sound(Path(job.folder, RUNS, job.name).glob(f"*/{RECORD}"))
     same = [other for other in others if other.digest == job.digest and other.token != job.token]
     return sorted(same, key=lambda other: other.submitted, reverse=True)
 
 
 def read_sound(paths: Iterable[str | Path]) -> Iterator[JobRecord]:
-    """Yield the jobs of these records; a damaged one says nothing about another job."""
+    """Yield the jobs of these records, without damaged ones."""
     for path in paths:
         with contextlib.suppress(UsageError):
             yield read_record(path)

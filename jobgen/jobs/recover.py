@@ -1,4 +1,4 @@
-"""Settle what a crash, a time-out or a lost connection has left open: is there a job or not."""
+"""Find out whether a job exists after a crash, a time-out or a lost connection."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def recover_submissions() -> list[str]:
 
 
 class _Case:
-    """An interrupted submission as it lies on the disk."""
+    """An interrupted submission as found on disk."""
 
     def __init__(self, intent: Intent) -> None:
-        """Look at its files. Ages are by the file server's clock."""
+        """Look at its files. The file server's clock measures ages."""
         self.intent = intent
         self.ids = [] if intent.job.local else read_ids(intent)  # as far as they are known
         self.late = journal.read_clock(intent.path.parent) >= intent.late  # no job can come of it
@@ -52,17 +52,17 @@ class _Case:
 
     @property
     def open(self) -> bool:
-        """Whether its scheduler may know more jobs of it."""
+        """Whether its scheduler may know more of its jobs."""
         return not (self.intent.job.local or self.complete or self.unasked)
 
     @property
     def complete(self) -> bool:
-        """Whether all jobs of it are known."""
+        """Whether all its jobs are known."""
         return len(self.ids) == self.intent.jobs
 
 
 def _ask_for(cases: list[_Case]) -> None:
-    """Ask for the ids that schedulers know, each scheduler once."""
+    """Ask each scheduler once for the IDs that it knows."""
     asked: dict[str, list[_Case]] = {}
     for case in cases:
         if case.open:

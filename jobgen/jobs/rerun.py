@@ -1,4 +1,4 @@
-"""A job once more: as it is on record, or its failed tasks, or with other values."""
+"""Rerun a job: as recorded, or only its failed tasks, or with other values."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from jobgen.spec.load import LoadedSpec, Overrides, load, write_overrides
 def prepare_rerun(
     job: JobRecord, *, failed: bool = False, overrides: Overrides = ()
 ) -> list[Submission]:
-    """Return what does a job again: its own script, unless `failed` or `overrides` ask for another.
+    """Prepare the rerun of a job: its own script, unless `failed` or `overrides` ask for another.
 
-    With `failed`, of an array only the tasks that have ended and are not done: one array of them,
-    or a job for each where they differ by their index alone. Raises UsageError if there is nothing
-    to do again, or its record does not tell what it was.
+    With `failed`, take only the tasks of an array that have ended and are not done: as one array,
+    or as one job each if they differ only by their index. Raises UsageError if there is nothing
+    to rerun, or the record does not say what the job was.
     """
     whole, words = find_whole(job), write_overrides(overrides)
     text = _read(whole, "script")
@@ -62,13 +62,13 @@ def _rerun_tasks(
 
 
 def link_rerun(job: JobRecord, rerun: JobRecord) -> None:
-    """Have the record of a job name the one that does it again."""
+    """Name the rerun in the record of the job that it reruns."""
     whole = find_whole(job)
     replace(whole, rerun_as=(*whole.rerun_as, rerun.id)).save()
 
 
 def find_whole(job: JobRecord) -> JobRecord:
-    """Return the job as it is on record now; of a task, the array."""
+    """Return the job as recorded now; for a task, the array."""
     return read_record(job.whole_dir / RECORD)
 
 
@@ -107,7 +107,7 @@ def _prepare(loaded: LoadedSpec, about: Header, *, task: int | None = None) -> S
 
 
 def _load(job: JobRecord, about: Header, words: tuple[str, ...]) -> LoadedSpec:
-    """Return the spec on record, which stands alone, with what was set then and is set now."""
+    """Return the recorded spec, complete in itself, with the overrides of then and now."""
     return load(_read(job, "job.yaml") + "\n", (*about.overrides, *words), alone=True)
 
 

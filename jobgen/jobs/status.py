@@ -1,4 +1,4 @@
-"""How jobs stand: one query to a scheduler for all of its jobs, and what their scripts left."""
+"""The state of jobs, from one query per scheduler and from what their scripts left."""
 
 from __future__ import annotations
 
@@ -123,24 +123,24 @@ class JobStatus(NamedTuple):
 
     @property
     def states(self) -> tuple[State, ...]:
-        """Those of its tasks; of another job, its own."""
+        """Those of its tasks; for another job, its own."""
         return self.tasks or (self.state,)
 
     @property
     def starts(self) -> int:
-        """How often it has been started."""
+        """The number of its starts."""
         return len(self.attempts)
 
 
 class StatusReport(NamedTuple):
-    """How some jobs stand, in their order, and which schedulers have not answered, and why."""
+    """The states of jobs, in order, and which schedulers did not answer, and why."""
 
     jobs: tuple[JobStatus, ...]
     silences: tuple[str, ...]
 
 
 class _Part(NamedTuple):
-    """A job, or a task of an array: what it has left, and its state if that shows it."""
+    """A job or a task: what it has left, and its state if that shows it."""
 
     left: Traces
     own: State | None
@@ -158,7 +158,7 @@ def read_state(job: JobRecord) -> State:
 
 
 def look(jobs: Sequence[JobRecord]) -> StatusReport:
-    """Return how jobs stand; schedulers are asked once, for those whose own record shows no end."""
+    """Return the state of jobs; ask schedulers once, about those without a recorded end."""
     statuses, silences = [], set[str]()
     looks = [(job, list(map(_examine, job.parts))) for job in jobs]
     answers = _ask_all(looks)
@@ -175,7 +175,7 @@ def look(jobs: Sequence[JobRecord]) -> StatusReport:
 
 
 def look_again(last: StatusReport) -> StatusReport:
-    """Return how the same jobs stand by their own records; all else is as it was told last."""
+    """Return the jobs' state from their own records; everything else is from the last query."""
     statuses = []
     for seen in last.jobs:
         parts = list(map(_examine, seen.job.parts))
@@ -226,7 +226,7 @@ def _find_state(part: _Part, answer: SchedulerAnswer, *, alone: bool) -> State:
 
 
 def list_dependencies(job: JobRecord) -> list[tuple[str, str]]:
-    """Return the jobs that `job` comes after: of each the kind, such as `afterok`, and the id."""
+    """Return the jobs that `job` depends on, each with its kind, such as `afterok`, and its ID."""
     if job.local:
         return []
     waits = " ".join(job.argv)  # these are in the place of the script's, and have them too
@@ -305,7 +305,7 @@ def _judge_living(left: Traces) -> State:
 
 
 def _judge_dead(left: Traces) -> State:
-    """Judge a local job without a process here, and without an outcome."""
+    """Judge a local job without a process here and without an outcome."""
     job = left.job
     if job.host not in ("", platform.node()):
         return _guess(left, f"it was started on {job.host}", gone=False)
@@ -318,7 +318,7 @@ def _judge_dead(left: Traces) -> State:
 
 def _judge_done(left: Traces) -> State:
     if os.path.exists(f"{left.run_dir}/STOPPED"):
-        return State("done", "it stopped early, in order")
+        return State("done", "it stopped early, as requested")
     return State("done", APART if left.apart else "")
 
 
@@ -351,15 +351,15 @@ def _guess(left: Traces, why: str, *, gone: bool) -> State:
     if left.word == "continued":
         return State("unknown", f"it was going to be restarted; {why}")
     if left.alive:
-        reason = f"by the signs of life of its nodes; {why}"
+        reason = f"according to its nodes' signs of life; {why}"
         return State("running", reason, left.begun, left.limit)
     if gone and left.cancelled:  # its script may have been killed before it could note it
         return State("cancelled", "" if left.attempts else "it had not begun")
     if not left.attempts:
         return State("unknown", f"it has not begun here; {why}")
     if not gone:
-        return State("unknown", f"it has begun, and left no outcome; {why}")
-    ended = "it has left no outcome: it was killed, or its first node was lost"
+        return State("unknown", f"it began, but left no outcome; {why}")
+    ended = "it left no outcome: it was killed, or its first node was lost"
     return State("failed", f"{ended}; {why}")
 
 
@@ -381,7 +381,7 @@ def _judge(left: Traces, answer: SchedulerAnswer) -> tuple[State, bool]:
         return known[-1], False
     if answer.doubt:
         return _guess(left, answer.doubt, gone=False), False
-    return _guess(left, "the scheduler does not know it any more", gone=not known), False
+    return _guess(left, "the scheduler no longer knows it", gone=not known), False
 
 
 def _judge_going(left: Traces, state: State, own: State | None) -> State:
@@ -440,5 +440,5 @@ def _combine(states: Sequence[State], whole: State | None) -> State:
 
 
 def _format_count(count: Counter[StateName]) -> str:
-    """Return how many tasks stand how: `3 done, 1 failed, 2 queued`."""
+    """Count the tasks in each state: `3 done, 1 failed, 2 queued`."""
     return ", ".join(f"{count[name]} {name}" for name in _ORDER if name in count)

@@ -273,7 +273,7 @@ class _HandOver:
             printed = f"nothing that can be read: {error.strerror}"
         ids = _parse_answers(self.intent, printed)
         if ids[:-1] == self.ids and len(ids) > len(self.ids):
-            remark = "but it has printed the id of a job"
+            remark = "but it printed a job ID"
         else:
             words = printed.rpartition(_MARK)[2][:200]
             failure = failure or f"{argv[0]} printed no job id but {words!r}"
@@ -290,7 +290,7 @@ class _HandOver:
         try:
             seen = search_jobs([self.intent])[self.intent.token]
         except (RefusedError, SchedulerUnavailableError) as error:
-            more = f"whether there is a job is not known: {error}"
+            more = f"it is not known whether there is a job: {error}"
             raise UnsettledError(f"{failure}; {more}") from None
         if new := [job_id for job_id in seen if job_id not in self.ids]:
             ids = [*self.ids, new[0]]
@@ -299,7 +299,7 @@ class _HandOver:
                 write_run_file(self.intent.output, answers)
             return ids
         if heard:
-            raise UnsettledError(f"{failure}; there is no job yet, but one may still come of it")
+            raise UnsettledError(f"{failure}; there is no job yet, but one may still appear")
         if _NOT_HEARD.search(failure):
             raise SchedulerUnavailableError(failure)
         raise RefusedError(failure)

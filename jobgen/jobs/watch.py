@@ -1,4 +1,4 @@
-"""Look at jobs again and again, with few questions to their schedulers, until they have ended."""
+"""Poll jobs until they have ended, with few queries to their schedulers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _AFTER_END_SECONDS = 3.0
 
 
 class Watch:
-    """Some jobs, and the last report of how they stand."""
+    """Some jobs, and the last report on their state."""
 
     def __init__(self, jobs: Sequence[JobRecord]) -> None:
         self.jobs = jobs
@@ -30,7 +30,7 @@ class Watch:
         self.silent = 0  # questions in a row that a scheduler has not answered
 
     def look(self) -> StatusReport:
-        """Return how they stand now; while it is too soon to ask, by what they write themselves."""
+        """Return the jobs' state now; between queries, judge by the files that they write."""
         now = time.monotonic()
         self._hasten(now)
         if self._seen is not None and now < self._due:
@@ -46,7 +46,7 @@ class Watch:
         return self._seen
 
     def _hasten(self, now: float) -> None:
-        """Have the next question sooner if a script has ended meanwhile."""
+        """Bring the next query forward if a script has ended meanwhile."""
         words = [read_traces(part).word for job in self.jobs for part in job.parts]
         new = {word for old, word in zip(self._words, words, strict=False) if old != word}
         self._words = words
@@ -56,13 +56,13 @@ class Watch:
             self._due = min(self._due, self._asked + LEAST_SECONDS)
 
     def over(self, index: int) -> bool:
-        """Return whether the wait is over: it ended, will never start, or was unknown twice."""
+        """Return whether a job ended, will never start, or was unknown twice."""
         assert self._seen is not None
         state = self._seen.jobs[index].state
         return state.ended or state.hopeless or self._unknown[index] > 1
 
     def until_over(self) -> Iterator[StatusReport]:
-        """Yield every report until all of them are over."""
+        """Yield every report until all jobs are over."""
         while True:
             yield self.look()
             if all(map(self.over, range(len(self.jobs)))):

@@ -225,6 +225,6 @@ def _import_torch(python: str, *, timeout: float, wanted: bool) -> Check:
         message = f"{here}: {str(error).strip().splitlines()[-1]}"
         return Check("torch", missing, message, remedy)
     except SchedulerUnavailableError:
-        message = f"{here} has not imported it within {timeout:.0f} s; its file system may be slow"
+        message = f"{here} did not import it within {timeout:.0f} s; its file system may be slow"
         return Check("torch", "unknown", message, f"try: time {here} -c 'import torch'")
     return Check("torch", "ok", f"{version}, imported by {here}")

@@ -147,7 +147,7 @@ def _check_site(wanted: str | None, cluster: str | None, clock: Deadline) -> Che
     if not known.sites:
         message = f"no site profile matches this machine, {host}"
         capture = "`jobgen sites capture --name NAME` makes one"
-        remedy = f"`jobgen sites` lists those there are; {capture}"
+        remedy = f"`jobgen sites` lists the known sites; {capture}"
         return Check("site", "unknown", message, "" if wanted else remedy)
     first, *others = [site.name for site in known.sites]
     message = f"{first}, as {known.sites[0].how}"

@@ -31,7 +31,7 @@ from jobgen.spec.yaml_text import write_value
 
 SECONDS = 4.0
 _LOOP = """\
-{0}: three lines let it stop before the walltime and go on from its last checkpoint:
+{0}: three lines let it stop before the walltime and continue from its last checkpoint:
   loop = jobgen.loop.join(); step, state = loop.load()              # before the training loop
   if loop.should_stop() or step % 100 == 0: loop.save(state, step)  # after each step; then stop
   loop.leave(done=step == STEPS)                                    # after the loop
@@ -237,7 +237,7 @@ class FirstSpec:
         """Yield the keys of the spec."""
         profile, site, listed = self.profile, self.site, self.profile.filesystems
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", os.path.basename(os.getcwd())).lstrip("._-")[:100]
-        yield SpecLine("name", name or "job", "what the queue, and the folder below runs/, call it")
+        yield SpecLine("name", name or "job", "the job's name in the queue and below runs/")
         if site == profile.can.generic_site:
             why = "" if self.batch else profile.can.title
             yield SpecLine("scheduler", profile.scheduler, why)
@@ -259,7 +259,7 @@ class FirstSpec:
         others = [name for name in self.machine.accounts if name != self.account][:4]
         why = _write_choice(others)
         if self.account is None:
-            why = "the account to charge, if the site wants one"
+            why = "the account to charge, if the site requires one"
             if about.required:
                 why = "every job here needs one"
             why += f": {about.meaning}" if about.meaning else ""
@@ -282,10 +282,12 @@ class FirstSpec:
         yield from self._list_cpus()
         if node.default_memory and not node.memory_per_gpu:
             memory = format_memory(node.memory or 16 * 1024**2)
-            why = "without it, a job gets too little"
+            why = "without it, a job gets too little memory"
             yield SpecLine("resources.memory_per_node", memory, why)
         usual = format_time(min(3600, (self.queue and self.usual.longest) or 3600))
-        yield SpecLine("resources.walltime", wishes.walltime or usual, "then the job is ended")
+        yield SpecLine(
+            "resources.walltime", wishes.walltime or usual, "the job ends after this time"
+        )
 
     def _list_gpus(self) -> Iterator[SpecLine]:
         node, gpus = self.node, self.gpus
@@ -330,11 +332,11 @@ class FirstSpec:
     def _list_run(self) -> Iterator[SpecLine]:
         module, script = self.wishes.module, self.wishes.script or _find_script()
         if module is not None:
-            yield SpecLine("run.module", module, "as by python -m, once for each GPU")
+            yield SpecLine("run.module", module, "as with python -m, one process per GPU")
         elif script:
-            yield SpecLine("run.script", script, "once for each GPU")
+            yield SpecLine("run.script", script, "one process per GPU")
         else:
-            why = "jobgen's own; or script: train.py"
+            why = "jobgen's own trainer; or script: train.py"
             yield SpecLine("run.module", "jobgen.trainer", why)
         why = "such as {lr: 3e-4, steps: 500}, for --lr 3e-4 --steps 500"
         yield SpecLine("run.args", None, why)
@@ -357,7 +359,7 @@ def _format_lines(lines: list[SpecLine], title: str) -> str:
     rows = [
         "# yaml-language-server: $schema=job.schema.json",
         f"# A job for {title}, begun by `jobgen init`.",
-        "# `jobgen explain` says what follows from it; job.schema.json lets editors complete and",
+        "# `jobgen explain` shows its effects; job.schema.json lets editors complete and",
         "# check it.",
     ]
     filled = {line.path.rpartition(".")[0] for line in lines if line.value is not None}

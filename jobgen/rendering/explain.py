@@ -246,8 +246,8 @@ _FLAVORS = {
     "pals": "PALS",
     "hydra": "MPICH's Hydra",
     "openmpi": "Open MPI",
-    "ibrun": "TACC's ibrun in its place",
-    None: "the job finds out",
+    "ibrun": "TACC's ibrun instead",
+    None: "determined in the job",
 }
 
 

@@ -1,4 +1,4 @@
-"""A run, or several side by side: results, speed, cost, and what to ask for next time.
+"""A run, or several side by side: results, speed, cost, and what to request next time.
 
 gather (run folder, scheduler, profile) -> Report -> page, text. A report has only what is recorded;
 what is not known is shown as that.

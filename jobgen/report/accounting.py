@@ -1,4 +1,4 @@
-"""What schedulers say of the use of jobs, each of them asked once."""
+"""What jobs have used, from one query to each scheduler."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOT_COUNTED = Used("", of_one_node=True)
 
 
 def read_accounting(jobs: list[JobRecord]) -> tuple[dict[str, Used], str]:
-    """Return the use of jobs by their ids, and why that of others is not known."""
+    """Return the use of jobs by their IDs, and why that of others is not known."""
     usage: dict[str, Used] = {}
     problems = []
     for kind in dict.fromkeys(job.scheduler for job in jobs):

@@ -79,8 +79,9 @@ def _draw_training(training: Training) -> Iterator[Chart]:
 
 def _draw_steps(times: Spread) -> Chart:
     text = (
-        f"In the log, half of the lines are below {format_span(times.median)} a step, one in twenty is "
-        f"above {format_span(times.p95)}; the last bar reaches to {format_span(times.most)}."
+        f"Half of the lines in the log are below {format_span(times.median)} per step, one in "
+        f"twenty is above {format_span(times.p95)}; the last bar reaches to "
+        f"{format_span(times.most)}."
     )
     # In the unit of the sentences around it.
     scale, unit = (1000, "ms") if times.median < 1 else (1, "s")

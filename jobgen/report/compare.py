@@ -1,4 +1,4 @@
-"""Runs side by side: how they differ, which is best, and how a value changes the loss."""
+"""Compare runs: how they differ, which is best, and how a value changes the loss."""
 
 from __future__ import annotations
 
@@ -122,14 +122,14 @@ def _group_seeds(measured: Sequence[tuple[RunFacts, float]]) -> tuple[SeedGroup,
 
 
 def _draw_parameters(measured: Sequence[tuple[RunFacts, float]]) -> tuple[Parameter, ...]:
-    """Draw what was measured against each value that is a number; the mean over seeds."""
+    """Draw the measure against each numeric value, as the mean over seeds."""
     keys = dict.fromkeys(key for run, _ in measured for key in run.varied if key not in _SEEDS)
     drawn = [_draw_parameter(key, measured) for key in keys]
     return tuple(filter(None, drawn))[:_MOST_PARAMETERS]
 
 
 def _draw_parameter(key: str, measured: Sequence[tuple[RunFacts, float]]) -> Parameter | None:
-    """Draw a curve for each choice of the other values; None if there is nothing to see."""
+    """Draw a curve for each choice of the other values; None if there is nothing to draw."""
     points: dict[str, dict[float, list[float]]] = {}
     places = set()
     for run, value in measured:

@@ -1,4 +1,4 @@
-"""What a run asked for, what it used of that, and what to ask for next time.
+"""What a run requested, what it used, and what to request next time.
 
 CPUs and memory are as the scheduler counts them; of GPUs what the nodes noted counts first. Advice
 follows a run that ended well and was measured for most of its time; it leaves a quarter more than
@@ -98,7 +98,7 @@ class Efficiency:
         return use._replace(advice=self._advise_memory(held or 0, asked or 0))
 
     def _find_asked_memory(self) -> float | None:
-        """Return the bytes that were asked for, on one node or on all, as the scheduler counts."""
+        """Return the bytes that were requested, on one node or on all, as the scheduler counts."""
         groups = self.nodes.groups
         each = [(group.memory or 0) * 1024.0 for group in groups]
         if self.used.memory_asked is not None or not all(each):
@@ -118,7 +118,7 @@ class Efficiency:
         return ""
 
     def _is_typical(self) -> bool:
-        """Whether the scheduler has measured a run that ended well for most of its time."""
+        """Whether the run succeeded and the scheduler measured it for most of its time."""
         least = max(_LEAST_SECONDS, (self.run.ran or 0) / 2)
         return self.is_done and (self.used.elapsed or 0) >= least
 
@@ -135,11 +135,11 @@ class Efficiency:
         )
 
     def _uses_little(self, share: float | None) -> bool:
-        """Whether a run that ended well has used less than was worth asking for."""
+        """Whether a successful run used too little of its request."""
         return self.is_done and share is not None and share < _LITTLE
 
     def _find_gpu_use(self) -> Use:
-        """By the nodes' own notes, with what the scheduler counts; or by that alone."""
+        """Use the nodes' own samples with the scheduler's numbers, or only the latter."""
         percent, source, counted = self.used.gpu_use, self.used.source, ""
         if self.usage.gpu_use is not None:
             counted = _tell(percent, f"{source} counts {{:.0f}} %".format) or ""
@@ -162,7 +162,7 @@ class Efficiency:
         )
 
     def _find_gpu_memory(self) -> tuple[float | None, str]:
-        """Return the most bytes that were held on a GPU, and who says so."""
+        """Return the peak memory of a GPU in bytes, and the source."""
         if self.usage.gpu_memory is not None:
             return self.usage.gpu_memory, _NOTED
         return self.run.read("memory"), _METRICS

@@ -1,7 +1,7 @@
-"""The facts of a report, as values for the page, the terminal and JSON.
+"""The facts in a report, as values for the page, the terminal and JSON.
 
-Times are in seconds, moments in seconds since 1970, memory in bytes. None means not known, and is
-shown as that: a report does not guess.
+Durations are in seconds, times in seconds since 1970, memory in bytes. None means not known:
+a report shows that and does not guess.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from jobgen.records import NamedTuple
 
 
 class Curve(NamedTuple):
-    """Values by step, thinned to the lowest and the highest of each stretch."""
+    """Values by step, thinned to the lowest and the highest of each range of steps."""
 
     x: tuple[float, ...]
     y: tuple[float, ...]
@@ -22,7 +22,7 @@ NamedCurve = tuple[str, Curve]
 
 
 class Spread(NamedTuple):
-    """The distribution of `of` values: percentiles 5, 50 and 95, the ends, and a histogram."""
+    """The distribution of `of` values: percentiles 5, 50 and 95, extremes, and a histogram."""
 
     of: int
     least: float
@@ -47,7 +47,7 @@ class Attempt(NamedTuple):
 
 
 class Ledger(NamedTuple):
-    """Seconds by kind, and the productive share of the time since the first start, or of all."""
+    """Seconds by kind, and the productive share of the time since the first start or overall."""
 
     seconds: dict[str, float]
     wall: float
@@ -59,7 +59,7 @@ class Ledger(NamedTuple):
 
 
 class Place(NamedTuple):
-    """One node with the global ranks that ran there in the last attempt; of a `role`, its own."""
+    """One node with its ranks in the last attempt: global ones, or a `role`'s own."""
 
     node: str
     ranks: tuple[int, ...]
@@ -74,7 +74,7 @@ class Place(NamedTuple):
 
 
 class Slow(NamedTuple):
-    """A rank that the trainer called slow: how often, and its last words about it."""
+    """A rank that the trainer called slow: how often, and its last message about it."""
 
     rank: int
     node: str
@@ -149,7 +149,7 @@ class Usage(NamedTuple):
 
 
 class Use(NamedTuple):
-    """What was asked for and what was used, in words; `share` is the used part of it.
+    """What was requested and used, in words; `share` is the part that was used.
 
     `counted` is the scheduler's number if `used` is another.
     """
@@ -164,7 +164,7 @@ class Use(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """What equal nodes told before the program started; see `preflight/*.json`."""
+    """What a group of equal nodes reported before the program started; see `preflight/*.json`."""
 
     nodes: tuple[str, ...]
     python: str | None
@@ -177,7 +177,7 @@ class Checked(NamedTuple):
 
 
 class AllReduce(NamedTuple):
-    """The network between the nodes, by preflight's sum over all of them."""
+    """The network between the nodes, measured by preflight's all-reduce."""
 
     speed: float | None = None  # GB/s
     network: str | None = None  # NCCL's choice, such as IB, AWS Libfabric or Socket
@@ -185,7 +185,7 @@ class AllReduce(NamedTuple):
 
 
 class Charged(NamedTuple):
-    """The cost for the time that the run took, and the most that it could have cost."""
+    """The cost for the time that the run took, and for the whole walltime."""
 
     used: Cost
     most: Cost
@@ -231,7 +231,7 @@ class RunFacts(NamedTuple):
         return f"{self.name} {self.id}"
 
     def read(self, name: str) -> float | None:
-        """Return a number of its training by the name of the field; None if it has not trained."""
+        """Return a number from its training by field name; None if it has not trained."""
         return getattr(self.training, name) if self.training else None
 
 
@@ -250,7 +250,7 @@ class Row(NamedTuple):
 
 
 class SeedGroup(NamedTuple):
-    """Runs that differ only in their seed, with the spread of what was measured."""
+    """Runs that differ only in their seed, with the spread of the measure."""
 
     label: str  # the values that they share
     runs: int
@@ -261,7 +261,7 @@ class SeedGroup(NamedTuple):
 
 
 class Parameter(NamedTuple):
-    """What was measured against one value of a sweep: a curve per choice of the others."""
+    """The measure against one value of a sweep: a curve per choice of the others."""
 
     name: str
     logarithmic: bool
@@ -269,7 +269,7 @@ class Parameter(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """Runs side by side, the best first by `measure`; not all of many runs are drawn."""
+    """Runs side by side, the best first by `measure`; the charts draw only some of many runs."""
 
     settings: tuple[str, ...]  # that differ
     measure: str  # validation loss, or loss
@@ -283,7 +283,7 @@ class Comparison(NamedTuple):
 
     @property
     def order(self) -> str:
-        """How the runs are ordered; where none has a loss, by their ids."""
+        """How the runs are ordered; by their IDs if none has a loss."""
         known = any(row.loss is not None or row.validation is not None for row in self.rows)
         return f"the best first, by {self.measure}" if known else "in the order of their IDs"
 

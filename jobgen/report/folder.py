@@ -1,4 +1,4 @@
-"""The files of a run folder, one by one; a missing or damaged one is noted and never raised."""
+"""The files of a run folder; a missing or damaged one becomes a note, never an error."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ALIKE = ("python", "torch", "cuda", "driver", "kinds")
 
 
 class Folder:
-    """The run folder of a job or an array's task; `notes` has what is wrong with it."""
+    """The run folder of a job or a task; `notes` lists its faults."""
 
     def __init__(self, job: JobRecord) -> None:
         self.job = job
@@ -62,7 +62,7 @@ class Folder:
         return tuple(starts)
 
     def list_places(self, attempts: tuple[Attempt, ...], plan: Plan | None) -> tuple[Place, ...]:
-        """Return the nodes of the last attempt, those of its roles one after the other."""
+        """Return the nodes of the last attempt, role by role."""
         members = plan.roles.members if plan else ()
         plans = {role.name: role.plan for role in members}
         places: list[Place] = []
@@ -102,7 +102,7 @@ class Folder:
         return ranks
 
     def preflight(self) -> tuple[tuple[Checked, ...], AllReduce, float | None]:
-        """Return what the nodes answered, those alike together; the all-reduce; a GPU's bytes."""
+        """Return the nodes' answers, equal ones together; the all-reduce; a GPU's bytes."""
         answers = list(self._read_preflight())
         groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
         for one in answers:
@@ -116,7 +116,7 @@ class Folder:
         return tuple(map(_make_checked, groups.values())), allreduce, least
 
     def _read_preflight(self) -> Iterator[dict[str, Any]]:
-        """Yield what each node answered, with its name and its kinds of GPUs."""
+        """Yield each node's answer, with its name and its kinds of GPUs."""
         for path in sorted(self.path.glob("preflight/*.json")):
             try:
                 answers: dict[str, Any] = json.loads(read_if_left(path))

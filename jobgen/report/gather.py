@@ -1,4 +1,4 @@
-"""What is known about one run, from its folder, its scheduler and its site's profile."""
+"""Gather the facts about one run from its folder, its scheduler and its site's profile."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _name_site(about: Header | None, plan: Plan | None) -> str | None:
 
 
 def read_ledger(job: JobRecord, *, ended: bool, now: float) -> Ledger | None:
-    """Return the ledger of a run alone, up to the moment `now` if it has not `ended`."""
+    """Return the ledger of a single run, up to the moment `now` if it has not `ended`."""
     history = _read_history(job, "")
     attempts = Folder(job).attempts(history.first_steps())
     until = history.last if ended else now
@@ -110,7 +110,7 @@ def read_ledger(job: JobRecord, *, ended: bool, now: float) -> Ledger | None:
 
 
 def _list_programs(job: JobRecord) -> list[JobRecord]:
-    """Return its roles, of which the last tells how training went; or the job itself."""
+    """Return its roles, the last of which shows how training went; or the job itself."""
     return [*job.roles.values()] or [job]
 
 
@@ -145,7 +145,7 @@ def _keep_ledger(
 
 
 def _find_cause(job: JobRecord, state: State, notes: list[str], *, now: float) -> Diagnosis | None:
-    """Return why a job failed; what keeps that from being known goes to `notes`."""
+    """Return why a job failed; if that cannot be found, the reason goes to `notes`."""
     try:
         return find_failure(job, state, now=now)
     except (OSError, ValueError) as error:
@@ -155,7 +155,7 @@ def _find_cause(job: JobRecord, state: State, notes: list[str], *, now: float) -
 
 @cache  # the tasks of an array share it
 def _read_plan(home: str, script: str, *, has_spec: bool) -> tuple[Plan | None, str, str]:
-    """Return the script's plan, by the spec beside it, where metrics are, and what is not known."""
+    """Return the script's plan from the spec beside it, the path of metrics, and unknown facts."""
     if not script or not has_spec:
         return None, "", ""
     about = header.read(script)

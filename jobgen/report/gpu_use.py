@@ -1,4 +1,4 @@
-"""What the job's nodes noted of their GPUs in `usage/<node>.csv`, in total and over time."""
+"""The nodes' GPU samples in `usage/<node>.csv`, in total and over time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def read_samples(run_dirs: Iterable[Path]) -> Samples:
 
 
 def gather_usage(nodes: Samples) -> Usage | None:
-    """Return what the nodes have noted in sum; None if that is nothing."""
+    """Return the totals of the nodes' samples; None without any."""
     if not nodes:
         return None
     gpus = [gpu for node in nodes for _, some in node for gpu in some]
@@ -54,7 +54,7 @@ def gather_usage(nodes: Samples) -> Usage | None:
 
 
 def measure_energy(nodes: Samples) -> float | None:
-    """Return the kWh of all GPUs by the samples of their power; None without any.
+    """Return the kWh of all GPUs from their power samples; None without any.
 
     Between two samples the power is taken to change evenly; pauses count nothing.
     """
@@ -70,7 +70,7 @@ def measure_energy(nodes: Samples) -> float | None:
 def _pair_samples(
     node: list[Noted],
 ) -> Iterator[tuple[float, tuple[GpuSample, ...], tuple[GpuSample, ...]]]:
-    """Yield the seconds between two samples of one start, and both: a pause parts two starts."""
+    """Yield the seconds between two samples of one start, and both; a pause ends a start."""
     for (before, gpus), (after, following) in pairwise(node):
         if 0 < after - before <= _LONGEST_PAUSE:
             yield after - before, gpus, following

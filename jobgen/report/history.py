@@ -1,4 +1,4 @@
-"""How training went, by the trainer's `metrics.jsonl` or the metrics of another program.
+"""How training went, from the trainer's `metrics.jsonl` or another program's metrics.
 
 `docs/reference/trainer.md` has the fields of the former.
 """
@@ -74,7 +74,7 @@ class History:
 
     @property
     def start(self) -> dict[str, Any]:
-        """What the trainer has written of its last start; empty if nothing."""
+        """The trainer's record of its last start; empty without one."""
         return self.lines["start"][-1] if self.lines["start"] else {}
 
     def first_steps(self) -> dict[int, float]:
@@ -89,7 +89,7 @@ class History:
         return max(list_numbers(line.get("time") for line in lines), default=0.0)
 
     def training(self) -> Training | None:
-        """Return what was trained, and how fast; None if no step was written down."""
+        """Return what was trained, and how fast; None if no step was recorded."""
         steps, validations = _Columns(self.lines["step"]), _Columns(self.lines["val"])
         if not steps.at:
             return None
@@ -168,7 +168,7 @@ class _Columns:
         return [math.nan if number is None else number for number in numbers]
 
     def has(self, key: str) -> bool:
-        """Whether a line has such a column."""
+        """Return whether any line has this column."""
         return any(key in line for line in self.lines)
 
     def list_real(self, key: str) -> list[float]:

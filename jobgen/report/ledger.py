@@ -1,4 +1,4 @@
-"""Where the time of a run went: each second of it is of exactly one kind.
+"""Where the time of a run went: each second has exactly one kind.
 
 An attempt is cut at the moments that its files and the trainer's metrics tell, in their order, so
 the kinds add up to the wall clock. What no file tells is `not known`.
@@ -74,19 +74,19 @@ class _Attempt:
         self.at, self.ended = began, ended
 
     def go_on(self, until: float, kind: str) -> None:
-        """Count the time up to a moment, if that is later, as of this kind."""
+        """Count the time up to a later moment as this kind."""
         until = min(max(until, self.at), self.ended)
         self.seconds[kind] += until - self.at
         self.at = until
 
     def take(self, left: float, most: float, kind: str) -> float:
-        """Count so much of the time that is left, if there is so much; return the rest."""
+        """Count that much of the time that is left, if available; return the rest."""
         taken = min(left, most)
         self.seconds[kind] += taken
         return left - taken
 
     def split(self, lines: list[dict[str, Any]], *, again: bool) -> None:
-        """Count all of it, by its files and its lines of metrics."""
+        """Count the whole attempt, from its files and its lines of metrics."""
         known = [line for line in lines if self.at <= line["time"] <= self.ended]
         marks = [line for line in known if line["kind"] != "start"]
         self._split_start(known)
@@ -101,7 +101,7 @@ class _Attempt:
         self.go_on(self.ended, "ending")
 
     def _split_start(self, lines: list[dict[str, Any]]) -> None:
-        """Count what was before the first step, as far as files tell."""
+        """Count the time before the first step, as far as files show it."""
         self.go_on(_find_last(self.folder.glob("node-*.started")), "starting")
         # Torchrun's first process on each node; a restart by the agent does not change it.
         self.go_on(_find_last(self.folder.glob("reached-*")), "rendezvous")
@@ -134,13 +134,13 @@ class _Attempt:
             self.at, done = max(self.at, line["time"]), line["step"]
 
     def _name_loss(self, *, again: bool) -> str:
-        """What was between the last step that counts and the failure."""
+        """Return the kind of the time between the last step that counts and the failure."""
         if read_if_left(self.folder / "verdict").split()[1:2] == ["waited"]:
             return "hang"
         return "lost steps" if again else "not known"
 
     def _name_end(self) -> str:
-        """What was after the last step of an attempt that has not failed."""
+        """Return the kind of the time after the last step of an attempt that has not failed."""
         outcome, limit = (
             self.told.outcome,
             read_number(read_if_left(self.folder / "end"), text=True),
@@ -190,7 +190,7 @@ def _read(line: dict[str, Any], key: str) -> float:
 
 
 def draw_ledger(ledger: Ledger) -> list[tuple[str, str, float, float]]:
-    """Return the kinds with how they look, and where each begins and how wide it is, of 1000."""
+    """Return the kinds with their look, and the beginning and width of each, out of 1000."""
     bar, at = [], 0.0
     for kind, span in ledger.seconds.items():
         width = 1000 * span / ledger.wall
@@ -200,7 +200,7 @@ def draw_ledger(ledger: Ledger) -> list[tuple[str, str, float, float]]:
 
 
 def sum_ledgers(ledgers: Iterable[Ledger | None]) -> Ledger | None:
-    """Return the ledger of several runs together; kWh only where all of them tell."""
+    """Return the ledger of several runs together, with kWh only if all of them have it."""
     known = [one for one in ledgers if one is not None]
     if not known:
         return None

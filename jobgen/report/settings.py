@@ -1,4 +1,4 @@
-"""What a run was given: the settings in which runs may differ."""
+"""The settings of a run, in which runs may differ."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read_task(job: JobRecord, plan: Plan | None) -> dict[str, str]:
 
 
 def read_overrides(overrides: Iterable[str]) -> dict[str, str]:
-    """Return what was given by `--set`, by path."""
+    """Return the values from `--set`, by path."""
     pairs = (mask_override(word).partition("=") for word in overrides)
     return {path: value for path, _, value in pairs}
 

@@ -75,7 +75,7 @@ def _list_results(training: Training) -> list[str]:
 
 
 def summarise_runs(runs: tuple[RunFacts, ...], comparison: Comparison) -> str:
-    """Return how many runs ended well, which is best, and which is fastest."""
+    """Return how many runs succeeded, which is best, and which is fastest."""
     done = sum(run.state == "done" for run in runs)
     sentences = [f"{done} of {format_count(len(runs), 'run')} succeeded."]
     best = comparison.rows[0]

@@ -1,4 +1,4 @@
-"""The time line of a run's attempts, on one scale."""
+"""The timeline of a run's attempts, on one scale."""
 
 from __future__ import annotations
 

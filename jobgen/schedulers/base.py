@@ -1,6 +1,6 @@
-"""What a scheduler is to the rest of jobgen: its syntax, in and out. None starts a process.
+"""The interface of a scheduler: how to write its syntax and read its answers, without processes.
 
-`Scheduler` says what each has to offer.
+`Scheduler` says what each must provide.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ _HOPELESS = (
 
 
 class State(NamedTuple):
-    """How a job stands, in jobgen's words, with the scheduler's own reason where it gives one.
+    """The state of a job, in jobgen's words, with the scheduler's own reason if it gives one.
 
-    Times are in seconds since 1970, and None if they are not known.
+    Times are in seconds since 1970, and None if unknown.
     """
 
     name: StateName
@@ -59,12 +59,12 @@ class State(NamedTuple):
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will happen to the job."""
+        """Whether the job has ended."""
         return self.name in ENDED
 
     @property
     def hopeless(self) -> bool:
-        """Whether the job is queued and will never start, by its scheduler's own words."""
+        """Whether the job is queued and will never start, according to its scheduler."""
         return self.name == "queued" and bool(re.search(_HOPELESS, self.reason))
 
     @property
@@ -74,7 +74,7 @@ class State(NamedTuple):
 
 
 def _list_outputs(directive: str) -> Iterator[str]:
-    """Where a directive, given without its `#PBS` or `#SBATCH`, sends output by -o and -e."""
+    """Yield where a directive, without its `#PBS` or `#SBATCH`, sends output with -o and -e."""
     try:
         words = shlex.split(directive, comments=True)
     except ValueError:  # the scheduler will say so
@@ -88,10 +88,10 @@ def _list_outputs(directive: str) -> Iterator[str]:
 
 
 class Directive(str):
-    """One line for the scheduler, why it is there, and what decides it.
+    """One line for the scheduler, with its reason and the keys that decide it.
 
-    `keys` are paths in the spec, or in the site's profile where they begin with `site.`; of those
-    that are written, all have a part in it. Of `a|b` only the first that is written has.
+    `keys` are paths in the spec, or in the site's profile if they begin with `site.`. All keys
+    that are set decide it together; of `a|b`, only the first that is set counts.
     """
 
     reason: str
@@ -105,7 +105,7 @@ class Directive(str):
 
 
 def write_option(sign: str, option: str, value: object, why: str, *keys: str) -> list[Directive]:
-    """Return the directive of an option with its value, or alone if that is True; none without."""
+    """Return an option's directive with its value, or bare if that is True; none without one."""
     if value is None or value is False or value == "":
         return []
     return [Directive(f"{sign} {option}{'' if value is True else value}", why, *keys)]
@@ -122,29 +122,29 @@ def count_tasks(group: NodeGroup, plan: Plan) -> int:
 
 
 def cpu_keys(plan: Plan) -> tuple[str, ...]:
-    """What the CPUs of a node follow from."""
+    """Return the keys that decide the CPUs of a node."""
     site = node_key(plan, "cpus_per_gpu")
     return (f"resources.cpus_per_node|resources.cpus_per_gpu|{site}",)
 
 
 def memory_keys(plan: Plan) -> tuple[str, ...]:
-    """What the memory of a node follows from."""
+    """Return the keys that decide the memory of a node."""
     return (f"resources.memory_per_node|{node_key(plan, 'memory_per_gpu')}",)
 
 
 def explain_queue(plan: Plan) -> str:
-    """Why the directive of the queue is there, and why it is this one."""
+    """Explain the directive of the queue, and the choice of the queue."""
     return "; ".join(filter(None, ("the job waits and runs there", plan.defaults.why_queue)))
 
 
 def queue_keys(plan: Plan) -> tuple[str, ...]:
-    """What the queue follows from."""
+    """Return the keys that decide the queue."""
     record = f"site.queues.{plan.requests.queue}"
     return (f"queue|{record}.choose|{record}.gpu_types",)
 
 
 def node_key(plan: Plan, key: str) -> str:
-    """Where the site says a fact of a node, the narrowest first."""
+    """Return the site's keys for a fact about a node, the narrowest first."""
     places = (f"gpu_types.{plan.requests.gpu_type}", f"queues.{plan.requests.queue}.node", "node")
     return "|".join(f"site.{place}.{key}" for place in places)
 
@@ -192,11 +192,11 @@ CLOCKS = 3600  # seconds by which the clock of a scheduler may differ from the o
 def merge_directives(
     lines: Sequence[Directive], own: Sequence[str], keys: Mapping[str, str]
 ) -> list[str]:
-    """Add the user's own directives; a line of jobgen's that says the same option is left out.
+    """Add the user's own directives; they replace jobgen's lines with the same options.
 
-    `keys` are the keys of a spec by the option that says them. Where the plan lets the user say one
-    of them again, in other words such as --gres, the user's words count. A switch that a site asks
-    for in every job is written once.
+    `keys` maps options to the keys of a spec that they express. If the plan lets the user express a
+    key with another option, such as --gres, the user's option counts. A switch that a site requires
+    in every job is written once.
     """
     merged: list[str] = []
     component = 0  # where the lines of the last one begin
@@ -213,7 +213,7 @@ def merge_directives(
 
 
 def _name_options(line: str, keys: Mapping[str, str]) -> Iterator[str]:
-    """Yield the options of a directive, and the keys of a spec that say the same."""
+    """Yield the options of a directive, and the keys of a spec that they express."""
     for option in list_options(line.partition(" ")[2]):
         yield {"-o": "--output", "-e": "--error"}.get(option, option)
         if option in keys and option != "-l place":  # which does not say how many nodes there are
@@ -221,9 +221,9 @@ def _name_options(line: str, keys: Mapping[str, str]) -> Iterator[str]:
 
 
 class LaunchPieces(NamedTuple):
-    """What a script says of nodes and launcher in the words of its scheduler; empty if it has none.
+    """A script's scheduler-specific pieces about nodes and launcher; empty if it has none.
 
-    A job is `watched` by its own script if the scheduler leaves a lost node for hours.
+    A job's own script watches it (`watched`) if the scheduler takes hours to notice a lost node.
     """
 
     watched: bool
@@ -236,7 +236,7 @@ class LaunchPieces(NamedTuple):
 
 
 class HeldNode(NamedTuple):
-    """What one holds of a node, None where that is not told; memory in KiB."""
+    """The user's part of a node in an allocation, None if unknown; memory in KiB."""
 
     name: str
     cpus: int | None = None
@@ -245,14 +245,14 @@ class HeldNode(NamedTuple):
 
 
 class Allocation(NamedTuple):
-    """Nodes that one holds in a shell, in their order."""
+    """The nodes that a shell holds, in order."""
 
     id: str
     nodes: tuple[HeldNode, ...]
 
 
 class Access(Protocol):
-    """How to get to the nodes of a running job: the functions of a scheduler's `access` module."""
+    """How to reach the nodes of a running job: the functions of a scheduler's `access` module."""
 
     def shell_argv(
         self, job_id: str, node: str, words: Sequence[str], ask: Ask, *, terminal: bool
@@ -267,57 +267,57 @@ class Access(Protocol):
 
 
 def add_state(states: dict[str, State], job_id: str, state: State) -> None:
-    """Add what a line says. Of two lines about one job, that counts by which it has not ended."""
+    """Add a line's state. Of two lines about a job, the one that shows it not ended counts."""
     if job_id not in states or states[job_id].ended:
         states[job_id] = state
 
 
 class Queue(Protocol):
-    """What a scheduler says of jobs: the functions of its `queue` module.
+    """How to ask a scheduler about jobs: the functions of its `queue` module.
 
-    Ids are as it gave them to the submission.
+    IDs have the form that the submission printed.
     """
 
     def make_environment(self, around: Mapping[str, str]) -> dict[str, str]:
-        """Return the variables that its commands are run with."""
+        """Return the environment for its commands."""
 
     def make_query(self, ids: Sequence[str]) -> list[str]:
-        """Return the command that lists these jobs, and the tasks of those that are arrays."""
+        """Return the command that lists these jobs, and the tasks of arrays among them."""
 
     def knows_none(self, refusal: str) -> bool:
         """Return whether a command failed, with these words, only because it knows no such job."""
 
     def read_states(self, output: str) -> tuple[dict[str, State], str]:
-        """Return the states in what that command printed, by the ids of jobs and tasks.
+        """Return the states in that command's output, by the IDs of jobs and tasks.
 
-        Jobs that it does not know are left out. With them comes the first line that is about none,
-        such as a site's notice; empty if there is none.
+        Unknown jobs are left out. Also returns the first line that is not about a job, such as a
+        site's notice, or an empty text.
         """
 
     def is_plain(self, state: State) -> bool:
         """Return whether the reason of a failure only says that the script has failed."""
 
     def make_history_query(self, ids: Sequence[str]) -> list[str]:
-        """Return the command that still knows jobs that `make_query`'s has forgotten."""
+        """Return the command that lists jobs which `make_query`'s has forgotten."""
 
     def read_history(self, output: str) -> tuple[dict[str, State], str]:
-        """Return the states in what that command printed, as `read_states` does."""
+        """Return the states in that command's output, as `read_states` does."""
 
     def ask_more(self, job_id: str, state: State, ask: Ask) -> State:
-        """Return a state with what another command knows of it, where its own words are few."""
+        """Return the state with details from another command, if its own reason says little."""
 
     def list_own_jobs(self, ask: Ask, since: float) -> Iterator[OwnJobs]:
-        """Yield a list of the user's jobs from each place that has one, the best first.
+        """Yield a list of the user's jobs from each source that has one, the best first.
 
-        Raises what `ask` raises, and RefusedError for what is not an answer.
+        Raises what `ask` raises, and RefusedError if the output is not an answer.
         """
 
 
 class ClusterFacts(NamedTuple):
-    """What `jobgen doctor` asks of a cluster.
+    """The facts about a cluster that `jobgen doctor` checks.
 
-    `notes` are more facts for people, each with a title. `clock` is the scheduler's time in its own
-    words, as `2030-01-31T12:00:00`.
+    `notes` are more facts for people, each with a title. `clock` is the scheduler's time as it
+    prints it, such as `2030-01-31T12:00:00`.
     """
 
     name: str | None
@@ -335,32 +335,32 @@ class Captured(NamedTuple):
 
 
 class Cluster(Protocol):
-    """What a scheduler says of its cluster: the functions of its `cluster` module.
+    """How to ask a scheduler about its cluster: the functions of its `cluster` module.
 
-    `ask` runs a command and returns what it prints; all of them raise what it raises.
+    `ask` runs a command and returns its output; the functions raise what it raises.
     """
 
     PROGRAMS: Sequence[str]  # that are installed if the scheduler is here
     PROBE: Sequence[str]  # the command that prints the scheduler's version
 
     def parse_version(self, output: str) -> str | None:
-        """Return the version in what PROBE prints; None if it does not say it."""
+        """Return the version in PROBE's output; None if it has none."""
 
     def ask_name(self, ask: Ask) -> str | None:
-        """Return what the scheduler calls the cluster."""
+        """Return the scheduler's name for the cluster."""
 
     def ask_facts(self, ask: Ask) -> ClusterFacts:
-        """Return its queues, and what else there is to know before a submission."""
+        """Return its queues, and other facts to know before a submission."""
 
     def list_accounts(self, ask: Ask) -> list[str]:
         """Return the accounts that the user may charge, the default first."""
 
     def capture(self, version: str, ask: Ask) -> Captured:
-        """Return a profile of the cluster with what the scheduler says, and no more."""
+        """Return a profile of the cluster with only the facts that the scheduler reports."""
 
 
 class Advice(NamedTuple):
-    """The scheduler's own words in the remedies of `jobgen diagnose`."""
+    """The scheduler's own terms in the remedies of `jobgen diagnose`."""
 
     leave_out: str  # how to avoid a doubtful node
     release: str  # a held job
@@ -372,8 +372,8 @@ class Advice(NamedTuple):
 class Scheduler:
     """One scheduler: `SCHEDULER` in the `scheduler` module of its package.
 
-    Lists are commands for `process.run`, texts are what these have printed. A scheduler without a
-    queue, which can not `batch`, has only what comes before `refuses`.
+    Lists are commands for `process.run`; texts are their output. A scheduler without a queue
+    (`can.batch` is false) has only the members before `refuses`.
     """
 
     name: str
@@ -387,15 +387,15 @@ class Scheduler:
 
     @property
     def can(self) -> Capabilities:
-        """What jobs can ask of it."""
+        """What jobs can request from it."""
         return get_capabilities(self.name)
 
     def directives(self, plan: Plan) -> Sequence[str]:
-        """Return the lines that ask for what `plan` needs: Directives, then the user's own."""
+        """Return the lines that request what `plan` needs: Directives, then the user's own."""
         raise NotImplementedError
 
     def launch(self, plan: Plan) -> LaunchPieces:
-        """Return what a script says of nodes and launcher beside the plan."""
+        """Return a script's pieces about nodes and launcher that the plan does not have."""
         raise NotImplementedError
 
     def submit_argv(self, script: str) -> list[str]:
@@ -403,21 +403,21 @@ class Scheduler:
         return [*self.submit_command, script]
 
     def test_argv(self, argv: Sequence[str]) -> list[str]:
-        """Return the command that only says what would become of a submission; empty if none."""
+        """Return the command that tests a submission without submitting; empty if none."""
         return []
 
     def read_test(self, words: str) -> str:
-        """Return what that command says of a job that it would take, in the scheduler's words."""
+        """Return that command's remark on a job that it would accept, in the scheduler's words."""
         raise NotImplementedError
 
     def output_file(self, name: str, job_id: str) -> str:
-        """Return where the output of the script itself goes, in the folder of submission."""
+        """Return the file for the script's own output, in the folder of submission."""
         raise NotImplementedError
 
     def output_folders(self, script: str) -> list[str]:
-        """Return the folders that the directives in the text of a script send output to.
+        """Return the folders to which the directives in a script's text send output.
 
-        One that only the scheduler knows is left out.
+        Folders that only the scheduler knows are left out.
         """
         folders = []
         sign = rf"\s*{self.can.sign}" if self.can.indented else self.can.sign
@@ -429,17 +429,17 @@ class Scheduler:
         return folders
 
     def refuses(self, words: str) -> bool:
-        """Return whether the words of a failed submission are the scheduler's own refusal."""
+        """Return whether the message of a failed submission is the scheduler's own refusal."""
         return f"{self.submit_command[0]}: " in words or "usage: " in words
 
     def after_argv(self, dependencies: str) -> list[str]:
-        """Return the options of a submission that waits for these, and for nothing else."""
+        """Return the options for a submission that waits only for these."""
         raise NotImplementedError
 
     def dependencies(self, script: str) -> str:
-        """Return what the directives in the text of a script wait for; empty if for nothing.
+        """Return the dependencies in the directives of a script's text; empty without any.
 
-        A command's own replaces it.
+        Those on a command line replace them.
         """
         return ""
 
@@ -449,22 +449,22 @@ class Scheduler:
         return f"\n{hint}" if words in refusal else ""
 
     def parse_job_id(self, output: str) -> str | None:
-        """Return the job's id in what the submission printed; None if it has none."""
+        """Return the job ID in the submission's output; None if it has none."""
         raise NotImplementedError
 
     def cancel_argv(self, ids: Sequence[str]) -> list[str]:
-        """Return the command that ends jobs."""
+        """Return the command that cancels jobs."""
         return [self.cancel_command, *ids]
 
     def interferes(self, script: str, environment: Mapping[str, str]) -> dict[str, str]:
-        """Return the variables that change a submission from here, and what each of them does."""
+        """Return the variables that change a submission from here, with the effect of each."""
         return {}
 
     def next_argv(self, script: str, *, text: str, after: str, first: str) -> list[str]:
-        """Return the command that submits a job that goes on where job `after` will have ended.
+        """Return the command that submits a job to continue after job `after` has ended.
 
-        All work in the run folder of the job `first`. `text` is that of the file `script`. Only
-        schedulers whose jobs cannot submit the next one need it.
+        All of them use the run folder of job `first`. `text` is the text of the file `script`. Only
+        schedulers with jobs that cannot submit the next one need this.
         """
         raise NotImplementedError
 

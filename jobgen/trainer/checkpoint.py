@@ -80,7 +80,7 @@ class Checkpoints:
                 return path, skipped
             skipped.append(f"{path}: {problem}")
         if skipped:
-            text = f"no checkpoint is whole; to start over, remove {self.folder}"
+            text = f"no checkpoint is complete; to start over, remove {self.folder}"
             raise TrainerError("\n  ".join([text, *skipped]))
         return None, []
 
@@ -224,7 +224,7 @@ def read_into(path: Path, tensors: Mapping[str, Tensor]) -> None:
     saved = set().union(*files)
     if saved != tensors.keys():
         other = sorted(saved ^ tensors.keys())[:3]
-        raise TrainerError(f"{path} is of another model: they differ in {', '.join(other)}")
+        raise TrainerError(f"{path} belongs to another model: they differ in {', '.join(other)}")
     for name, tensor in tensors.items():
         local, first = get_local(tensor), get_first_row(tensor)
         for start, shape, rows in (file[name] for file in files if name in file):

@@ -54,7 +54,7 @@ TOPICS = {
 class Config:
     """The settings of one run. A unit is a token or a sample, as the task counts."""
 
-    out: Path = setting(None, "run folder (default: $JOBGEN_RUN_DIR, else runs/trainer)")
+    out: Path = setting(None, "run folder (default: $JOBGEN_RUN_DIR, or else runs/trainer)")
     steps: int = setting(200, "number of optimizer steps")
     seed: int = setting(0, "seed of the parameters and of the order of samples", zero=True)
     dry_run: bool = setting(False, "print sizes and memory without training")
@@ -65,18 +65,18 @@ class Config:
     data: str | None = setting(
         None,
         "text file, or folder of texts (.txt, .jsonl) "
-        "(default: what --tokens holds, else Python's own manual, 0.5 MB)",
+        "(default: the contents of --tokens, or else Python's own manual, 0.5 MB)",
     )
     tokens: Path | None = setting(None, "folder of prepared tokens (default: OUT/tokens)")
     tokenizer: str | None = setting(
-        None, "char, byte or tiktoken:NAME (default: that of the prepared tokens, else char)"
+        None, "char, byte or tiktoken:NAME (default: that of the prepared tokens, or else char)"
     )
     context: int | None = setting(..., "sequence length")
 
     batch_tokens: int | None = setting(..., "tokens per step, over all ranks")
     batch_samples: int | None = setting(..., "samples per step, for a task that counts samples")
     micro_batch: int = setting(
-        32, "most items that a rank processes at once; larger shares are accumulated"
+        32, "maximum items that a rank processes at once; larger shares are accumulated"
     )
     lr: float = setting(..., "peak learning rate")
     schedule: str = choice("cosine linear constant", "learning rate schedule after the warmup")
@@ -87,7 +87,7 @@ class Config:
         None, "final learning rate (default: a tenth of --lr)", zero=True
     )
     weight_decay: float = setting(0.1, "weight decay of the matrices", zero=True)
-    clip: float = setting(1.0, "largest gradient norm")
+    clip: float = setting(1.0, "maximum gradient norm")
 
     device: str = choice("auto cuda cpu", "auto uses one GPU per process if there are any")
     strategy: str = choice("ddp fsdp", "ddp keeps the whole model on each rank, fsdp a shard of it")
@@ -98,7 +98,7 @@ class Config:
         "auto is bf16 on recent GPUs, fp16 on older ones, fp32 on CPUs; parameters are fp32",
     )
     compile: bool | None = setting(None, "compile the model with torch.compile (default: on a GPU)")
-    deterministic: bool = setting(False, "reproduce every bit on a GPU too; slower")
+    deterministic: bool = setting(False, "reproduce every bit on a GPU, too; slower")
 
     save_every: int = setting(100, "steps between checkpoints")
     keep: int = setting(3, "number of checkpoints to keep")

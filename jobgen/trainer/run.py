@@ -129,7 +129,7 @@ class _Run:
         if note := stepper.split.explain_unevenness():
             log.say(note)
         if config.val_every and not stepper.val:
-            log.say("note: there are too few items to hold any back for validation")
+            log.say("note: too few items to keep any for validation")
         self.stopping = self.loop.should_stop()
         # Python's search for cycles stops a rank at any moment, and all others wait for it: it is
         # done at the same step everywhere instead.

@@ -664,7 +664,7 @@ class TestStatusAndCancel:
         write(SLURM)
         jobgen("submit")
         monkeypatch.setenv("FAKE_FAIL", "yes")
-        why = "it has not begun here; the scheduler does not know it any more\n"
+        why = "it has not begun here; the scheduler no longer knows it\n"
         assert jobgen("status", "4242") == (0, "unknown\n", why)
 
     @pytest.mark.parametrize(
@@ -683,7 +683,7 @@ class TestStatusAndCancel:
     @pytest.mark.parametrize("command", ["status", "cancel"])
     @pytest.mark.parametrize("job", ["7", "", "*", "../x"])
     def test_a_job_that_is_not_there(self, command: str, job: str) -> None:
-        message = f"no job {job!r} below ./runs; give an id, a name or a run folder\n"
+        message = f"no job {job!r} below ./runs; give an ID, a name or a run folder\n"
         assert jobgen(command, job) == (2, "", message)
 
 

@@ -254,7 +254,7 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
         ("--nproc_per_node=4 train.py", "; type: jobgen submit job.yaml"),
         ("--nproc_per_node=4 other.py", "; type: jobgen init --script other.py other.yaml"),
         ("-V", "; type: jobgen --version"),
-        ("logs job/12", "the id alone names it: 12"),
+        ("logs job/12", "give only the ID: 12"),
         ("stop everything", "type: jobgen cancel JOB..., with the ids"),
         ("submit job.yaml on 4 nodes for 2 hours", "for 4, 2: jobgen submit takes nothing like"),
         ("render job.yaml -t 2 h", "type: jobgen render job.yaml -t 2h\n"),
@@ -265,7 +265,7 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
         ("logs 12 stderr", "type: jobgen logs 12 --stderr\n"),
         ("forward 12 6006 --local 7007", "type: jobgen forward 12 6006 --local-port 7007\n"),
         ("report 12 -o", "type: jobgen report 12 -o VALUE\n"),
-        ("cancel gpt 12", "no job '12' below ./runs; give an id, a name or a run folder\n"),
+        ("cancel gpt 12", "no job '12' below ./runs; give an ID, a name or a run folder\n"),
         (
             "render job.yaml a=1 --multirun",
             "; type: jobgen render job.yaml -- a=1",
@@ -306,7 +306,7 @@ def test_words_behind_two_dashes_go_to_the_program():
     assert (again.code, again.out) == (0, "")
     explained = jobgen("explain", "--", "--lr", "3e-4").out
     assert (
-        "arguments: --lr 3e-4\n      over those of the spec\n      from the command line"
+        "arguments: --lr 3e-4\n      overriding those of the spec\n      from the command line"
         in explained
     )
 

@@ -106,7 +106,7 @@ def test_a_cancelled_job_ends_its_processes_and_says_so(tmp_path: Path) -> None:
     assert not alive(job)
     again = jobgen("cancel", job.id, env=os.environ, cwd=tmp_path)
     assert again.returncode == 5
-    assert "has ended already" in again.stderr
+    assert "has already ended" in again.stderr
 
 
 # What the script, which looks each second, is to see before it ends; a busy machine takes longer.

@@ -36,7 +36,7 @@ OPEN = {
     "suspended": Expected("running", "suspended", "suspended"),
     "dependent": Expected("queued", "it waits for strong {strong} (running)", "healthy"),
     "waits": Expected("queued", "Resources", "healthy"),
-    "held": Expected("queued", "JobHeldUser: let it go with scontrol release", "held"),
+    "held": Expected("queued", "JobHeldUser: release it with scontrol release", "held"),
     "put-back": Expected("queued", "", "held"),
     "stuck": Expected("queued", "DependencyNeverSatisfied: what it waits for", "dependency"),
 }
@@ -54,7 +54,7 @@ ACCOUNTED = {
 FORGOTTEN = {
     "overdue": Expected("timeout", "", "walltime"),
     "weak": Expected("cancelled", "", "preempted"),
-    "lost": Expected("failed", "it has left no outcome: it was killed", "unknown"),
+    "lost": Expected("failed", "it left no outcome: it was killed", "unknown"),
     "doomed": Expected("unknown", "it has not begun here", "dependency"),
     "hungry": ENDED["hungry"]._replace(reason="exit code 137, by SIGKILL"),
     "stuck": Expected("unknown", "it has not begun here", "dependency"),

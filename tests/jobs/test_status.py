@@ -98,7 +98,7 @@ def test_times_and_reasons_by_squeue() -> None:
     )
     assert found["7"] == State("running", "", 1700000000, 1700003600)
     assert found["8"] == State("queued", "Priority", 1700009000)
-    assert found["9"].reason.startswith("DependencyNeverSatisfied: what it waits for cannot")
+    assert found["9"].reason.startswith("DependencyNeverSatisfied: it waits for something")
     assert (found["10_3"].name, found["10"].name) == ("running", "queued")
 
 
@@ -400,7 +400,7 @@ def own_word(what: str) -> tuple[str, str]:
     return found.name, found.reason
 
 
-FORGOTTEN = "the scheduler does not know it any more"
+FORGOTTEN = "the scheduler no longer knows it"
 
 
 @pytest.mark.parametrize(
@@ -414,8 +414,8 @@ FORGOTTEN = "the scheduler does not know it any more"
         ("had a node that failed", "failed", "exit code 3"),
         ("was killed within", "failed", "exit code 137, by SIGKILL"),
         ("was told to end within", "failed", "exit code 143, by SIGTERM"),
-        ("is alive", "running", f"by the signs of life of its nodes; {FORGOTTEN}"),
-        ("was killed", "failed", "it has left no outcome: it was killed, or its first node"),
+        ("is alive", "running", f"according to its nodes' signs of life; {FORGOTTEN}"),
+        ("was killed", "failed", "it left no outcome: it was killed, or its first node"),
         ("came to the end of its walltime", "timeout", "its script has ended it"),
     ],
 )
@@ -471,8 +471,8 @@ def test_a_run_that_was_asked_to_stop_says_so(scheduler: Scheduler) -> None:
     attempt(one, "done 0")
     (one.run_dir / "STOPPED").touch()
     assert jobgen("status", "7")[1] == "done\n"  # for programs
-    assert status.read_state(one).reason == "it stopped early, in order"
-    assert "cause: it stopped early, in order" in jobgen("diagnose", "7")[1]
+    assert status.read_state(one).reason == "it stopped early, as requested"
+    assert "cause: it stopped early, as requested" in jobgen("diagnose", "7")[1]
     assert "It stopped when asked" in jobgen("report", "7", "--text")[1]
 
 
@@ -704,7 +704,7 @@ def test_a_job_is_named_by_id_name_folder_or_is_the_latest(scheduler: Scheduler)
     code, out, err = jobgen("status", "7", "b", "nothing")
     assert code == 2
     assert [line.split()[0] for line in out.splitlines()] == ["JOB", "7", "8"]
-    assert err == "no job 'nothing' below ./runs; give an id, a name or a run folder\n"
+    assert err == "no job 'nothing' below ./runs; give an ID, a name or a run folder\n"
 
 
 def test_a_folder_without_jobs(scheduler: Scheduler) -> None:
@@ -732,7 +732,7 @@ def test_cancel_ends_plain_jobs_together_and_none_where_one_is_not_there(
 def test_cancel_says_of_a_job_that_it_has_ended(scheduler: Scheduler) -> None:
     job("84.login", kind="pbs")
     scheduler.says("qdel", "", words="qdel: Job has finished 84.login")
-    assert jobgen("cancel", "84.login")[::2] == (5, "job 84.login has ended already\n")
+    assert jobgen("cancel", "84.login")[::2] == (5, "job 84.login has already ended\n")
     scheduler.says("qdel", "", words="qdel: Unauthorized Request 84.login")
     assert "Unauthorized Request" in jobgen("cancel", "84.login").err
 
@@ -872,7 +872,7 @@ def test_wait_says_why_a_job_is_queued_at_each_change_and_ends_where_it_will_nev
     assert (code, out) == (7, "7 queued\n")
     first, second, third, last = err.splitlines()
     assert (first, second) == ("job 7 is queued: Priority", "job 7 is queued: Resources")
-    assert third.startswith("job 7 is queued: DependencyNeverSatisfied: what it waits for cannot")
+    assert third.startswith("job 7 is queued: DependencyNeverSatisfied: it waits for something")
     assert last.startswith("job 7: queued (DependencyNeverSatisfied")
     assert clock.now < 1370
     followed = jobgen("logs", "-f", "7")

@@ -70,4 +70,4 @@ def test_explain_says_which_failure_leads_where_and_what_a_spare_node_is_for() -
     words = str(explain(loaded, resolve(loaded, scheduler="pbs")))
     assert "after a failure: up to 3 restarts" in words
     assert "spare nodes: 1" in words
-    assert "there is no on_walltime.then to go on by" in words
+    assert "on_walltime.then does not continue it" in words

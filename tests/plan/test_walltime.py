@@ -117,8 +117,8 @@ def test_local_says_that_nothing_goes_on_here() -> None:
     [
         ("stop", "slurm", "00:05:00 before the end the program is asked to stop"),
         ("requeue", "slurm", "then the job is requeued, 10 starts in all"),
-        ("resubmit", "slurm", "another job goes on, 10 starts in all"),
-        ("resubmit", "pbs", "another job goes on, 10 starts in all"),
+        ("resubmit", "slurm", "another job continues, 10 starts in all"),
+        ("resubmit", "pbs", "another job continues, 10 starts in all"),
     ],
 )
 def test_explain_says_what_happens(then: str, scheduler: str, what: str) -> None:

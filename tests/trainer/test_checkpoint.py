@@ -182,7 +182,7 @@ def test_when_none_is_whole_the_run_does_not_silently_start_over(
 ) -> None:
     checkpoints = Checkpoints(tmp_path)
     flip_a_bit(save(5))
-    with pytest.raises(TrainerError, match="no checkpoint is whole") as caught:
+    with pytest.raises(TrainerError, match="no checkpoint is complete") as caught:
         checkpoints.newest_whole()
     assert "step-00000005: rank-00000.pt has changed" in str(caught.value)
 
@@ -233,7 +233,7 @@ def test_a_checkpoint_of_a_stranger_runs_no_code(tmp_path: Path, save: Callable[
 
 def test_a_checkpoint_of_another_model_is_refused(save: Callable[..., Path]) -> None:
     path = save(5)
-    with pytest.raises(TrainerError, match=r"of another model: they differ in model.v, model.w"):
+    with pytest.raises(TrainerError, match=r"to another model: they differ in model.v, model.w"):
         read_into(path, {"model.v": torch.ones(100)})
     with pytest.raises(TrainerError, match=r"model.w is \[100\], in this model"):
         read_into(path, {"model.w": torch.ones(50)})

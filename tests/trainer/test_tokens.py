@@ -193,7 +193,7 @@ def test_the_text_inside_python_needs_no_file(tmp_path: Path) -> None:
     ("name", "problem"),
     [
         ("absent", "No such file"),
-        ("empty", "no text in it|has 0 tokens"),
+        ("empty", "contains no text|has 0 tokens"),
         ("binary", r"not UTF-8 text \(unexpected end of data|not UTF-8 text \(invalid start"),
         ("folder", r"this folder has no .txt or .jsonl file"),
         ("bad.jsonl", r"bad.jsonl:2: write a JSON object with `text`, with `prompt` and `comp"),

@@ -39,7 +39,7 @@ class Pbs(base.Scheduler):
     placeholder = "^array_index^"
     too_long = (
         "Array job exceeds",
-        "the array is too long: 'qstat -Bf' and 'qstat -Qf' tell max_array_size; split it, or write"
+        "the array is too long: 'qstat -Bf' and 'qstat -Qf' show max_array_size; split it, or write"
         " a script for each task with jobgen render --expand",
     )
 

@@ -24,8 +24,8 @@ _STATES = {word: name for name, words in _WORDS.items() for word in words.split(
 _NO_NODE = "a node could not start it, and sinfo -R says which and why"
 # Reasons to wait that nothing but the user changes.
 _STUCK = {
-    "DependencyNeverSatisfied": "what it waits for cannot come true any more: cancel it",
-    "JobHeldUser": "let it go with scontrol release",
+    "DependencyNeverSatisfied": "it waits for something that can no longer happen: cancel it",
+    "JobHeldUser": "release it with scontrol release",
     "launch_failed_requeued_held": f"{_NO_NODE}; then scontrol release",
 }
 # A line for each job or task; its reason may have a `|`, and `CANCELLED by 1000` is a state.

@@ -38,8 +38,8 @@ class Slurm(base.Scheduler):
     # 1001 unless the site says otherwise (slurm.conf(5)).
     too_long = (
         "Invalid job array specification",
-        "the array may be too long: 'scontrol show config' tells MaxArraySize, which indices stay"
-        " below; split it, or write a script for each task with jobgen render --expand",
+        "the array may be too long: its indices must stay below MaxArraySize ('scontrol show"
+        " config'); split it, or write a script for each task with jobgen render --expand",
     )
 
     def directives(self, plan: Plan) -> Sequence[str]:

@@ -150,7 +150,7 @@ def _collect_characters(data: str | None) -> str:
     for piece in read_pieces(data):
         characters.update(piece.text)
     if not characters:
-        raise TrainerError(f"--data {data}: there is no text in it")
+        raise TrainerError(f"--data {data}: contains no text")
     return "".join(sorted(characters))
 
 
