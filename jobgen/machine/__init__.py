@@ -1,1 +1,1 @@
-"""The machine that jobgen runs on: which cluster it is of, and whether it is ready."""
+"""The machine that jobgen runs on: its cluster, and whether it is ready."""

@@ -1,4 +1,4 @@
-"""A profile of the cluster that this machine submits to: what its scheduler tells, no more."""
+"""Capture a profile of this machine's cluster: only what its scheduler reports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jobgen.sites import describe
 
 
 def capture(*, today: str, timeout: float) -> Captured:
-    """Ask the scheduler; `today` is the date that the facts get.
+    """Ask the scheduler; `today` becomes the date of the facts.
 
     Raises SchedulerUnavailableError if no scheduler answers, and what its commands raise.
     """
@@ -29,10 +29,10 @@ def capture(*, today: str, timeout: float) -> Captured:
 
 
 def write_profile(captured: Captured) -> str:
-    """The profile as a file, with what to know of it."""
+    """Return the profile as a file, with an explanation."""
     return f"""\
-# What the scheduler of {captured.name} says of its queues, their limits and nodes. What it does
-# not say is missing, such as rules of the site's own, modules and networks: add it, with
-# its source.
+# What the scheduler of {captured.name} reports about its queues, their limits and nodes. The file
+# lacks anything else, such as the site's own rules, modules and networks: add these, with
+# their sources.
 # cpus_per_gpu is a GPU's share of its node. `jobgen sites test` checks this file.
 {describe.write_yaml(captured.profile)}"""

@@ -1,4 +1,4 @@
-"""The checks of what a job needs beside its cluster: folder, script, environment, torch."""
+"""Checks of what a job needs besides its cluster: folder, script, environment, torch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Verdict = Literal["ok", "warn", "fail", "unknown"]
 
 
 class Check(NamedTuple):
-    """`remedy` is empty if nothing needs doing."""
+    """One check; `remedy` is empty if there is nothing to do."""
 
     what: str
     verdict: Verdict
@@ -29,7 +29,7 @@ class Check(NamedTuple):
 
 
 def format_checks(checks: list[Check]) -> str:
-    """A line for each, and one more for its remedy."""
+    """Return a line for each check, and another for its remedy."""
     rows: list[tuple[str, str, str]] = []
     for check in checks:
         rows.append((check.verdict, check.what, check.message))
@@ -39,7 +39,7 @@ def format_checks(checks: list[Check]) -> str:
 
 
 def find_worst(checks: list[Check]) -> Verdict:
-    """The verdict of all together."""
+    """Return the overall verdict."""
     order: tuple[Verdict, ...] = ("fail", "warn", "unknown", "ok")
     return min((check.verdict for check in checks), key=order.index)
 
@@ -60,14 +60,14 @@ _EARLIEST = time.mktime((2025, 1, 1, 0, 0, 0, 0, 1, -1))  # a clock before this 
 
 
 def check_folder(folder: str, *, several_machines: bool) -> Iterator[Check]:
-    """Writable, shared, room and files left, and its server's clock against this machine's."""
+    """Check that it is writable and shared, its free space and files, and its server's clock."""
     yield _check_kind(os.path.realpath(folder), several_machines=several_machines)
     yield from _check_room(folder)
     yield _check_writable(folder)
 
 
 def find_file_system(path: str) -> tuple[str, str]:
-    """Where the file system of a path without links is mounted, and its type."""
+    """Return the mount point and type of the file system of a path without links."""
     best = ("", "unknown")
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
@@ -88,7 +88,9 @@ def _check_kind(path: str, *, several_machines: bool) -> Check:
         )
     about = f"{path} is on {point}, of type {kind}"
     if _SHARED.fullmatch(kind):
-        known = "which machines share; jobgen cannot tell from here whether all compute nodes do"
+        known = (
+            "which machines share; jobgen cannot tell from here whether all compute nodes mount it"
+        )
         return Check("shared folder", "ok", f"{about}, {known}")
     if not several_machines:
         return Check("shared folder", "ok", f"{about}; all nodes of a local job are here")
@@ -121,7 +123,7 @@ def _judge_room(what: str, left: int, little: int, none: int, message: str) -> C
 
 
 def _check_writable(folder: str) -> Check:
-    """Make a file, whose time is of the file system's server."""
+    """Create a file, which gets the time of the file system's server."""
     now = time.time()
     if now < _EARLIEST:
         message = f"this machine says it is {time.strftime('%Y-%m-%d', time.localtime(now))}"
@@ -139,7 +141,7 @@ def _check_writable(folder: str) -> Check:
 
 
 def compare_clocks(whose: str, seconds: float) -> Check:
-    """What to say of another clock that is `seconds` ahead of this machine's."""
+    """Report on another clock that is `seconds` ahead of this machine's."""
     if abs(seconds) <= _SECONDS_APART:
         return Check("clock", "ok", f"agrees with {whose} within {_SECONDS_APART} s")
     ahead = "ahead of" if seconds > 0 else "behind"
@@ -152,7 +154,7 @@ def compare_clocks(whose: str, seconds: float) -> Check:
 
 
 def check_paths(plan: Plan) -> Iterator[Check]:
-    """The script and environment that the spec names."""
+    """Check the script and environment that the spec names."""
     own = plan.environment
     paths = {"script": plan.program.script, "image": own.image_file, "archive": own.stage}
     if not _name_enclosure(own):
@@ -172,14 +174,14 @@ def check_paths(plan: Plan) -> Iterator[Check]:
 
 
 def _name_enclosure(own: NodeEnvironment) -> str:
-    """What the job's Python is in, where it cannot be looked at from here."""
+    """Return what contains the job's Python if it cannot be checked from here."""
     if own.container is not None or own.step_options:
         return "container"
     return "archive" if own.stage else ""
 
 
 def expand_path(path: str) -> tuple[str, str]:
-    """A path as the job will read it, and the first variable that is not set here."""
+    """Return a path as the job will read it, and the first variable that is not set here."""
     real = os.path.expanduser(path)
     if not isinstance(path, ShellPath):
         return real, ""
@@ -188,7 +190,7 @@ def expand_path(path: str) -> tuple[str, str]:
 
 
 def check_torch(plan: Plan | None, *, timeout: float) -> Iterator[Check]:
-    """Whether torch can be imported where a job will import it, as far as that is known here."""
+    """Check whether a job can import torch, as far as that is known here."""
     if plan is None:
         yield _import_torch("python3", timeout=timeout, wanted=False)
     elif not plan.launch.plain:
@@ -212,7 +214,7 @@ def _check_torch_of(own: NodeEnvironment, *, timeout: float) -> Iterator[Check]:
 
 
 def _import_torch(python: str, *, timeout: float, wanted: bool) -> Check:
-    """Try it; `wanted` says that a job is known to need it."""
+    """Import torch; `wanted` says that a job is known to need it."""
     here = shutil.which(python)
     missing: Verdict = "fail" if wanted else "unknown"
     remedy = "name an environment that has it: environment.venv, conda or modules"

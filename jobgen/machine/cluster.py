@@ -1,4 +1,4 @@
-"""The scheduler of this machine, and the site that it belongs to."""
+"""Find this machine's scheduler and site."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jobgen.sites.profile import Recognise
 
 
 class DetectedScheduler(NamedTuple):
-    """Which one is here, if any, and what the installed ones that did not answer printed."""
+    """The scheduler that answers, if any, and the output of installed ones that did not."""
 
     name: str | None
     version: str = ""
@@ -26,19 +26,19 @@ class DetectedScheduler(NamedTuple):
 
 
 class Deadline:
-    """The end of the time that all commands together may take."""
+    """The deadline for all commands together."""
 
     def __init__(self, seconds: float) -> None:
         self.end = time.monotonic() + seconds
 
     @property
     def left(self) -> float:
-        """Seconds for the next command; a moment at least."""
+        """Return the seconds for the next command; at least a moment."""
         return max(0.1, self.end - time.monotonic())
 
     @property
     def ask(self) -> Ask:
-        """Run a command that has to answer before then; return what it prints."""
+        """Run a command that must answer before the deadline; return its output."""
         return lambda argv: run(argv, timeout=self.left)
 
 
@@ -64,21 +64,21 @@ def detect_scheduler(*, timeout: float) -> DetectedScheduler:
 
 
 class Recognised(NamedTuple):
-    """A site, and what it was recognised by."""
+    """A site, and how it was recognised."""
 
     name: str
     how: str
 
 
 class Recognition(NamedTuple):
-    """The sites that know the machine, those of the user first; profiles that cannot be read."""
+    """The sites that recognise the machine, the user's first, and profiles that cannot be read."""
 
     sites: tuple[Recognised, ...]
     unreadable: tuple[str, ...] = ()
 
 
 def get_host_name(*, timeout: float) -> str:
-    """This machine's name, with its domain where that is known."""
+    """Return this machine's name, with its domain if known."""
     try:
         return run(["hostname", "-f"], timeout=timeout).strip() or os.uname().nodename
     except JobgenError:

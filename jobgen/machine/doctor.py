@@ -1,4 +1,4 @@
-"""Is this machine ready to submit from: the checks, each with a verdict and a remedy.
+"""Check whether this machine is ready to submit jobs: each check has a verdict and a remedy.
 
 What is asked has a few seconds in all: what does not answer by then is unknown.
 """
@@ -52,7 +52,7 @@ def check_machine(plan: Plan | None, site: str | None) -> list[Check]:
 
 
 def _run_together(parts: dict[str, Callable[[], Iterable[Check]]], end: float) -> Iterator[Check]:
-    """All at once. One that hangs, as a file system may, is left behind when the time is over."""
+    """Run all at once; leave behind one that hangs, as a file system may, when the time is over."""
     checks: dict[str, list[Check]] = {name: [] for name in parts}
     errors: list[BaseException] = []
 
@@ -100,7 +100,7 @@ def _check_scheduler(plan: Plan | None, site: str | None, clock: Deadline) -> It
 def _ask_cluster(
     wanted: str | None, clock: Deadline
 ) -> Generator[Check, None, ClusterFacts | None]:
-    """Yield what is said of the scheduler; return what it has told of its cluster."""
+    """Yield the checks of the scheduler; return the facts about its cluster."""
     here = detect_scheduler(timeout=clock.left)
     if here.name is None:
         verdict: Verdict = "fail" if wanted or here.silent else "warn"

@@ -1,4 +1,4 @@
-"""A first job.yaml for this machine: what this machine shows is filled in, with how it is known."""
+"""Write a first job.yaml for this machine: filled in with what it shows, and how that is known."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _COLUMN = 30  # of comments, as in the README
 
 
 class Machine(NamedTuple):
-    """What this machine shows: scheduler, site and how it is known, accounts, Python."""
+    """What this machine shows: scheduler, site and how it was recognised, accounts, Python."""
 
     scheduler: str | None = None
     site: str = ""
@@ -51,7 +51,7 @@ class Machine(NamedTuple):
 
 
 class Wishes(NamedTuple):
-    """What the user asks for; None leaves it to jobgen."""
+    """The user's wishes; None leaves a choice to jobgen."""
 
     site: str | None = None
     scheduler: str | None = None
@@ -73,7 +73,7 @@ class SpecLine(NamedTuple):
 
 
 def inspect_machine() -> Machine:
-    """Ask scheduler and environment, for a few seconds at most."""
+    """Ask the scheduler and the environment, for at most a few seconds."""
     clock = Deadline(SECONDS)
     here = detect_scheduler(timeout=clock.left)
     cluster, accounts = _ask_cluster(here.name, clock)
@@ -87,7 +87,7 @@ def inspect_machine() -> Machine:
 
 
 def _ask_cluster(scheduler: str | None, clock: Deadline) -> tuple[str | None, list[str]]:
-    """Return the cluster's name and the user's accounts, as far as the scheduler tells them."""
+    """Return the cluster's name and the user's accounts, as far as the scheduler reports them."""
     name: str | None = None
     accounts: list[str] = []
     if scheduler is None:
@@ -101,9 +101,9 @@ def _ask_cluster(scheduler: str | None, clock: Deadline) -> tuple[str | None, li
 
 
 class Question(NamedTuple):
-    """What to ask where somebody answers: a field of Wishes, the words, the default.
+    """A question for the user: a field of Wishes, the words, the default.
 
-    `read` returns the answer's value, and raises ValueError with a sentence where it is none.
+    `read` returns the answer's value, or raises ValueError with a sentence.
     """
 
     key: str
@@ -113,7 +113,7 @@ class Question(NamedTuple):
 
 
 def asks_for_cluster(machine: Machine, wishes: Wishes) -> bool:
-    """Whether neither the machine nor the user says where the job is to run."""
+    """Whether neither the machine nor the user says where the job will run."""
     return not (wishes.site or wishes.scheduler or machine.site or machine.scheduler)
 
 
@@ -129,7 +129,7 @@ def ask_for_cluster() -> Question:
 
 
 def list_questions(machine: Machine, wishes: Wishes) -> Iterator[Question]:
-    """What to ask of a job for the cluster that is chosen."""
+    """Return the questions about a job for the chosen cluster."""
     first = FirstSpec(machine, wishes)
     about, gpus = first.profile.account, first.node.gpus or 0
     payer = f"Account that pays ({about.meaning})" if about.meaning else "Account that pays"
@@ -201,7 +201,7 @@ def _choose_site(machine: Machine, wishes: Wishes) -> str:
 
 
 class FirstSpec:
-    """A spec that begins: what is known and wished, and the site, queue and node of the job."""
+    """A first spec: the known facts, the wishes, and the site, queue and node of the job."""
 
     def __init__(self, machine: Machine, wishes: Wishes) -> None:
         self.machine, self.wishes = machine, wishes
@@ -310,7 +310,7 @@ class FirstSpec:
             yield SpecLine(key, None, "such as 8; without it, a job may get one CPU")
 
     def _choose_gpus(self) -> int | None:
-        """The GPUs of a node that a job may have in the queue; without a known node, the fewest."""
+        """The GPUs of a node that a job may use in the queue; the fewest if the node is unknown."""
         limits = self.usual.limits or (Limit(),)
         spans = [(*(limit.gpus or (0,)), math.inf)[:2] for limit in limits]
         gpus = self.node.gpus or min(least for least, _ in spans)
@@ -347,7 +347,7 @@ def _write_choice(others: list[str]) -> str:
 
 
 def suggest_loop(wishes: Wishes) -> str | None:
-    """Return the lines that let the script stop in time and go on; None if it has them."""
+    """Return the lines that let the script stop in time and continue; None if it has them."""
     script = wishes.script or _find_script()
     if wishes.module or not (script and os.path.isfile(script) and os.access(script, os.R_OK)):
         return None

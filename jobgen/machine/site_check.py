@@ -1,4 +1,4 @@
-"""A site's profile compared with the cluster itself: its scheduler, modules, paths, interfaces."""
+"""Compare a site's profile with the cluster itself: its scheduler, modules, paths, interfaces."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _MAY_BE_LESS = ("limits: nodes", "node.cpus", "node.memory")
 
 
 class Difference(NamedTuple):
-    """Something that the profile and the cluster say differently."""
+    """A difference between the profile and the cluster."""
 
     path: str
     message: str
 
 
 def compare_scheduler(profile: SiteProfile, live: SiteProfile) -> Iterator[Difference]:
-    """Yield what differs between a profile and what the scheduler of the cluster says."""
+    """Yield the differences between a profile and the report of the cluster's scheduler."""
     if profile.scheduler != live.scheduler:
         yield _contrast("scheduler", profile.scheduler, live.scheduler)
         return
@@ -55,7 +55,7 @@ def _name_there(name: str, queue: SiteQueue) -> str:
 
 
 def _list_facts(queue: SiteQueue, node: Node) -> dict[str, int]:
-    """Return what a queue says by key, with its nodes; 0 for what it does not say."""
+    """Return a queue's facts by key, including its nodes; 0 for facts that it lacks."""
     ends = [limit.nodes[-1] for limit in queue.limits if limit.nodes and len(limit.nodes) > 1]
     numbers = {f"node.{key}": getattr(queue.node, key) or getattr(node, key) for key in _NODE}
     facts = {
@@ -111,7 +111,7 @@ def _compare_interface(interface: str) -> Iterator[Difference]:
 
 
 def _list_paths(profile: SiteProfile) -> list[str]:
-    """Folders that do not depend on the user: of `module use`, and of library paths."""
+    """Return folders that do not depend on the user: from `module use` and library paths."""
     texts, groups = [*profile.modules.use], (profile.network or Variables(), profile.variables)
     for group in groups:
         for variables in (group.always, group.one_node, group.several_nodes):
@@ -120,7 +120,7 @@ def _list_paths(profile: SiteProfile) -> list[str]:
 
 
 def _lacks_module(name: str) -> bool:
-    """Whether this machine has modules, and `module avail` does not list one."""
+    """Return whether this machine has modules, and `module avail` does not list this one."""
     script = 'type module >/dev/null 2>&1 || exit 0; echo asked; module -t avail "$1" 2>&1'
     try:
         asked, _, listed = run(["bash", "-lc", script, "jobgen", name], timeout=60).partition("\n")
@@ -130,7 +130,7 @@ def _lacks_module(name: str) -> bool:
 
 
 def report(name: str, differences: list[Difference], today: str) -> str:
-    """Say what differs, and how to put it right."""
+    """Describe the differences, and how to correct them."""
     if not differences:
         return f"{name}: the profile matches this cluster (checked {today})\n"
     number = format_count(len(differences), "difference")

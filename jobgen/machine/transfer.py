@@ -1,4 +1,4 @@
-"""Files that go to another machine with a job: packed there, unpacked here, all of them or none.
+"""Files that travel to another machine with a job: packed there, unpacked here, all or none.
 
 They travel as one line of JSON, so that a broken connection leaves a line that is none.
 """

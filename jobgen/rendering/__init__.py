@@ -1,1 +1,1 @@
-"""From a Plan to the text of a script, and why each line is there."""
+"""Render a Plan to the text of a script, and explain each line."""

@@ -1,4 +1,4 @@
-"""Whether committed scripts are what their specs render today."""
+"""Check whether committed scripts are what their specs render today."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class RenderedScript(NamedTuple):
 
     @property
     def spec(self) -> Path:
-        """The file that it was rendered from."""
+        """The spec that it was rendered from."""
         return self.path.parent / self.header.spec
 
     def compare(self, spec_path: Path) -> tuple[Compared, tuple[str, ...]]:
@@ -197,7 +197,7 @@ def _is_spec(path: str) -> bool:
 
 
 def read_script(path: Path) -> RenderedScript:
-    """The script in a file; raises UsageError where jobgen did not render it."""
+    """Return the script in a file; raise UsageError if jobgen did not render it."""
     try:
         text = path.read_bytes().decode()
     except OSError as error:
@@ -225,7 +225,7 @@ def is_script(path: str) -> bool:
 
 
 def list_scripts(spec_path: Path, folder: Path) -> Iterator[RenderedScript]:
-    """The scripts in `folder` that were rendered from a spec of this name."""
+    """Return the scripts in `folder` that were rendered from a spec with this name."""
     for path in sorted(folder.glob("*")):
         script = _find_script(path)
         if script and script.header.spec == spec_path.name:

@@ -1,4 +1,4 @@
-"""Why a script is as it is: who runs where, and each directive and variable with what decided it.
+"""Explain a script: the nodes and ranks, and each directive and variable with its reason.
 
 The reasons of directives stand with them in `schedulers`; those of the variables, which the
 templates set, stand here, and a test holds the two together.
@@ -44,7 +44,7 @@ _HOSTS = {
 
 
 class Reason(NamedTuple):
-    """One thing that a script says, why, and what decided it."""
+    """One fact in a script, its reason, and what decided it."""
 
     what: str
     why: str
@@ -56,7 +56,7 @@ class Reason(NamedTuple):
         return self.origin == (DEFAULT,)
 
     def as_lines(self, width: int) -> list[str]:
-        """For people; the sentence is wrapped where lines have a `width`."""
+        """Return it for people; the sentence is wrapped if lines have a `width`."""
         blank, why = " " * 6, [self.why]
         if width:
             why = textwrap.wrap(self.why, max(20, width - 6), break_long_words=False)
@@ -65,7 +65,7 @@ class Reason(NamedTuple):
 
 
 class RoleRow(NamedTuple):
-    """One of several programs: where it runs, when it starts, and what its end means."""
+    """One of several programs: where it runs, when it starts, and the meaning of its end."""
 
     name: str
     mode: str
@@ -82,7 +82,7 @@ class RoleRow(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """All that is to be said of a plan."""
+    """The whole explanation of a plan."""
 
     title: str
     nodes: tuple[NodeRow, ...]
@@ -99,7 +99,7 @@ class Explanation(NamedTuple):
     roles: tuple[RoleRow, ...] = ()  # several programs; `nodes` then has all that runs on each
 
     def list_places(self) -> list[str]:
-        """Return who runs where, for people: the nodes and their ranks, of each role by itself."""
+        """Return the nodes and their ranks, for people, role by role."""
         lines = [line for role in self.roles for line in role.as_lines()]
         if not self.roles:
             lines += ["", "Nodes", *format_nodes(self.nodes), f"  {self.ranks}"]
@@ -140,7 +140,7 @@ class Explanation(NamedTuple):
 
 
 def explain(loaded: LoadedSpec, plan: Plan) -> Explanation:
-    """The reasons of `plan`, which `loaded` was resolved to."""
+    """Explain `plan`, which `loaded` was resolved to."""
     origins = _Origins(loaded, plan)
     nodes = tuple(list_nodes(plan))
     ordered = nodes[0].global_ranks is not None
@@ -191,16 +191,16 @@ class _Origins:
         self.site = plan.provenance.site_given or loaded.spec.site or plan.can.generic_site
 
     def of(self, keys: Iterable[str]) -> tuple[str, ...]:
-        """Those of `keys` that are written somewhere; else that it is the default."""
+        """Return those of `keys` that are set somewhere; otherwise the default."""
         return self.found(keys) or (DEFAULT,)
 
     def found(self, keys: Iterable[str]) -> tuple[str, ...]:
-        """Those of `keys` that are written somewhere."""
+        """Return those of `keys` that are set somewhere."""
         origins = (next(filter(None, map(self._of, key.split("|"))), "") for key in keys)
         return tuple(filter(None, origins))
 
     def scheduler(self) -> tuple[str, ...]:
-        """What decided the scheduler."""
+        """Return what decided the scheduler."""
         spec = self.loaded.spec
         if self.plan.provenance.site_given:
             return (f"--site {self.site}",)

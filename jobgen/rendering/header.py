@@ -21,7 +21,7 @@ _RENDERED = "rendered by jobgen from: "
 
 
 class Header(NamedTuple):
-    """What a script says of itself to programs. `spec` is a file name without a folder."""
+    """A script's facts about itself, for programs. `spec` is a file name without a folder."""
 
     name: str
     spec: str
@@ -45,12 +45,12 @@ class Header(NamedTuple):
 
     @property
     def jobs(self) -> int:
-        """How many jobs are submitted together."""
+        """The number of jobs that are submitted together."""
         return (self.at_most or 1) if self.then == "held" else 1
 
 
 def format_title(plan: Plan) -> str:
-    """What the job is, in a line."""
+    """Describe the job in one line."""
     tasks = f"{len(plan.array.tasks)} tasks, each of " if plan.array.tasks else ""
     if plan.nodes.together > 1:
         tasks = tasks.replace(",", f", {plan.nodes.together} on a node,")
@@ -66,7 +66,7 @@ def format_title(plan: Plan) -> str:
 
 
 def describe_plan(plan: Plan) -> Header:
-    """What the header says about `plan`, for programs."""
+    """Return the header's facts about `plan`, for programs."""
     provenance, chain, array = plan.provenance, plan.walltime.chain, plan.array
     return Header(
         name=plan.name,
@@ -92,7 +92,7 @@ def describe_plan(plan: Plan) -> Header:
 
 
 def write_lines(plan: Plan) -> list[str]:
-    """The header of `plan`'s script, without comment signs."""
+    """Return the header of `plan`'s script, without comment signs."""
     lines = [
         format_title(plan),
         f"{_RENDERED}{plan.provenance.source}",
@@ -108,7 +108,7 @@ def write_lines(plan: Plan) -> list[str]:
 
 
 def write_json(header: Header) -> str:
-    """One line; what is as usual is left out."""
+    """Return one line, without default values."""
     usual = Header._field_defaults
     fields = {key: value for key, value in header._asdict().items() if value != usual.get(key)}
     fields["groups"] = [
@@ -118,7 +118,7 @@ def write_json(header: Header) -> str:
 
 
 def may_replace(path: str) -> bool:
-    """Whether a file is empty, no plain file, or a script that jobgen has rendered."""
+    """Return whether a file is empty, not a plain file, or a script that jobgen rendered."""
     if not os.path.isfile(path) or not os.path.getsize(path):
         return True
     with open(path, "rb") as file:
@@ -136,7 +136,7 @@ def read(script: str) -> Header | None:
 
 
 def read_json(text: str) -> Header | None:
-    """What `write_json` wrote, without keys of later versions; None if it is something else."""
+    """Read what `write_json` wrote, without keys from later versions; None for anything else."""
     try:
         fields = json.loads(text)
         known = {key: fields[key] for key in Header._fields if key in fields}

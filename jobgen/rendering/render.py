@@ -24,11 +24,11 @@ _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*
 
 
 class ShellText(str):
-    """Text of a script, in which every word is quoted."""
+    """Text of a script, with every word quoted."""
 
 
 def render(plan: Plan) -> str:
-    """The script of `plan`: the same text at every call, on every machine."""
+    """Return the script of `plan`: the same text at every call, on every machine."""
     view = describe_script(plan)
     part_1 = _make_environment().get_template("job/script.sh.j2").render(view=view, plan=plan)
     return part_1 + assemble(view, os.path.join(find_template_folder(), "runtime"))
@@ -87,7 +87,7 @@ def _quote_words(values: Iterable[object]) -> ShellText:
 
 @cache
 def find_template_folder() -> str:
-    """`templates/`: inside an installed package, beside the package in a checkout."""
+    """Return `templates/`: inside an installed package, or beside the package in a checkout."""
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     inside = os.path.join(package, "templates")
     return inside if os.path.isdir(inside) else os.path.join(os.path.dirname(package), "templates")

@@ -22,19 +22,19 @@ _TITLE = r"(?m)^# ---- Part 2: the jobgen runtime (\d+), digest ([0-9a-f]{12}) -
 
 
 class Runtime(NamedTuple):
-    """Part 2 as a script has it."""
+    """Part 2 of a script."""
 
     number: int
     digest: str  # as its first line says
     text: str  # below that line
 
     def as_text(self) -> str:
-        """Part 2 with its first line."""
+        """Return Part 2 with its first line."""
         return f"{_TITLE_LINE.format(self.number, self.digest):-<99}\n{self.text}"
 
     @property
     def edited(self) -> bool:
-        """Whether its text does not have the digest that its first line states."""
+        """Whether its text differs from the digest in its first line."""
         return digest_text(self.text) != self.digest
 
 

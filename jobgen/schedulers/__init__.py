@@ -1,4 +1,4 @@
-"""The schedulers by name. Each is imported when it is first asked for."""
+"""The schedulers by name. Each is imported on first use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class _Schedulers(Mapping[str, "Scheduler"]):
-    """Every scheduler of the registry by its name; a KeyError for others."""
+    """Every scheduler in the registry by name; KeyError for others."""
 
     def __getitem__(self, name: str) -> Scheduler:
         scheduler: Scheduler = import_module(f"{PACKAGES[name]}.scheduler").SCHEDULER

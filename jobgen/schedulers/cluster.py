@@ -1,4 +1,4 @@
-"""What the `cluster` modules of several schedulers have in common: the profile of a cluster."""
+"""What the schedulers' `cluster` modules share: the profile of a cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:+/-]*")  # of queues and types: `f
 
 
 class HostShape(NamedTuple):
-    """What one host gives to jobs. Memory in KiB; `gpu_type` is None if unknown."""
+    """One host's resources for jobs. Memory in KiB; `gpu_type` is None if unknown."""
 
     gpus: int
     gpu_type: str | None
@@ -39,7 +39,7 @@ def make_captured(
 
 
 def describe_node(hosts: list[HostShape], source: str) -> Node:
-    """Return the most that one of these hosts gives; of the CPUs of a GPU, the smallest share.
+    """Return the most that one of these hosts offers, but the smallest share of CPUs per GPU.
 
     If their numbers of GPUs differ, it also says how many hosts have each number.
     """

@@ -1,4 +1,4 @@
-"""What a job was given and has used, as its scheduler has counted it."""
+"""What a job was given and has used, as its scheduler counts it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Used(NamedTuple):
     energy: float | None = None  # joules, of the nodes
 
     def and_then(self, following: Used) -> Used:
-        """The same, with a job that has gone on where this one ended."""
+        """Return the sum with a job that continued this one."""
 
         def both(first: float | None, second: float | None) -> float | None:
             if first is None or second is None:
@@ -55,10 +55,10 @@ class Used(NamedTuple):
 
 
 class UsageReader(Protocol):
-    """Where a scheduler keeps what jobs have used."""
+    """How to ask a scheduler what jobs have used."""
 
     def read_usage(self, ids: Sequence[str], ask: AskAnswer) -> dict[str, Used]:
-        """Ask once for all these jobs; those of which nothing is known are left out.
+        """Ask once for all these jobs; unknown ones are left out.
 
         Raises RefusedError if there is no answer, and what `ask` raises.
         """

@@ -1,1 +1,1 @@
-"""Site profiles: the records, where they lie, how they are shown."""
+"""Site profiles: their records, how to find them, and how to show them."""

@@ -1,4 +1,4 @@
-"""A site profile in words: what it says, from which file, on whose word."""
+"""Describe a site profile: its facts, its files and its sources."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ GRADES = {
 
 
 def format_line(name: str, loaded: LoadedProfile) -> str:
-    """The profile's line in the list of all."""
+    """Return the profile's line in the list of all."""
     profile = loaded.profile
     grade = GRADES[profile.verified] if profile.verified else "-"
     title = profile.title or "-"
@@ -39,7 +39,7 @@ def format_line(name: str, loaded: LoadedProfile) -> str:
 
 
 def summarise(name: str, loaded: LoadedProfile) -> dict[str, Any]:
-    """The same, for programs."""
+    """Return the same, for programs."""
     profile = loaded.profile
     keys = ("scheduler", "title", "as_of", "verified")
     return {"name": name, **{key: getattr(profile, key) for key in keys}, "files": loaded.files}
@@ -63,7 +63,7 @@ def write_yaml(profile: SiteProfile) -> str:
 
 
 def list_remarks(loaded: LoadedProfile) -> list[str]:
-    """What of a valid profile has no source or date."""
+    """Yield the facts of a valid profile that have no source or date."""
     profile = loaded.profile
     rows = [
         f"sources.{key}: has no date, so limits from it never count as old"

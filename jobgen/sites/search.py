@@ -1,4 +1,4 @@
-"""Where site profiles are, and how one changes another."""
+"""Find site profiles, and merge those that extend others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BUILT_IN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data")
 
 
 class LoadedProfile(NamedTuple):
-    """A profile and the files it is made of, the first one on top."""
+    """A profile and the files it comes from, the topmost first."""
 
     profile: SiteProfile
     files: tuple[str, ...]
@@ -51,7 +51,7 @@ def name_own_file(name: str) -> str:
 
 
 def list_names() -> list[str]:
-    """The profiles there are, sorted."""
+    """Return the names of all profiles, sorted."""
     return sorted(_map_files())
 
 
@@ -69,7 +69,7 @@ def list_profiles() -> Iterator[tuple[str, LoadedProfile | None]]:
 
 
 def exists(name: str) -> bool:
-    """Whether there is a profile called `name`."""
+    """Return whether a profile called `name` exists."""
     return bool(_find_files(name))
 
 
@@ -95,7 +95,7 @@ def read(file: str) -> LoadedProfile:
 
 
 def list_near(name: str) -> list[str]:
-    """Return the sites whose names hold a name that none has, or are near it."""
+    """Return the sites with names that contain an unknown name, or resemble it."""
     from difflib import get_close_matches  # only an error needs it
 
     known, word = list_names(), name.lower()
@@ -106,7 +106,7 @@ def list_near(name: str) -> list[str]:
 
 
 def suggest(name: str) -> str:
-    """Return a hint for a name that no site has."""
+    """Return a hint for an unknown name."""
     known, word = list_names(), name.lower()
     if f"{word}-generic" in known:
         return f"it is a scheduler; write scheduler: {word}, or the site {word}-generic"
@@ -116,7 +116,7 @@ def suggest(name: str) -> str:
 
 
 def _find_files(name: str) -> list[str]:
-    """The files of that name, those that win last."""
+    """Return the files with that name, the one that wins last."""
     if os.path.basename(name) != name or name.startswith("."):
         return []
     paths = (os.path.join(folder, f"{name}.yaml") for folder in list_folders())
@@ -126,7 +126,7 @@ def _find_files(name: str) -> list[str]:
 
 
 def _map_files() -> dict[str, list[str]]:
-    """The files of all names, those that win last."""
+    """Return the files of all names, those that win last."""
     files: dict[str, list[str]] = {}
     for folder in list_folders():
         for file in os.listdir(folder):

@@ -1,4 +1,4 @@
-"""A cluster on one page: what its profile says, for people, each fact with its source."""
+"""Show a cluster's profile on one page, for people, each fact with its source."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def list_old_sources(profile: SiteProfile, today: str) -> list[str]:
 
 
 def _describe_source(profile: SiteProfile, key: str) -> str:
-    """Its address, then its grade and date if they are not the profile's."""
+    """Return its address, then its grade and date if they differ from the profile's."""
     source = profile.find_source(key)
     facts = [source.dated if source.dated != profile.as_of else ""]
     if source.grade != profile.verified and source.grade:
@@ -77,7 +77,7 @@ def describe_network(profile: SiteProfile) -> str:
 
 
 def describe_binding(profile: SiteProfile) -> str:
-    """Return which cores and GPU a process gets; empty where the profile leaves it to others."""
+    """Return which cores and GPU a process gets; empty if the profile does not decide."""
     launch = profile.launch
     if launch is None:
         return ""
@@ -198,7 +198,7 @@ def _list_rules(profile: SiteProfile, marks: dict[str, str]) -> Iterator[tuple[s
 
 
 def _describe_launch(profile: SiteProfile) -> str:
-    """Return what is started on each node, and by what; empty where the profile does not say."""
+    """Return what starts on each node, and the launcher; empty if the profile does not say."""
     if profile.launch is None:
         return ""
     agents = profile.launch.family != "direct"

@@ -1,4 +1,4 @@
-"""Checkpoints that are whole or not there.
+"""Checkpoints that are complete or do not exist.
 
 <run folder>/checkpoints/
   step-00000500/    rank-00000.pt ...   tensors: each rank's shards, or all of them by rank 0
@@ -61,11 +61,11 @@ class Checkpoints:
         return sorted(self.folder.glob("step-" + "[0-9]" * 8))
 
     def newest_step(self) -> int:
-        """Return the step of the newest checkpoint, whole or not; 0 without any."""
+        """Return the step of the newest checkpoint, complete or not; 0 without any."""
         return max((int(path.name.removeprefix("step-")) for path in self.all()), default=0)
 
     def newest_whole(self, world: World | None = None) -> tuple[Path | None, list[str]]:
-        """Return the newest checkpoint whose files are as written, and why newer ones are not.
+        """Return the newest intact checkpoint, and why newer ones are not intact.
 
         With a world, all its ranks must call it, and share the work. Raises TrainerError if there
         are checkpoints and none is whole: the user has to decide to start from nothing.
@@ -85,7 +85,7 @@ class Checkpoints:
         return None, []
 
     def tidy(self) -> None:
-        """Remove what a kill left half written."""
+        """Remove files that a kill left half written."""
         for leftover in self.folder.glob(".tmp-*"):
             shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
 
@@ -188,7 +188,7 @@ def copy_own(tensors: Mapping[str, Tensor], world: World) -> Pieces:
 
 
 def find_damage(path: Path, *, share: int = 0, of: int = 1) -> str | None:
-    """Return what differs from the checkpoint's manifest, or None if it is whole.
+    """Return what differs from the checkpoint's manifest, or None if nothing does.
 
     Looks at one share of the files.
     """
@@ -210,13 +210,13 @@ def find_damage(path: Path, *, share: int = 0, of: int = 1) -> str | None:
 
 
 def read_state(path: Path) -> dict[str, Any]:
-    """Return what was saved besides tensors."""
+    """Return the saved state other than tensors."""
     state: dict[str, Any] = json.loads((path / "state.json").read_text())
     return state
 
 
 def read_into(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Fill this rank's rows of the tensors from the checkpoint, whoever wrote them.
+    """Fill this rank's rows of the tensors from the checkpoint, whichever rank wrote them.
 
     Raises TrainerError if the checkpoint does not have the same tensors.
     """
@@ -239,7 +239,7 @@ def read_into(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
 
 def read_whole(path: Path, part: str = "model") -> dict[str, Tensor]:
-    """Return the checkpoint's tensors of one part (model or optimizer), whole, on the CPU."""
+    """Return the checkpoint's whole tensors of one part (model or optimizer), on the CPU."""
     tensors: dict[str, Tensor] = {}
     for file in _open_files(path):
         for name, (start, shape, rows) in file.items():

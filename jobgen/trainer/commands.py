@@ -1,4 +1,4 @@
-"""What `python -m jobgen.trainer` does, by command; all but training in one process."""
+"""The commands of `python -m jobgen.trainer`; all but training run in one process."""
 
 from . import tasks
 from .checkpoint import Checkpoints, read_state, read_whole
@@ -6,7 +6,7 @@ from .config import Config, TrainerError
 
 
 def train(config: Config) -> None:
-    """Train, or with --dry-run say what that would take."""
+    """Train, or with --dry-run print what training would need."""
     if config.dry_run:
         from .dryrun import show_needs
 
@@ -17,12 +17,12 @@ def train(config: Config) -> None:
 
 
 def prepare(config: Config) -> None:
-    """Make the task's data ready; this may use the network."""
+    """Prepare the task's data; this may use the network."""
     print(tasks.prepare_data(config, fetch=True) or f"--task {config.task} has nothing to prepare")
 
 
 def sample(config: Config) -> None:
-    """Print what the newest checkpoint's model makes."""
+    """Print a sample from the newest checkpoint's model."""
     path, skipped = Checkpoints(config.out).newest_whole()
     for damage in skipped:
         print(f"skipped {damage}")

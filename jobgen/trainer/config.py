@@ -10,7 +10,7 @@ from typing import Any
 
 
 class TrainerError(Exception):
-    """Something the user can fix; its message says how, and no traceback is shown."""
+    """A problem that the user can fix; its message says how, without a traceback."""
 
 
 class FlagError(TrainerError):
@@ -18,7 +18,7 @@ class FlagError(TrainerError):
 
 
 class BusyError(TrainerError):
-    """Another run uses the run folder."""
+    """Another run is using the run folder."""
 
 
 def setting(default: Any, text: str, *, zero: bool = False, words: Sequence[str] = ()) -> Any:
@@ -52,7 +52,7 @@ TOPICS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """The settings of one run. A unit is a token or a sample, as the task counts."""
+    """The settings of one run. A unit is a token or a sample, depending on the task."""
 
     out: Path = setting(None, "run folder (default: $JOBGEN_RUN_DIR, or else runs/trainer)")
     steps: int = setting(200, "number of optimizer steps")

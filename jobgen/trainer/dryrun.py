@@ -1,4 +1,4 @@
-"""What a run would take: sizes and memory, without training. `--dry-run`.
+"""`--dry-run`: the sizes and memory of a run, without training.
 
 For N ranks set WORLD_SIZE=N.
 """
@@ -17,7 +17,7 @@ from .tasks import Task
 
 
 def show_needs(config: Config) -> None:
-    """Print what is known before the run; prepares the data, as their size matters."""
+    """Print the facts known before the run; prepare the data, because their size matters."""
     if news := tasks.prepare_data(config, fetch=False):
         print(news)
     task = tasks.load_task(config)

@@ -60,7 +60,7 @@ def run(config: Config) -> None:
 
 
 def _prepare(config: Config, stack: ExitStack) -> None:
-    """Keep other runs out, record the settings, and make the data ready if they are not yet."""
+    """Keep other runs out, record the settings, and prepare the data if necessary."""
     stack.enter_context(lock(config.out / ".lock", patience=_PATIENCE))
     replace_text(config.out / "config.json", json.dumps(config.as_json(), indent=1) + "\n")
     if news := tasks.prepare_data(config, fetch=False):
@@ -84,7 +84,7 @@ class _Run:
         self.stopping = False
 
     def begin(self, world: World) -> None:
-        """Build all that takes part, and continue from the newest checkpoint."""
+        """Build all parts, and continue from the newest checkpoint."""
         self.loop = Loop(self.status.folder)
         signal.signal(signal.SIGUSR1, signal.getsignal(signal.SIGTERM))
         config = self.config
@@ -96,7 +96,7 @@ class _Run:
         self.log = Log(config, step=self.stepper.done, writes=world.main)
 
     def resume(self) -> None:
-        """Load the newest whole checkpoint, if there is one."""
+        """Load the newest complete checkpoint, if there is one."""
         self.watchdog.begins("reading checkpoints")
         stepper, (path, skipped) = self.stepper, self.checkpoints.newest_whole(self.world)
         for problem in skipped if self.world.main else ():
@@ -115,7 +115,7 @@ class _Run:
             print(f"continuing after step {stepper.done} from {path}", flush=True)
 
     def until_done(self) -> None:
-        """Take steps until the last one or a request to stop, and leave word of how it ended."""
+        """Take steps until the last one or a request to stop, and record how the run ended."""
         config, stepper, log = self.config, self.stepper, self.log
         if self.world.main:
             self.status.running(stepper.done)
@@ -148,7 +148,7 @@ class _Run:
         self.leave_word()
 
     def take_step(self) -> None:
-        """Take a step, and what is due after it: a collection, a checkpoint, a validation."""
+        """Take a step, then do what is due: a collection, a checkpoint, a validation."""
         config, stepper = self.config, self.stepper
         began = time.perf_counter()
         self.watchdog.begins(f"step {stepper.done + 1}")
@@ -215,13 +215,13 @@ class _Run:
         log.say(f"completed {stepper.done} steps; everything is in {config.out}")
 
     def explain_stop(self) -> str:
-        """Return what has asked the run to stop, as far as rank 0 knows."""
+        """Return what asked the run to stop, as far as rank 0 knows."""
         if self.status.stop_file.exists():
             return "STOP file"
         return "a signal" if self.loop.signals or self.loop.seconds_left() > 600 else "time limit"
 
     def save(self) -> None:
-        """Begin to write a checkpoint, and wait for its end if that is wanted."""
+        """Begin to write a checkpoint, and wait for its end if requested."""
         stepper = self.stepper
         self.note_step(stepper.read_numbers())  # A run that has failed saves nothing.
         if stepper.done == self.begun:
@@ -250,7 +250,7 @@ class _Run:
             self.status.saved(saved.step)
 
     def facts(self) -> dict[str, Any]:
-        """Return what is worth knowing about this start of the run."""
+        """Return the facts about this start of the run."""
         world, cuda = self.world, self.world.device.type == "cuda"
         name = torch.cuda.get_device_name(world.device) if cuda else platform.machine()
         return {

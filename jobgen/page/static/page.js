@@ -348,7 +348,7 @@ function showFindings(name, answer) {
   if (answer.losses.length) {
     const losses = make("ul");
     losses.append(...answer.losses.map((text) => make("li", text)));
-    parts.push(make("h3", "What the import could not say"), losses);
+    parts.push(make("h3", "What the import could not express"), losses);
   }
   for (const problem of answer.problems) parts.push(make("p", problem.text));
   for (const [scheduler, script] of Object.entries(answer.scripts ?? {})) {

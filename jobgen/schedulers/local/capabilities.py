@@ -1,4 +1,4 @@
-"""What jobs can ask of this machine."""
+"""What jobs can request from this machine."""
 
 from jobgen.capabilities import Capabilities
 

@@ -1,1 +1,1 @@
-"""PBS: what is written for it, asked of it, read from it."""
+"""PBS: its syntax, its commands and their answers."""

@@ -1,4 +1,4 @@
-"""PBS's way to a node of a running job, and into an allocation that one holds."""
+"""How to reach a node of a running PBS job, and use an allocation that the user holds."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def shell_argv(
 
 
 def find_allocation(environment: Mapping[str, str], ask: Ask) -> Allocation | None:
-    """Return the allocation that a shell is in; the nodes alone where qstat is silent."""
+    """Return the allocation that a shell is in; only its nodes if qstat does not answer."""
     job_id, file = environment.get("PBS_JOBID"), environment.get("PBS_NODEFILE")
     if not job_id or not file:
         return None

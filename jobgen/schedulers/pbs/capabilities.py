@@ -1,4 +1,4 @@
-"""What jobs can ask of PBS."""
+"""What jobs can request from PBS."""
 
 from jobgen.capabilities import JOB_ID, Capabilities, name_options
 

@@ -1,4 +1,4 @@
-"""The cluster as PBS describes it: as JSON, or as text if it prints none that can be read."""
+"""The cluster as PBS describes it: as JSON, or as text if its JSON cannot be read."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def _read_limit(record: dict[str, Any]) -> Limit:
 
 
 def _list_notes(record: dict[str, Any]) -> Iterator[str]:
-    """Yield what else a person should know of a queue."""
+    """Yield other facts about a queue for people."""
     for key, value in (record.get("resources_max") or {}).items():
         if key not in ("nodect", "ngpus", "ncpus", "walltime"):
             yield f"resources_max.{key}={value}"

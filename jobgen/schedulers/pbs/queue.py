@@ -1,4 +1,4 @@
-"""How jobs of PBS stand: qstat, with the server's history where it keeps one (qstat(1B))."""
+"""The state of PBS jobs: qstat, with the server's history if it keeps one (qstat(1B))."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def is_plain(state: base.State) -> bool:
 
 
 def read_states(output: str) -> tuple[dict[str, base.State], str]:
-    """Return them by id, such as `12[3].server`, and a line that is about no job."""
+    """Return states by ID, such as `12[3].server`, and a line that is not about a job."""
     jobs, stray = qstat.split(output)
     states: dict[str, base.State] = {}
     for job_id, job in jobs:
@@ -86,7 +86,7 @@ def _read_state(job: dict[str, str]) -> base.State:
 
 
 def _read_hold(job: dict[str, str]) -> str:
-    """What keeps a job from being considered: it is held, or waits for other jobs."""
+    """Return why a job is not considered: it is held, or waits for other jobs."""
     if job.get("job_state") != "H":
         return ""
     depend = job.get("depend", "")

@@ -1,4 +1,4 @@
-"""What jobs of PBS have used: qstat, which keeps ended jobs if the server has a history."""
+"""What PBS jobs have used: qstat, which knows ended jobs if the server keeps a history."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jobgen.spec.units import parse_bytes, parse_clock
 
 
 def read_usage(ids: Sequence[str], ask: AskAnswer) -> dict[str, Used]:
-    """As `UsageReader` has it; a refusal of some jobs says that they are not known any more."""
+    """See `UsageReader`; if qstat refuses some jobs, it no longer knows them."""
     usage: dict[str, Used] = {}
     for ended in (False, True):
         if missing := [job_id for job_id in ids if job_id not in usage]:

@@ -1,1 +1,1 @@
-"""Slurm: what is written for it, asked of it, read from it."""
+"""Slurm: its syntax, its commands and their answers."""

@@ -1,4 +1,4 @@
-"""Slurm's way to a node of a running job, and into an allocation that one holds."""
+"""How to reach a node of a running Slurm job, and use an allocation that the user holds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _GPUS = re.compile(r"\bgpu\b([^(,]*)(?:\(IDX:([0-9,-]+))?")
 
 
 def _count(numbers: str) -> int:
-    """How many there are in `0-3,8`."""
+    """Count the numbers in `0-3,8`."""
     return len(parse_ranges(numbers)) if numbers else 0
 
 

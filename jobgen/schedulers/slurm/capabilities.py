@@ -1,4 +1,4 @@
-"""What jobs can ask of Slurm."""
+"""What jobs can request from Slurm."""
 
 from jobgen.capabilities import JOB_ID, Capabilities, name_options
 

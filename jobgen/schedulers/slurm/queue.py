@@ -1,4 +1,4 @@
-"""How jobs of Slurm stand: squeue, and sacct for what squeue has forgotten (22.05 to 25.05)."""
+"""The state of Slurm jobs: squeue, and sacct for jobs that squeue forgot (22.05 to 25.05)."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def is_plain(state: base.State) -> bool:
 
 
 def read_states(output: str) -> tuple[dict[str, base.State], str]:
-    """Return them by id, such as `12_3` of a task, and a line that is about no job."""
+    """Return states by ID, such as `12_3` for a task, and a line that is not about a job."""
     states: dict[str, base.State] = {}
     stray = ""
     for line in filter(str.strip, output.splitlines()):
@@ -83,7 +83,7 @@ def read_states(output: str) -> tuple[dict[str, base.State], str]:
 
 
 def read_history(output: str) -> tuple[dict[str, base.State], str]:
-    """Return the same; of a job that has not ended, accounting may have lost track."""
+    """Return the same; accounting may have lost track of a job that has not ended."""
     states, stray = read_states(output)
     for job_id, state in states.items():
         if not state.ended:

@@ -1,4 +1,4 @@
-"""What jobs of Slurm have used: sacct, or scontrol on a cluster without accounting."""
+"""What Slurm jobs have used: sacct, or scontrol on a cluster without accounting."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _run(ask: AskAnswer, argv: Sequence[str]) -> str:
 
 
 def parse_sacct(output: str) -> dict[str, Used]:
-    """What sacct says, by the jobs' ids; those of which it knows nothing are not there."""
+    """What sacct reports, by the jobs' IDs, without jobs that it does not know."""
     jobs: dict[str, list[dict[str, str]]] = {}
     keys = _FIELDS.split(",")
     for line in output.splitlines():
@@ -95,7 +95,7 @@ def _sum_energy(rows: list[dict[str, str]]) -> float | None:
 
 
 def parse_scontrol(output: str) -> dict[str, Used]:
-    """What `scontrol --oneliner show job` says: times and what was given, nothing of its use."""
+    """What `scontrol --oneliner show job` reports: times and the given resources, but no usage."""
     jobs: dict[str, Used] = {}
     for line in output.splitlines():
         record = dict(re.findall(r"(\S+?)=(\S*)", line))
@@ -126,6 +126,6 @@ def _list_values(
 
 
 def _list_resources(rows: list[dict[str, str]], key: str, name: str) -> list[float]:
-    """Return how much there is of a resource (TRES), row by row."""
+    """Return the amount of a resource (TRES), row by row."""
     text = " ".join(row[key] for row in rows)
     return [float(number) for number in re.findall(rf"{name}=([0-9.]+)", text)]
