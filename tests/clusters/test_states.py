@@ -38,7 +38,7 @@ OPEN = {
     "waits": Expected("queued", "Resources", "healthy"),
     "held": Expected("queued", "JobHeldUser: release it with scontrol release", "held"),
     "put-back": Expected("queued", "", "held"),
-    "stuck": Expected("queued", "DependencyNeverSatisfied: what it waits for", "dependency"),
+    "stuck": Expected("queued", "DependencyNeverSatisfied: it waits for something", "dependency"),
 }
 # Jobs that are cancelled by scancel before they begin.
 GONE = {

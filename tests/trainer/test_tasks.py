@@ -153,7 +153,7 @@ def test_a_run_without_validation_completes(
     assert (tmp_path / "run" / "DONE").exists()
     lines = map(json.loads, (tmp_path / "run" / "metrics.jsonl").read_text().splitlines())
     assert "val" not in {line["kind"] for line in lines}
-    said = "note: there are too few items to hold any back" in capsys.readouterr().out
+    said = "note: too few items to keep any for validation" in capsys.readouterr().out
     assert said == how.startswith("a task"), "where it was not asked for"
 
 
