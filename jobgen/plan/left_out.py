@@ -17,7 +17,8 @@ _KEPT = ("resources.gpu_type", "queue")
 def list_left_out(context: Context) -> Iterator[str]:
     """Yield the keys that are given and lead to nothing, in the order of the parts of a plan."""
     spec, site, can = context.spec, context.site, context.site.can
-    several, parts = _has_several_tasks(context), tuple(context.loaded.programs())
+    parts = tuple(context.loaded.programs())
+    several = context.task is None and len([*islice(spec.choices(), 2)]) > 1
     then = getattr(spec.on_walltime, "then", None)
     for key, useful in (
         ("resources.disk_per_node", can.disk or site.pbs.disk),
@@ -65,10 +66,6 @@ def _clear(record: Any, path: str) -> Any:
         return record
     value = _clear(getattr(record, key), inner) if inner else record._field_defaults[key]
     return record._replace(**{key: value})
-
-
-def _has_several_tasks(context: Context) -> bool:
-    return context.task is None and len([*islice(context.spec.choices(), 2)]) > 1
 
 
 def _is_given(spec: JobSpec, key: str) -> bool:

@@ -60,20 +60,14 @@ class Breach(NamedTuple):
     doubt: str = ""
 
 
-def report(context: Context, about: SiteSource, path: str, message: str, hint: str) -> Breach:
-    """Return the breach of a rule, with its source."""
-    day = context.today or time.strftime("%Y-%m-%d")
-    problem = context.loaded.problem(path, f"{message}{about}", hint)
-    return Breach(problem, about.doubt(day))
-
-
 def find_breaches(
     context: Context, about: SiteSource, rules: Rules, doubt: str = "", /, **facts: object
 ) -> Iterator[Breach]:
-    """Yield the breach of each rule that is broken, with a doubt if there is one."""
-    for conflict in context.find_broken(rules, **facts):
-        breach = report(context, about, *conflict)
-        yield breach._replace(doubt=doubt or breach.doubt)
+    """Yield the breach of each rule that is broken, with its source and a doubt if there is one."""
+    for path, message, hint in context.find_broken(rules, **facts):
+        day = context.today or time.strftime("%Y-%m-%d")
+        problem = context.loaded.problem(path, f"{message}{about}", hint)
+        yield Breach(problem, doubt or about.doubt(day))
 
 
 def accepts(queue: SiteQueue, size: Size) -> bool:
@@ -112,10 +106,11 @@ def _check_one_queue(context: Context, name: str, queue: SiteQueue, size: Size) 
     if accepts(queue, size):
         return
     for path, message, hint, limit in explain_refusal(name, queue, size):
-        why = f": {limit.why}" * bool(limit.why)
         if path == "resources.nodes" and context.spec.resources.nodes is None:
             path = "resources.gpus_per_node"
-        yield report(context, profile.cite(limit, queue), path, f"{message}{why}", hint)
+        words = {"path": path, "message": message, "hint": hint}
+        why, about = f": {limit.why}" * bool(limit.why), profile.cite(limit, queue)
+        yield from find_breaches(context, about, {"size": True}, why=why, **words)
 
 
 def _refuse_unknown(context: Context, name: str) -> Iterator[Breach]:

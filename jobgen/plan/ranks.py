@@ -38,7 +38,7 @@ class NodeRow(NamedTuple):
             return f"{self.gpus} GPUs" if processes == 1 else f"{self.gpus} shared by {processes}"
         if self.devices != tuple(f"GPU {rank}" for rank in self.local_ranks):
             return f"GPU {','.join(device.removeprefix('GPU ') for device in self.devices)}"
-        of_more = f" of {self.gpus}" if self.gpus > processes else ""
+        of_more = f" of {self.gpus}" * (self.gpus > processes)
         return f"GPU {format_ranges(self.local_ranks)}{of_more}"
 
     @property

@@ -378,7 +378,7 @@ def _find_file(command: Sequence[str]) -> str:
     line = " ".join(word for word in command if word[:1] != "-")
     runs = re.match(r"(?:\S*/)?(?:bash|sh|zsh) (\S+)|\S*python\S* (\S+)|(\S*/\S+)", line)
     file = runs[runs.lastindex or 0] if runs else ""
-    return file if file.endswith((".sh", ".py")) else ""
+    return file * file.endswith((".sh", ".py"))
 
 
 def _is_missing(name: str) -> bool:

@@ -258,7 +258,7 @@ def _check_limits(job: _SiteJob) -> Iterator[Breach]:
 def _check_queue_has(job: _SiteJob, gpu_type: str) -> Iterator[Breach]:
     has, queues = " or ".join(job.record.gpu_types), job.profile.queues.items()
     having = " or ".join(name for name, one in queues if gpu_type in one.gpu_types)
-    ways = f"queue: {having}, or " if having else ""
+    ways = f"queue: {having}, or " * bool(having)
     facts = {"queue": job.queue, "has": has, "gpu_type": gpu_type, "ways": ways}
     rules = {"gpu_type_queue": has and gpu_type not in job.record.gpu_types}
     yield from limits.find_breaches(job.context, job.context.site.cite(job.record), rules, **facts)
@@ -272,7 +272,7 @@ def _offer_others(job: _SiteJob) -> str:
     kind = (True, own.gpu_types, None)
     likes = (kind == (bool(one.limits), one.gpu_types, one.routed_from) for one in queues.values())
     names = " or ".join([*itertools.compress(queues, likes)][:3])
-    return f", or write queue: {names}" if names else ""
+    return f", or write queue: {names}" * bool(names)
 
 
 def _advise(job: _SiteJob) -> Iterator[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jobgen.capabilities import Capabilities
 from jobgen.errors import Problem
 from jobgen.plan.decision import Context, Decision
 from jobgen.plan.plan import Chain, Plan, TimeLimit
@@ -25,7 +24,8 @@ def decide(context: Context, plan: Plan) -> Decision[TimeLimit]:
     if asked is None:
         return Decision(TimeLimit(seconds, restarts=restarts), problems=refused)
     notice = asked.notice or NOTICE
-    then = _choose_then(asked, can)
+    held = asked.then == "resubmit" and not can.submits_from_job
+    then = "held" if held else asked.then or "stop"
     chain = Chain(
         notice=notice,
         last_call=min(60, notice // 2),
@@ -35,12 +35,6 @@ def decide(context: Context, plan: Plan) -> Decision[TimeLimit]:
     )
     problems = [*_find_conflicts(context, asked, notice), *refused]
     return Decision(TimeLimit(seconds, chain, restarts), problems=problems)
-
-
-def _choose_then(asked: OnWalltime, can: Capabilities) -> str:
-    if asked.then == "resubmit" and not can.submits_from_job:
-        return "held"
-    return asked.then or "stop"
 
 
 def count_restarts(spec: JobSpec) -> int:
@@ -68,6 +62,6 @@ def _find_conflicts(context: Context, asked: OnWalltime, notice: int) -> Iterato
     return context.refuse(
         rules,
         early=format_duration(notice),
-        by_default="" if asked.notice else ", the default",
+        by_default=", the default" * (not asked.notice),
         most=format_duration(can.notice or 0),
     )

@@ -76,17 +76,13 @@ class _Stranger(NamedTuple):
             return "", ""
         fault, name = self.check(self.node, kinds, path, self.root)[0], path.rpartition(".")[2]
         line = re.match(rf"write {name}: (.*?)(?:, (?:or|for|the|and) .*|; .*)?$", fault.hint)
-        words = filter(None, (fault.message, fault.hint) if self._text else ())
+        words = filter(None, (fault.message, fault.hint) if isinstance(self.node, Scalar) else ())
         return line[1] if line else "", "; ".join(words)
 
     def locate(self, path: str) -> str:
         """Return where the key at a path stands for it: in its own role, if that has the key."""
         in_role = self.place == "roles" and path.partition(".")[0] in fields.read_fields(self.cls)
         return fields.join_path(self.path, path) if in_role else path
-
-    @property
-    def _text(self) -> str:
-        return getattr(self.node, "text", "")
 
     def _list_kinds(self, path: str) -> tuple[fields.Kind, ...]:
         """Return what the key at a path takes; a switch is not meant as text."""
@@ -101,10 +97,10 @@ class _Stranger(NamedTuple):
     def _list_forms(self) -> Iterator[Node]:
         """Yield its value, and with the unit that the key names: timeout_min: 120 is 120m."""
         yield self.node
-        units = load_table()["units"]
+        units, text = load_table()["units"], getattr(self.node, "text", "")
         for part in reversed(re.findall("[a-z]+", normalize(self.key))):
-            if self._text.isdigit() and part in units:
-                yield Scalar(self.node.where, self._text + units[part], "str")
+            if text.isdigit() and part in units:
+                yield Scalar(self.node.where, text + units[part], "str")
 
 
 @cache
@@ -202,7 +198,7 @@ def _point(stranger: _Stranger, *paths: str) -> Hint:
     value, fault = stranger.fit(target)
     if _is_per_other(stranger.key, name):
         value = ""
-    fault = "" if value else fault
+    fault *= not value
     examples, remark = load_table()["examples"], load_table()["remarks"].get(usual, "")
     example = f"{name}: {value or examples.get(usual, examples.get(name, '...'))}"
     if parent == stranger.path:
