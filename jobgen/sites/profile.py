@@ -71,9 +71,7 @@ class SiteSource(NamedTuple):
         "docs: the site's documentation; scripts: its users' scripts; captured: the scheduler"
         " itself; ran: a job that ran there.",
     ] = None
-    file: Annotated[
-        str | None, "The file that quotes are compared with: OWNER/NAME@COMMIT:PATH."
-    ] = None
+    file: Annotated[str | None, "The file with the quotes: OWNER/NAME@COMMIT:PATH."] = None
 
     def __str__(self) -> str:
         """Return it as the end of a message: ` (ADDRESS, as of 2026-08)`."""
@@ -103,30 +101,22 @@ class SlurmDialect(NamedTuple):
         "The option that requests GPUs; gpus: --gpus with the whole job's number; none: they"
         " come with the nodes, and Slurm refuses any option.",
     ] = "gpus-per-node"
-    names_gpu_type: Annotated[bool, "Whether the option names the type of GPU, as in a100:4."] = (
-        True
-    )
+    names_gpu_type: Annotated[bool, "Whether it names the type of GPU, as in a100:4."] = True
     tasks: Annotated[
         Literal["batch", "step"],
         "Which gets tasks and CPUs; batch: sbatch and srun; step: only srun, as sbatch refuses.",
     ] = "batch"
-    queue_option: Annotated[Literal["partition", "qos"], "The option that `queue` becomes."] = (
-        "partition"
-    )
+    queue_option: Annotated[Literal["partition", "qos"], "What `queue` becomes."] = "partition"
 
 
 class PbsDialect(NamedTuple):
     """What differs between PBS clusters."""
 
-    resources: Annotated[Literal["select", "totals"], "Whether jobs request chunks or totals."] = (
-        "select"
-    )
+    resources: Annotated[Literal["select", "totals"], "Chunks, or totals of the job."] = "select"
     account_option: Annotated[
         Literal["-A", "-P", "-W group_list="], "The qsub option for the account."
     ] = "-A"
-    gpus: Annotated[
-        Literal["ngpus", "none"], "The resource for GPUs; none: jobs get whole nodes."
-    ] = "ngpus"
+    gpus: Annotated[Literal["ngpus", "none"], "none: jobs get whole nodes."] = "ngpus"
     gpu_type: Annotated[Label | None, "The chunk resource that names the type of GPU."] = None
     constraint: Annotated[Label | None, "The chunk resource for a job's `constraint`."] = None
     disk: Annotated[Label | None, "The resource for a node's own disk, such as jobfs."] = None
@@ -163,24 +153,14 @@ class Node(NamedTuple):
     ] = None
     whole: Annotated[bool | None, "Whether a job has its nodes to itself and pays for them."] = None
     default_cpus: Annotated[Count | None, "CPUs of a task that requests none, if not one."] = None
-    default_cpus_per_gpu: Annotated[Count | None, "CPUs per GPU for a job that requests none."] = (
-        None
-    )
-    default_memory: Annotated[Memory | None, "Memory per node for a job that requests none."] = None
-    default_memory_per_cpu: Annotated[
-        Memory | None, "Memory per CPU for a job that requests none."
-    ] = None
-    default_memory_per_gpu: Annotated[
-        Memory | None, "Memory per GPU for a job that requests none."
-    ] = None
+    default_cpus_per_gpu: Annotated[Count | None, "CPUs per GPU, unless requested."] = None
+    default_memory: Annotated[Memory | None, "Memory per node, unless requested."] = None
+    default_memory_per_cpu: Annotated[Memory | None, "Memory per CPU, unless requested."] = None
+    default_memory_per_gpu: Annotated[Memory | None, "Memory per GPU, unless requested."] = None
     disk: Annotated[Memory | None, "Space on the node's own disk that a job can have."] = None
-    constraint: Annotated[Constraint | None, "Slurm's feature; a spec's own is added with &."] = (
-        None
-    )
+    constraint: Annotated[Constraint | None, "Slurm's feature; & adds a spec's own."] = None
     account_suffix: Annotated[Words | None, "The suffix of the account, such as @h100."] = None
-    hosts: Annotated[
-        dict[Digits, Count] | None, "The number of nodes by their GPUs: {4: 2, 2: 1}."
-    ] = None
+    hosts: Annotated[dict[Digits, Count] | None, "Nodes by their GPUs: {4: 2, 2: 1}."] = None
     source: Annotated[Label | None, "The source."] = None
 
 
@@ -199,9 +179,7 @@ class Limit(NamedTuple):
         Duration | Annotated[tuple[Duration, ...], Range(2, 2)] | None,
         "The longest walltime, or [shortest, longest].",
     ] = None
-    node_minutes: Annotated[
-        NodeMinutes | None, "The maximum of nodes times minutes of walltime."
-    ] = None
+    node_minutes: Annotated[NodeMinutes | None, "The most nodes times minutes of walltime."] = None
     why: Annotated[str | None, "The reason, for a user whose job is refused."] = None
     source: Annotated[Label | None, "The source, if not the queue's."] = None
     quote: Quote = None
@@ -228,7 +206,7 @@ class Charge(NamedTuple):
     rate: Annotated[Rate, "How many units."]
     per: Annotated[
         Literal["cpu-hour", "gpu-hour", "node-hour"],
-        "What the rate is for; GPUs count as torch devices.",
+        "Per what; GPUs are torch devices.",
     ]
     note: Annotated[str | None, "Other charges."] = None
     source: Annotated[Label | None, "The source."] = None
@@ -240,17 +218,11 @@ class SiteQueue(NamedTuple):
 
     choose: Annotated[bool, "Whether jobgen may choose it for a job that names no queue."] = False
     default: Annotated[bool, "Whether the scheduler puts jobs without a queue here."] = False
-    gpu_types: Annotated[
-        tuple[Label, ...], "Its types of GPU; chosen for a job that names one."
-    ] = ()
+    gpu_types: Annotated[tuple[Label, ...], "Its GPUs; chosen for a job that names one."] = ()
     partition: Annotated[Label | None, "Slurm's partition, if it has another name."] = None
     qos: Annotated[Label | None, "The QoS that goes with it."] = None
-    chunk: Annotated[
-        Literal["node", "gpu"], "What a PBS chunk is; gpu: one GPU, with all GPUs on one node."
-    ] = "node"
-    routed_from: Annotated[
-        Label | None, "The queue that jobs must name instead; it routes here."
-    ] = None
+    chunk: Annotated[Literal["node", "gpu"], "A PBS chunk; gpu: one GPU of one node."] = "node"
+    routed_from: Annotated[Label | None, "The queue to name instead; it routes here."] = None
     limits: Annotated[tuple[Limit, ...], "What it accepts; a job must fit one of these."] = ()
     node: Annotated[Node, "How its nodes differ."] = Node()
     directives: Annotated[tuple[Words, ...], "Options of sbatch or qsub that go with it."] = ()
@@ -287,9 +259,7 @@ class Filesystems(NamedTuple):
     separator: Annotated[Literal[":", "+"], "The separator between two file systems."]
     required: Annotated[bool, "Whether a job without it is refused."] = False
     known: Annotated[tuple[Label, ...] | None, "All file systems, if the list is complete."] = None
-    paths: Annotated[dict[str, Label], "The file systems to list, by the beginning of a path."] = (
-        _NONE
-    )
+    paths: Annotated[dict[str, Label], "File systems by the beginning of a path."] = _NONE
     source: Annotated[Label | None, "The source."] = None
 
 
@@ -341,9 +311,7 @@ class Address(NamedTuple):
 
     suffix: Annotated[Label | None, "The suffix of the node's short name, such as i."] = None
     domain: Annotated[Label | None, "The domain of that name, such as hsn.example.org."] = None
-    resolve: Annotated[
-        Literal["ipv4"] | None, "ipv4: the address that a name resolves to on its node."
-    ] = None
+    resolve: Annotated[Literal["ipv4"] | None, "ipv4: what a name resolves to on its node."] = None
     source: Annotated[Label | None, "The source."] = None
 
     @property
@@ -388,9 +356,7 @@ class Recognise(NamedTuple):
 
     variables: Annotated[dict[Variable, Word], "Environment variables and their values."] = _NONE
     domain: Annotated[Label | None, "The domain at the end of its hosts' full names."] = None
-    hosts: Annotated[
-        tuple[Regex, ...], "A pattern for the whole name of a host, such as dt-login.*"
-    ] = ()
+    hosts: Annotated[tuple[Regex, ...], "The whole name of a host, such as dt-login.*"] = ()
     cluster: Annotated[Label | None, "Slurm's ClusterName, or PBS's server."] = None
     source: Annotated[Label | None, "The source."] = None
 
@@ -416,9 +382,7 @@ class SiteProfile(NamedTuple):
     every_queue: Annotated[SiteQueue, "Facts about all queues."] = SiteQueue()
     walltime_required: Annotated[bool, "Whether every job must set a walltime."] = False
     account: Annotated[Account, "What an account looks like."] = Account()
-    filesystems: Annotated[Filesystems | None, "The list of file systems that jobs must give."] = (
-        None
-    )
+    filesystems: Annotated[Filesystems | None, "The file systems that jobs must list."] = None
     directives: Annotated[tuple[Words, ...], "Options of sbatch or qsub for every job."] = ()
     modules: Annotated[SiteModules, "Modules."] = SiteModules()
     variables: Annotated[Variables, "Variables other than the network's."] = Variables()
@@ -426,9 +390,7 @@ class SiteProfile(NamedTuple):
     interface: Annotated[Interface | None, "The network interface of the nodes to use."] = None
     launch: Annotated[SiteLaunch | None, "How the site starts a job."] = None
     container: Annotated[SiteContainer | None, "Containers."] = None
-    internet: Annotated[
-        Literal["none", "proxy", "yes"] | None, "Whether nodes can reach the internet."
-    ] = None
+    internet: Annotated[Literal["none", "proxy", "yes"] | None, "Whether nodes reach it."] = None
     mail: Annotated[Literal["none"] | None, "none: its scheduler sends no e-mail."] = None
     charge: Annotated[Charge | None, "What a job costs, if its queue does not say."] = None
     notes: Annotated[tuple[str, ...], "Other facts, which jobgen does not act on."] = ()
