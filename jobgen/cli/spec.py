@@ -38,10 +38,7 @@ _STALE = "stale; render it again"
     help="Look for the scripts in DIR (default: beside the specs).",
 )
 @click.option(
-    "--all",
-    "every",
-    is_flag=True,
-    help="Check all specs and scripts in the given folders and below.",
+    "--all", "every", is_flag=True, help="Check all specs and scripts below the given folders."
 )
 @format_option
 @json_option
