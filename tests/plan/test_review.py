@@ -530,6 +530,12 @@ def test_a_file_that_a_program_is_given_costs_little(
     assert [*map(" ".join, read)] == [f"--config {name}", *found]
 
 
+@pytest.mark.parametrize("option", ["save-weights", "weights-out", "init-export", "loader"])
+def test_weights_that_a_program_writes_need_not_be_here(option: str) -> None:
+    loaded = load(BASE.replace(SCRIPT, f"run: {{module: m, args: {{{option}: none/a.pth}}}}"))
+    assert review(loaded, resolve(loaded)) == []
+
+
 def test_a_fault_of_two_variables_is_said_of_both() -> None:
     text = BASE + "environment: {variables: {NCCL_SOCKET_IFNAME: lo, GLOO_SOCKET_IFNAME: lo}}\n"
     loaded = load(text)
