@@ -128,6 +128,8 @@ class Answer(typed.Typed):
         ends = SCRIPT_ENDS if "SCRIPT" in "".join(given) else FILE_ENDS
         is_job = options.takes_job(target)
         known = typed.name_jobs(self.plain) if is_job else pick(self.plain, ends)
+        if target.command.name == "init" and any(map(os.path.exists, known or ["job.yaml"])):
+            known = ["new.yaml"]  # init writes over no file
         if known and all(map(str.isupper, given)):
             at = words.index(given[0]) if given else len(words)
             words = [*words[:at], *known, *given[len(known) :]]

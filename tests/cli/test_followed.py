@@ -40,7 +40,7 @@ SAMPLES = {
 GROUPS = {"commands": LISTED}
 pytestmark = pytest.mark.slow
 END = re.compile(
-    r"; |\n| \(| \| |, (?:which|for|with|and|once|as|in|or|until|when|after|of|to|then|paste)\b"
+    r"; |\n| \(| \| | <|, (?:which|for|with|and|once|as|in|or|until|when|after|of|to|then|paste)\b"
 )
 # What is wrong with a line whatever the value is that was given.
 FAULTS = r"unexpected extra.*|No such.*|Missing param.*|unknown key.*|is missing.*|together with.*"
