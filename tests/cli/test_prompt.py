@@ -568,6 +568,9 @@ TYPED = """\
         ("qalter -l walltime=8:00:00 12", "jobgen rerun 12 --set resources.walltime=8:00:00\n"),
         ("scontrol update jobid=12 partition=a", "type: jobgen rerun 12 --set queue=a\n"),
         ("kubectl apply -f job.yaml --dry-run=client", "type: jobgen submit job.yaml --dry-run\n"),
+        ("logs 4242 rank 3", "type: jobgen logs 4242 --rank 3\n"),
+        ("logs 4242 node 1", "type: jobgen logs 4242 --node 1\n"),
+        ("top -n 1 4242", "until Ctrl-C; type: jobgen top 4242\n"),
         ("make clean all", "type: jobgen clean\n"),
         ("scancel --name gpt", "type: jobgen cancel gpt\n"),
         (
