@@ -24,13 +24,6 @@ FORMS = {
     kind: re.compile("|".join(form for own, form in _FORMS if own == kind), re.DOTALL)
     for kind in dict.fromkeys(kind for kind, _ in _FORMS)
 }
-# Files that make an environment, and touch no variable of the script.
-FAMILIAR = re.compile(
-    r"activate|conda|mamba|\b(init|hook|shellenv)\b|profile|rc$|module|lmod|setvars|spack|^/(etc|opt|usr)/"
-)
-# Modules and files by which Python makes an environment.
-MAKES = re.compile(r"-m (pip|venv|virtualenv|ensurepip)\b|setup\.py (install|develop|build)")
-
 # A line of Perl or Python, whose output is read.
 _LINE = re.compile(r"(perl|python[\d.]*) (-\w+ )*-\w*[ce] ")
 

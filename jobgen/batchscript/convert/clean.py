@@ -17,8 +17,7 @@ from jobgen.batchscript.directives import ARRAYS, render_directives
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import PlainVariables, expand_command
 from jobgen.batchscript.launchers import unwrap
-from jobgen.batchscript.lint.rule import TRAINS
-from jobgen.batchscript.purposes import list_pure
+from jobgen.batchscript.purposes import FORMS, list_pure
 from jobgen.batchscript.reach import count_reach
 from jobgen.batchscript.readable import find_shell_flags
 from jobgen.batchscript.reader import Request, Script
@@ -245,4 +244,4 @@ def _asks(command: Command) -> bool:
     """Whether a program is a few lines of Python, or none of those that train."""
     if command.name.startswith("python") and command.texts[1:2] in (["-"], ["-c"]):
         return True
-    return not (TRAINS.fullmatch(command.name) or "/" in command.texts[0])
+    return not (FORMS["trains"].fullmatch(command.name) or "/" in command.texts[0])

@@ -13,7 +13,7 @@ from jobgen.batchscript.convert.straight import NotStraightError, Statement, ref
 from jobgen.batchscript.convert.values import Reader, get_text
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import PlainVariables, expand_command, follow, list_names
-from jobgen.batchscript.purposes import FAMILIAR, FORMS, is_pure, list_substituted
+from jobgen.batchscript.purposes import FORMS, is_pure, list_substituted
 from jobgen.spec.value_types import TAKEN
 
 # What a job has from its beginning to its end.
@@ -289,7 +289,7 @@ def _is_steady(word: Word) -> bool:
 def _may_set(command: Command) -> bool:
     """Whether a command runs a file that may set any variable of the script."""
     file = " ".join(command.texts[1:2])
-    return command.name in ("source", ".", "eval") and not FAMILIAR.search(file)
+    return command.name in ("source", ".", "eval") and not FORMS["familiar"].search(file)
 
 
 def follow_statement(statement: Statement, reader: Reader) -> None:

@@ -289,7 +289,7 @@ def _classify_program(command: Command) -> str:
     text = " ".join([started.name, *started.texts[1:]])
     if started.wrapper and command.texts[1] in ("run", "exec"):  # of this node
         return "launch"
-    if re.match(rf"python\S* ({purposes.MAKES.pattern})", text):
+    if re.match(rf"python\S* ({purposes.FORMS['makes'].pattern})", text):
         return "once"
     names = {started.name if started.runner else command.name, started.name}
     return "once" if names & _PREPARES else "launch"

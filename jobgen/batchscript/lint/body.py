@@ -13,28 +13,17 @@ from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.expand import PlainVariables
 from jobgen.batchscript.launchers import Started, list_inner, unwrap, unwrap_nested
 from jobgen.batchscript.lint.rule import Fault, mark, rule
-from jobgen.batchscript.purposes import FAMILIAR, FORMS, HARMLESS, MAKES, PREPARING, REPEATABLE
+from jobgen.batchscript.purposes import FORMS, HARMLESS, PREPARING, REPEATABLE
 from jobgen.batchscript.reader import Script
 
 _ADDRESS = re.compile(r"hostname\s+(-[iI]|--ip-address|--all-ip-addresses)\b")
 _RELATIVE = re.compile(r"(\./|\.\./)?[\w.-]+(/[\w.-]+)*\.(py|sh)|\.\.?/.*")
 _PICKS = re.compile(r"\b(awk|cut|head|sed|tr|grep)\b|\[0\]|%%")
-_SECRET = re.compile(
-    r"\b(hf_[A-Za-z0-9]{30,}|gh[pousr]_[A-Za-z0-9]{30,}|sk-[A-Za-z0-9_-]{30,}|AKIA[0-9A-Z]{16}"
-    r"|(?<=wandb login )[0-9a-f]{40}"
-    r"|\w*API_(?:KEY|TOKEN)=[\"']?(?=\S*\d)[A-Za-z0-9+][A-Za-z0-9+/=_-]{31,})"
-)
-_KEEPS_STATUS = re.compile(
-    r"^[^#\n]*(\bset\s([^#\n]*\s)?(-\w*e\w*|errexit)\b|trap\s.*(EXIT|ERR))|\A#!.*\s-\w*e",
-    re.MULTILINE,
-)
 _READS_STATUS = re.compile(r"^(?!\s*(echo|printf)\b)[^#\n]*(\$\?|PIPESTATUS)", re.MULTILINE)
 # What is not only known to bash.
 _EVALUATES = re.compile(r"eval [^$`]")
-# An option, a value for a program, or the NAME of `NAME = value`.
-_NO_COMMAND = re.compile(r"--?[A-Za-z][\w-]*([= ]|$)|[\w.+-]+=|(?!echo|printf)[\w.]+ = ")
 # What Python runs that is no program of the job.
-_NO_PROGRAM = re.compile(rf"{MAKES.pattern}|(-c|-V|--version)\b")
+_NO_PROGRAM = re.compile(rf"{FORMS['makes'].pattern}|(-c|-V|--version)\b")
 
 # What other rules find: what bash itself refuses, and words that stand in place of a command.
 _OTHERS = {*range(1000, 2000), 2276, *range(2282, 2290)}
@@ -85,7 +74,7 @@ def _check_workdir(script: Script) -> Iterator[Fault]:
 
 def _moves(command: Command) -> bool:
     moves = command.name in ("cd", "pushd", "source", ".")
-    return moves and not FAMILIAR.search(" ".join(command.texts))
+    return moves and not FORMS["familiar"].search(" ".join(command.texts))
 
 
 def _list_files(started: Started) -> list[Word]:
@@ -124,7 +113,7 @@ def _matters(started: Started) -> bool:
 @rule("hidden-exit")
 def _check_hidden_exit(script: Script) -> Iterator[Fault]:
     commands = _find_last(script)
-    if not commands or _KEEPS_STATUS.search(script.text) or _is_kept(*commands):
+    if not commands or FORMS["keeps-status"].search(script.text) or _is_kept(*commands):
         return
     command, *later = commands
     beside = command.end == "&"
@@ -195,7 +184,7 @@ def _find_tee(script: Script) -> Iterator[Fault]:
 @rule("secret")
 def _find_secrets(script: Script) -> Iterator[Fault]:
     for number, line in enumerate(script.lines, 1):
-        if match := _SECRET.search(line):
+        if match := FORMS["secret"].search(line):
             message = f"'{match[0][:4]}...' looks like a password or key, for all who read the file"
             yield Fault(number, match.start() + 1, message)
 
@@ -203,7 +192,7 @@ def _find_secrets(script: Script) -> Iterator[Fault]:
 @rule("no-command")
 def _find_no_command(script: Script) -> Iterator[Fault]:
     if readable.find_shell(script) in readable.SHELLS:
-        odd = (item for item in script.commands if _NO_COMMAND.match(" ".join(item.texts)))
+        odd = (item for item in script.commands if FORMS["no-command"].match(" ".join(item.texts)))
         for command in islice(odd, 1):
             yield mark(command.place, f"'{command.texts[0]}' stands in place of a command")
 

@@ -16,9 +16,8 @@ from jobgen.batchscript.launchers import (
     read_number,
     unwrap,
 )
-from jobgen.batchscript.lint.rendezvous import SERVER
-from jobgen.batchscript.lint.rule import TRAINS, Fault, mark, rule
-from jobgen.batchscript.purposes import FILTERS, HARMLESS, MAKES, PRINTS, is_pure, list_substituted
+from jobgen.batchscript.lint.rule import Fault, mark, rule
+from jobgen.batchscript.purposes import FILTERS, FORMS, HARMLESS, PRINTS, is_pure, list_substituted
 from jobgen.batchscript.reach import Reach, find_reach, list_agents
 from jobgen.batchscript.reader import Script
 from jobgen.output import format_count
@@ -34,16 +33,11 @@ _OTHERS = "how many nodes there are, which of them it is on, and the first one's
 _OF_TASK = re.compile(r"\$\{?(SLURM_(?:PROCID|NODEID|LOCALID))\b")
 # Makes an environment or gets files, for what comes after it.
 _READIES = re.compile(
-    rf"\S*python\S* ({MAKES.pattern})|(uv|pixi|poetry) (add|install|lock|pip|sync|venv)\b"
+    rf"\S*python\S* ({FORMS['makes'].pattern})|(uv|pixi|poetry) (add|install|lock|pip|sync|venv)\b"
     r"|((ba)?sh )?(\S*/)?(setup|install|prepare|download|(config|create|init|make)\w*_env)\w*\.sh\b"
 )
-# A program of the job, behind Python, and no tool; one that launches may start others itself.
-_PROGRAM = re.compile(
-    r"(?!-m (pip|venv|ensurepip|virtualenv|torch\.utils|http|json|zipfile|ipykernel)\b)"
-    r"(?!(\S+ )*(setup|\S*launch\w*)\.py\b)(-m |(\S+ )*\S+\.py( |$))"
-)
 # What takes GPUs beside a world, or hides some of them.
-_TAKES_OTHERS = re.compile(rf"{SERVER.pattern}|CUDA_VISIBLE_DEVICES")
+_TAKES_OTHERS = re.compile(rf"{FORMS['server'].pattern}|CUDA_VISIBLE_DEVICES")
 
 
 def _reaches_others(script: Script, launch: LaunchCommand) -> bool:
@@ -108,11 +102,11 @@ def _trains_on_few(script: Script, launch: LaunchCommand, nodes: int) -> bool:
     if nodes < 2 * _count_used(script, launch):  # a few may be spare
         return False
     started = launch.started
-    own = TRAINS.fullmatch(started.name) or "/" in "".join(started.texts[:1])
+    own = FORMS["trains"].fullmatch(started.name) or "/" in "".join(started.texts[:1])
     if started.launchers and own:
         return True
     text = " ".join(started.texts[1:])
-    return started.name.startswith("python") and _PROGRAM.match(text) is not None
+    return started.name.startswith("python") and FORMS["program"].match(text) is not None
 
 
 def _count_used(script: Script, launch: LaunchCommand) -> int:
@@ -193,7 +187,7 @@ def _trains(launch: LaunchCommand) -> bool:
     inner = list_inner(launch.started, launch.command)
     programs = [unwrap(item.words) for item in inner] or [launch.started]
     works = [item for item in programs if not _READIES.match(" ".join(item.texts))]
-    return any(TRAINS.fullmatch(item.name) for item in works)
+    return any(FORMS["trains"].fullmatch(item.name) for item in works)
 
 
 def _list_sruns(

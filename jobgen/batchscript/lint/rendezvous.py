@@ -8,15 +8,10 @@ from collections.abc import Iterator
 from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.launchers import unwrap
 from jobgen.batchscript.lint.rule import Fault, mark, rule
+from jobgen.batchscript.purposes import FORMS
 from jobgen.batchscript.reach import list_agents
 from jobgen.batchscript.reader import Script
 
-# What others connect to.
-SERVER = re.compile(
-    r"\bray start\b|\bvllm serve\b|\bvllm-serve\b|\bapi_server\b|\bsglang\.launch_server\b"
-)
-# What asks whether something is there; a script that has it needs no rule on sleeping.
-_ASKS = re.compile(r"\bcurl\b|\bwget\b|/dev/tcp/|\bnc -z|\bray (status|list|health-check)\b")
 _SHARES = re.compile(r"--(exact|exclusive|overlap)(=.*)?")
 _PLACED = re.compile(r"-[wrx].*|--(nodelist|relative|het-group|exclude)(=.*)?")
 _PART = re.compile(rf"{_SHARES.pattern}|{_PLACED.pattern}|-[nN].*|--(ntasks|nodes)(=.*)?")
@@ -27,13 +22,10 @@ _PORT_NAMES = {"MASTER_PORT", "RDZV_PORT", "MAIN_PROCESS_PORT"}
 # A number, also behind an address, or as the default of a variable.
 _PORT = re.compile(r"(?:^|:|^\$\{\w+:?[-=])(\d+)\}?$")
 _PORT_OF = re.compile(
-    rf"(?:(?:{SERVER.pattern}).*?--|--(?:main[-_]process|main|master)[-_])port[= ](\d+)\b"
+    rf"(?:(?:{FORMS['server'].pattern}).*?--|--(?:main[-_]process|main|master)[-_])port[= ](\d+)\b"
 )
 _READS_PORT = re.compile(r"^(?!\s*(#|echo\b|printf\b)).*\$\{?\w*PORT", re.MULTILINE)
 _LOOPBACK = re.compile(r"(localhost|127\.\d+\.\d+\.\d+|\[?::1\]?)(:(\d+|\$\{?\w+\}?))?")
-_OWN_NAME = re.compile(
-    r"[\"']*(\$\{?(?:HOSTNAME|SLURMD_NODENAME)\b|(?:\$\(|`) *(?:hostname|uname)\b)"
-)
 
 
 def _list_values(script: Script, names: set[str], options: tuple[str, ...]) -> list[Word]:
@@ -105,7 +97,7 @@ def _find_own_names(script: Script) -> Iterator[Fault]:
     late = _join_late(script)
     for _, agent, _ in list_agents(script):
         place = agent.find(*_MEETING)
-        name = _OWN_NAME.match(place.raw) if place else None
+        name = FORMS["own-name"].match(place.raw) if place else None
         if place and name and name[1] in late and agent.nodes != "1":
             yield mark(place, f"{name[1]} is the name of each node, which then waits at its own")
 
@@ -147,7 +139,7 @@ def _find_in_turn(script: Script) -> Iterator[Fault]:
 
 @rule("sleep-until-ready")
 def _find_sleep(script: Script) -> Iterator[Fault]:
-    if _ASKS.search(script.text):
+    if FORMS["asks"].search(script.text):
         return
     sleeps = [item for item in _list_after_server(script) if item.name == "sleep"]
     for command in sleeps[:1]:
@@ -158,5 +150,5 @@ def _find_sleep(script: Script) -> Iterator[Fault]:
 def _list_after_server(script: Script) -> list[Command]:
     """List the commands after the first that starts a server in the background."""
     beside = ((number, item) for number, item in enumerate(script.commands, 1) if item.end == "&")
-    serving = (number for number, item in beside if SERVER.search(" ".join(item.texts)))
+    serving = (number for number, item in beside if FORMS["server"].search(" ".join(item.texts)))
     return script.commands[next(serving, len(script.commands)) :]

@@ -15,11 +15,6 @@ from jobgen.spec.tables import read_rules
 
 # Findings that have one safe fix.
 MENDED = ("crlf", "srun-kill")
-# Programs that a job may be about; what else a script starts may fail, or run on one CPU.
-TRAINS = re.compile(
-    r"python[\d.]*|torchrun|accelerate|deepspeed|composer|ray|vllm|uv|pixi|poetry|(ba)?sh|\$.*"
-    r"|.*\.(py|sh)|.*train.*"
-)
 
 
 class Fault(NamedTuple):
