@@ -46,11 +46,11 @@ class ReadProgram:
         for call in self.calls:
             for kind in classify(call.name):
                 self._kinds[kind].append(call)
-        self._kinds.update(self._sort_imports())
         self._stems: dict[str, list[Module]] = defaultdict(list)  # by what they are imported as
         for module in self.modules:
             stem = module.path.removesuffix("/__init__.py").removesuffix(".py")
             self._stems[os.path.basename(stem)].append(module)
+        self._kinds.update(self._sort_imports())
         self.scopes = [*itertools.chain(*(module.scopes for module in self.modules))]
         self._uses = {id(scope): [*self._find_uses(scope)] for scope in self.scopes}
         self._forget()
@@ -136,7 +136,9 @@ class ReadProgram:
         elsewhere = self._roots.get("", set()) - beside - list_plain()
         yield "missing", self.missing
         yield "relative", [one for one in taken if one.name[0] == "."][:1]
-        yield "elsewhere", [one for one in taken if one.head in elsewhere]
+        first = itertools.chain([self.entry], *(self._stems.get(one.name, ()) for one in taken))
+        kept = not any("sys.path" in module.text for module in first)
+        yield "elsewhere", [one for one in taken if one.head in elsewhere and kept]
 
     def list_lacking(self) -> Iterator[tuple[Fact, str, str]]:
         """Yield imports from a file of the project, with the file, and a name that it lacks."""

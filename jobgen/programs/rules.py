@@ -7,6 +7,7 @@ silences one. Most rules are records of `remarks.txt`; the others are the functi
 from __future__ import annotations
 
 import ast
+import glob
 import itertools
 import math
 import os
@@ -152,6 +153,9 @@ class _Look:
         self.answers = dict.fromkeys(read_rules(), False) | _answer(size)
         self.values = _list_values(size)  # what records name by $value and <<value>>
         named = re.findall(r"[\"']([\w./-]+\.(?:ya?ml|json))[\"']", program.entry.text)
+        beside = os.path.dirname(program.entry.path)
+        for folder in re.findall(r"config_path=[\"']([\w./-]+)", program.entry.text):  # Hydra's
+            named += glob.glob(os.path.join(beside, folder, "*.yaml"))
         files = list_settings([f"={name}" for name in named[:9]])
         self.settings = "\n".join([size.settings, *map(" ".join, files)])
 

@@ -1204,3 +1204,14 @@ def test_the_loader_of_deepspeed_is_taken_and_its_batch_is_that_of_a_process() -
     assert rules(look(text.format("_"))) == ["own-batch", "same-data"]
     micro = text.replace("train_batch_size", "train_micro_batch_size_per_gpu")
     assert look(micro.format("loader")) == []
+
+
+def test_hydra_gives_lightning_the_nodes_of_its_files() -> None:
+    Path("conf").mkdir()
+    Path("conf/sys.yaml").write_text("sys: {num_nodes: 1, devices: 4}\n")
+    text = "import hydra, lightning as L\n@hydra.main(config_path='conf', config_name='sys')\n"
+    text += "def main(cfg):\n    L.Trainer(num_nodes=cfg.sys.num_nodes).fit(model)\nmain()\n"
+    size = EIGHT._replace(arguments=())
+    (remark,) = look(text, size=size)
+    assert "conf/sys.yaml: sys:num_nodes is 1, and the job has 2 nodes" in remark.message
+    assert look(text, size=size._replace(settings="sys.num_nodes 2")) == []
