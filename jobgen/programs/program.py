@@ -257,10 +257,9 @@ class ReadProgram:
         """Whether what a name is taken from may have a function or class, or hand it on."""
         if owner.partition(".")[0] in self.libraries:
             return False
-        own, owners = scope.part.module, self._stems.get(owner.rpartition(".")[2])
-        return not owners or any(
-            one is own or {"*", scope.name} & one.names.keys() for one in owners
-        )
+        own = scope.part.module
+        owners = self._stems.get(owner.rpartition(".")[2], [own])
+        return any(one is own or {"*", scope.name} & one.names.keys() for one in owners)
 
     def list_tests(self, part: Part) -> list[str]:
         """Return the tests that decide about a part within its function, where that is open."""

@@ -269,7 +269,7 @@ class _Look:
     def _find_calls(self, rule: dict[str, str]) -> list[_Place]:
         """Return the calls that a rule is about, each with the values in its words."""
         where, unless = self._fill(rule.get("where", "^")), rule.get("unless", _NEVER)
-        calls, asks = self.program.find(rule["calls"]), "where" in rule or "unless" in rule
+        calls, asks = self.program.find(rule["calls"]), bool({"where", "unless"} & rule.keys())
         places: list[_Place] = []
         for call in calls:
             words = call.text if asks else ""
@@ -397,8 +397,8 @@ def _answer(size: JobSize) -> dict[str, bool]:
 
 
 def _list_values(size: JobSize) -> dict[str, Any]:
-    given = " ".join([*(size.arguments or ()), *size.swept[0]])
-    count = len(size.arguments or ()) + len(size.swept[0])
+    words = [*(size.arguments or ()), *size.swept[0]]
+    given = " ".join(words)
     alone = size.world_size <= size.gpus  # whether each rank is the number of a GPU
     return size._asdict() | {
         "few": size.processes - 2,
@@ -408,7 +408,7 @@ def _list_values(size: JobSize) -> dict[str, Any]:
         "all_gpus": size.nodes * size.gpus,
         "named": "|".join(re.findall(r"(?<!\S)--?[\w-]+", given)) or _NEVER,
         "denied": "|".join(read_form("denied-option").findall(given)) or _NEVER,
-        "count": count,
+        "count": len(words),
     }
 
 
