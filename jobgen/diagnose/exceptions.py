@@ -19,6 +19,11 @@ _BEGINS = re.compile(r"(?<!Original )Traceback \(most recent call last\)( â”€+â•
 _SYNTAX = re.compile(r'  File ".+", line \d+$')  # how the error of a file's own syntax begins
 _GROUP = re.compile(r"^\s*[|+](-\+)?[- ]?")
 _RANK = re.compile(r"^\[rank\d+\]:\s?")
+# What launchers put before each line of a process, where that is of a traceback.
+_TAG = re.compile(
+    r"^(\[\w*\d+\]: ?|\[\d+,\d+\]<std\w+>: ?|stderr: ?|\d+: ?|[a-z][\w.-]*\d: )"
+    r"(?=Traceback| {2,}|[\w.]+(Error|Exception)\b|The above|During)"
+)
 # How the line of another process begins that this one hands on.
 _OTHERS = re.compile(r"^\((?:[\w.-]+ )*pid=\d+[^)]*\)\s?")
 _LINKS = ("During handling of the above", "The above exception was the direct")
@@ -125,7 +130,7 @@ class Traceback(NamedTuple):
 
 def strip_rank(line: Line) -> Line:
     """Return a line without torch's mark of the rank, and others' of their processes."""
-    return line._replace(text=_OTHERS.sub("", _RANK.sub("", line.text)))
+    return line._replace(text=_TAG.sub("", _OTHERS.sub("", _RANK.sub("", line.text))))
 
 
 def find_tracebacks(lines: Sequence[Line]) -> list[Traceback]:

@@ -398,10 +398,7 @@ def _find_end_of_setup(lines: Sequence[Line]) -> int | None:
 
 
 def _explain_setup(failure: Failure, lines: Sequence[Line], end: Line) -> Explained:
-    """By what was said last before the program could begin: what failed before that ended nothing.
-
-    `end` is the script's own line of that.
-    """
+    """By what was said last before the `end` of a setup: what failed before that ended nothing."""
     printed = [line for line in lines if _is_of_setup(line)]
     # A step that the script itself takes, if that failed.
     own = printed.pop() if printed and is_own(printed[-1]) else None

@@ -143,10 +143,7 @@ class Waiting:
         return Suspects(tuple(sorted(rank for rank, _ in few)), lines, own.place, title)
 
     def _look_at_silent(self) -> Suspects | None:
-        """Those that have not said that they waited or lost another, if it is one of all.
-
-        It may be several, if those that waited say that so many have not come.
-        """
+        """Those that have not said that they waited: one, or as many as others have missed."""
         evidence, silent = self.evidence, self.silent
         if not (self.heard and silent) or len(evidence.ranks) < evidence.world:
             return None

@@ -161,6 +161,11 @@ STARTED = {
         132,
         "of a process that it had started: it met an instruction",
     ),
+    "of pdsh": (
+        "".join(f"n2: {line}\n" for line in RAISED.splitlines()),
+        1,
+        "ValueError: bad row",
+    ),
     "its module": (
         "Lmod has detected the following error: unknown: 'torch/9'\n"
         "Traceback (most recent call last):\nImportError: No module named torch\n",
