@@ -37,9 +37,9 @@ _ROOMS = (
 )
 _DATA = (
     *("spec/data/words.yaml", "spec/data/launchers.yaml", "rendering/decisions.txt"),
-    *("rendering/variables.txt", "plan/rules.txt", "spec/rules.txt"),
+    *("rendering/variables.txt", "plan/rules.txt", "plan/containers.txt"),
     *("batchscript/rules.txt", "batchscript/commands.txt", "batchscript/forms.txt"),
-    "page/static/pyodide.json",
+    *("spec/rules.txt", "page/static/pyodide.json"),
 )
 START = """\
 name: my-job
