@@ -516,6 +516,10 @@ def test_a_plain_program_has_an_exit_code_too() -> None:
         ),
         ("export MASTER_ADDR=$(head -1 $PBS_NODEFILE)\npython t.py", True),
         ("python t.py --hosts $(uniq $PBS_NODEFILE)", False),
+        ("uniq $PBS_NODEFILE > all\npython t.py --hosts all", False),
+        ("H=$(uniq $PBS_NODEFILE)\npython t.py $H", False),
+        ("for h in $(cat $PBS_NODEFILE); do reach $h; done\npython t.py", False),
+        ('C="mpiexec $(uniq $PBS_NODEFILE) python t.py"\neval $C\npython end.py', False),
     ],
 )
 def test_what_is_told_of_the_other_nodes_may_reach_them(body: str, found: bool) -> None:

@@ -23,9 +23,10 @@ from jobgen.batchscript.reader import Script
 from jobgen.output import format_count
 
 _STARTS = re.compile(r"\b(pdsh|ssh|sshlogin|slf|ray|dask|srun|mpirun|mpiexec|aprun)\b")
-_NODES = re.compile(r"NODEFILE|NODELIST|hostfile(?![= ]/dev/null)")
 # Hand on what they are told of the nodes, by variables and files, and start nothing.
 _HANDS_ON = FILTERS | HARMLESS | {*DECLARES, "mapfile", "readarray", "read", ""}
+# What is no name of another node: how many there are, or the first of them.
+_COUNTS = re.compile(r"\bwc\b|grep -c|\$\(\(|\bhead (-n *|--lines=|-)1\b|\[0\]")
 # Tell of the node that they run on, or copy to it.
 _HELPS = PRINTS | FILTERS | {"cp", "mkdir", "rm", "rsync", "tar", "unzip"}
 # What an agent is told of the others, each by options of its own.
@@ -40,13 +41,23 @@ _READIES = re.compile(
 _TAKES_OTHERS = re.compile(rf"{FORMS['server'].pattern}|CUDA_VISIBLE_DEVICES")
 
 
-def _reaches_others(script: Script, launch: LaunchCommand) -> bool:
+def _reaches_others(script: Script) -> bool:
     """Whether a command starts something by a launcher, or gets the names of the other nodes."""
+    known = r"NODEFILE|NODELIST|hostfile(?![= ]/dev/null)"
+    for launch in script.launches:
+        command, named = launch.command, _is_told(launch, known)
+        if _starts_elsewhere(script, launch) or (named and command.name not in _HANDS_ON):
+            return True
+        if named:
+            known = "|".join([known, *_list_holders(command, known)])
+    return False
+
+
+def _is_told(launch: LaunchCommand, known: str) -> bool:
+    """Whether a program is told of the nodes, by what is known to hold their names."""
     command, started = launch.command, launch.started
     words = started.program if started.launchers else command.all_words
-    text = " ".join([word.raw for word in words] + command.bodies)
-    named = _NODES.search(text) is not None and command.name not in _HANDS_ON
-    return named or _starts_elsewhere(script, launch)
+    return re.search(known, " ".join([word.raw for word in words] + command.bodies)) is not None
 
 
 def _starts_elsewhere(script: Script, launch: LaunchCommand) -> bool:
@@ -60,6 +71,21 @@ def _starts_elsewhere(script: Script, launch: LaunchCommand) -> bool:
     words = [word.raw for word in launch.command.all_words]
     starts = [raw for raw in words if not (is_pure(raw) and any(list_substituted(raw)))]
     return _STARTS.search(" ".join(starts + launch.command.bodies)) is not None
+
+
+def _list_holders(command: Command, known: str) -> list[str]:
+    """List how variables and files are read that hold what a command knows of the nodes."""
+    names = command.list_changed()
+    for name, _, raw in command.variables():
+        if re.search(known, raw) and not _COUNTS.search(raw):
+            names.add(name)
+    read = [rf"\$\{{?!?{name}\b" for name in names]
+    return read + [re.escape(file) for file in _list_written(command)]
+
+
+def _list_written(command: Command) -> set[str]:
+    files = {item.target.text for item in command.redirects if item.operator[-1] == ">"}
+    return files - {"/dev/null"}
 
 
 @rule("first-node-only")
@@ -80,7 +106,7 @@ def _list_lone(script: Script, nodes: int) -> list[LaunchCommand]:
     """List the agents that leave others out, or else the first program that idles nodes."""
     if script.nodes == 1:
         return []
-    launched = any(_reaches_others(script, launch) for launch in script.launches)
+    launched = _reaches_others(script)
     launches = [launch for launch in script.launches if not launch.command.is_inner]
     launches = [launch for launch in launches if not (launched and launch.started.launchers)]
     if any(launch.started.agent for launch in script.launches):
