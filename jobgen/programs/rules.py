@@ -348,7 +348,8 @@ class _Look:
         values, faults = read_arguments(self.program, tasks)
         for fault, write in faults.items():
             self.say("unknown-argument", entry, fault=fault, write=write)
-        for option in self._list_unread({name.partition(".")[0] for name in values}):
+        owners = {name.partition(".")[0] for name in values}
+        for option in () if faults else self._list_unread(owners):  # else it does not get so far
             self.say("unread-argument", entry, option=option)
         self.program.assign(values)
 

@@ -387,6 +387,12 @@ PRINTS = "try:\n    main()\nexcept Exception as error:\n    print(error)\n"
         (OWN + "p.add_argument('--amp', type=bool).parse()", ", args: [--amp, 'True']", "", ""),
         ("import os, ray\nray.init(os.environ['RAY_ADDRESS'])\n", "", "launch: {mode: ray}\n", ""),
         (f"{OWN}{PARSER}a = p.parse_args()\n", "", SEEDS, "unread-argument: nothing reads --seed"),
+        (
+            f"{OWN}{PARSER}a = p.parse_args()\n".replace("--seed", "--lr"),
+            "",
+            SEEDS,
+            "unknown-argument: it has no option --seed, so the program ends at once",
+        ),
         (f"{OWN}{PARSER}a = p.parse_args()\nprint(a.seed)\n", "", SEEDS, ""),
         (f"{OWN}{PARSER}a = p.parse_args()\nrun(**vars(a))\n", "", SEEDS, ""),
         (
