@@ -45,7 +45,7 @@ def _reaches_others(script: Script) -> bool:
     """Whether a command starts something by a launcher, or gets the names of the other nodes."""
     known = r"NODEFILE|NODELIST|hostfile(?![= ]/dev/null)"
     for launch in script.launches:
-        command, named = launch.command, _is_told(launch, known)
+        command, named = launch.command, _gets_names(launch, known)
         if _starts_elsewhere(script, launch) or (named and command.name not in _HANDS_ON):
             return True
         if named:
@@ -53,8 +53,8 @@ def _reaches_others(script: Script) -> bool:
     return False
 
 
-def _is_told(launch: LaunchCommand, known: str) -> bool:
-    """Whether a program is told of the nodes, by what is known to hold their names."""
+def _gets_names(launch: LaunchCommand, known: str) -> bool:
+    """Whether a program gets the names of the nodes, by words that are known to hold them."""
     command, started = launch.command, launch.started
     words = started.program if started.launchers else command.all_words
     return re.search(known, " ".join([word.raw for word in words] + command.bodies)) is not None
