@@ -251,6 +251,17 @@ def test_each_task_gets_its_own(scheduler: str) -> None:
     assert [environment[key] for key in ("JOBGEN_TASK", "A", "C")] == ["1", "own", "own base"]
 
 
+def test_a_setup_may_count_the_tasks_from_one() -> None:
+    job = {
+        "run": {"command": ["PROGRAM"]},
+        "environment": {"setup": "export PBS_ARRAY_INDEX=$((JOBGEN_TASK + 1))"},
+        "array": {"tasks": 3},
+    }
+    assert run_task(job, 2, "pbs")[1]["PBS_ARRAY_INDEX"] == "3"
+    del job["environment"]
+    assert run_task(job, 2, "pbs")[1]["PBS_ARRAY_INDEX"] == "2"
+
+
 @pytest.mark.parametrize("scheduler", ["local", "slurm", "pbs"])
 def test_hostile_values_arrive(scheduler: str) -> None:
     values = {f"k{index}": [value, "x"] for index, value in enumerate(HOSTILE)}
