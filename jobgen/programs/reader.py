@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import io
 import itertools
 import operator
 import re
+import tokenize
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
@@ -155,11 +157,12 @@ class Module:
     def __init__(self, path: str, *, started: bool = False) -> None:
         """Read the file, which is started or imported.
 
-        Raises OSError or UnicodeDecodeError if it cannot be read, SyntaxError if it does not parse.
+        Raises OSError if it cannot be read, SyntaxError if Python does not take it.
         """
         self.path = path
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            self.text = file.read(MOST_BYTES)
+        with open(path, "rb") as file:
+            data = file.read(MOST_BYTES)
+        self.text = _decode(data, path)
         self.tree = _parse(self.text, path)
         self.whole = Fact(self, 1, "", self.tree, Part(self, ()))
         self.calls: list[Fact] = []
@@ -409,6 +412,19 @@ def _list_items(node: ast.expr) -> list[ast.keyword]:
             known = {*map(type, keys)} == {str}
             return [*map(ast.keyword, keys, node.values)] * known
     return []
+
+
+def _decode(data: bytes, path: str) -> str:
+    """Return a program's text: in UTF-8, or as its first lines say; SyntaxError for other bytes."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        if encoding != "utf-8":
+            return data.decode(encoding, "replace")
+        line = data.count(b"\n", 0, error.start) + 1
+        fault = f"byte 0x{data[error.start]:02x} is not UTF-8"
+        raise SyntaxError(fault, (path, line, 1, "")) from None
 
 
 def _parse(text: str, path: str) -> ast.Module:

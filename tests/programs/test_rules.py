@@ -31,6 +31,12 @@ def rules(remarks: list[Remark]) -> list[str]:
     return [remark.rule for remark in remarks]
 
 
+def test_a_program_that_python_cannot_decode_is_found() -> None:
+    for first, found in ((b"#", ["syntax"]), (b"# -*- coding: latin-1 -*-", ["no-process-group"])):
+        Path("t.py").write_bytes(first + b"\nimport torch  # caf\xe9\nloss.backward()\n")
+        assert rules(check_program("t.py", EIGHT)) == found
+
+
 DDP = "model = torch.nn.parallel.DistributedDataParallel(net)\nloss.backward()\n"
 EVALUATE = "def evaluate():\n    dist.all_reduce(loss)\n"
 
@@ -409,6 +415,9 @@ WRONG = {
             "import os, torch.distributed as dist\nif args.gpu:\n"
             "    dist.init_process_group('gloo', rank=int(os.getenv('LOCAL_RANK', 0)))\n"
         ),
+        "the number of processes of one node": SETUP.replace(
+            "'nccl'", "'nccl', world_size=torch.cuda.device_count()"
+        ),
         "another number of processes, written in": (
             "import torch.distributed as dist\ndist.init_process_group('gloo', world_size=2)\n"
         ),
@@ -450,6 +459,8 @@ WRONG = {
         ),
         "a sampler within a node": SETUP
         + "s = DistributedSampler(d, rank=int(os.environ['LOCAL_RANK']))\ns.set_epoch(1)",
+        "a sampler for one process": SETUP
+        + "s = DistributedSampler(d, num_replicas=1, rank=0)\ns.set_epoch(1)",
         "data that nothing divides": (
             SETUP + "from torch.nn.parallel import DistributedDataParallel as DDP\n"
             "loader = DataLoader(data, 8, shuffle=True)\nDDP(model)"
@@ -538,6 +549,8 @@ IDLE = EIGHT._replace(processes=1, world_size=2, gpus=4)
 FLOAT16 = "import torch\nwith torch.autocast('cuda', dtype=torch.float16):\n    loss = net(x)\n"
 RANK = f"{GROUP}rank = int(os.environ['RANK'])\nlocal = rank"
 LOCAL = "torch.cuda.set_device(local)\n"
+
+
 HOROVOD = "import horovod.torch as hvd\nhvd.init()\nloss.backward()"
 
 
@@ -861,7 +874,7 @@ def test_a_finding_says_where_what_and_what_to_write() -> None:
 def test_what_cannot_be_read_is_no_traceback() -> None:
     program = Path("train.py")
     program.write_bytes(b"\xff\xfe\x00")
-    assert check_program(str(program), EIGHT) == []
+    assert rules(check_program(str(program), EIGHT)) == ["syntax"]
     assert rules(check_program(".", EIGHT)) == ["not-a-program"]
     assert check_program("none.py", EIGHT) == []
 
@@ -1034,7 +1047,7 @@ def test_a_variable_of_another_scheduler_is_found(scheduler: str, rules: list[st
     program = "import os\nprint(int(os.environ.get('SLURM_ARRAY_TASK_ID', 0)))"
     assert [one.rule for one in look(program, size=size)] == rules
     read = "import os\nprint(os.environ['RANK'], os.environ['SLURM_{}'])"
-    for name in ("LOCALID", "NTASKS"):
+    for name in ("LOCALID", "NTASKS", "JOB_ID"):
         assert [one.rule for one in look(read.format(name), size=size)] == rules
 
 
