@@ -113,7 +113,8 @@ def init(file: str, force: bool, as_json: bool, **given: Any) -> None:
         put_out({"file": file, "scheduler": plan.scheduler, "notes": plan.notes})
     if lines := suggest_loop(wishes):
         put_err(lines)
-    put_err(f"{file}: written; read it, then: jobgen explain, jobgen submit")
+    spec = "" if file == DEFAULT_SPEC else f" {shlex.quote(file)}"
+    put_err(f"{file}: written; read it, then: jobgen explain{spec}, jobgen submit{spec}")
 
 
 def _refuse_file(file: str, *, force: bool) -> None:

@@ -115,6 +115,7 @@ class SpecCommand(click.Command):
         rest = super().parse_args(ctx, before + override)
         if specs := self._list_specs(ctx):
             _refuse_values(ctx, specs)
+            _refuse_taken(ctx)
             self._refuse_misplaced(ctx, before, words, specs[0])
         return rest
 
@@ -156,6 +157,15 @@ def _refuse_values(ctx: click.Context, specs: Sequence[str]) -> None:
     if name and (tasks := re.fullmatch(r"(\d+)-(\d+)", name)):
         count = int(tasks[2]) - int(tasks[1]) + 1
         ctx.fail(f"-J is the name of the job; for an array, type: --set array.tasks={count}")
+
+
+def _refuse_taken(ctx: click.Context) -> None:
+    """Refuse a spec as the value of an option whose own value is missing."""
+    for path, (names, metavar, _) in SHORTCUTS.items():
+        value, name = str(ctx.params.get(path.replace(".", "__"))), names[-1]
+        if value.endswith(SPEC_ENDS) and os.path.isfile(value):
+            line = f"jobgen {ctx.info_name} {name} {metavar} {shlex.quote(value)}"
+            ctx.fail(f"{name} lacks its value, and {value} stands in its place; type: {line}")
 
 
 def _list_words(specs: Sequence[str], absent: Sequence[str]) -> list[str]:

@@ -144,7 +144,7 @@ def point_to_spec(path: str) -> str:
         return "`jobgen init` writes a first spec"
     if os.path.normpath(path) == "job.yaml":
         return "`jobgen init new.yaml` writes one"
-    return "the spec here is job.yaml, as in jobgen submit job.yaml"
+    return "the spec here is job.yaml: name that"
 
 
 def offer_spec(

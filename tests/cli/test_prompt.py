@@ -220,6 +220,8 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
             "submit -- job.yaml",
             "job.yaml stands behind --, where the program's arguments are; put it before --",
         ),
+        ("render --account job.yaml", "type: jobgen render --account NAME job.yaml"),
+        ("cancel -s USR1 12", "type: scancel --batch --signal=USR1 12 on Slurm, qsig -s USR1 12"),
         ("logs 3 12", "takes one job at a time; type: jobgen logs 12"),
         ("logs -fn100 12", "type: jobgen logs 12 | tail -n 100"),
         ("submit a.yaml --lr 1 --wd 2", "type: jobgen submit a.yaml -- --lr 1 --wd 2"),
@@ -764,7 +766,7 @@ def test_what_the_folder_or_the_spec_tells_is_filled_in(line, answer):
         (
             "Snakefile",
             "rule a: b\n",
-            "is a workflow, not a job spec; the spec here is job.yaml, as",
+            "is a workflow, not a job spec; the spec here is job.yaml",
         ),
         ("play.yml", "- name: a\n  hosts: all\n", "is a playbook of Ansible, not a job spec"),
         ("dvc.yaml", "stages:\n  a:\n    cmd: b\n", "is a pipeline of DVC, not a job spec"),
