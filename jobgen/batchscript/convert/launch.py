@@ -136,6 +136,7 @@ class LaunchLine:
                 self.dropped.append(option)
         self._refuse({_SPREADS: not self.shape.tasks})
         starts = count_reach(self.script, srun)
+        self._refuse({"the script does not say how many nodes it has": not starts.nodes})
         tasks = srun.read_count("tasks", starts.each * starts.nodes)
         differs = starts.nodes != self.shape.nodes or tasks != starts.each * starts.nodes
         self._refuse({"srun asks for another share than the job has": not tasks or differs})
@@ -247,7 +248,7 @@ class LaunchLine:
         read = any("<" in item.operator for item in redirects)
         read = read or any(item.name != "tee" for item in others)
         self._refuse({"it stands in one line with other commands": joined})
-        self._refuse({"its input or output is that of another command": read})
+        self._refuse({"it reads a file or a pipe, or another command reads its output": read})
         streams = {"1", "2", "&1", "&2"}
         to_file = {item.target.text for item in redirects} - streams
         self.logged = self.logged or bool(to_file) or bool(others)
