@@ -266,7 +266,8 @@ def _compute_digest(root: Mapping) -> str:
     def write(node: Node) -> object:
         return [node.kind, node.text] if isinstance(node, Scalar) else node.items
 
-    return hashlib.sha256(json.dumps(root, default=write).encode()).hexdigest()[:16]
+    text = json.dumps(root, default=write, check_circular=False)  # aliases make no circle
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _apply_override(root: Mapping, override: str, where: Position | None = None) -> None:
