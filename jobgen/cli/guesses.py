@@ -410,7 +410,7 @@ def _find_usage(
         "plain": " ".join(argv),
         "at": command.name or "",
         "first": "".join(given[:1]),
-        "site": "".join(search.list_near(argv[-1])[:1]),
+        "site": "".join(search.list_near("".join(argv[-1:]))[:1]),
         "takes": takes,
         "COMMAND": " ".join(path[1:]),
         "FILE": fill_line("$FILE" if files else "$JOB", "", words),
