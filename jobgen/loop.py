@@ -102,8 +102,7 @@ class Loop:
     def save(self, state: Any, step: int, *, keep: int = 2, background: bool = False) -> None:
         """Write rank 0's state (tensors, numbers, text, lists, dicts), completely or not at all.
 
-        Keeps the newest `keep` checkpoints. In the background, it writes a copy of the state, and
-        the next call or `leave` raises any error.
+        Keeps the newest `keep`. In the background, the next call or `leave` raises any error.
         """
         self._writing.result()
         if self.rank == 0:
