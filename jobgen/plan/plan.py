@@ -340,6 +340,7 @@ class TaskArray(NamedTuple):
 
     @property
     def size(self) -> int:
+        """How many tasks there are."""
         return len(self.tasks)
 
     @property
@@ -405,14 +406,17 @@ class Plan(NamedTuple):
 
     @property
     def name(self) -> str:
+        """The job's name."""
         return self.program.name
 
     @property
     def scheduler(self) -> str:
+        """The name of the scheduler."""
         return self.site.scheduler
 
     @property
     def can(self) -> Capabilities:
+        """What the scheduler can do."""
         return self.site.can
 
     @property

@@ -48,6 +48,7 @@ class NodeRow(NamedTuple):
 
     @property
     def ranks(self) -> str:
+        """The global ranks in words."""
         return "by address" if self.global_ranks is None else format_ranges(self.global_ranks)
 
 

@@ -45,10 +45,12 @@ class Subject(NamedTuple):
 
     @property
     def spec(self) -> JobSpec:
+        """Its spec."""
         return self.loaded.spec
 
     @property
     def setup(self) -> str:
+        """Its lines of setup."""
         return self.spec.environment.setup or ""
 
     def mentions(self, file: str) -> bool:
@@ -72,6 +74,7 @@ class Subject(NamedTuple):
         return self.loaded.whole or self.spec
 
     def find_role(self, name: str) -> Role:
+        """Return what the spec says of a role."""
         return (self.whole.roles or {})[name]
 
 

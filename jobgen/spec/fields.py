@@ -183,10 +183,12 @@ class Field:
 
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:
+        """What its value may be."""
         return _read_kinds(self._annotation[0])
 
     @property
     def description(self) -> str:
+        """What it is for."""
         return self._annotation[1]
 
     @property
@@ -209,6 +211,7 @@ def read_fields(cls: type) -> dict[str, Field]:
 
 @cache
 def read_required(cls: type) -> tuple[str, ...]:
+    """The keys that a record `cls` must have."""
     return tuple(name for name, field in read_fields(cls).items() if field.required)
 
 

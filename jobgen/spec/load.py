@@ -71,6 +71,7 @@ class LoadedSpec(NamedTuple):
             yield self._replace(spec=spec, role=name, place=place, whole=self.spec)
 
     def problem(self, path: str, message: str, hint: str = "") -> Problem:
+        """A problem with the value at `path`."""
         return Problem(self.where(path), self.find_path(path), message, hint)
 
     def find_path(self, path: str) -> str:

@@ -39,6 +39,7 @@ def write_data(data: AnyMapping[str, Any] | Mapping, *, block: Collection[str] =
 
 
 def serialize(node: Any) -> str:
+    """Return the text of a PyYAML node."""
     stream = io.StringIO()
     writer = _NodeWriter(stream)
     writer.open()
