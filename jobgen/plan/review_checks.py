@@ -80,8 +80,9 @@ class Subject(NamedTuple):
 
 @cache
 def list_rows(kind: str) -> list[list[str]]:
-    """Return the cells of a kind's rows in `review.txt`, without the first."""
-    return [cells for first, *cells in read_rows("review.txt", room="plan") if first == kind]
+    """Return the cells of a kind's rows in `review.txt`, without the first, which lists kinds."""
+    rows = read_rows("review.txt", room="plan")
+    return [cells for kinds, *cells in rows if kind in kinds.split()]
 
 
 @cache
