@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from jobgen.jobs import status
 from jobgen.records import NamedTuple
 from jobgen.spec.tables import read_table
 
@@ -70,7 +71,10 @@ SECTIONS = {name: tuple(map(_make_cause, rows)) for name, rows in _TABLE["causes
 CAUSES = tuple(cause for causes in SECTIONS.values() for cause in causes)
 HANG = next(cause for cause in CAUSES if cause.id == "hang")
 TIMEOUT = next(cause for cause in CAUSES if cause.id == "collective-timeout")
-APART, LEFT_EARLY, SILENT_NODE, STAYED, STOPPED, WAITED = map(_make_cause, _TABLE["missing"])
+_MISSING = {name: _make_cause(row) for name, row in _TABLE["missing"].items()}
+LEFT_EARLY, STAYED = _MISSING["left early"], _MISSING["stayed"]
+SILENT_NODE, STOPPED, WAITED = (_MISSING[name] for name in ("silent node", "stopped", "waited"))
+APART = _MISSING["apart"]._replace(title=_MISSING["apart"].title + status.APART)
 EXCEPTION = Cause("exception", "it raised an exception", "look at the place above")
 #: title and remedy of a process that said nothing, by its exit code
 EXITS = {int(code): (row["title"], row["remedy"]) for code, row in _TABLE["exits"].items()}
