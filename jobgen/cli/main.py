@@ -196,9 +196,8 @@ def render(
     specs = specs or (DEFAULT_SPEC,)
     refuse_together({"--output": output, "--out-dir": out_dir})
     refuse_together({"--expand": expand, "--task": task is not None})
-    if not out_dir and (expand or specs[1:]):
-        what = "--expand needs" if expand else "several specs need"
-        raise click.UsageError(f"{what} --out-dir")
+    if not out_dir:
+        _refuse_several(specs, expand=expand)
     planned = _load_all(specs, target, task, expand=expand)
     files = [] if output == STDOUT else _name_files(planned, output, out_dir)
     _refuse_to_replace(files)
@@ -253,6 +252,14 @@ def _name_files(
     if output or not out_dir:
         return [output] if output else []
     return [os.path.join(out_dir, _name_script(path, plan)) for path, plan in planned]
+
+
+def _refuse_several(specs: Sequence[str], *, expand: bool) -> None:
+    """Refuse to write several scripts without a folder for them."""
+    if expand:
+        raise click.UsageError("--expand needs --out-dir")
+    if specs[1:]:
+        raise click.UsageError("several specs need --out-dir")
 
 
 def _refuse_to_replace(files: Sequence[str]) -> None:

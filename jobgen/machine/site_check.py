@@ -37,11 +37,18 @@ def compare_scheduler(profile: SiteProfile, live: SiteProfile) -> Iterator[Diffe
         return  # a QoS has limits that the scheduler does not show
     for name, queue in profile.queues.items():
         other = live.queues.get(_name_there(name, queue))
-        if other is None and queue.qos is None:
+        if queue.qos is not None:
+            continue
+        if other is None:
             yield Difference(f"queues.{name}", "the profile has it, the cluster does not")
-        elif other is not None and queue.qos is None:
+        else:
             facts = _list_facts(queue, profile.node)
             yield from _compare_facts(f"queues.{name}", facts, _list_facts(other, live.node))
+    yield from _find_unknown_queues(profile, live)
+
+
+def _find_unknown_queues(profile: SiteProfile, live: SiteProfile) -> Iterator[Difference]:
+    """Yield the queues with GPUs that the cluster has and the profile does not."""
     theirs = {_name_there(name, queue) for name, queue in profile.queues.items()}
     for name in [name for name in live.queues if name not in theirs]:
         queue = live.queues[name]

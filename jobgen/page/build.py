@@ -214,13 +214,17 @@ def list_sources(names: set[str]) -> Iterator[tuple[str, Path]]:
     templates = Path(find_template_folder())
     for path in _walk(templates, ""):
         yield f"jobgen/templates/{path.relative_to(templates).as_posix()}", path
-    for library in _LIBRARIES:
-        spec = find_spec(library)
-        if spec is None or spec.origin is None:
-            raise UsageError(f"{library} is not installed as files, so the page cannot include it")
-        folder = Path(spec.origin).parent
+    for folder in map(_find_library, _LIBRARIES):
         for path in _walk(folder, ".py"):
             yield f"{folder.name}/{path.relative_to(folder).as_posix()}", path
+
+
+def _find_library(name: str) -> Path:
+    """Return the folder of an installed package; UsageError if it has none."""
+    spec = find_spec(name)
+    if spec is None or spec.origin is None:
+        raise UsageError(f"{name} is not installed as files, so the page cannot include it")
+    return Path(spec.origin).parent
 
 
 def write_licenses() -> str:

@@ -120,14 +120,20 @@ def _time_steps(lines: list[dict[str, Any]]) -> None:
             after["step_s"] = seconds / steps
 
 
-def _translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield a row as lines of metrics.jsonl: one for the step, one for validation, or both."""
-    numbers = {str(key): _read_float(value) for key, value in row.items()}
-    numbers = {key: number for key, number in numbers.items() if number is not None}
+def _name_fields(numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """Return numbers by our names of them; of several for one name the first."""
     known: dict[str, Any] = {}
     for key, number in numbers.items():
         if field := _name_field(key):
             known.setdefault(field, number)
+    return known
+
+
+def _translate(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a row as lines of metrics.jsonl: one for the step, one for validation, or both."""
+    numbers = {str(key): _read_float(value) for key, value in row.items()}
+    numbers = {key: number for key, number in numbers.items() if number is not None}
+    known = _name_fields(numbers)
     if "step" not in known:
         return
     place: dict[str, Any] = {key: known.pop(key) for key in ("step", "time") if key in known}

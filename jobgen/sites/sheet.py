@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from jobgen.output import format_table
-from jobgen.sites.profile import Account, Limit, Node, SiteProfile, SiteQueue, is_old
+from jobgen.sites.profile import Account, Filesystems, Limit, Node, SiteProfile, SiteQueue, is_old
 from jobgen.sites.search import LoadedProfile
 from jobgen.spec.units import format_memory, format_time
 
@@ -171,20 +171,27 @@ def _describe_network(profile: SiteProfile, marks: dict[str, str]) -> Iterator[t
             yield f"{key}={value}", ""
 
 
+def _describe_account(account: Account) -> str:
+    if account == Account():
+        return ""
+    need = "needed" if account.required else "optional"
+    return _join((need, account.meaning or ""), ": ")
+
+
+def _describe_filesystems(listed: Filesystems | None) -> str:
+    if listed is None:
+        return ""
+    need = "needed" if listed.required else "those that the job uses"
+    return _join((need, ", ".join(listed.known or ())), ": ")
+
+
 def _list_rules(profile: SiteProfile, marks: dict[str, str]) -> Iterator[tuple[str, ...]]:
     account, listed, launch = profile.account, profile.filesystems, profile.launch
     cited, node = profile.cited, profile.node
-    accounts = files = ""
-    if account != Account():
-        need = "needed" if account.required else "optional"
-        accounts = _join((need, account.meaning or ""), ": ")
-    if listed is not None:
-        need = "needed" if listed.required else "those that the job uses"
-        files = _join((need, ", ".join(listed.known or ())), ": ")
     needs_type = _label("needed", profile.gpu_type_required)
     for title, text, source in (
-        ("account", accounts, account.source),
-        ("file systems", files, listed and listed.source),
+        ("account", _describe_account(account), account.source),
+        ("file systems", _describe_filesystems(listed), listed and listed.source),
         ("walltime", _label("needed", profile.walltime_required), cited.get("walltime_required")),
         ("type of GPU", needs_type, cited.get("gpu_type_required")),
         ("memory", _label("must not be asked for", node.memory_rule == "forbidden"), node.source),

@@ -131,11 +131,9 @@ class Writer:
             with suppress(Exception):  # The run's own error is the one to report.
                 self._pending.result(_LAST_WAIT)
 
-    def _write(self, pieces: Pieces, state: Mapping[str, Any], begun: Saved) -> Saved:
-        """Write this rank's file; with those of all, rank 0 makes the folder a checkpoint."""
-        folder = self.checkpoints.folder / f".tmp-step-{begun.step:08d}"
+    def _write_own(self, pieces: Pieces, folder: Path) -> tuple[dict[str, Any], str | None]:
+        """Write this rank's pieces; return what is said of the file, and what went wrong."""
         files: dict[str, Any] = {}
-        problem = None
         try:
             if pieces:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -144,8 +142,13 @@ class Writer:
                 sync(path)
                 files[path.name] = _describe(path)
         except (OSError, RuntimeError) as error:
-            problem = f"rank {self.world.rank}: {_explain(error)}"
-        everyone = self.world.gather((files, problem), self.world.background)
+            return {}, f"rank {self.world.rank}: {_explain(error)}"
+        return files, None
+
+    def _write(self, pieces: Pieces, state: Mapping[str, Any], begun: Saved) -> Saved:
+        """Write this rank's file; with those of all, rank 0 makes the folder a checkpoint."""
+        folder = self.checkpoints.folder / f".tmp-step-{begun.step:08d}"
+        everyone = self.world.gather(self._write_own(pieces, folder), self.world.background)
         problem = next((problem for _, problem in everyone if problem), None)
         if self.world.main:
             try:

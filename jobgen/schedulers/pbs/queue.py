@@ -65,15 +65,23 @@ def read_states(output: str) -> tuple[dict[str, base.State], str]:
 read_history = read_states  # of ended jobs; nothing without a history
 
 
+def _read_end(status: str, comment: str) -> tuple[base.StateName, str]:
+    """Return the name of the state of an ended job, and why it is so."""
+    by = _TERMINATED.search(comment)  # by SIGTERM, or at once: 265 is SIGKILL
+    if by and status in ("265", "271"):
+        return "cancelled", by[1] or ""
+    name = _ENDS.get(status, "failed")
+    if name not in ("done", "cancelled"):
+        return name, f"Exit_status {status}"
+    return name, (by and by[1]) or ""
+
+
 def _read_state(job: dict[str, str]) -> base.State:
-    letter, status = job.get("job_state", ""), job.get("Exit_status", "")
-    start, comment = _parse_time(job.get("stime")), job.get("comment", "")
+    letter, start = job.get("job_state", ""), _parse_time(job.get("stime"))
+    comment = job.get("comment", "")
     if letter in ("F", "X"):
-        by = _TERMINATED.search(comment)  # by SIGTERM, or at once: 265 is SIGKILL
-        name = "cancelled" if status in ("265", "271") and by else _ENDS.get(status, "failed")
-        if name in ("done", "cancelled"):
-            return base.State(name, by[1] or "" if by else "", start)
-        return base.State(name, f"Exit_status {status}", start)
+        name, reason = _read_end(job.get("Exit_status", ""), comment)
+        return base.State(name, reason, start)
     name = _STATES.get(letter, "unknown")
     if name == "queued":
         # That it ran, and on which nodes, is of the start before.

@@ -6,7 +6,7 @@ Its JSON has other keys in each version.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from jobgen.errors import JobgenError
@@ -71,6 +71,12 @@ def list_accounts(ask: Ask) -> list[str]:
     return list(dict.fromkeys(word for column in columns for word in column if word))
 
 
+def _takes_jobs(name: str, partition: Mapping[str, str]) -> bool:
+    """Whether users can start jobs in a partition, of a name that a spec can have."""
+    reserved = partition.get("RootOnly") == "YES" or partition.get("TotalNodes") == "0"
+    return not reserved and NAME.fullmatch(name) is not None
+
+
 def capture(version: str, ask: Ask) -> Captured:
     try:
         config = _ask_config(ask)
@@ -82,9 +88,7 @@ def capture(version: str, ask: Ask) -> Captured:
     queues = {
         name: _read_partition(record, [host for host in hosts if name in host.queues])
         for name, record in partitions.items()
-        if record.get("RootOnly") != "YES"
-        and record.get("TotalNodes") != "0"  # no job can start there
-        and NAME.fullmatch(name)
+        if _takes_jobs(name, record)
     }
     cluster = config.get("ClusterName", "")
     old = "SelectType" in config and config["SelectType"] != "select/cons_tres"

@@ -101,10 +101,15 @@ def _read_state(word: str, reason: str, start: float | None, end: float | None) 
     elif word in ("SUSPENDED", "STOPPED"):
         reason = "suspended"
     if name == "queued":
-        reason = base.DEPENDENT if reason == "Dependency" else reason
-        stuck = _STUCK.get(reason.replace(" ", "_"))  # squeue writes this or that
-        reason += f": {stuck}" if stuck else ""
-    return base.State(name, reason, start, None if name == "queued" else end)
+        return base.State(name, _explain_wait(reason), start, None)
+    return base.State(name, reason, start, end)
+
+
+def _explain_wait(reason: str) -> str:
+    """Return why a job waits, with what can be done if it will not start by itself."""
+    reason = base.DEPENDENT if reason == "Dependency" else reason
+    stuck = _STUCK.get(reason.replace(" ", "_"))  # squeue writes this or that
+    return f"{reason}: {stuck}" if stuck else reason
 
 
 def _parse_time(word: str) -> float | None:

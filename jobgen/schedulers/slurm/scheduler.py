@@ -196,14 +196,18 @@ def _write_notice(plan: Plan) -> list[base.Directive]:
 
 def _write_nodes(plan: Plan, group: NodeGroup) -> Iterator[base.Directive]:
     """The nodes, and for sbatch the tasks on each and their CPUs."""
-    tasks, why = _choose_tasks(plan, group)
     left = plan.launch.body and not plan.nodes.tasks_asked  # to its author
     if not left or plan.nodes.total > 1:
         fewest = "" if plan.nodes.fewest is None else f"{plan.nodes.fewest}-"
         nodes = f"{fewest}{group.nodes}"
         yield from _say("--nodes=", nodes, "the nodes of this shape", *base.NODES)
-    if plan.site.slurm.tasks != "batch":  # sbatch refuses what belongs to srun
-        return
+    if plan.site.slurm.tasks == "batch":  # sbatch refuses what belongs to srun
+        yield from _write_tasks(plan, group, left=left)
+
+
+def _write_tasks(plan: Plan, group: NodeGroup, *, left: bool) -> Iterator[base.Directive]:
+    """The tasks of each node and their CPUs; `left` leaves the tasks to the body."""
+    tasks, why = _choose_tasks(plan, group)
     # With tasks Slurm gives the fewest of a range, on 22.05 at least.
     if plan.nodes.fewest is None and not left:
         yield from _say("--ntasks-per-node=", tasks, why, *(base.PROCESSES if tasks > 1 else ()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from jobgen.errors import JobgenError, RefusedError
 from jobgen.schedulers.usage import AskAnswer, Used, parse_whole
@@ -45,6 +45,11 @@ def parse_sacct(output: str) -> dict[str, Used]:
     return {job_id: _sum_up(rows) for job_id, rows in jobs.items()}
 
 
+def _count(values: Iterable[float]) -> int | None:
+    """Return the sum of numbers of things; None if there are none."""
+    return int(sum(values)) or None
+
+
 def _sum_up(rows: list[dict[str, str]]) -> Used:
     """Of the rows of one job: of its starts, its components (12+1) and its steps (12.0)."""
     whole = [row for row in rows if "." not in row["JobID"]] or rows
@@ -54,7 +59,7 @@ def _sum_up(rows: list[dict[str, str]]) -> Used:
     elapsed = _list_values(starts, "ElapsedRaw")
     limits = _list_values(starts, "TimelimitRaw")
     last = [row for row in whole if row["Start"] == whole[-1]["Start"]]
-    nodes, cpus = sum(_list_values(last, "NNodes")), sum(_list_values(last, "AllocCPUS"))
+    nodes, cpus = _count(_list_values(last, "NNodes")), _count(_list_values(last, "AllocCPUS"))
     return Used(
         "sacct",
         submitted=min(_list_values(whole, "Submit"), default=None),
@@ -62,12 +67,12 @@ def _sum_up(rows: list[dict[str, str]]) -> Used:
         elapsed=sum(elapsed) if elapsed else None,
         longest=max(elapsed, default=None),
         limit=limits[-1] * 60 if limits else None,
-        nodes=int(nodes) or None,
-        cpus=int(cpus) or None,
+        nodes=nodes,
+        cpus=cpus,
         cpu_seconds=sum(_list_values(whole, "TotalCPU", parse_clock)) or None,
-        gpus=int(sum(_list_resources(last, "AllocTRES", "gres/gpu"))) or None,
+        gpus=_count(_list_resources(last, "AllocTRES", "gres/gpu")),
         gpu_use=max(_list_resources(steps, "TRESUsageInAve", "gres/gpuutil"), default=None),
-        memory_asked=_read_asked_memory(whole[-1]["ReqMem"], nodes or 1, cpus),
+        memory_asked=_read_asked_memory(whole[-1]["ReqMem"], nodes or 1, cpus or 0),
         memory=max(_list_values(steps, "MaxRSS", parse_bytes), default=None),
         of_one_node=True,
         energy=_sum_energy(rows),

@@ -55,20 +55,29 @@ class Arithmetic(NamedTuple):
     reasons: str  # a line that says what was chosen and why
 
 
+def _choose_dtype(config: Config, device: torch.device) -> tuple[str, str]:
+    """Return the type of number of the matrix products, and why."""
+    if config.dtype != "auto":
+        return config.dtype, "--dtype"
+    if device.type != "cuda":
+        return "fp32", f"default on {device.type}"
+    capability = "sm{}{}".format(*torch.cuda.get_device_capability(device))
+    return "bf16" if is_ampere(device) else "fp16", f"default on {device.type}, {capability}"
+
+
+def _choose_compilation(config: Config, device: torch.device) -> tuple[bool, str]:
+    """Return whether to compile the model, and why."""
+    if config.compile is not None:
+        return config.compile, "--compile" if config.compile else "--no-compile"
+    if device.type == "cuda" and not has_triton():
+        return False, "triton is not installed"
+    return device.type == "cuda", f"default on {device.type}"
+
+
 def choose_arithmetic(config: Config, device: torch.device) -> Arithmetic:
     """Return the types, and whether to compile, that suit the device or are asked for."""
-    dtype, why = config.dtype, "--dtype"
-    if dtype == "auto":
-        dtype, why = "fp32", f"default on {device.type}"
-        if device.type == "cuda":
-            dtype = "bf16" if is_ampere(device) else "fp16"
-            why += ", sm{}{}".format(*torch.cuda.get_device_capability(device))
-    compiled, because = config.compile, "--compile" if config.compile else "--no-compile"
-    if compiled is None:
-        compiled = device.type == "cuda" and has_triton()
-        because = f"default on {device.type}"
-        if device.type == "cuda" and not compiled:
-            because = "triton is not installed"
+    dtype, why = _choose_dtype(config, device)
+    compiled, because = _choose_compilation(config, device)
     reasons = f"{dtype} ({why}), {'compiled' if compiled else 'not compiled'} ({because})"
     if has_tf32(device):
         reasons += ", fp32 matrix products in TF32"

@@ -129,6 +129,17 @@ class World:
         return cast(T, result)
 
 
+def _refuse_other_launchers() -> None:
+    """Refuse a run of one in each of several tasks that a launcher started without ranks."""
+    for name in _OTHER_LAUNCHERS:
+        if os.environ.get(name, "1") != "1":
+            raise TrainerError(
+                f"{name} is {os.environ[name]}, but RANK is not set: start the processes with "
+                f"torchrun, or export RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR "
+                f"and MASTER_PORT in each of them"
+            )
+
+
 def join(config: Config) -> World:
     """Become part of the run that the environment describes, or a run of one without it.
 
@@ -137,13 +148,8 @@ def join(config: Config) -> World:
     """
     timeout = timedelta(seconds=max(600, 2 * config.hang_after))
     alone = "RANK" not in os.environ
-    for name in _OTHER_LAUNCHERS:
-        if alone and os.environ.get(name, "1") != "1":
-            raise TrainerError(
-                f"{name} is {os.environ[name]}, but RANK is not set: start the processes with "
-                f"torchrun, or export RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR "
-                f"and MASTER_PORT in each of them"
-            )
+    if alone:
+        _refuse_other_launchers()
     rank, local_rank, size, local_size = (0, 0, 1, 1) if alone else _read_environment()
     device = choose_device(config.device, local_rank=local_rank, local_size=local_size)
     if device.type == "cuda":
