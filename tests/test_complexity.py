@@ -1,6 +1,7 @@
 """How dense functions are: branches that ruff's C901 does not count are counted here, too."""
 
 import ast
+import re
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -18,14 +19,33 @@ def count_branches(function: ast.AST) -> int:
     """Return one and the number of ways that leave the straight one.
 
     Each `and` and `or` is one, as McCabe counts conditions (1976), and so is each `for` of a
-    comprehension.
+    comprehension, and each product or sum of a condition: `"text" * (count > 1)` is an `if`.
     """
     count = 1
     for node in ast.walk(function):
         if isinstance(node, ast.BoolOp):
             count += len(node.values) - 1
+        elif isinstance(node, ast.BinOp):
+            count += any(map(is_condition, (node.left, node.right))) or repeats_words(node)
         count += isinstance(node, (*BRANCHES, ast.comprehension))
     return count
+
+
+def is_condition(node: ast.expr) -> bool:
+    """Whether an operand can only be true or false."""
+    match node:
+        case ast.Compare() | ast.UnaryOp(op=ast.Not()) | ast.Call(func=ast.Name(id="bool")):
+            return True
+    return False
+
+
+def repeats_words(node: ast.BinOp) -> bool:
+    """Whether it is a text with letters, times what is hardly a number."""
+    texts = [
+        one for one in (node.left, node.right) if isinstance(one, ast.Constant | ast.JoinedStr)
+    ]
+    words = [one for one in texts if re.search("[A-Za-z]{2}", ast.unparse(one).lstrip("f"))]
+    return isinstance(node.op, ast.Mult) and bool(words)
 
 
 @cache

@@ -120,7 +120,9 @@ class Answer(typed.Typed):
         own = (pair for pair in self.own if pair[0] not in start.split())
         given = [*(shlex.join(filter(None, pair)) for pair in own), *self.words]
         rest = [one for one in given if one not in start and one.split()[0] in {*takes, "--help"}]
-        return rest + ["--", shlex.join(self.program)] * bool(self.program and "--set" in takes)
+        if self.program and "--set" in takes:
+            rest += ["--", shlex.join(self.program)]
+        return rest
 
     def _place(self, words: Sequence[str], target: click.Context) -> Sequence[str]:
         """Return the words of a command with what was typed in the place of its arguments."""
@@ -160,7 +162,7 @@ class Answer(typed.Typed):
         """
         same = line.startswith(f"jobgen {self.name}")
         if not self.tool or self.has_set or (same and re.search(r" -| \| ", line)):
-            remark = f"type: {line}" * bool(self.line)
+            remark = f"type: {line}" if self.line else ""
             self.line = self.line or line
             return remark
         if value in line.split():
@@ -200,7 +202,9 @@ class Answer(typed.Typed):
         names = options.list_names(self.context)
         commands = {name: options.make_context(name, self.context).command for name in names}
         own = [name for name in names if option in options.list_options(commands[name])]
-        return known + f"; {option} is an option of jobgen {' and '.join(own[:3])}" * bool(own)
+        if not own:
+            return known
+        return f"{known}; {option} is an option of jobgen {' and '.join(own[:3])}"
 
     def _explain(self, option: str, value: str) -> dict[str, str]:
         """Return what to type, or to know, for an option that is not here; empty if unknown."""
@@ -278,8 +282,10 @@ def _name_near(message: str, word: str, rest: Sequence[str], context: click.Cont
     known = options.list_names(context)
     close = get_close_matches(word, known, 1, 0.75 if word[3:] else 0.66)
     near = find_near(word, known) or "".join(close)
+    if not near:
+        return ""
     rest = [one if os.path.exists(one) else find_near_file(one) or one for one in rest]
-    return f"{message}; did you mean: jobgen {shlex.join([near, *rest])}" * bool(near)
+    return f"{message}; did you mean: jobgen {shlex.join([near, *rest])}"
 
 
 def _read_question(args: Sequence[str]) -> tuple[list[str], list[str]]:

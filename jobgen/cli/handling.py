@@ -51,7 +51,7 @@ def rerun(
 
     named = find(job)
     if job is None:
-        what = f"{'what failed of ' * failed}{named.name} {named.id}"
+        what = f"what failed of {named.name} {named.id}" if failed else f"{named.name} {named.id}"
         if not sys.stdin.isatty():
             raise UsageError(f"name the job to rerun; the latest is {named.name} {named.id}")
         changes = f" with {', '.join(overrides)}" if overrides else ""

@@ -124,8 +124,9 @@ def _refuse_file(file: str, *, force: bool) -> None:
     if not ending:
         raise UsageError(f"{file} does not name a YAML file; type: jobgen init {file}.yaml")
     if ending == ".py":
-        here = "job.yaml starts it; for one more, " * names_program("job.yaml", file)
-        line = f"{here}type: {offer_init(file)[0]}"
+        line = f"type: {offer_init(file)[0]}"
+        if names_program("job.yaml", file):
+            line = f"job.yaml starts it; for one more, {line}"
         raise UsageError(f"{file} is a program, and init writes a spec; {line}")
     if ending in SCRIPT_ENDS:
         line = shlex.join(["jobgen", "import", file, "-o", f"{os.path.splitext(file)[0]}.yaml"])

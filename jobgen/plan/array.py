@@ -83,7 +83,7 @@ def make_rows(array: TaskArray) -> tuple[TaskRow, ...]:
 
 def _find_conflicts(context: Context, plan: Plan, at_once: int) -> Iterator[Problem]:
     walltime, together = context.spec.on_walltime, plan.nodes.together
-    then, shared = getattr(walltime, "then", None), together > 1
+    then, shared = walltime.then if walltime else None, together > 1
     rules = {
         "array_unequal": plan.can.components and plan.nodes.unequal,
         "array_resubmit": then == "resubmit",

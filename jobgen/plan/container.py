@@ -21,14 +21,14 @@ class Entrance:
     def __init__(self, context: Context, own: Container) -> None:
         self.context, self.own, self.image = context, own, own.image
         site = context.site.container
-        self.runtime: str = own.runtime or str(getattr(site, "runtime", ""))
+        self.runtime: str = own.runtime or (site.runtime if site else "")
         if not self.runtime and self.image.endswith(".sif"):
             self.runtime = "apptainer"
         rows = {name: cells for name, *cells in read_rows("containers.txt", room="plan")}
         cells: list[str] = rows.get(self.runtime, ["-", ""])
         self.file, self.start, self.options = cells[0], cells[1], cells[2:]
         self.by_srun = self.start.startswith("-")
-        self.binds = (*getattr(site, "binds", ()), *own.binds)
+        self.binds = (*site.binds, *own.binds) if site else own.binds
 
     def find_conflicts(self) -> Iterator[Problem]:
         """Yield what cannot be: no runtime, or srun's without srun or with modules to load."""
@@ -48,8 +48,9 @@ class Entrance:
         if self.file == "-" or not re.match(self.file, self.image):
             return None
         # srun takes a path from the root, or from a folder that it names, for one.
-        relative = self.by_srun and self.image[0] not in "/~$"
-        return ShellPath("$PWD/" * relative + self.image)
+        if self.by_srun and self.image[0] not in "/~$":
+            return ShellPath(f"$PWD/{self.image}")
+        return ShellPath(self.image)
 
     def make_command(self, *, vendor: str | None, gpus: bool) -> ContainerCommand | None:
         """Return the command that enters the container on a node; None if srun does it.

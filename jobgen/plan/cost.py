@@ -55,7 +55,8 @@ def estimate_cost(plan: Plan, origin: tuple[str, ...] = ()) -> Cost:
         called = "tasks" if plan.nodes.together == 1 else f"jobs of {plan.nodes.together} tasks"
         tasks = f"{plan.array.jobs} {called} x "
     how = f"{tasks}{format_count(count, thing)} x {format_duration(plan.walltime.seconds)} x {rate}"
-    how += f" x {starts} starts" * (starts > 1)
+    if starts > 1:
+        how += f" x {starts} starts"
     return cost._replace(amount=amount, how=how)
 
 

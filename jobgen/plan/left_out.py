@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -16,11 +16,20 @@ _KEPT = ("resources.gpu_type", "queue")
 
 def list_left_out(context: Context) -> Iterator[str]:
     """Yield the keys that are given and lead to nothing, in the order of the parts of a plan."""
-    spec, site, can = context.spec, context.site, context.site.can
     parts = tuple(context.loaded.programs())
+    for key, useful in _list_uses(context):
+        if key == "directives":
+            yield from _name_directives(context)
+        elif not useful and any(_is_given(part.spec, key) for part in parts):
+            yield key
+
+
+def _list_uses(context: Context) -> Sequence[tuple[str, object]]:
+    """Return keys that not every scheduler or site has a use for, and whether these have one."""
+    spec, site, can = context.spec, context.site, context.site.can
     several = context.task is None and len([*islice(spec.choices(), 2)]) > 1
-    then = getattr(spec.on_walltime, "then", None)
-    for key, useful in (
+    then = spec.on_walltime.then if spec.on_walltime else None
+    return (
         ("resources.disk_per_node", can.disk or site.pbs.disk),
         ("resources.cpus_per_gpu", can.batch),
         ("resources.cpus_per_node", can.batch),
@@ -43,11 +52,7 @@ def list_left_out(context: Context) -> Iterator[str]:
         ("resources.constraint", takes_constraint(context)),
         ("resources.exclusive", can.exclusive and not _takes_totals(context)),
         ("notify", can.mail and site.mail != "none"),
-    ):
-        if key == "directives":
-            yield from _name_directives(context)
-        elif not useful and any(_is_given(part.spec, key) for part in parts):
-            yield key
+    )
 
 
 def leave_out(loaded: LoadedSpec, keys: Iterable[str]) -> LoadedSpec:

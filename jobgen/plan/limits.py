@@ -109,7 +109,7 @@ def _check_one_queue(context: Context, name: str, queue: SiteQueue, size: Size) 
         if path == "resources.nodes" and context.spec.resources.nodes is None:
             path = "resources.gpus_per_node"
         words = {"path": path, "message": message, "hint": hint}
-        why, about = f": {limit.why}" * bool(limit.why), profile.cite(limit, queue)
+        why, about = f": {limit.why}" if limit.why else "", profile.cite(limit, queue)
         yield from find_breaches(context, about, {"size": True}, why=why, **words)
 
 
@@ -118,7 +118,7 @@ def _refuse_unknown(context: Context, name: str) -> Iterator[Breach]:
 
     queues, where = context.site.queues, context.site.title or "this site"
     near = find_near(name, queues)
-    facts = {"near": f"did you mean {near}? " * bool(near), "known": ", ".join(queues)}
+    facts = {"near": f"did you mean {near}? " if near else "", "known": ", ".join(queues)}
     for problem in context.refuse({"unknown_queue": True}, name=name, where=where, **facts):
         yield Breach(problem, "the list may be incomplete")
 
@@ -203,7 +203,7 @@ def _explain_time(name: str, limits: list[Limit], size: Size) -> Refusal:
 def _describe_extent(limit: Limit) -> str:
     for unit, word in _UNITS.items():
         if ends := getattr(limit, unit):
-            least = "at least " * (len(ends) == 1)
+            least = "at least " if len(ends) == 1 else ""
             return f" for {least}{'-'.join(map(str, dict.fromkeys(ends)))} {word}s"
     return ""
 

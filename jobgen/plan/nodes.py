@@ -42,8 +42,10 @@ def decide(context: Context, plan: Plan) -> Decision[Nodes]:
 
 def count_together(context: Context) -> int:
     """Return how many tasks of the array share a node."""
-    asked = getattr(context.spec.array, "together", None)
-    return min(asked, len([*context.spec.choices()]) or 1) if asked else 1
+    array = context.spec.array
+    if array is None or array.together is None:
+        return 1
+    return min(array.together, len([*context.spec.choices()]) or 1)
 
 
 def group_nodes(loaded: LoadedSpec, site: SiteProfile, node: Node) -> Iterator[NodeGroup]:

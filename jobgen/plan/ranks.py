@@ -38,7 +38,7 @@ class NodeRow(NamedTuple):
             return f"{self.gpus} GPUs" if processes == 1 else f"{self.gpus} shared by {processes}"
         if self.devices != tuple(f"GPU {rank}" for rank in self.local_ranks):
             return f"GPU {','.join(device.removeprefix('GPU ') for device in self.devices)}"
-        of_more = f" of {self.gpus}" * (self.gpus > processes)
+        of_more = f" of {self.gpus}" if self.gpus > processes else ""
         return f"GPU {format_ranges(self.local_ranks)}{of_more}"
 
     @property
@@ -95,6 +95,6 @@ def format_nodes(nodes: Iterable[NodeRow]) -> list[str]:
     for row, members in groupby(nodes, key=lambda node: node._replace(node=0)):
         numbers = format_ranges(member.node for member in members)
         ranks = (format_ranges(row.local_ranks), row.ranks, row.devices_in_words)
-        host = "hosts the rendezvous" * row.hosts_rendezvous
+        host = "hosts the rendezvous" if row.hosts_rendezvous else ""
         cells.append((numbers, *ranks, str(row.cpus or ""), row.memory, host))
     return [f"  {line}" for line in format_table(cells, right=True)]

@@ -98,7 +98,7 @@ def find_site(
     loaded: LoadedSpec, *, scheduler: str | None, site: str | None
 ) -> search.LoadedProfile:
     """Find the profile of the site that the command line names, else of the spec's."""
-    name, option = site or loaded.spec.site, "--" * bool(scheduler)
+    name, option = site or loaded.spec.site, "--" if scheduler else ""
     scheduler = scheduler or (None if site else loaded.spec.scheduler)
     if name is None:
         if scheduler is None:

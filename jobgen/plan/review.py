@@ -88,8 +88,8 @@ def _list_facts(job: Subject) -> dict[str, Any]:
     container, tasks = plan.environment.container, plan.array.tasks
     servers = [one.name.upper() for one in job.roles if checks.serves(one)]
     return {
-        "nodes": plan.nodes.total * (plan.nodes.total > 1),
-        "processes": plan.nodes.world_size * (plan.nodes.world_size > 1),
+        "nodes": plan.nodes.total if plan.nodes.total > 1 else 0,
+        "processes": plan.nodes.world_size if plan.nodes.world_size > 1 else 0,
         "batch": plan.can.batch,
         "agents": plan.launch.mode == "torchrun" and plan.nodes.world_size > plan.nodes.total,
         "chained": plan.walltime.chain.goes_on,
@@ -205,7 +205,7 @@ def _read_settings(path: str) -> Iterator[tuple[str, str]]:
         return  # it is for the program to say so
     if isinstance(tree, YamlMapping):
         leaves = walk_leaves(tree, f"{path}:", joint=":")
-        yield from ((key, getattr(leaf, "text", "")) for key, leaf in leaves)
+        yield from ((key, leaf.text) for key, leaf in leaves)
 
 
 def _check_numbers(job: Subject) -> Iterator[Problem]:

@@ -172,12 +172,12 @@ def count_job(job: Subject) -> dict[str, Any]:
         "job_gpus": own,
         "parts": ", ".join(parts),
         "share": share,
-        "rest": own % share * (max(parts.values(), default=0) <= own),
+        "rest": own % share if max(parts.values(), default=0) <= own else 0,
         "together": plan.nodes.together,
         "shared": plan.nodes.together > 1 == plan.nodes.total,
         "packed": gpus * plan.nodes.together,
         "room": has or _USUAL_GPUS,
-        "whole": (node.whole or plan.requests.exclusive) and gpus * (plan.nodes.total == 1),
+        "whole": (node.whole or plan.requests.exclusive) and plan.nodes.total == 1 and gpus,
         "single": (has, gpus, plan.nodes.together) == (0, 1, 1),
         "fit": min(has // max(1, gpus), array.size),
         "charged": array.jobs * has,
@@ -214,8 +214,9 @@ def _check_variables(job: Subject) -> Found:
 
 def _check_tasks(job: Subject) -> Found:
     """Yield tasks of an array that are alike, or are to differ by what all of a job share."""
-    tasks, values = job.plan.array.tasks, getattr(job.spec.array, "values", None) or ()
-    for name in {*Resources._fields}.intersection(values):
+    tasks, array = job.plan.array.tasks, job.spec.array
+    values = array.values if array else None
+    for name in {*Resources._fields}.intersection(values or ()):
         yield "swept-resource", f"array.values.{name}", {"name": name}
     words = [(*task.arguments, *task.variables.values()) for task in tasks[:100]]
     alike = {tuple(read_number(word, text=True) or word for word in one) for one in words}
@@ -225,8 +226,8 @@ def _check_tasks(job: Subject) -> Found:
 
 def _check_binds(job: Subject) -> Found:
     """Yield paths that the container does not see, or sees elsewhere."""
-    site_binds = getattr(job.plan.site.container, "binds", ())
-    of_site = [bind.partition(":")[0] for bind in site_binds]
+    site = job.plan.site.container
+    of_site = [bind.partition(":")[0] for bind in site.binds] if site else []
     seen = [target for _, target in job.binds] + _list_mounted()
     for option, value in list_options(job.plan.program.command if job.container.image else ()):
         if is_below(value, seen):
@@ -250,8 +251,8 @@ def _check_venv(job: Subject) -> Found:
     folder = os.path.expanduser(venv)
     values = {"venv": venv, "folder": os.path.dirname(venv)}
     if venv and os.path.exists(folder) and not os.path.isfile(f"{folder}/bin/activate"):
-        conda = os.path.isdir(f"{folder}/conda-meta")
-        yield f"no-venv{'.conda' * conda}", "environment.venv", values
+        kind = ".conda" if os.path.isdir(f"{folder}/conda-meta") else ""
+        yield f"no-venv{kind}", "environment.venv", values
     shown = [source for source, _ in job.binds] + _list_mounted()
     if job.container.image and venv[:1] == "/" and not is_below(venv, shown):
         yield "unseen-venv", "environment.venv", values
@@ -309,7 +310,8 @@ def _check_files(job: Subject) -> Found:
             from jobgen.spec.spelling import find_near_file
 
             near = find_near_file(file)
-            kind = ".near" if near else _KINDS.get(path, "") or ".relative" * (file[:1] not in "/~")
+            usual = "" if file[:1] in "/~" else ".relative"
+            kind = ".near" if near else _KINDS.get(path, usual)
             yield f"not-here{kind}", path, {"text": text, "near": near}
         elif path in ("run.args", "environment.setup") and _is_left_out(file, job.copied):
             yield "left-out", path, {"text": text, "file": file}
@@ -337,7 +339,8 @@ def _check_no_use(job: Subject) -> Found:
     own = [key for key, where in loaded.positions.items() if where.file == loaded.file]
     if plan.provenance.states_scheduler:
         for key in _NO_USE.intersection(own, plan.left_out):
-            yield f"no-use{'.queue' * (key == 'queue')}", key, {"title": plan.can.title}
+            kind = ".queue" if key == "queue" else ""
+            yield f"no-use{kind}", key, {"title": plan.can.title}
 
 
 def _is_left_out(name: str, copied: Sequence[str] | None) -> bool:

@@ -29,8 +29,9 @@ class _Request:
     ) -> None:
         self.context, self.node, self.size, self.about = context, node, size, about
         self.resources = context.spec.resources
-        self.together = getattr(context.spec.array, "together", None)
-        self.shared = " together" * bool(self.together)  # the numbers are those of all tasks
+        array = context.spec.array
+        self.together = array.together if array else None
+        self.shared = " together" if self.together else ""  # the numbers are those of all tasks
         # CPUs for each GPU count for those of a node: more GPUs are refused by themselves.
         each, self.gpus = self.resources.cpus_per_gpu, min(size.widest, node.gpus or size.widest)
         times = self.gpus if each else 1
@@ -38,9 +39,12 @@ class _Request:
         self.most_cpus = (node.cpus or 0) // max(1, times)
         self.memory = self.resources.memory_per_node or 0
         self.disk = self.resources.disk_per_node or 0
-        self.hosts = sum(
-            number for gpus, number in (node.hosts or {}).items() if int(gpus) >= size.narrowest
-        )
+
+    @property
+    def hosts(self) -> int:
+        """How many nodes of the site have as many GPUs as each of the job's."""
+        hosts = self.node.hosts or {}
+        return sum(number for gpus, number in hosts.items() if int(gpus) >= self.size.narrowest)
 
     @property
     def most_share(self) -> int:
@@ -106,7 +110,7 @@ class _Request:
             "most_cpus": self.most_cpus,
             "hosts": self.hosts,
             "together": self.together,
-            "larger": f", or write gpu_type: {' or '.join(larger)}" * bool(larger),
+            "larger": f", or write gpu_type: {' or '.join(larger)}" if larger else "",
             **{name: format_memory(amount or 0) for name, amount in amounts.items()},
         }
 

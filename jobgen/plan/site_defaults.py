@@ -190,7 +190,8 @@ class _SiteJob:
         own, site = self.spec.environment.container, self.profile.container
         if own is None or self.profile.network is None:
             return False
-        return (own.runtime or getattr(site, "runtime", None)) in self.profile.network.set_by
+        runtime = own.runtime or (site.runtime if site else None)
+        return runtime in self.profile.network.set_by
 
     def _explain_network(self) -> str:
         """What the user has to know of the network of several nodes; nothing if all is set."""
@@ -258,7 +259,7 @@ def _check_limits(job: _SiteJob) -> Iterator[Breach]:
 def _check_queue_has(job: _SiteJob, gpu_type: str) -> Iterator[Breach]:
     has, queues = " or ".join(job.record.gpu_types), job.profile.queues.items()
     having = " or ".join(name for name, one in queues if gpu_type in one.gpu_types)
-    ways = f"queue: {having}, or " * bool(having)
+    ways = f"queue: {having}, or " if having else ""
     facts = {"queue": job.queue, "has": has, "gpu_type": gpu_type, "ways": ways}
     rules = {"gpu_type_queue": has and gpu_type not in job.record.gpu_types}
     yield from limits.find_breaches(job.context, job.context.site.cite(job.record), rules, **facts)
@@ -272,7 +273,7 @@ def _offer_others(job: _SiteJob) -> str:
     kind = (True, own.gpu_types, None)
     likes = (kind == (bool(one.limits), one.gpu_types, one.routed_from) for one in queues.values())
     names = " or ".join([*itertools.compress(queues, likes)][:3])
-    return f", or write queue: {names}" * bool(names)
+    return f", or write queue: {names}" if names else ""
 
 
 def _advise(job: _SiteJob) -> Iterator[str]:

@@ -62,6 +62,6 @@ def _find_conflicts(context: Context, asked: OnWalltime, notice: int) -> Iterato
     return context.refuse(
         rules,
         early=format_duration(notice),
-        by_default=", the default" * (not asked.notice),
+        by_default="" if asked.notice else ", the default",
         most=format_duration(can.notice or 0),
     )

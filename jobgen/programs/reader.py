@@ -409,8 +409,8 @@ def _list_items(node: ast.expr) -> list[ast.keyword]:
             return node.keywords
         case ast.Dict():
             keys: list[Any] = [getattr(key, "value", 0) for key in node.keys]
-            known = {*map(type, keys)} == {str}
-            return [*map(ast.keyword, keys, node.values)] * known
+            if {*map(type, keys)} == {str}:
+                return [*map(ast.keyword, keys, node.values)]
     return []
 
 

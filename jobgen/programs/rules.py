@@ -374,7 +374,8 @@ def _join(first: Remark, *others: Remark) -> Remark:
     """Return the first of remarks with one message, which names the lines of the others."""
     same = {f"{one.path}:{one.line}": one for one in sorted(others) if one[:2] != first[:2]}
     places, more = [*same][:_MOST_PLACES], len(same) - _MOST_PLACES
-    places += [f"{more} more"] * (more > 0)
+    if more > 0:
+        places.append(f"{more} more")
     also = f" (so in {', '.join(places)})" if places else ""
     return first._replace(message=first.message + also)
 

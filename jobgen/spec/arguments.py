@@ -59,7 +59,7 @@ def _group(words: Iterable[Node]) -> list[_Group]:
     """Return the options with their words; what stands before the first has an empty one."""
     groups: list[_Group] = [("", [])]
     for word in words:
-        if match := _OPTION.fullmatch(getattr(word, "text", "")):
+        if match := _OPTION.fullmatch(word.text):
             groups.append((match[1] or match[2], []))
         groups[-1][1].append(word)
     return [group for group in groups if group[1]]

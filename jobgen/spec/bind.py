@@ -82,7 +82,7 @@ class _Binder:
         # Where there are strangers, one of them may be the key that is missing.
         for key, message, hint, rival in () if strangers else _check_keys(cls, values):
             inner = fields.join_path(path, key) if key else path
-            setting = f"{fields.join_path(path, rival)}=null" * bool(rival)
+            setting = f"{fields.join_path(path, rival)}=null" if rival else ""
             self.problem(self.positions.get(inner, node.where), inner, message, hint, setting)
         if self.tell_missing(node, cls, path, meant) or _FAILED in values.values():
             return _FAILED
@@ -134,8 +134,9 @@ class _Binder:
         assert root is not None
         empty = isinstance(item, Scalar) and not item.text
         if empty and (re.search("[=:]", key) or _shares_line(node, key)):
-            known = "yes" * (key.partition(" ")[0] in fields.read_fields(cls))
-            return table.find_rule("separation_rules", {"key": key, "known": known})["say"], ""
+            known = key.partition(" ")[0] in fields.read_fields(cls)
+            facts = {"key": key, "known": "yes" if known else ""}
+            return table.find_rule("separation_rules", facts)["say"], ""
         hint = words.suggest_key(key, item, path=path, cls=cls, root=root, check=find_faults)
         if hint.unfold and words.is_group(item, root):
             self.group(item, key, root)

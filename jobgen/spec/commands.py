@@ -86,8 +86,8 @@ def _explain(
         "launcher": launcher,
         "kind": name_kind(launcher) if launcher else "",
         "program": show_program(words),
-        "one_node": "yes" * one_node,
-        "lines": "yes" * (len(lines) > 1),
+        "one_node": "yes" if one_node else "",
+        "lines": "yes" if len(lines) > 1 else "",
     }
     if answer := find_rule("program_rules", facts):
         yield key, answer["fault"], answer["say"]

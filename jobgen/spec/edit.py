@@ -133,7 +133,8 @@ def _keep_comment(entry: str, text: str, old: Any) -> str:
     tail = "" if is_block else text[old.end_mark.index :].rstrip("\n")
     if not tail.strip() or entry.count("\n") > 1:
         return entry
-    return f"{entry.rstrip()}{' ' * (tail[0] != ' ')}{tail}\n"
+    blank = "" if tail.startswith(" ") else " "
+    return f"{entry.rstrip()}{blank}{tail}\n"
 
 
 def _find_end(text: str, pair: _Pair) -> int:

@@ -148,7 +148,8 @@ class Kind:
             texts = frozenset[str]().union(*(member.takes for member in members))
             # A switch is a word of a command, and of no other text.
             of_words = FreeText() in (member.rule for member in members)
-            return "text_as_list", texts - {"map", "bool" * of_words} | {"list"}
+            others = {"map", "bool"} if of_words else {"map"}
+            return "text_as_list", texts - others | {"list"}
         if isinstance(self.rule, Parsed):
             return "parsed", _ANY_SCALAR
         if is_literal(self.type):

@@ -226,7 +226,8 @@ def _apply_user_config(
 
     config = yaml_nodes.read(file)
     bind(config, UserConfig)
-    scheduler = target or getattr(root.items.get("scheduler"), "text", "")
+    named = root.items.get("scheduler")
+    scheduler = target or (named.text if named else "")
     if scheduler in PACKAGES and not get_capabilities(scheduler).batch:
         return ()
     taken = [f"{override.partition('=')[0]}." for override in given]

@@ -90,14 +90,14 @@ class _Stranger(NamedTuple):
         own = fields.read_fields(self.cls).get(name) if parent == self.path else None
         field = own or fields.list_paths(self.root).get(re.sub(r"^roles\.\w+\.", "", path))
         kinds = field.kinds if field else ()
-        if getattr(self.node, "kind", "") != "bool":
+        if self.node.kind != "bool":
             return kinds
         return tuple(kind for kind in kinds if kind.type is bool or get_args(kind.type))
 
     def _list_forms(self) -> Iterator[Node]:
         """Yield its value, and with the unit that the key names: timeout_min: 120 is 120m."""
         yield self.node
-        units, text = load_table()["units"], getattr(self.node, "text", "")
+        units, text = load_table()["units"], self.node.text
         for part in reversed(re.findall("[a-z]+", normalize(self.key))):
             if text.isdigit() and part in units:
                 yield Scalar(self.node.where, text + units[part], "str")
@@ -182,7 +182,7 @@ def _apply(stranger: _Stranger, section: str, word: str) -> Hint | None:
         "words": f"{word} {stranger.place}.{word}",
         "within": stranger.place,
         "means": means,
-        "unfit": "yes" * (not stranger.fit(means)[0]),
+        "unfit": "" if stranger.fit(means)[0] else "yes",
     }
     answer = find_rule(section, facts)
     if "say" in answer:
@@ -254,12 +254,14 @@ def suggest_value(
         _NAMES.get(kind.type, "keys") for kind in kinds if not isinstance(kind.rule, fields.Parsed)
     }
     facts = describe(node, path) | {"takes": " ".join(names), "wrong": wrong}
-    if answer := find_rule("value_rules", facts | {"only": facts["takes"] * (len(names) == 1)}):
+    facts["only"] = facts["takes"] if len(names) == 1 else ""
+    if answer := find_rule("value_rules", facts):
         return answer["say"]
     better = _repair(node, kinds, check) if isinstance(node, Scalar) else ""
     examples = load_table()["examples"] if wrong == "kind" else {}
     example = examples.get(facts["at"], examples.get(facts["name"], ""))
-    better = better or example * (example[:1] in ("[", "{"))  # of a number it would be a guess
+    if not better and example[:1] in ("[", "{"):  # an example number would be a guess
+        better = example
     start = "write" if path.endswith("]") else f"write {facts['name']}:"
     return f"{start} {better}" if better else ""
 
@@ -294,7 +296,7 @@ def suggest_word(text: str, known: tuple[str, ...], path: str) -> str:
 
 def describe(node: Node, path: str = "") -> dict[str, str]:
     """Return what a rule and its sentence can say of the value at a path."""
-    text: str = getattr(node, "text", "")
+    text = node.text
     items = node.items if isinstance(node, Sequence) else []
     words = [item.text for item in items if isinstance(item, Scalar)]
     place = re.sub(r"\[\d+\]|^roles\.\w+\.(?!ready)", "", path)
@@ -320,7 +322,7 @@ def _describe_members(node: Node) -> dict[str, str]:
     members = [] if isinstance(node, Scalar) else [*(inner.values() or node.items)]
     deep = any(not isinstance(one, Scalar) for one in members)
     given = {Scalar: "text", Sequence: "list", Mapping: "keys"}[type(node)]
-    pairs = [f"'{key}:{getattr(one, 'text', '')}'" for key, one in inner.items()]
+    pairs = [f"'{key}:{one.text}'" for key, one in inner.items()]
     given = f"{given} deep" if deep else given
     return {"given": given, "names": ", ".join(inner), "pairs": ", ".join(pairs)}
 

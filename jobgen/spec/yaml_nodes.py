@@ -40,7 +40,7 @@ class Scalar:
 class Sequence:
     """A list of nodes."""
 
-    kind = "list"
+    kind, text = "list", ""
 
     def __init__(self, where: Position, items: list[Node]) -> None:
         self.where = where
@@ -50,7 +50,7 @@ class Sequence:
 class Mapping:
     """Nodes by key, in document order; `keys` holds each key's own place."""
 
-    kind = "map"
+    kind, text = "map", ""
 
     def __init__(self, where: Position) -> None:
         self.where = where
@@ -267,7 +267,7 @@ def describe(node: Node) -> str:
     if others := {"null": "nothing", "list": "a list", "map": "keys and values"}.get(node.kind):
         return others
     words = {"str": "text", "bool": "true or false"}
-    return f"{words.get(node.kind, 'a number')} ({getattr(node, 'text', '')!r})"
+    return f"{words.get(node.kind, 'a number')} ({node.text!r})"
 
 
 class _Composer:

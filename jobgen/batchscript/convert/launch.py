@@ -171,9 +171,11 @@ class LaunchLine:
             values["launch.max_restarts"] = self._count(restarts)
         agent = self.started.program[0]  # whose folder, as a runner, has an environment
         python = Word(re.sub(r"torchrun(?=\W*$)", "python3", agent.raw), agent.line, agent.column)
-        named = [Word("-m", agent.line, agent.column)] * ("-m" in torchrun.options)
+        words = [*self.started.runner, python]
+        if "-m" in torchrun.options:
+            words.append(Word("-m", agent.line, agent.column))
         self.bare = False
-        values |= self._name_program([*self.started.runner, python, *named, *torchrun.program])
+        values |= self._name_program([*words, *torchrun.program])
         self._finish("torchrun", values)
 
     def _put_processes(self, processes: int) -> dict[str, Any]:
