@@ -45,7 +45,9 @@ def look_up(word: str, value: str, short: Mapping[str, str], *, whole: bool) -> 
     line = shlex.join(words).replace("...", "VALUE")
     if line and (whole or "--set" not in words):
         return {"type": line}
-    return {"say": f"give {line} when you submit" if line else _name_place(hint.text * whole)}
+    if line:
+        return {"say": f"give {line} when you submit"}
+    return {"say": _name_place(hint.text) if whole else ""}
 
 
 def _name_place(text: str) -> str:

@@ -122,9 +122,7 @@ class Typed:
             own = ""  # another word, spelt nearly so
         self.respelt |= own not in ("", name)
         if own:
-            self.own.append(
-                (own, self._read_time(own, value) * self.valued[own])
-            )  # a flag has none
+            self.own.append((own, self._read_time(own, value) if self.valued[own] else ""))
         else:
             several = re.split(",(?=\\w+=)", value) if re.fullmatch(_PAIRS, value) else [value]
             self.foreign += [(name, one) for one in several]

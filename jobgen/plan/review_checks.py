@@ -383,9 +383,10 @@ def _find_file(command: Sequence[str]) -> str:
     if not command or "-c" in command:
         return ""
     line = " ".join(word for word in command if word[:1] != "-")
-    runs = re.match(r"(?:\S*/)?(?:bash|sh|zsh) (\S+)|\S*python\S* (\S+)|(\S*/\S+)", line)
-    file = runs[runs.lastindex or 0] if runs else ""
-    return file * file.endswith((".sh", ".py"))
+    runs = re.match(
+        r"(?:(?:\S*/)?(?:bash|sh|zsh) |\S*python\S* |(?=\S*/))(\S+\.(?:sh|py))(?!\S)", line
+    )
+    return runs[1] if runs else ""
 
 
 def _is_missing(name: str) -> bool:
