@@ -39,8 +39,6 @@ _SPREAD = ("--ntasks", "--gpus")
 _OF_TORQUE = ("-l size", "-l procs", "-l mppwidth", "-l mppnppn", "-l mppdepth")
 _NO_WORDS = "asks for processors in words that OpenPBS and PBS Pro do not have; write resources"
 _TOTALS = "taken for one node; where qsub counts them for the whole job, they may be of several"
-_NO_NAME = "not a name that a spec can have; one was made of it"
-_OF_FILE = "not a name that a spec can have; the file's was taken"
 _CHUNK = ("ngpus", "ncpus", "mem", "mpiprocs", "ppn", "gpus")
 _EXCLUSIVE = (("--exclusive", ""), ("-l place", "scatter:excl"), ("-l place", "excl"))
 _EVENTS = {"BEGIN": "begin", "END": "end", "FAIL": "fail", "b": "begin", "e": "end", "a": "fail"}
@@ -207,7 +205,8 @@ class _Resources:
         nodes, request = self.nodes, self.request
         self.draft.put("resources.nodes", nodes > 1 and request.alike and nodes)
         self.draft.put("resources.gpus_per_node", request.gpus // self.shares)
-        self.draft.put("resources.cpus_per_node", request.cpus // self.shares)
+        if self.script.can.chunks or self.script.value("--cpus-per-task"):
+            self.draft.put("resources.cpus_per_node", request.cpus // self.shares)
 
     def note_spread(self, items: list[DirectiveOption]) -> None:
         """Name a number of tasks or GPUs that may be of more nodes than the spec asks for."""
@@ -248,7 +247,7 @@ class _Resources:
         if self.keys.get(option) == "name":
             name = re.sub(r"(%\w|[^A-Za-z0-9._-])+", "-", value).strip("-._")[:100]
             self.draft.put("name", name)
-            self.draft.check(item.line, item.text, _NO_NAME if name else _OF_FILE)
+            self.draft.check(item.line, item.text, "not a name that a spec can have")
         elif option == self.script.can.shell_option and find_shell(self.script) != "bash":
             shell = item._replace(value="/bin/bash")  # for which jobgen writes
             keep_verbatim(self.script, shell, self.draft)
@@ -280,7 +279,7 @@ class _Resources:
             if key == "mem":
                 draft.put("resources.memory_per_node", read_memory(text))
             elif key == "mpiprocs" and text != "1":
-                draft.keep(item.line, pair, "the processes of each node are those of launch")
+                draft.keep(item.line, pair)
             elif key == "ompthreads":
                 draft.put("environment.variables", {"OMP_NUM_THREADS": text})
             elif key not in _CHUNK:  # a bare word of nodes= is true of them, as OpenPBS reads it

@@ -63,7 +63,7 @@ class Draft:
 
     lose = partialmethod(leave, "lost")  # the job will differ
     check = partialmethod(leave, "check")  # it may differ, and its user should look
-    keep = partialmethod(leave, "kept")  # another part of the spec, or jobgen itself, does it
+    keep = partialmethod(leave, "kept", reason="jobgen does it, or the job does without it")
 
     def setup(self, lines: Iterable[str]) -> None:
         """Keep lines of bash as they are."""

@@ -11,7 +11,7 @@ import re
 
 from jobgen.batchscript.convert.body import advise, make_name, name_body, write_body
 from jobgen.batchscript.convert.clean import write_clean
-from jobgen.batchscript.convert.straight import NotStraightError, list_own_submissions
+from jobgen.batchscript.convert.straight import NotStraightError, find_use, list_own_submissions
 from jobgen.batchscript.directives import ARRAYS, render_directives, settle
 from jobgen.batchscript.draft import Draft, Left
 from jobgen.batchscript.readable import ImportRefusedError, find_shell_flags, refuse_unreadable
@@ -24,7 +24,6 @@ _OF_ARRAY = "is an array's index, which no directive asks for; array: {tasks: N}
 # What PBS and Torque take nodes or processors from.
 _ASKED = ("select", "nodes", "ncpus", "ngpus", "size", "procs", "mppwidth")
 _OF_ITSELF = "the script submits itself so; write in the spec what only this line asks for"
-_OF_NODES = "here it is one: write resources.nodes"
 
 
 class Imported(NamedTuple):
@@ -90,27 +89,15 @@ def _note_submission(script: Script, draft: Draft) -> None:
         draft.lose(line, text, _OF_ITSELF)
     own = {name for name, _, _ in script.variables()}
     indices = "|".join(set(ARRAYS.values()) - own) or "-"
-    index = _find_use(script, rf"\$\{{?({indices})\b(?!:?[-+])")
+    index = find_use(script, rf"(?:{indices})\b(?!:?[-+])")
     if index and not script.value(*ARRAYS):
         draft.lose(*index, _OF_ARRAY)
-    nodes = _find_use(script, r"\$\{?(PBS_NODEFILE|PBS_NUM_NODES|SLURM_(JOB_NUM_NODES|NNODES))\b")
+    nodes = find_use(script, "PBS_NODEFILE|PBS_NUM_NODES|SLURM_(JOB_NUM_NODES|NNODES)")
     if nodes and not _asks_for_nodes(script):
-        submit = "qsub's" if script.can.chunks else "sbatch's"
-        draft.check(*nodes, f"nodes come from {submit} own line; {_OF_NODES}")
+        draft.check(*nodes, "no directive asks for nodes; here it is one: write resources.nodes")
 
 
 def _asks_for_nodes(script: Script) -> bool:
     """Whether a directive says what the scheduler takes the number of nodes from."""
     resources = any(map(script.resource, _ASKED))
     return resources or script.value("--nodes", "--ntasks") is not None
-
-
-def _find_use(script: Script, pattern: str) -> tuple[int, str] | None:
-    """Return the line of the first command that uses a variable otherwise than to print it."""
-    for command in script.commands:
-        texts = [word.raw for word in command.all_words]
-        texts += [item.target.raw for item in command.redirects]
-        match = re.search(pattern, " ".join(texts + command.bodies))
-        if match and command.name != "echo":
-            return command.line, f"${match[1]}"
-    return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import textwrap
 
 from jobgen.batchscript.convert.environment import AT_HOME
 from jobgen.batchscript.convert.straight import (
@@ -47,8 +48,6 @@ def write_body(script: Script, draft: Draft) -> str:
     keeps = re.compile("of each node|becomes a select=")
     draft.left = [left for left in draft.left if not keeps.search(left.reason)]
     _note_losses(script, draft)
-    if not script.can.chunks and script.value("--cpus-per-task") is None:
-        draft.values.pop("resources.cpus_per_node", None)  # one for each task, as Slurm has it
     for _ in range(2):  # what is said again may take the place of another line
         for item in _list_other_words(script, draft):
             keep_verbatim(script, item, draft)
@@ -88,7 +87,9 @@ def _list_other_words(script: Script, draft: Draft) -> list[DirectiveOption]:
 
 def advise(script: Script, draft: Draft, reason: NotStraightError) -> list[str]:
     """Return why a body is kept, lint's findings in its launch, and how jobgen may launch it."""
-    lines = ["", f"The body is kept as it is, from line {reason.line}: {reason.reason}."]
+    rest = "\n".join(script.lines[reason.line - 1 :]).replace("\\\n", " ")
+    text = textwrap.shorten(rest.partition("\n")[0], 100, placeholder=" ...")
+    lines = ["", f"The body is kept as it is, for line {reason.line}: {text}  ({reason.reason})"]
     if "directives" in draft.values:
         lines.append("Where a directive and a key ask for the same, the directive counts.")
     findings = [item for item in check(script) if item.rule.id in ABOUT_LAUNCH]
@@ -96,10 +97,8 @@ def advise(script: Script, draft: Draft, reason: NotStraightError) -> list[str]:
     beside = [item for item in script.commands if item.end == "&"]
     if len([item for item in beside if unwrap(item.words).launchers]) > 1:
         lines += [
-            "Programs that start side by side may be roles, each with its own nodes: the job ends",
-            "when one fails, and what needs another waits until that is ready.",
+            "Programs that start side by side may be roles, each with its own nodes.",
         ]
     elif any(launch.started.agent for launch in script.launches):
-        key = "run.script or run.module"
-        lines.append(f"For jobgen to launch it on every node, write {key} in place of run.body.")
+        lines.append("For jobgen to launch it, write run.script or run.module, not run.body.")
     return lines

@@ -11,7 +11,14 @@ from jobgen.batchscript.bash import Command
 from jobgen.batchscript.convert import straight
 from jobgen.batchscript.convert.environment import AT_HOME, Prelude, follow_statement, list_needed
 from jobgen.batchscript.convert.launch import LaunchLine, read_shape
-from jobgen.batchscript.convert.straight import NotStraightError, Statement, refuse
+from jobgen.batchscript.convert.straight import (
+    AFTER,
+    KEY,
+    SEVERAL,
+    NotStraightError,
+    Statement,
+    refuse,
+)
 from jobgen.batchscript.convert.values import Reader
 from jobgen.batchscript.directives import ARRAYS, render_directives
 from jobgen.batchscript.draft import Draft
@@ -26,13 +33,13 @@ from jobgen.errors import SpecError
 # Set up an environment, whose python3 is its python.
 _ENVIRONMENT = ("module", "ml", "source", ".", "conda", "mamba", "micromamba", "eval")
 _LONGEST = 2_500  # characters of a spec
-_FROM_OUTSIDE = "is set where it is submitted, or by its modules; the job ends where it is not"
+_TOO_LONG = "a spec of it would be too long to read"
 # The script acts on them; a signal without B: goes to what srun has started.
 _ACTED_ON = re.compile(r"--signal B|-d |--export (?!ALL$)")
-_DROPPED = "jobgen's own launch says the same, or it makes no difference"
 _TASKS = re.compile("--ntasks|--gpus-per-task")
-_ONE_TASK = "for one process, the job has one task, and its program no SLURM_NTASKS"
-_ONE_WORD = "stands without quotes, and is taken for one word"
+_FROM_OUTSIDE = "no line of the script sets it"
+_ONE_WORD = "has no quotes in the script; here it is one word"
+_ONE_TASK = "here the job has one task, for its one process"
 # Kinds of statements that do nothing for anybody after the program has ended; and those that do
 # nothing but what their words run.
 _ENDS = {"prints", "ends"}
@@ -60,7 +67,7 @@ class _CleanSpec:
         self._check_directives()
         self.before, self.launch, self.after = self._split(straight.read_statements(script))
         self._check_after()
-        shape = read_shape(script, draft)
+        shape = read_shape(script, draft, self.launch.line)
         self.reader = self._make_reader()
         for statement in self.before:
             follow_statement(statement, self.reader)
@@ -77,15 +84,16 @@ class _CleanSpec:
         prelude = self._read_prelude()
         for path, value in self.read.values.items():
             self.draft.put(path, value)
-        if self._starts_all_tasks():
-            self.draft.values.pop("resources.cpus_per_node", None)  # one a task, as Slurm has it
+        script = self.script
+        fewer = self.read.tasks != script.request.tasks  # each of which would bring its CPUs
+        if not script.can.chunks and (fewer or script.value("--cpus-per-gpu")):
+            self.draft.put("resources.cpus_per_node", script.request.cpus)
         keys = str([self.read.values, prelude.keys, prelude.variables, prelude.modules])
         asked = self.reader.asked | prelude.reader.asked
         self._note_losses(asked.intersection(re.findall(r"\$\{?(\w+)", keys)))
         prelude.careful = prelude.careful or "e" in find_shell_flags(self.script)
         prelude.write(self.reader.variables.loose)
-        long = len(self.draft.yaml("")) > _LONGEST
-        refuse(self.launch.line, {"a spec of it would be too long to read": long})
+        refuse(self.launch.line, _TOO_LONG, len(self.draft.yaml("")) > _LONGEST)
         self._refuse_loss()
         return self.draft
 
@@ -94,8 +102,7 @@ class _CleanSpec:
             asked = f"{item.option} {item.value}"
             unsaid = item.option in ARRAYS and "array.tasks" not in self.draft.values
             unsaid = unsaid or (item.option == "--signal" and not self.once)
-            acts = unsaid or _ACTED_ON.match(asked)
-            refuse(item.line, {f"'{asked}' is for the script or its programs": acts})
+            refuse(item.line, KEY, unsaid, _ACTED_ON.match(asked))
 
     def _split(
         self, statements: list[Statement]
@@ -107,9 +114,7 @@ class _CleanSpec:
             raise NotStraightError(last, "no line starts a program that jobgen knows")
         nodes = 1 if self.once else self.draft.values.get("resources.nodes", 1)
         for early, later in pairwise(launches):
-            how = "side by side" if early.first.end == "&" else "one after the other"
-            several = nodes > 1 or not _prepares(early, launches[-1])
-            refuse(later.line, {f"several programs run {how}": several})
+            refuse(later.line, SEVERAL, nodes > 1, not _prepares(early, launches[-1]))
         at = statements.index(launches[-1])
         before = statements[:at]
         for item in launches[:-1]:
@@ -138,8 +143,8 @@ class _CleanSpec:
             pure = all(map(list_pure, statement.commands)) and not statement.first.redirects
             idle = statement.kind in _ENDS or (statement.kind in _IDLE and pure)
             idle = idle or "deactivate" in statement.first.texts[:2]
-            refuse(statement.line, {"commands follow the program": not idle})
-            self.draft.keep(statement.line, statement.text, "the job ends as its program does")
+            refuse(statement.line, AFTER, not idle)
+            self.draft.keep(statement.line, statement.text)
 
     def _make_reader(self) -> Reader:
         reader = Reader(self.script.make_variables(), sourced=False)
@@ -172,25 +177,19 @@ class _CleanSpec:
                 return prelude
             needed |= more
 
-    def _starts_all_tasks(self) -> bool:
-        """Whether jobgen starts the tasks of a script of Slurm that says nothing about CPUs."""
-        if self.script.can.chunks or self.script.value("--cpus-per-task", "--cpus-per-gpu"):
-            return False
-        return self.read.tasks == self.script.request.tasks
-
     def _note_losses(self, outside: set[str]) -> None:
         draft, line = self.draft, self.launch.line
         if self.read.logged:
             draft.check(line, self.launch.text, "its output goes to jobgen's logs instead")
         if self.read.dropped:
-            draft.keep(line, " ".join(self.read.dropped), _DROPPED)
+            draft.keep(line, " ".join(self.read.dropped))
         self._note_tasks()
         for number, text in straight.list_arguments(self.script):
             draft.lose(number, text, "of the script's arguments; write what they are")
+        unsure = (outside, _FROM_OUTSIDE), (self.reader.taken, _ONE_WORD)
         for name in sorted(outside | self.reader.taken):
-            reasons = [_FROM_OUTSIDE] if name in outside else []
-            reasons += [_ONE_WORD] if name in self.reader.taken else []
-            draft.check(line, f"${name}", "; ".join(reasons))
+            use = straight.find_use(self.script, name) or (line, f"${name}")
+            draft.check(*use, "; ".join(reason for names, reason in unsure if name in names))
 
     def _refuse_unset(self, written: Script) -> None:
         """Raise where the spec reads a variable of Slurm's that its own directives do not set."""
@@ -199,7 +198,7 @@ class _CleanSpec:
             name = f"SLURM_{item.option[2:].replace('-', '_').upper()}"
             same = self.script.tell(item.option, name) == written.tell(item.option, name)
             read = re.search(rf"\b{name}\b", text)
-            refuse(item.line, {f"${name} comes from {item.option}": read and not same})
+            refuse(item.line, f"${name} comes from {item.option}", read and not same)
 
     def _note_tasks(self) -> None:
         if self.read.mode == "plain" and self.script.request.tasks > 1:
@@ -219,12 +218,10 @@ class _CleanSpec:
 
     def _refuse_share(self, gets: Request) -> None:
         asked = self.script.request
-        if not self.draft.load().spec.launches_itself:
-            asked = asked._replace(tasks=0)
-        for name in ("nodes", "gpus", "cpus", "tasks"):
-            wanted, given = getattr(asked, name), getattr(gets, name)
-            reason = f"a spec of it asks for {given or 'other'} {name}, not {wanted}"
-            refuse(1, {reason: wanted and wanted != given})
+        counts = [(asked.nodes, gets.nodes), (asked.gpus, gets.gpus), (asked.cpus, gets.cpus)]
+        if self.draft.load().spec.launches_itself:
+            counts.append((asked.tasks, gets.tasks))
+        refuse(self.launch.line, KEY, *(wanted and wanted != given for wanted, given in counts))
 
 
 def _leaves(statement: Statement) -> bool:

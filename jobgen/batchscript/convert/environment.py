@@ -9,7 +9,7 @@ from typing import Any
 from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.convert import straight
 from jobgen.batchscript.convert.launch import LaunchLine
-from jobgen.batchscript.convert.straight import NotStraightError, Statement, refuse
+from jobgen.batchscript.convert.straight import BASH, SETUP, NotStraightError, Statement, refuse
 from jobgen.batchscript.convert.values import Reader, get_text
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import PlainVariables, expand_command, follow, list_names
@@ -68,11 +68,7 @@ class Prelude:
             take(statement)
             return
         anywhere = statement.kind == "repeats" or self.once
-        reasons = {
-            f"'{statement.text}' stands before the program": statement.kind in ("ends", "fails"),
-            "a command would run on every node": not anywhere,
-        }
-        refuse(statement.line, reasons)
+        refuse(statement.line, SETUP, statement.kind in ("ends", "fails"), not anywhere)
         self._keep(statement)
 
     def _keep(self, statement: Statement, text: str = "", *, phase: int = 3) -> None:
@@ -89,19 +85,19 @@ class Prelude:
         self.phase = max(self.phase, phase)
 
     def _take_prints(self, statement: Statement) -> None:
-        self.draft.keep(statement.line, statement.text, "it only prints")
+        self.draft.keep(statement.line, statement.text)
 
     def _take_sets(self, statement: Statement) -> None:
-        options = " ".join(word.text for word in statement.first.words[1:])
-        self.careful = self.careful or bool(re.search(r"(^|\s)-\w*e|errexit", options))
-        self.draft.keep(statement.line, statement.text, "jobgen's script sets its own mode")
+        words = statement.first.texts
+        self.careful = self.careful or bool(re.search(r" -\w*e|errexit", " ".join(words)))
+        self._take_prints(statement)
 
     def _take_hook(self, statement: Statement) -> None:
         self.hooked.append(statement.text)
 
     def _take_folder(self, statement: Statement) -> None:
         if straight.goes_back(statement) and not self.moved:
-            self.draft.keep(statement.line, statement.text, "jobgen's job starts there")
+            self._take_prints(statement)
             return
         self._keep(statement)
         self.moved = True
@@ -156,12 +152,12 @@ class Prelude:
     def _take_assigns(self, statement: Statement) -> None:
         words = statement.first.assignments
         names = set(map(_name, words))
-        refuse(statement.line, {"an exported variable is assigned again": names & self.exported})
+        refuse(statement.line, SETUP, names & self.exported)
         if not any(map(FORMS["exported"].fullmatch, names)) and not names & self.needed:
             if not all(is_pure(word.raw) for word in words):
                 self._keep(statement)
             return
-        refuse(statement.line, {"several values are set in one line": len(words) > 1})
+        refuse(statement.line, SETUP, len(words) > 1)
         seen = names & self.launch.names - self.reader.variables.loose
         others = list_names(words[0].raw) - self.reader.variables.assigned
         phase = 0 if all(map(_OF_JOB.match, others)) else 3
@@ -182,7 +178,7 @@ class Prelude:
         words = []
         for word in statement.first.words[1:]:
             known = _ASSIGNS.match(word.raw) or word.raw.isidentifier()
-            refuse(statement.line, {f"'{statement.text}' is left to bash": not known})
+            refuse(statement.line, BASH, not known)
             if word.raw in self.reader.variables.assigned:
                 words.append(Word(f'{word.raw}="${word.raw}"', word.line, word.column))
             elif _ASSIGNS.match(word.raw):
@@ -231,13 +227,8 @@ class Prelude:
         world = str(self.shape.nodes * self.launch.tasks)
         right = value == world or self.launch.mode == "torchrun"
         own = name == "MASTER_ADDR" and value not in (None, "localhost", "127.0.0.1")
-        reasons = {
-            f"{name} is set before its processes start": of_process,
-            "MASTER_ADDR is an address that the script chooses": own,
-            "only bash knows what WORLD_SIZE comes to": name == "WORLD_SIZE" and not right,
-        }
-        refuse(statement.line, reasons)
-        self.draft.keep(statement.line, statement.text, "jobgen tells each process by itself")
+        refuse(statement.line, SETUP, of_process, own, name == "WORLD_SIZE" and not right)
+        self._take_prints(statement)
         return True
 
     def _check_steady(self, statement: Statement) -> None:
@@ -245,14 +236,10 @@ class Prelude:
         words = [word for item in statement.commands for word in item.all_words]
         self.asked += [word.active for word in words]
         self.asked += [text for item in statement.commands for text in item.bodies]
-        own = re.search(rf"\$\{{?({FORMS['of-step'].pattern})\b", statement.text)
+        of_step = re.search(rf"\$\{{?({FORMS['of-step'].pattern})\b", statement.text)
         step = self.launch.mode != "once" and _STEP.search(statement.text)
-        reasons = {
-            "a value may differ between nodes": not self.once and not all(map(_is_steady, words)),
-            "its srun would wait for that of the program": step,
-            f"${own and own[1]} is another in every task or step": own,
-        }
-        refuse(statement.line, reasons)
+        differs = not self.once and not all(map(_is_steady, words))
+        refuse(statement.line, SETUP, differs, step, of_step)
 
     def write(self, loose: frozenset[str]) -> None:
         """Put what was read into the draft; `loose` are variables that only the setup exports."""

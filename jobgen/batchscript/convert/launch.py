@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from jobgen.batchscript.bash import Word, parse
-from jobgen.batchscript.convert.straight import NotStraightError, Statement, refuse
+from jobgen.batchscript.convert.straight import (
+    BASH,
+    KEY,
+    LAUNCH,
+    NotStraightError,
+    Statement,
+    refuse,
+)
 from jobgen.batchscript.convert.values import Reader, get_text
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import expand_command, list_names
@@ -26,18 +33,18 @@ _TORCHRUN, _TORCHRUN_LOGS = read_names("torchrun_own"), read_names("torchrun_log
 _LINE_END = re.compile(r"(\\(?=\n)|[;&|])?[ \t]*\n\s*")
 _JOINTS = {"\\": " ", None: "; "}  # of lines; after an operator, no other one comes
 _SPREADS = "without --nodes, Slurm may spread its tasks"
+_OF_ARGUMENTS = "the arguments of the script name the program"
 
 
-def read_shape(script: Script, draft: Draft) -> Request:
+def read_shape(script: Script, draft: Draft, line: int) -> Request:
     """Return what the job has; raise NotStraightError where only the scheduler knows it."""
     request = script.request
     nodes, tasks = draft.values.get("resources.nodes", 1), request.tasks
     open_ = not request.alike or (script.value("--nodes") and not request.sure)
-    refuse(1, {"its nodes are named or not alike, or their number is open": open_})
-    refuse(1, {"two options ask for GPUs": script.count("--gres") not in (0, request.gpus)})
-    refuse(1, {"its nodes get unequal numbers of tasks": script.count("--ntasks") % nodes})
+    other_gpus = script.count("--gres") not in (0, request.gpus)
+    refuse(line, KEY, open_, other_gpus, script.count("--ntasks") % nodes)
     if not script.can.chunks and not request.sure:
-        refuse(1, {_SPREADS: nodes != 1})
+        refuse(line, _SPREADS, nodes != 1)
         tasks = 0 if tasks > 1 else 1  # which srun would start, wherever they are
     gpus = draft.values.get("resources.gpus_per_node", 0)
     return request._replace(nodes=nodes, tasks=tasks, gpus=gpus)
@@ -82,8 +89,7 @@ class LaunchLine:
         if names == ["srun"]:
             self._read_srun(self.started.launchers[0])
         else:
-            alone = f"jobgen does not know what '{self.started.name}' starts on the other nodes"
-            self._refuse({alone: self.shape.nodes > 1 or len(names) > 1})
+            self._refuse(LAUNCH, self.shape.nodes > 1, len(names) > 1)
             self.tasks = 1
         if self.torchrun:
             try:
@@ -99,29 +105,23 @@ class LaunchLine:
         """Whether one process starts, on one node."""
         return self.shape.nodes == 1 and self.tasks == 1
 
-    def _refuse(self, reasons: Mapping[str, object]) -> None:
-        refuse(self.statement.line, reasons)
+    def _refuse(self, reason: str, *holds: object) -> None:
+        refuse(self.statement.line, reason, *holds)
 
     def _check_words(self) -> None:
         """Refuse a line without a program that jobgen could start by itself."""
         commands, program = self.statement.commands, self.started.program
         beside = any(item.end == "&" or item.heredocs for item in commands)
-        last = program[-1].text if program else ""
+        self._refuse(LAUNCH, beside, not program)
         bare = self.torchrun and not self.torchrun.program
-        lacks = bare or re.fullmatch("python3?|-[^=]*", last)
-        more = re.search(r"\$\{?[@*]", self.statement.text)
-        reasons = {
-            "it runs in the background, or reads a text": beside,
-            "no program was found, or a variable holds it": not program,
-            "the script takes arguments": lacks and more,
-        }
-        self._refuse(reasons)
+        lacks = bare or re.fullmatch("python3?|-[^=]*", program[-1].text)
+        self._refuse(_OF_ARGUMENTS, lacks and re.search(r"\$\{?[@*]", self.statement.text))
 
     def _count(self, text: str) -> int:
         """Return the number that the value of an option is; 1 for an option without one."""
         value = (self.reader.variables.tell(text) or "") if text else "1"
         number = re.fullmatch(r"[1-9]\d{0,5}", value, re.ASCII)
-        self._refuse({f"the script does not say which number {text} is": not number})
+        self._refuse(f"the script does not say which number {text} is", not number)
         return int(value)
 
     def _read_srun(self, srun: Launcher) -> None:
@@ -132,18 +132,16 @@ class LaunchLine:
             elif long not in _SRUN_TASKS and not self._is_share(long, value):
                 idle = FORMS["idle-srun"].fullmatch(f"{option} {value}")
                 same = self.script.value(long) == value
-                self._refuse({f"srun's {option} is left to bash": not (idle or same)})
+                self._refuse(f"no key says srun's {option}", not (idle or same))
                 self.dropped.append(option)
-        self._refuse({_SPREADS: not self.shape.tasks})
+        self._refuse(_SPREADS, not self.shape.tasks)
         starts = count_reach(self.script, srun)
-        self._refuse({"the script does not say how many nodes it has": not starts.nodes})
         tasks = srun.read_count("tasks", starts.each * starts.nodes)
         differs = starts.nodes != self.shape.nodes or tasks != starts.each * starts.nodes
-        self._refuse({"srun asks for another share than the job has": not tasks or differs})
         self.tasks = starts.each
-        self._check_bound()
         free = "none" in (srun.value("--cpu-bind", "--cpu_bind") or "")
-        self._refuse({"srun's --cpu-bind is left to bash": free and self.tasks > 1})
+        self._refuse(LAUNCH, not tasks, differs, free and self.tasks > 1)
+        self._check_bound()
 
     def _is_share(self, option: str, value: str) -> bool:
         """Whether an option of srun asks for what the job has, in whatever words."""
@@ -156,15 +154,13 @@ class LaunchLine:
         bound = self.script.value("--gpus-per-task", "--ntasks-per-gpu", "--gpu-bind")
         shared = self.shape.gpus > 1 and self.script.value("--ntasks-per-gpu")
         apart = bound and (self.tasks > 1 or shared) and self.script.value("--gpu-bind") != "none"
-        self._refuse({"Slurm gives each task its own GPUs": apart})
+        self._refuse("Slurm gives each task its own GPUs", apart)
 
     def _launch_agents(self, torchrun: Agent) -> None:
         self._drop_output()
         self._check_agents(torchrun)
         own = torchrun.tell("--nproc-per-node")
-        self._refuse(
-            {f"torchrun counts the {own.upper()}s of each node itself": own in ("cpu", "gpu")}
-        )
+        self._refuse(LAUNCH, own in ("cpu", "gpu"))
         values = self._put_processes(self._count(own))
         restarts = torchrun.tell("--max-restarts") or "0"
         if restarts != "0":
@@ -187,22 +183,17 @@ class LaunchLine:
         around = [*started.wrapper, *started.assignments, *started.wrappers]
         unknown = sorted(torchrun.options.keys() - _TORCHRUN - _TORCHRUN_LOGS)
         gives_rank = torchrun.called == "torch.distributed.launch" and "--use-env" not in unknown
-        reasons = {
-            f"{self.tasks} torchrun agents start on each node": self.tasks != 1,
-            "torchrun is started by another command": around,
-            "torch.distributed.launch gives its program a --local-rank": gives_rank,
-            f"torchrun's {''.join(unknown[:1])} is left to bash": unknown,
-        }
-        self._refuse(reasons)
+        self._refuse(f"{self.tasks} torchrun agents start on each node", self.tasks != 1)
+        self._refuse(f"no key says torchrun's {' '.join(unknown)}", unknown)
         self.logged = self.logged or not _TORCHRUN_LOGS.isdisjoint(torchrun.options)
-        differs = self._count(torchrun.tell("--nnodes")) != self.shape.nodes
-        self._refuse({"torchrun's --nnodes is not the number of the job's nodes": differs})
+        nodes = self._count(torchrun.tell("--nnodes"))
+        self._refuse(LAUNCH, around, gives_rank, nodes != self.shape.nodes)
 
     def _launch_program(self) -> None:
         self._drop_output()
         words, name = self._list_own_words(), self.started.name
         agent = self.started.agent
-        self._refuse({f"'{name}' starts its own processes": agent and self.tasks != 1})
+        self._refuse(LAUNCH, agent and self.tasks != 1)
         by_itself = agent or name in read_names("shells")
         mode = "plain" if self.is_alone or (by_itself and self.tasks == 1) else "direct"
         self.bare = self.bare and self.is_alone
@@ -215,23 +206,20 @@ class LaunchLine:
         started, first = self.started, self.command.words[0]
         if not started.launchers or started.launchers[0].name != "srun":
             surely = first is not started.program[0] or started.agent or _FILE.match(first.text)
-            reason = f"'{first.text}' may be a function of a file that the script sources"
-            self._refuse({reason: self.reader.sourced and not surely})
+            self._refuse(BASH, self.reader.sourced and not surely)
             return self.command.words
         words = [*started.wrapper, *started.runner, *started.program]
         # srun finds a script in its own folder too, exec on PATH alone.
         in_folder = re.fullmatch(r"[\w.-]+\.(sh|py)", words[0].text)
-        another = in_folder or [*started.assignments, *started.wrappers]
-        self._refuse({"srun starts another command": another})
+        self._refuse(LAUNCH, in_folder, started.assignments, started.wrappers)
         return words
 
     def _launch_once(self) -> None:
         """The script's own launcher, once, on the first node, with all of its words."""
         words = self.command.words
         step = name_kind(find_launcher([word.text for word in words])) == "step"
-        left = not step or self.started.agent
-        self._refuse({f"'{self.started.name}' on several nodes is left to bash": left})
-        self._refuse({_SPREADS: not self.tasks})
+        self._refuse(LAUNCH, not step, self.started.agent)
+        self._refuse(_SPREADS, not self.tasks)
         self._check_bound()
         self._drop_output()
         values: dict[str, Any] = {"run.command": self._read_words(words)}
@@ -249,8 +237,7 @@ class LaunchLine:
         joined = any(item.end not in ("|", "|&") for item in before)
         read = any("<" in item.operator for item in redirects)
         read = read or any(item.name != "tee" for item in others)
-        self._refuse({"it stands in one line with other commands": joined})
-        self._refuse({"it reads a file or a pipe, or another command reads its output": read})
+        self._refuse(LAUNCH, joined, read)
         streams = {"1", "2", "&1", "&2"}
         to_file = {item.target.text for item in redirects} - streams
         self.logged = self.logged or bool(to_file) or bool(others)
@@ -265,7 +252,7 @@ class LaunchLine:
             named = self._name_python(rest)
         if isinstance(first, dict):
             known = re.match(r"\$\{?(HOME|[A-Z]+)\}?/", first["value"])
-            self._refuse({"only bash knows which program it is": not known})
+            self._refuse(BASH, not known)
         return named or {"run.command": read}
 
     def _name_python(self, words: list[Any]) -> dict[str, Any]:
@@ -291,7 +278,7 @@ class LaunchLine:
         program = [values.get("run.script"), values.get("run.module")]
         program += values.get("run.command", [])[:2]
         program += self.started.texts[:2]
-        self._refuse({"the script takes arguments": re.search(r"<\d+>", str(program))})
+        self._refuse(_OF_ARGUMENTS, re.search(r"<\d+>", str(program)))
 
 
 def _join_lines(word: Word) -> Word:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from jobgen.batchscript import purposes
 from jobgen.batchscript.bash import DECLARES, Command, Word
@@ -33,6 +33,14 @@ _ARGUMENT = re.compile(r"\$[1-9@*#]|\$\{([1-9@*]|#[}@*])")
 _SETS_ARGUMENTS = re.compile(r"(eval\s+)?set\s+(-\w+\s+)*--(\s|$)")
 # Kinds of whole commands; the first that fits counts.
 _WHOLE = ("hook", "prints", "fails", "venv", "conda", "export", "repeats")
+# Why the body of a script is kept, for a line of it.
+BLOCK = "of a loop, condition, function or subshell"
+BASH = "only bash knows what comes of it"
+SEVERAL = "one of several programs"
+AFTER = "a command after the program"
+SETUP = "it may do something else in the setup of a spec"
+LAUNCH = "jobgen starts no program so"
+KEY = "no key of a spec says it"
 
 
 class Statement(NamedTuple):
@@ -66,11 +74,10 @@ class NotStraightError(Exception):
         self.reason = reason
 
 
-def refuse(line: int, reasons: Mapping[str, object]) -> None:
-    """Raise NotStraightError for the first of these reasons that holds."""
-    for reason, holds in reasons.items():
-        if holds:
-            raise NotStraightError(line, reason)
+def refuse(line: int, reason: str, *holds: object) -> None:
+    """Raise NotStraightError for a line of which any of these holds."""
+    if any(holds):
+        raise NotStraightError(line, reason)
 
 
 def read_statements(script: Script) -> list[Statement]:
@@ -95,19 +102,13 @@ def _is_joined(before: Command, command: Command) -> bool:
 def _check_command(command: Command) -> None:
     """Raise NotStraightError for what changes how bash reads the lines after it."""
     own = re.search(rf"\$\{{!|{ITSELF.pattern}", command.active)
-    asked = own and command.name not in ("echo", "printf")
+    asked = own and (command.name not in purposes.PRINTS or command.redirects)
     sets = [name for name, _, _ in command.variables()]
     passed = [word for word in command.all_words if re.search(r"(^|[=,])[<>]\(", word.raw)]
-    reasons = {
-        f"'{command.name}' is left to bash": purposes.FORMS["left"].fullmatch(
-            " ".join(command.texts)
-        ),
-        "IFS is left to bash": "IFS" in sets and command.name in ("", *DECLARES),
-        "the folder of submission is set": _SUBMISSION.intersection(sets),
-        f"only bash knows what {own and own[0]} stands for": asked,
-        "process substitution is left to bash": passed,
-    }
-    refuse(command.place.line, reasons)
+    left = purposes.FORMS["left"].fullmatch(" ".join(command.texts))
+    splits = "IFS" in sets and command.name in ("", *DECLARES)
+    moves = _SUBMISSION.intersection(sets)
+    refuse(command.place.line, BASH, left, splits, moves, asked, passed)
 
 
 def takes_arguments(text: str) -> bool:
@@ -124,6 +125,17 @@ def list_own_submissions(script: Script) -> Iterator[tuple[int, str]]:
         )
         if match:
             yield line, match[0]
+
+
+def find_use(script: Script, names: str) -> tuple[int, str] | None:
+    """Return the first command's line that uses one of these variables, and not to print it."""
+    for command in script.commands:
+        texts = [word.raw for word in command.all_words]
+        texts += [item.target.raw for item in command.redirects]
+        match = re.search(rf"\$\{{?({names})\b", " ".join(texts + command.bodies))
+        if match and command.name != "echo":
+            return command.line, f"${match[1]}"
+    return None
 
 
 def list_arguments(script: Script) -> Iterator[tuple[int, str]]:
@@ -175,7 +187,7 @@ def split_assignments(launch: Statement) -> tuple[list[Statement], Statement]:
         return [], launch
     names = {name for name, _, _ in command.variables()}
     later = list_names(" ".join(word.raw for word in command.words))
-    refuse(launch.line, {"the launch line sets a variable that it expands": names & later})
+    refuse(launch.line, LAUNCH, names & later)
     place = command.place
     words = (Word("export", place.line, place.column), *command.assignments)
     own = Command(words, (), (), command.line, command.last_line, "\n", (), ())
@@ -195,13 +207,12 @@ def open_shell(launch: Statement, command: Command, own: set[str]) -> list[State
         return [launch]
     text = command.words[-1]
     literal = "".join(part.text for part in text.segments if not part.live)
-    refuse(launch.line, {"its shell does not have a variable": list_names(literal) & own})
+    refuse(launch.line, LAUNCH, list_names(literal) & own)
     inside = Script("", "\n" * (text.line - 1) + text.text)
     *before, last = read_statements(inside) or [launch]
-    programs = [item for item in before if item.kind == "launch"]
-    refuse(launch.line, {"its shell runs several programs": programs})
+    refuse(launch.line, SEVERAL, *(item.kind == "launch" for item in before))
     exports, last = split_assignments(last)
-    refuse(launch.line, {"its shell runs no torchrun": not unwrap(last.first.words).torchrun})
+    refuse(launch.line, LAUNCH, not unwrap(last.first.words).torchrun)
     first, *piped = last.commands
     words = (*command.words[:-3], *first.words)
     redirects, end = (*first.redirects, *command.redirects), (first if piped else command).end
@@ -240,7 +251,6 @@ def _write(command: Command) -> str:
 
 def _classify_block(group: list[Command], text: str) -> str:
     """What a condition or loop is for, which is one statement; bash runs it as it is."""
-    line = group[0].place.line
     heads = [item for item in group if item.name in purposes.HEADS]
     inner = {classify(item) for item in group if item not in heads}
     usage = group[0].name in ("[", "[[") and takes_arguments(group[0].active)
@@ -248,11 +258,7 @@ def _classify_block(group: list[Command], text: str) -> str:
         return "prints"  # how it is to be called
     left = [item for item in group if item.function or "(" in item.openers]
     left += [item for item in heads if item.end == "&"]
-    reasons = {
-        "a program runs in a loop, condition, function or group": "launch" in inner,
-        "a function, a subshell or an exit is left to bash": left or inner & {"ends", "sets"},
-    }
-    refuse(line, reasons)
+    refuse(group[0].place.line, BLOCK, left, inner & {"launch", "ends", "sets"})
     return "repeats" if inner <= {*_PLAIN, "fails"} else "once"
 
 
@@ -267,8 +273,7 @@ def _classify_all(kinds: list[str]) -> str:
 def classify(command: Command) -> str:
     """Return what one command is for."""
     kind = _classify_quiet(command)
-    beside = command.end == "&" and kind not in ("prints", "launch")
-    refuse(command.place.line, {"a command runs in the background": beside})
+    refuse(command.place.line, BASH, command.end == "&" and kind not in ("prints", "launch"))
     writes = command.heredocs or not all(map(purposes.is_quiet, command.redirects))
     return "once" if writes and kind != "launch" else kind
 

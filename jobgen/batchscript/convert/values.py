@@ -7,12 +7,16 @@ from collections.abc import Container
 from typing import Any
 
 from jobgen.batchscript.bash import Field, Segment, Word
-from jobgen.batchscript.convert.straight import NotStraightError, refuse
+from jobgen.batchscript.convert.straight import KEY, NotStraightError, refuse
 from jobgen.batchscript.expand import PlainVariables
 from jobgen.batchscript.purposes import FORMS
 
 _NAME = re.compile(r"\$\{?([A-Za-z_]\w*)\}?", re.ASCII)
 _COMMANDS = {"$(pwd)": "$PWD", "`pwd`": "$PWD", "$(whoami)": "$USER", "`whoami`": "$USER"}
+_UNKNOWN = "only bash knows what {} comes to"
+_WORDS = "bash may split ${} into several words"
+# Another on every node, or in every task.
+_LOCAL = re.compile("|".join(FORMS[kind].pattern for kind in ("of-step", "of-node")))
 
 
 class Reader:
@@ -53,9 +57,7 @@ class Reader:
                 literal += part.text
         expands = text != literal
         dollar = expands and re.search(r"[$`\\]", literal)
-        refuse(line, {"a value holds a dollar sign beside a variable": dollar})
-        several = not text.replace("\t", " ").isprintable()
-        refuse(line, {"a value has several lines": several})
+        refuse(line, KEY, dollar, not text.replace("\t", " ").isprintable())
         if not expands:
             return text
         return {"value": re.sub(r"\$\{(\w+)\}(?!\w)", r"$\1", text), "expand": True}
@@ -63,38 +65,34 @@ class Reader:
     def _read_live(self, part: Segment, line: int, free: Container[str], *, assigned: bool) -> str:
         match = _NAME.fullmatch(_COMMANDS.get(part.text, part.text))
         if not match:
-            raise NotStraightError(line, f"only bash knows what {part.text} comes to")
+            raise NotStraightError(line, _UNKNOWN.format(part.text))
         name = match[1]
-        local = any(FORMS[kind].fullmatch(name) for kind in ("of-step", "of-node"))
-        refuse(line, {f"${name} is another on every node or in every task": local})
+        refuse(line, _UNKNOWN.format(part.text), _LOCAL.fullmatch(name))
         if name not in free:
             if self._is_everywhere(name, line):
                 return f"${{{name}}}"
             self.asked.add(name)
         if not (part.quoted or assigned):
-            several = self.alone or name in self.variables.several
-            refuse(line, {f"bash splits ${name} into words": several})
+            refuse(line, _WORDS.format(name), self.alone, name in self.variables.several)
             self.taken.add(name)
         self.named.add(name)
         return f"${{{name}}}"
 
     def _is_everywhere(self, name: str, line: int) -> bool:
         """Whether every job has a variable; if not, it may be set where the job is submitted."""
-        assigned = name in self.variables.assigned
-        refuse(line, {f"only bash knows what ${name} comes to": assigned})
+        reason = _UNKNOWN.format(f"${name}")
+        refuse(line, reason, name in self.variables.assigned)
         of_site = FORMS["site-folder"].fullmatch(name) and not self.sourced
         if of_site or FORMS["everywhere"].fullmatch(name):
             return True
-        unsaid = self.sourced or not FORMS["outside"].fullmatch(name)
-        refuse(line, {f"the script does not say what ${name} is": unsaid})
+        refuse(line, reason, self.sourced, not FORMS["outside"].fullmatch(name))
         return False
 
 
 def _check_plain(part: Segment, line: int, *, assigned: bool) -> None:
     """Raise NotStraightError where bash makes other words of plain characters."""
     odd = r"[:=]~" if assigned else r"[*?]|\[[^]]*\]|\{[^{}]*(,|\.\.)[^{}]*\}|^~"
-    expands = not part.quoted and re.search(odd, part.text)
-    refuse(line, {f"bash expands '{part.text}'": expands})
+    refuse(line, _UNKNOWN.format(part.text), not part.quoted and re.search(odd, part.text))
 
 
 def get_text(value: Any) -> str:
