@@ -173,6 +173,14 @@ def test_variables_of_the_launch_line_are_exported_before_it() -> None:
     assert told["environment"] == {"variables": {"X": "1"}}
 
 
+def test_a_variable_that_only_a_condition_sets_is_empty_elsewhere() -> None:
+    """jobgen's job ends at a variable that is not set, and the script does not."""
+    spec = spec_of(
+        'if [ -e big ]; then\n  SIZE=8\nfi\nN=$(nproc)\npython t.py "$SIZE" "$N"', ONE_GPU
+    )
+    assert spec["environment"]["setup"].splitlines()[-1] == "export N SIZE=$SIZE"
+
+
 def test_what_only_prints_is_left_out() -> None:
     imported = import_body("srun -l hostname\npython t.py\ndate", ONE_GPU)
     assert "setup" not in imported.yaml

@@ -263,7 +263,10 @@ class Prelude:
         if arguments := straight.write_arguments(self.asked):
             lines.insert(0, f"{arguments}    # the script's arguments")
         if seen := sorted(self.launch.names & loose):
-            lines.append(f"export {' '.join(seen)}")
+            sure = set(re.findall(r"(?m)^(?:export )?(\w+)=", "\n".join(lines)))
+            # What only a condition sets is empty elsewhere, as in the script.
+            words = [name if name in sure else f"{name}=${name}" for name in seen]
+            lines.append(f"export {' '.join(words)}")
         if lines:
             self.draft.setup(lines)
 
