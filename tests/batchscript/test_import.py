@@ -175,10 +175,16 @@ def test_variables_of_the_launch_line_are_exported_before_it() -> None:
 
 def test_a_variable_that_only_a_condition_sets_is_empty_elsewhere() -> None:
     """jobgen's job ends at a variable that is not set, and the script does not."""
-    spec = spec_of(
-        'if [ -e big ]; then\n  SIZE=8\nfi\nN=$(nproc)\npython t.py "$SIZE" "$N"', ONE_GPU
-    )
-    assert spec["environment"]["setup"].splitlines()[-1] == "export N SIZE=$SIZE"
+    spec = spec_of('if [ -e big ]; then\n  SIZE=8\nfi\npython t.py "$SIZE"', ONE_GPU)
+    assert spec["environment"]["setup"].splitlines()[-1] == "export SIZE=$SIZE"
+
+
+def test_a_shell_within_srun_may_quote_what_the_script_has_expanded() -> None:
+    """Within double quotes single ones keep nothing from the outer shell."""
+    endpoint = "--rdzv-backend=c10d --rdzv-endpoint=$(hostname):29500"
+    agent = f"torchrun --nnodes=2 --nproc-per-node=4 {endpoint} t.py --tag '$TAG'"
+    assert spec_of(f'TAG=a\nsrun bash -c "{agent}"', TWO_NODES)["run"]["args"] == ["--tag", "a"]
+    assert kept(f'TAG=${{SEED:-1}}\nsrun bash -c "{agent}"', TWO_NODES)
 
 
 def test_what_only_prints_is_left_out() -> None:

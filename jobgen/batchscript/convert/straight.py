@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import re
 import textwrap
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
 from jobgen.batchscript import purposes
 from jobgen.batchscript.bash import DECLARES, Command, Word
@@ -210,6 +211,9 @@ def open_shell(launch: Statement, command: Command, own: set[str]) -> list[State
     refuse(launch.line, LAUNCH, list_names(literal) & own)
     inside = Script("", "\n" * (text.line - 1) + text.text)
     *before, last = read_statements(inside) or [launch]
+    inner = [word for item in (*before, last) for one in item.commands for word in one.all_words]
+    # The outer shell expands within single quotes of the inner one, too.
+    refuse(launch.line, LAUNCH, _count_live([text]) - _count_live(inner))
     refuse(launch.line, SEVERAL, *(item.kind == "launch" for item in before))
     exports, last = split_assignments(last)
     refuse(launch.line, LAUNCH, not unwrap(last.first.words).torchrun)
@@ -219,6 +223,11 @@ def open_shell(launch: Statement, command: Command, own: set[str]) -> list[State
     first = first._replace(words=words, redirects=redirects, end=end)
     each = [item._replace(kind="repeats") if item.kind == "once" else item for item in before]
     return [*each, *exports, launch._replace(commands=(first, *piped, *launch.commands[1:]))]
+
+
+def _count_live(words: Iterable[Word]) -> Counter[str]:
+    """Return how often each part that bash expands stands in some words."""
+    return Counter(part.text for word in words for part in word.segments if part.live)
 
 
 def _read_group(script: Script, group: list[Command]) -> Iterator[Statement]:
