@@ -410,6 +410,11 @@ class Plan(NamedTuple):
         return self.program.name
 
     @property
+    def parts(self) -> tuple[Plan, ...]:
+        """The plans of its roles, or itself where it has one program."""
+        return tuple(role.plan for role in self.roles.members) or (self,)
+
+    @property
     def scheduler(self) -> str:
         """The name of the scheduler."""
         return self.site.scheduler

@@ -1,31 +1,88 @@
 """What a spec says that is right in form and can hardly be meant: numbers, paths and characters.
 
-`check` and `submit` ask for it; a render does not, which stays as fast as it is.
+`check` and `submit` ask for it; a render does not, which stays as fast as it is. Most of it are
+rows of `review.txt`. A check is a function that finds what no regular expression shows: it yields
+the name of its words there, the place, and the values in the words.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from string import Template
 from typing import Any
 
 from jobgen.errors import JobgenError, Problem
-from jobgen.plan import review_checks as checks
-from jobgen.plan.plan import Plan
+from jobgen.output import format_count as count
+from jobgen.plan.nodes import advise_on_devices
+from jobgen.plan.plan import NodeGroup, Plan, RolePlan
 from jobgen.plan.program import read_sources
-from jobgen.plan.review_checks import Subject
+from jobgen.plan.roles import list_needed
+from jobgen.records import NamedTuple
 from jobgen.spec.launchers import find_launcher, name_kind
 from jobgen.spec.load import LoadedSpec
+from jobgen.spec.model import Container, JobSpec, Resources
+from jobgen.spec.roles import list_names
+from jobgen.spec.tables import read_rows
+from jobgen.spec.units import read_number
 from jobgen.spec.yaml_nodes import Mapping as YamlMapping
 from jobgen.spec.yaml_nodes import parse_value, walk_leaves
 
+_Settings = tuple[tuple[str, str], ...]
+_Found = Iterator[tuple[str, str, Mapping[str, Any]]]
+# What a text is, its place, and itself.
+_Texts = Iterator[tuple[str, str, str]]
+
 _MOST_BYTES = 30_000  # of a configuration file, which take some 20 ms
+_GIB = 1024**2  # in KiB
+_USUAL_GPUS = 8  # of a node of which nothing is known
+
+
+class _Subject(NamedTuple):
+    """A program of a job: its spec and plan, as those of a job on its own nodes."""
+
+    loaded: LoadedSpec
+    plan: Plan
+    settings: _Settings  # its options with their values, and those of files that these name
+    copied: Sequence[str] | None  # of its snapshot
+    roles: tuple[RolePlan, ...]  # of the job, if it has some
+    role: RolePlan | None  # the one that this is
+
+    @property
+    def spec(self) -> JobSpec:
+        """Its spec."""
+        return self.loaded.spec
+
+    @property
+    def setup(self) -> str:
+        """Its lines of setup."""
+        return self.spec.environment.setup or ""
+
+    def mentions(self, file: str) -> bool:
+        """Whether its setup has the name of a file or folder, which it may make."""
+        return os.path.basename(os.path.normpath(file)) in self.setup
+
+    @property
+    def container(self) -> Container:
+        """Its container; one without an image if it has none."""
+        return self.spec.environment.container or Container(image="")
+
+    @property
+    def binds(self) -> list[list[str]]:
+        """Where each folder that its container is shown lies, and where it is seen."""
+        # A folder alone is seen at the same path.
+        return [(bind.split(":") * 2)[:2] for bind in self.container.binds]
+
+    @property
+    def whole(self) -> JobSpec:
+        """The spec of all roles."""
+        return self.loaded.whole or self.spec
 
 
 def review(loaded: LoadedSpec, plan: Plan, copied: Sequence[str] | None = None) -> list[Problem]:
@@ -33,46 +90,37 @@ def review(loaded: LoadedSpec, plan: Plan, copied: Sequence[str] | None = None) 
 
     `copied` are the files and folders of its snapshot, by `list_copied`; None without one.
     """
-    roles = plan.roles.members
+    roles, words = plan.roles.members, {row[0]: row[1:] for row in _list_rows("say")}
     problems: set[Problem] = set()
-    for part, role in zip(loaded.programs(), roles or [None], strict=True):
-        own = role.plan if role else plan
+    for part, own, role in zip(loaded.programs(), plan.parts, roles or [None], strict=True):
         settings = tuple(list_settings(_list_own_words(own.program.command)))
-        job = Subject(part, own, settings, copied, roles, role)
+        job = _Subject(part, own, settings, copied, roles, role)
         facts = _list_facts(job)
         problems.update(_apply_table(job, facts), _check_names(job))
-        problems.update(_check_numbers(job), _check_sums(job, facts))
-        doubts = [check(job) for check in checks.CHECKS]
-        doubts += [check(job, role) for check in checks.ROLE_CHECKS if role]
-        for name, path, values in itertools.chain(*doubts):
-            message, hint = _read_words()[name]
+        problems.update(_check_numbers(job, facts), _check_sums(job, facts))
+        for name, path, values in itertools.chain(*(check(job) for check in _CHECKS)):
+            message, hint = words[name]
             problems.add(_say(job, path, message, hint, values))
     return sorted(problems)
 
 
-def _say(job: Subject, path: str, message: str, hint: str, values: Mapping[str, Any]) -> Problem:
+def _say(job: _Subject, path: str, message: str, hint: str, values: Mapping[str, Any]) -> Problem:
     finding, write = (Template(one).safe_substitute(values) for one in (message, hint))
     return job.loaded.problem(path, finding, write)
 
 
-@cache
-def _read_words() -> dict[str, tuple[str, str]]:
-    """Return message and hint of what checks find, by its name."""
-    return {name: (message, hint) for name, message, hint in checks.list_rows("say")}
-
-
-def _apply_table(job: Subject, facts: dict[str, Any]) -> Iterator[Problem]:
+def _apply_table(job: _Subject, facts: dict[str, Any]) -> Iterator[Problem]:
     """Yield what `review.txt` has for the texts of a spec."""
     texts: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for source, path, text in (*_list_lines(job), *_list_words(job), *_list_places(job)):
         if text:
             texts[source].append((path, text))
     for source, places in texts.items():
-        for asked, form, message, hint in checks.list_rows(source):
+        for asked, form, message, hint in _list_rows(source):
             named: list[str] = []  # what is wrong with a list is said of the list alone
             for path, text in places if _holds(asked, facts) else ():
                 match, place = re.search(form, text, re.MULTILINE), re.sub(r"[.\[]", "/", path)
-                if match and not checks.is_below(place, named):
+                if match and not is_below(place, named):
                     named.append(place)
                     yield _say(job, path, message, hint, facts | match.groupdict())
 
@@ -82,14 +130,14 @@ def _holds(asked: str, facts: Mapping[str, Any]) -> bool:
     return all(bool(facts.get(one.strip("!"))) != ("!" in one) for one in needs)
 
 
-def _list_facts(job: Subject) -> dict[str, Any]:
-    spec, plan, role = job.spec, job.plan, job.role
-    own = checks.describe_role(job, role) if role else {}
-    container, tasks = plan.environment.container, plan.array.tasks
-    servers = [one.name.upper() for one in job.roles if checks.serves(one)]
+def _list_facts(job: _Subject) -> dict[str, Any]:
+    spec, plan, source = job.spec, job.plan, read_sources(job.plan) or ""
+    container, foreign = plan.environment.container, "import" in source and "torch" not in source
     return {
-        "nodes": plan.nodes.total if plan.nodes.total > 1 else 0,
-        "processes": plan.nodes.world_size if plan.nodes.world_size > 1 else 0,
+        "nodes": plan.nodes.total,
+        "spread": plan.nodes.total > 1,
+        "processes": plan.nodes.world_size,
+        "many": plan.nodes.world_size > 1,
         "batch": plan.can.batch,
         "agents": plan.launch.mode == "torchrun" and plan.nodes.world_size > plan.nodes.total,
         "chained": plan.walltime.chain.goes_on,
@@ -106,26 +154,26 @@ def _list_facts(job: Subject) -> dict[str, Any]:
         "site": spec.site or "this site",
         "scheduler": plan.scheduler,
         "chosen": spec.scheduler,
-        "tasks": len(tasks),
-        "python": bool(tasks) and "import" in (read_sources(plan) or ""),
+        "tasks": len(plan.array.tasks),
+        "python": "import" in source,
         "apart": job.whole.resources.nodes != 1,
-        "asks": "" if role and checks.serves(role) else "".join(servers[:1]),
-        **checks.count_job(job),
-        **own,
+        "torchrun": plan.launch.mode == "torchrun",
+        "torch": plan.launch.mode in ("torchrun", "direct"),
+        # Whether nothing in a program has one process drive several GPUs.
+        "drives_one": not foreign and not _read_form("several").search(source),
+        **_count_job(job),
+        **_count_batches(job),
+        **_describe_role(job),
     }
 
 
-# What a text is, its place, and itself.
-_Texts = Iterator[tuple[str, str, str]]
-
-
-def _list_lines(job: Subject) -> _Texts:
+def _list_lines(job: _Subject) -> _Texts:
     """Yield the lines of setup, each variable, and the value of each key."""
     loaded, environment = job.loaded, job.plan.environment
     yield "setup", "environment.setup", job.setup
     yield "read", "environment.setup", job.setup
     yield "started", "environment.setup", job.setup and f"{job.spec.run.script}\n{job.setup}"
-    for path, name, value in checks.list_variables(job):
+    for path, name, value in _list_variables(job):
         yield "variable", path, f"{name}={value}"
         if name.endswith("_SOCKET_IFNAME"):
             yield "interface", path, value
@@ -140,7 +188,7 @@ def _list_lines(job: Subject) -> _Texts:
             yield "key", path, f"{path} {text}"
 
 
-def _list_words(job: Subject) -> _Texts:
+def _list_words(job: _Subject) -> _Texts:
     """Yield the words of the program and of its role, and each of its options with its value."""
     command = job.spec.run.words
     yield "command", "run.command", re.sub(r"^\S*/", "", " ".join(command))
@@ -150,7 +198,7 @@ def _list_words(job: Subject) -> _Texts:
         lines = [f"{job.plan.can.sign} ", *job.spec.directives]
         yield "directives", "directives", "\n".join(lines)
     if job.role:
-        text, name = checks.read_text(job.role), job.role.name.upper()
+        text, name = _read_text(job.role), job.role.name.upper()
         yield "role", "run", f"{name}\n{text}"
         others = "\n".join(" ".join(one.plan.program.command) for one in job.roles)
         yield "asking", "run", f"{name}\n{text}\n---\n{others}"
@@ -158,7 +206,7 @@ def _list_words(job: Subject) -> _Texts:
         yield "word", "run.args", f"{option} {value}"
 
 
-def _list_places(job: Subject) -> _Texts:
+def _list_places(job: _Subject) -> _Texts:
     """Yield the files that keys name, the interface and the modules."""
     own, modules = job.spec.environment, job.plan.environment.modules
     files = {"run.script": job.spec.run.script, "environment.venv": own.venv}
@@ -188,7 +236,7 @@ def _list_own_words(words: Sequence[str]) -> Sequence[str]:
 
 def list_settings(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the options of a command, and what the configuration files that it names hold."""
-    for option, value in checks.list_options(words):
+    for option, value in _list_options(words):
         yield option, value
         if re.fullmatch(r"[^$*?\[{:]+\.(ya?ml|json)", value) and os.path.isfile(value):
             yield from _read_settings(value)
@@ -208,11 +256,10 @@ def _read_settings(path: str) -> Iterator[tuple[str, str]]:
         yield from ((key, leaf.text) for key, leaf in leaves)
 
 
-def _check_numbers(job: Subject) -> Iterator[Problem]:
-    has = checks.count_processes(job)
-    for names, relation, fact, message, hint in checks.list_rows("number"):
-        right, known = has[fact], names.split()
-        numbers = [one for one in checks.list_numbers(job.settings) if one[0] in known and right]
+def _check_numbers(job: _Subject, facts: Mapping[str, Any]) -> Iterator[Problem]:
+    for names, relation, fact, message, hint in _list_rows("number"):
+        right, known = facts[fact], names.split()
+        numbers = [one for one in _list_numbers(job.settings) if one[0] in known and right]
         for _, option, number in numbers:
             holds = {"=": number == right, "<=": number <= right, "times": number % right == 0}
             if not holds[relation]:
@@ -220,22 +267,387 @@ def _check_numbers(job: Subject) -> Iterator[Problem]:
                 yield _say(job, "run.args", message, hint, values)
 
 
-def _check_sums(job: Subject, facts: Mapping[str, Any]) -> Iterator[Problem]:
+def _check_sums(job: _Subject, facts: Mapping[str, Any]) -> Iterator[Problem]:
     """Yield what the numbers of a node do not allow, for each kind of node."""
     for group in dict.fromkeys(job.plan.nodes.own):
-        sums = dict(facts) | checks.count_node(job, group)
-        for asked, compared, path, message, hint in checks.list_rows("sum"):
+        sums = dict(facts) | _count_node(job, group)
+        for asked, compared, path, message, hint in _list_rows("sum"):
             left, _, right = compared.partition(" > ")
             if _holds(asked, sums) and sums[left] > int(sums.get(right, right)):
                 yield _say(job, Template(path).substitute(sums), message, hint, sums)
 
 
-def _check_names(job: Subject) -> Iterator[Problem]:
+def _check_names(job: _Subject) -> Iterator[Problem]:
     """Yield misspelt names of variables; those of options the scheduler refuses by itself."""
-    known = checks.list_rows("known")[0][0].split()
+    known = _list_rows("known")[0][0].split()
     for name in job.spec.environment.named_variables.keys() - {*known}:
         from jobgen.spec.spelling import find_near
 
         if near := find_near(name, known, cutoff=0.85):
             path = f"environment.variables.{name}"
             yield job.loaded.problem(path, f"nothing reads {name}", f"did you mean {near}?")
+
+
+@cache
+def _list_rows(kind: str) -> list[list[str]]:
+    """Return the cells of a kind's rows in `review.txt`, without the first, which lists kinds."""
+    rows = read_rows("review.txt", room="plan")
+    return [cells for kinds, *cells in rows if kind in kinds.split()]
+
+
+@cache
+def _read_form(name: str) -> re.Pattern[str]:
+    """Return a regular expression of `review.txt`."""
+    return re.compile(dict(_list_rows("form"))[name])
+
+
+def _list_options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield each word of a command with its value: what follows its `=`, else the next word."""
+    for word, following in itertools.pairwise((*words, "")):
+        option, equals, value = word.partition("=")
+        yield option, value if equals else following
+
+
+def _list_variables(job: _Subject) -> Iterator[tuple[str, str, str]]:
+    """Yield variables with their values: the spec's own, and those that its setup exports."""
+    for name, value in job.plan.environment.variables.items():
+        yield f"environment.variables.{name}", name, value
+    for name, value in _read_form("exported").findall(job.setup):
+        yield "environment.setup", name, value
+
+
+def is_below(path: str, folders: Iterable[str]) -> bool:
+    """Whether a path is one of some folders, or below one."""
+    return any(f"{path}/".startswith(folder.rstrip("/") + "/") for folder in folders)
+
+
+def _count_node(job: _Subject, group: NodeGroup) -> dict[str, Any]:
+    """Return what a node of a job has and is asked for: numbers, and what is true of it."""
+    spec, processes = job.spec.resources, group.processes
+    cpus, memory, disk = group.cpus or 0, spec.memory_per_node or 0, spec.disk_per_node or 0
+    variables = {name: (value, path) for path, name, value in _list_variables(job)}
+    number, path = variables.get("OMP_NUM_THREADS", ("", ""))
+    threads = _read_count(number) if processes <= cpus else 0
+    return {
+        "-": 1,  # is more than "": a row compares nothing
+        "": 0,
+        "gpus": group.gpus,
+        "processes": processes,
+        "idle": group.gpus - processes,
+        "nodes": -(-group.gpus // 8),
+        "cpus": cpus,
+        "threads": threads,
+        "used": threads * processes,
+        "fitting": max(1, cpus // processes),
+        "memory": memory,
+        "mib": memory // 1024,
+        "gib": memory // _GIB,
+        "disk": disk // _GIB,
+        "least": processes * _GIB,
+        "several": processes > 1,
+        "one": processes == 1,
+        "of_node": spec.cpus_per_node,
+        "of_gpu": spec.cpus_per_gpu,
+        "variable": path,
+        "all": count(processes, "process", "processes"),
+        "has_cpus": count(cpus, "CPU"),
+        "has_gpus": count(group.gpus, "GPU"),
+    }
+
+
+def _read_count(text: str) -> int:
+    """Return a number; 0 for other words, such as auto."""
+    return int(read_number(text, text=True) or 0)
+
+
+def _count_job(job: _Subject) -> dict[str, Any]:
+    """Return what all nodes of a job, and the tasks of its array, have and are asked for."""
+    plan, node, array = job.plan, job.plan.defaults.node, job.plan.array
+    gpus, has, each = plan.nodes.gpus, node.gpus or 0, job.spec.resources.listed_gpus
+    group = plan.nodes.own[0]
+    return {
+        "node_gpus": group.gpus,
+        "node_processes": 0 if plan.launch.plain else group.processes,
+        "share_cpus": (group.cpus or 0) // group.processes,
+        "listed": len(each),
+        "each": ", ".join(map(str, each)),
+        "advice": advise_on_devices(each),
+        "gpuless": 0 in each[1:],
+        "together": plan.nodes.together,
+        "shared": plan.nodes.together > 1 == plan.nodes.total,
+        "packed": gpus * plan.nodes.together,
+        "room": has or _USUAL_GPUS,
+        "whole": node.whole or plan.requests.exclusive,
+        "one_node": plan.nodes.total == 1,
+        "single": (has, gpus, plan.nodes.together) == (0, 1, 1),
+        "fit": min(has // max(1, gpus), array.size),
+        "charged": array.jobs * has,
+    }
+
+
+def _count_batches(job: _Subject) -> dict[str, Any]:
+    """Return what the sizes and batches among a program's options come to."""
+    gpus, world = sum(job.plan.nodes.gpus_of_each), job.plan.nodes.world_size
+    numbers = {name: number for name, _, number in _list_numbers(job.settings)}
+    parts = {name: one for name, one in numbers.items() if _read_form("parts").fullmatch(name)}
+    share = math.prod(parts.values())
+    # Each group of processes that holds a copy of the model takes a micro batch.
+    groups = max(1, world // max(1, share))
+    micros = [one for name, one in numbers.items() if _read_form("micros").fullmatch(name)]
+    # DeepSpeed's own, of its file.
+    deepspeed = {option.rpartition(":")[2]: value for option, value in job.settings}
+    micro = _read_count(deepspeed.get("train_micro_batch_size_per_gpu", ""))
+    steps = _read_count(deepspeed.get("gradient_accumulation_steps", ""))
+    return {
+        "job_gpus": gpus,
+        "parts": ", ".join(parts),
+        "share": share,
+        "divides": max(parts.values(), default=0) <= gpus,
+        "rest": gpus % max(1, share),
+        "groups": groups,
+        "all_micros": groups * (*micros, 0)[0],
+        "product": world * micro * steps,
+        "micro": world * micro,
+    }
+
+
+def _describe_role(job: _Subject) -> dict[str, Any]:
+    """Return what a role is to the others of its job: numbers, and what is true of it."""
+    role = job.role
+    if role is None:
+        return {}
+    ready, limit = (job.whole.roles or {})[role.name].ready, job.whole.resources.walltime
+    within = ready and ready.within
+    servers = [one.name.upper() for one in job.roles if _serves(one)]
+    source, port = read_sources(role.plan), f"{role.name.upper()}_PORT"
+    # A port that its command names is for another row to say.
+    named = re.search(r"--port[= ]\d+\b", _read_text(role))
+    return {
+        "role": role.name,
+        "port": port,
+        "last": role is job.roles[-1],
+        "tested": role.test[:1] in (("http",), ("tcp",)),
+        "asked": not role.test and any(_asks(one, role) for one in job.roles),
+        "endless": within and limit and within >= limit,
+        # The role that it asks, unless it is asked itself.
+        "asks": "" if _serves(role) else "".join(servers[:1]),
+        "elsewhere": source is not None and not named and port not in source,
+    }
+
+
+def _check_variables(job: _Subject) -> _Found:
+    """Yield variables that show other GPUs than the job asks for."""
+    gpus = max(job.plan.nodes.gpus_of_each)
+    for path, name, value in _list_variables(job):
+        if name.endswith("_VISIBLE_DEVICES") and re.fullmatch(r"(?!all$)[^$]*", value):
+            shown = len(re.findall(r"[^,\s][^,]*", value))
+            if shown != gpus > 0:
+                yield "visible-devices", path, {"name": name, "gpus": gpus, "shown": shown}
+
+
+def _check_tasks(job: _Subject) -> _Found:
+    """Yield tasks of an array that are alike, or are to differ by what all of a job share."""
+    tasks, array = job.plan.array.tasks, job.spec.array
+    values = array.values if array else None
+    for name in {*Resources._fields}.intersection(values or ()):
+        yield "swept-resource", f"array.values.{name}", {"name": name}
+    words = [(*task.arguments, *task.variables.values()) for task in tasks[:100]]
+    alike = {tuple(read_number(word, text=True) or word for word in one) for one in words}
+    if any(map(any, tasks)) and len(alike) < len(words):
+        yield "same-tasks", "array", {"tasks": len(tasks)}
+
+
+def _check_binds(job: _Subject) -> _Found:
+    """Yield paths that the container does not see, or sees elsewhere."""
+    site = job.plan.site.container
+    of_site = [bind.partition(":")[0] for bind in site.binds] if site else []
+    seen = [target for _, target in job.binds] + _list_mounted()
+    for option, value in _list_options(job.plan.program.command if job.container.image else ()):
+        if is_below(value, seen):
+            continue
+        about = {"option": option, "value": value, "folder": os.path.dirname(value)}
+        inside = [to + value.removeprefix(of) for of, to in job.binds if is_below(value, [of])]
+        if inside:
+            yield "bound-path", "run.args", about | {"inside": inside[0]}
+        elif _read_form("shared").match(value) and not is_below(value, of_site):
+            yield "unseen-path", "run.args", about
+
+
+def _list_mounted() -> list[str]:
+    """Folders that a container sees by itself, at the same paths."""
+    return [os.getcwd(), os.path.expanduser("~"), "/tmp"]
+
+
+def _check_venv(job: _Subject) -> _Found:
+    """Yield a venv without bin/activate, or one that the container does not see."""
+    venv = job.spec.environment.venv or ""
+    folder = os.path.expanduser(venv)
+    values = {"venv": venv, "folder": os.path.dirname(venv)}
+    if venv and os.path.exists(folder) and not os.path.isfile(f"{folder}/bin/activate"):
+        kind = ".conda" if os.path.isdir(f"{folder}/conda-meta") else ""
+        yield f"no-venv{kind}", "environment.venv", values
+    shown = [source for source, _ in job.binds] + _list_mounted()
+    if job.container.image and venv[:1] == "/" and not is_below(venv, shown):
+        yield "unseen-venv", "environment.venv", values
+
+
+def _list_numbers(options: _Settings) -> Iterator[tuple[str, str, int]]:
+    """Yield the options that are given a number: the last part of the name, the option, it."""
+    for option, value in options:
+        if value.isdecimal():
+            name = re.split(r"[.:]", option)[-1].strip("-+").replace("-", "_")
+            yield name, option, int(value)
+
+
+# What needs other words where it is not here.
+_KINDS = {"environment.uv": ".uv", "environment.container.image": ".image"}
+
+
+def _check_files(job: _Subject) -> _Found:
+    """Yield files and folders that the job reads and that are not here, or not in its snapshot."""
+    moved = re.search(r"\b(cd|pushd)\b", job.setup)
+    for path, file, text in _list_files(job):
+        made = path != "environment.setup" and job.mentions(file)
+        elsewhere = moved and not os.path.isabs(file)
+        if _is_missing(file) and not made and not elsewhere:
+            from jobgen.spec.spelling import find_near_file
+
+            near = find_near_file(file)
+            usual = "" if file[:1] in "/~" else ".relative"
+            kind = ".near" if near else _KINDS.get(path, usual)
+            yield f"not-here{kind}", path, {"text": text, "near": near}
+        elif path in ("run.args", "environment.setup") and _is_left_out(file, job.copied):
+            yield "left-out", path, {"text": text, "file": file}
+
+
+def _check_module(job: _Subject) -> _Found:
+    """Yield a module that is not here, though one that is spelt nearly so is."""
+    module = job.spec.run.module or ""
+    file = f"{module.replace('.', '/')}.py"
+    if len(module) < 4 or os.path.isdir(file[:-3]) or not _is_missing(file):
+        return
+    from jobgen.spec.spelling import find_near_file
+
+    if near := find_near_file(file)[:-3].replace("/", "."):
+        yield "not-here.near", "run.module", {"text": module, "near": near}
+
+
+# Keys that only some schedulers or sites have a use for.
+_NO_USE = {"qos", "reservation", "filesystems", "resources.disk_per_node", "queue"}
+
+
+def _check_no_use(job: _Subject) -> _Found:
+    """Yield keys that lead to nothing, though the spec itself is for the scheduler."""
+    plan, loaded = job.plan, job.loaded
+    own = [key for key, where in loaded.positions.items() if where.file == loaded.file]
+    if plan.provenance.states_scheduler:
+        for key in _NO_USE.intersection(own, plan.left_out):
+            kind = ".queue" if key == "queue" else ""
+            yield f"no-use{kind}", key, {"title": plan.can.title}
+
+
+def _is_left_out(name: str, copied: Sequence[str] | None) -> bool:
+    """Whether a file of this folder is not in the job's snapshot."""
+    if copied is None or name[:1] in "/~$" or not os.path.exists(name):
+        return False
+    return not is_below(os.path.normpath(name), copied)
+
+
+def _list_files(job: _Subject) -> Iterator[tuple[str, str, str]]:
+    """Yield what is read, with its place in the spec, and with what is before it."""
+    own, run, spec = job.spec.environment, job.spec.run, job.spec
+    image = (job.plan.environment.image_file or "").removeprefix("$PWD/")
+    named: dict[str, Sequence[str | None]] = {
+        "environment.stage": [own.stage],
+        "snapshot": spec.snapshot if isinstance(spec.snapshot, tuple) else (),
+        "send": spec.send,
+        "environment.setup": _read_form("sourced").findall(job.setup),
+        "environment.container.image": [image],
+    }
+    if not job.container.image:  # else it may lie in the image
+        named |= {
+            "run.script": [run.script],
+            "run.body": [run.body],
+            "run.command": [_find_file(run.words)],
+            "environment.venv": [own.venv],
+        }
+        pairs = _list_options(job.plan.program.command)
+        read = [pair for pair in pairs if _read_form("read").fullmatch(" ".join(pair))]
+        yield from (("run.args", value, f"{option} {value}") for option, value in read)
+    if own.uv:
+        name = "uv.lock" if os.path.isfile("pyproject.toml") else "pyproject.toml"
+        yield "environment.uv", name, f"{name}, which uv needs,"
+    for path, files in named.items():
+        yield from ((path, name, name) for name in files if name)
+
+
+def _find_file(command: Sequence[str]) -> str:
+    """Return the script that a command is, or that its Python or shell runs; empty without one."""
+    if not command or "-c" in command:
+        return ""
+    line = " ".join(word for word in command if word[:1] != "-")
+    runs = re.match(
+        r"(?:(?:\S*/)?(?:bash|sh|zsh) |\S*python\S* |(?=\S*/))(\S+\.(?:sh|py))(?!\S)", line
+    )
+    return runs[1] if runs else ""
+
+
+def _is_missing(name: str) -> bool:
+    """Whether a path is not on this machine, though its folder is, or would be.
+
+    Every machine has a home folder, and this one need not be the cluster's.
+    """
+    path = os.path.expandvars(os.path.expanduser(name))
+    if "$" in path or "://" in path or os.path.exists(path):
+        return False
+    folder = os.path.dirname(path)
+    anywhere = ("/", os.path.expanduser("~"))
+    return not os.path.isabs(path) or (folder not in anywhere and os.path.isdir(folder))
+
+
+def _read_text(role: RolePlan) -> str:
+    """Return the command and the setup of a role."""
+    return f"{' '.join(role.plan.program.command)} {role.plan.environment.setup or ''}"
+
+
+def _serves(role: RolePlan) -> bool:
+    """Whether a role listens at a port, or starts something that may."""
+    text = _read_text(role)
+    return bool(re.search(rf"\$\{{?{role.name.upper()}_PORT|--port\b|&\s", text))
+
+
+def _asks(role: RolePlan, other: RolePlan) -> bool:
+    """Return whether a role names the address or the port of another."""
+    asked = re.search(rf"\$\{{?{other.name.upper()}_(ADDR|PORT)", _read_text(role))
+    return role is not other and asked is not None
+
+
+def _check_asking(job: _Subject) -> _Found:
+    """Yield the roles that one asks before they are ready, and variables that no role sets."""
+    role = job.role
+    if role is None:
+        return
+    awaited = list_needed(job.whole.roles or {}, role.name)
+    others = [one.name for one in job.roles if one.test and _asks(role, one)]
+    for other in sorted({*others} - {*awaited}):
+        yield "asks-early", "run", {"other": other}
+    text = _read_text(role)
+    known = {*list_names(job.whole), *os.environ, "MASTER_ADDR", "MASTER_PORT"}
+    known |= {*job.plan.environment.variables, *re.findall(r"(\w+)=", text)}
+    names = sorted(one.name.upper() for one in job.roles)
+    have = ", ".join(f"${name}_ADDR, ${name}_PORT" for name in names)
+    names = re.findall(r"\$\{?([A-Z]\w*?_(?:ADDR|PORT|HOST|URL|NODE|IP)\w*)", text)
+    for name in sorted({*names} - known):
+        yield "no-address", "run", {"name": name, "have": have}
+
+
+_CHECKS = (
+    _check_variables,
+    _check_tasks,
+    _check_binds,
+    _check_files,
+    _check_module,
+    _check_no_use,
+    _check_venv,
+    _check_asking,
+)

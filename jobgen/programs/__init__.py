@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from jobgen.plan.plan import Nodes, Plan
+from jobgen.plan.plan import Plan
 from jobgen.plan.review import list_copied, list_settings, review
 from jobgen.programs.program import list_started
 from jobgen.programs.rules import SEVERAL, JobSize, Remark, check_program, make_remark
@@ -25,10 +25,9 @@ def list_doubts(loaded: LoadedSpec, plan: Plan) -> Iterator[str]:
     """Yield what a spec and its program can hardly mean, each with its place."""
     copied = list_copied(loaded.spec.snapshot)
     yield from (f"warning: {problem}" for problem in review(loaded, plan, copied))
-    plans = [role.plan for role in plan.roles.members] or [plan]
     apart = list_names(loaded.spec) if loaded.spec.resources.nodes != 1 else ()
     roles = ", ".join(f"${name}" for name in apart if name.endswith("_ADDR"))
-    for part, one in zip(loaded.programs(), plans, strict=True):
+    for part, one in zip(loaded.programs(), plan.parts, strict=True):
         left = [key for key, value in part.spec.run.keyed_args.items() if value is False]
         off = "|".join(re.escape(make_option(key)) for key in left)
         remarks = look_at(one, copied=copied, roles=roles, off=off)
@@ -77,14 +76,10 @@ def look_at(plan: Plan, **known: Any) -> list[Remark]:
     else:
         is_python = path.endswith(".py") or os.path.isdir(path)
         remarks = check_program(path, python) if is_python else []
-    return [*_check_bits(path), *remarks] if words == started and "/" in name else remarks
-
-
-def _check_bits(path: str) -> list[Remark]:
-    """A file that is to start by itself must be executable."""
-    if not os.path.isfile(path) or os.access(path, os.X_OK):
-        return []
-    return [make_remark("not-a-program.bits", path)]
+    by_itself = words == started and "/" in name
+    if by_itself and os.path.isfile(path) and not os.access(path, os.X_OK):
+        return [make_remark("not-a-program.bits", path), *remarks]
+    return remarks
 
 
 def _expand(path: str) -> str:
@@ -110,7 +105,8 @@ def _measure(plan: Plan) -> JobSize:
         processes=max(nodes.processes),
         world_size=nodes.world_size,
         agents=not plan.launch.direct,
-        gpus=_count_gpus(nodes),
+        # Of a role on a part of its nodes, its own.
+        gpus=max(group.gpus for group in nodes.own),
         tasks=max(1, len(tasks)),
         # Tasks that differ by the variable alone.
         alike=bool(tasks) and not any(map(any, tasks)) and "JOBGEN_TASK" not in setup,
@@ -127,12 +123,6 @@ def _measure(plan: Plan) -> JobSize:
         settings="\n".join(map(" ".join, _list_settings(plan))),
         fewest=nodes.fewest or 0,
     )
-
-
-def _count_gpus(nodes: Nodes) -> int:
-    """Return the GPUs of the node that has most; of a role on a part of its nodes, its own."""
-    own = nodes.place.gpus if nodes.place else None
-    return max(group.gpus for group in nodes.groups) if own is None else own
 
 
 def _list_settings(plan: Plan) -> Iterator[tuple[str, str]]:

@@ -18,8 +18,7 @@ from functools import cache
 from string import Template
 from typing import Any
 
-from jobgen.plan.review import list_settings
-from jobgen.plan.review_checks import is_below
+from jobgen.plan.review import is_below, list_settings
 from jobgen.programs.program import ReadProgram, classify, list_plain
 from jobgen.programs.reader import Fact, read_form
 from jobgen.records import NamedTuple
@@ -134,6 +133,7 @@ def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
 
 
 _NEVER = "(?!)"
+_BEGINS = re.compile("main|train$|run$").match
 # Libraries that make the group in an object that settings may name.
 _CONFIGURED = {"lightning", "pytorch_lightning"}
 _OF_MPI = {"horovod", "mpi4py"}
@@ -324,7 +324,8 @@ class _Look:
         outside = [call for call in entry.calls if not call.part.scope]
         working = [call for call in outside if "names" not in classify(call.name)]
         kinds = {type(one) for one in entry.tree.body} - {ast.Pass, ast.Expr}
-        mains = _list_mains(entry.tree)
+        # What a program seems to begin with.
+        mains: list[Any] = [one for one in entry.tree.body if _BEGINS(getattr(one, "name", ""))]
         if mains and all(map(self._only_makes, working)):
             self.say("main-not-called", entry.whole, mains[-1].lineno, name=mains[-1].name)
         elif not working and not kinds:
@@ -378,12 +379,6 @@ def _join(first: Remark, *others: Remark) -> Remark:
         places.append(f"{more} more")
     also = f" (so in {', '.join(places)})" if places else ""
     return first._replace(message=first.message + also)
-
-
-def _list_mains(tree: ast.Module) -> list[Any]:
-    """Return the functions that a program seems to begin with."""
-    form = r"(main|train$|run$)"
-    return [one for one in tree.body if re.match(form, getattr(one, "name", ""))]
 
 
 def _answer(size: JobSize) -> dict[str, bool]:
@@ -465,9 +460,7 @@ def _is_common(look: _Look, call: Fact) -> bool:
         return False
     name = scope.name.replace("main", "") if scope else ""
     texts = [call.text, name, *look.program.list_ways(call.part)]
-    return not any(
-        read_form("ranked").search(text) or read_form("flag").search(text) for text in texts
-    )
+    return not any(map(read_form("told-apart").search, texts))
 
 
 def _is_unfitting(look: _Look, call: Fact) -> bool:

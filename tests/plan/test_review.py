@@ -544,7 +544,8 @@ def test_a_fault_of_two_variables_is_said_of_both() -> None:
 
 
 def test_what_checks_find_has_words() -> None:
-    source, table = (ROOT / "jobgen/plan" / name for name in ("review_checks.py", "review.txt"))
-    found = set(re.findall(r'yield f?"([a-z-]+)[{"]', source.read_text()))
+    source, table = (ROOT / "jobgen/plan" / name for name in ("review.py", "review.txt"))
+    checks = source.read_text().partition("\ndef _check_variables")[2]
+    found = set(re.findall(r'yield f?"([a-z-]+)[{"]', checks))
     rows = [line.split(" | ") for line in table.read_text().splitlines() if line[:3] == "say"]
     assert found == {row[1].partition(".")[0] for row in rows}  # of idle-gpus.one
