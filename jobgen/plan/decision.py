@@ -69,16 +69,9 @@ def decide_parts(context: Context, plan: Plan, parts: Parts) -> Decision[Plan]:
     return Decision(plan, problems=problems, notes=notes)
 
 
-class Decision(Generic[T]):
+class Decision(NamedTuple, Generic[T]):
     """The value of a part; its conflicts, and what to tell the user."""
 
-    def __init__(
-        self,
-        value: T,
-        *,
-        problems: Iterable[Problem] = (),
-        notes: Iterable[str] = (),
-    ) -> None:
-        self.value = value
-        self.problems = tuple(problems)
-        self.notes = tuple(notes)
+    value: T
+    problems: Iterable[Problem] = ()
+    notes: Iterable[str] = ()

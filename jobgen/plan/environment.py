@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from jobgen.errors import Problem, SpecError
@@ -51,6 +51,7 @@ def decide(context: Context, plan: Plan) -> Decision[NodeEnvironment]:
     """Decide the environment; the site's where the spec is silent."""
     own, site = context.spec.environment, context.site
     variables = _choose_variables(own, plan)
+    free = variables.keys().isdisjoint
     venv = ".venv" if own.uv else own.venv
     given = (plan.launch.body, own.modules is not None, own.container, venv, own.stage, own.conda)
     conda = own.conda if any(given) else site.modules.conda  # where nothing else has Python
@@ -61,7 +62,8 @@ def decide(context: Context, plan: Plan) -> Decision[NodeEnvironment]:
         conda=ShellPath(conda) if conda else None,
         variables=variables,
         setup=_ENTER_SNAPSHOT + (own.setup or "") if context.spec.snapshot else own.setup,
-        caches=tuple(_list_caches(variables)),
+        # Triton's folder follows from TRITON_HOME unless it is named.
+        caches=tuple(one for one in _CACHES if free({one, one.replace("CACHE_DIR", "HOME")})),
         from_shell=own.from_shell or (),
         gpu_maker=_guess_vendor(plan.defaults.node.gpu),
     )
@@ -139,12 +141,6 @@ def _choose_modules(own: Environment, site: SiteProfile, *, bare: bool) -> Modul
         modules = Modules(modules.first or first, use + modules.use, load + modules.load)
     modules = modules._replace(use=tuple(map(make_path, modules.use)))
     return None if modules == Modules() else modules
-
-
-def _list_caches(variables: Mapping[str, str]) -> Iterator[str]:
-    # Triton's folder follows from TRITON_HOME unless it is named.
-    free = variables.keys().isdisjoint
-    return (one for one in _CACHES if free({one, one.replace("CACHE_DIR", "HOME")}))
 
 
 def _guess_vendor(gpu: str | None) -> str | None:

@@ -61,7 +61,10 @@ def _choose_start(context: Context, plan: Plan) -> Start:
     if context.spec.launches_itself and plan.nodes.place is None:
         by = "run.command" if context.spec.run.body is None else "run.body"
         return Start("body", _ITSELF, decided_by=(by,))
-    site, launcher = context.site.launch, _choose_launcher(context)
+    site, asked = context.site.launch, context.spec.launch.launcher
+    launcher = site.launcher if site else context.site.can.launcher
+    if asked not in (None, "auto"):
+        launcher = asked
     mode, keys = _choose_mode(context, plan)
     if site is None or site.launcher != launcher:
         return Start(mode, launcher, decided_by=keys)
@@ -95,13 +98,6 @@ def _choose_mode(context: Context, plan: Plan) -> tuple[str, tuple[str, ...]]:
     if keys or site is None:
         return "torchrun", keys
     return site.family, ("site.launch.family",)
-
-
-def _choose_launcher(context: Context) -> str:
-    asked, site = context.spec.launch.launcher, context.site.launch
-    if asked not in (None, "auto"):
-        return asked
-    return site.launcher if site else context.site.can.launcher
 
 
 def _choose_rendezvous(context: Context, nodes: Nodes, start: Start, *, alone: bool) -> str:
@@ -140,8 +136,7 @@ def _check_unequal(context: Context, nodes: Nodes, start: Start) -> Iterator[Pro
     unknown = any(group.cpus is None for group in nodes.groups)
     # A node without GPUs gets none by cpus_per_gpu.
     keys = "cpus_per_node" if resources.cpus_per_gpu else "cpus_per_gpu or cpus_per_node"
-    listed = resources.gpus_per_node if isinstance(resources.gpus_per_node, tuple) else ()
-    hint = advise_on_devices(listed) or f"add {keys}"
+    hint = advise_on_devices(resources.listed_gpus) or f"add {keys}"
     path = "resources.gpus_per_node" if nodes.unequal else "launch.processes_per_node"
     rules = {"unequal_cpus": split and can.components and unknown}
     return context.refuse(rules, path=path, hint=hint)

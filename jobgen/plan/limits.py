@@ -133,7 +133,7 @@ def _find_fitting(queue: SiteQueue, size: Size) -> Iterator[Limit]:
 def _is_outside(ends: tuple[int, ...] | None, number: int | None) -> bool:
     if ends is None or number is None:
         return False
-    return number < ends[0] or (len(ends) > 1 and number > ends[1])
+    return not ends[0] <= number <= (*ends, math.inf)[1]
 
 
 def _gives_time(limit: Limit, size: Size) -> bool:

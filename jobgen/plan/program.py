@@ -31,8 +31,7 @@ def decide(context: Context, plan: Plan) -> Decision[Program]:
     agent = _find_lonely_agent(context, plan)
     rules = {"lonely_agent": agent, "long_name": not NAME.matches(program.name)}
     problems = context.refuse(rules, launcher=agent, nodes=plan.nodes, program=program)
-    notes = [*_list_notes(context), *_advise_environment(context, plan)]
-    return Decision(program, problems=problems, notes=notes)
+    return Decision(program, problems=problems, notes=_list_notes(context, plan))
 
 
 def _make_task(context: Context, program: Program) -> Program:
@@ -51,14 +50,6 @@ def _make_task(context: Context, program: Program) -> Program:
     )
 
 
-def _advise_environment(context: Context, plan: Plan) -> Iterator[str]:
-    """Say that torch is looked for, to a job without GPUs that names no environment."""
-    spec = context.spec
-    bare = spec.environment == Environment() and context.site.modules == SiteModules()
-    asks = spec.run.command is None or plan.nodes.gpus or spec.launch.mode in ONE_A_NODE
-    return context.note({"no_torch": context.site.can.batch and bare and not asks})
-
-
 def _find_lonely_agent(context: Context, plan: Plan) -> str | None:
     """Return an agent of the user's own that starts on each node and is not told of the others."""
     words = context.spec.run.words
@@ -70,8 +61,9 @@ def _find_lonely_agent(context: Context, plan: Plan) -> str | None:
     return None if meets or "--machine-rank" in text else find_launcher(words)
 
 
-def _list_notes(context: Context) -> Iterator[str]:
-    loaded, run, array = context.loaded, context.spec.run, context.spec.array
+def _list_notes(context: Context, plan: Plan) -> Iterator[str]:
+    loaded, spec = context.loaded, context.spec
+    run, array = spec.run, spec.array
     command = run.command or ("",)
     on_path = command[0].endswith(".py") and "/" not in command[0]
     yield from context.note({"on_path": on_path}, file=command[0])
@@ -80,6 +72,10 @@ def _list_notes(context: Context) -> Iterator[str]:
     yield from warn_unexpanded(loaded, "run.args", run.args)
     for kind, content in array._asdict().items() if array else ():
         yield from warn_unexpanded(loaded, f"array.{kind}", content)
+    # Torch is looked for, and the job names no environment.
+    bare = spec.environment == Environment() and context.site.modules == SiteModules()
+    asks = run.command is None or plan.nodes.gpus or spec.launch.mode in ONE_A_NODE
+    yield from context.note({"no_torch": context.site.can.batch and bare and not asks})
 
 
 def warn_unexpanded(loaded: LoadedSpec, path: str, value: object) -> Iterator[str]:

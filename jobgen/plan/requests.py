@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from jobgen.capabilities import Capabilities, get_capabilities
 from jobgen.errors import Problem, UsageError
 from jobgen.plan.decision import Context, Decision
 from jobgen.plan.left_out import takes_constraint
 from jobgen.plan.plan import Dependency, Mail, Plan, Requests
-from jobgen.spec.model import After, JobSpec
+from jobgen.spec.model import After
 
 _OPTION = re.compile(r"(?<!\S)(--[^\s=]+|-[^\s-])(?=(?:=|\s+)?(\S*))")  # and what follows it
 _IN_CHUNK = r"[A-Za-z_]\w*=[\w.-]+"
@@ -20,8 +21,8 @@ KINDS = ("afterok", "afterany", "afternotok", "after")
 def decide(context: Context, plan: Plan) -> Decision[Requests]:
     """Decide what the scheduler is asked for, as far as it knows it."""
     spec, can, defaults = context.spec, context.site.can, plan.defaults
-    after = tuple(_plan_after(context))
-    problems = [*_find_conflicts(context), *_find_foreign_ids(context)]
+    after, problems = _plan_after(context)
+    problems = [*_find_conflicts(context), *problems]
     if not can.batch:
         return Decision(Requests(after=after), problems=problems)
     account, suffix = spec.account, defaults.node.account_suffix or ""
@@ -171,24 +172,21 @@ def _advise(context: Context, requests: Requests, *, lost: tuple[str, ...]) -> I
     yield from context.note(rules, where=site.title or "this site", about=about)
 
 
-def _plan_after(context: Context) -> Iterator[Dependency]:
-    for kind, jobs in _list_after(context.spec):
-        names = [_write_id(job, context.site.can) or "" for job in jobs]
-        yield Dependency(kind or "afterok", tuple(names))
-
-
-def _find_foreign_ids(context: Context) -> Iterator[Problem]:
-    for kind, jobs in _list_after(context.spec):
-        for index, job in enumerate(jobs):
-            if _write_id(job, context.site.can) is None:
+def _plan_after(context: Context) -> tuple[tuple[Dependency, ...], list[Problem]]:
+    """Return what the job waits for, and what is wrong with the ids in it."""
+    asked, can = context.spec.after, context.site.can
+    kinds: dict[str, Any] = asked._asdict() if isinstance(asked, After) else {"": asked}
+    after: list[Dependency] = []
+    problems: list[Problem] = []
+    for kind, jobs in kinds.items():
+        names = [_write_id(job, can) for job in jobs or ()]
+        for index, name in enumerate(names):
+            if name is None:
                 path = f"after.{kind}[{index}]".replace(".[", "[")
-                yield context.loaded.problem(path, _explain_id(job, context.site.can))
-
-
-def _list_after(spec: JobSpec) -> Iterator[tuple[str, tuple[int | str, ...]]]:
-    """Yield the kinds of dependencies with their jobs; the kind is empty where none is written."""
-    kinds = spec.after._asdict() if isinstance(spec.after, After) else {"": spec.after or ()}
-    yield from ((kind, jobs) for kind, jobs in kinds.items() if jobs)
+                problems.append(context.loaded.problem(path, _explain_id(jobs[index], can)))
+        if names:
+            after.append(Dependency(kind or "afterok", tuple(filter(None, names))))
+    return tuple(after), problems
 
 
 def _write_id(job: int | str, can: Capabilities) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -100,7 +101,7 @@ def _write(pair: _Pair, indent: int = 0) -> str:
 
 
 def _join(text: str, block: str) -> str:
-    return text + ("" if not text or text.endswith("\n") else "\n") + block
+    return re.sub(r"(?<=[^\n])\Z", "\n", text) + block
 
 
 def _replace(text: str, steps: list[Any], new: _Pair | None) -> str:

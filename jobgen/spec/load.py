@@ -114,7 +114,10 @@ def load(
     project = None if alone else _find_project_file(path)
     laid = None
     if "extends" in root.items or project:
-        root = _lay_over_others(root, path, project)
+        root, _ = lay_over(root, path, _find_base)
+        if project:
+            below, _ = lay_over(yaml_nodes.read(project), project, _find_base)
+            root = merge(below.without("extends"), root)
         laid = root.without("extends")
     for override in overrides:
         _apply_override(root, override)
@@ -134,14 +137,6 @@ def load(
     if problems := [loaded.problem(*conflict) for conflict in roles.find_conflicts(spec)]:
         raise SpecError(problems)
     return loaded
-
-
-def _lay_over_others(root: Mapping, path: str, project: str | None) -> Mapping:
-    root, _ = lay_over(root, path, _find_base)
-    if project is None:
-        return root
-    below, _ = lay_over(yaml_nodes.read(project), project, _find_base)
-    return merge(below.without("extends"), root)
 
 
 def _bind(root: Mapping, source: Source, path: str, text: str) -> tuple[JobSpec, Positions]:

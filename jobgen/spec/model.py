@@ -90,6 +90,11 @@ class Resources(NamedTuple):
         """The least of a range of nodes, None without one, and the most, None if not said."""
         return self.nodes if isinstance(self.nodes, NodeRange) else (None, self.nodes)
 
+    @property
+    def listed_gpus(self) -> tuple[int, ...]:
+        """The GPUs of each node; none where all have the same number."""
+        return self.gpus_per_node if isinstance(self.gpus_per_node, tuple) else ()
+
 
 # One key each, alike in specs and in site profiles.
 First = Annotated[

@@ -47,7 +47,7 @@ def list_names(spec: JobSpec) -> tuple[str, ...]:
 def deal_nodes(spec: JobSpec) -> tuple[dict[str, Spot], list[Conflict]]:
     """Return where each role runs, and what does not add up."""
     roles, given = spec.roles or {}, spec.resources.gpus_per_node
-    most = max(given) if isinstance(given, tuple) else given or 0
+    most = given if isinstance(given, int) else max(spec.resources.listed_gpus, default=0)
     blocks = _group_by_nodes(roles, most)
     counts = [max(role.nodes or 0 for role in block.values()) for block in blocks]
     gpus = sum(role.gpus or 0 for role in roles.values() if not role.nodes)
@@ -128,7 +128,7 @@ def _check_job(spec: JobSpec, roles: dict[str, Role]) -> Iterator[Conflict]:
     rules = {
         "roles_array": spec.array,
         "roles_range": isinstance(spec.resources.nodes, NodeRange),
-        "roles_list": isinstance(spec.resources.gpus_per_node, tuple),
+        "roles_list": spec.resources.listed_gpus,
         "many_roles": len(roles) > MOST,
         "roles_preflight": spec.preflight and modes <= {*ONE_A_NODE},
     }

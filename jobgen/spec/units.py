@@ -77,19 +77,17 @@ def parse_memory(text: str) -> int:
     Raises ValueError with a message that continues "'TEXT' ...".
     """
     if match := re.fullmatch(_MEMORY, text):
-        whole, fraction, unit = match[1], match[2] or "", match[3]
+        whole, fraction, unit = match.groups("")
         scale: int = 10 ** len(fraction)
         kib, rest = divmod(int(whole + fraction) * _MEMORY_KIB[unit.upper()], scale)
-        if rest:
-            raise ValueError("is not a whole number of KB; write e.g. 180GB")
-        if not kib:
-            raise ValueError("is zero; write e.g. 180GB")
-        return kib
-    if text.isascii() and text.isdecimal():
-        if not int(text):
-            raise ValueError("is zero; write e.g. 180GB")
-        raise ValueError(f"has no unit; write e.g. {text}GB or {text}MB")
-    raise ValueError("is not an amount of memory; write e.g. 180GB or 512MB")
+        if kib and not rest:
+            return kib
+        raise ValueError(f"is {'not a whole number of KB' if rest else 'zero'}; write e.g. 180GB")
+    if not (text.isascii() and text.isdecimal()):
+        raise ValueError("is not an amount of memory; write e.g. 180GB or 512MB")
+    if not int(text):
+        raise ValueError("is zero; write e.g. 180GB")
+    raise ValueError(f"has no unit; write e.g. {text}GB or {text}MB")
 
 
 def split_memory(kib: int) -> tuple[int, str]:
