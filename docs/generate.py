@@ -24,7 +24,7 @@ from jobgen import __version__
 from jobgen.batchscript.lint import RULES
 from jobgen.cli.editors import write_schema
 from jobgen.cli.main import LISTED, cli
-from jobgen.diagnose.cause import APART, CAUSES, LEFT_EARLY, SECTIONS, SILENT_NODE, Cause
+from jobgen.diagnose.cause import ADVICE, APART, CAUSES, LEFT_EARLY, SECTIONS, SILENT_NODE, Cause
 from jobgen.errors import EXIT_CODES, SpecError
 from jobgen.plan.plan import Plan
 from jobgen.plan.resolve import resolve
@@ -183,7 +183,9 @@ Dumps of the flight recorder are pickles; jobgen reads them without running anyt
 
 The table does not list `exception`, any other exception that the program raised; `exit CODE`, a
 process that exited without a message (-9: by signal 9); `unknown`, a failure for which jobgen can
-only show the evidence; and `healthy`, no failure.
+only show the evidence; and `healthy`, no failure. The last table has what the words of such an
+exception, or of a program that exited with a code, may mean; they stay the title, and jobgen adds
+what to do.
 """
 
 
@@ -202,7 +204,9 @@ def diagnose_page() -> str:
         lines += [f"### {title}", "", "| cause | what it is | what to do |", "| --- | --- | --- |"]
         rows = [f"| `{one.id}` | {one.title} | {one.remedy.format(**words)} |" for one in causes]
         lines += [*dict.fromkeys(rows), ""]
-    return "\n".join(lines)
+    lines += ["### Other exceptions", "", "| what it is | what to do |", "| --- | --- |"]
+    lines += [f"| {' | '.join(one.remedy.split(': ', 1))} |" for one in ADVICE]
+    return "\n".join([*lines, ""])
 
 
 SITES = """\

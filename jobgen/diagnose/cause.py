@@ -5,6 +5,7 @@ The causes are data, in `data/causes.yaml`.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 from jobgen.jobs import status
@@ -56,11 +57,22 @@ class Cause(NamedTuple):
         return self.symptom or self.waits
 
 
+class Meaning(NamedTuple):
+    """What the words of an exception mean that show no cause of the table, and what to do."""
+
+    says: re.Pattern[str]
+    remedy: str
+
+
+def _join(says: str | list[str]) -> str:
+    return says if isinstance(says, str) else "|".join(says)
+
+
 def _make_cause(row: dict[str, Any]) -> Cause:
     where = [place for word in row.get("where", "").split() for place in _PLACES[word]]
     fields = row | {"where": tuple(where)} | dict.fromkeys(row.get("is", "").split(), True)
     for key in {"says", "own"} & row.keys():
-        fields[key] = row[key] if isinstance(row[key], str) else "|".join(row[key])
+        fields[key] = _join(row[key])
     fields.pop("is", None)
     return Cause(**fields)
 
@@ -75,6 +87,10 @@ _MISSING = {name: _make_cause(row) for name, row in _TABLE["missing"].items()}
 LEFT_EARLY, STAYED = _MISSING["left early"], _MISSING["stayed"]
 SILENT_NODE, STOPPED, WAITED = (_MISSING[name] for name in ("silent node", "stopped", "waited"))
 APART = _MISSING["apart"]._replace(title=_MISSING["apart"].title + status.APART)
+ADVICE = tuple(
+    Meaning(re.compile(_join(row["says"]), re.M), f"{row['title']}: {row['remedy']}")
+    for row in _TABLE["advice"]
+)
 EXCEPTION = Cause("exception", "it raised an exception", "look at the place above")
 #: title and remedy of a process that said nothing, by its exit code
 EXITS = {int(code): (row["title"], row["remedy"]) for code, row in _TABLE["exits"].items()}

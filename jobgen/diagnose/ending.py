@@ -19,67 +19,28 @@ from jobgen.diagnose.exceptions import (
     OF_GROUPS,
     OF_STARTED,
     TRACED,
+    TYPED,
     Raised,
     Traceback,
     find_tracebacks,
     strip_rank,
 )
-from jobgen.diagnose.reading import Line, drop, keep
+from jobgen.diagnose.reading import Line, drop, keep, read_words
 from jobgen.records import NamedTuple
 
 # Python writes a traceback, and is gone within this time: seconds. Any program is within more.
 _LEAVES_WITHIN, _SURVIVED = 0.5, 3.0
-#: what is printed of an exit, or a beginning, in good order: nothing of it is the reason
-OF_EXITS = re.compile(
-    r"wandb: |\s*$|(\[rank\d+\]:)?\[[WI]\d+ .*(socket\.cpp|ProcessGroup)"
-    r"|.*resource_tracker|.*leaked \w+ objects"
-    r"|.*Warning: |\s+warnings\.warn|\S+/attempts/\d+/script: line \d+: +\d+ "
-)
-# Lines of a log that tell of what the program has dealt with.
-_MILD = re.compile(r"\b(DEBUG|INFO|(?<!NCCL )WARN(ING)?|[Rr]etry(ing)?)\b|[Ww]arning: |; going on")
-# What an exception says of which the reason was printed before, as by a process that it started.
-REFERS = re.compile(
-    r"root cause above|[Ss]ee (the )?(error|exception|traceback|log)s? above"
-    r"|[Nn]on-?zero (exit |return )?(status|code)|assert .*(code|rc|ret|status)\w* == 0"
-)
-#: how programs of any language name an error
-NAMES_ERROR = re.compile(
-    r"(?i)\[[EF]\d{3} |\[?[EF]\d{4,8} | +what\(\): "
-    r"|\b(\w*error|\w*exception|err|fatal|panic\w*|fail\w*"
-    r"|timed out|cannot|can't|could ?n[o']t|unable|invalid|denied|refused|missing|not found|no such"
-    r"|abort\w*|terminat\w+|assert\w*|corrupt\w*|unbound|unknown|undefined|illegal"
-    r"|critical|overflow|unexpected)\b"
-)
-# How they say that another has left with a code; what they print of their stacks.
-_NAMES_CODE = re.compile(
-    r"(?i)\b(exit|status|code|error|rc|(exit|return|end|fail|finish|quit|died?|left)\w* with)\b"
-    r"[\W\d]*\d\W*$|(exit|return)\w*( with)?( code| status)"
-    r"|Killing subprocess \d|closing signal SIG|\(exitcode: "
-    r"|\babove\b|previous errors|^make\S*: |terminate called|^==\d+==ABORTING$"
-)
-_OF_STACKS = re.compile(
-    r"(\s\s|\t)\s*(?!\s|what\(\): )|\W+$|.*\b([Cc]all ?[Ss]tack|[Ss]tack ?trace|[Bb]acktrace)\b"
-    r"|.*\b(traceback|called from)\b|\s*\[\w+\](: in)? |#\d+ +0x|goroutine \d"
-    r"|\S+\(\d+\) +\S+$"
-    r"|.*(-{12}|\b[0-9A-F]{16}\b)"
-    r"|Fatal Python error: |(Current t|T)hread 0x|Extension modules: |Python runtime state: "
-    r"|\w+ halted"
-    r"|Node\.js v|Calls: "
-)
-# What Python itself says of a program that it does not begin, or cannot go on with.
-_OF_PYTHON = re.compile(
-    r"\S*python[\d.]*: (No module named|can't (open|find)|Error while finding)"
-    r"|Fatal Python error: (?!Segmentation|Aborted|Bus|Floating|Illegal)"
-)
-# How a program says that it ends, and why no more: what it raised before is what ended it.
-_SAYS_IT_ENDS = re.compile(
-    r"(?i)\b(shut(ting)?[ -]?down|exiting|aborting|terminating|quitting|giving up)\b"
-    r"|\b(?-i:CRITICAL|FATAL)\b"
-)
+OF_EXITS = read_words("of exits")
+_MILD = read_words("mild")
+REFERS = read_words("refers")
+NAMES_ERROR = read_words("names error", re.IGNORECASE)
+_NAMES_CODE = read_words("names code", re.IGNORECASE)
+_OF_STACKS = read_words("of stacks")
+_OF_PYTHON = read_words("of python")
+_SAYS_IT_ENDS = read_words("says it ends", re.IGNORECASE)
+_NOTICED = read_words("noticed")
 _FRAME = re.compile(r"(-|=|\*){20,}$")  # around a message, as MPI's
-_STAMPED = re.compile(
-    r".{0,40}\d\d:\d\d|\W*[IWEF]\d"
-)  # of a log: what stands before it is another matter
+_STAMPED = re.compile(r".{0,40}\d\d:\d\d|\W*[IWEF]\d")  # before it stands another matter
 _PROGRAM = re.compile(r"(?!\w*error:|caused by|fatal)[a-z][\w.-]*:(?= )")
 # What a shell says of its own script: what a command said before that has ended nothing
 _OF_SHELLS = re.compile(r"[^\s:]+:( -c:)? line \d+: |[^\s:]*sh: ?\d+: ")
@@ -92,17 +53,9 @@ _WORD = re.compile(r"\w")
 _FOLDERS = re.compile(r"(/[^\s/\'\"]+)+/|\btmp\w{6,10}\b")
 # By which signals a process ends without an exception: all but SIGABRT and SIGINT.
 _KILLED = {*range(-64, 0)} - {-6, -2}
-_NOT_RUN, _NOT_FOUND = 126, 127  # what shells, `env` and their kind leave with; and their words
 _MISSED = re.compile(r"command not found|: not found$")
-_SAYS_WHY = {
-    _NOT_RUN: re.compile(
-        r"[Pp]ermission denied|Argument list too long|cannot execute|Exec format error"
-        r"|Is a directory|bad interpreter"
-    ),
-    _NOT_FOUND: re.compile(
-        r"not found\b|No such file or directory|error while loading shared libraries"
-    ),
-}
+#: what explains the codes that shells, `env` and their kind leave with
+_SAYS_WHY = {code: read_words(f"says why {code}") for code in (126, 127)}
 
 
 class Ending(NamedTuple):
@@ -128,7 +81,9 @@ class _Log:
 
     def __init__(self, lines: Sequence[Line], quiet: float) -> None:
         self.lines, self.quiet = lines, quiet
-        self.tracebacks = [one for one in find_tracebacks(lines) if not one.aside]
+        tracebacks = find_tracebacks(lines)
+        own = [one for one in tracebacks if not one.aside]
+        self.tracebacks = own or [one for one in tracebacks if one.handed]
         if keep(lines, OF_STARTED.search):  # several processes share it: who lost another follows
             self.tracebacks.sort(key=lambda one: OF_GROUPS.search(one.words) is None)
 
@@ -248,6 +203,7 @@ def find_last_words(lines: Sequence[Line], code: int | None) -> Line | None:
     last errors that names more than a code; else its last line that is not of a stack, or the first
     of a framed message. What it wrote to its output counts if it wrote no errors.
     """
+    lines = _drop_notices(lines)
     errors = [line for line in lines if line.file.suffix == ".err"]
     if own := keep(errors[-_LAST_WORDS:], _OF_PYTHON.match):
         return own[-1]
@@ -278,6 +234,13 @@ def _find_framed(printed: Sequence[Line]) -> Sequence[Line]:
     return printed[frames[-2] + 1 : frames[-1]]
 
 
+def _drop_notices(printed: Sequence[Line]) -> Sequence[Line]:
+    """The same without the framed messages at its end by which mpirun only names an end."""
+    framed = _find_framed(printed)
+    rest = printed[: -len(framed) - 2]
+    return _drop_notices(rest) if rest and keep(framed, _NOTICED.search) else printed
+
+
 def is_of_other(line: Line, last: Line) -> bool:
     """Whether another program said a line than the one that spoke last, which ended it."""
     own, other = _PROGRAM.match(last.text), _PROGRAM.match(line.text)
@@ -303,7 +266,7 @@ def find_last_said(lines: Sequence[Line], code: int | None) -> list[Line]:
 def _find_first_of(reasons: Sequence[Line], printed: Sequence[Line]) -> Line:
     """The first of the errors that stand together, the last of them being the last of all."""
     at = printed.index(reasons[0])
-    if not _STAMPED.match(reasons[0].text):
+    if not (_STAMPED.match(reasons[0].text) or TYPED.match(reasons[0].text)):
         at = _find_first_above(reasons, printed, at)
     leads_on = _LEADS_ON.search(printed[at].text) and at + 1 < len(printed)
     return printed[at + 1] if leads_on else printed[at]

@@ -160,7 +160,8 @@ class Evidence:
     def agent(self, node: str) -> list[Line]:
         """What a node's agent printed, of this attempt; or its processes, started directly."""
         if node not in self._agents:
-            lines = list(self._fresh(self.run_dir / "logs" / node / "agent.log"))
+            log = self._fresh(self.run_dir / "logs" / node / "agent.log")
+            lines = [part for line in log for part in split_record(line)]
             begins = f" of start {self.attempt.name};" if self.attempt else ""
             starts = [at for at, line in enumerate(lines) if begins in line.text]
             self._agents[node] = lines[starts[0] :] if starts else lines

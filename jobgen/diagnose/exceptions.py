@@ -10,37 +10,30 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from jobgen.diagnose.reading import Line, keep
+from jobgen.diagnose.reading import Line, keep, read_words
 from jobgen.records import NamedTuple
 
 # What an exception's message holds that is another's traceback, such as that of a notebook's cell.
 _ANOTHER = re.compile(r"Traceback \(most recent call last\)")
 _BEGINS = re.compile(r"(?<!Original )Traceback \(most recent call last\)( ─+╮|:$)")
+_CALL = re.compile(r' +File ".+", line \d+, in ')
+#: how an exception's own line begins where nothing else tells that it is one
+TYPED = re.compile(r"[\w.]*(Error|Exception|Interrupt|Exit)\b(: |:?$)")
 _SYNTAX = re.compile(r'  File ".+", line \d+$')  # how the error of a file's own syntax begins
 _GROUP = re.compile(r"^\s*[|+](-\+)?[- ]?")
-_RANK = re.compile(r"^\[rank\d+\]:\s?")
-# What launchers put before each line of a process, where that is of a traceback.
-_TAG = re.compile(
-    r"^(\[\w*\d+\]: ?|\[\d+,\d+\]<std\w+>: ?|stderr: ?|\d+: ?|[a-z][\w.-]*\d: )"
-    r"(?=Traceback| {2,}|[\w.]+(Error|Exception)\b|The above|During)"
+_RANK = re.compile(r"\[rank\d+\]:\s?")
+_OTHERS = read_words("of others")
+_OF_ANY, _OF_LAUNCHER = rf"{_RANK.pattern}|{_OTHERS.pattern}", read_words("of launchers").pattern
+_TYPED = r" *[\w.]+(?:Error|Exception)\b"
+_MARKS = re.compile(
+    rf"(?:{_OF_ANY}|(?:{_OF_LAUNCHER})(?=(?:{_OF_ANY}|{_OF_LAUNCHER})*(?:Traceback| {{2,}}"
+    rf"|{_TYPED}|The above|During)))*(?: +(?={_TYPED}))?"
 )
-# How the line of another process begins that this one hands on.
-_OTHERS = re.compile(r"^\((?:[\w.-]+ )*pid=\d+[^)]*\)\s?")
 _LINKS = ("During handling of the above", "The above exception was the direct")
-# What Python or asyncio prints of an exception that does not end the process.
-_ASIDE = re.compile(
-    r"Exception (ignored (in|on)|in thread)\b|Error in (atexit|sys\.excepthook)|--- Logging error"
-    r"|(Task|Future) exception was never retrieved|Process \S+:$|(future|Traceback of job): <"
-)
+_ASIDE = read_words("aside")
 # Cython names the place after the traceback and not before it, and in quotes.
 _ASIDE_AFTER = re.compile("Exception ignored in: '")
-# How a line of a log begins, as opposed to the second line of an exception's message.
-LOGGED = re.compile(
-    r"[\[(]?(\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d)|\[?(DEBUG|INFO|WARN(ING)?|(?-i:ERROR)|CRITICAL)\b"
-    r"|\[?error\W*[:|\]-]|\[[IWEF]\d"
-    r"|[IWEF]\d{4} |\{\"|wandb: |\w+\.py:\d+: \w*Warning|jobgen: |(step|epoch)\b.*\d",
-    re.IGNORECASE,
-)
+LOGGED = read_words("logged", re.IGNORECASE)
 #: how a shell names what it does, with `set -x`
 TRACED = re.compile(r"\++ \S")
 #: how a process begins its stacks whose own timer of Python is over, and ends it
@@ -50,32 +43,16 @@ _THREAD = re.compile(r"(Current t|T)hread 0x")
 FRAME = re.compile(r'File "(?P<file>.+)", line (?P<line>\d+)(?:,? in (?P<name>.+))?')
 # How an exception's own line begins: by its type. What others print in between does not.
 _NAME = re.compile(r"[^\W\d][\w.]*(: |:?$)")
-# How the first line of a message ends, or begins, that leaves what happened to the next one.
-_LEADS_ON = re.compile(
-    r":$|\(\d+ sub-exceptions?\)$"
-    r"|\b[Ee](xception|rror) (was )?(encountered|raised|occurred) (when|while|in)"
-)
+_LEADS_ON = read_words("leads on")
 # After its own version and the kind of its error NCCL says what happened.
 _LAST_ERROR = "Last error:"
 _BARE, _SOURCE = re.compile(r"AssertionError"), re.compile(r"    \S*\w")
-#: frames that are not the program's own: of packages, of Python, of the bundled trainer.
-FOREIGN = re.compile(
-    r"/(site|dist)-packages/|/lib/python3|<frozen|<string>|/jobgen/(trainer/|loop\.py)|\.pyx$"
-)
-
-#: how launchers tell how a process of theirs ended: DeepSpeed's, torchrun, mpirun, torch, srun
-OF_STARTED = re.compile(
-    r"(?:return code = |\(exitcode: |exited on signal \d+ \(|terminated with signal "
-    r"|srun: error: \S+: tasks? [\d,-]+: )(?!-15|SIGTERM|Terminated)(-?\w[\w ]*)"
-)
+FOREIGN = read_words("foreign")
+OF_STARTED = read_words("of started")
+_LISTED = re.compile(rf"{OF_STARTED.pattern}|^ +(rank|exitcode) +: ")
 # What torch raises in the process that started another, of which the reason was printed before.
-_LAUNCHERS = re.compile(r"\.(ChildFailedError|ProcessExitedException)\b")
-#: what has to do with the group of processes: a connection lost there follows from another's end
-OF_GROUPS = re.compile(
-    r"gloo/|[Hh]orovod|[Nn]ccl|NCCL|c10d|torch[./]distributed|TCPStore|[Rr]endezvous|another rank"
-    r"|client socket has|waiting for clients|one of the (ranks|processes|workers)|[Cc]oordination"
-    r"|tasks_to_register"
-)
+_LAUNCHERS = re.compile(r"[\w.]+\.(ChildFailedError|ProcessExitedException)\b")
+OF_GROUPS = read_words("of groups")
 
 
 class Raised(NamedTuple):
@@ -110,6 +87,7 @@ class Traceback(NamedTuple):
     begin: int  # the numbers of its first line and of the line after it, among those given
     end: int
     aside: bool  # printed of a thread, a destructor or a task, which end no process
+    handed: bool  # printed by another process, whose output this one hands on
     uncaught: bool  # printed by torch, which does so only as an exception ends the process
 
     @property
@@ -130,7 +108,7 @@ class Traceback(NamedTuple):
 
 def strip_rank(line: Line) -> Line:
     """Return a line without torch's mark of the rank, and others' of their processes."""
-    return line._replace(text=_TAG.sub("", _OTHERS.sub("", _RANK.sub("", line.text))))
+    return line._replace(text=_MARKS.sub("", line.text, count=1))
 
 
 def find_tracebacks(lines: Sequence[Line]) -> list[Traceback]:
@@ -139,26 +117,29 @@ def find_tracebacks(lines: Sequence[Line]) -> list[Traceback]:
     tracebacks = []
     at = 0
     while at < len(plain):
-        if not _begins(plain, at):
+        if not (_begins(plain, at) or _begins_headless(plain, at)):
             at += 1
             continue
         begin = at
         chain, at = _read_chain(plain, begin)
         marks = lines[begin].text  # of another process, or torch's of one that it ends
-        aside = bool(_OTHERS.match(marks)) or _is_aside(plain, begin, at)
+        handed, uncaught = bool(_OTHERS.match(marks)), bool(_RANK.match(marks))
+        aside = handed or _is_aside(plain, begin, at)
         if chain:
-            uncaught = bool(_RANK.match(marks))
-            tracebacks.append(Traceback(tuple(chain), begin, at, aside, uncaught))
+            tracebacks.append(Traceback(tuple(chain), begin, at, aside, handed, uncaught))
     return tracebacks
 
 
 def drop_launcher(lines: list[Line]) -> list[Line]:
     """Return the lines without what a launcher raised of a process that it had started."""
-    raised = [one for one in find_tracebacks(lines) if _LAUNCHERS.search(one.words)]
-    for one in raised[:1]:
-        after = [line for line in lines[one.begin :] if line.file != one.file]
-        return lines[: one.begin] + keep(one.last.message, OF_STARTED.search) + after
-    return lines
+    ends = [at for at, line in enumerate(lines) if _LAUNCHERS.match(strip_rank(line).text)]
+    if not ends:
+        return lines
+    tracebacks = find_tracebacks(lines)
+    begin = next((one.begin for one in tracebacks if one.begin < ends[0] < one.end), ends[0])
+    file = lines[begin].file
+    after = [one for one in lines[begin:] if one.file != file or _LISTED.search(one.text)]
+    return lines[:begin] + after
 
 
 def _is_aside(lines: Sequence[Line], begin: int, end: int) -> bool:
@@ -187,6 +168,14 @@ def _begins(lines: Sequence[Line], at: int) -> bool:
     return bool(_BEGINS.search(text) or _SYNTAX.match(text))
 
 
+def _begins_headless(lines: Sequence[Line], at: int) -> bool:
+    """Whether frames begin, of a traceback whose first line the log has not kept."""
+    if not _CALL.match(lines[at].text):
+        return False
+    after = (line.text for line in lines[at:] if line.text[:1].strip())
+    return TYPED.match(next(after, "")) is not None
+
+
 def _find_linked(lines: Sequence[Line], at: int) -> int | None:
     """Where the next exception of a chain begins, if the lines at `at` lead to one."""
     while at < len(lines) and not lines[at].text.strip():
@@ -203,7 +192,7 @@ def _read_one(lines: Sequence[Line], at: int) -> tuple[Raised, int]:
     if len(message) == 1 and _BARE.fullmatch(message[0].text):  # its line says more
         calls = [line.text.strip() for line in frames if _SOURCE.match(line.text)]
         message[0] = message[0]._replace(text=": ".join([message[0].text, *calls[-1:]]))
-    of_group = any(OF_GROUPS.search(line.text) for line in (*frames[1:], *message))
+    of_group = any(OF_GROUPS.search(line.text) for line in (*frames, *message))
     place = find_place(frames)
     source = next((line.text.strip() for line in _list_after(frames, place)), "")
     return Raised(tuple(message), place, of_group, source=source), end
@@ -265,14 +254,16 @@ def _ends_message(lines: Sequence[Line], at: int) -> bool:
 def find_crash(lines: Sequence[Line]) -> str:
     """Return where Python's fault handler says that a process crashed, or its time was over.
 
-    Of several threads it is the current one, or the last, which is the program's first.
+    Of several threads it is the current one, or the last, which is the program's first. Without
+    one it is the first function on the C library's own list of calls that is not of that library.
     """
     for at, line in enumerate(lines):
         if line.text.startswith("Fatal Python error: ") or TIMED.match(line.text):
             threads = read_threads(lines[at:])
             current = [thread for thread in threads if thread[0].text.startswith("Current")]
             return find_place([*current, *threads[-1:]][0]) if threads else ""
-    return ""
+    called = filter(None, (_NATIVE.search(line.text) for line in lines))
+    return next((f"{call[2]}, in {call[1]}" for call in called), "")
 
 
 def read_threads(lines: Sequence[Line]) -> list[list[Line]]:
@@ -284,6 +275,10 @@ def read_threads(lines: Sequence[Line]) -> list[list[Line]]:
         elif threads and line.text.startswith("  File "):
             threads[-1].insert(1, line)
     return threads
+
+
+# A call as the C library lists it: LIBRARY(FUNCTION+0xOFFSET) [0xADDRESS].
+_NATIVE = re.compile(r"(\S+)\((?!__libc|main|_start)(\w+)\+0x[0-9a-f]+\)")
 
 
 def find_place(frames: Sequence[Line]) -> str:

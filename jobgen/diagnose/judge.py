@@ -19,6 +19,7 @@ from jobgen.diagnose.diagnosis import (
     list_ranks,
     show_lines,
 )
+from jobgen.diagnose.ending import find_last_words
 from jobgen.diagnose.evidence import STOPPED_BY_OTHERS, Evidence
 from jobgen.diagnose.exceptions import TIMED
 from jobgen.diagnose.matching import (
@@ -27,13 +28,14 @@ from jobgen.diagnose.matching import (
     Match,
     collect_ranks,
     find_cause,
+    find_remedy,
     find_verdict,
     is_own,
     read_node,
     read_own_words,
 )
 from jobgen.diagnose.processes import Processes
-from jobgen.diagnose.reading import NO_LINE, Line, drop, keep
+from jobgen.diagnose.reading import NO_LINE, Line, drop, keep, read_words
 from jobgen.diagnose.silence import Silence, is_idle, measure_silence
 from jobgen.diagnose.stall import Suspects, Waiting, find_accused, find_odd
 from jobgen.jobs import run_folder, status
@@ -45,11 +47,7 @@ _RECOVERED = 60.0
 _MOST_CALLS = 8
 # How timers end a process, which each of them has: the command `timeout`, SIGALRM.
 _OF_TIMERS = (124, -14)
-# How those who have compared what they have say that it is not the same.
-_COMPARES = re.compile(
-    r"(?i)\b(mine|differ|diverge|disagree|mismatch|(not|un)( the)? ?(same|equal)"
-    r"|(an?|one|some|any|other|another) (rank|process|worker|replica))"
-)
+_COMPARES = read_words("compares", re.IGNORECASE)
 # What the script notes, which is no evidence.
 _NOTES = re.compile(r"jobgen: (?!error|FAILED|ENDED|preflight|the chain)")
 
@@ -201,9 +199,12 @@ class Judge:
             return self._name_cause(*own)
         if ended := self.processes.ended:
             return self._judge_lost(ended)
-        shown = show_lines(*drop(self.output, _NOTES.match))[-MOST_LINES:]
+        printed = drop(self.output, _NOTES.match)
+        last = find_last_words(printed, None)
+        title = f"its output says: {last.text.strip()[:MOST_WORDS]}" if last else self.about.title
+        shown = show_lines(*printed)[-MOST_LINES:]
         folder = os.path.relpath(self.evidence.run_dir)
-        return self.about._replace(evidence=shown, remedy=f"look into {folder}")
+        return self.about._replace(title=title, evidence=shown, remedy=f"look into {folder}")
 
     def _judge_lost(self, ended: list[Explained]) -> Diagnosis:
         """Of processes that have all lost or awaited another: who is missing, if that is known."""
@@ -381,7 +382,8 @@ class Judge:
         )
 
     def _show_first(self, first: Explained) -> Diagnosis:
-        about = self._name_cause(first.cause, first.line)._replace(title=first.title)
+        about = self._name_cause(first.cause, first.line)
+        about = about._replace(title=first.title, remedy=find_remedy(first))
         return self._show_process(about, first)
 
     def _show_process(self, about: Diagnosis, who: Explained) -> Diagnosis:

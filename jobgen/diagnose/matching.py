@@ -11,9 +11,11 @@ import re
 import signal
 from collections.abc import Iterable, Sequence
 from functools import cache
+from itertools import takewhile
 
-from jobgen.diagnose.cause import CAUSES, EXCEPTION, EXITS, Cause, Where
+from jobgen.diagnose.cause import ADVICE, CAUSES, EXCEPTION, EXITS, Cause, Where
 from jobgen.diagnose.ending import (
+    NAMES_ERROR,
     OF_EXITS,
     REFERS,
     Ending,
@@ -37,7 +39,7 @@ from jobgen.diagnose.exceptions import (
     find_tracebacks,
     strip_rank,
 )
-from jobgen.diagnose.reading import NO_LINE, Line, drop, keep, list_after_last
+from jobgen.diagnose.reading import NO_LINE, Line, drop, keep, list_after_last, read_words
 from jobgen.records import NamedTuple
 
 _OWN = "jobgen: "
@@ -45,19 +47,11 @@ _ERROR = re.compile(
     r"jobgen: (error: |FAILED: [^:]+: (?=not started: )|(?=preflight: |the setup ended at: ))"
     r"|(?=srun: error: Unable to create step)"
 )
-# How the lines begin that a scheduler prints into a job's output, among those of the program.
-_DAEMONS = re.compile(
-    r"(slurm\w+(-\S+)?|srun|sbatch): |=>> PBS: |Unable to copy file |Job deleted |PBS: |pbs_mom"
-    r"|pbsdsh: |Could not run prolog: |\S*/bin/\w*sh: |mkdir: |\S+: line \d+: /|error \d+ on spawn"
-)
+_DAEMONS = read_words("daemons")
+# Whose own advice says less than their words; not of codes that shells and timers leave with.
+_ADVISED = re.compile(r"exception|exit (?!12[467]$)\d")
 MOST_WORDS = 200  # characters of an error in a sentence
-# What an exception says of a helper that is gone; and how such a helper says that it ends.
-_HELPER = re.compile(
-    r"(?i)\b(Empty|KeyboardInterrupt)$"
-    r"|\b(nothing|no (answer|reply|response|result|data)|died|dead|exited|gone)\b"
-    r"|\b(child|helper|loader|worker|thread|subprocess|process pool|producer|queue|server)\b"
-    r"|\bservice\b|timed? ?out"
-)
+_HELPER = read_words("helper", re.IGNORECASE)
 # The signals, by all names that launchers have for them; but for the one by which they stop others.
 _SIGNALS = {
     name: -one for one in signal.Signals for name in (str(-one), one.name, signal.strsignal(one))
@@ -75,24 +69,9 @@ _BEGINS_ANEW = re.compile(rf"(?!jobgen: |\[?[EF]\d{{3}})(?i:{LOGGED.pattern})")
 _OF_OTHERS = {*range(-64, 1)} - {-4, -6, -8, -11, -14, -24, -25}
 
 
-# How an exception begins, or what it says, that another process or its machine may have caused.
-_LOST = re.compile(
-    r"(?i)wait timeout after"
-    r"|^([a-z_]\w*\.)*(Connection\w*|BrokenPipe|EOF|IncompleteRead|Time_?out\w*)(Error|Exception)?\b"
-    r"|RemoteDisconnected|\b(lost|no) (the )?(connection|contact)"
-    r"|\b(connection|socket|stream|pipe)\b.*\b(reset|closed|lost|refused|aborted|broken)\b"
-)
-#: how programs say in their own words that another process is gone, or that they waited for it
-MISSED = re.compile(
-    r"(?i)\b(fail|exit|die|dead|gone|crash|abort|terminat|missing|error from|heartbeat|wait|stall)"
-    r"|timed? ?-?out|(ha[sd]|have|did)( not|n.t)\b|lost (the )?con"
-    r"|no (answer|response|reply|sign)\b"
-)
-# How programs name a rank, and how they name processes of their own.
-_NAMED = re.compile(
-    r"(?i)(?<![a-z])(?:(?:rank|task|worker|process|client|peer)s?(?:[-_:/#\[\s]{0,3}|info\(id=)"
-    r"|(?:missing|members?|ranks?|workers?|peers?|for|from):?\s*[\[({](?=\d+[\])}]))(\d{1,9})(?![\d/])"
-)
+_LOST = read_words("lost", re.IGNORECASE)
+MISSED = read_words("missed", re.IGNORECASE)
+_NAMED = read_words("named", re.IGNORECASE)
 _OWN_WORKERS = re.compile(r"(?i)loader|pool|executor|child|subprocess|thread|queue")
 
 
@@ -152,6 +131,15 @@ class Explained(NamedTuple):
             how = "signal" if (self.failure.exit_code or 0) < 0 else ""
             own = f"{how} {own.replace(self.failure.node, '')}"
         return normalize(self.raised.words or own)
+
+
+def find_remedy(explained: Explained) -> str:
+    """Return what to do: by the words that were said, where they show no cause of the table."""
+    if not _ADVISED.match(explained.cause.id):
+        return explained.cause.remedy
+    spoken = f"{explained.title}\n{explained.raised.words}\n{explained.line.text}"
+    known = (one.remedy for one in ADVICE if one.says.search(spoken))
+    return next(known, explained.cause.remedy)
 
 
 def collect_ranks(explained: Iterable[Explained]) -> set[int]:
@@ -230,13 +218,25 @@ def _explain_process(failure: Failure, innocent: Innocent) -> Explained:
     ending = find_ending(failure.lines, failure.exit_code, quiet=failure.quiet, innocent=innocent)
     if not ending.chain:
         return _explain_exit(failure, ending)
-    explained = _explain_exception(failure, ending.chain, innocent)
+    chain = ending.chain
+    refers = REFERS.search(chain[-1].words)
+    if refers:
+        chain = (*_find_referred(failure, chain[-1]), *chain)
+    explained = _explain_exception(failure, chain, innocent)
     # What it said after that, such as why it then left.
     explained = explained._replace(tail=tuple(dict.fromkeys([*explained.tail, *ending.closing])))
-    refers = explained.cause is EXCEPTION and REFERS.search(ending.chain[-1].words)
-    if explained.cause.vague or refers:  # another line of the log may say it better
+    if explained.cause.vague or (
+        refers and explained.cause is EXCEPTION
+    ):  # another line of the log may say it better
         return _find_better(explained, ending)
     return explained
+
+
+def _find_referred(failure: Failure, last: Raised) -> Sequence[Raised]:
+    """What another process raised before, where an exception only says that it did."""
+    before = takewhile(lambda one: one.last != last, find_tracebacks(failure.lines))
+    handed = [one.last for one in before if one.handed and not REFERS.search(one.words)]
+    return [one._replace(is_cause=True) for one in handed[-1:]]
 
 
 def _find_better(explained: Explained, ending: Ending) -> Explained:
@@ -306,7 +306,9 @@ def _find_reason_before(failure: Failure, last: Raised) -> Line | None:
     for line in select_telling(since):
         if line in raised or _CRASHED.search(line.text):
             return line
-    above = drop(since[-1:], OF_EXITS.match)  # a child may print there
+    above = drop(drop(since[-1:], OF_EXITS.match), _CODE.match)  # a child may print there
+    if REFERS.search(last.words):
+        above = keep(above, NAMES_ERROR.search)
     return above[0] if above else None
 
 

@@ -11,7 +11,9 @@ from typing import Any
 
 from jobgen.jobs.files import open_left, parse_object
 from jobgen.records import NamedTuple
+from jobgen.spec.tables import read_table
 
+_KINDS = read_table("words.yaml", room="diagnose")
 #: what rank 0 of the bundled trainer prints of a slow one: its rank, its node, how slow
 SLOW_RANK = re.compile(r"rank (\d{1,9}) on (\S+) is slow: (.*)")
 
@@ -31,6 +33,11 @@ class Line(NamedTuple):
 
 #: where no line shows it
 NO_LINE = Line(Path(), 0, "")
+
+
+def read_words(name: str, flags: int = 0) -> re.Pattern[str]:
+    """Return how lines of a kind are known, by its name in `data/words.yaml`."""
+    return re.compile("|".join(_KINDS[name]), flags)
 
 
 def read_lines(path: Path) -> Iterator[Line]:

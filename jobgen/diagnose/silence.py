@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from itertools import pairwise
 
 from jobgen.diagnose.ending import normalize
 from jobgen.diagnose.evidence import Evidence
-from jobgen.diagnose.reading import NO_LINE, Line, keep, read_lines
+from jobgen.diagnose.reading import NO_LINE, Line, keep, read_lines, read_words
 from jobgen.jobs import top
 from jobgen.jobs.files import get_mtime, parse_object
 from jobgen.records import NamedTuple
@@ -21,11 +20,8 @@ _SILENT, _STEPS = 600.0, 10
 _SHORT = 60.0
 # What a node's CPUs and GPUs do at most that only wait: CPUs, and percent of the time.
 _IDLE_CPUS, _IDLE_PERCENT = 0.1, 1.0
-# How programs say how long something took, in seconds or thousandths; what is slow, by how many
-# times, and how often where it is short.
-_TOOK = re.compile(  # in bounds on a long line
-    r"(?<!\d)(\d{1,9}(?:\.\d{0,9})?) ?(m?)s(ec\w*)?\b(?! (of )?CPU)"
-)
+_TOOK = read_words("took")
+# What is slow: longer than these seconds, by how many times, and how often where it is short.
 _MUCH, _LEAST, _SLOWER, _OFTEN = 1.0, 0.1, 5, 3
 
 

@@ -14,7 +14,7 @@ from jobgen.diagnose.ending import NAMES_ERROR, OF_EXITS, normalize, normalize_l
 from jobgen.diagnose.evidence import STOPPED_BY_OTHERS, Evidence
 from jobgen.diagnose.exceptions import find_place, find_tracebacks, read_threads, strip_rank
 from jobgen.diagnose.matching import MISSED, MOST_WORDS, Explained, read_ranks
-from jobgen.diagnose.reading import Line, drop, keep, read_lines
+from jobgen.diagnose.reading import Line, drop, keep, read_lines, read_words
 from jobgen.jobs.files import get_mtime
 from jobgen.records import NamedTuple
 
@@ -24,20 +24,9 @@ _NUMBER = re.compile(r"[^\s=:,(\[]*\d[^\s,;)\]]*")
 _TIMES = re.compile(r"\d+:\d\d\S*|\b[\d.]+ ?(s|ms|sec\w*|[KMG]i?B)\b|\d{4}-\d\d-\d\d\S*")
 _LAST_LINES = 20  # of a log, which may say who was missed
 _RAISED = re.compile(r"[\w.]*(Error|Exception)\b|.*Traceback \(most")  # which tells of no step
-# How many have come, of how many.
-_CAME = re.compile(
-    r"(?<![\d.])(\d{1,9}) ?(?:/|(?:out )?of) ?(\d{1,9}) (?:\w+ )?"
-    r"(?:client|worker|rank|member|peer|process|replica|participant|part(?:y|ies))"
-)
-# What torch says of each rank where it compares operations.
-_OPERATION = re.compile(
-    r"Rank (\d{1,9}) is running collective: CollectiveFingerPrint\((?:SequenceNumber=\d+, )?"
-    r"OpType=(\w+)(?:, TensorShape=(\[[\d, ]*\]))?"
-)
-# Where one of Python's own threads waits for other processes.
-_WAITS = re.compile(
-    r"torch/distributed/|torch/autograd/graph\.py|torch/cuda/.*in (synchronize|wait)"
-)
+_CAME = read_words("came")
+_OPERATION = read_words("operation")
+_WAITS = read_words("waits")
 
 
 class Suspects(NamedTuple):

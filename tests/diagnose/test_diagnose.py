@@ -15,6 +15,7 @@ from support import ROOT, jobgen
 
 from jobgen import schedulers
 from jobgen.diagnose import CAUSES, matching, reading
+from jobgen.diagnose.cause import ADVICE
 from jobgen.jobs import find
 from jobgen.jobs.files import open_left
 from jobgen.plan.plan import NodeGroup
@@ -65,6 +66,25 @@ def check_output(run: Run, log: Path) -> None:
     elif not where:
         assert (found.node, found.rank) == ("n2", 2)
         assert found.followed == (0, 1, 3)
+
+
+ADVISED = re.findall(
+    r"^## (.*) \| .*\n((?:(?!## ).*\n)+)",
+    Path(__file__).with_name("advice.txt").read_text(),
+    re.MULTILINE,
+)
+
+
+def test_what_the_words_of_an_exception_mean_is_said_with_what_to_do(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    """Of each row of advice by a log of others, which it stands in `advice.txt` with."""
+    assert {title for title, _ in ADVISED} == {one.remedy.partition(": ")[0] for one in ADVICE}
+    for number, (title, text) in enumerate(ADVISED):
+        with subtests.test(title):
+            run = Run(tmp_path / str(number))
+            run.rank(2, text, after=10)
+            assert run.diagnose().remedy.startswith(f"{title}: "), run.diagnose().as_text()
 
 
 def test_a_number_of_thousands_of_digits_names_nobody(tmp_path: Path) -> None:
