@@ -40,14 +40,14 @@ FUNCTIONS = {
 }
 
 
-def make_path(folder: Path) -> Path:
-    """Return a folder of stand-ins, and of the tools that a script may use."""
+def make_path(folder: Path, more: str = "") -> Path:
+    """Return a folder of stand-ins, also for `more`, and of the tools that a script may use."""
     path = folder / "bin"
     path.mkdir()
     for name in TOOLS.split(" "):
         if found := shutil.which(name):
             (path / name).symlink_to(found)
-    for name in STARTERS.split():
+    for name in (*STARTERS.split(), *more.split()):
         (path / name).write_text(f"#!{sys.executable} -IS\n{STAND_IN.read_text()}")
         (path / name).chmod(0o755)
     return path
@@ -75,6 +75,13 @@ def make_environment(script: Script, path: Path, record: Path, code: int) -> dic
 
 def run(command: list[str], folder: Path, environment: dict[str, str]) -> tuple[int, list[Any]]:
     """Run a job; return its exit code and what its programs saw, in the order of their ranks."""
+    return run_and_read(command, folder, environment)[:2]
+
+
+def run_and_read(
+    command: list[str], folder: Path, environment: dict[str, str]
+) -> tuple[int, list[Any], str]:
+    """Run a job as `run` does; return what it printed, too."""
     record = Path(environment["ORACLE_RECORD"])
     record.write_text("")
     ended = subprocess.run(
@@ -83,7 +90,7 @@ def run(command: list[str], folder: Path, environment: dict[str, str]) -> tuple[
     lines = map(ast.literal_eval, record.read_text().splitlines())
     # jobgen's log says which Python runs an agent.
     seen = [line for line in lines if line["argv"][1:] != ["-V"]]
-    return ended.returncode, sorted(seen, key=json.dumps)
+    return ended.returncode, sorted(seen, key=json.dumps), ended.stderr + ended.stdout
 
 
 def check_bash(imported: Any) -> None:
