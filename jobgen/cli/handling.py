@@ -151,8 +151,8 @@ def clean(jobs: tuple[str, ...], older: str | None, yes: bool, as_json: bool, **
     waste = find_waste(known, before=before, **which)
     if jobs:
         _name_kept(known, waste)
-    elif known and not waste and not any(which.values()):
-        put_err(f"{format_count(len(known), 'job')} kept: none ended more than {age} ago (--older)")
+    elif not waste and not any(which.values()):
+        _say_all_kept(known, age)
     total = f"{sum(each.size for each in waste) / 1e6:,.1f} MB of {format_count(len(waste), 'job')}"
     if waste:
         _confirm_removal(waste, total, yes=yes)
@@ -194,6 +194,12 @@ def _read_age(age: str) -> float:
     except ValueError as error:
         fault = f"has no unit; write {age}d for days" if age.isdecimal() else error
         raise UsageError(f"--older {age}: {fault}") from None
+
+
+def _say_all_kept(known: Sequence[Job], age: str) -> None:
+    """Print that all jobs are kept, if there are any, and why."""
+    if known:
+        put_err(f"{format_count(len(known), 'job')} kept: none ended more than {age} ago (--older)")
 
 
 def _name_kept(named: Sequence[Job], waste: Sequence[Waste]) -> None:

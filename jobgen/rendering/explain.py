@@ -7,7 +7,7 @@ templates set, stand here, and a test holds the two together.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from jobgen import schedulers
@@ -62,6 +62,11 @@ class Reason(NamedTuple):
             why = textwrap.wrap(self.why, max(20, width - 6), break_long_words=False)
         words = [*why, *(f"from {origin}" for origin in self.origin)]
         return [f"  {self.what}", *(blank + line for line in words)]
+
+
+def _write_reasons(reasons: Sequence[Reason], width: int) -> list[str]:
+    """Return the lines of some reasons; a line that says so if there are none."""
+    return [line for reason in reasons for line in reason.as_lines(width)] or ["  none"]
 
 
 class RoleRow(NamedTuple):
@@ -125,8 +130,7 @@ class Explanation(NamedTuple):
             reasons: tuple[Reason, ...] = getattr(self, kind)
             shown = [one for one in reasons if defaults or not one.is_default]
             hidden += len(reasons) - len(shown)
-            texts = [line for reason in shown for line in reason.as_lines(width)]
-            lines += ["", kind.capitalize(), *(texts or ["  none"])]
+            lines += ["", kind.capitalize(), *_write_reasons(shown, width)]
         if hidden:
             lines += ["", f"{hidden} more have default values; `jobgen explain --all` shows them."]
         return "\n".join(lines) + "\n"

@@ -133,10 +133,29 @@ class Slurm(base.Scheduler):
 
 
 def _list_options(plan: Plan, index: int) -> Iterator[str]:
-    group, place = plan.components[index], plan.nodes.place
+    group = plan.components[index]
     tasks = base.count_tasks(group, plan)
     if len(plan.components) > 1:
         yield f"--het-group={index}"
+    yield from _place_tasks(plan, group, tasks)
+    # srun gives a task one CPU unless told, and from 22.05 on not by sbatch's option.
+    cpus = "$SLURM_CPUS_ON_NODE" if tasks == 1 else "$cpus_per_task"
+    if group.cpus is not None:
+        cpus = str(max(1, group.cpus // tasks))
+    yield ShellPath(f"--cpus-per-task={cpus}")
+    if gpus := _gpus(group, plan):
+        yield gpus
+    if plan.launch.direct:
+        # Ranks fill node after node. All see the step's GPUs, as NCCL wants; --gpu-bind,
+        # even of none, would take CUDA_VISIBLE_DEVICES away, seen on 22.05.
+        yield "--distribution=block"
+    yield from plan.launch.words
+    yield from plan.environment.step_options
+
+
+def _place_tasks(plan: Plan, group: NodeGroup, tasks: int) -> Iterator[str]:
+    """Yield the nodes of a step, with so many tasks on each."""
+    place = plan.nodes.place
     nodes, count = str(group.nodes), str(group.nodes * tasks)
     if plan.nodes.fewest is not None:
         nodes = count = "$SLURM_JOB_NUM_NODES"
@@ -151,19 +170,6 @@ def _list_options(plan: Plan, index: int) -> Iterator[str]:
         yield f"--relative={place.first}"
     if place and place.gpus is not None:
         yield "--overlap"  # roles on the same nodes see all of a node, and each takes its own GPUs
-    # srun gives a task one CPU unless told, and from 22.05 on not by sbatch's option.
-    cpus = "$SLURM_CPUS_ON_NODE" if tasks == 1 else "$cpus_per_task"
-    if group.cpus is not None:
-        cpus = str(max(1, group.cpus // tasks))
-    yield ShellPath(f"--cpus-per-task={cpus}")
-    if gpus := _gpus(group, plan):
-        yield gpus
-    if plan.launch.direct:
-        # Ranks fill node after node. All see the step's GPUs, as NCCL wants; --gpu-bind,
-        # even of none, would take CUDA_VISIBLE_DEVICES away, seen on 22.05.
-        yield "--distribution=block"
-    yield from plan.launch.words
-    yield from plan.environment.step_options
 
 
 def _gpus(group: NodeGroup, plan: Plan) -> str:
