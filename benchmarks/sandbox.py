@@ -76,7 +76,7 @@ PBS_NCPUS PBS_NGPUS PBS_JOBFS PBS_QUEUE CUDA_VISIBLE_DEVICES HOSTNAME WORK LUSTR
 NOT_HERE = r"no such file in (\S+): (\S+)"
 MORE = "pbsdsh deepspeed pip git wget curl singularity apptainer sbatch qsub ssh rsync tar unzip"
 VERDICTS = ("refused", "kept", "same", "starts nothing", "differs, and says so")
-IDLE = "ip ss ps top killall pkill lscpu lspci printenv taskset free squeue"
+IDLE = "ip ss ps top killall pkill lscpu lspci printenv which taskset free squeue"
 
 
 def read_texts(folder: Path, rows: list[dict[str, str]]) -> Iterator[tuple[str, bytes]]:
@@ -132,7 +132,9 @@ def start(command: list[str], script: Script, folder: Path) -> Counter[str]:
         made = [stand_in(path, folder / "work") for path in wanted]
         if not folders and not any(made):
             break
-    return Counter(json.dumps([line["argv"], line["cwd"]]) for line in seen)
+    # What a shell within reads may have its line ends written as semicolons.
+    words = ([re.sub(r"[\\;\s]+", " ", word).strip() for word in line["argv"]] for line in seen)
+    return Counter(json.dumps([argv, line["cwd"]]) for argv, line in zip(words, seen, strict=True))
 
 
 def compare(name: str, text: str, folder: Path) -> str:
