@@ -6,18 +6,18 @@ import re
 from collections.abc import Iterator
 
 from jobgen.batchscript.bash import Command, Word
-from jobgen.batchscript.launchers import unwrap
+from jobgen.batchscript.launchers import list_inner, unwrap
 from jobgen.batchscript.lint.rule import Fault, mark, rule
 from jobgen.batchscript.purposes import FORMS
 from jobgen.batchscript.reach import list_agents
 from jobgen.batchscript.reader import Script
 
-_SHARES = re.compile(r"--(exact|exclusive|overlap)(=.*)?")
+# What asks for less than all of the nodes: -c is for --exact too.
+_SHARES = re.compile(r"--(exact|exclusive|overlap)(=.*)?|-c.*|--cpus-per-task.*")
 _PLACED = re.compile(r"-[wrx].*|--(nodelist|relative|het-group|exclude)(=.*)?")
 _PART = re.compile(rf"{_SHARES.pattern}|{_PLACED.pattern}|-[nN].*|--(ntasks|nodes)(=.*)?")
 _RANK = re.compile(r"--(node|machine)[-_]rank\b.*", re.DOTALL)
 _ADDRESS_NAMES = {"MASTER_ADDR", "MAIN_PROCESS_IP", "HEAD_NODE", "RDZV_HOST"}
-_MEETING = ("--master-addr", "--rdzv-endpoint")
 _PORT_NAMES = {"MASTER_PORT", "RDZV_PORT", "MAIN_PROCESS_PORT"}
 # A number, also behind an address, or as the default of a variable.
 _PORT = re.compile(r"(?:^|:|^\$\{\w+:?[-=])(\d+)\}?$")
@@ -28,25 +28,22 @@ _READS_PORT = re.compile(r"^(?!\s*(#|echo\b|printf\b)).*\$\{?\w*PORT", re.MULTIL
 _LOOPBACK = re.compile(r"(localhost|127\.\d+\.\d+\.\d+|\[?::1\]?)(:(\d+|\$\{?\w+\}?))?")
 
 
-def _list_values(script: Script, names: set[str], options: tuple[str, ...]) -> list[Word]:
-    """What is asked by these variables and torchrun options, in the script and inside quotes."""
-    last: dict[str, Word] = {}  # value of each variable
-    asked: list[Word] = []
+def _list_set(script: Script, names: set[str]) -> list[Word]:
+    """The last value of each of these variables that a program may get."""
+    last: dict[str, Word] = {}
     for launch in script.launches:
         read = launch.command.name or _READS_PORT.search(script.text)  # or exported
         for name, word, raw in launch.command.variables() if read else ():
             last[name] = Word(raw, word.line, word.column)
-        torchrun = launch.started.torchrun
-        asked += filter(None, map(torchrun.options.get, options)) if torchrun else ()
-    return [word for name, word in last.items() if name in names] + asked
+    return [word for name, word in last.items() if name in names]
 
 
 @rule("fixed-port")
 def _find_fixed_port(script: Script) -> Iterator[Fault]:
-    names = _PORT_NAMES if _reads_port(script) else set[str]()
-    words = _list_values(script, names, ("--master-port", "--rdzv-endpoint"))
+    asked = list(_list_ports(script))
+    words = _list_set(script, _PORT_NAMES) + asked if _reads_port(script) else asked
     seen = {"0"}
-    for word in [] if _has_whole_nodes(script) else words + list(_list_ports(script)):
+    for word in [] if _has_whole_nodes(script) else words:
         match = _PORT.search(word.text)
         if match and match[1] not in seen:
             seen.add(match[1])
@@ -64,42 +61,43 @@ def _reads_port(script: Script) -> bool:
 
 
 def _has_whole_nodes(script: Script) -> bool:
-    """Whether no other job can be on its nodes: whoever takes so many GPUs has them for himself."""
+    """Whether no other job can be on its nodes: whoever takes so much has them for himself."""
     request = script.request
-    wide = request.gpus >= (4 if request.nodes > 1 else 8)
-    # A site where a chunk needs no numbers gives whole nodes.
+    wide = request.gpus >= 4 or request.cpus >= 64 or (request.nodes > 1 and request.tasks >= 4)
+    # Sites whose jobs name file systems, or whose chunks need no numbers, give whole nodes.
     plain = script.resource("select") and request.cpus + request.gpus == 0
     shared = script.value("--exclusive") is None and "excl" not in script.resource("place")
-    return wide or bool(plain) or not shared
+    return wide or bool(plain or script.resource("filesystems")) or not shared
 
 
 def _list_ports(script: Script) -> Iterator[Word]:
     for launch in script.launches:
         started, place = launch.started, launch.place
         match = _PORT_OF.search(" ".join(started.texts))
-        if match and not started.torchrun:
+        if started.torchrun:
+            words = map(started.torchrun.options.get, ("--master-port", "--rdzv-endpoint"))
+            yield from filter(None, words)
+        elif match and not list_inner(started, launch.command):  # which come by themselves
             yield Word(match[1], place.line, place.column)
 
 
 @rule("login-node-address")
 def _find_login_node(script: Script) -> Iterator[Fault]:
-    for word in _list_values(script, _ADDRESS_NAMES, _MEETING):
-        if match := re.search(r"PBS_O_HOST|SLURM_SUBMIT_HOST", word.active):
-            yield mark(word, f"${match[0]} is the login node, where nothing of the job runs")
-    if script.nodes != 1:
-        yield from _find_own_names(script)
-
-
-def _find_own_names(script: Script) -> Iterator[Fault]:
-    for word in _list_values(script, _ADDRESS_NAMES, _MEETING):
-        if loopback := _LOOPBACK.fullmatch(word.text):
-            yield mark(word, f"{loopback[1]} is each node's name for itself alone")
+    # One for a single node meets nobody.
+    agents = [agent for _, agent, _ in list_agents(script) if agent.nodes != "1"]
+    asked = [word for agent in agents if (word := agent.find("--master-addr", "--rdzv-endpoint"))]
     late = _join_late(script)
-    for _, agent, _ in list_agents(script):
-        place = agent.find(*_MEETING)
-        name = FORMS["own-name"].match(place.raw) if place else None
-        if place and name and name[1] in late and agent.nodes != "1":
-            yield mark(place, f"{name[1]} is the name of each node, which then waits at its own")
+    for word in _list_set(script, _ADDRESS_NAMES) + asked:
+        login = re.search(r"PBS_O_HOST|SLURM_SUBMIT_HOST", word.active)
+        loopback, own = _LOOPBACK.fullmatch(word.text), FORMS["own-name"].match(word.raw)
+        if login:
+            yield mark(word, f"${login[0]} is the login node, where nothing of the job runs")
+        elif script.nodes == 1:
+            continue
+        elif loopback:
+            yield mark(word, f"{loopback[1]} is each node's name for itself alone")
+        elif own and word in asked and own[1] in late:
+            yield mark(word, f"{own[1]} is the name of each node, which then waits at its own")
 
 
 def _join_late(script: Script) -> str:
@@ -115,7 +113,8 @@ def _find_beside(script: Script) -> Iterator[Fault]:
     for index, command in enumerate(steps):
         if command.end != "&" or "if" in command.openers or _has(command, _SHARES):
             continue
-        placed = _has(command, _PLACED)
+        nodes = unwrap(command.words).launchers[0].read_count("nodes", script.nodes)
+        placed = nodes < script.nodes or _has(command, _PLACED)
         wide = [item for item in steps[index + 1 :] if not _has(item, _PART)]
         if wide if placed else len(steps) > 1:
             takes = "takes all of its nodes" if placed else "takes all of the job"
