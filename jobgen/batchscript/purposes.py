@@ -24,6 +24,9 @@ FORMS = {
     kind: re.compile("|".join(form for own, form in _FORMS if own == kind), re.DOTALL)
     for kind in dict.fromkeys(kind for kind, _ in _FORMS)
 }
+# What only readies things for a program; Python is given lines of its own to look at some.
+_OF_PYTHON = rf"\S*python\S* ({FORMS['makes'].pattern}|(-c|-V|--version)\b|-( |$))"
+READIES = re.compile(f"{_OF_PYTHON}|{FORMS['readies'].pattern}")
 # A line of Perl or Python, whose output is read.
 _LINE = re.compile(r"(perl|python[\d.]*) (-\w+ )*-\w*[ce] ")
 

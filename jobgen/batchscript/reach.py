@@ -9,7 +9,14 @@ import math
 import re
 from collections.abc import Iterator
 
-from jobgen.batchscript.launchers import Agent, LaunchCommand, Launcher, read_number
+from jobgen.batchscript.expand import PlainVariables
+from jobgen.batchscript.launchers import (
+    Agent,
+    LaunchCommand,
+    Launcher,
+    read_number,
+    unwrap_nested,
+)
 from jobgen.batchscript.reader import Script
 from jobgen.records import NamedTuple
 
@@ -21,6 +28,8 @@ class Reach(NamedTuple):
     each: int = 0
 
 
+# An eval of what is not only known to bash.
+_EVALUATES = re.compile(r"eval [^$`]")
 _SPREADS = re.compile(r"--?(map-by|by|rr|pernode|bynode|grr|rank-by)\S*", re.ASCII)
 
 
@@ -63,6 +72,20 @@ def find_reach(script: Script, launch: LaunchCommand) -> Reach:
         nodes = reach.nodes if nodes == 1 else 0
         each *= reach.each
     return Reach(0 if launch.command.end == "&" else nodes, each)  # it may have others beside it
+
+
+def list_run(script: Script) -> Iterator[LaunchCommand]:
+    """Yield the commands taken apart, and in place of a shell those that it runs."""
+    for command in script.expanded:
+        outer, *inner = unwrap_nested(command, PlainVariables({}, {}))
+        shell = outer.started.name in ("bash", "sh") or _EVALUATES.match(" ".join(command.texts))
+        if not (shell and inner):
+            yield outer
+            continue
+        yield from inner[:-1]
+        started, last = inner[-1]
+        end = last.end if command.end in ("\n", ";") else command.end
+        yield LaunchCommand(started, last._replace(end=end))
 
 
 def list_agents(script: Script) -> Iterator[tuple[LaunchCommand, Agent, Reach]]:

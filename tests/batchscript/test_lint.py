@@ -340,6 +340,11 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("hidden-exit", 'python t.py\necho "ended with $?"', "--nodes=1"),
         ("first-node-only", "mpirun -np 8 bin/solver", "--nodes=16 --ntasks-per-node=2"),
         ("srun-kill", "srun pixi run -e cuda python t.py", "--nodes=2 --ntasks-per-node=4"),
+        ("srun-kill", 'A=(-l)\nsrun "${A[@]}" python t.py', "--nodes=2"),
+        ("srun-cpus", "srun -K1 python t.py", "--nodes=2 --exclusive --cpus-per-task=4"),
+        ("hidden-exit", "apptainer exec i.sif bash -c 'python t.py; echo end'", "--nodes=1"),
+        ("hidden-exit", "srun -K1 bash <<EOF\npython t.py\nrm -r d\nEOF", "--nodes=1"),
+        ("no-command", "N = 1\npython t.py $N", "--nodes=1"),
         (
             "two-agents",
             'case $A in x) T=1;; esac\nL="torchrun --lr $T --nnodes=1"\nsrun -K1 bash -c "$L t.py"',
@@ -376,6 +381,19 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
         ('qsub <<< "\n#SBATCH --time=1\n#SBATCH -n 4"', "--nodes=1"),
         ("python a.py && python t.py & python b.py", "--nodes=1"),
         ("python tools/launch_all.py", "--nodes=4"),
+        ("export MASTER_PORT=29500\nsrun -K1 python t.py", "--nodes=1 --gres=gpu:4"),
+        ("export MASTER_PORT=29500\npython t.py", "--nodes=1 --cpus-per-task=72"),
+        ("srun -N1 serve &\nsrun -N1 -K1 python t.py", "--nodes=3"),
+        ("srun -n1 -c2 serve &\nsrun -n1 -c2 python t.py", "--nodes=1 --ntasks-per-node=4"),
+        ("srun --wait=60 python t.py", "--nodes=2"),
+        ("srun bash -c 'python -c pass'\nsrun -K1 python t.py", "--nodes=2"),
+        (f"srun -K1 torchrun --nnodes 2 --node_rank $SLURM_PROCID {C10D} t.py", "--nodes=2"),
+        ("srun -K1 bash rank_$SLURM_PROCID.sh", "--nodes=2"),
+        ("torchrun --nnodes=4 --node_rank=$1 --master_addr=10.1.1.1 t.py", "--nodes=1"),
+        ("srun -K1 torchrun --nnodes=1 --master-addr=localhost t.py | cat", "--nodes=1 -n1"),
+        ("N = 1\npython t.py", "--nodes=1"),
+        ("python - <<EOF\nprint(1)\nEOF\necho end", "--nodes=1"),
+        ("accelerate launch --num_processes 3 t.py --use_vllm", "--nodes=1 --gres=gpu:4"),
         ("vllm serve m &\ncurl m\ntorchrun --nproc-per-node=2 t.py", "--nodes=1 --gres=gpu:4"),
         (
             "set -e\nfor n in a b; do ssh $n torchrun --nnodes=2 t.py & done\nwait",
@@ -457,6 +475,12 @@ def test_a_script_that_bash_cannot_read_ends_as_bash_does() -> None:
 def test_pbs_can_start_a_script_where_it_was_submitted() -> None:
     text = "#!/bin/bash\n#PBS -l select=1\n#PBS -l wd\npython train.py\n"
     assert check(Script("a.pbs", text)) == []
+
+
+def test_a_folder_by_its_whole_name_needs_none_of_submission() -> None:
+    text = "#!/bin/bash\n#PBS -l select=1\n{}train.sh\n"
+    for body, found in (("cd $HOME/src\n./", []), ("", []), ("./", ["pbs-workdir"])):
+        assert [item.rule.id for item in check(Script("a.pbs", text.format(body)))] == found
 
 
 def test_agents_of_several_jobs_may_have_more_nodes_than_one_of_these() -> None:

@@ -5,31 +5,29 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice, pairwise
 
 from jobgen import process
 from jobgen.batchscript import readable
 from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.expand import PlainVariables
-from jobgen.batchscript.launchers import Started, list_inner, unwrap, unwrap_nested
+from jobgen.batchscript.launchers import Started, unwrap_nested
 from jobgen.batchscript.lint.rule import Fault, mark, rule
-from jobgen.batchscript.purposes import FORMS, HARMLESS, PREPARING, REPEATABLE
+from jobgen.batchscript.purposes import FORMS, HARMLESS, PREPARING, READIES, REPEATABLE
+from jobgen.batchscript.reach import list_run
 from jobgen.batchscript.reader import Script
 
 _ADDRESS = re.compile(r"hostname\s+(-[iI]|--ip-address|--all-ip-addresses)\b")
 _RELATIVE = re.compile(r"(\./|\.\./)?[\w.-]+(/[\w.-]+)*\.(py|sh)|\.\.?/.*")
 _PICKS = re.compile(r"\b(awk|cut|head|sed|tr|grep)\b|\[0\]|%%")
 _READS_STATUS = re.compile(r"^(?!\s*(echo|printf)\b)[^#\n]*(\$\?|PIPESTATUS)", re.MULTILINE)
-# What is not only known to bash.
-_EVALUATES = re.compile(r"eval [^$`]")
-# What Python runs that is no program of the job.
-_NO_PROGRAM = re.compile(rf"{FORMS['makes'].pattern}|(-c|-V|--version)\b")
 
 # What other rules find: what bash itself refuses, and words that stand in place of a command.
 _OTHERS = {*range(1000, 2000), 2276, *range(2282, 2290)}
-# Words that are meant to split, a loop over ls, an array in a line that is printed, output that
-# backticks do not get: a style.
-_STYLE = {2045, 2068, 2145, 2328}
+# Words that are meant to split, a loop over ls, an array in a line that is printed, a test that is
+# always true or false, exit -1, output that backticks do not get: nothing runs otherwise.
+_STYLE = {2045, 2068, 2145, 2157, 2242, 2328}
 
 
 @rule("bash-syntax")
@@ -73,14 +71,18 @@ def _check_workdir(script: Script) -> Iterator[Fault]:
 
 
 def _moves(command: Command) -> bool:
-    moves = command.name in ("cd", "pushd", "source", ".")
-    return moves and not FORMS["familiar"].search(" ".join(command.texts))
+    reads = command.name in ("source", ".")
+    sets = reads and not FORMS["familiar"].search(" ".join(command.texts))
+    return sets or command.name in ("cd", "pushd")
 
 
 def _list_files(started: Started) -> list[Word]:
     if started.name in HARMLESS | REPEATABLE:
         return []
-    words = started.program[: 4 if started.name.startswith("python") else 1]
+    if started.name.startswith("python"):
+        words = list(started.program[1:4])
+    else:  # without a folder it is looked for on the PATH
+        words = [word for word in started.program[:1] if "/" in word.text]
     return [word for word in words if _RELATIVE.fullmatch(word.text)]
 
 
@@ -97,17 +99,11 @@ def _find_host_addresses(script: Script) -> Iterator[Fault]:
 
 
 def _matters(started: Started) -> bool:
-    first, *rest = started.texts or [""]
-    if started.name.startswith("python") and rest:
-        return not _NO_PROGRAM.match(" ".join(rest))
-    if started.name in PREPARING | REPEATABLE | HARMLESS:
+    text = " ".join(started.texts)
+    if started.name in PREPARING | REPEATABLE | HARMLESS or READIES.match(text):
         return False
-    return (
-        started.is_launched
-        or bool(started.wrapper)
-        or first[:1] in {*"./$~"}
-        or started.name.endswith(".py")
-    )
+    own = re.search(r"^[./$~]|^python\S* .|\S\.py\b", text) is not None
+    return own or started.is_launched or bool(started.wrapper)
 
 
 @rule("hidden-exit")
@@ -146,23 +142,17 @@ def _reads_status(script: Script, line: int) -> bool:
     return _READS_STATUS.search("\n".join(script.lines[line - 1 :])) is not None
 
 
-def _list_evaluated(script: Script) -> Iterator[Command]:
-    """Yield the commands, and in place of an eval those that it runs."""
-    for item, known in zip(script.commands, script.expanded, strict=True):
-        runs = item.end in ("\n", ";") and _EVALUATES.match(" ".join(known.texts))
-        yield from list_inner(unwrap(known.words), known) if runs else [item]
-
-
 def _find_last(script: Script) -> list[Command]:
     """The last command that a script is about, and those after it that set the status.
 
     None, where an exit code is read after the first such command.
     """
-    commands = [item for item in _list_evaluated(script) if item.words and not item.function]
-    places = [index for index, item in enumerate(commands) if _matters(unwrap(item.words))]
-    if not places or _reads_status(script, commands[places[0]].line):
+    commands = (item for item in list_run(script) if not item.command.function)
+    launches = [item for item in commands if item.command.words]
+    places = [index for index, item in enumerate(launches) if _matters(item.started)]
+    if not places or _reads_status(script, launches[places[0]].command.line):
         return []
-    command, *after = commands[places[-1] :]
+    command, *after = (item.command for item in launches[places[-1] :])
     # What may be another branch sets none, nor do a closing word and a bare exit.
     choices = {block for block in command.blocks if block.opener in ("if", "case")}
     closing = ("fi", "done", "}", "esac", ")")
@@ -192,9 +182,15 @@ def _find_secrets(script: Script) -> Iterator[Fault]:
 @rule("no-command")
 def _find_no_command(script: Script) -> Iterator[Fault]:
     if readable.find_shell(script) in readable.SHELLS:
-        odd = (item for item in script.commands if FORMS["no-command"].match(" ".join(item.texts)))
-        for command in islice(odd, 1):
+        for command in islice(filter(partial(_is_odd, script), script.commands), 1):
             yield mark(command.place, f"'{command.texts[0]}' stands in place of a command")
+
+
+def _is_odd(script: Script, command: Command) -> bool:
+    if not FORMS["no-command"].match(" ".join(command.texts)):
+        return False
+    sets = command.texts[1:2] == ["="]  # which matters where something reads it
+    return not sets or re.search(rf"\$\{{?{command.name}\b", script.text) is not None
 
 
 @rule("shellcheck")

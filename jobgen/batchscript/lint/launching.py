@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from jobgen.batchscript import reach
 from jobgen.batchscript.bash import DECLARES, Command, Word
@@ -12,13 +12,21 @@ from jobgen.batchscript.launchers import (
     Agent,
     LaunchCommand,
     Launcher,
-    list_inner,
+    Started,
     read_number,
     unwrap,
 )
 from jobgen.batchscript.lint.rule import Fault, mark, rule
-from jobgen.batchscript.purposes import FILTERS, FORMS, HARMLESS, PRINTS, is_pure, list_substituted
-from jobgen.batchscript.reach import Reach, find_reach, list_agents
+from jobgen.batchscript.purposes import (
+    FILTERS,
+    FORMS,
+    HARMLESS,
+    PRINTS,
+    READIES,
+    is_pure,
+    list_substituted,
+)
+from jobgen.batchscript.reach import Reach, find_reach, list_agents, list_run
 from jobgen.batchscript.reader import Script
 from jobgen.output import format_count
 
@@ -31,14 +39,12 @@ _COUNTS = re.compile(r"\bwc\b|grep -c|\$\(\(|\bhead (-n *|--lines=|-)1\b|\[0\]")
 _HELPS = PRINTS | FILTERS | {"cp", "mkdir", "rm", "rsync", "tar", "unzip"}
 # What an agent is told of the others, each by options of its own.
 _OTHERS = "how many nodes there are, which of them it is on, and the first one's address"
-_OF_TASK = re.compile(r"\$\{?(SLURM_(?:PROCID|NODEID|LOCALID))\b")
-# Makes an environment or gets files, for what comes after it.
-_READIES = re.compile(
-    rf"\S*python\S* ({FORMS['makes'].pattern})|(uv|pixi|poetry) (add|install|lock|pip|sync|venv)\b"
-    r"|((ba)?sh )?(\S*/)?(setup|install|prepare|download|(config|create|init|make)\w*_env)\w*\.sh\b"
-)
+# A task's number, and no part of a name such as that of a log.
+_OF_TASK = re.compile(r"(?<![\w./-])\$\{?(SLURM_(?:PROCID|NODEID|LOCALID))\b\}?(?![\w./-])")
+# By which srun is told what becomes of the other tasks.
+_ON_FAILURE = ("-K", "--kill-on-bad-exit", "-W", "--wait", "-k", "--no-kill")
 # What takes GPUs beside a world, or hides some of them.
-_TAKES_OTHERS = re.compile(rf"{FORMS['server'].pattern}|CUDA_VISIBLE_DEVICES")
+_TAKES_OTHERS = re.compile(rf"{FORMS['server'].pattern}|vllm|CUDA_VISIBLE_DEVICES")
 
 
 def _reaches_others(script: Script) -> bool:
@@ -143,7 +149,7 @@ def _count_used(script: Script, launch: LaunchCommand) -> int:
 def _find_other_nnodes(script: Script) -> Iterator[Fault]:
     for launch, agent, starts in list_agents(script) if script.nodes else ():
         # One of several jobs that meet has a number of its own.
-        apart = re.fullmatch(r"[1-9]\d*", agent.tell("rank"))
+        apart = re.fullmatch(r"[1-9]\d*|\$\d", agent.tell("rank"))
         wrong = "" if apart else _compare_nodes(agent, starts, script.nodes)
         if wrong:
             own = "" if agent.name == "torchrun" else f"tell {agent.name} {_OTHERS}"
@@ -175,11 +181,10 @@ def _find_same_rank(script: Script) -> Iterator[Fault]:
 @rule("two-agents")
 def _find_two_agents(script: Script) -> Iterator[Fault]:
     for launch in script.launches:
-        if not launch.started.launchers or not launch.started.agent:
-            continue
-        launcher, each = launch.started.launchers[0], find_reach(script, launch).each
+        each = find_reach(script, launch).each
         apart = launch.agent and launch.agent.tell("processes") == "1"  # as a task of its own
-        if each > 1 and not apart:
+        if launch.started.agent and each > 1 and not apart:
+            launcher = launch.started.launchers[0]
             message = f"{launcher.name} starts {each} agents on each node, for the same GPUs"
             yield mark(launcher.word, message)
 
@@ -199,21 +204,19 @@ def _find_few_gpus(script: Script) -> Iterator[Fault]:
     gpus = _count_gpus(script)
     for agent in [launch.started.torchrun for launch in script.launches]:
         count = agent.find("processes") if agent else None
-        if count and gpus and (number := read_number(count.text) or 0) > gpus:
+        if count and read_number(count.text) > gpus > 0:
             has = format_count(gpus, "GPU")
-            yield mark(count, f"{number} processes on each node, which has {has}")
+            yield mark(count, f"{count.text} processes on each node, which has {has}")
 
 
 def _count_gpus(script: Script) -> int:
     """Return the GPUs of each node; 0 where that is open: those of PBS may be of all nodes."""
-    return 0 if script.resource("ngpus") or not script.directives else script.request.gpus
+    return 0 if script.resource("ngpus") else script.request.gpus
 
 
-def _trains(launch: LaunchCommand) -> bool:
-    inner = list_inner(launch.started, launch.command)
-    programs = [unwrap(item.words) for item in inner] or [launch.started]
-    works = [item for item in programs if not _READIES.match(" ".join(item.texts))]
-    return any(FORMS["trains"].fullmatch(item.name) for item in works)
+def _trains(started: Started) -> bool:
+    readies = READIES.match(" ".join(started.texts))
+    return FORMS["trains"].fullmatch(started.name) is not None and not readies
 
 
 def _list_sruns(
@@ -223,15 +226,24 @@ def _list_sruns(
 
     None, where the script tells it by a variable.
     """
-    seen = set()
     sets = variable in [name for name, _, _ in script.variables()]
-    for launch in filter(_trains, [] if sets else script.launches):
+    works = (item for item in list_run(script) if _trains(item.started))
+    seen = set()
+    for launch in () if sets else works:
         for launcher in launch.started.launchers:
-            is_told = launcher.is_open or launcher.value(*options) not in (None, "0")
             place = launcher.word.line, launcher.word.column
-            if launcher.name == "srun" and not is_told and place not in seen:
+            lacks = launcher.name == "srun" and not _is_told(script, launcher, options)
+            if lacks and place not in seen:
                 seen.add(place)
                 yield launcher, launch.agent
+
+
+def _is_told(script: Script, srun: Launcher, options: tuple[str, ...]) -> bool:
+    """Whether srun gets one of these options, or from outside the script may get it."""
+    held = {re.sub(r"\[.*|\W", "", name) for name, _ in srun.options if name[0] == "$"}
+    outside = held - {name for name, _, _ in script.variables()}
+    may_hold = held and (outside or options[1] in script.text)
+    return bool(may_hold) or srun.value(*options) not in (None, "0")
 
 
 def _says_cpus(script: Script, srun: Launcher) -> bool:
@@ -244,8 +256,7 @@ def _says_cpus(script: Script, srun: Launcher) -> bool:
 
 @rule("srun-cpus")
 def _check_srun_cpus(script: Script) -> Iterator[Fault]:
-    asked = script.value("--cpus-per-task") or "1"
-    if asked == "1" or script.value("--exclusive") is not None:
+    if script.value("--cpus-per-task") in (None, "1"):
         return
     for srun, _ in _list_sruns(script, "SRUN_CPUS_PER_TASK", "-c", "--cpus-per-task"):
         if not _says_cpus(script, srun):
@@ -254,7 +265,7 @@ def _check_srun_cpus(script: Script) -> Iterator[Fault]:
 
 @rule("srun-kill")
 def _check_srun_kill(script: Script) -> Iterator[Fault]:
-    for srun, agent in _list_sruns(script, "SLURM_KILL_BAD_EXIT", "-K", "--kill-on-bad-exit"):
+    for srun, agent in _list_sruns(script, "SLURM_KILL_BAD_EXIT", *_ON_FAILURE):
         lone = reach.count_reach(script, srun) == (1, 1) or srun.value("-n", "--ntasks") == "1"
         if not lone and (agent is None or agent.nodes != "1"):  # which waits for no other
             yield mark(srun.word, "srun goes on when one of its tasks has failed")
@@ -267,11 +278,18 @@ def _find_early(script: Script) -> Iterator[Fault]:
     under_c10d = re.search(r"--rdzv[-_]backend[= ]\"?c10d", script.text)
     for command in script.commands:
         words, fix = _list_early(command)
-        for word in words:
-            match = _OF_TASK.search(re.sub(r"'[^']*'", "", word.active))
-            if match and not (under_c10d and "rank" in word.raw.lower()):
+        raws = [word.raw for word in words]
+        for word, option in zip(words, ["", *raws], strict=False):
+            match = _OF_TASK.search(_show_expanded(word))
+            if match and not (under_c10d and "rank" in f"{option} {word.raw}".lower()):
                 message = f"${match[1]} expands here, on the first node, where it is 0"
                 yield mark(word, message, fix=fix)
+
+
+def _show_expanded(word: Word) -> str:
+    """Return a word without the variables that the shell of the script does not expand."""
+    own = (re.sub(r"'[^']*'" if part.live else r"\$", "", part.text) for part in word.segments)
+    return "".join(own)
 
 
 def _has_one_task(script: Script) -> bool:
@@ -279,12 +297,12 @@ def _has_one_task(script: Script) -> bool:
     return script.nodes == 1 and not (launched and script.request.tasks > 1)
 
 
-def _list_early(command: Command) -> tuple[Iterable[Word], str]:
+def _list_early(command: Command) -> tuple[list[Word], str]:
     """Return the words that the script's own shell expands, and a fix instead of the rule's."""
     if command.is_inner:
-        return (), ""
+        return [], ""
     launchers = unwrap(command.words).launchers
     if any(launcher.name == "srun" for launcher in launchers):
-        return command.words, ""
+        return list(command.words), ""
     words = [word for _, word, _ in command.variables()]
     return words, "set it inside what srun starts: srun bash -c 'NAME=$...'"
