@@ -139,9 +139,10 @@ class Judge:
 
     def _find_verdict(self) -> Match | None:
         """By the scheduler; of a lost node by its launcher, if the script has refused that."""
-        # What srun starts by itself prints the words of its own daemon, which name the job.
+        # What srun starts by itself prints the words of its own daemon, which name the job; PBS's
+        # go where the job's own errors go.
         ids = "|".join(map(re.escape, run_folder.list_chain(self.evidence.job)))
-        ends = re.compile(rf"slurmstepd\S*: error: \*\*\* (JOB|STEP) ({ids})\b")
+        ends = re.compile(rf"slurmstepd\S*: error: \*\*\* (JOB|STEP) ({ids})\b|=>> PBS: job killed")
         logs = chain.from_iterable(self.evidence.logs.values())
         verdict = find_verdict([self.word, *self.output, *keep(logs, ends.match)])
         if verdict is None or verdict.cause.id != "node-lost":

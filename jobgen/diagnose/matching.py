@@ -48,6 +48,7 @@ _ERROR = re.compile(
     r"|(?=srun: error: Unable to create step)"
 )
 _DAEMONS = read_words("daemons")
+_LOOK = "look into its log, above that exception"
 # Whose own advice says less than their words; not of codes that shells and timers leave with.
 _ADVISED = re.compile(r"exception|exit (?!12[467]$)\d")
 MOST_WORDS = 200  # characters of an error in a sentence
@@ -139,7 +140,8 @@ def find_remedy(explained: Explained) -> str:
         return explained.cause.remedy
     spoken = f"{explained.title}\n{explained.raised.words}\n{explained.line.text}"
     known = (one.remedy for one in ADVICE if one.says.search(spoken))
-    return next(known, explained.cause.remedy)
+    usual = explained.cause.remedy if explained.place or explained.cause is not EXCEPTION else _LOOK
+    return next(known, usual)
 
 
 def collect_ranks(explained: Iterable[Explained]) -> set[int]:

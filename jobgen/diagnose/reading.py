@@ -20,7 +20,8 @@ SLOW_RANK = re.compile(r"rank (\d{1,9}) on (\S+) is slow: (.*)")
 # Of a longer file the beginning and the end are read: a program may print gigabytes.
 _HEAD = 64 * 1024
 _TAIL = 192 * 1024
-_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+# What colours a text, and a bar of progress before one.
+_DRAWN = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|^[^|]{0,80}\d%\|[^|]*\| *\d+/\d+ \[[^\]]*\](?=\S)")
 
 
 class Line(NamedTuple):
@@ -72,7 +73,7 @@ def _split_lines(path: Path, text: bytes, number: int) -> Iterator[Line]:
     for line in text.removesuffix(b"\n").split(b"\n") if text else ():
         # Of a progress bar, which writes over itself, what was to be seen last.
         seen = line.rstrip(b"\r").rpartition(b"\r")[2]
-        yield Line(path, number, _COLOUR.sub("", seen.decode(errors="replace")))
+        yield Line(path, number, _DRAWN.sub("", seen.decode(errors="replace")))
         number += 1
 
 

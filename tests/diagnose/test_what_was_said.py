@@ -190,6 +190,8 @@ def test_the_walltime_that_ends_a_step_is_named_if_the_step_is_of_this_job(run: 
     for number, cause in ((4711, "walltime"), (4712, "exit 3")):
         run.rank(2, ends.format(number), after=10, code=3)
         assert run.diagnose().cause == cause
+    run.rank(2, "=>> PBS: job killed: walltime 86415 exceeded limit 86400\n", after=10, code=1)
+    assert run.diagnose().cause == "walltime"
 
 
 def test_advice_to_make_a_file_executable_is_given_where_permission_is_denied(run: Run) -> None:
