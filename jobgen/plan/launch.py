@@ -122,8 +122,8 @@ def _find_conflicts(context: Context, nodes: Nodes, start: Start) -> Iterator[Pr
     for key, value in (("mode", launch.mode), ("launcher", launch.launcher)):
         counts = nodes.fewest and value in ("direct", "plain", "ray", "mpiexec")
         yield from context.refuse({"range_mode": counts}, key=key, value=value)
-    path = "launch.launcher" if launch.launcher else "array.together"
-    path = "launch.mode" if launch.mode else path
+    given = {"launch.mode": launch.mode, "launch.launcher": launch.launcher}
+    path = next(filter(given.get, given), "array.together")
     together = nodes.together > 1 and nodes.total == 1  # of more it is refused by itself
     yield from context.refuse({"together_start": together and not start.alone}, path=path)
     yield from _check_unequal(context, nodes, start)

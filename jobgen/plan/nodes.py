@@ -45,7 +45,7 @@ def count_together(context: Context) -> int:
     array = context.spec.array
     if array is None or array.together is None:
         return 1
-    return min(array.together, len([*context.spec.choices()]) or 1)
+    return min(array.together, len([*context.spec.choices()]))
 
 
 def group_nodes(loaded: LoadedSpec, site: SiteProfile, node: Node) -> Iterator[NodeGroup]:

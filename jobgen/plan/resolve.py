@@ -33,10 +33,10 @@ def _advise_cpus(context: Context) -> Iterator[str]:
     resources = context.spec.resources
     asked = resources.cpus_per_gpu or resources.cpus_per_node or resources.exclusive
     if context.site.can.one_cpu and resources.gpus_per_node and not asked:
-        from jobgen.plan import shapes
+        from jobgen.plan import limits
 
         groups = list(nodes.group_nodes(context.loaded, context.site, Node()))
-        yield from shapes.advise(context, Node(), groups, about={})
+        yield from limits.advise(context, Node(), groups, about={})
 
 
 # In this order: each part may ask the plan for those above it.

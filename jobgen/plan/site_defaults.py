@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from jobgen.errors import Problem
-from jobgen.plan import limits, shapes
+from jobgen.plan import limits
 from jobgen.plan.cost import count_charged, format_number
 from jobgen.plan.decision import Context, Decision
 from jobgen.plan.limits import Breach, Size
@@ -28,7 +28,7 @@ def decide(context: Context) -> Decision[SiteDefaults]:
     breaches = list(_find_breaches(job)) if context.limits else []
     notes = [f"warning: {problem} ({doubt})" for problem, doubt in breaches if doubt]
     notes += [*_advise(job), *_advise_filesystems(job)]
-    notes += shapes.advise(context, job.node, job.groups, about=job.about)
+    notes += limits.advise(context, job.node, job.groups, about=job.about)
     if defaults.network:
         notes.append(f"note: {defaults.network}")
     problems = [problem for problem, doubt in breaches if not doubt]
@@ -243,7 +243,7 @@ def _find_breaches(job: _SiteJob) -> Iterator[Breach]:
         yield from _require_queue(context)
     if job.of_qos or not _names_qos(context):
         yield from _check_limits(job)
-    yield from shapes.check_node(context, job.node, size, about=job.about)
+    yield from limits.check_node(context, job.node, size, about=job.about)
     yield from limits.check_lists(
         context, gpu_type=job.gpu_type, gpus=size.gpus, filesystems=job.filesystems
     )

@@ -131,7 +131,7 @@ def explain_file(path: str, text: str) -> tuple[str, str] | None:
         if match and re.search(rule.get("name", ""), path):
             line = "job.yaml starts it: name that"
             if not names_program("job.yaml", path):
-                line = f"its spec starts it; type: {offer_spec(path)}"
+                line = f"its spec starts it; type: {offer_init(path)[0]}"
             values = {"file": path, "line": line, "spec": point_to_spec(path)}
             values |= match.groupdict("NAME")
             return rule["say"], fill(rule["hint"], values)
@@ -145,19 +145,6 @@ def point_to_spec(path: str) -> str:
     if os.path.normpath(path) == "job.yaml":
         return "`jobgen init new.yaml` writes one"
     return "the spec here is job.yaml: name that"
-
-
-def offer_spec(
-    program: str, option: str = "--script", *, command: str = "submit", rest: str = ""
-) -> str:
-    """Return the line that starts a program, by the spec here or by a new one; `rest` follows."""
-    start, spec = "", "job.yaml"
-    if not names_program(spec, program):
-        start, spec = offer_init(program, option)
-        if not rest:
-            return start
-        start += ", and then "
-    return f"{start}jobgen {command} {shlex.quote(spec)} {rest}".rstrip()
 
 
 def offer_init(program: str, option: str = "--script") -> tuple[str, str]:
