@@ -36,11 +36,14 @@ class Entrance:
         rules = {
             "no_runtime": not self.runtime,
             "runtime_of_srun": self.by_srun and not enters,
+            "enroot_image": not self.by_srun and re.search("://[^/#]+#", self.image),
             "foreign_image": re.fullmatch(r"pyxis .*\.sif", f"{self.runtime} {self.image}"),
             "modules_of_srun": self.by_srun and enters and self.context.spec.environment.modules,
             "edf_binds": self.runtime == "edf" and self.own.runtime is None and self.own.binds,
         }
-        return self.context.refuse(rules, runtime=self.runtime, image=self.image)
+        plain = self.image.replace("#", "/", 1)
+        facts = {"runtime": self.runtime, "image": self.image, "image_of_others": plain}
+        return self.context.refuse(rules, **facts)
 
     @property
     def image_file(self) -> ShellPath | None:

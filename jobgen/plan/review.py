@@ -119,8 +119,10 @@ def _apply_table(job: _Subject, facts: dict[str, Any]) -> Iterator[Problem]:
         for asked, form, message, hint in _list_rows(source):
             named: list[str] = []  # what is wrong with a list is said of the list alone
             for path, text in places if _holds(asked, facts) else ():
-                match, place = re.search(form, text, re.MULTILINE), re.sub(r"[.\[]", "/", path)
-                if match and not is_below(place, named):
+                place = re.sub(r"[.\[]", "/", path)
+                if is_below(place, named):
+                    continue
+                for match in re.finditer(form, text, re.MULTILINE):
                     named.append(place)
                     yield _say(job, path, message, hint, facts | match.groupdict())
 
@@ -447,10 +449,10 @@ def _check_variables(job: _Subject) -> _Found:
 
 def _check_tasks(job: _Subject) -> _Found:
     """Yield tasks of an array that are alike, or are to differ by what all of a job share."""
-    tasks, array = job.plan.array.tasks, job.spec.array
-    values = array.values if array else None
-    for name in {*Resources._fields}.intersection(values or ()):
-        yield "swept-resource", f"array.values.{name}", {"name": name}
+    tasks, places = job.plan.array.tasks, job.loaded.positions
+    for name in Resources._fields:
+        if (path := f"array.values.{name}") in places:
+            yield "swept-resource", path, {"name": name}
     words = [(*task.arguments, *task.variables.values()) for task in tasks[:100]]
     alike = {tuple(read_number(word, text=True) or word for word in one) for one in words}
     if any(map(any, tasks)) and len(alike) < len(words):
@@ -513,6 +515,8 @@ def _check_files(job: _Subject) -> _Found:
             from jobgen.spec.spelling import find_near_file
 
             near = find_near_file(file)
+            if not near and _read_form("joined").fullmatch(text):
+                continue
             usual = "" if file[:1] in "/~" else ".relative"
             kind = ".near" if near else _KINDS.get(path, usual)
             yield f"not-here{kind}", path, {"text": text, "near": near}
@@ -571,9 +575,12 @@ def _list_files(job: _Subject) -> Iterator[tuple[str, str, str]]:
             "run.command": [_find_file(run.words)],
             "environment.venv": [own.venv],
         }
-        pairs = _list_options(job.plan.program.command)
-        read = [pair for pair in pairs if _read_form("read").fullmatch(" ".join(pair))]
-        yield from (("run.args", value, f"{option} {value}") for option, value in read)
+        tested = _read_form("tests-files").search(read_sources(job.plan) or "exists")
+        forms = ["read"] if tested else ["read", "resumed"]
+        for option, value in _list_options(job.plan.program.command):
+            text = f"{option} {value}"
+            if any(_read_form(form).fullmatch(text) for form in forms):
+                yield "run.args", value, text
     if own.uv:
         name = "uv.lock" if os.path.isfile("pyproject.toml") else "pyproject.toml"
         yield "environment.uv", name, f"{name}, which uv needs,"

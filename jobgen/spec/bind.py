@@ -287,7 +287,8 @@ def _find_fault(text: str, rule: Any) -> str:
     if match:
         return f"holds the control character {match[0]!r}"
     if isinstance(rule, fields.Pattern) and not rule.matches(text):
-        return f"{text!r} is not {rule.meaning}"
+        shown = re.sub(r"(?s)^(\w+=).+", r"\1...", text)  # which may be a secret
+        return f"{shown!r} is not {rule.meaning}"
     return ""
 
 
@@ -298,13 +299,14 @@ def is_plain_number(text: str) -> bool:
     return plain and (digits[0] != "0" or digits == "0")
 
 
+_NUMBERS = {(0, 1): "at most one", (1, 1): "exactly one"}
+
+
 def _check_keys(cls: type, given_keys: Iterable[str]) -> Iterator[tuple[str, str, str, str]]:
     """Yield a key that `limit_keys` bounds, what is wrong and how to write it, and a rival key."""
     for keys, least, most in getattr(cls, "key_limits", ()):
         given = [key for key in keys if key in given_keys]
-        number = "at least one" if least else "at most one"
-        if least == most:
-            number = "exactly one"
+        number = _NUMBERS.get((least, most), "at least one")
         if len(given) < least:
             yield "", f"has none of {_join_words(keys)}", f"give {number} of them", ""
         elif len(given) > most:
@@ -314,7 +316,7 @@ def _check_keys(cls: type, given_keys: Iterable[str]) -> Iterator[tuple[str, str
 
 def _join_words(words: Iterable[str]) -> str:
     *most, last = words
-    return f"{', '.join(most)} and {last}" if most else last
+    return " and ".join(filter(None, (", ".join(most), last)))
 
 
 def _split_list(text: str, rule: Any) -> list[str]:

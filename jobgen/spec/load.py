@@ -192,20 +192,18 @@ def _write_json(value: Any) -> str:
 def _find_base(extends: Scalar, files: list[str]) -> str:
     base = os.path.join(os.path.dirname(files[-1]), os.path.expanduser(extends.text))
     if not os.path.isfile(base):
-        hint = _guess_base(base, extends.text, files[-1])
+        hint = _guess_base(base, files[-1])
         raise SpecError([Problem(extends.where, "extends", f"{base!r} does not exist", hint)])
     return base
 
 
-def _guess_base(base: str, text: str, file: str) -> str:
-    """Return what to write: a file of that name beside the spec or in this folder, or one near."""
+def _guess_base(base: str, file: str) -> str:
+    """Return what to write in a file for a base that does not exist."""
     from jobgen.spec.spelling import find_near_file
 
-    folder, near = os.path.dirname(file) or ".", find_near_file(base, (".yaml", ".yml"))
-    for one in (os.path.join(folder, os.path.basename(text)), text, near):
-        if os.path.isfile(one) and not os.path.samefile(one, file):
-            named = os.path.relpath(one, folder)
-            return f"did you mean {named}?" if one == near else f"write extends: {named}"
+    near = find_near_file(base, (".yaml", ".yml"))
+    if near and os.path.realpath(near) != os.path.realpath(file):
+        return f"did you mean {os.path.relpath(near, os.path.dirname(file) or '.')}?"
     return "a relative path begins at the folder of the file that names it"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import itertools
 import os
 import re
 from collections.abc import Iterable
@@ -27,8 +29,15 @@ def find_near(word: str, known: Iterable[str], *, cutoff: float = 0.75) -> str:
 
 
 def find_near_file(path: str, ends: tuple[str, ...] = ("",)) -> str:
-    """Return the file that a path misspells, or the only one there that ends so; else nothing."""
+    """Return the file that a path misspells, or the only one there that ends so; else nothing.
+
+    The only file of that name here, or in a folder or two below, is meant, too.
+    """
     folder, name = os.path.split(path)
+    below = [f"{'*/' * depth}{glob.escape(name)}" for depth in range(3)]
+    same = [*filter(os.path.isfile, itertools.chain(*map(glob.glob, below)))]
+    if len(same) == 1:
+        return same[0]
     with suppress(OSError):
         with os.scandir(os.path.expanduser(folder) or ".") as entries:
             files = sorted(one.name for one in entries if one.is_file() and one.name.endswith(ends))

@@ -253,7 +253,8 @@ def lay_over(
         known = [os.path.realpath(one) for one in files]
         if os.path.realpath(base) in known:
             chain = " -> ".join([*files[known.index(os.path.realpath(base)) :], base])
-            raise SpecError([Problem(extends.where, "extends", f"extends itself: {chain}")])
+            fault, hint = f"is a circle: {chain}", "take one of them out"
+            raise SpecError([Problem(extends.where, "extends", fault, hint)])
         files.append(base)
         layers.append(read(base))
     result = layers.pop()

@@ -195,8 +195,8 @@ a placeholder
     account: YOUR_ACCOUNT
     'YOUR_ACCOUNT' stands for a value
 no program
-    run: {script: src/train.py}
-    run.script: src/train.py is not here; correct the path; paths are relative to the folder
+    run: {script: src/run.py}
+    run.script: src/run.py is not here; correct the path; paths are relative to the folder
 no body
     run: {body: a.sh}
     run.body: a.sh is not here
@@ -244,9 +244,22 @@ output on a node's own disk
 the rank of an agent
     run: {script: train.py, args: [--rank, {value: $SLURM_PROCID, expand: true}]}
     $SLURM_PROCID counts the agents of torchrun, one on each node
+the rank of an agent in its own variable
+    run: {script: train.py, args: [--rank, {value: $SLURM_PROCID, expand: true}]}
+    leave it out; the program finds RANK
 the agents for the processes
     environment: {variables: {WORLD: {value: $SLURM_NTASKS, expand: true}}}
     $SLURM_NTASKS counts the agents of torchrun, one on each node
+a program in another folder
+    run: {script: src/t.py}
+    src/t.py is not here; did you mean t.py?
+a container in a shell's line
+    run: {command: [bash, -c, 'cd a && apptainer exec b.sif python t.py']}
+    environment: {container: {image: t.py, runtime: apptainer}}
+    apptainer exec enters a container, and environment.container has entered one before it
+a checkpoint to begin with
+    run: {script: train.py, args: {resume: runs/last.pt}}
+    --resume runs/last.pt is not here
 libraries without those of the modules
     environment: {modules: [cuda/12.1], variables: {LD_LIBRARY_PATH: /opt/lib}}
     replaces what the modules have put into it; write /opt/lib:$LD_LIBRARY_PATH, with expand
@@ -290,7 +303,7 @@ a server that stands last
     roles.api.run: serves, and its end would be the job's, as it stands last
 more processes than GPUs
     launch: {processes_per_node: 8}
-    launch.processes_per_node: 8 processes share 4 GPUs on a node ... 4, unless they use gloo or MPS
+    launch.processes_per_node: 8 processes share 4 GPUs on a node ... 4, unless they use gloo
 fewer processes than GPUs
     launch: {processes_per_node: 2}
     2 processes leave 2 of 4 GPUs on a node idle; write processes_per_node: 4, unless each
@@ -458,6 +471,14 @@ RIGHT = {
         "site: jsc-juwels-booster\n"
         "environment: {variables: {WANDB_PROJECT: gpt, WANDB_MODE: offline}}",
     ),
+    "a file that the program joins with a folder": (
+        "train.py}",
+        "train.py, args: [--data_path, /data/glue, --label_file, meta.txt]}",
+    ),
+    "a checkpoint that setup makes": (
+        "train.py}",
+        "train.py, args: [--resume, a/b.pt]}\nenvironment: {setup: cp /data/b.pt a/b.pt}",
+    ),
     "a venv under a bind": (
         "",
         "environment: {container: {image: docker://a, runtime: apptainer, binds: [/opt]},"
@@ -541,6 +562,13 @@ def test_a_fault_of_two_variables_is_said_of_both() -> None:
     loaded = load(text)
     paths = [one.path for one in review(loaded, resolve(loaded)) if "loopback" in one.message]
     assert paths == [f"environment.variables.{name}_SOCKET_IFNAME" for name in ("NCCL", "GLOO")]
+
+
+def test_a_fault_of_two_lines_of_setup_is_said_of_both() -> None:
+    setup = "environment:\n  setup: |\n    export RANK=0\n    export WORLD_SIZE=1\n"
+    loaded = load(BASE + setup)
+    said = [one.message for one in review(loaded, resolve(loaded))]
+    assert said == [f"{name} is set by the job, after its setup" for name in ("RANK", "WORLD_SIZE")]
 
 
 def test_what_checks_find_has_words() -> None:

@@ -31,7 +31,7 @@ REFUSED = {
     "if": (("", "environment: {setup: 'if true; then a'}\n"), "syntax error"),
     "no task at once": (("", "array: {tasks: 4, at_once: 0}\n"), "0 is less than 1"),
     "a zip": (("", "array: {zip: {a: [1, 2], b: [1]}}\n"), "lists of different length: a 2, b 1"),
-    "notice": (("", "on_walltime: {notice: 3h}\n"), "the walltime is no longer; write e.g."),
+    "notice": (("", "on_walltime: {notice: 3h}\n"), "the walltime is not longer; write e.g."),
     "venv and conda": (("", "environment: {venv: v, conda: c}\n"), "give at most one of venv"),
     "another queue's GPUs": (
         (
@@ -47,6 +47,10 @@ REFUSED = {
     "an image of another runtime": (
         ("", "environment: {container: {image: a.sif, runtime: pyxis}}\n"),
         "is an image of Apptainer, which pyxis cannot read; write runtime: apptainer",
+    ),
+    "an image as enroot writes it": (
+        ("", "environment: {container: {image: 'docker://a.io#b/c:1', runtime: apptainer}}\n"),
+        "as enroot has it, which apptainer cannot read; write docker://a.io/b/c:1",
     ),
     "a body in Python": ((SCRIPT, "{body: a.py}"), "bash runs a body; write script: a.py"),
     "an array as directive": (("", "directives: ['#SBATCH --array=0-3']\n"), "write array: {tasks"),
@@ -112,6 +116,6 @@ def test_a_refusal_hides_no_warning(tmp_path: Path) -> None:
         (tmp_path / "train.py").write_text("")
         checked, rendered = jobgen("check"), jobgen("render")
     assert checked.code == rendered.code == 3
-    for part in ("the walltime is no longer", few, shared):
+    for part in ("the walltime is not longer", few, shared):
         assert part in checked.err
-    assert "the walltime is no longer" in rendered.err
+    assert "the walltime is not longer" in rendered.err

@@ -117,9 +117,11 @@ def test_a_profile_may_extend_the_one_it_hides(home: Path) -> None:
 def test_a_chain_that_leads_back_is_an_error_with_its_place(home: Path) -> None:
     a = write(home, "user/a.yaml", "scheduler: slurm\nextends: b\n")
     b = write(home, "user/b.yaml", "extends: a\n")
-    assert complaint("a") == f"{b}:1:10: extends: extends itself: {a} -> {b} -> {a}"
+    assert (
+        complaint("a") == f"{b}:1:10: extends: is a circle: {a} -> {b} -> {a}; take one of them out"
+    )
     c = write(home, "user/c.yaml", "extends: c\n")
-    assert complaint("c") == f"{c}:1:10: extends: extends itself: {c} -> {c}"
+    assert complaint("c") == f"{c}:1:10: extends: is a circle: {c} -> {c}; take one of them out"
 
 
 @pytest.mark.parametrize(

@@ -158,6 +158,11 @@ def test_a_walltime_is_never_read_as_something_else(value: str, message: str) ->
             "name it A_B",
         ),
         (
+            "environment: {from_shell: [A_KEY=s3cret]}",
+            "5:28: environment.from_shell[0]: 'A_KEY=...' is not the name of an environment "
+            "variable; write the name alone, A_KEY, and set it in your shell",
+        ),
+        (
             "environment: {variables: {node: x}}",
             f"5:33: environment.variables.node: {TAKEN}",
         ),

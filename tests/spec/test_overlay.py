@@ -80,10 +80,10 @@ def test_a_chain_is_looked_for_from_each_files_own_folder() -> None:
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"job.yaml": "extends: job.yaml\n"}, "job.yaml:1:10: extends: extends itself: job"),
+        ({"job.yaml": "extends: job.yaml\n"}, "job.yaml:1:10: extends: is a circle: job"),
         (
             {"job.yaml": "extends: b.yaml\n", "b.yaml": "extends: ./job.yaml\n"},
-            "b.yaml:1:10: extends: extends itself: job.yaml -> b.yaml -> ./job.yaml",
+            "b.yaml:1:10: extends: is a circle: job.yaml -> b.yaml -> ./job.yaml",
         ),
         ({"job.yaml": "extends: no.yaml\n"}, "job.yaml:1:10: extends: 'no.yaml' does not exist;"),
         ({"job.yaml": "extends: [a]\n"}, "job.yaml:1:10: extends: expected text, got a list"),
@@ -109,9 +109,9 @@ def test_what_cannot_be_extended(files: dict[str, str], message: str) -> None:
 @pytest.mark.parametrize(
     ("spec", "base", "said", "hint"),
     [
-        ("job.yaml", "base.yaml", "../base.yaml", "write extends: base.yaml"),
-        ("jobs/job.yaml", "jobs/base.yaml", "jobs/base.yaml", "write extends: base.yaml"),
-        ("jobs/job.yaml", "base.yaml", "base.yaml", "write extends: ../base.yaml"),
+        ("job.yaml", "base.yaml", "../base.yaml", "did you mean base.yaml?"),
+        ("jobs/job.yaml", "jobs/base.yaml", "jobs/base.yaml", "did you mean base.yaml?"),
+        ("jobs/job.yaml", "base.yaml", "base.yaml", "did you mean ../base.yaml?"),
         ("jobs/job.yaml", "base.yaml", "../bsae.yaml", "did you mean ../base.yaml?"),
     ],
 )
