@@ -63,7 +63,8 @@ def look_at(plan: Plan, **known: Any) -> list[Remark]:
         return _check_body(plan, _expand(words[1].removeprefix("$work_dir/")))
     started = list_started(words)
     name, *arguments = started or [""]
-    size = _measure(plan)._replace(arguments=tuple(arguments), **known)
+    itself = words == started and "/" in name
+    size = _measure(plan)._replace(arguments=tuple(arguments), itself=itself, **known)
     # In plain mode it starts once on each node, and sees to the others by itself.
     python = size._replace(world_size=1) if plan.launch.plain else size
     path = _expand(name)
@@ -76,8 +77,7 @@ def look_at(plan: Plan, **known: Any) -> list[Remark]:
     else:
         is_python = path.endswith(".py") or os.path.isdir(path)
         remarks = check_program(path, python) if is_python else []
-    by_itself = words == started and "/" in name
-    if by_itself and os.path.isfile(path) and not os.access(path, os.X_OK):
+    if itself and os.path.isfile(path) and not os.access(path, os.X_OK):
         return [make_remark("not-a-program.bits", path), *remarks]
     return remarks
 

@@ -72,7 +72,9 @@ class ReadProgram:
             else:
                 room -= len(module.text)
                 waiting += self._follow(module)
-        unread = {Path(path).read_text("utf-8", "replace") for _, path in waiting}
+        paths = [path for _, path in waiting]
+        paths += [place.rpartition(":")[0] for _, place, _ in self.broken]
+        unread = [Path(path).read_text("utf-8", "replace") for path in paths]
         return any(map(read_form("makes").search, unread))
 
     def _follow(self, module: Module) -> list[tuple[Fact, str]]:
@@ -177,9 +179,11 @@ class ReadProgram:
             for match in re.finditer(form, module.text):
                 before, after = module.text[: match.start()], module.text[match.start() :]
                 line, start = before.count("\n") + 1, before.rpartition("\n")[2]
-                fits = "#" not in start and not re.search(unless, start + after.split("\n")[0])
-                if fits and self.is_reached(module.find_part(line)):
-                    yield module.whole, line, match.groupdict()
+                if "#" in start or re.search(unless, start + after.split("\n")[0]):
+                    continue
+                part = module.find_part(line)
+                if self.is_reached(part):
+                    yield module.whole._replace(part=part), line, match.groupdict()
 
     @cached_property
     def used(self) -> str:
@@ -196,10 +200,9 @@ class ReadProgram:
         """The full names of what it calls, of what it imports and names, and of bases."""
         named = {call.name for call in self.calls if self.is_reached(call.part)}
         for module in self.modules:
-            used = {
-                full for full in module.names.values() if full.rpartition(".")[2] in module.uses
-            }
-            named.update(module.bases, used)
+            places = ((owner, name) for name, uses in module.uses.items() for owner, _ in uses)
+            used = {f"{owner}.{name}".strip(".") for owner, name in places}
+            named.update(module.bases, used.intersection(module.names.values()))
         return named
 
     def assign(self, values: Mapping[str, ast.expr]) -> None:
@@ -245,12 +248,13 @@ class ReadProgram:
         return self._uses[id(scope)] if scope else []
 
     def _find_uses(self, scope: Scope) -> Iterator[Part]:
+        """Yield the parts outside of it that name a function or a class."""
         method = scope.part.in_class
         for module in self.modules:
             at_hand = module is scope.part.module or "*" in module.names
             owners = {None: at_hand and not method, OBJECT: method}
             for owner, part in module.uses.get(scope.name, ()):
-                if owners.get(owner, self._may_have(str(owner), scope)):
+                if part.scope is not scope and owners.get(owner, self._may_have(str(owner), scope)):
                     yield part
 
     def _may_have(self, owner: str, scope: Scope) -> bool:

@@ -47,6 +47,7 @@ class Part(NamedTuple):
     tests: tuple[ast.expr, ...] = ()  # of each `if` that decides about them, but that for __main__
     past: tuple[ast.expr, ...] = ()  # of those whose other way has left before
     tried: bool = False  # whether a `try` stands around them
+    loop: Part | None = None  # the innermost loop around them, as the statement of a part
     scope: Scope | None = None  # the function or class around them
 
     @property
@@ -243,9 +244,16 @@ class Module:
             self.parts.append(part._replace(body=body, tests=(*part.tests, test)))
 
     def _keep_block(self, node: Any, part: Part) -> None:
+        if isinstance(node, ast.For | ast.While):
+            part = part._replace(loop=part._replace(body=[node]))
         part = part._replace(tried=part.tried or isinstance(node, ast.Try | ast.ExceptHandler))
-        bodies = (getattr(node, name, None) for name in _BODIES)
+        bodies = [getattr(node, name, None) for name in _BODIES]
+        if isinstance(node, ast.Try) and _is_told(node):
+            bodies.remove(node.handlers)
         self.parts += [part._replace(body=body) for body in bodies if body]
+
+    def _keep_break(self, node: ast.Break, part: Part) -> None:
+        self.calls.append(Fact(self, node.lineno, "break", node, part))
 
     def _keep_scope(self, node: Any, part: Part) -> None:
         self._keep_block(node, part._replace(scope=self._make_scope(node, part)))
@@ -433,6 +441,13 @@ def _parse(text: str, path: str) -> ast.Module:
         return ast.parse(text, path)
 
 
+def _is_told(node: ast.Try) -> bool:
+    """Whether it only asks for variables that the launcher sets, so that none is lacking."""
+    kinds = {ast.unparse(one.type) for one in node.handlers if one.type}
+    rest = read_form("told").sub("", "".join(map(ast.unparse, node.body)))
+    return kinds == {"KeyError"} and "[" not in rest
+
+
 def _negate(test: ast.expr) -> ast.expr:
     return ast.UnaryOp(ast.Not(), test)
 
@@ -464,6 +479,7 @@ _KEEPS: dict[type, Callable[[Module, Any, Part], None]] = {
     ast.arg: Module._keep_parameter,
     ast.Attribute: Module._keep_attribute,
     ast.Call: Module._keep_call,
+    ast.Break: Module._keep_break,
     ast.Assign: Module._keep_assigned,
     **dict.fromkeys((ast.Import, ast.ImportFrom), Module._keep_import),
     **dict.fromkeys((ast.If, ast.IfExp), Module._keep_if),

@@ -44,6 +44,7 @@ class JobSize(NamedTuple):
     alike: bool = False  # whether tasks of an array differ by JOBGEN_TASK alone
     tasks: int = 1  # of an array
     ray: bool = False  # whether it starts once, in a Ray of all nodes
+    itself: bool = False  # whether its first line is to name what reads it
     plain: bool = False  # whether it starts once on each node, and may start others
     lone: bool = False  # whether it is the job's one process, and gets no rank variables
     packed: bool = False  # whether several tasks of an array share a job
@@ -124,7 +125,8 @@ def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
     try:
         look = _Look(ReadProgram(path, *roots), size)
     except SyntaxError as error:
-        return [make_remark("syntax", path, error.lineno or 1, fault=error.msg)]
+        known = read_form("newer").search(error.msg) is None
+        return [make_remark("syntax", path, error.lineno or 1, certain=known, fault=error.msg)]
     except (OSError, ValueError):
         return []
     look.take()
@@ -182,7 +184,7 @@ class _Look:
         remark = make_remark(name, module.path, line, certain=sure, **values)
         if self.program.is_reached(at.part) and not module.silences(line, remark.rule):
             self.remarks.setdefault(remark.message, []).append(remark)
-            self.answers[name] = True
+            self.answers |= {name: True, remark.rule: True}
 
     def describe(self) -> None:
         """Answer what the rules need of the program, as its arguments decide it."""
@@ -198,6 +200,7 @@ class _Look:
         self.answers |= {
             "joined": bool(program.find("joins")),
             "wrapped": any(call.certain for call in program.find("grouped")),
+            "ordered": program.may_call("orders"),
             "one": not any(map(program.find, ("spawns", "rays"))),
             "made": made,
             "placed": placed,
@@ -305,7 +308,7 @@ class _Look:
     def find_imports(self) -> None:
         """Imports from modules of the project that Python cannot read, or that lack the name."""
         for one, file, fault in self.program.broken:
-            if one.part.at_once:
+            if one.part.at_once and not read_form("newer").search(fault):
                 self.say("syntax.module", one, file=file, fault=fault)
         for one, file, name in self.program.list_lacking():
             self.say("module-missing.name", one, file=file, name=name)
@@ -456,11 +459,28 @@ def _is_leading(look: _Look, call: Fact) -> bool:
 def _is_common(look: _Look, call: Fact) -> bool:
     """Whether nothing on any way to it, or in its words, tells processes apart."""
     scope = call.part.scope
-    if scope and not look.program.list_uses(scope):
+    hooked = scope and scope.free and read_form("hook").match(scope.name)
+    if scope and not hooked and not look.program.list_uses(scope):
         return False
     name = scope.name.replace("main", "") if scope else ""
     texts = [call.text, name, *look.program.list_ways(call.part)]
     return not any(map(read_form("told-apart").search, texts))
+
+
+def _is_leaving(look: _Look, call: Fact) -> bool:
+    """Whether rank 0 alone leaves a loop in which all ranks meet."""
+    loop, program = call.part.loop, look.program
+    if loop is None or any(map(read_form("ranked").search, program.list_ways(loop))):
+        return False
+    own = "".join(f"; {ast.unparse(test)}" for test in call.part.tests[len(loop.tests) :])
+    meets = [one for kind in ("collects", "loops") for one in program.find(kind)]
+    met = any(one.module is call.module and loop.has_line(one.line) for one in meets)
+    return met and read_form("first-rank").search(own) is not None
+
+
+def _is_kept(look: _Look, call: Fact) -> bool:
+    """Whether it is done where a file is not there yet, which the next start finds."""
+    return any(re.search(r"exists\(|is_?file\(", way) for way in look.program.list_ways(call.part))
 
 
 def _is_unfitting(look: _Look, call: Fact) -> bool:
@@ -486,5 +506,7 @@ PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "common": _is_common,
     "unfitting": _is_unfitting,
     "leading": _is_leading,
+    "leaving": _is_leaving,
+    "kept": _is_kept,
     "straight": lambda _, call: all(map(call.module.decide, call.part.past)),
 }

@@ -50,6 +50,32 @@ RIGHT = {
         "import hydra, pytorch_lightning as pl\ntrainer = hydra.utils.instantiate(c)\n"
         "trainer.fit(model)\n"
     ),
+    "a cache that is there at the next start": (
+        SETUP + "import numpy as np\nif not os.path.exists('c.npy'):\n    np.save('c.npy', x)\n"
+    ),
+    "a model that its library writes once, its tokenizer, and one of FSDP": (
+        "import accelerate\na = accelerate.Accelerator()\ntokenizer.save_pretrained('m')\n"
+        "model.save_pretrained('m', save_function=a.save)\n"
+    ),
+    "an end of a loop that no other rank waits for": (
+        SETUP + "for batch in valid:\n    if rank == 0:\n        break\n" + DDP
+    ),
+    "an end of a loop of rank 0": (
+        SETUP + DDP + "if rank == 0:\n    for x in batches:\n        if x:\n            break\n"
+        "        loss.backward()\n"
+    ),
+    "a step of a pipeline": (
+        SETUP
+        + "from torch.distributed import pipelining\n"
+        + DDP
+        + "sched = pipelining.ScheduleGPipe(stage, 8)\n"
+        + "if rank == 0:\n    sched.step(x)\nelse:\n    sched.step()\n"
+    ),
+    "a class that DataParallel wraps in a way that is not taken": (
+        SETUP + DDP + "class Net(torch.nn.Module):\n    def __init__(self):\n"
+        "        super(Net, self).__init__()\n        self.n = torch.nn.DataParallel(n)\n"
+        "if kind == 'net':\n    Net()\n"
+    ),
     "all ranks by turns": (
         "import os, accelerate\naccelerate.Accelerator()\nos.environ['RANK'] = '0'\n"
         "for rank in ranks:\n    os.environ['RANK'] = str(rank)\n"
@@ -188,12 +214,14 @@ WRONG = {
             SETUP + "if local_rank == 0:\n    if local_rank == 0 and last:\n"
             "        torch.save(model, 'm.pt')\n"
         ),
-        "a cache that all write": (
-            SETUP + "import numpy as np\nif not os.path.exists('c.npy'):\n"
-            "    np.save('c.npy', x)\nif rank == 0:\n    print(x)\n"
-        ),
         "a folder that all make": SETUP + "os.makedirs('results')",
         "a file of all": SETUP + "torch.save(model, 'm.pt')",
+        "a model of all": SETUP + "model.save_pretrained('m')",
+        "a save that the Trainer calls": (
+            "import transformers, torch\nclass Own(transformers.Trainer):\n"
+            "    def save_model(self, folder):\n        torch.save(self.model, folder)\n"
+            "Own(model).train()\n"
+        ),
     },
     "asks": {
         "a debugger behind a test of the loss": (
@@ -218,8 +246,8 @@ WRONG = {
             "    raise\n"
             "Trainer(devices=1 if torch.cuda.is_available() else None, num_nodes=2)\n"
         ),
-        "arguments that Lightning has no more": (
-            "import lightning as L\nL.Trainer.from_argparse_args(a).fit(m)\n"
+        "a number beside the arguments": (
+            "import pytorch_lightning as L\nL.Trainer.from_argparse_args(a, gpus=0).fit(m)\n"
         ),
         "one node, beside devices that are computed": (
             "import lightning as L\nL.Trainer(devices=n, num_nodes=1).fit(model)"
@@ -266,6 +294,11 @@ WRONG = {
         + "rank = dist.get_rank()\ntorch.cuda.set_device(rank)",
         "the rank of all nodes in a device's name": GROUP
         + "rank = dist.get_rank()\nmodel.to(f'cuda:{rank}')",
+        "a rank with another value where the launcher told none": (
+            "import os, torch, torch.distributed as dist\ntry:\n"
+            "    rank = int(os.environ['RANK'])\nexcept KeyError:\n    rank = 0\n"
+            "dist.init_process_group('nccl')\ntorch.cuda.set_device(rank)\n"
+        ),
         "the rank of all nodes in device_ids": SETUP + "DDP(model, device_ids=[dist.get_rank()])",
     },
     "idle-gpus": {
@@ -279,6 +312,10 @@ WRONG = {
         "--local_rank from torch.distributed.launch": (
             GROUP
             + "parser.add_argument('--local_rank', type=int)\ntorch.cuda.set_device(a.local_rank)"
+        ),
+        "--local_rank beside a variable that is read for something else": (
+            SETUP + "parser.add_argument('--local_rank', default=-1, type=int)\n"
+            "DDP(model, device_ids=[args.local_rank])\n"
         ),
     },
     "main-not-called": {
@@ -472,6 +509,10 @@ WRONG = {
         ),
     },
     "same-order": {
+        "set_epoch() in a class that nothing makes": (
+            SETUP + "class Order:\n    def begin(self):\n        sampler.set_epoch(1)\n"
+            "sampler = torch.utils.data.DistributedSampler(d)\nfor epoch in range(9):\n    step()\n"
+        ),
         "a sampler and shuffle": SETUP
         + "s = make()\nloader = DataLoader(d, sampler=s, shuffle=True)",
     },
@@ -498,6 +539,11 @@ WRONG = {
             SETUP + "from torch.distributed.fsdp import FullyShardedDataParallel as FSDP\n"
             "model = FSDP(model)\nif rank == 0:\n    torch.save(model.state_dict(), 'm.pt')\n"
         ),
+        "an end that rank 0 alone comes to": (
+            SETUP + DDP + "for epoch in range(9):\n    dist.barrier()\n    if rank == 0:\n"
+            "        if stop.early:\n            break\n"
+        ),
+        "a rate that rank 0 alone lowers": SETUP + DDP + "if rank == 0:\n    scheduler.step(loss)",
         "a barrier of rank 0": SETUP + "if dist.get_rank() == 0:\n    print()\n    dist.barrier()",
     },
     "syntax": {
@@ -1138,6 +1184,26 @@ def test_a_module_that_does_not_parse_is_named_where_it_is_imported() -> None:
     assert said[0].message.startswith(f"it imports what Python cannot read: {place}")
     tried = f"{SETUP}try:\n    import model\nexcept SyntaxError:\n    pass\n"
     assert look(tried, model=broken) == []
+
+
+def test_what_a_newer_python_may_read_is_a_note() -> None:
+    typed = f"def first[T](items): ...\n{GROUP}"
+    (remark,) = look(typed)
+    assert (remark.rule, remark.certain) == ("syntax", False)
+    assert not look("import model\nmodel.DistributedDataParallel(n)\n", model=typed)
+
+
+def test_an_import_that_nothing_uses_says_nothing_of_the_launcher() -> None:
+    program = "import torch\nimport horovod.torch as hvd\nloss.backward()\n"
+    assert rules(look(program)) == ["no-process-group"]
+    assert rules(look(f"{program}hvd.init()\n")) == ["other-launcher"]
+
+
+def test_lightning_counts_the_nodes_that_its_arguments_give() -> None:
+    size = EIGHT._replace(arguments=())
+    program = "import pytorch_lightning as L\nL.Trainer.from_argparse_args(a).fit(m)\n"
+    assert rules(look(program, size=size)) == ["devices"]
+    assert look(program, size=size._replace(settings="--num_nodes 2")) == []
 
 
 def test_ray_is_asked_for_no_more_gpus_than_the_job_has() -> None:
