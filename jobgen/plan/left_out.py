@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
 from jobgen.plan.decision import Context
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import JobSpec
+from jobgen.spec.tables import read_lines
 
 # Keys that decide which nodes the job has, also where no directive says them.
 _KEPT = ("resources.gpu_type", "queue")
@@ -16,43 +17,31 @@ _KEPT = ("resources.gpu_type", "queue")
 
 def list_left_out(context: Context) -> Iterator[str]:
     """Yield the keys that are given and lead to nothing, in the order of the parts of a plan."""
-    parts = tuple(context.loaded.programs())
-    for key, useful in _list_uses(context):
+    parts, facts = tuple(context.loaded.programs()), _list_facts(context)
+    for key, *uses in map(str.split, read_lines("uses.txt", room="plan")):
         if key == "directives":
             yield from _name_directives(context)
-        elif not useful and any(_is_given(part.spec, key) for part in parts):
+        elif not any(map(facts.get, uses)) and any(_is_given(part.spec, key) for part in parts):
             yield key
 
 
-def _list_uses(context: Context) -> Sequence[tuple[str, object]]:
-    """Return keys that not every scheduler or site has a use for, and whether these have one."""
+def _list_facts(context: Context) -> dict[str, object]:
+    """Return what `uses.txt` names: what the scheduler can, and what holds for this job."""
     spec, site, can = context.spec, context.site, context.site.can
     several = context.task is None and len([*islice(spec.choices(), 2)]) > 1
-    then = spec.on_walltime.then if spec.on_walltime else None
-    return (
-        ("resources.disk_per_node", can.disk or site.pbs.disk),
-        ("resources.cpus_per_gpu", can.batch),
-        ("resources.cpus_per_node", can.batch),
-        ("resources.memory_per_node", can.batch),
-        ("resources.spare_nodes", can.batch),
-        ("array.at_once", several),
-        ("array.together", several and can.batch),
-        ("launch.interface", can.batch),
-        ("launch.launcher", can.batch or spec.launch.launcher in ("auto", can.launcher)),
-        ("environment.modules", can.batch),
-        ("on_walltime.then", can.batch or then == "stop"),
-        ("resources.gpu_type", can.gpu_type or site.pbs.gpu_type),
-        ("filesystems", site.filesystems),
-        ("account", can.batch),
-        ("queue", can.batch),
-        ("directives", False),
-        ("qos", can.qos),
-        ("reservation", can.reservation),
-        ("queue", not (can.reservation_queue and spec.reservation)),
-        ("resources.constraint", takes_constraint(context)),
-        ("resources.exclusive", can.exclusive and not _takes_totals(context)),
-        ("notify", can.mail and site.mail != "none"),
-    )
+    return can._asdict() | {
+        "site_disk": site.pbs.disk,
+        "site_gpu_type": site.pbs.gpu_type,
+        "filesystems": site.filesystems,
+        "several": several,
+        "several_jobs": several and can.batch,
+        "own_launcher": spec.launch.launcher in ("auto", can.launcher),
+        "stops": spec.on_walltime and spec.on_walltime.then == "stop",
+        "no_reservation": not (can.reservation_queue and spec.reservation),
+        "takes_constraint": takes_constraint(context),
+        "takes_exclusive": can.exclusive and not _takes_totals(context),
+        "mails": can.mail and site.mail != "none",
+    }
 
 
 def leave_out(loaded: LoadedSpec, keys: Iterable[str]) -> LoadedSpec:
