@@ -68,9 +68,7 @@ class Resources(NamedTuple):
     cpus_per_gpu: Annotated[Count | None, "CPUs for each GPU."] = None
     cpus_per_node: Annotated[Count | None, "CPUs on each node, instead of cpus_per_gpu."] = None
     memory_per_node: Annotated[Memory | None, "Memory on each node, such as 180GB."] = None
-    disk_per_node: Annotated[
-        Memory | None, "Space on each node's own disk, for sites that grant it by size."
-    ] = None
+    disk_per_node: Annotated[Memory | None, "Space on each node's own disk."] = None
     constraint: Annotated[
         Constraint | None,
         "What the nodes must have, in the site's words: Slurm's node features; for PBS what each"
@@ -141,9 +139,7 @@ class Container(NamedTuple):
         "An image file or folder, or a name such as docker://...; for edf the environment file, for"
         " uenv NAME/VERSION:TAG. $NAME and a leading ~ expand.",
     ]
-    runtime: Annotated[Runtime | None, "What runs it; the site's, where its profile has one."] = (
-        None
-    )
+    runtime: Annotated[Runtime | None, "What runs it; by default the site's."] = None
     binds: Binds = ()
     options: Annotated[
         tuple[Word, ...], "More options for the runtime; for pyxis, edf and uenv, of srun."
@@ -187,9 +183,7 @@ class Environment(NamedTuple):
         tuple[ModuleName, ...] | Modules | None,
         "Environment modules to load, in order; or keys and values.",
     ] = None
-    container: Annotated[
-        Container | None, "A container for what follows, and for the program itself."
-    ] = None
+    container: Annotated[Container | None, "A container for what follows and the program."] = None
     stage: Annotated[
         NoOption | None,
         "An archive of an environment, by conda-pack or venv-pack, to unpack on each node's own"
@@ -433,9 +427,7 @@ class Ready(NamedTuple):
         str | None,
         "A file that it writes, seen from every node; from where you submit. $NAME and ~ expand.",
     ] = None
-    log: Annotated[Word | None, "An extended regular expression that a line it prints matches."] = (
-        None
-    )
+    log: Annotated[Word | None, "An extended regular expression for a line it prints."] = None
     within: Annotated[Duration | None, "How long that may take; 10m by default."] = None
 
     def conflicts(self) -> Iterator[Conflict]:
@@ -485,9 +477,7 @@ class ReportInput(NamedTuple):
         "Where the program writes metrics: a file or a folder, from where you submit; without it "
         "they are looked for in the run folder.",
     ] = None
-    usage: Annotated[
-        bool, "Whether each node records the use of its GPUs, every 30 s; true by default."
-    ] = True
+    usage: Annotated[bool, "Whether each node records the use of its GPUs, every 30 s."] = True
 
 
 @limit_keys("run", "roles", most=1)
@@ -508,9 +498,7 @@ class JobSpec(NamedTuple):
         str | None, "Another spec that this one changes, from this file's folder; null takes out."
     ] = None
     site: Annotated[Label | None, "The cluster's profile, such as nci-gadi."] = None
-    scheduler: Annotated[
-        SchedulerName | None, "slurm, pbs or local, where no site profile says it."
-    ] = None
+    scheduler: Annotated[SchedulerName | None, "slurm, pbs or local, where no site says it."] = None
     account: Annotated[Label | None, "The project or account that pays."] = None
     queue: Annotated[
         tuple[Label, ...],
@@ -526,9 +514,7 @@ class JobSpec(NamedTuple):
     ] = None
     environment: Annotated[Environment, "What is set up on every node."] = Environment()
     launch: Annotated[Launch, "How the processes start and find each other."] = Launch()
-    array: Annotated[
-        Array | None, "Tasks that differ by values only, as one array of the scheduler."
-    ] = None
+    array: Annotated[Array | None, "Tasks that differ by values only, as one array."] = None
     after: Annotated[
         JobIds | After | None,
         "Jobs to wait for: a list of ids, of jobs that have to end well, or kinds with ids.",
@@ -538,12 +524,8 @@ class JobSpec(NamedTuple):
         bool | None,
         "Whether nodes are compared and tried before the program starts: versions, GPUs, network.",
     ] = None
-    on_walltime: Annotated[
-        OnWalltime | None, "What happens before the end of resources.walltime."
-    ] = None
-    on_failure: Annotated[
-        OnFailure | None, "What happens when the program or a node has failed."
-    ] = None
+    on_walltime: Annotated[OnWalltime | None, "What happens before the walltime ends."] = None
+    on_failure: Annotated[OnFailure | None, "What happens when the job has failed."] = None
     report: Annotated[ReportInput, "What `jobgen report` goes by."] = ReportInput()
     snapshot: Annotated[
         bool | tuple[Word, ...] | None,
