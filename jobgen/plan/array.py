@@ -15,6 +15,8 @@ from jobgen.spec.load import LoadedSpec
 from jobgen.spec.secrets import mask, mask_words
 from jobgen.spec.value_types import make_option, make_words
 
+_SWITCHES: dict[object, str] = {True: "true", False: "false"}
+
 
 class TaskRow(NamedTuple):
     """What one task of an array has for itself."""
@@ -57,7 +59,8 @@ def _split(choice: Choice) -> tuple[Choice, dict[str, str]]:
     """Return what a task is given, by option of its program and by variable."""
     names = {key: name_variable(key) for key in choice}
     given = {make_option(name_argument(key)): choice[key] for key in names if not names[key]}
-    variables = {name: _format(choice[key]) for key, name in names.items() if name}
+    texts = {key: _SWITCHES.get(value, str(value)) for key, value in choice.items()}
+    variables = {name: texts[key] for key, name in names.items() if name}
     return given, variables
 
 
@@ -93,7 +96,3 @@ def _find_conflicts(context: Context, plan: Plan, at_once: int) -> Iterator[Prob
     yield from context.refuse(rules, together=together)
     for name in VISIBLE & context.spec.environment.named_variables.keys():
         yield from context.refuse({"array_devices": shared}, name=name)
-
-
-def _format(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -41,9 +41,7 @@ class Entrance:
             "modules_of_srun": self.by_srun and enters and self.context.spec.environment.modules,
             "edf_binds": self.runtime == "edf" and self.own.runtime is None and self.own.binds,
         }
-        plain = self.image.replace("#", "/", 1)
-        facts = {"runtime": self.runtime, "image": self.image, "image_of_others": plain}
-        return self.context.refuse(rules, **facts)
+        return self.context.refuse(rules, entrance=self, plain=self.image.replace("#", "/", 1))
 
     @property
     def image_file(self) -> ShellPath | None:

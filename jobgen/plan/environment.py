@@ -28,9 +28,8 @@ _CACHES = (
 
 
 # What has no meaning for bash's parser, and the words that have one.
-_WORDS = re.compile(r"[A-Za-z0-9_./:=@%+, \t\n-]*")
-_RESERVED = {"if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "case"}
-_RESERVED |= {"esac", "in", "select", "function", "time", "coproc"}
+_PLAIN = r"[A-Za-z0-9_./:=@%+, \t\n-]*"
+_RESERVED = "if then elif else fi for while until do done case esac in select function time coproc"
 
 # Where `jobgen submit` has put the copy: the token is in the last line of what it submits.
 _ENTER_SNAPSHOT = """\
@@ -116,7 +115,7 @@ def _check_setup(context: Context) -> Iterator[Problem]:
 def _is_plain(setup: str) -> bool:
     """Whether it is plain words and comments, which bash can parse; asking it takes 3 ms."""
     code = re.sub(r"(?<!\S)#.*", "", setup)
-    return bool(_WORDS.fullmatch(code)) and _RESERVED.isdisjoint(code.split())
+    return bool(re.fullmatch(_PLAIN, code)) and {*_RESERVED.split()}.isdisjoint(code.split())
 
 
 def _list_warnings(context: Context) -> Iterator[str]:

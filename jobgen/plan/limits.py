@@ -337,17 +337,13 @@ class _Request:
         larger = [name for name, one in types if (one.gpus or 0) >= size.widest]
         larger = sorted(larger, key=lambda name: name[:4] != asked[:4])[:3]  # a100, of a100_40gb
         return {
-            "node": node,
-            "size": size,
+            "request": self,
             "key": "cpus_per_gpu" if self.resources.cpus_per_gpu else "cpus_per_node",
             "gpus": count(size.widest, "GPU"),
             "fewest": count(size.narrowest, "GPU"),
             "nodes": count(size.nodes, "node"),
             "counted": count(self.gpus, "GPU"),
             "cpus": count(self.cpus, "CPU"),
-            "most_cpus": self.most_cpus,
-            "hosts": self.hosts,
-            "together": self.together,
             "larger": f", or write gpu_type: {' or '.join(larger)}" if larger else "",
             **{name: format_memory(amount or 0) for name, amount in amounts.items()},
         }

@@ -133,7 +133,8 @@ class _Binder:
         root, item = self.root, node.items[key]
         assert root is not None
         empty = isinstance(item, Scalar) and not item.text
-        if empty and (re.search("[=:]", key) or _shares_line(node, key)):
+        lines = [where.line for where in node.keys.values()]
+        if empty and (re.search("[=:]", key) or lines.count(node.keys[key].line) > 1):
             known = key.partition(" ")[0] in fields.read_fields(cls)
             facts = {"key": key, "known": "yes" if known else ""}
             return table.find_rule("separation_rules", facts)["say"], ""
@@ -342,8 +343,3 @@ def split_command(text: str) -> list[str]:
         return shlex.split(text)
     except ValueError:
         raise ValueError("has a quote that does not end") from None
-
-
-def _shares_line(node: Mapping, key: str) -> bool:
-    line = node.keys[key].line
-    return any(where.line == line for name, where in node.keys.items() if name != key)
