@@ -37,7 +37,7 @@ _ROOMS = (
 )
 _DATA = (
     *("spec/data/words.yaml", "spec/data/launchers.yaml", "rendering/decisions.txt"),
-    *("rendering/variables.txt", "plan/rules.txt", "plan/containers.txt"),
+    *("rendering/variables.txt", "plan/rules.txt", "plan/containers.txt", "plan/uses.txt"),
     *("batchscript/rules.txt", "batchscript/commands.txt", "batchscript/forms.txt"),
     *("spec/rules.txt", "page/static/pyodide.json"),
 )
