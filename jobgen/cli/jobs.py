@@ -191,9 +191,9 @@ def wait(jobs: tuple[str, ...], then: str | None, as_json: bool) -> None:
         for seen in _follow_all(watch):
             for index in list(filter(watch.over, left)):
                 del left[index]
-                each = seen.jobs[index]
-                put_out("" if as_json else f"{each.job.id} {each.state.name}\n")
-                _run_hook(then, each)
+                if not as_json:
+                    put_out(f"{seen.jobs[index].job.id} {seen.jobs[index].state.name}\n")
+                _run_hook(then, seen.jobs[index])
     except KeyboardInterrupt:
         say_they_go_on([job.id for job in left.values()])
         raise

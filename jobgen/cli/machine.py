@@ -31,6 +31,7 @@ from jobgen.schedulers.registry import PACKAGES, SCRIPT_ENDS
 
 if TYPE_CHECKING:
     from jobgen.machine.first_spec import Machine, Question, Wishes
+    from jobgen.plan.plan import Plan
 
 
 @click.command()
@@ -86,7 +87,6 @@ def init(file: str, force: bool, as_json: bool, **given: Any) -> None:
 
     On a terminal, asks for what it cannot detect.
     """
-    from jobgen.cli.editors import write_schema
     from jobgen.machine.first_spec import Wishes, inspect_machine, suggest_loop, write
 
     wishes = Wishes(**given)
@@ -105,16 +105,22 @@ def init(file: str, force: bool, as_json: bool, **given: Any) -> None:
         put_out(text)
         return
     write_file(file, text)
-    # The first line of job.yaml names it; nothing is written through a link.
-    schema = os.path.join(os.path.dirname(file), "job.schema.json")
-    if not os.path.lexists(schema):
-        write_file(schema, write_schema("job", queues=plan.site.queues or ()))
+    _write_schema_beside(file, plan)
     if as_json:
         put_out({"file": file, "scheduler": plan.scheduler, "notes": plan.notes})
     if lines := suggest_loop(wishes):
         put_err(lines)
     spec = "" if file == DEFAULT_SPEC else f" {shlex.quote(file)}"
     put_err(f"{file}: written; read it, then: jobgen explain{spec}, jobgen submit{spec}")
+
+
+def _write_schema_beside(file: str, plan: Plan) -> None:
+    """Write the schema that the first line of a spec names, unless it is there."""
+    from jobgen.cli.editors import write_schema
+
+    schema = os.path.join(os.path.dirname(file), "job.schema.json")
+    if not os.path.lexists(schema):  # nothing is written through a link
+        write_file(schema, write_schema("job", queues=plan.site.queues or ()))
 
 
 def _refuse_file(file: str, *, force: bool) -> None:

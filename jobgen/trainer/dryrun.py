@@ -16,6 +16,16 @@ from .distributed.device import DTYPES, choose_arithmetic
 from .tasks import Task
 
 
+def _choose_dtype(config: Config) -> tuple[str, str]:
+    """Return the type of number of the run, and why."""
+    cuda = config.device != "cpu" and torch.cuda.is_available()
+    if config.dtype == "auto" and config.device != "cpu" and not cuda:
+        # A login node has none; the job, which is meant, probably has.
+        return "bf16", "assuming GPUs, though none is visible here; for CPUs give --device cpu"
+    arithmetic = choose_arithmetic(config, torch.device("cuda" if cuda else "cpu"))
+    return arithmetic.dtype, arithmetic.reasons.partition("(")[2].partition(")")[0]
+
+
 def show_needs(config: Config) -> None:
     """Print the facts known before the run; prepare the data, because their size matters."""
     if news := tasks.prepare_data(config, fetch=False):
@@ -27,15 +37,7 @@ def show_needs(config: Config) -> None:
     with torch.device("meta" if config.task == "gpt" else "cpu"):
         model = task.build()
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    cuda = config.device != "cpu" and torch.cuda.is_available()
-    arithmetic = choose_arithmetic(config, torch.device("cuda" if cuda else "cpu"))
-    dtype, why = arithmetic.dtype, arithmetic.reasons.partition("(")[2].partition(")")[0]
-    if config.dtype == "auto" and config.device != "cpu" and not cuda:
-        # A login node has none; the job, which is meant, probably has.
-        dtype, why = (
-            "bf16",
-            "assuming GPUs, though none is visible here; for CPUs give --device cpu",
-        )
+    dtype, why = _choose_dtype(config)
     width = torch.finfo(DTYPES[dtype]).bits // 8
     state = parameters * measure_state(config, ranks=ranks, accumulates=max(split.counts) > 1)
     activations = measure_activations(task, model) * split.sizes[0] * width / 4

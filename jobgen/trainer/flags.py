@@ -7,7 +7,7 @@ import json
 import math
 import os
 from argparse import ArgumentTypeError
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, get_args
@@ -74,14 +74,19 @@ def _read_value(name: str, text: str) -> object:
         raise ArgumentTypeError(f"{text!r} is not one of {', '.join(about['words'])}")
     if kind not in (int, float):
         return kind(text)
+    return _read_number(text, kind, zero=about["zero"])
+
+
+def _read_number(text: str, kind: Callable[[str], float], *, zero: bool) -> float:
+    """Return a positive number, or also 0; ArgumentTypeError for another text."""
     try:
-        number: float = kind(text)
+        number = kind(text)
     except ValueError:
         number = math.nan
-    if not (0 < number < math.inf or (number == 0 and about["zero"])):
-        what = ("" if about["zero"] else "positive ") + ("whole " if kind is int else "")
-        raise ArgumentTypeError(f"{text} is not a {what}number")
-    return number
+    if 0 < number < math.inf or (number == 0 and zero):
+        return number
+    what = ("" if zero else "positive ") + ("whole " if kind is int else "")
+    raise ArgumentTypeError(f"{text} is not a {what}number")
 
 
 def _make_parser() -> argparse.ArgumentParser:
