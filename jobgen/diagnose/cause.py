@@ -91,6 +91,6 @@ ADVICE = tuple(
     Meaning(re.compile(_join(row["says"]), re.M), f"{row['title']}: {row['remedy']}")
     for row in _TABLE["advice"]
 )
-EXCEPTION = Cause("exception", "it raised an exception", "look at the place above")
+EXCEPTION = Cause("exception", "it raised an exception", "look at that place, or into its log")
 #: title and remedy of a process that said nothing, by its exit code
 EXITS = {int(code): (row["title"], row["remedy"]) for code, row in _TABLE["exits"].items()}

@@ -23,11 +23,10 @@ _SYNTAX = re.compile(r'  File ".+", line \d+$')  # how the error of a file's own
 _GROUP = re.compile(r"^\s*[|+](-\+)?[- ]?")
 _RANK = re.compile(r"\[rank\d+\]:\s?")
 _OTHERS = read_words("of others")
-_OF_ANY, _OF_LAUNCHER = rf"{_RANK.pattern}|{_OTHERS.pattern}", read_words("of launchers").pattern
-_TYPED = r" *[\w.]+(?:Error|Exception)\b"
-_MARKS = re.compile(
-    rf"(?:{_OF_ANY}|(?:{_OF_LAUNCHER})(?=(?:{_OF_ANY}|{_OF_LAUNCHER})*(?:Traceback| {{2,}}"
-    rf"|{_TYPED}|The above|During)))*(?: +(?={_TYPED}))?"
+_MARK = re.compile(f"{_RANK.pattern}|{_OTHERS.pattern}|{read_words('of launchers').pattern}")
+_OWN_MARKS = re.compile(f"(?:{_RANK.pattern}|{_OTHERS.pattern})*")
+_OF_TRACES = re.compile(
+    rf" *(?={TYPED.pattern})|(?=Traceback|The above|During| {{2,3}}File | {{4,5}}\S| +[~^]+ *$)"
 )
 _LINKS = ("During handling of the above", "The above exception was the direct")
 _ASIDE = read_words("aside")
@@ -107,8 +106,16 @@ class Traceback(NamedTuple):
 
 
 def strip_rank(line: Line) -> Line:
-    """Return a line without torch's mark of the rank, and others' of their processes."""
-    return line._replace(text=_MARKS.sub("", line.text, count=1))
+    """Return a line without torch's mark of the rank, and others' of their processes.
+
+    Marks of launchers and logs are taken off a line of a traceback alone.
+    """
+    begin = 0
+    while mark := _MARK.match(line.text, begin):
+        begin = mark.end()
+    if trace := _OF_TRACES.match(line.text, begin):
+        return line._replace(text=line.text[trace.end() :])
+    return line._replace(text=_OWN_MARKS.sub("", line.text, count=1))
 
 
 def find_tracebacks(lines: Sequence[Line]) -> list[Traceback]:

@@ -48,7 +48,6 @@ _ERROR = re.compile(
     r"|(?=srun: error: Unable to create step)"
 )
 _DAEMONS = read_words("daemons")
-_LOOK = "look into its log, above that exception"
 # Whose own advice says less than their words; not of codes that shells and timers leave with.
 _ADVISED = re.compile(r"exception|exit (?!12[467]$)\d")
 MOST_WORDS = 200  # characters of an error in a sentence
@@ -62,14 +61,12 @@ _OF_PACKAGES = ("import", "command-missing", "driver-mismatch", "compiler")
 _OF_SETUP = re.compile(
     "|".join(one.says for one in CAUSES if one.id in ("module-missing", "environment-missing"))
 )
-_CODE = re.compile(r" {4}\S")  # a line of the program in a stack
+_CODE = re.compile(r" {4,}\S")  # a line of the program in a stack
 _CRASHED = re.compile(r"(?i)^(?!Fatal Python).*\b(fatal|panic|core dumped|out of memory|killed)\b")
 # How a line of a log begins, but for those of the script and of libraries' own errors.
 _BEGINS_ANEW = re.compile(rf"(?!jobgen: |\[?[EF]\d{{3}})(?i:{LOGGED.pattern})")
 # SIGILL, SIGABRT, SIGFPE, SIGSEGV, SIGALRM, SIGXCPU and SIGXFSZ come of what a program does.
 _OF_OTHERS = {*range(-64, 1)} - {-4, -6, -8, -11, -14, -24, -25}
-
-
 _LOST = read_words("lost", re.IGNORECASE)
 MISSED = read_words("missed", re.IGNORECASE)
 _NAMED = read_words("named", re.IGNORECASE)
@@ -140,8 +137,7 @@ def find_remedy(explained: Explained) -> str:
         return explained.cause.remedy
     spoken = f"{explained.title}\n{explained.raised.words}\n{explained.line.text}"
     known = (one.remedy for one in ADVICE if one.says.search(spoken))
-    usual = explained.cause.remedy if explained.place or explained.cause is not EXCEPTION else _LOOK
-    return next(known, usual)
+    return next(known, explained.cause.remedy)
 
 
 def collect_ranks(explained: Iterable[Explained]) -> set[int]:
