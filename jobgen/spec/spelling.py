@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import glob
-import itertools
 import os
 import re
 from collections.abc import Iterable
 from contextlib import suppress
 from difflib import get_close_matches
+
+_MOST_FOLDERS = 300  # in which a file is looked for
 
 
 def find_near(word: str, known: Iterable[str], *, cutoff: float = 0.75) -> str:
@@ -29,13 +30,13 @@ def find_near(word: str, known: Iterable[str], *, cutoff: float = 0.75) -> str:
 
 
 def find_near_file(path: str, ends: tuple[str, ...] = ("",)) -> str:
-    """Return the file that a path misspells, or the only one there that ends so; else nothing.
-
-    The only file of that name here, or in a folder or two below, is meant, too.
-    """
+    """Return the only file so named here or below, one spelt so, or the only one that ends so."""
     folder, name = os.path.split(path)
-    below = [f"{'*/' * depth}{glob.escape(name)}" for depth in range(3)]
-    same = [*filter(os.path.isfile, itertools.chain(*map(glob.glob, below)))]
+    folders = [""]
+    for one in folders:  # and for those in it, which come behind
+        if len(folders) < _MOST_FOLDERS:
+            folders += sorted(glob.glob(f"{glob.escape(one)}*/"))[: _MOST_FOLDERS // 4]
+    same = [*filter(os.path.isfile, (one + name for one in folders))]
     if len(same) == 1:
         return same[0]
     with suppress(OSError):

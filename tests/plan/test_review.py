@@ -571,6 +571,21 @@ def test_a_fault_of_two_lines_of_setup_is_said_of_both() -> None:
     assert said == [f"{name} is set by the job, after its setup" for name in ("RANK", "WORLD_SIZE")]
 
 
+def test_a_program_is_looked_for_in_few_folders() -> None:
+    for index in range(700):
+        Path(f"a/{index}/b").mkdir(parents=True)
+    Path("a/699/b/run.py").touch()
+    loaded = load(BASE.replace("train.py", "run.py"))
+    before = time.perf_counter()
+    (said,) = review(loaded, resolve(loaded))
+    assert time.perf_counter() - before < 1
+    assert "did you mean" not in said.hint
+    Path("src/deep").mkdir(parents=True)
+    Path("src/deep/run.py").touch()
+    (said,) = review(loaded, resolve(loaded))
+    assert said.hint == "did you mean src/deep/run.py?"
+
+
 def test_what_checks_find_has_words() -> None:
     source, table = (ROOT / "jobgen/plan" / name for name in ("review.py", "review.txt"))
     checks = source.read_text().partition("\ndef _check_variables")[2]
