@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Iterator
 
+from jobgen.batchscript.bash import Command
 from jobgen.batchscript.expand import PlainVariables
 from jobgen.batchscript.launchers import (
     Agent,
@@ -53,9 +54,14 @@ def count_reach(script: Script, launcher: Launcher) -> Reach:
     tasks, nodes = read_number(stated), launcher.read_count("nodes", script.nodes)
     if _is_part(script, launcher, nodes):
         return Reach(each=1 if tasks == 1 else launcher.read_count("each", 0))
-    fill = script.slots  # of a node, before the next one gets any
     if stated is None:
-        return Reach(nodes, launcher.read_count("each", fill))
+        return Reach(nodes, launcher.read_count("each", script.slots))
+    return _share_out(script, launcher, tasks, nodes)
+
+
+def _share_out(script: Script, launcher: Launcher, tasks: int, nodes: int) -> Reach:
+    """Return how many of the nodes get how many of the tasks."""
+    fill = script.slots  # of a node, before the next one gets any
     if spreads := _spreads(launcher):
         fill = -(-tasks // nodes) if nodes else 0
     each = launcher.read_count("each", min(tasks, max(fill, int(tasks == 1))))
@@ -75,17 +81,27 @@ def find_reach(script: Script, launch: LaunchCommand) -> Reach:
 
 
 def list_run(script: Script) -> Iterator[LaunchCommand]:
-    """Yield the commands taken apart, and in place of a shell those that it runs."""
+    """Yield the commands taken apart, and in place of a shell those that it runs.
+
+    What comes after an `exec` outside all conditions is left out, as bash never comes to it.
+    """
+    before = ""
     for command in script.expanded:
-        outer, *inner = unwrap_nested(command, PlainVariables({}, {}))
-        shell = outer.started.name in ("bash", "sh") or _EVALUATES.match(" ".join(command.texts))
-        if not (shell and inner):
-            yield outer
-            continue
-        yield from inner[:-1]
-        started, last = inner[-1]
-        end = last.end if command.end in ("\n", ";") else command.end
-        yield LaunchCommand(started, last._replace(end=end))
+        yield from _list_inside(command)
+        sure = not command.blocks and before not in ("&&", "||")
+        if sure and command.name == "exec" and len(command.words) > 1:
+            return
+        before = command.end
+
+
+def _list_inside(command: Command) -> list[LaunchCommand]:
+    outer, *inner = unwrap_nested(command, PlainVariables({}, {}))
+    shell = outer.started.name in ("bash", "sh") or _EVALUATES.match(" ".join(command.texts))
+    if not (shell and inner):
+        return [outer]
+    started, last = inner[-1]
+    end = last.end if command.end in ("\n", ";") else command.end
+    return [*inner[:-1], LaunchCommand(started, last._replace(end=end))]
 
 
 def list_agents(script: Script) -> Iterator[tuple[LaunchCommand, Agent, Reach]]:

@@ -106,7 +106,7 @@ def test_single_quotes_in_a_command_within_a_word_keep_a_tasks_variable() -> Non
     first = "sh -c 'if test $SLURM_PROCID -eq 0; then hostname; fi'"
     for inner in (f"`srun {first}`", f"$(srun {first})"):
         assert "early-expansion" not in rules_of(f"HEAD={inner}")
-    assert "early-expansion" in rules_of("export N=$(printf %s $SLURM_PROCID)")
+    assert "early-expansion" in rules_of("export N=$(printf %s $SLURM_PROCID)\nsrun ./a")
 
 
 def test_a_command_in_quotes_is_one_word_without_a_module() -> None:
@@ -135,7 +135,7 @@ def test_its_successor_starts_everywhere() -> None:
         ),
         (f'{SRUN} bash -c "{TORCHRUN} --node-rank=\\$R --master-addr=\\$HOSTNAME a.py"', ADDRESS),
         (f'{SRUN} bash -c "python a.py --rank $SLURM_PROCID"', "early-expansion"),
-        ("export RANK=$SLURM_PROCID", "early-expansion"),
+        (f"export RANK=$SLURM_PROCID\n{SRUN} ./a.sh", "early-expansion"),
         (f'CMD="{TORCHRUN} a.py"\neval $CMD', "first-node-only"),
         (f'CMD="{SRUN} vllm serve m --port 8000"\neval "$CMD"', "fixed-port"),
         (f"{SRUN} python a.py\necho end", "hidden-exit"),
@@ -342,6 +342,8 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("srun-kill", "srun pixi run -e cuda python t.py", "--nodes=2 --ntasks-per-node=4"),
         ("srun-kill", 'A=(-l)\nsrun "${A[@]}" python t.py', "--nodes=2"),
         ("srun-cpus", "srun -K1 python t.py", "--nodes=2 --exclusive --cpus-per-task=4"),
+        ("hidden-exit", "bash -c 'exec python t.py'\ndate", "--nodes=1"),
+        ("hidden-exit", "test -f a && exec ./a.sh\npython t.py\ndate", "--nodes=1"),
         ("hidden-exit", "apptainer exec i.sif bash -c 'python t.py; echo end'", "--nodes=1"),
         ("hidden-exit", "srun -K1 bash <<EOF\npython t.py\nrm -r d\nEOF", "--nodes=1"),
         ("no-command", "N = 1\npython t.py $N", "--nodes=1"),
@@ -392,6 +394,8 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
         ("torchrun --nnodes=4 --node_rank=$1 --master_addr=10.1.1.1 t.py", "--nodes=1"),
         ("srun -K1 torchrun --nnodes=1 --master-addr=localhost t.py | cat", "--nodes=1 -n1"),
         ("N = 1\npython t.py", "--nodes=1"),
+        ("exec python t.py\ndate", "--nodes=1"),
+        ("export RANK=$SLURM_NODEID\npython t.py", "--nodes=1 --ntasks-per-node=4"),
         ("python - <<EOF\nprint(1)\nEOF\necho end", "--nodes=1"),
         ("accelerate launch --num_processes 3 t.py --use_vllm", "--nodes=1 --gres=gpu:4"),
         ("vllm serve m &\ncurl m\ntorchrun --nproc-per-node=2 t.py", "--nodes=1 --gres=gpu:4"),

@@ -93,7 +93,7 @@ def advise(script: Script, draft: Draft, reason: NotStraightError) -> list[str]:
     if "directives" in draft.values:
         lines.append("Where a directive and a key ask for the same, the directive counts.")
     findings = [item for item in check(script) if item.rule.id in ABOUT_LAUNCH]
-    lines += [f"  lint, line {item.line}: {item.message}; {item.rule.fix}" for item in findings[:5]]
+    lines += [f"  lint, line {item.line}: {item.message}; {item.fix}" for item in findings[:5]]
     beside = [item for item in script.commands if item.end == "&"]
     if len([item for item in beside if unwrap(item.words).launchers]) > 1:
         lines += [

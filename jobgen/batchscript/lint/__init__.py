@@ -6,7 +6,7 @@ import re
 
 from jobgen.batchscript.lint import body, directives, launching, rendezvous
 from jobgen.batchscript.lint.rule import Finding, Rule, list_rules
-from jobgen.batchscript.readable import find_template
+from jobgen.batchscript.readable import SHELLS, find_shell, find_template
 from jobgen.batchscript.reader import Script
 from jobgen.rendering import header
 
@@ -20,6 +20,8 @@ ABOUT_LAUNCH = {
 _LAST = ("srun-cpus", "srun-kill")
 # Of a script that jobgen rendered, only the directives may be somebody's own.
 _OWN_RULES = list_rules(directives)
+# Said only of what bash itself runs.
+_OF_BASH = ("bash-syntax", "no-command", "shellcheck")
 # `# jobgen: ignore=RULE[,RULE]` in a line, or alone in the line above.
 _IGNORE = re.compile(r"#\s*jobgen:\s*ignore=([a-z0-9, -]+)")
 
@@ -36,19 +38,19 @@ def check(script: Script, site: str | None = None) -> list[Finding]:
         for fault in rule.check(script)
     ]
     ends = [item.line for item in findings if item.rule.id == "bash-syntax"]
-    if ends:  # bash reads nothing after it, and that is how it ends
-        own = [item for item in findings if item.rule.id != "hidden-exit"]
-        findings = [item for item in own if item.line <= ends[0]]
+    for end in ends:  # bash reads nothing after it, and that is how it ends
+        findings = [x for x in findings if x.line <= end and x.rule.id != "hidden-exit"]
     ignored = _read_ignored(script)
     findings = [item for item in set(findings) if (item.line, item.rule.id) not in ignored]
     return sorted(findings, key=_get_order)
 
 
 def _choose_rules(script: Script) -> tuple[Rule, ...]:
-    rules = RULES if header.read(script.text) is None else _OWN_RULES
     if find_template(script):
-        return tuple(rule for rule in rules if rule.id == "placeholder")
-    return rules
+        return tuple(rule for rule in RULES if rule.id == "placeholder")
+    rules = RULES if header.read(script.text) is None else _OWN_RULES
+    of_bash = find_shell(script) in SHELLS
+    return tuple(rule for rule in rules if of_bash or rule.id not in _OF_BASH)
 
 
 def _get_order(finding: Finding) -> tuple[int, int, int, str, str]:

@@ -5,22 +5,22 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from functools import partial
-from itertools import islice, pairwise
+from itertools import pairwise
 
 from jobgen import process
-from jobgen.batchscript import readable
 from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.expand import PlainVariables
 from jobgen.batchscript.launchers import Started, unwrap_nested
 from jobgen.batchscript.lint.rule import Fault, mark, rule
 from jobgen.batchscript.purposes import FORMS, HARMLESS, PREPARING, READIES, REPEATABLE
 from jobgen.batchscript.reach import list_run
+from jobgen.batchscript.readable import find_syntax_fault
 from jobgen.batchscript.reader import Script
 
 _ADDRESS = re.compile(r"hostname\s+(-[iI]|--ip-address|--all-ip-addresses)\b")
 _RELATIVE = re.compile(r"(\./|\.\./)?[\w.-]+(/[\w.-]+)*\.(py|sh)|\.\.?/.*")
-_PICKS = re.compile(r"\b(awk|cut|head|sed|tr|grep)\b|\[0\]|%%")
+# Takes one of several words.
+_PICKS = re.compile(r"\b(awk|cut|head|sed|tr|grep)\b|\[0\]|%%|read .*<<<")
 _READS_STATUS = re.compile(r"^(?!\s*(echo|printf)\b)[^#\n]*(\$\?|PIPESTATUS)", re.MULTILINE)
 
 # What other rules find: what bash itself refuses, and words that stand in place of a command.
@@ -32,29 +32,9 @@ _STYLE = {2045, 2068, 2145, 2157, 2242, 2328}
 
 @rule("bash-syntax")
 def _check_syntax(script: Script) -> Iterator[Fault]:
-    if readable.find_shell(script) in readable.SHELLS and (
-        fault := readable.find_syntax_fault(script)
-    ):
+    if fault := find_syntax_fault(script):
         line, message = fault
         yield Fault(line, 1, message)
-
-
-@rule("placeholder")
-def _find_placeholders(script: Script) -> Iterator[Fault]:
-    if template := readable.find_template(script):
-        yield Fault(template, 1, "this is a generator's template, and no script yet")
-        return
-    items = [(item, readable.find_place(item) or "$") for item in script.read_directives]
-    if places := [(item, place) for item, place in items if place[0] != "$"]:
-        item, place = places[0]
-        more = f", and {len(places) - 1} more" if len(places) > 1 else ""
-        yield mark(item, f"'{place}' is a place to fill in{more}; a template?")
-
-
-@rule("no-shebang")
-def _check_shebang(script: Script) -> Iterator[Fault]:
-    if script.directives and script.can.needs_shebang and not script.text.startswith("#!"):
-        yield Fault(1, 1, "sbatch refuses a script without #! in line 1")
 
 
 @rule("pbs-workdir")
@@ -89,11 +69,8 @@ def _list_files(started: Started) -> list[Word]:
 @rule("host-addresses")
 def _find_host_addresses(script: Script) -> Iterator[Fault]:
     for name, word, raw in script.variables() if script.nodes != 1 else ():
-        asks = _ADDRESS.search(raw)
-        later = script.text.partition(word.raw)[2]
-        used = "\n".join(re.findall(rf"[^\n]*=[^\n]*\$\{{?{name}\b[^\n]*", later))
-        split = re.search(rf"\$\{{{name}%%|read .*<<<.*\$\{{?{name}", later)
-        if asks and not split and not _PICKS.search(f"{raw}\n{used}"):
+        uses = re.findall(rf".*\$\{{?{name}\b.*", script.text.partition(word.raw)[2])
+        if _ADDRESS.search(raw) and not _PICKS.search("\n".join([raw, *uses])):
             message = "a node with several addresses gives them all, separated by spaces"
             yield mark(word, message)
 
@@ -138,10 +115,6 @@ def _is_kept(command: Command, *later: Command) -> bool:
     return looked_at or any(code not in ([], ["0"]) for code in chosen)
 
 
-def _reads_status(script: Script, line: int) -> bool:
-    return _READS_STATUS.search("\n".join(script.lines[line - 1 :])) is not None
-
-
 def _find_last(script: Script) -> list[Command]:
     """The last command that a script is about, and those after it that set the status.
 
@@ -150,14 +123,18 @@ def _find_last(script: Script) -> list[Command]:
     commands = (item for item in list_run(script) if not item.command.function)
     launches = [item for item in commands if item.command.words]
     places = [index for index, item in enumerate(launches) if _matters(item.started)]
-    if not places or _reads_status(script, launches[places[0]].command.line):
+    first = launches[places[0]].command.line if places else 0
+    if not first or _READS_STATUS.search("\n".join(script.lines[first - 1 :])):
         return []
     command, *after = (item.command for item in launches[places[-1] :])
-    # What may be another branch sets none, nor do a closing word and a bare exit.
+    # What may be another branch sets none.
     choices = {block for block in command.blocks if block.opener in ("if", "case")}
-    closing = ("fi", "done", "}", "esac", ")")
-    later = [item for item in after if item.name not in closing and item.texts != ["exit"]]
-    return [command, *(item for item in later if choices.isdisjoint(item.blocks))]
+    return [command, *(x for x in after if choices.isdisjoint(x.blocks) and _sets_status(x))]
+
+
+def _sets_status(command: Command) -> bool:
+    closes = command.name in ("fi", "done", "}", "esac", ")")
+    return not closes and command.texts != ["exit"]
 
 
 @rule("tee-status")
@@ -171,32 +148,18 @@ def _find_tee(script: Script) -> Iterator[Fault]:
             yield mark(command.place, f"the exit code of {command.name} is lost: tee's counts")
 
 
-@rule("secret")
-def _find_secrets(script: Script) -> Iterator[Fault]:
-    for number, line in enumerate(script.lines, 1):
-        if match := FORMS["secret"].search(line):
-            message = f"'{match[0][:4]}...' looks like a password or key, for all who read the file"
-            yield Fault(number, match.start() + 1, message)
-
-
 @rule("no-command")
 def _find_no_command(script: Script) -> Iterator[Fault]:
-    if readable.find_shell(script) in readable.SHELLS:
-        for command in islice(filter(partial(_is_odd, script), script.commands), 1):
+    odd = [item for item in script.commands if FORMS["no-command"].match(" ".join(item.texts))]
+    for command in odd:
+        unset = command.texts[1:2] == ["="]  # which matters where something reads it
+        if not unset or re.search(rf"\$\{{?{command.name}\b", script.text):
             yield mark(command.place, f"'{command.texts[0]}' stands in place of a command")
-
-
-def _is_odd(script: Script, command: Command) -> bool:
-    if not FORMS["no-command"].match(" ".join(command.texts)):
-        return False
-    sets = command.texts[1:2] == ["="]  # which matters where something reads it
-    return not sets or re.search(rf"\$\{{?{command.name}\b", script.text) is not None
+            return
 
 
 @rule("shellcheck")
 def _run_shellcheck(script: Script) -> Iterator[Fault]:
-    if readable.find_shell(script) not in readable.SHELLS:
-        return
     argv = ["shellcheck", "--shell=bash", "--severity=error", "--format=json", "-"]
     text = script.text.replace("\r\n", "\n").encode("utf-8", "replace")
     for comment in json.loads(process.filter_text(argv, text, cpu_seconds=2) or "[]"):

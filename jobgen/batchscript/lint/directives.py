@@ -13,6 +13,7 @@ from jobgen.batchscript.directives import settle
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.lint.rule import Fault, mark, rule
 from jobgen.batchscript.purposes import FORMS
+from jobgen.batchscript.readable import find_place, find_template
 from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.errors import Problem, SpecError
 from jobgen.output import format_count
@@ -24,23 +25,39 @@ from jobgen.sites.profile import SiteProfile
 from jobgen.spec.load import LoadedSpec
 
 # What a directive says that asks for a rule's key of a spec.
-_ASKS = {
-    "cpus": r"cpus|select=|nodes=",
-    "memory": r"mem|select=|nodes=",
-    "gpus": r"gpu|--gres|select=|nodes=",
-    "walltime": r"time",
-    "nodes": r"--nodes|select=|nodes=",
-    "queue": r"--partition|--qos|-q",
-}
+_ASKS = {"walltime": "time", "queue": "--partition|--qos|-q"}
 
 
 def _read_lines(script: Script) -> Iterator[tuple[DirectiveOption, str]]:
     """The lines of directives that the scheduler reads, once each, as they stand in the file."""
-    seen = set()
-    for item in script.read_directives:
-        if item.line not in seen:
-            seen.add(item.line)
-            yield item, script.lines[item.line - 1]
+    last = {item.line: item for item in script.read_directives}
+    return ((item, script.lines[line - 1]) for line, item in last.items())
+
+
+@rule("placeholder")
+def _find_placeholders(script: Script) -> Iterator[Fault]:
+    if template := find_template(script):
+        yield Fault(template, 1, "this is a generator's template, and no script yet")
+        return
+    items = [(item, find_place(item) or "$") for item in script.read_directives]
+    if places := [(item, place) for item, place in items if place[0] != "$"]:
+        item, place = places[0]
+        more = f", and {len(places) - 1} more" if len(places) > 1 else ""
+        yield mark(item, f"'{place}' is a place to fill in{more}; a template?")
+
+
+@rule("no-shebang")
+def _check_shebang(script: Script) -> Iterator[Fault]:
+    if script.directives and script.can.needs_shebang and not script.text.startswith("#!"):
+        yield Fault(1, 1, "sbatch refuses a script without #! in line 1")
+
+
+@rule("secret")
+def _find_secrets(script: Script) -> Iterator[Fault]:
+    for number, line in enumerate(script.lines, 1):
+        if match := FORMS["secret"].search(line):
+            message = f"'{match[0][:4]}...' looks like a password or key, for all who read the file"
+            yield Fault(number, match.start() + 1, message)
 
 
 @rule("directive-variable")
@@ -96,28 +113,22 @@ def _check_output_folder(script: Script) -> Iterator[Fault]:
 
 
 def _list_folders(script: Script) -> Iterator[tuple[DirectiveOption, str]]:
-    if script.scheduler is None:
-        return
-    list_folders, seen = SCHEDULERS[script.scheduler].output_folders, set[str]()
+    seen = set()
     for item, line in _read_lines(script):
-        for folder in list_folders(line.strip() + "\n"):
+        for folder in SCHEDULERS[script.target].output_folders(line.strip() + "\n"):
             bare = folder.rstrip("/").removeprefix("./")
-            if bare not in seen and not _is_open(folder) and not _makes(script, bare):
+            place = FORMS["place"].search(folder) or "$" in folder  # of which other rules tell
+            if bare not in seen and not place and not _makes(script, bare):
                 yield item, folder
             seen.add(bare)
-
-
-def _is_open(folder: str) -> bool:
-    return FORMS["place"].search(folder) is not None or "$" in folder  # of which other rules tell
 
 
 def _makes(script: Script, folder: str) -> bool:
     """Whether a job of PBS makes a folder, as far as names tell, before its output comes there."""
     if not script.can.chunks or script.value("-k") is not None:
         return False
-    makes = [item for item in script.expanded if item.name == "mkdir"]
-    made = (text.rstrip("/") for item in makes for text in item.texts)
-    return any(f"/{text}".endswith(f"/{folder}") for text in made)
+    made = [text for item in script.expanded if item.name == "mkdir" for text in item.texts]
+    return any(f"/{text}".rstrip("/").endswith(f"/{folder}") for text in made)
 
 
 def _is_elsewhere(folder: str) -> bool:
@@ -180,8 +191,6 @@ def _make_spec(script: Script, profile: SiteProfile) -> LoadedSpec:
 
 def _find_place(script: Script, path: str) -> DirectiveOption | None:
     key = path.removeprefix("resources.")
-    asks = next((form for name, form in _ASKS.items() if key.startswith(name)), "")
-    items = [
-        item for item in script.read_directives if re.search(asks, f"{item.option} {item.value}")
-    ]
+    asks = re.compile(_ASKS.get(key, f"{key[:3]}|select=|nodes="))
+    items = [item for item in script.read_directives if asks.search(f"{item.option} {item.value}")]
     return next(iter(items or script.read_directives), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from jobgen.batchscript import reach
+from jobgen.batchscript import purposes
 from jobgen.batchscript.bash import DECLARES, Command, Word
 from jobgen.batchscript.directives import count_nodes_of_totals
 from jobgen.batchscript.launchers import (
@@ -17,26 +17,25 @@ from jobgen.batchscript.launchers import (
     unwrap,
 )
 from jobgen.batchscript.lint.rule import Fault, mark, rule
-from jobgen.batchscript.purposes import (
-    FILTERS,
-    FORMS,
-    HARMLESS,
-    PRINTS,
-    READIES,
-    is_pure,
-    list_substituted,
+from jobgen.batchscript.purposes import FORMS, HARMLESS, READIES, is_pure, list_substituted
+from jobgen.batchscript.reach import (
+    Reach,
+    count_processes,
+    count_reach,
+    find_reach,
+    list_agents,
+    list_run,
 )
-from jobgen.batchscript.reach import Reach, find_reach, list_agents, list_run
 from jobgen.batchscript.reader import Script
 from jobgen.output import format_count
 
 _STARTS = re.compile(r"\b(pdsh|ssh|sshlogin|slf|ray|dask|srun|mpirun|mpiexec|aprun)\b")
+# Look at the node that they run on, or get its files ready.
+_HELPS = purposes.PREPARING | HARMLESS
 # Hand on what they are told of the nodes, by variables and files, and start nothing.
-_HANDS_ON = FILTERS | HARMLESS | {*DECLARES, "mapfile", "readarray", "read", ""}
+_HANDS_ON = _HELPS | {*DECLARES, "mapfile", "readarray", "read", ""}
 # What is no name of another node: how many there are, or the first of them.
 _COUNTS = re.compile(r"\bwc\b|grep -c|\$\(\(|\bhead (-n *|--lines=|-)1\b|\[0\]")
-# Tell of the node that they run on, or copy to it.
-_HELPS = PRINTS | FILTERS | {"cp", "mkdir", "rm", "rsync", "tar", "unzip"}
 # What an agent is told of the others, each by options of its own.
 _OTHERS = "how many nodes there are, which of them it is on, and the first one's address"
 # A task's number, and no part of a name such as that of a log.
@@ -51,19 +50,14 @@ def _reaches_others(script: Script) -> bool:
     """Whether a command starts something by a launcher, or gets the names of the other nodes."""
     known = r"NODEFILE|NODELIST|hostfile(?![= ]/dev/null)"
     for launch in script.launches:
-        command, named = launch.command, _gets_names(launch, known)
+        command, started = launch.command, launch.started
+        words = started.program if started.launchers else command.all_words
+        named = re.search(known, " ".join([word.raw for word in words] + command.bodies))
         if _starts_elsewhere(script, launch) or (named and command.name not in _HANDS_ON):
             return True
         if named:
             known = "|".join([known, *_list_holders(command, known)])
     return False
-
-
-def _gets_names(launch: LaunchCommand, known: str) -> bool:
-    """Whether a program gets the names of the nodes, by words that are known to hold them."""
-    command, started = launch.command, launch.started
-    words = started.program if started.launchers else command.all_words
-    return re.search(known, " ".join([word.raw for word in words] + command.bodies)) is not None
 
 
 def _starts_elsewhere(script: Script, launch: LaunchCommand) -> bool:
@@ -74,24 +68,21 @@ def _starts_elsewhere(script: Script, launch: LaunchCommand) -> bool:
     if launch.command.name in ("echo", "printf"):
         return False
     # What runs only for its output to be read starts nothing.
-    words = [word.raw for word in launch.command.all_words]
-    starts = [raw for raw in words if not (is_pure(raw) and any(list_substituted(raw)))]
-    return _STARTS.search(" ".join(starts + launch.command.bodies)) is not None
+    words = [word.raw for word in launch.command.all_words if not _is_read(word.raw)]
+    return _STARTS.search(" ".join(words + launch.command.bodies)) is not None
+
+
+def _is_read(raw: str) -> bool:
+    return is_pure(raw) and any(list_substituted(raw))
 
 
 def _list_holders(command: Command, known: str) -> list[str]:
     """List how variables and files are read that hold what a command knows of the nodes."""
-    names = command.list_changed()
-    for name, _, raw in command.variables():
-        if re.search(known, raw) and not _COUNTS.search(raw):
-            names.add(name)
-    read = [rf"\$\{{?!?{name}\b" for name in names]
-    return read + [re.escape(file) for file in _list_written(command)]
-
-
-def _list_written(command: Command) -> set[str]:
-    files = {item.target.text for item in command.redirects if item.operator[-1] == ">"}
-    return files - {"/dev/null"}
+    holding = [item for item in command.variables() if re.search(known, item[2])]
+    names = [name for name, _, raw in holding if not _COUNTS.search(raw)]
+    read = [rf"\$\{{?!?{name}\b" for name in (*names, *command.list_changed())]
+    written = {item.target.text for item in command.redirects if item.operator[-1] == ">"}
+    return read + [re.escape(file) for file in written - {"/dev/null"}]
 
 
 @rule("first-node-only")
@@ -102,16 +93,14 @@ def _find_first_node_only(script: Script) -> Iterator[Fault]:
             message = f"Slurm gives {nodes} of the {asked} nodes, no more than there are tasks"
             yield mark(item, message, fix="ask for --ntasks-per-node=1 instead")
     of = str(nodes) if nodes > 1 else "several"
-    for launch in _list_lone(script, nodes):
-        agent, used = launch.started.agent, _count_used(script, launch)
-        on = f"the first of {of} nodes alone" if used == 1 else f"{used} of {of} nodes"
+    for launch in [] if script.nodes == 1 else _list_lone(script, nodes):
+        agent, used = launch.started.agent, find_reach(script, launch).nodes
+        on = f"{used} of {of} nodes" if used > 1 else f"the first of {of} nodes alone"
         yield mark(launch.place, f"{agent.name if agent else 'this'} starts on {on}")
 
 
 def _list_lone(script: Script, nodes: int) -> list[LaunchCommand]:
     """List the agents that leave others out, or else the first program that idles nodes."""
-    if script.nodes == 1:
-        return []
     launched = _reaches_others(script)
     launches = [launch for launch in script.launches if not launch.command.is_inner]
     launches = [launch for launch in launches if not (launched and launch.started.launchers)]
@@ -131,18 +120,11 @@ def _is_lone(agent: Agent | None, nodes: int, launched: bool) -> bool:
 
 
 def _trains_on_few(script: Script, launch: LaunchCommand, nodes: int) -> bool:
-    if nodes < 2 * _count_used(script, launch):  # a few may be spare
-        return False
     started = launch.started
     own = FORMS["trains"].fullmatch(started.name) or "/" in "".join(started.texts[:1])
-    if started.launchers and own:
-        return True
-    text = " ".join(started.texts[1:])
-    return started.name.startswith("python") and FORMS["program"].match(text) is not None
-
-
-def _count_used(script: Script, launch: LaunchCommand) -> int:
-    return find_reach(script, launch).nodes or 1
+    runs = started.name.startswith("python") and FORMS["program"].match(" ".join(started.texts[1:]))
+    few = 2 * max(1, find_reach(script, launch).nodes) <= nodes  # some may be spare
+    return few and bool((started.launchers and own) or runs)
 
 
 @rule("other-nnodes")
@@ -158,15 +140,12 @@ def _find_other_nnodes(script: Script) -> Iterator[Fault]:
 
 def _compare_nodes(agent: Agent, starts: Reach, nodes: int) -> str:
     count = read_number(agent.nodes)
-    if count > 1 and count not in (nodes, starts.nodes * max(1, starts.each)):
-        waits = "waits forever for the others" if count > nodes else "leaves nodes idle"
-        return f"is for {count} nodes, the job has {nodes}: it {waits}"
-    if count != 1:
-        return ""
-    if starts.nodes > 1:
+    if count == 1 and starts.nodes > 1:
         return f"knows of no other node, and {starts.nodes} start it"
-    numbered = nodes > 1 and "$" in agent.tell("rank")
-    return "has a number among several nodes, and counts one" if numbered else ""
+    if count < 2 or count in (nodes, starts.nodes * max(1, starts.each)):
+        return ""
+    waits = "waits forever for the others" if count > nodes else "leaves nodes idle"
+    return f"is for {count} nodes, the job has {nodes}: it {waits}"
 
 
 @rule("same-node-rank")
@@ -191,7 +170,7 @@ def _find_two_agents(script: Script) -> Iterator[Fault]:
 
 @rule("idle-gpus")
 def _find_idle_gpus(script: Script) -> Iterator[Fault]:
-    counts = [reach.count_processes(script, launch) for launch in script.launches]
+    counts = [count_processes(script, launch) for launch in script.launches]
     most, gpus = max(counts, default=0), _count_gpus(script)
     if 0 < most < gpus and not _TAKES_OTHERS.search(script.text):
         place = script.launches[counts.index(most)].place
@@ -202,11 +181,11 @@ def _find_idle_gpus(script: Script) -> Iterator[Fault]:
 @rule("few-gpus")
 def _find_few_gpus(script: Script) -> Iterator[Fault]:
     gpus = _count_gpus(script)
-    for agent in [launch.started.torchrun for launch in script.launches]:
-        count = agent.find("processes") if agent else None
-        if count and read_number(count.text) > gpus > 0:
-            has = format_count(gpus, "GPU")
-            yield mark(count, f"{count.text} processes on each node, which has {has}")
+    for launch, agent, _ in list_agents(script):
+        count = agent.count_processes()
+        if count > gpus > 0:
+            place, has = agent.find("processes") or launch.place, format_count(gpus, "GPU")
+            yield mark(place, f"{count} processes on each node, which has {has}")
 
 
 def _count_gpus(script: Script) -> int:
@@ -226,24 +205,19 @@ def _list_sruns(
 
     None, where the script tells it by a variable.
     """
-    sets = variable in [name for name, _, _ in script.variables()]
-    works = (item for item in list_run(script) if _trains(item.started))
-    seen = set()
-    for launch in () if sets else works:
-        for launcher in launch.started.launchers:
-            place = launcher.word.line, launcher.word.column
-            lacks = launcher.name == "srun" and not _is_told(script, launcher, options)
-            if lacks and place not in seen:
-                seen.add(place)
-                yield launcher, launch.agent
+    works = [item for item in list_run(script) if _trains(item.started)]
+    own = {name for name, _, _ in script.variables()}
+    for srun, agent in [(srun, item.agent) for item in works for srun in item.started.launchers]:
+        if srun.name == "srun" and variable not in own and not _is_told(script, srun, own, options):
+            yield srun, agent
 
 
-def _is_told(script: Script, srun: Launcher, options: tuple[str, ...]) -> bool:
-    """Whether srun gets one of these options, or from outside the script may get it."""
+def _is_told(script: Script, srun: Launcher, own: set[str], options: tuple[str, ...]) -> bool:
+    """Whether srun gets one of these options, or a variable that is not its `own` may have it."""
     held = {re.sub(r"\[.*|\W", "", name) for name, _ in srun.options if name[0] == "$"}
-    outside = held - {name for name, _, _ in script.variables()}
-    may_hold = held and (outside or options[1] in script.text)
-    return bool(may_hold) or srun.value(*options) not in (None, "0")
+    if held and (held - own or options[1] in script.text):
+        return True
+    return srun.value(*options) not in (None, "0")
 
 
 def _says_cpus(script: Script, srun: Launcher) -> bool:
@@ -266,22 +240,22 @@ def _check_srun_cpus(script: Script) -> Iterator[Fault]:
 @rule("srun-kill")
 def _check_srun_kill(script: Script) -> Iterator[Fault]:
     for srun, agent in _list_sruns(script, "SLURM_KILL_BAD_EXIT", *_ON_FAILURE):
-        lone = reach.count_reach(script, srun) == (1, 1) or srun.value("-n", "--ntasks") == "1"
+        lone = count_reach(script, srun) == (1, 1) or srun.value("-n", "--ntasks") == "1"
         if not lone and (agent is None or agent.nodes != "1"):  # which waits for no other
             yield mark(srun.word, "srun goes on when one of its tasks has failed")
 
 
 @rule("early-expansion")
 def _find_early(script: Script) -> Iterator[Fault]:
-    if _has_one_task(script):
+    launched = any(launch.started.launchers for launch in script.launches)
+    if not launched or (script.nodes == 1 and script.request.tasks == 1):
         return
     under_c10d = re.search(r"--rdzv[-_]backend[= ]\"?c10d", script.text)
     for command in script.commands:
         words, fix = _list_early(command)
-        raws = [word.raw for word in words]
-        for word, option in zip(words, ["", *raws], strict=False):
-            match = _OF_TASK.search(_show_expanded(word))
-            if match and not (under_c10d and "rank" in f"{option} {word.raw}".lower()):
+        ranked = under_c10d and "rank" in " ".join(word.raw for word in words).lower()
+        for word in [] if ranked else words:
+            if match := _OF_TASK.search(_show_expanded(word)):
                 message = f"${match[1]} expands here, on the first node, where it is 0"
                 yield mark(word, message, fix=fix)
 
@@ -292,17 +266,11 @@ def _show_expanded(word: Word) -> str:
     return "".join(own)
 
 
-def _has_one_task(script: Script) -> bool:
-    launched = any(launch.started.launchers for launch in script.launches)
-    return script.nodes == 1 and not (launched and script.request.tasks > 1)
-
-
 def _list_early(command: Command) -> tuple[list[Word], str]:
     """Return the words that the script's own shell expands, and a fix instead of the rule's."""
     if command.is_inner:
         return [], ""
-    launchers = unwrap(command.words).launchers
-    if any(launcher.name == "srun" for launcher in launchers):
+    if any(launcher.name == "srun" for launcher in unwrap(command.words).launchers):
         return list(command.words), ""
     words = [word for _, word, _ in command.variables()]
     return words, "set it inside what srun starts: srun bash -c 'NAME=$...'"

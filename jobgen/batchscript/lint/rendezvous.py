@@ -6,17 +6,16 @@ import re
 from collections.abc import Iterator
 
 from jobgen.batchscript.bash import Command, Word
-from jobgen.batchscript.launchers import list_inner, unwrap
+from jobgen.batchscript.launchers import unwrap
 from jobgen.batchscript.lint.rule import Fault, mark, rule
 from jobgen.batchscript.purposes import FORMS
-from jobgen.batchscript.reach import list_agents
+from jobgen.batchscript.reach import list_agents, list_run
 from jobgen.batchscript.reader import Script
 
 # What asks for less than all of the nodes: -c is for --exact too.
 _SHARES = re.compile(r"--(exact|exclusive|overlap)(=.*)?|-c.*|--cpus-per-task.*")
 _PLACED = re.compile(r"-[wrx].*|--(nodelist|relative|het-group|exclude)(=.*)?")
 _PART = re.compile(rf"{_SHARES.pattern}|{_PLACED.pattern}|-[nN].*|--(ntasks|nodes)(=.*)?")
-_RANK = re.compile(r"--(node|machine)[-_]rank\b.*", re.DOTALL)
 _ADDRESS_NAMES = {"MASTER_ADDR", "MAIN_PROCESS_IP", "HEAD_NODE", "RDZV_HOST"}
 _PORT_NAMES = {"MASTER_PORT", "RDZV_PORT", "MAIN_PROCESS_PORT"}
 # A number, also behind an address, or as the default of a variable.
@@ -30,12 +29,11 @@ _LOOPBACK = re.compile(r"(localhost|127\.\d+\.\d+\.\d+|\[?::1\]?)(:(\d+|\$\{?\w+
 
 def _list_set(script: Script, names: set[str]) -> list[Word]:
     """The last value of each of these variables that a program may get."""
-    last: dict[str, Word] = {}
-    for launch in script.launches:
-        read = launch.command.name or _READS_PORT.search(script.text)  # or exported
-        for name, word, raw in launch.command.variables() if read else ():
-            last[name] = Word(raw, word.line, word.column)
-    return [word for name, word in last.items() if name in names]
+    reads = _READS_PORT.search(script.text)
+    commands = [item.command for item in script.launches if item.command.name or reads]  # exports
+    given = [item for command in commands for item in command.variables() if item[0] in names]
+    last = {name: Word(raw, word.line, word.column) for name, word, raw in given}
+    return list(last.values())
 
 
 @rule("fixed-port")
@@ -64,20 +62,18 @@ def _has_whole_nodes(script: Script) -> bool:
     """Whether no other job can be on its nodes: whoever takes so much has them for himself."""
     request = script.request
     wide = request.gpus >= 4 or request.cpus >= 64 or (request.nodes > 1 and request.tasks >= 4)
-    # Sites whose jobs name file systems, or whose chunks need no numbers, give whole nodes.
-    plain = script.resource("select") and request.cpus + request.gpus == 0
-    shared = script.value("--exclusive") is None and "excl" not in script.resource("place")
-    return wide or bool(plain or script.resource("filesystems")) or not shared
+    alone = script.value("--exclusive") is not None or "excl" in script.resource("place")
+    return wide or alone or bool(script.resource("filesystems"))  # of a site that shares none
 
 
 def _list_ports(script: Script) -> Iterator[Word]:
-    for launch in script.launches:
+    for launch in list_run(script):
         started, place = launch.started, launch.place
         match = _PORT_OF.search(" ".join(started.texts))
         if started.torchrun:
             words = map(started.torchrun.options.get, ("--master-port", "--rdzv-endpoint"))
             yield from filter(None, words)
-        elif match and not list_inner(started, launch.command):  # which come by themselves
+        elif match:
             yield Word(match[1], place.line, place.column)
 
 
@@ -85,7 +81,8 @@ def _list_ports(script: Script) -> Iterator[Word]:
 def _find_login_node(script: Script) -> Iterator[Fault]:
     # One for a single node meets nobody.
     agents = [agent for _, agent, _ in list_agents(script) if agent.nodes != "1"]
-    asked = [word for agent in agents if (word := agent.find("--master-addr", "--rdzv-endpoint"))]
+    places = [agent.find("--master-addr", "--rdzv-endpoint") for agent in agents]
+    asked = list(filter(None, places))
     late = _join_late(script)
     for word in _list_set(script, _ADDRESS_NAMES) + asked:
         login = re.search(r"PBS_O_HOST|SLURM_SUBMIT_HOST", word.active)
@@ -115,10 +112,8 @@ def _find_beside(script: Script) -> Iterator[Fault]:
             continue
         nodes = unwrap(command.words).launchers[0].read_count("nodes", script.nodes)
         placed = nodes < script.nodes or _has(command, _PLACED)
-        wide = [item for item in steps[index + 1 :] if not _has(item, _PART)]
-        if wide if placed else len(steps) > 1:
-            takes = "takes all of its nodes" if placed else "takes all of the job"
-            message = f"an srun in the background {takes}, and the next one waits for it"
+        if any(not (placed and _has(item, _PART)) for item in steps[index + 1 :]):
+            message = "an srun in the background takes all of its nodes, and the next one waits"
             yield mark(command.place, message)
             return
 
@@ -127,27 +122,13 @@ def _has(command: Command, option: re.Pattern[str]) -> bool:
     return any(map(option.fullmatch, command.texts))
 
 
-@rule("step-in-turn")
-def _find_in_turn(script: Script) -> Iterator[Fault]:
-    for command in script.commands:
-        openers, ranked = command.openers, _has(command, _RANK)
-        waits = command.name == "srun" and command.end in ("\n", ";")
-        if ranked and waits and openers & {"for", "while"}:
-            yield mark(command.place, "an agent waits for those of the next turns of this loop")
-
-
 @rule("sleep-until-ready")
 def _find_sleep(script: Script) -> Iterator[Fault]:
-    if FORMS["asks"].search(script.text):
-        return
-    sleeps = [item for item in _list_after_server(script) if item.name == "sleep"]
-    for command in sleeps[:1]:
-        message = f"whether the server is up after {command.texts[-1]} s is not known"
-        yield mark(command.place, message)
-
-
-def _list_after_server(script: Script) -> list[Command]:
-    """List the commands after the first that starts a server in the background."""
-    beside = ((number, item) for number, item in enumerate(script.commands, 1) if item.end == "&")
-    serving = (number for number, item in beside if FORMS["server"].search(" ".join(item.texts)))
-    return script.commands[next(serving, len(script.commands)) :]
+    serves = False  # in the background
+    for command in [] if FORMS["asks"].search(script.text) else script.commands:
+        if serves and command.name == "sleep":
+            message = f"whether the server is up after {command.texts[-1]} s is not known"
+            yield mark(command.place, message)
+            return
+        if command.end == "&" and FORMS["server"].search(" ".join(command.texts)):
+            serves = True

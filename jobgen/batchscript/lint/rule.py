@@ -105,12 +105,10 @@ def format_github(findings: Iterable[Finding]) -> str:
 def mend_text(text: str, findings: list[Finding]) -> str:
     """A script without those of its findings that are in MENDED; what else it says stays."""
     lines = text.split("\n")
-    for item in sorted(findings, key=lambda item: (-item.line, -item.column)):
-        index = item.line - 1
-        if item.rule.id == "crlf":
-            lines = [other.removesuffix("\r") for other in lines]
-        elif item.rule.id == "srun-kill":
-            before, after = lines[index][: item.column - 1], lines[index][item.column - 1 :]
-            added = re.sub(r"^srun\b(?! *-K [01]\b)", "srun --kill-on-bad-exit=1", after)
-            lines[index] = before + added
-    return "\n".join(lines)
+    for item in sorted(findings, reverse=True):
+        line, start = lines[item.line - 1], item.column - 1
+        if item.rule.id == "srun-kill":
+            added = re.sub(r"^srun\b(?! *-K [01]\b)", "srun --kill-on-bad-exit=1", line[start:])
+            lines[item.line - 1] = line[:start] + added
+    ends = r"(?m)\r$" if "crlf" in {item.rule.id for item in findings} else r"\A"
+    return re.sub(ends, "", "\n".join(lines))
