@@ -106,10 +106,7 @@ class Traceback(NamedTuple):
 
 
 def strip_rank(line: Line) -> Line:
-    """Return a line without torch's mark of the rank, and others' of their processes.
-
-    Marks of launchers and logs are taken off a line of a traceback alone.
-    """
+    """Return a line without marks of processes; of launchers and logs, if of a traceback."""
     begin = 0
     while mark := _MARK.match(line.text, begin):
         begin = mark.end()

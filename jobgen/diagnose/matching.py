@@ -61,6 +61,7 @@ _OF_PACKAGES = ("import", "command-missing", "driver-mismatch", "compiler")
 _OF_SETUP = re.compile(
     "|".join(one.says for one in CAUSES if one.id in ("module-missing", "environment-missing"))
 )
+_CAUSED = re.compile(r"(?i)\s*caused by\b")  # of an error whose own words stand above
 _CODE = re.compile(r" {4,}\S")  # a line of the program in a stack
 _CRASHED = re.compile(r"(?i)^(?!Fatal Python).*\b(fatal|panic|core dumped|out of memory|killed)\b")
 # How a line of a log begins, but for those of the script and of libraries' own errors.
@@ -330,7 +331,8 @@ def _explain_exit(failure: Failure, ending: Ending) -> Explained:
         shown = tuple(keep(failure.lines, TRACED.match)[-2:]) or tail
         return Explained(failure, cause, tail=shown, place=crash)
     match = _find_cause_of_end(last, tail) or Match(cause, last)
-    words = _add_exit(last.text.strip()[:MOST_WORDS], code, cause)
+    head = match.line if match.sure and not _CAUSED.match(match.line.text) else last
+    words = _add_exit(head.text.strip()[:MOST_WORDS], code, cause)
     raised = [one.last for one in find_tracebacks(failure.lines)]  # of a child of its own
     places = [one.place for one in raised if one.message[0] == last]
     shown = (match.line, *tail[-3:])
