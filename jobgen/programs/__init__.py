@@ -28,8 +28,8 @@ def list_doubts(loaded: LoadedSpec, plan: Plan) -> Iterator[str]:
     apart = list_names(loaded.spec) if loaded.spec.resources.nodes != 1 else ()
     roles = ", ".join(f"${name}" for name in apart if name.endswith("_ADDR"))
     for part, one in zip(loaded.programs(), plan.parts, strict=True):
-        left = [key for key, value in part.spec.run.keyed_args.items() if value is False]
-        off = "|".join(re.escape(make_option(key)) for key in left)
+        given = part.spec.run.keyed_args.items()
+        off = "|".join(re.escape(make_option(key)) for key, value in given if value is False)
         remarks = look_at(one, copied=copied, roles=roles, off=off)
         yield from (_place(part, remark) for remark in remarks)
 

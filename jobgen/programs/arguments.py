@@ -140,9 +140,8 @@ def _is_shared(program: ReadProgram, parsed: list[Fact]) -> bool:
     owners = {(id(call.part.scope), call.head) for call in parsed if call.head}
     made = [getattr(call.node.func.value, "func", None) for call in parsed if not call.head]
     makers = {getattr(one, "id", "") for one in made} - {scope.name for scope in program.scopes}
-    return bool(
-        makers or owners & program.handed or program.libraries & {call.head for call in parsed}
-    )
+    foreign = program.libraries & {call.head for call in parsed}
+    return bool(makers or owners & program.handed or foreign)
 
 
 class _Mirror(argparse.ArgumentParser):

@@ -33,7 +33,7 @@ class ReadProgram:
         self._files = {os.path.realpath(path): self.entry}
         self.is_script = not roots  # whether it is started by its file, and not as a module
         self.missing: list[Fact] = []  # modules of the project that are not there
-        self.broken: list[tuple[Fact, str, str]] = []  # of those that do not parse: place, and why
+        self.broken: list[Fact] = []  # of those that do not parse
         self._taken: list[tuple[Fact, str]] = []  # imports, each with the file that it reads
         self.libraries: set[str] = set()  # the top-level names of the others
         beside = [os.path.dirname(path)] if os.path.isabs(path) else [os.path.dirname(path), ""]
@@ -66,14 +66,15 @@ class ReadProgram:
             try:
                 self._files[real] = module = Module(path)
             except SyntaxError as error:
-                self.broken.append((one, f"{path}:{error.lineno}", error.msg))
+                about = {"path": path, "file": f"{path}:{error.lineno}", "fault": error.msg}
+                self.broken.append(one._replace(about=about))
             except (OSError, ValueError):
                 pass
             else:
                 room -= len(module.text)
                 waiting += self._follow(module)
         paths = [path for _, path in waiting]
-        paths += [place.rpartition(":")[0] for _, place, _ in self.broken]
+        paths += [one.about["path"] for one in self.broken]
         unread = [Path(path).read_text("utf-8", "replace") for path in paths]
         return any(map(read_form("makes").search, unread))
 
@@ -89,11 +90,7 @@ class ReadProgram:
             ways = [f"{name}{end}" for name in names for end in (".py", "/__init__.py")]
             read = list(filter(os.path.isfile, ways))
             files += [(one, path) for path in read]
-            if (
-                read == [f"{base}.py"]
-                and isinstance(one.node, ast.ImportFrom)
-                and not one.part.tried
-            ):
+            if read == [f"{base}.py"] and isinstance(one.node, ast.ImportFrom):
                 self._taken.append((one, read[0]))
             if not read and self._is_missing(one, base):
                 self.missing.append(one)
@@ -133,23 +130,25 @@ class ReadProgram:
 
     def _sort_imports(self) -> Iterator[tuple[str, list[Fact]]]:
         """Yield imports by what is wrong with them, as `calls.txt` has kinds of calls."""
-        taken = [one for one in self.entry.imports if one.part.at_once]
+        taken = [one for one in self.entry.imports if not (one.part.tried or one.part.scope)]
         beside = self._roots.get(os.path.dirname(self.entry.path), set())
         elsewhere = self._roots.get("", set()) - beside - list_plain()
+        yield "broken", self.broken
+        yield "lacking", [*self._list_lacking()]
         yield "missing", self.missing
         yield "relative", [one for one in taken if one.name[0] == "."][:1]
         first = itertools.chain([self.entry], *(self._stems.get(one.name, ()) for one in taken))
         kept = not any("sys.path" in module.text for module in first)
         yield "elsewhere", [one for one in taken if one.head in elsewhere and kept]
 
-    def list_lacking(self) -> Iterator[tuple[Fact, str, str]]:
-        """Yield imports from a file of the project, with the file, and a name that it lacks."""
+    def _list_lacking(self) -> Iterator[Fact]:
+        """Yield imports from a file of the project that lacks one of the names."""
         for one, file in self._taken:
             module = self._files.get(os.path.realpath(file))
             if module and not read_form("defines-more").search(module.text):
                 words = {"*", *re.findall(r"\w+", module.text)}
-                lacking = [name.name for name in one.node.names if name.name not in words]
-                yield from ((one, file, name) for name in lacking)
+                lacking = {name.name for name in one.node.names} - words
+                yield from (one._replace(about={"file": file, "name": name}) for name in lacking)
 
     def find(self, kind: str) -> list[Fact]:
         """Return the calls of a kind of `calls.txt` that may be reached."""
@@ -167,11 +166,9 @@ class ReadProgram:
     def may_call(self, kind: str) -> bool:
         """Whether it calls one of a kind, where names that are not in its text may be called."""
         calls = self._kinds.get(kind, [])
-        if self.find(kind) or not all(self._is_open(call.part) for call in calls):
-            return bool(self.find(kind))
-        return bool(calls) and (
-            self.partial or read_form("calls-by-name").search(self.text) is not None
-        )
+        by_name = self.partial or read_form("calls-by-name").search(self.text) is not None
+        unnamed = bool(calls) and all(self._is_open(call.part) for call in calls)
+        return bool(self.find(kind)) or (by_name and unnamed)
 
     def search(self, form: str, unless: str) -> Iterator[tuple[Fact, int, dict[str, Any]]]:
         """Yield file, line and groups of reached matches, in lines that have not `unless`."""
@@ -249,7 +246,7 @@ class ReadProgram:
 
     def _find_uses(self, scope: Scope) -> Iterator[Part]:
         """Yield the parts outside of it that name a function or a class."""
-        method = scope.part.in_class
+        method = scope.part.scope is not None and scope.part.scope.is_class
         for module in self.modules:
             at_hand = module is scope.part.module or "*" in module.names
             owners = {None: at_hand and not method, OBJECT: method}

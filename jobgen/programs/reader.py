@@ -10,7 +10,7 @@ import re
 import tokenize
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Any
@@ -47,7 +47,6 @@ class Part(NamedTuple):
     tests: tuple[ast.expr, ...] = ()  # of each `if` that decides about them, but that for __main__
     past: tuple[ast.expr, ...] = ()  # of those whose other way has left before
     tried: bool = False  # whether a `try` stands around them
-    loop: Part | None = None  # the innermost loop around them, as the statement of a part
     scope: Scope | None = None  # the function or class around them
 
     @property
@@ -65,16 +64,6 @@ class Part(NamedTuple):
         spans = ((one.lineno, one.end_lineno) for one in self.body if isinstance(one, ast.stmt))
         return any(first <= line <= (last or first) for first, last in spans)
 
-    @property
-    def at_once(self) -> bool:
-        """Whether they are done as soon as their file is read, come what may."""
-        return not (self.tried or self.scope)
-
-    @property
-    def in_class(self) -> bool:
-        """Whether they stand in a class itself."""
-        return self.scope is not None and self.scope.is_class
-
 
 class Fact(NamedTuple):
     """What a program does in one place: a call, or an import.
@@ -89,6 +78,7 @@ class Fact(NamedTuple):
     name: str
     node: Any
     part: Part
+    about: Mapping[str, str] = {}  # what else is known of an import
 
     @property
     def certain(self) -> bool:
@@ -148,10 +138,6 @@ def spell_name(node: ast.expr) -> str:
     return ast.unparse(node)
 
 
-def _are_plain(names: list[str]) -> bool:
-    return all(map(read_form("plain").match, names))
-
-
 class Module:
     """One file of the program, by its path as the user would write it."""
 
@@ -170,6 +156,7 @@ class Module:
         self.imports: list[Fact] = []
         self.scopes: list[Scope] = []
         self.bases: list[str] = []  # of classes
+        self.loops: list[range] = []  # the lines of each, behind the one that it stands in
         self.assigned: dict[str, list[ast.expr]] = {}
         self.bound: Counter[str] = Counter()  # how often a name without a dot gets a value
         name: list[ast.expr] = [ast.Constant("__main__" if started else path)]
@@ -245,7 +232,7 @@ class Module:
 
     def _keep_block(self, node: Any, part: Part) -> None:
         if isinstance(node, ast.For | ast.While):
-            part = part._replace(loop=part._replace(body=[node]))
+            self.loops.append(range(node.lineno, (node.end_lineno or node.lineno) + 1))
         part = part._replace(tried=part.tried or isinstance(node, ast.Try | ast.ExceptHandler))
         bodies = [getattr(node, name, None) for name in _BODIES]
         if isinstance(node, ast.Try) and _is_told(node):
@@ -264,8 +251,9 @@ class Module:
         if part.scope and part.scope.is_class and re.match("__|forward$", node.name):
             return part.scope
         marks = [self._name(getattr(one, "func", one)) for one in node.decorator_list]
-        free = not _are_plain(marks) or getattr(part.scope, "framed", False)
-        framed = not _are_plain(bases)
+        plain = read_form("plain").match
+        free = not all(map(plain, marks)) or getattr(part.scope, "framed", False)
+        framed = not all(map(plain, bases))
         scope = Scope(node.name, part, free, framed, isinstance(node, ast.ClassDef))
         self.scopes.append(scope)
         return scope
@@ -375,10 +363,8 @@ class Module:
                 known = self.decide(inner, *around)
                 return None if known is None else not known
             case ast.BoolOp(op=op, values=values):
-                enough, parts = (
-                    isinstance(op, ast.Or),
-                    {self.decide(one, *around) for one in values},
-                )
+                enough = isinstance(op, ast.Or)
+                parts = {self.decide(one, *around) for one in values}
                 return enough if enough in parts else None if None in parts else not enough
             case ast.Compare(left=left, ops=[op], comparators=[right]):
                 return self._compare(self.resolve(left), op, self.resolve(right))

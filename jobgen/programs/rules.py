@@ -166,7 +166,6 @@ class _Look:
         self.find_form()
         self.answers["sound"] = not self.remarks  # whether it does something when it is started
         self.find_modules()
-        self.find_imports()
         self.find_arguments()
         self.describe()
         for name, rule in read_rules().items():
@@ -179,7 +178,7 @@ class _Look:
         full = f"{at.head}.{at.short}".strip(".")
         guessed = self.size.arguments is None and read_rules()[name]["level"] == "sized"
         about = {"call": at.short, "full": full, "module": at.name, "head": at.head}
-        values = self.values | about | values
+        values = {**self.values, **about, **at.about, **values}
         sure = at.certain and not guessed
         remark = make_remark(name, module.path, line, certain=sure, **values)
         if self.program.is_reached(at.part) and not module.silences(line, remark.rule):
@@ -196,7 +195,7 @@ class _Look:
         configured = libraries & _CONFIGURED and not program.find("loops")
         placed = bool(configured) or any(one >= {"makes", "places"} for one in kinds)
         made, trains = placed or program.may_call("makes"), bool(program.find("trains"))
-        denied = None if made else program.find_denied("makes")
+        denied = program.find_denied("makes")
         self.answers |= {
             "joined": bool(program.find("joins")),
             "wrapped": any(call.certain for call in program.find("grouped")),
@@ -305,14 +304,6 @@ class _Look:
             if copied is not None and not is_below(os.path.normpath(module.path), copied):
                 self.say("module-untracked", module.whole)
 
-    def find_imports(self) -> None:
-        """Imports from modules of the project that Python cannot read, or that lack the name."""
-        for one, file, fault in self.program.broken:
-            if one.part.at_once and not read_form("newer").search(fault):
-                self.say("syntax.module", one, file=file, fault=fault)
-        for one, file, name in self.program.list_lacking():
-            self.say("module-missing.name", one, file=file, name=name)
-
     def _name_start(self) -> str:
         """Return what to write for a script, so that its imports find what is beside it."""
         path = os.path.normpath(self.program.entry.path)
@@ -419,10 +410,9 @@ def _is_counted(look: _Look, call: Fact) -> bool:
 
 def _is_chosen(look: _Look, call: Fact) -> bool:
     """Whether a test decides whether it drives one GPU or several, and does not count these."""
+    counted = call.module.list_names(lambda value: "device_count" in ast.unparse(value))
     tests = [one for one in look.program.list_tests(call.part) if read_form("chooses").search(one)]
-    values = [call.module.assigned.get(name, []) for name in re.findall(r"\w+", "".join(tests))]
-    counted = any("device_count" in ast.unparse(one) for each in values for one in each)
-    return bool(tests) and not counted
+    return any(counted.isdisjoint(re.findall(r"\w+", one)) for one in tests)
 
 
 def _is_asked(look: _Look, call: Fact) -> bool:
@@ -469,18 +459,11 @@ def _is_common(look: _Look, call: Fact) -> bool:
 
 def _is_leaving(look: _Look, call: Fact) -> bool:
     """Whether rank 0 alone leaves a loop in which all ranks meet."""
-    loop, program = call.part.loop, look.program
-    if loop is None or any(map(read_form("ranked").search, program.list_ways(loop))):
-        return False
-    own = "".join(f"; {ast.unparse(test)}" for test in call.part.tests[len(loop.tests) :])
-    meets = [one for kind in ("collects", "loops") for one in program.find(kind)]
-    met = any(one.module is call.module and loop.has_line(one.line) for one in meets)
-    return met and read_form("first-rank").search(own) is not None
-
-
-def _is_kept(look: _Look, call: Fact) -> bool:
-    """Whether it is done where a file is not there yet, which the next start finds."""
-    return any(re.search(r"exists\(|is_?file\(", way) for way in look.program.list_ways(call.part))
+    program, first = look.program, read_form("first-rank").search
+    around = [lines for lines in call.module.loops if call.line in lines][-1]
+    meets = [*program.find("collects"), *program.find("loops")]
+    met = [one for one in meets if one.module is call.module and one.line in around]
+    return not all(first(way) for one in met for way in program.list_ways(one.part))
 
 
 def _is_unfitting(look: _Look, call: Fact) -> bool:
@@ -494,6 +477,8 @@ def _is_unfitting(look: _Look, call: Fact) -> bool:
 # What rules need of the place of a call.
 PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "certain": lambda look, call: call.certain and not _is_asked(look, call),
+    "newer": lambda _, call: read_form("newer").search(call.about["fault"]) is not None,
+    "inside": lambda _, call: call.part.scope is not None,
     "entry": lambda look, call: call.module is look.program.entry,
     "tried": lambda _, call: call.part.tried,
     "unsharded": lambda look, call: any(
@@ -507,6 +492,9 @@ PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "unfitting": _is_unfitting,
     "leading": _is_leading,
     "leaving": _is_leaving,
-    "kept": _is_kept,
+    # Where a file is not there yet, which the next start finds.
+    "kept": lambda look, call: any(
+        map(re.compile(r"exists\(|is_?file\(").search, look.program.list_ways(call.part))
+    ),
     "straight": lambda _, call: all(map(call.module.decide, call.part.past)),
 }
