@@ -122,7 +122,7 @@ def start(command: list[str], script: Script, folder: Path) -> Counter[str]:
     """Run a job until it finds all files that it names; return its programs' words and folders."""
     for _ in range(6):
         environment = surround(script, folder)
-        where = folder / ("home" if script.scheduler == "pbs" else "work")
+        where = folder / ("home" if script.starts_at_home else "work")
         _, seen, printed = oracle.run_and_read(command, where, environment)
         wanted = re.findall(r": ([^\s:]+/[^\s:]+): No such file", printed)
         wanted += [os.path.join(*pair) for pair in re.findall(NOT_HERE, printed)]
