@@ -132,9 +132,16 @@ def start(command: list[str], script: Script, folder: Path) -> Counter[str]:
         made = [stand_in(path, folder / "work") for path in wanted]
         if not folders and not any(made):
             break
-    # What a shell within reads may have its line ends written as semicolons.
-    words = ([re.sub(r"[\\;\s]+", " ", word).strip() for word in line["argv"]] for line in seen)
-    return Counter(json.dumps([argv, line["cwd"]]) for argv, line in zip(words, seen, strict=True))
+    words = (_simplify(line["argv"]) for line in seen)
+    places = (line["cwd"] for line in seen)
+    pairs = zip(words, places, strict=True)
+    return Counter(json.dumps(pair) for pair in pairs if pair[0][1:] != ["--version"])
+
+
+def _simplify(argv: list[str]) -> list[str]:
+    """Return words without the program's folder, and without line ends that a shell reads."""
+    name, *words = argv
+    return [name.rpartition("/")[2], *(re.sub(r"[\\;\s]+", " ", word).strip() for word in words)]
 
 
 def compare(name: str, text: str, folder: Path) -> str:
