@@ -364,7 +364,7 @@ class Advice(NamedTuple):
 
     leave_out: str  # how to avoid a doubtful node
     release: str  # a held job
-    go_on: str  # the `then` of a job that continues automatically
+    go_on: str  # the `then` of a batch job that continues automatically
     output: str  # the option that says where output goes
     nodes: str  # the options that ask for nodes
 

@@ -17,7 +17,7 @@ class Local(Scheduler):
     advice = Advice(
         leave_out="look at this machine",
         release="`kill -CONT PID`",
-        go_on="stop",
+        go_on="resubmit",
         output="the script's output",
         nodes="--nodes",
     )
