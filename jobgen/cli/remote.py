@@ -30,32 +30,7 @@ _LOGIN = 'exec 4>&1 >&2; exec bash -lc \'exec >&4 4>&-; "$@"\' bash "$@"'
 _NAME = re.compile(r"[A-Za-z0-9_/.][A-Za-z0-9_/.@%+=,-]*")
 # What is printed before the first of these is of the shell's own files, such as .bashrc.
 _BEGUN, _SENT = b"\0jobgen begins\n", b"\0jobgen has the files\n"
-# bash -c _PROGRAM bash HOST FOLDER VERSION WORD...
-# A command ends where the connection does: sshd sends it no signal, but its input ends.
-_PROGRAM = r"""
-host=$1 folder=$2 version=$3; shift 3
-printf '\0jobgen begins\n'
-command -v jobgen >/dev/null || exit 127
-there=$(jobgen --version)
-if [[ ${there%% (*} != "jobgen $version" ]]; then    # a checkout names its commit too
-    echo "warning: $there is on $host, and jobgen $version here" >&2
-fi
-if [[ $1 == submit ]]; then
-    jobgen receive "$folder" || exit
-    printf '\0jobgen has the files\n'
-    read -r || exit    # whoever has not read that line says that nothing was submitted
-fi
-if ! cd -- "$folder" 2>/dev/null; then
-    echo "there is no folder $folder on $host; jobgen submit --host makes it" >&2
-    exit 2
-fi
-exec 3<&0
-JOBGEN_HOST=$host:$folder jobgen "$@" </dev/null & command=$!
-{ cat <&3; kill $command; } >/dev/null 2>&1 & watch=$!
-wait $command; code=$?
-kill $watch
-exit $code
-"""
+_PROGRAM = os.path.join(os.path.dirname(__file__), "remote.sh")
 
 
 class RemoteHost:
@@ -78,7 +53,9 @@ class RemoteHost:
         A submission sends packed `files` before. What is printed on stdout is added to `keep` where
         that is given. Raises SchedulerUnavailableError without a connection, or without jobgen.
         """
-        argv = ["bash", "-c", _PROGRAM, "bash", self.name, self.folder, __version__, *words]
+        with open(_PROGRAM, encoding="utf-8") as program:
+            text = program.read()
+        argv = ["bash", "-c", text, "bash", self.name, self.folder, __version__, *words]
         argv = ["ssh", "-T", self.name, shlex.join(["bash", "-c", _LOGIN, "bash", *argv])]
         submits = words[0] == "submit"
         output = _RemoteOutput([_BEGUN, _SENT] if submits else [_BEGUN], keep)
