@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jobgen.records import NamedTuple
@@ -47,12 +47,13 @@ class JobgenError(Exception):
     """A problem that the user can solve; `exit_code` is that of the process.
 
     Bugs are other exceptions. `job_id` is set if a job was submitted nevertheless; `warnings` are
-    about what was refused.
+    about what was refused; `problems` are those of a document.
     """
 
     exit_code = 1
     job_id = ""
     warnings: tuple[str, ...] = ()
+    problems: Sequence[Problem] = ()
 
 
 class UsageError(JobgenError):

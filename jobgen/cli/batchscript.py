@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jobgen.cli.options import (
-    FILE,
-    SPEC_ENDS,
-    STDOUT,
-    format_option,
-    json_option,
-    output_option,
-    site_option,
-)
+from jobgen.cli.options import FILE, SPEC_ENDS, STDOUT, options_of
 from jobgen.cli.printing import put_answer, put_err, put_out
 from jobgen.errors import FaultsFoundError, LossesError, UsageError
 from jobgen.output import format_count
@@ -40,15 +32,13 @@ def _refuse_others(script: Script) -> None:
 
     what, hint = explain_file(script.path, script.text) or ("script", "")
     if "script" not in what:
+        hint = hint.replace(": name that", "; type: jobgen check job.yaml")
         raise UsageError(f"{script.path} {what.replace('job spec', 'job script')}; {hint}")
 
 
 @click.command()
 @click.argument("scripts", nargs=-1, required=True, type=FILE, metavar="SCRIPT...")
-@site_option("Check this site's limits.")
-@format_option
-@click.option("--fix", is_flag=True, help="Fix what is safe to fix, in place; list the rest.")
-@json_option
+@options_of("lint")
 def lint(scripts: tuple[str, ...], site: str | None, form: str, fix: bool, as_json: bool) -> None:
     """Find common mistakes in #PBS and #SBATCH scripts and in training programs (train.py).
 
@@ -116,12 +106,7 @@ def _fix(script: Script, findings: list[Finding]) -> Script:
 
 @click.command("import")
 @click.argument("script", type=FILE)
-@output_option("Write the spec to FILE, which must not exist.")
-@click.option("--allow-losses", is_flag=True, help="Exit with 0 even if the spec loses something.")
-@click.option(
-    "-v", "--verbose", is_flag=True, help="Also list the parts that are kept or not needed."
-)
-@json_option
+@options_of("import")
 def import_(
     script: str, output: str | None, allow_losses: bool, verbose: bool, as_json: bool
 ) -> None:

@@ -114,7 +114,7 @@ def say_they_go_on(ids: Sequence[str]) -> None:
     """Say, after Ctrl-C, that the jobs are still running."""
     if not ids:
         return
-    subject, them = ("job", "it") if len(ids) == 1 else ("jobs", "them")
-    verb, listed = "is" if len(ids) == 1 else "are", " ".join(ids)
+    subject, verb, them = ("job", "is", "it") if len(ids) == 1 else ("jobs", "are", "them")
+    listed = " ".join(ids)
     hint = f"wait for {them} with jobgen wait {listed}, or end {them} with jobgen cancel {listed}"
     put_err(f"{subject} {', '.join(ids)} {verb} not cancelled; {hint}")

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from jobgen.cli.options import complete_words
+from jobgen.cli.options import complete_words, options_of
 from jobgen.cli.printing import put_err, put_out
 from jobgen.cli.remote import RemoteCommand, RemoteHost
 
@@ -41,14 +41,7 @@ class _Forward(RemoteCommand):
 @click.command(cls=_Forward)
 @click.argument("job", shell_complete=complete_words("jobs.find", "list_words"))
 @click.argument("port", type=click.IntRange(1, 65535))
-@click.option("--node", metavar="N", help="Node, by name or number from 0 (default: 0).")
-@click.option(
-    "--local-port",
-    type=click.IntRange(1, 65535),
-    metavar="N",
-    help="Port on this machine (default: the same, or a free one).",
-)
-@click.option("--print", "only_print", is_flag=True, help="Print the ssh command; do not run it.")
+@options_of("forward")
 def forward(
     job: str, port: int, node: str | None, local_port: int | None, only_print: bool
 ) -> int | None:

@@ -18,7 +18,8 @@ import click
 
 from jobgen.cli import options, typed
 from jobgen.cli.options import FILE, SPEC_ENDS
-from jobgen.cli.settings import find_refusal, look_up
+from jobgen.cli.retyped import end_line
+from jobgen.cli.settings import find_refusal, look_up, make_room
 from jobgen.cli.typed import FILE_ENDS, JOB, PROGRAM, drop, fill_line, pick, pick_jobs
 from jobgen.errors import JobgenError, Position
 from jobgen.schedulers.registry import SCRIPT_ENDS
@@ -162,11 +163,13 @@ class Answer(typed.Typed):
         """
         same = line.startswith(f"jobgen {self.name}")
         if not self.tool or self.has_set or (same and re.search(r" -| \| ", line)):
-            remark = f"type: {line}" if self.line else ""
-            self.line = self.line or line
-            return remark
+            if self.line:
+                return f"type: {line}"
+            self.line = line
+            return ""
         if value in line.split():
             self.plain.append(value)
+            self.line = self.line if self.takes_job else line
             return ""
         return line if same and "," in line else _NOTHING
 
@@ -192,9 +195,11 @@ class Answer(typed.Typed):
         if meant := [one for one in known if is_near or normalize(one) == plain]:
             self.program += [meant[0], value]
             return ""
-        self.known = "" if pairs else self._list_known(option)
-        given = f"{option}={value}" if pairs else option
-        return f"{given} is for the program, behind --; the program has no {name}: {hint}"
+        if pairs:
+            option = f"{option}={value}"
+        else:
+            self.known = self._list_known(option)
+        return f"{option} is for the program, behind --; the program has no {name}: {hint}"
 
     def _list_known(self, option: str) -> str:
         """Return what a command knows, and which commands have an option that no table has."""
@@ -217,6 +222,11 @@ class Answer(typed.Typed):
             return look_up(meant if self.has_set else word, value, self.long, whole=self.has_set)
         return {}
 
+    def _list_letters(self) -> dict[str, str]:
+        """Return the words for options of one letter: the tool's, and else those of sbatch."""
+        letters: dict[str, str] = load_table()["letters_of"].get(self.tool, {})
+        return load_table()["letters"] | letters if self.has_set else letters
+
     def _describe(self, option: str, word: str, value: str) -> dict[str, str]:
         """Return what a rule can say of an option."""
         return describe(Scalar(Position(""), value, "str")) | {
@@ -232,11 +242,6 @@ class Answer(typed.Typed):
             "VALUE": shlex.quote(value or "VALUE"),
             "WORD": word.upper(),
         }
-
-    def _list_letters(self) -> dict[str, str]:
-        """Return the words for options of one letter: the tool's, and else those of sbatch."""
-        letters: dict[str, str] = load_table()["letters_of"].get(self.tool, {})
-        return load_table()["letters"] | letters if self.has_set else letters
 
     def _spread(self, gpus: str) -> str:
         """Return options for so many GPUs in all, on nodes such as the spec's; empty if none do."""
@@ -269,12 +274,9 @@ def explain_command(
     answers = (_answer_command(one, rest, context, line) for one in words)
     if answer := next(filter(None, answers), ""):
         return f"{message}; {_name_foreign(answer, rest) or answer}"
-    return _name_near(message, word, rest, context) or "\n  ".join(
-        (
-            f"{message}; the commands",
-            *(f"{name.lower()}: {', '.join(groups[name])}" for name in groups),
-        )
-    )
+    known = [f"{name.lower()}: {', '.join(groups[name])}" for name in groups]
+    near = _name_near(message, word, rest, context)
+    return near or "\n  ".join([f"{message}; the commands", *known])
 
 
 def _name_near(message: str, word: str, rest: Sequence[str], context: click.Context) -> str:
@@ -302,7 +304,8 @@ def _name_foreign(answer: str, words: Sequence[str]) -> str:
         with open(path, encoding="utf-8", errors="replace") as file:
             about = explain_file(path, file.read())
         if about and re.search(rf"type: jobgen [^;]* {re.escape(path)}(?!\S)", answer):
-            return f"{path} {'; '.join(about)}"
+            line = answer.replace(path, "job.yaml")
+            return f"{path} {'; '.join(about)}".replace(": name that", f"; {line}")
     return ""
 
 
@@ -332,23 +335,20 @@ def _answer_command(word: str, words: Sequence[str], context: click.Context, lin
     if "type" not in row and (row or word.lower() not in options.list_names(context)):
         return remark
     text = row.get("type", f"jobgen {word.lower()} $LINE")
-    written = _write_line(text, row.get("read", ""), word, words, context)
+    written = _write_line(text, row, word, words, context)
     return f"{remark}; {written}".removeprefix("; ")
 
 
 def _write_line(
-    text: str, read: str, word: str, words: Sequence[str], context: click.Context
+    text: str, row: Mapping[str, str], word: str, words: Sequence[str], context: click.Context
 ) -> str:
     """Return a line of the table with the words behind another tool's, as its command has them."""
-    start = re.fullmatch(r"jobgen init (--script|--module) (\S+)", text)
-    text = "jobgen submit $FILE" if start else text
     name = f"{text} - -".split()[1]
     target = options.make_context(name, context)
     if target is context:
         return f"type: {fill_line(text, word, words)}"
-    program = (start[1], fill_line(start[2], word, words)) if start else ()
-    answer = Answer(target, words, "" if word == name else word, start=program)
-    return answer.write(text, read=read)
+    answer = Answer(target, words, "" if word == name else word, module=row.get("use", ""))
+    return answer.write(text, read=row.get("read", ""))
 
 
 def _find_site(words: Sequence[str]) -> str:
@@ -370,7 +370,11 @@ def explain_usage(error: click.UsageError, argv: Sequence[str], group: click.Gro
     message = f"no such option {unknown}" if unknown else error.format_message()
     answer = _explain_early(context, argv) if unknown and context.parent is None else ""
     answer = answer or _explain_words(message, unknown, context, argv)
-    return f"{message.rstrip('.')}; {answer}" if answer else message
+    message = f"{message.rstrip('.')}; {answer}" if answer else message
+    message = name_known(end_line(make_room(message, argv), argv))
+    for words, plain in load_table()["plain"].items():
+        message = re.sub(words, plain, message)
+    return message
 
 
 def _explain_early(context: click.Context, argv: Sequence[str]) -> str:
@@ -386,7 +390,7 @@ def _explain_words(message: str, unknown: str, context: click.Context, argv: Seq
     words = argv[context.command_path.count(" ") :]
     named = re.findall(r"^Got unexpected extra arguments? \((.+)\)$", message)
     extra = " ".join(named).split()  # none where the argument is a blank
-    pairs = (extra or unknown) and "--set" in options.list_options(context.command)
+    pairs = "--set" in options.list_options(context.command)
     bare = _find_bare(words, extra, "=" if pairs else "\0")
     line = Answer(context, words, bare=bare)
     line.extra = extra
@@ -410,7 +414,9 @@ def _find_usage(
     words = argv[len(path) - 1 :]
     takes = " ".join(name.strip("-") for param in command.params for name in param.opts)
     files = [one for one in command.params if isinstance(one, click.Argument) and one.type is FILE]
-    plain = typed.Typed(context, words).plain
+    line = typed.Typed(context, words)
+    plain, own = line.plain, [pair for pair in line.own if pair[1] or not line.valued[pair[0]]]
+    kept = " ".join(shlex.join(filter(None, pair)) for pair in own)
     facts = {
         "message": message,
         "plain": " ".join(argv),
@@ -419,10 +425,13 @@ def _find_usage(
         "site": "".join(search.list_near("".join(argv[-1:]))[:1]),
         "takes": takes,
         "COMMAND": " ".join(path[1:]),
-        "FILE": fill_line("$FILE" if files else "$JOB", "", words),
+        "LINE": shlex.join(argv),
+        "OPTIONS": kept,
+        "FILE": f"{fill_line('$FILE' if files else '$JOB', '', words)} {kept}",
         "USAGE": " ".join([*plain, *command.collect_usage_pieces(context)[1 + len(plain) :]]),
     }
-    return find_rule("usage", facts).get("say", "").replace("  ", " ")
+    half = r" +(?=[ ,]|$)| --set [\w.]+(?= |$)"  # a setting whose value stands apart
+    return re.sub(half, "", find_rule("usage", facts).get("say", ""))
 
 
 def name_known(message: str) -> str:

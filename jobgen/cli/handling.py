@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobgen.cli.jobs import job_argument, jobs_argument
-from jobgen.cli.options import DEFAULT_SPEC, FILE, json_option
+from jobgen.cli.options import DEFAULT_SPEC, FILE, options_of
 from jobgen.cli.printing import put_answer, put_err, report_recoveries
 from jobgen.cli.remote import RemoteCommand, RemoteSpecCommand
 from jobgen.cli.target import SpecCommand, add_target_options, load_plan
@@ -25,20 +25,7 @@ if TYPE_CHECKING:
 
 @click.command(cls=RemoteSpecCommand)
 @job_argument
-@click.option(
-    "--failed",
-    is_flag=True,
-    help="Rerun only what failed: the job, or the failed tasks of an array.",
-)
-@click.option(
-    "--set",
-    "overrides",
-    multiple=True,
-    metavar="PATH=VALUE",
-    help="Override one value of its spec, such as resources.walltime=8h.",
-)
-@click.option("--again", is_flag=True, help="Submit even if the same job was already submitted.")
-@json_option
+@options_of("rerun")
 def rerun(
     job: str | None, failed: bool, overrides: tuple[str, ...], again: bool, as_json: bool
 ) -> None:
@@ -80,8 +67,7 @@ class ShellCommand(click.Command):
 
 @click.command(cls=ShellCommand)
 @job_argument
-@click.option("--node", metavar="N", help="Use this node, by name or number from 0 (default: 0).")
-@click.option("--role", metavar="ROLE", help="Use a node of this role.")
+@options_of("shell")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 def shell(job: str | None, node: str | None, role: str | None, words: tuple[str, ...]) -> int:
     """Open a shell on a node of a running job, or run a command there: jobgen shell 12 -- top -b.
@@ -105,7 +91,7 @@ def shell(job: str | None, node: str | None, role: str | None, words: tuple[str,
 
 @click.command(cls=SpecCommand)
 @click.argument("spec", default=DEFAULT_SPEC, type=FILE, metavar="[SPEC]")
-@click.option("--task", type=click.IntRange(0), metavar="N", help="Run this task of the array.")
+@options_of("run")
 @add_target_options
 def run(spec: str, task: int | None, **target: Any) -> int:
     """Run the job of a spec in the allocation that this shell holds, from salloc or qsub -I.
@@ -122,20 +108,7 @@ def run(spec: str, task: int | None, **target: Any) -> int:
 
 @click.command(cls=RemoteCommand)
 @jobs_argument
-@click.option(
-    "--older",
-    metavar="TIME",
-    help="Remove only jobs that ended more than TIME ago (default: 30d; any age if you name jobs).",
-)
-@click.option(
-    "--keep",
-    multiple=True,
-    metavar="NAME",
-    help="Keep this part of each run folder, such as checkpoints, and the job's record.",
-)
-@click.option("--failed", is_flag=True, help="Remove only jobs that did not succeed.")
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-@json_option
+@options_of("clean")
 def clean(jobs: tuple[str, ...], older: str | None, yes: bool, as_json: bool, **which: Any) -> None:
     """Remove the run folders of ended jobs: those you name, or all below ./runs.
 
@@ -178,9 +151,9 @@ def _check_kept(names: Sequence[str], known: Sequence[Job]) -> None:
     from jobgen.spec.spelling import find_near
 
     parts = {path.name for job in known for path in job.run_dir.glob("*")} if names else set()
-    for name in names:
-        near = "" if name in parts else find_near(name, parts)
-        if near or (name.isdecimal() and name not in parts):
+    for name in sorted({*names} - parts):
+        near = find_near(name, parts)
+        if near or name.isdecimal():
             hint = f"did you mean {near}?" if near else "of jobs, --older TIME keeps some"
             raise UsageError(f"--keep {name}: no run folder has such a part; {hint}")
 

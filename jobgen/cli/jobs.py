@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobgen.cli.following import QueueNews, StatusLine, name_cause, raise_failures, say_they_go_on
-from jobgen.cli.options import STDOUT, complete_words, json_option, output_option, refuse_together
+from jobgen.cli.options import STDOUT, complete_words, options_of, refuse_together
 from jobgen.cli.printing import put_answer, put_err, put_out
 from jobgen.cli.remote import RemoteCommand, RemoteReport
 from jobgen.errors import JobFailedError, RefusedError, SchedulerUnavailableError, UsageError
@@ -36,8 +36,7 @@ jobs_argument = click.argument(
 
 @click.command(cls=RemoteCommand)
 @jobs_argument
-@click.option("--watch", is_flag=True, help="Update the table until all jobs have ended.")
-@json_option
+@options_of("status")
 def status(jobs: tuple[str, ...], watch: bool, as_json: bool) -> None:
     """Show the state of jobs (ID, name or run folder; default: the latest).
 
@@ -107,13 +106,7 @@ def _watch(jobs: list[Job]) -> None:
 
 
 @click.command("list", cls=RemoteCommand)
-@click.option("--state", metavar="STATE", help="List only jobs in this state, such as running.")
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="List only the latest N jobs.")
-@click.option(
-    "--all", "everywhere", is_flag=True, help="Also list jobs submitted from other folders."
-)
-@click.option("--bad-nodes", is_flag=True, help="List the nodes that caused failures.")
-@json_option
+@options_of("list")
 def list_jobs(
     state: str | None, limit: int | None, everywhere: bool, bad_nodes: bool, as_json: bool
 ) -> None:
@@ -124,9 +117,9 @@ def list_jobs(
     from jobgen.jobs import table
     from jobgen.schedulers.base import StateName
 
-    state = state and state.lower()  # squeue prints capitals
-    if state is not None and state not in get_args(StateName):
+    if state is not None and state.lower() not in get_args(StateName):
         raise click.UsageError(f"--state {state}: not one of {', '.join(get_args(StateName))}")
+    state = state and state.lower()  # squeue prints capitals
     known, problems = list_jobs(elsewhere=everywhere)
     if bad_nodes:
         from jobgen.jobs import verdicts
@@ -144,7 +137,7 @@ def list_jobs(
 
 @click.command(cls=RemoteCommand)
 @jobs_argument
-@json_option
+@options_of("cancel")
 def cancel(jobs: tuple[str, ...], as_json: bool) -> None:
     """Cancel jobs (ID, name or run folder; default: the latest)."""
     import jobgen
@@ -167,12 +160,7 @@ def cancel(jobs: tuple[str, ...], as_json: bool) -> None:
 
 @click.command(cls=RemoteCommand)
 @jobs_argument
-@click.option(
-    "--then",
-    metavar="COMMAND",
-    help="Run COMMAND in bash as each job ends, with $JOBGEN_JOB_ID, _NAME, _STATE and _REASON.",
-)
-@json_option
+@options_of("wait")
 def wait(jobs: tuple[str, ...], then: str | None, as_json: bool) -> None:
     """Wait for jobs to end (default: the latest), and print the state of each as it ends.
 
@@ -230,7 +218,7 @@ def _run_hook(command: str | None, ended: JobStatus) -> None:
 
 @click.command(cls=RemoteCommand)
 @job_argument
-@json_option
+@options_of("diagnose")
 def diagnose(job: str | None, as_json: bool) -> None:
     """Find out why a job failed (default: the latest job).
 
@@ -244,12 +232,7 @@ def diagnose(job: str | None, as_json: bool) -> None:
 
 @click.command(cls=RemoteCommand)
 @job_argument
-@click.option("-f", "--follow", is_flag=True, help="Keep printing until the job ends.")
-@click.option("--rank", type=click.IntRange(0), metavar="R", help="Show only this rank.")
-@click.option("--node", metavar="N", help="Show only this node.")
-@click.option("--role", metavar="ROLE", help="Show only this role.")
-@click.option("--stderr", is_flag=True, help="Show stderr of the processes and agents.")
-@json_option
+@options_of("logs")
 def logs(job: str | None, follow: bool, as_json: bool, **wanted: Any) -> None:
     """Show the output of a job (default: the latest), with the node and rank of each line.
 
@@ -294,10 +277,7 @@ def logs(job: str | None, follow: bool, as_json: bool, **wanted: Any) -> None:
 
 @click.command(cls=RemoteReport)
 @jobs_argument
-@output_option("Write the page to FILE (`-`: stdout; default: report.html in the run folder).")
-@click.option("--text", "as_text", is_flag=True, help="Print text and write no page.")
-@click.option("--all", "everything", is_flag=True, help="Report on all jobs submitted from here.")
-@json_option
+@options_of("report")
 def report(
     jobs: tuple[str, ...], output: str | None, as_text: bool, everything: bool, as_json: bool
 ) -> None:
@@ -346,7 +326,7 @@ def _write_page(result: Report, output: str | None, folder: Path) -> Path | str:
 
 @click.command(cls=RemoteCommand)
 @job_argument
-@json_option
+@options_of("top")
 def top(job: str | None, as_json: bool) -> None:
     """Show the GPUs, CPUs and memory that a job uses on each node, and its progress.
 

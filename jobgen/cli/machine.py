@@ -17,11 +17,8 @@ from jobgen.cli.options import (
     FILE,
     STDOUT,
     complete_words,
-    json_option,
-    output_option,
+    options_of,
     refuse_together,
-    scheduler_option,
-    site_option,
 )
 from jobgen.cli.printing import can_ask, put_answer, put_err, put_out
 from jobgen.cli.target import add_target_options, load_plan
@@ -36,7 +33,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("path", required=False, type=FILE, metavar="[SPEC]")
-@json_option
+@options_of("doctor")
 @add_target_options
 def doctor(path: str | None, as_json: bool, **target: Any) -> None:
     """Check that this machine can submit jobs, and the queue, account and paths of a spec.
@@ -71,17 +68,7 @@ def doctor(path: str | None, as_json: bool, **target: Any) -> None:
 
 @click.command()
 @click.argument("file", default=DEFAULT_SPEC, type=FILE, metavar="[FILE]")
-@site_option("Use this site instead of the detected one.")
-@scheduler_option("Use generic settings for this scheduler.")
-@click.option("--account", metavar="NAME", help="Account or project to charge.")
-@click.option("--queue", metavar="NAME", help="Queue, or partition on Slurm.")
-@click.option("--nodes", type=click.IntRange(1), metavar="N", help="Number of nodes.")
-@click.option("--gpus-per-node", type=click.IntRange(0), metavar="N", help="GPUs on each node.")
-@click.option("--walltime", metavar="TIME", help="Time limit, such as 4h or 00:30:00.")
-@click.option("--script", metavar="FILE", help="Python file to run.")
-@click.option("--module", metavar="NAME", help="Python module to run.")
-@click.option("--force", is_flag=True, help="Overwrite FILE if it exists.")
-@json_option
+@options_of("init")
 def init(file: str, force: bool, as_json: bool, **given: Any) -> None:
     """Inspect this machine and write a commented job.yaml (`-`: stdout).
 
@@ -170,7 +157,7 @@ def _ask(question: Question) -> Any:
 
 
 @click.group(invoke_without_command=True)
-@json_option
+@options_of("sites")
 @click.pass_context
 def sites(context: click.Context, as_json: bool) -> None:
     """List, show, test, capture or check profiles."""
@@ -187,8 +174,7 @@ def sites(context: click.Context, as_json: bool) -> None:
 
 @sites.command()
 @click.argument("name", shell_complete=complete_words("sites.search", "list_names"))
-@click.option("--yaml", "as_yaml", is_flag=True, help="Print the profile as YAML.")
-@json_option
+@options_of("sites show")
 def show(name: str, as_yaml: bool, as_json: bool) -> None:
     """Show what jobgen knows about a site: queues, GPUs, network, rules, and their sources."""
     from jobgen.sites import describe, search
@@ -206,7 +192,7 @@ def show(name: str, as_yaml: bool, as_json: bool) -> None:
 
 @sites.command()
 @click.argument("file", type=FILE)
-@json_option
+@options_of("sites test")
 def test(file: str, as_json: bool) -> None:
     """Check a profile: its form, what it extends, and its sources."""
     from jobgen.sites import describe, search
@@ -252,9 +238,7 @@ def check(context: click.Context, name: str | None) -> None:
 
 
 @sites.command()
-@click.option("--name", metavar="NAME", help="Save it as your own profile with this name.")
-@output_option("Write the profile to FILE.")
-@click.option("--force", is_flag=True, help="Overwrite an existing file.")
+@options_of("sites capture")
 def capture(name: str | None, output: str | None, force: bool) -> None:
     """Print a profile of this cluster, with the queues, limits and nodes of its scheduler.
 

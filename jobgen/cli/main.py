@@ -13,14 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from jobgen import __version__
-from jobgen.cli.options import (
-    DEFAULT_SPEC,
-    FILE,
-    STDOUT,
-    json_option,
-    output_option,
-    refuse_together,
-)
+from jobgen.cli.options import DEFAULT_SPEC, FILE, STDOUT, options_of, refuse_together
 from jobgen.cli.printing import put_err, put_out
 from jobgen.cli.target import SpecCommand, add_target_options, make_plans, read_spec
 from jobgen.errors import EXIT_CODES, JobgenError, SpecError
@@ -43,7 +36,9 @@ def main() -> NoReturn:
         _explain(error).show()
         code = error.exit_code
     except JobgenError as error:
-        put_err("\n".join([_tell(error), *error.warnings]))
+        from jobgen.cli.settings import explain_error
+
+        put_err("\n".join([explain_error(error, sys.argv[1:]), *error.warnings]))
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         put_err("interrupted")
@@ -59,21 +54,9 @@ def _explain(error: click.ClickException) -> click.ClickException:
     # Without a command, click's message is the help, which its error shows as it is.
     if not isinstance(error, click.UsageError) or error.message.startswith("Usage: "):
         return error
-    from jobgen.cli.guesses import explain_usage, name_known
-    from jobgen.cli.settings import make_room
+    from jobgen.cli.guesses import explain_usage
 
-    message = make_room(explain_usage(error, sys.argv[1:], cli), sys.argv[1:])
-    return click.UsageError(name_known(message), ctx=error.ctx)
-
-
-def _tell(error: JobgenError) -> str:
-    """Return an error's text, in the words of the command line where a setting of it is wrong."""
-    problems = getattr(error, "problems", ())
-    if not any(one.where.file.startswith("--set ") for one in problems):
-        return str(error)
-    from jobgen.cli.settings import explain_setting
-
-    return "\n".join(explain_setting(one, sys.argv[1:]) for one in problems)
+    return click.UsageError(explain_usage(error, sys.argv[1:], cli), ctx=error.ctx)
 
 
 def _read_commands() -> dict[str, dict[str, tuple[str, ...]]]:
@@ -162,21 +145,7 @@ def _tell_version(context: click.Context) -> NoReturn:
 
 @cli.command(cls=SpecCommand)
 @click.argument("specs", nargs=-1, type=FILE, metavar="[SPEC]...")
-@output_option("Write the script to FILE (`-`: stdout).")
-@click.option(
-    "--out-dir",
-    type=FILE,
-    metavar="DIR",
-    help="Write each script to DIR, named after its spec.",
-)
-@click.option("--expand", is_flag=True, help="Write one script for each task of the array.")
-@click.option(
-    "--task",
-    type=click.IntRange(0),
-    metavar="N",
-    help="Render this task of the array as a single job.",
-)
-@json_option
+@options_of("render")
 @add_target_options
 def render(
     specs: tuple[str, ...],
@@ -249,7 +218,7 @@ def _name_files(
     planned: Sequence[tuple[str, Plan]], output: str | None, out_dir: str | None
 ) -> list[str]:
     """Return the file of each script: that which was asked for, or one in a folder."""
-    if output or not out_dir:
+    if not out_dir:
         return [output] if output else []
     return [os.path.join(out_dir, _name_script(path, plan)) for path, plan in planned]
 

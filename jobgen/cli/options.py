@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import Any, cast
 
 import click
@@ -15,14 +17,6 @@ DEFAULT_SPEC = "job.yaml"
 FILE = click.Path(readable=False)  # completes names of files, and checks nothing
 SPEC_ENDS = (".yaml", ".yml")  # how the names of specs end
 STDOUT = "-"  # in the place of a file to write
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-format_option = click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "github"]),
-    default="text",
-    help="Output format; github writes pull request annotations.",
-)
 
 
 def refuse_together(options: Mapping[str, object]) -> None:
@@ -44,20 +38,44 @@ def complete_words(module: str, function: str) -> Callable[..., list[str]]:
     return complete
 
 
-def site_option(about: str) -> Callable[[Command], Command]:
-    """Return the option that names a site, which the shell completes."""
-    complete = complete_words("sites.search", "list_names")
-    return click.option("--site", metavar="NAME", help=about, shell_complete=complete)
+# What click is told of the value of an option, by the word for it in the table.
+_KINDS: dict[str, dict[str, Any]] = {
+    "flag": {"is_flag": True},
+    "text": {},
+    "several": {"multiple": True},
+    "file": {"type": FILE},
+    "count": {"type": click.IntRange(0)},
+    "number": {"type": click.IntRange(1)},
+    "port": {"type": click.IntRange(1, 65535)},
+    "port or 0": {"type": click.IntRange(0, 65535), "default": 0},
+    "tracked": {"type": click.Choice(["tracked"])},
+    "format": {"type": click.Choice(["text", "github"]), "default": "text"},
+    "scheduler": {"type": click.Choice(list(PACKAGES))},
+    "site": {"shell_complete": complete_words("sites.search", "list_names")},
+    "setting": {"multiple": True, "shell_complete": complete_words("cli.target", "list_settings")},
+}
 
 
-def scheduler_option(about: str) -> Callable[[Command], Command]:
-    """Return the option that names a scheduler."""
-    return click.option("--scheduler", type=click.Choice(list(PACKAGES)), help=about)
+def options_of(name: str) -> Callable[[Command], Command]:
+    """Return what adds the options that the table has for a command."""
+
+    def add(command: Command) -> Command:
+        rows = _read_options().partition(f"[{name}]\n")[2].partition("\n\n")[0]
+        for row in reversed(rows.splitlines()):
+            words, kind, about = row.split(" | ")
+            names, _, value = words.partition(" = ")
+            more = _KINDS[kind] | {"metavar": value or None, "help": about}
+            command = click.option(*names.split(), **more)(command)
+        return command
+
+    return add
 
 
-def output_option(about: str) -> Callable[[Command], Command]:
-    """Return the option that names a file to write."""
-    return click.option("-o", "--output", type=FILE, metavar="FILE", help=about)
+@cache
+def _read_options() -> str:
+    """Return the table of options: a paragraph for each command."""
+    with open(os.path.join(os.path.dirname(__file__), "options.txt"), encoding="utf-8") as file:
+        return file.read()
 
 
 def list_names(context: click.Context) -> list[str]:

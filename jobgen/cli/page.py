@@ -4,27 +4,13 @@ from __future__ import annotations
 
 import click
 
-from jobgen.cli.options import FILE
+from jobgen.cli.options import options_of
 from jobgen.cli.printing import put_err
 from jobgen.errors import UsageError
 
 
 @click.command()
-@click.option("--out", type=FILE, metavar="DIR", help="Write the files of the page to DIR.")
-@click.option("--serve", is_flag=True, help="Serve the page on this machine until Ctrl-C.")
-@click.option(
-    "--pyodide", metavar="DIR|URL", help="Folder or URL of Pyodide 314.0.7 (npm package 'pyodide')."
-)
-@click.option(
-    "--site", "sites", multiple=True, metavar="NAME", help="Include this site; repeatable."
-)
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=0,
-    metavar="N",
-    help="Port for --serve (default: a free one).",
-)
+@options_of("page")
 def page(
     out: str | None, serve: bool, pyodide: str | None, sites: tuple[str, ...], port: int
 ) -> None:

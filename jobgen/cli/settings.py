@@ -11,6 +11,7 @@ from jobgen.batchscript.directives import settle
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.reader import Script
 from jobgen.cli.options import SPEC_ENDS
+from jobgen.cli.retyped import end_line, find_typed, name_line, part_options, retype
 from jobgen.cli.target import SHORTCUTS
 from jobgen.errors import JobgenError, Position, Problem
 from jobgen.plan.resolve import resolve
@@ -20,6 +21,7 @@ from jobgen.spec.edit import list_values
 from jobgen.spec.fields import join_path, read_fields
 from jobgen.spec.load import load
 from jobgen.spec.model import JobSpec
+from jobgen.spec.table import find_rule
 from jobgen.spec.words import Hint, suggest_key
 from jobgen.spec.yaml_nodes import Scalar
 
@@ -43,17 +45,11 @@ def look_up(word: str, value: str, short: Mapping[str, str], *, whole: bool) -> 
         name = short.get(path.rpartition(".")[2])
         words += [name, text] if name else ["--set", f"{path}={text}"]
     line = shlex.join(words).replace("...", "VALUE")
-    if line and (whole or "--set" not in words):
-        return {"type": line}
     if line:
-        return {"say": f"give {line} when you submit"}
-    return {"say": _name_place(hint.text) if whole else ""}
-
-
-def _name_place(text: str) -> str:
-    """Return the text of a hint for an option."""
-    text = text.replace("this key", "the option")
-    return f"{text} in the spec" if "write " in text else text
+        own = whole or "--set" not in words
+        return {"type": line} if own else {"say": f"give {line} when you submit"}
+    place = " in the spec" if "write " in hint.text else ""
+    return {"say": hint.text.replace("this key", "the option") + place if whole else ""}
 
 
 def _read_chunks(value: str) -> dict[str, str]:
@@ -89,39 +85,66 @@ def find_refusal(spec: str, words: Sequence[str]) -> str:
     return ""
 
 
-def explain_setting(problem: Problem, words: Sequence[str]) -> str:
-    """Return what is wrong with a setting, named by the option among the words, and what to type.
+def explain_error(error: JobgenError, argv: Sequence[str]) -> str:
+    """Return what an error says, and the whole line to type where it tells what was meant.
+
+    A setting that is wrong is named by the option among the words that gave it.
+    """
+    words = now = part_options(argv)
+    lines = list[str]()
+    for problem in error.problems:
+        text, now = _explain_setting(problem, now)
+        lines.append(text)
+    text = re.sub("[,; ]+\n", "\n", "\n".join(lines) or str(error))
+    if now != words:
+        return make_room(name_line(text, words, now), words)
+    facts = {"message": text, "plain": " ".join(words), "at": words[0]}
+    say = find_rule("usage", facts).get("say", "")
+    return f"{text}; {say}" if say else end_line(text, words)
+
+
+def _explain_setting(problem: Problem, words: list[str]) -> tuple[str, list[str]]:
+    """Return what is wrong with a setting, and the words with what is meant in its place.
 
     What is wrong in a file is returned as it is.
     """
     path = problem.where.file.removeprefix("--set ")
     if path == problem.where.file:
-        return str(problem)
-    given = [word.partition(f"{path}=")[2] for word in words if f"{path}=" in word]
-    names = () if given else SHORTCUTS.get(path, [()])[0]
-    typed = next((name for name in names for word in words if word.startswith(name)), "")
-    where = Position(typed) if typed else problem.where
-    hint = _type_hint(problem, path, "".join(given[:1]))
-    return make_room(str(problem._replace(where=where, hint=hint)), words)
+        return str(problem), words
+    start, given = "", ""
+    option, value = find_typed(words, SHORTCUTS.get(path, [()])[0])
+    where = Position(option)
+    if not option:
+        option, value = find_typed(words, ("--set",), f"{path}=")
+        where, start, given = problem.where, f"{path}=", value.partition("=")[2]
+    hint, meant, behind = _read_hint(problem, path, given)
+    text = str(problem._replace(where=where, hint=hint))
+    if not (meant or behind) and (row := find_rule("retyped", {"message": text})):
+        text += f"; {row.get('say', '')}"
+        meant = [option, start + row.get("meant", value)]
+    wrong = option and (meant or behind)
+    return text, [*retype(words, option, value, meant), *behind] if wrong else words
 
 
-def _type_hint(problem: Problem, path: str, given: str) -> str:
-    """Return what a problem says to write as what to type; a record shows keys without its path."""
+def _read_hint(problem: Problem, path: str, given: str) -> tuple[str, list[str], list[str]]:
+    """Return the hint of a problem, the words to type in place of the setting, and at the end.
+
+    A record shows keys without its path.
+    """
     outer, hint = problem.path.rpartition(".")[0], problem.hint
     near = re.match(r"did you mean '(\w+)'", hint)
     inner = path.removeprefix(problem.path)
     settings = {near[1] + inner: given} if near and given else _list_settings(Hint(hint))
     whole = read_fields(JobSpec).keys()
-    paths = {
-        one: one if one.partition(".")[0] in whole else join_path(outer, one) for one in settings
-    }
-    if line := " ".join(shlex.join(["--set", f"{paths[one]}={settings[one]}"]) for one in settings):
-        lead = re.sub(r"(, as in|write) [\w.]+: .*", "", hint).strip()
-        return f"{lead}; type: {line}".removeprefix("; ")
+    words = list[str]()
+    for one, value in settings.items():
+        full = one if one.partition(".")[0] in whole else join_path(outer, one)
+        words += ["--set", f"{full}={value}"]
+    if words:
+        return re.sub(r"(, as in|write) [\w.]+: .*", "", hint).strip(), words, []
     if "run.args" in hint and given:
-        name = path.removeprefix("args.")
-        return f"for the program, end the line with: -- {shlex.join([f'--{name}', given])}"
-    return hint
+        return "it is for the program", [], ["--", f"--{path.removeprefix('args.')}", given]
+    return hint, [], []
 
 
 def make_room(message: str, words: Sequence[str] = ()) -> str:
@@ -130,6 +153,7 @@ def make_room(message: str, words: Sequence[str] = ()) -> str:
     Of a value that is refused, it says why. What was typed so, the command judges when it runs.
     """
     spec = next((word for word in words if word.endswith(SPEC_ENDS)), "job.yaml")
+    message = _mend_line(message, spec)
     shown = {typed[0]: typed[1].strip("'") for typed in _SET.finditer(message)}
     given = {text.partition("=")[0]: typed for typed, text in shown.items() if text not in words}
     if not given:
@@ -138,6 +162,22 @@ def make_room(message: str, words: Sequence[str] = ()) -> str:
     for problem in _list_problems(spec, [shown[typed] for typed in given.values()]):
         if problem.path not in own:
             message = _solve(message, problem, given)
+    return message
+
+
+def _mend_line(message: str, spec: str) -> str:
+    """Return a message whose line has the values of its options as the spec takes them."""
+    for line in re.findall(
+        r"type: (jobgen (?:submit|render|check|explain|run|doctor) (?:(?!, )[^;|\n])*)", message
+    ):
+        with suppress(ValueError):  # a remark behind the line, with a quote of its own
+            words = shlex.split(line)
+            typed = {path: find_typed(words, names)[1] for path, (names, *_) in SHORTCUTS.items()}
+            given = [f"{path}={value}" for path, value in typed.items() if value]
+            if given:
+                for problem in _list_problems(spec, given):
+                    words = _explain_setting(problem, words)[1]
+                message = message.replace(line, shlex.join(words))
     return message
 
 
@@ -161,5 +201,5 @@ def _list_problems(spec: str, settings: Sequence[str]) -> Sequence[Problem]:
     try:
         resolve(load(spec, settings))
     except JobgenError as error:
-        return getattr(error, "problems", ())
+        return error.problems
     return ()

@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobgen.cli.options import (
-    DEFAULT_SPEC,
-    FILE,
-    SPEC_ENDS,
-    format_option,
-    json_option,
-    refuse_together,
-)
+from jobgen.cli.options import DEFAULT_SPEC, FILE, SPEC_ENDS, options_of, refuse_together
 from jobgen.cli.printing import put_answer, put_err
 from jobgen.cli.target import SpecCommand, add_target_options, load_plan, make_plan, read_spec
 from jobgen.errors import Problem, SpecError, StaleError, UsageError
@@ -31,17 +24,7 @@ _STALE = "stale; render it again"
 
 @click.command(cls=SpecCommand)
 @click.argument("paths", nargs=-1, type=FILE, metavar="[SPEC or SCRIPT]...")
-@click.option(
-    "--out-dir",
-    type=FILE,
-    metavar="DIR",
-    help="Look for the scripts in DIR (default: beside the specs).",
-)
-@click.option(
-    "--all", "every", is_flag=True, help="Check all specs and scripts below the given folders."
-)
-@format_option
-@json_option
+@options_of("check")
 @add_target_options
 def check(
     paths: tuple[str, ...],
@@ -103,8 +86,7 @@ def _format_annotations(report: CheckReport) -> Iterator[str]:
 
 @click.command(cls=SpecCommand)
 @click.argument("path", default=DEFAULT_SPEC, type=FILE, metavar="[SPEC]")
-@json_option
-@click.option("--all", "defaults", is_flag=True, help="Also show defaults.")
+@options_of("explain")
 @add_target_options
 def explain(path: str, as_json: bool, defaults: bool, **target: Any) -> None:
     """Show the plan of a spec (default: job.yaml).

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobgen.cli.options import DEFAULT_SPEC, FILE, json_option
+from jobgen.cli.options import DEFAULT_SPEC, FILE, options_of
 from jobgen.cli.printing import can_ask, put_answer, put_err, put_out
 from jobgen.cli.remote import RemoteSpecCommand
 from jobgen.cli.target import add_target_options
@@ -22,26 +22,7 @@ if TYPE_CHECKING:
 
 @click.command(cls=RemoteSpecCommand)
 @click.argument("path", default=DEFAULT_SPEC, type=FILE, metavar="[SPEC or SCRIPT]")
-@click.option(
-    "--dry-run", is_flag=True, help="Print the command and the script without submitting."
-)
-@click.option("--wait", is_flag=True, help="Follow the job until it ends; exit with 7 if it fails.")
-@click.option(
-    "--after",
-    multiple=True,
-    metavar="[KIND:]ID",
-    help="Start after this job. KIND is afterok (default), afterany, afternotok or after.",
-)
-@click.option("--again", is_flag=True, help="Submit even if the same job was already submitted.")
-@click.option(
-    "--stale-ok", is_flag=True, help="Submit a script even if its spec has changed since."
-)
-@click.option(
-    "--send",
-    type=click.Choice(["tracked"]),
-    help="With --host, send every file that git tracks here.",
-)
-@json_option
+@options_of("submit")
 @add_target_options
 def submit(
     path: str, dry_run: bool, wait: bool, again: bool, send: str | None, as_json: bool, **how: Any

@@ -11,15 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobgen.cli.options import (
-    DEFAULT_SPEC,
-    FILE,
-    SPEC_ENDS,
-    Command,
-    list_options,
-    scheduler_option,
-    site_option,
-)
+from jobgen.cli.options import DEFAULT_SPEC, FILE, SPEC_ENDS, Command, list_options, options_of
 from jobgen.cli.printing import put_err
 from jobgen.errors import JobgenError
 from jobgen.schedulers.registry import SCRIPT_ENDS
@@ -39,15 +31,15 @@ SHORTCUTS = {
 }
 
 
-def _complete_key(_context: click.Context, _param: click.Parameter, begun: str) -> list[str]:
-    """Complete the keys of a spec, behind --set."""
+def list_settings() -> list[str]:
+    """Return what --set takes before a value, for each key of a spec."""
     from jobgen.spec.fields import is_record, list_paths
     from jobgen.spec.model import JobSpec
 
     known = list_paths(JobSpec)
     records = {path for path, field in known.items() if is_record(field.kinds[0].type)}
     ends = (path for path in known if path.rpartition(".")[0] in ("", *records))
-    return [f"{path}=" for path in ends if path.startswith(begun) and path not in records]
+    return [f"{path}=" for path in ends if path not in records]
 
 
 def _describe_key(path: str) -> str:
@@ -76,12 +68,12 @@ def _complete_queue(context: click.Context, _param: click.Parameter, begun: str)
     return [queue for queue in queues or () if queue.startswith(begun)]
 
 
-def _is_spec(path: str) -> bool:
-    """Whether a file of YAML is here and has what a job runs."""
+def is_spec(path: str) -> bool:
+    """Whether a file of YAML is here and has what a job runs, or extends one that has."""
     if not path.endswith(SPEC_ENDS) or not os.path.isfile(path):
         return False
     with open(path, encoding="utf-8", errors="replace") as file:
-        return any(line.startswith("run:") for line in file)
+        return any(line.startswith(("run:", "roles:", "extends:")) for line in file)
 
 
 def _find_refused(
@@ -153,8 +145,7 @@ def _refuse_values(ctx: click.Context, specs: Sequence[str]) -> None:
     others = [path for path in absent if "=" in path or parted]
     if others := _list_words(specs, absent) or others:
         ctx.fail(f"Got unexpected extra argument ({' '.join(others)})")
-    name = ctx.params.get("name")
-    if name and (tasks := re.fullmatch(r"(\d+)-(\d+)", name)):
+    if tasks := re.fullmatch(r"(\d+)-(\d+)", str(ctx.params.get("name"))):
         count = int(tasks[2]) - int(tasks[1]) + 1
         ctx.fail(f"-J is the name of the job; for an array, type: --set array.tasks={count}")
 
@@ -181,9 +172,9 @@ def _part_misplaced(
     """Return a spec with options and their values, and the other words; `refused` marks flags."""
     moved, left = list[str](), list[str]()
     for last, word in zip(["", *words], words, strict=False):
-        is_spec = not has_spec and last[:1] != "-" and _is_spec(word)
+        is_file = not has_spec and last[:1] != "-" and is_spec(word)
         is_option = word.partition("=")[0] in refused or not refused.get(last, True)
-        (moved if is_option or is_spec else left).append(word)
+        (moved if is_option or is_file else left).append(word)
     return moved, left
 
 
@@ -192,9 +183,10 @@ def _merge_shortcuts(command: Command) -> Command:
 
     @wraps(command)
     def run(**params: Any) -> Any:
-        given = {path: params.pop(path.replace(".", "__")) for path in SHORTCUTS}
-        settings = (f"{path}={text}" for path, text in given.items() if text is not None)
-        return command(**params | {"overrides": (*params["overrides"], *settings)})
+        for path in SHORTCUTS:
+            if (text := params.pop(path.replace(".", "__"))) is not None:
+                params["overrides"] += (f"{path}={text}",)
+        return command(**params)
 
     return run
 
@@ -206,21 +198,7 @@ def add_target_options(command: Command) -> Command:
         words: dict[str, Any] = {"metavar": metavar, "help": about}
         words |= {"shell_complete": _complete_queue} if path == "queue" else {}
         command = click.option(*names, path.replace(".", "__"), **words)(command)
-    for decorate in (
-        click.option("--no-limits", is_flag=True, help="Do not check the limits of the site."),
-        click.option(
-            "--set",
-            "overrides",
-            multiple=True,
-            metavar="PATH=VALUE",
-            help="Override one value of the spec, such as resources.nodes=4; null removes it.",
-            shell_complete=_complete_key,
-        ),
-        site_option("Override the spec's site."),
-        scheduler_option("Override the spec's scheduler."),
-    ):
-        command = decorate(command)
-    return command
+    return options_of("target")(command)
 
 
 def load_plan(

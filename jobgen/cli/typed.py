@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 import shlex
 from collections.abc import Container, Iterable, Sequence, Set
@@ -11,19 +12,12 @@ import click
 
 from jobgen.batchscript.directives import read_walltime
 from jobgen.cli.options import SPEC_ENDS, list_options, takes_job
-from jobgen.cli.target import SHORTCUTS
+from jobgen.cli.target import SHORTCUTS, is_spec
 from jobgen.schedulers.registry import SCRIPT_ENDS
 from jobgen.spec.fields import read_fields
 from jobgen.spec.model import JobSpec
 from jobgen.spec.spelling import find_near
-from jobgen.spec.table import (
-    fill,
-    list_section,
-    list_words,
-    load_table,
-    names_program,
-    offer_init,
-)
+from jobgen.spec.table import fill, list_section, list_words, load_table, names_program, offer_init
 from jobgen.spec.words import normalize
 
 FILE_ENDS = (*SPEC_ENDS, *SCRIPT_ENDS)
@@ -39,8 +33,8 @@ PROGRAM = rf"{_INTERPRETER}|.*\.py$"
 class Typed:
     """What was typed behind a command, or behind another tool's.
 
-    The words `bare` are options without their dashes, or arguments of the program; `start` is an
-    option of `jobgen init` for the program, and the program.
+    The words `bare` are options without their dashes, or arguments of the program; `module` is the
+    program, where no file is.
     """
 
     def __init__(
@@ -50,7 +44,7 @@ class Typed:
         tool: str = "",
         *,
         bare: Set[str] = frozenset(),
-        start: Sequence[str] = (),
+        module: str = "",
     ) -> None:
         self.context, self.name, self.tool = context, context.info_name or "", tool
         self.valued = list_options(context.command)
@@ -63,27 +57,26 @@ class Typed:
         self.extra: list[str] = []  # words that click has named as too many
         self.left: list[str] = []  # those that stand nowhere in the line
         self.respelt, self.lead = False, ""  # what is to be typed before the line
-        self.alone = len(pick(words, SPEC_ENDS)) < 2  # whether a file of YAML must be the spec
         has_program = self.has_set and not self.takes_job
-        option, program = start or (
-            "--script",
-            "".join(_SCRIPT.findall(" ".join([*words, tool]))[:1]),
-        )
+        program = module or "".join(_SCRIPT.findall(" ".join([*words, tool]))[:1])
+        files = pick(words, SPEC_ENDS)
+        own = not program or all(map(is_spec, filter(os.path.isfile, files)))
+        self.alone = own and len(files) < 2  # whether a file of YAML must be the spec
         left, behind = _cut(words, tool, program if has_program else "")
         self.behind = [*self._part(left, bare), *behind]
         if program in self.behind:
             del self.behind[: self.behind.index(program) + 1]
         self.spec = (*pick(self.plain, SPEC_ENDS), "job.yaml")[0] if has_program else ""
         if self.spec and program:
-            self._start(option, program)
+            self._start("module" if module else "script", program)
 
-    def _start(self, option: str, program: str) -> None:
+    def _start(self, key: str, program: str) -> None:
         """Have the program be started: by its spec, by the spec that is named, or by a new one."""
         named, known = self.spec in self.plain, names_program(self.spec, program)
         if named and not known:
-            self.own.append(("--set", f"run.{option.strip('-')}={program}"))
+            self.own.append(("--set", f"run.{key}={program}"))
         elif not known:
-            line, self.spec = offer_init(program, option)
+            line, self.spec = offer_init(program, f"--{key}")
             self.lead = f"{line}, and then "
         self.plain = drop(self.plain, [program])
         self.plain += [] if named else [self.spec]
@@ -151,8 +144,8 @@ class Typed:
     def _take(self, own: str, left: list[str]) -> str:
         """Take the value of an option from the words after it, if the first of them is one."""
         word, units = "".join(left[:1]), load_table()["units"]
-        is_spec = self.alone and word.endswith(SPEC_ENDS)
-        takes = self.valued[own] if own else not is_spec and re.match("[^-]|-.* ", word)
+        is_file = self.alone and word.endswith(SPEC_ENDS)
+        takes = self.valued[own] if own else not is_file and re.match("[^-]|-.* ", word)
         value = left.pop(0) if left and takes else ""
         self.loose.add(value)
         if own and value.isdecimal() and "".join(left[:1]) in units:

@@ -157,9 +157,10 @@ def _refuse_other_keys(path: str, root: Mapping) -> None:
     from jobgen.spec.table import point_to_spec
     from jobgen.spec.words import is_group
 
-    own = read_fields(JobSpec).keys() & root.items.keys() - {"name"}
-    if root.items and not own and not is_group(root, JobSpec):
-        message = f"is not a job spec: it has {', '.join([*root.items][:8])}"
+    keys = [key for key, node in root.items.items() if node.where.file == path]
+    own = read_fields(JobSpec).keys() & {*keys} - {"name"}
+    if keys and not own and not is_group(root, JobSpec):
+        message = f"is not a job spec: it has {', '.join(keys[:8])}"
         raise SpecError([Problem(Position(path, 1, 1), "", message, point_to_spec(path))]) from None
 
 

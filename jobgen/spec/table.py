@@ -76,13 +76,13 @@ def fill(sentence: str, values: Mapping[str, str]) -> str:
 # regular expressions for the whole of it, or for a part; and what a rule answers.
 _FACTS = {"form": "word", "matches": "plain"}
 _WHOLE, _PARTS = ("form", "key", "means", "at", "path", "message"), ("matches", "line")
-_ANSWERS = ("say", "type", "use", "fault", "unfold")
+_ANSWERS = ("say", "type", "use", "fault", "unfold", "meant")
 
 
 def find_rule(section: str, facts: Mapping[str, str]) -> dict[str, str]:
     """Return what the first rule of a section that holds for the facts answers; empty without one.
 
-    As `read` it has what the rule's regular expressions have found.
+    As `read` it has what the rule's regular expressions have found, and their groups by name.
 
     Other conditions list words, one of which is the fact's; `needs` names a fact that is not empty.
     """
@@ -90,7 +90,8 @@ def find_rule(section: str, facts: Mapping[str, str]) -> dict[str, str]:
         values = dict(facts)
         if all(_holds(name, rule[name], facts, values) for name in rule if name not in _ANSWERS):
             answer = {name: fill(rule[name], values) for name in _ANSWERS if name in rule}
-            return answer | {"read": values.get("read", "")}
+            groups = {name: text for name, text in values.items() if name not in facts}
+            return {"read": ""} | groups | answer
     return {}
 
 
@@ -129,9 +130,9 @@ def explain_file(path: str, text: str) -> tuple[str, str] | None:
     for rule in load_table()["files"]:
         match = re.search(rule.get("text", ""), text)
         if match and re.search(rule.get("name", ""), path):
-            line = "job.yaml starts it: name that"
-            if not names_program("job.yaml", path):
-                line = f"its spec starts it; type: {offer_init(path)[0]}"
+            line, program = "job.yaml starts it: name that", re.sub(r"\.ipynb$", ".py", path)
+            if not names_program("job.yaml", program):
+                line = f"its spec starts it; type: {offer_init(program)[0]}"
             values = {"file": path, "line": line, "spec": point_to_spec(path)}
             values |= match.groupdict("NAME")
             return rule["say"], fill(rule["hint"], values)

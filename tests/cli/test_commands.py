@@ -297,7 +297,8 @@ class TestCheck:
             (
                 "echo hello\n",
                 "was not rendered by jobgen; it has no header that says so; to check it, type:"
-                " jobgen lint x.sh; to make a spec of it: jobgen import x.sh",
+                " jobgen lint x.sh; to submit it: jobgen import x.sh -o x.yaml, and then jobgen"
+                " submit x.yaml",
             ),
             (b"\xff\xfe", "is not text"),
             (None, "No such file or directory"),
@@ -325,7 +326,8 @@ class TestCheck:
         assert old in text
         Path("x.sh").write_text(text.replace(old, new, 1))
         message = "x.sh: was not rendered by jobgen; it has no header that says so; to check it,"
-        message += " type: jobgen lint x.sh; to make a spec of it: jobgen import x.sh\n"
+        message += " type: jobgen lint x.sh; to submit it: jobgen import x.sh -o x.yaml, and then"
+        message += " jobgen submit x.yaml\n"
         assert jobgen("check", "x.sh") == (2, "", message)
 
     def test_a_part_2_that_somebody_has_edited_is_stale(self) -> None:

@@ -12,6 +12,7 @@ from support import jobgen
 
 from jobgen.cli.guesses import explain_command
 from jobgen.cli.main import LISTED, cli
+from jobgen.cli.target import SHORTCUTS
 from jobgen.spec.table import load_table
 
 SPEC = """\
@@ -345,7 +346,9 @@ def test_a_program_is_started_by_its_spec():
     Path("train.py").write_text(PROGRAM)
     ended = jobgen("submit", "train.py")
     assert (ended.code, ended.out) == (3, "")
-    assert "not a job spec; job.yaml starts it: name that\n" in ended.err
+    assert (
+        "not a job spec; job.yaml starts it: name that; type: jobgen submit job.yaml\n" in ended.err
+    )
 
 
 def test_a_pair_behind_two_dashes_is_written_as_the_option_that_the_program_has():
@@ -640,6 +643,84 @@ def test_each_option_of_another_tool_is_in_the_line_or_named_beside_it(tool, opt
     assert not has_line or answer != without or " -" in answer
 
 
+NUMBERS = [
+    (name, option.opts[-1])
+    for name in LISTED
+    for option in cli.get_command(click.Context(cli), name).params
+    if isinstance(option, click.Option) and isinstance(option.type, click.IntRange)
+]
+
+
+@pytest.mark.parametrize("value", ["0,1", "2-3", "last", "-7", "all"])
+@pytest.mark.parametrize(("name", "option"), NUMBERS)
+def test_a_number_that_is_refused_is_answered_with_the_whole_line(name, option, value):
+    job = ["12", "8888"] if name == "forward" else []
+    ended = jobgen(name, *job, option, value)
+    line = re.search(r"[;,] type: (jobgen .*)\n", ended.err)
+    assert ended.code == 2
+    assert "valid integer" not in ended.err
+    assert line or "65535" in ended.err, ended.err
+    assert not line or line[1].startswith(shlex.join(["jobgen", name, *job]))
+
+
+@pytest.mark.parametrize("value", ["1-4", "a100:8", "90", "8:00", "four", "1-12", "gpu,cpu"])
+@pytest.mark.parametrize("option", [name for names, *_ in SHORTCUTS.values() for name in names])
+def test_a_line_for_a_value_that_is_refused_keeps_the_rest(option, value):
+    ended = jobgen("check", "job.yaml", option, value, "--no-limits")
+    if "type: jobgen" in ended.err:
+        assert re.search(r"[;,] type: jobgen check job.yaml .*--no-limits[\n;]", ended.err)
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        (
+            "logs 12 --rank 0,1",
+            "it takes one number; for the first, type: jobgen logs 12 --rank 0\n",
+        ),
+        ("list --state PD", "; type: jobgen list --state queued\n"),
+        ("list --state pending,running", "for the first, type: jobgen list --state queued\n"),
+        ("list --limit all", "leave --limit out, for all of them; type: jobgen list\n"),
+        (
+            "render job.yaml -o train.py",
+            "under another name, type: jobgen render job.yaml -o new.sh\n",
+        ),
+        ("wait job.yaml", "; type: jobgen submit job.yaml --wait\n"),
+        ("submit job.yaml a.yaml -N 4", "job.yaml -N 4, and then jobgen submit a.yaml -N 4\n"),
+        ("render job.yaml a.yaml", "; type: jobgen render job.yaml a.yaml --out-dir scripts\n"),
+        ("check conf.yaml -N 4", "name that; type: jobgen check job.yaml -N 4\n"),
+        ("submit --time 90 job.yaml", "for minutes, type: jobgen submit --time 90m job.yaml\n"),
+        ("clean --older 30", "; type: jobgen clean --older 30d\n"),
+        ("doctor --site=gadi", "; type: jobgen doctor --site nci-gadi\n"),
+        ("render --scheduler slrum", "; type: jobgen render --scheduler slurm\n"),
+        (
+            "sbatch --nodes=1-4 job.yaml",
+            "--set resources.nodes.min=1 --set resources.nodes.max=4\n",
+        ),
+        ("squeue -n gpt", "; type: jobgen status gpt\n"),
+        (
+            "accelerate launch --config_file conf.yaml train.py",
+            "; type: jobgen submit job.yaml; for",
+        ),
+        ("check a.ipynb", "a.ipynb; its spec starts it; type: jobgen init --script a.py a.yaml\n"),
+        (
+            "import train.py -o b.yaml",
+            "for one named b.yaml, type: jobgen init --script train.py b.ya",
+        ),
+        (
+            "submit old.sbatch",
+            "jobgen import old.sbatch -o old.yaml, and then jobgen submit old.yaml",
+        ),
+    ],
+)
+def test_the_line_to_type_is_the_typed_one_put_right(line, answer):
+    Path("train.py").write_text(PROGRAM)
+    Path("conf.yaml").write_text("lr: 1\nepochs: 3\n")
+    Path("a.ipynb").write_text("{}")
+    Path("old.sbatch").write_text("#!/bin/bash\n#SBATCH -N 2\npython train.py\n")
+    assert answer in jobgen(*line.split()).err
+
+
 @pytest.mark.parametrize("typed", TYPED.splitlines())
 def test_an_answer_at_the_prompt_does_what_was_asked(typed):
     """The line that an answer says is typed by machine, and is accepted."""
@@ -664,17 +745,33 @@ def test_an_answer_at_the_prompt_does_what_was_asked(typed):
 @pytest.mark.parametrize(
     ("line", "answer"),
     [
-        ("render --set nodes=4", "--set nodes: unknown key; write resources.nodes; type: --set "),
-        ("render --set resources.node=4", "'nodes'?; type: --set resources.nodes=4"),
-        ("render --set resource.nodes=4", "'resources'?; type: --set resources.nodes=4"),
-        ("render --set resources={nodes:4}", "unknown key; type: --set resources.nodes=4"),
-        ("render --set args.lr=1e-4", "for the program, end the line with: -- --lr 1e-4"),
-        ("render -N 2-4", "type: --set resources.nodes.min=2 --set resources.nodes.max=4"),
-        ("render --set lr=1e-4", "for the program, end the line with: -- --lr 1e-4"),
-        ("render --set NCCL_DEBUG=INFO", "type: --set environment.variables.NCCL_DEBUG=INFO"),
+        (
+            "render --set nodes=4",
+            "--set nodes: unknown key; write resources.nodes; type: jobgen render --set ",
+        ),
+        ("render --set resources.node=4", "'nodes'?; type: jobgen render --set resources.nodes=4"),
+        (
+            "render --set resource.nodes=4",
+            "'resources'?; type: jobgen render --set resources.nodes=4",
+        ),
+        (
+            "render --set resources={nodes:4}",
+            "unknown key; type: jobgen render --set resources.nodes=4",
+        ),
+        ("render --set args.lr=1e-4", "it is for the program; type: jobgen render -- --lr 1e-4"),
+        (
+            "render -N 2-4",
+            "type: jobgen render --set resources.nodes.min=2 --set resources.nodes.max=4",
+        ),
+        ("render --set lr=1e-4", "it is for the program; type: jobgen render -- --lr 1e-4"),
+        (
+            "render --set NCCL_DEBUG=INFO",
+            "type: jobgen render --set environment.variables.NCCL_DEBUG=INFO",
+        ),
         (
             "render -t 120",
-            "-t: resources.walltime: '120' has no unit; write e.g. 120s, 120m or 120h",
+            "-t: resources.walltime: '120' has no unit; write e.g. 120s, 120m or 120h; for minutes"
+            ", type: jobgen render -t 120m\n",
         ),
         ("render --time 7200", "--time: resources.walltime: '7200' has no unit"),
     ],
@@ -706,7 +803,7 @@ def test_a_setting_that_is_refused_is_answered_with_what_to_type(line, answer):
         ("import", "Missing argument 'SCRIPT'; type: jobgen import mine.sbatch\n"),
         ("lint", "type: jobgen lint mine.sbatch\n"),
         ("shell 12 nvidia-smi -l 1", "type: jobgen shell 12 -- nvidia-smi -l 1\n"),
-        ("logs 4242 --rank all", "leave --rank out, for all of them\n"),
+        ("logs 4242 --rank all", "leave --rank out, for all of them; type: jobgen logs 4242\n"),
         ("render --ntasks 16 -t 2h", "for each GPU; type: jobgen render -t 2h -N 4\n"),
         ("submitt job.ymal", "did you mean: jobgen submit job.yaml\n"),
         ("make new.sbatch", "type: jobgen render job.yaml -o new.sbatch\n"),
