@@ -396,6 +396,7 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
         ("N = 1\npython t.py", "--nodes=1"),
         ("exec python t.py\ndate", "--nodes=1"),
         ("export RANK=$SLURM_NODEID\npython t.py", "--nodes=1 --ntasks-per-node=4"),
+        ("RANK=$SLURM_NODEID\nsrun -K1 python t.py", "--nodes=2"),
         ("python - <<EOF\nprint(1)\nEOF\necho end", "--nodes=1"),
         ("accelerate launch --num_processes 3 t.py --use_vllm", "--nodes=1 --gres=gpu:4"),
         ("vllm serve m &\ncurl m\ntorchrun --nproc-per-node=2 t.py", "--nodes=1 --gres=gpu:4"),

@@ -252,7 +252,7 @@ def _find_early(script: Script) -> Iterator[Fault]:
         return
     under_c10d = re.search(r"--rdzv[-_]backend[= ]\"?c10d", script.text)
     for command in script.commands:
-        words, fix = _list_early(command)
+        words, fix = _list_early(script, command)
         ranked = under_c10d and "rank" in " ".join(word.raw for word in words).lower()
         for word in [] if ranked else words:
             if match := _OF_TASK.search(_show_expanded(word)):
@@ -266,11 +266,16 @@ def _show_expanded(word: Word) -> str:
     return "".join(own)
 
 
-def _list_early(command: Command) -> tuple[list[Word], str]:
+def _reads(script: Script, name: str) -> bool:
+    return re.search(rf"\$\{{?{name}\b", script.text) is not None
+
+
+def _list_early(script: Script, command: Command) -> tuple[list[Word], str]:
     """Return the words that the script's own shell expands, and a fix instead of the rule's."""
     if command.is_inner:
         return [], ""
     if any(launcher.name == "srun" for launcher in unwrap(command.words).launchers):
         return list(command.words), ""
-    words = [word for _, word, _ in command.variables()]
+    read = [item for item in command.variables() if command.name or _reads(script, item[0])]
+    words = [word for _, word, _ in read]
     return words, "set it inside what srun starts: srun bash -c 'NAME=$...'"
