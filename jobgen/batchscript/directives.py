@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import shlex
 from typing import get_args
 
 from jobgen.batchscript.draft import Draft
+from jobgen.batchscript.purposes import FORMS
 from jobgen.batchscript.readable import find_place, find_shell
 from jobgen.batchscript.reader import COUNT, GRES, DirectiveOption, Script
 from jobgen.capabilities import get_capabilities
@@ -29,16 +29,7 @@ _FORMS = {
     **dict.fromkeys(("account", "queue", "qos", "reservation"), _LABEL),
     **{"name": NAME, "resources.constraint": _CONSTRAINT},
 }
-# What the request of a script says.
-_COUNTS = {
-    *("--nodes", "--ntasks", "--ntasks-per-node", "--cpus-per-task", "--gpus-per-node", "--gpus"),
-    *("--gpus-per-task", "--ntasks-per-gpu", "--gres", "--cpus-per-gpu"),
-}
-_SPREAD = ("--ntasks", "--gpus")
-# How Torque asks for processors of a Cray, or anywhere.
-_OF_TORQUE = ("-l size", "-l procs", "-l mppwidth", "-l mppnppn", "-l mppdepth")
 _NO_WORDS = "asks for processors in words that OpenPBS and PBS Pro do not have; write resources"
-_TOTALS = "taken for one node; where qsub counts them for the whole job, they may be of several"
 _CHUNK = ("ngpus", "ncpus", "mem", "mpiprocs", "ppn", "gpus")
 _EXCLUSIVE = (("--exclusive", ""), ("-l place", "scatter:excl"), ("-l place", "excl"))
 _EVENTS = {"BEGIN": "begin", "END": "end", "FAIL": "fail", "b": "begin", "e": "end", "a": "fail"}
@@ -167,11 +158,11 @@ def _find_site_of_totals(script: Script) -> tuple[str, SiteProfile]:
 
     Without a name, and empty, where the script is for no such site.
     """
-    none = "", SiteProfile(script.target)
-    if script.chunks or not script.resource("ncpus"):
-        return none
-    loaded = ((name, item.profile) for name, item in search.list_profiles() if item)
-    return next((named for named in loaded if _asks_in_totals(script, named[1])), none)
+    in_totals = script.resource("ncpus") and not script.chunks
+    for name, item in search.list_profiles() if in_totals else ():
+        if item and _asks_in_totals(script, item.profile):
+            return name, item.profile
+    return "", SiteProfile(script.target)
 
 
 def _asks_in_totals(script: Script, profile: SiteProfile) -> bool:
@@ -210,12 +201,11 @@ class _Resources:
 
     def note_spread(self, items: list[DirectiveOption]) -> None:
         """Name a number of tasks or GPUs that may be of more nodes than the spec asks for."""
-        spread = [item for item in items if item.option in _SPREAD]
-        spread = [item for item in spread if self.script.count(item.option) > 1]
-        for item in [] if self.script.value("--nodes") else spread[:1]:
-            taken = f"taken for {self.nodes} nodes" if self.nodes > 1 else "taken for one node"
-            message = f"{taken}; without --nodes, Slurm may spread them"
-            self.draft.check(item.line, item.text, message)
+        for item in items:
+            several = self.script.count(item.option) > 1 and not self.script.value("--nodes")
+            if several and item.option in ("--ntasks", "--gpus"):
+                self.draft.check(item.line, item.text, "without --nodes, Slurm may spread them")
+                return
 
     def take(self, item: DirectiveOption) -> bool:
         """Put one directive into the draft; False where a spec cannot say it."""
@@ -238,7 +228,7 @@ class _Resources:
 
     def _take_count(self, option: str, value: str) -> bool:
         typed = (GRES if option == "--gres" else COUNT).fullmatch(value)
-        if option not in _COUNTS or not typed:
+        if not FORMS["counts"].fullmatch(option) or not typed:
             return False
         self.draft.put("resources.gpu_type", typed[1])
         return True
@@ -260,12 +250,10 @@ class _Resources:
     def _take_of_pbs(self, option: str, value: str, item: DirectiveOption) -> bool:
         if option in ("-l select", "-l nodes") and self.request.alike:
             self._take_chunk(option, value, item)
-        elif option in _OF_TORQUE:
+        elif FORMS["of-torque"].fullmatch(option):
             self.draft.lose(item.line, item.text, _NO_WORDS)
         elif self.files and option == f"-l {self.files.resource}" and _LABEL.matches(value):
             self.draft.put("filesystems", value.split(self.files.separator))
-        elif option == "-l ngpus" and not (self.site or self.script.chunks or value in "01"):
-            self.draft.check(item.line, item.text, _TOTALS)
         elif option in ("-l ngpus", "-l ncpus"):  # of the request
             return value.isdecimal() and int(value) % self.nodes == 0
         else:
@@ -302,18 +290,13 @@ def split_resources(item: DirectiveOption) -> list[DirectiveOption]:
 
 
 def count_nodes_of_totals(script: Script) -> int:
-    """How many nodes the totals of a job fill: as many as its GPUs, CPUs or memory need."""
-    site, profile = _find_site_of_totals(script)
-    if not site:
-        return 1
+    """How many nodes the totals of a job fill: as many as its GPUs or CPUs need."""
+    _, profile = _find_site_of_totals(script)
     queue, counts = profile.find_queue(script.value("-q")), [1]
-    for key, total in (("gpus", "ngpus"), ("cpus", "ncpus"), ("memory", "mem")):
+    for key, total in (("gpus", script.request.gpus), ("cpus", script.request.cpus)):
         of_queue: int | None = getattr(queue.node, key) if queue else None
-        each: int | None = of_queue or getattr(profile.node, key)
-        text = script.resource(total)
-        with contextlib.suppress(ValueError):
-            asked = parse_memory(text) if key == "memory" else int(text)
-            counts.append(-(-asked // each) if each else 1)
+        if each := of_queue or getattr(profile.node, key):
+            counts.append(-(-total // each))
     return min(1000, max(counts))
 
 
@@ -332,6 +315,10 @@ def _settle_indices(script: Script, item: DirectiveOption, draft: Draft) -> bool
     draft.put("array.tasks", tasks)
     draft.put("array.at_once", at_once or None)
     if moved:
-        number = first if tasks == 1 else f"$((JOBGEN_TASK + {first}))"
-        draft.setup([f"export {ARRAYS[item.option]}={number}"])
+        draft.setup([_write_index(item, first, tasks)])
     return True
+
+
+def _write_index(item: DirectiveOption, first: int, tasks: int) -> str:
+    number = first if tasks == 1 else f"$((JOBGEN_TASK + {first}))"
+    return f"export {ARRAYS[item.option]}={number}"

@@ -12,8 +12,8 @@ from jobgen.spec.tables import read_rows
 _KINDS = {
     kind: frozenset(words.split()) for kind, words in read_rows("commands.txt", room="batchscript")
 }
-PRINTS, FILTERS, HEADS, REPEATS = (
-    _KINDS[kind] for kind in ("prints", "filters", "heads", "repeats")
+PRINTS, FILTERS, HEADS, REPEATS, ENVIRONMENTS = (
+    _KINDS[kind] for kind in ("prints", "filters", "heads", "repeats", "environments")
 )
 HARMLESS = PRINTS | HEADS | {"wait", "set"}
 REPEATABLE = REPEATS | _KINDS["repeatable"]

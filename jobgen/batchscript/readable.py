@@ -13,8 +13,6 @@ from jobgen.errors import Position, Problem, SpecError
 
 _SHELL = re.compile(r"#!\s*(?:\S*/env\s+(?:-S\s+)?)?(\S+)")
 SHELLS = ("bash", "sh", "dash")  # whose scripts bash runs as they do
-# Options that ask for numbers.
-_NUMBERS = re.compile(r"--(nodes|ntasks|cpus|gpus|gres|mem|time|array)\S*|-[lJt]")
 # Options that take a value: all but switches.
 _VALUED = re.compile(
     r"-[AJMNPSejklmopqrt]|--(?!contig|excl|get-user|help|hold|ignore|nice|no-|over|parsable|quiet|re(boot|queue)"
@@ -23,7 +21,6 @@ _VALUED = re.compile(
 # Directives of schedulers that jobgen does not know.
 _OTHERS = {"#BSUB": "LSF", "#COBALT": "Cobalt", "#PJM": "Fujitsu's scheduler", "#OAR": "OAR"}
 _OTHERS |= {"#MSUB": "Moab", "#$": "Grid Engine", "#FLUX:": "Flux"}
-_SUBMITS = re.compile(r"\s*(exec\s+)?(sbatch|qsub)\b")
 
 
 class ImportRefusedError(SpecError):
@@ -73,7 +70,7 @@ def find_place(item: DirectiveOption) -> str | None:
     A variable is one where the scheduler wants numbers, as is an option without its value.
     """
     unsaid = re.search(r"\$\{?[A-Za-z_]\w*\}?|\S*[:=]$", item.value)
-    if unsaid and _NUMBERS.fullmatch(item.option):
+    if unsaid and FORMS["numbers"].fullmatch(item.option):
         return unsaid[0]
     bare = not item.value and _VALUED.fullmatch(item.option)
     return _find_named_place(item) or (item.option if bare else None)
@@ -130,4 +127,4 @@ def list_submissions(script: Script) -> Iterator[tuple[int, str]]:
     for command in script.commands:
         texts = [" ".join(word.raw for word in command.words)]
         texts += [text for word in command.all_words for text in list_substituted(word.raw)]
-        yield from ((command.line, text) for text in texts if _SUBMITS.match(text))
+        yield from ((command.line, text) for text in texts if FORMS["submits"].match(text))

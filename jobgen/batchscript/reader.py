@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from itertools import chain
 
@@ -117,11 +117,8 @@ class Script:
 
     def _body_line(self) -> int:
         """The number of the first line that ends the directives (sbatch(1), qsub(1B))."""
-        for number, line in enumerate(self.lines, 1):
-            bare = line.strip()
-            if bare and not bare.startswith("#"):
-                return number
-        return len(self.lines) + 1
+        commands = (n for n, line in enumerate(self.lines, 1) if re.match(r"\s*[^\s#]", line))
+        return next(commands, len(self.lines) + 1)
 
     @cached_property
     def directives(self) -> list[DirectiveOption]:
@@ -187,8 +184,8 @@ class Script:
         option = _complete(option, self.can.long_options) if short else option
         return option, value if equals else None
 
-    def make_variables(self) -> PlainVariables:
-        """The variables as they are where the script begins.
+    def make_variables(self, more: Mapping[str, str] | None = None) -> PlainVariables:
+        """The variables as they are where the script begins, and `more` of them.
 
         `nodes:` and `lines:` are how many nodes the job has, and how many lines PBS lists them in.
         """
@@ -196,7 +193,7 @@ class Script:
         counts = {"nodes:": nodes} if nodes else {}
         if nodes and self.request.alike:
             counts["lines:"] = str(self.request.nodes * self.request.tasks)
-        return PlainVariables(self.given | counts, *find_set(self.commands))
+        return PlainVariables({**self.given, **counts, **(more or {})}, *find_set(self.commands))
 
     @cached_property
     def _followed(self) -> list[tuple[Command, list[LaunchCommand]]]:

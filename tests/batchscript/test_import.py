@@ -11,7 +11,7 @@ from importing import import_body, make_script, refusal_of, spec_of
 from support import ROOT, jobgen, plan_of, working_in
 
 from jobgen.batchscript.convert import Imported, import_script
-from jobgen.batchscript.convert.straight import AFTER, BASH, BLOCK, KEY, LAUNCH, SETUP, SEVERAL
+from jobgen.batchscript.convert.straight import Why
 from jobgen.batchscript.reader import Script
 from jobgen.rendering.render import render
 
@@ -168,7 +168,7 @@ def test_variables_of_the_launch_line_are_exported_before_it() -> None:
     late = spec_of("B=$(date)\nA=$B python t.py", ONE_GPU)
     assert late["environment"]["setup"] == "B=$(date)\nexport A=$B\n"
     assert spec_of("B=x\nA=$B python t.py", ONE_GPU)["environment"]["variables"] == {"A": "x"}
-    assert LAUNCH in kept("A=1\nA=2 python t.py $A", ONE_GPU)
+    assert Why.LAUNCH in kept("A=1\nA=2 python t.py $A", ONE_GPU)
     told = spec_of("WORLD_SIZE=8 X=1 srun python t.py", EACH_GPU)
     assert told["environment"] == {"variables": {"X": "1"}}
 
@@ -211,9 +211,9 @@ def test_a_signal_for_a_step_is_that_of_the_scripts_own_srun() -> None:
     spec = spec_of("srun python t.py", ONE_GPU, "#SBATCH --signal=USR1@90")
     assert spec["run"] == {"command": ["srun", "python", "t.py"]}
     assert spec["directives"] == ["#SBATCH --signal=USR1@90"]
-    assert KEY in kept("python t.py", ONE_GPU, "#SBATCH --signal=USR1@90")
+    assert Why.KEY in kept("python t.py", ONE_GPU, "#SBATCH --signal=USR1@90")
     for_bash = "#SBATCH --signal=B:USR1@90"
-    assert KEY in kept("srun python t.py", ONE_GPU, for_bash)
+    assert Why.KEY in kept("srun python t.py", ONE_GPU, for_bash)
 
 
 def test_a_variable_from_outside_is_named() -> None:
@@ -330,7 +330,7 @@ def test_lines_of_a_shell_on_each_node_are_the_setup_before_its_torchrun() -> No
 def test_commands_of_a_shell_are_written_in_one_line(text: str, line: str | None) -> None:
     body = f'srun shifter bash -c "{text}"'
     if line is None:
-        assert kept(body, EACH_GPU) == KEY
+        assert kept(body, EACH_GPU) == Why.KEY
     else:
         assert spec_of(body, EACH_GPU)["run"]["command"] == ["shifter", "bash", "-c", line]
 
@@ -349,14 +349,14 @@ def test_nodes_that_pbs_lists_are_as_many_as_the_job_has(count: str) -> None:
     assert spec["resources"]["nodes"] == 3
     assert spec["run"] == {"command": ["mpiexec", "-n", "3", "--ppn", "1", "python", "t.py"]}
     other = import_pbs(f"{head}\nN={count}\n{line.replace('python', 'torchrun')}")
-    assert LAUNCH in other.yaml
+    assert Why.LAUNCH in other.yaml
 
 
 def test_a_line_of_perl_or_python_that_is_read_leaves_nothing_behind() -> None:
     body = "H=`perl -le 'print $ENV{A}'`\necho $(python -c 'import torch; print(torch)')\n"
     line = "srun torchrun --nnodes=2 --nproc-per-node=4 --master-addr=$H t.py"
     assert "environment" not in spec_of(body + line, TWO_NODES)
-    assert SETUP in kept(f"H=$(python a.py)\n{line}", TWO_NODES)
+    assert Why.SETUP in kept(f"H=$(python a.py)\n{line}", TWO_NODES)
 
 
 def test_a_collection_of_modules_is_no_module() -> None:
@@ -381,18 +381,18 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("body", "directive", "reason"),
     [
-        ("for i in 1 2; do python t.py $i; done", ONE_GPU, BLOCK),
-        ("python a.py\npython b.py\npython c.py", ONE_GPU, SEVERAL),
-        ("srun python a.py\nsrun python b.py", EACH_GPU, SEVERAL),
-        ("torchrun --nnodes=2 --nproc-per-node=4 t.py", TWO_NODES, LAUNCH),
-        ("srun torchrun --nnodes=4 --nproc-per-node=4 t.py", TWO_NODES, LAUNCH),
+        ("for i in 1 2; do python t.py $i; done", ONE_GPU, Why.BLOCK),
+        ("python a.py\npython b.py\npython c.py", ONE_GPU, Why.SEVERAL),
+        ("srun python a.py\nsrun python b.py", EACH_GPU, Why.SEVERAL),
+        ("torchrun --nnodes=2 --nproc-per-node=4 t.py", TWO_NODES, "no launcher that jobgen knows"),
+        ("srun torchrun --nnodes=4 --nproc-per-node=4 t.py", TWO_NODES, Why.LAUNCH),
         ("srun torchrun --nnodes=2 t.py", EACH_GPU, "4 torchrun agents start on each node"),
         ("mpirun -n 4 a", "#SBATCH -n 4", "may spread its tasks"),
-        ("mpiexec -n 8 accelerate launch t.py", EACH_GPU, LAUNCH),
-        ("source f.sh\nstart --x", ONE_GPU, BASH),
-        ("srun ./wrf.sh | tee log | grep loss", EACH_GPU, LAUNCH),
+        ("mpiexec -n 8 accelerate launch t.py", EACH_GPU, Why.LAUNCH),
+        ("source f.sh\nstart --x", ONE_GPU, Why.BASH),
+        ("srun ./wrf.sh | tee log | grep loss", EACH_GPU, Why.LAUNCH),
         ("srun python t.py --rank $SLURM_PROCID", EACH_GPU, "knows what $SLURM_PROCID comes to"),
-        ("export RANK=$SLURM_PROCID\nsrun python t.py", EACH_GPU, SETUP),
+        ("export RANK=$SLURM_PROCID\nsrun python t.py", EACH_GPU, Why.SETUP),
         ("srun python t.py", f"{EACH_GPU} --gpus-per-task=1", "each task its own GPUs"),
         ("srun python t.py", "#SBATCH --ntasks=8", "may spread its tasks"),
         ("python $1", ONE_GPU, "the arguments of the script"),
@@ -408,41 +408,41 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("srun python t.py *.npy", EACH_GPU, "knows what *.npy comes to"),
         ("srun python t.py --n $RANDOM", EACH_GPU, "knows what $RANDOM comes to"),
         ("source my.sh\nsrun python t.py --n $N", EACH_GPU, "knows what $N comes to"),
-        ("srun accelerate launch t.py", EACH_GPU, LAUNCH),
+        ("srun accelerate launch t.py", EACH_GPU, Why.LAUNCH),
         ("python $@", ONE_GPU, "the arguments of the script"),
         (f"python t.py '{'a b ' * 999}'", ONE_GPU, "would be too long to read"),
         ("source my.sh\npython t.py $X/a", ONE_GPU, "knows what $X comes to"),
-        ("python t.py < in", ONE_GPU, LAUNCH),
-        ("cd a && python t.py", ONE_GPU, LAUNCH),
-        ("trap 'touch STOP' USR1\npython t.py", ONE_GPU, BASH),
-        ("python t.py", "#SBATCH --signal=B:USR1@60", KEY),
-        ("python t.py <(cat x)", ONE_GPU, BASH),
-        ("python t.py\ncp out $HOME", ONE_GPU, AFTER),
-        ("srun -N 2 apptainer exec i.sif torchrun --nnodes=2 t.py", TWO_NODES, LAUNCH),
+        ("python t.py < in", ONE_GPU, Why.LAUNCH),
+        ("cd a && python t.py", ONE_GPU, Why.LAUNCH),
+        ("trap 'touch STOP' USR1\npython t.py", ONE_GPU, Why.BASH),
+        ("python t.py", "#SBATCH --signal=B:USR1@60", Why.KEY),
+        ("python t.py <(cat x)", ONE_GPU, Why.BASH),
+        ("python t.py\ncp out $HOME", ONE_GPU, Why.AFTER),
+        ("srun -N 2 apptainer exec i.sif torchrun --nnodes=2 t.py", TWO_NODES, Why.LAUNCH),
         ("a=$b\nsource conf.sh\nsrun python t.py $a", EACH_GPU, "split $a into"),
-        ("python t.py &\nwait", ONE_GPU, LAUNCH),
-        ("export A=1\nA+=2\npython t.py", ONE_GPU, SETUP),
-        ("python t.py", "#SBATCH --gres=gpu:2 --gpus-per-node=1", KEY),
+        ("python t.py &\nwait", ONE_GPU, Why.LAUNCH),
+        ("export A=1\nA+=2\npython t.py", ONE_GPU, Why.SETUP),
+        ("python t.py", "#SBATCH --gres=gpu:2 --gpus-per-node=1", Why.KEY),
         ("X=1\nunset X\npython t.py $X", ONE_GPU, "split $X into"),
-        ("printf -v X %03d 7\npython t.py $X", ONE_GPU, BASH),
-        ("if [ -f x ]; then exit; fi\npython t.py", ONE_GPU, BLOCK),
-        ("f() { python t.py; }\nf", ONE_GPU, BLOCK),
-        ("f() { echo $1; }\nexport X=$(f a)\npython t.py", ONE_GPU, BLOCK),
+        ("printf -v X %03d 7\npython t.py $X", ONE_GPU, Why.BASH),
+        ("if [ -f x ]; then exit; fi\npython t.py", ONE_GPU, Why.BLOCK),
+        ("f() { python t.py; }\nf", ONE_GPU, Why.BLOCK),
+        ("f() { echo $1; }\nexport X=$(f a)\npython t.py", ONE_GPU, Why.BLOCK),
         (
             "srun torchrun --nnodes=2 --nproc_per_node=gpu t.py",
             TWO_NODES,
-            LAUNCH,
+            Why.LAUNCH,
         ),
-        ("eval 'python t.py | sort'", ONE_GPU, BASH),
-        ("C='python t.py'\neval $C", ONE_GPU, BASH),
-        ("E=$PWD/a\nsrun -l $E --x 1", EACH_GPU, LAUNCH),
-        ("(cd a; cp b c)\npython t.py", ONE_GPU, BLOCK),
-        ("while :; do date; done > log &\npython t.py", ONE_GPU, BLOCK),
-        ("X=$(srun hostname)\n./a --x $X", ONE_GPU, SETUP),
-        ("srun cp a b\npython t.py", ONE_GPU, SETUP),
-        ("python t.py\nif [ -f x ]; then echo; fi > y", ONE_GPU, AFTER),
-        ("A=1 IFS=,\npython t.py", ONE_GPU, BASH),
-        ("scontrol update job=1 name=a\npython t.py", ONE_GPU, BASH),
+        ("eval 'python t.py | sort'", ONE_GPU, Why.BASH),
+        ("C='python t.py'\neval $C", ONE_GPU, Why.BASH),
+        ("E=$PWD/a\nsrun -l $E --x 1", EACH_GPU, Why.LAUNCH),
+        ("(cd a; cp b c)\npython t.py", ONE_GPU, Why.BLOCK),
+        ("while :; do date; done > log &\npython t.py", ONE_GPU, Why.BLOCK),
+        ("X=$(srun hostname)\n./a --x $X", ONE_GPU, Why.SETUP),
+        ("srun cp a b\npython t.py", ONE_GPU, Why.SETUP),
+        ("python t.py\nif [ -f x ]; then echo; fi > y", ONE_GPU, Why.AFTER),
+        ("A=1 IFS=,\npython t.py", ONE_GPU, Why.BASH),
+        ("scontrol update job=1 name=a\npython t.py", ONE_GPU, Why.BASH),
     ],
 )
 def test_what_only_bash_understands_keeps_its_body(body: str, directive: str, reason: str) -> None:
@@ -480,7 +480,7 @@ def test_what_mpirun_takes_for_slots_stays_as_it_was_asked_for() -> None:
 
 def test_programs_side_by_side_are_said_to_be_roles() -> None:
     imported = import_body("srun -w a serve &\nsrun -w b train &\nwait", TWO_NODES)
-    assert SEVERAL in imported.yaml
+    assert Why.SEVERAL in imported.yaml
     assert "# Programs that start side by side may be roles" in imported.yaml
 
 
@@ -544,13 +544,6 @@ def test_errors_that_pbs_is_to_write_apart_stay_apart() -> None:
 def test_directives_that_are_comments_tell_the_scheduler() -> None:
     text = "#!/bin/bash\n# PBS -q short\n# PBS -l walltime=1:00:00\npython t.py\n"
     assert "scheduler: pbs\n" in import_script(Script("a.sh", text)).yaml
-
-
-def test_gpus_without_chunks_may_be_those_of_several_nodes() -> None:
-    for asked, told in (("ncpus=96,ngpus=8", True), ("ncpus=8,ngpus=1", False)):
-        text = f"#!/bin/bash\n#PBS -l {asked}\ncd $PBS_O_WORKDIR\npython t.py\n"
-        spec = import_script(Script("a.pbs", text)).yaml
-        assert ("counts them for the whole job" in spec) == told
 
 
 def test_a_word_of_torque_is_true_of_each_node() -> None:
@@ -889,24 +882,24 @@ def test_a_variable_in_single_quotes_within_a_word_is_the_setups() -> None:
 
 
 def test_the_file_of_a_script_is_not_that_of_the_spec() -> None:
-    assert BASH in kept("python $(dirname ${0})/t.py", ONE_GPU)
+    assert Why.BASH in kept("python $(dirname ${0})/t.py", ONE_GPU)
     asks = "F=$(scontrol show job $SLURM_JOB_ID | grep Command= | cut -d= -f2)"
-    assert BASH in kept(f"{asks}\nsource $F/a.sh\npython t.py", ONE_GPU)
+    assert Why.BASH in kept(f"{asks}\nsource $F/a.sh\npython t.py", ONE_GPU)
 
 
 def test_what_a_step_alone_has_is_read_by_the_body() -> None:
     body = "export N=$(echo $SLURM_STEP_GPUS | wc -w)\npython t.py --n $N"
-    assert SETUP in kept(body, ONE_GPU)
+    assert Why.SETUP in kept(body, ONE_GPU)
 
 
 def test_tasks_that_no_number_of_each_node_gives_stay_as_they_are() -> None:
     directives = "#SBATCH --nodes=3", "#SBATCH --ntasks=64"
-    assert KEY in kept("mpirun python t.py", *directives)
+    assert Why.KEY in kept("mpirun python t.py", *directives)
 
 
 def test_the_folder_of_submission_is_left_where_the_script_says_another() -> None:
     body = "SLURM_SUBMIT_DIR=/a\ncd $SLURM_SUBMIT_DIR\npython t.py"
-    assert kept(body, ONE_GPU) == BASH
+    assert kept(body, ONE_GPU) == Why.BASH
 
 
 def test_a_variable_that_is_exported_after_its_assignment_keeps_that() -> None:

@@ -6,16 +6,22 @@ is understood; or a spec whose `run.body` is the script's own body, unchanged, w
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
+import textwrap
 
-from jobgen.batchscript.convert.body import advise, make_name, name_body, write_body
+from jobgen.batchscript import directives, readable
+from jobgen.batchscript.convert import straight
 from jobgen.batchscript.convert.clean import write_clean
-from jobgen.batchscript.convert.straight import NotStraightError, find_use, list_own_submissions
-from jobgen.batchscript.directives import ARRAYS, render_directives, settle
+from jobgen.batchscript.convert.environment import AT_HOME
+from jobgen.batchscript.convert.straight import NotStraightError
 from jobgen.batchscript.draft import Draft, Left
-from jobgen.batchscript.readable import ImportRefusedError, find_shell_flags, refuse_unreadable
-from jobgen.batchscript.reader import Script
+from jobgen.batchscript.launchers import unwrap
+from jobgen.batchscript.lint import ABOUT_LAUNCH, check
+from jobgen.batchscript.purposes import FORMS, PRINTS
+from jobgen.batchscript.readable import ImportRefusedError
+from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.errors import SpecError, UsageError
 from jobgen.records import NamedTuple
 from jobgen.rendering import header
@@ -23,6 +29,7 @@ from jobgen.rendering import header
 _OF_ARRAY = "is an array's index, which no directive asks for; array: {tasks: N} begins at 0"
 # What PBS and Torque take nodes or processors from.
 _ASKED = ("select", "nodes", "ncpus", "ngpus", "size", "procs", "mppwidth")
+_OF_NODES = "PBS_NODEFILE|PBS_NUM_NODES|SLURM_(JOB_NUM_NODES|NNODES|NTASKS)"
 _OF_ITSELF = "the script submits itself so; write in the spec what only this line asks for"
 
 
@@ -49,16 +56,16 @@ def import_script(script: Script) -> Imported:
         raise UsageError(f"{script.path}: jobgen rendered this script; its spec is {own.spec}")
     if (text := re.sub("[\ud800-\udfff]", "\ufffd", script.text)) != script.text:
         script = Script(script.path, text)
-    refuse_unreadable(script)
+    readable.refuse_unreadable(script)
     draft = Draft()
     draft.put("scheduler", script.target)
-    settle(script, draft)
+    directives.settle(script, draft)
     _note_submission(script, draft)
     if "site" in draft.values:
         draft.values.pop("scheduler", None)
     if not draft.values.get("name"):
         _put_file_name(script, draft)
-    if "l" in find_shell_flags(script):
+    if "l" in readable.find_shell_flags(script):
         reason = "reads the profile, which jobgen's job does not; environment.setup can source it"
         draft.check(1, script.lines[0], reason)
     body, comments = "", []
@@ -66,38 +73,117 @@ def import_script(script: Script) -> Imported:
         draft = write_clean(script, draft)
     except NotStraightError as reason:
         try:
-            body, comments = write_body(script, draft), advise(script, draft, reason)
-            render_directives(draft)
+            body, comments = _write_body(script, draft), _advise(script, draft, reason)
+            directives.render_directives(draft)
         except SpecError as refused:
             message = f"jobgen refuses the spec: {refused.problems[0].message}"
             raise ImportRefusedError(script, script.body_line, message) from None
     draft.left.sort(key=lambda left: left.line)
     text = draft.yaml(os.path.basename(script.path), comments=comments)
-    return Imported(text, tuple(draft.left), body, name_body(script.path) if body else "")
+    return Imported(text, tuple(draft.left), body, draft.values.get("run.body", ""))
 
 
 def _put_file_name(script: Script, draft: Draft) -> None:
     """Name a job as the schedulers do: by its file, whose ending matters where that is read."""
     reads = re.search(r"SLURM_JOB_NAME|PBS_JOBNAME|%x", script.text)
     file = os.path.basename(script.path)
-    draft.put("name", make_name(file if reads else os.path.splitext(file)[0]))
+    draft.put("name", _make_name(file if reads else os.path.splitext(file)[0]))
 
 
 def _note_submission(script: Script, draft: Draft) -> None:
     """Name what no directive asks for, but the line that submits may: an array, or nodes."""
-    for line, text in list_own_submissions(script):
-        draft.lose(line, text, _OF_ITSELF)
+    outside = straight.list_lines_outside(script)
+    for line, text in readable.list_submissions(script):
+        if line in outside and FORMS["asks-more"].search(text):
+            draft.lose(line, text, _OF_ITSELF)
     own = {name for name, _, _ in script.variables()}
-    indices = "|".join(set(ARRAYS.values()) - own) or "-"
-    index = find_use(script, rf"(?:{indices})\b(?!:?[-+])")
-    if index and not script.value(*ARRAYS):
+    indices = "|".join(set(directives.ARRAYS.values()) - own) or "-"
+    index = straight.find_use(script, rf"(?:{indices})\b(?!:?[-+])")
+    if index and not script.value(*directives.ARRAYS):
         draft.lose(*index, _OF_ARRAY)
-    nodes = find_use(script, "PBS_NODEFILE|PBS_NUM_NODES|SLURM_(JOB_NUM_NODES|NNODES)")
-    if nodes and not _asks_for_nodes(script):
+    nodes = straight.find_use(script, _OF_NODES)
+    asked = [*map(script.resource, _ASKED), script.value("--nodes", "--ntasks")]
+    if nodes and not any(asked):
         draft.check(*nodes, "no directive asks for nodes; here it is one: write resources.nodes")
 
 
-def _asks_for_nodes(script: Script) -> bool:
-    """Whether a directive says what the scheduler takes the number of nodes from."""
-    resources = any(map(script.resource, _ASKED))
-    return resources or script.value("--nodes", "--ntasks") is not None
+def _make_name(path: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", os.path.basename(path)).lstrip("-._")[:100] or "job"
+
+
+def _write_body(script: Script, draft: Draft) -> str:
+    """Put what runs a script's body into `draft`, and return the body."""
+    draft.put("run.body", f"{_make_name(os.path.splitext(script.path)[0])}.body.sh")
+    if script.starts_at_home:
+        draft.setup([AT_HOME])
+    # What a spec cannot ask of each node, the directive itself asks.
+    keeps = re.compile("of each node|becomes a select=")
+    draft.left = [left for left in draft.left if not keeps.search(left.reason)]
+    _note_losses(script, draft)
+    _note_own_file(script, draft)
+    for _ in range(2):  # what is said again may take the place of another line
+        for item in _list_other_words(script, draft):
+            directives.keep_verbatim(script, item, draft)
+    return "\n".join(_list_body(script))
+
+
+def _list_body(script: Script) -> list[str]:
+    dropped = {item.line for item in script.read_directives}
+    lines = [line for number, line in enumerate(script.lines, 1) if number not in dropped]
+    if flags := readable.find_shell_flags(script).replace("l", ""):
+        lines.insert(1, f"set -{flags}    # as line 1 says to the scheduler")
+    return lines
+
+
+def _note_losses(script: Script, draft: Draft) -> None:
+    for line, text in itertools.islice(straight.list_arguments(script), 1):
+        draft.lose(line, text, "an argument of the script; write those that it gets in run.args")
+    _note_folder(script, draft)
+
+
+def _note_folder(script: Script, draft: Draft) -> None:
+    for item in script.read_directives:
+        if item.option == "--chdir" and item.value.strip("./"):
+            draft.check(item.line, item.text, "the file of the body is looked for in this folder")
+
+
+def _note_own_file(script: Script, draft: Draft) -> None:
+    outside = straight.list_lines_outside(script)
+    for command in script.commands:
+        match = straight.ITSELF.search(command.active)
+        if match and command.name not in PRINTS and command.line not in outside:
+            reason = "is the file of the body, beside the spec and without directives"
+            draft.check(command.line, match[0], reason)
+
+
+def _list_other_words(script: Script, draft: Draft) -> list[DirectiveOption]:
+    """Return the directives that shape the job and that jobgen would write in other words."""
+    written = directives.render_directives(draft).directives
+    same = {(item.option, item.value) for item in written}
+    lost = {left.text for left in draft.left if left.kind == "lost"}
+    asked = [item for item in script.read_directives if not readable.find_place(item)]
+    parts = itertools.chain(*map(directives.split_resources, asked))
+    shapes = [item for item in parts if FORMS["shapes"].fullmatch(f"{item.option} {item.value}")]
+    others = (item for item in shapes if item.text not in lost)
+    return [item for item in others if (item.option, item.value) not in same]
+
+
+def _advise(script: Script, draft: Draft, reason: NotStraightError) -> list[str]:
+    """Return why a body is kept, lint's findings in its launch, and how jobgen may launch it."""
+    rest = "\n".join(script.lines[reason.line - 1 :]).replace("\\\n", " ")
+    text = textwrap.shorten(rest.partition("\n")[0], 100, placeholder=" ...")
+    lines = ["", f"The body is kept as it is, for line {reason.line}: {text}  ({reason.reason})"]
+    if "directives" in draft.values:
+        lines.append("Where a directive and a key ask for the same, the directive counts.")
+    findings = [item for item in check(script) if item.rule.id in ABOUT_LAUNCH]
+    lines += [f"  lint, line {item.line}: {item.message}; {item.fix}" for item in findings[:5]]
+    return lines + _advise_on_launch(script)
+
+
+def _advise_on_launch(script: Script) -> list[str]:
+    beside = [item for item in script.commands if item.end == "&"]
+    if len([item for item in beside if unwrap(item.words).launchers]) > 1:
+        return ["Programs that start side by side may be roles, each with its own nodes."]
+    if any(launch.started.agent for launch in script.launches):
+        return ["For jobgen to launch it, write run.script or run.module, not run.body."]
+    return []

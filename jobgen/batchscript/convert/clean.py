@@ -7,36 +7,23 @@ import copy
 import re
 from itertools import chain, pairwise
 
-from jobgen.batchscript.bash import Command
 from jobgen.batchscript.convert import straight
 from jobgen.batchscript.convert.environment import AT_HOME, Prelude, follow_statement, list_needed
 from jobgen.batchscript.convert.launch import LaunchLine, read_shape
-from jobgen.batchscript.convert.straight import (
-    AFTER,
-    KEY,
-    SEVERAL,
-    NotStraightError,
-    Statement,
-    refuse,
-)
+from jobgen.batchscript.convert.straight import NotStraightError, Statement, Why, refuse
 from jobgen.batchscript.convert.values import Reader
 from jobgen.batchscript.directives import ARRAYS, render_directives
 from jobgen.batchscript.draft import Draft
-from jobgen.batchscript.expand import PlainVariables, expand_command
+from jobgen.batchscript.expand import expand_command
 from jobgen.batchscript.launchers import unwrap
-from jobgen.batchscript.purposes import FORMS, list_pure
+from jobgen.batchscript.purposes import ENVIRONMENTS, FORMS, READIES, list_pure
 from jobgen.batchscript.reach import count_reach
 from jobgen.batchscript.readable import find_shell_flags
-from jobgen.batchscript.reader import Request, Script
+from jobgen.batchscript.reader import Script
 from jobgen.errors import SpecError
 
-# Set up an environment, whose python3 is its python.
-_ENVIRONMENT = ("module", "ml", "source", ".", "conda", "mamba", "micromamba", "eval")
 _LONGEST = 2_500  # characters of a spec
 _TOO_LONG = "a spec of it would be too long to read"
-# The script acts on them; a signal without B: goes to what srun has started.
-_ACTED_ON = re.compile(r"--signal B|-d |--export (?!ALL$)")
-_TASKS = re.compile("--ntasks|--gpus-per-task")
 _FROM_OUTSIDE = "no line of the script sets it"
 _ONE_WORD = "has no quotes in the script; here it is one word"
 _ONE_TASK = "here the job has one task, for its one process"
@@ -65,7 +52,7 @@ class _CleanSpec:
     def __init__(self, script: Script, draft: Draft, *, once: bool) -> None:
         self.script, self.draft, self.once = script, draft, once
         self._check_directives()
-        self.before, self.launch, self.after = self._split(straight.read_statements(script))
+        self._split(straight.read_statements(script))
         self._check_after()
         shape = read_shape(script, draft, self.launch.line)
         self.reader = self._make_reader()
@@ -75,7 +62,7 @@ class _CleanSpec:
         self.at_home = self._begins_at_home()
         self.read = LaunchLine(script, self.launch, self.reader, shape)
         names = {command.name for item in self.before for command in item.commands}
-        self.read.bare = names.isdisjoint(_ENVIRONMENT)
+        self.read.bare = names.isdisjoint(ENVIRONMENTS)
         self.read.moved = self.at_home or any(map(_leaves, self.before))
         self.read.read(once=once)
 
@@ -102,25 +89,23 @@ class _CleanSpec:
             asked = f"{item.option} {item.value}"
             unsaid = item.option in ARRAYS and "array.tasks" not in self.draft.values
             unsaid = unsaid or (item.option == "--signal" and not self.once)
-            refuse(item.line, KEY, unsaid, _ACTED_ON.match(asked))
+            refuse(item.line, Why.KEY, unsaid, FORMS["acted-on"].match(asked))
 
-    def _split(
-        self, statements: list[Statement]
-    ) -> tuple[list[Statement], Statement, list[Statement]]:
-        """What stands before the launch, the launch, and what stands after it."""
+    def _split(self, statements: list[Statement]) -> None:
+        """Find what stands before the launch, the launch, and what stands after it."""
         launches = [item for item in statements if item.kind == "launch"]
         if not launches:
             last = statements[-1].line if statements else self.script.body_line
             raise NotStraightError(last, "no line starts a program that jobgen knows")
         nodes = 1 if self.once else self.draft.values.get("resources.nodes", 1)
         for early, later in pairwise(launches):
-            refuse(later.line, SEVERAL, nodes > 1, not _prepares(early, launches[-1]))
+            refuse(later.line, Why.SEVERAL, nodes > 1, not _prepares(early, launches[-1]))
         at = statements.index(launches[-1])
         before = statements[:at]
         for item in launches[:-1]:
             before[before.index(item)] = item._replace(kind="once")
-        own, launch = straight.split_assignments(launches[-1])
-        return before + own, launch, statements[at + 1 :]
+        own, self.launch = straight.split_assignments(launches[-1])
+        self.before, self.after = before + own, statements[at + 1 :]
 
     def _open_shell(self) -> None:
         """Take what a shell on each node does before the program for what the job does."""
@@ -143,14 +128,13 @@ class _CleanSpec:
             pure = all(map(list_pure, statement.commands)) and not statement.first.redirects
             idle = statement.kind in _ENDS or (statement.kind in _IDLE and pure)
             idle = idle or "deactivate" in statement.first.texts[:2]
-            refuse(statement.line, AFTER, not idle)
+            refuse(statement.line, Why.AFTER, not idle)
             self.draft.keep(statement.line, statement.text)
 
     def _make_reader(self) -> Reader:
-        reader = Reader(self.script.make_variables(), sourced=False)
-        # Arguments are places to fill in.
-        places = PlainVariables({str(number): f"<{number}>" for number in range(1, 100)}, {})
-        reader.variables.values |= places.values | {"@": (), "*": ()}
+        places = {str(number): f"<{number}>" for number in range(1, 100)}  # of arguments
+        reader = Reader(self.script.make_variables(places), sourced=False)
+        reader.variables.values |= {"@": (), "*": ()}
         return reader
 
     def _begins_at_home(self) -> bool:
@@ -162,7 +146,7 @@ class _CleanSpec:
 
     def _read_prelude(self) -> Prelude:
         """Return what stands before the launch, with the plain variables that its lines need."""
-        needed = list_needed([f"${{{name}}}" for name in self.read.names], self.before)
+        needed = list_needed([f"${{{name}}}" for name in self.reader.named], self.before)
         while True:
             prelude = Prelude(self.draft, self.read, needed)
             prelude.moved = self.at_home
@@ -186,10 +170,19 @@ class _CleanSpec:
         self._note_tasks()
         for number, text in straight.list_arguments(self.script):
             draft.lose(number, text, "of the script's arguments; write what they are")
-        unsure = (outside, _FROM_OUTSIDE), (self.reader.taken, _ONE_WORD)
         for name in sorted(outside | self.reader.taken):
-            use = straight.find_use(self.script, name) or (line, f"${name}")
-            draft.check(*use, "; ".join(reason for names, reason in unsure if name in names))
+            self._note_unsure(name, outside)
+
+    def _note_tasks(self) -> None:
+        if self.read.mode == "plain" and self.script.request.tasks > 1:
+            asks = FORMS["tasks"].match
+            for item in [item for item in self.script.read_directives if asks(item.option)][-1:]:
+                self.draft.check(item.line, item.text, _ONE_TASK)
+
+    def _note_unsure(self, name: str, outside: set[str]) -> None:
+        use = straight.find_use(self.script, name) or (self.launch.line, f"${name}")
+        unsure = (outside, _FROM_OUTSIDE), (self.reader.taken, _ONE_WORD)
+        self.draft.check(*use, "; ".join(reason for names, reason in unsure if name in names))
 
     def _refuse_unset(self, written: Script) -> None:
         """Raise where the spec reads a variable of Slurm's that its own directives do not set."""
@@ -200,12 +193,6 @@ class _CleanSpec:
             read = re.search(rf"\b{name}\b", text)
             refuse(item.line, f"${name} comes from {item.option}", read and not same)
 
-    def _note_tasks(self) -> None:
-        if self.read.mode == "plain" and self.script.request.tasks > 1:
-            asked = [item for item in self.script.read_directives if _TASKS.match(item.option)]
-            for item in asked[-1:]:
-                self.draft.check(item.line, item.text, _ONE_TASK)
-
     def _refuse_loss(self) -> None:
         try:
             written = render_directives(self.draft)
@@ -214,14 +201,11 @@ class _CleanSpec:
             refused = f"jobgen refuses the spec: {problem.path} {problem.message}"
             raise NotStraightError(self.script.body_line, refused) from None
         self._refuse_unset(written)
-        self._refuse_share(written.request)
-
-    def _refuse_share(self, gets: Request) -> None:
-        asked = self.script.request
+        asked, gets = self.script.request, written.request
         counts = [(asked.nodes, gets.nodes), (asked.gpus, gets.gpus), (asked.cpus, gets.cpus)]
         if self.draft.load().spec.launches_itself:
             counts.append((asked.tasks, gets.tasks))
-        refuse(self.launch.line, KEY, *(wanted and wanted != given for wanted, given in counts))
+        refuse(self.launch.line, Why.KEY, *(wanted and wanted != given for wanted, given in counts))
 
 
 def _leaves(statement: Statement) -> bool:
@@ -234,11 +218,6 @@ def _prepares(early: Statement, main: Statement) -> bool:
     first = early.first
     if len(early.commands) > 1 or first.end == "&" or unwrap(first.words).is_launched:
         return False
-    return unwrap(main.first.words).is_launched or _asks(first)
-
-
-def _asks(command: Command) -> bool:
-    """Whether a program is a few lines of Python, or none of those that train."""
-    if command.name.startswith("python") and command.texts[1:2] in (["-"], ["-c"]):
-        return True
-    return not (FORMS["trains"].fullmatch(command.name) or "/" in command.texts[0])
+    trains = FORMS["trains"].fullmatch(first.name) or "/" in first.texts[0]
+    readies = READIES.match(" ".join(first.texts))
+    return bool(readies) or not trains or unwrap(main.first.words).is_launched

@@ -9,24 +9,16 @@ from typing import Any
 from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.convert import straight
 from jobgen.batchscript.convert.launch import LaunchLine
-from jobgen.batchscript.convert.straight import BASH, SETUP, NotStraightError, Statement, refuse
+from jobgen.batchscript.convert.straight import NotStraightError, Statement, Why, refuse
 from jobgen.batchscript.convert.values import Reader, get_text
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import PlainVariables, expand_command, follow, list_names
 from jobgen.batchscript.purposes import FORMS, is_pure, list_substituted
 from jobgen.spec.value_types import TAKEN
 
-# What a job has from its beginning to its end.
-_OF_JOB = re.compile(r"(SLURM|PBS)_\w+|(HOME|USER|SCRATCH|WORK|PROJECT)$")
-# Another on each node, or each time.
-_UNSTEADY = re.compile(r"\$\{?(RANDOM|SECONDS|BASHPID|HOSTNAME|SLURMD_NODENAME)|\$\$")
 _ASSIGNS = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 # Variables that a spec may set; the others are jobgen's own.
 _VARIABLE = re.compile(rf"(?!({TAKEN})$)[A-Za-z_]\w*", re.ASCII)
-# Within a step, another one waits until that has ended.
-_STEP = re.compile(r"(^|[;&|(`\s])srun\s")
-# Change no variable of the environment; and those that are to work.
-_NEUTRAL = re.compile(r"((mkdir -p|cd) |ulimit |umask )[^;&|]*")
 
 
 def _name(word: Word) -> str:
@@ -34,7 +26,7 @@ def _name(word: Word) -> str:
 
 
 # What stands first in the setup of a script that PBS starts elsewhere than jobgen does.
-AT_HOME = "cd    # PBS starts a script in the home folder"
+AT_HOME = "cd    # PBS starts a script in the home folder; take this out where the site does not"
 
 
 class Prelude:
@@ -68,7 +60,7 @@ class Prelude:
             take(statement)
             return
         anywhere = statement.kind == "repeats" or self.once
-        refuse(statement.line, SETUP, statement.kind in ("ends", "fails"), not anywhere)
+        refuse(statement.line, Why.SETUP, statement.kind in ("ends", "fails"), not anywhere)
         self._keep(statement)
 
     def _keep(self, statement: Statement, text: str = "", *, phase: int = 3) -> None:
@@ -77,7 +69,7 @@ class Prelude:
             self.setup += self.hooked
             self.hooked = []
         self.setup.append(text or statement.text)
-        if neutral := _NEUTRAL.fullmatch(statement.text):
+        if neutral := FORMS["neutral"].fullmatch(statement.text):
             self.fails = self.fails or not neutral[2]
             return
         if statement.kind not in ("assigns", "export"):
@@ -111,15 +103,10 @@ class Prelude:
 
     def _take_module(self, statement: Statement) -> None:
         expanded = expand_command(statement.first, self.reader.variables)
-        words = self._read_plain(expanded.words[1:])
-        if not words or self.phase > 0 or not self._load(expanded.name, words):
+        words = [self._read(word) for word in expanded.words[1:]]
+        plain = words and all(isinstance(text, str) and re.match("[^-]", text) for text in words)
+        if not plain or self.phase > 0 or not self._load(expanded.name, words):
             self._keep(statement)
-
-    def _read_plain(self, words: Iterable[Word]) -> list[str]:
-        """Return the texts of words; none where one is an option, or only bash can tell it."""
-        read = [self._read(word) for word in words]
-        plain = all(isinstance(value, str) and re.match("[^-]", value) for value in read)
-        return read if plain else []
 
     def _load(self, name: str, words: list[str]) -> bool:
         """Take over `module load` and the like; False where keys cannot say it."""
@@ -152,15 +139,15 @@ class Prelude:
     def _take_assigns(self, statement: Statement) -> None:
         words = statement.first.assignments
         names = set(map(_name, words))
-        refuse(statement.line, SETUP, names & self.exported)
+        refuse(statement.line, Why.SETUP, names & self.exported)
         if not any(map(FORMS["exported"].fullmatch, names)) and not names & self.needed:
             if not all(is_pure(word.raw) for word in words):
                 self._keep(statement)
             return
-        refuse(statement.line, SETUP, len(words) > 1)
-        seen = names & self.launch.names - self.reader.variables.loose
+        refuse(statement.line, Why.SETUP, len(words) > 1)
+        seen = names & self.launch.reader.named - self.reader.variables.loose
         others = list_names(words[0].raw) - self.reader.variables.assigned
-        phase = 0 if all(map(_OF_JOB.match, others)) else 3
+        phase = 0 if all(map(FORMS["of-job"].match, others)) else 3
         self._keep(statement, f"export {statement.text}" if seen else "", phase=phase)
 
     def _take_export(self, statement: Statement) -> None:
@@ -178,7 +165,7 @@ class Prelude:
         words = []
         for word in statement.first.words[1:]:
             known = _ASSIGNS.match(word.raw) or word.raw.isidentifier()
-            refuse(statement.line, BASH, not known)
+            refuse(statement.line, Why.BASH, not known)
             if word.raw in self.reader.variables.assigned:
                 words.append(Word(f'{word.raw}="${word.raw}"', word.line, word.column))
             elif _ASSIGNS.match(word.raw):
@@ -209,8 +196,7 @@ class Prelude:
         # What it adds to, or the folder that the setup leaves, has another value by then.
         changed = {"PWD"} if self.moved else set()
         changed |= {name} & self.variables.keys()
-        named = isinstance(value, dict) and list_names(value["value"])
-        return None if named and named & changed else value
+        return None if list_names(get_text(value)) & changed else value
 
     def _is_early(self, name: str) -> bool:
         """Whether a variable can be set before the setup, as those of a spec are."""
@@ -223,11 +209,11 @@ class Prelude:
         of_process = FORMS["of-process"].fullmatch(name)
         if self.alone or not (of_process or FORMS["of-world"].fullmatch(name)):
             return False
-        value = self.reader.variables.tell(raw)
+        value = self.reader.variables.tell(raw) or ""
+        addressed = name == "MASTER_ADDR" and value not in ("", "localhost", "127.0.0.1")
         world = str(self.shape.nodes * self.launch.tasks)
-        right = value == world or self.launch.mode == "torchrun"
-        own = name == "MASTER_ADDR" and value not in (None, "localhost", "127.0.0.1")
-        refuse(statement.line, SETUP, of_process, own, name == "WORLD_SIZE" and not right)
+        other = name == "WORLD_SIZE" and value not in ("", world) and self.launch.mode == "direct"
+        refuse(statement.line, Why.SETUP, of_process, addressed, other)
         self._take_prints(statement)
         return True
 
@@ -237,24 +223,21 @@ class Prelude:
         self.asked += [word.active for word in words]
         self.asked += [text for item in statement.commands for text in item.bodies]
         of_step = re.search(rf"\$\{{?({FORMS['of-step'].pattern})\b", statement.text)
-        step = self.launch.mode != "once" and _STEP.search(statement.text)
+        step = self.launch.mode != "once" and FORMS["step"].search(statement.text)
         differs = not self.once and not all(map(_is_steady, words))
-        refuse(statement.line, SETUP, differs, step, of_step)
+        refuse(statement.line, Why.SETUP, differs, step, of_step)
 
     def write(self, loose: frozenset[str]) -> None:
         """Put what was read into the draft; `loose` are variables that only the setup exports."""
-        self._write_modules()
+        kinds = ("first", "use", "load")
+        modules = {key: self.modules[key] for key in kinds if self.modules.get(key)}
+        simple = modules.keys() == {"load"}
+        self.draft.put("environment.modules", modules["load"] if simple else modules)
         for key, value in self.keys.items():
             self.draft.put(f"environment.{key}", value)
         variables = self.draft.values.get("environment.variables", {}) | self.variables
         self.draft.put("environment.variables", variables)
         self._write_setup(loose)
-
-    def _write_modules(self) -> None:
-        modules = {key: self.modules.get(key) for key in ("first", "use", "load")}
-        modules = {key: value for key, value in modules.items() if value}
-        simple = modules.keys() == {"load"}
-        self.draft.put("environment.modules", modules["load"] if simple else modules)
 
     def _write_setup(self, loose: frozenset[str]) -> None:
         lines = [line for text in self.setup for line in text.splitlines()]
@@ -262,18 +245,22 @@ class Prelude:
             lines.insert(0, "set +e    # as in the script, a line that fails does not end the job")
         if arguments := straight.write_arguments(self.asked):
             lines.insert(0, f"{arguments}    # the script's arguments")
-        if seen := sorted(self.launch.names & loose):
-            sure = set(re.findall(r"(?m)^(?:export )?(\w+)=", "\n".join(lines)))
-            # What only a condition sets is empty elsewhere, as in the script.
-            words = [name if name in sure else f"{name}=${name}" for name in seen]
-            lines.append(f"export {' '.join(words)}")
+        if seen := sorted(self.launch.reader.named & loose):
+            lines.append(_write_export(seen, "\n".join(lines)))
         if lines:
             self.draft.setup(lines)
 
 
+def _write_export(names: list[str], setup: str) -> str:
+    sure = set(re.findall(r"(?m)^(?:export )?(\w+)=", setup))
+    # What only a condition sets is empty elsewhere, as in the script.
+    words = [name if name in sure else f"{name}=${name}" for name in names]
+    return f"export {' '.join(words)}"
+
+
 def _is_steady(word: Word) -> bool:
     inner = (text.strip() for text in list_substituted(word.raw))
-    return not _UNSTEADY.search(word.active) and all(map(FORMS["steady"].fullmatch, inner))
+    return not FORMS["unsteady"].search(word.active) and all(map(FORMS["steady"].fullmatch, inner))
 
 
 def _may_set(command: Command) -> bool:
@@ -293,7 +280,7 @@ def follow_statement(statement: Statement, reader: Reader) -> None:
             reader.sourced = True
     if statement.kind in ("module", "venv", "conda", "hook", "repeats", "once", "launch"):
         for name in variables.assigned & variables.values.keys():
-            if not all(map(_OF_JOB.match, variables.held.get(name, ()))):
+            if not all(map(FORMS["of-job"].match, variables.held.get(name, ()))):
                 variables.forget([name])
 
 

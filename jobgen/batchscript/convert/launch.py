@@ -7,25 +7,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from jobgen.batchscript.bash import Word, parse
-from jobgen.batchscript.convert.straight import (
-    BASH,
-    KEY,
-    LAUNCH,
-    NotStraightError,
-    Statement,
-    refuse,
-)
+from jobgen.batchscript.convert.straight import NotStraightError, Statement, Why, refuse
 from jobgen.batchscript.convert.values import Reader, get_text
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import expand_command, list_names
 from jobgen.batchscript.launchers import Agent, Launcher, unwrap
 from jobgen.batchscript.purposes import FORMS
 from jobgen.batchscript.reach import count_reach
-from jobgen.batchscript.reader import Request, Script, read_count
+from jobgen.batchscript.reader import Request, Script
 from jobgen.spec.launchers import find_launcher, name_kind, read_names
 
-# What is surely no function of a sourced file.
-_FILE = re.compile(r".*[/$]|python|(ba)?sh$|.*\.(py|sh)$")
 # Those that lint reads as well.
 _SRUN_TASKS = ("--ntasks", "--nodes", "--ntasks-per-node")
 # What jobgen's own agents say, and how their output is named, of which jobgen has logs.
@@ -33,6 +24,7 @@ _TORCHRUN, _TORCHRUN_LOGS = read_names("torchrun_own"), read_names("torchrun_log
 _LINE_END = re.compile(r"(\\(?=\n)|[;&|])?[ \t]*\n\s*")
 _JOINTS = {"\\": " ", None: "; "}  # of lines; after an operator, no other one comes
 _SPREADS = "without --nodes, Slurm may spread its tasks"
+_FIRST_NODE = "on several nodes, and no launcher that jobgen knows stands before it"
 _OF_ARGUMENTS = "the arguments of the script name the program"
 
 
@@ -42,7 +34,7 @@ def read_shape(script: Script, draft: Draft, line: int) -> Request:
     nodes, tasks = draft.values.get("resources.nodes", 1), request.tasks
     open_ = not request.alike or (script.value("--nodes") and not request.sure)
     other_gpus = script.count("--gres") not in (0, request.gpus)
-    refuse(line, KEY, open_, other_gpus, script.count("--ntasks") % nodes)
+    refuse(line, Why.KEY, open_, other_gpus, script.count("--ntasks") % nodes)
     if not script.can.chunks and not request.sure:
         refuse(line, _SPREADS, nodes != 1)
         tasks = 0 if tasks > 1 else 1  # which srun would start, wherever they are
@@ -56,8 +48,8 @@ class LaunchLine:
     `moved` says that the script has left the folder of submission, `bare` that it has set up no
     environment, whose python3 would be its python. What `read` finds: `mode`, which is torchrun,
     direct, plain, or once, on the first of all nodes; the `values` of `run` and `launch`, the
-    `names` that it expands in the job, the options of its launcher that are `dropped`, and
-    whether its output is `logged` elsewhere than in jobgen's logs.
+    options of its launcher that are `dropped`, and whether its output is `logged` elsewhere than
+    in jobgen's logs.
     """
 
     logged = moved = bare = False
@@ -73,7 +65,6 @@ class LaunchLine:
         self.tasks = shape.tasks  # of each node
         self.dropped: list[str] = []
         self.values: dict[str, Any] = {}
-        self.names: set[str] = set()
 
     def read(self, *, once: bool) -> None:
         """Find what the line starts; raise NotStraightError where that is not sure.
@@ -89,7 +80,8 @@ class LaunchLine:
         if names == ["srun"]:
             self._read_srun(self.started.launchers[0])
         else:
-            self._refuse(LAUNCH, self.shape.nodes > 1, len(names) > 1)
+            self._refuse(Why.LAUNCH, len(names) > 1)
+            self._refuse(_FIRST_NODE, self.shape.nodes > 1)
             self.tasks = 1
         if self.torchrun:
             try:
@@ -112,7 +104,7 @@ class LaunchLine:
         """Refuse a line without a program that jobgen could start by itself."""
         commands, program = self.statement.commands, self.started.program
         beside = any(item.end == "&" or item.heredocs for item in commands)
-        self._refuse(LAUNCH, beside, not program)
+        self._refuse(Why.LAUNCH, beside, not program)
         bare = self.torchrun and not self.torchrun.program
         lacks = bare or re.fullmatch("python3?|-[^=]*", program[-1].text)
         self._refuse(_OF_ARGUMENTS, lacks and re.search(r"\$\{?[@*]", self.statement.text))
@@ -129,7 +121,7 @@ class LaunchLine:
             long = self.script.can.short_options.get(option[1:], option)
             if long in ("--output", "--error"):
                 self.logged = True
-            elif long not in _SRUN_TASKS and not self._is_share(long, value):
+            elif long not in _SRUN_TASKS:
                 idle = FORMS["idle-srun"].fullmatch(f"{option} {value}")
                 same = self.script.value(long) == value
                 self._refuse(f"no key says srun's {option}", not (idle or same))
@@ -140,15 +132,8 @@ class LaunchLine:
         differs = starts.nodes != self.shape.nodes or tasks != starts.each * starts.nodes
         self.tasks = starts.each
         free = "none" in (srun.value("--cpu-bind", "--cpu_bind") or "")
-        self._refuse(LAUNCH, not tasks, differs, free and self.tasks > 1)
+        self._refuse(Why.LAUNCH, not tasks, differs, free and self.tasks > 1)
         self._check_bound()
-
-    def _is_share(self, option: str, value: str) -> bool:
-        """Whether an option of srun asks for what the job has, in whatever words."""
-        gpus = self.shape.gpus
-        own = {"--gpus": gpus * self.shape.nodes, "--gpus-per-node": gpus, "--gres": gpus}
-        own["--cpus-per-task"] = self.script.count("--cpus-per-task") or 1
-        return read_count(option, value) == own.get(option)
 
     def _check_bound(self) -> None:
         bound = self.script.value("--gpus-per-task", "--ntasks-per-gpu", "--gpu-bind")
@@ -160,23 +145,16 @@ class LaunchLine:
         self._drop_output()
         self._check_agents(torchrun)
         own = torchrun.tell("--nproc-per-node")
-        self._refuse(LAUNCH, own in ("cpu", "gpu"))
-        values = self._put_processes(self._count(own))
-        restarts = torchrun.tell("--max-restarts") or "0"
-        if restarts != "0":
-            values["launch.max_restarts"] = self._count(restarts)
+        restarts = torchrun.tell("--max-restarts") not in ("", "0")
+        self._refuse(Why.LAUNCH, own in ("cpu", "gpu"), restarts)
+        processes = self._count(own)
         agent = self.started.program[0]  # whose folder, as a runner, has an environment
         python = Word(re.sub(r"torchrun(?=\W*$)", "python3", agent.raw), agent.line, agent.column)
         words = [*self.started.runner, python]
         if "-m" in torchrun.options:
             words.append(Word("-m", agent.line, agent.column))
         self.bare = False
-        values |= self._name_program([*words, *torchrun.program])
-        self._finish("torchrun", values)
-
-    def _put_processes(self, processes: int) -> dict[str, Any]:
-        usual = self.shape.gpus or 1
-        return {} if processes == usual else {"launch.processes_per_node": processes}
+        self._finish("torchrun", self._name_program([*words, *torchrun.program]), processes)
 
     def _check_agents(self, torchrun: Agent) -> None:
         started = self.started
@@ -187,43 +165,41 @@ class LaunchLine:
         self._refuse(f"no key says torchrun's {' '.join(unknown)}", unknown)
         self.logged = self.logged or not _TORCHRUN_LOGS.isdisjoint(torchrun.options)
         nodes = self._count(torchrun.tell("--nnodes"))
-        self._refuse(LAUNCH, around, gives_rank, nodes != self.shape.nodes)
+        self._refuse(Why.LAUNCH, around, gives_rank, nodes != self.shape.nodes)
 
     def _launch_program(self) -> None:
         self._drop_output()
         words, name = self._list_own_words(), self.started.name
         agent = self.started.agent
-        self._refuse(LAUNCH, agent and self.tasks != 1)
+        self._refuse(Why.LAUNCH, agent and self.tasks != 1)
         by_itself = agent or name in read_names("shells")
         mode = "plain" if self.is_alone or (by_itself and self.tasks == 1) else "direct"
         self.bare = self.bare and self.is_alone
         values = {**self._name_program(words), "launch.mode": mode}
-        if mode == "direct":
-            values |= self._put_processes(self.tasks)
-        self._finish(mode, values)
+        self._finish(mode, values, self.tasks if mode == "direct" else 0)
 
     def _list_own_words(self) -> Sequence[Word]:
         started, first = self.started, self.command.words[0]
         if not started.launchers or started.launchers[0].name != "srun":
-            surely = first is not started.program[0] or started.agent or _FILE.match(first.text)
-            self._refuse(BASH, self.reader.sourced and not surely)
+            alone = self.reader.sourced and first is started.program[0]
+            surely = started.agent or FORMS["file"].match(first.text)
+            self._refuse(Why.BASH, alone and not surely)
             return self.command.words
         words = [*started.wrapper, *started.runner, *started.program]
         # srun finds a script in its own folder too, exec on PATH alone.
         in_folder = re.fullmatch(r"[\w.-]+\.(sh|py)", words[0].text)
-        self._refuse(LAUNCH, in_folder, started.assignments, started.wrappers)
+        self._refuse(Why.LAUNCH, in_folder, started.assignments, started.wrappers)
         return words
 
     def _launch_once(self) -> None:
         """The script's own launcher, once, on the first node, with all of its words."""
         words = self.command.words
         step = name_kind(find_launcher([word.text for word in words])) == "step"
-        self._refuse(LAUNCH, not step, self.started.agent)
+        self._refuse(Why.LAUNCH, not step, self.started.agent)
         self._refuse(_SPREADS, not self.tasks)
         self._check_bound()
         self._drop_output()
-        values: dict[str, Any] = {"run.command": self._read_words(words)}
-        values["launch.mode"] = "plain"
+        values: dict[str, Any] = {"run.command": self._read_words(words), "launch.mode": "plain"}
         # mpirun starts as many as there are slots: without tasks, one for each CPU of a whole node.
         spread = self.shape.nodes > 1 and self.script.value("--ntasks-per-node", "--ntasks")
         if self.tasks != 1 or spread:
@@ -237,7 +213,7 @@ class LaunchLine:
         joined = any(item.end not in ("|", "|&") for item in before)
         read = any("<" in item.operator for item in redirects)
         read = read or any(item.name != "tee" for item in others)
-        self._refuse(LAUNCH, joined, read)
+        self._refuse(Why.LAUNCH, joined, read)
         streams = {"1", "2", "&1", "&2"}
         to_file = {item.target.text for item in redirects} - streams
         self.logged = self.logged or bool(to_file) or bool(others)
@@ -252,19 +228,19 @@ class LaunchLine:
             named = self._name_python(rest)
         if isinstance(first, dict):
             known = re.match(r"\$\{?(HOME|[A-Z]+)\}?/", first["value"])
-            self._refuse(BASH, not known)
+            self._refuse(Why.BASH, not known)
         return named or {"run.command": read}
 
     def _name_python(self, words: list[Any]) -> dict[str, Any]:
         """Return the keys of `run` for what Python runs; none where only a command says it."""
         program, *arguments = words or [""]
         if program == "-m" and arguments:
-            return _make_run("run.module", arguments[0], arguments[1:])
+            return {"run.module": arguments[0], "run.args": arguments[1:]}
         script = get_text(program)
         # A variable that the setup exports is set after jobgen has looked for the file.
         own = list_names(script) & self.reader.variables.assigned
         sure = script.endswith(".py") and not self.moved and not own
-        return _make_run("run.script", script, arguments) if sure else {}
+        return {"run.script": script, "run.args": arguments} if sure else {}
 
     def _read_words(self, words: Sequence[Word]) -> list[Any]:
         if self.started.name in ("bash", "sh") and self.started.texts[-2:-1] in (["-c"], ["-lc"]):
@@ -272,9 +248,10 @@ class LaunchLine:
         pairs = zip(words, (None, *words), strict=False)
         return [self.reader.read_word(word, after) for word, after in pairs]
 
-    def _finish(self, mode: str, values: dict[str, Any]) -> None:
+    def _finish(self, mode: str, values: dict[str, Any], processes: int = 0) -> None:
+        if processes not in (0, self.shape.gpus or 1):
+            values["launch.processes_per_node"] = processes
         self.mode, self.values = mode, values
-        self.names = self.reader.named
         program = [values.get("run.script"), values.get("run.module")]
         program += values.get("run.command", [])[:2]
         program += self.started.texts[:2]
@@ -291,7 +268,3 @@ def _join_lines(word: Word) -> Word:
     same = [item.texts for item in parse(joined.text)] == [item.texts for item in commands]
     plain = not any(item.blocks or item.heredocs for item in commands)
     return joined if same and plain else word
-
-
-def _make_run(key: str, program: str, arguments: list[Any]) -> dict[str, Any]:
-    return {key: program, "run.args": arguments} if arguments else {key: program}

@@ -5,14 +5,13 @@ Nothing is guessed: where a statement is not of a known kind, the body is kept a
 
 from __future__ import annotations
 
-import os
 import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from jobgen.batchscript import purposes
-from jobgen.batchscript.bash import DECLARES, Command, Word
+from jobgen.batchscript.bash import DECLARES, Command, Word, parse
 from jobgen.batchscript.expand import list_names
 from jobgen.batchscript.launchers import unwrap
 from jobgen.batchscript.readable import list_submissions
@@ -21,27 +20,29 @@ from jobgen.records import NamedTuple
 
 # Get things ready, once; what is no program of the job.
 _PREPARES = purposes.PREPARING | purposes.REPEATABLE
-_KINDS = {"module": "module", "ml": "module", "cd": "folder", "export": "export", "set": "sets"}
-_KINDS |= {"shopt": "sets", "exit": "ends", "wait": "ends"}
-_KINDS |= dict.fromkeys(purposes.REPEATS, "repeats")
 # May run on every node, whatever stands before it.
 _PLAIN = {"repeats", "assigns", "export", "folder", "module", "conda", "venv", "hook", "prints"}
-# How a script asks for its own file.
-ITSELF = re.compile(r"BASH_SOURCE|\$\{?0\b|scontrol show job\b(?=.*Command)", re.DOTALL)
+ITSELF = purposes.FORMS["itself"]
 _SUBMISSION = {"SLURM_SUBMIT_DIR", "PBS_O_WORKDIR"}
 _UNREAD = re.compile(r"'[^']*'|\\\$")
 _ARGUMENT = re.compile(r"\$[1-9@*#]|\$\{([1-9@*]|#[}@*])")
-_SETS_ARGUMENTS = re.compile(r"(eval\s+)?set\s+(-\w+\s+)*--(\s|$)")
 # Kinds of whole commands; the first that fits counts.
-_WHOLE = ("hook", "prints", "fails", "venv", "conda", "export", "repeats")
-# Why the body of a script is kept, for a line of it.
-BLOCK = "of a loop, condition, function or subshell"
-BASH = "only bash knows what comes of it"
-SEVERAL = "one of several programs"
-AFTER = "a command after the program"
-SETUP = "it may do something else in the setup of a spec"
-LAUNCH = "jobgen starts no program so"
-KEY = "no key of a spec says it"
+_WHOLE = (
+    *("hook", "prints", "fails", "venv", "conda", "export", "repeats", "module", "folder"),
+    *("sets", "ends"),
+)
+
+
+class Why:
+    """Why a body is kept, for a line of it."""
+
+    BLOCK = "of a loop, condition, function or subshell"
+    BASH = "only bash knows what comes of it"
+    SEVERAL = "one of several programs"
+    AFTER = "a command after the program"
+    SETUP = "it may do something else in the setup of a spec"
+    LAUNCH = "jobgen does not start a program so"
+    KEY = "no key of a spec says it"
 
 
 class Statement(NamedTuple):
@@ -109,23 +110,12 @@ def _check_command(command: Command) -> None:
     left = purposes.FORMS["left"].fullmatch(" ".join(command.texts))
     splits = "IFS" in sets and command.name in ("", *DECLARES)
     moves = _SUBMISSION.intersection(sets)
-    refuse(command.place.line, BASH, left, splits, moves, asked, passed)
+    refuse(command.place.line, Why.BASH, left, splits, moves, asked, passed)
 
 
 def takes_arguments(text: str) -> bool:
     """Whether bash would put in the arguments of the script."""
     return bool(_ARGUMENT.search(_UNREAD.sub("", text)))
-
-
-def list_own_submissions(script: Script) -> Iterator[tuple[int, str]]:
-    """Yield the lines and words by which a script submits itself and asks for more than it has."""
-    file = rf"{ITSELF.pattern}|(?<!\S){re.escape(os.path.basename(script.path))}(?!\S)"
-    for line, text in list_submissions(script):
-        match = re.match(
-            rf"[^|]*?\s-(?!-(begin|dependency|parsable)\b|W depend)[^|]*?({file})\S*", text
-        )
-        if match:
-            yield line, match[0]
 
 
 def find_use(script: Script, names: str) -> tuple[int, str] | None:
@@ -139,13 +129,25 @@ def find_use(script: Script, names: str) -> tuple[int, str] | None:
     return None
 
 
+def list_lines_outside(script: Script) -> set[int]:
+    """Return the lines of a script that submits itself which no job runs, as it has no number."""
+    lines = set[int]()
+    submissions = {line for line, _ in list_submissions(script)}
+    for command in script.commands:
+        if purposes.FORMS["no-job"].search(" ".join(command.texts)):
+            end = min((line for line in submissions if line > command.line), default=0)
+            lines.update(range(command.line, end + 1))
+    return lines
+
+
 def list_arguments(script: Script) -> Iterator[tuple[int, str]]:
     """Yield the lines and words of commands that ask for arguments of the script.
 
     A variable that nothing reads takes none, nor does what stands below a `set --`.
     """
+    outside = list_lines_outside(script)
     for item in script.commands:
-        if item.function:
+        if item.function or item.line in outside:
             continue
         if item.name in ("getopts", "shift"):
             yield item.line, item.name
@@ -154,16 +156,15 @@ def list_arguments(script: Script) -> Iterator[tuple[int, str]]:
         for line, text, active in texts:
             if takes_arguments(re.sub(r"(?m)^\s*#.*", "", active)) and _is_read(script, item):
                 yield line, text
-        sets = _SETS_ARGUMENTS.match(" ".join(item.texts))
+        sets = purposes.FORMS["sets-arguments"].match(" ".join(item.texts))
         if sets and not item.blocks and item.place.column == 1:  # behind no condition
             return
 
 
 def _is_read(script: Script, command: Command) -> bool:
     """Whether a command does more than to set variables that nothing reads."""
-    names = [word.raw.partition("=")[0] for word in command.assignments]
-    read = (re.search(rf"\$\{{?{name}\b", script.text) for name in names)
-    return bool(command.words) or any(read)
+    names = "|".join(word.raw.partition("=")[0] for word in command.assignments)
+    return bool(command.words or re.search(rf"\$\{{?({names})\b", script.text))
 
 
 def write_arguments(texts: list[str]) -> str:
@@ -188,12 +189,11 @@ def split_assignments(launch: Statement) -> tuple[list[Statement], Statement]:
         return [], launch
     names = {name for name, _, _ in command.variables()}
     later = list_names(" ".join(word.raw for word in command.words))
-    refuse(launch.line, LAUNCH, names & later)
-    place = command.place
-    words = (Word("export", place.line, place.column), *command.assignments)
-    own = Command(words, (), (), command.line, command.last_line, "\n", (), ())
+    refuse(launch.line, Why.LAUNCH, names & later)
+    text = " ".join(["export", *(word.raw for word in command.assignments)])
+    export = Statement("export", tuple(parse(text, launch.line)), text)
     bare = command._replace(assignments=())
-    return [Statement("export", (own,), _write(own))], launch._replace(commands=(bare, *others))
+    return [export], launch._replace(commands=(bare, *others))
 
 
 def open_shell(launch: Statement, command: Command, own: set[str]) -> list[Statement]:
@@ -208,15 +208,15 @@ def open_shell(launch: Statement, command: Command, own: set[str]) -> list[State
         return [launch]
     text = command.words[-1]
     literal = "".join(part.text for part in text.segments if not part.live)
-    refuse(launch.line, LAUNCH, list_names(literal) & own)
+    refuse(launch.line, Why.LAUNCH, list_names(literal) & own)
     inside = Script("", "\n" * (text.line - 1) + text.text)
     *before, last = read_statements(inside) or [launch]
     inner = [word for item in (*before, last) for one in item.commands for word in one.all_words]
     # The outer shell expands within single quotes of the inner one, too.
-    refuse(launch.line, LAUNCH, _count_live([text]) - _count_live(inner))
-    refuse(launch.line, SEVERAL, *(item.kind == "launch" for item in before))
+    refuse(launch.line, Why.LAUNCH, _count_live([text]) - _count_live(inner))
+    refuse(launch.line, Why.SEVERAL, *(item.kind == "launch" for item in before))
     exports, last = split_assignments(last)
-    refuse(launch.line, LAUNCH, not unwrap(last.first.words).torchrun)
+    refuse(launch.line, Why.LAUNCH, not unwrap(last.first.words).torchrun)
     first, *piped = last.commands
     words = (*command.words[:-3], *first.words)
     redirects, end = (*first.redirects, *command.redirects), (first if piped else command).end
@@ -267,7 +267,7 @@ def _classify_block(group: list[Command], text: str) -> str:
         return "prints"  # how it is to be called
     left = [item for item in group if item.function or "(" in item.openers]
     left += [item for item in heads if item.end == "&"]
-    refuse(group[0].place.line, BLOCK, left, inner & {"launch", "ends", "sets"})
+    refuse(group[0].place.line, Why.BLOCK, left, inner & {"launch", "ends", "sets"})
     return "repeats" if inner <= {*_PLAIN, "fails"} else "once"
 
 
@@ -282,7 +282,7 @@ def _classify_all(kinds: list[str]) -> str:
 def classify(command: Command) -> str:
     """Return what one command is for."""
     kind = _classify_quiet(command)
-    refuse(command.place.line, BASH, command.end == "&" and kind not in ("prints", "launch"))
+    refuse(command.place.line, Why.BASH, command.end == "&" and kind not in ("prints", "launch"))
     writes = command.heredocs or not all(map(purposes.is_quiet, command.redirects))
     return "once" if writes and kind != "launch" else kind
 
@@ -292,7 +292,8 @@ def _classify_quiet(command: Command) -> str:
         return "assigns"
     text = " ".join(command.texts)
     kind = next((kind for kind in _WHOLE if purposes.FORMS[kind].fullmatch(text)), "")
-    return kind or _KINDS.get(command.name) or _classify_program(command)
+    repeats = not kind and command.name in purposes.REPEATS
+    return "repeats" if repeats else kind or _classify_program(command)
 
 
 def _classify_program(command: Command) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Container
 from typing import Any
 
 from jobgen.batchscript.bash import Field, Segment, Word
-from jobgen.batchscript.convert.straight import KEY, NotStraightError, refuse
+from jobgen.batchscript.convert.straight import NotStraightError, Why, refuse
 from jobgen.batchscript.expand import PlainVariables
 from jobgen.batchscript.purposes import FORMS
 
@@ -57,7 +57,7 @@ class Reader:
                 literal += part.text
         expands = text != literal
         dollar = expands and re.search(r"[$`\\]", literal)
-        refuse(line, KEY, dollar, not text.replace("\t", " ").isprintable())
+        refuse(line, Why.KEY, dollar, not text.replace("\t", " ").isprintable())
         if not expands:
             return text
         return {"value": re.sub(r"\$\{(\w+)\}(?!\w)", r"$\1", text), "expand": True}
