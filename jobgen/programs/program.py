@@ -166,9 +166,9 @@ class ReadProgram:
     def may_call(self, kind: str) -> bool:
         """Whether it calls one of a kind, where names that are not in its text may be called."""
         calls = self._kinds.get(kind, [])
-        by_name = self.partial or read_form("calls-by-name").search(self.text) is not None
-        unnamed = bool(calls) and all(self._is_open(call.part) for call in calls)
-        return bool(self.find(kind)) or (by_name and unnamed)
+        if self.find(kind) or not calls or not all(self._is_open(call.part) for call in calls):
+            return bool(self.find(kind))
+        return self.partial or read_form("calls-by-name").search(self.text) is not None
 
     def search(self, form: str, unless: str) -> Iterator[tuple[Fact, int, dict[str, Any]]]:
         """Yield file, line and groups of reached matches, in lines that have not `unless`."""

@@ -691,7 +691,7 @@ def test_a_line_for_a_value_that_is_refused_keeps_the_rest(option, value):
         ("check conf.yaml -N 4", "name that; type: jobgen check job.yaml -N 4\n"),
         ("submit --time 90 job.yaml", "for minutes, type: jobgen submit --time 90m job.yaml\n"),
         ("clean --older 30", "; type: jobgen clean --older 30d\n"),
-        ("doctor --site=gadi", "; type: jobgen doctor --site nci-gadi\n"),
+        ("doctor --site=gadi", " type: jobgen doctor --site nci-gadi\n"),
         ("render --scheduler slrum", "; type: jobgen render --scheduler slurm\n"),
         (
             "sbatch --nodes=1-4 job.yaml",
@@ -749,10 +749,10 @@ def test_an_answer_at_the_prompt_does_what_was_asked(typed):
             "render --set nodes=4",
             "--set nodes: unknown key; write resources.nodes; type: jobgen render --set ",
         ),
-        ("render --set resources.node=4", "'nodes'?; type: jobgen render --set resources.nodes=4"),
+        ("render --set resources.node=4", "'nodes'? type: jobgen render --set resources.nodes=4"),
         (
             "render --set resource.nodes=4",
-            "'resources'?; type: jobgen render --set resources.nodes=4",
+            "'resources'? type: jobgen render --set resources.nodes=4",
         ),
         (
             "render --set resources={nodes:4}",
