@@ -69,9 +69,10 @@ def decide_parts(context: Context, plan: Plan, parts: Parts) -> Decision[Plan]:
     return Decision(plan, problems=problems, notes=notes)
 
 
-class Decision(NamedTuple, Generic[T]):
+class Decision(Generic[T]):
     """The value of a part; its conflicts, and what to tell the user."""
 
-    value: T
-    problems: Iterable[Problem] = ()
-    notes: Iterable[str] = ()
+    def __init__(
+        self, value: T, problems: Iterable[Problem] = (), notes: Iterable[str] = ()
+    ) -> None:
+        self.value, self.problems, self.notes = value, problems, notes

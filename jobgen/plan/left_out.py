@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import islice
 from typing import Any
 
@@ -18,11 +19,16 @@ _KEPT = ("resources.gpu_type", "queue")
 def list_left_out(context: Context) -> Iterator[str]:
     """Yield the keys that are given and lead to nothing, in the order of the parts of a plan."""
     parts, facts = tuple(context.loaded.programs()), _list_facts(context)
-    for key, *uses in map(str.split, read_lines("uses.txt", room="plan")):
+    for key, *uses in _read_uses():
         if key == "directives":
             yield from _name_directives(context)
         elif not any(map(facts.get, uses)) and any(_is_given(part.spec, key) for part in parts):
             yield key
+
+
+@cache
+def _read_uses() -> list[list[str]]:
+    return [line.split() for line in read_lines("uses.txt", room="plan")]
 
 
 def _list_facts(context: Context) -> dict[str, object]:
