@@ -466,6 +466,13 @@ def _is_leaving(look: _Look, call: Fact) -> bool:
     return not all(first(way) for one in met for way in program.list_ways(one.part))
 
 
+def _is_trainer(_: _Look, call: Fact) -> bool:
+    """Whether what it is called of is a trainer, and not the model in it."""
+    made = re.compile(r"[\w.]*Trainer\(")
+    trainers = call.module.list_names(lambda value: made.match(ast.unparse(value)))
+    return call.name.rpartition(".")[0] in trainers
+
+
 def _is_unfitting(look: _Look, call: Fact) -> bool:
     """Whether a mesh is larger than the job, or is the only one and smaller."""
     sizes = re.search(r"[(\[](\d+(?:, \d+)*),?[)\]]", call.text)
@@ -489,6 +496,7 @@ PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "asked": _is_asked,
     "lonely": _is_lonely,
     "common": _is_common,
+    "trainer": _is_trainer,
     "unfitting": _is_unfitting,
     "leading": _is_leading,
     "leaving": _is_leaving,

@@ -57,6 +57,10 @@ RIGHT = {
         "import accelerate\na = accelerate.Accelerator()\ntokenizer.save_pretrained('m')\n"
         "model.save_pretrained('m', save_function=a.save)\n"
     ),
+    "a trainer that is no model": (
+        "import trl\nrun = trl.SFTTrainer(model)\nrun.save_pretrained('m')\n"
+        "def save(trainer):\n    trainer.save_pretrained('m')\nsave(run)\n"
+    ),
     "an end of a loop that no other rank waits for": (
         SETUP + "for batch in valid:\n    if rank == 0:\n        break\n" + DDP
     ),
