@@ -65,7 +65,7 @@ _CAUSED = re.compile(r"(?i)\s*caused by\b")  # of an error whose own words stand
 _CODE = re.compile(r" {4,}\S")  # a line of the program in a stack
 _CRASHED = re.compile(r"(?i)^(?!Fatal Python).*\b(fatal|panic|core dumped|out of memory|killed)\b")
 # How a line of a log begins, but for those of the script, of libraries' own errors, and of NCCL.
-_BEGINS_ANEW = re.compile(rf"(?!jobgen: |\[?[EF]\d{{3}}|.*\bNCCL (WARN|INFO) )(?i:{LOGGED.pattern})")
+_BEGINS_ANEW = re.compile(rf"(?!jobgen: |\[?[EF]\d{{3}}|.*NCCL (WARN|INFO) )(?i:{LOGGED.pattern})")
 # SIGILL, SIGABRT, SIGFPE, SIGSEGV, SIGALRM, SIGXCPU and SIGXFSZ come of what a program does.
 _OF_OTHERS = {*range(-64, 1)} - {-4, -6, -8, -11, -14, -24, -25}
 _LOST = read_words("lost", re.IGNORECASE)
