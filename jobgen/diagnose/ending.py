@@ -217,7 +217,9 @@ def _find_reason(printed: Sequence[Line]) -> Line | None:
     """The first of the last errors, or else the last line, or the first of a framed message."""
     framed = _find_framed(printed)
     telling = select_telling(framed or printed)
-    own = drop(telling, _OF_STACKS.match) or telling
+    own = drop(telling, _OF_STACKS.match)
+    if not own and not keep(telling, FRAME.search):  # of a traceback that was cut
+        own = telling
     wide = keep(own, NAMES_ERROR.search)
     if reasons := drop(wide, _NAMES_CODE.search) or wide:
         return _find_first_of(reasons, printed)

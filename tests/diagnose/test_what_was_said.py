@@ -17,6 +17,7 @@ Traceback (most recent call last):
     raise ValueError("bad row")
 ValueError: bad row
 """
+CUT = RAISED[: RAISED.index("ValueError: bad")]
 SKIPPED = f"2026-11-26 23:18:00 x ERROR molecule 4 is skipped\n{RAISED}"
 STEP = "2026-11-26 23:18:03 x INFO step 3\n"
 OF_CHILD = """\
@@ -92,6 +93,15 @@ CASES = {
         126,
         "and said: run.sh: line 4: ./tool: cannot execute",
     ),
+    # A traceback whose end is cut off.
+    "cut, with a reason": (
+        "",
+        f"mesh: no route to node 4\n[12:09:34 TP14] Scheduler hit an exception: {CUT}",
+        STEP,
+        1,
+        "and said: mesh: no route to node 4 [exit 1]",
+    ),
+    "cut": ("", CUT, "", 1, "it left with exit code 1 [exit 1]"),
     # Several processes of one rank.
     "two children": ("", f"{RAISED}{STEP}{RAISED}", STEP, 5, "ValueError: bad row"),
     "two parts": ("", f"{RAISED}{RAISED}2 of 2 parts failed\n", STEP, 2, "ValueError: bad row"),
