@@ -473,6 +473,16 @@ def _is_trainer(_: _Look, call: Fact) -> bool:
     return call.name.rpartition(".")[0] in trainers
 
 
+def _is_uneven(look: _Look, _: Fact) -> bool:
+    """Whether the one file of DeepSpeed has a batch that the job's processes cannot share."""
+    given = re.findall(read_form("batches"), look.settings)
+    sizes = {key: int(number) for _, key, number in given}
+    whole = sizes.pop("train_batch_size", 0)
+    share = math.prod(sizes.values()) * look.size.world_size
+    fits = whole == share if len(sizes) == 2 else whole % share == 0
+    return len({file for file, _, _ in given}) == 1 and not fits
+
+
 def _is_unfitting(look: _Look, call: Fact) -> bool:
     """Whether a mesh is larger than the job, or is the only one and smaller."""
     sizes = re.search(r"[(\[](\d+(?:, \d+)*),?[)\]]", call.text)
@@ -498,6 +508,7 @@ PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "common": _is_common,
     "trainer": _is_trainer,
     "unfitting": _is_unfitting,
+    "uneven": _is_uneven,
     "leading": _is_leading,
     "leaving": _is_leaving,
     # Where a file is not there yet, which the next start finds.

@@ -1,5 +1,6 @@
 """What a look into a training program finds: each rule with programs that have the fault or not."""
 
+import json
 import os
 from pathlib import Path
 
@@ -625,6 +626,7 @@ def test_a_remark_is_for_jobs_of_a_size(program: str, size: JobSize, expected: l
     assert rules(look(program, size=size)) == expected
 
 
+BATCHES = {"train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 1}
 AUTO_BATCH = "a.json:train_batch_size auto"
 ACCUMULATES = "a.json:gradient_accumulation_steps 2"
 MICRO_BATCH = "a.json:train_micro_batch_size_per_gpu 2"
@@ -1287,6 +1289,30 @@ def test_the_loader_of_deepspeed_is_taken_and_its_batch_is_that_of_a_process() -
     assert rules(look(text.format("_"))) == ["own-batch", "same-data"]
     micro = text.replace("train_batch_size", "train_micro_batch_size_per_gpu")
     assert look(micro.format("loader")) == []
+
+
+@pytest.mark.parametrize(
+    ("batches", "found"),
+    [
+        ({"train_batch_size": 4, "train_micro_batch_size_per_gpu": 4}, True),
+        ({"train_batch_size": 4}, True),
+        ({"train_batch_size": 16, "train_micro_batch_size_per_gpu": 2}, False),
+        ({"train_batch_size": 64, "train_micro_batch_size_per_gpu": 2}, False),
+        (BATCHES | {"train_batch_size": 64}, True),
+        (BATCHES | {"train_batch_size": 16}, False),
+        (BATCHES, False),
+        ({"train_batch_size": 8, "gradient_accumulation_steps": 0}, False),
+    ],
+)
+def test_a_batch_of_deepspeed_is_that_of_the_jobs_processes(
+    batches: dict[str, int], found: bool
+) -> None:
+    Path("ds.json").write_text(json.dumps(batches))
+    text = "import deepspeed\ndeepspeed.initialize(model=m, config='ds.json')\n"
+    size = EIGHT._replace(arguments=())
+    assert rules(look(text, size=size)) == (["own-batch"] if found else [])
+    own = "config = {'train_batch_size': 8}\n"
+    assert look(text + own, size=size) == []
 
 
 def test_hydra_gives_lightning_the_nodes_of_its_files() -> None:
