@@ -295,6 +295,10 @@ WRONG = {
     "global-rank": {
         "a tensor on the GPU of the rank of all nodes": SETUP
         + "torch.zeros(1, device=f'cuda:{dist.get_rank()}')\n",
+        "the rank of all nodes as a GPU, in a group of DeepSpeed": (
+            "import deepspeed, torch.distributed as dist\ndeepspeed.init_distributed()\n"
+            "rank = dist.get_rank()\ndevice = rank\nx.to(device)\n"
+        ),
         "the rank of all nodes as a GPU": GROUP
         + "rank = dist.get_rank()\ntorch.cuda.set_device(rank)",
         "the rank of all nodes in a device's name": GROUP
