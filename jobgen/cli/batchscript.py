@@ -10,7 +10,7 @@ import click
 
 from jobgen.cli.options import FILE, SPEC_ENDS, STDOUT, options_of
 from jobgen.cli.printing import put_answer, put_err, put_out
-from jobgen.errors import FaultsFoundError, LossesError, UsageError
+from jobgen.errors import FaultsFoundError, LossesError, SpecError, UsageError
 from jobgen.output import format_count
 
 if TYPE_CHECKING:
@@ -23,7 +23,20 @@ if TYPE_CHECKING:
 def _refuse_specs(paths: Iterable[str]) -> None:
     for path in paths:
         if path.endswith(SPEC_ENDS):
+            _refuse_yaml(path)
             raise UsageError(f"{path} is a job spec, not a job script; type: jobgen check {path}")
+
+
+def _refuse_yaml(path: str) -> None:
+    """Raise UsageError for a file of YAML other than a spec, with what `check` says of it."""
+    from jobgen.spec.load import load
+
+    try:
+        load(path)
+    except SpecError as error:
+        for one in error.problems:
+            if "not a job spec" in one.message:
+                raise _refuse(path, one.message, one.hint) from None
 
 
 def _refuse_others(script: Script) -> None:
@@ -32,8 +45,13 @@ def _refuse_others(script: Script) -> None:
 
     what, hint = explain_file(script.path, script.text) or ("script", "")
     if "script" not in what:
-        hint = hint.replace(": name that", "; type: jobgen check job.yaml")
-        raise UsageError(f"{script.path} {what.replace('job spec', 'job script')}; {hint}")
+        raise _refuse(script.path, what, hint)
+
+
+def _refuse(path: str, what: str, hint: str) -> UsageError:
+    """Return the error of a file that is neither a spec nor a script."""
+    hint = hint.replace(": name that", "; type: jobgen check job.yaml")
+    return UsageError(f"{path} {what.replace('job spec', 'job script')}; {hint}")
 
 
 @click.command()

@@ -762,10 +762,16 @@ def test_a_spec_given_as_a_script_is_named_with_the_command_that_takes_it(
     command: str, tmp_path: Path
 ) -> None:
     with working_in(tmp_path):
-        Path("job.yaml").write_text("name: a\n")
+        Path("job.yaml").write_text("name: a\nrun: {script: train.py}\n")
+        Path("config.yaml").write_text("optimizer: {lr: 1e-3}\ntrainer: {epochs: 3}\n")
         code, _, err = jobgen(command, "job.yaml")
-    assert code == 2
+        other = jobgen(command, "config.yaml")
+    assert code == other.code == 2
     assert err == "job.yaml is a job spec, not a job script; type: jobgen check job.yaml\n"
+    assert other.err == (
+        "config.yaml is not a job script: it has optimizer, trainer; the spec here is job.yaml; "
+        "type: jobgen check job.yaml\n"
+    )
 
 
 @pytest.mark.parametrize("command", ["lint", "import"])
