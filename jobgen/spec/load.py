@@ -306,7 +306,7 @@ def _refuse_form(override: str) -> None:
         named = not equals and re.fullmatch(r"[\w.-]+", path)
         form = f"{path}=VALUE" if named else "resources.nodes=4"
         raise UsageError(f"--set {override!r}: write it as {form}, on one line")
-    paths = r".*,\s*(resources|environment|run|launch|array|notify|on_\w+)\.\w+=.*"
+    paths = r".*,\s*(resources|environment|run|launch|array|notify|on_\w+)\.[\w.]+=.*"
     if re.fullmatch(rf"{paths}|[^\s,=]+(,[a-z_]+=[^\s,=]+)+", text):
         raise UsageError(f"--set {override!r}: sets one value; give --set again for the next")
 
