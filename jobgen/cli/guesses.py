@@ -329,6 +329,7 @@ def _answer_command(word: str, words: Sequence[str], context: click.Context, lin
         "absent": shlex.join(pick(absent, FILE_ENDS)),
         "site": _find_site([word, *words]),
         "place": _find_site(re.findall(r"[\w-]+", line)),
+        "own": _find_own_site(),
     }
     row = find_rule("commands", {"words": word.lower(), "word": word.lower(), **facts})
     remark = fill_line(row.get("say", ""), word, words)
@@ -358,6 +359,13 @@ def _find_site(words: Sequence[str]) -> str:
     return next((parts[word] for word in words if word[3:] and word in parts), "")
 
 
+def _find_own_site() -> str:
+    """Return the cluster that the spec of this folder names; empty without one."""
+    with suppress(JobgenError):  # told of when the command runs
+        return load("job.yaml").spec.site or ""
+    return ""
+
+
 # --- options and words behind a command ---
 
 
@@ -367,7 +375,8 @@ def explain_usage(error: click.UsageError, argv: Sequence[str], group: click.Gro
     argv = [re.sub("^[\u2010-\u2015\u2212]+", "-", word) for word in line if word != "="]
     context = error.ctx or options.make_context(argv[0], click.Context(group, info_name="jobgen"))
     unknown = error.option_name if isinstance(error, click.NoSuchOption) else ""
-    message = f"no such option {unknown}" if unknown else error.format_message()
+    plain = error.format_message().replace("\n\t", " ")  # a list of choices
+    message = f"no such option {unknown}" if unknown else plain
     answer = _explain_early(context, argv) if unknown and context.parent is None else ""
     answer = answer or _explain_words(message, unknown, context, argv)
     message = f"{message.rstrip('.')}; {answer}" if answer else message

@@ -239,6 +239,7 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
         ("init a/old.pbs", "type: jobgen import a/old.pbs -o a/old.yaml"),
         ("sites nci-gadi", "type: jobgen sites show nci-gadi"),
         ("submit --set resources.nodes=4,resources.walltime=4h", "give --set again for the next"),
+        ("submit --set run.args.lr=1e-4,run.args.epochs=20", "give --set again for the next"),
         ("submit a.yaml --lr 3", "type: jobgen submit a.yaml -- --lr 3"),
         (
             "submit job.yaml a.yaml",
@@ -812,6 +813,9 @@ def test_a_setting_that_is_refused_is_answered_with_what_to_type(line, answer):
         ("render -o", "requires an argument; type: jobgen render job.yaml -o job.sbatch\n"),
         ("salloc -N 2 -t 1h", "get one by salloc -N 2 -t 1:00:00 (on PBS: qsub -I), and in it"),
         ("what queues does gadi have", "type: jobgen sites show nci-gadi\n"),
+        ("what queues are there", "type: jobgen sites show NAME, with a name that `jobgen sites`"),
+        ("how do I resume after the walltime?", "; write on_walltime: {then: resubmit} in job.yam"),
+        ("schema", "job, site; type: jobgen schema job, for the keys of job.yaml, or jobgen sch"),
         ("what gpus does perlmutter have", "type: jobgen sites show nersc-perlmutter\n"),
         ("how do i submit on gadi", "type: jobgen submit\n"),
         (
@@ -838,6 +842,11 @@ def test_what_the_folder_or_the_spec_tells_is_filled_in(line, answer):
     ended = jobgen(*line.split())
     assert (ended.code, ended.out) == (2, "")
     assert answer in ended.err
+
+
+def test_a_question_about_queues_is_answered_with_the_site_of_the_spec():
+    Path("job.yaml").write_text(SPEC.replace("scheduler: slurm", "site: lumi-g"))
+    assert jobgen("what", "queues", "are", "there").err.endswith("type: jobgen sites show lumi-g\n")
 
 
 @pytest.mark.parametrize(
