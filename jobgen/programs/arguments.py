@@ -232,7 +232,8 @@ class _Mirror(argparse.ArgumentParser):
         fault, hint = f"it has no argument for {', '.join(map(repr, beyond))}", _CORRECT_VALUES
         if before in self.known:
             fault = f"{before} takes no value, and {beyond[0]!r} stands behind it"
-            hint = f"write {before.lstrip('-')}: true in run.args"
+            name = before.lstrip("-")
+            hint = f"leave {beyond[0]!r} out, or write {name}: true where run.args is a mapping"
         elif all(len(pair) > 1 and pair[0] in self.known for pair in pairs):
             hint = f"write {shlex.join(itertools.chain(*pairs))}"
         self.faults[fault] = hint

@@ -953,7 +953,7 @@ PARSER = SETUP + "from argparse import ArgumentParser\np = ArgumentParser()\n{}\
         (
             "p.add_argument('--amp', action='store_true')",
             "--amp",
-            "write amp: true in run.args",
+            "leave '1' out, or write amp: true where run.args is a mapping",
         ),
         ("p.add_argument('--' + name)", "--lr", ""),
         ("p.add_argument('--x'); p.parse_known_args()", "--lr", ""),
