@@ -643,6 +643,7 @@ TRAINS = "import transformers\ntransformers.TrainingArguments(deepspeed='a.json'
         ("import yaml\nc = yaml.safe_load(f)\n", "--c a.yaml\na.yaml:lr 1e-4", "text-number"),
         ("import yaml\nc = float(yaml.safe_load(f).lr)\n", "a.yaml:lr 1e-4", ""),
         ("import os\nos.environ.get('BATCH_SIZE', 1)\n", "varied BATCH", "unread-variable"),
+        ("import os\nos.environ.get('WORLD_SIZE', 1)\n", "varied SIZE", "unread-variable"),
         ("import os\nos.environ.get('BATCH_SIZE', 1)\n", "varied BATCH_SIZE", ""),
         ("import os\nos.environ.get('BATCH_SIZE', 1)\n", "varied NCCL_DEBUG", ""),
         ("print(open('/kaggle/input/x.csv').read())\n", "", "foreign-place"),
@@ -658,6 +659,19 @@ TRAINS = "import transformers\ntransformers.TrainingArguments(deepspeed='a.json'
 def test_what_the_job_gives_is_compared(program: str, settings: str, rule: str) -> None:
     size = ONE._replace(arguments=(), settings=settings, roles="$S_ADDR")
     assert rules(look(program, size=size)) == [rule] * bool(rule)
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("import os\nos.environ['RANDOM_SEED']\n", (2, "it reads RANDOM_SEED, and not SEED")),
+        ("import os\nos.environ['SLURM_SEED']\n", (1, "it does not read SEED")),
+    ],
+)
+def test_a_variable_of_a_near_name_is_named_where_it_is_read(program: str, said: object) -> None:
+    size = ONE._replace(arguments=(), settings="varied SEED")
+    [found] = look(program, size=size)
+    assert (found.line, found.message.partition(", by")[0]) == said
 
 
 @pytest.mark.parametrize(
