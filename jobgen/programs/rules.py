@@ -20,7 +20,7 @@ from typing import Any
 
 from jobgen.plan.review import is_below, list_settings
 from jobgen.programs.program import ReadProgram, classify, list_plain
-from jobgen.programs.reader import Fact, read_form
+from jobgen.programs.reader import Fact, Module, read_form, spell_name
 from jobgen.records import NamedTuple
 from jobgen.spec import tables
 
@@ -168,6 +168,7 @@ class _Look:
         self.find_modules()
         self.find_arguments()
         self.describe()
+        self.find_uncalled()
         for name, rule in read_rules().items():
             if "needs" in rule:
                 self.apply(name)
@@ -331,6 +332,28 @@ class _Look:
         """Whether a call gives a name to an object of a library, which does not work by that."""
         named = any(call.node in nodes for nodes in call.module.assigned.values())
         return named and call.short[:1].isupper() and call.head in self.program.libraries
+
+    def find_uncalled(self) -> None:
+        """Tests that name a function of the rank and do not call it, so that they always hold."""
+        is_main, scopes = read_form("is-main").fullmatch, self.program.scopes
+        names = {one.name for one in scopes if is_main(one.name) and not one.part.scope}
+        names.difference_update(*(module.assigned for module in self.program.modules))
+        test = rf"(?m)^[ \t]*(el)?if (not )?(?P<name>(self\.)?({'|'.join(names)}))(:| and | or )"
+        tests = self.program.search(test, _NEVER) if names and self.answers["several"] else ()
+        for at, line, values in tests:
+            if self._is_function(at.module, values["name"]):
+                self.say("uncalled", at, line, **values)
+
+    def _is_function(self, module: Module, name: str) -> bool:
+        """Whether a name is a function's, or an attribute's that the program hands one to."""
+        function = name.removeprefix("self.")
+        if function == name:
+            return not module.bound[name]
+        kept = [*map(ast.unparse, module.assigned.get(name, []))]
+        others = [call for call in self.program.calls if not call.module.bound[function]]
+        handed = {spell_name(node) for call in others for node in call.node.args}
+        last = {one.rpartition(".")[2] for one in handed - {name}}
+        return kept == [function] and function in last
 
     def find_arguments(self) -> None:
         """Arguments that the program's own parser does not have or lacks, or that nothing reads."""

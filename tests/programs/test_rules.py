@@ -1333,6 +1333,36 @@ def test_a_batch_of_deepspeed_is_that_of_the_jobs_processes(
     assert look(text + own, size=size) == []
 
 
+IS_MAIN = "import torch.distributed as dist\ndef is_main():\n    return dist.get_rank() == 0\n"
+KEEPS = "class Run:\n    def __init__(self, is_main):\n        self.is_main = is_main\n"
+SAVES = "    def save(self):\n        if self.is_main:\n            torch.save(model, 'm.pt')\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("from utils import is_main\nif not is_main:\n    exit()\n", ["uncalled"]),
+        ("from utils import is_main\nif is_main():\n    torch.save(model, 'm.pt')\n", []),
+        ("import utils\nis_main = utils.is_main()\nif is_main:\n    torch.save(net, 'm.pt')\n", []),
+        (f"import utils\n{KEEPS}{SAVES}", []),
+        ("import utils\nfrom own import is_main\nif is_main:\n    torch.save(net, 'm.pt')\n", []),
+    ],
+)
+def test_a_function_of_the_rank_is_called(text: str, expected: list[str]) -> None:
+    assert rules(look(SETUP + text, utils=IS_MAIN, own="is_main = rank == 0\n")) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [("utils.is_main", ["uncalled"]), ("utils.is_main()", [])]
+)
+def test_a_function_of_the_rank_is_not_handed_on_for_what_it_returns(
+    given: str, expected: list[str]
+) -> None:
+    text = f"import utils, run\nrun.Run({given}).save()\n"
+    files = {"utils": IS_MAIN, "run": f"import torch\n{KEEPS}{SAVES}"}
+    assert rules(look(SETUP + text, **files)) == expected
+
+
 def test_hydra_gives_lightning_the_nodes_of_its_files() -> None:
     Path("conf").mkdir()
     Path("conf/sys.yaml").write_text("sys: {num_nodes: 1, devices: 4}\n")
