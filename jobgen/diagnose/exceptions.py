@@ -48,7 +48,9 @@ _LAST_ERROR = "Last error:"
 _BARE, _SOURCE = re.compile(r"AssertionError"), re.compile(r"    \S*\w")
 FOREIGN = read_words("foreign")
 OF_STARTED = read_words("of started")
-_LISTED = re.compile(rf"{OF_STARTED.pattern}|^ +(rank|exitcode) +: ")
+_LISTED = re.compile(rf"{OF_STARTED.pattern}|^ +(host|rank|exitcode) +: ")
+# How torchrun frames its list of them, and names in it the one that failed first.
+_FRAME_OF_LIST, _FIRST_OF_LIST = re.compile(r"={60,}$"), "Root Cause (first observed failure):"
 # What torch raises in the process that started another, of which the reason was printed before.
 _LAUNCHERS = re.compile(r"[\w.]+\.(ChildFailedError|ProcessExitedException)\b")
 OF_GROUPS = read_words("of groups")
@@ -137,6 +139,7 @@ def find_tracebacks(lines: Sequence[Line]) -> list[Traceback]:
 def drop_launcher(lines: list[Line]) -> list[Line]:
     """Return the lines without what a launcher raised of a process that it had started."""
     ends = [at for at, line in enumerate(lines) if _LAUNCHERS.match(strip_rank(line).text)]
+    ends = ends or _find_list(lines)
     if not ends:
         return lines
     tracebacks = find_tracebacks(lines)
@@ -144,6 +147,13 @@ def drop_launcher(lines: list[Line]) -> list[Line]:
     file = lines[begin].file
     after = [one for one in lines[begin:] if one.file != file or _LISTED.search(one.text)]
     return lines[:begin] + after
+
+
+def _find_list(lines: Sequence[Line]) -> list[int]:
+    """Where torchrun's list of its processes begins, of which the log has lost the exception."""
+    first = [at for at, line in enumerate(lines) if line.text.startswith(_FIRST_OF_LIST)][:1]
+    before = lines[: first[0]] if first else ()
+    return [at for at, line in enumerate(before) if _FRAME_OF_LIST.match(line.text)][-1:] or first
 
 
 def _is_aside(lines: Sequence[Line], begin: int, end: int) -> bool:

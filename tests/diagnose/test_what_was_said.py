@@ -137,6 +137,19 @@ torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
 ============================================================
 a.py FAILED
 """
+LISTED = f"""\
+{"=" * 60}
+a.py FAILED
+{"-" * 60}
+Failures:
+  <NO_OTHER_FAILURES>
+{"-" * 60}
+Root Cause (first observed failure):
+[0]:
+  host      : n2
+  rank      : 2 (local_rank: 0)
+  exitcode  : 1 (pid: 7)
+"""
 ELASTIC = "E0801 13:23:20 32974 torch/distributed/elastic/multiprocessing/api.py:874] failed"
 DEEPSPEED = "[2026-11-26 23:18:04] [{}] [launch.py:321:sigkill_handler] {}\n"
 LOST_NCCL = RAISED.replace(
@@ -149,6 +162,12 @@ STARTED = {
         1,
         "ValueError: b",
     ),
+    "of torchrun, without its exception": (
+        f"fatal: the mesh has holes\n{LISTED}",
+        1,
+        "it left with exit code 1, and said: fatal: the mesh has holes",
+    ),
+    "of torchrun alone": (LISTED, 1, "it left with exit code 1, and said: exitcode  : 1 (pid: 7)"),
     "killed": (f"{ELASTIC} (exitcode: -9) local_rank: 2 (pid: 7)\n{LAUNCHED}", 1, KILLED),
     "of DeepSpeed": (
         f"{RAISED}{LOST_NCCL}{DEEPSPEED.format('INFO', 'Killing subprocess 7')}"
