@@ -350,10 +350,7 @@ class _Look:
         if function == name:
             return not module.bound[name]
         kept = [*map(ast.unparse, module.assigned.get(name, []))]
-        others = [call for call in self.program.calls if not call.module.bound[function]]
-        handed = {spell_name(node) for call in others for node in call.node.args}
-        last = {one.rpartition(".")[2] for one in handed - {name}}
-        return kept == [function] and function in last
+        return kept == [function] and any(_hands(call, function) for call in self.program.calls)
 
     def find_arguments(self) -> None:
         """Arguments that the program's own parser does not have or lacks, or that nothing reads."""
@@ -383,6 +380,15 @@ class _Look:
             name = option.lstrip("-").replace("-", "_")
             if option[:2] == "--" and not re.search(rf"[.\"']{name}\b", text):
                 yield option
+
+
+def _hands(call: Fact, function: str) -> bool:
+    """Whether a call hands on a function that its module imports or defines, by the name."""
+    if call.module.bound[function] or not isinstance(call.node, ast.Call):
+        return False
+    owners = "|".join(map(re.escape, call.module.names))
+    form = re.compile(rf"(({owners})\.([\w.]+\.)?)?{function}")
+    return any(map(form.fullmatch, map(spell_name, call.node.args)))
 
 
 _MOST_PLACES = 4  # that a message names beside the first

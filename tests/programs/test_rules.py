@@ -1353,12 +1353,20 @@ def test_a_function_of_the_rank_is_called(text: str, expected: list[str]) -> Non
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"), [("utils.is_main", ["uncalled"]), ("utils.is_main()", [])]
+    ("given", "expected"),
+    [
+        ("utils.is_main", ["uncalled"]),
+        ("utils.is_main()", []),
+        ("is_main=utils.is_main(), old=other.is_main", []),
+        ("other.is_main", []),
+    ],
 )
 def test_a_function_of_the_rank_is_not_handed_on_for_what_it_returns(
     given: str, expected: list[str]
 ) -> None:
-    text = f"import utils, run\nrun.Run({given}).save()\n"
+    text = (
+        f"import utils, run\nfrom math import *\nrun.Run({given}).save()\nfor x in y:\n    break\n"
+    )
     files = {"utils": IS_MAIN, "run": f"import torch\n{KEEPS}{SAVES}"}
     assert rules(look(SETUP + text, **files)) == expected
 
