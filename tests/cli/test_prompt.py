@@ -239,7 +239,10 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
         ("init a/old.pbs", "type: jobgen import a/old.pbs -o a/old.yaml"),
         ("sites nci-gadi", "type: jobgen sites show nci-gadi"),
         ("submit --set resources.nodes=4,resources.walltime=4h", "give --set again for the next"),
-        ("submit --set run.args.lr=1e-4,run.args.epochs=20", "give --set again for the next"),
+        (
+            "submit job.yaml --set run.args.lr=1e-4,run.args.epochs=20",
+            "next; type: jobgen submit job.yaml --set run.args.lr=1e-4 --set run.args.epochs=20\n",
+        ),
         ("submit a.yaml --lr 3", "type: jobgen submit a.yaml -- --lr 3"),
         (
             "submit job.yaml a.yaml",
@@ -842,6 +845,13 @@ def test_what_the_folder_or_the_spec_tells_is_filled_in(line, answer):
     ended = jobgen(*line.split())
     assert (ended.code, ended.out) == (2, "")
     assert answer in ended.err
+
+
+def test_a_key_spelt_nearly_so_stands_in_the_line_with_the_value_that_the_site_wants():
+    on_gadi = SPEC.replace("scheduler: slurm", "site: nci-gadi\nqueue: gpuvolta\naccount: a")
+    Path("job.yaml").write_text(on_gadi.replace("cpus_per_gpu: 8", "memory_per_node: 380GB"))
+    ended = jobgen("check", "--set", "resources.gpus-per-node=2")
+    assert "? type: jobgen check --set resources.gpus_per_node=4; 2 GPUs, but " in ended.err
 
 
 def test_a_question_about_queues_is_answered_with_the_site_of_the_spec():
