@@ -192,8 +192,10 @@ def _solve(message: str, problem: Problem, given: Mapping[str, str]) -> str:
         return message.replace(typed, f"--set {setting} {typed}")
     if problem.path not in given:
         return message
-    refused = re.sub("=.*", "=VALUE", typed).replace("'", "")
-    return f"{message.replace(typed, refused)}; {problem.message}; {problem.hint}"
+    meant = re.match(rf"write {problem.path.rpartition('.')[2]}: ([\w.]+)$", problem.hint)
+    value = meant[1] if meant else "VALUE"
+    instead = re.sub("=.*", f"={value}", typed).replace("'", "")
+    return f"{message.replace(typed, instead)}; {problem.message}; {problem.hint}"
 
 
 def _list_problems(spec: str, settings: Sequence[str]) -> Sequence[Problem]:
