@@ -411,6 +411,7 @@ def _answer(size: JobSize) -> dict[str, bool]:
         "several": size.world_size > 1,
         "shared": size.processes > 1,
         "nodes": size.nodes > 1,
+        "unequal": size.world_size != size.gpus,
         "idle": size.processes == 1 < size.gpus,
         "array": size.tasks > 1,
     }
@@ -435,6 +436,11 @@ def _list_values(size: JobSize) -> dict[str, Any]:
 def _is_counted(look: _Look, call: Fact) -> bool:
     """Whether it happens always, or for each of several GPUs or processes."""
     return all(map(read_form("counts").search, look.program.list_tests(call.part)))
+
+
+def _is_joint(look: _Look, call: Fact) -> bool:
+    """Whether it happens always, or wherever there are several processes."""
+    return all(map(read_form("shared-test").search, look.program.list_tests(call.part)))
 
 
 def _is_chosen(look: _Look, call: Fact) -> bool:
@@ -532,6 +538,7 @@ PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     ),
     "counted": _is_counted,
     "chosen": _is_chosen,
+    "joint": _is_joint,
     "asked": _is_asked,
     "lonely": _is_lonely,
     "common": _is_common,

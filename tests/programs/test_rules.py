@@ -1172,6 +1172,8 @@ def test_a_name_that_is_assigned_from_itself_is_open() -> None:
     assert "no-process-group" not in {one.rule for one in look(SETUP + text)}
 
 
+SEEN = "torch.cuda.device_count()"
+SHARED = "distributed = False\nif x:\n    distributed = world > 1\nif distributed:\n"
 MESH = "dist.init_device_mesh('cuda', "
 
 
@@ -1184,6 +1186,14 @@ MESH = "dist.init_device_mesh('cuda', "
         ("n = int(os.environ['WORLD_SIZE'])\nif n != 2:\n    raise ValueError", "there are 2"),
         ("world = dist.get_world_size()\nassert world == 8", ""),
         ("world = dist.get_world_size()\nworld = 16\nassert world == 16", ""),
+        (f"{SHARED}    assert dist.get_world_size() == 4", "unless there are 4 processes"),
+        (
+            f"{SHARED}    assert int(os.environ[\n        'WORLD_SIZE']) == {SEEN}",
+            "each GPU that it",
+        ),
+        (f"{SHARED}    assert int(os.environ['WORLD_SIZE']) == {SEEN} * 2", ""),
+        (f"world_size = dist.get_world_size()\nassert {SEEN} == world_size", "each GPU that it"),
+        ("if args.mode == 'x':\n    assert dist.get_world_size() == 4", ""),
         ("w = dist.get_world_size()\ndef f(w):\n    assert w == 16\nf(16)", ""),
         (f"{MESH}(2, 8), mesh_dim_names=('replicate', 'shard'))", "a mesh of (2, 8) is for"),
         (f"{MESH}mesh_shape=(16,))", "a mesh of (16,) is for"),
@@ -1196,7 +1206,8 @@ MESH = "dist.init_device_mesh('cuda', "
     ],
 )
 def test_a_number_of_processes_is_that_of_the_job(text: str, found: str) -> None:
-    said = [one.message for one in look(f"{SETUP}{text}\n") if one.rule == "other-world-size"]
+    remarks = look(f"{SETUP}{text}\n", size=EIGHT._replace(gpus=4))
+    said = [one.message for one in remarks if one.rule == "other-world-size"]
     assert [found in one for one in said] == ([True] if found else [])
 
 
