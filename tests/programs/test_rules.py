@@ -1193,6 +1193,7 @@ MESH = "dist.init_device_mesh('cuda', "
         ),
         (f"{SHARED}    assert int(os.environ['WORLD_SIZE']) == {SEEN} * 2", ""),
         (f"world_size = dist.get_world_size()\nassert {SEEN} == world_size", "each GPU that it"),
+        (f"world_size = args.gpus\nassert {SEEN} == world_size", ""),
         ("if args.mode == 'x':\n    assert dist.get_world_size() == 4", ""),
         ("w = dist.get_world_size()\ndef f(w):\n    assert w == 16\nf(16)", ""),
         (f"{MESH}(2, 8), mesh_dim_names=('replicate', 'shard'))", "a mesh of (2, 8) is for"),
