@@ -197,9 +197,12 @@ class ReadProgram:
         """The full names of what it calls, of what it imports and names, and of bases."""
         named = {call.name for call in self.calls if self.is_reached(call.part)}
         for module in self.modules:
-            places = ((owner, name) for name, uses in module.uses.items() for owner, _ in uses)
-            used = {f"{owner}.{name}".strip(".") for owner, name in places}
-            named.update(module.bases, used.intersection(module.names.values()))
+            for full in {*module.names.values()}:
+                owner, _, name = full.rpartition(".")
+                parts = [part for one, part in module.uses.get(name, ()) if (one or "") == owner]
+                if any(map(self.is_reached, parts)):
+                    named.add(full)
+            named.update(module.bases)
         return named
 
     def assign(self, values: Mapping[str, ast.expr]) -> None:

@@ -1345,6 +1345,16 @@ def test_a_batch_of_deepspeed_is_that_of_the_jobs_processes(
     assert look(text + own, size=size) == []
 
 
+def test_a_library_that_only_the_other_branch_takes_makes_no_group() -> None:
+    text = "import argparse, torch\nfrom accelerate import Accelerator\n"
+    text += "def train():\n    loss.backward()\ndef share():\n    Accelerator().backward(loss)\n"
+    text += "p = argparse.ArgumentParser()\np.add_argument('--gpus', type=int, default=1)\n"
+    text += "args = p.parse_args()\nif args.gpus == 1:\n    train()\nelse:\n    share()\n"
+    size = EIGHT._replace(arguments=())
+    assert rules(look(text, size=size)) == ["no-process-group"]
+    assert look(text, size=size._replace(arguments=("--gpus", "4"))) == []
+
+
 IS_MAIN = "import torch.distributed as dist\ndef is_main():\n    return dist.get_rank() == 0\n"
 KEEPS = "class Run:\n    def __init__(self, is_main):\n        self.is_main = is_main\n"
 SAVES = "    def save(self):\n        if self.is_main:\n            torch.save(model, 'm.pt')\n"
