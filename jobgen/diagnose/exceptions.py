@@ -292,7 +292,7 @@ def read_threads(lines: Sequence[Line]) -> list[list[Line]]:
 
 
 # A call as the C library lists it: LIBRARY(FUNCTION+0xOFFSET) [0xADDRESS].
-_NATIVE = re.compile(r"(\S+)\((?!__libc|main|_start)(\w+)\+0x[0-9a-f]+\)")
+_NATIVE = re.compile(r"(?<!\S)(\S+)\((?!__libc|main|_start)(\w+)\+0x[0-9a-f]+\)")
 
 
 def find_place(frames: Sequence[Line]) -> str:
