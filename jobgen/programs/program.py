@@ -148,7 +148,9 @@ class ReadProgram:
             if module and not read_form("defines-more").search(module.text):
                 words = {"*", *re.findall(r"\w+", module.text)}
                 lacking = {name.name for name in one.node.names} - words
-                yield from (one._replace(about={"file": file, "name": name}) for name in lacking)
+                yield from (
+                    one._replace(about={"file": file, "name": name}) for name in sorted(lacking)
+                )
 
     def find(self, kind: str) -> list[Fact]:
         """Return the calls of a kind of `calls.txt` that may be reached."""
