@@ -12,18 +12,17 @@ from . import tasks
 from .config import Config
 from .data.feed import map_tensors
 from .data.split import split_batch
-from .distributed.device import DTYPES, choose_arithmetic
+from .distributed.device import DTYPES, choose_dtype
 from .tasks import Task
 
 
-def _choose_dtype(config: Config) -> tuple[str, str]:
+def _assume_dtype(config: Config) -> tuple[str, str]:
     """Return the type of number of the run, and why."""
     cuda = config.device != "cpu" and torch.cuda.is_available()
     if config.dtype == "auto" and config.device != "cpu" and not cuda:
         # A login node has none; the job, which is meant, probably has.
         return "bf16", "assuming GPUs, though none is visible here; for CPUs give --device cpu"
-    arithmetic = choose_arithmetic(config, torch.device("cuda" if cuda else "cpu"))
-    return arithmetic.dtype, arithmetic.reasons.partition("(")[2].partition(")")[0]
+    return choose_dtype(config, torch.device("cuda" if cuda else "cpu"))
 
 
 def show_needs(config: Config) -> None:
@@ -37,7 +36,7 @@ def show_needs(config: Config) -> None:
     with torch.device("meta" if config.task == "gpt" else "cpu"):
         model = task.build()
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    dtype, why = _choose_dtype(config)
+    dtype, why = _assume_dtype(config)
     width = torch.finfo(DTYPES[dtype]).bits // 8
     state = parameters * measure_state(config, ranks=ranks, accumulates=max(split.counts) > 1)
     activations = measure_activations(task, model) * split.sizes[0] * width / 4

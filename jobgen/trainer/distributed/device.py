@@ -55,7 +55,7 @@ class Arithmetic(NamedTuple):
     reasons: str  # a line that says what was chosen and why
 
 
-def _choose_dtype(config: Config, device: torch.device) -> tuple[str, str]:
+def choose_dtype(config: Config, device: torch.device) -> tuple[str, str]:
     """Return the type of number of the matrix products, and why."""
     if config.dtype != "auto":
         return config.dtype, "--dtype"
@@ -76,7 +76,7 @@ def _choose_compilation(config: Config, device: torch.device) -> tuple[bool, str
 
 def choose_arithmetic(config: Config, device: torch.device) -> Arithmetic:
     """Return the types, and whether to compile, that suit the device or are asked for."""
-    dtype, why = _choose_dtype(config, device)
+    dtype, why = choose_dtype(config, device)
     compiled, because = _choose_compilation(config, device)
     reasons = f"{dtype} ({why}), {'compiled' if compiled else 'not compiled'} ({because})"
     if has_tf32(device):
