@@ -80,19 +80,25 @@ def compare_findings(row: dict[str, str], text: str, findings: list[dict[str, st
     ]
 
 
+def read_script(row: dict[str, str], folder: Path) -> bytes | None:
+    """Read the script of a row in a folder of clones; None if it is not there."""
+    place = folder / row["repository"].replace("/", "+")
+    show = ["git", "-C", str(place), "show", f"{row['commit']}:{row['path']}"]
+    shown = subprocess.run(show, capture_output=True)
+    return None if shown.returncode else shown.stdout
+
+
 def list_changes(rows: list[dict[str, str]], folder: Path) -> list[str]:
     """Import every script again; list those that are missing or have another verdict."""
     changes = []
     findings = read_facts(FINDINGS)
     for row in rows:
-        place = folder / row["repository"].replace("/", "+")
-        show = ["git", "-C", str(place), "show", f"{row['commit']}:{row['path']}"]
-        shown = subprocess.run(show, capture_output=True)
+        script = read_script(row, folder)
         where = f"{row['repository']}/{row['path']}"
-        if shown.returncode:
+        if script is None:
             changes.append(f"{where}: not here")
             continue
-        text = shown.stdout.decode("utf-8-sig", "surrogateescape")
+        text = script.decode("utf-8-sig", "surrogateescape")
         verdict = judge(Path(row["path"]).name, text)
         if verdict != row["verdict"] and row["verdict"] != "unread":
             changes.append(f"{where}: {verdict}, was {row['verdict']}")

@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "helpers"), str(ROOT / "benchmarks")]
 
 import oracle
-from corpus import read_facts
+from corpus import read_facts, read_script
 
 from jobgen.batchscript.convert import import_script
 from jobgen.batchscript.reader import Script
@@ -82,11 +82,8 @@ IDLE = "ip ss ps top killall pkill lscpu lspci printenv which taskset free squeu
 def read_texts(folder: Path, rows: list[dict[str, str]]) -> Iterator[tuple[str, bytes]]:
     """Yield the scripts that the folder has: where each is, and its text."""
     for row in rows:
-        place = folder / row["repository"].replace("/", "+")
-        show = ["git", "-C", str(place), "show", f"{row['commit']}:{row['path']}"]
-        shown = subprocess.run(show, capture_output=True)
-        if not shown.returncode:
-            yield f"{row['repository']}/{row['path']}", shown.stdout
+        if (text := read_script(row, folder)) is not None:
+            yield f"{row['repository']}/{row['path']}", text
 
 
 def surround(script: Script, folder: Path) -> dict[str, str]:
@@ -120,9 +117,9 @@ def stand_in(name: str, folder: Path) -> bool:
 
 def start(command: list[str], script: Script, folder: Path) -> Counter[str]:
     """Run a job until it finds all files that it names; return its programs' words and folders."""
+    environment = surround(script, folder)
+    where = folder / ("home" if script.starts_at_home else "work")
     for _ in range(6):
-        environment = surround(script, folder)
-        where = folder / ("home" if script.starts_at_home else "work")
         _, seen, printed = oracle.run_and_read(command, where, environment)
         wanted = re.findall(r": ([^\s:]+/[^\s:]+): No such file", printed)
         wanted += [os.path.join(*pair) for pair in re.findall(NOT_HERE, printed)]
