@@ -14,6 +14,8 @@ import pytest
 from cluster_fixtures import PATIENCE
 from jobs import GLOO, JOBGEN, LONE, Job, assert_lone, jobgen, spec, submit
 
+from jobgen import process
+
 pytest.importorskip("torch", reason="jobs need torch")
 
 pytestmark = pytest.mark.torch
@@ -251,6 +253,8 @@ def test_nothing_is_left_of_a_killed_script(
         if job.id in line
     ]
     assert len(watchers) == nodes
+    mark = f"JOBGEN_RUN_DIR={job.run_dir}"
+    assert {rank["pid"] for rank in job.ranks().values()} < {*process.list_marked({mark})}
     if not watched:  # as if they slept, or were killed too
         for pid in watchers:
             os.kill(pid, signal.SIGSTOP)
@@ -261,6 +265,8 @@ def test_nothing_is_left_of_a_killed_script(
         for pid in watchers:
             os.kill(pid, signal.SIGCONT)
     job.wait_for(lambda: not alive(job) and not any(temporary.iterdir()))
+    # The ranks' agents are killed beside them, but may take longer to end on a busy machine.
+    job.wait_for(lambda: not process.list_marked({mark}))
     assert jobgen("cancel", job.id, env=os.environ, cwd=tmp_path).returncode == 5
 
 
