@@ -37,7 +37,7 @@ class ReadProgram:
         self._taken: list[tuple[Fact, str]] = []  # imports, each with the file that it reads
         self.libraries: set[str] = set()  # the top-level names of the others
         beside = [os.path.dirname(path)] if os.path.isabs(path) else [os.path.dirname(path), ""]
-        self._roots = {root: _list_own(root) for root in (*(roots or beside), "src")}
+        self._roots = (*(roots or dict.fromkeys(beside)), "src")
         self.partial = self._read_project()  # whether what was not read may make a process group
         self.modules = [*self._files.values()]
         self.text = "\n".join(module.text for module in self.modules)
@@ -103,13 +103,13 @@ class ReadProgram:
         if dots:
             root = os.path.join(os.path.dirname(one.module.path), *[os.pardir] * (dots - 1))
             return os.path.normpath(os.path.join(root, *words))
-        for place, (root, own) in enumerate(self._roots.items()):
+        for place, root in enumerate(self._roots):
             base = os.path.normpath(os.path.join(root, *words))
             if place and self.is_script and words[0] in list_plain():
                 continue  # Python does not look there, and has it as a library
             # It is in the folder, or in a folder of folders.
             inside = words[1:] and (os.path.isfile(f"{base}.py") or os.path.isdir(base))
-            if words[0] in own or inside:
+            if _has_own(root, words[0]) or inside:
                 return base
         return None
 
@@ -117,8 +117,8 @@ class ReadProgram:
         """Whether the project has no such module, nor a folder of modules, nor a compiled one."""
         there = os.path.isdir(base) or glob.glob(f"{glob.escape(base)}.*")
         lazy = one.part.tried or (one.part.scope and one.module is not self.entry)
-        own = {""}.union(next(iter(self._roots.values())))  # of where Python looks first
-        expected = one.head in own or "sys.path" in self.entry.text
+        own = not one.head or _has_own(self._roots[0], one.head)  # where Python looks first
+        expected = own or "sys.path" in self.entry.text
         return expected and not (there or lazy)
 
     @cached_property
@@ -131,15 +131,19 @@ class ReadProgram:
     def _sort_imports(self) -> Iterator[tuple[str, list[Fact]]]:
         """Yield imports by what is wrong with them, as `calls.txt` has kinds of calls."""
         taken = [one for one in self.entry.imports if not (one.part.tried or one.part.scope)]
-        beside = self._roots.get(os.path.dirname(self.entry.path), set())
-        elsewhere = self._roots.get("", set()) - beside - list_plain()
         yield "broken", self.broken
         yield "lacking", [*self._list_lacking()]
         yield "missing", self.missing
         yield "relative", [one for one in taken if one.name[0] == "."][:1]
         first = itertools.chain([self.entry], *(self._stems.get(one.name, ()) for one in taken))
         kept = not any("sys.path" in module.text for module in first)
-        yield "elsewhere", [one for one in taken if one.head in elsewhere and kept]
+        yield "elsewhere", [one for one in taken if self._is_elsewhere(one.head) and kept]
+
+    def _is_elsewhere(self, name: str) -> bool:
+        """Whether a module is in the current folder, where Python does not look for it."""
+        beside = os.path.dirname(self.entry.path)
+        there = beside in self._roots and _has_own(beside, name)
+        return "" in self._roots and _has_own("", name) and not there and name not in list_plain()
 
     def _list_lacking(self) -> Iterator[Fact]:
         """Yield imports from a file of the project that lacks one of the names."""
@@ -310,10 +314,13 @@ def classify(name: str) -> frozenset[str]:
     return frozenset(kind for kind, forms in rows if re.fullmatch("|".join(forms), name))
 
 
-def _list_own(root: str) -> set[str]:
-    """Return the names of the modules in a folder, and of the folders that have some."""
-    files = [*glob.glob("*.py", root_dir=root or "."), *glob.glob("*/*.py", root_dir=root or ".")]
-    return {file.partition("/")[0].removesuffix(".py") for file in files}
+def _has_own(root: str, name: str) -> bool:
+    """Whether a folder has a module of this name, or a folder of modules.
+
+    Only this name is looked up: a folder beside the program may hold a million images.
+    """
+    path = os.path.join(root, name)
+    return os.path.isfile(f"{path}.py") or any(glob.iglob("*.py", root_dir=path))
 
 
 def list_started(words: list[str]) -> list[str]:

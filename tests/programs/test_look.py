@@ -1,6 +1,7 @@
 """`jobgen check` looks into the program that a spec names, and says what it sees."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -246,6 +247,17 @@ def test_a_module_finds_its_package_from_here() -> None:
     assert rules == ["module-missing", "no-process-group"]
     group = "import torch.distributed as Net\nNet.init_process_group()\n"
     assert look(run, pkg__net=f"{group}Net.all_reduce('LOCAL_RANK')") == []
+
+
+def test_a_folder_beside_the_program_is_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may hold a million images, on a shared disk."""
+    listed = []
+    scan = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: listed.append(str(path)) or scan(path))
+    assert list_rules(train=f"import net\n{ALONE}", data__one="", net__two="") == [
+        "no-process-group"
+    ]
+    assert [path for path in listed if "data" in path] == []
 
 
 @pytest.mark.parametrize(
