@@ -43,9 +43,9 @@ def _refuse_others(script: Script) -> None:
     """Raise UsageError for a file of another kind, such as a program or one of docker's."""
     from jobgen.spec.table import explain_file
 
-    what, hint = explain_file(script.path, script.text) or ("script", "")
-    if "script" not in what:
-        raise _refuse(script.path, what, hint)
+    about = explain_file(script.path, script.text)
+    if about and "script" not in about.what:
+        raise _refuse(script.path, about.what, about.hint)
 
 
 def _refuse(path: str, what: str, hint: str) -> UsageError:

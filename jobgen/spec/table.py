@@ -13,6 +13,7 @@ from functools import cache
 from string import Template
 from typing import Any
 
+from jobgen.records import NamedTuple
 from jobgen.spec.launchers import split_words
 from jobgen.spec.tables import read_table
 
@@ -125,8 +126,16 @@ def explain_syntax(lines: Sequence[str], number: int) -> tuple[int, int, str, st
     return None
 
 
-def explain_file(path: str, text: str) -> tuple[str, str] | None:
-    """Return what a file is that is not a spec, and what to do with it; None if that is unknown."""
+class Stranger(NamedTuple):
+    """What a file is that is not a spec, what to do with it, and whether it describes a job."""
+
+    what: str
+    hint: str
+    job: bool = False
+
+
+def explain_file(path: str, text: str) -> Stranger | None:
+    """Return what a file is that is not a spec; None if that is unknown."""
     for rule in load_table()["files"]:
         match = re.search(rule.get("text", ""), text)
         if match and re.search(rule.get("name", ""), path):
@@ -135,7 +144,7 @@ def explain_file(path: str, text: str) -> tuple[str, str] | None:
                 line = f"its spec starts it; type: {offer_init(program)[0]}"
             values = {"file": path, "line": line, "spec": point_to_spec(path)}
             values |= match.groupdict("NAME")
-            return rule["say"], fill(rule["hint"], values)
+            return Stranger(rule["say"], fill(rule["hint"], values), "job" in rule)
     return None
 
 

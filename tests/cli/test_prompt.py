@@ -889,6 +889,14 @@ def test_a_question_about_queues_is_answered_with_the_site_of_the_spec():
         ("conf.yaml", "defaults:\n  - _self_\n", "is Hydra's configuration, not a job spec"),
         ("conf.yaml", "model: a\nepochs: 2\n", "is not a job spec: it has model, epochs; the spec"),
         ("a.yaml", "job_name: a\nnodes: 2\n", "nodes: unknown key; write resources.nodes"),
+        (
+            "a.yaml",
+            "type: task\nnodes: 2\n",
+            "is a configuration of dstack, not a job spec; what its keys are called here follows\n",
+        ),
+        ("a.yaml", "entrypoint: a\nruntime_env: {pip: [b]}\n", "write run.command, as in run"),
+        ("a.yaml", "num_nodes: 2\nrun: |\n  torchrun train.py\n", "is a task of SkyPilot, not "),
+        ("a.yaml", "jobqueue:\n  slurm: {cores: 4}\n", "is the configuration of dask-jobqueue, "),
     ],
 )
 def test_a_file_without_keys_of_a_spec_is_said_to_be_what_it_is(name, text, answer):
