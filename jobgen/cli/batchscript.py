@@ -44,8 +44,8 @@ def _refuse_others(script: Script) -> None:
     from jobgen.spec.table import explain_file
 
     about = explain_file(script.path, script.text)
-    if about and "script" not in about.what:
-        raise _refuse(script.path, about.what, about.hint)
+    if about and "script" not in about["say"]:
+        raise _refuse(script.path, about["say"], about["hint"])
 
 
 def _refuse(path: str, what: str, hint: str) -> UsageError:

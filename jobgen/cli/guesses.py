@@ -305,7 +305,7 @@ def _name_foreign(answer: str, words: Sequence[str]) -> str:
             about = explain_file(path, file.read())
         if about and re.search(rf"type: jobgen [^;]* {re.escape(path)}(?!\S)", answer):
             line = answer.replace(path, "job.yaml")
-            return f"{path} {about.what}; {about.hint}".replace(": name that", f"; {line}")
+            return f"{path} {about['say']}; {about['hint']}".replace(": name that", f"; {line}")
     return ""
 
 

@@ -13,6 +13,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from string import Template
@@ -30,7 +31,7 @@ from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import Container, JobSpec, Resources
 from jobgen.spec.roles import list_names
 from jobgen.spec.tables import read_rows
-from jobgen.spec.units import read_number
+from jobgen.spec.units import parse_ranges, read_number
 from jobgen.spec.yaml_nodes import Mapping as YamlMapping
 from jobgen.spec.yaml_nodes import parse_value, walk_leaves
 
@@ -135,6 +136,7 @@ def _holds(asked: str, facts: Mapping[str, Any]) -> bool:
 def _list_facts(job: _Subject) -> dict[str, Any]:
     spec, plan, source = job.spec, job.plan, read_sources(job.plan) or ""
     container, foreign = plan.environment.container, "import" in source and "torch" not in source
+    whole = f"{source}{job.setup}{plan.program.command}"
     return {
         "nodes": plan.nodes.total,
         "spread": plan.nodes.total > 1,
@@ -161,6 +163,8 @@ def _list_facts(job: _Subject) -> dict[str, Any]:
         "apart": job.whole.resources.nodes != 1,
         "torchrun": plan.launch.mode == "torchrun",
         "torch": plan.launch.mode in ("torchrun", "direct"),
+        # Whether nothing tells a chain of what a program saves elsewhere.
+        "untold": "import" in source and not _read_form("tells").search(whole),
         # Whether nothing in a program has one process drive several GPUs.
         "drives_one": not foreign and not _read_form("several").search(source),
         **_count_job(job),
@@ -371,6 +375,8 @@ def _count_job(job: _Subject) -> dict[str, Any]:
         "node_gpus": group.gpus,
         "node_processes": 0 if plan.launch.plain else group.processes,
         "share_cpus": (group.cpus or 0) // group.processes,
+        "named": _count_hosts(job.spec.directives),
+        "allocated": plan.nodes.allocated,
         "listed": len(each),
         "each": ", ".join(map(str, each)),
         "advice": advise_on_devices(each),
@@ -385,6 +391,17 @@ def _count_job(job: _Subject) -> dict[str, Any]:
         "fit": min(has // max(1, gpus), array.size),
         "charged": array.jobs * has,
     }
+
+
+def _count_hosts(directives: Iterable[str]) -> int:
+    """Return how many nodes directives name, as in gpu[01-04],gpu7; 0 if that is not clear."""
+    count = 0
+    for text in _read_form("hosts").findall("\n".join(directives)):
+        for name in re.findall(r"(?:[^,\[]|\[[^\]]*\])+", text):
+            ranges = re.findall(r"\[([^\]]*)\]", name)
+            with suppress(ValueError):
+                count += math.prod(len(parse_ranges(one)) for one in ranges)
+    return count
 
 
 def _count_batches(job: _Subject) -> dict[str, Any]:

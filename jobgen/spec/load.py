@@ -158,13 +158,13 @@ def _name_file(path: str, text: str, root: Mapping, problems: list[Problem]) -> 
     from jobgen.spec.words import is_group
 
     about = explain_file(path, text)
-    if about and about.job:
+    if "job" in about:
         hint = "what its keys are called here follows"
-        return [Problem(Position(path), "", about.what, hint), *problems]
+        return [Problem(Position(path), "", about["say"], hint), *problems]
     if {"run", "roles", "extends"} & root.items.keys():
         return problems
     if about:
-        return [Problem(Position(path), "", about.what, about.hint)]
+        return [Problem(Position(path), "", about["say"], about["hint"])]
     keys = [key for key, node in root.items.items() if node.where.file == path]
     own = read_fields(JobSpec).keys() & {*keys} - {"name"}
     if keys and not own and not is_group(root, JobSpec):

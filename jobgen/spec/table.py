@@ -13,7 +13,6 @@ from functools import cache
 from string import Template
 from typing import Any
 
-from jobgen.records import NamedTuple
 from jobgen.spec.launchers import split_words
 from jobgen.spec.tables import read_table
 
@@ -126,16 +125,11 @@ def explain_syntax(lines: Sequence[str], number: int) -> tuple[int, int, str, st
     return None
 
 
-class Stranger(NamedTuple):
-    """What a file is that is not a spec, what to do with it, and whether it describes a job."""
+def explain_file(path: str, text: str) -> dict[str, str]:
+    """Return what a file is that is not a spec, and a hint; empty if that is unknown.
 
-    what: str
-    hint: str
-    job: bool = False
-
-
-def explain_file(path: str, text: str) -> Stranger | None:
-    """Return what a file is that is not a spec; None if that is unknown."""
+    It has a `job` too if the file describes one.
+    """
     for rule in load_table()["files"]:
         match = re.search(rule.get("text", ""), text)
         if match and re.search(rule.get("name", ""), path):
@@ -144,8 +138,8 @@ def explain_file(path: str, text: str) -> Stranger | None:
                 line = f"its spec starts it; type: {offer_init(program)[0]}"
             values = {"file": path, "line": line, "spec": point_to_spec(path)}
             values |= match.groupdict("NAME")
-            return Stranger(rule["say"], fill(rule["hint"], values), "job" in rule)
-    return None
+            return {**rule, "hint": fill(rule["hint"], values)}
+    return {}
 
 
 def point_to_spec(path: str) -> str:

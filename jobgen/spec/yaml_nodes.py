@@ -193,7 +193,7 @@ def refuse_other_files(file: str, text: str) -> None:
     from jobgen.spec.table import explain_file
 
     if about := explain_file(file, text):
-        raise SpecError([Problem(Position(file), "", about.what, about.hint)]) from None
+        raise SpecError([Problem(Position(file), "", about["say"], about["hint"])]) from None
 
 
 def parse_value(text: str, *, file: str, explain: bool = True) -> Node:

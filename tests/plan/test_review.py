@@ -63,6 +63,15 @@ two networks
 seconds for hours
     resources: {nodes: 2, gpus_per_node: 4, cpus_per_node: 16, memory_per_node: 64GB, walltime: 2s}
     2s is hardly time to start; check
+seconds for minutes
+    on_walltime: {notice: 5s}
+    5s is hardly time to save; check the unit: m
+days for hours
+    resources: {nodes: 2, gpus_per_node: 4, cpus_per_gpu: 4, memory_per_node: 64GB, walltime: 365d}
+    365d can hardly be meant; check the unit: h, m
+more nodes by name than the job has
+    directives: ['#SBATCH --nodelist=gpu[01-02],gpu7']
+    directives: names 3 nodes, and the job has 2; name 2, or write nodes: 3
 an image of a registry for a file
     environment: {container: {image: 'a/b:2', runtime: apptainer}}
     a/b:2 is not here, and its runtime takes it for a file; correct the path; an image of a
@@ -479,6 +488,8 @@ RIGHT = {
         "train.py}",
         "train.py, args: [--resume, a/b.pt]}\nenvironment: {setup: cp /data/b.pt a/b.pt}",
     ),
+    "nodes by name": ("", "directives: ['#SBATCH -w gpu[01,05]', '#SBATCH --nice=1']\n"),
+    "nodes of a file": ("", "directives: ['#SBATCH --nodelist=./hosts']\n"),
     "a venv under a bind": (
         "",
         "environment: {container: {image: docker://a, runtime: apptainer, binds: [/opt]},"
@@ -510,6 +521,23 @@ def test_one_process_may_take_several_gpus() -> None:
     for program, said in (("import jax\n", 0), ("import openai\n", 0), ("import torch\n", 1)):
         Path("train.py").write_text(program)
         assert len(review(loaded, resolve(loaded))) == said, program
+
+
+def test_a_chain_wants_what_is_saved_in_the_run_folder() -> None:
+    words = "out /scratch/a: the chain ends after a start that leaves nothing new in checkpoints/"
+    save = "out: /scratch/a"
+    spec = edited(
+        ("train.py}", f"train.py, args: {{{save}}}}}\non_walltime: {{then: requeue}}"), text=BASE
+    )
+    for program, option, said in (
+        ("import torch\n", save, 1),
+        ("from jobgen import loop\n", save, 0),
+        ("import torch\n", "out: loss.json", 0),
+        ("import torch\n", "out: {value: $JOBGEN_RUN_DIR/checkpoints, expand: true}", 0),
+    ):
+        Path("train.py").write_text(program)
+        loaded = load(spec.replace(save, option))
+        assert [words in str(one) for one in review(loaded, resolve(loaded))] == [True] * said
 
 
 @pytest.mark.parametrize(
