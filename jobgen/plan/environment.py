@@ -26,7 +26,6 @@ _CACHES = (
     "MIOPEN_CUSTOM_CACHE_DIR",
 )
 
-
 # What has no meaning for bash's parser, and the words that have one.
 _PLAIN = r"[A-Za-z0-9_./:=@%+, \t\n-]*"
 _RESERVED = "if then elif else fi for while until do done case esac in select function time coproc"
@@ -36,7 +35,6 @@ _ENTER_SNAPSHOT = """\
 token=$(sed -n 's/^# submitted by jobgen as //p' "$this_script")
 cd "runs/$JOB_NAME/code/${token:?the spec wants a snapshot, which jobgen submit makes}"
 """
-
 
 # What the names of GPUs begin with.
 _MAKERS = {

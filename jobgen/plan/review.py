@@ -81,6 +81,11 @@ class _Subject(NamedTuple):
         return [(bind.split(":") * 2)[:2] for bind in self.container.binds]
 
     @property
+    def seen(self) -> list[str]:
+        """The folders that its container sees: those of its binds, and some by itself."""
+        return [*(target for _, target in self.binds), os.getcwd(), os.path.expanduser("~"), "/tmp"]
+
+    @property
     def whole(self) -> JobSpec:
         """The spec of all roles."""
         return self.loaded.whole or self.spec
@@ -395,13 +400,12 @@ def _count_job(job: _Subject) -> dict[str, Any]:
 
 def _count_hosts(directives: Iterable[str]) -> int:
     """Return how many nodes directives name, as in gpu[01-04],gpu7; 0 if that is not clear."""
-    count = 0
-    for text in _read_form("hosts").findall("\n".join(directives)):
-        for name in re.findall(r"(?:[^,\[]|\[[^\]]*\])+", text):
-            ranges = re.findall(r"\[([^\]]*)\]", name)
-            with suppress(ValueError):
-                count += math.prod(len(parse_ranges(one)) for one in ranges)
-    return count
+    text = ",".join(_read_form("hosts").findall("\n".join(directives)))
+    names = re.findall(r"(?:[^,\[]|\[[^\]]*\])+", text)
+    ranges = (map(parse_ranges, re.findall(r"\[([^\]]*)\]", name)) for name in names)
+    with suppress(ValueError):
+        return sum(math.prod(map(len, one)) for one in ranges)
+    return 0
 
 
 def _count_batches(job: _Subject) -> dict[str, Any]:
@@ -480,9 +484,8 @@ def _check_binds(job: _Subject) -> _Found:
     """Yield paths that the container does not see, or sees elsewhere."""
     site = job.plan.site.container
     of_site = [bind.partition(":")[0] for bind in site.binds] if site else []
-    seen = [target for _, target in job.binds] + _list_mounted()
     for option, value in _list_options(job.plan.program.command if job.container.image else ()):
-        if is_below(value, seen):
+        if is_below(value, job.seen):
             continue
         about = {"option": option, "value": value, "folder": os.path.dirname(value)}
         inside = [to + value.removeprefix(of) for of, to in job.binds if is_below(value, [of])]
@@ -490,11 +493,6 @@ def _check_binds(job: _Subject) -> _Found:
             yield "bound-path", "run.args", about | {"inside": inside[0]}
         elif _read_form("shared").match(value) and not is_below(value, of_site):
             yield "unseen-path", "run.args", about
-
-
-def _list_mounted() -> list[str]:
-    """Folders that a container sees by itself, at the same paths."""
-    return [os.getcwd(), os.path.expanduser("~"), "/tmp"]
 
 
 def _check_venv(job: _Subject) -> _Found:
@@ -505,8 +503,7 @@ def _check_venv(job: _Subject) -> _Found:
     if venv and os.path.exists(folder) and not os.path.isfile(f"{folder}/bin/activate"):
         kind = ".conda" if os.path.isdir(f"{folder}/conda-meta") else ""
         yield f"no-venv{kind}", "environment.venv", values
-    shown = [source for source, _ in job.binds] + _list_mounted()
-    if job.container.image and venv[:1] == "/" and not is_below(venv, shown):
+    if job.container.image and venv[:1] == "/" and not is_below(venv, job.seen):
         yield "unseen-venv", "environment.venv", values
 
 

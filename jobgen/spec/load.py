@@ -146,31 +146,23 @@ def _bind(root: Mapping, source: Source, path: str, text: str) -> tuple[JobSpec,
         if isinstance(source, collections.abc.Mapping):
             nowhere = Position("the spec")  # there is no file whose lines could be named
             raise SpecError([one._replace(where=nowhere) for one in error.problems]) from None
-        raise SpecError(_name_file(path, text, root, [*error.problems])) from None
+        is_spec = isinstance(root.items.get("run"), Mapping)
+        if not (is_spec or {"roles", "extends"} & root.items.keys()):
+            yaml_nodes.refuse_other_files(path, text, error.problems)
+            _refuse_other_keys(path, root)
+        raise
 
 
-def _name_file(path: str, text: str, root: Mapping, problems: list[Problem]) -> list[Problem]:
-    """Return the problems of a file; of one that is not a spec, what it is.
-
-    Those of another tool's job follow that, as they say what its keys are called here.
-    """
-    from jobgen.spec.table import explain_file, point_to_spec
+def _refuse_other_keys(path: str, root: Mapping) -> None:
+    """Raise SpecError for a file that has no keys of a spec, in whatever words."""
+    from jobgen.spec.table import point_to_spec
     from jobgen.spec.words import is_group
 
-    about = explain_file(path, text)
-    if "job" in about:
-        hint = "what its keys are called here follows"
-        return [Problem(Position(path), "", about["say"], hint), *problems]
-    if {"run", "roles", "extends"} & root.items.keys():
-        return problems
-    if about:
-        return [Problem(Position(path), "", about["say"], about["hint"])]
     keys = [key for key, node in root.items.items() if node.where.file == path]
     own = read_fields(JobSpec).keys() & {*keys} - {"name"}
     if keys and not own and not is_group(root, JobSpec):
         message = f"is not a job spec: it has {', '.join(keys[:8])}"
-        return [Problem(Position(path, 1, 1), "", message, point_to_spec(path))]
-    return problems
+        raise SpecError([Problem(Position(path, 1, 1), "", message, point_to_spec(path))]) from None
 
 
 def write_overrides(overrides: Overrides) -> tuple[str, ...]:

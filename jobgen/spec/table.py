@@ -126,10 +126,7 @@ def explain_syntax(lines: Sequence[str], number: int) -> tuple[int, int, str, st
 
 
 def explain_file(path: str, text: str) -> dict[str, str]:
-    """Return what a file is that is not a spec, and a hint; empty if that is unknown.
-
-    It has a `job` too if the file describes one.
-    """
+    """Return what a file is that is not a spec, a hint, and `job` if it is one; or nothing."""
     for rule in load_table()["files"]:
         match = re.search(rule.get("text", ""), text)
         if match and re.search(rule.get("name", ""), path):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import yaml
@@ -188,12 +188,17 @@ def parse(text: str, *, file: str) -> Mapping:
     raise SpecError([problem])
 
 
-def refuse_other_files(file: str, text: str) -> None:
-    """Raise SpecError for a file that is known to be something other than a spec."""
+def refuse_other_files(file: str, text: str, problems: Iterable[Problem] = ()) -> None:
+    """Raise SpecError for a file that is known to be something other than a spec.
+
+    The `problems` of its keys follow if it describes a job: they say what each is called here.
+    """
     from jobgen.spec.table import explain_file
 
     if about := explain_file(file, text):
-        raise SpecError([Problem(Position(file), "", about["say"], about["hint"])]) from None
+        own = [*problems] if "job" in about else []
+        hint = "what its keys are called here follows" if own else about["hint"]
+        raise SpecError([Problem(Position(file), "", about["say"], hint), *own]) from None
 
 
 def parse_value(text: str, *, file: str, explain: bool = True) -> Node:
