@@ -10,16 +10,26 @@ import itertools
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from difflib import get_close_matches
+from functools import cached_property
 
 import click
 
 from jobgen.cli import options, typed
 from jobgen.cli.options import FILE, SPEC_ENDS
-from jobgen.cli.retyped import end_line
-from jobgen.cli.settings import find_refusal, look_up, make_room
+from jobgen.cli.retyped import end_line, find_typed, part_options
+from jobgen.cli.settings import (
+    add_directives,
+    find_refusal,
+    look_up,
+    make_room,
+    name_setting,
+    part_line,
+    take_directive,
+)
+from jobgen.cli.target import SHORTCUTS
 from jobgen.cli.typed import FILE_ENDS, JOB, PROGRAM, drop, fill_line, pick, pick_jobs
 from jobgen.errors import JobgenError, Position
 from jobgen.schedulers.registry import SCRIPT_ENDS
@@ -47,13 +57,15 @@ class Answer(typed.Typed):
         table has read the text `read` already.
         """
         self.line = ""  # what stands for the whole line
-        self.words: list[str] = []  # what stands for options that the command lacks
+        self.words: list[list[str]] = []  # what stands for options that the command lacks
+        self.directives: list[str] = []  # what is for the scheduler, as a script has it
         self.program: list[str] = []  # what is for the program
         self.remarks: dict[str, str] = {}  # what to say of the others
         self.known = ""  # what the command knows, where nothing is known of an option
         if self.spec:
             self._hand_over()
-        for option, value in self.foreign:
+        self.own = [pair for pair in self.own if pair[0] not in read.split()]
+        for option, value in sorted(self.foreign, key=self._comes_last):
             if not self._is_read(option, value, read.split()):
                 self._translate(option, value)
         self.program += self.behind
@@ -70,12 +82,30 @@ class Answer(typed.Typed):
     def _hand_over(self) -> None:
         """Leave words that the command does not take to the program, behind its first one."""
         self.plain = [one for one in self.plain if not re.match(PROGRAM, one)]
-        over = [] if self.tool else options.find_extra(self.plain, self.context)
+        over = self._list_behind() if self.tool else options.find_extra(self.plain, self.context)
         kept = drop(self.plain, [*over, *self.extra])
         self.plain, self.left = kept, drop(self.plain, kept)
-        if self.foreign or self.behind:
+        if self.foreign or self.behind or self.tool:
             self.behind = [*(one for one in over if not one.endswith(FILE_ENDS)), *self.behind]
             self.left = []
+
+    @cached_property
+    def late(self) -> Set[str]:
+        """The words behind the file of a job, which sbatch and qsub give to its program."""
+        if self.tool not in list_section("submitters"):
+            return frozenset()
+        words = itertools.dropwhile(lambda one: not one.endswith(FILE_ENDS), self.typed)
+        return {*part_options([*words][1:])}
+
+    def _comes_last(self, pair: tuple[str, str]) -> bool:
+        """Whether an option is a number of processes, which other options may give by nodes."""
+        meant = self._list_letters().get(pair[0], normalize(pair[0]))
+        return bool({meant, pair[0]} & list_section("processes"))
+
+    def _list_behind(self) -> list[str]:
+        """Return the words behind the spec that its program takes, as those behind a script."""
+        words = [one for one in self.plain if one in self.late]
+        return [] if find_refusal(self.spec, words) else words
 
     def _is_read(self, option: str, value: str, read: Sequence[str]) -> bool:
         """Whether a row of the table has read an option, or its value; a job goes into the line."""
@@ -92,7 +122,7 @@ class Answer(typed.Typed):
     def _has_line(self, remarks: Iterable[str]) -> bool:
         """Whether there is a line to type beside what is said of options."""
         leaves = all(one.startswith(_LEAVE) for one in remarks)
-        return leaves or any([self.words, self.program, self.line, self.tool])
+        return leaves or any([self.words, self.directives, self.program, self.line, self.tool])
 
     def _name_left(self, line: str, remarks: str) -> dict[str, str]:
         """Return a remark on those words typed that stand neither in a line nor in what is said."""
@@ -119,8 +149,11 @@ class Answer(typed.Typed):
     def _list_rest(self, start: str, takes: Mapping[str, bool]) -> list[str]:
         """Return the options that a command takes, beside those of a line, and its program's."""
         own = (pair for pair in self.own if pair[0] not in start.split())
-        given = [*(shlex.join(filter(None, pair)) for pair in own), *self.words]
-        rest = [one for one in given if one not in start and one.split()[0] in {*takes, "--help"}]
+        given = [*([*filter(None, pair)] for pair in own), *self.words]
+        given += add_directives(self.spec, self.directives) if self.directives else []
+        first = {name_setting(words): shlex.join(words) for words in reversed(given)}
+        known = [one for words in given if (one := first.pop(name_setting(words), ""))]
+        rest = [one for one in known if one not in start and one.split()[0] in {*takes, "--help"}]
         if self.program and "--set" in takes:
             rest += ["--", shlex.join(self.program)]
         return rest
@@ -147,14 +180,19 @@ class Answer(typed.Typed):
         say = fill_line(rule.get("say", ""), option, self.plain)
         line = fill_line(rule.get("type", ""), option, self.plain)
         if line.startswith("-"):
-            self.words.append(line)
+            self.words += part_line(line)
         elif line:
             say = self._follow(line, value)
-        elif not say and self.has_set and not self.tool:
+        elif say and self.has_set:
+            directive, say = take_directive(self.spec, say)
+            self.directives += filter(None, [directive])
+        elif not say and self.has_set and (not self.tool or option in self.late):
             say = self._give_program(option, value)
         elif not say:
             say = _NOTHING if self.tool else self._list_known(option)
-        self.remarks |= {option: say} if say else {}
+        if say:
+            known = self.remarks.get(option, say) == say
+            self.remarks[option if known else f"{option} {value}"] = say
 
     def _follow(self, line: str, value: str) -> str:
         """Take a whole line that an option stands for; return what to say of one that is not taken.
@@ -197,7 +235,7 @@ class Answer(typed.Typed):
             return ""
         if pairs:
             option = f"{option}={value}"
-        else:
+        elif not self.tool:
             self.known = self._list_known(option)
         return f"{option} is for the program, behind --; the program has no {name}: {hint}"
 
@@ -214,7 +252,8 @@ class Answer(typed.Typed):
     def _explain(self, option: str, value: str) -> dict[str, str]:
         """Return what to type, or to know, for an option that is not here; empty if unknown."""
         word = option if len(option) == 2 else normalize(option)
-        meant = self._list_letters().get(option, word) if value else word
+        own = option in load_table()["letters_of"].get(self.tool, {})
+        meant = self._list_letters().get(option, word) if value or own else word
         word = meant if self.tool else word
         if rule := find_rule("prompt_options", self._describe(option, word, value)):
             return rule
@@ -236,6 +275,7 @@ class Answer(typed.Typed):
             "plain": value,
             "folder": value if os.path.isdir(value) else "",
             "spread": self._spread(value.removeprefix("ngpus=")),
+            "memory": self._multiply(value),
             "at": self.name,
             "given": " ".join(normalize(name) for name, _ in self.own),
             "COMMAND": self.name,
@@ -245,17 +285,31 @@ class Answer(typed.Typed):
 
     def _spread(self, gpus: str) -> str:
         """Return options for so many GPUs in all, on nodes such as the spec's; empty if none do."""
-        given = dict(self.own)
-        nodes = given.get("-N", given.get("--nodes", ""))
-        by = nodes or given.get("--gpus-per-node", "")
-        with suppress(JobgenError):  # told of when the command runs
-            by = by or str(load(self.spec).spec.resources.gpus_per_node)
+        nodes = self._count("nodes")
+        by = nodes or self._count_gpus()
         if not (_NUMBER.fullmatch(gpus) and _NUMBER.fullmatch(by)):
             return ""
         times, rest = divmod(int(gpus), int(by))
         if not (nodes or times):
             return f"-N 1 --gpus-per-node {gpus}"
         return "" if rest else f"{'--gpus-per-node' if nodes else '-N'} {times}"
+
+    def _multiply(self, memory: str) -> str:
+        """Return the memory of a node, of that for each GPU; empty where either is unknown."""
+        size, gpus = re.fullmatch(r"(\d+)([KMGT])B?", memory.upper()), self._count_gpus()
+        return f"{int(size[1]) * int(gpus)}{size[2]}B" if size and _NUMBER.fullmatch(gpus) else ""
+
+    def _count(self, key: str) -> str:
+        """Return a number of nodes, or of their GPUs, that was typed; empty without."""
+        words = itertools.chain(*self.own, *self.words)
+        return find_typed([*words], SHORTCUTS[f"resources.{key}"][0])[1]
+
+    def _count_gpus(self) -> str:
+        """Return the number of GPUs of a node, as it was typed or as the spec has it."""
+        gpus = self._count("gpus_per_node")
+        with suppress(JobgenError):  # told of when the command runs
+            gpus = gpus or str(load(self.spec).spec.resources.gpus_per_node)
+        return gpus
 
 
 # --- commands ---
@@ -311,13 +365,17 @@ def _name_foreign(answer: str, words: Sequence[str]) -> str:
 
 def _drop_tools(args: Sequence[str]) -> list[str]:
     """Return words without another tool's name at their start, or `job/` before a name."""
-    words = [re.sub(r"^(?:pods?|jobs?|deploy\w*)/", "", one) for one in args]
+    respelt = load_table()["respelt"].get(args[0], {})
+    words = [respelt.get(one, re.sub(r"^(?:pods?|jobs?|deploy\w*)/", "", one)) for one in args]
+    while respelt and len(words) > 3 and words[1] in respelt.values():
+        words = [words[0], *words[3:], *words[1:3]]  # kubectl -n NAME get pods
     if re.match(r"\S*python[\d.]* -m torch\.distributed\.\w+ \S", " ".join(words)):
         words = words[2:]
     tools = list_section("tools")
     while words[0] in tools and words[1:] and not words[1].startswith("-"):
         del words[0]
-    return words
+    two = "|".join(list_section("two_values"))
+    return re.sub(f"(?<![^\0])({two})\0([^\0]+)\0", "\\1=\\2 ", "\0".join(words)).split("\0")
 
 
 def _answer_command(word: str, words: Sequence[str], context: click.Context, line: str) -> str:
@@ -336,19 +394,22 @@ def _answer_command(word: str, words: Sequence[str], context: click.Context, lin
     if "type" not in row and (row or word.lower() not in options.list_names(context)):
         return remark
     text = row.get("type", f"jobgen {word.lower()} $LINE")
-    written = _write_line(text, row, word, words, context)
-    return f"{remark}; {written}".removeprefix("; ")
+    outer = line.partition(" ")[0]
+    tool = outer if outer in load_table()["letters_of"] else word
+    written = _write_line(text, row, tool, words, context)
+    lead = f"{remark} " if remark.endswith(",") else f"{remark}; "
+    return f"{lead}{written}".removeprefix("; ")
 
 
 def _write_line(
-    text: str, row: Mapping[str, str], word: str, words: Sequence[str], context: click.Context
+    text: str, row: Mapping[str, str], tool: str, words: Sequence[str], context: click.Context
 ) -> str:
     """Return a line of the table with the words behind another tool's, as its command has them."""
     name = f"{text} - -".split()[1]
     target = options.make_context(name, context)
     if target is context:
-        return f"type: {fill_line(text, word, words)}"
-    answer = Answer(target, words, "" if word == name else word, module=row.get("use", ""))
+        return f"type: {fill_line(text, tool, words)}"
+    answer = Answer(target, words, "" if tool == name else tool, module=row.get("use", ""))
     return answer.write(text, read=row.get("read", ""))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,11 @@ from jobgen.spec.table import find_rule
 from jobgen.spec.words import Hint, suggest_key
 from jobgen.spec.yaml_nodes import Scalar
 
+# What is said of a directive, and of what it is for.
+_DIRECTIVE = re.compile(
+    r"(?P<lead>(?!leave).*?)(?:on \w+, |for a start time, )?"
+    r"write directives: \['(?P<line>#\w+ .*?)'\](?: in the spec)?(?:; )?(?P<end>.*)"
+)
 # A setting in a message, whose value is not the user's to choose.
 _SET = re.compile(r"--set ('[^'=]*=(?!VALUE)[^']+'|[^\s;,'=]+=(?!VALUE)[^\s;,']+)")
 
@@ -73,6 +79,44 @@ def _list_settings(hint: Hint, value: str = "") -> dict[str, str]:
         inner |= {path for path in values if path.startswith("run.args.")}  # a list has none
         return {path: text for path, text in values.items() if path not in inner}
     return {hint.meant: value or "VALUE"} if hint.meant else {}
+
+
+def part_line(line: str) -> list[list[str]]:
+    """Return the options of a line, each with its value."""
+    words = shlex.split(line)
+    starts = [at for at, word in enumerate(words) if word.startswith("-")]
+    return [words[start:end] for start, end in zip(starts, [*starts[1:], None], strict=True)]
+
+
+def name_setting(words: Sequence[str]) -> str:
+    """Return the path that an option with its value sets; of another, the whole of it."""
+    if words[0] == "--set":
+        return words[1].partition("=")[0]
+    return next((path for path, row in SHORTCUTS.items() if words[0] in row[0]), shlex.join(words))
+
+
+def take_directive(spec: str, say: str) -> tuple[str, str]:
+    """Return a directive that is said to be written, if the spec takes it, and what else is said.
+
+    A spec that cannot be read takes any.
+    """
+    shown = _DIRECTIVE.fullmatch(say)
+    if not shown:
+        return "", say
+    sign = shown["line"].partition(" ")[0]
+    with suppress(JobgenError):
+        if resolve(load(spec)).can.sign != sign:
+            named = say.startswith("on ")
+            return "", say if named else f"where the scheduler reads {sign}, {say}"
+    return shown["line"], f"{shown['lead']}{shown['end']}".rstrip("; ")
+
+
+def add_directives(spec: str, directives: Sequence[str]) -> list[list[str]]:
+    """Return the setting of directives beside those that a spec has."""
+    own = list[str]()
+    with suppress(JobgenError):  # told of when the command runs
+        own = [*load(spec).spec.directives]
+    return [["--set", f"directives={json.dumps([*own, *directives])}"]]
 
 
 def find_refusal(spec: str, words: Sequence[str]) -> str:

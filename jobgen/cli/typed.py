@@ -13,6 +13,7 @@ import click
 from jobgen.batchscript.directives import read_walltime
 from jobgen.cli.options import SPEC_ENDS, list_options, takes_job
 from jobgen.cli.target import SHORTCUTS, is_spec
+from jobgen.rendering import header
 from jobgen.schedulers.registry import SCRIPT_ENDS
 from jobgen.spec.fields import read_fields
 from jobgen.spec.model import JobSpec
@@ -23,8 +24,9 @@ from jobgen.spec.words import normalize
 FILE_ENDS = (*SPEC_ENDS, *SCRIPT_ENDS)
 JOB = re.compile(r"(?i:job(?:_?id)?[=/])?(\d+(?:_\d+|\[\d*\])?(?:\.[A-Za-z][\w.-]*)?)(?:[.:]\S*)?")
 # What is given by one option where others give it by several: A=1,B=2 for variables.
-_PAIRS = r"\w+=[^,]+(?:,\w+=[^,]+)+"
-_OPTION = r"(-[A-Za-z]+(?=\d)|-[^=:]+)[=:]?(.*)"
+_PAIRS = r"(?:\w+=[^,]+|ALL|NONE)(?:,\w+=[^,]+)+"
+_REQUEST = "select|nodes|walltime|n?cpus|ngpus|mem|jobfs|storage|filesystems|place|software"
+_OPTION = rf"(-l(?=(?:{_REQUEST})=)|-[A-Za-z]+(?=\d)|-[^=:]+)[=:]?(.*)"
 _INTERPRETER = r"(?:.*/)?python[\d.]*$|-m$"
 _SCRIPT = re.compile(r"(?<!\S)[^-\s]\S*\.py(?!\S)")
 PROGRAM = rf"{_INTERPRETER}|.*\.py$"
@@ -47,6 +49,7 @@ class Typed:
         module: str = "",
     ) -> None:
         self.context, self.name, self.tool = context, context.info_name or "", tool
+        self.typed = words
         self.valued = list_options(context.command)
         self.long = {normalize(name): name for name in self.valued if name.startswith("--")}
         self.has_set, self.takes_job = "--set" in self.valued, takes_job(context)
@@ -69,6 +72,17 @@ class Typed:
         self.spec = (*pick(self.plain, SPEC_ENDS), "job.yaml")[0] if has_program else ""
         if self.spec and program:
             self._start("module" if module else "script", program)
+        elif self.name == "submit" and not files:
+            self._import()
+
+    def _import(self) -> None:
+        """Have a script that jobgen has not rendered be imported, and its spec be submitted."""
+        script = "".join(pick(self.plain, SCRIPT_ENDS)[:1])
+        if not script or _is_rendered(script):
+            return
+        self.spec = "new.yaml"
+        self.lead = f"jobgen import {shlex.quote(script)} -o {self.spec}, and then "
+        self.plain[self.plain.index(script)] = self.spec
 
     def _start(self, key: str, program: str) -> None:
         """Have the program be started: by its spec, by the spec that is named, or by a new one."""
@@ -151,6 +165,14 @@ class Typed:
         if own and value.isdecimal() and "".join(left[:1]) in units:
             value += units[left.pop(0)]
         return value
+
+
+def _is_rendered(path: str) -> bool:
+    """Whether a script is one that jobgen has rendered."""
+    if not os.path.isfile(path):
+        return False
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return header.read(file.read()) is not None
 
 
 def _read_override(word: str) -> str:

@@ -112,7 +112,7 @@ def test_a_word_that_is_not_a_command_is_answered(line, answer):
 @pytest.mark.parametrize(
     ("line", "answer"),
     [
-        ("submit --gpus 4", "type: --gpus-per-node 4"),
+        ("submit --gpus 4", "--gpus-per-node 4; type: jobgen submit -N 1\n"),
         ("render --mem=64GB", "type: jobgen render --set resources.memory_per_node=64GB"),
         ("render --cpus-per-gpu 8", "type: jobgen render --set resources.cpus_per_gpu=8"),
         ("submit --qos", "type: jobgen submit --set qos=VALUE"),
@@ -190,7 +190,7 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
         ("sites add lab", "type: jobgen sites capture --name lab"),
         ("explain resources.nodes", "is a spec key, not a file: How many nodes"),
         ("check *.yaml", "jobgen expands no patterns; `jobgen check --all`"),
-        ("submit --gpus 8", "for 8 on each node, type: --gpus-per-node 8"),
+        ("submit --gpus 8", "for 8 on each node, it is --gpus-per-node 8; type: jobgen submit"),
         (
             "submit --mem 8G -c 4 --lr 3",
             "submit --set resources.memory_per_node=8G --set resources.cpus_per_gpu=4 -- --lr 3",
@@ -561,7 +561,7 @@ TYPED = """\
             "type: jobgen submit job.yaml -N 4 --gpus-per-node 2",
         ),
         ("qsub -N b -q gpu -v A=1 job.yaml", "-q gpu --name b --set environment.variables.A=1"),
-        ("sbatch --exclude=n7 job.yaml", "for --exclude: write directives: ['#SBATCH --exclude=n7"),
+        ("sbatch --exclude=n7 job.yaml", "--set 'directives=[\"#SBATCH --exclude=n7\"]'\n"),
         ("sbatch --parsable job.yaml", "job.yaml; for --parsable: jobgen submit prints the id"),
         ("docker run --gpus all img python train.py", "type: jobgen submit job.yaml"),
         (
@@ -596,11 +596,14 @@ TYPED = """\
         ("squeue -u me", "type: jobgen list"),
         (
             "sbatch -n 16 -c 8 -N 2 a.yaml",
-            "; for -c: write --set resources.cpus_per_gpu=8 for each process, or --set",
+            "--set resources.cpus_per_gpu=8 --gpus-per-node 8; for -c, -n: jobgen starts",
         ),
         ("sbatch --mem-per-cpu=4G a.yaml", "a.yaml; for --mem-per-cpu: memory is requested per"),
-        ("sbatch -d singleton a.yaml", "write directives: ['#SBATCH --dependency=singleton']"),
-        ("qsub -l storage=a a.yaml", "for -l: write directives: ['#PBS -l storage=a'] in"),
+        (
+            "sbatch -d singleton a.yaml",
+            "a.yaml --set 'directives=[\"#SBATCH --dependency=singleton\"]'\n",
+        ),
+        ("qsub -l storage=a a.yaml", "a.yaml --set 'directives=[\"#PBS -l storage=a\"]'\n"),
         ("submit --set resources.nodes 4", "type: jobgen submit job.yaml --set resources.nodes=4"),
         ("submit -J 0-9", "for an array, type: --set array.tasks=10"),
         ("cp 12:last.pt .", "cp runs/NAME/12/last.pt ."),
@@ -616,9 +619,37 @@ TYPED = """\
         ),
         ("forward 12 -L 6006:localhost:8888", "forward 12 8888 --local-port 6006"),
         ("wait 12 --timeout=30m && jobgen report", "type: timeout 30m jobgen wait 12\n"),
-        ("submit --cpus-per-task 4 -C a", "_gpu=null --set resources.cpus_per_node=4 for all"),
+        ("submit --cpus-per-task 4 -C a", "--set resources.cpus_per_gpu=4"),
         ("submit --cpus-per-node 4 job.yaml", "--set resources.cpus_per_gpu=null --set resources"),
         ("schema", "Missing argument"),
+        (
+            "sbatch -N 2 a.sbatch b",
+            "import a.sbatch -o new.yaml, and then jobgen submit new.yaml -N 2",
+        ),
+        ("sbatch job.yaml --lr 1", "type: jobgen submit job.yaml -- --lr 1\n"),
+        ("sbatch --export=ALL,A=1,B=2 job.yaml", "variables.A=1 --set environment.variables.B=2;"),
+        ("qsub -l software=a -l place=b a.yaml", '#PBS -l software=a", "#PBS -l place=b"]'),
+        ("qsub -pe mpi 4 job.yaml", "--set resources.cpus_per_node=4; for -pe: a slot of SGE is a"),
+        ("qsub -lselect=2:ngpus=4 job.yaml", "type: jobgen submit job.yaml --nodes 2 --gpus-per"),
+        (
+            "sbatch --mem-per-gpu=16G --gres=gpu:2 job.yaml",
+            " --set resources.memory_per_node=32GB\n",
+        ),
+        ("sbatch -n 8 -N 1 --gres=gpu:8 job.yaml", "job.yaml -N 1 --gpus-per-node 8; for -n: "),
+        ("srun -l -u python train.py", "; for -l: leave it out: jobgen writes the launcher's line"),
+        ("mpirun -np 4 -x A=1 a.out", "--set environment.variables.A=1 -N 1; for -np: "),
+        ("uv run train.py --lr 1", "job.yaml --set environment.uv=true -- --lr 1\n"),
+        (
+            "conda run -p env python train.py",
+            "job.yaml --set environment.conda=env --set environment.venv=null\n",
+        ),
+        ("docker run -p 1:2 a/b:c", "; for -p: leave it out: a job has the node's own network"),
+        ("kubectl -n a get pods", "type: jobgen list; for --namespace: leave it out; it is a"),
+        ("kubectl logs 12 -n a", "type: jobgen logs 12; for --namespace: leave it out; it is a"),
+        ("bsub -w done(12) job.yaml", "type: jobgen submit job.yaml --after 12\n"),
+        ("flux run -n 8 -N 2 job.yaml", "type: jobgen submit job.yaml -N 2 --gpus-per-node 4; "),
+        ("det e kill 12", "type: jobgen cancel 12\n"),
+        ("history --limit 5", "type: jobgen list --limit 5\n"),
     ],
 )
 def test_options_of_another_tool_are_carried_over(line, answer):
