@@ -18,6 +18,9 @@ _OPTIONS: dict[str, dict[str, str]] = {
     name: row for names, row in _TABLE["launcher_options"].items() for name in names.split()
 }
 _AGENTS = [(words, words.split()) for words in _TABLE["agent_options"]]
+_RUNS = re.compile(
+    rf"run (({_TABLE['runner_values']}) [^ -]\S* |-(?!m |-module |s |-script )\S* )*(?=[^ -])"
+)
 # What a Python module is, as a command.
 _MODULES = {**_TABLE["agent_modules"], **dict.fromkeys(read_names("torchrun_modules"), "torchrun")}
 
@@ -214,11 +217,11 @@ def _take_wrapper(started: Started) -> Started:
 
 
 def _take_runner(started: Started) -> Started:
-    texts = started.texts[1:3]
-    if not re.fullmatch(r"run (--|[^-].*)", " ".join(texts), re.DOTALL):
-        return started
-    words = started.program[3 if texts[1] == "--" else 2 :]
-    return started._replace(runner=started.program[:2], program=words)
+    words = [text.replace(" ", "_") for text in started.texts]  # a blank stands between words
+    match = _RUNS.match(" ".join([*words[1:], ""]))
+    count = 1 + match[0].count(" ") if match else 0
+    end = count - (words[count - 1] == "--")
+    return started._replace(runner=started.program[:end], program=started.program[count:])
 
 
 def _take_container(started: Started) -> Started:

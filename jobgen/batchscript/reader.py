@@ -24,10 +24,8 @@ GRES = re.compile(r"gpu(?::(\w*[A-Za-z_][\w.-]*))?(?::(\d{1,6}))?", re.ASCII)
 # What Slurm sets for one option alone, whatever asks for the same in other words.
 _TOLD = "ntasks-per-node cpus-per-task cpus-per-gpu gpus-per-task gpus-per-node gpus"
 _PREFIX = {
-    # qsub takes what follows without a blank as well: #PBS-q gpu.
-    can.name: re.compile(
-        rf"[ \t]*{can.sign}(?=[\s-]|$)" if can.indented else rf"{can.sign}(?=\s|$)"
-    )
+    # Both take what follows without a blank as well: #PBS-q gpu.
+    can.name: re.compile(("[ \t]*" if can.indented else "") + rf"{can.sign}(?=[\s-]|$)")
     for can in list_capabilities()
     if can.sign
 }

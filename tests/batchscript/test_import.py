@@ -97,6 +97,12 @@ run:
             None,
         ),
         (
+            "uv run --extra gpu --no-sync torchrun --nproc-per-node=1 t.py",
+            ONE_GPU,
+            {"command": ["uv", "run", "--extra", "gpu", "--no-sync", "python3", "t.py"]},
+            None,
+        ),
+        (
             "torchrun --nproc-per-node=gpu --log_dir x t.py",
             ONE_GPU,
             {"command": ["torchrun", "--nproc-per-node=gpu", "--log_dir", "x", "t.py"]},
@@ -171,20 +177,15 @@ def test_variables_of_the_launch_line_are_exported_before_it() -> None:
     assert Why.LAUNCH in kept("A=1\nA=2 python t.py $A", ONE_GPU)
     told = spec_of("WORLD_SIZE=8 X=1 srun python t.py", EACH_GPU)
     assert told["environment"] == {"variables": {"X": "1"}}
+    other = spec_of("export WORLD_SIZE=8\nsrun bash t.sh", TWO_NODES)  # which may read it
+    assert other["run"]["command"] == ["srun", "bash", "t.sh"]
+    assert other["environment"] == {"setup": "export WORLD_SIZE=8\n"}
 
 
 def test_a_variable_that_only_a_condition_sets_is_empty_elsewhere() -> None:
     """jobgen's job ends at a variable that is not set, and the script does not."""
     spec = spec_of('if [ -e big ]; then\n  SIZE=8\nfi\npython t.py "$SIZE"', ONE_GPU)
     assert spec["environment"]["setup"].splitlines()[-1] == "export SIZE=$SIZE"
-
-
-def test_a_shell_within_srun_may_quote_what_the_script_has_expanded() -> None:
-    """Within double quotes single ones keep nothing from the outer shell."""
-    endpoint = "--rdzv-backend=c10d --rdzv-endpoint=$(hostname):29500"
-    agent = f"torchrun --nnodes=2 --nproc-per-node=4 {endpoint} t.py --tag '$TAG'"
-    assert spec_of(f'TAG=a\nsrun bash -c "{agent}"', TWO_NODES)["run"]["args"] == ["--tag", "a"]
-    assert kept(f'TAG=${{SEED:-1}}\nsrun bash -c "{agent}"', TWO_NODES)
 
 
 def test_what_only_prints_is_left_out() -> None:
@@ -304,17 +305,11 @@ def test_a_loop_before_one_process_stays_in_the_setup_as_it_is() -> None:
     assert f"{loop}\nif ! [ -e x ]; then exit 1; fi\n" in spec["environment"]["setup"]
 
 
-def test_lines_of_a_shell_on_each_node_are_the_setup_before_its_torchrun() -> None:
-    inner = "source /x/env.sh\nA=1 torchrun --nnodes=2 --nproc_per_node=4 --tee 3"
-    rank = "--node_rank \\$SLURM_PROCID --master_addr $H t.py --n $N"
-    before = "H=$(hostname)\nN=5\n"
-    spec = spec_of(f'{before}srun bash -c "{inner} {rank}"', TWO_NODES)
-    assert spec["environment"]["setup"].splitlines()[1:] == ["source /x/env.sh", "export A=1"]
-    assert spec["run"] == {"script": "t.py", "args": ["--n", "5"]}
-    assert "launch" not in spec
-    unset = f"{before}srun bash -c 'torchrun --nnodes=2 t.py --n $N\n'"  # N is not exported
-    command = ["srun", "bash", "-c", "torchrun --nnodes=2 t.py --n $N"]
-    assert spec_of(unset, TWO_NODES)["run"] == {"command": command}
+def test_a_torchrun_of_a_shell_starts_as_the_script_starts_it() -> None:
+    words = ["bash", "-c", "torchrun --nnodes=2 --node-rank=$SLURM_NODEID t.py --n $N"]
+    spec = spec_of(f"N=5\nsrun {words[0]} {words[1]} '{words[2]}'", TWO_NODES)
+    assert (spec["run"]["command"], spec["launch"]) == (words, {"mode": "plain"})
+    assert "environment" not in spec  # N is not exported
 
 
 @pytest.mark.parametrize(
@@ -333,6 +328,8 @@ def test_commands_of_a_shell_are_written_in_one_line(text: str, line: str | None
         assert kept(body, EACH_GPU) == Why.KEY
     else:
         assert spec_of(body, EACH_GPU)["run"]["command"] == ["shifter", "bash", "-c", line]
+    long = f'srun shifter bash -c "source a.sh\npython t.py {"--long-option 1 " * 16}"'
+    assert kept(long, EACH_GPU) == "several lines that a shell is to run"
 
 
 @pytest.mark.parametrize(
@@ -699,10 +696,16 @@ def test_arguments_that_the_script_sets_itself_are_no_loss() -> None:
         assert [left.kind for left in imported.left] == ["lost"]
 
 
-@pytest.mark.parametrize("line", ["while getopts e: opt; do echo $opt; done", "shift", "echo $#"])
+@pytest.mark.parametrize("line", ["while getopts e: opt; do echo $opt; done", "shift", "cd $#"])
 def test_arguments_that_a_builtin_reads_are_lost_by_name(line: str) -> None:
     imported = import_body(f"{line}\npython t.py", ONE_GPU)
     assert [left.line for left in imported.left if left.kind == "lost"] == [4]
+
+
+def test_what_is_only_printed_is_not_lost() -> None:
+    imported = import_pbs("#PBS -q a\ncat $PBS_NODEFILE\npython t.py\necho run $1")
+    assert {left.kind for left in imported.left} == {"kept"}
+    assert import_pbs("#PBS -q a\necho $1 >log\npython t.py").left[0].kind == "lost"
 
 
 def test_a_condition_before_one_process_stays_in_the_setup() -> None:
@@ -740,7 +743,8 @@ def test_what_is_not_a_job_is_refused(script: Script, reason: str) -> None:
     assert reason in refusal_of(script)
 
 
-def test_qsub_wants_no_blank_before_an_option() -> None:
+def test_sbatch_and_qsub_want_no_blank_before_an_option() -> None:
+    assert spec_of("srun python t.py", "#SBATCH-N2 -n2")["resources"]["nodes"] == 2
     spec = spec_of("cd $PBS_O_WORKDIR\npython t.py", "#PBS-q gpu", "#PBS -l select=1:ngpus=1")
     assert spec["queue"] == "gpu"
 
@@ -817,6 +821,9 @@ def test_a_hook_of_conda_stands_before_what_needs_it() -> None:
     body = 'eval "$(conda shell.bash hook)"\nconda deactivate\npython t.py'
     lines = spec_of(body, ONE_GPU)["environment"]["setup"].splitlines()
     assert lines[1:] == body.splitlines()[:2]
+    body = 'eval "$(~/c/bin/conda shell.bash hook)"\nconda activate a\npython t.py'
+    lines = spec_of(body, ONE_GPU)["environment"]["setup"].splitlines()
+    assert lines[1:] == body.splitlines()[:2]  # of a conda that the PATH may not have
 
 
 def test_a_directive_of_pbs_that_sbatch_reads_is_named() -> None:
@@ -842,6 +849,10 @@ def test_what_line_1_says_to_the_scheduler_is_not_dropped() -> None:
     assert imported.body.splitlines()[1].startswith("set -eux")
     imported = import_script(Script("a.sh", "#!/bin/bash -l\n#SBATCH -N1\npython t.py"))
     assert [(left.kind, left.line) for left in imported.left] == [("check", 1)]
+    imported = import_script(
+        Script("a.sh", "#!/bin/bash -l\n#SBATCH -N1\ntrap x EXIT\npython t.py")
+    )
+    assert "the first lines of a.body.sh can source it" in imported.left[0].reason
 
 
 def test_a_job_that_is_sent_to_another_cluster_is_told_of() -> None:

@@ -65,9 +65,6 @@ def import_script(script: Script) -> Imported:
         draft.values.pop("scheduler", None)
     if not draft.values.get("name"):
         _put_file_name(script, draft)
-    if "l" in readable.find_shell_flags(script):
-        reason = "reads the profile, which jobgen's job does not; environment.setup can source it"
-        draft.check(1, script.lines[0], reason)
     body, comments = "", []
     try:
         draft = write_clean(script, draft)
@@ -78,9 +75,14 @@ def import_script(script: Script) -> Imported:
         except SpecError as refused:
             message = f"jobgen refuses the spec: {refused.problems[0].message}"
             raise ImportRefusedError(script, script.body_line, message) from None
+    file = draft.values.get("run.body", "")
+    if "l" in readable.find_shell_flags(script):
+        place = f"the first lines of {file}" if body else "environment.setup"
+        says = f"reads the profile, which jobgen's job does not; {place} can source it"
+        draft.check(1, script.lines[0], says)
     draft.left.sort(key=lambda left: left.line)
     text = draft.yaml(os.path.basename(script.path), comments=comments)
-    return Imported(text, tuple(draft.left), body, draft.values.get("run.body", ""))
+    return Imported(text, tuple(draft.left), body, file)
 
 
 def _put_file_name(script: Script, draft: Draft) -> None:
@@ -120,7 +122,6 @@ def _write_body(script: Script, draft: Draft) -> str:
     keeps = re.compile("of each node|becomes a select=")
     draft.left = [left for left in draft.left if not keeps.search(left.reason)]
     _note_losses(script, draft)
-    _note_own_file(script, draft)
     for _ in range(2):  # what is said again may take the place of another line
         for item in _list_other_words(script, draft):
             directives.keep_verbatim(script, item, draft)
@@ -138,16 +139,9 @@ def _list_body(script: Script) -> list[str]:
 def _note_losses(script: Script, draft: Draft) -> None:
     for line, text in itertools.islice(straight.list_arguments(script), 1):
         draft.lose(line, text, "an argument of the script; write those that it gets in run.args")
-    _note_folder(script, draft)
-
-
-def _note_folder(script: Script, draft: Draft) -> None:
     for item in script.read_directives:
         if item.option == "--chdir" and item.value.strip("./"):
             draft.check(item.line, item.text, "the file of the body is looked for in this folder")
-
-
-def _note_own_file(script: Script, draft: Draft) -> None:
     outside = straight.list_lines_outside(script)
     for command in script.commands:
         match = straight.ITSELF.search(command.active)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import re
-from itertools import chain, pairwise
+from itertools import pairwise
 
 from jobgen.batchscript.convert import straight
 from jobgen.batchscript.convert.environment import AT_HOME, Prelude, follow_statement, list_needed
@@ -14,10 +14,8 @@ from jobgen.batchscript.convert.straight import NotStraightError, Statement, Why
 from jobgen.batchscript.convert.values import Reader
 from jobgen.batchscript.directives import ARRAYS, render_directives
 from jobgen.batchscript.draft import Draft
-from jobgen.batchscript.expand import expand_command
 from jobgen.batchscript.launchers import unwrap
 from jobgen.batchscript.purposes import ENVIRONMENTS, FORMS, READIES, list_pure
-from jobgen.batchscript.reach import count_reach
 from jobgen.batchscript.readable import find_shell_flags
 from jobgen.batchscript.reader import Script
 from jobgen.errors import SpecError
@@ -26,6 +24,7 @@ _LONGEST = 2_500  # characters of a spec
 _TOO_LONG = "a spec of it would be too long to read"
 _FROM_OUTSIDE = "no line of the script sets it"
 _ONE_WORD = "has no quotes in the script; here it is one word"
+_ONE = re.compile(r"\$\(\(.*\)\)|[\w./:@%+=,-]*", re.ASCII)  # surely one word
 _ONE_TASK = "here the job has one task, for its one process"
 # Kinds of statements that do nothing for anybody after the program has ended; and those that do
 # nothing but what their words run.
@@ -58,7 +57,6 @@ class _CleanSpec:
         self.reader = self._make_reader()
         for statement in self.before:
             follow_statement(statement, self.reader)
-        self._open_shell()
         self.at_home = self._begins_at_home()
         self.read = LaunchLine(script, self.launch, self.reader, shape)
         names = {command.name for item in self.before for command in item.commands}
@@ -107,22 +105,6 @@ class _CleanSpec:
         own, self.launch = straight.split_assignments(launches[-1])
         self.before, self.after = before + own, statements[at + 1 :]
 
-    def _open_shell(self) -> None:
-        """Take what a shell on each node does before the program for what the job does."""
-        command = expand_command(self.launch.first, self.reader.variables)
-        launchers = unwrap(command.words).launchers
-        alone = [(item.name, count_reach(self.script, item).each) for item in launchers]
-        if self.once or alone not in ([], [("srun", 1)]):
-            return
-        exports = (item.first.words[1:] for item in self.before if item.kind == "export")
-        names = (word.raw.partition("=")[0] for word in chain(*exports))
-        own = self.reader.variables.assigned.difference(names)
-        with contextlib.suppress(NotStraightError):
-            *before, self.launch = straight.open_shell(self.launch, command, own)
-            for statement in before:
-                follow_statement(statement, self.reader)
-            self.before += before
-
     def _check_after(self) -> None:
         for statement in self.after:
             pure = all(map(list_pure, statement.commands)) and not statement.first.redirects
@@ -170,6 +152,8 @@ class _CleanSpec:
         self._note_tasks()
         for number, text in straight.list_arguments(self.script):
             draft.lose(number, text, "of the script's arguments; write what they are")
+        sets = {name for name, _, raw in self.script.variables() if not _ONE.fullmatch(raw)}
+        self.reader.taken &= outside | sets
         for name in sorted(outside | self.reader.taken):
             self._note_unsure(name, outside)
 

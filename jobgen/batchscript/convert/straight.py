@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from jobgen.batchscript import purposes
-from jobgen.batchscript.bash import DECLARES, Command, Word, parse
+from jobgen.batchscript.bash import DECLARES, Command, parse
 from jobgen.batchscript.expand import list_names
 from jobgen.batchscript.launchers import unwrap
 from jobgen.batchscript.readable import list_submissions
@@ -124,9 +123,14 @@ def find_use(script: Script, names: str) -> tuple[int, str] | None:
         texts = [word.raw for word in command.all_words]
         texts += [item.target.raw for item in command.redirects]
         match = re.search(rf"\$\{{?({names})\b", " ".join(texts + command.bodies))
-        if match and command.name != "echo":
+        if match and not _only_prints(command):
             return command.line, f"${match[1]}"
     return None
+
+
+def _only_prints(command: Command) -> bool:
+    quiet = all(map(purposes.is_quiet, command.redirects)) and command.end[:1] != "|"
+    return quiet and command.name in ("echo", "cat")
 
 
 def list_lines_outside(script: Script) -> set[int]:
@@ -147,7 +151,7 @@ def list_arguments(script: Script) -> Iterator[tuple[int, str]]:
     """
     outside = list_lines_outside(script)
     for item in script.commands:
-        if item.function or item.line in outside:
+        if item.function or item.line in outside or _only_prints(item):
             continue
         if item.name in ("getopts", "shift"):
             yield item.line, item.name
@@ -194,40 +198,6 @@ def split_assignments(launch: Statement) -> tuple[list[Statement], Statement]:
     export = Statement("export", tuple(parse(text, launch.line)), text)
     bare = command._replace(assignments=())
     return [export], launch._replace(commands=(bare, *others))
-
-
-def open_shell(launch: Statement, command: Command, own: set[str]) -> list[Statement]:
-    """Return the statements of a `bash -c` that runs once on a node; the last is the launch.
-
-    `command` is its first one, with what bash makes of its words. Those of `own` are variables
-    that the shell inside does not have.
-    """
-    started = unwrap(command.words)
-    around = [*started.wrapper, *started.wrappers, *started.runner, *started.assignments]
-    if around or started.name not in ("bash", "sh") or started.texts[1:-1] != ["-c"]:
-        return [launch]
-    text = command.words[-1]
-    literal = "".join(part.text for part in text.segments if not part.live)
-    refuse(launch.line, Why.LAUNCH, list_names(literal) & own)
-    inside = Script("", "\n" * (text.line - 1) + text.text)
-    *before, last = read_statements(inside) or [launch]
-    inner = [word for item in (*before, last) for one in item.commands for word in one.all_words]
-    # The outer shell expands within single quotes of the inner one, too.
-    refuse(launch.line, Why.LAUNCH, _count_live([text]) - _count_live(inner))
-    refuse(launch.line, Why.SEVERAL, *(item.kind == "launch" for item in before))
-    exports, last = split_assignments(last)
-    refuse(launch.line, Why.LAUNCH, not unwrap(last.first.words).torchrun)
-    first, *piped = last.commands
-    words = (*command.words[:-3], *first.words)
-    redirects, end = (*first.redirects, *command.redirects), (first if piped else command).end
-    first = first._replace(words=words, redirects=redirects, end=end)
-    each = [item._replace(kind="repeats") if item.kind == "once" else item for item in before]
-    return [*each, *exports, launch._replace(commands=(first, *piped, *launch.commands[1:]))]
-
-
-def _count_live(words: Iterable[Word]) -> Counter[str]:
-    """Return how often each part that bash expands stands in some words."""
-    return Counter(part.text for word in words for part in word.segments if part.live)
 
 
 def _read_group(script: Script, group: list[Command]) -> Iterator[Statement]:
@@ -284,6 +254,7 @@ def classify(command: Command) -> str:
     kind = _classify_quiet(command)
     refuse(command.place.line, Why.BASH, command.end == "&" and kind not in ("prints", "launch"))
     writes = command.heredocs or not all(map(purposes.is_quiet, command.redirects))
+    refuse(command.place.line, Why.BASH, writes and kind == "assigns")
     return "once" if writes and kind != "launch" else kind
 
 
