@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,7 @@ def _refuse_others(script: Script) -> None:
 def _refuse(path: str, what: str, hint: str) -> UsageError:
     """Return the error of a file that is neither a spec nor a script."""
     hint = hint.replace(": name that", "; type: jobgen check job.yaml")
+    hint = re.sub("^(what its keys .*) follows$", rf"for \1, type: jobgen check {path}", hint)
     return UsageError(f"{path} {what.replace('job spec', 'job script')}; {hint}")
 
 

@@ -17,18 +17,10 @@ from functools import cached_property
 
 import click
 
-from jobgen.cli import options, typed
+from jobgen.cli import options, settings, typed
 from jobgen.cli.options import FILE, SPEC_ENDS
 from jobgen.cli.retyped import end_line, find_typed, part_options
-from jobgen.cli.settings import (
-    add_directives,
-    find_refusal,
-    look_up,
-    make_room,
-    name_setting,
-    part_line,
-    take_directive,
-)
+from jobgen.cli.settings import find_refusal, name_setting
 from jobgen.cli.target import SHORTCUTS
 from jobgen.cli.typed import FILE_ENDS, JOB, PROGRAM, drop, fill_line, pick, pick_jobs
 from jobgen.errors import JobgenError, Position
@@ -65,7 +57,8 @@ class Answer(typed.Typed):
         if self.spec:
             self._hand_over()
         self.own = [pair for pair in self.own if pair[0] not in read.split()]
-        for option, value in sorted(self.foreign, key=self._comes_last):
+        last = list_section("processes")
+        for option, value in sorted(self.foreign, key=lambda pair: self._mean(*pair) in last):
             if not self._is_read(option, value, read.split()):
                 self._translate(option, value)
         self.program += self.behind
@@ -97,11 +90,6 @@ class Answer(typed.Typed):
         words = itertools.dropwhile(lambda one: not one.endswith(FILE_ENDS), self.typed)
         return {*part_options([*words][1:])}
 
-    def _comes_last(self, pair: tuple[str, str]) -> bool:
-        """Whether an option is a number of processes, which other options may give by nodes."""
-        meant = self._list_letters().get(pair[0], normalize(pair[0]))
-        return bool({meant, pair[0]} & list_section("processes"))
-
     def _list_behind(self) -> list[str]:
         """Return the words behind the spec that its program takes, as those behind a script."""
         words = [one for one in self.plain if one in self.late]
@@ -122,7 +110,8 @@ class Answer(typed.Typed):
     def _has_line(self, remarks: Iterable[str]) -> bool:
         """Whether there is a line to type beside what is said of options."""
         leaves = all(one.startswith(_LEAVE) for one in remarks)
-        return leaves or any([self.words, self.directives, self.program, self.line, self.tool])
+        given = [self.words, self.directives, self.program, self.line, self.tool]
+        return leaves or self.name == "init" or any(given)
 
     def _name_left(self, line: str, remarks: str) -> dict[str, str]:
         """Return a remark on those words typed that stand neither in a line nor in what is said."""
@@ -150,7 +139,7 @@ class Answer(typed.Typed):
         """Return the options that a command takes, beside those of a line, and its program's."""
         own = (pair for pair in self.own if pair[0] not in start.split())
         given = [*([*filter(None, pair)] for pair in own), *self.words]
-        given += add_directives(self.spec, self.directives) if self.directives else []
+        given += settings.add_directives(self.spec, self.directives) if self.directives else []
         first = {name_setting(words): shlex.join(words) for words in reversed(given)}
         known = [one for words in given if (one := first.pop(name_setting(words), ""))]
         rest = [one for one in known if one not in start and one.split()[0] in {*takes, "--help"}]
@@ -180,11 +169,11 @@ class Answer(typed.Typed):
         say = fill_line(rule.get("say", ""), option, self.plain)
         line = fill_line(rule.get("type", ""), option, self.plain)
         if line.startswith("-"):
-            self.words += part_line(line)
+            self.words += settings.part_line(line)
         elif line:
             say = self._follow(line, value)
         elif say and self.has_set:
-            directive, say = take_directive(self.spec, say)
+            directive, say = settings.take_directive(self.spec, say)
             self.directives += filter(None, [directive])
         elif not say and self.has_set and (not self.tool or option in self.late):
             say = self._give_program(option, value)
@@ -251,20 +240,21 @@ class Answer(typed.Typed):
 
     def _explain(self, option: str, value: str) -> dict[str, str]:
         """Return what to type, or to know, for an option that is not here; empty if unknown."""
-        word = option if len(option) == 2 else normalize(option)
-        own = option in load_table()["letters_of"].get(self.tool, {})
-        meant = self._list_letters().get(option, word) if value or own else word
-        word = meant if self.tool else word
+        meant = self._mean(option, value)
+        word = meant if self.tool else _name_word(option)
         if rule := find_rule("prompt_options", self._describe(option, word, value)):
             return rule
         if self.has_set or (option[2:] and value):
-            return look_up(meant if self.has_set else word, value, self.long, whole=self.has_set)
+            return settings.look_up(
+                meant if self.has_set else word, value, self.long, whole=self.has_set
+            )
         return {}
 
-    def _list_letters(self) -> dict[str, str]:
-        """Return the words for options of one letter: the tool's, and else those of sbatch."""
-        letters: dict[str, str] = load_table()["letters_of"].get(self.tool, {})
-        return load_table()["letters"] | letters if self.has_set else letters
+    def _mean(self, option: str, value: str) -> str:
+        """Return the word that an option stands for: to its tool, and else a letter to sbatch."""
+        letters: dict[str, str] = load_table()["letters"] if self.has_set and value else {}
+        letters = letters | load_table()["letters_of"].get(self.tool, {})
+        return letters.get(option, _name_word(option))
 
     def _describe(self, option: str, word: str, value: str) -> dict[str, str]:
         """Return what a rule can say of an option."""
@@ -310,6 +300,11 @@ class Answer(typed.Typed):
         with suppress(JobgenError):  # told of when the command runs
             gpus = gpus or str(load(self.spec).spec.resources.gpus_per_node)
         return gpus
+
+
+def _name_word(option: str) -> str:
+    """Return an option as the rows of the table have it: a letter as it is, and others plain."""
+    return option if len(option) == 2 else normalize(option)
 
 
 # --- commands ---
@@ -441,7 +436,7 @@ def explain_usage(error: click.UsageError, argv: Sequence[str], group: click.Gro
     answer = _explain_early(context, argv) if unknown and context.parent is None else ""
     answer = answer or _explain_words(message, unknown, context, argv)
     message = f"{message.rstrip('.')}; {answer}" if answer else message
-    message = name_known(end_line(make_room(message, argv), argv))
+    message = name_known(end_line(settings.make_room(message, argv), argv))
     for words, plain in load_table()["plain"].items():
         message = re.sub(words, plain, message)
     return message

@@ -13,6 +13,7 @@ import click
 from jobgen.batchscript.directives import read_walltime
 from jobgen.cli.options import SPEC_ENDS, list_options, takes_job
 from jobgen.cli.target import SHORTCUTS, is_spec
+from jobgen.jobs.files import read_if_left
 from jobgen.rendering import header
 from jobgen.schedulers.registry import SCRIPT_ENDS
 from jobgen.spec.fields import read_fields
@@ -72,17 +73,20 @@ class Typed:
         self.spec = (*pick(self.plain, SPEC_ENDS), "job.yaml")[0] if has_program else ""
         if self.spec and program:
             self._start("module" if module else "script", program)
-        elif self.name == "submit" and not files:
-            self._import()
+        else:
+            self._make(program, pick(self.plain, SCRIPT_ENDS), files)
 
-    def _import(self) -> None:
-        """Have a script that jobgen has not rendered be imported, and its spec be submitted."""
-        script = "".join(pick(self.plain, SCRIPT_ENDS)[:1])
-        if not script or _is_rendered(script):
+    def _make(self, program: str, scripts: Sequence[str], files: Sequence[str]) -> None:
+        """Have a spec be made: by init of a program, or by import of a script to submit."""
+        if self.name == "init" and program:
+            self.own.append(("--script", program))
+            self.plain = drop(self.plain, [program])
+        elif self.name != "submit" or not scripts or files:
             return
-        self.spec = "new.yaml"
-        self.lead = f"jobgen import {shlex.quote(script)} -o {self.spec}, and then "
-        self.plain[self.plain.index(script)] = self.spec
+        elif header.read(read_if_left(scripts[0])) is None:  # a rendered one is submitted itself
+            self.spec = "new.yaml"
+            self.lead = f"jobgen import {shlex.quote(scripts[0])} -o {self.spec}, and then "
+            self.plain[self.plain.index(scripts[0])] = self.spec
 
     def _start(self, key: str, program: str) -> None:
         """Have the program be started: by its spec, by the spec that is named, or by a new one."""
@@ -159,20 +163,12 @@ class Typed:
         """Take the value of an option from the words after it, if the first of them is one."""
         word, units = "".join(left[:1]), load_table()["units"]
         is_file = self.alone and word.endswith(SPEC_ENDS)
-        takes = self.valued[own] if own else not is_file and re.match("[^-]|-.* ", word)
+        takes = self.valued[own] if own else not is_file and re.match("[^-]|-[^=]* ", word)
         value = left.pop(0) if left and takes else ""
         self.loose.add(value)
         if own and value.isdecimal() and "".join(left[:1]) in units:
             value += units[left.pop(0)]
         return value
-
-
-def _is_rendered(path: str) -> bool:
-    """Whether a script is one that jobgen has rendered."""
-    if not os.path.isfile(path):
-        return False
-    with open(path, encoding="utf-8", errors="replace") as file:
-        return header.read(file.read()) is not None
 
 
 def _read_override(word: str) -> str:

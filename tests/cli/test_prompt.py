@@ -650,6 +650,13 @@ TYPED = """\
         ("flux run -n 8 -N 2 job.yaml", "type: jobgen submit job.yaml -N 2 --gpus-per-node 4; "),
         ("det e kill 12", "type: jobgen cancel 12\n"),
         ("history --limit 5", "type: jobgen list --limit 5\n"),
+        ("squeue -u me", "jobgen lists your own jobs without -u me; type: jobgen list --all\n"),
+        ("show site gadi", "type: jobgen sites show nci-gadi\n"),
+        ("init --script train.py", "; to keep it, type: jobgen init new.yaml --script train.py\n"),
+        ("init train.py --name a", "you submit; type: jobgen init new.yaml --script train.py\n"),
+        ("cancel 12-15", "bash writes the ids; type: jobgen cancel {12..15}\n"),
+        ("torchrun train.py", "jobgen starts train.py itself, on each node of the spec; type: "),
+        ("qsub -cwd -pe mpi 2 job.yaml", "for -cwd: leave it out: the job runs in the folder"),
     ],
 )
 def test_options_of_another_tool_are_carried_over(line, answer):
