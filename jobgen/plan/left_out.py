@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import cache
 from itertools import islice
 from typing import Any
 
@@ -19,16 +18,11 @@ _KEPT = ("resources.gpu_type", "queue")
 def list_left_out(context: Context) -> Iterator[str]:
     """Yield the keys that are given and lead to nothing, in the order of the parts of a plan."""
     parts, facts = tuple(context.loaded.programs()), _list_facts(context)
-    for key, *uses in _read_uses():
+    for key, *uses in map(str.split, read_lines("uses.txt", room="plan")):
         if key == "directives":
             yield from _name_directives(context)
         elif not any(map(facts.get, uses)) and any(_is_given(part.spec, key) for part in parts):
             yield key
-
-
-@cache
-def _read_uses() -> list[list[str]]:
-    return [line.split() for line in read_lines("uses.txt", room="plan")]
 
 
 def _list_facts(context: Context) -> dict[str, object]:
@@ -77,8 +71,7 @@ def _is_given(spec: JobSpec, key: str) -> bool:
 
 def _name_directives(context: Context) -> Iterator[str]:
     sign = f"{context.site.can.sign} "
-    others = [line for line in context.spec.directives if not line.startswith(sign)]
-    if others:
+    if others := [line for line in context.spec.directives if not line.startswith(sign)]:
         named = " ".join(line.partition(" ")[2].strip() for line in others)
         yield f"directives of another scheduler ({named})"
 

@@ -6,6 +6,7 @@ more of them: separate process groups, each of which ends well and has trained a
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -19,7 +20,7 @@ from jobgen.spec.launchers import (
     read_names,
     show_program,
 )
-from jobgen.spec.tables import Conflict
+from jobgen.spec.tables import Conflict, refuse
 
 _OF_SHELL = r"&&|\|\|?|;;?|&|[0-9]?[<>]{1,2}(&[0-9])?|2>&1"
 _WITH_VALUE = r"--?[A-Za-z][\w.-]*[ \t]"  # an option and its value in one word
@@ -31,12 +32,11 @@ _EXPANDABLE = r"\$[A-Za-z_]|\$\{[A-Za-z_](?![\w.]*[.:])|^~(/|$)|[=:]~/"
 
 def check_words(key: str, words: Sequence[str]) -> Iterator[Conflict]:
     """Yield the words of `run.command` or `run.args` that are a shell's, or that it would part."""
-    before = ("", *words)
-    for index, word in enumerate(words):
+    for index, (before, word) in enumerate(zip(("", *words), words, strict=False)):
         if word.isalnum():  # most are
             continue
-        is_code = before[index] in ("-c", "-e")
-        if re.fullmatch(_OF_SHELL, word) or (re.match(_WITH_VALUE, word) and not is_code):
+        joined = before not in ("-c", "-e") and re.match(_WITH_VALUE, word)
+        if joined or re.fullmatch(_OF_SHELL, word):
             for _, message, hint in _explain("word", word, words):
                 yield f"{key}[{index}]", message, hint
 
@@ -109,15 +109,13 @@ def find_unexpanded(path: str, text: str) -> Iterator[Conflict]:
     """Yield a value that the program gets as it is, and a shell would expand."""
     if isinstance(text, ShellPath) or set("$`~{").isdisjoint(text):
         return
-    as_it_is = f"the program gets {text!r} as it is"
-    if "$(" in text or "`" in text:
-        yield path, f"{as_it_is}, and nothing in it runs", "export it in environment.setup"
-    elif re.search(_TEMPLATE, text):
-        hint = "array.values gives each task its value"
-        yield path, f"{as_it_is}: jobgen fills in no templates", hint
-    elif re.search(_EXPANDABLE, text):
-        also = "" if path.startswith("run.") else ", or export it in environment.setup"
-        yield path, as_it_is, f"to expand it, write {{value: {text}, expand: true}}{also}"
+    also = "" if path.startswith("run.") else ", or export it in environment.setup"
+    rules = {
+        "text_code": "$(" in text or "`" in text,
+        "text_template": re.search(_TEMPLATE, text),
+        "text_expands": re.search(_EXPANDABLE, text),
+    }
+    yield from itertools.islice(refuse(rules, path=path, text=text, also=also), 1)
 
 
 def is_shell_command(words: Sequence[str]) -> bool:

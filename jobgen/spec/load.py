@@ -168,7 +168,8 @@ def _refuse_other_keys(path: str, root: Mapping) -> None:
 def write_overrides(overrides: Overrides) -> tuple[str, ...]:
     """Return overrides as the texts that --set takes."""
     if isinstance(overrides, collections.abc.Mapping):
-        overrides = (f"{path}={_write_json(value)}" for path, value in overrides.items())
+        items = overrides.items()
+        overrides = (f"{path}={json.dumps(value, default=os.fspath)}" for path, value in items)
     return tuple(overrides)
 
 
@@ -177,7 +178,8 @@ def _read_source(source: Source) -> tuple[str, str]:
     if isinstance(source, collections.abc.Mapping):
         from jobgen.spec.yaml_text import write_data
 
-        return SPEC, write_data(yaml_nodes.parse(_write_json(source), file=SPEC))
+        text = json.dumps(source, default=os.fspath)
+        return SPEC, write_data(yaml_nodes.parse(text, file=SPEC))
     path = os.fspath(source)
     if isinstance(source, str) and "\n" in path and re.search(r":\s", path):
         return SPEC, path
@@ -187,26 +189,18 @@ def _read_source(source: Source) -> tuple[str, str]:
     return path, yaml_nodes.read_text(path)
 
 
-def _write_json(value: Any) -> str:
-    return json.dumps(value, default=os.fspath)
-
-
 def _find_base(extends: Scalar, files: list[str]) -> str:
-    base = os.path.join(os.path.dirname(files[-1]), os.path.expanduser(extends.text))
-    if not os.path.isfile(base):
-        hint = _guess_base(base, files[-1])
-        raise SpecError([Problem(extends.where, "extends", f"{base!r} does not exist", hint)])
-    return base
-
-
-def _guess_base(base: str, file: str) -> str:
-    """Return what to write in a file for a base that does not exist."""
+    file, folder = files[-1], os.path.dirname(files[-1])
+    base = os.path.join(folder, os.path.expanduser(extends.text))
+    if os.path.isfile(base):
+        return base
     from jobgen.spec.spelling import find_near_file
 
+    hint = "a relative path begins at the folder of the file that names it"
     near = find_near_file(base, (".yaml", ".yml"))
     if near and os.path.realpath(near) != os.path.realpath(file):
-        return f"did you mean {os.path.relpath(near, os.path.dirname(file) or '.')}?"
-    return "a relative path begins at the folder of the file that names it"
+        hint = f"did you mean {os.path.relpath(near, folder or '.')}?"
+    raise SpecError([Problem(extends.where, "extends", f"{base!r} does not exist", hint)])
 
 
 def _apply_user_config(

@@ -76,8 +76,8 @@ class _Stranger(NamedTuple):
             return "", ""
         fault, name = self.check(self.node, kinds, path, self.root)[0], path.rpartition(".")[2]
         line = re.match(rf"write {name}: (.*?)(?:, (?:or|for|the|and) .*|; .*)?$", fault.hint)
-        words = filter(None, (fault.message, fault.hint) if isinstance(self.node, Scalar) else ())
-        return line[1] if line else "", "; ".join(words)
+        message = fault.message if isinstance(self.node, Scalar) else ""
+        return line[1] if line else "", "; ".join(filter(None, (message, fault.hint)))
 
     def locate(self, path: str) -> str:
         """Return where the key at a path stands for it: in its own role, if that has the key."""
@@ -198,7 +198,7 @@ def _point(stranger: _Stranger, *paths: str) -> Hint:
     value, fault = stranger.fit(target)
     if _is_per_other(stranger.key, name):
         value = ""
-    fault *= not value
+    fault = "" if value else fault
     examples, remark = load_table()["examples"], load_table()["remarks"].get(usual, "")
     example = f"{name}: {value or examples.get(usual, examples.get(name, '...'))}"
     if parent == stranger.path:

@@ -189,10 +189,7 @@ def parse(text: str, *, file: str) -> Mapping:
 
 
 def refuse_other_files(file: str, text: str, problems: Iterable[Problem] = ()) -> None:
-    """Raise SpecError for a file that is known to be something other than a spec.
-
-    The `problems` of its keys follow if it describes a job: they say what each is called here.
-    """
+    """Raise SpecError for a file of another kind; of a job, with the `problems` of its keys."""
     from jobgen.spec.table import explain_file
 
     if about := explain_file(file, text):
