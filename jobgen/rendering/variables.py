@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from jobgen import schedulers
 from jobgen.plan.plan import Plan
 from jobgen.rendering.reasons import select_rows
-from jobgen.rendering.view import uses_gpus
+from jobgen.rendering.view import starts_agent, uses_gpus
 from jobgen.schedulers.base import PROCESSES, cpu_keys
 
 
@@ -35,6 +35,7 @@ def _describe(plan: Plan) -> dict[str, object]:
         "interface": launch.interface,
         "alone": launch.alone,
         "direct": launch.direct,
+        "agent": starts_agent(plan),
         "lone": plan.lone,
         "threads": ", ".join(threads),
         "cpu_keys": " ".join((*cpu_keys(plan), *PROCESSES)),

@@ -303,6 +303,17 @@ def test_a_directive_of_ones_own_is_found_where_it_stands() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "words", ["python t.py", "accelerate launch t.py", "apptainer run a torchrun t"]
+)
+def test_threads_are_left_to_an_agent_that_starts_plainly(words: str) -> None:
+    """Each of its processes would get the threads of all of them."""
+    text = f"name: a\nscheduler: slurm\nresources: {{}}\nrun: {{command: {words}}}\n"
+    text += "launch: {mode: plain}\n"
+    named = [found.what for found in explained(text).variables]
+    assert any(what.startswith("OMP_NUM_THREADS") for what in named) == (words == "python t.py")
+
+
 def test_a_variable_of_the_spec_takes_the_place_of_jobgens() -> None:
     text = edited(("", "environment: {variables: {OMP_NUM_THREADS: 3}}\n"))
     found = reason(explained(text).variables, "OMP_NUM_THREADS")
