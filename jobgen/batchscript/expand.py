@@ -145,7 +145,6 @@ class PlainVariables:
         return None if any(part.live for part in field) else "".join(part.text for part in field)
 
     def _compute(self, text: str) -> int | None:
-
         def tell_number(name: re.Match[str]) -> str:
             value = self.tell(f"${{{name[1]}}}") or ""
             return value if _NUMBER.fullmatch(value) else "?"

@@ -220,8 +220,7 @@ def _take_runner(started: Started) -> Started:
     words = [text.replace(" ", "_") for text in started.texts]  # a blank stands between words
     match = _RUNS.match(" ".join([*words[1:], ""]))
     count = 1 + match[0].count(" ") if match else 0
-    end = count - (words[count - 1] == "--")
-    return started._replace(runner=started.program[:end], program=started.program[count:])
+    return started._replace(runner=started.program[:count], program=started.program[count:])
 
 
 def _take_container(started: Started) -> Started:

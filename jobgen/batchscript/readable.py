@@ -59,9 +59,8 @@ def find_syntax_fault(script: Script) -> tuple[int, str] | None:
 
 def find_template(script: Script) -> int | None:
     """Return the first line by which a text is seen to be a generator's template."""
-    return next(
-        (i for i, line in enumerate(script.lines, 1) if FORMS["template"].search(line)), None
-    )
+    lines = enumerate(script.lines, 1)
+    return next((number for number, line in lines if FORMS["template"].search(line)), None)
 
 
 def find_place(item: DirectiveOption) -> str | None:
@@ -91,8 +90,6 @@ def refuse_unreadable(script: Script) -> None:
     """Raise ImportRefusedError for a text that is not a job."""
     for line, message, hint in _list_refusals(script):
         raise ImportRefusedError(script, line, message, hint)
-    if fault := find_syntax_fault(script):
-        raise ImportRefusedError(script, *fault)
 
 
 def _list_refusals(script: Script) -> Iterator[tuple[int, str, str]]:
@@ -107,6 +104,8 @@ def _list_refusals(script: Script) -> Iterator[tuple[int, str, str]]:
     if shell not in SHELLS:
         message = f"{shell} runs this script, and jobgen writes for bash"
         yield 1, message, "submit it as it is, or write it for bash"
+    if fault := find_syntax_fault(script):
+        yield *fault, ""
 
 
 def _list_refused(script: Script) -> Iterator[tuple[int, str, str]]:

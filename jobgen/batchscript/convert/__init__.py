@@ -58,13 +58,11 @@ def import_script(script: Script) -> Imported:
         script = Script(script.path, text)
     readable.refuse_unreadable(script)
     draft = Draft()
-    draft.put("scheduler", script.target)
     directives.settle(script, draft)
     _note_submission(script, draft)
-    if "site" in draft.values:
-        draft.values.pop("scheduler", None)
-    if not draft.values.get("name"):
-        _put_file_name(script, draft)
+    if "site" not in draft.values:
+        draft.put("scheduler", script.target)
+    draft.put("name", draft.values.get("name") or _name_file(script))
     body, comments = "", []
     try:
         draft = write_clean(script, draft)
@@ -85,11 +83,11 @@ def import_script(script: Script) -> Imported:
     return Imported(text, tuple(draft.left), body, file)
 
 
-def _put_file_name(script: Script, draft: Draft) -> None:
+def _name_file(script: Script) -> str:
     """Name a job as the schedulers do: by its file, whose ending matters where that is read."""
     reads = re.search(r"SLURM_JOB_NAME|PBS_JOBNAME|%x", script.text)
     file = os.path.basename(script.path)
-    draft.put("name", _make_name(file if reads else os.path.splitext(file)[0]))
+    return _make_name(file if reads else os.path.splitext(file)[0])
 
 
 def _note_submission(script: Script, draft: Draft) -> None:
@@ -119,8 +117,8 @@ def _write_body(script: Script, draft: Draft) -> str:
     if script.starts_at_home:
         draft.setup([AT_HOME])
     # What a spec cannot ask of each node, the directive itself asks.
-    keeps = re.compile("of each node|becomes a select=")
-    draft.left = [left for left in draft.left if not keeps.search(left.reason)]
+    asked = "of each node|becomes a select="
+    draft.left = [left for left in draft.left if not re.search(asked, left.reason)]
     _note_losses(script, draft)
     for _ in range(2):  # what is said again may take the place of another line
         for item in _list_other_words(script, draft):
@@ -175,8 +173,8 @@ def _advise(script: Script, draft: Draft, reason: NotStraightError) -> list[str]
 
 
 def _advise_on_launch(script: Script) -> list[str]:
-    beside = [item for item in script.commands if item.end == "&"]
-    if len([item for item in beside if unwrap(item.words).launchers]) > 1:
+    beside = (unwrap(item.words).launchers for item in script.commands if item.end == "&")
+    if len(list(filter(None, beside))) > 1:
         return ["Programs that start side by side may be roles, each with its own nodes."]
     if any(launch.started.agent for launch in script.launches):
         return ["For jobgen to launch it, write run.script or run.module, not run.body."]

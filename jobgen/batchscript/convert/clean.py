@@ -121,8 +121,9 @@ class _CleanSpec:
 
     def _begins_at_home(self) -> bool:
         """Whether anything runs in the home folder, where PBS starts a script."""
-        anywhere = ("prints", "assigns", "export", "module", "sets")
-        first = next((item for item in self.before if item.kind not in anywhere), None)
+        anywhere = ("prints", "assigns", "export", "module", "sets", "hook", "conda")
+        away = (i for i in self.before if i.kind not in anywhere or "activate ." in i.text)
+        first = next(away, None)
         leaves = first and first.kind == "folder" and first.first.texts[-1][:1] in "/~$"
         return self.script.starts_at_home and not leaves
 

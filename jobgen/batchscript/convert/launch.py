@@ -26,7 +26,6 @@ _LONGEST_LINE = 240  # characters, in one word of a spec
 _JOINTS = {"\\": " ", None: "; "}  # of lines; after an operator, no other one comes
 _SPREADS = "without --nodes, Slurm may spread its tasks"
 _FIRST_NODE = "on several nodes, and no launcher that jobgen knows stands before it"
-_LINES = "several lines that a shell is to run"
 _OF_ARGUMENTS = "the arguments of the script name the program"
 
 
@@ -247,8 +246,8 @@ class LaunchLine:
     def _read_words(self, words: Sequence[Word]) -> list[Any]:
         if self.started.name in ("bash", "sh") and self.started.texts[-2:-1] in (["-c"], ["-lc"]):
             words = [*words[:-1], _join_lines(words[-1])]
-            lines = "\n" in self.statement.first.words[-1].raw
-            self._refuse(_LINES, lines and len(words[-1].raw) > _LONGEST_LINE)
+            several = "\n" in self.statement.first.words[-1].raw
+            self._refuse(Why.LINES, several and len(words[-1].raw) > _LONGEST_LINE)
         pairs = zip(words, (None, *words), strict=False)
         return [self.reader.read_word(word, after) for word, after in pairs]
 

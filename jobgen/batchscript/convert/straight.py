@@ -42,6 +42,7 @@ class Why:
     SETUP = "it may do something else in the setup of a spec"
     LAUNCH = "jobgen does not start a program so"
     KEY = "no key of a spec says it"
+    LINES = "several lines that a shell is to run"
 
 
 class Statement(NamedTuple):
