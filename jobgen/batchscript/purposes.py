@@ -57,6 +57,12 @@ def _leaves_nothing(command: Command) -> bool:
     return all(map(is_quiet, writes)) and all(is_pure(word.raw) for word in command.words)
 
 
+def reads_settings(command: Command) -> bool:
+    """Whether a command reads a file that may set the script's variables or folder."""
+    reads = command.name in ("source", ".")
+    return reads and not FORMS["familiar"].search(" ".join(command.texts))
+
+
 def list_substituted(raw: str) -> Iterator[str]:
     """The texts of the commands that a word runs."""
     text = raw.partition("=(")[2].removesuffix(")") if re.match(r"\w+\+?=\(", raw) else raw

@@ -13,7 +13,7 @@ from jobgen.batchscript.reader import Script
 FAULTY = sorted((ROOT / "tests" / "batchscript" / "faulty").iterdir())
 TEXT = """\
 #!/bin/bash
-#SBATCH --nodes=2
+#SBATCH --nodes=2 --gres=gpu:1
 export MASTER_PORT=29500
 srun python train.py, 100%
 """

@@ -347,6 +347,15 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("hidden-exit", "apptainer exec i.sif bash -c 'python t.py; echo end'", "--nodes=1"),
         ("hidden-exit", "srun -K1 bash <<EOF\npython t.py\nrm -r d\nEOF", "--nodes=1"),
         ("no-command", "N = 1\npython t.py $N", "--nodes=1"),
+        ("hidden-exit", "set -e\npython t.py &\npython u.py &\nwait", "--nodes=1"),
+        ("hidden-exit", "run() { python t.py & }\nrun 1\nrun 2\nwait", "--nodes=1"),
+        ("no-wait", "run() { python t.py & }\nwait\nrun 1\nsleep 5\necho begun", "--nodes=1"),
+        ("endless-wait", "trl vllm-serve --model m &\npython t.py\nwait", "--nodes=1"),
+        ("endless-wait", "srun ray start --head --block &\npython t.py\nwait", "--nodes=2"),
+        ("login-node-address", "torchrun --rdzv-endpoint=$MASTER_ADDR:29400 t.py", "--nodes=1"),
+        ("login-node-address", "torchrun --rdzv-endpoint=n1:${MASTER_PORT} t.py", "--nodes=1"),
+        ("host-addresses", 'N=$(scontrol show hostnames $L)\nA=("$N")\nssh ${A[1]} a', "--nodes=2"),
+        ("placeholder", "true", "--account=TODO"),
         (
             "two-agents",
             'case $A in x) T=1;; esac\nL="torchrun --lr $T --nnodes=1"\nsrun -K1 bash -c "$L t.py"',
@@ -394,6 +403,17 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
         ("torchrun --nnodes=4 --node_rank=$1 --master_addr=10.1.1.1 t.py", "--nodes=1"),
         ("srun -K1 torchrun --nnodes=1 --master-addr=localhost t.py | cat", "--nodes=1 -n1"),
         ("N = 1\npython t.py", "--nodes=1"),
+        ("N = 1\npython t.py # $N", "--nodes=1"),
+        ("run() { python t.py & wait $!; }\nrun 1\nrun 2", "--nodes=1"),
+        ("run() { python t.py & python u.py; }\nrun 1", "--nodes=1"),
+        ("vllm serve m &\ncurl m\npython t.py\nkill $!\nwait $!", "--nodes=1"),
+        ("ray start --head &\nray status\npython t.py\nwait $!", "--nodes=1"),
+        (": ${MASTER_PORT:=29400}\ntorchrun --rdzv-endpoint=n1:$MASTER_PORT t.py", "--nodes=1"),
+        (". place.sh\ntorchrun --rdzv-endpoint=$MASTER_ADDR:$MASTER_PORT t.py", "--nodes=1"),
+        ("srun python t.py", "--nodes=2 --time=10"),
+        ("srun python scripts/stage_data.py\nsrun -K1 python t.py", "--nodes=2"),
+        ("export MASTER_PORT=29500\nsrun -K1 python t.py", "--nodes=1 --ntasks-per-node=4"),
+        ("[ -z $SLURM_JOB_ID ] && mkdir logs && sbatch $0", "--output=logs/%j.out"),
         ("exec python t.py\ndate", "--nodes=1"),
         ("export RANK=$SLURM_NODEID\npython t.py", "--nodes=1 --ntasks-per-node=4"),
         ("RANK=$SLURM_NODEID\nsrun -K1 python t.py", "--nodes=2"),
@@ -401,7 +421,7 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
         ("accelerate launch --num_processes 3 t.py --use_vllm", "--nodes=1 --gres=gpu:4"),
         ("vllm serve m &\ncurl m\ntorchrun --nproc-per-node=2 t.py", "--nodes=1 --gres=gpu:4"),
         (
-            "set -e\nfor n in a b; do ssh $n torchrun --nnodes=2 t.py & done\nwait",
+            "for n in a b; do ssh $n torchrun --nnodes=2 t.py & p+=($!); done\nwait ${p[@]}",
             "--nodes=2 --ntasks-per-node=1",
         ),
     ],
@@ -412,7 +432,7 @@ def test_launches_on_all_nodes_are_no_faults(body: str, directive: str) -> None:
 
 def test_a_cause_is_told_once_and_srun_comes_last() -> None:
     body = "set -e\n#SBATCH --time=10\n#SBATCH --mem=1G\nsrun python t.py\nexport MASTER_PORT=29500"
-    found = check(make_script(body, "#SBATCH --nodes=2 --cpus-per-task=4"))
+    found = check(make_script(body, "#SBATCH --nodes=2 --gpus-per-node=1 --cpus-per-task=4"))
     assert [item.rule.id for item in found] == [
         "late-directive",
         "fixed-port",

@@ -64,5 +64,6 @@ def test_l8_prose_is_no_directive() -> None:
 
 def test_a_comment_switches_a_rule_off() -> None:
     body = "export MASTER_PORT=29500  # jobgen: ignore=fixed-port"
-    assert rules_of(body) == []
-    assert rules_of(body.replace("fixed-port", "srun-kill")) == ["fixed-port"]
+    asked = "#SBATCH --gres=gpu:1"
+    assert rules_of(body, asked) == []
+    assert rules_of(body.replace("fixed-port", "srun-kill"), asked) == ["fixed-port"]

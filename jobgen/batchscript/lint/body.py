@@ -8,26 +8,15 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from jobgen import process
+from jobgen.batchscript import purposes
 from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.expand import PlainVariables
-from jobgen.batchscript.launchers import Started, unwrap_nested
+from jobgen.batchscript.launchers import LaunchCommand, Started, unwrap_nested
 from jobgen.batchscript.lint.rule import Fault, mark, rule
 from jobgen.batchscript.purposes import FORMS, HARMLESS, PREPARING, READIES, REPEATABLE
 from jobgen.batchscript.reach import list_run
 from jobgen.batchscript.readable import find_syntax_fault
 from jobgen.batchscript.reader import Script
-
-_ADDRESS = re.compile(r"hostname\s+(-[iI]|--ip-address|--all-ip-addresses)\b")
-_RELATIVE = re.compile(r"(\./|\.\./)?[\w.-]+(/[\w.-]+)*\.(py|sh)|\.\.?/.*")
-# Takes one of several words.
-_PICKS = re.compile(r"\b(awk|cut|head|sed|tr|grep)\b|\[0\]|%%|read .*<<<")
-_READS_STATUS = re.compile(r"^(?!\s*(echo|printf)\b)[^#\n]*(\$\?|PIPESTATUS)", re.MULTILINE)
-
-# What other rules find: what bash itself refuses, and words that stand in place of a command.
-_OTHERS = {*range(1000, 2000), 2276, *range(2282, 2290)}
-# Words that are meant to split, a loop over ls, an array in a line that is printed, a test that is
-# always true or false, exit -1, output that backticks do not get: nothing runs otherwise.
-_STYLE = {2045, 2068, 2145, 2157, 2242, 2328}
 
 
 @rule("bash-syntax")
@@ -42,18 +31,13 @@ def _check_workdir(script: Script) -> Iterator[Fault]:
     if not script.starts_at_home or not script.directives:
         return
     for launch in script.launches:
-        if _moves(launch.command):
+        command = launch.command
+        if purposes.reads_settings(command) or command.name in ("cd", "pushd"):
             return
         for word in _list_files(launch.started):
             message = f"'{word.text}' is looked for in the home folder, where PBS starts it"
             yield mark(word, message)
             return
-
-
-def _moves(command: Command) -> bool:
-    reads = command.name in ("source", ".")
-    sets = reads and not FORMS["familiar"].search(" ".join(command.texts))
-    return sets or command.name in ("cd", "pushd")
 
 
 def _list_files(started: Started) -> list[Word]:
@@ -63,16 +47,26 @@ def _list_files(started: Started) -> list[Word]:
         words = list(started.program[1:4])
     else:  # without a folder it is looked for on the PATH
         words = [word for word in started.program[:1] if "/" in word.text]
-    return [word for word in words if _RELATIVE.fullmatch(word.text)]
+    return [word for word in words if FORMS["relative"].fullmatch(word.text)]
 
 
 @rule("host-addresses")
 def _find_host_addresses(script: Script) -> Iterator[Fault]:
     for name, word, raw in script.variables() if script.nodes != 1 else ():
+        if _is_one_element(script, raw):
+            message = "in quotes, the names of all nodes are one element"
+            yield mark(word, message, fix="leave out the quotes in the parentheses")
         uses = re.findall(rf".*\$\{{?{name}\b.*", script.text.partition(word.raw)[2])
-        if _ADDRESS.search(raw) and not _PICKS.search("\n".join([raw, *uses])):
+        if FORMS["addresses"].search(raw) and not FORMS["picks"].search("\n".join([raw, *uses])):
             message = "a node with several addresses gives them all, separated by spaces"
             yield mark(word, message)
+
+
+def _is_one_element(script: Script, raw: str) -> bool:
+    """Whether an array has the names of all nodes in one word."""
+    if not (quoted := FORMS["quoted"].fullmatch(raw)):
+        return False
+    return re.search(rf"\b{quoted[1]}=\"?(\$\(|`)scontrol show host", script.text) is not None
 
 
 def _matters(started: Started) -> bool:
@@ -86,7 +80,7 @@ def _matters(started: Started) -> bool:
 @rule("hidden-exit")
 def _check_hidden_exit(script: Script) -> Iterator[Fault]:
     commands = _find_last(script)
-    if not commands or FORMS["keeps-status"].search(script.text) or _is_kept(*commands):
+    if not commands or _is_kept(script, *commands):
         return
     command, *later = commands
     beside = command.end == "&"
@@ -103,16 +97,17 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
 @rule("no-wait")
 def _find_no_wait(script: Script) -> Iterator[Fault]:
     commands = _find_last(script) if script.directives else []
-    ends = {item.name for item in commands[1:]} <= {"echo", "printf"}
+    ends = all(FORMS["says"].match(" ".join(item.texts)) for item in commands[1:])
     if commands and commands[0].end == "&" and ends:
         yield mark(commands[0].place, "the script ends beside this, and the job with it")
 
 
-def _is_kept(command: Command, *later: Command) -> bool:
+def _is_kept(script: Script, command: Command, *later: Command) -> bool:
     """Whether an exit code is looked at, or the script ends with another that it chooses."""
+    ends = command.end != "&" and FORMS["keeps-status"].search(script.text)
     chosen = [item.texts[1:] for item in later if item.name in ("exit", "wait")]
     looked_at = command.end in ("||", "&&", "|", "|&")
-    return looked_at or any(code not in ([], ["0"]) for code in chosen)
+    return bool(ends) or looked_at or any(code not in ([], ["0"]) for code in chosen)
 
 
 def _find_last(script: Script) -> list[Command]:
@@ -120,21 +115,31 @@ def _find_last(script: Script) -> list[Command]:
 
     None, where an exit code is read after the first such command.
     """
-    commands = (item for item in list_run(script) if not item.command.function)
-    launches = [item for item in commands if item.command.words]
-    places = [index for index, item in enumerate(launches) if _matters(item.started)]
+    launches = [item for item in list_run(script) if item.command.words]
+    beside = _list_beside(launches)
+    launches = [item for item in launches if not item.command.function]
+    matter = [item.command.name in beside or _matters(item.started) for item in launches]
+    places = [index for index, matters in enumerate(matter) if matters]
     first = launches[places[0]].command.line if places else 0
-    if not first or _READS_STATUS.search("\n".join(script.lines[first - 1 :])):
+    if not first or FORMS["reads-status"].search("\n".join(script.lines[first - 1 :])):
         return []
     command, *after = (item.command for item in launches[places[-1] :])
+    if command.name in beside:
+        command = command._replace(end="&")
     # What may be another branch sets none.
     choices = {block for block in command.blocks if block.opener in ("if", "case")}
-    return [command, *(x for x in after if choices.isdisjoint(x.blocks) and _sets_status(x))]
+    after = [item for item in after if choices.isdisjoint(item.blocks)]
+    return [command, *(x for x in after if not FORMS["no-status"].fullmatch(" ".join(x.texts)))]
 
 
-def _sets_status(command: Command) -> bool:
-    closes = command.name in ("fi", "done", "}", "esac", ")")
-    return not closes and command.texts != ["exit"]
+def _list_beside(launches: list[LaunchCommand]) -> set[str]:
+    """List the functions whose last program goes on in the background."""
+    ends = {
+        launch.command.function: launch.command.end
+        for launch in launches
+        if launch.command.name == "wait" or _matters(launch.started)
+    }
+    return {name for name, end in ends.items() if end == "&"}
 
 
 @rule("tee-status")
@@ -153,7 +158,8 @@ def _find_no_command(script: Script) -> Iterator[Fault]:
     odd = [item for item in script.commands if FORMS["no-command"].match(" ".join(item.texts))]
     for command in odd:
         unset = command.texts[1:2] == ["="]  # which matters where something reads it
-        if not unset or re.search(rf"\$\{{?{command.name}\b", script.text):
+        read = re.compile(rf"^[^#\n]*\$\{{?{re.escape(command.name)}\b", re.MULTILINE)
+        if not unset or read.search(script.text):
             yield mark(command.place, f"'{command.texts[0]}' stands in place of a command")
             return
 
@@ -165,6 +171,6 @@ def _run_shellcheck(script: Script) -> Iterator[Fault]:
     for comment in json.loads(process.filter_text(argv, text, cpu_seconds=2) or "[]"):
         # Another rule tells of a place that is to be filled in.
         place = FORMS["place"].search(script.lines[comment["line"] - 1])
-        if not place and comment["code"] not in _OTHERS | _STYLE:
+        if not place and not FORMS["shellcheck"].fullmatch(str(comment["code"])):
             message = f"SC{comment['code']}: {comment['message'].rstrip('.')}"
             yield Fault(comment["line"], comment["column"], message)

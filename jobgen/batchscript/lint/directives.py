@@ -124,8 +124,9 @@ def _list_folders(script: Script) -> Iterator[tuple[DirectiveOption, str]]:
 
 
 def _makes(script: Script, folder: str) -> bool:
-    """Whether a job of PBS makes a folder, as far as names tell, before its output comes there."""
-    if not script.can.chunks or script.value("-k") is not None:
+    """Whether a script makes a folder, in a job of PBS or before it submits itself, by names."""
+    late = not script.can.chunks or script.value("-k") is not None
+    if late and not FORMS["no-job"].search(script.text):
         return False
     made = [text for item in script.expanded if item.name == "mkdir" for text in item.texts]
     return any(f"/{text}".rstrip("/").endswith(f"/{folder}") for text in made)

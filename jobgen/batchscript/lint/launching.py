@@ -29,17 +29,12 @@ from jobgen.batchscript.reach import (
 from jobgen.batchscript.reader import Script
 from jobgen.output import format_count
 
-_STARTS = re.compile(r"\b(pdsh|ssh|sshlogin|slf|ray|dask|srun|mpirun|mpiexec|aprun)\b")
 # Look at the node that they run on, or get its files ready.
 _HELPS = purposes.PREPARING | HARMLESS
 # Hand on what they are told of the nodes, by variables and files, and start nothing.
 _HANDS_ON = _HELPS | {*DECLARES, "mapfile", "readarray", "read", ""}
-# What is no name of another node: how many there are, or the first of them.
-_COUNTS = re.compile(r"\bwc\b|grep -c|\$\(\(|\bhead (-n *|--lines=|-)1\b|\[0\]")
 # What an agent is told of the others, each by options of its own.
 _OTHERS = "how many nodes there are, which of them it is on, and the first one's address"
-# A task's number, and no part of a name such as that of a log.
-_OF_TASK = re.compile(r"(?<![\w./-])\$\{?(SLURM_(?:PROCID|NODEID|LOCALID))\b\}?(?![\w./-])")
 # By which srun is told what becomes of the other tasks.
 _ON_FAILURE = ("-K", "--kill-on-bad-exit", "-W", "--wait", "-k", "--no-kill")
 # What takes GPUs beside a world, or hides some of them.
@@ -68,18 +63,15 @@ def _starts_elsewhere(script: Script, launch: LaunchCommand) -> bool:
     if launch.command.name in ("echo", "printf"):
         return False
     # What runs only for its output to be read starts nothing.
-    words = [word.raw for word in launch.command.all_words if not _is_read(word.raw)]
-    return _STARTS.search(" ".join(words + launch.command.bodies)) is not None
-
-
-def _is_read(raw: str) -> bool:
-    return is_pure(raw) and any(list_substituted(raw))
+    raws = (word.raw for word in launch.command.all_words)
+    words = [raw for raw in raws if not (is_pure(raw) and any(list_substituted(raw)))]
+    return FORMS["starts"].search(" ".join(words + launch.command.bodies)) is not None
 
 
 def _list_holders(command: Command, known: str) -> list[str]:
     """List how variables and files are read that hold what a command knows of the nodes."""
     holding = [item for item in command.variables() if re.search(known, item[2])]
-    names = [name for name, _, raw in holding if not _COUNTS.search(raw)]
+    names = [name for name, _, raw in holding if not FORMS["no-node"].search(raw)]
     read = [rf"\$\{{?!?{name}\b" for name in (*names, *command.list_changed())]
     written = {item.target.text for item in command.redirects if item.operator[-1] == ">"}
     return read + [re.escape(file) for file in written - {"/dev/null"}]
@@ -194,7 +186,8 @@ def _count_gpus(script: Script) -> int:
 
 
 def _trains(started: Started) -> bool:
-    readies = READIES.match(" ".join(started.texts))
+    text = " ".join(started.texts)
+    readies = READIES.match(text) or FORMS["stages"].match(text)
     return FORMS["trains"].fullmatch(started.name) is not None and not readies
 
 
@@ -239,6 +232,8 @@ def _check_srun_cpus(script: Script) -> Iterator[Fault]:
 
 @rule("srun-kill")
 def _check_srun_kill(script: Script) -> Iterator[Fault]:
+    if FORMS["brief"].fullmatch(script.value("--time") or ""):  # which is all that waiting costs
+        return
     for srun, agent in _list_sruns(script, "SLURM_KILL_BAD_EXIT", *_ON_FAILURE):
         lone = count_reach(script, srun) == (1, 1) or srun.value("-n", "--ntasks") == "1"
         if not lone and (agent is None or agent.nodes != "1"):  # which waits for no other
@@ -255,7 +250,7 @@ def _find_early(script: Script) -> Iterator[Fault]:
         words, fix = _list_early(script, command)
         ranked = under_c10d and "rank" in " ".join(word.raw for word in words).lower()
         for word in [] if ranked else words:
-            if match := _OF_TASK.search(_show_expanded(word)):
+            if match := FORMS["of-task"].search(_show_expanded(word)):
                 message = f"${match[1]} expands here, on the first node, where it is 0"
                 yield mark(word, message, fix=fix)
 
@@ -266,16 +261,12 @@ def _show_expanded(word: Word) -> str:
     return "".join(own)
 
 
-def _reads(script: Script, name: str) -> bool:
-    return re.search(rf"\$\{{?{name}\b", script.text) is not None
-
-
 def _list_early(script: Script, command: Command) -> tuple[list[Word], str]:
     """Return the words that the script's own shell expands, and a fix instead of the rule's."""
     if command.is_inner:
         return [], ""
     if any(launcher.name == "srun" for launcher in unwrap(command.words).launchers):
         return list(command.words), ""
-    read = [item for item in command.variables() if command.name or _reads(script, item[0])]
-    words = [word for _, word, _ in read]
+    read = set(re.findall(r"\$\{?(\w+)", script.text))
+    words = [word for name, word, _ in command.variables() if command.name or name in read]
     return words, "set it inside what srun starts: srun bash -c 'NAME=$...'"

@@ -8,28 +8,20 @@ from collections.abc import Iterator
 from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.launchers import unwrap
 from jobgen.batchscript.lint.rule import Fault, mark, rule
-from jobgen.batchscript.purposes import FORMS
+from jobgen.batchscript.purposes import FORMS, reads_settings
 from jobgen.batchscript.reach import list_agents, list_run
 from jobgen.batchscript.reader import Script
 
-# What asks for less than all of the nodes: -c is for --exact too.
-_SHARES = re.compile(r"--(exact|exclusive|overlap)(=.*)?|-c.*|--cpus-per-task.*")
-_PLACED = re.compile(r"-[wrx].*|--(nodelist|relative|het-group|exclude)(=.*)?")
-_PART = re.compile(rf"{_SHARES.pattern}|{_PLACED.pattern}|-[nN].*|--(ntasks|nodes)(=.*)?")
 _ADDRESS_NAMES = {"MASTER_ADDR", "MAIN_PROCESS_IP", "HEAD_NODE", "RDZV_HOST"}
 _PORT_NAMES = {"MASTER_PORT", "RDZV_PORT", "MAIN_PROCESS_PORT"}
-# A number, also behind an address, or as the default of a variable.
-_PORT = re.compile(r"(?:^|:|^\$\{\w+:?[-=])(\d+)\}?$")
 _PORT_OF = re.compile(
     rf"(?:(?:{FORMS['server'].pattern}).*?--|--(?:main[-_]process|main|master)[-_])port[= ](\d+)\b"
 )
-_READS_PORT = re.compile(r"^(?!\s*(#|echo\b|printf\b)).*\$\{?\w*PORT", re.MULTILINE)
-_LOOPBACK = re.compile(r"(localhost|127\.\d+\.\d+\.\d+|\[?::1\]?)(:(\d+|\$\{?\w+\}?))?")
 
 
 def _list_set(script: Script, names: set[str]) -> list[Word]:
     """The last value of each of these variables that a program may get."""
-    reads = _READS_PORT.search(script.text)
+    reads = FORMS["reads-port"].search(script.text)
     commands = [item.command for item in script.launches if item.command.name or reads]  # exports
     given = [item for command in commands for item in command.variables() if item[0] in names]
     last = {name: Word(raw, word.line, word.column) for name, word, raw in given}
@@ -42,20 +34,19 @@ def _find_fixed_port(script: Script) -> Iterator[Fault]:
     words = _list_set(script, _PORT_NAMES) + asked if _reads_port(script) else asked
     seen = {"0"}
     for word in [] if _has_whole_nodes(script) else words:
-        match = _PORT.search(word.text)
+        match = FORMS["port"].search(word.text)
         if match and match[1] not in seen:
             seen.add(match[1])
             yield mark(word, f"port {match[1]} is the same for every job")
 
 
 def _reads_port(script: Script) -> bool:
-    """Whether a variable may tell a program its port.
-
-    A torchrun has options for it, and takes a free one where it is alone.
-    """
+    """Whether a variable may tell a program its port: a torchrun has options, or a free one."""
     agents = [launch.started.torchrun for launch in script.launches if launch.started.torchrun]
+    if not agents:
+        return script.request.gpus > 0
     alone = all("--standalone" in agent.options for agent in agents)
-    return not agents or (not alone and _READS_PORT.search(script.text) is not None)
+    return not alone and FORMS["reads-port"].search(script.text) is not None
 
 
 def _has_whole_nodes(script: Script) -> bool:
@@ -84,9 +75,10 @@ def _find_login_node(script: Script) -> Iterator[Fault]:
     places = [agent.find("--master-addr", "--rdzv-endpoint") for agent in agents]
     asked = list(filter(None, places))
     late = _join_late(script)
+    yield from _find_unset(script)
     for word in _list_set(script, _ADDRESS_NAMES) + asked:
         login = re.search(r"PBS_O_HOST|SLURM_SUBMIT_HOST", word.active)
-        loopback, own = _LOOPBACK.fullmatch(word.text), FORMS["own-name"].match(word.raw)
+        loopback, own = FORMS["loopback"].fullmatch(word.text), FORMS["own-name"].match(word.raw)
         if login:
             yield mark(word, f"${login[0]} is the login node, where nothing of the job runs")
         elif script.nodes == 1:
@@ -95,6 +87,19 @@ def _find_login_node(script: Script) -> Iterator[Fault]:
             yield mark(word, f"{loopback[1]} is each node's name for itself alone")
         elif own and word in asked and own[1] in late:
             yield mark(word, f"{own[1]} is the name of each node, which then waits at its own")
+
+
+def _find_unset(script: Script) -> Iterator[Fault]:
+    """Find the endpoints that have the variable of a place, which nothing in the script sets."""
+    if any(map(reads_settings, script.commands)):
+        return
+    lines = (line for line in script.lines if not FORMS["no-state"].match(line))
+    stated = set(re.findall(r"(?<![${\w])\w+|(?<=\{)\w+(?=:?[-=])", "\n".join(lines)))
+    places = [agent.find("--rdzv-endpoint") for _, agent, _ in list_agents(script)]
+    for word in filter(None, places):
+        unset = set(re.findall(r"\w+", word.active)) & (_ADDRESS_NAMES | _PORT_NAMES) - stated
+        for name in sorted(unset)[:1]:
+            yield mark(word, f"no line sets ${name}, so that the agents have no place to meet")
 
 
 def _join_late(script: Script) -> str:
@@ -108,27 +113,44 @@ def _join_late(script: Script) -> str:
 def _find_beside(script: Script) -> Iterator[Fault]:
     steps = [command for command in script.commands if command.name == "srun"]
     for index, command in enumerate(steps):
-        if command.end != "&" or "if" in command.openers or _has(command, _SHARES):
+        if command.end != "&" or "if" in command.openers or _has(command, "shares"):
             continue
         nodes = unwrap(command.words).launchers[0].read_count("nodes", script.nodes)
-        placed = nodes < script.nodes or _has(command, _PLACED)
-        if any(not (placed and _has(item, _PART)) for item in steps[index + 1 :]):
+        placed = nodes < script.nodes or _has(command, "placed")
+        if any(not (placed and _has(item, "part")) for item in steps[index + 1 :]):
             message = "an srun in the background takes all of its nodes, and the next one waits"
             yield mark(command.place, message)
             return
 
 
-def _has(command: Command, option: re.Pattern[str]) -> bool:
-    return any(map(option.fullmatch, command.texts))
+def _has(command: Command, kind: str) -> bool:
+    return any(map(FORMS[kind].fullmatch, command.texts))
 
 
 @rule("sleep-until-ready")
 def _find_sleep(script: Script) -> Iterator[Fault]:
-    serves = False  # in the background
-    for command in [] if FORMS["asks"].search(script.text) else script.commands:
-        if serves and command.name == "sleep":
+    for command in [] if FORMS["asks"].search(script.text) else _list_after_server(script):
+        if command.name == "sleep":
             message = f"whether the server is up after {command.texts[-1]} s is not known"
             yield mark(command.place, message)
             return
+
+
+@rule("endless-wait")
+def _find_endless_wait(script: Script) -> Iterator[Fault]:
+    works = False  # whether a program has run beside the server
+    for command in [] if FORMS["stops"].search(script.text) else _list_after_server(script):
+        trains = FORMS["trains"].fullmatch(unwrap(command.words).name)
+        works = works or (command.end != "&" and trains is not None)
+        if works and command.texts == ["wait"]:
+            yield mark(command.place, "the server never ends, so that the job waits out its time")
+            return
+
+
+def _list_after_server(script: Script) -> Iterator[Command]:
+    serves = False  # in the background
+    for command in script.commands:
+        if serves:
+            yield command
         if command.end == "&" and FORMS["server"].search(" ".join(command.texts)):
             serves = True
