@@ -17,7 +17,7 @@ ABOUT_LAUNCH = {
     "login-node-address",
 }
 # True of most scripts: they come after what is rarer, and dearer.
-_LAST = ("srun-cpus", "srun-kill")
+_LATE = {"srun-cpus": 1, "srun-kill": 2}
 # Of a script that jobgen rendered, only the directives may be somebody's own.
 _OWN_RULES = list_rules(directives)
 # Said only of what bash itself runs.
@@ -55,8 +55,7 @@ def _choose_rules(script: Script) -> tuple[Rule, ...]:
 
 def _get_order(finding: Finding) -> tuple[int, int, int, str, str]:
     rule = finding.rule.id
-    late = _LAST.index(rule) + 1 if rule in _LAST else 0
-    return late, finding.line, finding.column, rule, finding.message
+    return _LATE.get(rule, 0), finding.line, finding.column, rule, finding.message
 
 
 def _read_ignored(script: Script) -> set[tuple[int, str]]:

@@ -126,6 +126,10 @@ def _find_last(script: Script) -> list[Command]:
     command, *after = (item.command for item in launches[places[-1] :])
     if command.name in beside:
         command = command._replace(end="&")
+    return _list_setting(command, after)
+
+
+def _list_setting(command: Command, after: list[Command]) -> list[Command]:
     # What may be another branch sets none.
     choices = {block for block in command.blocks if block.opener in ("if", "case")}
     after = [item for item in after if choices.isdisjoint(item.blocks)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import dropwhile
 
 from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.launchers import unwrap
@@ -138,13 +139,14 @@ def _find_sleep(script: Script) -> Iterator[Fault]:
 
 @rule("endless-wait")
 def _find_endless_wait(script: Script) -> Iterator[Fault]:
-    works = False  # whether a program has run beside the server
-    for command in [] if FORMS["stops"].search(script.text) else _list_after_server(script):
-        trains = FORMS["trains"].fullmatch(unwrap(command.words).name)
-        works = works or (command.end != "&" and trains is not None)
-        if works and command.texts == ["wait"]:
-            yield mark(command.place, "the server never ends, so that the job waits out its time")
-            return
+    served = [] if FORMS["stops"].search(script.text) else _list_after_server(script)
+    later = dropwhile(lambda item: item.end == "&" or not _works(item), served)
+    for command in [item for item in later if item.texts == ["wait"]][:1]:
+        yield mark(command.place, "the server never ends, so that the job waits out its time")
+
+
+def _works(command: Command) -> bool:
+    return FORMS["trains"].fullmatch(unwrap(command.words).name) is not None
 
 
 def _list_after_server(script: Script) -> Iterator[Command]:
