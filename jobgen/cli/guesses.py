@@ -34,6 +34,7 @@ from jobgen.spec.yaml_nodes import Scalar
 
 # A line to type: the command, its words, and what stands behind them, such as a pipe or a remark.
 _SHOWN = re.compile(r"((?:[a-z]+ \S+ )?jobgen) ([a-z]+)((?: (?:'[^']*'|[^\s,;|<(']+))*)(.*)")
+_ADVICE = re.compile(r"\b(?:write|give|type|put|knows)\b")  # in what leaves no line as it is
 _LEAVE, _NOTHING = "leave it out", "jobgen has nothing like it"
 _NUMBER = re.compile("[1-9][0-9]{0,8}")
 _SILENT = ("questions", "idle", "nouns")  # sections of words that say nothing in a sentence
@@ -109,7 +110,10 @@ class Answer(typed.Typed):
 
     def _has_line(self, remarks: Iterable[str]) -> bool:
         """Whether there is a line to type beside what is said of options."""
-        leaves = all(one.startswith(_LEAVE) for one in remarks)
+        needs = not self.plain and any(one.required for one in self.context.command.params)
+        leaves = all(
+            one.startswith(_LEAVE) or not (needs or _ADVICE.search(one)) for one in remarks
+        )
         given = [self.words, self.directives, self.program, self.line, self.tool]
         return leaves or self.name == "init" or any(given)
 

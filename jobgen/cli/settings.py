@@ -47,7 +47,7 @@ def look_up(word: str, value: str, short: Mapping[str, str], *, whole: bool) -> 
     if "run.args" in hint.text and not chunks:  # an argument of the program
         return {}
     words = list[str]()
-    for path, text in (chunks or _list_settings(hint, value)).items():
+    for path, text in (chunks or _drop_examples(_list_settings(hint, value), value)).items():
         name = short.get(path.rpartition(".")[2])
         words += [name, text] if name else ["--set", f"{path}={text}"]
     line = shlex.join(words).replace("...", "VALUE")
@@ -67,6 +67,14 @@ def _read_chunks(value: str) -> dict[str, str]:
     return {path: str(text) for path, text in draft.values.items()}
 
 
+def _drop_examples(shown: Mapping[str, str], value: str) -> dict[str, str]:
+    """Return settings without the numbers of an example, if no number was typed."""
+    typed = re.search(r"\d", value)
+    return {
+        path: text if typed else re.sub(r"^\d.*", "VALUE", text) for path, text in shown.items()
+    }
+
+
 def _list_settings(hint: Hint, value: str = "") -> dict[str, str]:
     """Return the paths and values that a hint says to write; `make_room` judges these."""
     if "write directives" in hint.text:  # the spec may have others
@@ -82,10 +90,14 @@ def _list_settings(hint: Hint, value: str = "") -> dict[str, str]:
 
 
 def part_line(line: str) -> list[list[str]]:
-    """Return the options of a line, each with its value."""
-    words = shlex.split(line)
+    """Return the options of a line, each with its value, which may have blanks and quotes."""
+    words = line.split()
+    with suppress(ValueError):
+        words = shlex.split(line)
     starts = [at for at, word in enumerate(words) if word.startswith("-")]
-    return [words[start:end] for start, end in zip(starts, [*starts[1:], None], strict=True)]
+    ends = [*starts[1:], len(words)]
+    parts = [words[start:end] for start, end in zip(starts, ends, strict=True)]
+    return [[option, " ".join(value)] if value else [option] for option, *value in parts]
 
 
 def name_setting(words: Sequence[str]) -> str:
@@ -237,7 +249,9 @@ def _solve(message: str, problem: Problem, given: Mapping[str, str]) -> str:
     if problem.path not in given:
         return message
     meant = re.match(rf"write {problem.path.rpartition('.')[2]}: ([\w.]+)$", problem.hint)
-    value = meant[1] if meant else "VALUE"
+    lacks = "has no unit" in problem.message
+    row = find_rule("retyped", {"message": f"{problem.message}; {problem.hint}"}) if lacks else {}
+    value = meant[1] if meant else row.get("meant", "VALUE")
     instead = re.sub("=.*", f"={value}", typed).replace("'", "")
     return f"{message.replace(typed, instead)}; {problem.message}; {problem.hint}"
 
