@@ -337,7 +337,7 @@ an address in the setup
     environment.setup: MASTER_ADDR is set by the job, after its setup; remove it
 MB for GB
     resources: {nodes: 2, gpus_per_node: 4, cpus_per_node: 16, memory_per_node: 180MB, walltime: 1h}
-    resources.memory_per_node: 180 MiB are less than 1 GiB a process; check the unit: MB, GB
+    180 MiB are less than 1 GiB a process; check the unit (MB, GB), or write 4GB or more
 one visible GPU
     environment: {variables: {CUDA_VISIBLE_DEVICES: '0'}}
     shows 1, and the job asks for 4 GPUs on a node; leave it out, or write gpus_per_node: 1
