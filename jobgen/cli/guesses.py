@@ -62,7 +62,7 @@ class Answer(typed.Typed):
         for option, value in sorted(self.foreign, key=lambda pair: self._mean(*pair) in last):
             if not self._is_read(option, value, read.split()):
                 self._translate(option, value)
-        self.program += self.behind
+        self.program += itertools.dropwhile("--".__eq__, self.behind)
         start = self.line or fill_line(text, self.tool, self.plain)
         line = self._write(start)
         named = next((one for one in self.remarks if first and one.startswith(first)), "")
@@ -141,15 +141,19 @@ class Answer(typed.Typed):
 
     def _list_rest(self, start: str, takes: Mapping[str, bool]) -> list[str]:
         """Return the options that a command takes, beside those of a line, and its program's."""
-        own = (pair for pair in self.own if pair[0] not in start.split())
-        given = [*([*filter(None, pair)] for pair in own), *self.words]
-        given += settings.add_directives(self.spec, self.directives) if self.directives else []
+        given = self._list_given(start)
         first = {name_setting(words): shlex.join(words) for words in reversed(given)}
         known = [one for words in given if (one := first.pop(name_setting(words), ""))]
         rest = [one for one in known if one not in start and one.split()[0] in {*takes, "--help"}]
         if self.program and "--set" in takes:
             rest += ["--", shlex.join(self.program)]
         return rest
+
+    def _list_given(self, start: str) -> list[list[str]]:
+        """Return the options beside those of a line, each with its value."""
+        own = (pair for pair in self.own if pair[0] not in start.split())
+        given = [*([*filter(None, pair)] for pair in own), *self.words]
+        return given + settings.add_directives(self.spec, self.directives)
 
     def _place(self, words: Sequence[str], target: click.Context) -> Sequence[str]:
         """Return the words of a command with what was typed in the place of its arguments."""
@@ -176,16 +180,20 @@ class Answer(typed.Typed):
             self.words += settings.part_line(line)
         elif line:
             say = self._follow(line, value)
+        elif self.has_set and (option in self.late or not (say or self.tool)):
+            say = self._give_program(option, value)
         elif say and self.has_set:
             directive, say = settings.take_directive(self.spec, say)
             self.directives += filter(None, [directive])
-        elif not say and self.has_set and (not self.tool or option in self.late):
-            say = self._give_program(option, value)
         elif not say:
             say = _NOTHING if self.tool else self._list_known(option)
         if say:
-            known = self.remarks.get(option, say) == say
-            self.remarks[option if known else f"{option} {value}"] = say
+            self._remark(option, value, say)
+
+    def _remark(self, option: str, value: str, say: str) -> None:
+        """Keep what to say of an option; where something else is said of it, with its value."""
+        known = self.remarks.get(option, say) == say
+        self.remarks[option if known else f"{option} {value}"] = say
 
     def _follow(self, line: str, value: str) -> str:
         """Take a whole line that an option stands for; return what to say of one that is not taken.

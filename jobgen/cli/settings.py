@@ -124,7 +124,9 @@ def take_directive(spec: str, say: str) -> tuple[str, str]:
 
 
 def add_directives(spec: str, directives: Sequence[str]) -> list[list[str]]:
-    """Return the setting of directives beside those that a spec has."""
+    """Return the setting of directives beside those that a spec has; none without any to add."""
+    if not directives:
+        return []
     own = list[str]()
     with suppress(JobgenError):  # told of when the command runs
         own = [*load(spec).spec.directives]

@@ -664,6 +664,13 @@ TYPED = """\
         ("submit --cpu-count", "; type: jobgen submit --set resources.cpus_per_node=VALUE\n"),
         ("list -t PENDING", "; type: jobgen list --state queued\n"),
         ("cancel --qos a 12", "qstat choose by other things; type: jobgen cancel 12\n"),
+        ("uv run -m a.b --lr 1", "environment.uv=true -- --lr 1\n"),
+        (
+            "sbatch a.sbatch --task b --accelerator zero3",
+            "new.yaml -- --task b --accelerator zero3\n",
+        ),
+        ("torchrun -m a.b -- --lr 1", "a.yaml -- --lr 1\n"),
+        ("accelerate launch -h", "type: jobgen submit job.yaml --help\n"),
         ("cancel 12-15", "bash writes the ids; type: jobgen cancel {12..15}\n"),
         ("torchrun train.py", "jobgen starts train.py itself, on each node of the spec; type: "),
         ("qsub -cwd -pe mpi 2 job.yaml", "for -cwd: leave it out: the job runs in the folder"),
