@@ -137,11 +137,13 @@ def _hides_options(program: ReadProgram, parsed: list[Fact], text: str) -> bool:
 
 def _is_shared(program: ReadProgram, parsed: list[Fact]) -> bool:
     """Whether a library makes a parser, or is handed one."""
-    owners = {(id(call.part.scope), call.head) for call in parsed if call.head}
-    made = [getattr(call.node.func.value, "func", None) for call in parsed if not call.head]
-    makers = {getattr(one, "id", "") for one in made} - {scope.name for scope in program.scopes}
-    foreign = program.libraries & {call.head for call in parsed}
-    return bool(makers or owners & program.handed or foreign)
+    owners = {call.head for call in parsed} - {""}
+    named = rf"\b(?:{'|'.join(['parser', *owners])}) = ([\w.]+)\("
+    made = rf"{named}|([\w.]+)\([^()\n]*\)\.parse_\w+\("
+    called = set(itertools.chain(*re.findall(made, program.text)))
+    called.difference_update(scope.name for scope in program.scopes)
+    makers = re.sub(r"\S*(Parser|parse_\w*args)(?!\S)", "", " ".join(called)).split()
+    return bool(makers or owners & (program.handed | program.libraries))
 
 
 class _Mirror(argparse.ArgumentParser):
@@ -160,7 +162,7 @@ class _Mirror(argparse.ArgumentParser):
         self.add_argument("-h", "--help", action="store_true")
         for call in added:
             action = self.add_argument(*map(str, call.words), **self._read_settings(call))
-            if action.required:  # which is asked for when all words are read
+            if action.required and not read_form("may-be-empty").search(ast.unparse(call.node)):
                 self.needed[action.dest] = "/".join(action.option_strings) or action.dest
                 action.required, action.default = False, argparse.SUPPRESS
                 continue

@@ -12,9 +12,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
 
-from jobgen.programs.reader import OBJECT, Fact, Module, Part, Scope, read_form
+from jobgen.programs.reader import OBJECT, Fact, Module, Part, Scope, read_form, spell_name
 from jobgen.spec import tables
 from jobgen.spec.launchers import read_names
 
@@ -34,7 +33,8 @@ class ReadProgram:
         self.is_script = not roots  # whether it is started by its file, and not as a module
         self.missing: list[Fact] = []  # modules of the project that are not there
         self.broken: list[Fact] = []  # of those that do not parse
-        self._taken: list[tuple[Fact, str]] = []  # imports, each with the file that it reads
+        self.loaded = {id(self.entry)}  # the modules that are read whatever is not known yet
+        self._taken: list[tuple[Fact, str]] = []  # those of names from one file
         self.libraries: set[str] = set()  # the top-level names of the others
         beside = [os.path.dirname(path)] if os.path.isabs(path) else [os.path.dirname(path), ""]
         self._roots = (*(roots or dict.fromkeys(beside)), "src")
@@ -53,12 +53,15 @@ class ReadProgram:
         self._kinds.update(self._sort_imports())
         self.scopes = [*itertools.chain(*(module.scopes for module in self.modules))]
         self._uses = {id(scope): [*self._find_uses(scope)] for scope in self.scopes}
+        if not read_form("changes-constants").search(self.text):
+            self._share_constants()
         self._forget()
 
     def _read_project(self) -> bool:
         """Read the modules that it imports, and those that they do, as far as there is room."""
         room, waiting = MOST_TEXT - len(self.entry.text), self._follow(self.entry)
         while waiting and room > 0:
+            waiting.sort(key=lambda way: not self._is_sure(way[0]))
             one, path = waiting.pop(0)
             real = os.path.realpath(path)
             if real in self._files:
@@ -72,6 +75,7 @@ class ReadProgram:
                 pass
             else:
                 room -= len(module.text)
+                self.loaded.update([id(module)] if self._is_sure(one) else [])
                 waiting += self._follow(module)
         paths = [path for _, path in waiting]
         paths += [one.about["path"] for one in self.broken]
@@ -116,17 +120,24 @@ class ReadProgram:
     def _is_missing(self, one: Fact, base: str) -> bool:
         """Whether the project has no such module, nor a folder of modules, nor a compiled one."""
         there = os.path.isdir(base) or glob.glob(f"{glob.escape(base)}.*")
-        lazy = one.part.tried or (one.part.scope and one.module is not self.entry)
         own = not one.head or _has_own(self._roots[0], one.head)  # where Python looks first
         expected = own or "sys.path" in self.entry.text
-        return expected and not (there or lazy)
+        return expected and not (there or self._is_lazy(one))
+
+    def _is_lazy(self, one: Fact) -> bool:
+        """Whether an import may fail, or waits for a call of a function of its module."""
+        inside = one.part.scope is not None and one.module is not self.entry
+        return one.part.tried or inside
+
+    def _is_sure(self, one: Fact) -> bool:
+        """Whether an import is done in any case, at once or by a function of the first file."""
+        return id(one.module) in self.loaded and one.certain and not self._is_lazy(one)
 
     @cached_property
-    def handed(self) -> set[tuple[int, str]]:
-        """The names of what libraries are given by their calls, each with the function around."""
-        foreign = [call for call in self.calls if call.head in self.libraries]
-        given = [(id(call.part.scope), node) for call in foreign for node in call.node.args]
-        return {(scope, node.id) for scope, node in given if isinstance(node, ast.Name)}
+    def handed(self) -> set[str]:
+        """The names of what libraries are given by their calls."""
+        foreign = [call.node.args for call in self.calls if call.head in self.libraries]
+        return set(map(spell_name, itertools.chain(*foreign)))
 
     def _sort_imports(self) -> Iterator[tuple[str, list[Fact]]]:
         """Yield imports by what is wrong with them, as `calls.txt` has kinds of calls."""
@@ -156,6 +167,18 @@ class ReadProgram:
                     one._replace(about={"file": file, "name": name}) for name in sorted(lacking)
                 )
 
+    def _share_constants(self) -> None:
+        """Give each module the constants that it has from another, by the names that it uses."""
+        for module in self.modules:
+            for short, full in module.names.items():
+                stem, _, own = ".".join(full.split(".")[-2:]).partition(".")
+                for one in self._stems.get(stem, ()):
+                    for name in one.list_names(lambda value: isinstance(value, ast.Constant)):
+                        head, _, rest = f".{name}.".partition(f"{own}.")
+                        if head in ("", "."):
+                            known = module.assigned.setdefault(f"{short}.{rest}".rstrip("."), [])
+                            known += one.assigned[name]
+
     def find(self, kind: str) -> list[Fact]:
         """Return the calls of a kind of `calls.txt` that may be reached."""
         return [one for one in self._kinds.get(kind, ()) if self.is_reached(one.part)]
@@ -172,12 +195,13 @@ class ReadProgram:
     def may_call(self, kind: str) -> bool:
         """Whether it calls one of a kind, where names that are not in its text may be called."""
         calls = self._kinds.get(kind, [])
-        if self.find(kind) or not calls or not all(self._is_open(call.part) for call in calls):
+        parts = [part for one in calls for part in (one.part, *self.list_uses(one.part.scope))]
+        if self.find(kind) or not calls or not all(map(self._is_open, parts)):
             return bool(self.find(kind))
         return self.partial or read_form("calls-by-name").search(self.text) is not None
 
-    def search(self, form: str, unless: str) -> Iterator[tuple[Fact, int, dict[str, Any]]]:
-        """Yield file, line and groups of reached matches, in lines that have not `unless`."""
+    def search(self, form: str, unless: str) -> Iterator[Fact]:
+        """Yield the reached matches with their groups, in lines that have not `unless`."""
         for module in self.modules:
             for match in re.finditer(form, module.text):
                 before, after = module.text[: match.start()], module.text[match.start() :]
@@ -186,7 +210,8 @@ class ReadProgram:
                     continue
                 part = module.find_part(line)
                 if self.is_reached(part):
-                    yield module.whole._replace(part=part), line, match.groupdict()
+                    about = match.groupdict()
+                    yield module.whole._replace(line=line, part=part, about=about)
 
     @cached_property
     def used(self) -> str:

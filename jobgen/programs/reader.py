@@ -34,6 +34,7 @@ class Scope(NamedTuple):
 
     name: str
     part: Part  # where it stands
+    marked: bool  # whether a decorator may change what it does
     free: bool  # whether others than the program's own lines may call it
     framed: bool  # whether it is a class whose methods a library may call
     is_class: bool
@@ -123,7 +124,8 @@ class Fact(NamedTuple):
             inner = r"(?<=\{)[^{}]+"
             return re.sub(inner, lambda one: read_form("word").sub(self._fill, one[0]), word[0])
         values = [] if word["text"] else self.module.list_values(word[0], self)[-3:]
-        return " or ".join(dict.fromkeys(map(ast.unparse, values))) or word[0]
+        filled = " or ".join(dict.fromkeys(map(ast.unparse, values))) or word[0]
+        return word[0] if "**" in filled else filled  # which is of another call than this one
 
 
 _MOST_WORDS = 2000  # characters of a call
@@ -150,7 +152,8 @@ class Module:
         with open(path, "rb") as file:
             data = file.read(MOST_BYTES)
         self.text = _decode(data, path)
-        self.tree = _parse(self.text, path)
+        with warnings.catch_warnings(action="ignore"):  # of escapes in the user's strings
+            self.tree = ast.parse(self.text, path)
         self.whole = Fact(self, 1, "", self.tree, Part(self, ()))
         self.calls: list[Fact] = []
         self.imports: list[Fact] = []
@@ -239,9 +242,6 @@ class Module:
             bodies.remove(node.handlers)
         self.parts += [part._replace(body=body) for body in bodies if body]
 
-    def _keep_break(self, node: ast.Break, part: Part) -> None:
-        self.calls.append(Fact(self, node.lineno, "break", node, part))
-
     def _keep_scope(self, node: Any, part: Part) -> None:
         self._keep_block(node, part._replace(scope=self._make_scope(node, part)))
 
@@ -252,9 +252,9 @@ class Module:
             return part.scope
         marks = [self._name(getattr(one, "func", one)) for one in node.decorator_list]
         plain = read_form("plain").match
-        free = not all(map(plain, marks)) or getattr(part.scope, "framed", False)
-        framed = not all(map(plain, bases))
-        scope = Scope(node.name, part, free, framed, isinstance(node, ast.ClassDef))
+        marked, framed = not all(map(plain, marks)), not all(map(plain, bases))
+        free = marked or getattr(part.scope, "framed", False)
+        scope = Scope(node.name, part, marked, free, framed, isinstance(node, ast.ClassDef))
         self.scopes.append(scope)
         return scope
 
@@ -275,6 +275,9 @@ class Module:
 
     def _keep_call(self, node: ast.Call, part: Part) -> None:
         self.calls.append(Fact(self, node.lineno, self._name(node.func), node, part))
+
+    def _keep_break(self, node: ast.Break, part: Part) -> None:
+        self.calls.append(Fact(self, node.lineno, "break", node, part))
 
     def _keep_setting(self, name: str, value: ast.expr, part: Part) -> None:
         call = ast.Call(ast.Name("os.environ"), [value], [], lineno=value.lineno)
@@ -377,7 +380,8 @@ class Module:
 
     def resolve(self, node: ast.expr) -> ast.expr:
         """Return the value of an option of the program, or of a constant; else the node itself."""
-        name = spell_name(node) if isinstance(node, ast.Name | ast.Attribute) else ""
+        spelt = isinstance(node, ast.Name | ast.Attribute | ast.Call)
+        name = spell_name(node) if spelt else ""
         whole = re.sub(r"^self\.(?=.*\.)", "", name)  # self.args.lr is args.lr
         known = self._known.get(name) or self._known.get(whole, [])
         if not known or self.bound[name] > 1 or name in self._resolving:
@@ -419,12 +423,6 @@ def _decode(data: bytes, path: str) -> str:
         line = data.count(b"\n", 0, error.start) + 1
         fault = f"byte 0x{data[error.start]:02x} is not UTF-8"
         raise SyntaxError(fault, (path, line, 1, "")) from None
-
-
-def _parse(text: str, path: str) -> ast.Module:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of escapes in the user's strings
-        return ast.parse(text, path)
 
 
 def _is_told(node: ast.Try) -> bool:

@@ -13,14 +13,14 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from string import Template
 from typing import Any
 
 from jobgen.plan.review import is_below, list_settings
 from jobgen.programs.program import ReadProgram, classify, list_plain
-from jobgen.programs.reader import Fact, Module, read_form, spell_name
+from jobgen.programs.reader import Fact, read_form, spell_name
 from jobgen.records import NamedTuple
 from jobgen.spec import tables
 
@@ -141,10 +141,6 @@ _CONFIGURED = {"lightning", "pytorch_lightning"}
 _OF_MPI = {"horovod", "mpi4py"}
 
 
-# A call or file, a line that is not its own, and values.
-_Place = tuple[Fact, int, dict[str, Any]]
-
-
 class _Look:
     """One look into a program, for the job that starts it."""
 
@@ -159,7 +155,9 @@ class _Look:
         for folder in re.findall(r"config_path=[\"']([\w./-]+)", program.entry.text):  # Hydra's
             named += glob.glob(os.path.join(beside, folder, "*.yaml"))
         files = list_settings([f"={name}" for name in named[:9]])
-        self.settings = "\n".join([size.settings, *map(" ".join, files)])
+        words = re.findall(r"(?<!\S)--[\w-]+", " ".join(size.swept[0]))
+        swept = [f"swept {word} {word[2:].replace('-', '_')}" for word in words]
+        self.settings = "\n".join([size.settings, *swept, *map(" ".join, files)])
 
     def take(self) -> None:
         """Keep all remarks: by the functions here, then by the records."""
@@ -168,14 +166,13 @@ class _Look:
         self.find_modules()
         self.find_arguments()
         self.describe()
-        self.find_uncalled()
         for name, rule in read_rules().items():
             if "needs" in rule:
                 self.apply(name)
 
-    def say(self, name: str, at: Fact, line: int = 0, /, **values: Any) -> None:
-        """Keep a remark on a place, or a line of its file, unless a comment there silences it."""
-        line, module = line or at.line, at.module
+    def say(self, name: str, at: Fact, /, **values: Any) -> None:
+        """Keep a remark on a place, unless a comment there silences it."""
+        line, module = at.line, at.module
         full = f"{at.head}.{at.short}".strip(".")
         guessed = self.size.arguments is None and read_rules()[name]["level"] == "sized"
         about = {"call": at.short, "full": full, "module": at.name, "head": at.head}
@@ -196,12 +193,12 @@ class _Look:
         configured = libraries & _CONFIGURED and not program.find("loops")
         placed = bool(configured) or any(one >= {"makes", "places"} for one in kinds)
         made, trains = placed or program.may_call("makes"), bool(program.find("trains"))
-        denied = program.find_denied("makes")
+        self.values["test"] = denied = program.find_denied("makes")
         self.answers |= {
             "joined": bool(program.find("joins")),
             "wrapped": any(call.certain for call in program.find("grouped")),
             "ordered": program.may_call("orders"),
-            "one": not any(map(program.find, ("spawns", "rays"))),
+            "one": not any(map(program.find, ("spawns", "launches", "rays"))),
             "made": made,
             "placed": placed,
             "own": bool(program.find("makes")) and not placed,
@@ -216,8 +213,7 @@ class _Look:
             "alone": not made and not mpi and (trains or not self._may_divide(strange)),
         }
         self.values["world"], self.values["start"] = self._name_world(), self._name_start()
-        names = {"libraries": ", ".join(strange[:3]), "library": min(mpi, default="")}
-        self.values |= names | {"test": denied}
+        self.values |= {"libraries": ", ".join(strange[:3]), "library": min(mpi, default="")}
 
     def _name_world(self) -> str:
         """Return a regular expression of what says the number of processes in the program."""
@@ -255,29 +251,30 @@ class _Look:
         for match in re.finditer(self._fill(rule.get("job", r"\A")), self.settings, re.MULTILINE):
             self.values |= match.groupdict()
             places = self._find_calls(rule) if "calls" in rule else self._find_text(rule)
-            places = [one for one in places if self._fits(one[0], of_place)]
+            places = [one for one in places if self._fits(one, of_place)]
             if places and self._allows(rule):
-                for at, line, values in places:
-                    self.say(name, at, line, **values)
+                for at in places:
+                    self.say(name, at)
 
     def _fits(self, at: Fact, of_place: dict[str, bool]) -> bool:
         return all(PLACES[need](self, at) == wanted for need, wanted in of_place.items())
 
-    def _find_text(self, rule: dict[str, str]) -> list[_Place]:
+    def _find_text(self, rule: dict[str, str]) -> list[Fact]:
         """Return the first place in the text of the program that a rule is about."""
         form = self._fill(rule.get("with", ""))
         unless = self._fill(rule.get("unless", _NEVER))
         return [*itertools.islice(self.program.search(form, unless), 1)]
 
-    def _find_calls(self, rule: dict[str, str]) -> list[_Place]:
+    def _find_calls(self, rule: dict[str, str]) -> list[Fact]:
         """Return the calls that a rule is about, each with the values in its words."""
         where, unless = self._fill(rule.get("where", "^")), rule.get("unless", _NEVER)
         calls, asks = self.program.find(rule["calls"]), bool({"where", "unless"} & rule.keys())
-        places: list[_Place] = []
+        places: list[Fact] = []
         for call in calls:
             words = call.text if asks else ""
             if not re.search(unless, words):
-                places += [(call, 0, match.groupdict()) for match in re.finditer(where, words)]
+                groups = [match.groupdict() for match in re.finditer(where, words)]
+                places += [call._replace(about={**call.about, **one}) for one in groups]
         return [] if "every" in rule and len(places) < len(calls) else places
 
     def _allows(self, rule: dict[str, str]) -> bool:
@@ -322,7 +319,8 @@ class _Look:
         # What a program seems to begin with.
         mains: list[Any] = [one for one in entry.tree.body if _BEGINS(getattr(one, "name", ""))]
         if mains and all(map(self._only_makes, working)):
-            self.say("main-not-called", entry.whole, mains[-1].lineno, name=mains[-1].name)
+            at = entry.whole._replace(line=mains[-1].lineno)
+            self.say("main-not-called", at, name=mains[-1].name)
         elif not working and not kinds:
             self.say("empty", entry.whole)
         elif not working and kinds - {ast.Import, ast.ImportFrom}:  # which may start something
@@ -333,27 +331,9 @@ class _Look:
         named = any(call.node in nodes for nodes in call.module.assigned.values())
         return named and call.short[:1].isupper() and call.head in self.program.libraries
 
-    def find_uncalled(self) -> None:
-        """Tests that name a function of the rank and do not call it, so that they always hold."""
-        is_main, scopes = read_form("is-main").fullmatch, self.program.scopes
-        names = {one.name for one in scopes if is_main(one.name) and not one.part.scope}
-        names.difference_update(*(module.assigned for module in self.program.modules))
-        test = rf"(?m)^[ \t]*(el)?if (not )?(?P<name>(self\.)?({'|'.join(names)}))(:| and | or )"
-        tests = self.program.search(test, _NEVER) if names and self.answers["several"] else ()
-        for at, line, values in tests:
-            if self._is_function(at.module, values["name"]):
-                self.say("uncalled", at, line, **values)
-
-    def _is_function(self, module: Module, name: str) -> bool:
-        """Whether a name is a function's, or an attribute's that the program hands one to."""
-        function = name.removeprefix("self.")
-        if function == name:
-            return not module.bound[name]
-        kept = [*map(ast.unparse, module.assigned.get(name, []))]
-        return kept == [function] and any(_hands(call, function) for call in self.program.calls)
-
     def find_arguments(self) -> None:
-        """Arguments that the program's own parser does not have or lacks, or that nothing reads."""
+        """Arguments that the program's own parser does not have or lacks."""
+        self.program.assign({"torch.cuda.is_available()": ast.Constant(self.size.gpus > 0)})
         base = self.size.arguments
         if base is None or not any(map(self.program.find, ("parses", "hydra"))):
             return
@@ -364,22 +344,9 @@ class _Look:
         for fault, write in faults.items():
             self.say("unknown-argument", entry, fault=fault, write=write)
         owners = {name.partition(".")[0] for name in values}
-        for option in () if faults else self._list_unread(owners):  # else it does not get so far
-            self.say("unread-argument", entry, option=option)
+        handed = owners & self.program.handed
+        self.answers["read"] = bool(owners) and not (handed or faults)  # by its own text alone
         self.program.assign(values)
-
-    def _list_unread(self, owners: set[str]) -> Iterator[str]:
-        """Yield the options by which tasks differ, and which nothing reads of what parsed them.
-
-        All of them may be handed on at once, to a library or by their names.
-        """
-        handed, text = {name for _, name in self.program.handed}, self.program.text
-        if not owners or owners & handed or re.search(r"vars\(|\*\*\w|asdict|__dict__", text):
-            return
-        for option in (word.partition("=")[0] for word in self.size.swept[0]):
-            name = option.lstrip("-").replace("-", "_")
-            if option[:2] == "--" and not re.search(rf"[.\"']{name}\b", text):
-                yield option
 
 
 def _hands(call: Fact, function: str) -> bool:
@@ -433,14 +400,14 @@ def _list_values(size: JobSize) -> dict[str, Any]:
     }
 
 
-def _is_counted(look: _Look, call: Fact) -> bool:
-    """Whether it happens always, or for each of several GPUs or processes."""
-    return all(map(read_form("counts").search, look.program.list_tests(call.part)))
+def _is_tested(form: str) -> Callable[[_Look, Fact], bool]:
+    """Return whether it happens always, or where tests of a form hold alone."""
+    return lambda look, call: all(map(read_form(form).search, look.program.list_tests(call.part)))
 
 
-def _is_joint(look: _Look, call: Fact) -> bool:
-    """Whether it happens always, or wherever there are several processes."""
-    return all(map(read_form("shared-test").search, look.program.list_tests(call.part)))
+def _is_behind(form: str) -> Callable[[_Look, Fact], bool]:
+    """Return whether a test of a form holds on a way to a place."""
+    return lambda look, call: any(map(read_form(form).search, look.program.list_ways(call.part)))
 
 
 def _is_chosen(look: _Look, call: Fact) -> bool:
@@ -472,20 +439,28 @@ def _is_lonely(look: _Look, call: Fact) -> bool:
 def _is_leading(look: _Look, call: Fact) -> bool:
     """Whether rank 0 of each node comes here, and nothing tells the nodes apart."""
     named = call.module.list_names(lambda value: "'LOCAL_RANK'" in ast.unparse(value))
-    rank = "|".join([r"([\w.]+\.)?local_rank", *map(re.escape, named)])
-    forms = {"rank": f"({rank})", "is-main": read_form("is-main-of-node").pattern}
-    leads = read_form("first-rank").pattern
-    for name, form in forms.items():
-        leads = leads.replace(read_form(name).pattern, form)
-    ways = [re.subn(leads, "", way) for way in look.program.list_ways(call.part)]
-    return all(count and not read_form("ranked").search(rest) for rest, count in ways)
+    form = rf"(?<![\w.])({'|'.join(['local_rank', *map(re.escape, named)])})\b"
+    ways = (re.sub(form, "local_rank", way) for way in look.program.list_ways(call.part))
+    rests = [read_form("first-on-node").subn("", way) for way in ways]
+    return all(count and not read_form("ranked").search(rest) for rest, count in rests)
+
+
+def _is_function(look: _Look, at: Fact) -> bool:
+    """Whether a test names a function, or an attribute that a call hands one to."""
+    name, function, program = at.about["name"], at.about["function"], look.program
+    defined = {one.name for one in program.scopes if not one.part.scope}
+    defined.difference_update(*(module.assigned for module in program.modules))
+    kept = [*map(ast.unparse, at.module.assigned.get(name, []))]
+    handed = kept == [function] and any(_hands(call, function) for call in program.calls)
+    own = name == function and not at.module.bound[name]
+    return function in defined and (handed or own)
 
 
 def _is_common(look: _Look, call: Fact) -> bool:
     """Whether nothing on any way to it, or in its words, tells processes apart."""
     scope = call.part.scope
     hooked = scope and scope.free and read_form("hook").match(scope.name)
-    if scope and not hooked and not look.program.list_uses(scope):
+    if scope and (scope.marked or not (hooked or look.program.list_uses(scope))):
         return False
     name = scope.name.replace("main", "") if scope else ""
     texts = [call.text, name, *look.program.list_ways(call.part)]
@@ -533,12 +508,11 @@ PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "inside": lambda _, call: call.part.scope is not None,
     "entry": lambda look, call: call.module is look.program.entry,
     "tried": lambda _, call: call.part.tried,
-    "unsharded": lambda look, call: any(
-        re.search(r"; not [\w.]*(?i:fsdp)", way) for way in look.program.list_ways(call.part)
-    ),
-    "counted": _is_counted,
+    "loaded": lambda look, call: id(call.module) in look.program.loaded,
+    "unsharded": _is_behind("unsharded"),
+    "counted": _is_tested("counts"),
     "chosen": _is_chosen,
-    "joint": _is_joint,
+    "joint": _is_tested("shared-test"),
     "asked": _is_asked,
     "lonely": _is_lonely,
     "common": _is_common,
@@ -546,10 +520,9 @@ PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "unfitting": _is_unfitting,
     "uneven": _is_uneven,
     "leading": _is_leading,
+    "function": _is_function,
     "leaving": _is_leaving,
     # Where a file is not there yet, which the next start finds.
-    "kept": lambda look, call: any(
-        map(re.compile(r"exists\(|is_?file\(").search, look.program.list_ways(call.part))
-    ),
+    "kept": _is_behind("kept"),
     "straight": lambda _, call: all(map(call.module.decide, call.part.past)),
 }

@@ -15,6 +15,7 @@ EIGHT = JobSize(nodes=2, processes=4, world_size=8)
 ONE = JobSize(nodes=1, processes=1, world_size=1)
 
 GROUP = "import os, torch\nimport torch.distributed as dist\ndist.init_process_group('nccl')\n"
+ONLY_ONE = "os.environ['CUDA_VISIBLE_DEVICES'] = '1'\n"
 OWN_GPU = "torch.cuda.set_device(int(os.environ['LOCAL_RANK']))\n"
 SETUP = GROUP + OWN_GPU
 
@@ -564,7 +565,7 @@ WRONG = {
         ),
     },
     "visible-devices": {
-        "one visible GPU": SETUP + "os.environ['CUDA_VISIBLE_DEVICES'] = '0'",
+        "one visible GPU": GROUP + "os.environ['CUDA_VISIBLE_DEVICES'] = '0'\n" + OWN_GPU,
     },
     "idle-gpus devices": {
         "Lightning on CPUs": "import lightning as L\nL.Trainer(accelerator='cpu').fit(model)",
@@ -1273,9 +1274,16 @@ def test_a_function_of_another_module_of_its_name_is_not_called() -> None:
 
 def test_a_gpu_of_an_option_is_shown_to_all() -> None:
     text = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--gpu', default=1)\n"
-    text += f"a = p.parse_args()\n{SETUP}os.environ['CUDA_VISIBLE_DEVICES'] = f'{{a.gpu}}'\n"
+    shown = "os.environ['CUDA_VISIBLE_DEVICES'] = f'{a.gpu}'\n"
+    text += f"a = p.parse_args()\n{GROUP}{shown}{OWN_GPU}"
     assert rules(look(text, size=EIGHT._replace(arguments=()))) == ["visible-devices"]
     assert look(text, size=EIGHT._replace(arguments=("--gpu", "0,1,2,3"))) == []
+    late = text.replace(shown + OWN_GPU, OWN_GPU + shown)
+    assert look(late, size=EIGHT._replace(arguments=())) == []
+    assert (
+        look(text.replace(shown, "") + OWN_GPU + "import late\n", late=f"import os\n{ONLY_ONE}")
+        == []
+    )
 
 
 def test_a_module_is_missed_where_the_path_is_changed() -> None:
@@ -1402,3 +1410,139 @@ def test_hydra_gives_lightning_the_nodes_of_its_files() -> None:
     (remark,) = look(text, size=size)
     assert "conf/sys.yaml: sys:num_nodes is 1, and the job has 2 nodes" in remark.message
     assert look(text, size=size._replace(settings="sys.num_nodes 2")) == []
+
+
+LATE = "import sys\n{}\nloss.backward()\n"
+
+
+@pytest.mark.parametrize(
+    ("taken", "expected"),
+    [
+        ("import models", ["module-missing"]),
+        ("if sys.argv[1] == 'gan':\n    import models", []),
+        ("def main():\n    import models\nmain()", ["module-missing"]),
+        ("import other", []),
+    ],
+)
+def test_a_name_is_missed_where_its_import_is_sure(taken: str, expected: list[str]) -> None:
+    found = look(
+        LATE.format(taken),
+        size=ONE,
+        models="from loss import Gone\n",
+        loss="def kept(): ...\n",
+        other="def choose():\n    import models\nchoose()\n",
+    )
+    assert rules(found) == expected
+
+
+def test_a_list_of_words_may_be_empty() -> None:
+    for nargs, count in (("'*'", 0), ("'+'", 1)):
+        text = PARSER.format(f"p.add_argument('opts', nargs={nargs})")
+        assert len(look(text, size=ONE._replace(arguments=()))) == count
+
+
+def test_an_early_end_by_a_switch_may_tell_processes_apart() -> None:
+    body = "def save(self):\n        {}torch.save(self.state, 'a.pt')\n"
+    program = SETUP + DDP + "class Keeper:\n    " + body + "Keeper().save()\n"
+    for start, found in (
+        ("", ["all-write"]),
+        ("if not self.to_disk:\n            return\n        ", []),
+    ):
+        assert rules(look(program.format(start))) == found
+
+
+def test_a_group_that_a_constant_turns_off_is_not_made() -> None:
+    program = (
+        "import os, torch\nimport torch.distributed as dist\nfrom config import cfg\n"
+        "if cfg.dist:\n    dist.init_process_group('nccl')\n"
+        f"    {OWN_GPU}loss.backward()\n"
+    )
+    for value, more, found in (
+        (False, "", ["no-process-group"]),
+        (True, "", ["not-wrapped"]),
+        (False, "cfg.merge_from_file('a.yaml')\n", ["not-wrapped"]),
+    ):
+        config = f"from yacs.config import CfgNode\ncfg = CfgNode()\ncfg.dist = {value}\n"
+        assert rules(look(program + more, config=config)) == found
+
+
+def test_a_function_that_a_known_test_leaves_out_is_not_called_by_name() -> None:
+    program = (
+        "import argparse, importlib, os, torch\nimport torch.distributed as dist\n"
+        "def join():\n    dist.init_process_group('nccl')\nparser = argparse.ArgumentParser()\n"
+        "parser.add_argument('--launcher', default='none')\nargs = parser.parse_args()\n"
+        "if args.launcher != 'none':\n    join()\nimportlib.import_module('m')\nloss.backward()\n"
+    )
+    assert rules(look(program, size=EIGHT._replace(arguments=()))) == ["no-process-group"]
+
+
+def test_a_cluster_of_tensorflow_joins_its_processes() -> None:
+    text = "import tensorflow as tf\nserver = tf.train.Server(cluster)\nmodel.fit(server)\n"
+    assert not look(text)
+
+
+def test_hydra_makes_a_trainer_from_its_file() -> None:
+    Path("conf").mkdir()
+    text = (
+        "import hydra, lightning\n@hydra.main(config_path='conf', config_name='main')\n"
+        "def main(cfg):\n    hydra.utils.instantiate(cfg.trainer).fit(model)\nmain()\n"
+    )
+    for nodes, count in (("", 1), ("  num_nodes: 2\n", 0)):
+        Path("conf/main.yaml").write_text(f"trainer:\n  _target_: lightning.Trainer\n{nodes}")
+        assert len(look(text, size=EIGHT._replace(arguments=()))) == count
+
+
+def test_what_a_call_among_its_values_unpacks_is_not_its_own() -> None:
+    text = "import lightning as L\nbacks = [Save(**given)]\nL.Trainer(callbacks=backs).fit(m)\n"
+    assert rules(look(text)) == ["devices"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("DistributedSampler(data, num_replicas=dist.get_world_size(), rank=0)\n", ["same-data"]),
+        ("DistributedSampler(data, num_replicas=dist.get_world_size(), rank=r)\n", []),
+        ("assert rank == local_rank\n", ["other-world-size"]),
+        ("if torch.cuda.is_available():\n    torch.cuda.set_device(0)\n", ["fixed-gpu"]),
+        ("if not torch.cuda.is_available():\n    torch.cuda.set_device(0)\n", []),
+        ("def f(conv_first, x):\n    conv_first(x)\ntorch.save(s, 'a.pt')\n", ["all-write"]),
+        ("with process_first():\n    torch.save(s, 'a.pt')\n", []),
+        ("def keep():\n    torch.save(s, 'a.pt')\nkeep()\n", ["all-write"]),
+        ("@on_first\ndef keep():\n    torch.save(s, 'a.pt')\nkeep()\n", []),
+    ],
+)
+def test_what_ranks_share_is_found(text: str, expected: list[str]) -> None:
+    start = "from torch.utils.data import DistributedSampler\n"
+    end = "sampler.set_epoch(epoch)\n"
+    assert rules(look(f"{start}{SETUP}{text}{DDP}{end}")) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [("addr", ["own-rendezvous"]), ("os.environ.get('MASTER_ADDR', addr)", [])],
+)
+def test_an_address_that_a_function_is_handed_is_set(value: str, expected: list[str]) -> None:
+    text = f"def setup(addr):\n    os.environ['MASTER_ADDR'] = {value}\n"
+    text += "    dist.init_process_group('nccl')\nsetup(given)\n"
+    assert rules(
+        look(f"import os, torch\nimport torch.distributed as dist\n{text}{OWN_GPU}{DDP}")
+    ) == (expected)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "from detectron2.engine import default_argument_parser\np = default_argument_parser()\n"
+        "p.add_argument('--seed')\na = p.parse_args()\n",
+        "import argparse\np = argparse.ArgumentParser()\np.add_argument('data')\n"
+        "a = p.parse_args('x --seed 1'.split())\n",
+    ],
+)
+def test_words_that_another_reads_are_no_fault(read: str) -> None:
+    assert not look(read, size=ONE._replace(arguments=("--config-file", "a.yaml")))
+
+
+def test_a_failure_that_ends_the_program_later_is_not_swallowed() -> None:
+    text = "def main(): ...\ntry:\n    main()\nexcept Exception as e:\n    print(e)\n"
+    assert rules(look(text, size=ONE)) == ["swallowed"]
+    assert not look(f"{text}finally:\n    exit(9)\n", size=ONE)
