@@ -407,7 +407,7 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
         ("run() { python t.py & wait $!; }\nrun 1\nrun 2", "--nodes=1"),
         ("run() { python t.py & python u.py; }\nrun 1", "--nodes=1"),
         ("vllm serve m &\ncurl m\npython t.py\nkill $!\nwait $!", "--nodes=1"),
-        ("ray start --head &\nray status\npython t.py\nwait $!", "--nodes=1"),
+        ("set -e\nray start --head &\nray status\npython t.py\nwait $!\nwait", "--nodes=1"),
         (": ${MASTER_PORT:=29400}\ntorchrun --rdzv-endpoint=n1:$MASTER_PORT t.py", "--nodes=1"),
         (". place.sh\ntorchrun --rdzv-endpoint=$MASTER_ADDR:$MASTER_PORT t.py", "--nodes=1"),
         ("srun python t.py", "--nodes=2 --time=10"),

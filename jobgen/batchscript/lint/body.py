@@ -138,11 +138,8 @@ def _list_setting(command: Command, after: list[Command]) -> list[Command]:
 
 def _list_beside(launches: list[LaunchCommand]) -> set[str]:
     """List the functions whose last program goes on in the background."""
-    ends = {
-        launch.command.function: launch.command.end
-        for launch in launches
-        if launch.command.name == "wait" or _matters(launch.started)
-    }
+    commands = [x.command for x in launches if x.command.name == "wait" or _matters(x.started)]
+    ends = {command.function: command.end for command in commands}
     return {name for name, end in ends.items() if end == "&"}
 
 

@@ -185,7 +185,8 @@ def _count_gpus(script: Script) -> int:
     return 0 if script.resource("ngpus") else script.request.gpus
 
 
-def _trains(started: Started) -> bool:
+def trains(started: Started) -> bool:
+    """Whether it is of the kind that trains, and gets nothing ready."""
     text = " ".join(started.texts)
     readies = READIES.match(text) or FORMS["stages"].match(text)
     return FORMS["trains"].fullmatch(started.name) is not None and not readies
@@ -198,7 +199,7 @@ def _list_sruns(
 
     None, where the script tells it by a variable.
     """
-    works = [item for item in list_run(script) if _trains(item.started)]
+    works = [item for item in list_run(script) if trains(item.started)]
     own = {name for name, _, _ in script.variables()}
     for srun, agent in [(srun, item.agent) for item in works for srun in item.started.launchers]:
         if srun.name == "srun" and variable not in own and not _is_told(script, srun, own, options):

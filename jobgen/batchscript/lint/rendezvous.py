@@ -8,6 +8,7 @@ from itertools import dropwhile
 
 from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.launchers import unwrap
+from jobgen.batchscript.lint.launching import trains
 from jobgen.batchscript.lint.rule import Fault, mark, rule
 from jobgen.batchscript.purposes import FORMS, reads_settings
 from jobgen.batchscript.reach import list_agents, list_run
@@ -130,29 +131,26 @@ def _has(command: Command, kind: str) -> bool:
 
 @rule("sleep-until-ready")
 def _find_sleep(script: Script) -> Iterator[Fault]:
-    for command in [] if FORMS["asks"].search(script.text) else _list_after_server(script):
-        if command.name == "sleep":
-            message = f"whether the server is up after {command.texts[-1]} s is not known"
-            yield mark(command.place, message)
-            return
+    served = [] if FORMS["asks"].search(script.text) else _list_after_server(script)
+    for command in [item for item in served if item.name == "sleep"][:1]:
+        message = f"whether the server is up after {command.texts[-1]} s is not known"
+        yield mark(command.place, message)
 
 
 @rule("endless-wait")
 def _find_endless_wait(script: Script) -> Iterator[Fault]:
-    served = [] if FORMS["stops"].search(script.text) else _list_after_server(script)
-    later = dropwhile(lambda item: item.end == "&" or not _works(item), served)
+    ends = FORMS["stops"].search(script.text)  # as a Ray without --block does by itself
+    blocks = "ray start" not in script.text or "--block" in script.text
+    served = _list_after_server(script) if blocks and not ends else []
+    later = dropwhile(lambda item: item.end == "&" or not trains(unwrap(item.words)), served)
     for command in [item for item in later if item.texts == ["wait"]][:1]:
         yield mark(command.place, "the server never ends, so that the job waits out its time")
 
 
-def _works(command: Command) -> bool:
-    return FORMS["trains"].fullmatch(unwrap(command.words).name) is not None
+def _list_after_server(script: Script) -> list[Command]:
+    """List what comes after a server in the background."""
+    return list(dropwhile(lambda item: not _serves(item), script.commands))[1:]
 
 
-def _list_after_server(script: Script) -> Iterator[Command]:
-    serves = False  # in the background
-    for command in script.commands:
-        if serves:
-            yield command
-        if command.end == "&" and FORMS["server"].search(" ".join(command.texts)):
-            serves = True
+def _serves(command: Command) -> bool:
+    return command.end == "&" and FORMS["server"].search(" ".join(command.texts)) is not None
