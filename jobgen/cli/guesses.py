@@ -11,7 +11,6 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import suppress
 from difflib import get_close_matches
 from functools import cached_property
 
@@ -23,10 +22,9 @@ from jobgen.cli.retyped import end_line, find_typed, part_options
 from jobgen.cli.settings import find_refusal, name_setting
 from jobgen.cli.target import SHORTCUTS
 from jobgen.cli.typed import FILE_ENDS, JOB, PROGRAM, drop, fill_line, pick, pick_jobs
-from jobgen.errors import JobgenError, Position
+from jobgen.errors import Position
 from jobgen.schedulers.registry import SCRIPT_ENDS
 from jobgen.sites import search
-from jobgen.spec.load import load
 from jobgen.spec.spelling import find_near, find_near_file
 from jobgen.spec.table import explain_file, find_rule, list_commands, list_section, load_table
 from jobgen.spec.words import describe, normalize
@@ -308,10 +306,8 @@ class Answer(typed.Typed):
 
     def _count_gpus(self) -> str:
         """Return the number of GPUs of a node, as it was typed or as the spec has it."""
-        gpus = self._count("gpus_per_node")
-        with suppress(JobgenError):  # told of when the command runs
-            gpus = gpus or str(load(self.spec).spec.resources.gpus_per_node)
-        return gpus
+        own = settings.read_own(self.spec)
+        return self._count("gpus_per_node") or (str(own.resources.gpus_per_node) if own else "")
 
 
 def _name_word(option: str) -> str:
@@ -429,9 +425,8 @@ def _find_site(words: Sequence[str]) -> str:
 
 def _find_own_site() -> str:
     """Return the cluster that the spec of this folder names; empty without one."""
-    with suppress(JobgenError):  # told of when the command runs
-        return load("job.yaml").spec.site or ""
-    return ""
+    own = settings.read_own("job.yaml")
+    return (own and own.site) or ""
 
 
 # --- options and words behind a command ---

@@ -89,6 +89,13 @@ def _list_settings(hint: Hint, value: str = "") -> dict[str, str]:
     return {hint.meant: value or "VALUE"} if hint.meant else {}
 
 
+def read_own(path: str) -> JobSpec | None:
+    """Return a spec; None if it cannot be read."""
+    with suppress(JobgenError):  # told of when the command runs
+        return load(path).spec
+    return None
+
+
 def part_line(line: str) -> list[list[str]]:
     """Return the options of a line, each with its value, which may have blanks and quotes."""
     words = line.split()
@@ -125,12 +132,9 @@ def take_directive(spec: str, say: str) -> tuple[str, str]:
 
 def add_directives(spec: str, directives: Sequence[str]) -> list[list[str]]:
     """Return the setting of directives beside those that a spec has; none without any to add."""
-    if not directives:
-        return []
-    own = list[str]()
-    with suppress(JobgenError):  # told of when the command runs
-        own = [*load(spec).spec.directives]
-    return [["--set", f"directives={json.dumps([*own, *directives])}"]]
+    own = read_own(spec)
+    known = own.directives if own else ()
+    return [["--set", f"directives={json.dumps([*known, *directives])}"]] if directives else []
 
 
 def find_refusal(spec: str, words: Sequence[str]) -> str:

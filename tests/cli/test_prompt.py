@@ -671,6 +671,7 @@ TYPED = """\
         ),
         ("torchrun -m a.b -- --lr 1", "a.yaml -- --lr 1\n"),
         ("accelerate launch -h", "type: jobgen submit job.yaml --help\n"),
+        ("docker run -p 80:80 a", "container.image=docker://IMAGE; for -p: "),
         ("cancel 12-15", "bash writes the ids; type: jobgen cancel {12..15}\n"),
         ("torchrun train.py", "jobgen starts train.py itself, on each node of the spec; type: "),
         ("qsub -cwd -pe mpi 2 job.yaml", "for -cwd: leave it out: the job runs in the folder"),
