@@ -38,8 +38,7 @@ def make_schema(cls: type, *, title: str) -> str:
 def _describe_record(cls: type, definitions: dict[str, Schema]) -> Schema:
     keys = fields.read_fields(cls)
     defaults: dict[str, Any] = cls._field_defaults  # type: ignore[attr-defined]
-    schema: Schema = {"description": " ".join(str(inspect.getdoc(cls)).split())}
-    schema["type"] = "object"
+    schema: Schema = {"description": " ".join(str(inspect.getdoc(cls)).split()), "type": "object"}
     schema["properties"] = {
         name: _describe_field(field, defaults.get(name), definitions)
         for name, field in keys.items()

@@ -158,10 +158,11 @@ def _refuse_other_keys(path: str, root: Mapping) -> None:
     from jobgen.spec.table import point_to_spec
     from jobgen.spec.words import is_group
 
-    keys = [key for key, node in root.items.items() if node.where.file == path]
-    own = read_fields(JobSpec).keys() & {*keys} - {"name"}
-    if keys and not own and not is_group(root, JobSpec):
-        message = f"is not a job spec: it has {', '.join(keys[:8])}"
+    given = Mapping(root.where)
+    given.items = {key: one for key, one in root.items.items() if one.where.file == path}
+    own = read_fields(JobSpec).keys() & given.items.keys() - {"name"}
+    if given.items and not own and not is_group(given, JobSpec):
+        message = f"is not a job spec: it has {', '.join([*given.items][:8])}"
         raise SpecError([Problem(Position(path, 1, 1), "", message, point_to_spec(path))]) from None
 
 

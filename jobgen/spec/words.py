@@ -21,7 +21,7 @@ from jobgen.records import NamedTuple
 from jobgen.spec import fields
 from jobgen.spec.launchers import find_launcher_in_text, show_program, split_words
 from jobgen.spec.spelling import find_near
-from jobgen.spec.table import fill, find_rule, load_table
+from jobgen.spec.table import fill, find_rule, list_words, load_table
 from jobgen.spec.units import parse_ranges
 from jobgen.spec.yaml_nodes import Mapping, Node, Scalar, Sequence
 
@@ -106,8 +106,7 @@ class _Stranger(NamedTuple):
 @cache
 def list_synonyms() -> dict[str, str]:
     """Return the words of others, each with the path of the spec that it stands for."""
-    rows = load_table()["keys"].items()
-    return {word: path for path, words in rows for word in words.split()}
+    return {word: path for path, words in load_table()["keys"].items() for word in words.split()}
 
 
 # --- unknown keys ---
@@ -127,15 +126,16 @@ def list_keys(key: str, path: str, cls: type, root: type, *, brief: bool = False
 
 
 def is_group(node: Node, root: type) -> bool:
-    """Whether most of the keys of an unknown record, and not only a name, mean keys of a job."""
+    """Whether most of the keys of an unknown record have an answer, and some mean keys of a job."""
     if not isinstance(node, Mapping) or not hasattr(root, "alternatives"):
         return False
     known = {path.rpartition(".")[2] for path in fields.list_paths(root)} | list_synonyms().keys()
     known |= {*" ".join(load_table()["options"].values()).split()}
-    plain = {key for key, one in node.items.items() if not isinstance(one, Mapping)}
-    placed = {key for key in plain if normalize(key) in known}
-    placed |= fields.read_fields(root).keys() & node.items.keys()
-    return bool(placed - {"name"}) and 2 * len(placed) >= len(node.items)
+    deep = {key for key, one in node.items.items() if isinstance(one, Mapping)}
+    others = deep - fields.read_fields(root).keys() | {"name"}
+    answered = {key for key in node.items if normalize(key) in list_words(keys=True)}
+    placed = {key for key in node.items.keys() - others if normalize(key) in known}
+    return 2 * len(answered) >= len(node.items) <= 4 * len(placed) > 0
 
 
 @cache

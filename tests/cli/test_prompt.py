@@ -953,6 +953,7 @@ def test_a_question_about_queues_is_answered_with_the_site_of_the_spec():
         ("a.yaml", "entrypoint: a\nruntime_env: {pip: [b]}\n", "write run.command, as in run"),
         ("a.yaml", "num_nodes: 2\nrun: |\n  torchrun train.py\n", "is a task of SkyPilot, not "),
         ("a.yaml", "jobqueue:\n  slurm: {cores: 4}\n", "is the configuration of dask-jobqueue, "),
+        ("a.yaml", "partition: gpu\nlog_dir: a\nuser: b\n", "log_dir: unknown key; jobgen keeps "),
     ],
 )
 def test_a_file_without_keys_of_a_spec_is_said_to_be_what_it_is(name, text, answer):
