@@ -126,8 +126,7 @@ class ReadProgram:
 
     def _is_lazy(self, one: Fact) -> bool:
         """Whether an import may fail, or waits for a call of a function of its module."""
-        inside = one.part.scope is not None and one.module is not self.entry
-        return one.part.tried or inside
+        return one.part.tried or bool(one.part.scope and one.module is not self.entry)
 
     def _is_sure(self, one: Fact) -> bool:
         """Whether an import is done in any case, at once or by a function of the first file."""
@@ -210,8 +209,7 @@ class ReadProgram:
                     continue
                 part = module.find_part(line)
                 if self.is_reached(part):
-                    about = match.groupdict()
-                    yield module.whole._replace(line=line, part=part, about=about)
+                    yield module.whole._replace(line=line, part=part, about=match.groupdict())
 
     @cached_property
     def used(self) -> str:

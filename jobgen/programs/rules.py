@@ -177,8 +177,7 @@ class _Look:
         guessed = self.size.arguments is None and read_rules()[name]["level"] == "sized"
         about = {"call": at.short, "full": full, "module": at.name, "head": at.head}
         values = {**self.values, **about, **at.about, **values}
-        sure = at.certain and not guessed
-        remark = make_remark(name, module.path, line, certain=sure, **values)
+        remark = make_remark(name, module.path, line, certain=at.certain and not guessed, **values)
         if self.program.is_reached(at.part) and not module.silences(line, remark.rule):
             self.remarks.setdefault(remark.message, []).append(remark)
             self.answers |= {name: True, remark.rule: True}
@@ -344,8 +343,7 @@ class _Look:
         for fault, write in faults.items():
             self.say("unknown-argument", entry, fault=fault, write=write)
         owners = {name.partition(".")[0] for name in values}
-        handed = owners & self.program.handed
-        self.answers["read"] = bool(owners) and not (handed or faults)  # by its own text alone
+        self.answers["read"] = bool(owners) and not (faults or owners & self.program.handed)
         self.program.assign(values)
 
 
@@ -452,8 +450,7 @@ def _is_function(look: _Look, at: Fact) -> bool:
     defined.difference_update(*(module.assigned for module in program.modules))
     kept = [*map(ast.unparse, at.module.assigned.get(name, []))]
     handed = kept == [function] and any(_hands(call, function) for call in program.calls)
-    own = name == function and not at.module.bound[name]
-    return function in defined and (handed or own)
+    return function in defined and (handed or (name == function and not at.module.bound[name]))
 
 
 def _is_common(look: _Look, call: Fact) -> bool:

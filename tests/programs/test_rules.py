@@ -1546,3 +1546,8 @@ def test_a_failure_that_ends_the_program_later_is_not_swallowed() -> None:
     text = "def main(): ...\ntry:\n    main()\nexcept Exception as e:\n    print(e)\n"
     assert rules(look(text, size=ONE)) == ["swallowed"]
     assert not look(f"{text}finally:\n    exit(9)\n", size=ONE)
+
+
+def test_a_domain_in_a_name_is_no_main_process() -> None:
+    text = f"import wandb\n{SETUP}wandb.init(project='p', name='_'.join([cfg.domain, 'a']))\n{DDP}"
+    assert rules(look(text)) == ["all-report"]
