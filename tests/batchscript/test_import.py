@@ -836,6 +836,19 @@ def test_a_list_of_file_systems_tells_a_site_of_totals() -> None:
     assert yaml.safe_load(imported.yaml)["site"] == "nci-gadi"
 
 
+@pytest.mark.parametrize("end", ["python t.py", "trap x EXIT\npython t.py"])
+def test_a_place_to_fill_in_within_a_command_is_lost(end: str) -> None:
+    imported = import_body(f"cd <path of yours>/x\ncat <a >b\n{end}", ONE_GPU)
+    lost = [left.text for left in imported.left if left.kind == "lost"]
+    assert lost == ["<path of yours>"]
+    assert kept("X=/home/<name>/x\npython $X/t.py", ONE_GPU) == Why.BASH
+
+
+def test_an_index_in_brackets_is_an_arrays() -> None:
+    imported = import_body('A=(1 2)\npython t.py "${A[SLURM_ARRAY_TASK_ID]}"', ONE_GPU)
+    assert [(left.kind, left.line) for left in imported.left] == [("lost", 5)]
+
+
 def test_a_place_to_fill_in_may_be_two_words() -> None:
     imported = import_body("python t.py", ONE_GPU, "#SBATCH --mail-user=your email")
     assert "directives" not in yaml.safe_load(imported.yaml)

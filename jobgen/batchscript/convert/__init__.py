@@ -59,6 +59,7 @@ def import_script(script: Script) -> Imported:
     readable.refuse_unreadable(script)
     draft = Draft()
     directives.settle(script, draft)
+    _note_places(script, draft)
     _note_submission(script, draft)
     if "site" not in draft.values:
         draft.put("scheduler", script.target)
@@ -88,6 +89,14 @@ def _name_file(script: Script) -> str:
     reads = re.search(r"SLURM_JOB_NAME|PBS_JOBNAME|%x", script.text)
     file = os.path.basename(script.path)
     return _make_name(file if reads else os.path.splitext(file)[0])
+
+
+def _note_places(script: Script, draft: Draft) -> None:
+    """Name what a command leaves to be filled in, in brackets that bash takes for redirects."""
+    for command in script.commands:
+        lines = script.lines[command.line - 1 : command.last_line]
+        if place := FORMS["unfilled"].search("\n".join(lines) if command.redirects else ""):
+            draft.lose(command.line, place[0], "is a place to fill in")
 
 
 def _note_submission(script: Script, draft: Draft) -> None:
@@ -123,15 +132,11 @@ def _write_body(script: Script, draft: Draft) -> str:
     for _ in range(2):  # what is said again may take the place of another line
         for item in _list_other_words(script, draft):
             directives.keep_verbatim(script, item, draft)
-    return "\n".join(_list_body(script))
-
-
-def _list_body(script: Script) -> list[str]:
     dropped = {item.line for item in script.read_directives}
     lines = [line for number, line in enumerate(script.lines, 1) if number not in dropped]
     if flags := readable.find_shell_flags(script).replace("l", ""):
         lines.insert(1, f"set -{flags}    # as line 1 says to the scheduler")
-    return lines
+    return "\n".join(lines)
 
 
 def _note_losses(script: Script, draft: Draft) -> None:

@@ -22,7 +22,7 @@ from jobgen.errors import SpecError
 
 _LONGEST = 2_500  # characters of a spec
 _TOO_LONG = "a spec of it would be too long to read"
-_FROM_OUTSIDE = "no line of the script sets it"
+_FROM_OUTSIDE = "no line of the script sets it; here it is one word"
 _ONE_WORD = "has no quotes in the script; here it is one word"
 _ONE = re.compile(r"\$\(\(.*\)\)|[\w./:@%+=,-]*", re.ASCII)  # surely one word
 _ONE_TASK = "here the job has one task, for its one process"
@@ -156,18 +156,14 @@ class _CleanSpec:
         sets = {name for name, _, raw in self.script.variables() if not _ONE.fullmatch(raw)}
         self.reader.taken &= outside | sets
         for name in sorted(outside | self.reader.taken):
-            self._note_unsure(name, outside)
+            use = straight.find_use(self.script, name) or (line, f"${name}")
+            draft.check(*use, _FROM_OUTSIDE if name in outside else _ONE_WORD)
 
     def _note_tasks(self) -> None:
         if self.read.mode == "plain" and self.script.request.tasks > 1:
             asks = FORMS["tasks"].match
             for item in [item for item in self.script.read_directives if asks(item.option)][-1:]:
                 self.draft.check(item.line, item.text, _ONE_TASK)
-
-    def _note_unsure(self, name: str, outside: set[str]) -> None:
-        use = straight.find_use(self.script, name) or (self.launch.line, f"${name}")
-        unsure = (outside, _FROM_OUTSIDE), (self.reader.taken, _ONE_WORD)
-        self.draft.check(*use, "; ".join(reason for names, reason in unsure if name in names))
 
     def _refuse_unset(self, written: Script) -> None:
         """Raise where the spec reads a variable of Slurm's that its own directives do not set."""

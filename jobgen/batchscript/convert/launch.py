@@ -224,9 +224,8 @@ class LaunchLine:
         first, *rest = read
         if rest[:1] == ["-u"]:
             del rest[0]
-        named = {}
-        if first in ("python", "python3") and not self.bare:
-            named = self._name_python(rest)
+        python = first in ("python", "python3") and not self.bare
+        named = self._name_python(rest) if python else {}
         if isinstance(first, dict):
             known = re.match(r"\$\{?(HOME|[A-Z]+)\}?/", first["value"])
             self._refuse(Why.BASH, not known)

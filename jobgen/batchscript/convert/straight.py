@@ -123,7 +123,7 @@ def find_use(script: Script, names: str) -> tuple[int, str] | None:
     for command in script.commands:
         texts = [word.raw for word in command.all_words]
         texts += [item.target.raw for item in command.redirects]
-        match = re.search(rf"\$\{{?({names})\b", " ".join(texts + command.bodies))
+        match = re.search(rf"(?:\$\{{?|\w\[)({names})\b", " ".join(texts + command.bodies))
         if match and not _only_prints(command):
             return command.line, f"${match[1]}"
     return None
