@@ -94,8 +94,10 @@ def _name_file(script: Script) -> str:
 def _note_places(script: Script, draft: Draft) -> None:
     """Name what a command leaves to be filled in, in brackets that bash takes for redirects."""
     for command in script.commands:
-        lines = script.lines[command.line - 1 : command.last_line]
-        if place := FORMS["unfilled"].search("\n".join(lines) if command.redirects else ""):
+        inputs = tuple(f"<{item.target.raw}" for item in command.redirects if item.operator == "<")
+        lines = script.lines[command.line - 1 : command.last_line] if inputs else ()
+        place = FORMS["unfilled"].search("\n".join(lines))
+        if place and place[0].startswith(inputs):
             draft.lose(command.line, place[0], "is a place to fill in")
 
 

@@ -154,8 +154,7 @@ class _CleanSpec:
         for number, text in straight.list_arguments(self.script):
             draft.lose(number, text, "of the script's arguments; write what they are")
         sets = {name for name, _, raw in self.script.variables() if not _ONE.fullmatch(raw)}
-        self.reader.taken &= outside | sets
-        for name in sorted(outside | self.reader.taken):
+        for name in sorted(outside | (self.reader.taken & sets)):
             use = straight.find_use(self.script, name) or (line, f"${name}")
             draft.check(*use, _FROM_OUTSIDE if name in outside else _ONE_WORD)
 

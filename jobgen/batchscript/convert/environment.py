@@ -212,8 +212,8 @@ class Prelude:
         value = self.reader.variables.tell(raw) or ""
         addressed = name == "MASTER_ADDR" and value not in ("", "localhost", "127.0.0.1")
         world = str(self.shape.nodes * self.launch.tasks)
-        agent = self.launch.started.agent  # which says it to its own processes
-        other = name == "WORLD_SIZE" and value not in ("", world) and not agent
+        # An agent says it to its own processes.
+        other = name == "WORLD_SIZE" and value not in ("", world) and not self.launch.started.agent
         refuse(statement.line, Why.SETUP, of_process, addressed, other)
         self._take_prints(statement)
         return True

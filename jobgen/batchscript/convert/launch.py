@@ -17,8 +17,6 @@ from jobgen.batchscript.reach import count_reach
 from jobgen.batchscript.reader import Request, Script
 from jobgen.spec.launchers import find_launcher, name_kind, read_names
 
-# Those that lint reads as well.
-_SRUN_TASKS = ("--ntasks", "--nodes", "--ntasks-per-node")
 # What jobgen's own agents say, and how their output is named, of which jobgen has logs.
 _TORCHRUN, _TORCHRUN_LOGS = read_names("torchrun_own"), read_names("torchrun_logs")
 _LINE_END = re.compile(r"(\\(?=\n)|[;&|])?[ \t]*\n\s*")
@@ -122,7 +120,7 @@ class LaunchLine:
             long = self.script.can.short_options.get(option[1:], option)
             if long in ("--output", "--error"):
                 self.logged = True
-            elif long not in _SRUN_TASKS:
+            elif long not in ("--ntasks", "--nodes", "--ntasks-per-node"):
                 idle = FORMS["idle-srun"].fullmatch(f"{option} {value}")
                 same = self.script.value(long) == value
                 self._refuse(f"no key says srun's {option}", not (idle or same))
