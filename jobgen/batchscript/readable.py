@@ -41,7 +41,7 @@ def find_shell_flags(script: Script) -> str:
     """Return the options that line 1 gives to bash, where the scheduler runs the script by it."""
     match = re.match(r"#!\s*\S*sh\s+-+(\w+)\s*$", script.lines[0])
     flags = match[1] if match and script.can.needs_shebang else ""
-    return "l" if flags == "login" else flags
+    return flags.replace("login", "l")
 
 
 def find_syntax_fault(script: Script) -> tuple[int, str] | None:

@@ -95,7 +95,7 @@ def _note_places(script: Script, draft: Draft) -> None:
     """Name what a command leaves to be filled in, in brackets that bash takes for redirects."""
     for command in script.commands:
         inputs = tuple(f"<{item.target.raw}" for item in command.redirects if item.operator == "<")
-        lines = script.lines[command.line - 1 : command.last_line] if inputs else ()
+        lines = script.lines[command.line - 1 : command.last_line]
         place = FORMS["unfilled"].search("\n".join(lines))
         if place and place[0].startswith(inputs):
             draft.lose(command.line, place[0], "is a place to fill in")

@@ -76,7 +76,7 @@ class _CleanSpec:
         keys = str([self.read.values, prelude.keys, prelude.variables, prelude.modules])
         asked = self.reader.asked | prelude.reader.asked
         self._note_losses(asked.intersection(re.findall(r"\$\{?(\w+)", keys)))
-        prelude.careful = prelude.careful or "e" in find_shell_flags(self.script)
+        prelude.careful |= "e" in find_shell_flags(self.script)
         prelude.write(self.reader.variables.loose)
         refuse(self.launch.line, _TOO_LONG, len(self.draft.yaml("")) > _LONGEST)
         self._refuse_loss()
@@ -86,7 +86,7 @@ class _CleanSpec:
         for item in self.script.read_directives:
             asked = f"{item.option} {item.value}"
             unsaid = item.option in ARRAYS and "array.tasks" not in self.draft.values
-            unsaid = unsaid or (item.option == "--signal" and not self.once)
+            unsaid |= item.option == "--signal" and not self.once
             refuse(item.line, Why.KEY, unsaid, FORMS["acted-on"].match(asked))
 
     def _split(self, statements: list[Statement]) -> None:
@@ -122,8 +122,7 @@ class _CleanSpec:
     def _begins_at_home(self) -> bool:
         """Whether anything runs in the home folder, where PBS starts a script."""
         anywhere = ("prints", "assigns", "export", "module", "sets", "hook", "conda")
-        away = (i for i in self.before if i.kind not in anywhere or "activate ." in i.text)
-        first = next(away, None)
+        first = next((item for item in self.before if item.kind not in anywhere), None)
         leaves = first and first.kind == "folder" and first.first.texts[-1][:1] in "/~$"
         return self.script.starts_at_home and not leaves
 

@@ -70,7 +70,7 @@ class Prelude:
             self.hooked = []
         self.setup.append(text or statement.text)
         if neutral := FORMS["neutral"].fullmatch(statement.text):
-            self.fails = self.fails or not neutral[2]
+            self.fails |= not neutral[2]
             return
         if statement.kind not in ("assigns", "export"):
             self.fails = self.touched = True
@@ -81,7 +81,7 @@ class Prelude:
 
     def _take_sets(self, statement: Statement) -> None:
         words = statement.first.texts
-        self.careful = self.careful or bool(re.search(r" -\w*e|errexit", " ".join(words)))
+        self.careful |= bool(re.search(r" -\w*e|errexit", " ".join(words)))
         self._take_prints(statement)
 
     def _take_hook(self, statement: Statement) -> None:

@@ -162,7 +162,7 @@ class LaunchLine:
         gives_rank = torchrun.called == "torch.distributed.launch" and "--use-env" not in unknown
         self._refuse(f"{self.tasks} torchrun agents start on each node", self.tasks != 1)
         self._refuse(f"no key says torchrun's {' '.join(unknown)}", unknown)
-        self.logged = self.logged or not _TORCHRUN_LOGS.isdisjoint(torchrun.options)
+        self.logged |= not _TORCHRUN_LOGS.isdisjoint(torchrun.options)
         nodes = self._count(torchrun.tell("--nnodes"))
         self._refuse(Why.LAUNCH, around, gives_rank, nodes != self.shape.nodes)
 
@@ -211,11 +211,11 @@ class LaunchLine:
         others, redirects = self.statement.commands[1:], self.command.redirects
         joined = any(item.end not in ("|", "|&") for item in before)
         read = any("<" in item.operator for item in redirects)
-        read = read or any(item.name != "tee" for item in others)
+        read |= any(item.name != "tee" for item in others)
         self._refuse(Why.LAUNCH, joined, read)
         streams = {"1", "2", "&1", "&2"}
         to_file = {item.target.text for item in redirects} - streams
-        self.logged = self.logged or bool(to_file) or bool(others)
+        self.logged |= bool(to_file or others)
 
     def _name_program(self, program: Sequence[Word]) -> dict[str, Any]:
         read = self._read_words(program)
