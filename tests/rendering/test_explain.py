@@ -10,7 +10,9 @@ import pytest
 from support import EXAMPLES, MINIMAL, SITES, edited, exported, jobgen, load, plan_of
 
 from jobgen import schedulers
+from jobgen.errors import Position
 from jobgen.plan.resolve import resolve
+from jobgen.process import check_syntax
 from jobgen.rendering.explain import Explanation, Reason, explain
 from jobgen.rendering.render import render
 from jobgen.schedulers.base import Directive
@@ -312,6 +314,7 @@ def test_threads_are_left_to_an_agent_that_starts_plainly(words: str) -> None:
     text += "launch: {mode: plain}\n"
     named = [found.what for found in explained(text).variables]
     assert any(what.startswith("OMP_NUM_THREADS") for what in named) == (words == "python t.py")
+    check_syntax(render(resolve(load(text))), Position("job"))
 
 
 def test_a_variable_of_the_spec_takes_the_place_of_jobgens() -> None:
