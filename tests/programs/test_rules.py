@@ -1551,3 +1551,12 @@ def test_a_failure_that_ends_the_program_later_is_not_swallowed() -> None:
 def test_a_domain_in_a_name_is_no_main_process() -> None:
     text = f"import wandb\n{SETUP}wandb.init(project='p', name='_'.join([cfg.domain, 'a']))\n{DDP}"
     assert rules(look(text)) == ["all-report"]
+
+
+def test_gpus_are_shown_before_another_file_takes_one() -> None:
+    text = f"import os\n{ONLY_ONE}from setup import join\njoin()\nimport later\n{DDP}"
+    body = "".join(f"    {line}\n" for line in SETUP.splitlines()[1:])
+    found = look(
+        text, setup=f"import os, torch\ndef join():\n    import torch\n{body}", later="import os\n"
+    )
+    assert rules(found) == ["visible-devices"]
