@@ -15,6 +15,7 @@ from operator import mul
 from jobgen.errors import Problem
 from jobgen.output import format_count as count
 from jobgen.plan.decision import Context
+from jobgen.plan.nodes import count_together
 from jobgen.plan.plan import NodeGroup
 from jobgen.records import NamedTuple
 from jobgen.sites.profile import Filesystems, Limit, Node, SiteQueue, SiteSource
@@ -267,16 +268,16 @@ class _Request:
     ) -> None:
         self.context, self.node, self.size, self.about = context, node, size, about
         self.resources = context.spec.resources
-        array = context.spec.array
-        self.together = array.together if array else None
-        self.shared = " together" if self.together else ""  # the numbers are those of all tasks
+        self.together = count_together(context)
+        # The numbers are those of all tasks.
+        self.shared = " together" if self.together > 1 else ""
         # CPUs for each GPU count for those of a node: more GPUs are refused by themselves.
         each, self.gpus = self.resources.cpus_per_gpu, min(size.widest, node.gpus or size.widest)
         times = self.gpus if each else 1
         self.cpus = (each or size.cpus_per_node or 0) * times
         self.most_cpus = (node.cpus or 0) // max(1, times)
-        self.memory = self.resources.memory_per_node or 0
-        self.disk = self.resources.disk_per_node or 0
+        self.memory = (self.resources.memory_per_node or 0) * self.together
+        self.disk = (self.resources.disk_per_node or 0) * self.together
 
     @property
     def hosts(self) -> int:
@@ -291,6 +292,16 @@ class _Request:
         if self.size.widest == self.node.gpus:  # all that the node has, also what is in no share
             return max(shares, self.node.memory or 0)
         return shares
+
+    @property
+    def fewer(self) -> str:
+        """What to write for as many tasks together as a node has room for."""
+        node, size = self.node, self.size
+        asked = (size.widest, size.cpus_per_node, self.memory, self.disk)
+        pairs = zip(asked, (node.gpus, node.cpus, node.memory, node.disk), strict=True)
+        fitting = min(most * self.together // amount for amount, most in pairs if amount and most)
+        few = ("leave array.together out, and ask for less", "leave array.together out")
+        return dict(enumerate(few)).get(fitting, f"write array.together: {fitting}")
 
     def list_rules(self) -> Iterator[dict[str, object]]:
         """Yield rules in groups, of each of which the first that is broken counts."""
@@ -307,10 +318,10 @@ class _Request:
         shared = node.memory_rule == "most" and node.memory_per_gpu and size.widest
         yield {
             "memory_rule forbidden": self.memory and node.memory_rule == "forbidden",
-            "memory": _exceeds(self.memory, node.memory),
+            f"memory{self.shared}": _exceeds(self.memory, node.memory),
             "memory_rule most": shared and self.memory > self.most_share,
         }
-        yield {"disk": _exceeds(self.disk, node.disk)}
+        yield {f"disk{self.shared}": _exceeds(self.disk, node.disk)}
 
     def _judge_cpus(self) -> dict[str, object]:
         rule, share = self.node.cpus_rule, (self.node.cpus_per_gpu or 0) * self.gpus
@@ -329,7 +340,7 @@ class _Request:
             "memory": self.memory,
             "most_memory": node.memory,
             "memory_per_gpu": node.memory_per_gpu,
-            "most_share": self.most_share,
+            "most_share": self.most_share // self.together,
             "disk": self.disk,
             "most_disk": node.disk,
         }

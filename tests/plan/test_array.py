@@ -431,6 +431,55 @@ array: {tasks: 6, together: 4, at_once: 8}
 
 
 @pytest.mark.parametrize(
+    ("together", "resources", "fault"),
+    [
+        (4, "memory_per_node: 90GB", ""),
+        (
+            4,
+            "memory_per_node: 150GB",
+            "memory_per_node: 4 tasks together ask for 600GB, more than the 382GB of a node"
+            " (SOURCE); write array.together: 2",
+        ),
+        (
+            2,
+            "memory_per_node: 300GB",
+            "memory_per_node: 2 tasks together ask for 600GB, more than the 382GB of a node"
+            " (SOURCE); leave array.together out",
+        ),
+        (
+            2,
+            "memory_per_node: 400GB",
+            "memory_per_node: 2 tasks together ask for 800GB, more than the 382GB of a node"
+            " (SOURCE); leave array.together out, and ask for less",
+        ),
+        (
+            2,
+            "disk_per_node: 300GB",
+            "disk_per_node: 2 tasks together ask for 600GB, more than the 400GB of a node"
+            " (SOURCE); leave array.together out",
+        ),
+    ],
+)
+def test_tasks_of_one_node_do_not_ask_for_more_than_it_has(
+    together: int, resources: str, fault: str
+) -> None:
+    text = f"""
+name: sweep
+site: nci-gadi
+account: vp91
+queue: gpuvolta
+filesystems: [scratch/vp91]
+resources: {{gpus_per_node: 1, walltime: 1h, {resources}}}
+run: {{script: train.py}}
+array: {{tasks: 4, together: {together}}}
+"""
+    if fault:
+        assert f"resources.{fault}" in re.sub(r"\(http.*?\)", "(SOURCE)", complaint(text))
+    else:
+        assert plan_of(text).nodes.asked[0].memory == 4 * 90 * 1024**2
+
+
+@pytest.mark.parametrize(
     ("scheduler", "lines"),
     [
         (
