@@ -220,9 +220,10 @@ def prepare(
         submission = prepare_plan(loaded, plan, after=after)
         remarks = [submission.warning, *list_doubts(loaded, plan)]
         return replace(submission, warning="\n".join(filter(None, remarks)))
+    submission = prepare_script(path, stale_ok=stale_ok, after=after)
     if scheduler or site or overrides or not limits:
         raise UsageError("a rendered script already has its scheduler, site and values")
-    return prepare_script(path, stale_ok=stale_ok, after=after)
+    return submission
 
 
 def _warn(message: str) -> None:

@@ -343,8 +343,16 @@ def _name_near(message: str, word: str, rest: Sequence[str], context: click.Cont
     near = find_near(word, known) or "".join(close)
     if not near:
         return ""
-    rest = [one if os.path.exists(one) else find_near_file(one) or one for one in rest]
-    return f"{message}; did you mean: jobgen {shlex.join([near, *rest])}"
+    takes = options.list_options(options.make_context(near, context).command)
+    mended = (_mend_word(one, takes) for one in rest)
+    return f"{message}; did you mean: jobgen {shlex.join([near, *mended])}"
+
+
+def _mend_word(word: str, takes: Mapping[str, bool]) -> str:
+    """Return the option that a word misspells, of those that a command takes, or else the file."""
+    if word in takes or os.path.exists(word):
+        return word
+    return (find_near(word, takes) if word[:2] == "--" else find_near_file(word)) or word
 
 
 def _read_question(args: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -377,6 +385,11 @@ def _drop_tools(args: Sequence[str]) -> list[str]:
     tools = list_section("tools")
     while words[0] in tools and words[1:] and not words[1].startswith("-"):
         del words[0]
+    return _join_values(words)
+
+
+def _join_values(words: Sequence[str]) -> list[str]:
+    """Return words with the two of an option that takes two, such as `-pe mpi 16`, in one."""
     two = "|".join(list_section("two_values"))
     return re.sub(f"(?<![^\0])({two})\0([^\0]+)\0", "\\1=\\2 ", "\0".join(words)).split("\0")
 
@@ -464,7 +477,7 @@ def _explain_words(message: str, unknown: str, context: click.Context, argv: Seq
     extra = " ".join(named).split()  # none where the argument is a blank
     pairs = "--set" in options.list_options(context.command)
     bare = _find_bare(words, extra, "=" if pairs else "\0")
-    line = Answer(context, words, bare=bare)
+    line = Answer(context, _join_values(words), bare=bare)
     line.extra = extra
     respelt = unknown or line.respelt or (extra and not bare)
     answer = "" if respelt and not unknown else _find_usage(message, extra, context, argv)

@@ -252,8 +252,14 @@ def _solve(message: str, problem: Problem, given: Mapping[str, str]) -> str:
         typed, setting = given[key], f"{problem.path}=null"
     if setting:
         return message.replace(typed, f"--set {setting} {typed}")
-    if problem.path not in given:
-        return message
+    return _replace_wrong(message, problem, typed) if problem.path in given else message
+
+
+def _replace_wrong(message: str, problem: Problem, typed: str) -> str:
+    """Return a message with another setting in the place of a wrong one, or with what is wrong."""
+    words = _read_hint(problem, problem.path, typed.partition("=")[2].strip("'"))[1]
+    if words and problem.message == "unknown key":
+        return message.replace(typed, shlex.join(words))
     meant = re.match(rf"write {problem.path.rpartition('.')[2]}: ([\w.]+)$", problem.hint)
     lacks = "has no unit" in problem.message
     row = find_rule("retyped", {"message": f"{problem.message}; {problem.hint}"}) if lacks else {}

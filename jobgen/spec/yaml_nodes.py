@@ -133,6 +133,8 @@ def _suggest_file(path: str) -> str:
 
     if re.fullmatch(r"\d+(_\d+)?(\.[\w.-]+)?", path):  # as a job is named
         return f"`jobgen status {path}` shows a job"
+    if re.match(r"-$|\w+://", path):
+        return "jobgen reads a spec from a file here alone; write it into one, and give its name"
     if re.search(r"[*?\[]", path):  # which the shell has left
         return "jobgen expands no patterns; `jobgen check --all` checks the specs below this folder"
     near = find_near_file(path, (".yaml", ".yml"))

@@ -77,6 +77,7 @@ def spec(tmp_path, monkeypatch):
         ),
         ("old.pbs", "type: jobgen import old.pbs, or jobgen lint old.pbs"),
         ("submitt a.yaml", "did you mean: jobgen submit a.yaml"),
+        ("sumbit a.yaml --wiat", "did you mean: jobgen submit a.yaml --wait\n"),
         ("kill-job 12", "type: jobgen cancel 12"),
         ("show-logs 12", "type: jobgen logs 12"),
         ("get logs job/12", "type: jobgen logs 12"),
@@ -739,6 +740,16 @@ def test_a_line_for_a_value_that_is_refused_keeps_the_rest(option, value):
             "it takes one number; for the first, type: jobgen logs 12 --rank 0\n",
         ),
         ("list --state PD", "; type: jobgen list --state queued\n"),
+        ("render --set nodes 4", "(4); type: jobgen render job.yaml --set resources.nodes=4\n"),
+        (
+            "submit -P a -pe mpi 16 job.yaml",
+            "type: jobgen submit job.yaml --account a --set resources.cpus_per_gpu=null --set reso",
+        ),
+        ("render -", "jobgen reads a spec from a file here alone; write it into one, and give"),
+        (
+            "submit https://example.org/job.yaml",
+            "jobgen reads a spec from a file here alone; write it into one, and give its name\n",
+        ),
         ("list --state pending,running", "for the first, type: jobgen list --state queued\n"),
         ("list --limit all", "leave --limit out, for all of them; type: jobgen list\n"),
         (
