@@ -78,6 +78,19 @@ def spec(tmp_path, monkeypatch):
         ("old.pbs", "type: jobgen import old.pbs, or jobgen lint old.pbs"),
         ("submitt a.yaml", "did you mean: jobgen submit a.yaml"),
         ("sumbit a.yaml --wiat", "did you mean: jobgen submit a.yaml --wait\n"),
+        (
+            "bsub -W 4:00",
+            "jobgen reads no script of LSF, and none from stdin; type: jobgen submit job.yaml -t 4",
+        ),
+        (
+            "sweep wandb_sweep.yaml",
+            "unless wandb_sweep.yaml is a spec of jobgen, write its values as array: {values: {",
+        ),
+        ("resume 12", "type: jobgen rerun 12\n"),
+        (
+            "how do I resume after a timeout",
+            "write on_walltime: {then: resubmit} in job.yaml, and a job that its walltime ends ",
+        ),
         ("kill-job 12", "type: jobgen cancel 12"),
         ("show-logs 12", "type: jobgen logs 12"),
         ("get logs job/12", "type: jobgen logs 12"),
@@ -740,10 +753,25 @@ def test_a_line_for_a_value_that_is_refused_keeps_the_rest(option, value):
             "it takes one number; for the first, type: jobgen logs 12 --rank 0\n",
         ),
         ("list --state PD", "; type: jobgen list --state queued\n"),
+        ("cancel --state PENDING", "with the ids that `jobgen list --state queued` prints\n"),
+        ("cancel --state R", "with the ids that `jobgen list --state running` prints\n"),
+        ("status 12345,12346", "bash writes the ids; type: jobgen status {12345,12346}\n"),
+        ("logs 12345_[0-3]", "one task at a time; for the first, type: jobgen logs 12345_0\n"),
+        ("forward 7007:localhost:6006 toy", "type: jobgen forward toy 6006 --local-port 7007\n"),
+        ("forward 6006 toy", "the port comes last; type: jobgen forward toy 6006\n"),
+        ("-n -j 8 all", "no such option -n; options stand behind a command; type `jobgen --help`"),
         ("render --set nodes 4", "(4); type: jobgen render job.yaml --set resources.nodes=4\n"),
         (
             "submit -P a -pe mpi 16 job.yaml",
             "type: jobgen submit job.yaml --account a --set resources.cpus_per_gpu=null --set reso",
+        ),
+        (
+            "submit old.sbatch -p gpu --wait",
+            "then jobgen submit old.yaml; with what was typed: jobgen submit old.yaml -p gpu --wa",
+        ),
+        (
+            "import job.sh",
+            "jobgen reads #SBATCH and #PBS; for a spec to fill in, type: jobgen init",
         ),
         ("render -", "jobgen reads a spec from a file here alone; write it into one, and give"),
         (
@@ -789,6 +817,7 @@ def test_the_line_to_type_is_the_typed_one_put_right(line, answer):
     Path("conf.yaml").write_text("lr: 1\nepochs: 3\n")
     Path("a.ipynb").write_text("{}")
     Path("old.sbatch").write_text("#!/bin/bash\n#SBATCH -N 2\npython train.py\n")
+    Path("job.sh").write_text("#!/bin/bash\n#BSUB -n 4\npython train.py\n")
     assert answer in jobgen(*line.split()).err
 
 
