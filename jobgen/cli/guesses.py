@@ -344,8 +344,9 @@ def _name_near(message: str, word: str, rest: Sequence[str], context: click.Cont
     if not near:
         return ""
     takes = options.list_options(options.make_context(near, context).command)
-    mended = (_mend_word(one, takes) for one in rest)
-    return f"{message}; did you mean: jobgen {shlex.join([near, *mended])}"
+    behind = [*itertools.dropwhile("--".__ne__, rest)]  # for the program
+    mended = [_mend_word(one, takes) for one in rest[: len(rest) - len(behind)]]
+    return f"{message}; did you mean: jobgen {shlex.join([near, *mended, *behind])}"
 
 
 def _mend_word(word: str, takes: Mapping[str, bool]) -> str:

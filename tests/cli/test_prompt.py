@@ -78,6 +78,7 @@ def spec(tmp_path, monkeypatch):
         ("old.pbs", "type: jobgen import old.pbs, or jobgen lint old.pbs"),
         ("submitt a.yaml", "did you mean: jobgen submit a.yaml"),
         ("sumbit a.yaml --wiat", "did you mean: jobgen submit a.yaml --wait\n"),
+        ("sumbit --wiat -- --names a", "did you mean: jobgen submit --wait -- --names a\n"),
         (
             "bsub -W 4:00",
             "jobgen reads no script of LSF, and none from stdin; type: jobgen submit job.yaml -t 4",
