@@ -88,6 +88,11 @@ def spec(tmp_path, monkeypatch):
             "unless wandb_sweep.yaml is a spec of jobgen, write its values as array: {values: {",
         ),
         ("resume 12", "type: jobgen rerun 12\n"),
+        ("resume 12 --checkpoint a.pt", "type: jobgen rerun 12"),
+        (
+            "how do I restart from a checkpoint",
+            "write on_walltime: {then: resubmit} in job.yaml, and a job that its walltime ends ",
+        ),
         (
             "how do I resume after a timeout",
             "write on_walltime: {then: resubmit} in job.yaml, and a job that its walltime ends ",
