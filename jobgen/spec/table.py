@@ -64,7 +64,7 @@ def fill(sentence: str, values: Mapping[str, str]) -> str:
     forms: dict[str, str] = {}
     for name, value in values.items():
         text = value.strip() if value.strip().isprintable() else "..."
-        items = ", ".join(re.split(r"[:,+]", text))
+        items = ", ".join(re.split(r"[:,] *|(?<!\d[eE])\+", text))
         forms |= {name: text, f"lower_{name}": text.lower(), f"upper_{name}": text.upper()}
         forms |= {f"{name}_list": items, f"lower_{name}_list": items.lower()}
         forms[f"{name}_words"] = ", ".join(split_words(text))
