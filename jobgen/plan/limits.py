@@ -326,7 +326,7 @@ class _Request:
     def _judge_cpus(self) -> dict[str, object]:
         rule, share = self.node.cpus_rule, (self.node.cpus_per_gpu or 0) * self.gpus
         broken: dict[str | None, bool] = {
-            "implied": True,
+            "implied": share != self.cpus,
             "exact": share not in (0, self.cpus),
             "most": 0 < share < self.cpus,
         }

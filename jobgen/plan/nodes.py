@@ -21,11 +21,12 @@ def decide(context: Context, plan: Plan) -> Decision[Nodes]:
     """Decide the nodes, on those that the site has for the job."""
     spec, place, node = context.spec, context.loaded.place, plan.defaults.node
     groups = tuple(group_nodes(context.loaded, context.site, node))
-    cpus_given = bool(spec.resources.cpus_per_gpu or spec.resources.cpus_per_node)
+    share = node.cpus_per_gpu or 0
+    own_cpus = any(group.cpus not in (None, share * group.gpus) for group in groups)
     nodes = Nodes(
         groups=groups,
         fewest=spec.resources.ends[0],
-        cpus_asked=node.cpus_rule != "implied" or cpus_given,
+        cpus_asked=node.cpus_rule != "implied" or own_cpus,
         tasks_asked=spec.launch.processes_per_node is not None,
         device=node.device,
         disk=spec.resources.disk_per_node,

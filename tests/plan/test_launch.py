@@ -23,6 +23,14 @@ def test_each_process_has_the_gpu_and_the_cores_that_the_site_documents() -> Non
     assert options == "--depth=8 --cpu-bind depth"
 
 
+def test_the_cores_that_a_node_gives_anyway_may_be_named_and_are_left_out() -> None:
+    resources = "resources={nodes: 2, gpus_per_node: 4, walltime: 1h%s}"
+    more = ["filesystems=[home]", "account=a", "queue=debug"]
+    for key in (", cpus_per_gpu: 8", ", cpus_per_node: 32", ""):
+        plan = resolve(load(PORTABLE, *more, resources % key), site="alcf-polaris")
+        assert not plan.nodes.cpus_asked
+
+
 def test_a_node_of_which_a_part_is_asked_for_has_its_gpus_in_order() -> None:
     devices, options = start_on("alcf-polaris", "resources.gpus_per_node=2")
     assert devices == ("GPU 0", "GPU 1")
