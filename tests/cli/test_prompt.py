@@ -956,6 +956,11 @@ def test_a_key_spelt_nearly_so_stands_in_the_line_with_the_value_that_the_site_w
     assert "? type: jobgen check --set resources.gpus_per_node=4; 2 GPUs, but " in ended.err
 
 
+def test_what_is_meant_by_a_key_of_a_file_does_not_take_the_place_of_the_file():
+    Path("job.yaml").write_text(SPEC.replace("scheduler: slurm", "site: gadi"))
+    assert jobgen("check", "job.yaml").err.endswith("unknown site 'gadi'; did you mean nci-gadi?\n")
+
+
 def test_a_question_about_queues_is_answered_with_the_site_of_the_spec():
     Path("job.yaml").write_text(SPEC.replace("scheduler: slurm", "site: lumi-g"))
     assert jobgen("what", "queues", "are", "there").err.endswith("type: jobgen sites show lumi-g\n")
