@@ -32,6 +32,8 @@ def find_near(word: str, known: Iterable[str], *, cutoff: float = 0.75) -> str:
 def find_near_file(path: str, ends: tuple[str, ...] = ("",)) -> str:
     """Return the only file so named here or below, one spelt so, or the only one that ends so."""
     folder, name = os.path.split(path)
+    if folder[:1] not in ("/", "~") and not os.path.isdir(folder):
+        folder = ""
     folders = [""]
     for one in folders:  # and for those in it, which come behind
         if len(folders) < _MOST_FOLDERS:

@@ -364,6 +364,12 @@ tasks that write into one place
     run: {script: train.py, args: {out-dir: results}}
     array: {values: {lr: [1, 2]}}
     all 2 tasks write to --out-dir results; write {value: $JOBGEN_RUN_DIR/results, expand:
+a program in a folder that is not here, and is here
+    run: {script: nowhere/trian.py}
+    nowhere/trian.py is not here; did you mean train.py?
+an address without its @
+    notify: {email: me.example.org, on: [end]}
+    notify.email: 'me.example.org' has no @, so it names a user and is no address; write it as
 tasks that are charged for whole nodes
     site: cscs-clariden
     account: a
