@@ -15,7 +15,7 @@ from operator import mul
 from jobgen.errors import Problem
 from jobgen.output import format_count as count
 from jobgen.plan.decision import Context
-from jobgen.plan.nodes import count_together
+from jobgen.plan.nodes import count_memory, count_together
 from jobgen.plan.plan import NodeGroup
 from jobgen.records import NamedTuple
 from jobgen.sites.profile import Filesystems, Limit, Node, SiteQueue, SiteSource
@@ -288,10 +288,7 @@ class _Request:
     @property
     def most_share(self) -> int:
         """The memory that goes with its GPUs."""
-        shares = (self.node.memory_per_gpu or 0) * self.size.widest
-        if self.size.widest == self.node.gpus:  # all that the node has, also what is in no share
-            return max(shares, self.node.memory or 0)
-        return shares
+        return count_memory(self.node, self.size.widest)
 
     @property
     def fewer(self) -> str:
@@ -315,9 +312,10 @@ class _Request:
         yield {"job_gpus": _exceeds(size.gpus, node.job_gpus)}
         if self.resources.cpus_per_gpu or self.resources.cpus_per_node:
             yield self._judge_cpus()
+        own_memory = self.memory not in (0, self.most_share)
         shared = node.memory_rule == "most" and node.memory_per_gpu and size.widest
         yield {
-            "memory_rule forbidden": self.memory and node.memory_rule == "forbidden",
+            "memory_rule forbidden": node.memory_rule == "forbidden" and own_memory,
             f"memory{self.shared}": _exceeds(self.memory, node.memory),
             "memory_rule most": shared and self.memory > self.most_share,
         }

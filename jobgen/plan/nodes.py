@@ -75,7 +75,15 @@ def _count_shares(
     resources = spec.resources
     cpus_per_gpu = resources.cpus_per_gpu or node.cpus_per_gpu or 0
     cpus = resources.cpus_per_node or cpus_per_gpu * gpus or None
-    return cpus, resources.memory_per_node or (node.memory_per_gpu or 0) * gpus or None
+    memory = resources.memory_per_node or (node.memory_per_gpu or 0) * gpus
+    given = node.memory_rule == "forbidden" and memory == count_memory(node, gpus)
+    return cpus, None if given else memory or None
+
+
+def count_memory(node: Node, gpus: int) -> int:
+    """Return the KiB that go with GPUs of a node: with all of them also what is in no share."""
+    shares = (node.memory_per_gpu or 0) * gpus
+    return max(shares, node.memory or 0) if gpus == node.gpus else shares
 
 
 def _list_gpus(spec: JobSpec, known: int) -> tuple[int, ...]:

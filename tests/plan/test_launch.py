@@ -3,6 +3,7 @@
 import pytest
 from support import EXAMPLES, complaint, load, plan_of
 
+from jobgen.errors import SpecError
 from jobgen.plan.ranks import list_nodes
 from jobgen.plan.resolve import resolve
 from jobgen.rendering.render import render
@@ -29,6 +30,15 @@ def test_the_cores_that_a_node_gives_anyway_may_be_named_and_are_left_out() -> N
     for key in (", cpus_per_gpu: 8", ", cpus_per_node: 32", ""):
         plan = resolve(load(PORTABLE, *more, resources % key), site="alcf-polaris")
         assert not plan.nodes.cpus_asked
+
+
+def test_the_memory_of_a_whole_node_may_be_named_where_it_is_not_asked_for() -> None:
+    resources = "resources={nodes: 2, gpus_per_node: 4, walltime: 1h, memory_per_node: %s}"
+    more = ["filesystems=[home]", "account=a", "queue=debug"]
+    plan = resolve(load(PORTABLE, *more, resources % "512GB"), site="alcf-polaris")
+    assert [group.memory for group in plan.nodes.groups] == [None]
+    with pytest.raises(SpecError, match="the memory follows"):
+        resolve(load(PORTABLE, *more, resources % "500GB"), site="alcf-polaris")
 
 
 def test_a_node_of_which_a_part_is_asked_for_has_its_gpus_in_order() -> None:
