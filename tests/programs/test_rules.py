@@ -1028,6 +1028,18 @@ def test_jobs_that_a_handler_submits_behind_a_test_are_not_those_of_every_proces
     assert not look(tested, submit=submit)
 
 
+def test_an_executor_that_runs_in_its_own_process_submits_nothing() -> None:
+    text = "import submitit, other\ndef main():\n    loss.backward()\n"
+    text += "submitit.{}(folder='x').submit(main)\n"
+    later = "import submitit, {0}\n@{0}.{0}\ndef main(c):\n    submitit.SlurmExecutor('x')\n"
+    assert rules(look(text.format("SlurmExecutor"))) == ["own-launcher"]
+    assert rules(look(text.format("DebugExecutor"))) == ["no-process-group"]
+    # A decorator that tests types calls nothing; another may register what is to be called.
+    for mark, expected in (("beartype", "no-process-group"), ("registry", "own-launcher")):
+        found = look(text.format("DebugExecutor"), other=later.format(mark))
+        assert expected in rules(found)
+
+
 def test_a_name_that_is_assigned_again_has_the_value_before_each_use() -> None:
     text = "import subprocess, torch\ndef main():\n    if torch.cuda.device_count() < 2:\n"
     text += "        run = ['python', 'a.py']\n        subprocess.run(run)\n        return\n"
