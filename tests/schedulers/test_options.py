@@ -131,8 +131,8 @@ def test_a_directive_of_ones_own_that_repeats_the_specs_is_refused(
 ) -> None:
     scheduler = "slurm" if directive.startswith("#SBATCH") else "pbs"
     text = edited(("", f'directives: ["{directive}"]\n'))
-    message = f"directives[0]: jobgen already writes {option}; leave it out, and set {key}"
-    assert message in complaint(text, f"{key}={value}", scheduler=scheduler)
+    message = f"directives[0]: {option} says again what jobgen writes for {key}; leave it out, and"
+    assert f"{message} set {key}" in complaint(text, f"{key}={value}", scheduler=scheduler)
 
 
 @pytest.mark.parametrize("option", ["-M c2", "--clusters=c2", "--cluster=c2"])
