@@ -239,6 +239,9 @@ a program on this machine's own disk
 directives of another scheduler
     directives: ['#PBS -l walltime=1:00:00']
     slurm does not read them; write #SBATCH ..., or the key that means the same
+directives of another scheduler, about e-mail
+    directives: ['#PBS -N a', '#PBS -m abe']
+    slurm does not read them; write #SBATCH ..., or the key that means the same (e-mail: notify)
 a container within a container
     environment: {container: {image: docker://a/b, runtime: apptainer}}
     run: {command: apptainer exec --nv docker://a/b python train.py}
