@@ -35,6 +35,8 @@ _SHOWN = re.compile(r"((?:[a-z]+ \S+ )?jobgen) ([a-z]+)((?: (?:'[^']*'|[^\s,;|<(
 _ADVICE = re.compile(r"\b(?:write|give|type|put|knows)\b")  # in what leaves no line as it is
 _LEAVE, _NOTHING = "leave it out", "jobgen has nothing like it"
 _NUMBER = re.compile("[1-9][0-9]{0,8}")
+# Where the one job of a folder is meant: one that need not run, and not several.
+_ONE_JOB = r"(?<!')(?<!shell )(?<!forward )\bJOB\b(?! JOB|\.\.\.)"
 _SILENT = ("questions", "idle", "nouns")  # sections of words that say nothing in a sentence
 
 
@@ -323,16 +325,17 @@ def explain_command(
 ) -> str:
     """Return the message for a word, with others after it, that these groups of commands lack."""
     message = f"no such command {args[0]!r}"
+    args = [*(args[0].split() or args[:1]), *args[1:]]  # a question may be one word to a shell
     word, *rest = _drop_tools(args)
-    words = [word]
-    if word.lower() in list_section("questions"):
+    words, asks = [word], _asks(word, rest)
+    if asks:
         words, rest = _read_question(args)
     line = " ".join(args)
     answers = (_answer_command(one, rest, context, line) for one in words)
     if answer := next(filter(None, answers), ""):
         return f"{message}; {_name_foreign(answer, rest) or answer}"
     known = [f"{name.lower()}: {', '.join(groups[name])}" for name in groups]
-    near = _name_near(message, word, rest, context)
+    near = "" if asks else _name_near(message, word, rest, context)
     return near or "\n  ".join([f"{message}; the commands", *known])
 
 
@@ -354,6 +357,12 @@ def _mend_word(word: str, takes: Mapping[str, bool]) -> str:
     if word in takes or os.path.exists(word):
         return word
     return (find_near(word, takes) if word[:2] == "--" else find_near_file(word)) or word
+
+
+def _asks(word: str, rest: Sequence[str]) -> bool:
+    """Whether a word begins a question: `why` may also stand before the name of a job."""
+    first, questions = re.split("['\u2019]", word.lower())[0], list_section("questions")
+    return first in questions or (first == "why" and "".join(rest[:1]) in questions)
 
 
 def _read_question(args: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -526,6 +535,6 @@ def name_known(message: str) -> str:
 
     scripts = pick(os.listdir(), SCRIPT_ENDS)
     jobs = [job.id for job in list_jobs()[0]] if "JOB" in message else []
-    for form, names in ((r"(?<!')\bSCRIPT\b(\.\.\.)?", scripts), (r"(?<!')\bJOB\b(?! JOB)", jobs)):
+    for form, names in ((r"(?<!')\bSCRIPT\b(\.\.\.)?", scripts), (_ONE_JOB, jobs)):
         message = re.sub(form, names[0], message) if len(names) == 1 else message
     return message

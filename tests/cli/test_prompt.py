@@ -1,5 +1,6 @@
 """Words that people type are answered with the line to type, or do what they do elsewhere."""
 
+import os
 import re
 import shlex
 from pathlib import Path
@@ -13,6 +14,7 @@ from support import jobgen
 from jobgen.cli.guesses import explain_command
 from jobgen.cli.main import LISTED, cli
 from jobgen.cli.target import SHORTCUTS
+from jobgen.jobs.record import JobRecord
 from jobgen.spec.table import load_table
 
 SPEC = """\
@@ -127,6 +129,30 @@ def test_a_word_that_is_not_a_command_is_answered(line, answer):
     ended = jobgen(*line.split())
     assert ended.code == 2
     assert f"no such command {line.split()[0]!r}; {answer}" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("why did my job run out of memory?", "type: jobgen diagnose\n"),
+        ("what's wrong with job 4711?", "type: jobgen diagnose 4711\n"),
+        ("how can I see the logs?", "type: jobgen logs\n"),
+        ("what is the cost", "type: jobgen explain job.yaml\n"),
+        ("how do I run this on 4 nodes?", "type: jobgen submit --nodes 4\n"),
+        ("does this run on AMD?", "the commands\n"),
+        ("what is torchrun", "the commands\n"),
+        ("what is the meaning of life", "the commands\n"),
+    ],
+)
+def test_a_question_is_answered_in_quotes_as_without(question, answer):
+    for words in ([question], question.split()):
+        assert f"no such command {words[0]!r}; {answer}" in jobgen(*words).err
+
+
+@pytest.mark.parametrize("line", ["qsub -I", "cancel --all", "kill all"])
+def test_no_job_that_has_ended_stands_in_the_place_of_one_that_runs(line):
+    JobRecord("7", "a", "slurm", os.getcwd(), 1.0, ()).save()
+    assert "JOB" in jobgen(*line.split()).err
 
 
 @pytest.mark.parametrize(
