@@ -243,7 +243,15 @@ class Module:
         self.parts += [part._replace(body=body) for body in bodies if body]
 
     def _keep_scope(self, node: Any, part: Part) -> None:
-        self._keep_block(node, part._replace(scope=self._make_scope(node, part)))
+        scope, tests = self._make_scope(node, part), (*part.tests, *self._list_others(node))
+        self._keep_block(node, part._replace(scope=scope, tests=tests))
+
+    def _list_others(self, node: Any) -> list[ast.expr]:
+        """Return functions that its decorators are given: one may take its place, as by a test."""
+        calls = [one for one in node.decorator_list if isinstance(one, ast.Call)]
+        given = [one.args for one in calls if not read_form("plain").match(self._name(one.func))]
+        functions = {name for name in self.names if name[0].islower()}
+        return [one for one in itertools.chain(*given) if spell_name(one) in functions]
 
     def _make_scope(self, node: Any, part: Part) -> Scope:
         bases = [self._name(base) for base in getattr(node, "bases", ())]

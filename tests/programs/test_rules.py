@@ -1040,6 +1040,22 @@ def test_an_executor_that_runs_in_its_own_process_submits_nothing() -> None:
         assert expected in rules(found)
 
 
+def test_a_function_that_a_decorator_may_replace_is_not_surely_called() -> None:
+    text = SETUP + "from other import alternative, loop\n@{}\ndef train():\n    write(net)\n"
+    text += "def write(net):\n    torch.save(net.state_dict(), 'm.pt')\ntrain()\n"
+    assert rules(look(text.format("alternative(loop)"))) == []
+    for mark in ("torch.no_grad()", "alternative('loop')", "functools.wraps(loop)"):
+        assert rules(look(text.format(mark))) == ["all-write"]
+
+
+def test_a_stream_that_its_owner_is_given_divided_is_divided() -> None:
+    text = SETUP + "from torch.utils.data import IterableDataset\nclass Shards(IterableDataset):\n"
+    text += "    def __iter__(self):\n        yield from self.stream\n"
+    text += "stream = stream.shard({})\nShards(stream)\n"
+    assert rules(look(text.format("num_shards=n(), index=dist.get_rank()"))) == []
+    assert rules(look(text.format("num_shards=8, index=0"))) == ["not-divided"]
+
+
 def test_a_name_that_is_assigned_again_has_the_value_before_each_use() -> None:
     text = "import subprocess, torch\ndef main():\n    if torch.cuda.device_count() < 2:\n"
     text += "        run = ['python', 'a.py']\n        subprocess.run(run)\n        return\n"
