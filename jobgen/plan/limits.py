@@ -175,8 +175,7 @@ def _explain_number(name: str, unit: str, limits: list[Limit], size: Size) -> It
     each = max(1, number // size.nodes)
     if number < least:
         message = f"{asked}: less than {name}'s least of {count(least, word)}"
-        more = count(-(-least // each), "node") if number else count(least, word)
-        yield "resources.nodes", message, f"use at least {more}", limits[0]
+        yield "resources.nodes", message, f"use at least {count(least, word)}", limits[0]
     elif number > most:
         nodes = most // each
         hint = f"use at most {count(nodes, 'node')}" if nodes else "use fewer GPUs on each node"

@@ -203,6 +203,7 @@ OLD = "this is more than 12 months old, so it may have changed"
         ("nersc-perlmutter", ["queue=debug"], "1h exceeds debug's 30m for 1-8 nodes", SCRIPTS),
         ("lumi-g", ["queue=dev-g", "resources.walltime=4h"], "exceeds dev-g's 3h", OLD),
         ("lumi-g", ["queue=small-g", "resources.nodes=5"], "more than small-g's 4 nodes", OLD),
+        ("lumi-g", ["queue=standard-g", "resources.gpus_per_node=1"], "use at least 8 GPUs", OLD),
         (
             "surf-snellius",
             ["queue=gpu_h100", "resources.gpus_per_node=2"],
