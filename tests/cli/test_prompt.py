@@ -149,6 +149,36 @@ def test_a_question_is_answered_in_quotes_as_without(question, answer):
         assert f"no such command {words[0]!r}; {answer}" in jobgen(*words).err
 
 
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ("status --watch -n 5 a", "as is of use; type: jobgen status a --watch\n"),
+        ("status -n a", "type: jobgen status a\n"),
+        ("wait --interval 30 a", "as is of use; type: jobgen wait a\n"),
+        ("sacct -j 4711 -o JobID,MaxRSS", "type: jobgen report 4711 --text\n"),
+        ("sacct -j 4711 -o State", "type: jobgen status 4711; for -o: leave it out: columns are"),
+        (
+            "list --format=State",
+            "jobgen list --json has all that jobgen knows; type: jobgen list\n",
+        ),
+        ("submit -c job.yaml", "no such option -c; type: jobgen submit job.yaml\n"),
+        ("submit -c 8", "type: jobgen submit --set resources.cpus_per_gpu="),
+        ("cancel all", "type: jobgen cancel JOB..., with the ids that `jobgen list` prints"),
+        (
+            "scancel -u me",
+            "; scancel -u me does that by itself, for all jobs of a user; for some, ty",
+        ),
+        ("cancel -u me", "or, for all of a user's, scancel -u me on Slurm\n"),
+        (
+            "check https://a.org/job.yaml",
+            "type: curl -fL https://a.org/job.yaml -o new.yaml, and then jobgen check new.yaml\n",
+        ),
+    ],
+)
+def test_what_is_not_a_job_or_a_file_is_not_taken_for_one(line, answer):
+    assert answer in jobgen(*line.split()).err
+
+
 @pytest.mark.parametrize("line", ["qsub -I", "cancel --all", "kill all"])
 def test_no_job_that_has_ended_stands_in_the_place_of_one_that_runs(line):
     JobRecord("7", "a", "slurm", os.getcwd(), 1.0, ()).save()
@@ -808,7 +838,8 @@ def test_a_line_for_a_value_that_is_refused_keeps_the_rest(option, value):
         ("render -", "jobgen reads a spec from a file here alone; write it into one, and give"),
         (
             "submit https://example.org/job.yaml",
-            "jobgen reads a spec from a file here alone; write it into one, and give its name\n",
+            "jobgen reads a spec from a file here alone; write it into one, and give its name; "
+            "type: curl -fL https://example.org/job.yaml -o new.yaml, and then jobgen submit new.yaml\n",
         ),
         ("list --state pending,running", "for the first, type: jobgen list --state queued\n"),
         ("list --limit all", "leave --limit out, for all of them; type: jobgen list\n"),
