@@ -839,7 +839,7 @@ def test_a_line_for_a_value_that_is_refused_keeps_the_rest(option, value):
         (
             "submit https://example.org/job.yaml",
             "jobgen reads a spec from a file here alone; write it into one, and give its name; "
-            "type: curl -fL https://example.org/job.yaml -o new.yaml, and then jobgen submit new.yaml\n",
+            "type: curl -fL https://example.org/job.yaml -o new.yaml, and then jobgen submit n",
         ),
         ("list --state pending,running", "for the first, type: jobgen list --state queued\n"),
         ("list --limit all", "leave --limit out, for all of them; type: jobgen list\n"),
