@@ -7,7 +7,6 @@ silences one. Most rules are records of `remarks.txt`; the others are the functi
 from __future__ import annotations
 
 import ast
-import glob
 import itertools
 import math
 import os
@@ -15,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from string import Template
 from typing import Any
 
@@ -151,10 +151,10 @@ class _Look:
         self.answers = dict.fromkeys(read_rules(), False) | _answer(size)
         self.values = _list_values(size)  # what records name by $value and <<value>>
         named = re.findall(r"[\"']([\w./-]+\.(?:ya?ml|json))[\"']", program.entry.text)
-        beside = os.path.dirname(program.entry.path)
         for folder in re.findall(r"config_path=[\"']([\w./-]+)", program.entry.text):  # Hydra's
-            named += glob.glob(os.path.join(beside, folder, "*.yaml"))
-        files = list_settings([f"={name}" for name in named[:9]])
+            form = "**/*.yaml" if re.search(r"\w", folder) else "*.yaml"  # with groups, or without
+            named += map(str, (Path(program.entry.path).parent / folder).glob(form))
+        files = list_settings([f"={name}" for name in named[:20]])
         words = re.findall(r"(?<!\S)--[\w-]+", " ".join(size.swept[0]))
         swept = [f"swept {word} {word[2:].replace('-', '_')}" for word in words]
         self.settings = "\n".join([size.settings, *swept, *map(" ".join, files)])

@@ -1440,6 +1440,37 @@ def test_hydra_gives_lightning_the_nodes_of_its_files() -> None:
     assert look(text, size=size._replace(settings="sys.num_nodes 2")) == []
 
 
+def test_hydra_gives_lightning_the_nodes_of_its_groups() -> None:
+    Path("conf/trainer").mkdir(parents=True)
+    Path("conf/config.yaml").write_text("defaults: [{trainer: default}]\n")
+    text = "import hydra, lightning as L\n@hydra.main(config_path='conf', config_name='config')\n"
+    text += "def main(cfg):\n    L.Trainer(**cfg.trainer).fit(model)\nmain()\n"
+    for given, expected in (("devices: 1", ["devices"]), ("num_nodes: 2\ndevices: auto", [])):
+        Path("conf/trainer/default.yaml").write_text(f"{given}\n")
+        remarks = look(text, size=EIGHT._replace(arguments=()))
+        assert rules(remarks) == expected
+        # The call takes no devices of its own beside those of the file.
+        assert all("into what ** hands on" in remark.hint for remark in remarks)
+
+
+@pytest.mark.parametrize(
+    ("hook", "expected"),
+    [
+        ("if self.trainer.is_global_zero:\n            self.trainer.save_checkpoint('c')", 1),
+        ("if self.global_rank == 0:\n            self.log('loss', x, sync_dist=True)", 1),
+        ("if self.trainer.is_global_zero:\n            torch.distributed.barrier()", 1),
+        ("if self.global_rank == 0:\n            self.log('loss', x)", 0),
+        ("if step % 9 == 0:\n            self.log('loss', x, sync_dist=True)", 0),
+        ("self.trainer.save_checkpoint('c')", 0),
+    ],
+)
+def test_rank_0_alone_waits_in_a_hook_of_lightning(hook: str, expected: int) -> None:
+    text = "import torch, lightning as L\nclass Net(L.LightningModule):\n"
+    text += f"    def on_train_epoch_end(self):\n        {hook}\n"
+    text += "L.Trainer(devices='auto', num_nodes=2).fit(Net())\n"
+    assert rules(look(text)) == ["some-ranks"] * expected
+
+
 LATE = "import sys\n{}\nloss.backward()\n"
 
 
