@@ -369,6 +369,7 @@ def _read_question(args: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the words of a question that say something, and the jobs and files that it names."""
     plain = re.findall(r"[^\s?,!]+", " ".join(args))
     words = [one for one in plain if one.lower() not in list_section(*_SILENT)]
+    words.sort(key=lambda one: one.lower() not in list_section("topics"))
     named = [one for one in words if re.fullmatch(r"\d{3,}\S*|.*\.ya?ml", one)]
     return drop(words, named) or plain[-1:], named
 

@@ -14,7 +14,7 @@ from jobgen.jobs.record import RECORD, JobRecord, folder_name, read_record
 
 
 def find_job(word: str | None = None) -> JobRecord:
-    """Find a job by its run folder, its id below ./runs, or its name.
+    """Find a job by its run folder, its id below ./runs, or its name or that name's folder.
 
     Of several it is the latest, and so it is without a word. An id may be that of an array's task.
     Raises UsageError if nothing matches, or the record is damaged.
@@ -29,7 +29,8 @@ def _find_one(word: str | None) -> JobRecord:
             return job
         hint = "`jobgen list --all` lists those of other folders"
         raise UsageError(f"no job was submitted from this folder; {hint}")
-    if job := _find_by_id(word) or _find_task(word) or _read_latest(f"{escape(word)}/*"):
+    name = os.path.normpath(word).removeprefix(f"{RUNS}/")  # the folder of its runs names it too
+    if job := _find_by_id(word) or _find_task(word) or _read_latest(f"{escape(name)}/*"):
         return job
     hint = _find_meant(word) or "give an ID, a name or a run folder"
     raise UsageError(f"no job {word!r} below ./{RUNS}; {hint}")

@@ -139,6 +139,7 @@ def test_a_word_that_is_not_a_command_is_answered(line, answer):
         ("how can I see the logs?", "type: jobgen logs\n"),
         ("what is the cost", "type: jobgen explain job.yaml\n"),
         ("how do I run this on 4 nodes?", "type: jobgen submit --nodes 4\n"),
+        ("how do I run it in a conda environment", "the environment is in job.yaml: env"),
         ("does this run on AMD?", "the commands\n"),
         ("what is torchrun", "the commands\n"),
         ("what is the meaning of life", "the commands\n"),
@@ -454,6 +455,20 @@ def test_a_pair_behind_two_dashes_is_written_as_the_option_that_the_program_has(
 def test_words_are_for_a_program_as_it_takes_them(line, answer):
     Path("train.py").write_text(PROGRAM)
     assert answer in jobgen(*line.split()).err
+
+
+def test_an_option_of_jobgen_that_hydra_has_not_is_put_before():
+    text = "import hydra\n@hydra.main(config_path=None)\ndef main(cfg): pass\nmain()\n"
+    Path("train.py").write_text(text)
+    line = "type: jobgen render job.yaml --nodes 4 -- lr=1\n"
+    assert line in jobgen("render", "job.yaml", "--", "lr=1", "--nodes", "4").err
+
+
+def test_the_folder_of_a_name_is_that_name():
+    JobRecord("7", "a", "slurm", os.getcwd(), 1.0, ()).save()
+    for word in ("runs/a/", "./runs/a", "runs/a/7"):
+        assert jobgen("diagnose", word).err == jobgen("diagnose", "7").err
+    assert "no job 'runs/b' below ./runs" in jobgen("logs", "runs/b").err
 
 
 def test_a_program_of_hydra_gets_its_pairs_as_they_are():
