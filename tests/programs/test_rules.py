@@ -1471,6 +1471,26 @@ def test_rank_0_alone_waits_in_a_hook_of_lightning(hook: str, expected: int) -> 
     assert rules(look(text)) == ["some-ranks"] * expected
 
 
+@pytest.mark.parametrize(
+    ("shown", "name", "expected"),
+    [
+        ("'0, 1'", "two", ["visible-devices"]),
+        ("3", "two", ["visible-devices"]),
+        ("'0,1,2,3'", "two", []),
+        ("'0, 1'", "other", []),
+    ],
+)
+def test_hydra_shows_the_gpus_of_its_file(shown: str, name: str, expected: list[str]) -> None:
+    Path("conf").mkdir()
+    Path("conf/two.yaml").write_text(f"gpu_id: {shown}\n")
+    text = f"{GROUP}import hydra\n@hydra.main(config_path='conf', config_name='{name}')\n"
+    text += "def main(cfg):\n    os.environ['CUDA_VISIBLE_DEVICES'] = str(cfg.gpu_id)\n"
+    text += f"    {OWN_GPU}main()\n"
+    assert rules(look(text, size=EIGHT._replace(arguments=()))) == expected
+    # An argument may give it another value.
+    assert look(text, size=EIGHT._replace(arguments=("gpu_id='0,1,2,3'",))) == []
+
+
 LATE = "import sys\n{}\nloss.backward()\n"
 
 
