@@ -351,6 +351,7 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("hidden-exit", "run() { python t.py & }\nrun 1\nrun 2\nwait", "--nodes=1"),
         ("no-wait", "run() { python t.py & }\nwait\nrun 1\nsleep 5\necho begun", "--nodes=1"),
         ("endless-wait", "trl vllm-serve --model m &\npython t.py\nwait", "--nodes=1"),
+        ("endless-wait", "srun torchrun t.py &\nsrun trl vllm-serve &\nwait", "--nodes=2"),
         ("endless-wait", "srun ray start --head --block &\npython t.py\nwait", "--nodes=2"),
         ("login-node-address", "torchrun --rdzv-endpoint=$MASTER_ADDR:29400 t.py", "--nodes=1"),
         ("login-node-address", "torchrun --rdzv-endpoint=n1:${MASTER_PORT} t.py", "--nodes=1"),
@@ -591,3 +592,27 @@ def test_pbs_brings_the_output_to_a_folder_that_the_job_makes(
 ) -> None:
     text = f"#!/bin/bash\n#PBS -l select=1\n#PBS -o logs/ {option}\ncd $PBS_O_WORKDIR\n{made}\n"
     assert [item.rule.id for item in check(Script("a.pbs", text))] == found
+
+
+def test_a_step_of_one_task_has_no_other_tasks() -> None:
+    asked = "#SBATCH --nodes=5 --ntasks-per-node=1"
+    for nodes, found in ((1, []), (4, ["srun-kill"])):
+        body = f"srun --nodes={nodes} --ntasks-per-node=1 -w $N python t.py"
+        assert rules_of(body, asked) == found
+
+
+def test_an_agent_for_a_part_of_the_nodes_leaves_the_rest_to_others() -> None:
+    asked = "#SBATCH --nodes=5 --ntasks-per-node=1"
+    launch = "accelerate launch --num_machines 4 --machine_rank $R --main_process_ip $H t.py"
+    for options, end, found in (
+        ("--nodes=4 -w $N", "&\nwait", False),
+        ("--nodes=4", "", False),
+        ("", "&\nsrun -K1 -w $N python serve.py", False),
+        ("", "", True),
+    ):
+        assert ("other-nnodes" in rules_of(f"srun {options} {launch} {end}", asked)) is found
+
+
+def test_servers_alone_are_waited_for() -> None:
+    body = "srun -K1 trl vllm-serve --model m &\nsrun -K1 python router.py &\nwait"
+    assert "endless-wait" not in rules_of(body, "#SBATCH --nodes=2")

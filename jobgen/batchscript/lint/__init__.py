@@ -18,8 +18,6 @@ ABOUT_LAUNCH = {
 }
 # True of most scripts: they come after what is rarer, and dearer.
 _LATE = {"srun-cpus": 1, "srun-kill": 2}
-# Of a script that jobgen rendered, only the directives may be somebody's own.
-_OWN_RULES = list_rules(directives)
 # Said only of what bash itself runs.
 _OF_BASH = ("bash-syntax", "no-command", "shellcheck")
 # `# jobgen: ignore=RULE[,RULE]` in a line, or alone in the line above.
@@ -48,7 +46,8 @@ def check(script: Script, site: str | None = None) -> list[Finding]:
 def _choose_rules(script: Script) -> tuple[Rule, ...]:
     if find_template(script):
         return tuple(rule for rule in RULES if rule.id == "placeholder")
-    rules = RULES if header.read(script.text) is None else _OWN_RULES
+    # Of a script that jobgen rendered, only the directives may be somebody's own.
+    rules = RULES if header.read(script.text) is None else list_rules(directives)
     of_bash = find_shell(script) in SHELLS
     return tuple(rule for rule in rules if of_bash or rule.id not in _OF_BASH)
 

@@ -53,20 +53,15 @@ def _list_files(started: Started) -> list[Word]:
 @rule("host-addresses")
 def _find_host_addresses(script: Script) -> Iterator[Fault]:
     for name, word, raw in script.variables() if script.nodes != 1 else ():
-        if _is_one_element(script, raw):
+        quoted = FORMS["quoted"].fullmatch(raw)
+        names = rf"\b{quoted[1]}=\"?(\$\(|`)scontrol show host" if quoted else "(?!)"
+        if re.search(names, script.text):
             message = "in quotes, the names of all nodes are one element"
             yield mark(word, message, fix="leave out the quotes in the parentheses")
         uses = re.findall(rf".*\$\{{?{name}\b.*", script.text.partition(word.raw)[2])
         if FORMS["addresses"].search(raw) and not FORMS["picks"].search("\n".join([raw, *uses])):
             message = "a node with several addresses gives them all, separated by spaces"
             yield mark(word, message)
-
-
-def _is_one_element(script: Script, raw: str) -> bool:
-    """Whether an array has the names of all nodes in one word."""
-    if not (quoted := FORMS["quoted"].fullmatch(raw)):
-        return False
-    return re.search(rf"\b{quoted[1]}=\"?(\$\(|`)scontrol show host", script.text) is not None
 
 
 def _matters(started: Started) -> bool:

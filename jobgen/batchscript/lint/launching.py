@@ -134,7 +134,8 @@ def _compare_nodes(agent: Agent, starts: Reach, nodes: int) -> str:
     count = read_number(agent.nodes)
     if count == 1 and starts.nodes > 1:
         return f"knows of no other node, and {starts.nodes} start it"
-    if count < 2 or count in (nodes, starts.nodes * max(1, starts.each)):
+    beside = count < nodes and not starts.nodes  # where others may have the rest
+    if count < 2 or beside or count in (nodes, starts.nodes * max(1, starts.each)):
         return ""
     waits = "waits forever for the others" if count > nodes else "leaves nodes idle"
     return f"is for {count} nodes, the job has {nodes}: it {waits}"
@@ -236,7 +237,8 @@ def _check_srun_kill(script: Script) -> Iterator[Fault]:
     if FORMS["brief"].fullmatch(script.value("--time") or ""):  # which is all that waiting costs
         return
     for srun, agent in _list_sruns(script, "SLURM_KILL_BAD_EXIT", *_ON_FAILURE):
-        lone = count_reach(script, srun) == (1, 1) or srun.value("-n", "--ntasks") == "1"
+        on_one = srun.read_count("nodes", script.nodes) == 1 == count_reach(script, srun).each
+        lone = on_one or srun.value("-n", "--ntasks") == "1"
         if not lone and (agent is None or agent.nodes != "1"):  # which waits for no other
             yield mark(srun.word, "srun goes on when one of its tasks has failed")
 
@@ -251,15 +253,12 @@ def _find_early(script: Script) -> Iterator[Fault]:
         words, fix = _list_early(script, command)
         ranked = under_c10d and "rank" in " ".join(word.raw for word in words).lower()
         for word in [] if ranked else words:
-            if match := FORMS["of-task"].search(_show_expanded(word)):
+            # Without the variables that the shell of the script does not expand.
+            parts = ((part, r"'[^']*'" if part.live else r"\$") for part in word.segments)
+            own = "".join(re.sub(left_out, "", part.text) for part, left_out in parts)
+            if match := FORMS["of-task"].search(own):
                 message = f"${match[1]} expands here, on the first node, where it is 0"
                 yield mark(word, message, fix=fix)
-
-
-def _show_expanded(word: Word) -> str:
-    """Return a word without the variables that the shell of the script does not expand."""
-    own = (re.sub(r"'[^']*'" if part.live else r"\$", "", part.text) for part in word.segments)
-    return "".join(own)
 
 
 def _list_early(script: Script, command: Command) -> tuple[list[Word], str]:

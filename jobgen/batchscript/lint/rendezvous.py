@@ -143,7 +143,8 @@ def _find_endless_wait(script: Script) -> Iterator[Fault]:
     blocks = "ray start" not in script.text or "--block" in script.text
     served = _list_after_server(script) if blocks and not ends else []
     later = dropwhile(lambda item: item.end == "&" or not trains(unwrap(item.words)), served)
-    for command in [item for item in later if item.texts == ["wait"]][:1]:
+    beside = any(item.end == "&" and unwrap(item.words).agent for item in script.commands)
+    for command in [item for item in (served if beside else later) if item.texts == ["wait"]][:1]:
         yield mark(command.place, "the server never ends, so that the job waits out its time")
 
 
