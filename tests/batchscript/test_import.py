@@ -1008,3 +1008,24 @@ def test_a_long_option_with_one_dash_is_lost_by_name() -> None:
         )
         (lost,) = [left for left in imported.left if left.kind == "lost"]
         assert lost.reason == "sbatch knows no -gres; write --gres"
+
+
+@pytest.mark.parametrize(
+    ("option", "body", "named"),
+    [
+        ("-o /s/logs/strong_%j.out", 'L="$S/logs/strong_${SLURM_JOB_ID}.out"', True),
+        ("-o /s/logs/strong_%j.out", "cp logs/strong_$SLURM_JOBID.out $S", True),
+        ("--output=%x-%j.log", "grep loss $SLURM_JOB_NAME-$SLURM_JOB_ID.log", True),
+        ("-J a", "mv slurm-$SLURM_JOB_ID.out logs/", True),
+        ("-o logs/%j", "mkdir -p logs/$SLURM_JOB_ID", False),
+        ("-o logs/all.out", "mv slurm-$SLURM_JOB_ID.out all.out", False),
+        ("-o %j.out", "mv t_$SLURM_JOB_ID.out $SLURM_JOB_ID.out.d-1", False),
+        ("-o %j.out", 'echo "see $SLURM_JOB_ID.out"', False),
+    ],
+)
+def test_a_body_that_uses_the_file_of_its_output_is_named(
+    option: str, body: str, named: bool
+) -> None:
+    imported = import_body(f"python t.py\n{body}\npython u.py", f"#SBATCH {option}")
+    reasons = [left.reason for left in imported.left if "file of the job's output" in left.reason]
+    assert len(reasons) == named

@@ -30,6 +30,8 @@ _OF_ARRAY = "is an array's index, which no directive asks for; array: {tasks: N}
 # What PBS and Torque take nodes or processors from.
 _ASKED = ("select", "nodes", "ncpus", "ngpus", "size", "procs", "mppwidth")
 _OF_NODES = "PBS_NODEFILE|PBS_NUM_NODES|SLURM_(JOB_NUM_NODES|NNODES|NTASKS)"
+_OF_BODY = "is the file of the body, beside the spec and without directives"
+_OF_OUTPUT = "is the file of the job's output, which goes to jobgen's logs instead"
 _OF_ITSELF = "the script submits itself so; write in the spec what only this line asks for"
 
 
@@ -147,12 +149,21 @@ def _note_losses(script: Script, draft: Draft) -> None:
     for item in script.read_directives:
         if item.option == "--chdir" and item.value.strip("./"):
             draft.check(item.line, item.text, "the file of the body is looked for in this folder")
-    outside = straight.list_lines_outside(script)
+    outside, output = straight.list_lines_outside(script), _find_output(script)
     for command in script.commands:
-        match = straight.ITSELF.search(command.active)
-        if match and command.name not in PRINTS and command.line not in outside:
-            reason = "is the file of the body, beside the spec and without directives"
-            draft.check(command.line, match[0], reason)
+        if command.name in PRINTS or command.line in outside:
+            continue
+        if match := straight.ITSELF.search(command.active):
+            draft.check(command.line, match[0], _OF_BODY)
+        if match := output.search(" ".join(word.raw for word in command.all_words)):
+            draft.check(command.line, match[0], _OF_OUTPUT)
+
+
+def _find_output(script: Script) -> re.Pattern[str]:
+    """Return the form of the file that sbatch writes the output to, if it has the job's number."""
+    file = os.path.basename(script.value("--output") or "slurm-%j.out")
+    form = re.escape(file).replace("%j", FORMS["%j"].pattern).replace("%x", FORMS["%x"].pattern)
+    return re.compile(rf"(?<![\w.-]){form}(?![\w.-])" if re.search(r"%j.*\.", file) else "(?!)")
 
 
 def _list_other_words(script: Script, draft: Draft) -> list[DirectiveOption]:
