@@ -254,9 +254,10 @@ def _find_early(script: Script) -> Iterator[Fault]:
         ranked = under_c10d and "rank" in " ".join(word.raw for word in words).lower()
         for word in [] if ranked else words:
             # Without the variables that the shell of the script does not expand.
-            parts = ((part, r"'[^']*'" if part.live else r"\$") for part in word.segments)
-            own = "".join(re.sub(left_out, "", part.text) for part, left_out in parts)
-            if match := FORMS["of-task"].search(own):
+            own = (
+                re.sub(r"'[^']*'" if part.live else r"\$", "", part.text) for part in word.segments
+            )
+            if match := FORMS["of-task"].search("".join(own)):
                 message = f"${match[1]} expands here, on the first node, where it is 0"
                 yield mark(word, message, fix=fix)
 
