@@ -34,6 +34,7 @@ from jobgen.spec.yaml_nodes import Scalar
 _SHOWN = re.compile(r"((?:[a-z]+ \S+ )?jobgen) ([a-z]+)((?: (?:'[^']*'|[^\s,;|<(']+))*)(.*)")
 _ADVICE = re.compile(r"\b(?:write|give|type|put|knows)\b")  # in what leaves no line as it is
 _LEAVE, _NOTHING = "leave it out", "jobgen has nothing like it"
+_WRAP = re.compile("--wrap[=\0](python[\\d.]* [^\0;&|<>$'\"()]*)\0(.*)", re.DOTALL)
 _NUMBER = re.compile("[1-9][0-9]{0,8}")
 # Where the one job of a folder is meant: one that need not run, and not several.
 _ONE_JOB = r"(?<!')(?<!shell )(?<!forward )\bJOB\b(?! JOB|\.\.\.)"
@@ -327,9 +328,8 @@ def explain_command(
     message = f"no such command {args[0]!r}"
     args = [*(args[0].split() or args[:1]), *args[1:]]  # a question may be one word to a shell
     word, *rest = _drop_tools(args)
-    words, asks = [word], _asks(word, rest)
-    if asks:
-        words, rest = _read_question(args)
+    asks = _asks(word, rest)
+    words, rest = _read_question(args) if asks else ([word], rest)
     line = " ".join(args)
     answers = (_answer_command(one, rest, context, line) for one in words)
     if answer := next(filter(None, answers), ""):
@@ -400,9 +400,11 @@ def _drop_tools(args: Sequence[str]) -> list[str]:
 
 
 def _join_values(words: Sequence[str]) -> list[str]:
-    """Return words with the two of an option that takes two, such as `-pe mpi 16`, in one."""
+    """Return words with the two of an option, as of `-pe mpi 16`, in one, and --wrap's last."""
     two = "|".join(list_section("two_values"))
-    return re.sub(f"(?<![^\0])({two})\0([^\0]+)\0", "\\1=\\2 ", "\0".join(words)).split("\0")
+    text = re.sub(f"(?<![^\0])({two})\0([^\0]+)\0", "\\1=\\2 ", "\0".join([*words, ""]))
+    behind = _WRAP.sub(lambda one: one[2] + one[1].replace(" ", "\0") + "\0", text)
+    return behind.split("\0")[:-1]
 
 
 def _answer_command(word: str, words: Sequence[str], context: click.Context, line: str) -> str:

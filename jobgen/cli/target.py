@@ -90,11 +90,7 @@ def _find_refused(
         doubts = "\n".join(list_doubts(loaded, make_plan(loaded, target)))
     except (JobgenError, click.UsageError):  # told of when the command runs
         return {}
-    return {
-        name: flags[name]
-        for name in names
-        if re.search(f" (option|nor|knows no) {name},? ", doubts)
-    }
+    return {name: flags[name] for name in names if re.search(f" (option|nor?) {name},? ", doubts)}
 
 
 class SpecCommand(click.Command):

@@ -457,6 +457,16 @@ def test_words_are_for_a_program_as_it_takes_them(line, answer):
     assert answer in jobgen(*line.split()).err
 
 
+@pytest.mark.parametrize("command", ["submit", "sbatch"])
+def test_a_program_that_sbatch_would_wrap_is_started_by_its_spec(command):
+    Path("train.py").write_text(PROGRAM)
+    for words in (["--wrap=python train.py --lr 3"], ["--wrap", "python train.py --lr 3"]):
+        answer = jobgen(command, *words, "-N", "3").err
+        assert "; type: jobgen submit job.yaml -N 3 -- --lr 3\n" in answer
+    two = jobgen("submit", "--wrap=hostname; ls").err
+    assert "write run: {command: [bash, -c, 'hostname; ls']} in the spec" in two
+
+
 def test_an_option_of_jobgen_that_hydra_has_not_is_put_before():
     text = "import hydra\n@hydra.main(config_path=None)\ndef main(cfg): pass\nmain()\n"
     Path("train.py").write_text(text)
