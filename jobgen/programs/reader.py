@@ -152,7 +152,8 @@ class Module:
         with open(path, "rb") as file:
             data = file.read(MOST_BYTES)
         self.text = _decode(data, path)
-        with warnings.catch_warnings(action="ignore"):  # of escapes in the user's strings
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of escapes in the user's strings
             self.tree = ast.parse(self.text, path)
         self.whole = Fact(self, 1, "", self.tree, Part(self, ()))
         self.calls: list[Fact] = []
