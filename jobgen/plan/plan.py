@@ -12,6 +12,7 @@ from jobgen.capabilities import Capabilities
 from jobgen.records import NamedTuple
 from jobgen.sites.profile import Address, Node, SiteProfile
 from jobgen.spec.fields import ShellPath as ShellPath
+from jobgen.spec.launchers import find_launcher, name_kind
 from jobgen.spec.model import Modules
 from jobgen.spec.roles import Spot
 
@@ -433,6 +434,19 @@ class Plan(NamedTuple):
         """
         of_role = self.nodes.place is not None
         return self.launch.mode == "plain" and self.nodes.world_size == 1 and not of_role
+
+    @property
+    def starts_agent(self) -> bool:
+        """Whether the command is an agent, which tells its own processes OMP_NUM_THREADS."""
+        launcher = find_launcher(self.program.command) if self.launch.mode == "plain" else ""
+        return bool(launcher) and name_kind(launcher) == "agent"
+
+    @property
+    def uses_gpus(self) -> bool:
+        """Whether the processes may use GPUs, by torch: those of this machine need no request."""
+        if self.launch.mode in ("plain", "body"):
+            return False
+        return any(self.nodes.gpus_of_each) or not self.can.batch
 
     @property
     def components(self) -> tuple[NodeGroup, ...]:

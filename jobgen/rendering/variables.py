@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from jobgen import schedulers
 from jobgen.plan.plan import Plan
 from jobgen.rendering.reasons import select_rows
-from jobgen.rendering.view import starts_agent, uses_gpus
 from jobgen.schedulers.base import PROCESSES, cpu_keys
 
 
@@ -35,12 +34,12 @@ def _describe(plan: Plan) -> dict[str, object]:
         "interface": launch.interface,
         "alone": launch.alone,
         "direct": launch.direct,
-        "agent": starts_agent(plan),
+        "agent": plan.starts_agent,
         "lone": plan.lone,
         "threads": ", ".join(threads),
         "cpu_keys": " ".join((*cpu_keys(plan), *PROCESSES)),
         "devices": ",".join(map(str, launch.devices or ())),
-        "gpus": uses_gpus(plan),
+        "gpus": plan.uses_gpus,
         "tasks": plan.program.task or ("0, 1, ..." if plan.array.tasks else ""),
         "chain": plan.walltime.chain.then,
     }

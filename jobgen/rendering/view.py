@@ -13,7 +13,6 @@ from jobgen.plan.launch import LAUNCHERS, RENDEZVOUS
 from jobgen.plan.plan import Plan, RolePlan, ShellPath, shorten
 from jobgen.records import NamedTuple
 from jobgen.rendering import header
-from jobgen.spec.launchers import find_launcher, name_kind
 
 _WIDTH = 80  # of the words in a line
 _FLAVORS = ("openmpi", "hydra", "pals", "ibrun")
@@ -169,8 +168,8 @@ class ScriptView:
 
     def _describe_gpus(self) -> None:
         plan, nodes = self.plan, self.plan.nodes
-        self.agent = starts_agent(plan)
-        self.uses_gpus = uses_gpus(plan)
+        self.agent = plan.starts_agent
+        self.uses_gpus = plan.uses_gpus
         self.records_gpus = nodes.usage and self.uses_gpus
         self.of_amd = plan.environment.gpu_maker == "amd"
         self.gpus_wanted = shorten(nodes.preflight or ())
@@ -227,20 +226,6 @@ def _describe_role(plan: Plan, role: RolePlan) -> ScriptView:
 def _mark(chosen: str | None, names: Iterable[str]) -> SimpleNamespace:
     """Return which of the names is chosen, as templates can ask: `launcher.srun`."""
     return SimpleNamespace(**{name: name == chosen for name in names})
-
-
-def starts_agent(plan: Plan) -> bool:
-    """Return whether the command is an agent, which tells its own processes OMP_NUM_THREADS."""
-    words = map(str, plan.program.command if plan.launch.mode == "plain" else ())
-    launcher = find_launcher([*words])
-    return bool(launcher) and name_kind(launcher) == "agent"
-
-
-def uses_gpus(plan: Plan) -> bool:
-    """Whether the processes may use GPUs, by torch: those of this machine need no request."""
-    if plan.launch.mode in ("plain", "body"):
-        return False
-    return any(plan.nodes.gpus_of_each) or not plan.can.batch
 
 
 def indent_setup(text: str) -> str:
