@@ -13,7 +13,16 @@ from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
 from pathlib import Path
 
-from jobgen.programs.reader import OBJECT, Fact, Module, Part, Scope, read_form, spell_name
+from jobgen.programs.reader import (
+    OBJECT,
+    Fact,
+    Module,
+    Part,
+    Scope,
+    is_newer,
+    read_form,
+    spell_name,
+)
 from jobgen.spec import tables
 from jobgen.spec.launchers import read_names
 
@@ -70,6 +79,7 @@ class ReadProgram:
                 self._files[real] = module = Module(path)
             except SyntaxError as error:
                 about = {"path": path, "file": f"{path}:{error.lineno}", "fault": error.msg}
+                about |= {"newer": ""} if is_newer(error) else {}
                 self.broken.append(one._replace(about=about))
             except (OSError, ValueError):
                 pass

@@ -29,6 +29,11 @@ def read_form(name: str) -> re.Pattern[str]:
     return re.compile(re.sub("<<(.+?)>>", lambda one: read_form(one[1]).pattern, forms[name]))
 
 
+def is_newer(error: SyntaxError) -> bool:
+    """Whether a newer Python than this one, such as the job's may be, may not see the fault."""
+    return read_form("newer").search(f"{error.msg}: {error.text}") is not None
+
+
 class Scope(NamedTuple):
     """A function or a class. Python calls a function such as `__init__` for its class."""
 

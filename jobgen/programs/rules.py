@@ -20,7 +20,7 @@ from typing import Any
 
 from jobgen.plan.review import is_below, list_settings
 from jobgen.programs.program import ReadProgram, classify, list_plain
-from jobgen.programs.reader import Fact, read_form, spell_name
+from jobgen.programs.reader import Fact, is_newer, read_form, spell_name
 from jobgen.records import NamedTuple
 from jobgen.spec import tables
 
@@ -125,7 +125,7 @@ def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
     try:
         look = _Look(ReadProgram(path, *roots), size)
     except SyntaxError as error:
-        known = read_form("newer").search(error.msg) is None
+        known = not is_newer(error)
         return [make_remark("syntax", path, error.lineno or 1, certain=known, fault=error.msg)]
     except (OSError, ValueError):
         return []
@@ -501,7 +501,7 @@ def _is_unfitting(look: _Look, call: Fact) -> bool:
 # What rules need of the place of a call.
 PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "certain": lambda look, call: call.certain and not _is_asked(look, call),
-    "newer": lambda _, call: read_form("newer").search(call.about["fault"]) is not None,
+    "newer": lambda _, call: "newer" in call.about,
     "inside": lambda _, call: call.part.scope is not None,
     "entry": lambda look, call: call.module is look.program.entry,
     "tried": lambda _, call: call.part.tried,
