@@ -18,11 +18,6 @@ from jobgen.sites.profile import SiteProfile
 from jobgen.spec.units import format_duration, format_memory, parse_clock, parse_memory
 from jobgen.spec.value_types import NAME, Constraint, Email, Label
 
-# What jobgen's scripts say by themselves, so that no spec needs to.
-_OWN = {
-    *(("--output", "%x-%j.out"), ("--output", "%x-%A_%a.out"), ("--open-mode", "append")),
-    *(("-j", "oe"), ("-k", "oed"), ("-l", "place=scatter"), ("-l", "wd"), ("--export", "ALL")),
-}
 _LABEL, _CONSTRAINT, _ADDRESS = (get_args(kind)[1] for kind in (Label, Constraint, Email))
 # The form that the values of keys need.
 _FORMS = {
@@ -30,8 +25,6 @@ _FORMS = {
     **{"name": NAME, "resources.constraint": _CONSTRAINT},
 }
 _NO_WORDS = "asks for processors in words that OpenPBS and PBS Pro do not have; write resources"
-_CHUNK = ("ngpus", "ncpus", "mem", "mpiprocs", "ppn", "gpus")
-_EXCLUSIVE = (("--exclusive", ""), ("-l place", "scatter:excl"), ("-l place", "excl"))
 _EVENTS = {"BEGIN": "begin", "END": "end", "FAIL": "fail", "b": "begin", "e": "end", "a": "fail"}
 # The options for who gets mail and when, and when that is where it is not said.
 _MAIL = {"slurm": ("--mail-user", "--mail-type", ""), "pbs": ("-M", "-m", "a")}
@@ -104,7 +97,7 @@ def _list_taken(script: Script, draft: Draft) -> list[DirectiveOption]:
         of_place = item.line in places and item.option[0] != "-"  # one with blanks
         if reason := _find_loss(script, item):
             draft.lose(item.line, item.text, reason)
-        elif counts and not of_place and (item.option, item.value) not in _OWN:
+        elif counts and not of_place and not FORMS["own"].fullmatch(f"{item.option} {item.value}"):
             taken.append(item)
             if item.option == "-e" and script.value("-j") is None:  # which jobgen would join
                 taken.append(item._replace(option="-j", value="n"))
@@ -214,7 +207,7 @@ class _Resources:
         key = self.keys.get(option, "")
         if key in _FORMS and _FORMS[key].matches(value):
             return self.draft.put(key, value)
-        if (option, value) in _EXCLUSIVE:
+        if FORMS["exclusive"].fullmatch(f"{option} {value}"):
             return self.draft.put("resources.exclusive", True)
         if option in ARRAYS:
             return _settle_indices(self.script, item, self.draft)
@@ -270,7 +263,9 @@ class _Resources:
                 draft.keep(item.line, pair)
             elif key == "ompthreads":
                 draft.put("environment.variables", {"OMP_NUM_THREADS": text})
-            elif key not in _CHUNK:  # a bare word of nodes= is true of them, as OpenPBS reads it
+            elif not FORMS["of-chunk"].fullmatch(
+                key
+            ):  # a bare word of nodes= is true of them, as OpenPBS reads it
                 more.append(pair if equals or option != "-l nodes" else f"{pair}=True")
         if all(re.fullmatch(r"[A-Za-z_]\w*=[\w.-]+", pair) for pair in more):
             draft.put("resources.constraint", ":".join(more))

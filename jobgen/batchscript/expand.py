@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 
 from jobgen.batchscript.bash import Command, Field, Segment, Word, split_segments
+from jobgen.spec.tables import read_rows
 
 NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _PLAIN = re.compile(r"\$\{?([A-Za-z_]\w*|[1-9@*]|(?<=\{)[1-9]\d)\}?", re.ASCII)
@@ -23,15 +24,8 @@ _WHICH = re.compile(
     r"(?:\$\(|`)\s*(?:which|command -v|type -[pP])\s+"
     r"(python[\d.]*|singularity|apptainer|torchrun|accelerate|deepspeed|composer|bash|mpirun|mpiexec)\s*(?:\)|`)"
 )
-_FILE = r"\"?\$\{?PBS_NODEFILE\}?\"?"
-_SORTS = rf"(sort -u {_FILE}|(cat {_FILE} *\| *)?(sort *\| *)?(sort -u|uniq)( {_FILE})?)"
-# How a script asks how many nodes its job has, and how many lines its list of them.
-_COUNTS = {
-    "nodes:": re.compile(
-        rf"(\$\(|`) *(scontrol show hostnames?( [^|()]*)?|{_SORTS}) *\| *wc -l *[)`]"
-    ),
-    "lines:": re.compile(rf"(\$\(|`) *(wc -l *< *{_FILE}|cat {_FILE} *\| *wc -l) *[)`]"),
-}
+# How a script asks how many nodes its job has, and how many lines their list.
+_COUNTS = {name: re.compile(form) for name, form in read_rows("counts.txt", room="batchscript")}
 _SAFE = re.compile(r"[\w@%+=:,./*?\[\]{}~^!-]*", re.ASCII)
 # They change by themselves.
 _MOVING = {"RANDOM", "SECONDS", "PWD", "OLDPWD", "SRANDOM", "EPOCHSECONDS", "LINENO", "IFS"}
@@ -42,9 +36,8 @@ class PlainVariables:
     """What plain assignments, one after the other, make of variables.
 
     A value is known where it is text, or text with variables that keep theirs; all else, such as
-    arrays, is left to bash. `loose` are names that conditions, loops, functions or builtins set
-    somewhere, with the last line that may, `several` those that may be no word or several, or an
-    option.
+    arrays, is left to bash. `loose` are names that conditions, loops, functions or builtins set,
+    with the last line that may, `several` those that may be no word or several, or an option.
     """
 
     def __init__(

@@ -64,8 +64,7 @@ class Launcher(NamedTuple):
 class Agent(NamedTuple):
     """A program that starts the processes of its node, and what it runs.
 
-    `words` are its key in the table, `called` is what names it here. Its options come by name,
-    with `-` for `_`.
+    `words` are its key in the table, `called` names it here. Options come by name, `-` for `_`.
     """
 
     name: str

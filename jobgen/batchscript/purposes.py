@@ -12,9 +12,8 @@ from jobgen.spec.tables import read_rows
 _KINDS = {
     kind: frozenset(words.split()) for kind, words in read_rows("commands.txt", room="batchscript")
 }
-PRINTS, FILTERS, HEADS, REPEATS, ENVIRONMENTS = (
-    _KINDS[kind] for kind in ("prints", "filters", "heads", "repeats", "environments")
-)
+PRINTS, FILTERS, HEADS = (_KINDS[kind] for kind in ("prints", "filters", "heads"))
+REPEATS, ENVIRONMENTS = _KINDS["repeats"], _KINDS["environments"]
 HARMLESS = PRINTS | HEADS | {"wait", "set"}
 REPEATABLE = REPEATS | _KINDS["repeatable"]
 PREPARING = FILTERS | _KINDS["preparing"]
@@ -27,8 +26,6 @@ FORMS = {
 # What only readies things for a program; Python is given lines of its own to look at some.
 _OF_PYTHON = rf"\S*python\S* ({FORMS['makes'].pattern}|(-c|-V|--version)\b|-( |$))"
 READIES = re.compile(f"{_OF_PYTHON}|{FORMS['readies'].pattern}")
-# A line of Perl or Python, whose output is read.
-_LINE = re.compile(r"(perl|python[\d.]*) (-\w+ )*-\w*[ce] ")
 
 
 def is_quiet(redirect: Redirect) -> bool:
@@ -50,7 +47,7 @@ def is_pure(raw: str) -> bool:
 
 def _leaves_nothing(command: Command) -> bool:
     started = unwrap(command.words)
-    known = started.name in PRINTS | FILTERS or _LINE.match(" ".join(started.texts))
+    known = started.name in PRINTS | FILTERS or FORMS["of-line"].match(" ".join(started.texts))
     if command.words and not known:
         return False
     writes = [item for item in command.redirects if not item.operator.startswith("<")]

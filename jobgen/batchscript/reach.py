@@ -6,18 +6,12 @@ One table says how each launcher learns them; what only the job knows is 0.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
 
 from jobgen.batchscript.bash import Command
 from jobgen.batchscript.expand import PlainVariables
-from jobgen.batchscript.launchers import (
-    Agent,
-    LaunchCommand,
-    Launcher,
-    read_number,
-    unwrap_nested,
-)
+from jobgen.batchscript.launchers import Agent, LaunchCommand, Launcher, read_number, unwrap_nested
+from jobgen.batchscript.purposes import FORMS
 from jobgen.batchscript.reader import Script
 from jobgen.records import NamedTuple
 
@@ -29,11 +23,6 @@ class Reach(NamedTuple):
     each: int = 0
 
 
-# An eval of what is not only known to bash.
-_EVALUATES = re.compile(r"eval [^$`]")
-_SPREADS = re.compile(r"--?(map-by|by|rr|pernode|bynode|grr|rank-by)\S*", re.ASCII)
-
-
 def _is_part(script: Script, launcher: Launcher, nodes: int) -> bool:
     """Whether a launcher is for some of several nodes; the others are somebody else's."""
     place = launcher.read("places") or "PBS_NODEFILE"  # which has all of them
@@ -42,7 +31,7 @@ def _is_part(script: Script, launcher: Launcher, nodes: int) -> bool:
 
 def _spreads(launcher: Launcher) -> bool:
     """Whether it gives each node a task before one gets more than another."""
-    asked = any(_SPREADS.fullmatch(name) for name, _ in launcher.options)
+    asked = any(FORMS["spreads"].fullmatch(name) for name, _ in launcher.options)
     return asked or "spreads" in launcher.row
 
 
@@ -96,7 +85,9 @@ def list_run(script: Script) -> Iterator[LaunchCommand]:
 
 def _list_inside(command: Command) -> list[LaunchCommand]:
     outer, *inner = unwrap_nested(command, PlainVariables({}, {}))
-    shell = outer.started.name in ("bash", "sh") or _EVALUATES.match(" ".join(command.texts))
+    shell = outer.started.name in ("bash", "sh") or FORMS["evaluates"].match(
+        " ".join(command.texts)
+    )
     if not (shell and inner):
         return [outer]
     started, last = inner[-1]

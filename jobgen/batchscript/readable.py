@@ -11,7 +11,6 @@ from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.capabilities import get_capabilities
 from jobgen.errors import Position, Problem, SpecError
 
-_SHELL = re.compile(r"#!\s*(?:\S*/env\s+(?:-S\s+)?)?(\S+)")
 SHELLS = ("bash", "sh", "dash")  # whose scripts bash runs as they do
 # Options that take a value: all but switches.
 _VALUED = re.compile(
@@ -32,7 +31,7 @@ class ImportRefusedError(SpecError):
 
 def find_shell(script: Script) -> str:
     """Return the name of the shell or program that runs a script."""
-    match = _SHELL.match(script.lines[0] if script.lines else "")
+    match = FORMS["shell"].match(script.lines[0] if script.lines else "")
     asked = script.value(script.can.shell_option) if script.can.shell_option else None
     return (asked or (match[1] if match else "bash")).rpartition("/")[2]
 

@@ -16,7 +16,6 @@ from jobgen.batchscript.expand import PlainVariables, expand_command, follow, li
 from jobgen.batchscript.purposes import FORMS, is_pure, list_substituted
 from jobgen.spec.value_types import TAKEN
 
-_ASSIGNS = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 # Variables that a spec may set; the others are jobgen's own.
 _VARIABLE = re.compile(rf"(?!({TAKEN})$)[A-Za-z_]\w*", re.ASCII)
 
@@ -164,11 +163,11 @@ class Prelude:
         """Return the assignments of an `export`; a name alone exports the value that it has."""
         words = []
         for word in statement.first.words[1:]:
-            known = _ASSIGNS.match(word.raw) or word.raw.isidentifier()
+            known = FORMS["assigns"].match(word.raw) or word.raw.isidentifier()
             refuse(statement.line, Why.BASH, not known)
             if word.raw in self.reader.variables.assigned:
                 words.append(Word(f'{word.raw}="${word.raw}"', word.line, word.column))
-            elif _ASSIGNS.match(word.raw):
+            elif FORMS["assigns"].match(word.raw):
                 words.append(word)
         return words
 
