@@ -109,8 +109,9 @@ def _list_refusals(script: Script) -> Iterator[tuple[int, str, str]]:
 
 def _list_refused(script: Script) -> Iterator[tuple[int, str, str]]:
     """Yield the directives that no job of jobgen's can have, and what submits other jobs."""
+    walltime = script.resource("walltime")
     for item in script.read_directives:
-        if script.can.chunks and FORMS["nqsv"].match(f"{item.option} {item.value}"):
+        if script.can.chunks and FORMS["nqsv"].match(f"{item.option} {item.value} {walltime}"):
             yield item.line, f"{item.text} belongs to NQSV, not to PBS", ""
         if item.option in ("hetjob", "packjob", ":"):
             message = "this is a heterogeneous job, whose parts have their own directives"

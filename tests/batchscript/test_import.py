@@ -900,6 +900,21 @@ def test_each_resource_of_a_line_is_kept_or_said() -> None:
     assert [left.text for left in imported.left][:1] == ["mpiprocs=10"]
 
 
+def test_what_a_job_exports_anyway_needs_no_key() -> None:
+    for value in ("ALL", "all"):
+        assert spec_of("python t.py", f"#SBATCH --export={value}").keys() == {
+            *("name", "scheduler", "resources", "run", "launch")
+        }
+    assert Why.KEY in kept("python t.py", "#SBATCH --export=ALL,A=1")
+
+
+def test_torque_has_an_option_that_nqsv_has_too() -> None:
+    torque = import_pbs("#PBS -b 30\n#PBS -l walltime=1:00:00\n./a")
+    assert yaml.safe_load(torque.yaml)["directives"] == ["#PBS -b 30"]
+    for line in ("-T necmpi", "-l elapstim_req=100", "-b 2"):
+        assert "belongs to NQSV" in refusal_of(Script("a", f"#PBS {line}\n#PBS -q a\n./a\n"))
+
+
 def test_a_variable_in_single_quotes_within_a_word_is_the_setups() -> None:
     body = "S=$(sed -n 1p list)\n./a \"sample='$S'\""
     assert "export S=" in spec_of(body, ONE_GPU)["environment"]["setup"]
