@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import takewhile
+from operator import attrgetter
 
 from jobgen.errors import UsageError
 from jobgen.records import NamedTuple
@@ -151,8 +152,9 @@ class Command(NamedTuple):
 
     @property
     def active(self) -> str:
-        """What bash expands in its assignments and words."""
-        return " ".join(word.active for word in self.all_words)
+        """What bash expands in its assignments, words and redirects."""
+        words = (*self.all_words, *map(attrgetter("target"), self.redirects))
+        return " ".join(word.active for word in words)
 
     @property
     def openers(self) -> set[str]:

@@ -166,6 +166,27 @@ def test_output_to_files_goes_to_the_logs_and_is_named(launch: str, directive: s
     assert check.reason == "its output goes to jobgen's logs instead"
 
 
+@pytest.mark.parametrize(
+    ("body", "line", "setup"),
+    [
+        ("pw.x < in > out 2>&1", "pw.x < in > out 2>&1", None),
+        ("cd a && python t.py", "cd a && python t.py", None),
+        ("python t.py a | sort | tee x", "python t.py a | sort | tee x", None),
+        ("python t.py *.npy", "python t.py *.npy", None),
+        ("F=$(ls)\npython t.py $F", "python t.py $F", "export F=$(ls)\n"),
+        ("F=$(ls)\npython t.py < $F.in", "python t.py < $F.in", "export F=$(ls)\n"),
+        ("$SLURM_SUBMIT_DIR/a 'b c' < in", "$SLURM_SUBMIT_DIR/a 'b c' < in", None),
+    ],
+)
+def test_a_line_that_jobgen_cannot_start_is_read_by_bash(
+    body: str, line: str, setup: str | None
+) -> None:
+    spec = spec_of(body, ONE_GPU)
+    assert spec["run"] == {"command": ["bash", "-c", line]}
+    assert spec["launch"] == {"mode": "plain"}
+    assert spec.get("environment", {}).get("setup") == setup
+
+
 def test_a_script_that_only_srun_finds_is_left_to_srun() -> None:
     assert spec_of("srun t.sh a", ONE_GPU)["run"] == {"command": ["srun", "t.sh", "a"]}
 
@@ -409,8 +430,17 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("python $@", ONE_GPU, "the arguments of the script"),
         (f"python t.py '{'a b ' * 999}'", ONE_GPU, "would be too long to read"),
         ("source my.sh\npython t.py $X/a", ONE_GPU, "knows what $X comes to"),
-        ("python t.py < in", ONE_GPU, Why.LAUNCH),
-        ("cd a && python t.py", ONE_GPU, Why.LAUNCH),
+        ("srun python t.py < in", ONE_GPU, Why.LAUNCH),
+        ("python t.py < in", "#SBATCH --nodes=2", "on several nodes"),
+        ("set -o pipefail\npython t.py | sort > out", ONE_GPU, Why.LAUNCH),
+        ("source my.sh\npython t.py < in", ONE_GPU, Why.LAUNCH),
+        ("conda activate a && python t.py", ONE_GPU, Why.LAUNCH),
+        ("python t.py < $OUTSIDE", ONE_GPU, Why.LAUNCH),
+        ("python t.py --n $SLURM_NTASKS < in", ONE_GPU, Why.LAUNCH),
+        ("A=(x)\npython t.py < $A", ONE_GPU, Why.LAUNCH),
+        ("python t.py | grep x slurm-$SLURM_JOB_ID.out", ONE_GPU, Why.LAUNCH),
+        ("python t.py < in | tee {}".format("a" * 240), ONE_GPU, Why.LAUNCH),
+        ("cd a && srun python t.py", ONE_GPU, Why.LAUNCH),
         ("trap 'touch STOP' USR1\npython t.py", ONE_GPU, Why.BASH),
         ("python t.py", "#SBATCH --signal=B:USR1@60", Why.KEY),
         ("python t.py <(cat x)", ONE_GPU, Why.BASH),
@@ -898,6 +928,9 @@ def test_each_resource_of_a_line_is_kept_or_said() -> None:
     assert spec["directives"] == ["#PBS -l nodes=10:ppn=4"]
     imported = import_pbs("#PBS -l select=1:ncpus=2:mpiprocs=10\ncd $PBS_O_WORKDIR\npython t.py")
     assert [left.text for left in imported.left][:1] == ["mpiprocs=10"]
+    body = "cd $PBS_O_WORKDIR\nexport N=$(grep -c . $PBS_NODEFILE)\n./a"
+    asked = import_pbs(f"#PBS -l select=1:ncpus=8:mpiprocs=8\n{body}")
+    assert [left.text for left in asked.left if left.kind == "check"] == ["$PBS_NODEFILE"]
 
 
 def test_what_a_job_exports_anyway_needs_no_key() -> None:

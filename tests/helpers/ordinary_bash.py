@@ -139,6 +139,9 @@ LAUNCHES = {
     ),
     "set before": ("A=prefixed B=$HOME/x srun python train.py {}", 2, 2, 2),
     "module": ("time python -m train {}", 1, 1, 1),
+    "input": ("python train.py {} < 'my data.txt'", 1, 1, 1),
+    "pipe": ("sort 'my data.txt' | python train.py {}", 1, 1, 1),
+    "list": ("mkdir -p out && cd out && python ../train.py {}", 1, 1, 1),
     "evaluated": ("CMD='srun python train.py --own \"two words\"'\neval $CMD {}", 2, 2, 2),
 }
 HEAD = """\

@@ -29,7 +29,6 @@ from jobgen.rendering import header
 _OF_ARRAY = "is an array's index, which no directive asks for; array: {tasks: N} begins at 0"
 # What PBS and Torque take nodes or processors from.
 _ASKED = ("select", "nodes", "ncpus", "ngpus", "size", "procs", "mppwidth")
-_OF_NODES = "PBS_NODEFILE|PBS_NUM_NODES|SLURM_(JOB_NUM_NODES|NNODES|NTASKS)"
 _OF_BODY = "is the file of the body, beside the spec and without directives"
 _OF_OUTPUT = "is the file of the job's output, which goes to jobgen's logs instead"
 _OF_ITSELF = "the script submits itself so; write in the spec what only this line asks for"
@@ -50,8 +49,7 @@ class Imported(NamedTuple):
 def import_script(script: Script) -> Imported:
     """Return the spec of a script, which jobgen can load and render.
 
-    Raises UsageError for a script that jobgen rendered, whose spec exists, and SpecError where the
-    text is not a job.
+    Raises UsageError for a script that jobgen rendered, and SpecError where it is not a job.
     """
     own = header.read(script.text)
     if own is not None:
@@ -114,7 +112,7 @@ def _note_submission(script: Script, draft: Draft) -> None:
     index = straight.find_use(script, rf"(?:{indices})\b(?!:?[-+])")
     if index and not script.value(*directives.ARRAYS):
         draft.lose(*index, _OF_ARRAY)
-    nodes = straight.find_use(script, _OF_NODES)
+    nodes = straight.find_use(script, FORMS["of-nodes"].pattern)
     asked = [*map(script.resource, _ASKED), script.value("--nodes", "--ntasks")]
     if nodes and not any(asked):
         draft.check(*nodes, "no directive asks for nodes; here it is one: write resources.nodes")
@@ -147,9 +145,9 @@ def _note_losses(script: Script, draft: Draft) -> None:
     for line, text in itertools.islice(straight.list_arguments(script), 1):
         draft.lose(line, text, "an argument of the script; write those that it gets in run.args")
     for item in script.read_directives:
-        if item.option == "--chdir" and item.value.strip("./"):
+        if re.match("--chdir .*[^./]", f"{item.option} {item.value}"):
             draft.check(item.line, item.text, "the file of the body is looked for in this folder")
-    outside, output = straight.list_lines_outside(script), _find_output(script)
+    outside, output = straight.list_lines_outside(script), straight.find_output(script)
     for command in script.commands:
         if command.name in PRINTS or command.line in outside:
             continue
@@ -157,13 +155,6 @@ def _note_losses(script: Script, draft: Draft) -> None:
             draft.check(command.line, match[0], _OF_BODY)
         if match := output.search(" ".join(word.raw for word in command.all_words)):
             draft.check(command.line, match[0], _OF_OUTPUT)
-
-
-def _find_output(script: Script) -> re.Pattern[str]:
-    """Return the form of the file that sbatch writes the output to, if it has the job's number."""
-    file = os.path.basename(script.value("--output") or "slurm-%j.out")
-    form = re.escape(file).replace("%j", FORMS["%j"].pattern).replace("%x", FORMS["%x"].pattern)
-    return re.compile(rf"(?<![\w.-]){form}(?![\w.-])" if re.search(r"%j.*\.", file) else "(?!)")
 
 
 def _list_other_words(script: Script, draft: Draft) -> list[DirectiveOption]:

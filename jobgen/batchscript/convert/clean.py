@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import re
 from itertools import pairwise
@@ -24,7 +23,6 @@ _LONGEST = 2_500  # characters of a spec
 _TOO_LONG = "a spec of it would be too long to read"
 _FROM_OUTSIDE = "no line of the script sets it; here it is one word"
 _ONE_WORD = "has no quotes in the script; here it is one word"
-_ONE = re.compile(r"\$\(\(.*\)\)|[\w./:@%+=,-]*", re.ASCII)  # surely one word
 _ONE_TASK = "here the job has one task, for its one process"
 # Kinds of statements that do nothing for anybody after the program has ended; and those that do
 # nothing but what their words run.
@@ -35,21 +33,22 @@ _IDLE = {"fails", "sets", "assigns", "export", "folder", "module", "venv", "cond
 def write_clean(script: Script, draft: Draft) -> Draft:
     """Return a draft that says all of a script; raise NotStraightError where only bash can run it.
 
-    Its program starts as jobgen starts programs, or else, once, by the script's own launcher.
+    Its program starts as jobgen's do, or once, by its own launcher, or within a line of bash.
     """
-    try:
-        return _CleanSpec(script, copy.deepcopy(draft), once=False).write()
-    except NotStraightError:
-        with contextlib.suppress(NotStraightError):
-            return _CleanSpec(script, copy.deepcopy(draft), once=True).write()
-        raise
+    reasons = []
+    for way in ("jobgen", "once", "line"):
+        try:
+            return _CleanSpec(script, copy.deepcopy(draft), way).write()
+        except NotStraightError as reason:
+            reasons.append(reason)
+    raise reasons[0]
 
 
 class _CleanSpec:
     """One script, and the draft that is to say all of it."""
 
-    def __init__(self, script: Script, draft: Draft, *, once: bool) -> None:
-        self.script, self.draft, self.once = script, draft, once
+    def __init__(self, script: Script, draft: Draft, way: str) -> None:
+        self.script, self.draft, self.once = script, draft, way == "once"
         self._check_directives()
         self._split(straight.read_statements(script))
         self._check_after()
@@ -62,7 +61,7 @@ class _CleanSpec:
         names = {command.name for item in self.before for command in item.commands}
         self.read.bare = names.isdisjoint(ENVIRONMENTS)
         self.read.moved = self.at_home or any(map(_leaves, self.before))
-        self.read.read(once=once)
+        self.read.read(way)
 
     def write(self) -> Draft:
         """Return the draft; raise NotStraightError where its job would not be the script's."""
@@ -152,16 +151,19 @@ class _CleanSpec:
         self._note_tasks()
         for number, text in straight.list_arguments(self.script):
             draft.lose(number, text, "of the script's arguments; write what they are")
-        sets = {name for name, _, raw in self.script.variables() if not _ONE.fullmatch(raw)}
+        sets = {
+            name for name, _, raw in self.script.variables() if not FORMS["one-word"].fullmatch(raw)
+        }
         for name in sorted(outside | (self.reader.taken & sets)):
             use = straight.find_use(self.script, name) or (line, f"${name}")
             draft.check(*use, _FROM_OUTSIDE if name in outside else _ONE_WORD)
 
     def _note_tasks(self) -> None:
         if self.read.mode == "plain" and self.script.request.tasks > 1:
-            asks = FORMS["tasks"].match
-            for item in [item for item in self.script.read_directives if asks(item.option)][-1:]:
-                self.draft.check(item.line, item.text, _ONE_TASK)
+            asks, items = FORMS["tasks"].match, self.script.read_directives
+            lines = [(item.line, item.text) for item in items if asks(item.option)][-1:]
+            for place in filter(None, [*lines, straight.find_use(self.script, "PBS_NODEFILE")]):
+                self.draft.check(*place, _ONE_TASK)
 
     def _refuse_unset(self, written: Script) -> None:
         """Raise where the spec reads a variable of Slurm's that its own directives do not set."""

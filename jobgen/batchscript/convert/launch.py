@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from jobgen.batchscript.bash import Word, parse
+from jobgen.batchscript.convert import straight
 from jobgen.batchscript.convert.straight import NotStraightError, Statement, Why, refuse
 from jobgen.batchscript.convert.values import Reader, get_text
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import expand_command, list_names
 from jobgen.batchscript.launchers import Agent, Launcher, unwrap
-from jobgen.batchscript.purposes import FORMS
+from jobgen.batchscript.purposes import ENVIRONMENTS, FORMS
 from jobgen.batchscript.reach import count_reach
 from jobgen.batchscript.reader import Request, Script
 from jobgen.spec.launchers import find_launcher, name_kind, read_names
 
 # What jobgen's own agents say, and how their output is named, of which jobgen has logs.
 _TORCHRUN, _TORCHRUN_LOGS = read_names("torchrun_own"), read_names("torchrun_logs")
-_LINE_END = re.compile(r"(\\(?=\n)|[;&|])?[ \t]*\n\s*")
 _LONGEST_LINE = 240  # characters, in one word of a spec
 _JOINTS = {"\\": " ", None: "; "}  # of lines; after an operator, no other one comes
 _SPREADS = "without --nodes, Slurm may spread its tasks"
@@ -45,10 +45,9 @@ class LaunchLine:
     """One launch line: how its program starts, in the job around it.
 
     `moved` says that the script has left the folder of submission, `bare` that it has set up no
-    environment, whose python3 would be its python. What `read` finds: `mode`, which is torchrun,
-    direct, plain, or once, on the first of all nodes; the `values` of `run` and `launch`, the
-    options of its launcher that are `dropped`, and whether its output is `logged` elsewhere than
-    in jobgen's logs.
+    environment, whose python3 would be its python. `read` finds the `mode` (torchrun, direct,
+    plain, or once, on the first of all nodes), the `values` of `run` and `launch`, the launcher's
+    options that are `dropped`, and whether its output is `logged` elsewhere than in jobgen's logs.
     """
 
     logged = moved = bare = False
@@ -65,15 +64,18 @@ class LaunchLine:
         self.dropped: list[str] = []
         self.values: dict[str, Any] = {}
 
-    def read(self, *, once: bool) -> None:
+    def read(self, way: str) -> None:
         """Find what the line starts; raise NotStraightError where that is not sure.
 
-        `once` says that the script's own launcher is to start it.
+        The way is `once` where the script's own launcher is to start it, `line` for one of bash.
         """
         self._check_words()
+        if way == "line":
+            self._run_line()
+            return
         names = [launcher.name for launcher in self.started.launchers]
         foreign = names[:1] not in ([], ["srun"])
-        if once or (foreign and not self.is_alone):
+        if way == "once" or (foreign and not self.is_alone):
             self._launch_once()
             return
         if names == ["srun"]:
@@ -107,6 +109,26 @@ class LaunchLine:
         bare = self.torchrun and not self.torchrun.program
         lacks = bare or re.fullmatch("python3?|-[^=]*", program[-1].text)
         self._refuse(_OF_ARGUMENTS, lacks and re.search(r"\$\{?[@*]", self.statement.text))
+
+    def _run_line(self) -> None:
+        """Let bash read the line in one process, and the setup export the variables in it."""
+        live, line = "", self.statement.line
+        for command in self.statement.commands:
+            apart = command.name in ENVIRONMENTS, unwrap(command.words).launchers
+            self._refuse(Why.LAUNCH, self.shape.nodes > 1, *apart)
+            live += f" {command.active}"
+        own = list_names(live) & self.reader.variables.assigned
+        known = all(self.reader.is_everywhere(name, line) for name in list_names(live) - own)
+        of_shell = re.search(r"\$\{?([?!@*#\d]|SLURM_N[TP])", live)  # or of all tasks
+        several = own & self.reader.variables.several  # as arrays, which no shell exports
+        options = re.search(r"(?m)^\s*set\s", self.script.text)
+        self._refuse(Why.BASH, self.reader.sourced, not known, of_shell, several, options)
+        text = " ".join(map(straight.write, self.statement.commands))
+        output = straight.find_output(self.script).search(text)
+        self._refuse(Why.LINES, output, len(text) > _LONGEST_LINE, not text.isprintable())
+        self.reader.named |= own
+        self.tasks = 1
+        self._finish("plain", {"run.command": ["bash", "-c", text], "launch.mode": "plain"})
 
     def _count(self, text: str) -> int:
         """Return the number that the value of an option is; 1 for an option without one."""
@@ -225,7 +247,7 @@ class LaunchLine:
         python = first in ("python", "python3") and not self.bare
         named = self._name_python(rest) if python else {}
         if isinstance(first, dict):
-            known = re.match(r"\$\{?(HOME|[A-Z]+)\}?/", first["value"])
+            known = re.match(r"\$\{?(HOME|[A-Z_]+)\}?/", first["value"])
             self._refuse(Why.BASH, not known)
         return named or {"run.command": read}
 
@@ -263,7 +285,7 @@ def _join_lines(word: Word) -> Word:
     commands = parse(word.text)
     raw = word.raw.replace("''", "")  # between two parts in quotes
     raw = re.sub(r"^(['\"])\s+|[;\s]+(['\"])$", r"\1\2", raw)
-    raw = _LINE_END.sub(lambda end: _JOINTS.get(end[1], f"{end[1]} "), raw)
+    raw = FORMS["line-end"].sub(lambda end: _JOINTS.get(end[1], f"{end[1]} "), raw)
     joined = Word(re.sub(r"\s+", " ", raw), word.line, word.column)
     same = [item.texts for item in parse(joined.text)] == [item.texts for item in commands]
     plain = not any(item.blocks or item.heredocs for item in commands)

@@ -5,6 +5,7 @@ Nothing is guessed: where a statement is not of a known kind, the body is kept a
 
 from __future__ import annotations
 
+import os
 import re
 import textwrap
 from collections.abc import Iterator
@@ -23,8 +24,6 @@ _PREPARES = purposes.PREPARING | purposes.REPEATABLE
 _PLAIN = {"repeats", "assigns", "export", "folder", "module", "conda", "venv", "hook", "prints"}
 ITSELF = purposes.FORMS["itself"]
 _SUBMISSION = {"SLURM_SUBMIT_DIR", "PBS_O_WORKDIR"}
-_UNREAD = re.compile(r"'[^']*'|\\\$")
-_ARGUMENT = re.compile(r"\$[1-9@*#]|\$\{([1-9@*]|#[}@*])")
 # Kinds of whole commands; the first that fits counts.
 _WHOLE = (
     *("hook", "prints", "fails", "venv", "conda", "export", "repeats", "module", "folder"),
@@ -115,7 +114,7 @@ def _check_command(command: Command) -> None:
 
 def takes_arguments(text: str) -> bool:
     """Whether bash would put in the arguments of the script."""
-    return bool(_ARGUMENT.search(_UNREAD.sub("", text)))
+    return bool(purposes.FORMS["argument"].search(purposes.FORMS["unread"].sub("", text)))
 
 
 def find_use(script: Script, names: str) -> tuple[int, str] | None:
@@ -143,6 +142,13 @@ def list_lines_outside(script: Script) -> set[int]:
             end = min((line for line in submissions if line > command.line), default=0)
             lines.update(range(command.line, end + 1))
     return lines
+
+
+def find_output(script: Script) -> re.Pattern[str]:
+    """Return the form of the file that sbatch writes the output to, if it has the job's number."""
+    file = os.path.basename(script.value("--output") or "slurm-%j.out")
+    form = re.sub("%[jx]", lambda code: purposes.FORMS[code[0]].pattern, re.escape(file))
+    return re.compile(rf"(?<![\w.-]){form}(?![\w.-])" if re.search(r"%j.*\.", file) else "(?!)")
 
 
 def list_arguments(script: Script) -> Iterator[tuple[int, str]]:
@@ -176,7 +182,7 @@ def write_arguments(texts: list[str]) -> str:
     """Return the line that sets the arguments which these texts of bash ask for; empty if none."""
     if not any(map(takes_arguments, texts)):
         return ""
-    bare = _UNREAD.sub("", " ".join(texts))
+    bare = purposes.FORMS["unread"].sub("", " ".join(texts))
     last = max(map(int, re.findall(r"\$\{?([1-9]\d?)\}?(?!:?[-=])", bare)), default=0)
     return " ".join(["set --", *(f"'<{number}>'" for number in range(1, last + 1))])
 
@@ -208,7 +214,7 @@ def _read_group(script: Script, group: list[Command]) -> Iterator[Statement]:
         yield Statement(_classify_block(group, text), tuple(group), text)
         return
     for part in _split_group(group):
-        own = text if part == group else " ".join(map(_write, part))
+        own = text if part == group else " ".join(map(write, part))
         yield Statement(_classify_all(list(map(classify, part))), tuple(part), own)
 
 
@@ -223,10 +229,12 @@ def _split_group(group: list[Command]) -> list[list[Command]]:
     return list(filter(None, parts))
 
 
-def _write(command: Command) -> str:
+def write(command: Command) -> str:
+    """Return a command on one line, with what joins it to the next."""
     words = [word.raw for word in command.all_words]
     ends = [command.end] if command.end in ("|", "|&", "||", "&&", "&") else []
-    return " ".join(words + [item.operator + item.target.raw for item in command.redirects] + ends)
+    places = [(re.sub("(?<=[<>])$", " ", where), to.raw) for where, to in command.redirects]
+    return " ".join(words + list(map("".join, places)) + ends)
 
 
 def _classify_block(group: list[Command], text: str) -> str:

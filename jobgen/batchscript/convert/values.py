@@ -14,9 +14,9 @@ from jobgen.batchscript.purposes import FORMS
 _NAME = re.compile(r"\$\{?([A-Za-z_]\w*)\}?", re.ASCII)
 _COMMANDS = {"$(pwd)": "$PWD", "`pwd`": "$PWD", "$(whoami)": "$USER", "`whoami`": "$USER"}
 _UNKNOWN = "only bash knows what {} comes to"
-_WORDS = "bash may split ${} into several words"
 # Another on every node, or in every task.
 _LOCAL = re.compile("|".join(FORMS[kind].pattern for kind in ("of-step", "of-node")))
+_WORDS = "bash may split ${} into several words"
 
 
 class Reader:
@@ -40,8 +40,7 @@ class Reader:
     ) -> Any:
         """Return what a spec says for one field: its text, or that and that the job expands it.
 
-        `free` are the script's own variables that it may name: all that its setup can export,
-        unless they are given.
+        `free` are the script's own variables that it may name; if not given, all it can export.
         """
         if free is None:
             free = self.variables.assigned - self.variables.arrays
@@ -69,7 +68,7 @@ class Reader:
         name = match[1]
         refuse(line, _UNKNOWN.format(part.text), _LOCAL.fullmatch(name))
         if name not in free:
-            if self._is_everywhere(name, line):
+            if self.is_everywhere(name, line):
                 return f"${{{name}}}"
             self.asked.add(name)
         if not (part.quoted or assigned):
@@ -78,7 +77,7 @@ class Reader:
         self.named.add(name)
         return f"${{{name}}}"
 
-    def _is_everywhere(self, name: str, line: int) -> bool:
+    def is_everywhere(self, name: str, line: int) -> bool:
         """Whether every job has a variable; if not, it may be set where the job is submitted."""
         reason = _UNKNOWN.format(f"${name}")
         refuse(line, reason, name in self.variables.assigned)
