@@ -121,7 +121,7 @@ def start(command: list[str], script: Script, folder: Path) -> Counter[str]:
     where = folder / ("home" if script.starts_at_home else "work")
     for _ in range(6):
         _, seen, printed = oracle.run_and_read(command, where, environment)
-        wanted = re.findall(r": ([^\s:]+/[^\s:]+): No such file", printed)
+        wanted = re.findall(r": ([^\s:]+): No such file", printed)
         wanted += [os.path.join(*pair) for pair in re.findall(NOT_HERE, printed)]
         folders = re.findall(r"no folder of modules on \S+: (\S+)", printed)
         for path in folders:
