@@ -161,8 +161,9 @@ class _CleanSpec:
     def _note_tasks(self) -> None:
         if self.read.mode == "plain" and self.script.request.tasks > 1:
             asks, items = FORMS["tasks"].match, self.script.read_directives
-            lines = [(item.line, item.text) for item in items if asks(item.option)][-1:]
-            for place in filter(None, [*lines, straight.find_use(self.script, "PBS_NODEFILE")]):
+            lines = [item for item in items if asks(f"{item.option} {item.value}")][-1:]
+            places = [(item.line, item.text) for item in lines]
+            for place in filter(None, [*places, straight.find_use(self.script, "PBS_NODEFILE")]):
                 self.draft.check(*place, _ONE_TASK)
 
     def _refuse_unset(self, written: Script) -> None:
