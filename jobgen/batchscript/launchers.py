@@ -11,6 +11,8 @@ from jobgen.records import NamedTuple
 from jobgen.spec.launchers import load_launchers, read_names
 
 _TABLE = load_launchers()
+# Before the program comes a host, which a variable there is.
+_AT_HOST = re.compile(r"(ssh|pbs_tmrsh) \$\S+ [^$-]")
 _MPI_VALUES = re.compile(_TABLE["mpi_values"])
 _SINGULARITY_VALUES = re.compile(_TABLE["container_values"])
 _CONTAINER_VALUES = re.compile(f"{_TABLE['container_values']}|{_TABLE['other_container_values']}")
@@ -235,6 +237,8 @@ def _take_launcher(started: Started) -> Started:
     name, words = started.name, started.program
     flags, options, index = _TABLE["launcher_flags"][name].split(), list[tuple[str, str]](), 1
     while index < len(words) and _is_option(words, index):
+        if _AT_HOST.match(" ".join([name, *started.texts[index:]])):
+            break
         index += 1
         if words[index - 1].text == "--":
             break
@@ -242,7 +246,7 @@ def _take_launcher(started: Started) -> Started:
         options.append((option, value))
         index += count
     launcher = Launcher(name, tuple(options), words[0])
-    index += name in ("ssh", "pbs_tmrsh")  # the host
+    index += name in ("ssh", "pbs_tmrsh")
     return started._replace(launchers=(*started.launchers, launcher), program=words[index:])
 
 

@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
-from jobgen.batchscript import purposes
+from jobgen.batchscript import launchers, purposes, reach
 from jobgen.batchscript.bash import DECLARES, Command, Word
 from jobgen.batchscript.directives import count_nodes_of_totals
-from jobgen.batchscript.launchers import (
-    Agent,
-    LaunchCommand,
-    Launcher,
-    Started,
-    read_number,
-    unwrap,
-)
+from jobgen.batchscript.launchers import Agent, LaunchCommand, Launcher, Started, unwrap
 from jobgen.batchscript.lint.rule import Fault, mark, rule
 from jobgen.batchscript.purposes import FORMS, HARMLESS, READIES, is_pure, list_substituted
-from jobgen.batchscript.reach import (
-    Reach,
-    count_processes,
-    count_reach,
-    find_reach,
-    list_agents,
-    list_run,
-)
+from jobgen.batchscript.reach import Reach, count_reach, find_reach, list_agents, list_run
 from jobgen.batchscript.reader import Script
 from jobgen.output import format_count
+from jobgen.spec.launchers import read_names
 
 # Look at the node that they run on, or get its files ready.
 _HELPS = purposes.PREPARING | HARMLESS
@@ -131,7 +120,7 @@ def _find_other_nnodes(script: Script) -> Iterator[Fault]:
 
 
 def _compare_nodes(agent: Agent, starts: Reach, nodes: int) -> str:
-    count = read_number(agent.nodes)
+    count = launchers.read_number(agent.nodes)
     if count == 1 and starts.nodes > 1:
         return f"knows of no other node, and {starts.nodes} start it"
     beside = count < nodes and not starts.nodes  # where others may have the rest
@@ -159,11 +148,16 @@ def _find_two_agents(script: Script) -> Iterator[Fault]:
             launcher = launch.started.launchers[0]
             message = f"{launcher.name} starts {each} agents on each node, for the same GPUs"
             yield mark(launcher.word, message)
+        for outer, inner in pairwise(launch.started.launchers):
+            times = math.prod(count_reach(script, outer))
+            if times > 1 and inner.name in read_names("mpi"):
+                message = f"{outer.name} starts {inner.name} {times} times"
+                yield mark(inner.word, message, fix="start the program by one of them alone")
 
 
 @rule("idle-gpus")
 def _find_idle_gpus(script: Script) -> Iterator[Fault]:
-    counts = [count_processes(script, launch) for launch in script.launches]
+    counts = [reach.count_processes(script, launch) for launch in script.launches]
     most, gpus = max(counts, default=0), _count_gpus(script)
     if 0 < most < gpus and not _TAKES_OTHERS.search(script.text):
         place = script.launches[counts.index(most)].place
@@ -254,9 +248,7 @@ def _find_early(script: Script) -> Iterator[Fault]:
         ranked = under_c10d and "rank" in " ".join(word.raw for word in words).lower()
         for word in [] if ranked else words:
             # Without the variables that the shell of the script does not expand.
-            own = (
-                re.sub(r"'[^']*'" if part.live else r"\$", "", part.text) for part in word.segments
-            )
+            own = (re.sub(r"'[^']*'" if x.live else r"\$", "", x.text) for x in word.segments)
             if match := FORMS["of-task"].search("".join(own)):
                 message = f"${match[1]} expands here, on the first node, where it is 0"
                 yield mark(word, message, fix=fix)

@@ -81,6 +81,7 @@ def _find_login_node(script: Script) -> Iterator[Fault]:
     for word in _list_set(script, _ADDRESS_NAMES) + asked:
         login = re.search(r"PBS_O_HOST|SLURM_SUBMIT_HOST", word.active)
         loopback, own = FORMS["loopback"].fullmatch(word.text), FORMS["own-name"].match(word.raw)
+        host = FORMS["host"].fullmatch(word.text) if word in asked and script.nodes else None
         if login:
             yield mark(word, f"${login[0]} is the login node, where nothing of the job runs")
         elif script.nodes == 1:
@@ -89,6 +90,8 @@ def _find_login_node(script: Script) -> Iterator[Fault]:
             yield mark(word, f"{loopback[1]} is each node's name for itself alone")
         elif own and word in asked and own[1] in late:
             yield mark(word, f"{own[1]} is the name of each node, which then waits at its own")
+        elif host and script.value("--nodelist") is None:
+            yield mark(word, f"{host[1]} is the same for every job, whose nodes may be others")
 
 
 def _find_unset(script: Script) -> Iterator[Fault]:
