@@ -417,6 +417,10 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
         (". place.sh\ntorchrun --rdzv-endpoint=$MASTER_ADDR:$MASTER_PORT t.py", "--nodes=1"),
         ("srun python t.py", "--nodes=2 --time=10"),
         ("srun python scripts/stage_data.py\nsrun -K1 python t.py", "--nodes=2"),
+        ("srun /bin/python3 a/download_b.py\nsrun copy_c.sh\nsrun -K1 python t.py", "--nodes=2"),
+        ("srun -K1 ray start --head --block &\nwait", "--nodes=2"),
+        ("srun -n1 mpirun -np 4 python t.py", "--nodes=1 --ntasks-per-node=4"),
+        (f"srun -K1 {TORCHRUN} {C10D} --rdzv-endpoint=n1:$P t.py", "--nodes=2 -w n[1-2]"),
         ("export MASTER_PORT=29500\nsrun -K1 python t.py", "--nodes=1 --ntasks-per-node=4"),
         ("[ -z $SLURM_JOB_ID ] && mkdir logs && sbatch $0", "--output=logs/%j.out"),
         ("exec python t.py\ndate", "--nodes=1"),
@@ -511,6 +515,16 @@ def test_a_folder_by_its_whole_name_needs_none_of_submission() -> None:
     text = "#!/bin/bash\n#PBS -l select=1\n{}train.sh\n"
     for body, found in (("cd $HOME/src\n./", []), ("", []), ("./", ["pbs-workdir"])):
         assert [item.rule.id for item in check(Script("a.pbs", text.format(body)))] == found
+
+
+def test_tasks_of_pbsdsh_begin_in_the_home_folder_wherever_the_script_is() -> None:
+    text = "#!/bin/bash\n#PBS -l select=2\ncd $PBS_O_WORKDIR\npbsdsh {}\n"
+    for program, found in (
+        ("./train.sh", ["pbs-workdir"]),
+        ("-- bash -c 'cd $HOME/src && ./train.sh'", []),
+        ("$PBS_O_WORKDIR/train.sh", []),
+    ):
+        assert [item.rule.id for item in check(Script("a.pbs", text.format(program)))] == found
 
 
 def test_agents_of_several_jobs_may_have_more_nodes_than_one_of_these() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import chain, groupby, islice, pairwise, takewhile
 
 from jobgen import process
 from jobgen.batchscript import purposes
@@ -22,27 +22,30 @@ from jobgen.batchscript.reader import Script
 @rule("bash-syntax")
 def _check_syntax(script: Script) -> Iterator[Fault]:
     if fault := find_syntax_fault(script):
-        line, message = fault
-        yield Fault(line, 1, message)
+        yield Fault(fault[0], 1, fault[1])
 
 
 @rule("pbs-workdir")
 def _check_workdir(script: Script) -> Iterator[Fault]:
-    if not script.starts_at_home or not script.directives:
-        return
-    for launch in script.launches:
-        command = launch.command
-        if purposes.reads_settings(command) or command.name in ("cd", "pushd"):
-            return
-        for word in _list_files(launch.started):
+    launches = script.launches if script.starts_at_home and script.directives else []
+    for _, group in groupby(sorted(launches, key=_is_task), _is_task):
+        still = takewhile(lambda item: not _moves(item.command), group)
+        words = chain.from_iterable(_list_files(item.started) for item in still)
+        for word in islice(words, 1):
             message = f"'{word.text}' is looked for in the home folder, where PBS starts it"
             yield mark(word, message)
-            return
+
+
+def _is_task(launch: LaunchCommand) -> bool:
+    """Whether PBS starts it at home even if the script has left that."""
+    return any(item.name in ("pbsdsh", "pbs_tmrsh") for item in launch.started.launchers)
+
+
+def _moves(command: Command) -> bool:
+    return purposes.reads_settings(command) or command.name in ("cd", "pushd")
 
 
 def _list_files(started: Started) -> list[Word]:
-    if started.name in HARMLESS | REPEATABLE:
-        return []
     if started.name.startswith("python"):
         words = list(started.program[1:4])
     else:  # without a folder it is looked for on the PATH
@@ -102,7 +105,8 @@ def _is_kept(script: Script, command: Command, *later: Command) -> bool:
     ends = command.end != "&" and FORMS["keeps-status"].search(script.text)
     chosen = [item.texts[1:] for item in later if item.name in ("exit", "wait")]
     looked_at = command.end in ("||", "&&", "|", "|&")
-    return bool(ends) or looked_at or any(code not in ([], ["0"]) for code in chosen)
+    serves = FORMS["server"].search(" ".join(command.texts))  # and does not end by itself
+    return any((ends, looked_at, serves, *(code not in ([], ["0"]) for code in chosen)))
 
 
 def _find_last(script: Script) -> list[Command]:
