@@ -9,7 +9,7 @@ from itertools import chain, groupby, islice, pairwise, takewhile
 
 from jobgen import process
 from jobgen.batchscript import purposes
-from jobgen.batchscript.bash import Command, Word
+from jobgen.batchscript.bash import Command, ShellBlock, Word
 from jobgen.batchscript.expand import PlainVariables
 from jobgen.batchscript.launchers import LaunchCommand, Started, unwrap_nested
 from jobgen.batchscript.lint.rule import Fault, mark, rule
@@ -87,9 +87,15 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
         message = f"the job's exit code is that of '{name}' in line {later[-1].line}, not of this"
         own = 'wait for each by its id: p=$!; ...; wait "$p" || exit' if beside else ""
         yield mark(command.place, message, fix=own)
-    elif not beside and command.openers & {"for", "while", "until"}:
+    elif not beside and any(_has_turns(script, block) for block in command.blocks):
         message = "the job's exit code is that of this loop's last turn alone"
         yield mark(command.place, message)
+
+
+def _has_turns(script: Script, block: ShellBlock) -> bool:
+    """Whether it is a loop of more than one."""
+    once = FORMS["once"].match(script.text, block.start)
+    return block.opener in ("for", "while", "until") and once is None
 
 
 @rule("no-wait")

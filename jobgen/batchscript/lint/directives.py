@@ -62,9 +62,8 @@ def _find_secrets(script: Script) -> Iterator[Fault]:
 
 @rule("directive-variable")
 def _find_variables(script: Script) -> Iterator[Fault]:
-    comments = script.can.comments
     for item, line in _read_lines(script):
-        line = re.sub(r"\s#.*", "", line) if comments else line
+        line = re.sub(r"\s#.*", "", line) if script.can.comments else line
         chunks = script.resource("select") or script.resource("ncpus")
         if item.option in ("-o", "-e") and not chunks:  # Torque expands these
             line = re.sub(r"\$\{?[A-Za-z_]\w*", "", line)
@@ -144,8 +143,8 @@ def _check_line_ends(script: Script) -> Iterator[Fault]:
     lines = script.text.split("\n")
     ends = [number for number, line in enumerate(lines, 1) if line.endswith("\r")]
     if ends:
-        what = "1 line ends" if len(ends) == 1 else f"{len(ends)} lines end"
-        yield Fault(ends[0], len(lines[ends[0] - 1]), f"{what} as on Windows, in CR and LF")
+        message = f"{format_count(len(ends), 'line end')} as on Windows, in CR and LF"
+        yield Fault(ends[0], len(lines[ends[0] - 1]), message)
 
 
 @rule("site-limit")

@@ -26,8 +26,7 @@ def _list_set(script: Script, names: set[str]) -> list[Word]:
     reads = FORMS["reads-port"].search(script.text)
     commands = [item.command for item in script.launches if item.command.name or reads]  # exports
     given = [item for command in commands for item in command.variables() if item[0] in names]
-    last = {name: Word(raw, word.line, word.column) for name, word, raw in given}
-    return list(last.values())
+    return list({name: Word(raw, word.line, word.column) for name, word, raw in given}.values())
 
 
 @rule("fixed-port")
