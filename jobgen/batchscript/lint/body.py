@@ -94,8 +94,8 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
 
 def _has_turns(script: Script, block: ShellBlock) -> bool:
     """Whether it is a loop of more than one."""
-    once = FORMS["once"].match(script.text, block.start)
-    return block.opener in ("for", "while", "until") and once is None
+    loops = block.opener in ("for", "while", "until")
+    return loops and not FORMS["once"].match(script.text, block.start)
 
 
 @rule("no-wait")

@@ -135,9 +135,8 @@ def _find_same_rank(script: Script) -> Iterator[Fault]:
     for launch, agent, starts in list_agents(script):
         meant = agent.nodes == str(starts.nodes) or "$" in agent.nodes
         if agent.is_first and meant and starts.each == 1 and starts.nodes > 1:
-            yield mark(
-                launch.place, f"each of the {starts.nodes} nodes starts {agent.name} as node 0"
-            )
+            message = f"each of the {starts.nodes} nodes starts {agent.name} as node 0"
+            yield mark(launch.place, message)
 
 
 @rule("two-agents")

@@ -73,9 +73,7 @@ def _list_ports(script: Script) -> Iterator[Word]:
 def _find_login_node(script: Script) -> Iterator[Fault]:
     # One for a single node meets nobody.
     agents = [agent for _, agent, _ in list_agents(script) if agent.nodes != "1"]
-    places = [agent.find("--master-addr", "--rdzv-endpoint") for agent in agents]
-    asked = list(filter(None, places))
-    late = _join_late(script)
+    asked = [*filter(None, (agent.find("--master-addr", "--rdzv-endpoint") for agent in agents))]
     yield from _find_unset(script)
     for word in _list_set(script, _ADDRESS_NAMES) + asked:
         login = re.search(r"PBS_O_HOST|SLURM_SUBMIT_HOST", word.active)
@@ -87,7 +85,7 @@ def _find_login_node(script: Script) -> Iterator[Fault]:
             continue
         elif loopback:
             yield mark(word, f"{loopback[1]} is each node's name for itself alone")
-        elif own and word in asked and own[1] in late:
+        elif own and word in asked and own[1] in _join_late(script):
             yield mark(word, f"{own[1]} is the name of each node, which then waits at its own")
         elif host and script.value("--nodelist") is None:
             yield mark(word, f"{host[1]} is the same for every job, whose nodes may be others")
