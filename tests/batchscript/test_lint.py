@@ -328,6 +328,7 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("other-nnodes", "srun -K1 deepspeed --hostfile /dev/null t.py", "--nodes=2"),
         ("same-node-rank", "srun -K1 torchrun --nnodes=2 --node_rank=0 t.py", "--nodes=2"),
         ("idle-gpus", "torchrun t.py", "--nodes=1 --gres=gpu:2"),
+        ("idle-gpus", "echo $CUDA_VISIBLE_DEVICES\ntorchrun t.py", "--nodes=1 --gres=gpu:2"),
         ("hidden-exit", "for i in 1 2; do python t.py; done", "--nodes=1"),
         ("hidden-exit", "for i in a; do\n  while b; do python t.py; done\ndone", "--nodes=1"),
         ("hidden-exit", "for i in *; do python t.py; done", "--nodes=1"),
@@ -353,6 +354,7 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("hidden-exit", "set -e\npython t.py &\npython u.py &\nwait", "--nodes=1"),
         ("hidden-exit", "run() { python t.py & }\nrun 1\nrun 2\nwait", "--nodes=1"),
         ("no-wait", "run() { python t.py & }\nwait\nrun 1\nsleep 5\necho begun", "--nodes=1"),
+        ("no-wait", "srun -K1 python t.py &\nset +x\nconda deactivate\nsacct -j $ID", "--nodes=1"),
         ("endless-wait", "trl vllm-serve --model m &\npython t.py\nwait", "--nodes=1"),
         ("endless-wait", "srun torchrun t.py &\nsrun trl vllm-serve &\nwait", "--nodes=2"),
         ("endless-wait", "srun ray start --head --block &\npython t.py\nwait", "--nodes=2"),
@@ -433,6 +435,7 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
         ("RANK=$SLURM_NODEID\nsrun -K1 python t.py", "--nodes=2"),
         ("python - <<EOF\nprint(1)\nEOF\necho end", "--nodes=1"),
         ("accelerate launch --num_processes 3 t.py --use_vllm", "--nodes=1 --gres=gpu:4"),
+        ("CUDA_VISIBLE_DEVICES=1 torchrun t.py & wait $!", "--nodes=1 --gres=gpu:2"),
         ("vllm serve m &\ncurl m\ntorchrun --nproc-per-node=2 t.py", "--nodes=1 --gres=gpu:4"),
         (
             "for n in a b; do ssh $n torchrun --nnodes=2 t.py & p+=($!); done\nwait ${p[@]}",

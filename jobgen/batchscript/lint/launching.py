@@ -27,7 +27,7 @@ _OTHERS = "how many nodes there are, which of them it is on, and the first one's
 # By which srun is told what becomes of the other tasks.
 _ON_FAILURE = ("-K", "--kill-on-bad-exit", "-W", "--wait", "-k", "--no-kill")
 # What takes GPUs beside a world, or hides some of them.
-_TAKES_OTHERS = re.compile(rf"{FORMS['server'].pattern}|vllm|CUDA_VISIBLE_DEVICES")
+_TAKES_OTHERS = re.compile(rf"{FORMS['server'].pattern}|vllm|(?<![\"\w])CUDA_VISIBLE_DEVICES=")
 
 
 def _reaches_others(script: Script) -> bool:
