@@ -293,17 +293,17 @@ def report(
     named = list_jobs()[0] if everything else list(map(find, dict.fromkeys(jobs)))
     named = named or [find()]
     result = make_report(named)
-    printed = as_json or as_text
     if as_json:
         put_out(result)
     if as_text:
         from jobgen.report.text import format_text
 
-        put_out(format_text(result, now=time.time()))
-    if printed and output is None:
+        text = format_text(result, now=time.time())
+        write_file(output, text) if output and output != STDOUT else put_out(text)
+    if as_text or (as_json and output is None):
         return
     file = _write_page(result, output, named[0].run_dir)
-    if not printed and output != STDOUT:
+    if not as_json and output != STDOUT:
         put_out(f"{os.path.relpath(file)}\n")
 
 

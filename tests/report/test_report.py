@@ -599,6 +599,8 @@ def test_the_command_writes_a_page_and_prints_its_place(tmp_path: Path) -> None:
     assert "2 of 2 runs" in Path("a/b.html").read_text()
     assert jobgen("report", "3", "-o", "-").out.startswith("<!DOCTYPE html>")
     assert jobgen("report", "3", "--text").out.startswith("gpt-web 3.pbs\nIt succeeded after")
+    assert jobgen("report", "3", "--text", "-o", "a.txt").out == ""
+    assert Path("a.txt").read_text().startswith("gpt-web 3.pbs\nIt succeeded after")
     told = json.loads(jobgen("report", "3", "--json").out)
     assert told["runs"][0]["training"]["unit"] == "tokens"
     latest = jobgen("report")  # as of all commands: the latest where none is named
