@@ -26,7 +26,14 @@ from jobgen.errors import Position
 from jobgen.schedulers.registry import SCRIPT_ENDS
 from jobgen.sites import search
 from jobgen.spec.spelling import find_near, find_near_file
-from jobgen.spec.table import explain_file, find_rule, list_commands, list_section, load_table
+from jobgen.spec.table import (
+    explain_file,
+    find_rule,
+    list_commands,
+    list_section,
+    load_table,
+    name_new,
+)
 from jobgen.spec.words import describe, normalize
 from jobgen.spec.yaml_nodes import Scalar
 
@@ -123,7 +130,11 @@ class Answer(typed.Typed):
         named = {*re.split(r"[\s;,'\"=:/`{}?]+", f"{line} {remarks}")}
         named |= list_section(*_SILENT, "tools") | list_commands()
         words = [*self.plain, *self.left, *(" ".join(filter(None, pair)) for pair in self.own)]
-        left = [one for one in words if named.isdisjoint([one, *re.split(r"[\s=:/?]+", one)])]
+        left = [
+            one
+            for one in words
+            if named.isdisjoint([one, *re.split(r"[\s=:/?]+", one), *pick_jobs([one])])
+        ]
         name = " ".join(re.findall(r"jobgen [a-z]+", line)[:1])
         return {", ".join(left): f"{name} takes nothing like it"} if left and name else {}
 
@@ -163,7 +174,7 @@ class Answer(typed.Typed):
         is_job = options.takes_job(target)
         known = typed.name_jobs(self.plain) if is_job else pick(self.plain, ends)
         if target.command.name == "init" and any(map(os.path.exists, known or ["job.yaml"])):
-            known = ["new.yaml"]  # init writes over no file
+            known = [name_new()]  # init writes over no file
         if known and all(map(str.isupper, given)):
             at = words.index(given[0]) if given else len(words)
             words = [*words[:at], *known, *given[len(known) :]]
@@ -277,6 +288,7 @@ class Answer(typed.Typed):
             "key": option,
             "plain": value,
             "folder": value if os.path.isdir(value) else "",
+            "site": _find_site([value]),
             "spread": self._spread(value.removeprefix("ngpus=")),
             "memory": self._multiply(value),
             "at": self.name,
@@ -342,7 +354,7 @@ def explain_command(
 def _name_near(message: str, word: str, rest: Sequence[str], context: click.Context) -> str:
     """Return the message with the command that a word misspells, and the files behind it."""
     known = options.list_names(context)
-    close = get_close_matches(word, known, 1, 0.75 if word[3:] else 0.66)
+    close = get_close_matches(word, known, 1, 0.82)
     near = find_near(word, known) or "".join(close)
     if not near:
         return ""
@@ -388,7 +400,10 @@ def _name_foreign(answer: str, words: Sequence[str]) -> str:
 def _drop_tools(args: Sequence[str]) -> list[str]:
     """Return words without another tool's name at their start, or `job/` before a name."""
     respelt = load_table()["respelt"].get(args[0], {})
-    words = [respelt.get(one, re.sub(r"^(?:pods?|jobs?|deploy\w*)/", "", one)) for one in args]
+    words = [
+        respelt.get(one, re.sub(r"^(?:pods?|jobs?|deploy\w*|slurm://\w*)/", "", one))
+        for one in args
+    ]
     while respelt and len(words) > 3 and words[1] in respelt.values():
         words = [words[0], *words[3:], *words[1:3]]  # kubectl -n NAME get pods
     if re.match(r"\S*python[\d.]* -m torch\.distributed\.\w+ \S", " ".join(words)):

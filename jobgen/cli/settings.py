@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ from jobgen.batchscript.reader import Script
 from jobgen.cli.options import SPEC_ENDS
 from jobgen.cli.retyped import end_line, find_typed, name_line, part_options, retype
 from jobgen.cli.target import SHORTCUTS
+from jobgen.cli.typed import pick
 from jobgen.errors import JobgenError, Position, Problem
 from jobgen.plan.resolve import resolve
 from jobgen.spec.arguments import write_words
@@ -162,7 +164,7 @@ def explain_error(error: JobgenError, argv: Sequence[str]) -> str:
         return make_room(name_line(text, words, now), words)
     facts = {"message": text, "plain": " ".join(words), "at": words[0]}
     say = find_rule("usage", facts).get("say", "")
-    return f"{text}; {say}" if say else end_line(text, words)
+    return f"{text}; {say}".rstrip() if say else end_line(text, words)
 
 
 def _explain_setting(problem: Problem, words: list[str]) -> tuple[str, list[str]]:
@@ -214,7 +216,8 @@ def make_room(message: str, words: Sequence[str] = ()) -> str:
 
     Of a value that is refused, it says why. What was typed so, the command judges when it runs.
     """
-    spec = next((word for word in words if word.endswith(SPEC_ENDS)), "job.yaml")
+    known = [*message.partition("type: ")[2].split(), *words]
+    spec = next(filter(os.path.isfile, pick(known, SPEC_ENDS)), "job.yaml")
     message = _mend_line(message, spec)
     shown = {typed[0]: typed[1].strip("'") for typed in _SET.finditer(message)}
     given = {text.partition("=")[0]: typed for typed, text in shown.items() if text not in words}
@@ -265,7 +268,10 @@ def _replace_wrong(message: str, problem: Problem, typed: str) -> str:
     row = find_rule("retyped", {"message": f"{problem.message}; {problem.hint}"}) if lacks else {}
     value = meant[1] if meant else row.get("meant", "VALUE")
     instead = re.sub("=.*", f"={value}", typed).replace("'", "")
-    return f"{message.replace(typed, instead)}; {problem.message}; {problem.hint}"
+    message = message.replace(typed, instead).replace(
+        "type:", f"{row.get('say', '')} type:".strip()
+    )
+    return f"{message}; {problem.message}; {problem.hint}"
 
 
 def _list_problems(spec: str, settings: Sequence[str]) -> Sequence[Problem]:

@@ -19,11 +19,23 @@ from jobgen.schedulers.registry import SCRIPT_ENDS
 from jobgen.spec.fields import read_fields
 from jobgen.spec.model import JobSpec
 from jobgen.spec.spelling import find_near
-from jobgen.spec.table import fill, list_section, list_words, load_table, names_program, offer_init
+from jobgen.spec.table import (
+    fill,
+    list_section,
+    list_words,
+    load_table,
+    name_new,
+    names_program,
+    offer_init,
+)
 from jobgen.spec.words import normalize
 
 FILE_ENDS = (*SPEC_ENDS, *SCRIPT_ENDS)
-JOB = re.compile(r"(?i:job(?:_?id)?[=/])?(\d+(?:_\d+|\[\d*\])?(?:\.[A-Za-z][\w.-]*)?)(?:[.:]\S*)?")
+# A job, as these name it: an id, an URI of torchx, a file of Slurm's output, a run folder.
+JOB = re.compile(
+    r"(?:(?i:job(?:_?id)?[=/])|slurm(?:-|://\S*/)|(?P<folder>(?:\S*/)?runs/[\w.-]+/))?"
+    r"(?P<job>\d+(?:_\d+|\[\d*\])?(?:\.(?!out|err|batch|ext)[A-Za-z][\w.-]*)?)(?:[.:]\S*|(?(folder)/\S*))?"
+)
 # What is given by one option where others give it by several: A=1,B=2 for variables.
 _PAIRS = r"(?:\w+=[^,]+|ALL|NONE)(?:,\w+=[^,]+)+"
 _REQUEST = "select|nodes|walltime|n?cpus|ngpus|mem|jobfs|storage|filesystems|place|software"
@@ -84,7 +96,7 @@ class Typed:
         elif self.name != "submit" or not scripts or files:
             return
         elif header.read(read_if_left(scripts[0])) is None:  # a rendered one is submitted itself
-            self.spec = "new.yaml"
+            self.spec = name_new()
             self.lead = f"jobgen import {shlex.quote(scripts[0])} -o {self.spec}, and then "
             self.plain[self.plain.index(scripts[0])] = self.spec
 
@@ -205,7 +217,7 @@ def pick(words: Iterable[str], ends: tuple[str, ...]) -> list[str]:
 
 def pick_jobs(words: Iterable[str]) -> list[str]:
     """Return the ids of jobs among words."""
-    return [job[1] for job in map(JOB.fullmatch, words) if job]
+    return [job["job"] for job in map(JOB.fullmatch, words) if job]
 
 
 def name_jobs(words: Iterable[str]) -> list[str]:

@@ -30,7 +30,10 @@ def find_near(word: str, known: Iterable[str], *, cutoff: float = 0.75) -> str:
 
 
 def find_near_file(path: str, ends: tuple[str, ...] = ("",)) -> str:
-    """Return the only file so named here or below, one spelt so, or the only one that ends so."""
+    """Return the only file so named here or below, one spelt so, or the only one that ends so.
+
+    A name may lack its end.
+    """
     folder, name = os.path.split(path)
     if folder[:1] not in ("/", "~") and not os.path.isdir(folder):
         folder = ""
@@ -38,7 +41,8 @@ def find_near_file(path: str, ends: tuple[str, ...] = ("",)) -> str:
     for one in folders:  # and for those in it, which come behind
         if len(folders) < _MOST_FOLDERS:
             folders += sorted(glob.glob(f"{glob.escape(one)}*/"))[: _MOST_FOLDERS // 4]
-    same = [*filter(os.path.isfile, (one + name for one in folders))]
+    names = [name + end for end in dict.fromkeys(["", *ends])]
+    same = [*filter(os.path.isfile, (one + each for one in folders for each in names))]
     if len(same) == 1:
         return same[0]
     with suppress(OSError):

@@ -5,6 +5,7 @@ Everything in it is text. It is read when something is wrong, and not before.
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shlex
@@ -61,7 +62,7 @@ def list_commands() -> set[str]:
 
 def fill(sentence: str, values: Mapping[str, str]) -> str:
     """Return a sentence with its values; what has another name, such as $HOME, stays."""
-    forms: dict[str, str] = {}
+    forms = {"NEW": name_new()}
     for name, value in values.items():
         text = value.strip() if value.strip().isprintable() else "..."
         items = ", ".join(re.split(r"[:,] *|(?<!\d[eE])\+", text))
@@ -144,8 +145,14 @@ def point_to_spec(path: str) -> str:
     if not os.path.isfile("job.yaml"):
         return "`jobgen init` writes a first spec"
     if os.path.normpath(path) == "job.yaml":
-        return "`jobgen init new.yaml` writes one"
+        return f"`jobgen init {name_new()}` writes one"
     return "the spec here is job.yaml: name that"
+
+
+def name_new() -> str:
+    """Return the name of a new spec, which is not here yet."""
+    names = itertools.chain(["new.yaml"], map("new{}.yaml".format, itertools.count(2)))
+    return next(itertools.filterfalse(os.path.lexists, names))
 
 
 def offer_init(program: str, option: str = "--script") -> tuple[str, str]:

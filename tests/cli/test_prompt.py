@@ -141,6 +141,14 @@ def test_a_word_that_is_not_a_command_is_answered(line, answer):
         ("how do I run this on 4 nodes?", "type: jobgen submit --nodes 4\n"),
         ("how do I run it in a conda environment", "the environment is in job.yaml: env"),
         ("does this run on AMD?", "the commands\n"),
+        ("hello world", "the commands\n"),
+        ("can I run two jobs at once?", "each jobgen submit makes a job, and the scheduler runs"),
+        ("how many gpus are free", "the scheduler tells that, by sinfo on Slurm"),
+        ("can I extend the walltime of a running job", "the scheduler changes a job that it has"),
+        ("how do I get an email when it is done", "write notify: {email: me@example.org"),
+        ("how do I run my training", "type: jobgen submit job.yaml\n"),
+        ("how do I use 8 gpus", "for 8 on each node, type: jobgen submit --gpus-per-node 8\n"),
+        ("how do I run an array job", "write array: {values: {NAME: [...]}} in the spec; type: "),
         ("what is torchrun", "the commands\n"),
         ("what is the meaning of life", "the commands\n"),
     ],
@@ -689,6 +697,39 @@ TYPED = """\
         ),
         ("squeue --state=R -u me", "running; for -u: jobgen list, which lists your own jobs alone"),
         ("kubectl delete job gpt --grace-period=0", "type: jobgen cancel gpt; "),
+        ("sky jobs cancel -a", "type: jobgen cancel JOB..., with the ids"),
+        ("dstack stop my-run", "type: jobgen cancel my-run\n"),
+        (
+            "scancel -p gpu",
+            "; scancel -p gpu does that by itself, for all such jobs; for some, type",
+        ),
+        (
+            "mlflow run . -P lr=1",
+            "; for an option of the program, type: jobgen submit job.yaml -- --lr 1\n",
+        ),
+        ("watch -n 5 nvidia-smi", "; type: jobgen top\n"),
+        ("squeue -j 123 -i 5", "; type: jobgen status --watch 123\n"),
+        (
+            "srun -N 2 hostname",
+            "; srun -N 2 hostname does that by itself; in a job that runs, type",
+        ),
+        ("qsub -W group_list=a job.yaml", "; type: jobgen submit job.yaml --account a\n"),
+        ("qsub -W umask=022 job.yaml", "write directives: ['#PBS -W umask=022'] in the spec\n"),
+        ("qsub -W block=true job.yaml", "; type: jobgen submit job.yaml --wait\n"),
+        ("scontrol update nodename=n1 state=idle", "n1 state=idle does that by itself; for what"),
+        ("torchx log slurm://me/123", "; type: jobgen logs 123\n"),
+        ("torchx status slurm://me/123", "; type: jobgen status 123\n"),
+        ("tail -n 9 runs/a/123/logs", "; type: jobgen logs 123 | tail -n 9\n"),
+        ("less slurm-123.out", "; type: jobgen logs 123\n"),
+        ("sstat -j 123.batch", "; type: jobgen status 123\n"),
+        (
+            "torchx run dist.ddp -j 2x3",
+            "; type: jobgen submit job.yaml -N 2 --gpus-per-node 3; for",
+        ),
+        (
+            "tmux attach",
+            "a job goes on without a terminal; to see what it prints, type: jobgen logs -f",
+        ),
         ("docker stop -t 30 12", "type: jobgen cancel 12; for -t: jobgen has nothing like it"),
         ("docker run --rm -it a.sif python t.py --lr 1", "=a.sif -- --lr 1; for --rm: leave"),
         ("init --template pbs", "type: jobgen init new.yaml --scheduler pbs\n"),
@@ -759,7 +800,7 @@ TYPED = """\
         ("submit --mem 64", "; type: jobgen submit --set resources.memory_per_node=64GB; '64' has"),
         (
             "submit --mem 4000",
-            "; type: jobgen submit --set resources.memory_per_node=4000MB; '4000",
+            "as sbatch reads it, type: jobgen submit --set resources.memory_per_node=4000MB; '4000",
         ),
         ("submit -o a.log", "; `jobgen logs` shows it; type: jobgen submit\n"),
         ("submit --cpu-count", "; type: jobgen submit --set resources.cpus_per_node=VALUE\n"),
@@ -843,6 +884,28 @@ def test_a_line_for_a_value_that_is_refused_keeps_the_rest(option, value):
         ("cancel --state PENDING", "with the ids that `jobgen list --state queued` prints\n"),
         ("cancel --state R", "with the ids that `jobgen list --state running` prints\n"),
         ("status 12345,12346", "bash writes the ids; type: jobgen status {12345,12346}\n"),
+        ("status 12345_[0-3]", "bash writes the ids; type: jobgen status 12345_{0..3}\n"),
+        ("status 12345,12346 --json", "the ids; type: jobgen status {12345,12346} --json\n"),
+        ("shell -it 12345 bash", "the shell has your terminal; type: jobgen shell 12345\n"),
+        ("wait -n 12345", "; type: jobgen wait 12345\n"),
+        ("submit job -N 2", "did you mean job.yaml? type: jobgen submit job.yaml -N 2\n"),
+        ("submit job.yaml --cluster gadi", "; type: jobgen submit job.yaml --site nci-gadi\n"),
+        (
+            "submit job.yaml --priority 10",
+            "sets it, by qos and queue; type: jobgen submit job.yaml\n",
+        ),
+        (
+            "submit --timeout 3600",
+            "; for minutes, type: jobgen submit --set resources.walltime=3600m; ",
+        ),
+        (
+            "check job.yaml --fix",
+            "changes no spec; jobgen lint --fix SCRIPT is for job scripts; type: ",
+        ),
+        (
+            "report --last 5",
+            "jobgen report JOB..., with the ids that `jobgen list --limit 5` prints\n",
+        ),
         ("logs 12345_[0-3]", "one task at a time; for the first, type: jobgen logs 12345_0\n"),
         ("forward 7007:localhost:6006 toy", "type: jobgen forward toy 6006 --local-port 7007\n"),
         ("forward 6006 toy", "the port comes last; type: jobgen forward toy 6006\n"),
@@ -1041,6 +1104,22 @@ def test_a_key_spelt_nearly_so_stands_in_the_line_with_the_value_that_the_site_w
 def test_what_is_meant_by_a_key_of_a_file_does_not_take_the_place_of_the_file():
     Path("job.yaml").write_text(SPEC.replace("scheduler: slurm", "site: gadi"))
     assert jobgen("check", "job.yaml").err.endswith("unknown site 'gadi'; did you mean nci-gadi?\n")
+
+
+def test_a_new_spec_has_a_name_that_is_free():
+    Path("new.yaml").touch()
+    for line in ("init", "submit https://example.org/a.yaml", "import old.sbatch -o job.yaml"):
+        Path("old.sbatch").write_text("#!/bin/bash\n#SBATCH -N 2\npython train.py\n")
+        assert "new2.yaml" in jobgen(*line.split()).err
+    assert "-o new2.yaml, and then jobgen submit new2.yaml\n" in jobgen("sbatch", "old.sbatch").err
+
+
+def test_a_setting_is_judged_by_the_spec_in_the_line():
+    Path("fsdp.yaml").write_text("distributed_type: FSDP\n")
+    Path("job.yaml").write_text(SPEC + "environment: {venv: venv}\n")
+    line = "uv run accelerate launch --config_file fsdp.yaml train.py"
+    said = jobgen(*line.split()).err
+    assert "job.yaml --set environment.venv=null --set environment.uv=true; for" in said
 
 
 def test_a_question_about_queues_is_answered_with_the_site_of_the_spec():
