@@ -115,7 +115,8 @@ def _refuse_file(file: str, *, force: bool) -> None:
 
     ending = os.path.splitext(file)[1]
     if not ending:
-        raise UsageError(f"{file} does not name a YAML file; type: jobgen init {file}.yaml")
+        named = re.sub("/$", "/job", file)
+        raise UsageError(f"{file} does not name a YAML file; type: jobgen init {named}.yaml")
     if ending == ".py":
         line = f"type: {offer_init(file)[0]}"
         if names_program("job.yaml", file):

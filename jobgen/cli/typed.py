@@ -40,7 +40,7 @@ JOB = re.compile(
 _PAIRS = r"(?:\w+=[^,]+|ALL|NONE)(?:,\w+=[^,]+)+"
 _REQUEST = "select|nodes|walltime|n?cpus|ngpus|mem|jobfs|storage|filesystems|place|software"
 _OPTION = rf"(-l(?=(?:{_REQUEST})=)|-[A-Za-z]+(?=\d)|-[^=:]+)[=:]?(.*)"
-_INTERPRETER = r"(?:.*/)?python[\d.]*$|-m$"
+_INTERPRETER = r"(?:.*/)?python[\d.]*$|-m$|--module$"
 _SCRIPT = re.compile(r"(?<!\S)[^-\s]\S*\.py(?!\S)")
 PROGRAM = rf"{_INTERPRETER}|.*\.py$"
 
@@ -175,7 +175,7 @@ class Typed:
         """Take the value of an option from the words after it, if the first of them is one."""
         word, units = "".join(left[:1]), load_table()["units"]
         is_file = self.alone and word.endswith(SPEC_ENDS)
-        takes = self.valued[own] if own else not is_file and re.match("[^-]|-[^=]* ", word)
+        takes = self.valued[own] if own else not is_file and re.match(r"[^-]|-\d\d+$|-[^=]* ", word)
         value = left.pop(0) if left and takes else ""
         self.loose.add(value)
         if own and value.isdecimal() and "".join(left[:1]) in units:
