@@ -10,6 +10,7 @@ import itertools
 import os
 import re
 import shlex
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from difflib import get_close_matches
 from functools import cached_property
@@ -347,7 +348,7 @@ def explain_command(
     if answer := next(filter(None, answers), ""):
         return f"{message}; {_name_foreign(answer, rest) or answer}"
     known = [f"{name.lower()}: {', '.join(groups[name])}" for name in groups]
-    near = "" if asks else _name_near(message, word, rest, context)
+    near = "" if asks else _name_near(message, word, rest, context) or _name_program(message, args)
     return near or "\n  ".join([f"{message}; the commands", *known])
 
 
@@ -362,6 +363,13 @@ def _name_near(message: str, word: str, rest: Sequence[str], context: click.Cont
     behind = [*itertools.dropwhile("--".__ne__, rest)]  # for the program
     mended = [_mend_word(one, takes) for one in rest[: len(rest) - len(behind)]]
     return f"{message}; did you mean: jobgen {shlex.join([near, *mended, *behind])}"
+
+
+def _name_program(message: str, args: Sequence[str]) -> str:
+    """Return the message with what runs a program that is here in a job; empty without one."""
+    words = ", ".join(args)
+    about = f"; for a job that runs it, write run: {{command: [{words}]}} in job.yaml"
+    return message + about if shutil.which(args[0]) else ""
 
 
 def _mend_word(word: str, takes: Mapping[str, bool]) -> str:
@@ -399,6 +407,7 @@ def _name_foreign(answer: str, words: Sequence[str]) -> str:
 
 def _drop_tools(args: Sequence[str]) -> list[str]:
     """Return words without another tool's name at their start, or `job/` before a name."""
+    args = _name_variables(args)
     respelt = load_table()["respelt"].get(args[0], {})
     words = [
         respelt.get(one, re.sub(r"^(?:pods?|jobs?|deploy\w*|slurm://\w*)/", "", one))
@@ -412,6 +421,16 @@ def _drop_tools(args: Sequence[str]) -> list[str]:
     while words[0] in tools and words[1:] and not words[1].startswith("-"):
         del words[0]
     return _join_values(words)
+
+
+def _name_variables(args: Sequence[str]) -> Sequence[str]:
+    """Return words with the variables that stand before a program as options of `env`."""
+    words = args[args[0] == "env" :]
+    given = [*itertools.takewhile(re.compile(r"[A-Za-z_]\w*=").match, words)]
+    behind = words[len(given) :]
+    if not given or not re.search(r"\.py\b| -m ", " ".join(behind)):
+        return args
+    return ["env", *(f"--env={one}" for one in given), *behind]
 
 
 def _join_values(words: Sequence[str]) -> list[str]:

@@ -21,7 +21,7 @@ def find_near(word: str, known: Iterable[str], *, cutoff: float = 0.75) -> str:
     known = list(known)
     for other in get_close_matches(word, known, n=3, cutoff=cutoff):
         ends = other[:2] == word[:2] or (other[:1], other[-2:]) == (word[:1], word[-2:])
-        alike = ends or word in (other, other[1:]) or other == word[1:]
+        alike = ends or word.lower() in (other.lower(), other[1:]) or other == word[1:]
         short = len(other) == len(word) <= 4
         if sorted(other) == sorted(word) or (alike and not short):
             return other

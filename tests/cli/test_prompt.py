@@ -142,6 +142,10 @@ def test_a_word_that_is_not_a_command_is_answered(line, answer):
         ("how do I run it in a conda environment", "the environment is in job.yaml: env"),
         ("does this run on AMD?", "the commands\n"),
         ("hello world", "the commands\n"),
+        ("how do I log in to a node", "type: jobgen shell\n"),
+        ("how do I change the number of nodes", "type: jobgen submit --nodes N\n"),
+        ("how do I get the script", "type: jobgen render job.yaml\n"),
+        ("update jobgen", "pip does that, or what you installed it with"),
         (
             "how do I set NCCL_DEBUG",
             "type: jobgen submit job.yaml --set environment.variables.NCCL_DEBUG=VALUE\n",
@@ -474,6 +478,11 @@ def test_words_are_for_a_program_as_it_takes_them(line, answer):
     assert answer in jobgen(*line.split()).err
 
 
+def test_a_variable_keeps_the_blanks_of_its_value():
+    said = jobgen("qsub", "-v", "RUNGS=1:a 2:b", "job.yaml").err
+    assert "type: jobgen submit job.yaml --set 'environment.variables.RUNGS=1:a 2:b'\n" in said
+
+
 @pytest.mark.parametrize("command", ["submit", "sbatch"])
 def test_a_program_that_sbatch_would_wrap_is_started_by_its_spec(command):
     Path("train.py").write_text(PROGRAM)
@@ -767,6 +776,23 @@ TYPED = """\
         ("journalctl -u gpt -f", "; type: jobgen logs -f gpt\n"),
         ("watch -n 10 squeue --me", "; type: jobgen status --watch\n"),
         ("sbatch --nice job.yaml", "--set 'directives=[\"#SBATCH --nice\"]'\n"),
+        ("A=1 B=2 torchrun train.py", "variables.A=1 --set environment.variables.B=2\n"),
+        ("env A=1 python train.py --lr 1", "--set environment.variables.A=1 -- --lr 1\n"),
+        ("A=1 python -m b.c", "jobgen submit b.yaml --set environment.variables.A=1\n"),
+        (
+            "gzip -d a",
+            "; for a job that runs it, write run: {command: [gzip, -d, a]} in job.yaml\n",
+        ),
+        ("pbsdsh -- hostname", "; pbsdsh -- hostname does that by itself; in a job that runs"),
+        ("az ml job create --file job.yaml", "; type: jobgen submit job.yaml\n"),
+        (
+            "az ml job show -n a",
+            "; type: jobgen list, and for one job jobgen status JOB or jobgen logs",
+        ),
+        ("sbatch --version", "; type: jobgen --version\n"),
+        ("sbatch --exclusive=user job.yaml", "#SBATCH --exclusive=user"),
+        ("qstat -f -F json 123", "; type: jobgen status 123 --json\n"),
+        ("showstart 123", "; type: jobgen status 123\n"),
         ("docker stop -t 30 12", "type: jobgen cancel 12; for -t: jobgen has nothing like it"),
         ("docker run --rm -it a.sif python t.py --lr 1", "=a.sif -- --lr 1; for --rm: leave"),
         ("init --template pbs", "type: jobgen init new.yaml --scheduler pbs\n"),
@@ -931,6 +957,8 @@ def test_a_line_for_a_value_that_is_refused_keeps_the_rest(option, value):
             "changes no file; jobgen lint --fix SCRIPT is for job scripts; type: jobgen d",
         ),
         ("logs 123 --all-ranks", "; type: jobgen logs 123, which prints all nodes' lines\n"),
+        ("submit Job.yaml", "did you mean job.yaml? type: jobgen submit job.yaml\n"),
+        ("submit --all", "jobgen submit takes one spec; bash takes several: for one in *.yaml; do"),
         ("shell -it 12345 bash", "the shell has your terminal; type: jobgen shell 12345\n"),
         ("wait -n 12345", "; type: jobgen wait 12345\n"),
         ("submit job -N 2", "did you mean job.yaml? type: jobgen submit job.yaml -N 2\n"),
