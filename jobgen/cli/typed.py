@@ -174,7 +174,7 @@ class Typed:
     def _take(self, own: str, left: list[str]) -> str:
         """Take the value of an option from the words after it, if the first of them is one."""
         word, units = "".join(left[:1]), load_table()["units"]
-        is_file = self.alone and word.endswith(SPEC_ENDS)
+        is_file = self.alone and word.endswith(FILE_ENDS if self.tool else SPEC_ENDS)
         takes = self.valued[own] if own else not is_file and re.match(r"[^-]|-\d\d+$|-[^=]* ", word)
         value = left.pop(0) if left and takes else ""
         self.loose.add(value)
