@@ -78,8 +78,11 @@ class Answer(typed.Typed):
         remark = self.remarks.pop(named, "")
         parts = [remark, self.known]
         if self._has_line(filter(None, [*parts, *self.remarks.values()])):
+            left = self._name_left(line, f"{read} {remark} {self.remarks}")
+            if left:  # the latest job is not what was named
+                line = re.sub("jobgen cancel$", r"\g<0> JOB...", line)
             parts.insert(1, f"type: {line}")
-            self.remarks |= self._name_left(line, f"{read} {remark} {self.remarks}")
+            self.remarks |= left
         return "; ".join(filter(None, [*parts, *self._list_remarks(start)]))
 
     def _hand_over(self) -> None:
@@ -184,7 +187,7 @@ class Answer(typed.Typed):
     def _translate(self, option: str, value: str) -> None:
         """Keep what stands for an option that the command lacks."""
         rule = self._explain(option, value)
-        if self._is_argument(value, rule):
+        if self._is_argument(option, value, rule):
             self.plain += filter(None, [value])
             value = ""
         say = fill_line(rule.get("say", ""), option, self.plain)
@@ -225,11 +228,12 @@ class Answer(typed.Typed):
             return ""
         return line if same and "," in line else _NOTHING
 
-    def _is_argument(self, value: str, rule: Mapping[str, str]) -> bool:
+    def _is_argument(self, option: str, value: str, rule: Mapping[str, str]) -> bool:
         """Whether the value of an option, which its rule does not read, is the job."""
         if not self.takes_job or value not in self.loose or pick_jobs(self.plain):
             return False
-        named = JOB.fullmatch(value) or not (self.has_set or rule)
+        flag = option in list_section("flags")
+        named = JOB.fullmatch(value) or flag or not (self.has_set or rule)
         return bool(named) and value not in " ".join(rule.values())
 
     def _give_program(self, option: str, value: str) -> str:
@@ -348,17 +352,17 @@ def explain_command(
     if answer := next(filter(None, answers), ""):
         return f"{message}; {_name_foreign(answer, rest) or answer}"
     known = [f"{name.lower()}: {', '.join(groups[name])}" for name in groups]
-    near = "" if asks else _name_near(message, word, rest, context) or _name_program(message, args)
+    near = "" if asks else _name_near(message, word, rest, context)
     return near or "\n  ".join([f"{message}; the commands", *known])
 
 
 def _name_near(message: str, word: str, rest: Sequence[str], context: click.Context) -> str:
-    """Return the message with the command that a word misspells, and the files behind it."""
+    """Return the message with the command that a word misspells, or with how to run a program."""
     known = options.list_names(context)
     close = get_close_matches(word, known, 1, 0.82)
     near = find_near(word, known) or "".join(close)
     if not near:
-        return ""
+        return _name_program(message, [word, *rest])
     takes = options.list_options(options.make_context(near, context).command)
     behind = [*itertools.dropwhile("--".__ne__, rest)]  # for the program
     mended = [_mend_word(one, takes) for one in rest[: len(rest) - len(behind)]]
