@@ -618,7 +618,8 @@ class TestAnswers:
         monkeypatch.setattr("sys.stdin", io.StringIO())
         refused = jobgen("rerun")
         assert (refused.code, self.jobs()) == (2, 1)
-        assert refused.err == f"name the job to rerun; the latest is a {id}\n"
+        line = f"type: jobgen rerun {id}"
+        assert refused.err == f"name the job to rerun; the latest is a {id}; {line}\n"
         argv = [sys.executable, "-m", "jobgen", "rerun", "--again"]
         code, said = on_a_terminal(argv, answer)
         assert (code == 0, self.jobs()) == (jobs == 2, jobs), said
