@@ -116,6 +116,7 @@ def _list_written(plan: Plan) -> Iterator[str]:
         "resources.gpus_per_node": plan.nodes.gpus,
         "resources.cpus_per_node": plan.nodes.cpus_asked and any(group.cpus for group in groups),
         "resources.memory_per_node": any(group.memory for group in groups),
+        "resources.disk_per_node": plan.nodes.disk,
         "resources.constraint": requests.constraint,
         "resources.exclusive": requests.exclusive,
         "resources.walltime": plan.walltime.seconds,

@@ -118,6 +118,10 @@ def test_every_key_that_a_directive_follows_from_is_tried() -> None:
     [
         ("resources.walltime", "1h", "#SBATCH -t 2:00:00", "-t"),
         ("resources.nodes", "2", "#SBATCH --exclusive --nodes=4", "--nodes"),
+        ("launch.processes_per_node", "4", "#SBATCH --ntasks=8", "--ntasks"),
+        ("launch.processes_per_node", "4", "#SBATCH -n 8", "-n"),
+        ("resources.cpus_per_node", "8", "#SBATCH --cpus-per-gpu=4", "--cpus-per-gpu"),
+        ("resources.disk_per_node", "50GB", "#SBATCH --tmp=100G", "--tmp"),
         ("resources.gpus_per_node", "1", "#SBATCH --gres=gpu:2", "--gres gpu"),
         ("queue", "a", "#SBATCH --partition b", "--partition"),
         ("resources.constraint", "a", "#SBATCH -Cb", "-C"),

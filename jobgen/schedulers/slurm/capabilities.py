@@ -9,10 +9,11 @@ _OPTIONS = name_options("""
     qos                         -q, --qos
     reservation                 --reservation
     resources.nodes             -N, --nodes
-    launch.processes_per_node   --ntasks-per-node, --ntasks-per-gpu
+    launch.processes_per_node   -n, --ntasks, --ntasks-per-node, --tasks-per-node, --ntasks-per-gpu
     resources.gpus_per_node     -G, --gpus, --gpus-per-node, --gpus-per-task, --gres gpu
-    resources.cpus_per_node     -c, --cpus-per-task
+    resources.cpus_per_node     -c, --cpus-per-task, --cpus-per-gpu
     resources.memory_per_node   --mem, --mem-per-cpu, --mem-per-gpu
+    resources.disk_per_node     --tmp
     resources.constraint        -C, --constraint
     resources.exclusive         --exclusive
     resources.walltime          -t, --time
