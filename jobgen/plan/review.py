@@ -24,11 +24,12 @@ from jobgen.output import format_count as count
 from jobgen.plan.nodes import advise_on_devices
 from jobgen.plan.plan import NodeGroup, Plan, RolePlan
 from jobgen.plan.program import read_sources
+from jobgen.plan.requests import list_options
 from jobgen.plan.roles import list_needed
 from jobgen.records import NamedTuple
 from jobgen.spec.launchers import find_launcher, name_kind
 from jobgen.spec.load import LoadedSpec
-from jobgen.spec.model import Container, JobSpec, Resources
+from jobgen.spec.model import Container, JobSpec
 from jobgen.spec.roles import list_names
 from jobgen.spec.tables import read_rows
 from jobgen.spec.units import parse_ranges, read_number
@@ -99,10 +100,9 @@ def review(loaded: LoadedSpec, plan: Plan, copied: Sequence[str] | None = None) 
     roles, words = plan.roles.members, {row[0]: row[1:] for row in _list_rows("say")}
     problems: set[Problem] = set()
     for part, own, role in zip(loaded.programs(), plan.parts, roles or [None], strict=True):
-        settings = tuple(list_settings(_list_own_words(own.program.command)))
-        job = _Subject(part, own, settings, copied, roles, role)
+        job = _Subject(part, own, _read_options(own.program.command), copied, roles, role)
         facts = _list_facts(job)
-        problems.update(_apply_table(job, facts), _check_names(job))
+        problems.update(_apply_table(job, facts), _check_names(job), _check_directives(job))
         problems.update(_check_numbers(job, facts), _check_sums(job, facts))
         for name, path, values in itertools.chain(*(check(job) for check in _CHECKS)):
             message, hint = words[name]
@@ -134,12 +134,13 @@ def _apply_table(job: _Subject, facts: dict[str, Any]) -> Iterator[Problem]:
 
 
 def _holds(asked: str, facts: Mapping[str, Any]) -> bool:
-    needs = asked.replace("-", "").split()
-    return all(bool(facts.get(one.strip("!"))) != ("!" in one) for one in needs)
+    needs = re.findall(r"(!?)([\w#][\w-]*)", asked)
+    return all(bool(facts.get(name)) != bool(no) for no, name in needs)
 
 
 def _list_facts(job: _Subject) -> dict[str, Any]:
     spec, plan, source = job.spec, job.plan, read_sources(job.plan) or ""
+    own = spec.environment
     container, foreign = plan.environment.container, "import" in source and "torch" not in source
     whole = f"{source}{job.setup}{plan.program.command}"
     return {
@@ -155,14 +156,17 @@ def _list_facts(job: _Subject) -> dict[str, Any]:
         "body": plan.launch.body,
         "lone": plan.lone,
         "gpus": sum(plan.nodes.gpus_of_each),
-        "container": container,
-        "podman": container and container.runtime == "podman-hpc",
-        "modules": spec.environment.modules,
+        "container": job.container.image,
+        str(getattr(container, "runtime", job.container.runtime)): True,
+        str(plan.can.sign): True,
+        "exclusive": plan.requests.exclusive,
+        "keyed": any((own.venv, own.conda, own.uv)),
+        "modules": own.modules,
         "relative": re.match(r"[^/~$]", spec.run.script or ""),
         "offline": plan.site.internet == "none",
         "site": spec.site or "this site",
         "scheduler": plan.scheduler,
-        "chosen": spec.scheduler,
+        "chosen": any((spec.scheduler, spec.site)),
         "tasks": len(plan.array.tasks),
         "python": "import" in source,
         "apart": job.whole.resources.nodes != 1,
@@ -201,9 +205,10 @@ def _list_lines(job: _Subject) -> _Texts:
 
 def _list_words(job: _Subject) -> _Texts:
     """Yield the words of the program and of its role, and each of its options with its value."""
-    command = job.spec.run.words
+    command, own = job.spec.run.words, job.spec.environment
     yield "command", "run.command", re.sub(r"^\S*/", "", " ".join(command))
     yield "read", "run.command", " ".join(command)
+    yield "python", "run.command", " ".join(filter(None, (own.venv, own.conda, *command[:1])))
     yield "read", "run.args", " ".join(job.plan.program.command)
     if job.spec.directives:
         lines = [f"{job.plan.can.sign} ", *job.spec.directives]
@@ -226,6 +231,7 @@ def _list_places(job: _Subject) -> _Texts:
             yield "file", path, file
     yield "interface", "launch.interface", job.plan.launch.interface or ""
     yield "modules", "environment.modules", " ".join(modules.load) if modules else ""
+    yield "read", "environment.conda", str(own.conda)
 
 
 def list_copied(snapshot: bool | Sequence[str] | None) -> tuple[str, ...] | None:
@@ -237,12 +243,14 @@ def list_copied(snapshot: bool | Sequence[str] | None) -> tuple[str, ...] | None
     return None if tracked is None else (*tracked, *named)
 
 
-def _list_own_words(words: Sequence[str]) -> Sequence[str]:
-    """Return the words of a program, without those of what starts it once for each task."""
-    if name_kind(find_launcher(words)) != "step":
-        return words
-    program = re.compile(r"(\S*/)?python[\d.]*|\S+\.(py|sh)")
-    return words[next((i for i, word in enumerate(words) if program.fullmatch(word)), 0) :]
+def _read_options(words: Sequence[str]) -> _Settings:
+    """Return the options of a program, and as `step-n` those of what starts it for each task."""
+    cut = 0
+    if name_kind(find_launcher(words)) == "step":
+        program = re.compile(r"(\S*/)?python[\d.]*|\S+\.(py|sh)")
+        cut = next((i for i, word in enumerate(words) if program.fullmatch(word)), 0)
+    steps = ((f"step{option}", value) for option, value in _list_options(words[:cut]))
+    return (*list_settings(words[cut:]), *steps)
 
 
 def list_settings(words: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -274,7 +282,7 @@ def _check_numbers(job: _Subject, facts: Mapping[str, Any]) -> Iterator[Problem]
         for _, option, number in numbers:
             holds = {"=": number == right, "<=": number <= right, "times": number % right == 0}
             if not holds[relation]:
-                values = {"option": option, "value": number, "has": right}
+                values = {"option": option.removeprefix("step"), "value": number, "has": right}
                 yield _say(job, "run.args", message, hint, values)
 
 
@@ -297,6 +305,19 @@ def _check_names(job: _Subject) -> Iterator[Problem]:
         if near := find_near(name, known, cutoff=0.85):
             path = f"environment.variables.{name}"
             yield job.loaded.problem(path, f"nothing reads {name}", f"did you mean {near}?")
+
+
+def _check_directives(job: _Subject) -> Iterator[Problem]:
+    """Yield misspelt options of directives; one that is like none may be the site's own."""
+    from jobgen.spec.spelling import find_near
+
+    can, text = job.plan.can, "\n".join(job.spec.directives)
+    for option in list_options("\n".join(re.findall(rf"(?m)^{can.sign} (.*)", text))):
+        name = option.partition(" ")[0].removeprefix("--")
+        near = find_near(name, can.long_options, cutoff=0.85)
+        if near and not near.startswith(name):
+            message = f"{can.title} has no option --{name}"
+            yield job.loaded.problem("directives", message, f"did you mean --{near}?")
 
 
 @cache
@@ -375,10 +396,18 @@ def _count_job(job: _Subject) -> dict[str, Any]:
     """Return what all nodes of a job, and the tasks of its array, have and are asked for."""
     plan, node, array = job.plan, job.plan.defaults.node, job.plan.array
     gpus, has, each = plan.nodes.gpus, node.gpus or 0, job.spec.resources.listed_gpus
+    notice, seconds = plan.walltime.chain.notice, plan.walltime.seconds or 0
     group = plan.nodes.own[0]
+    processes = 0 if plan.launch.plain else group.processes
+    world = plan.nodes.world_size
+    if find_launcher(job.spec.run.words):  # which starts one for each GPU
+        processes, world = group.gpus, gpus
     return {
         "node_gpus": group.gpus,
-        "node_processes": 0 if plan.launch.plain else group.processes,
+        "node_processes": processes,
+        "world": world,
+        "early": notice,
+        "before": max(0, seconds - notice),
         "share_cpus": (group.cpus or 0) // group.processes,
         "named": _count_hosts(job.spec.directives),
         "allocated": plan.nodes.allocated,
@@ -469,11 +498,8 @@ def _check_variables(job: _Subject) -> _Found:
 
 
 def _check_tasks(job: _Subject) -> _Found:
-    """Yield tasks of an array that are alike, or are to differ by what all of a job share."""
-    tasks, places = job.plan.array.tasks, job.loaded.positions
-    for name in Resources._fields:
-        if (path := f"array.values.{name}") in places:
-            yield "swept-resource", path, {"name": name}
+    """Yield tasks of an array that are alike."""
+    tasks = job.plan.array.tasks
     words = [(*task.arguments, *task.variables.values()) for task in tasks[:100]]
     alike = {tuple(read_number(word, text=True) or word for word in one) for one in words}
     if any(map(any, tasks)) and len(alike) < len(words):
@@ -560,7 +586,8 @@ def _check_no_use(job: _Subject) -> _Found:
     own = [key for key, where in loaded.positions.items() if where.file == loaded.file]
     if plan.provenance.states_scheduler:
         for key in _NO_USE.intersection(own, plan.left_out):
-            kind = ".queue" if key == "queue" else ""
+            rival = {"queue": job.spec.reservation}.get(key)
+            kind = ".queue" if rival else ""
             yield f"no-use{kind}", key, {"title": plan.can.title}
 
 

@@ -149,6 +149,7 @@ class Container(NamedTuple):
         """An environment file has its own mounts, and a uenv sees all."""
         own = self.binds and self.runtime in ("edf", "uenv")
         yield from refuse({f"binds_{self.runtime}": own})
+        yield from commands.check_words("options", self.options)
         for index, bind in enumerate(self.binds):
             source, _, inside = bind.partition(":")
             target = f"{source}:{inside}" if inside in ("ro", "rw") else f"/{inside}"

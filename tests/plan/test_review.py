@@ -32,6 +32,110 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 # Each case is a name, keys in place of the base's, and what is said of them (... is anything).
 DOUBTFUL = """\
+a notice of nearly all the time
+    on_walltime: {notice: 55m}
+    is more than half of the walltime: the program would be asked to stop before it has run
+the GPUs of a node for torchrun's processes
+    resources: {nodes: 1, gpus_per_node: 4, cpus_per_node: 16, walltime: 1h}
+    launch: {mode: direct, processes_per_node: 1}
+    run: {command: torchrun --nproc-per-node 2 t.py}
+    tells the program of 2 processes on a node by --nproc-per-node; the job has 4; write 4
+the GPUs of the job for accelerate's
+    resources: {nodes: 1, gpus_per_node: 4, cpus_per_node: 16, walltime: 1h}
+    launch: {mode: plain}
+    run: {command: accelerate launch --num_processes 1 t.py}
+    --num_processes 1 is not the 4 processes of the job; write 4
+more processes of mpirun than GPUs
+    launch: {mode: plain}
+    run: {command: mpirun -np 16 python t.py}
+    starts 16 processes by -np, and the job has 8 GPUs; write 8, unless several share a GPU
+more nodes of srun than the job has
+    launch: {mode: plain}
+    run: {command: srun --nodes=4 python t.py}
+    starts on 4 nodes by --nodes; the job has 2; write 2
+the launcher of another scheduler
+    scheduler: pbs
+    launch: {mode: plain}
+    run: {command: srun python t.py}
+    srun is Slurm's, and PBS has none; write the program alone, which jobgen starts
+one GPU for all processes
+    run: {script: train.py, args: {device: 'cuda:0'}}
+    --device cuda:0 is the same GPU in all processes of a node; leave it out
+another Python than the environment's
+    environment: {conda: torch}
+    run: {command: /usr/bin/python3 t.py}
+    /usr/bin/python3 is another Python than that of torch; write python
+an environment after that of a key
+    environment: {conda: torch, setup: source ~/venv/bin/activate}
+    activates ~/venv/bin/activate after the environment that a key names ... one of the two
+a file that is to set variables
+    environment: {setup: bash tests/env.sh}
+    'bash tests/env.sh' runs in a shell of its own, and what it sets ends there; write source
+a file alone
+    environment: {setup: env.sh}
+    env.sh alone is looked for on PATH, and sets nothing here; write source ./env.sh
+a number of another scheduler
+    scheduler: pbs
+    environment: {setup: 'export TASK=$SLURM_ARRAY_TASK_ID'}
+    $SLURM_ARRAY_TASK_ID is Slurm's, and PBS does not set it; write JOBGEN_TASK
+the same the other way round
+    run: {script: train.py, args: {seed: {value: $PBS_ARRAY_INDEX, expand: true}}}
+    $PBS_ARRAY_INDEX is of PBS, and Slurm does not set it; write JOBGEN_TASK
+a setup that removes what other tasks have
+    environment: {setup: rm -rf out}
+    array: {values: {lr: [1, 2]}}
+    removes out before each task, and what the other tasks have in it
+nodes that are shared and not
+    resources: {nodes: 2, gpus_per_node: 4, cpus_per_node: 16, exclusive: true, walltime: 1h}
+    directives: ['#SBATCH --oversubscribe']
+    --oversubscribe shares the nodes, which resources.exclusive wants alone; leave it out
+a job that is only tested
+    directives: ['#SBATCH --test-only']
+    with --test-only, sbatch submits no such job; leave it out
+a submission that waits
+    directives: ['#SBATCH --wait']
+    has jobgen submit wait until the job has ended; leave it out; jobgen wait JOB does so
+a job at a terminal
+    scheduler: pbs
+    directives: ['#PBS -I']
+    -I asks for a job at a terminal; leave it out
+another shell
+    scheduler: pbs
+    directives: ['#PBS -S /bin/zsh']
+    /bin/zsh would read the script, which is one of bash; leave it out
+blanks in a directive
+    directives: ['#SBATCH --qos = x']
+    has a blank beside =, at which the option ends; write --qos=x
+an option without its dashes
+    directives: ['#SBATCH qos=x']
+    'qos=x' has no dash before it, and is no option
+a misspelt option
+    directives: ['#SBATCH --licences=a']
+    directives: Slurm has no option --licences; did you mean --licenses?
+a YAML switch for a name
+    reservation: no
+    reservation: 'no' is taken for a name; write one, or leave the key out
+a blank behind a name
+    environment: {conda: 'torch '}
+    'torch ' begins or ends with a blank; write it without
+a dash of a word processor in a module
+    environment: {modules: [cuda/12\u20131]}
+    environment.modules: holds 'cuda/12\u20131', with a dash that only looks like -
+a variable for an argument
+    array: {values: {OMP_NUM_THREADS: [1, 2]}}
+    its tasks get --OMP_NUM_THREADS; write environment.variables.OMP_NUM_THREADS
+a type of no GPUs
+    resources: {nodes: 2, gpu_type: a100, walltime: 1h}
+    resources.gpu_type: has no effect, as the job asks for no GPUs; write gpus_per_node
+an option of another runtime
+    environment: {container: {image: docker://a, runtime: pyxis, options: [--nv]}}
+    --nv is an option of Apptainer, and srun does not start with it; leave it out
+variables that do not enter
+    environment: {container: {image: docker://a, runtime: apptainer, options: [--cleanenv]}}
+    --cleanenv keeps the job's variables out, so the processes do not find each other
+an image for an environment file
+    environment: {container: {image: docker://a, runtime: edf}}
+    docker://a is an image, and edf takes the environment file that names one
 a bind with =
     environment: {container: {image: train.py, runtime: apptainer, binds: ['/a=/b']}}
     /a=/b is taken for the name of one folder; write /a:/b
@@ -496,6 +600,31 @@ RIGHT = {
     "a checkpoint that setup makes": (
         "train.py}",
         "train.py, args: [--resume, a/b.pt]}\nenvironment: {setup: cp /data/b.pt a/b.pt}",
+    ),
+    "a notice of half the time": ("", "on_walltime: {notice: 30m}\n"),
+    "torchrun with all GPUs": (
+        BASE.partition("{")[2],
+        "nodes: 1, gpus_per_node: 4, cpus_per_node: 16, walltime: 1h}\n"
+        "launch: {mode: direct, processes_per_node: 1}\n"
+        "run: {command: torchrun --nproc-per-node 4 t.py}",
+    ),
+    "the Python of the environment": (
+        SCRIPT,
+        "environment: {conda: torch}\nrun: {command: /opt/envs/torch/bin/python t.py}",
+    ),
+    "variables of either scheduler": (
+        "",
+        "environment: {setup: 'echo ${SLURM_JOB_ID:-$PBS_JOBID}'}\n",
+    ),
+    "options of the site's own": ("", "directives: ['#SBATCH --container-name=a']\n"),
+    "options that Slurm takes short": ("", "directives: ['#SBATCH --licens=a']\n"),
+    "options of a container in a line": (
+        "",
+        "environment: {container: {image: docker://a, runtime: apptainer, options: --nv -W /d}}\n",
+    ),
+    "one GPU on each node": (
+        f"gpus_per_node: 4, cpus_per_node: 16, memory_per_node: 64GB, walltime: 1h}}\n{SCRIPT}",
+        "gpus_per_node: 1, walltime: 1h}\nrun: {script: train.py, args: {gpu: 0}}",
     ),
     "nodes by name": ("", "directives: ['#SBATCH -w gpu[01,05]', '#SBATCH --nice=1']\n"),
     "nodes of a file": ("", "directives: ['#SBATCH --nodelist=./hosts']\n"),
