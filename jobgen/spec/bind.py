@@ -162,7 +162,7 @@ class _Binder:
             from jobgen.spec.table import find_rule  # only an error needs it
 
             hint = find_rule("empty_rules", {"path": path})["say"]
-            return self.problem(node.where, path, "is empty", f"{hint} or remove the key")
+            return self.problem(node.where, path, "is empty", hint)
         for kind in kinds:
             if node.kind in kind.takes:
                 if isinstance(node, Scalar):

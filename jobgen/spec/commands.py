@@ -111,6 +111,7 @@ def find_unexpanded(path: str, text: str) -> Iterator[Conflict]:
         return
     also = "" if path.startswith("run.") else ", or export it in environment.setup"
     rules = {
+        "text_quoted": re.fullmatch(r"\{ *value: .*\bexpand: true *\}", text),
         "text_code": "$(" in text or "`" in text,
         "text_template": re.search(_TEMPLATE, text),
         "text_expands": re.search(_EXPANDABLE, text),

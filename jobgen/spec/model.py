@@ -176,6 +176,10 @@ def _find_module_command(names: tuple[str, ...]) -> Iterator[Conflict]:
         yield explain(str(rules[word]), {"word": word, "rest": rest})
 
 
+# The keys of a variable, which stand where its name is forgotten.
+_UNNAMED = dict.fromkeys(("value", "expand"), "unnamed")
+
+
 @limit_keys("venv", "uv", "conda", "stage", most=1)
 class Environment(NamedTuple):
     """What is set up on every node before the program starts, in this order."""
@@ -239,6 +243,7 @@ class Environment(NamedTuple):
             "venv_file": in_venv,
             "conda_file": in_conda,
             "conda_yaml": str(self.conda).endswith((".yml", ".yaml")),
+            "venv_list": str(self.venv).endswith((".txt", ".yml", ".yaml", ".toml", ".lock")),
         }
         folder = in_conda and in_conda[in_conda.lastindex or 0]
         return refuse(rules, own=self, venv=in_venv, conda=folder)
@@ -250,7 +255,7 @@ class Environment(NamedTuple):
         for index, name in enumerate(handed):
             yield from refuse({"from_shell_too": name in variables}, index=index)
         for name in filter(is_taken, variables):
-            yield explain("taken", {"name": name})
+            yield explain(_UNNAMED.get(name, "taken"), {"name": name})
         path = variables.get("PATH", "")
         literal = "$" in path and not isinstance(path, ShellPath)
         yield from refuse({"literal_path": literal}, path=path)

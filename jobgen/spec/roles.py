@@ -125,14 +125,16 @@ def _check_job(spec: JobSpec, roles: dict[str, Role]) -> Iterator[Conflict]:
         own = key not in _SHARED and getattr(spec.launch, key) is not None
         yield from refuse({"role_launch": own}, key=key)
     modes = {make_spec(spec, name, Spot(0, 1)).launch.mode for name in roles}
+    taken = spec.environment.named_variables.keys() & list_names(spec)
     rules = {
+        "role_variable": bool(taken),
         "roles_array": spec.array,
         "roles_range": isinstance(spec.resources.nodes, NodeRange),
         "roles_list": spec.resources.listed_gpus,
         "many_roles": len(roles) > MOST,
         "roles_preflight": spec.preflight and modes <= {*ONE_A_NODE},
     }
-    yield from refuse(rules, number=len(roles), most=MOST)
+    yield from refuse(rules, number=len(roles), most=MOST, name=min(taken, default=""))
 
 
 def _check_role(name: str, role: Role, roles: list[str], index: int) -> Iterator[Conflict]:

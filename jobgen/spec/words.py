@@ -307,6 +307,7 @@ def describe(node: Node, path: str = "") -> dict[str, str]:
         "name": place.rpartition(".")[2] or "it",
         "text": text,
         "value": show(node),
+        "line": show(node),
         "plain": text or ",".join(words) or "...",
         "slug": re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-._"),
         "launcher": find_launcher_in_text(text),

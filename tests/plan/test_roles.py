@@ -50,6 +50,14 @@ def test_nodes_are_dealt_in_the_order_of_the_file_and_one_role_takes_the_rest() 
     assert [role.plan.nodes.world_size for role in roles.members] == [1, 8]
 
 
+def test_a_variable_that_a_role_sets_is_not_the_specs_own() -> None:
+    text = f"{SPEC}environment:\n  variables: {{SERVER_PORT: 8000, TRAIN_PORTS: 1}}\n"
+    assert complaints(text) == [
+        "job.yaml:12:28: environment.variables.SERVER_PORT: would not arrive: a role of this name"
+        " sets it; choose another name"
+    ]
+
+
 def test_a_node_is_asked_for_the_tasks_of_the_role_that_has_most() -> None:
     """Slurm gives a task one CPU unless told, and refuses a step that wants more."""
     spec = "name: a\nscheduler: slurm\nresources: {nodes: 2, walltime: 1h}\nroles:\n"

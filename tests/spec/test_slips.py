@@ -42,6 +42,14 @@ GOOD = "name: a\nscheduler: slurm\nresources: {nodes: 2}\nrun: {module: m}\n"
         (GOOD + "notify: {email: a}}\n", "job.yaml:5:19: a bracket that closes nothing"),
         (GOOD + "notify: {email: a on: [end]}\n", "job.yaml:5:17: two keys without a comma"),
         (GOOD + "notify: email: a\n", "job.yaml:5:9: a record on the line of its name; write"),
+        (
+            GOOD.replace("{module: m}", "\n  module: m\n  args: lr: 1e-3"),
+            "job.yaml:6:9: a record on the line of its name; write args: {lr: 1e-3}",
+        ),
+        (
+            GOOD + "environment:\n  setup: - module load cuda\n",
+            "job.yaml:6:10: a list on the line of its key; write each item on a line of its own",
+        ),
         (GOOD + "array: (tasks: 2)\n", "job.yaml:5:8: keys within (...); write {...}"),
         (GOOD + "queue: @gpu\n", "job.yaml:5:8: a value that begins with @"),
         (GOOD + 'environment: {venv: "C:\\data"}\n', "a backslash within double quotes"),
