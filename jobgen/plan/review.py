@@ -140,8 +140,9 @@ def _holds(asked: str, facts: Mapping[str, Any]) -> bool:
 
 def _list_facts(job: _Subject) -> dict[str, Any]:
     spec, plan, source = job.spec, job.plan, read_sources(job.plan) or ""
-    own = spec.environment
-    container, foreign = plan.environment.container, "import" in source and "torch" not in source
+    own, container = spec.environment, plan.environment.container
+    runtime = str(getattr(container, "runtime", job.container.runtime))
+    foreign = "import" in source and "torch" not in source
     whole = f"{source}{job.setup}{plan.program.command}"
     return {
         "nodes": plan.nodes.total,
@@ -157,7 +158,7 @@ def _list_facts(job: _Subject) -> dict[str, Any]:
         "lone": plan.lone,
         "gpus": sum(plan.nodes.gpus_of_each),
         "container": job.container.image,
-        str(getattr(container, "runtime", job.container.runtime)): True,
+        runtime.replace("singularity", "apptainer"): True,
         str(plan.can.sign): True,
         "exclusive": plan.requests.exclusive,
         "keyed": any((own.venv, own.conda, own.uv)),
@@ -232,6 +233,7 @@ def _list_places(job: _Subject) -> _Texts:
     yield "interface", "launch.interface", job.plan.launch.interface or ""
     yield "modules", "environment.modules", " ".join(modules.load) if modules else ""
     yield "read", "environment.conda", str(own.conda)
+    yield "options", "environment.container.options", " ".join(job.container.options)
 
 
 def list_copied(snapshot: bool | Sequence[str] | None) -> tuple[str, ...] | None:

@@ -133,6 +133,9 @@ an option of another runtime
 variables that do not enter
     environment: {container: {image: docker://a, runtime: apptainer, options: [--cleanenv]}}
     --cleanenv keeps the job's variables out, so the processes do not find each other
+an option of Docker
+    environment: {container: {image: docker://a, runtime: singularity, options: --nv --ipc=host}}
+    --ipc is an option of Docker, and the container does not start; leave it out
 an image for an environment file
     environment: {container: {image: docker://a, runtime: edf}}
     docker://a is an image, and edf takes the environment file that names one
@@ -620,7 +623,7 @@ RIGHT = {
     "options that Slurm takes short": ("", "directives: ['#SBATCH --licens=a']\n"),
     "options of a container in a line": (
         "",
-        "environment: {container: {image: docker://a, runtime: apptainer, options: --nv -W /d}}\n",
+        "environment: {container: {image: docker://a, runtime: apptainer, options: --nv -i}}\n",
     ),
     "one GPU on each node": (
         f"gpus_per_node: 4, cpus_per_node: 16, memory_per_node: 64GB, walltime: 1h}}\n{SCRIPT}",
