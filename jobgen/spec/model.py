@@ -176,6 +176,7 @@ def _find_module_command(names: tuple[str, ...]) -> Iterator[Conflict]:
         yield explain(str(rules[word]), {"word": word, "rest": rest})
 
 
+_ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".zip")
 # The keys of a variable, which stand where its name is forgotten.
 _UNNAMED = dict.fromkeys(("value", "expand"), "unnamed")
 
@@ -243,6 +244,8 @@ class Environment(NamedTuple):
             "venv_file": in_venv,
             "conda_file": in_conda,
             "conda_yaml": str(self.conda).endswith((".yml", ".yaml")),
+            "venv_archive": str(self.venv).endswith(_ARCHIVES),
+            "conda_archive": str(self.conda).endswith(_ARCHIVES),
             "venv_list": str(self.venv).endswith((".txt", ".yml", ".yaml", ".toml", ".lock")),
         }
         folder = in_conda and in_conda[in_conda.lastindex or 0]
@@ -253,7 +256,11 @@ class Environment(NamedTuple):
         variables, handed = self.named_variables, self.from_shell or ()
         yield from refuse({"from_shell": {"ALL", "all", "NONE"} & {*handed}})
         for index, name in enumerate(handed):
-            yield from refuse({"from_shell_too": name in variables}, index=index)
+            rules = {
+                "from_shell_too": name in variables,
+                "from_shell_taken": is_taken(name.upper()),
+            }
+            yield from refuse(rules, index=index)
         for name in filter(is_taken, variables):
             yield explain(_UNNAMED.get(name, "taken"), {"name": name})
         path = variables.get("PATH", "")

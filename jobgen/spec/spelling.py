@@ -23,7 +23,7 @@ def find_near(word: str, known: Iterable[str], *, cutoff: float = 0.75) -> str:
         ends = other[:2] == word[:2] or (other[:1], other[-2:]) == (word[:1], word[-2:])
         alike = ends or word.lower() in (other.lower(), other[1:]) or other == word[1:]
         short = len(other) == len(word) <= 4
-        if sorted(other) == sorted(word) or (alike and not short):
+        if sorted(other.lower()) == sorted(word.lower()) or (alike and not short):
             return other
     options = known if word[:2] == "--" else ()
     return next((other for other in options if _is_initials(word, other)), "")

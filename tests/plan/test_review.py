@@ -32,6 +32,27 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 # Each case is a name, keys in place of the base's, and what is said of them (... is anything).
 DOUBTFUL = """\
+a part of the job in a directive
+    directives: ['#SBATCH hetjob']
+    begins another part of the job, and the script starts on one
+an environment that setup leaves
+    environment: {conda: torch, setup: conda deactivate}
+    conda deactivate leaves the environment that a key names; remove it
+a switch that NCCL does not know
+    environment: {variables: {NCCL_IB_DISABLE: 'True'}}
+    NCCL_IB_DISABLE does not know 'True'; write 0 or 1
+all GPUs by a word
+    environment: {variables: {CUDA_VISIBLE_DEVICES: all}}
+    CUDA_VISIBLE_DEVICES does not know 'all', and shows no GPU; leave it out
+an interface for an adapter
+    environment: {variables: {NCCL_IB_HCA: ib0}}
+    ib0 is an interface, and NCCL_IB_HCA takes adapters; write one such as mlx5_0
+the login node's PATH
+    environment: {from_shell: [WANDB_API_KEY, PATH]}
+    PATH is the login node's, in place of the job's own; leave it out
+a file with a capital
+    run: {script: Train.py}
+    Train.py is not here; did you mean train.py?
 a notice of nearly all the time
     on_walltime: {notice: 55m}
     is more than half of the walltime: the program would be asked to stop before it has run

@@ -127,6 +127,7 @@ def test_every_key_that_a_directive_follows_from_is_tried() -> None:
         ("resources.constraint", "a", "#SBATCH -Cb", "-C"),
         ("resources.walltime", "1h", "#PBS -l walltime=2:00:00,storage=a", "-l walltime"),
         ("notify.on", "[end]", "#PBS -m e", "-m"),
+        ("resources.gpus_per_node", "4", "#PBS -l gpus=4", "-l gpus"),
         ("after", "[1]", "#PBS -W umask=022,depend=after:2", "-W depend"),
     ],
 )

@@ -7,7 +7,7 @@ _OPTIONS = name_options("""
     account                     -A, -P, -W group_list
     queue                       -q
     resources.nodes             -l select, -l nodes, -l place
-    resources.gpus_per_node     -l ngpus
+    resources.gpus_per_node     -l ngpus, -l gpus
     resources.cpus_per_node     -l ncpus
     resources.memory_per_node   -l mem
     resources.walltime          -l walltime
