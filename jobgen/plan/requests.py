@@ -107,8 +107,10 @@ def _list_keys(context: Context) -> dict[str, str]:
 def _list_written(plan: Plan) -> Iterator[str]:
     """Yield the keys that the directives of a plan say, whether the spec or the site decided."""
     requests, groups, chain = plan.requests, plan.nodes.asked, plan.walltime.chain
-    yield from ("name", "resources.nodes", "launch.processes_per_node")
+    yield from ("name", "resources.nodes")
     for key, value in {
+        # A body says by itself how many, unless the spec does.
+        "launch.processes_per_node": any((not plan.launch.body, plan.nodes.tasks_asked)),
         "account": requests.account,
         "queue": requests.queue or (plan.can.reservation_queue and requests.reservation),
         "qos": requests.qos,

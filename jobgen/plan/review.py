@@ -282,8 +282,8 @@ def _check_numbers(job: _Subject, facts: Mapping[str, Any]) -> Iterator[Problem]
         right, known = facts[fact], names.split()
         numbers = [one for one in _list_numbers(job.settings) if one[0] in known and right]
         for _, option, number in numbers:
-            holds = {"=": number == right, "<=": number <= right, "times": number % right == 0}
-            if not holds[relation]:
+            holds = {"=": number == right, "<=": number <= right, "<": number < right}
+            if not holds.get(relation, number % right == 0):
                 values = {"option": option.removeprefix("step"), "value": number, "has": right}
                 yield _say(job, "run.args", message, hint, values)
 

@@ -32,6 +32,13 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 # Each case is a name, keys in place of the base's, and what is said of them (... is anything).
 DOUBTFUL = """\
+a GPU that a node has not
+    resources: {nodes: 2, gpus_per_node: 1, walltime: 1h}
+    run: {script: train.py, args: {gpu: 2}}
+    --gpu 2 is no GPU of a node that has 1, as they begin with 0; leave it out
+another environment by conda's own word
+    environment: {setup: source activate torch}
+    source activate works only where conda's own lines stand before it; write environment.conda
 a part of the job in a directive
     directives: ['#SBATCH hetjob']
     begins another part of the job, and the script starts on one

@@ -11,6 +11,7 @@ from jobgen import schedulers
 from jobgen.errors import SpecError
 from jobgen.plan.requests import list_options
 from jobgen.plan.resolve import resolve
+from jobgen.rendering.render import render
 from jobgen.sites import search
 from jobgen.spec.model import JobSpec, Launch, Resources
 
@@ -138,6 +139,14 @@ def test_a_directive_of_ones_own_that_repeats_the_specs_is_refused(
     text = edited(("", f'directives: ["{directive}"]\n'))
     message = f"directives[0]: {option} says again what jobgen writes for {key}; leave it out, and"
     assert f"{message} set {key}" in complaint(text, f"{key}={value}", scheduler=scheduler)
+
+
+def test_the_tasks_of_what_starts_its_own_may_stand_in_a_directive() -> None:
+    text = edited(("", "directives: ['#SBATCH --ntasks=8']\n"))
+    own = ("launch.mode=plain", "run={command: mpirun -n 8 ./a.out}")
+    assert "#SBATCH --ntasks=8\n" in render(resolve(load(text, *own), scheduler="slurm"))
+    both = (*own, "launch.processes_per_node=4")
+    assert "--ntasks says again" in complaint(text, *both, scheduler="slurm")
 
 
 @pytest.mark.parametrize("option", ["-M c2", "--clusters=c2", "--cluster=c2"])
