@@ -187,7 +187,7 @@ def _list_lines(job: _Subject) -> _Texts:
     """Yield the lines of setup, each variable, and the value of each key."""
     loaded, environment = job.loaded, job.plan.environment
     yield "setup", "environment.setup", job.setup
-    yield "read", "environment.setup", job.setup
+    yield "read", "environment.setup", re.sub(r"(?m)(?:^|\s)#.*", "", job.setup)
     yield "started", "environment.setup", job.setup and f"{job.spec.run.script}\n{job.setup}"
     for path, name, value in _list_variables(job):
         yield "variable", path, f"{name}={value}"
@@ -247,12 +247,13 @@ def list_copied(snapshot: bool | Sequence[str] | None) -> tuple[str, ...] | None
 
 def _read_options(words: Sequence[str]) -> _Settings:
     """Return the options of a program, and as `step-n` those of what starts it for each task."""
-    cut = 0
-    if name_kind(find_launcher(words)) == "step":
-        program = re.compile(r"(\S*/)?python[\d.]*|\S+\.(py|sh)")
-        cut = next((i for i, word in enumerate(words) if program.fullmatch(word)), 0)
-    steps = ((f"step{option}", value) for option, value in _list_options(words[:cut]))
-    return (*list_settings(words[cut:]), *steps)
+    if name_kind(find_launcher(words)) != "step":
+        return tuple(list_settings(words))
+    program = re.compile(r"(\S*/)?python[\d.]*|\S+\.(py|sh)|\.?/\S+")
+    start = next((i for i, word in enumerate(words) if program.fullmatch(word)), len(words))
+    own = words[: start % len(words)]  # none where it is unclear which word is the program
+    steps = ((f"step{option}", value) for option, value in _list_options(own))
+    return (*list_settings(words[start:]), *steps)
 
 
 def list_settings(words: Sequence[str]) -> Iterator[tuple[str, str]]:

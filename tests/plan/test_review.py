@@ -579,6 +579,14 @@ RIGHT = {
         SCRIPT,
         "run: {command: [srun, --ntasks-per-node, 8, python3, t.py]}\nlaunch: {mode: plain}",
     ),
+    "what srun starts, which is no Python": (
+        SCRIPT,
+        "run: {command: [srun, --ntasks-per-node=1, nvidia-smi]}\nlaunch: {mode: plain}",
+    ),
+    "a quote of a word processor in a comment": (
+        "",
+        "environment: {setup: 'export A=1  # the node\u2019s'}\n",
+    ),
     "a program in another machine's home": ("train.py", "~/train.py"),
     "a program on another machine's disk": ("train.py", "/scratch/me/train.py"),
     "a program that setup makes": (
