@@ -32,6 +32,10 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 # Each case is a name, keys in place of the base's, and what is said of them (... is anything).
 DOUBTFUL = """\
+processes of mpirun without tasks
+    launch: {mode: plain}
+    run: {command: mpirun -np 8 python t.py}
+    Slurm gives each node one task ... write launch.processes_per_node, 8 over the nodes
 a GPU that a node has not
     resources: {nodes: 2, gpus_per_node: 1, walltime: 1h}
     run: {script: train.py, args: {gpu: 2}}
@@ -75,6 +79,7 @@ the GPUs of the job for accelerate's
     --num_processes 1 is not the 4 processes of the job; write 4
 more processes of mpirun than GPUs
     launch: {mode: plain}
+    directives: ['#SBATCH --ntasks=16']
     run: {command: mpirun -np 16 python t.py}
     starts 16 processes by -np, and the job has 8 GPUs; write 8, unless several share a GPU
 more nodes of srun than the job has
@@ -578,6 +583,11 @@ RIGHT = {
     "a number of srun's own": (
         SCRIPT,
         "run: {command: [srun, --ntasks-per-node, 8, python3, t.py]}\nlaunch: {mode: plain}",
+    ),
+    "tasks of a directive": (
+        SCRIPT,
+        "run: {command: mpirun -np 8 python t.py}\nlaunch: {mode: plain}\n"
+        "directives: ['#SBATCH --ntasks=8']",
     ),
     "what srun starts, which is no Python": (
         SCRIPT,
