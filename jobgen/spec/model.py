@@ -392,6 +392,11 @@ class After(NamedTuple):
     afternotok: Annotated[JobIds | None, "Until they have failed."] = None
     after: Annotated[JobIds | None, "Until they have begun."] = None
 
+    def conflicts(self) -> Iterator[Conflict]:
+        """What it waits for can come about."""
+        both = {*(self.afterok or ())} & {*(self.afternotok or ())}
+        return refuse({"after_never": both}, jobs=", ".join(sorted(map(str, both))))
+
 
 class OnWalltime(NamedTuple):
     """What happens before the walltime ends."""
