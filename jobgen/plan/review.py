@@ -155,6 +155,7 @@ def _list_facts(job: _Subject) -> dict[str, Any]:
         "requeues": plan.walltime.chain.then == "requeue",
         "plain": plan.launch.plain,
         "body": plan.launch.body,
+        "asked_cpus": any((spec.resources.cpus_per_gpu, spec.resources.cpus_per_node)),
         "asked_tasks": any((plan.nodes.tasks_asked, "tasks" in str(spec.directives))),
         "lone": plan.lone,
         "gpus": sum(plan.nodes.gpus_of_each),

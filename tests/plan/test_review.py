@@ -32,6 +32,12 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 # Each case is a name, keys in place of the base's, and what is said of them (... is anything).
 DOUBTFUL = """\
+the CPUs of a node for each process
+    environment: {setup: 'export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK'}
+    $SLURM_CPUS_PER_TASK counts all CPUs of a node ... leave it out; jobgen shares them
+a misspelt command
+    environment: {setup: moduel load cuda}
+    there is hardly a command 'moduel'; write module, export or source
 processes of mpirun without tasks
     launch: {mode: plain}
     run: {command: mpirun -np 8 python t.py}
@@ -583,6 +589,10 @@ RIGHT = {
     "a number of srun's own": (
         SCRIPT,
         "run: {command: [srun, --ntasks-per-node, 8, python3, t.py]}\nlaunch: {mode: plain}",
+    ),
+    "tasks on nodes of which no CPUs are asked": (
+        BASE.partition("{")[2],
+        "nodes: 2, walltime: 1h}\nrun: {command: mpirun -np 8 ./t.py}\nlaunch: {mode: plain}\n",
     ),
     "tasks of a directive": (
         SCRIPT,
