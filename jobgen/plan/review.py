@@ -286,6 +286,7 @@ def _check_numbers(job: _Subject, facts: Mapping[str, Any]) -> Iterator[Problem]
         numbers = [one for one in _list_numbers(job.settings) if one[0] in known and right]
         for _, option, number in numbers:
             holds = {"=": number == right, "<=": number <= right, "<": number < right}
+            holds["1="] = number in (1, right)
             if not holds.get(relation, number % right == 0):
                 values = {"option": option.removeprefix("step"), "value": number, "has": right}
                 yield _say(job, "run.args", message, hint, values)

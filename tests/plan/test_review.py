@@ -607,6 +607,8 @@ RIGHT = {
         "",
         "environment: {setup: 'export A=1  # the node\u2019s'}\n",
     ),
+    "the rank of LoRA": (SCRIPT, "run: {script: train.py, args: [--rank, 128]}"),
+    "a world of one by default": (SCRIPT, "run: {script: train.py, args: [--world_size, 1]}"),
     "a program in another machine's home": ("train.py", "~/train.py"),
     "a program on another machine's disk": ("train.py", "/scratch/me/train.py"),
     "a program that setup makes": (
