@@ -46,7 +46,9 @@ class ReadProgram:
         self._taken: list[tuple[Fact, str]] = []  # those of names from one file
         self.libraries: set[str] = set()  # the top-level names of the others
         beside = [os.path.dirname(path)] if os.path.isabs(path) else [os.path.dirname(path), ""]
-        self._roots = (*(roots or dict.fromkeys(beside)), "src")
+        # A project in the folder above, with a file to install it by, is installed from there.
+        above = [".."] if any(map(os.path.isfile, ("../setup.py", "../pyproject.toml"))) else []
+        self._roots = (*(roots or dict.fromkeys(beside)), "src", *above)
         self.partial = self._read_project()  # whether what was not read may make a process group
         self.modules = [*self._files.values()]
         self.text = "\n".join(module.text for module in self.modules)
@@ -178,11 +180,15 @@ class ReadProgram:
 
     def _share_constants(self) -> None:
         """Give each module the constants that it has from another, by the names that it uses."""
+        constants = {
+            one: one.list_names(lambda value: isinstance(value, ast.Constant))
+            for one in self.modules
+        }
         for module in self.modules:
             for short, full in module.names.items():
                 stem, _, own = ".".join(full.split(".")[-2:]).partition(".")
                 for one in self._stems.get(stem, ()):
-                    for name in one.list_names(lambda value: isinstance(value, ast.Constant)):
+                    for name in constants[one]:
                         head, _, rest = f".{name}.".partition(f"{own}.")
                         if head in ("", "."):
                             known = module.assigned.setdefault(f"{short}.{rest}".rstrip("."), [])

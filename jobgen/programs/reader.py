@@ -61,6 +61,11 @@ class Part(NamedTuple):
         tests = (*self.tests, *self.past)
         return next((one for one in tests if self.module.decide(one) is False), None)
 
+    @property
+    def certain(self) -> bool:
+        """Whether no `if` decides about them, but those that the job's arguments decide."""
+        return all(map(self.module.decide, self.tests))
+
     def holds(self, other: Part) -> bool:
         """Whether it is done whenever another part of its function is."""
         return not self.tried and other.tests[: len(self.tests)] == self.tests
@@ -88,8 +93,8 @@ class Fact(NamedTuple):
 
     @property
     def certain(self) -> bool:
-        """Whether no `if` decides about it, but those that the job's arguments decide."""
-        return all(map(self.module.decide, self.part.tests))
+        """Whether its part is."""
+        return self.part.certain
 
     @property
     def short(self) -> str:
@@ -119,15 +124,18 @@ class Fact(NamedTuple):
             keywords = itertools.chain(*map(self.module.spread, self.node.keywords))
             text = ast.unparse(ast.Call(ast.Name("_"), self.node.args, [*keywords]))[1:]
             for _ in range(2):  # what a name stands for may be names, too
-                text = read_form("word").sub(self._fill, text)[:_MOST_WORDS]
+                text = self.fill(text)
             texts[self.node] = self.name + read_form("path").sub(r"'\1/\2'", text)
         return texts[self.node]
+
+    def fill(self, text: str) -> str:
+        """Return a text with what its names stand for in this place."""
+        return read_form("word").sub(self._fill, text)[:_MOST_WORDS]
 
     def _fill(self, word: re.Match[str]) -> str:
         """Return what a word among the arguments of a call stands for."""
         if word["form"]:
-            inner = r"(?<=\{)[^{}]+"
-            return re.sub(inner, lambda one: read_form("word").sub(self._fill, one[0]), word[0])
+            return re.sub(r"(?<=\{)[^{}]+", lambda one: self.fill(one[0]), word[0])
         values = [] if word["text"] else self.module.list_values(word[0], self)[-3:]
         filled = " or ".join(dict.fromkeys(map(ast.unparse, values))) or word[0]
         return word[0] if "**" in filled else filled  # which is of another call than this one
@@ -256,8 +264,8 @@ class Module:
         """Return functions that its decorators are given: one may take its place, as by a test."""
         calls = [one for one in node.decorator_list if isinstance(one, ast.Call)]
         given = [one.args for one in calls if not read_form("plain").match(self._name(one.func))]
-        functions = {name for name in self.names if name[0].islower()}
-        return [one for one in itertools.chain(*given) if spell_name(one) in functions]
+        names = ((one, spell_name(one)) for one in itertools.chain(*given))
+        return [one for one, name in names if name in self.names and name[0].islower()]
 
     def _make_scope(self, node: Any, part: Part) -> Scope:
         bases = [self._name(base) for base in getattr(node, "bases", ())]
@@ -403,7 +411,9 @@ class Module:
         self._resolving.append(name)  # as a test may decide about the name in it
         places = self._places
         values = [one for one in known if one not in places or not places[one].denied]
-        value = self.resolve(values[0]) if len(values) == 1 else node
+        # What others have made has an attribute before a test decides to set it.
+        kept = "." in name and not all(places[one].certain for one in values if one in places)
+        value = self.resolve(values[0]) if len(values) == 1 and not kept else node
         self._resolving.pop()
         return value
 

@@ -135,6 +135,7 @@ def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
 
 
 _NEVER = "(?!)"
+_MOST_FILES = 20  # of settings
 _BEGINS = re.compile("main|train$|run$").match
 # Libraries that make the group in an object that settings may name.
 _CONFIGURED = {"lightning", "pytorch_lightning"}
@@ -153,11 +154,12 @@ class _Look:
         named = re.findall(r"[\"']([\w./-]+\.(?:ya?ml|json))[\"']", program.entry.text)
         for folder in re.findall(r"config_path=[\"']([\w./-]+)", program.entry.text):  # Hydra's
             form = "**/*.yaml" if re.search(r"\w", folder) else "*.yaml"  # with groups, or without
-            named += map(str, (Path(program.entry.path).parent / folder).glob(form))
-        files = list_settings([f"={name}" for name in named[:20]])
+            files = (Path(program.entry.path).parent / folder).glob(form)
+            named += map(str, itertools.islice(files, _MOST_FILES))
+        settings = list_settings([f"={name}" for name in named[:_MOST_FILES]])
         words = re.findall(r"(?<!\S)--[\w-]+", " ".join(size.swept[0]))
         swept = [f"swept {word} {word[2:].replace('-', '_')}" for word in words]
-        self.settings = "\n".join([size.settings, *swept, *map(" ".join, files)])
+        self.settings = "\n".join([size.settings, *swept, *map(" ".join, settings)])
 
     def take(self) -> None:
         """Keep all remarks: by the functions here, then by the records."""
@@ -402,7 +404,10 @@ def _list_values(size: JobSize) -> dict[str, Any]:
 
 def _is_tested(form: str) -> Callable[[_Look, Fact], bool]:
     """Return whether it happens always, or where tests of a form hold alone."""
-    return lambda look, call: all(map(read_form(form).search, look.program.list_tests(call.part)))
+    fits = read_form(form).search
+    return lambda look, call: all(
+        fits(one) or fits(call.fill(one)) for one in look.program.list_tests(call.part)
+    )
 
 
 def _is_behind(form: str) -> Callable[[_Look, Fact], bool]:
@@ -412,9 +417,8 @@ def _is_behind(form: str) -> Callable[[_Look, Fact], bool]:
 
 def _is_chosen(look: _Look, call: Fact) -> bool:
     """Whether a test decides whether it drives one GPU or several, and does not count these."""
-    counted = call.module.list_names(lambda value: "device_count" in ast.unparse(value))
     tests = [one for one in look.program.list_tests(call.part) if read_form("chooses").search(one)]
-    return any(counted.isdisjoint(re.findall(r"\w+", one)) for one in tests)
+    return any("device_count" not in call.fill(one) for one in tests)
 
 
 def _is_asked(look: _Look, call: Fact) -> bool:
@@ -459,7 +463,8 @@ def _is_common(look: _Look, call: Fact) -> bool:
     """Whether nothing on any way to it, or in its words, tells processes apart."""
     scope = call.part.scope
     hooked = scope and scope.free and read_form("hook").match(scope.name)
-    if scope and (scope.marked or not (hooked or look.program.list_uses(scope))):
+    used = any(map(look.program.is_reached, look.program.list_uses(scope)))
+    if scope and (scope.marked or not (hooked or used)):
         return False
     name = scope.name.replace("main", "") if scope else ""
     texts = [call.text, name, *look.program.list_ways(call.part)]

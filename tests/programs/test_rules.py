@@ -192,6 +192,25 @@ RIGHT = {
         "import os, torch\nimport torch.distributed as dist\n"
         "dist.init_process_group('nccl', rank=int(os.environ['SLURM_PROCID']))\n" + OWN_GPU
     ),
+    "a rank on the node beside a library that makes the group": (
+        "import os, transformers, torch.distributed as dist\ntransformers.Trainer(m).train()\n"
+        "if args.ask:\n    dist.init_process_group('gloo', rank=int(os.environ['LOCAL_RANK']))\n"
+    ),
+    "an attribute that a test may switch off": (
+        SETUP.replace("dist.init", "if args.many:\n    dist.init")
+        + "if n == 1:\n    args.many = False\nloss.backward()\n"
+        + DDP
+    ),
+    "a save by a method that only an unused function calls": (
+        SETUP + "import base\nclass Data(base.Data):\n    def write(self):\n"
+        "        torch.save(self.x, 'x.pt')\ndef prepare():\n    Data().write()\nData()\n"
+    ),
+    "a function for the group that getattr() names": (
+        "import torch\ndef init_dist_slurm():\n    torch.distributed.init_process_group('gloo')\n"
+        "getattr(here, 'init_dist_%s' % args.launcher)()\nloss.backward()\n"
+    ),
+    "a group that a module for that makes": "import torch\nfrom dora import distrib\n"
+    "distrib.init()\nloss.backward()\n",
     "a name that settings from a file may change": (
         "import os, torch\nimport torch.distributed as dist\nddp = False\n"
         "exec(open('settings.py').read())\n"
@@ -323,6 +342,10 @@ WRONG = {
             GROUP
             + "parser.add_argument('--local_rank', type=int)\ntorch.cuda.set_device(a.local_rank)"
         ),
+        "--local_rank that is none by default": (
+            GROUP.replace("dist.init", "if a.local_rank is not None:\n    dist.init")
+            + "parser.add_argument('--local_rank', default=None, type=int)\n"
+        ),
         "--local_rank beside a variable that is read for something else": (
             SETUP + "parser.add_argument('--local_rank', default=-1, type=int)\n"
             "DDP(model, device_ids=[args.local_rank])\n"
@@ -439,6 +462,13 @@ WRONG = {
             SETUP + "from torch.multiprocessing import Process\n"
             "for rank in range(4):\n    Process(target=train, args=(cfg,)).start()\n"
         ),
+        "a count of GPUs by another name": (
+            "from torch.cuda import device_count\nfrom torch.multiprocessing import spawn\n"
+            "copies = device_count()\nif copies > 1:\n    spawn(work, nprocs=copies)\n"
+        ),
+        "the launcher of DeepSpeed as a module": (
+            "import deepspeed.launcher.runner\ndeepspeed.launcher.runner.main(['train.py'])\n"
+        ),
         "processes for each GPU, by Process": (
             SETUP + "from torch.multiprocessing import Process\n"
             "for rank in range(4):\n    Process(target=run, args=(rank, 4)).start()\n"
@@ -467,6 +497,12 @@ WRONG = {
         ),
         "another number of processes, written in": (
             "import torch.distributed as dist\ndist.init_process_group('gloo', world_size=2)\n"
+        ),
+        "the number of all processes as that of a node": (
+            "import os, torch.distributed as dist\nlocal_size = int(os.environ['WORLD_SIZE'])\n"
+            "args.world_size = args.world_size * local_size\n"
+            "args.rank = args.rank * local_size + int(os.environ['LOCAL_RANK'])\n"
+            "dist.init_process_group('gloo', rank=args.rank, world_size=args.world_size)\n"
         ),
         "an address of its own": "import os\n" + SETUP + "os.environ['MASTER_ADDR'] = 'localhost'",
         "a port of its own": SETUP + "os.environ['MASTER_PORT'] = str(29500)",
@@ -1650,3 +1686,51 @@ def test_gpus_are_shown_before_another_file_takes_one() -> None:
         text, setup=f"import os, torch\ndef join():\n    import torch\n{body}", later="import os\n"
     )
     assert rules(found) == ["visible-devices"]
+
+
+@pytest.mark.parametrize(
+    ("program", "settings", "expected"),
+    [
+        (
+            "args = read('c.yaml')\nif args.multiprocessing_distributed:\n    mp.spawn(work)\n",
+            "",
+            [],
+        ),
+        (
+            "args = read('c.yaml')\nif args.multiprocessing_distributed:\n    mp.spawn(work)\n",
+            "c.yaml:multiprocessing_distributed True",
+            ["own-processes"],
+        ),
+        ("parser.add_argument('--num_nodes', default=1)\nL.Trainer(**kw)\n", "", ["devices"]),
+        (
+            "parser.add_argument('--num_nodes', default=1)\nL.Trainer(**kw)\n",
+            "--num_nodes 2",
+            [],
+        ),
+    ],
+)
+def test_settings_decide_what_a_program_does(
+    program: str, settings: str, expected: list[str]
+) -> None:
+    text = f"import lightning as L\nimport torch.multiprocessing as mp\n{program}"
+    size = EIGHT._replace(arguments=(), settings=settings)
+    assert rules(look(text, size=size)) == expected
+
+
+def test_a_torch_program_that_loads_its_data_by_jax_is_told_of_torch() -> None:
+    [remark] = look("import jax, torch\nloss.backward()\n")
+    assert "torch.distributed" in remark.hint
+
+
+def test_a_program_below_its_project_finds_what_is_installed_from_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("tools", "own"):
+        Path(name).mkdir()
+    Path("setup.py").touch()
+    Path("own/__init__.py").write_text("import accelerate\naccelerate.Accelerator()\n")
+    monkeypatch.chdir("tools")
+    Path("train.py").write_text("import own, torch\nloss.backward()\n")
+    assert check_program("train.py", EIGHT) == []
+    Path("../setup.py").unlink()
+    assert rules(check_program("train.py", EIGHT)) == ["no-process-group"]
