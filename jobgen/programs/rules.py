@@ -422,10 +422,11 @@ def _is_chosen(look: _Look, call: Fact) -> bool:
 
 
 def _is_asked(look: _Look, call: Fact) -> bool:
-    """Whether the function around it is called under a test of something else than processes."""
-    uses = [look.program.list_tests(use) for use in look.program.list_uses(call.part.scope)]
-    shared = [all(map(read_form("shared-test").search, tests)) for tests in uses]
-    return bool(uses) and not any(shared)
+    """Whether each way to the function around it has a test of something else than processes."""
+    uses = filter(look.program.is_reached, look.program.list_uses(call.part.scope))
+    ways = [way.split("; ")[1:] for use in uses for way in look.program.list_ways(use)]
+    shared = [all(map(read_form("shared-test").search, tests)) for tests in ways]
+    return bool(ways) and not any(shared)
 
 
 def _is_lonely(look: _Look, call: Fact) -> bool:
@@ -467,7 +468,7 @@ def _is_common(look: _Look, call: Fact) -> bool:
     if scope and (scope.marked or not (hooked or used)):
         return False
     name = scope.name.replace("main", "") if scope else ""
-    texts = [call.text, name, *look.program.list_ways(call.part)]
+    texts = [call.text, ast.unparse(call.node), name, *look.program.list_ways(call.part)]
     return not any(map(read_form("told-apart").search, texts))
 
 

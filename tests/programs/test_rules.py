@@ -216,6 +216,37 @@ RIGHT = {
         "exec(open('settings.py').read())\n"
         "if ddp:\n    dist.init_process_group('nccl', device_id=int(os.environ['LOCAL_RANK']))\n"
     ),
+    "a state that distributed checkpoints ask for": (
+        SETUP + "from torch.distributed.fsdp import FullyShardedDataParallel as FSDP\n"
+        "from torch.distributed.checkpoint.stateful import Stateful\n"
+        "class State(Stateful):\n    def state_dict(self):\n"
+        "        return net.get_state_dict()\nif rank == 0:\n    print(self.train_loader.state_dict())\n"
+        "FSDP(State())\n"
+    ),
+    "the rank among processes of MPI, which an option chooses": (
+        "import os, torch\nimport torch.distributed as dist\ndist.init_process_group('nccl')\n"
+        "if args.backend == 'mpi':\n    rank = os.environ['OMPI_COMM_WORLD_RANK']\n"
+        "torch.cuda.set_device(local_rank)\n"
+    ),
+    "a name that a logger looks for": (
+        "import os, torch\nimport torch.distributed as dist\ndist.init_process_group('nccl')\n"
+        "torch.cuda.set_device(local_rank)\nnames = ['PMI_RANK', 'OMPI_COMM_WORLD_RANK']\n"
+    ),
+    "a port that one process tells the others": (
+        SETUP + "os.environ['MASTER_PORT'] = str(comm.bcast(find_free_port(), root=0))\n"
+    ),
+    "a save that the Trainer leaves to rank 0": (
+        "import transformers, torch\nclass Own(transformers.Trainer):\n"
+        "    def _save(self, folder):\n        keep(self, folder)\n"
+        "def keep(one, folder):\n    torch.save(one.args, folder)\nOwn(m).train()\n"
+    ),
+    "a file with the rank in its name, which has another value elsewhere": (
+        SETUP + "rank = 0\ndef save(rank):\n    torch.save(x, 'u' + str(rank))\nsave(get())\n"
+    ),
+    "a GPU in a function that an option chooses, two calls away": (
+        SETUP + "def train():\n    torch.cuda.set_device(0)\ndef try_it():\n    train()\n"
+        "if args.kind == 'try':\n    try_it()\n"
+    ),
 }
 
 
