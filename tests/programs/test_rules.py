@@ -1732,6 +1732,11 @@ def test_gpus_are_shown_before_another_file_takes_one() -> None:
             "c.yaml:multiprocessing_distributed True",
             ["own-processes"],
         ),
+        (
+            "args = parse()\nif args.multiprocessing_distributed:\n    mp.spawn(work)\n",
+            "--multiprocessing-distributed ",
+            ["own-processes"],
+        ),
         ("parser.add_argument('--num_nodes', default=1)\nL.Trainer(**kw)\n", "", ["devices"]),
         (
             "parser.add_argument('--num_nodes', default=1)\nL.Trainer(**kw)\n",
