@@ -220,8 +220,8 @@ RIGHT = {
         SETUP + "from torch.distributed.fsdp import FullyShardedDataParallel as FSDP\n"
         "from torch.distributed.checkpoint.stateful import Stateful\n"
         "class State(Stateful):\n    def state_dict(self):\n"
-        "        return net.get_state_dict()\nif rank == 0:\n    print(self.train_loader.state_dict())\n"
-        "FSDP(State())\n"
+        "        return net.get_state_dict()\nFSDP(State())\n"
+        "if rank == 0:\n    print(self.train_loader.state_dict())\n"
     ),
     "the rank among processes of MPI, which an option chooses": (
         "import os, torch\nimport torch.distributed as dist\ndist.init_process_group('nccl')\n"
@@ -246,6 +246,22 @@ RIGHT = {
     "a GPU in a function that an option chooses, two calls away": (
         SETUP + "def train():\n    torch.cuda.set_device(0)\ndef try_it():\n    train()\n"
         "if args.kind == 'try':\n    try_it()\n"
+    ),
+    "a group of one process, by a store of its own": (
+        "import torch.distributed as dist\n"
+        "dist.init_process_group('gloo', world_size=1, rank=0, store=dist.HashStore())\n"
+    ),
+    "--local_rank that another number stands in for": (
+        GROUP + "parser.add_argument('--local_rank', default=None)\n"
+        "local_rank = args.local_rank or dist.get_rank() % torch.cuda.device_count()\n"
+        "torch.cuda.set_device(local_rank)\n"
+    ),
+    "a group that a module for that makes": "import torch\nfrom dora import distrib\n"
+    "distrib.init()\nloss.backward()\n",
+    "a name that settings from a file may change": (
+        "import os, torch\nimport torch.distributed as dist\nddp = False\n"
+        "exec(open('settings.py').read())\n"
+        "if ddp:\n    dist.init_process_group('nccl', device_id=int(os.environ['LOCAL_RANK']))\n"
     ),
 }
 
@@ -1751,6 +1767,16 @@ def test_settings_decide_what_a_program_does(
     text = f"import lightning as L\nimport torch.multiprocessing as mp\n{program}"
     size = EIGHT._replace(arguments=(), settings=settings)
     assert rules(look(text, size=size)) == expected
+
+
+def test_jax_that_an_option_joins_is_told_of_the_option_alone() -> None:
+    program = (
+        "import jax\nimport argparse\np = argparse.ArgumentParser()\n"
+        "p.add_argument('--many', type=int)\na = p.parse_args()\nif a.many:\n"
+        "    jax.distributed.initialize()\njax.grad(loss)\n"
+    )
+    (remark,) = look(program, size=EIGHT._replace(arguments=("--many=0",)))
+    assert "only where a.many" in remark.message
 
 
 def test_a_torch_program_that_loads_its_data_by_jax_is_told_of_torch() -> None:
