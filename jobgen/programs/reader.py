@@ -173,7 +173,6 @@ class Module:
         self.imports: list[Fact] = []
         self.scopes: list[Scope] = []
         self.bases: list[str] = []  # of classes
-        self.loops: list[range] = []  # the lines of each, behind the one that it stands in
         self.assigned: dict[str, list[ast.expr]] = {}
         self.bound: Counter[str] = Counter()  # how often a name without a dot gets a value
         name: list[ast.expr] = [ast.Constant("__main__" if started else path)]
@@ -248,8 +247,6 @@ class Module:
             self.parts.append(part._replace(body=body, tests=(*part.tests, test)))
 
     def _keep_block(self, node: Any, part: Part) -> None:
-        if isinstance(node, ast.For | ast.While):
-            self.loops.append(range(node.lineno, (node.end_lineno or node.lineno) + 1))
         part = part._replace(tried=part.tried or isinstance(node, ast.Try | ast.ExceptHandler))
         bodies = [getattr(node, name, None) for name in _BODIES]
         if isinstance(node, ast.Try) and _is_told(node):
@@ -297,9 +294,6 @@ class Module:
 
     def _keep_call(self, node: ast.Call, part: Part) -> None:
         self.calls.append(Fact(self, node.lineno, self._name(node.func), node, part))
-
-    def _keep_break(self, node: ast.Break, part: Part) -> None:
-        self.calls.append(Fact(self, node.lineno, "break", node, part))
 
     def _keep_setting(self, name: str, value: ast.expr, part: Part) -> None:
         call = ast.Call(ast.Name("os.environ"), [value], [], lineno=value.lineno)
@@ -487,7 +481,6 @@ _KEEPS: dict[type, Callable[[Module, Any, Part], None]] = {
     ast.arg: Module._keep_parameter,
     ast.Attribute: Module._keep_attribute,
     ast.Call: Module._keep_call,
-    ast.Break: Module._keep_break,
     ast.Assign: Module._keep_assigned,
     **dict.fromkeys((ast.Import, ast.ImportFrom), Module._keep_import),
     **dict.fromkeys((ast.If, ast.IfExp), Module._keep_if),

@@ -472,15 +472,6 @@ def _is_common(look: _Look, call: Fact) -> bool:
     return not any(map(read_form("told-apart").search, texts))
 
 
-def _is_leaving(look: _Look, call: Fact) -> bool:
-    """Whether rank 0 alone leaves a loop in which all ranks meet."""
-    program, first = look.program, read_form("first-rank").search
-    around = [lines for lines in call.module.loops if call.line in lines][-1]
-    meets = [*program.find("collects"), *program.find("loops")]
-    met = [one for one in meets if one.module is call.module and one.line in around]
-    return not all(first(way) for one in met for way in program.list_ways(one.part))
-
-
 def _is_trainer(_: _Look, call: Fact) -> bool:
     """Whether what it is called of is a trainer, and not the model in it."""
     made = re.compile(r"[\w.]*Trainer\(")
@@ -526,7 +517,6 @@ PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "uneven": _is_uneven,
     "leading": _is_leading,
     "function": _is_function,
-    "leaving": _is_leaving,
     # Where a file is not there yet, which the next start finds.
     "kept": _is_behind("kept"),
     "straight": lambda _, call: all(map(call.module.decide, call.part.past)),

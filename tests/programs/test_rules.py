@@ -63,13 +63,6 @@ RIGHT = {
         "import trl\nrun = trl.SFTTrainer(model)\nrun.save_pretrained('m')\n"
         "def save(trainer):\n    trainer.save_pretrained('m')\nsave(run)\n"
     ),
-    "an end of a loop that no other rank waits for": (
-        SETUP + "for batch in valid:\n    if rank == 0:\n        break\n" + DDP
-    ),
-    "an end of a loop of rank 0": (
-        SETUP + DDP + "if rank == 0:\n    for x in batches:\n        if x:\n            break\n"
-        "        loss.backward()\n"
-    ),
     "a step of a pipeline": (
         SETUP
         + "from torch.distributed import pipelining\n"
@@ -631,10 +624,6 @@ WRONG = {
         "FSDP's state where rank 0 alone is": (
             SETUP + "from torch.distributed.fsdp import FullyShardedDataParallel as FSDP\n"
             "model = FSDP(model)\nif rank == 0:\n    torch.save(model.state_dict(), 'm.pt')\n"
-        ),
-        "an end that rank 0 alone comes to": (
-            SETUP + DDP + "for epoch in range(9):\n    dist.barrier()\n    if rank == 0:\n"
-            "        if stop.early:\n            break\n"
         ),
         "a rate that rank 0 alone lowers": SETUP + DDP + "if rank == 0:\n    scheduler.step(loss)",
         "a barrier of rank 0": SETUP + "if dist.get_rank() == 0:\n    print()\n    dist.barrier()",
