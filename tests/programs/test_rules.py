@@ -1766,6 +1766,8 @@ def test_jax_that_an_option_joins_is_told_of_the_option_alone() -> None:
     )
     (remark,) = look(program, size=EIGHT._replace(arguments=("--many=0",)))
     assert "only where a.many" in remark.message
+    (remark,) = look("import jax\njax.grad(loss)\n")
+    assert "8 trains alone, on all GPUs" in remark.message
 
 
 def test_a_torch_program_that_loads_its_data_by_jax_is_told_of_torch() -> None:
