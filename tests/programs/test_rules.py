@@ -249,13 +249,6 @@ RIGHT = {
         "local_rank = args.local_rank or dist.get_rank() % torch.cuda.device_count()\n"
         "torch.cuda.set_device(local_rank)\n"
     ),
-    "a group that a module for that makes": "import torch\nfrom dora import distrib\n"
-    "distrib.init()\nloss.backward()\n",
-    "a name that settings from a file may change": (
-        "import os, torch\nimport torch.distributed as dist\nddp = False\n"
-        "exec(open('settings.py').read())\n"
-        "if ddp:\n    dist.init_process_group('nccl', device_id=int(os.environ['LOCAL_RANK']))\n"
-    ),
 }
 
 
