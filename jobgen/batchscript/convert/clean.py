@@ -151,9 +151,8 @@ class _CleanSpec:
         self._note_tasks()
         for number, text in straight.list_arguments(self.script):
             draft.lose(number, text, "of the script's arguments; write what they are")
-        sets = {
-            name for name, _, raw in self.script.variables() if not FORMS["one-word"].fullmatch(raw)
-        }
+        is_one, given = FORMS["one-word"].fullmatch, self.script.variables()
+        sets = {name for name, _, raw in given if not is_one(raw)}
         for name in sorted(outside | (self.reader.taken & sets)):
             use = straight.find_use(self.script, name) or (line, f"${name}")
             draft.check(*use, _FROM_OUTSIDE if name in outside else _ONE_WORD)
@@ -161,9 +160,8 @@ class _CleanSpec:
     def _note_tasks(self) -> None:
         if self.read.mode == "plain" and self.script.request.tasks > 1:
             asks, items = FORMS["tasks"].match, self.script.read_directives
-            lines = [item for item in items if asks(f"{item.option} {item.value}")][-1:]
-            places = [(item.line, item.text) for item in lines]
-            for place in filter(None, [*places, straight.find_use(self.script, "PBS_NODEFILE")]):
+            said = [(at.line, at.text) for at in items if asks(f"{at.option} {at.value}")]
+            for place in filter(None, [*said[-1:], straight.find_use(self.script, "PBS_NODEFILE")]):
                 self.draft.check(*place, _ONE_TASK)
 
     def _refuse_unset(self, written: Script) -> None:
