@@ -316,7 +316,8 @@ class Answer(typed.Typed):
 
     def _multiply(self, memory: str) -> str:
         """Return the memory of a node, of that for each GPU; empty where either is unknown."""
-        size, gpus = re.fullmatch(r"(\d+)([KMGT])B?", memory.upper()), self._count_gpus()
+        size = re.fullmatch(r"(\d+)([KMGT])B?", memory.upper())
+        gpus = self._count_gpus() if size else ""
         return f"{int(size[1]) * int(gpus)}{size[2]}B" if size and _NUMBER.fullmatch(gpus) else ""
 
     def _count(self, key: str) -> str:
@@ -326,8 +327,12 @@ class Answer(typed.Typed):
 
     def _count_gpus(self) -> str:
         """Return the number of GPUs of a node, as it was typed or as the spec has it."""
+        return self._count("gpus_per_node") or self._gpus_of_spec
+
+    @cached_property
+    def _gpus_of_spec(self) -> str:
         own = settings.read_own(self.spec)
-        return self._count("gpus_per_node") or (str(own.resources.gpus_per_node) if own else "")
+        return str(own.resources.gpus_per_node) if own else ""
 
 
 def _name_word(option: str) -> str:
