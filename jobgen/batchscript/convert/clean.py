@@ -160,9 +160,9 @@ class _CleanSpec:
     def _note_tasks(self) -> None:
         if self.read.mode == "plain" and self.script.request.tasks > 1:
             asks, items = FORMS["tasks"].match, self.script.read_directives
-            said = [(at.line, at.text) for at in items if asks(f"{at.option} {at.value}")]
-            for place in filter(None, [*said[-1:], straight.find_use(self.script, "PBS_NODEFILE")]):
-                self.draft.check(*place, _ONE_TASK)
+            asked = [(one.line, one.text) for one in items if asks(f"{one.option} {one.value}")]
+            for at in filter(None, [*asked[-1:], straight.find_use(self.script, "PBS_NODEFILE")]):
+                self.draft.check(*at, _ONE_TASK)
 
     def _refuse_unset(self, written: Script) -> None:
         """Raise where the spec reads a variable of Slurm's that its own directives do not set."""
