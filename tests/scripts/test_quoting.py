@@ -174,7 +174,8 @@ def test_an_archive_and_a_folder_of_modules_are_found_where_their_paths_lead(
 def test_a_container_gets_its_image_and_binds_as_their_paths_lead(text: str, target: str) -> None:
     """The runtime is the program here: it is asked what it was told."""
     container = {"image": f"docker://{text}", "binds": [f"/{text}{target}", f"~/{text}{target}"]}
-    container |= {"runtime": "apptainer", "options": [text]}
+    option = f"--env=A={text}"  # `;` or `-a b` alone are refused, as no option
+    container |= {"runtime": "apptainer", "options": [option]}
     job = {"name": "a", "resources": {}, "run": {"command": ["x"]}}
     job["environment"] = {"container": container}
     around = {"A": "x  *", "NONE": ""}  # a name that is not set ends the job
@@ -184,7 +185,7 @@ def test_a_container_gets_its_image_and_binds_as_their_paths_lead(text: str, tar
         where = start + expanded(f"/{text}")[1:]
         assert bind == (where + target if target else f"{where}:{where}")
     assert argv[argv.index("bash") - 2 : argv.index("bash")] == [
-        text,
+        option,
         expanded(f"docker://{text}"),
     ]
 
