@@ -474,7 +474,7 @@ _PASSED = frozenset({ast.Constant, ast.Load, ast.Pass, str, int, bool, type(None
 # The fields of blocks whose bodies are parts of their own.
 _BODIES = ("decorator_list", "body", "handlers", "orelse", "finalbody")
 _BLOCKS = (ast.Try, ast.ExceptHandler, ast.With, ast.For, ast.While)
-_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 # What is kept of a kind of node.
 _KEEPS: dict[type, Callable[[Module, Any, Part], None]] = {
     ast.Name: Module._keep_name,
@@ -485,10 +485,10 @@ _KEEPS: dict[type, Callable[[Module, Any, Part], None]] = {
     **dict.fromkeys((ast.Import, ast.ImportFrom), Module._keep_import),
     **dict.fromkeys((ast.If, ast.IfExp), Module._keep_if),
     **dict.fromkeys(_BLOCKS, Module._keep_block),
-    **dict.fromkeys(_SCOPES, Module._keep_scope),
+    **dict.fromkeys(SCOPES, Module._keep_scope),
 }
 # What is read on of blocks and parameters: a kind that is named uses nothing.
 _READ_ON = {
     kind: tuple(name for name in kind._fields if name not in (*_BODIES, "returns", "annotation"))
-    for kind in (ast.arg, ast.If, ast.IfExp, *_BLOCKS, *_SCOPES)
+    for kind in (ast.arg, ast.If, ast.IfExp, *_BLOCKS, *SCOPES)
 }

@@ -20,7 +20,7 @@ from typing import Any
 
 from jobgen.plan.review import is_below, list_settings
 from jobgen.programs.program import ReadProgram, classify, list_plain
-from jobgen.programs.reader import Fact, is_newer, read_form, spell_name
+from jobgen.programs.reader import SCOPES, Fact, is_newer, read_form, spell_name
 from jobgen.records import NamedTuple
 from jobgen.spec import tables
 
@@ -318,8 +318,7 @@ class _Look:
         working = [call for call in outside if "names" not in classify(call.name)]
         kinds = {type(one) for one in entry.tree.body} - {ast.Pass, ast.Expr}
         # What a program seems to begin with.
-        defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-        named = [one for one in entry.tree.body if isinstance(one, defined)]
+        named = [one for one in entry.tree.body if isinstance(one, SCOPES)]
         mains = [one for one in named if _BEGINS(one.name)]
         if mains and all(map(self._only_makes, working)):
             at = entry.whole._replace(line=mains[-1].lineno)
