@@ -62,7 +62,7 @@ def list_commands() -> set[str]:
 
 def fill(sentence: str, values: Mapping[str, str]) -> str:
     """Return a sentence with its values; what has another name, such as $HOME, stays."""
-    forms = {"NEW": name_new()}
+    forms = {"NEW": name_new()} if "$NEW" in sentence else {}
     for name, value in values.items():
         text = value.strip() if value.strip().isprintable() else "..."
         items = ", ".join(re.split(r"[:,] *|(?<!\d[eE])\+", text))
