@@ -263,9 +263,8 @@ class _Resources:
                 draft.keep(item.line, pair)
             elif key == "ompthreads":
                 draft.put("environment.variables", {"OMP_NUM_THREADS": text})
-            elif not FORMS["of-chunk"].fullmatch(
-                key
-            ):  # a bare word of nodes= is true of them, as OpenPBS reads it
+            elif not FORMS["of-chunk"].fullmatch(key):
+                # A bare word of nodes= is true of them, as OpenPBS reads it.
                 more.append(pair if equals or option != "-l nodes" else f"{pair}=True")
         if all(re.fullmatch(r"[A-Za-z_]\w*=[\w.-]+", pair) for pair in more):
             draft.put("resources.constraint", ":".join(more))

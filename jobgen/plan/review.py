@@ -285,9 +285,14 @@ def _check_numbers(job: _Subject, facts: Mapping[str, Any]) -> Iterator[Problem]
         right, known = facts[fact], names.split()
         numbers = [one for one in _list_numbers(job.settings) if one[0] in known and right]
         for _, option, number in numbers:
-            holds = {"=": number == right, "<=": number <= right, "<": number < right}
-            holds["1="] = number in (1, right)
-            if not holds.get(relation, number % right == 0):
+            holds = {
+                "=": number == right,
+                "1=": number in (1, right),
+                "<=": number <= right,
+                "<": number < right,
+                "times": number % right == 0,
+            }
+            if not holds[relation]:
                 values = {"option": option.removeprefix("step"), "value": number, "has": right}
                 yield _say(job, "run.args", message, hint, values)
 
@@ -592,8 +597,7 @@ def _check_no_use(job: _Subject) -> _Found:
     own = [key for key, where in loaded.positions.items() if where.file == loaded.file]
     if plan.provenance.states_scheduler:
         for key in _NO_USE.intersection(own, plan.left_out):
-            rival = {"queue": job.spec.reservation}.get(key)
-            kind = ".queue" if rival else ""
+            kind = ".queue" if key == "queue" and job.spec.reservation else ""
             yield f"no-use{kind}", key, {"title": plan.can.title}
 
 

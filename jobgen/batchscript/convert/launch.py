@@ -117,8 +117,9 @@ class LaunchLine:
             apart = command.name in ENVIRONMENTS, unwrap(command.words).launchers
             self._refuse(Why.LAUNCH, self.shape.nodes > 1, *apart)
             live += f" {command.active}"
-        own = list_names(live) & self.reader.variables.assigned
-        known = all(self.reader.is_everywhere(name, line) for name in list_names(live) - own)
+        names = list_names(live)
+        own = names & self.reader.variables.assigned
+        known = all(self.reader.is_everywhere(name, line) for name in names - own)
         of_shell = re.search(r"\$\{?([?!@*#\d]|SLURM_N[TP])", live)  # or of all tasks
         several = own & self.reader.variables.several  # as arrays, which no shell exports
         options = re.search(r"(?m)^\s*set\s", self.script.text)

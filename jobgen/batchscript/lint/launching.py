@@ -248,7 +248,7 @@ def _find_early(script: Script) -> Iterator[Fault]:
         ranked = under_c10d and "rank" in " ".join(word.raw for word in words).lower()
         for word in [] if ranked else words:
             # Without the variables that the shell of the script does not expand.
-            own = (re.sub(r"'[^']*'" if x.live else r"\$", "", x.text) for x in word.segments)
+            own = (re.sub(r"'[^']*'" if one.live else r"\$", "", one.text) for one in word.segments)
             if match := FORMS["of-task"].search("".join(own)):
                 message = f"${match[1]} expands here, on the first node, where it is 0"
                 yield mark(word, message, fix=fix)
