@@ -172,11 +172,9 @@ class ReadProgram:
         for one, file in self._taken:
             module = self._files.get(os.path.realpath(file))
             if module and not read_form("defines-more").search(module.text):
-                words = {"*", *re.findall(r"\w+", module.text)}
-                lacking = {name.name for name in one.node.names} - words
-                yield from (
-                    one._replace(about={"file": file, "name": name}) for name in sorted(lacking)
-                )
+                for name in sorted({name.name for name in one.node.names} - {"*"}):
+                    if not re.search(rf"\b{name}\b", module.text):
+                        yield one._replace(about={"file": file, "name": name})
 
     def _share_constants(self) -> None:
         """Give each module the constants that it has from another, by the names that it uses."""
@@ -219,9 +217,10 @@ class ReadProgram:
         """Yield the reached matches with their groups, in lines that have not `unless`."""
         for module in self.modules:
             for match in re.finditer(form, module.text):
-                before, after = module.text[: match.start()], module.text[match.start() :]
-                line, start = before.count("\n") + 1, before.rpartition("\n")[2]
-                if "#" in start or re.search(unless, start + after.split("\n")[0]):
+                line = module.text.count("\n", 0, match.start()) + 1
+                first = module.text.rfind("\n", 0, match.start()) + 1
+                whole = module.text[first:].partition("\n")[0]
+                if "#" in whole[: match.start() - first] or re.search(unless, whole):
                     continue
                 part = module.find_part(line)
                 if self.is_reached(part):

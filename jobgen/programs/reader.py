@@ -201,15 +201,13 @@ class Module:
         nodes: list[Any] = self._split(part)
         for node in nodes:  # and for what is found in them, which comes behind
             kind = type(node)
-            if kind in _PASSED:
-                continue
             if kind in _KEEPS:
                 _KEEPS[kind](self, node, part)
-            for name in _READ_ON.get(kind, node._fields):
+            for name in _READ_ON.get(kind, ()):
                 value: Any = getattr(node, name, None)
                 if type(value) is list:
                     nodes += value
-                else:
+                elif type(value) in _READ_ON:
                     nodes.append(value)
 
     def _split(self, part: Part) -> list[Any]:
@@ -293,7 +291,7 @@ class Module:
                 self.names[one.asname or full] = full
 
     def _keep_call(self, node: ast.Call, part: Part) -> None:
-        self.calls.append(Fact(self, node.lineno, self._name(node.func), node, part))
+        self.calls.append(Fact(self, node.lineno, self._name(node.func), node, part, {}))
 
     def _keep_setting(self, name: str, value: ast.expr, part: Part) -> None:
         call = ast.Call(ast.Name("os.environ"), [value], [], lineno=value.lineno)
@@ -306,7 +304,7 @@ class Module:
                 foreign = getattr(getattr(value, "func", None), "id", "") in self.names
                 each = [value] * len(target.elts) if foreign else getattr(value, "elts", ())
                 pairs += zip(target.elts, each, strict=False)
-            elif isinstance(target, ast.Name | ast.Attribute) or _is_item(target):
+            elif isinstance(target, _NAMED) or _is_item(target):
                 self.assigned.setdefault(spell_name(target), []).append(value)
                 self._places[value] = part
             elif isinstance(target, ast.Subscript) and self._name(target.value) == "os.environ":
@@ -396,8 +394,7 @@ class Module:
 
     def resolve(self, node: ast.expr) -> ast.expr:
         """Return the value of an option of the program, or of a constant; else the node itself."""
-        spelt = isinstance(node, ast.Name | ast.Attribute | ast.Call)
-        name = spell_name(node) if spelt else ""
+        name = spell_name(node) if isinstance(node, (*_NAMED, ast.Call)) else ""
         whole = re.sub(r"^self\.(?=.*\.)", "", name)  # self.args.lr is args.lr
         known = self._known.get(name) or self._known.get(whole, [])
         if not known or self.bound[name] > 1 or name in self._resolving:
@@ -454,6 +451,7 @@ def _negate(test: ast.expr) -> ast.expr:
     return ast.UnaryOp(ast.Not(), test)
 
 
+_NAMED = (ast.Name, ast.Attribute)
 _LEAVES = (ast.Return, ast.Continue, ast.Raise)
 _ENDS = frozenset({"quit", "exit", "sys.exit", "os._exit"})  # calls that end the program
 _COMPARES: dict[type, Callable[[Any, Any], Any]] = {
@@ -469,8 +467,6 @@ def _leaves(node: ast.AST) -> bool:
     return ends or isinstance(node, _LEAVES)
 
 
-# What holds nothing that is looked for: most values.
-_PASSED = frozenset({ast.Constant, ast.Load, ast.Pass, str, int, bool, type(None)})
 # The fields of blocks whose bodies are parts of their own.
 _BODIES = ("decorator_list", "body", "handlers", "orelse", "finalbody")
 _BLOCKS = (ast.Try, ast.ExceptHandler, ast.With, ast.For, ast.While)
@@ -487,8 +483,17 @@ _KEEPS: dict[type, Callable[[Module, Any, Part], None]] = {
     **dict.fromkeys(_BLOCKS, Module._keep_block),
     **dict.fromkeys(SCOPES, Module._keep_scope),
 }
-# What is read on of blocks and parameters: a kind that is named uses nothing.
+# Fields that hold no nodes, or none that are looked for; and those that are parts of their own.
+_WORDS = {"id", "ctx", "attr", "op", "ops", "arg", "name", "module", "names", "level", "kind"}
+_APART = {*_BODIES, "returns", "annotation"}
+_PARTED = {ast.arg, ast.If, ast.IfExp, *_BLOCKS, *SCOPES}
+# The fields of each kind of node that are read on; what is no node has none.
 _READ_ON = {
-    kind: tuple(name for name in kind._fields if name not in (*_BODIES, "returns", "annotation"))
-    for kind in (ast.arg, ast.If, ast.IfExp, *_BLOCKS, *SCOPES)
+    kind: tuple(
+        name
+        for name in kind._fields
+        if not (name in _WORDS or (kind in _PARTED and name in _APART))
+    )
+    for kind in vars(ast).values()
+    if isinstance(kind, type) and issubclass(kind, ast.AST) and kind is not ast.Constant
 }

@@ -218,7 +218,8 @@ class _Look:
 
     def _name_world(self) -> str:
         """Return a regular expression of what says the number of processes in the program."""
-        modules, form = self.program.modules, read_form("world-size")
+        form = read_form("world-size")
+        modules = [module for module in self.program.modules if form.search(module.text)]
         bound = sum((module.bound for module in modules), Counter[str]())
         fits = [one.list_names(lambda at: form.fullmatch(ast.unparse(at))) for one in modules]
         names = set[str]().union(*fits)
