@@ -370,6 +370,26 @@ def test_nodes_that_pbs_lists_are_as_many_as_the_job_has(count: str) -> None:
     assert Why.LAUNCH in other.yaml
 
 
+@pytest.mark.parametrize(
+    ("launcher", "is_jobgens"),
+    [
+        ("mpiexec -n 2 --ppn 1 --depth 32 --cpu-bind depth", True),
+        ("mpirun -np 2 --hostfile $PBS_NODEFILE --map-by ppr:1:node -x MASTER_ADDR", True),
+        ("pbsdsh --", True),
+        ("mpiexec -n 1", False),
+        ("mpiexec -n 2 -ppn 2", False),
+        ("mpiexec -n 2 --ppn 1 --hosts a,b", False),
+        ("mpiexec -n 2 --ppn 1 --env OMP_NUM_THREADS=4", False),
+    ],
+)
+def test_an_agent_that_mpi_starts_on_each_node_is_jobgens(launcher: str, is_jobgens: bool) -> None:
+    """As one that srun starts; but not on some of the nodes, twice, or in another environment."""
+    agent = "torchrun --nnodes=2 --nproc-per-node=4 --rdzv-endpoint=$M:1 t.py"
+    body = f"cd $PBS_O_WORKDIR\nM=$(head -n1 $PBS_NODEFILE)\n{launcher} {agent}"
+    spec = yaml.safe_load(import_pbs(f"#PBS -l select=2:ncpus=32:ngpus=4\n{body}").yaml)
+    assert (spec["run"] == {"script": "t.py"}) is is_jobgens
+
+
 def test_a_line_of_perl_or_python_that_is_read_leaves_nothing_behind() -> None:
     body = "H=`perl -le 'print $ENV{A}'`\necho $(python -c 'import torch; print(torch)')\n"
     line = "srun torchrun --nnodes=2 --nproc-per-node=4 --master-addr=$H t.py"

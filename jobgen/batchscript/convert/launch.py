@@ -74,14 +74,14 @@ class LaunchLine:
             self._run_line()
             return
         names = [launcher.name for launcher in self.started.launchers]
-        foreign = names[:1] not in ([], ["srun"])
-        if way == "once" or (foreign and not self.is_alone):
+        steps = names == ["srun"] or (self.torchrun and names)
+        if way == "once" or (names and not (steps or self.is_alone)):
             self._launch_once()
             return
-        if names == ["srun"]:
-            self._read_srun(self.started.launchers[0])
+        self._refuse(Why.LAUNCH, len(names) > 1)
+        if steps:
+            self._read_step(self.started.launchers[0])
         else:
-            self._refuse(Why.LAUNCH, len(names) > 1)
             self._refuse(_FIRST_NODE, self.shape.nodes > 1)
             self.tasks = 1
         if self.torchrun:
@@ -138,23 +138,23 @@ class LaunchLine:
         self._refuse(f"the script does not say which number {text} is", not number)
         return int(value)
 
-    def _read_srun(self, srun: Launcher) -> None:
-        for option, value in srun.options:
+    def _read_step(self, step: Launcher) -> None:
+        counts = " ".join(step.row.get(kind, "") for kind in ("tasks", "each", "nodes")).split()
+        for option, value in step.options:
             long = self.script.can.short_options.get(option[1:], option)
-            if long in ("--output", "--error"):
+            if step.name == "srun" and long in ("--output", "--error"):
                 self.logged = True
-            elif long not in ("--ntasks", "--nodes", "--ntasks-per-node"):
-                idle = FORMS["idle-srun"].fullmatch(f"{option} {value}")
+            elif option not in counts:
                 same = self.script.value(long) == value
-                self._refuse(f"no key says srun's {option}", not (idle or same))
+                same = same or bool(FORMS["idle-step"].fullmatch(f"{step.name} {option} {value}"))
+                self._refuse(f"no key says {step.name}'s {option}", not same)
                 self.dropped.append(option)
         self._refuse(_SPREADS, not self.shape.tasks)
-        starts = count_reach(self.script, srun)
-        tasks = srun.read_count("tasks", starts.each * starts.nodes)
-        differs = starts.nodes != self.shape.nodes or tasks != starts.each * starts.nodes
-        self.tasks = starts.each
-        free = "none" in (srun.value("--cpu-bind", "--cpu_bind") or "")
-        self._refuse(Why.LAUNCH, not tasks, differs, free and self.tasks > 1)
+        starts = count_reach(self.script, step)
+        self.tasks, count = starts.each, starts.each * starts.nodes
+        free = self.tasks > 1 and "none" in (step.value("--cpu-bind", "--cpu_bind") or "")
+        differs = starts.nodes != self.shape.nodes or step.read_count("tasks", count) != count
+        self._refuse(Why.LAUNCH, not count, differs, free)
         self._check_bound()
 
     def _check_bound(self) -> None:
