@@ -27,6 +27,7 @@ PAIRS = (
     }
     | {(piece, launch) for launch in LAUNCHES for piece in ("nothing", "quotes", "exports")}
 )
+PAIRS -= {("nested quotes", "evaluated")}  # eval takes its apostrophe for an open quote
 
 #: of which the quick tests run these
 FEW = {pair for index, pair in enumerate(sorted(PAIRS)) if index % 25 == 0}

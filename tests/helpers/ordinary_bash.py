@@ -142,6 +142,14 @@ LAUNCHES = {
     "input": ("python train.py {} < 'my data.txt'", 1, 1, 1),
     "pipe": ("sort 'my data.txt' | python train.py {}", 1, 1, 1),
     "list": ("mkdir -p out && cd out && python ../train.py {}", 1, 1, 1),
+    "mpirun torchrun": (
+        "H=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)\n"
+        "mpirun -np 2 --map-by ppr:1:node torchrun --nnodes 2 --nproc-per-node 2"
+        " --rdzv-backend c10d --rdzv-endpoint $H:29500 train.py {}",
+        2,
+        1,
+        2,
+    ),
     "evaluated": ("CMD='srun python train.py --own \"two words\"'\neval $CMD {}", 2, 2, 2),
 }
 HEAD = """\

@@ -118,7 +118,10 @@ def srun(args):
 def mpirun(args):
     options, rest = take(args)
     count = options.get("-n", options.get("-np", options.get("--np")))
-    wait([start(rest, RANK=r) for r in range(min(MOST, read_count(count, 1)))])
+    tasks = min(MOST, read_count(count, 1))
+    per = max(1, tasks // read_count(os.environ.get("SLURM_NNODES"), 1))
+    # Under Slurm it starts its daemons by srun, whose variables its processes have.
+    wait([start(rest, RANK=r, SLURM_NODEID=r // per) for r in range(tasks)])
 
 
 def python(args):
