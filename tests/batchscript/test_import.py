@@ -390,6 +390,18 @@ def test_an_agent_that_mpi_starts_on_each_node_is_jobgens(launcher: str, is_jobg
     assert (spec["run"] == {"script": "t.py"}) is is_jobgens
 
 
+def test_an_agent_that_a_shell_runs_alone_is_jobgens() -> None:
+    """As DeepSpeed's and Megatron's examples give each its node's number."""
+    agent = "python -m torch.distributed.run --nnodes 2 --node_rank $SLURM_PROCID"
+    agent += " --nproc_per_node 4 --master_addr $MASTER_ADDR"
+    spec = spec_of(f"srun bash -c '{agent} t.py --lr 1'", TWO_NODES)
+    assert spec["run"] == {"script": "t.py", "args": ["--lr", "1"]}
+    assert "launch" not in spec
+    for other in (f"cd a; {agent} t.py", f"{agent} t.py > $SLURM_PROCID.log", f"A=1 {agent} t.py"):
+        assert "command" in spec_of(f"srun bash -c '{other}'", TWO_NODES)["run"]
+    assert "command" in spec_of(f"srun bash -lc '{agent} t.py'", TWO_NODES)["run"]
+
+
 def test_a_line_of_perl_or_python_that_is_read_leaves_nothing_behind() -> None:
     body = "H=`perl -le 'print $ENV{A}'`\necho $(python -c 'import torch; print(torch)')\n"
     line = "srun torchrun --nnodes=2 --nproc-per-node=4 --master-addr=$H t.py"

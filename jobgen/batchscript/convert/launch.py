@@ -12,7 +12,7 @@ from jobgen.batchscript.convert.straight import NotStraightError, Statement, Why
 from jobgen.batchscript.convert.values import Reader, get_text
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import expand_command, list_names
-from jobgen.batchscript.launchers import Agent, Launcher, unwrap
+from jobgen.batchscript.launchers import Agent, Launcher, Started, list_inner, unwrap
 from jobgen.batchscript.purposes import ENVIRONMENTS, FORMS
 from jobgen.batchscript.reach import count_reach
 from jobgen.batchscript.reader import Request, Script
@@ -58,11 +58,22 @@ class LaunchLine:
     ) -> None:
         self.script, self.statement, self.reader, self.shape = script, statement, reader, shape
         self.command = expand_command(statement.first, reader.variables)
-        self.started = unwrap(self.command.words)
+        self.started = self._leave_shell(unwrap(self.command.words))
         self.torchrun = self.started.torchrun
         self.tasks = shape.tasks  # of each node
         self.dropped: list[str] = []
         self.values: dict[str, Any] = {}
+
+    def _leave_shell(self, outer: Started) -> Started:
+        """Return an agent that a shell runs alone as if no shell stood around it."""
+        line, *others = list_inner(outer, self.command) or [self.command]
+        inner = unwrap(expand_command(line, self.reader.variables).words)
+        exports = " ".join(re.findall(r"(?m)^\s*export (.*)", self.script.text))
+        names = list_names(line.active) - list_names(self.command.words[-1].active)
+        unset = names & self.reader.variables.assigned - {*re.findall(r"\w+", exports)}
+        more = (*others, *line.redirects, *line.assignments, *unset, outer.wrapper, outer.wrappers)
+        alone = outer.texts[1:-1] == ["-c"] and inner.torchrun and not any(more)
+        return inner._replace(launchers=outer.launchers) if alone else outer
 
     def read(self, way: str) -> None:
         """Find what the line starts; raise NotStraightError where that is not sure.
@@ -114,8 +125,8 @@ class LaunchLine:
         """Let bash read the line in one process, and the setup export the variables in it."""
         live, line = "", self.statement.line
         for command in self.statement.commands:
-            apart = command.name in ENVIRONMENTS, unwrap(command.words).launchers
-            self._refuse(Why.LAUNCH, self.shape.nodes > 1, *apart)
+            apart = command.name in ENVIRONMENTS or unwrap(command.words).launchers
+            self._refuse(Why.LAUNCH, self.shape.nodes > 1, apart)
             live += f" {command.active}"
         names = list_names(live)
         own = names & self.reader.variables.assigned
@@ -179,8 +190,7 @@ class LaunchLine:
         self._finish("torchrun", self._name_program([*words, *torchrun.program]), processes)
 
     def _check_agents(self, torchrun: Agent) -> None:
-        started = self.started
-        around = [*started.wrapper, *started.assignments, *started.wrappers]
+        around = [*self.started.wrapper, *self.started.assignments, *self.started.wrappers]
         unknown = sorted(torchrun.options.keys() - _TORCHRUN - _TORCHRUN_LOGS)
         gives_rank = torchrun.called == "torch.distributed.launch" and "--use-env" not in unknown
         self._refuse(f"{self.tasks} torchrun agents start on each node", self.tasks != 1)
@@ -236,8 +246,7 @@ class LaunchLine:
         read = any("<" in item.operator for item in redirects)
         read |= any(item.name != "tee" for item in others)
         self._refuse(Why.LAUNCH, joined, read)
-        streams = {"1", "2", "&1", "&2"}
-        to_file = {item.target.text for item in redirects} - streams
+        to_file = {item.target.text for item in redirects} - {"1", "2", "&1", "&2"}
         self.logged |= bool(to_file or others)
 
     def _name_program(self, program: Sequence[Word]) -> dict[str, Any]:
@@ -275,9 +284,8 @@ class LaunchLine:
         if processes not in (0, self.shape.gpus or 1):
             values["launch.processes_per_node"] = processes
         self.mode, self.values = mode, values
-        program = [values.get("run.script"), values.get("run.module")]
+        program = [values.get("run.script"), values.get("run.module"), *self.started.texts[:2]]
         program += values.get("run.command", [])[:2]
-        program += self.started.texts[:2]
         self._refuse(_OF_ARGUMENTS, re.search(r"<\d+>", str(program)))
 
 
