@@ -4,13 +4,16 @@
 
 FOLDER holds clones of the repositories that `programs.tsv` names, each as `owner+name`; the table
 has the remarks on each program for a job of two nodes with four processes each.
-Without FOLDER only the cost is measured, on 1,000 lines of the trainer.
+Without FOLDER only the cost is measured, on 1,000 lines of the trainer: of the look alone, and of a
+whole `jobgen check` that looks beside one that has nothing to look into.
 """
 
 import ast
 import itertools
 import os
 import re
+import resource
+import subprocess
 import sys
 import tempfile
 import time
@@ -56,10 +59,19 @@ def compare(folder: Path) -> bool:
     return not counts["wrong"] + counts["missed"]
 
 
-def measure() -> tuple[float, float]:
-    """Return the milliseconds that a look at 1,000 lines takes, and what Python's parser takes.
+SPEC = """\
+name: gpt
+scheduler: slurm
+resources: {nodes: 2, gpus_per_node: 4, walltime: 1h}
+run: {%s}
+"""
 
-    They are lines of the trainer, one file behind the other, up to a function's end.
+
+def measure() -> tuple[float, float, float]:
+    """Return the milliseconds for 1,000 lines: of a look, of Python's parser, and of a check.
+
+    They are lines of the trainer, one file behind the other, up to a function's end. Of a check it
+    is what it takes longer than with a program that is not Python's.
     """
     texts = [path.read_text() for path in sorted((ROOT / "jobgen" / "trainer").glob("*.py"))]
     text = "\n".join(text.replace("from __future__ import annotations", "") for text in texts)
@@ -69,17 +81,32 @@ def measure() -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder, "train.py")
         program.write_text(text)
-        times = []
+        times, checks = [], []
+        for run in ("command: [train]", "script: train.py"):
+            Path(folder, "job.yaml").write_text(SPEC % run)
+            checks.append(min(time_check(folder) for _ in range(20)))
         for work in (lambda: check_program(str(program), SEVERAL), lambda: ast.parse(text)):
             timer = timeit.Timer(work, timer=time.process_time)
-            times.append(min(timer.repeat(20, number=1)) * 1000 * 1000 / lines)
-    return times[0], times[1]
+            times.append(min(timer.repeat(20, number=1)))
+    each = 1000 * 1000 / lines
+    return times[0] * each, times[1] * each, (checks[1] - checks[0]) * each
+
+
+def time_check(folder: str) -> float:
+    """Return the seconds of processor time that a `jobgen check` in a folder takes."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = [sys.executable, "-m", "jobgen", "check"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def main() -> int:
     """Measure, compare where there is a folder, and return the exit code."""
-    look, parser = measure()
+    look, parser, more = measure()
     print(f"a look at 1,000 lines: {look:.1f} ms, {look / parser:.1f} times Python's parser")
+    print(f"a check with it: {more:.1f} ms more than without, {more / parser:.1f} times the parser")
     return 0 if len(sys.argv) < 2 or compare(Path(sys.argv[1]).resolve()) else 1
 
 
