@@ -23,7 +23,7 @@ from jobgen.spec.launchers import (
 from jobgen.spec.tables import Conflict, refuse
 
 _OF_SHELL = r"&&|\|\|?|;;?|&|[0-9]?[<>]{1,2}(&[0-9])?|2>&1"
-_WITH_VALUE = r"--?[A-Za-z][\w.-]*[ \t]"  # an option and its value in one word
+_WITH_VALUE = r"--?[A-Za-z][\w.-]*:?[ \t]"  # an option and its value in one word
 # What other tools fill in: {{ name }}, and a key of the spec by OmegaConf.
 _TEMPLATE = r"\{\{ *[A-Za-z_][\w.]* *\}\}|\$\{(resources|run|environment|launch|array)\.\w+\}"
 # What a shell would expand: $NAME, ${NAME}, a leading ~; but not ${oc.env:NAME} of OmegaConf.
