@@ -352,6 +352,7 @@ class _Request:
             "nodes": count(size.nodes, "node"),
             "counted": count(self.gpus, "GPU"),
             "cpus": count(self.cpus, "CPU"),
+            "spread": _spread(size, node),
             "larger": f", or write gpu_type: {' or '.join(larger)}" if larger else "",
             **{name: format_memory(amount or 0) for name, amount in amounts.items()},
         }
@@ -427,6 +428,13 @@ def advise(
     if not (node.whole or context.spec.resources.exclusive or node.cpus_rule == "implied"):
         processes = max(group.processes for group in groups)
         yield from _Request(context, node, size, about).advise_on_shares(processes)
+
+
+def _spread(size: Size, node: Node) -> str:
+    """Return how GPUs that one node does not have stand on several."""
+    nodes, rest = divmod(size.gpus, node.gpus or 1)
+    words = f"; for {size.gpus} in all write nodes: {nodes}, gpus_per_node: {node.gpus}"
+    return {0: words}.get(rest, "")
 
 
 def _exceeds(amount: int, most: int | None) -> bool:

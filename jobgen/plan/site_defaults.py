@@ -20,6 +20,8 @@ from jobgen.spec.commands import walk_texts
 from jobgen.spec.model import JobSpec
 from jobgen.spec.units import format_time
 
+_FURTHER = "; to go on in further jobs, add on_walltime: {then: resubmit}"
+
 
 def decide(context: Context) -> Decision[SiteDefaults]:
     """Decide what the site adds to the spec; its rules that the job breaks are the problems."""
@@ -253,7 +255,10 @@ def _check_limits(job: _SiteJob) -> Iterator[Breach]:
     breaches = [*limits.check_queue(job.context, job.of_qos or job.queue, job.size)]
     others = _offer_others(job) if breaches else ""
     for problem, doubt in breaches:
-        yield Breach(problem._replace(hint=problem.hint + others), doubt)
+        long = problem.path == "resources.walltime" and problem.hint.startswith("use at most")
+        alone = long and not any((others, job.spec.on_walltime, job.spec.array, job.spec.run.body))
+        further = {True: _FURTHER}.get(alone, "")
+        yield Breach(problem._replace(hint=problem.hint + others + further), doubt)
 
 
 def _check_queue_has(job: _SiteJob, gpu_type: str) -> Iterator[Breach]:

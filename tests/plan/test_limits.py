@@ -61,7 +61,7 @@ CLARIDEN = "https://docs.cscs.ch/clusters/clariden, as of 2026-08-20"
             "nci-gadi",
             [GADI, "queue=gpuvolta", "resources.nodes=5", "resources.walltime=12h"],
             f"resources.walltime: 12h exceeds gpuvolta's 5h for 193-960 CPUs ({COPY}); "
-            "use at most 5h",
+            "use at most 5h; to go on in further jobs, add on_walltime: {then: resubmit}",
         ),
         (
             "nci-gadi",
@@ -72,7 +72,7 @@ CLARIDEN = "https://docs.cscs.ch/clusters/clariden, as of 2026-08-20"
         # Polaris: the queue follows from the nodes and the walltime, and the fault from both.
         (
             "alcf-polaris",
-            [POLARIS, "resources.nodes=12", "resources.walltime=5h"],
+            [POLARIS, "resources.nodes=12", "resources.walltime=5h", "on_walltime.notice=1m"],
             f"resources.walltime: 5h exceeds prod's 3h for 10-24 nodes ({QUEUES}); use at most 3h",
         ),
         (
@@ -135,7 +135,8 @@ CLARIDEN = "https://docs.cscs.ch/clusters/clariden, as of 2026-08-20"
             "alcf-polaris",
             [POLARIS, "resources.gpus_per_node=8"],
             "resources.gpus_per_node: 8 GPUs, more than the 4 of a node "
-            "(https://docs.alcf.anl.gov/polaris, as of 2026-08); use at most 4",
+            "(https://docs.alcf.anl.gov/polaris, as of 2026-08); use at most 4; "
+            "for 16 in all write nodes: 4, gpus_per_node: 4",
         ),
         (
             "ncar-casper",
@@ -185,7 +186,8 @@ CLARIDEN = "https://docs.cscs.ch/clusters/clariden, as of 2026-08-20"
             "alliance-rorqual",
             ["resources.walltime=8d"],
             "resources.walltime: 192h exceeds every queue's 168h (https://docs.alliancecan.ca/"
-            "wiki/Rorqual/en, as of 2026-04); use at most 168h",
+            "wiki/Rorqual/en, as of 2026-04); use at most 168h; "
+            "to go on in further jobs, add on_walltime: {then: resubmit}",
         ),
     ],
 )

@@ -137,7 +137,7 @@ def test_a_directive_of_ones_own_that_repeats_the_specs_is_refused(
 ) -> None:
     scheduler = "slurm" if directive.startswith("#SBATCH") else "pbs"
     text = edited(("", f'directives: ["{directive}"]\n'))
-    message = f"directives[0]: {option} says again what jobgen writes for {key}; leave it out, and"
+    message = f"directives[0]: {option} is what jobgen writes from {key}; leave it out, and"
     assert f"{message} set {key}" in complaint(text, f"{key}={value}", scheduler=scheduler)
 
 
@@ -146,7 +146,7 @@ def test_the_tasks_of_what_starts_its_own_may_stand_in_a_directive() -> None:
     own = ("launch.mode=plain", "run={command: mpirun -n 8 ./a.out}")
     assert "#SBATCH --ntasks=8\n" in render(resolve(load(text, *own), scheduler="slurm"))
     both = (*own, "launch.processes_per_node=4")
-    assert "--ntasks says again" in complaint(text, *both, scheduler="slurm")
+    assert "--ntasks is what jobgen" in complaint(text, *both, scheduler="slurm")
 
 
 @pytest.mark.parametrize("option", ["-M c2", "--clusters=c2", "--cluster=c2"])

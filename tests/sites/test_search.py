@@ -273,7 +273,8 @@ def test_a_site_of_ones_own_renders_and_refuses(home: Path) -> None:
     assert "#SBATCH --gres=gpu:2\n" in jobgen("render").out
     told = jobgen("render", "--set", "resources.walltime=9h").err
     assert told == (
-        "--set resources.walltime: 9h exceeds gpu's 8h (https://lab.example); use at most 8h\n"
+        "--set resources.walltime: 9h exceeds gpu's 8h (https://lab.example); use at most 8h; "
+        "to go on in further jobs, add on_walltime: {then: resubmit}\n"
     )
 
 
