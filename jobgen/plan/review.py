@@ -154,6 +154,8 @@ def _list_facts(job: _Subject) -> dict[str, Any]:
         "chained": plan.walltime.chain.goes_on,
         "requeues": plan.walltime.chain.then == "requeue",
         "plain": plan.launch.plain,
+        "static": plan.launch.rendezvous == "static",
+        "restarts": spec.launch.max_restarts,
         "body": plan.launch.body,
         "asked_cpus": any((spec.resources.cpus_per_gpu, spec.resources.cpus_per_node)),
         "asked_tasks": any((plan.nodes.tasks_asked, "tasks" in str(spec.directives))),
@@ -212,7 +214,9 @@ def _list_words(job: _Subject) -> _Texts:
     yield "command", "run.command", re.sub(r"^\S*/", "", " ".join(command))
     yield "read", "run.command", " ".join(command)
     yield "python", "run.command", " ".join(filter(None, (own.venv, own.conda, *command[:1])))
-    yield "read", "run.args", " ".join(job.plan.program.command)
+    yield "read", "run.script", job.spec.run.script or ""
+    before, whole = {job.spec.run.script, *command}, job.plan.program.command
+    yield "read", "run.args", " ".join(itertools.filterfalse(before.__contains__, whole))
     if job.spec.directives:
         lines = [f"{job.plan.can.sign} ", *job.spec.directives]
         yield "directives", "directives", "\n".join(lines)

@@ -193,7 +193,9 @@ class _Mirror(argparse.ArgumentParser):
         try:
             read, rest = self.parse_known_args(words)
         except ValueError as error:
-            self.faults |= {} if self.hides else {str(error): _CORRECT}
+            whole = re.search(r"invalid int value: '(\d+(?:\.0*)?(?:e\d\d?)?)'", str(error))
+            hint = f"write {float(whole[1]):.0f}" if whole else _CORRECT
+            self.faults |= {} if self.hides else {str(error): hint}
             return {}
         if read.help and not self.hides:
             self.faults["--help prints its help"] = "remove it"
@@ -223,6 +225,8 @@ class _Mirror(argparse.ArgumentParser):
         if unknown := [option for option in options if option not in self.known]:
             near = [find_near(option, known) for option in unknown]
             hint = f"write {', '.join(near)}" if all(near) else f"it knows {', '.join(known)}"
+            if read_form("of-launcher").search(f"required: {' '.join(unknown)}"):
+                hint = "leave it out; the program finds RANK, LOCAL_RANK and WORLD_SIZE"
             self.faults[f"it has no option {', nor '.join(unknown)}"] = hint
         beyond = [word for word in rest if word[:1] != "-"]
         if beyond and self.sure and not left:

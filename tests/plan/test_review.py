@@ -383,11 +383,14 @@ a program on this machine's own disk
     run: {script: /tmp/none/train.py}
     /tmp/none/train.py is on this machine's own disk, and the job's nodes have others
 directives of another scheduler
-    directives: ['#PBS -l walltime=1:00:00']
-    slurm does not read them; write #SBATCH ..., or the key that means the same
-directives of another scheduler, about e-mail
-    directives: ['#PBS -N a', '#PBS -m abe']
-    slurm does not read them; write #SBATCH ..., or the key that means the same (e-mail: notify)
+    directives: ['#PBS -l storage=scratch/a', '#PBS -m abe']
+    slurm does not read them; write the key that means the same (notify for e-mail, filesystems
+a version as conda has it
+    environment: {modules: [cuda=12.3]}
+    environment.modules: 'cuda=12.3' is how conda and pip name a version; write cuda/12.3
+an agent that starts again alone
+    launch: {max_restarts: 3, rendezvous: static}
+    is static, by which the agents of other nodes learn of no restart; leave rendezvous out
 a container within a container
     environment: {container: {image: docker://a/b, runtime: apptainer}}
     run: {command: apptainer exec --nv docker://a/b python train.py}

@@ -70,6 +70,7 @@ WARNED = {
         "would start on every node",
     ),
     "exit": (("", "environment: {setup: '[[ -e /x ]] || exit 0'}\n"), "before the program starts"),
+    "a quote of typography": ((SCRIPT, "{script: “a.py”}"), "run.script: holds '“a.py”', with a"),
     "a secret": (
         ("", f"environment: {{variables: {{WANDB_API_KEY: {'0123abcd' * 5}}}}}\n"),
         "write environment.from_shell: [WANDB_API_KEY]",

@@ -1061,6 +1061,12 @@ PARSER = SETUP + "from argparse import ArgumentParser\np = ArgumentParser()\n{}\
         ("p.add_argument('--lr'); p.add_subparsers()", "--rate", ""),
         ("p.add_argument('--lr', nargs=argparse.REMAINDER)", "--rate", ""),
         ("p.add_argument('--lr')", "--help", "remove it"),
+        ("p.add_argument('--n', type=int)", "--n=1e2", "write 100"),
+        (
+            "p.add_argument('--lr')",
+            "--local_rank=0",
+            "leave it out; the program finds RANK, LOCAL_RANK and WORLD_SIZE",
+        ),
     ],
 )
 def test_an_option_that_the_program_does_not_have(added: str, option: str, hint: str) -> None:
