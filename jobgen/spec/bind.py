@@ -257,13 +257,9 @@ class _Binder:
 
     def number(self, node: Scalar, kind: fields.Kind, path: str) -> Any:
         text, rule = node.text, kind.rule
-        if kind.type is float:
-            if not re.fullmatch(r"[-+]?[0-9]{1,15}(\.[0-9]{1,15})?", text):
-                hint = "write it in decimal, such as 0.25"
-                return self.problem(node.where, path, f"{text!r} is not a plain number", hint)
-        elif not is_plain_number(text):
-            hint = "write it in decimal, without leading zeros"
-            return self.problem(node.where, path, f"{text!r} is not a plain whole number", hint)
+        form, name, hint = _NUMBER_FORMS[kind.type]
+        if not re.fullmatch(form, text):
+            return self.problem(node.where, path, f"{text!r} is not {name}", hint)
         number = kind.type(text)
         if isinstance(rule, fields.Range):
             if number < rule.least:
@@ -293,13 +289,19 @@ def _find_fault(text: str, rule: Any) -> str:
     return ""
 
 
-def is_plain_number(text: str) -> bool:
-    """Return whether text is a whole number in decimal, without leading zeros."""
-    digits = text[1:] if text[:1] in ("-", "+") else text
-    plain = digits.isascii() and digits.isdecimal() and len(digits) <= 18
-    return plain and (digits[0] != "0" or digits == "0")
-
-
+# How a number is written, what it is called, and what to write for another text.
+_NUMBER_FORMS = {
+    int: (
+        r"[-+]?(?:0|[1-9][0-9]{0,17})",
+        "a plain whole number",
+        "write it in decimal, without leading zeros",
+    ),
+    float: (
+        r"[-+]?[0-9]{1,15}(\.[0-9]{1,15})?",
+        "a plain number",
+        "write it in decimal, such as 0.25",
+    ),
+}
 _NUMBERS = {(0, 1): "at most one", (1, 1): "exactly one"}
 
 
