@@ -236,6 +236,8 @@ def _list_places(job: _Subject) -> _Texts:
     for path, file in (files | {"environment.container.image": job.container.image}).items():
         if file and not own.stage and not job.mentions(file):
             yield "file", path, file
+    features = f"{job.spec.resources.gpu_type} {job.spec.resources.constraint}"
+    yield "features", "resources.constraint", features
     yield "interface", "launch.interface", job.plan.launch.interface or ""
     yield "modules", "environment.modules", " ".join(modules.load) if modules else ""
     yield "read", "environment.conda", str(own.conda)
@@ -541,7 +543,7 @@ def _check_venv(job: _Subject) -> _Found:
     venv = job.spec.environment.venv or ""
     folder = os.path.expanduser(venv)
     values = {"venv": venv, "folder": os.path.dirname(venv)}
-    if venv and os.path.exists(folder) and not os.path.isfile(f"{folder}/bin/activate"):
+    if os.path.exists(folder) and not os.path.isfile(f"{folder}/bin/activate"):
         kind = ".conda" if os.path.isdir(f"{folder}/conda-meta") else ""
         yield f"no-venv{kind}", "environment.venv", values
     if job.container.image and venv[:1] == "/" and not is_below(venv, job.seen):
@@ -645,7 +647,7 @@ def _list_files(job: _Subject) -> Iterator[tuple[str, str, str]]:
 
 def _find_file(command: Sequence[str]) -> str:
     """Return the script that a command is, or that its Python or shell runs; empty without one."""
-    if not command or "-c" in command:
+    if "-c" in command:
         return ""
     line = " ".join(word for word in command if word[:1] != "-")
     runs = re.match(

@@ -252,12 +252,12 @@ def _find_breaches(job: _SiteJob) -> Iterator[Breach]:
 
 
 def _check_limits(job: _SiteJob) -> Iterator[Breach]:
-    breaches = [*limits.check_queue(job.context, job.of_qos or job.queue, job.size)]
-    others = _offer_others(job) if breaches else ""
-    for problem, doubt in breaches:
-        long = problem.path == "resources.walltime" and problem.hint.startswith("use at most")
-        alone = long and not any((others, job.spec.on_walltime, job.spec.array, job.spec.run.body))
-        further = {True: _FURTHER}.get(alone, "")
+    for problem, doubt in limits.check_queue(job.context, job.of_qos or job.queue, job.size):
+        others = _offer_others(job)
+        given = (others, job.spec.on_walltime, job.spec.array, job.spec.run.body)
+        # A time is one word, and a number of nodes is two.
+        long = re.fullmatch(r"use at most \w+", problem.hint)
+        further = _FURTHER if long and not any(given) else ""
         yield Breach(problem._replace(hint=problem.hint + others + further), doubt)
 
 
