@@ -388,6 +388,9 @@ directives of another scheduler
 a version as conda has it
     environment: {modules: [cuda=12.3]}
     environment.modules: 'cuda=12.3' is how conda and pip name a version; write cuda/12.3
+two directives on a line
+    directives: ['#SBATCH --exclude=n1 #SBATCH --nice=5']
+    '#SBATCH --nice=5' stands behind another, where it is a comment; write it as one of its own
 two types of GPU
     resources: {gpus_per_node: 4, cpus_per_gpu: 8, gpu_type: v100, constraint: a100, walltime: 1h}
     resources.constraint: wants a100, and resources.gpu_type is v100; write one of the two
