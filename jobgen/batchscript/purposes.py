@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from jobgen.batchscript.bash import Command, Redirect, parse, split_segments
-from jobgen.batchscript.launchers import unwrap
+from jobgen.batchscript.launchers import Started, unwrap
 from jobgen.spec.tables import read_rows
 
 _KINDS = {
@@ -17,6 +17,8 @@ REPEATS, ENVIRONMENTS = _KINDS["repeats"], _KINDS["environments"]
 HARMLESS = PRINTS | HEADS | {"wait", "set"}
 REPEATABLE = REPEATS | _KINDS["repeatable"]
 PREPARING = FILTERS | _KINDS["preparing"]
+# Look at the node that they run on, or get its files ready.
+HELPING = PREPARING | HARMLESS
 _FORMS = read_rows("forms.txt", room="batchscript")
 # Whole commands and variables, by what they are.
 FORMS = {
@@ -26,6 +28,13 @@ FORMS = {
 # What only readies things for a program; Python is given lines of its own to look at some.
 _OF_PYTHON = rf"\S*python\S* ({FORMS['makes'].pattern}|(-c|-V|--version)\b|-( |$))"
 READIES = re.compile(f"{_OF_PYTHON}|{FORMS['readies'].pattern}")
+
+
+def trains(started: Started) -> bool:
+    """Whether it is of the kind that trains, and gets nothing ready."""
+    text = " ".join(started.texts)
+    readies = READIES.match(text) or FORMS["stages"].match(text)
+    return FORMS["trains"].fullmatch(started.name) is not None and not readies
 
 
 def is_quiet(redirect: Redirect) -> bool:

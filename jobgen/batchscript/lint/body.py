@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from itertools import chain, groupby, islice, pairwise, takewhile
 
 from jobgen import process
-from jobgen.batchscript import purposes
 from jobgen.batchscript.bash import Command, ShellBlock, Word
 from jobgen.batchscript.expand import PlainVariables
 from jobgen.batchscript.launchers import LaunchCommand, Started, unwrap_nested
 from jobgen.batchscript.lint.rule import Fault, mark, rule
-from jobgen.batchscript.purposes import FORMS, HARMLESS, PREPARING, READIES, REPEATABLE
+from jobgen.batchscript.purposes import FORMS, HELPING, READIES, REPEATABLE, reads_settings
 from jobgen.batchscript.reach import list_run
 from jobgen.batchscript.readable import find_syntax_fault
 from jobgen.batchscript.reader import Script
@@ -42,7 +41,7 @@ def _is_task(launch: LaunchCommand) -> bool:
 
 
 def _moves(command: Command) -> bool:
-    return purposes.reads_settings(command) or command.name in ("cd", "pushd")
+    return reads_settings(command) or command.name in ("cd", "pushd")
 
 
 def _list_files(started: Started) -> list[Word]:
@@ -69,7 +68,7 @@ def _find_host_addresses(script: Script) -> Iterator[Fault]:
 
 def _matters(started: Started) -> bool:
     text = " ".join(started.texts)
-    if started.name in PREPARING | REPEATABLE | HARMLESS or READIES.match(text):
+    if started.name in HELPING | REPEATABLE or READIES.match(text):
         return False
     own = re.search(r"^[./$~]|^python\S* .|\S\.py\b", text) is not None
     return own or started.is_launched or bool(started.wrapper)

@@ -7,21 +7,18 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from jobgen.batchscript import launchers, purposes, reach
+from jobgen.batchscript import reach
 from jobgen.batchscript.bash import DECLARES, Command, Word
 from jobgen.batchscript.directives import count_nodes_of_totals
-from jobgen.batchscript.launchers import Agent, LaunchCommand, Launcher, Started, unwrap
+from jobgen.batchscript.launchers import Agent, LaunchCommand, Launcher, read_number, unwrap
 from jobgen.batchscript.lint.rule import Fault, mark, rule
-from jobgen.batchscript.purposes import FORMS, HARMLESS, READIES, is_pure, list_substituted
-from jobgen.batchscript.reach import Reach, count_reach, find_reach, list_agents, list_run
+from jobgen.batchscript.purposes import FORMS, HELPING, is_pure, list_substituted, trains
 from jobgen.batchscript.reader import Script
 from jobgen.output import format_count
 from jobgen.spec.launchers import read_names
 
-# Look at the node that they run on, or get its files ready.
-_HELPS = purposes.PREPARING | HARMLESS
 # Hand on what they are told of the nodes, by variables and files, and start nothing.
-_HANDS_ON = _HELPS | {*DECLARES, "mapfile", "readarray", "read", ""}
+_HANDS_ON = HELPING | {*DECLARES, "mapfile", "readarray", "read", ""}
 # What an agent is told of the others, each by options of its own.
 _OTHERS = "how many nodes there are, which of them it is on, and the first one's address"
 # By which srun is told what becomes of the other tasks.
@@ -47,8 +44,8 @@ def _reaches_others(script: Script) -> bool:
 def _starts_elsewhere(script: Script, launch: LaunchCommand) -> bool:
     """Whether a command starts more than some helper on a part of the nodes."""
     if launch.started.launchers:
-        part = 0 < find_reach(script, launch).nodes < script.nodes
-        return not part and launch.started.name not in _HELPS
+        part = 0 < reach.find_reach(script, launch).nodes < script.nodes
+        return not part and launch.started.name not in HELPING
     if launch.command.name in ("echo", "printf"):
         return False
     # What runs only for its output to be read starts nothing.
@@ -75,7 +72,7 @@ def _find_first_node_only(script: Script) -> Iterator[Fault]:
             yield mark(item, message, fix="ask for --ntasks-per-node=1 instead")
     of = str(nodes) if nodes > 1 else "several"
     for launch in [] if script.nodes == 1 else _list_lone(script, nodes):
-        agent, used = launch.started.agent, find_reach(script, launch).nodes
+        agent, used = launch.started.agent, reach.find_reach(script, launch).nodes
         on = f"{used} of {of} nodes" if used > 1 else f"the first of {of} nodes alone"
         yield mark(launch.place, f"{agent.name if agent else 'this'} starts on {on}")
 
@@ -104,13 +101,13 @@ def _trains_on_few(script: Script, launch: LaunchCommand, nodes: int) -> bool:
     started = launch.started
     own = FORMS["trains"].fullmatch(started.name) or "/" in "".join(started.texts[:1])
     runs = started.name.startswith("python") and FORMS["program"].match(" ".join(started.texts[1:]))
-    few = 2 * max(1, find_reach(script, launch).nodes) <= nodes  # some may be spare
+    few = 2 * max(1, reach.find_reach(script, launch).nodes) <= nodes  # some may be spare
     return few and bool((started.launchers and own) or runs)
 
 
 @rule("other-nnodes")
 def _find_other_nnodes(script: Script) -> Iterator[Fault]:
-    for launch, agent, starts in list_agents(script) if script.nodes else ():
+    for launch, agent, starts in reach.list_agents(script) if script.nodes else ():
         # One of several jobs that meet has a number of its own.
         apart = re.fullmatch(r"[1-9]\d*|\$\d", agent.tell("rank"))
         wrong = "" if apart else _compare_nodes(agent, starts, script.nodes)
@@ -119,8 +116,8 @@ def _find_other_nnodes(script: Script) -> Iterator[Fault]:
             yield mark(agent.find("nodes") or launch.place, f"{agent.name} {wrong}", fix=own)
 
 
-def _compare_nodes(agent: Agent, starts: Reach, nodes: int) -> str:
-    count = launchers.read_number(agent.nodes)
+def _compare_nodes(agent: Agent, starts: reach.Reach, nodes: int) -> str:
+    count = read_number(agent.nodes)
     if count == 1 and starts.nodes > 1:
         return f"knows of no other node, and {starts.nodes} start it"
     beside = count < nodes and not starts.nodes  # where others may have the rest
@@ -132,7 +129,7 @@ def _compare_nodes(agent: Agent, starts: Reach, nodes: int) -> str:
 
 @rule("same-node-rank")
 def _find_same_rank(script: Script) -> Iterator[Fault]:
-    for launch, agent, starts in list_agents(script):
+    for launch, agent, starts in reach.list_agents(script):
         meant = agent.nodes == str(starts.nodes) or "$" in agent.nodes
         if agent.is_first and meant and starts.each == 1 and starts.nodes > 1:
             message = f"each of the {starts.nodes} nodes starts {agent.name} as node 0"
@@ -142,14 +139,14 @@ def _find_same_rank(script: Script) -> Iterator[Fault]:
 @rule("two-agents")
 def _find_two_agents(script: Script) -> Iterator[Fault]:
     for launch in script.launches:
-        each = find_reach(script, launch).each
+        each = reach.find_reach(script, launch).each
         apart = launch.agent and launch.agent.tell("processes") == "1"  # as a task of its own
         if launch.started.agent and each > 1 and not apart:
             launcher = launch.started.launchers[0]
             message = f"{launcher.name} starts {each} agents on each node, for the same GPUs"
             yield mark(launcher.word, message)
         for outer, inner in pairwise(launch.started.launchers):
-            times = math.prod(count_reach(script, outer))
+            times = math.prod(reach.count_reach(script, outer))
             if times > 1 and inner.name in read_names("mpi"):
                 message = f"{outer.name} starts {inner.name} {times} times"
                 yield mark(inner.word, message, fix="start the program by one of them alone")
@@ -168,7 +165,7 @@ def _find_idle_gpus(script: Script) -> Iterator[Fault]:
 @rule("few-gpus")
 def _find_few_gpus(script: Script) -> Iterator[Fault]:
     gpus = _count_gpus(script)
-    for launch, agent, _ in list_agents(script):
+    for launch, agent, _ in reach.list_agents(script):
         count = agent.count_processes()
         if count > gpus > 0:
             place, has = agent.find("processes") or launch.place, format_count(gpus, "GPU")
@@ -180,13 +177,6 @@ def _count_gpus(script: Script) -> int:
     return 0 if script.resource("ngpus") else script.request.gpus
 
 
-def trains(started: Started) -> bool:
-    """Whether it is of the kind that trains, and gets nothing ready."""
-    text = " ".join(started.texts)
-    readies = READIES.match(text) or FORMS["stages"].match(text)
-    return FORMS["trains"].fullmatch(started.name) is not None and not readies
-
-
 def _list_sruns(
     script: Script, variable: str, *options: str
 ) -> Iterator[tuple[Launcher, Agent | None]]:
@@ -194,7 +184,7 @@ def _list_sruns(
 
     None, where the script tells it by a variable.
     """
-    works = [item for item in list_run(script) if trains(item.started)]
+    works = [item for item in reach.list_run(script) if trains(item.started)]
     own = {name for name, _, _ in script.variables()}
     for srun, agent in [(srun, item.agent) for item in works for srun in item.started.launchers]:
         if srun.name == "srun" and variable not in own and not _is_told(script, srun, own, options):
@@ -231,7 +221,7 @@ def _check_srun_kill(script: Script) -> Iterator[Fault]:
     if FORMS["brief"].fullmatch(script.value("--time") or ""):  # which is all that waiting costs
         return
     for srun, agent in _list_sruns(script, "SLURM_KILL_BAD_EXIT", *_ON_FAILURE):
-        on_one = srun.read_count("nodes", script.nodes) == 1 == count_reach(script, srun).each
+        on_one = srun.read_count("nodes", script.nodes) == 1 == reach.count_reach(script, srun).each
         lone = on_one or srun.value("-n", "--ntasks") == "1"
         if not lone and (agent is None or agent.nodes != "1"):  # which waits for no other
             yield mark(srun.word, "srun goes on when one of its tasks has failed")

@@ -8,9 +8,8 @@ from itertools import dropwhile
 
 from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.launchers import unwrap
-from jobgen.batchscript.lint.launching import trains
 from jobgen.batchscript.lint.rule import Fault, mark, rule
-from jobgen.batchscript.purposes import FORMS, reads_settings
+from jobgen.batchscript.purposes import FORMS, reads_settings, trains
 from jobgen.batchscript.reach import list_agents, list_run
 from jobgen.batchscript.reader import Script
 
