@@ -53,8 +53,7 @@ def _choose_rules(script: Script) -> tuple[Rule, ...]:
 
 
 def _get_order(finding: Finding) -> tuple[int, int, int, str, str]:
-    rule = finding.rule.id
-    return _LATE.get(rule, 0), finding.line, finding.column, rule, finding.message
+    return _LATE.get(finding.rule.id, 0), *finding[1:3], finding.rule.id, finding.message
 
 
 def _read_ignored(script: Script) -> set[tuple[int, str]]:

@@ -93,12 +93,9 @@ def format_github(findings: Iterable[Finding]) -> str:
     """The findings as commands of a GitHub workflow, which shows them at their lines."""
     texts = []
     for item in findings:
-        text, title = f"{item.message}; {item.fix}", item.rule.title
-        texts.append(
-            format_annotation(
-                "error", text, file=item.file, line=item.line, column=item.column, title=title
-            )
-        )
+        file, line, column, about, *more = item
+        text, place = "; ".join(more), {"line": line, "column": column}
+        texts.append(format_annotation("error", text, file=file, title=about.title, **place))
     return "".join(texts)
 
 
