@@ -373,6 +373,9 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ),
     ],
 )
+        ("placeholder", "true", "--account=ltxxxxxx"),
+        ("placeholder", "true", "--account=project_465000XXX"),
+        ("placeholder", "true", "--account=REPLACE_WITH_ACCOUNT"),
 def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: str) -> None:
     if rule == "shellcheck" and not shutil.which("shellcheck"):
         pytest.skip("there is no shellcheck")
@@ -399,6 +402,11 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
         ("srun -w $A serve &\nsrun -w $B serve &\nsrun -N1 -K1 python t.py", "--nodes=3"),
         ("export MASTER_PORT=29500\npython a.py $MASTER_PORT\ntorchrun --standalone t.py", "-N1"),
         ("export RANK=$SLURM_PROCID\ndeepspeed t.py", "--nodes=1 --ntasks-per-node=4"),
+        ("python t.py\nC=$?\nif [ $C != 0 ]; then if a; then exit $C; fi; fi\ndate", "--nodes=1"),
+        ("python t.py\nif [ $? = 0 ]; then sbatch next.sh; fi\ndate", "--nodes=1"),
+        ("python t.py\nC=$?\ndate\nexit $C", "--nodes=1"),
+        ("tr \\  _ <a\npython t.py", "--nodes=1"),
+        ("true", "--job-name=my_project"),
         ('qsub <<< "\n#SBATCH --time=1\n#SBATCH -n 4"', "--nodes=1"),
         ("python a.py && python t.py & python b.py", "--nodes=1"),
         ("python tools/launch_all.py", "--nodes=4"),
