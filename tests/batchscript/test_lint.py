@@ -362,6 +362,7 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("login-node-address", "torchrun --rdzv-endpoint=n1:${MASTER_PORT} t.py", "--nodes=1"),
         ("login-node-address", f"srun -K1 {TORCHRUN} {C10D} --rdzv-endpoint=n1:$P t", "--nodes=2"),
         ("login-node-address", f"srun -K1 {TORCHRUN} --master-addr=0.0.0.0 t.py", "--nodes=2"),
+        ("endless-wait", "vllm serve m & # kill it?\n# trap\npython t.py\nwait", "--nodes=1"),
         ("two-agents", "srun -K1 apptainer exec i.sif mpirun -np 4 python t.py", "--nodes=2"),
         ("first-node-only", "ip=$(ssh $H hostname -s)\npython t.py --at $ip", "--nodes=4"),
         ("host-addresses", 'N=$(scontrol show hostnames $L)\nA=("$N")\nssh ${A[1]} a', "--nodes=2"),
