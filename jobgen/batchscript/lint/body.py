@@ -164,6 +164,11 @@ def _find_no_command(script: Script) -> Iterator[Fault]:
     for command in odd:
         unset = command.texts[1:2] == ["="]  # which matters where something reads it
         read = re.compile(rf"^[^#\n]*\$\{{?{re.escape(command.name)}\b", re.MULTILINE)
+    for _, command in script.launches:
+        if FORMS["cut"].search(" ".join(word.raw for word in command.words)):
+            message = "a blank comes after the backslash, so that the next line is not joined"
+            yield mark(command.words[-1], message, fix="let the backslash be the last of its line")
+            return
         if not unset or read.search(script.text):
             yield mark(command.place, f"'{command.texts[0]}' stands in place of a command")
             return
