@@ -17,8 +17,7 @@ REPEATS, ENVIRONMENTS = _KINDS["repeats"], _KINDS["environments"]
 HARMLESS = PRINTS | HEADS | {"wait", "set"}
 REPEATABLE = REPEATS | _KINDS["repeatable"]
 PREPARING = FILTERS | _KINDS["preparing"]
-# Look at the node that they run on, or get its files ready.
-HELPING = PREPARING | HARMLESS
+HELPING = PREPARING | HARMLESS  # look at the node that they run on, or get its files ready
 _FORMS = read_rows("forms.txt", room="batchscript")
 # Whole commands and variables, by what they are.
 FORMS = {

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import chain, groupby, islice, pairwise, takewhile
 
 from jobgen import process
-from jobgen.batchscript.bash import Command, ShellBlock, Word
+from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.expand import PlainVariables
 from jobgen.batchscript.launchers import LaunchCommand, Started, unwrap_nested
 from jobgen.batchscript.lint.rule import Fault, mark, rule
@@ -81,20 +81,15 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
         return
     command, *later = commands
     beside = command.end == "&"
+    loops = (block for block in command.blocks if block.opener in ("for", "while", "until"))
     if later and (not beside or "wait" in [item.name for item in later]):
         name = later[-1].name.split("\n")[0]
         message = f"the job's exit code is that of '{name}' in line {later[-1].line}, not of this"
         own = 'wait for each by its id: p=$!; ...; wait "$p" || exit' if beside else ""
         yield mark(command.place, message, fix=own)
-    elif not beside and any(_has_turns(script, block) for block in command.blocks):
+    elif not beside and not all(FORMS["once"].match(script.text, x.start) for x in loops):
         message = "the job's exit code is that of this loop's last turn alone"
         yield mark(command.place, message)
-
-
-def _has_turns(script: Script, block: ShellBlock) -> bool:
-    """Whether it is a loop of more than one."""
-    loops = block.opener in ("for", "while", "until")
-    return loops and not FORMS["once"].match(script.text, block.start)
 
 
 @rule("no-wait")
@@ -117,7 +112,7 @@ def _is_kept(script: Script, command: Command, *later: Command) -> bool:
 def _find_last(script: Script) -> list[Command]:
     """The last command that a script is about, and those after it that set the status.
 
-    None, where an exit code is read after the first such command.
+    None, where something acts on an exit code after the first such command.
     """
     launches = [item for item in list_run(script) if item.command.words]
     beside = _list_beside(launches)
@@ -125,7 +120,7 @@ def _find_last(script: Script) -> list[Command]:
     matter = [item.command.name in beside or _matters(item.started) for item in launches]
     places = [index for index, matters in enumerate(matter) if matters]
     first = launches[places[0]].command.line if places else 0
-    if not first or FORMS["reads-status"].search("\n".join(script.lines[first - 1 :])):
+    if not first or _acts_on_status("\n".join(script.lines[first - 1 :])):
         return []
     command, *after = (item.command for item in launches[places[-1] :])
     if command.name in beside:
@@ -138,6 +133,15 @@ def _list_setting(command: Command, after: list[Command]) -> list[Command]:
     choices = {block for block in command.blocks if block.opener in ("if", "case")}
     after = [item for item in after if choices.isdisjoint(item.blocks)]
     return [command, *(x for x in after if not FORMS["no-status"].fullmatch(" ".join(x.texts)))]
+
+
+def _acts_on_status(text: str) -> bool:
+    """Whether a part of a script acts on an exit code, and does not only keep or print it."""
+    text = FORMS["said"].sub("", text)
+    kept = "|".join(FORMS["keeps-code"].findall(text)) or "(?!)"
+    reads = rf"{FORMS['code'].pattern}|(\$\{{?|\(\([^)\n]*\b)({kept})\b"
+    acts = rf"(?m)^(?!\s*(echo|printf)\b)[^#\n]*({reads})"
+    return re.search(acts, FORMS["keeps-code"].sub("", text)) is not None
 
 
 def _list_beside(launches: list[LaunchCommand]) -> set[str]:
@@ -160,15 +164,15 @@ def _find_tee(script: Script) -> Iterator[Fault]:
 
 @rule("no-command")
 def _find_no_command(script: Script) -> Iterator[Fault]:
-    odd = [item for item in script.commands if FORMS["no-command"].match(" ".join(item.texts))]
-    for command in odd:
-        unset = command.texts[1:2] == ["="]  # which matters where something reads it
-        read = re.compile(rf"^[^#\n]*\$\{{?{re.escape(command.name)}\b", re.MULTILINE)
     for _, command in script.launches:
         if FORMS["cut"].search(" ".join(word.raw for word in command.words)):
             message = "a blank comes after the backslash, so that the next line is not joined"
             yield mark(command.words[-1], message, fix="let the backslash be the last of its line")
             return
+    odd = [item for item in script.commands if FORMS["no-command"].match(" ".join(item.texts))]
+    for command in odd:
+        unset = command.texts[1:2] == ["="]  # which matters where something reads it
+        read = re.compile(rf"^[^#\n]*\$\{{?{re.escape(command.name)}\b", re.MULTILINE)
         if not unset or read.search(script.text):
             yield mark(command.place, f"'{command.texts[0]}' stands in place of a command")
             return
