@@ -12,7 +12,6 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from difflib import get_close_matches
 from functools import cached_property
 
 import click
@@ -32,6 +31,7 @@ from jobgen.spec.table import (
     find_rule,
     list_commands,
     list_section,
+    list_words,
     load_table,
     name_new,
 )
@@ -39,7 +39,9 @@ from jobgen.spec.words import describe, normalize
 from jobgen.spec.yaml_nodes import Scalar
 
 # A line to type: the command, its words, and what stands behind them, such as a pipe or a remark.
-_SHOWN = re.compile(r"((?:[a-z]+ \S+ )?jobgen) ([a-z]+)((?: (?:'[^']*'|[^\s,;|<(']+))*)(.*)")
+_SHOWN = re.compile(
+    r"((?:[a-z]+ (?:'[^']*'|\S+) (?:&& )?)?jobgen) ([a-z]+)((?: (?:'[^']*'|[^\s,;|<(']+))*)(.*)"
+)
 _ADVICE = re.compile(r"\b(?:write|give|type|put|knows)\b")  # in what leaves no line as it is
 _LEAVE, _NOTHING = "leave it out", "jobgen has nothing like it"
 _WRAP = re.compile("--wrap[=\0](python[\\d.]* [^\0;&|<>$'\"()]*)\0(.*)", re.DOTALL)
@@ -201,7 +203,7 @@ class Answer(typed.Typed):
         elif say and self.has_set:
             directive, say = settings.take_directive(self.spec, say)
             self.directives += filter(None, [directive])
-        elif not say:
+        elif not (say or self._read_near(option, value)):
             say = _NOTHING if self.tool else self._list_known(option)
         if say:
             self._remark(option, value, say)
@@ -216,8 +218,10 @@ class Answer(typed.Typed):
 
         Another tool's option changes no command: of that it may add an option, or say more.
         """
-        same = line.startswith(f"jobgen {self.name}")
-        if not self.tool or self.has_set or (same and re.search(r" -| \| ", line)):
+        same = f"jobgen {self.name}" in line
+        if "&&" in line:
+            self.plain = [_find_from(value, one) for one in self.plain]
+        if not self.tool or self.has_set or (same and re.search(r" -| \| |&&", line)):
             if self.line:
                 return f"type: {line}"
             self.line = line
@@ -226,7 +230,7 @@ class Answer(typed.Typed):
             self.plain.append(value)
             self.line = self.line if self.takes_job else line
             return ""
-        return line if same and "," in line else _NOTHING
+        return line if "," in line else _NOTHING
 
     def _is_argument(self, option: str, value: str, rule: Mapping[str, str]) -> bool:
         """Whether the value of an option, which its rule does not read, is the job."""
@@ -240,22 +244,37 @@ class Answer(typed.Typed):
         """Give an option, or NAME=VALUE, to the program as it takes it; return why it does not."""
         name = option if option.startswith("-") else f"--{option.lstrip('+')}"
         pairs = [] if name == option else [[f"{option}={value}"]]
-        for words in [*pairs, list(filter(None, (name, value)))]:
+        items = value.split(",")
+        apart = items if value in self.apart else [value]
+        for words in [*pairs, [name, *filter(None, apart)]]:
             hint = find_refusal(self.spec, words)
             if not hint:
                 self.program += words
                 return ""
+        if items[1:] and not find_refusal(self.spec, [name, items[0]]):
+            self.words.append(["--set", f"array.values.{name.strip('-')}=[{', '.join(items)}]"])
+            return "a task of an array for each value"
         plain = re.sub("^(?:max|num|n)_", "", normalize(option.rpartition(".")[2]))
         is_near = hint.startswith("write --")
         known = re.findall(r"--[\w-]+", hint)
         if meant := [one for one in known if is_near or normalize(one) == plain]:
-            self.program += [meant[0], value]
+            return self._give_program(meant[0], value)
+        if self._read_near(option, value):
             return ""
         if pairs:
             option = f"{option}={value}"
         elif not self.tool:
             self.known = self._list_known(option)
         return f"{option} is for the program, behind --; the program has no {name}: {hint}"
+
+    def _read_near(self, option: str, value: str) -> bool:
+        """Whether an option misspells one of the table that has a line, which is kept then."""
+        word = _name_word(option)
+        near = find_near(word, list_words(keys=self.has_set) - {word})
+        known = bool(near) and "type" in self._explain(f"--{near}", value)
+        if known:
+            self._translate(f"--{near}", value)
+        return known
 
     def _list_known(self, option: str) -> str:
         """Return what a command knows, and which commands have an option that no table has."""
@@ -335,6 +354,12 @@ class Answer(typed.Typed):
         return str(own.resources.gpus_per_node) if own else ""
 
 
+def _find_from(folder: str, path: str) -> str:
+    """Return a word as it is meant in a folder: a file that is not there, by its whole path."""
+    there = os.path.exists(os.path.join(folder, path))
+    return path if there or not path.endswith(FILE_ENDS) else os.path.abspath(path)
+
+
 def _name_word(option: str) -> str:
     """Return an option as the rows of the table have it: a letter as it is, and others plain."""
     return option if len(option) == 2 else normalize(option)
@@ -364,14 +389,12 @@ def explain_command(
 def _name_near(message: str, word: str, rest: Sequence[str], context: click.Context) -> str:
     """Return the message with the command that a word misspells, or with how to run a program."""
     known = options.list_names(context)
-    close = get_close_matches(word, known, 1, 0.82)
-    near = find_near(word, known) or "".join(close)
+    near = find_near(word, known)
     if not near:
         return _name_program(message, [word, *rest])
-    takes = options.list_options(options.make_context(near, context).command)
-    behind = [*itertools.dropwhile("--".__ne__, rest)]  # for the program
-    mended = [_mend_word(one, takes) for one in rest[: len(rest) - len(behind)]]
-    return f"{message}; did you mean: jobgen {shlex.join([near, *mended, *behind])}"
+    answer = Answer(options.make_context(near, context), [*map(_mend_file, rest)])
+    line = re.sub("^type:", "did you mean:", answer.write(f"jobgen {near} $LINE"))
+    return f"{message}; {line}"
 
 
 def _name_program(message: str, args: Sequence[str]) -> str:
@@ -381,11 +404,10 @@ def _name_program(message: str, args: Sequence[str]) -> str:
     return message + about if shutil.which(args[0]) else ""
 
 
-def _mend_word(word: str, takes: Mapping[str, bool]) -> str:
-    """Return the option that a word misspells, of those that a command takes, or else the file."""
-    if word in takes or os.path.exists(word):
-        return word
-    return (find_near(word, takes) if word[:2] == "--" else find_near_file(word)) or word
+def _mend_file(word: str) -> str:
+    """Return the file that is here and that a word misspells; another word as it is."""
+    as_it_is = word[:1] == "-" or os.path.exists(word)
+    return word if as_it_is else find_near_file(word) or word
 
 
 def _asks(word: str, rest: Sequence[str]) -> bool:
@@ -494,8 +516,7 @@ def _find_site(words: Sequence[str]) -> str:
 
 def _find_own_site() -> str:
     """Return the cluster that the spec of this folder names; empty without one."""
-    own = settings.read_own("job.yaml")
-    return (own and own.site) or ""
+    return getattr(settings.read_own("job.yaml"), "site", None) or ""
 
 
 # --- options and words behind a command ---
@@ -535,9 +556,9 @@ def _explain_words(message: str, unknown: str, context: click.Context, argv: Seq
     bare = _find_bare(words, extra, "=" if pairs else "\0")
     line = Answer(context, _join_values(words), bare=bare)
     line.extra = extra
-    respelt = unknown or line.respelt or (extra and not bare)
-    answer = "" if respelt and not unknown else _find_usage(message, extra, context, argv)
-    if answer or not (extra or respelt):
+    alone = [] if line.respelt else extra  # beside a word that is an option
+    answer = _find_usage(message, alone, context, argv)
+    if answer or not (extra or unknown or line.respelt):
         return answer
     return line.write(f"{context.command_path} $LINE", unknown)
 
@@ -580,7 +601,7 @@ def name_known(message: str) -> str:
     from jobgen import list_jobs
 
     scripts = pick(os.listdir(), SCRIPT_ENDS)
-    jobs = [job.id for job in list_jobs()[0]] if "JOB" in message else []
+    jobs = [job.id for job in list_jobs()[0]]
     for form, names in ((r"(?<!')\bSCRIPT\b(\.\.\.)?", scripts), (_ONE_JOB, jobs)):
         message = re.sub(form, names[0], message) if len(names) == 1 else message
     return message

@@ -18,7 +18,7 @@ def end_line(message: str, argv: Sequence[str]) -> str:
     if not typed or "type: jobgen" in message:
         return message
     near = find_near(typed, re.findall(r"\w[\w-]*", row.get("known", "")))
-    option, meant = row.get("option", ""), row.get("meant", near or typed)
+    option, meant = row.get("option", ""), row.get("meant", near or typed * ("known" not in row))
     now = retype(words, option, typed, [option, meant] if meant else [])
     return name_line(f"{message.rstrip('.')}; {row.get('say', '')}", words, now)
 

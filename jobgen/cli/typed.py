@@ -41,6 +41,7 @@ JOB = re.compile(
 _PAIRS = r"(?:\w+=[^,]+|ALL|NONE)(?:,\w+=[^,]+)+"
 _REQUEST = "select|nodes|walltime|n?cpus|ngpus|mem|jobfs|storage|filesystems|place|software"
 _OPTION = rf"(-l(?=(?:{_REQUEST})=)|-[A-Za-z]+(?=\d)|-[^=:]+)[=:]?(.*)"
+_NUMBERS = re.compile(r"-?[\d.]+(?:[eE]-?\d+)?")
 _INTERPRETER = r"(?:.*/)?python[\d.]*$|-m$|--module$"
 _SCRIPT = re.compile(r"(?<!\S)[^-\s]\S*\.py(?!\S)")
 PROGRAM = rf"{_INTERPRETER}|.*\.py$"
@@ -71,6 +72,7 @@ class Typed:
         self.own: list[tuple[str, str]] = []  # options that the command has, with their values
         self.foreign: list[tuple[str, str]] = []  # those that it lacks
         self.loose: set[str] = set()  # values that stand behind an option, and may be no such
+        self.apart: set[str] = set()  # numbers behind an option, each a word
         self.extra: list[str] = []  # words that click has named as too many
         self.left: list[str] = []  # those that stand nowhere in the line
         self.respelt, self.lead = False, ""  # what is to be typed before the line
@@ -178,6 +180,11 @@ class Typed:
         is_file = self.alone and word.endswith(FILE_ENDS if self.tool else SPEC_ENDS)
         takes = self.valued[own] if own else not is_file and re.match(r"[^-]|-\d\d+$|-[^=]* ", word)
         value = left.pop(0) if left and takes else ""
+        if self.has_set and not own and _NUMBERS.fullmatch(value):
+            more = [*itertools.takewhile(_NUMBERS.fullmatch, left)]
+            value = ",".join([value, *more])
+            del left[: len(more)]
+            self.apart.add(value)
         self.loose.add(value)
         if own and value.isdecimal() and "".join(left[:1]) in units:
             value += units[left.pop(0)]

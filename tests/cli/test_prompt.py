@@ -159,6 +159,14 @@ def test_a_word_that_is_not_a_command_is_answered(line, answer):
         ("show all failed jobs", "type: jobgen list --state failed\n"),
         ("what does job 4711 cost", "type: jobgen report 4711\n"),
         ("my job is stuck", "type: jobgen diagnose\n"),
+        ("why is my job pending", "type: jobgen status\n"),
+        ("why has job 4711 not started", "type: jobgen status 4711\n"),
+        ("why did job 4711 fail", "type: jobgen diagnose 4711\n"),
+        ("how do I use two nodes", "type: jobgen submit --nodes 2\n"),
+        (
+            "restart job 4711 with more time",
+            "type: jobgen rerun 4711 --set resources.walltime=VALUE\n",
+        ),
         ("can I run two jobs at once?", "each jobgen submit makes a job, and the scheduler runs"),
         ("how many gpus are free", "the scheduler tells that, by sinfo on Slurm"),
         ("can I extend the walltime of a running job", "the scheduler changes a job that it has"),
@@ -1005,7 +1013,40 @@ def test_a_line_for_a_value_that_is_refused_keeps_the_rest(option, value):
         ),
         ("logs 123 --all-ranks", "; type: jobgen logs 123, which prints all nodes' lines\n"),
         ("submit Job.yaml", "did you mean job.yaml? type: jobgen submit job.yaml\n"),
-        ("submit --all", "jobgen submit takes one spec; bash takes several: for one in *.yaml; do"),
+        ("-C sub submit b.yaml", "no such option -C; type: cd sub && jobgen submit b.yaml\n"),
+        ("-C sub status 4711", "no such option -C; type: cd sub && jobgen status 4711\n"),
+        ("submit b.yaml --chdir sub -N 4", "cd sub && jobgen submit b.yaml -N 4\n"),
+        ("sbatch -D sub a.yaml", "no such command 'sbatch'; type: cd sub && jobgen submit /"),
+        ("sbatch --export=NONE job.yaml", "'directives=[\"#SBATCH --export=NONE\"]'\n"),
+        ("list all failed jobs", "(all failed jobs); type: jobgen list --state failed\n"),
+        ("list pending --limit 3", "; type: jobgen list --state queued --limit 3\n"),
+        ("list --pending --limit 3", "; type: jobgen list --limit 3 --state queued\n"),
+        ("status failed", "for all such jobs, type: jobgen list --state failed\n"),
+        ("cancel all failed jobs", "with the ids that `jobgen list --state failed` prints\n"),
+        ("scancel -t PENDING", "with the ids that `jobgen list --state queued` prints\n"),
+        ("submit job.yaml --scheduler sge", "'pbs', 'local'; type: jobgen submit job.yaml\n"),
+        (
+            "logs 4711 -n 20 --err",
+            "no such option -n; type: jobgen logs 4711 --stderr | tail -n 20\n",
+        ),
+        (
+            "subimt job.yaml --walltme 4h",
+            "mean: jobgen submit job.yaml --set resources.walltime=4h\n",
+        ),
+        (
+            "sbatch --walltme 4h job.yaml",
+            "type: jobgen submit job.yaml --set resources.walltime=4h\n",
+        ),
+        ("forward 4711 tensorboard", "not a whole number; type: jobgen forward 4711 6006\n"),
+        ("list my jobs", "(my jobs); type: jobgen list\n"),
+        ("logs latest", "without a job it is the latest; type: jobgen logs\n"),
+        ("give me a shell on 4711", "no such command 'give'; type: jobgen shell 4711\n"),
+        (
+            "submit on 4 gpus",
+            "for 4 on each node, type: jobgen submit job.yaml --gpus-per-node 4\n",
+        ),
+        ("submit --seeds 1 2 3", "; type: jobgen submit --set 'array.values.seed=[1, 2, 3]'\n"),
+        ("submit --all", "folder, type: for one in *.yaml; do jobgen submit $one; done\n"),
         ("forward gpt tensorboard", "; type: jobgen forward gpt 6006\n"),
         ("page --open", "; type: jobgen page --serve\n"),
         ("render job.yaml --out scripts/", "; type: jobgen render job.yaml --out-dir scripts/\n"),
@@ -1021,7 +1062,7 @@ def test_a_line_for_a_value_that_is_refused_keeps_the_rest(option, value):
         ),
         (
             "submit --timeout 3600",
-            "; for minutes, type: jobgen submit --set resources.walltime=3600m; ",
+            "no such option --timeout; type: jobgen submit -t 3600s\n",
         ),
         (
             "check job.yaml --fix",
@@ -1091,6 +1132,8 @@ def test_a_line_for_a_value_that_is_refused_keeps_the_rest(option, value):
 def test_the_line_to_type_is_the_typed_one_put_right(line, answer):
     Path("train.py").write_text(PROGRAM)
     Path("conf.yaml").write_text("lr: 1\nepochs: 3\n")
+    Path("sub").mkdir()
+    Path("sub/b.yaml").write_text(SPEC)
     Path("a.ipynb").write_text("{}")
     Path("old.sbatch").write_text("#!/bin/bash\n#SBATCH -N 2\npython train.py\n")
     Path("job.sh").write_text("#!/bin/bash\n#BSUB -n 4\npython train.py\n")
