@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,7 @@ from jobgen.cli.options import FILE, SPEC_ENDS, STDOUT, options_of
 from jobgen.cli.printing import put_answer, put_err, put_out
 from jobgen.errors import FaultsFoundError, LossesError, SpecError, UsageError
 from jobgen.output import format_count
+from jobgen.schedulers.registry import SCRIPT_ENDS
 
 if TYPE_CHECKING:
     from jobgen.batchscript.convert import Imported
@@ -21,11 +24,22 @@ if TYPE_CHECKING:
     from jobgen.programs.rules import Remark
 
 
-def _refuse_specs(paths: Iterable[str]) -> None:
+def _refuse_specs(paths: Iterable[str], most: int | None = None) -> None:
     for path in paths:
+        if os.path.isdir(path):
+            raise UsageError(f"{path} is a folder, not a job script{_name_scripts(path, most)}")
         if path.endswith(SPEC_ENDS):
             _refuse_yaml(path)
             raise UsageError(f"{path} is a job spec, not a job script; type: jobgen check {path}")
+
+
+def _name_scripts(folder: str, most: int | None) -> str:
+    """Return the line for the scripts in a folder, at most so many; empty without any."""
+    from jobgen.cli.typed import pick
+
+    files = sorted(glob.glob(os.path.join(glob.escape(folder), "*")))
+    scripts = shlex.join(pick(files, SCRIPT_ENDS)[:most])
+    return f"; type: jobgen {click.get_current_context().info_name} {scripts}" if scripts else ""
 
 
 def _refuse_yaml(path: str) -> None:
@@ -139,7 +153,7 @@ def import_(
     from jobgen.batchscript.convert import import_script
     from jobgen.batchscript.reader import read
 
-    _refuse_specs([script])
+    _refuse_specs([script], most=1)
     text = read(script)
     _refuse_others(text)
     imported = import_script(text)

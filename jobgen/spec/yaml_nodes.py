@@ -152,7 +152,8 @@ def read_text(path: str) -> str:
         if isinstance(error, FileNotFoundError):
             hint = _suggest_file(path)
         elif isinstance(error, IsADirectoryError):
-            near = _suggest_file(os.path.join(path, ""))
+            own, near = os.path.join(path, "job.yaml"), _suggest_file(os.path.join(path, ""))
+            near = f"did you mean {own}?" if os.path.isfile(own) else near
             hint = near if near.startswith("did") else "name the YAML file in it"
         raise SpecError([Problem(Position(path), "", error.strerror or str(error), hint)]) from None
     if len(data) > MAX_BYTES:

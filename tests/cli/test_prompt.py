@@ -1025,6 +1025,9 @@ def test_a_line_for_a_value_that_is_refused_keeps_the_rest(option, value):
         ("cancel all failed jobs", "with the ids that `jobgen list --state failed` prints\n"),
         ("scancel -t PENDING", "with the ids that `jobgen list --state queued` prints\n"),
         ("submit job.yaml --scheduler sge", "'pbs', 'local'; type: jobgen submit job.yaml\n"),
+        ("lint .", ". is a folder, not a job script; type: jobgen lint ./job.sh ./old.sbatch\n"),
+        ("import .", ". is a folder, not a job script; type: jobgen import ./job.sh\n"),
+        ("submit sub -N 4", "did you mean sub/b.yaml? type: jobgen submit sub/b.yaml -N 4\n"),
         (
             "logs 4711 -n 20 --err",
             "no such option -n; type: jobgen logs 4711 --stderr | tail -n 20\n",
