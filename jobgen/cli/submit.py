@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from jobgen.cli.options import DEFAULT_SPEC, FILE, options_of
 from jobgen.cli.printing import can_ask, put_answer, put_err, put_out
 from jobgen.cli.remote import RemoteSpecCommand
 from jobgen.cli.target import add_target_options
-from jobgen.errors import AlreadySubmittedError, JobgenError
+from jobgen.errors import AlreadySubmittedError, JobgenError, UsageError
 from jobgen.output import make_printable
 
 if TYPE_CHECKING:
@@ -83,13 +84,26 @@ def _submit_or_ask(ready: Submission, *, again: bool) -> Job:
     from jobgen import submit as hand_over
 
     try:
-        return hand_over(ready, again=again, warn=put_err, tell=put_err)
+        return hand_over(ready, again=again, warn=_warn, tell=put_err)
     except AlreadySubmittedError as refusal:
         if not can_ask():
             raise
         question = f"{make_printable(str(refusal))}\nsubmit another job?"
         click.confirm(question, abort=True, err=True)
-        return hand_over(ready, again=True, warn=put_err, tell=put_err)
+        return hand_over(ready, again=True, warn=_warn, tell=put_err)
+
+
+def _warn(message: str) -> None:
+    """Print a warning; refuse an argument that was typed and that ends the program at once.
+
+    One that stands in the spec is a warning: its author may know better.
+    """
+    typed = re.search(
+        r"^warning: (?=--set |the command line: )(.*) \[unknown-argument\]$", message, re.MULTILINE
+    )
+    if typed:
+        raise UsageError(f"{typed[1]}; nothing is submitted")
+    put_err(message)
 
 
 @click.command(hidden=True)

@@ -490,6 +490,39 @@ def test_words_are_for_a_program_as_it_takes_them(line, answer):
     assert answer in jobgen(*line.split()).err
 
 
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ("submit --alpha 1 2", "a task of an array for each value; type: jobgen submit --set "),
+        ("submit --alpha 1,2", "--set 'array.values.alpha=[1, 2]'\n"),
+        ("submit --sizes 1 2 -N 3", "type: jobgen submit -N 3 -- --sizes 1 2\n"),
+        ("submit --set run.args.learning_rate=3", "; type: jobgen submit --set run.args.lr=3\n"),
+        (
+            "submit job.yaml -- --learning_rate=3 --alpha 1",
+            "; nothing is submitted; type: jobgen submit job.yaml -- --lr 3 --alpha 1\n",
+        ),
+        ("submit -- --alpha x", "invalid int value: 'x', so the program ends at once; correct "),
+    ],
+)
+def test_what_the_program_takes_otherwise_is_not_submitted(line, answer):
+    numbers = (
+        'p.add_argument("--alpha", type=int)\np.add_argument("--sizes", type=int, nargs="+")\n'
+    )
+    Path("train.py").write_text(PROGRAM.replace("p.parse", f"{numbers}p.parse"))
+    ended = jobgen(*line.split())
+    assert (ended.code, ended.out) == (2, "")
+    assert answer in ended.err
+    assert not Path("runs").exists()
+
+
+def test_what_a_spec_says_and_its_program_lacks_is_a_warning():
+    Path("train.py").write_text(PROGRAM)
+    Path("job.yaml").write_text(SPEC.replace("train.py", "train.py, args: {rate: 3}"))
+    ended = jobgen("submit")
+    assert "it has no option --rate, so the program ends at once" in ended.err
+    assert ended.code == 6  # handed over, where no scheduler is
+
+
 def test_a_variable_keeps_the_blanks_of_its_value():
     said = jobgen("qsub", "-v", "RUNGS=1:a 2:b", "job.yaml").err
     assert "type: jobgen submit job.yaml --set 'environment.variables.RUNGS=1:a 2:b'\n" in said
