@@ -1075,6 +1075,7 @@ def test_a_line_for_a_value_that_is_refused_keeps_the_rest(option, value):
         ),
         ("forward 4711 tensorboard", "not a whole number; type: jobgen forward 4711 6006\n"),
         ("list my jobs", "(my jobs); type: jobgen list\n"),
+        ("list jobs", "(jobs); type: jobgen list\n"),
         ("logs latest", "without a job it is the latest; type: jobgen logs\n"),
         ("give me a shell on 4711", "no such command 'give'; type: jobgen shell 4711\n"),
         (
