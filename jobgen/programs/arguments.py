@@ -209,14 +209,19 @@ class _Mirror(argparse.ArgumentParser):
         spread = self.hides or any(isinstance(one, list) for one in vars(read).values())
         lacking = [name for dest, name in self.needed.items() if not hasattr(read, dest)]
         lacking = [name for name in lacking if name[0] == "-" or not spread]
-        fault = f"the following arguments are required: {', '.join(lacking)}"
-        hint = ", ".join(f"{name}: VALUE" for name in re.findall(r"--([\w-]+)", fault))
-        hint = f"write {hint} in run.args" if hint else _CORRECT
-        if own := read_form("of-launcher").search(fault):
-            name = own[1].upper().replace("-", "_")
-            hint = f'leave required out, and write default=int(os.environ["{name}"])'
-        if lacking:
-            self.faults[fault] = hint
+        of_launcher = [*filter(read_form("of-launcher").search, lacking)]
+        of_job = [name for name in lacking if name not in of_launcher]
+        self._keep_lacking(of_job, "{0}: VALUE", "write {} in run.args")
+        default = 'default=int(os.environ["{1}"])'
+        self._keep_lacking(of_launcher, default, "leave required out, and write {}")
+
+    def _keep_lacking(self, names: Sequence[str], form: str, hint: str) -> None:
+        """Keep that arguments are lacking; what to write has a `form` for each option."""
+        words = re.findall(r"--([\w-]+)", ", ".join(names))
+        forms = [form.format(word, word.upper().replace("-", "_")) for word in words]
+        if names:
+            fault = f"the following arguments are required: {', '.join(names)}"
+            self.faults[fault] = hint.format(", ".join(forms)) if words else _CORRECT
 
     def _refuse(self, words: Sequence[str], rest: Sequence[str]) -> None:
         """Keep what the words that are left over say: options first, else words without one."""

@@ -135,11 +135,20 @@ def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
 
 
 _NEVER = "(?!)"
+# What holds once a remark is heeded: what is wrong behind a spawn is said with it.
+_FREED = {("own-processes", True): {"one": True}}
 _MOST_FILES = 20  # of settings
 _BEGINS = re.compile("main|train$|run$").match
 # Libraries that make the group in an object that settings may name.
 _CONFIGURED = {"lightning", "pytorch_lightning"}
 _OF_MPI = {"horovod", "mpi4py"}
+
+
+class _Values(dict[str, Any]):
+    """Values by their names, and those of `forms.txt`."""
+
+    def __missing__(self, name: str) -> str:
+        return read_form(name).pattern
 
 
 class _Look:
@@ -150,7 +159,7 @@ class _Look:
         self.remarks: dict[str, list[Remark]] = {}  # by their messages, as they are found
         # By the words of `needs`, and the names of records, whether they are said.
         self.answers = dict.fromkeys(read_rules(), False) | _answer(size)
-        self.values = _list_values(size)  # what records name by $value and <<value>>
+        self.values = _Values(_list_values(size))  # what records name by $value and <<value>>
         named = re.findall(r"[\"']([\w./-]+\.(?:ya?ml|json))[\"']", program.entry.text)
         for folder in re.findall(r"config_path=[\"']([\w./-]+)", program.entry.text):  # Hydra's
             form = "**/*.yaml" if re.search(r"\w", folder) else "*.yaml"  # with groups, or without
@@ -183,6 +192,7 @@ class _Look:
         if self.program.is_reached(at.part) and not module.silences(line, remark.rule):
             self.remarks.setdefault(remark.message, []).append(remark)
             self.answers |= {name: True, remark.rule: True}
+            self.answers |= _FREED.get((name, remark.certain), {})
 
     def describe(self) -> None:
         """Answer what the rules need of the program, as its arguments decide it."""
@@ -195,6 +205,8 @@ class _Look:
         placed = bool(configured) or any(one >= {"makes", "places"} for one in kinds)
         made, trains = placed or program.may_call("makes"), bool(program.find("trains"))
         self.values["test"] = denied = program.find_denied("makes")
+        # Nothing where the test is of the local rank, and else what stands in no call.
+        self.values["by_rank"] = re.escape(re.sub("(?s).*local_rank.*", "", str(denied)))
         self.answers |= {
             "joined": bool(program.find("joins")),
             "wrapped": any(call.certain for call in program.find("grouped")),
@@ -443,10 +455,9 @@ def _is_lonely(look: _Look, call: Fact) -> bool:
 
 def _is_leading(look: _Look, call: Fact) -> bool:
     """Whether rank 0 of each node comes here, and nothing tells the nodes apart."""
-    named = call.module.list_names(lambda value: "'LOCAL_RANK'" in ast.unparse(value))
-    form = rf"(?<![\w.])({'|'.join(['local_rank', *map(re.escape, named)])})\b"
-    ways = (re.sub(form, "local_rank", way) for way in look.program.list_ways(call.part))
-    rests = [read_form("first-on-node").subn("", way) for way in ways]
+    own, first = read_form("local-variable"), read_form("first-on-node")
+    ways = (call.fill(call.fill(way)) for way in look.program.list_ways(call.part))
+    rests = [first.subn("", own.sub("local_rank", way)) for way in ways]
     return all(count and not read_form("ranked").search(rest) for rest, count in rests)
 
 

@@ -43,6 +43,14 @@ DDP = "model = torch.nn.parallel.DistributedDataParallel(net)\nloss.backward()\n
 EVALUATE = "def evaluate():\n    dist.all_reduce(loss)\n"
 
 RIGHT = {
+    "a file that each process has for itself, one that is read, and one of standard output": (
+        SETUP + "open(f'rank{dist.get_rank()}.txt', 'w')\nopen('a.txt')\nframe.to_csv()\n"
+        "open(sys.stdout.fileno(), 'w')\n"
+    ),
+    "a rank on a node that is the one among all": (
+        SETUP + "local_rank = dist.get_rank()\nDistributedSampler(data, rank=local_rank)\n"
+        "sampler.set_epoch(0)\n"
+    ),
     "a store in the place of MASTER_PORT": (
         "import os\nimport torch.distributed as dist\nos.environ['MASTER_PORT'] = '29500'\n"
         "dist.init_process_group('gloo', store=dist.TCPStore(host, 29500, world_size=8))\n"
@@ -263,6 +271,14 @@ WRONG = {
         "a run of W&B in each process": SETUP + "import wandb\nwandb.init(project='x')\n" + DDP,
     },
     "all-write": {
+        "the first on each node by a variable": SETUP
+        + "local_rank = int(os.environ['LOCAL_RANK'])\nis_first = local_rank == 0\n"
+        + "if is_first:\n    torch.save(model.state_dict(), 'm.pt')\n",
+        "a table": SETUP + "frame.to_csv('losses.csv')\n",
+        "a picture": SETUP + "import matplotlib.pyplot as plt\nplt.savefig(name + '.png')\n",
+        "a log": SETUP + "import logging\nlogging.FileHandler('train.log')\n",
+        "a file that is opened": SETUP
+        + "with open(os.path.join(out, 'a.json'), 'w') as f:\n    f.write(x)\n",
         "a save by the process of each node's first GPU": (
             SETUP + "gpu_id = int(os.environ['LOCAL_RANK'])\n"
             "def save():\n    torch.save(model, 'm.pt')\n"
@@ -346,6 +362,11 @@ WRONG = {
         "the first GPU in device_ids": GROUP + "DDP(model, device_ids=[0])",
     },
     "global-rank": {
+        "the rank as the number of a device": GROUP
+        + "rank = dist.get_rank()\nmodel.to(torch.device('cuda', rank))\n",
+        "the rank in a text of the old kind": GROUP
+        + "rank = int(os.environ['RANK'])\nmodel.to('cuda:%d' % rank)\n",
+        "the rank as FSDP's device": GROUP + "FSDP(net, device_id=dist.get_rank())\n",
         "a tensor on the GPU of the rank of all nodes": SETUP
         + "torch.zeros(1, device=f'cuda:{dist.get_rank()}')\n",
         "the rank of all nodes as a GPU, in a group of DeepSpeed": (
@@ -569,6 +590,12 @@ WRONG = {
         ),
     },
     "same-data": {
+        "the rank on a node, by its place": SETUP
+        + "DistributedSampler(data, dist.get_world_size(), int(os.environ['LOCAL_RANK']))\n"
+        + "sampler.set_epoch(0)\n",
+        "the rank on a node, by its name": SETUP
+        + "def load(local_rank):\n    return DistributedSampler(data, rank=local_rank)\n"
+        + "load(own())\nsampler.set_epoch(0)\n",
         "DeepSpeed beside a loader of its own": (
             "import deepspeed\nfrom torch.utils.data import DataLoader\ndata = DataLoader(d)\n"
             "deepspeed.initialize(model=model)\n"
@@ -858,7 +885,44 @@ def test_what_must_be_given_is_seen_beside_options_that_are_not() -> None:
     options += "p.add_argument('--local_rank', required=True)\nargs, rest = p.parse_known_args()\n"
     (remark,) = look(SETUP + options, size=ONE._replace(arguments=("--x",)))
     assert remark.hint == 'leave required out, and write default=int(os.environ["LOCAL_RANK"])'
+    both = options.replace("args,", "p.add_argument('--lr', required=True)\nargs,")
+    hints = [one.hint for one in look(SETUP + both, size=ONE._replace(arguments=("--x",)))]
+    assert hints == ["write lr: VALUE in run.args", remark.hint]
     assert look(SETUP + options, size=ONE._replace(arguments=("--x", "--local_rank=0"))) == []
+
+
+def test_words_that_a_file_has_are_not_missed() -> None:
+    text = (
+        "import argparse\np = argparse.ArgumentParser({})\np.add_argument('--lr', required=True)\n"
+    )
+    text += SETUP + "args = p.parse_args()\n"
+    given = ONE._replace(arguments=("@a.txt",))
+    assert look(text.format("fromfile_prefix_chars='@'"), size=given) == []
+    assert set(rules(look(text.format(""), size=given))) == {"unknown-argument"}
+
+
+def test_a_group_that_waits_for_a_local_rank_names_the_option() -> None:
+    text = "import argparse, torch\np = argparse.ArgumentParser()\n"
+    text += "p.add_argument('--local_rank', type=int, default=-1)\nargs = p.parse_args()\n"
+    text += "if args.local_rank != -1:\n    torch.distributed.init_process_group('nccl')\n"
+    (remark,) = look(text + "loss.backward()\n", size=EIGHT._replace(arguments=()))
+    assert (remark.rule, remark.line) == ("local-rank", 3)
+    assert remark.hint == 'take its default from int(os.environ["LOCAL_RANK"])'
+
+
+def test_what_is_wrong_behind_a_spawn_is_said_with_it() -> None:
+    text = "import os, torch\nimport torch.distributed as dist\ndef main(rank, size):\n"
+    text += "    os.environ['MASTER_ADDR'] = 'localhost'\n"
+    text += "    dist.init_process_group('nccl', rank=rank, world_size=size)\n"
+    text += "    torch.cuda.set_device(rank)\n"
+    text += "torch.multiprocessing.spawn(main, args=(4,), nprocs=4)\n"
+    assert rules(look(text)) == ["own-rendezvous", "own-processes"]
+    assert rules(look(text.replace("torch.mul", "if one: torch.mul"))) == []
+
+
+def test_stable_baselines_is_told_to_ask_for_one_process() -> None:
+    (remark,) = look("from sb3_contrib import TQC\nTQC('MlpPolicy', 'Pendulum').learn(10)\n")
+    assert remark.message.startswith("Stable-Baselines3 makes no process group")
 
 
 def test_hydra_takes_no_options() -> None:
