@@ -71,6 +71,13 @@ class _NodeWriter(Emitter, Serializer, Resolver):
         Serializer.__init__(self)
         Resolver.__init__(self)
 
+    def analyze_scalar(self, scalar: str) -> Any:
+        """Let a block have tabs, and blanks at the end of a line, which YAML allows there."""
+        analysis = super().analyze_scalar(scalar)
+        plain = scalar.replace("\t", " ").replace("\n", " ").isprintable()
+        analysis.allow_block |= all((plain, scalar.lstrip()[:1] == scalar[:1]))
+        return analysis
+
 
 def _make_scalar(text: str, kind: str) -> Any:
     return yaml.ScalarNode(f"tag:yaml.org,2002:{kind}", text)
