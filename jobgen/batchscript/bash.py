@@ -73,9 +73,7 @@ class Word:
     """One word as it is written, quotes included; line and column count from 1."""
 
     def __init__(self, raw: str, line: int, column: int) -> None:
-        self.raw = raw
-        self.line = line
-        self.column = column
+        self.raw, self.line, self.column = raw, line, column
 
     @cached_property
     def segments(self) -> Field:

@@ -13,18 +13,12 @@ from jobgen.spec.tables import read_rows
 NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _PLAIN = re.compile(r"\$\{?([A-Za-z_]\w*|[1-9@*]|(?<=\{)[1-9]\d)\}?", re.ASCII)
 _DEFAULT = re.compile(r"\$\{([A-Za-z_]\w*):?-.*\}", re.ASCII | re.DOTALL)
-_ARGUMENT = re.compile(r"\$\{[1-9]:?[-=]([\w./:-]*)\}", re.ASCII)
 _REST = re.compile(r"\$@|\$\{@(:\d+)?\}", re.ASCII)
 _ARITHMETIC = re.compile(r"\$\(\(([^()]*)\)\)")
 _NUMBER = re.compile(r"0|[1-9]\d{0,5}", re.ASCII)
 _SUM = re.compile(rf"[-+]?(?:{_NUMBER.pattern})(?:[-+*](?:{_NUMBER.pattern}))*", re.ASCII)
 _ASSIGNS = re.compile(r"([A-Za-z_]\w*)(\[[^]]*\])?(\+?)=", re.ASCII)
-# The path of what starts programs is its name as well; that of another command may be an argument.
-_WHICH = re.compile(
-    r"(?:\$\(|`)\s*(?:which|command -v|type -[pP])\s+"
-    r"(python[\d.]*|singularity|apptainer|torchrun|accelerate|deepspeed|composer|bash|mpirun|mpiexec)\s*(?:\)|`)"
-)
-# How a script asks how many nodes its job has, and how many lines their list.
+# How a script asks how many nodes its job has, and how many lines their list, and what says itself.
 _COUNTS = {name: re.compile(form) for name, form in read_rows("counts.txt", room="batchscript")}
 _SAFE = re.compile(r"[\w@%+=:,./*?\[\]{}~^!-]*", re.ASCII)
 # They change by themselves.
@@ -44,10 +38,7 @@ class PlainVariables:
         self, given: dict[str, str], loose: Mapping[str, float], several: Iterable[str] = ()
     ) -> None:
         self.until, self.loose, self.several = loose, frozenset(loose), frozenset(several)
-        # None: only the job knows.
-        self.values: dict[str, Field | None] = {}
-        for name, text in given.items():
-            self.values[name] = _make_field(text)
+        self.values = {name: _make_field(text) for name, text in given.items()}  # or None
         self.assigned: set[str] = set(loose)  # by the script
         self.arrays: set[str] = set()
         self.held: dict[str, set[str]] = {}  # the variables that the value of one holds
@@ -125,11 +116,11 @@ class PlainVariables:
             return _make_field(self.tell(f"${match[1]}") or None)
         if match := _ARITHMETIC.fullmatch(text):
             return _make_field(self._compute(match[1]))
+        if match := _COUNTS["said"].fullmatch(text):
+            return _make_field("".join(match.groups("")))
         for name, form in _COUNTS.items():
             if form.fullmatch(text):
                 return self.values.get(name)
-        if match := _WHICH.fullmatch(text) or _ARGUMENT.fullmatch(text):  # a job has no arguments
-            return _make_field(match[1])
         return None
 
     def tell(self, text: str) -> str | None:

@@ -74,8 +74,7 @@ class Script:
     """A batch script. `scheduler` is slurm, pbs, or None where nothing tells."""
 
     def __init__(self, path: str, text: str) -> None:
-        self.path = path
-        self.text = text
+        self.path, self.text = path, text
         self.site: str | None = None  # whose limits lint holds it to
         self.lines = re.split(r"\r?\n", text)
         if len(text) > MAX_BYTES:
