@@ -115,11 +115,9 @@ def _find_loss(script: Script, item: DirectiveOption) -> str:
     return f"{place} is a place to fill in{refused}"
 
 
-def _settle_mail(
-    items: list[DirectiveOption], scheduler: str, draft: Draft
-) -> list[DirectiveOption]:
+def _settle_mail(items: list[DirectiveOption], target: str, draft: Draft) -> list[DirectiveOption]:
     """Take who gets mail and when, if a spec can say both; returns the other directives."""
-    user, when, unsaid = _MAIL[scheduler]
+    user, when, unsaid = _MAIL[target]
     addresses = [item.value for item in items if item.option == user]
     asked = ",".join(item.value for item in items if item.option == when) or unsaid
     words = asked.upper().replace("ALL", "BEGIN,END,FAIL").split(",")
@@ -138,6 +136,8 @@ def keep_verbatim(script: Script, item: DirectiveOption, draft: Draft) -> None:
     joint = "=" if item.option.startswith("--") and item.value else " "
     value = item.value.strip()
     value = shlex.quote(value) if re.search(r"\s", value) else value
+    if FORMS["of-index"].match(value + draft.values.get("environment.setup", "")):
+        draft.check(item.line, item.text, "has the scheduler's index, which begins at 0 here")
     text = f"{script.can.sign} {item.option}{joint}{value}".rstrip()
     if re.fullmatch(r"[\x20-\x7e]+", text):
         own = draft.values.setdefault("directives", [])
@@ -181,13 +181,14 @@ class _Resources:
         # What each amount of memory is taken times, and the nodes that share it.
         self.memory = {"--mem": (1, 1), "--mem-per-cpu": (self.request.cpus or 1, 1)}
         self.memory |= {"--mem-per-gpu": (self.request.gpus, 1)}
+        self.memory |= {"-l pmem": (self.request.cpus, 1)} if script.resource("nodes") else {}
         if self.nodes == 1 or not script.resource("select"):  # which has its own
             self.memory["-l mem"] = (1, self.nodes)
 
     def put_shares(self) -> None:
         """Put the nodes into the draft, and what each of them has."""
         nodes, request = self.nodes, self.request
-        self.draft.put("resources.nodes", nodes > 1 and request.alike and nodes)
+        self.draft.put("resources.nodes", nodes > 1 and nodes)
         self.draft.put("resources.gpus_per_node", request.gpus // self.shares)
         if self.script.can.chunks or self.script.value("--cpus-per-task"):
             self.draft.put("resources.cpus_per_node", request.cpus // self.shares)

@@ -21,9 +21,8 @@ HEADINGS = {
 }
 # The order of the manual; other keys follow as they come.
 _ORDER = (
-    *("name", "site", "scheduler", "account", "queue", "resources", "environment", "run", "launch"),
-    *("nodes", "gpus_per_node", "cpus_per_node", "memory_per_node", "walltime"),
-    *("modules", "container", "venv", "conda", "variables", "setup"),
+    "name site scheduler account queue resources environment run launch nodes gpus_per_node"
+    " cpus_per_node memory_per_node walltime modules container venv conda variables setup"
 )
 
 
@@ -63,6 +62,7 @@ class Draft:
 
     lose = partialmethod(leave, "lost")  # the job will differ
     check = partialmethod(leave, "check")  # it may differ, and its user should look
+    drop = partialmethod(leave, "lost", reason="no key says what is to run after the program")
     keep = partialmethod(leave, "kept", reason="jobgen does it, or the job does without it")
 
     def setup(self, lines: Iterable[str]) -> None:
@@ -79,7 +79,7 @@ class Draft:
     def tree(self) -> dict[str, Any]:
         """The values as keys in keys, in the order of the manual."""
         tree: dict[str, Any] = {"resources": {}}
-        place = {key: index for index, key in enumerate(_ORDER)}
+        place = {key: index for index, key in enumerate(_ORDER.split())}
         for path in sorted(self.values, key=lambda path: place.get(path.partition(".")[2], 99)):
             outer, _, inner = path.partition(".")
             if inner:

@@ -13,7 +13,7 @@ _KINDS = {
     kind: frozenset(words.split()) for kind, words in read_rows("commands.txt", room="batchscript")
 }
 PRINTS, FILTERS, HEADS = (_KINDS[kind] for kind in ("prints", "filters", "heads"))
-REPEATS, ENVIRONMENTS = _KINDS["repeats"], _KINDS["environments"]
+REPEATS, ENVIRONMENTS, TIDIES = (_KINDS[kind] for kind in ("repeats", "environments", "tidies"))
 HARMLESS = PRINTS | HEADS | {"wait", "set"}
 REPEATABLE = REPEATS | _KINDS["repeatable"]
 PREPARING = FILTERS | _KINDS["preparing"]
@@ -50,10 +50,11 @@ def list_pure(command: Command) -> bool:
 def is_pure(raw: str) -> bool:
     """Whether the commands that a word runs leave nothing behind."""
     commands = [command for inner in list_substituted(raw) for command in parse(inner)]
-    return all(map(_leaves_nothing, commands))
+    return all(map(leaves_nothing, commands))
 
 
-def _leaves_nothing(command: Command) -> bool:
+def leaves_nothing(command: Command) -> bool:
+    """Whether a command only reads, and writes to its output."""
     started = unwrap(command.words)
     known = started.name in PRINTS | FILTERS or FORMS["of-line"].match(" ".join(started.texts))
     if command.words and not known:

@@ -38,9 +38,8 @@ def find_shell(script: Script) -> str:
 
 def find_shell_flags(script: Script) -> str:
     """Return the options that line 1 gives to bash, where the scheduler runs the script by it."""
-    match = re.match(r"#!\s*\S*sh\s+-+(\w+)\s*$", script.lines[0])
-    flags = match[1] if match and script.can.needs_shebang else ""
-    return flags.replace("login", "l")
+    match = re.match(r"#!\s*(?:\S*/env\s+(?:-S\s+)?)?\S*sh\s+-+(\w+)\s*$", script.lines[0])
+    return (match[1] if match and script.can.needs_shebang else "").replace("login", "l")
 
 
 def find_syntax_fault(script: Script) -> tuple[int, str] | None:

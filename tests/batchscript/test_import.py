@@ -39,7 +39,7 @@ def test_a_script_of_two_nodes_becomes_the_spec_that_one_would_write() -> None:
 module purge
 module load cuda/12.4
 source $HOME/venv/bin/activate
-export NCCL_DEBUG=WARN
+export NCCL_DEBUG=WARN OMP_NUM_THREADS=8
 nodes=( $(scontrol show hostnames $SLURM_JOB_NODELIST) )
 head=$(srun --nodes=1 --ntasks=1 -w "${nodes[0]}" hostname --ip-address)
 export MASTER_ADDR=$head MASTER_PORT=29500
@@ -68,6 +68,7 @@ environment:
   venv: $HOME/venv
   variables:
     NCCL_DEBUG: WARN
+    OMP_NUM_THREADS: '8'
 run:
   script: train.py
   args: [--model, gpt-small, --lr, '3e-4', --out, {value: runs/$SLURM_JOB_ID, expand: true}]
@@ -155,7 +156,7 @@ def test_a_program_of_any_kind_keeps_its_words(launch: str, mode: str) -> None:
     ("launch", "directive"),
     [
         (f"python t.py {'--long-option 1 ' * 9} > log.txt 2>&1", ONE_GPU),
-        ("srun torchrun --nnodes=2 --nproc-per-node=4 t.py 2>&1 | tee log.txt", TWO_NODES),
+        ("srun torchrun --nnodes=2 --nproc-per-node=1 t.py 2>&1 | tee log.txt", TWO_NODES),
         ("srun -o log.%t python t.py", EACH_GPU),
     ],
 )
@@ -338,7 +339,7 @@ def test_a_torchrun_of_a_shell_starts_as_the_script_starts_it() -> None:
     [
         ("\n  source a.sh\n  python t.py \\\n    --x 1\n", "source a.sh; python t.py --x 1"),
         ("source a.sh;\n a &&\n b", "source a.sh; a && b"),
-        ("echo 'a\nb'", None),
+        ("a 'a\nb'", None),
         ("a # why\nb", None),
         ("if a; then\nb\nfi", None),
     ],
@@ -453,7 +454,7 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ),
         ("python t.py --lr $@", ONE_GPU, "the arguments of the script"),
         ("torchrun --nproc-per-node 1 $*", ONE_GPU, "the arguments of the script"),
-        ("P=$(which x)\nsrun $P python t.py", ONE_GPU, "no key says srun's $P"),
+        ("P=$(which x)\nsrun $P python t.py", ONE_GPU, "import does not take over srun's $P"),
         ("python setup.py install", ONE_GPU, "no line starts a program"),
         ("srun python t.py *.npy", EACH_GPU, "knows what *.npy comes to"),
         ("srun python t.py --n $RANDOM", EACH_GPU, "knows what $RANDOM comes to"),
@@ -1110,3 +1111,115 @@ def test_a_body_that_uses_the_file_of_its_output_is_named(
     imported = import_body(f"python t.py\n{body}\npython u.py", f"#SBATCH {option}")
     reasons = [left.reason for left in imported.left if "file of the job's output" in left.reason]
     assert len(reasons) == named
+
+
+def test_an_index_in_a_name_of_a_file_is_said_where_it_begins_at_another_number() -> None:
+    for asked, checks in (("1-9", 1), ("0-8", 0), ("5,7", 0)):
+        array = f"#SBATCH --array={asked} --output=a_%a.txt"
+        assert len(import_body("python t.py", ONE_GPU, array).left) == checks
+    imported = import_pbs("#PBS -J 1-3\n#PBS -o a_^array_index^\npython t.py")
+    assert [left.line for left in imported.left] == [3]
+
+
+def test_a_body_is_looked_for_where_its_container_works() -> None:
+    imported = import_body("python t.py", ONE_GPU, "#SBATCH --container-workdir=/w")
+    assert imported.body
+    assert [(left.kind, left.line) for left in imported.left] == [("check", 3)]
+
+
+def test_the_python_of_a_module_of_python_2_stays_that() -> None:
+    for module, script in (("anaconda2/5.0", None), ("python/2.7", None), ("anaconda3/2", "t.py")):
+        run = spec_of(f"module load {module}\npython t.py", ONE_GPU)["run"]
+        assert run.get("script") == script
+    assert spec_of("# python/2.7\nmodule load a\npython t.py", ONE_GPU)["run"] == {"script": "t.py"}
+
+
+def test_a_shell_that_only_prints_is_no_program() -> None:
+    prints = "srun bash -c 'echo $SLURM_PROCID $(hostname)'"
+    assert spec_of(f"{prints}\nsrun python t.py", EACH_GPU)["run"] == {"script": "t.py"}
+    assert kept("srun bash -c 'echo a > $SLURM_PROCID'\nsrun python t.py", EACH_GPU)
+
+
+def test_what_removes_files_after_the_program_is_lost_by_name() -> None:
+    imported = import_body("python t.py\nrm -rf /tmp/x\necho a >> log\ndate", ONE_GPU)
+    assert not imported.body
+    assert [left.line for left in imported.left if left.kind == "lost"] == [5, 6]
+
+
+@pytest.mark.parametrize(
+    ("words", "setup", "args"),
+    [
+        ('--a "run_$(date +%F)"', "$(date +%F)", ["--a", "run_$JOBGEN_VALUE_1"]),
+        ("--a $((SLURM_JOB_ID % 7))", "$((SLURM_JOB_ID % 7))", ["--a", "$JOBGEN_VALUE_1"]),
+        ("--a ${USER%.*}", "${USER%.*}", ["--a", "$JOBGEN_VALUE_1"]),
+    ],
+)
+def test_what_bash_computes_for_a_program_is_set_before_it(
+    words: str, setup: str, args: list[str]
+) -> None:
+    spec = spec_of(f"A=$(ls)\ntorchrun --nproc-per-node=1 t.py {words}", ONE_GPU)
+    assert spec["environment"]["setup"].splitlines()[-1] == f"export JOBGEN_VALUE_1={setup}"
+    first, last = args
+    assert spec["run"]["args"] == [first, {"value": last, "expand": True}]
+    assert "launch" not in spec
+
+
+@pytest.mark.parametrize("word", ["$(date)", "$((RANDOM % 7))", "$((SLURM_PROCID * 2))", "${A%.*}"])
+def test_what_each_process_computes_is_not_set_before_it(word: str) -> None:
+    assert kept(f"srun python t.py --a {word}", EACH_GPU)
+
+
+def test_what_import_does_not_take_over_is_named() -> None:
+    agent = "torchrun --nproc-per-node=4 --nnodes=2"
+    for line, option in (
+        (f"srun --container-image=x {agent} t.py", "srun's --container-image"),
+        (f"srun {agent} --max_restarts 3 t.py", "torchrun's --max-restarts"),
+    ):
+        assert kept(line, TWO_NODES) == f"import does not take over {option}"
+
+
+def test_variables_that_mpirun_gives_an_agent_are_not_dropped() -> None:
+    agent = "torchrun --nproc-per-node=1 t.py"
+    assert spec_of(f"mpirun -np 1 -x A {agent}", ONE_GPU)["run"] == {"script": "t.py"}
+    assert "mpirun" in spec_of(f"mpirun -np 1 -x A=b {agent}", ONE_GPU)["run"]["command"]
+
+
+def test_one_thread_of_torchrun_is_said_where_jobgen_gives_another_number() -> None:
+    for words, checks in (("--nproc-per-node=4", 1), ("--nproc-per-node=1", 0)):
+        line = f"srun torchrun --nnodes=2 {words} t.py"
+        assert len(import_body(line, TWO_NODES).left) == checks
+        assert not import_body(f"export OMP_NUM_THREADS=2\n{line}", TWO_NODES).left
+
+
+def test_files_of_errors_are_jobgens_own() -> None:
+    for line in ("python t.py", "srun torchrun --nnodes=2 --nproc-per-node=1 t.py"):
+        directive = ONE_GPU if line[0] == "p" else TWO_NODES
+        assert "environment" not in spec_of(f"export TORCHELASTIC_ERROR_FILE=/x\n{line}", directive)
+
+
+def test_memory_of_each_process_of_torque_is_that_of_the_node() -> None:
+    imported = import_pbs("#PBS -l nodes=1:ppn=4,pmem=2gb\ncd $PBS_O_WORKDIR\npython t.py")
+    assert yaml.safe_load(imported.yaml)["resources"]["memory_per_node"] == "8GB"
+
+
+def test_nodes_that_are_unlike_are_counted_beside_a_body() -> None:
+    imported = import_pbs("#PBS -l select=1:ncpus=4:host=a+1:ncpus=4:host=b\nmpiexec a")
+    assert yaml.safe_load(imported.yaml)["resources"]["nodes"] == 2
+
+
+def test_memory_above_the_limit_of_a_site_is_that_of_the_directive() -> None:
+    asked = "#PBS -q gpuvolta\n#PBS -l ncpus=48,ngpus=4,mem=500GB,storage=scratch/a1\n#PBS -P a1"
+    spec = yaml.safe_load(import_pbs(f"{asked}\npython a.py\npython b.py").yaml)
+    assert "memory_per_node" not in spec["resources"]
+    assert "#PBS -l mem=500GB" in spec["directives"]
+
+
+def test_tabs_of_a_script_stay_lines_of_a_block() -> None:
+    setup = "if [ -e x ]; then \n\texport A=1\nfi"
+    assert f"    {setup.splitlines()[1]}\n" in import_body(f"{setup}\npython t.py", ONE_GPU).yaml
+    assert setup in spec_of(f"{setup}\npython t.py", ONE_GPU)["environment"]["setup"]
+
+
+def test_programs_in_containers_are_several() -> None:
+    runs = "singularity exec a.sif bash -c 'source a; python t.py'"
+    assert kept(f"{runs}\n{runs}", ONE_GPU) == Why.SEVERAL

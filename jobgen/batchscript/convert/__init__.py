@@ -76,7 +76,7 @@ def import_script(script: Script) -> Imported:
             raise ImportRefusedError(script, script.body_line, message) from None
     file = draft.values.get("run.body", "")
     if "l" in readable.find_shell_flags(script):
-        place = f"the first lines of {file}" if body else "environment.setup"
+        place = f"the first lines of {file}" if body else "environment.setup, before what needs it,"
         says = f"reads the profile, which jobgen's job does not; {place} can source it"
         draft.check(1, script.lines[0], says)
     draft.left.sort(key=lambda left: left.line)
@@ -134,6 +134,8 @@ def _write_body(script: Script, draft: Draft) -> str:
     for _ in range(2):  # what is said again may take the place of another line
         for item in _list_other_words(script, draft):
             directives.keep_verbatim(script, item, draft)
+            if re.match("-l mem", f"{item.option} {item.value}"):  # a site may have a limit
+                draft.values.pop("resources.memory_per_node", None)
     dropped = {item.line for item in script.read_directives}
     lines = [line for number, line in enumerate(script.lines, 1) if number not in dropped]
     if flags := readable.find_shell_flags(script).replace("l", ""):
@@ -145,7 +147,7 @@ def _note_losses(script: Script, draft: Draft) -> None:
     for line, text in itertools.islice(straight.list_arguments(script), 1):
         draft.lose(line, text, "an argument of the script; write those that it gets in run.args")
     for item in script.read_directives:
-        if re.match("--chdir .*[^./]", f"{item.option} {item.value}"):
+        if re.match("--(chdir|container-workdir) .*[^./]", f"{item.option} {item.value}"):
             draft.check(item.line, item.text, "the file of the body is looked for in this folder")
     outside, output = straight.list_lines_outside(script), straight.find_output(script)
     for command in script.commands:

@@ -14,7 +14,7 @@ from jobgen.batchscript.convert.values import Reader
 from jobgen.batchscript.directives import ARRAYS, render_directives
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.launchers import unwrap
-from jobgen.batchscript.purposes import ENVIRONMENTS, FORMS, READIES, list_pure
+from jobgen.batchscript.purposes import ENVIRONMENTS, FORMS, READIES, TIDIES, list_pure
 from jobgen.batchscript.readable import find_shell_flags
 from jobgen.batchscript.reader import Script
 from jobgen.errors import SpecError
@@ -23,9 +23,9 @@ _LONGEST = 2_500  # characters of a spec
 _TOO_LONG = "a spec of it would be too long to read"
 _FROM_OUTSIDE = "no line of the script sets it; here it is one word"
 _ONE_WORD = "has no quotes in the script; here it is one word"
+_ONE_THREAD = "gives each process one thread; here OMP_NUM_THREADS is its share of the node's cores"
 _ONE_TASK = "here the job has one task, for its one process"
-# Kinds of statements that do nothing for anybody after the program has ended; and those that do
-# nothing but what their words run.
+# Kinds of statements that do nothing behind the program, and nothing but what their words run.
 _ENDS = {"prints", "ends"}
 _IDLE = {"fails", "sets", "assigns", "export", "folder", "module", "venv", "conda"}
 
@@ -36,7 +36,7 @@ def write_clean(script: Script, draft: Draft) -> Draft:
     Its program starts as jobgen's do, or once, by its own launcher, or within a line of bash.
     """
     reasons = []
-    for way in ("jobgen", "once", "line"):
+    for way in ("jobgen", "once", "set", "line"):
         try:
             return _CleanSpec(script, copy.deepcopy(draft), way).write()
         except NotStraightError as reason:
@@ -56,22 +56,24 @@ class _CleanSpec:
         self.reader = self._make_reader()
         for statement in self.before:
             follow_statement(statement, self.reader)
+        self.reader.computes = FORMS["computed" if way == "set" else "never"]
         self.at_home = self._begins_at_home()
         self.read = LaunchLine(script, self.launch, self.reader, shape)
         names = {command.name for item in self.before for command in item.commands}
         self.read.bare = names.isdisjoint(ENVIRONMENTS)
         self.read.moved = self.at_home or any(map(_leaves, self.before))
         self.read.read(way)
+        exports = [f"export {name}={value}" for value, name in self.reader.values.items()]
+        self.before += straight.read_statements(Script(script.path, "\n".join(exports)))
 
     def write(self) -> Draft:
         """Return the draft; raise NotStraightError where its job would not be the script's."""
         prelude = self._read_prelude()
         for path, value in self.read.values.items():
             self.draft.put(path, value)
-        script = self.script
-        fewer = self.read.tasks != script.request.tasks  # each of which would bring its CPUs
-        if not script.can.chunks and (fewer or script.value("--cpus-per-gpu")):
-            self.draft.put("resources.cpus_per_node", script.request.cpus)
+        fewer = self.read.tasks != self.script.request.tasks  # each of which would bring its CPUs
+        if not self.script.can.chunks and (fewer or self.script.value("--cpus-per-gpu")):
+            self.draft.put("resources.cpus_per_node", self.script.request.cpus)
         keys = str([self.read.values, prelude.keys, prelude.variables, prelude.modules])
         asked = self.reader.asked | prelude.reader.asked
         self._note_losses(asked.intersection(re.findall(r"\$\{?(\w+)", keys)))
@@ -107,10 +109,11 @@ class _CleanSpec:
     def _check_after(self) -> None:
         for statement in self.after:
             pure = all(map(list_pure, statement.commands)) and not statement.first.redirects
-            idle = statement.kind in _ENDS or (statement.kind in _IDLE and pure)
-            idle = idle or "deactivate" in statement.first.texts[:2]
-            refuse(statement.line, Why.AFTER, not idle)
-            self.draft.keep(statement.line, statement.text)
+            left = statement.kind in _IDLE and pure
+            idle = any((left, statement.kind in _ENDS, "deactivate" in statement.first.texts[:2]))
+            tidies = {command.name for command in statement.commands} <= TIDIES
+            refuse(statement.line, Why.AFTER, not any((idle, tidies)))
+            (self.draft.drop, self.draft.keep)[bool(idle)](statement.line, statement.text)
 
     def _make_reader(self) -> Reader:
         places = {str(number): f"<{number}>" for number in range(1, 100)}  # of arguments
@@ -143,18 +146,21 @@ class _CleanSpec:
             needed |= more
 
     def _note_losses(self, outside: set[str]) -> None:
-        draft, line = self.draft, self.launch.line
+        draft, script, line = self.draft, self.script, self.launch.line
         if self.read.logged:
             draft.check(line, self.launch.text, "its output goes to jobgen's logs instead")
         if self.read.dropped:
             draft.keep(line, " ".join(self.read.dropped))
         self._note_tasks()
-        for number, text in straight.list_arguments(self.script):
+        if self.read.shares:
+            draft.check(line, "torchrun", _ONE_THREAD)
+        for number, text in straight.list_arguments(script):
             draft.lose(number, text, "of the script's arguments; write what they are")
-        is_one, given = FORMS["one-word"].fullmatch, self.script.variables()
-        sets = {name for name, _, raw in given if not is_one(raw)}
+        values = self.reader.values
+        given = [*script.variables(), *zip(values.values(), values, values, strict=True)]
+        sets = {name for name, _, raw in given if not FORMS["one-word"].fullmatch(raw)}
         for name in sorted(outside | (self.reader.taken & sets)):
-            use = straight.find_use(self.script, name) or (line, f"${name}")
+            use = straight.find_use(script, name) or (line, f"${name}")
             draft.check(*use, _FROM_OUTSIDE if name in outside else _ONE_WORD)
 
     def _note_tasks(self) -> None:
@@ -198,6 +204,6 @@ def _prepares(early: Statement, main: Statement) -> bool:
     first = early.first
     if len(early.commands) > 1 or first.end == "&" or unwrap(first.words).is_launched:
         return False
-    trains = FORMS["trains"].fullmatch(first.name) or "/" in first.texts[0]
+    trains = FORMS["trains"].fullmatch(unwrap(first.words).name) or "/" in first.texts[0]
     readies = READIES.match(" ".join(first.texts))
     return bool(readies) or not trains or unwrap(main.first.words).is_launched

@@ -33,18 +33,15 @@ class Prelude:
 
     def __init__(self, draft: Draft, launch: LaunchLine, needed: set[str]) -> None:
         self.draft, self.launch, self.shape, self.needed = draft, launch, launch.shape, needed
-        self.modules: dict[str, Any] = {}
+        self.modules, self.variables = dict[str, Any](), dict[str, Any]()
         self.keys: dict[str, str] = {}  # venv or conda
-        self.variables: dict[str, Any] = {}
-        self.setup: list[str] = []
         self.phase = 0  # of jobgen's own order: modules, venv or conda, variables, the setup
         # Whether the setup leaves the folder, may fail, or sets what only bash knows.
         self.moved = self.fails = self.touched = False
         self.careful = False  # whether the script ends at its first failure
-        self.hooked: list[str] = []
-        self.asked: list[str] = []  # texts of the setup, which may ask for arguments
-        self.exported: set[str] = set()
-        self.late: set[str] = set()  # those that the setup exports
+        # Lines of the setup, those of a hook, and its texts, which may ask for arguments.
+        self.setup, self.hooked, self.asked = list[str](), list[str](), list[str]()
+        self.exported, self.late = set[str](), set[str]()  # those that the setup exports, too
         self.reader = Reader(PlainVariables({}, {}), sourced=False)
         mode = launch.mode if self.shape.nodes == 1 or launch.mode == "once" else ""
         self.alone = mode in ("plain", "once")  # whether jobgen starts one process
@@ -206,7 +203,7 @@ class Prelude:
         """Whether jobgen says this variable, with no other value than the script."""
         name, _, raw = word.raw.partition("=")
         of_process = FORMS["of-process"].fullmatch(name)
-        if self.alone or not (of_process or FORMS["of-world"].fullmatch(name)):
+        if not FORMS[("told", "of-jobgen")[self.alone]].fullmatch(name):
             return False
         value = self.reader.variables.tell(raw) or ""
         addressed = name == "MASTER_ADDR" and value not in ("", "localhost", "127.0.0.1")
@@ -231,8 +228,9 @@ class Prelude:
         """Put what was read into the draft; `loose` are variables that only the setup exports."""
         kinds = ("first", "use", "load")
         modules = {key: self.modules[key] for key in kinds if self.modules.get(key)}
-        simple = modules.keys() == {"load"}
-        self.draft.put("environment.modules", modules["load"] if simple else modules)
+        self.draft.put(
+            "environment.modules", modules["load"] if [*modules] == ["load"] else modules
+        )
         for key, value in self.keys.items():
             self.draft.put(f"environment.{key}", value)
         variables = self.draft.values.get("environment.variables", {}) | self.variables

@@ -47,17 +47,15 @@ class LaunchLine:
     `moved` says that the script has left the folder of submission, `bare` that it has set up no
     environment, whose python3 would be its python. `read` finds the `mode` (torchrun, direct,
     plain, or once, on the first of all nodes), the `values` of `run` and `launch`, the launcher's
-    options that are `dropped`, and whether its output is `logged` elsewhere than in jobgen's logs.
+    options that are `dropped`, if its output is `logged` elsewhere, and if processes `share` cores.
     """
 
-    logged = moved = bare = False
+    logged = moved = bare = shares = False
     mode = ""
 
-    def __init__(
-        self, script: Script, statement: Statement, reader: Reader, shape: Request
-    ) -> None:
-        self.script, self.statement, self.reader, self.shape = script, statement, reader, shape
-        self.command = expand_command(statement.first, reader.variables)
+    def __init__(self, script: Script, launch: Statement, reader: Reader, shape: Request) -> None:
+        self.script, self.statement, self.reader, self.shape = script, launch, reader, shape
+        self.command = expand_command(launch.first, reader.variables)
         self.started = self._leave_shell(unwrap(self.command.words))
         self.torchrun = self.started.torchrun
         self.tasks = shape.tasks  # of each node
@@ -158,7 +156,7 @@ class LaunchLine:
             elif option not in counts:
                 same = self.script.value(long) == value
                 same = same or bool(FORMS["idle-step"].fullmatch(f"{step.name} {option} {value}"))
-                self._refuse(f"no key says {step.name}'s {option}", not same)
+                self._refuse(f"import does not take over {step.name}'s {option}", not same)
                 self.dropped.append(option)
         self._refuse(_SPREADS, not self.shape.tasks)
         starts = count_reach(self.script, step)
@@ -178,9 +176,9 @@ class LaunchLine:
         self._drop_output()
         self._check_agents(torchrun)
         own = torchrun.tell("--nproc-per-node")
-        restarts = torchrun.tell("--max-restarts") not in ("", "0")
-        self._refuse(Why.LAUNCH, own in ("cpu", "gpu"), restarts)
+        self._refuse(Why.LAUNCH, own in ("cpu", "gpu"))
         processes = self._count(own)
+        self.shares = processes > 1 > self.script.text.count("OMP_NUM_THREADS")
         agent = self.started.program[0]  # whose folder, as a runner, has an environment
         python = Word(re.sub(r"torchrun(?=\W*$)", "python3", agent.raw), agent.line, agent.column)
         words = [*self.started.runner, python]
@@ -192,17 +190,17 @@ class LaunchLine:
     def _check_agents(self, torchrun: Agent) -> None:
         around = [*self.started.wrapper, *self.started.assignments, *self.started.wrappers]
         unknown = sorted(torchrun.options.keys() - _TORCHRUN - _TORCHRUN_LOGS)
+        unknown += ["--max-restarts"][torchrun.tell("--max-restarts") in ("", "0") :]
         gives_rank = torchrun.called == "torch.distributed.launch" and "--use-env" not in unknown
         self._refuse(f"{self.tasks} torchrun agents start on each node", self.tasks != 1)
-        self._refuse(f"no key says torchrun's {' '.join(unknown)}", unknown)
+        self._refuse(f"import does not take over torchrun's {' '.join(unknown)}", unknown)
         self.logged |= not _TORCHRUN_LOGS.isdisjoint(torchrun.options)
         nodes = self._count(torchrun.tell("--nnodes"))
         self._refuse(Why.LAUNCH, around, gives_rank, nodes != self.shape.nodes)
 
     def _launch_program(self) -> None:
         self._drop_output()
-        words, name = self._list_own_words(), self.started.name
-        agent = self.started.agent
+        words, name, agent = self._list_own_words(), self.started.name, self.started.agent
         self._refuse(Why.LAUNCH, agent and self.tasks != 1)
         by_itself = agent or name in read_names("shells")
         mode = "plain" if self.is_alone or (by_itself and self.tasks == 1) else "direct"
@@ -254,7 +252,8 @@ class LaunchLine:
         first, *rest = read
         if rest[:1] == ["-u"]:
             del rest[0]
-        python = first in ("python", "python3") and not self.bare
+        old = FORMS["old"].match(f"{first}\n{self.script.text}")
+        python = first in ("python", "python3") and not any((self.bare, old))
         named = self._name_python(rest) if python else {}
         if isinstance(first, dict):
             known = re.match(r"\$\{?(HOME|[A-Z_]+)\}?/", first["value"])

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from jobgen.batchscript import purposes
 from jobgen.batchscript.bash import DECLARES, Command, parse
 from jobgen.batchscript.expand import list_names
-from jobgen.batchscript.launchers import unwrap
+from jobgen.batchscript.launchers import list_inner, unwrap
 from jobgen.batchscript.readable import list_submissions
 from jobgen.batchscript.reader import Script
 from jobgen.records import NamedTuple
@@ -25,10 +25,7 @@ _PLAIN = {"repeats", "assigns", "export", "folder", "module", "conda", "venv", "
 ITSELF = purposes.FORMS["itself"]
 _SUBMISSION = {"SLURM_SUBMIT_DIR", "PBS_O_WORKDIR"}
 # Kinds of whole commands; the first that fits counts.
-_WHOLE = (
-    *("hook", "prints", "fails", "venv", "conda", "export", "repeats", "module", "folder"),
-    *("sets", "ends"),
-)
+_WHOLE = "hook prints fails venv conda export repeats module folder sets ends"
 
 
 class Why:
@@ -71,8 +68,7 @@ class NotStraightError(Exception):
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(reason)
-        self.line = line
-        self.reason = reason
+        self.line, self.reason = line, reason
 
 
 def refuse(line: int, reason: str, *holds: object) -> None:
@@ -271,7 +267,7 @@ def _classify_quiet(command: Command) -> str:
     if not command.words:
         return "assigns"
     text = " ".join(command.texts)
-    kind = next((kind for kind in _WHOLE if purposes.FORMS[kind].fullmatch(text)), "")
+    kind = next((kind for kind in _WHOLE.split() if purposes.FORMS[kind].fullmatch(text)), "")
     repeats = not kind and command.name in purposes.REPEATS
     return "repeats" if repeats else kind or _classify_program(command)
 
@@ -282,6 +278,8 @@ def _classify_program(command: Command) -> str:
     if started.name in purposes.PRINTS and quiet:
         return "prints" if purposes.list_pure(command) else "once"
     text = " ".join([started.name, *started.texts[1:]])
+    if {*map(purposes.leaves_nothing, list_inner(started, command))} == {True}:
+        return "prints"
     if started.wrapper and command.texts[1] in ("run", "exec"):  # of this node
         return "launch"
     if re.match(rf"python\S* ({purposes.FORMS['makes'].pattern})", text):

@@ -8,7 +8,7 @@ from typing import Any
 
 from jobgen.batchscript.bash import Field, Segment, Word
 from jobgen.batchscript.convert.straight import NotStraightError, Why, refuse
-from jobgen.batchscript.expand import PlainVariables
+from jobgen.batchscript.expand import PlainVariables, list_names
 from jobgen.batchscript.purposes import FORMS
 
 _NAME = re.compile(r"\$\{?([A-Za-z_]\w*)\}?", re.ASCII)
@@ -16,7 +16,6 @@ _COMMANDS = {"$(pwd)": "$PWD", "`pwd`": "$PWD", "$(whoami)": "$USER", "`whoami`"
 _UNKNOWN = "only bash knows what {} comes to"
 # Another on every node, or in every task.
 _LOCAL = re.compile("|".join(FORMS[kind].pattern for kind in ("of-step", "of-node")))
-_WORDS = "bash may split ${} into several words"
 
 
 class Reader:
@@ -25,9 +24,9 @@ class Reader:
     def __init__(self, variables: PlainVariables, *, sourced: bool) -> None:
         self.variables = variables
         self.sourced = sourced  # whether a file of somebody's may have set any variable
-        self.asked: set[str] = set()  # the variables that only the folder of submission may have
-        self.taken: set[str] = set()  # those without quotes that are taken for one word
-        self.named: set[str] = set()  # the script's own that a text names
+        # Those of the submission, those without quotes taken for one word, and the script's own.
+        self.asked, self.taken, self.named = set[str](), set[str](), set[str]()
+        self.computes, self.values = FORMS["never"], dict[str, str]()  # what gets a name, and which
         self.alone = True  # whether the word is no value of an option
 
     def read_word(self, word: Word, after: Word | None = None) -> Any:
@@ -62,7 +61,14 @@ class Reader:
         return {"value": re.sub(r"\$\{(\w+)\}(?!\w)", r"$\1", text), "expand": True}
 
     def _read_live(self, part: Segment, line: int, free: Container[str], *, assigned: bool) -> str:
-        match = _NAME.fullmatch(_COMMANDS.get(part.text, part.text))
+        text = _COMMANDS.get(part.text, part.text)
+        if self.computes.fullmatch(text):
+            others = list_names(text) - self.variables.assigned
+            known = all(map(self.is_everywhere, others, [line] * len(others)))
+            refuse(line, _UNKNOWN.format(text), not known)
+            text = f"${self.values.setdefault(text, f'JOBGEN_VALUE_{len(self.values) + 1}')}"
+            free = self.values.values()
+        match = _NAME.fullmatch(text)
         if not match:
             raise NotStraightError(line, _UNKNOWN.format(part.text))
         name = match[1]
@@ -72,7 +78,8 @@ class Reader:
                 return f"${{{name}}}"
             self.asked.add(name)
         if not (part.quoted or assigned):
-            refuse(line, _WORDS.format(name), self.alone, name in self.variables.several)
+            split = self.alone, name in self.variables.several
+            refuse(line, f"bash may split ${name} into several words", *split)
             self.taken.add(name)
         self.named.add(name)
         return f"${{{name}}}"
