@@ -48,7 +48,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest 04b8ddd85a66 ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest f1f80a32c45d ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, watch, guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
 die() { say "error: $*" >&2; exit 1; }
@@ -256,8 +256,8 @@ run_rank() {    # the agent starts this for each process: its own log files, the
     say "rank $RANK is process $BASHPID" && exec >>"$log.out" 2>>"$log.err"
     ((!JOBGEN_ATTEMPT)) || { say "start $JOBGEN_ATTEMPT" && say "start $JOBGEN_ATTEMPT" >&2; }
     export TORCHELASTIC_ERROR_FILE=$JOBGEN_RUN_DIR/errors/$JOBGEN_NODE-$RANK.json
-    [[ -z ${SLURM_JOB_ID-} ]] ||    # libraries read these, and they are the agent's
-        export SLURM_PROCID=$RANK SLURM_LOCALID=$LOCAL_RANK SLURM_N{TASKS,PROCS}=$WORLD_SIZE
+    [[ -z ${SLURM_JOB_ID-} ]] || export SLURM_PROCID=$RANK SLURM_LOCALID=$LOCAL_RANK \
+        SLURM_NTASKS=$WORLD_SIZE SLURM_NPROCS=$WORLD_SIZE    # which libraries read
     tee -a "$JOBGEN_AGENT/reached" "${0%/*}/reached-$JOBGEN_NODE" </dev/null
     program
 }

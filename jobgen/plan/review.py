@@ -395,7 +395,7 @@ def _count_node(job: _Subject, group: NodeGroup) -> dict[str, Any]:
         "least": processes * _GIB,
         "several": processes > 1,
         "one": processes == 1,
-        "of_node": spec.cpus_per_node,
+        "of_node": group.cpus and spec.cpus_per_node,  # which only some schedulers give
         "of_gpu": spec.cpus_per_gpu,
         "variable": path,
         "all": count(processes, "process", "processes"),

@@ -3,8 +3,8 @@ run_rank() {    # the agent starts this for each process: its own log files, the
     say "rank $RANK is process $BASHPID" && exec >>"$log.out" 2>>"$log.err"
     ((!JOBGEN_ATTEMPT)) || { say "start $JOBGEN_ATTEMPT" && say "start $JOBGEN_ATTEMPT" >&2; }
     export TORCHELASTIC_ERROR_FILE=$JOBGEN_RUN_DIR/errors/$JOBGEN_NODE-$RANK.json
-    [[ -z ${SLURM_JOB_ID-} ]] ||    # libraries read these, and they are the agent's
-        export SLURM_PROCID=$RANK SLURM_LOCALID=$LOCAL_RANK SLURM_N{TASKS,PROCS}=$WORLD_SIZE
+    [[ -z ${SLURM_JOB_ID-} ]] || export SLURM_PROCID=$RANK SLURM_LOCALID=$LOCAL_RANK \
+        SLURM_NTASKS=$WORLD_SIZE SLURM_NPROCS=$WORLD_SIZE    # which libraries read
     tee -a "$JOBGEN_AGENT/reached" "${0%/*}/reached-$JOBGEN_NODE" </dev/null
     program
 }

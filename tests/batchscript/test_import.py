@@ -1146,26 +1146,8 @@ def test_what_removes_files_after_the_program_is_lost_by_name() -> None:
     assert [left.line for left in imported.left if left.kind == "lost"] == [5, 6]
 
 
-@pytest.mark.parametrize(
-    ("words", "setup", "args"),
-    [
-        ('--a "run_$(date +%F)"', "$(date +%F)", ["--a", "run_$JOBGEN_VALUE_1"]),
-        ("--a $((SLURM_JOB_ID % 7))", "$((SLURM_JOB_ID % 7))", ["--a", "$JOBGEN_VALUE_1"]),
-        ("--a ${USER%.*}", "${USER%.*}", ["--a", "$JOBGEN_VALUE_1"]),
-    ],
-)
-def test_what_bash_computes_for_a_program_is_set_before_it(
-    words: str, setup: str, args: list[str]
-) -> None:
-    spec = spec_of(f"A=$(ls)\ntorchrun --nproc-per-node=1 t.py {words}", ONE_GPU)
-    assert spec["environment"]["setup"].splitlines()[-1] == f"export JOBGEN_VALUE_1={setup}"
-    first, last = args
-    assert spec["run"]["args"] == [first, {"value": last, "expand": True}]
-    assert "launch" not in spec
-
-
 @pytest.mark.parametrize("word", ["$(date)", "$((RANDOM % 7))", "$((SLURM_PROCID * 2))", "${A%.*}"])
-def test_what_each_process_computes_is_not_set_before_it(word: str) -> None:
+def test_what_each_process_computes_keeps_the_body(word: str) -> None:
     assert kept(f"srun python t.py --a {word}", EACH_GPU)
 
 

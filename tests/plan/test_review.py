@@ -30,6 +30,13 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("tests").mkdir()
 
 
+def test_the_examples_are_meant_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    for path in sorted(Path("examples").glob("*.yaml")):
+        said = jobgen("check", str(path)).err.splitlines()
+        assert [line for line in said if "needs an account" not in line] == [], path
+
+
 # Each case is a name, keys in place of the base's, and what is said of them (... is anything).
 DOUBTFUL = """\
 the CPUs of a node for each process

@@ -36,7 +36,7 @@ def write_clean(script: Script, draft: Draft) -> Draft:
     Its program starts as jobgen's do, or once, by its own launcher, or within a line of bash.
     """
     reasons = []
-    for way in ("jobgen", "once", "set", "line"):
+    for way in ("jobgen", "once", "line"):
         try:
             return _CleanSpec(script, copy.deepcopy(draft), way).write()
         except NotStraightError as reason:
@@ -56,15 +56,12 @@ class _CleanSpec:
         self.reader = self._make_reader()
         for statement in self.before:
             follow_statement(statement, self.reader)
-        self.reader.computes = FORMS["computed" if way == "set" else "never"]
         self.at_home = self._begins_at_home()
         self.read = LaunchLine(script, self.launch, self.reader, shape)
         names = {command.name for item in self.before for command in item.commands}
         self.read.bare = names.isdisjoint(ENVIRONMENTS)
         self.read.moved = self.at_home or any(map(_leaves, self.before))
         self.read.read(way)
-        exports = [f"export {name}={value}" for value, name in self.reader.values.items()]
-        self.before += straight.read_statements(Script(script.path, "\n".join(exports)))
 
     def write(self) -> Draft:
         """Return the draft; raise NotStraightError where its job would not be the script's."""
@@ -156,9 +153,7 @@ class _CleanSpec:
             draft.check(line, "torchrun", _ONE_THREAD)
         for number, text in straight.list_arguments(script):
             draft.lose(number, text, "of the script's arguments; write what they are")
-        values = self.reader.values
-        given = [*script.variables(), *zip(values.values(), values, values, strict=True)]
-        sets = {name for name, _, raw in given if not FORMS["one-word"].fullmatch(raw)}
+        sets = {name for name, _, raw in script.variables() if not FORMS["one-word"].fullmatch(raw)}
         for name in sorted(outside | (self.reader.taken & sets)):
             use = straight.find_use(script, name) or (line, f"${name}")
             draft.check(*use, _FROM_OUTSIDE if name in outside else _ONE_WORD)

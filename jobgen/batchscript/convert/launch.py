@@ -112,8 +112,8 @@ class LaunchLine:
 
     def _check_words(self) -> None:
         """Refuse a line without a program that jobgen could start by itself."""
-        commands, program = self.statement.commands, self.started.program
-        beside = any(item.end == "&" or item.heredocs for item in commands)
+        program = self.started.program
+        beside = any(item.end == "&" or item.heredocs for item in self.statement.commands)
         self._refuse(Why.LAUNCH, beside, not program)
         bare = self.torchrun and not self.torchrun.program
         lacks = bare or re.fullmatch("python3?|-[^=]*", program[-1].text)

@@ -8,7 +8,7 @@ from typing import Any
 
 from jobgen.batchscript.bash import Field, Segment, Word
 from jobgen.batchscript.convert.straight import NotStraightError, Why, refuse
-from jobgen.batchscript.expand import PlainVariables, list_names
+from jobgen.batchscript.expand import PlainVariables
 from jobgen.batchscript.purposes import FORMS
 
 _NAME = re.compile(r"\$\{?([A-Za-z_]\w*)\}?", re.ASCII)
@@ -26,7 +26,6 @@ class Reader:
         self.sourced = sourced  # whether a file of somebody's may have set any variable
         # Those of the submission, those without quotes taken for one word, and the script's own.
         self.asked, self.taken, self.named = set[str](), set[str](), set[str]()
-        self.computes, self.values = FORMS["never"], dict[str, str]()  # what gets a name, and which
         self.alone = True  # whether the word is no value of an option
 
     def read_word(self, word: Word, after: Word | None = None) -> Any:
@@ -61,14 +60,7 @@ class Reader:
         return {"value": re.sub(r"\$\{(\w+)\}(?!\w)", r"$\1", text), "expand": True}
 
     def _read_live(self, part: Segment, line: int, free: Container[str], *, assigned: bool) -> str:
-        text = _COMMANDS.get(part.text, part.text)
-        if self.computes.fullmatch(text):
-            others = list_names(text) - self.variables.assigned
-            known = all(map(self.is_everywhere, others, [line] * len(others)))
-            refuse(line, _UNKNOWN.format(text), not known)
-            text = f"${self.values.setdefault(text, f'JOBGEN_VALUE_{len(self.values) + 1}')}"
-            free = self.values.values()
-        match = _NAME.fullmatch(text)
+        match = _NAME.fullmatch(_COMMANDS.get(part.text, part.text))
         if not match:
             raise NotStraightError(line, _UNKNOWN.format(part.text))
         name = match[1]
