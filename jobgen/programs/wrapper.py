@@ -37,11 +37,13 @@ def check_body(path: str, directives: Sequence[str]) -> list[Remark]:
 
 def _lint(path: str, text: str, head: str, rules: tuple[str, ...]) -> list[Remark]:
     """Return what some of lint's rules find in a script that stands below other lines."""
-    return [
-        Remark(path, one.line - head.count("\n"), one.rule.id, one.message, one.fix, certain=True)
-        for one in check(Script(path, head + text))
-        if one.rule.id in rules
-    ]
+    above = head.count("\n")
+    remarks = []
+    for one in check(Script(path, head + text)):
+        if one.rule.id in rules:
+            message = re.sub(r"(?<=in line )\d+", lambda at: str(int(at[0]) - above), one.message)
+            remarks.append(Remark(path, one.line - above, one.rule.id, message, one.fix, True))
+    return remarks
 
 
 def check_wrapper(path: str, size: JobSize) -> list[Remark]:
