@@ -162,6 +162,9 @@ def explain_refusal(name: str, queue: SiteQueue, size: Size) -> Iterator[Refusal
         number = getattr(size, unit)
         if limits and all(_is_outside(getattr(limit, unit), number) for limit in limits):
             yield from _explain_number(name, unit, limits, size)
+            longest = [limit.times[1] or math.inf for limit in limits]
+            if max(longest) < (size.walltime or 0):
+                yield _explain_time(name, limits, size)
             return
 
 
@@ -382,7 +385,10 @@ class _Request:
                 facts = {"cpus": count(cpus, "CPU"), "each": format_memory(amount)}
                 words = why.format(gpus=self.size.widest, **facts)
                 return amount * each[unit], f": {words}{self.about.get(f'default_{key}', '')}"
-        if thing == "cpus" and can.one_cpu:
+        options = re.search(
+            r"#SBATCH .*(--(cpus|ntasks|cores)|-[cn])", str(self.context.spec.directives)
+        )
+        if thing == "cpus" and can.one_cpu and not options:
             return 1, f": {can.title} gives one CPU unless a job asks for more"
         return 0, ""
 

@@ -15,6 +15,7 @@ from jobgen.spec.model import After
 from jobgen.spec.yaml_nodes import Scalar
 
 _OPTION = re.compile(r"(?<!\S)(--[^\s=]+|-[^\s-])(?=(?:=|\s+)?(\S*))")  # and what follows it
+_QUOTED = re.compile(r"\"[^\"]* -[^\"]*\"|'[^']* -[^']*'")  # what may look like options
 _IN_CHUNK = r"[A-Za-z_]\w*=[\w.-]+"
 KINDS = ("afterok", "afterany", "afternotok", "after")
 
@@ -67,7 +68,7 @@ def parse_dependency(text: str, scheduler: str) -> Dependency:
 
 def list_options(text: str) -> Iterator[str]:
     """Yield the options of a directive without its sign: `-l walltime`, `--gres gpu`, `--time`."""
-    for option, value in _OPTION.findall(text):
+    for option, value in _OPTION.findall(_QUOTED.sub("''", text)):
         if option in ("-l", "-W"):
             yield from (f"{option} {part.partition('=')[0]}" for part in value.split(","))
         else:

@@ -357,7 +357,10 @@ class _Look:
         entry, tasks = self.program.entry.whole, [(*base, *one) for one in self.size.swept]
         values, faults = read_arguments(self.program, tasks)
         for fault, write in faults.items():
-            self.say("unknown-argument", entry, fault=fault, write=write)
+            named = re.search(r"required: (--?[\w-]+)$", fault)
+            form = rf"add_argument\([^)]*[\"']{named[1]}[\"']" if named else _NEVER
+            at = next(self.program.search(form, _NEVER), entry)
+            self.say("unknown-argument", at, fault=fault, write=write)
         owners = {name.partition(".")[0] for name in values}
         self.answers["read"] = bool(owners) and not (faults or owners & self.program.handed)
         self.program.assign(values)

@@ -361,7 +361,11 @@ class _Composer:
             if isinstance(node, Scalar):
                 return node.text
         template = isinstance(event, yaml.MappingStartEvent)
-        hint = "jobgen does not fill in {{templates}}; --set sets a value" if template else ""
+        hint = (
+            "jobgen does not fill in {{templates}}; write the value in its place"
+            if template
+            else ""
+        )
         self.refuse(where, "a key must be text", hint)
         raise SpecError(self.problems)
 

@@ -1155,9 +1155,15 @@ def test_what_import_does_not_take_over_is_named() -> None:
     agent = "torchrun --nproc-per-node=4 --nnodes=2"
     for line, option in (
         (f"srun --container-image=x {agent} t.py", "srun's --container-image"),
-        (f"srun {agent} --max_restarts 3 t.py", "torchrun's --max-restarts"),
+        (f"srun {agent} --local-addr=x t.py", "torchrun's --local-addr"),
     ):
         assert kept(line, TWO_NODES) == f"import does not take over {option}"
+
+
+def test_restarts_of_torchrun_are_those_of_the_spec() -> None:
+    agent = "srun torchrun --nproc-per-node=4 --nnodes=2 --max_restarts"
+    assert spec_of(f"{agent} 3 t.py", TWO_NODES)["launch"] == {"max_restarts": 3}
+    assert "launch" not in spec_of(f"{agent} 0 t.py", TWO_NODES)
 
 
 def test_variables_that_mpirun_gives_an_agent_are_not_dropped() -> None:

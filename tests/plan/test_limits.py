@@ -95,6 +95,14 @@ CLARIDEN = "https://docs.cscs.ch/clusters/clariden, as of 2026-08-20"
         ),
         (
             "alcf-polaris",
+            [POLARIS, "queue=debug", "resources.nodes=4", "resources.walltime=2h"],
+            f"resources.nodes: 4 nodes: more than debug's 2 nodes ({QUEUES}); "
+            "use at most 2 nodes, or write queue: capacity or preemptable\n"
+            f"resources.walltime: 2h exceeds debug's 1h for 1-2 nodes ({QUEUES}); "
+            "use at most 1h, or write queue: capacity or preemptable",
+        ),
+        (
+            "alcf-polaris",
             [POLARIS, "queue=small"],
             f"queue: small takes no jobs itself ({QUEUES}); write queue: prod, which leads there",
         ),

@@ -37,6 +37,7 @@ def test_an_unknown_slurm_cluster_gives_one_cpu() -> None:
         "resources.cpus_per_node=32",
         "resources.exclusive=true",
         "resources.gpus_per_node=0",
+        "directives=['#SBATCH --cpus-per-gpu=12']",
     ],
 )
 def test_a_job_that_asks_is_not_warned(asked: str) -> None:

@@ -887,7 +887,7 @@ def test_what_must_be_given_is_seen_beside_options_that_are_not() -> None:
     assert remark.hint == 'leave required out, and write default=int(os.environ["LOCAL_RANK"])'
     both = options.replace("args,", "p.add_argument('--lr', required=True)\nargs,")
     hints = [one.hint for one in look(SETUP + both, size=ONE._replace(arguments=("--x",)))]
-    assert hints == ["write lr: VALUE in run.args", remark.hint]
+    assert hints == [remark.hint, "write lr: VALUE in run.args"]  # by their lines
     assert look(SETUP + options, size=ONE._replace(arguments=("--x", "--local_rank=0"))) == []
 
 

@@ -23,6 +23,7 @@ GOOD = "name: a\nscheduler: slurm\nresources: {nodes: 2}\nrun: {module: m}\n"
             "job.yaml:7:10: a value that contains ': '; put it in quotes",
         ),
         (GOOD + "environment:\n\u00a0 venv: x\n  conda: y\n", "a no-break space"),
+        (GOOD + "<<<<<<< HEAD\nqueue: a\n=======\nqueue: b\n", "job.yaml:5:1: the mark of a merge"),
         (GOOD + "queue\uff1a gpu\naccount: x\n", "job.yaml:5:6: a full-width colon"),
         (GOOD + "after: [1, # two\n 2\nqueue: x\n", "job.yaml:5:11: a comment within [...]"),
         ('{\n  // a job\n  "name": "a"\n}\n', "job.yaml:2:3: is not how YAML writes a comment"),

@@ -99,8 +99,8 @@ EMPTY = (
         pytest.param("? [a, b]\n: c\n", "job.yaml:1:3: a key must be text", id="list as key"),
         pytest.param(
             "{{ a }}: c\n",
-            "job.yaml:1:1: a key must be text; jobgen does not fill in {{templates}}; --set sets a "
-            "value",
+            "job.yaml:1:1: a key must be text; jobgen does not fill in {{templates}}; write the "
+            "value in its place",
             id="mapping as key",
         ),
         pytest.param(

@@ -175,28 +175,27 @@ class LaunchLine:
     def _launch_agents(self, torchrun: Agent) -> None:
         self._drop_output()
         self._check_agents(torchrun)
-        own = torchrun.tell("--nproc-per-node")
-        self._refuse(Why.LAUNCH, own in ("cpu", "gpu"))
-        processes = self._count(own)
+        processes = self._count(torchrun.tell("processes"))
         self.shares = processes > 1 > self.script.text.count("OMP_NUM_THREADS")
         agent = self.started.program[0]  # whose folder, as a runner, has an environment
         python = Word(re.sub(r"torchrun(?=\W*$)", "python3", agent.raw), agent.line, agent.column)
-        words = [*self.started.runner, python]
-        if "-m" in torchrun.options:
-            words.append(Word("-m", agent.line, agent.column))
+        module = [Word("-m", agent.line, agent.column)] if "-m" in torchrun.options else []
         self.bare = False
-        self._finish("torchrun", self._name_program([*words, *torchrun.program]), processes)
+        words = [*self.started.runner, python, *module, *torchrun.program]
+        values = self._name_program(words)
+        if (restarts := torchrun.tell("--max-restarts")) not in ("", "0"):
+            values["launch.max_restarts"] = self._count(restarts)
+        self._finish("torchrun", values, processes)
 
     def _check_agents(self, torchrun: Agent) -> None:
         around = [*self.started.wrapper, *self.started.assignments, *self.started.wrappers]
         unknown = sorted(torchrun.options.keys() - _TORCHRUN - _TORCHRUN_LOGS)
-        unknown += ["--max-restarts"][torchrun.tell("--max-restarts") in ("", "0") :]
         gives_rank = torchrun.called == "torch.distributed.launch" and "--use-env" not in unknown
         self._refuse(f"{self.tasks} torchrun agents start on each node", self.tasks != 1)
         self._refuse(f"import does not take over torchrun's {' '.join(unknown)}", unknown)
         self.logged |= not _TORCHRUN_LOGS.isdisjoint(torchrun.options)
-        nodes = self._count(torchrun.tell("--nnodes"))
-        self._refuse(Why.LAUNCH, around, gives_rank, nodes != self.shape.nodes)
+        self._refuse(Why.LAUNCH, self._count(torchrun.tell("nodes")) != self.shape.nodes)
+        self._refuse(Why.LAUNCH, around, gives_rank, torchrun.tell("processes") in ("cpu", "gpu"))
 
     def _launch_program(self) -> None:
         self._drop_output()
