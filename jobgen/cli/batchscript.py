@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 def _refuse_specs(paths: Iterable[str], most: int | None = None) -> None:
     for path in paths:
+        if path == STDOUT:
+            raise UsageError("a script is read from a file alone; write it into one, and name that")
         if os.path.isdir(path):
             raise UsageError(f"{path} is a folder, not a job script{_name_scripts(path, most)}")
         if path.endswith(SPEC_ENDS):

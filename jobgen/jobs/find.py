@@ -38,8 +38,10 @@ def _find_one(word: str | None) -> JobRecord:
 
 def _find_meant(word: str) -> str:
     """Say how to name a job if a spec, or another tool's form of ID, was given."""
-    if match := re.fullmatch(r"(?:jobs?|pods?)[/:=](.+)", word):
-        return f"give only the ID: {match[1]}"
+    if match := re.fullmatch(r"(?:(?:jobs?|pods?)[/:=]|#)(.+)|(\d+)\+\d+", word):
+        return f"give only the ID: {match[1] or match[2]}"
+    if re.fullmatch(r"\d+(,\d+)+", word):
+        return f"give each ID as a word: {word.replace(',', ' ')}"
     output = r"[A-Za-z][\w.-]*?(?:-|\.[oe])(\d+)(?:_\d+)?(?:\.out|\.err|\.log)?"
     if match := re.fullmatch(output, word):
         return f"that is one of its output files; give its ID: {match[1]}"
