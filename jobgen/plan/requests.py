@@ -76,6 +76,8 @@ def list_options(text: str) -> Iterator[str]:
 
 
 def _find_repeats(context: Context, plan: Plan) -> Iterator[Problem]:
+    if not (context.spec.directives or plan.defaults.directives):
+        return
     keys, written = _list_keys(context), {*_list_written(plan)}
     for index, line in enumerate(context.spec.directives):
         sign, _, text = line.partition(" ")

@@ -151,7 +151,7 @@ class LaunchLine:
         counts = " ".join(step.row.get(kind, "") for kind in ("tasks", "each", "nodes")).split()
         for option, value in step.options:
             long = self.script.can.short_options.get(option[1:], option)
-            if step.name == "srun" and long in ("--output", "--error"):
+            if f"{step.name} {long}" in ("srun --output", "srun --error"):
                 self.logged = True
             elif option not in counts:
                 same = self.script.value(long) == value
@@ -161,7 +161,7 @@ class LaunchLine:
         self._refuse(_SPREADS, not self.shape.tasks)
         starts = count_reach(self.script, step)
         self.tasks, count = starts.each, starts.each * starts.nodes
-        free = self.tasks > 1 and "none" in (step.value("--cpu-bind", "--cpu_bind") or "")
+        free = self.tasks > 1 and "none" in str(step.value("--cpu-bind", "--cpu_bind"))
         differs = starts.nodes != self.shape.nodes or step.read_count("tasks", count) != count
         self._refuse(Why.LAUNCH, not count, differs, free)
         self._check_bound()
