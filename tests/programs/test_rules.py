@@ -1305,6 +1305,12 @@ HOOKED = "import lightning\nclass Net(lightning.LightningModule):\n    def train
         (f"from tools import start as begin\n{TRAIN}begin()\n", START, []),
         (f"from tools import *\n{TRAIN}launch(start)\n", START, []),
         (f"import tools\n{TRAIN}getattr(tools, globals()['x'])()\n", START, []),
+        (f"import tools\n{TRAIN}eval(args.start)()\n", START, []),
+        (
+            f"import tools\n{TRAIN}def eval(model, data): ...\neval(model, data)\n",
+            START,
+            ["no-process-group"],
+        ),
         (f"{TRAIN}class A:\n    def __init__(self):\n        start()\n{START}A()\n", "", []),
         (f"{TRAIN}class A:\n    def run(self):\n        start()\n{START}A().run()\n", "", []),
         (f"from accelerate import Accelerator\n{TRAIN}", "", ["no-process-group"]),
