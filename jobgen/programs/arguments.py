@@ -231,7 +231,7 @@ class _Mirror(argparse.ArgumentParser):
             near = [find_near(option, known) for option in unknown]
             hint = f"write {', '.join(near)}" if all(near) else f"it knows {', '.join(known)}"
             if read_form("of-launcher").search(f"required: {' '.join(unknown)}"):
-                hint = "leave it out; the program finds RANK, LOCAL_RANK and WORLD_SIZE"
+                hint = "leave it out; jobgen gives each process RANK, LOCAL_RANK and WORLD_SIZE"
             self.faults[f"it has no option {', nor '.join(unknown)}"] = hint
         beyond = [word for word in rest if word[:1] != "-"]
         if beyond and self.sure and not left:

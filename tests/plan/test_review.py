@@ -424,7 +424,7 @@ the rank of an agent
     $SLURM_PROCID counts the agents of torchrun, one on each node
 the rank of an agent in its own variable
     run: {script: train.py, args: [--rank, {value: $SLURM_PROCID, expand: true}]}
-    leave it out; the program finds RANK
+    leave it out; jobgen gives each process RANK
 the agents for the processes
     environment: {variables: {WORLD: {value: $SLURM_NTASKS, expand: true}}}
     $SLURM_NTASKS counts the agents of torchrun, one on each node

@@ -1129,7 +1129,7 @@ PARSER = SETUP + "from argparse import ArgumentParser\np = ArgumentParser()\n{}\
         (
             "p.add_argument('--lr')",
             "--local_rank=0",
-            "leave it out; the program finds RANK, LOCAL_RANK and WORLD_SIZE",
+            "leave it out; jobgen gives each process RANK, LOCAL_RANK and WORLD_SIZE",
         ),
     ],
 )
