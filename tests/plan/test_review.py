@@ -764,18 +764,21 @@ def test_a_chain_wants_what_is_saved_in_the_run_folder() -> None:
 
 
 @pytest.mark.parametrize(
-    ("batch", "steps", "said"),
+    ("batch", "steps", "own", "said"),
     [
-        (64, ', "gradient_accumulation_steps": 1', "multiply to 32; write 32"),
-        (64, ', "gradient_accumulation_steps": 2', ""),
-        (64, "", ""),  # DeepSpeed takes two steps
-        (48, "", "train_batch_size 48 is not a multiple of 32"),
+        (64, ', "gradient_accumulation_steps": 1', "", "multiply to 32; write 32"),
+        (64, ', "gradient_accumulation_steps": 2', "", ""),
+        (64, "", "", ""),  # DeepSpeed takes two steps
+        (48, "", "", "train_batch_size 48 is not a multiple of 32"),
+        (32, "", ", train_batch_size: 6", ""),  # an option of the program, which it may not hand on
     ],
 )
-def test_deepspeed_takes_the_number_that_its_file_lacks(batch: int, steps: str, said: str) -> None:
+def test_deepspeed_takes_the_number_that_its_file_lacks(
+    batch: int, steps: str, own: str, said: str
+) -> None:
     batches = f'"train_batch_size": {batch}, "train_micro_batch_size_per_gpu": 4'
     Path("ds.json").write_text(f"{{{batches}{steps}}}")
-    run = "run: {script: train.py, args: {deepspeed: ds.json}}"
+    run = f"run: {{script: train.py, args: {{deepspeed: ds.json{own}}}}}"
     loaded = load(edited((SCRIPT, run), text=BASE))
     problems = review(loaded, resolve(loaded))
     assert [said in str(one) for one in problems] == [True] * bool(said)
