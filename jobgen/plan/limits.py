@@ -220,6 +220,11 @@ def is_listed_by_hand(listed: Filesystems, spec: JobSpec) -> bool:
     return any(re.search(option, line) for line in spec.directives)
 
 
+def has_option(spec: JobSpec, *options: str) -> bool:
+    """Whether a directive of the spec's own has an option of one of these forms."""
+    return any(re.search(rf"\s({'|'.join(options)})\b", line) for line in spec.directives)
+
+
 def check_lists(
     context: Context, *, gpu_type: str | None, gpus: int, filesystems: tuple[str, ...]
 ) -> Iterator[Breach]:
@@ -385,14 +390,14 @@ class _Request:
                 facts = {"cpus": count(cpus, "CPU"), "each": format_memory(amount)}
                 words = why.format(gpus=self.size.widest, **facts)
                 return amount * each[unit], f": {words}{self.about.get(f'default_{key}', '')}"
-        options = re.search(
-            r"#SBATCH .*(--(cpus|ntasks|cores)|-[cn])", str(self.context.spec.directives)
-        )
-        if thing == "cpus" and can.one_cpu and not options:
+        gives_one = thing == "cpus" and can.one_cpu
+        if gives_one and not has_option(self.context.spec, *_ASK_CPUS):
             return 1, f": {can.title} gives one CPU unless a job asks for more"
         return 0, ""
 
 
+# Options of a directive that ask for more CPUs than one.
+_ASK_CPUS = ("--cpus", "--ntasks", "--cores", r"-[cn]\d*")
 # What a job gets that asks for none: the site's default_KEY, for each of what, and why.
 _SHARES = {
     "cpus": (

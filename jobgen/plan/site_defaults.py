@@ -327,14 +327,10 @@ def _require_queue(context: Context) -> Iterator[Breach]:
     """Refuse a GPU job without a queue where the site's default takes no such job."""
     spec, profile = context.spec, context.site
     queues = {name: queue for name, queue in profile.queues.items() if _takes_gpus(queue)}
-    named = spec.reservation or spec.qos or _has_option(spec, "-[qp]", "--qos", "--partition")
+    named = spec.reservation or spec.qos or limits.has_option(spec, "-[qp]", "--qos", "--partition")
     if queues and not named and not any(queue.default for queue in queues.values()):
         listed = "; ".join(_describe_queue(profile, name, queues[name]) for name in queues)
         yield from map(Breach, context.refuse({"name_queue": True}, listed=listed))
-
-
-def _has_option(spec: JobSpec, *options: str) -> bool:
-    return any(re.search(rf"\s({'|'.join(options)})\b", line) for line in spec.directives)
 
 
 def _takes_gpus(queue: sites.SiteQueue) -> bool:
@@ -358,7 +354,7 @@ def _names_qos(context: Context) -> bool:
     spec, site = context.spec, context.site
     if not site.can.qos or site.slurm.queue_option != "partition":
         return False
-    return spec.qos is not None or _has_option(spec, "-q", "--qos")
+    return spec.qos is not None or limits.has_option(spec, "-q", "--qos")
 
 
 def describe_node(

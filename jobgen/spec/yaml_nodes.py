@@ -119,6 +119,7 @@ except ImportError:  # PyYAML built without libyaml: slower, the same events
 # What a value is by its tag; where it has none, or only a mark of one, quotes decide.
 _SCALARS: dict[str | None, str] = {None: "str", "!": "str"}
 _SCALARS |= {f"tag:yaml.org,2002:{kind}": kind for kind in ("str", "int", "float", "bool", "null")}
+_FILL_IN = "jobgen does not fill in {{templates}}; write the value in its place"
 _CONTAINERS = {_MAP, _LIST, None, "!"}
 
 
@@ -361,12 +362,7 @@ class _Composer:
             if isinstance(node, Scalar):
                 return node.text
         template = isinstance(event, yaml.MappingStartEvent)
-        hint = (
-            "jobgen does not fill in {{templates}}; write the value in its place"
-            if template
-            else ""
-        )
-        self.refuse(where, "a key must be text", hint)
+        self.refuse(where, "a key must be text", _FILL_IN if template else "")
         raise SpecError(self.problems)
 
     def check_key(self, key: str, where: Position, before: Mapping) -> bool:

@@ -38,10 +38,17 @@ def test_an_unknown_slurm_cluster_gives_one_cpu() -> None:
         "resources.exclusive=true",
         "resources.gpus_per_node=0",
         "directives=['#SBATCH --cpus-per-gpu=12']",
+        "directives=['#SBATCH -c8']",
     ],
 )
 def test_a_job_that_asks_is_not_warned(asked: str) -> None:
     assert about_resources("slurm-generic", asked) == []
+
+
+@pytest.mark.parametrize("option", ["--no-requeue", "--comment=-n", "--nodelist=a"])
+def test_a_directive_that_asks_for_no_cpus_leaves_the_warning(option: str) -> None:
+    (warning,) = about_resources("slurm-generic", f"directives=['#SBATCH {option}']")
+    assert "1 CPU for 4 processes" in warning
 
 
 def test_the_warning_is_printed_by_check_and_render(tmp_path: Path) -> None:
