@@ -354,16 +354,19 @@ class _Look:
             return
         from jobgen.programs.arguments import read_arguments
 
-        entry, tasks = self.program.entry.whole, [(*base, *one) for one in self.size.swept]
+        tasks = [(*base, *one) for one in self.size.swept]
         values, faults = read_arguments(self.program, tasks)
         for fault, write in faults.items():
-            named = re.search(r"required: (--?[\w-]+)$", fault)
-            form = rf"add_argument\([^)]*[\"']{named[1]}[\"']" if named else _NEVER
-            at = next(self.program.search(form, _NEVER), entry)
-            self.say("unknown-argument", at, fault=fault, write=write)
+            self.say("unknown-argument", self._find_required(fault), fault=fault, write=write)
         owners = {name.partition(".")[0] for name in values}
         self.answers["read"] = bool(owners) and not (faults or owners & self.program.handed)
         self.program.assign(values)
+
+    def _find_required(self, fault: str) -> Fact:
+        """Return where the one option that a fault calls required is added, else the first line."""
+        named = re.search(r"required: (--?[\w-]+)$", fault)
+        form = rf"add_argument\([^)]*[\"']{named[1]}[\"']" if named else _NEVER
+        return next(self.program.search(form, _NEVER), self.program.entry.whole)
 
 
 def _hands(call: Fact, function: str) -> bool:

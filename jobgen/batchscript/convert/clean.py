@@ -105,12 +105,13 @@ class _CleanSpec:
 
     def _check_after(self) -> None:
         for statement in self.after:
-            pure = all(map(list_pure, statement.commands)) and not statement.first.redirects
-            left = statement.kind in _IDLE and pure
-            idle = any((left, statement.kind in _ENDS, "deactivate" in statement.first.texts[:2]))
+            kind, first = statement.kind, statement.first
+            pure = all(map(list_pure, statement.commands)) and not first.redirects
+            idle = kind in _ENDS or (kind in _IDLE and pure) or "deactivate" in first.texts[:2]
             tidies = {command.name for command in statement.commands} <= TIDIES
-            refuse(statement.line, Why.AFTER, not any((idle, tidies)))
-            (self.draft.drop, self.draft.keep)[bool(idle)](statement.line, statement.text)
+            refuse(statement.line, Why.AFTER, not (idle or tidies))
+            note = self.draft.keep if idle else self.draft.drop
+            note(statement.line, statement.text)
 
     def _make_reader(self) -> Reader:
         places = {str(number): f"<{number}>" for number in range(1, 100)}  # of arguments

@@ -203,7 +203,7 @@ class Prelude:
         """Whether jobgen says this variable, with no other value than the script."""
         name, _, raw = word.raw.partition("=")
         of_process = FORMS["of-process"].fullmatch(name)
-        if not FORMS[("told", "of-jobgen")[self.alone]].fullmatch(name):
+        if not FORMS["of-jobgen" if self.alone else "told"].fullmatch(name):
             return False
         value = self.reader.variables.tell(raw) or ""
         addressed = name == "MASTER_ADDR" and value not in ("", "localhost", "127.0.0.1")
@@ -228,9 +228,8 @@ class Prelude:
         """Put what was read into the draft; `loose` are variables that only the setup exports."""
         kinds = ("first", "use", "load")
         modules = {key: self.modules[key] for key in kinds if self.modules.get(key)}
-        self.draft.put(
-            "environment.modules", modules["load"] if [*modules] == ["load"] else modules
-        )
+        simple = modules.keys() == {"load"}
+        self.draft.put("environment.modules", modules["load"] if simple else modules)
         for key, value in self.keys.items():
             self.draft.put(f"environment.{key}", value)
         variables = self.draft.values.get("environment.variables", {}) | self.variables
