@@ -178,6 +178,7 @@ class Module:
         name: list[ast.expr] = [ast.Constant("__main__" if started else path)]
         self._known = {} if started else {"__name__": name}
         self._resolving: list[str] = []  # names whose values are looked for
+        self._decided: dict[ast.expr, bool | None] = {}  # tests of one question
         self.texts: dict[ast.Call, str] = {}  # of calls, as far as they were asked for
         self.names: dict[str, str] = {}  # the full names of short ones: dist, torch.distributed
         # Where each name stands: after its package, or after the dot of an OBJECT, or alone.
@@ -364,24 +365,27 @@ class Module:
         text = "".join(self.text.splitlines()[line - 1 : line])
         return rule in re.split("[, ]+", ",".join(read_form("ignore").findall(text)))
 
-    def decide(self, node: ast.expr, *around: ast.expr) -> bool | None:
-        """Return what a test comes to where constants decide it, and None where that is open.
+    def decide(self, node: ast.expr) -> bool | None:
+        """Return what a test comes to where constants decide it, and None where that is open."""
+        test, first = self.resolve(node), not self._decided
+        if test not in self._decided:
+            self._decided[test] = None  # for a test on a name that is assigned from itself
+            self._decided[test] = self._decide(test)
+        known = self._decided[test]
+        if first:
+            self._decided.clear()  # as more may be assigned until the next question
+        return known
 
-        `around` are the tests that it is a part of: a name may be assigned from itself.
-        """
-        test = self.resolve(node)
-        if test in around:
-            return None
-        around = (*around, test)
+    def _decide(self, test: ast.expr) -> bool | None:
         match test:
             case ast.Constant(value=value):
                 return bool(value)
             case ast.UnaryOp(op=ast.Not(), operand=inner):
-                known = self.decide(inner, *around)
+                known = self.decide(inner)
                 return None if known is None else not known
             case ast.BoolOp(op=op, values=values):
                 enough = isinstance(op, ast.Or)
-                parts = {self.decide(one, *around) for one in values}
+                parts = {*map(self.decide, values)}
                 return enough if enough in parts else None if None in parts else not enough
             case ast.Compare(left=left, ops=[op], comparators=[right]):
                 return self._compare(self.resolve(left), op, self.resolve(right))

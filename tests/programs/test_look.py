@@ -1,5 +1,6 @@
 """`jobgen check` looks into the program that a spec names, and says what it sees."""
 
+import ast
 import json
 import os
 import subprocess
@@ -10,6 +11,7 @@ from support import jobgen
 
 from jobgen.plan.resolve import resolve
 from jobgen.programs import SEVERAL, Remark, check_program, list_doubts, look_at
+from jobgen.programs.reader import Module
 from jobgen.spec.load import load
 
 SPEC = """\
@@ -265,6 +267,24 @@ def test_a_folder_beside_the_program_is_not_listed(monkeypatch: pytest.MonkeyPat
         "no-process-group"
     ]
     assert [path for path in listed if "data" in path] == []
+
+
+def test_tests_that_decide_about_each_other_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Along every path between them, 12 names would take hours."""
+    asked = []
+    resolve_first = Module.resolve
+
+    def resolve_and_count(module: Module, node: ast.expr) -> ast.expr:
+        asked.append(node)
+        assert len(asked) < 10_000
+        return resolve_first(module, node)
+
+    monkeypatch.setattr(Module, "resolve", resolve_and_count)
+    names = [f"args.x{index}" for index in range(12)]
+    lines = (f"if {' or '.join({*names} - {name})}:\n    {name} = False\n" for name in names)
+    write(train=f"{''.join(lines)}if {names[0]}:\n    import torch\n")
+    assert check_program("train.py", SEVERAL)
+    assert asked
 
 
 @pytest.mark.parametrize(
