@@ -120,5 +120,7 @@ def find_unexpanded(path: str, text: str) -> Iterator[Conflict]:
 
 
 def is_shell_command(words: Sequence[str]) -> bool:
-    """Return whether a command's words are for a shell, which expands `$`."""
-    return bool(words) and os.path.basename(words[0]) in read_names("shells")
+    """Return whether a command's words are for a shell, which expands `$`: bash, srun bash -c."""
+    with_code = (one for one, option in itertools.pairwise(words) if re.fullmatch(r"-\w*c", option))
+    starts = map(os.path.basename, (*words[:1], *with_code))
+    return not read_names("shells").isdisjoint(starts)

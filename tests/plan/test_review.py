@@ -498,6 +498,9 @@ more threads than the CPUs of a GPU
     resources: {nodes: 2, gpus_per_node: 4, cpus_per_gpu: 4, walltime: 1h}
     environment: {variables: {OMP_NUM_THREADS: 64}}
     4 processes with 64 threads share 16 CPUs on a node; write 4, or leave it out
+an environment without conda's own lines
+    environment: {setup: source activate torch}
+    source activate works only where conda's own lines stand before it; write environment.conda
 conda without its own lines
     environment: {setup: conda activate torch}
     conda's own lines stand before it; write environment.conda: torch
@@ -509,10 +512,10 @@ MB for GB
     180 MiB are less than 1 GiB a process; check the unit (MB, GB), or write 4GB or more
 one visible GPU
     environment: {variables: {CUDA_VISIBLE_DEVICES: '0'}}
-    shows 1, and the job asks for 4 GPUs on a node; leave it out, or write gpus_per_node: 1
+    shows 1, and gpus_per_node is 4; leave it out, or write gpus_per_node: 1
 one visible GPU by the setup
     environment: {setup: 'export CUDA_VISIBLE_DEVICES=0'}
-    environment.setup: CUDA_VISIBLE_DEVICES shows 1, and the job asks for 4 GPUs
+    environment.setup: CUDA_VISIBLE_DEVICES shows 1, and gpus_per_node is 4
 a rendezvous in the setup
     environment: {setup: 'export MASTER_PORT=29500'}
     environment.setup: MASTER_PORT is set by the job, after its setup; remove it
@@ -654,6 +657,15 @@ RIGHT = {
     "conda with its own lines": (
         "",
         "environment:\n  setup: |\n    . ~/conda/etc/profile.d/conda.sh\n    conda activate a\n",
+    ),
+    "conda of a module": (
+        "",
+        "environment:\n  setup: |\n    module load mamba\n    source activate a\n",
+    ),
+    "conda by its own path": ("", "environment: {venv: /opt/conda, setup: conda activate a}\n"),
+    "what compilers and libraries read": (
+        "",
+        "environment: {variables: {CPATH: /opt/include, PYTORCH_ALLOC_CONF: 'backend:native'}}\n",
     ),
     "setup of one line with &&": ("", "environment: {setup: 'cd /x && module load cuda'}\n"),
     "there and back": ("", "environment:\n  setup: |\n    cd src\n    make\n    cd ..\n"),

@@ -190,6 +190,13 @@ def test_a_value_that_expands_is_the_shells_business() -> None:
     assert plan.notes == ()
 
 
+@pytest.mark.parametrize(("words", "told"), [("./run", 1), ("bash, -c", 0), ("/bin/sh, -ec", 0)])
+def test_code_for_a_shell_that_a_launcher_starts_is_run(words: str, told: int) -> None:
+    text = write_guess(f"run/command: [srun, {words}, 'echo $(hostname); python a.py']")
+    mode = "launch: {mode: plain, processes_per_node: 1}\nenvironment: {venv: v}\n"
+    assert "".join(plan_of(text + mode).notes).count("nothing in it runs") == told
+
+
 @pytest.mark.parametrize("key", ["constraint", "gpu_type"])
 def test_a_wish_for_a_kind_of_node_that_pbs_cannot_be_told_is_warned_of(key: str) -> None:
     text = write_guess(f"resources/{key}: a100")
