@@ -20,6 +20,9 @@ from jobgen.spec.value_types import make_option
 
 __all__ = ["SEVERAL", "JobSize", "Remark", "check_program", "list_doubts", "look_at"]
 
+# What tells a task of an array from the others.
+TASK = "JOBGEN_TASK|(SLURM_ARRAY_TASK|PBS_ARRAY)_?(ID|INDEX)"
+
 
 def list_doubts(loaded: LoadedSpec, plan: Plan) -> Iterator[str]:
     """Yield what a spec and its program can hardly mean, each with its place."""
@@ -109,11 +112,11 @@ def _measure(plan: Plan) -> JobSize:
         gpus=max(group.gpus for group in nodes.own),
         tasks=max(1, len(tasks)),
         # Tasks that differ by the variable alone.
-        alike=bool(tasks) and not any(map(any, tasks)) and "JOBGEN_TASK" not in setup,
+        alike=bool(tasks) and not any(map(any, tasks)) and not re.search(TASK, setup),
         scheduler=plan.can.name,
         ray=plan.launch.ray,
         plain=plan.launch.plain,
-        lone=plan.lone,
+        lone=plan.lone and "hydra/launcher=" not in setup,  # which starts others
         packed=nodes.together > 1,
         chained=" and ".join(key for key, starts in again.items() if starts),
         cpus=(group.cpus or 0) // group.processes,

@@ -662,7 +662,15 @@ RIGHT = {
         "",
         "environment:\n  setup: |\n    module load mamba\n    source activate a\n",
     ),
+    "conda by lines of a file": (
+        "",
+        "environment:\n  setup: |\n    . ~/cluster/setup.sh\n    conda activate a\n",
+    ),
     "conda by its own path": ("", "environment: {venv: /opt/conda, setup: conda activate a}\n"),
+    "a step before, by the program": (
+        "",
+        "environment: {setup: python train.py --make-split-only}\n",
+    ),
     "what compilers and libraries read": (
         "",
         "environment: {variables: {CPATH: /opt/include, PYTORCH_ALLOC_CONF: 'backend:native'}}\n",

@@ -207,6 +207,14 @@ def test_what_starts_a_program_again_is_named(keys: str, named: str) -> None:
     assert said == [f"save checkpoints and load the newest, or leave {named} out"]
 
 
+@pytest.mark.parametrize(("word", "rules"), [("lr=1", ["untold-rank"]), ("hydra/launcher=x", [])])
+def test_a_launcher_of_hydra_tells_the_ranks(word: str, rules: list[str]) -> None:
+    text = "import sys, torch.distributed as dist\nsys.argv\ndist.init_process_group('nccl')\n"
+    write(f"{{script: train.py, args: [{word}]}}", train=text)
+    plan = resolve(load("job.yaml", ["resources.nodes=1", "launch.mode=plain"]))
+    assert [remark.rule for remark in look_at(plan)] == rules
+
+
 def test_a_role_on_a_part_of_a_node_has_its_own_gpus() -> None:
     write(train=f"{OWN}net = torch.nn.parallel.DistributedDataParallel(net)\n{TRAINS}")
     for gpus, rules in (("gpus: 1", []), ("nodes: 1", ["idle-gpus"])):
@@ -301,6 +309,13 @@ def test_tasks_that_do_not_differ_are_named(array: str, text: str, told: bool) -
     made += "dist.init_process_group('gloo')\n"
     rules = list_rules(more=f"array: {{{array}}}\n", train=made + text)
     assert rules == ["same-tasks"] * told
+
+
+@pytest.mark.parametrize("name", ["JOBGEN_TASK", "SLURM_ARRAY_TASK_ID", "PBS_ARRAY_INDEX"])
+def test_tasks_that_get_their_number_differ(name: str) -> None:
+    run = f"{{script: train.py, args: [--seed, {{value: ${name}, expand: true}}]}}"
+    text = "import sys\nimport torch.distributed as dist\ndist.init_process_group(sys.argv[1])\n"
+    assert list_rules(run, "array: {tasks: 4}\n", train=text) == []
 
 
 def spoken(text: str, args: str = "", more: str = "") -> list[str]:
