@@ -658,6 +658,11 @@ RIGHT = {
         "",
         "environment:\n  setup: |\n    . ~/conda/etc/profile.d/conda.sh\n    conda activate a\n",
     ),
+    "accelerate in a site's container": (
+        "{script: train.py}",
+        "{command: [apptainer_wrapper, exec, accelerate, launch, --num_processes=4, a.py]}\n"
+        "launch: {mode: plain}",
+    ),
     "conda of a module": (
         "",
         "environment:\n  setup: |\n    module load mamba\n    source activate a\n",
