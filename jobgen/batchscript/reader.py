@@ -11,6 +11,7 @@ from itertools import chain
 from jobgen.batchscript.bash import Command, Word, parse
 from jobgen.batchscript.expand import PlainVariables, expand_command, find_set, follow
 from jobgen.batchscript.launchers import LaunchCommand, read_number, unwrap_nested
+from jobgen.batchscript.purposes import FORMS
 from jobgen.capabilities import Capabilities, get_capabilities, list_capabilities
 from jobgen.errors import UsageError
 from jobgen.records import NamedTuple
@@ -134,11 +135,10 @@ class Script:
 
     @property
     def dead_directives(self) -> dict[int, str]:
-        """Lines that were to be directives, of a script without any; one alone is a remark."""
-        dead = re.compile(r"#\s+(SBATCH|PBS)\s+-\S.*?(?=\s+#|\s*$)")
-        lines = enumerate(self.lines, 1) if not self.directives else ()
-        dead_lines = {number: match[0] for number, line in lines if (match := dead.match(line))}
-        return dead_lines if len(dead_lines) > 1 else {}
+        """Lines that were to be directives; of a script without any, one alone is a remark."""
+        form = FORMS["misspelt" if self.directives else "behind-blank"]
+        dead = {n: match[0] for n, line in enumerate(self.lines, 1) if (match := form.match(line))}
+        return dead if len(dead) > (not self.directives) else {}
 
     @cached_property
     def read_directives(self) -> list[DirectiveOption]:

@@ -75,7 +75,7 @@ def _find_variables(script: Script) -> Iterator[Fault]:
 
 @rule("late-directive")
 def _find_late(script: Script) -> Iterator[Fault]:
-    items = [item for item in script.directives if not item.read]
+    items = [item for item in script.directives if not item.read and item.option[0] == "-"]
     parked = all(script.value(item.option) for item in items)  # beside those that count
     if not parked:  # one command is the cause of all
         more = len({item.line for item in items}) - 1
@@ -88,9 +88,8 @@ def _find_late(script: Script) -> Iterator[Fault]:
 def _find_dead(script: Script) -> Iterator[Fault]:
     if dead := script.dead_directives:
         (number, text), *more = dead.items()
-        others = format_count(len(more), "other line")
-        message = f"'{text}' is a comment, like {others}, so the job has no directives"
-        yield Fault(number, 1, message)
+        none = f", like {format_count(len(more), 'other line')}, so the job has no directives"
+        yield Fault(number, 1, f"'{text}' is a comment{'' if script.directives else none}")
 
 
 @rule("one-dash")
