@@ -23,6 +23,7 @@ _HANDS_ON = HELPING | {*DECLARES, "mapfile", "readarray", "read", ""}
 _OTHERS = "how many nodes there are, which of them it is on, and the first one's address"
 # By which srun is told what becomes of the other tasks.
 _ON_FAILURE = ("-K", "--kill-on-bad-exit", "-W", "--wait", "-k", "--no-kill")
+_NUMBERS = "CUDA_VISIBLE_DEVICES"
 # What takes GPUs beside a world, or hides some of them.
 _TAKES_OTHERS = re.compile(rf"{FORMS['server'].pattern}|vllm|(?<![\"\w])CUDA_VISIBLE_DEVICES=")
 
@@ -170,6 +171,20 @@ def _find_few_gpus(script: Script) -> Iterator[Fault]:
         if count > gpus > 0:
             place, has = agent.find("processes") or launch.place, format_count(gpus, "GPU")
             yield mark(place, f"{count} processes on each node, which has {has}")
+    yield from _find_named(script, gpus)
+
+
+def _find_named(script: Script, gpus: int) -> Iterator[Fault]:
+    """Find numbers of GPUs that the script gives its programs, and that are not those of a node."""
+    words = {raw.strip("\"'"): word for name, word, raw in script.variables() if name == _NUMBERS}
+    numbers, own = ",".join(words), {*range(gpus)}
+    plain = script.nodes == 1 and re.fullmatch(r"\d{1,2}(,\d{1,2})*", numbers)
+    named = {int(number) for number in numbers.split(",") if plain}
+    others = named ^ own if FORMS["names-gpus"].search(script.text) else named - own
+    if all((named, own, others)):
+        has = f"the job has {format_count(gpus, 'GPU')}, from 0 on"
+        message = f"{_NUMBERS} names {str(sorted(named))[1:-1]}, and {has}"
+        yield mark(words.popitem()[1], message, fix="leave it to the scheduler, which sets it")
 
 
 def _count_gpus(script: Script) -> int:
