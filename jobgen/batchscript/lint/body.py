@@ -180,11 +180,11 @@ def _find_no_command(script: Script) -> Iterator[Fault]:
 
 @rule("shellcheck")
 def _run_shellcheck(script: Script) -> Iterator[Fault]:
-    argv = ["shellcheck", "--shell=bash", "--severity=error", "--format=json", "-"]
+    argv = ["shellcheck", "--shell=bash", "--severity=warning", "--format=json", "-"]
     text = script.text.replace("\r\n", "\n").encode("utf-8", "replace")
     for comment in json.loads(process.filter_text(argv, text, cpu_seconds=2) or "[]"):
         # Another rule tells of a place that is to be filled in.
         place = FORMS["place"].search(script.lines[comment["line"] - 1])
-        if not place and not FORMS["shellcheck"].fullmatch(str(comment["code"])):
+        if not place and not FORMS["shellcheck"].fullmatch(f"{comment['level']} {comment['code']}"):
             message = f"SC{comment['code']}: {comment['message'].rstrip('.')}"
             yield Fault(comment["line"], comment["column"], message)
