@@ -371,7 +371,7 @@ def list_inner(started: Started, command: Command) -> list[Command]:
         inner += parse(word.text, word.line, word.column + 1, command.blocks)
     if command.name == "eval":
         inner += parse(" ".join(command.texts[1:]), command.line, 1, command.blocks)
-    own = shell or started.name in ("cat", "tee")
+    own = shell or started.name in ("cat", "tee", "")  # the shell of another node, or a container
     for doc in command.heredocs if own else ():
         if "#SBATCH" not in doc.body:  # another job's
             block = ShellBlock("<<", doc.line, command.function)

@@ -86,7 +86,7 @@ def list_run(script: Script) -> Iterator[LaunchCommand]:
 def _list_inside(command: Command) -> list[LaunchCommand]:
     outer, *inner = unwrap_nested(command, PlainVariables({}, {}))
     text = " ".join(command.texts)
-    shell = outer.started.name in ("bash", "sh") or FORMS["evaluates"].match(text)
+    shell = outer.started.name in ("bash", "sh", "") or FORMS["evaluates"].match(text)
     if not (shell and inner):
         return [outer]
     started, last = inner[-1]

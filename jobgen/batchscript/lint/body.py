@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from itertools import chain, groupby, islice, pairwise, takewhile
+from itertools import chain, compress, groupby, islice, pairwise, takewhile
 
 from jobgen import process
 from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.expand import PlainVariables
-from jobgen.batchscript.launchers import LaunchCommand, Started, unwrap_nested
+from jobgen.batchscript.launchers import LaunchCommand, Started, unwrap, unwrap_nested
 from jobgen.batchscript.lint.rule import Fault, mark, rule
 from jobgen.batchscript.purposes import FORMS, HELPING, READIES, REPEATABLE, reads_settings
 from jobgen.batchscript.reach import list_run
@@ -29,8 +29,7 @@ def _check_workdir(script: Script) -> Iterator[Fault]:
     launches = script.launches if script.starts_at_home and script.directives else []
     for _, group in groupby(sorted(launches, key=_is_task), _is_task):
         still = takewhile(lambda item: not _moves(item.command), group)
-        words = chain.from_iterable(_list_files(item.started) for item in still)
-        for word in islice(words, 1):
+        for word in islice(chain.from_iterable(_list_files(item.started) for item in still), 1):
             message = f"'{word.text}' is looked for in the home folder, where PBS starts it"
             yield mark(word, message)
 
@@ -62,8 +61,7 @@ def _find_host_addresses(script: Script) -> Iterator[Fault]:
             yield mark(word, message, fix="leave out the quotes in the parentheses")
         uses = re.findall(rf".*\$\{{?{name}\b.*", script.text.partition(word.raw)[2])
         if FORMS["addresses"].search(raw) and not FORMS["picks"].search("\n".join([raw, *uses])):
-            message = "a node with several addresses gives them all, separated by spaces"
-            yield mark(word, message)
+            yield mark(word, "a node with several addresses gives them all, separated by spaces")
 
 
 def _matters(started: Started) -> bool:
@@ -82,14 +80,14 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
     command, *later = commands
     beside = command.end == "&"
     loops = (block for block in command.blocks if block.opener in ("for", "while", "until"))
-    if later and (not beside or "wait" in [item.name for item in later]):
+    held = FORMS["holds"].search("\n".join(" ".join(item.texts) for item in later))
+    if later and (held or not beside):
         name = later[-1].name.split("\n")[0]
         message = f"the job's exit code is that of '{name}' in line {later[-1].line}, not of this"
         own = 'wait for each by its id: p=$!; ...; wait "$p" || exit' if beside else ""
         yield mark(command.place, message, fix=own)
     elif not beside and not all(FORMS["once"].match(script.text, x.start) for x in loops):
-        message = "the job's exit code is that of this loop's last turn alone"
-        yield mark(command.place, message)
+        yield mark(command.place, "the job's exit code is that of this loop's last turn alone")
 
 
 @rule("no-wait")
@@ -117,22 +115,28 @@ def _find_last(script: Script) -> list[Command]:
     launches = [item for item in list_run(script) if item.command.words]
     beside = _list_beside(launches)
     launches = [item for item in launches if not item.command.function]
+    commands = [item.command for item in launches]
     matter = [item.command.name in beside or _matters(item.started) for item in launches]
-    places = [index for index, matters in enumerate(matter) if matters]
-    first = launches[places[0]].command.line if places else 0
-    if not first or _acts_on_status("\n".join(script.lines[first - 1 :])):
+    runs = [*compress(commands, matter)]
+    if not runs or _acts_on_status("\n".join(script.lines[runs[0].line - 1 :])):
         return []
-    command, *after = (item.command for item in launches[places[-1] :])
-    if command.name in beside:
-        command = command._replace(end="&")
-    return _list_setting(command, after)
-
-
-def _list_setting(command: Command, after: list[Command]) -> list[Command]:
-    # What may be another branch sets none.
-    choices = {block for block in command.blocks if block.opener in ("if", "case")}
+    last = runs[-1]._replace(end=beside.get(runs[-1].name, runs[-1].end))
+    # What may be another branch sets no status.
+    choices = {block for block in last.blocks if block.opener in ("if", "case")}
+    after = commands[len(matter) - matter[::-1].index(True) :]
     after = [item for item in after if choices.isdisjoint(item.blocks)]
-    return [command, *(x for x in after if not FORMS["no-status"].fullmatch(" ".join(x.texts)))]
+    after = [item for item in after if not FORMS["no-status"].fullmatch(" ".join(item.texts))]
+    lost = [item for item in runs[:-1] if _is_lost(item, last)]
+    return [lost[0], last] if lost and not after else [last, *after]
+
+
+def _is_lost(command: Command, last: Command) -> bool:
+    """Whether the last run is of the same program, with other values, and needs nothing of this."""
+    own, other = (unwrap(item.words).texts for item in (command, last))
+    names = {tuple(FORMS["names"].findall(" ".join(texts))) for texts in (own, other)}
+    needs = FORMS["needs"].search(" ".join({*other} - {*own}))
+    sure = {command.end, last.end} <= {"\n", ";"}, command.openers.isdisjoint(("if", "case"))
+    return all((*sure, len(names) == 1, not needs))
 
 
 def _acts_on_status(text: str) -> bool:
@@ -144,11 +148,11 @@ def _acts_on_status(text: str) -> bool:
     return re.search(acts, FORMS["keeps-code"].sub("", text)) is not None
 
 
-def _list_beside(launches: list[LaunchCommand]) -> set[str]:
-    """List the functions whose last program goes on in the background."""
+def _list_beside(launches: list[LaunchCommand]) -> dict[str, str]:
+    """List the functions whose last program goes on in the background, each with its `&`."""
     commands = [x.command for x in launches if x.command.name == "wait" or _matters(x.started)]
     ends = {command.function: command.end for command in commands}
-    return {name for name, end in ends.items() if end == "&"}
+    return {name: end for name, end in ends.items() if end == "&"}
 
 
 @rule("tee-status")
