@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import dropwhile
+from itertools import chain, dropwhile
 
 from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.launchers import unwrap
@@ -32,12 +32,9 @@ def _list_set(script: Script, names: set[str]) -> list[Word]:
 def _find_fixed_port(script: Script) -> Iterator[Fault]:
     asked = list(_list_ports(script))
     words = _list_set(script, _PORT_NAMES) + asked if _reads_port(script) else asked
-    seen = {"0"}
-    for word in [] if _has_whole_nodes(script) else words:
-        match = FORMS["port"].search(word.text)
-        if match and match[1] not in seen:
-            seen.add(match[1])
-            yield mark(word, f"port {match[1]} is the same for every job")
+    shared = [] if _has_whole_nodes(script) else words[::-1]
+    ports = {port: word for word in shared for port in FORMS["port"].findall(word.text)}
+    yield from (mark(word, f"port {x} is the same for every job") for x, word in ports.items())
 
 
 def _reads_port(script: Script) -> bool:
@@ -52,20 +49,17 @@ def _reads_port(script: Script) -> bool:
 def _has_whole_nodes(script: Script) -> bool:
     """Whether no other job can be on its nodes: whoever takes so much has them for himself."""
     request = script.request
-    wide = request.gpus >= 4 or request.cpus >= 64 or (request.nodes > 1 and request.tasks >= 4)
-    alone = script.value("--exclusive") is not None or "excl" in script.resource("place")
-    return wide or alone or bool(script.resource("filesystems"))  # of a site that shares none
+    wide = (request.gpus >= 4, request.cpus >= 64, request.nodes > 1 and request.tasks >= 4)
+    alone = (script.value("--exclusive") is not None, "excl" in script.resource("place"))
+    return any((*wide, *alone, script.resource("filesystems")))  # of a site that shares none
 
 
 def _list_ports(script: Script) -> Iterator[Word]:
     for launch in list_run(script):
-        started, place = launch.started, launch.place
-        match = _PORT_OF.search(" ".join(started.texts))
-        if started.torchrun:
-            words = map(started.torchrun.options.get, ("--master-port", "--rdzv-endpoint"))
-            yield from filter(None, words)
-        elif match:
-            yield Word(match[1], place.line, place.column)
+        if agent := launch.started.torchrun:
+            yield from filter(None, map(agent.options.get, ("--master-port", "--rdzv-endpoint")))
+        elif match := _PORT_OF.search(" ".join(launch.started.texts)):
+            yield Word(match[1], launch.place.line, launch.place.column)
 
 
 @rule("login-node-address")
@@ -95,8 +89,8 @@ def _find_unset(script: Script) -> Iterator[Fault]:
     if any(map(reads_settings, script.commands)):
         return
     stated = set(re.findall(r"(?<![${\w])\w+|(?<=\{)\w+(?=:?[-=])", _join_acting(script)))
-    places = [agent.find("--rdzv-endpoint") for _, agent, _ in list_agents(script)]
-    for word in filter(None, places):
+    options = [agent.options.values() for _, agent, _ in list_agents(script)]
+    for word in filter(None, chain.from_iterable(options)):
         unset = set(re.findall(r"\w+", word.active)) & (_ADDRESS_NAMES | _PORT_NAMES) - stated
         for name in sorted(unset)[:1]:
             yield mark(word, f"no line sets ${name}, so that the agents have no place to meet")
