@@ -279,16 +279,14 @@ class _Reader:
         start = index = self.index
         while index < len(self.text):
             char = self.text[index]
-            if char == "\\":
-                index += 2
-            elif _OPENER.match(self.text, index):
+            if _OPENER.match(self.text, index):
                 index = find_bracket_end(self.text, index + (char in "<>"))
             elif char == "(" and _ASSIGNMENT.fullmatch(self.text, start, index):
                 index = find_bracket_end(self.text, index)
             elif char in " \t\r\n|&;()<>":
                 break
             else:
-                index += 1
+                index += 2 if char == "\\" else 1
         index = min(index, len(self.text))
         if index == start:
             return None
@@ -358,8 +356,7 @@ class _Reader:
             return
         self.finish(operator)
         self.pattern = operator in (";;", ";&", ";;&")
-        if operator == ")":
-            self.leave(")")
+        self.leave(operator)
 
     def parenthesis(self) -> None:
         """`(` begins a function, arithmetic, a loop that counts, or a subshell."""
@@ -389,8 +386,7 @@ class _Reader:
 
     def redirect(self, operator: str) -> None:
         self.take(_BLANK)
-        target = self.word()
-        if target:
+        if target := self.word():
             self.redirects.append(Redirect(operator, target))
         if target and operator.lstrip("0123456789") in ("<<", "<<-"):
             self.take_document(target.text, operator.endswith("-"))

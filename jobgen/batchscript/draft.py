@@ -72,8 +72,7 @@ class Draft:
 
     def load(self) -> LoadedSpec:
         """The spec as jobgen reads it; raises SpecError for what no spec can say."""
-        node = yaml_nodes.parse(self.yaml(""), file="job.yaml")
-        spec, positions = bind(node, JobSpec)
+        spec, positions = bind(yaml_nodes.parse(self.yaml(""), file="job.yaml"), JobSpec)
         return LoadedSpec(spec, "job.yaml", "", positions)
 
     def tree(self) -> dict[str, Any]:

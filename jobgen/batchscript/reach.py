@@ -29,12 +29,6 @@ def _is_part(script: Script, launcher: Launcher, nodes: int) -> bool:
     return nodes < script.nodes or ("PBS_NODEFILE" not in place and script.nodes != 1)
 
 
-def _spreads(launcher: Launcher) -> bool:
-    """Whether it gives each node a task before one gets more than another."""
-    asked = any(FORMS["spreads"].fullmatch(name) for name, _ in launcher.options)
-    return asked or "spreads" in launcher.row
-
-
 def count_reach(script: Script, launcher: Launcher) -> Reach:
     """Return what one launcher starts of a job that has what the directives of `script` say."""
     if launcher.is_open or not launcher.row:
@@ -51,7 +45,9 @@ def count_reach(script: Script, launcher: Launcher) -> Reach:
 def _share_out(script: Script, launcher: Launcher, tasks: int, nodes: int) -> Reach:
     """Return how many of the nodes get how many of the tasks."""
     fill = script.slots  # of a node, before the next one gets any
-    if spreads := _spreads(launcher):
+    # Whether each node gets a task before one gets more than another.
+    asked = any(map(FORMS["spreads"].fullmatch, dict(launcher.options)))
+    if spreads := asked or "spreads" in launcher.row:
         fill = -(-tasks // nodes) if nodes else 0
     each = launcher.read_count("each", min(tasks, max(fill, int(tasks == 1))))
     each = min(each, (spreads and fill) or each)  # what it is told of each node is the most

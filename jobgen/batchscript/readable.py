@@ -116,8 +116,7 @@ def _list_refused(script: Script) -> Iterator[tuple[int, str, str]]:
             message = "this is a heterogeneous job, whose parts have their own directives"
             yield item.line, message, "roles of a spec can say it"
     for line, _ in [] if script.read_directives else list_submissions(script):
-        message = "this script submits others, and is not a job itself"
-        yield line, message, "import what it submits"
+        yield line, "this script submits others, and is not a job itself", "import what it submits"
 
 
 def list_submissions(script: Script) -> Iterator[tuple[int, str]]:

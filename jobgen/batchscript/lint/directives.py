@@ -107,19 +107,18 @@ def _check_output_folder(script: Script) -> Iterator[Fault]:
         if not (os.path.isdir(folder) or _is_elsewhere(folder)):
             column = script.lines[item.line - 1].find(folder) + 1
             does = script.can.without_output  # as measured for each scheduler
-            message = f"there is no folder {folder!r} here, so the job {does}"
-            yield Fault(item.line, column, message)
+            yield Fault(item.line, column, f"there is no folder {folder!r} here, so the job {does}")
 
 
 def _list_folders(script: Script) -> Iterator[tuple[DirectiveOption, str]]:
-    seen = set()
+    folders = dict[str, tuple[DirectiveOption, str]]()
     for item, line in _read_lines(script):
         for folder in SCHEDULERS[script.target].output_folders(line.strip() + "\n"):
-            bare = folder.rstrip("/").removeprefix("./")
-            place = FORMS["place"].search(folder) or "$" in folder  # of which other rules tell
-            if bare not in seen and not place and not _makes(script, bare):
-                yield item, folder
-            seen.add(bare)
+            folders.setdefault(folder.rstrip("/").removeprefix("./"), (item, folder))
+    for bare, (item, folder) in folders.items():
+        place = FORMS["place"].search(folder) or "$" in folder  # of which other rules tell
+        if not place and not _makes(script, bare):
+            yield item, folder
 
 
 def _makes(script: Script, folder: str) -> bool:
@@ -152,12 +151,10 @@ def _find_site_faults(script: Script) -> Iterator[Fault]:
     profile = search.load(script.site) if script.site else None
     if profile is None or profile.scheduler != script.scheduler:
         return
-    seen = set()
-    for problem in _list_problems(script, profile):
-        place = _find_place(script, problem.path)
-        if place and (place, problem.path) not in seen:  # one finding of one cause
-            seen.add((place, problem.path))
-            yield mark(place, f"{script.site}: {problem.message}")
+    problems = _list_problems(script, profile)[::-1]
+    # One finding of one cause.
+    causes = {(_find_place(script, x.path), x.path): x.message for x in problems}
+    yield from (mark(x, f"{script.site}: {text}") for (x, _), text in causes.items() if x)
 
 
 def _list_problems(script: Script, profile: SiteProfile) -> list[Problem]:
