@@ -659,9 +659,9 @@ RIGHT = {
         "environment:\n  setup: |\n    . ~/conda/etc/profile.d/conda.sh\n    conda activate a\n",
     ),
     "accelerate in a site's container": (
-        "{script: train.py}",
-        "{command: [apptainer_wrapper, exec, accelerate, launch, --num_processes=4, a.py]}\n"
-        "launch: {mode: plain}",
+        BASE[BASE.index("nodes") :],
+        "gpus_per_node: 4, cpus_per_node: 8, walltime: 1h}\nlaunch: {mode: plain}\n"
+        "run: {command: [apptainer_wrapper, exec, accelerate, launch, --num_processes=4, a.py]}\n",
     ),
     "conda of a module": (
         "",
