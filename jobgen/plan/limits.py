@@ -181,7 +181,7 @@ def _explain_number(name: str, unit: str, limits: list[Limit], size: Size) -> It
         yield "resources.nodes", message, f"use at least {count(least, word)}", limits[0]
     elif number > most:
         nodes = most // each
-        hint = f"use at most {count(nodes, 'node')}" if nodes else "use fewer GPUs on each node"
+        hint = f"use at most {count(nodes, 'node')}" if nodes else "use fewer GPUs or another queue"
         message = f"{asked}: more than {name}'s {count(most, word)}"
         yield "resources.nodes", message, hint, limits[-1]
 

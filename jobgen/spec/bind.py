@@ -213,8 +213,7 @@ class _Binder:
         return node.text.lower() == "true"
 
     def words(self, node: Scalar, kind: fields.Kind, path: str) -> Any:
-        fault = _find_fault(node.text, kind.rule)
-        if fault:
+        if fault := _find_fault(node.text, kind.rule):
             return self.problem(node.where, path, fault, self.suggest(node, (kind,), path))
         return node.text
 
@@ -248,7 +247,9 @@ class _Binder:
             try:
                 words = split_command(text)
             except ValueError as error:
-                return self.problem(node.where, path, f"{text!r} {error}")
+                message, _, own_hint = str(error).partition("; ")
+                hint = self.suggest(node, (member,), path) or own_hint
+                return self.problem(node.where, path, f"{text!r} {message}", hint)
         else:
             words = _split_list(text, member.rule)
         kind_of_each = node.kind if words == [text] else "str"

@@ -170,9 +170,8 @@ def _find_module_command(names: tuple[str, ...]) -> Iterator[Conflict]:
     rules = {word: "module_names" if ";" in word else _MODULE_WORDS.get(word) for word in names}
     heads = [word for word in names if rules[word] == "module_command"]
     others = [word for word in names if rules[word] not in (None, "module_command")]
-    for word in (*heads[:1], *others[:1]):
-        parts = ";".join(names).split(";")
-        rest = ", ".join(part for part in parts if part not in ("", word, *heads))
+    for word in (others or heads)[:1]:
+        rest = ", ".join(one for one in ";".join(names).split(";") if one not in ("", word, *heads))
         yield explain(str(rules[word]), {"word": word, "rest": rest})
 
 

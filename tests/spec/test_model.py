@@ -132,7 +132,7 @@ def test_a_walltime_is_never_read_as_something_else(value: str, message: str) ->
         (
             "launch: {processes_per_node: [1, 2, 3]}",
             "5:30: launch.processes_per_node: lists 3 nodes, resources.nodes says 2; "
-            "write 2 numbers, or leave resources.nodes out",
+            "write one number for all nodes, or a list of 2; or leave resources.nodes out",
         ),
         (
             "launch: {processes_per_node: []}",
@@ -263,7 +263,7 @@ def test_a_line_that_is_wrong(line: str, message: str) -> None:
             "nodes: 2",
             "nodes: 3, gpus_per_node: [8, 2]",
             "3:38: resources.gpus_per_node: lists 2 nodes, resources.nodes says 3; "
-            "write 3 numbers, or leave resources.nodes out",
+            "write one number for all nodes, or a list of 3; or leave resources.nodes out",
         ),
         (
             "nodes: 2",
