@@ -414,6 +414,7 @@ def _list_values(size: JobSize) -> dict[str, Any]:
         "missing": "" if size.nodes > 1 else _NEVER,
         "shares": r"\d+" if alone else "|".join(map(str, range(size.processes, size.gpus + 1))),
         "all_gpus": size.nodes * size.gpus,
+        "crowds": "|".join(map(str, range(size.gpus // max(1, size.processes) + 1, 10))) or _NEVER,
         "named": "|".join(re.findall(r"(?<!\S)--?[\w-]+", given)) or _NEVER,
         "denied": "|".join(read_form("denied-option").findall(given)) or _NEVER,
         "count": len(words),
@@ -428,9 +429,9 @@ def _is_tested(form: str) -> Callable[[_Look, Fact], bool]:
     )
 
 
-def _is_behind(form: str) -> Callable[[_Look, Fact], bool]:
-    """Return whether a test of a form holds on a way to a place."""
-    return lambda look, call: any(map(read_form(form).search, look.program.list_ways(call.part)))
+def _is_behind(form: str, of: Any = any) -> Callable[[_Look, Fact], bool]:
+    """Return whether a test of a form holds on a way to a place, or on all of them."""
+    return lambda look, call: of(map(read_form(form).search, look.program.list_ways(call.part)))
 
 
 def _is_chosen(look: _Look, call: Fact) -> bool:
@@ -506,6 +507,13 @@ def _is_uneven(look: _Look, _: Fact) -> bool:
     return len({file for file, _, _ in given}) == 1 and not fits
 
 
+def _is_indivisible(look: _Look, at: Fact) -> bool:
+    """Whether the processes cannot share a number that the program is given."""
+    name = at.about["share"]
+    changed, share = re.search(rf"\b{name} [-+*/%]+= ", look.program.text), at.fill(name)
+    return not changed and share.isdecimal() and int(share) % look.size.world_size > 0
+
+
 def _is_unfitting(look: _Look, call: Fact) -> bool:
     """Whether a mesh is larger than the job, or is the only one and smaller."""
     sizes = re.search(r"[(\[](\d+(?:, \d+)*),?[)\]]", call.text)
@@ -532,6 +540,11 @@ PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "trainer": _is_trainer,
     "unfitting": _is_unfitting,
     "uneven": _is_uneven,
+    "indivisible": _is_indivisible,
+    # Where all that it writes, it writes in the last epoch.
+    "once": lambda look, _: all(
+        _is_behind("last-epoch", all)(look, at) for at in look.program.find("writes")
+    ),
     "leading": _is_leading,
     "function": _is_function,
     # Where a file is not there yet, which the next start finds.

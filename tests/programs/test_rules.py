@@ -51,6 +51,12 @@ RIGHT = {
         SETUP + "local_rank = dist.get_rank()\nDistributedSampler(data, rank=local_rank)\n"
         "sampler.set_epoch(0)\n"
     ),
+    "a batch that the processes share, one that is made so, and one that is only looked at": (
+        SETUP + "batch = 16\nassert batch % world_size == 0\n"
+        "small = 3\nsmall *= world_size\nassert small % world_size == 0\n"
+        "odd = 3\nif odd % world_size != 0:\n    odd = world_size\n"
+    ),
+    "a seed for each process": SETUP + "seed = rank * 2 + 1\n",
     "a store in the place of MASTER_PORT": (
         "import os\nimport torch.distributed as dist\nos.environ['MASTER_PORT'] = '29500'\n"
         "dist.init_process_group('gloo', store=dist.TCPStore(host, 29500, world_size=8))\n"
@@ -460,6 +466,7 @@ WRONG = {
         "jax": "import jax\nstep = jax.grad(loss)",
     },
     "no-such-gpu": {
+        "three GPUs of each process": SETUP + "dev = rank * 3\ndev1 = rank * 3 + 1\n" + DDP,
         "a GPU that no node has": (
             "import torch, accelerate\naccelerate.Accelerator()\nx.to('cuda:8')"
         ),
@@ -495,6 +502,9 @@ WRONG = {
         ),
     },
     "other-world-size": {
+        "a batch that the processes cannot share": (
+            SETUP + "batch = 12\nassert batch % world_size == 0, 'batch'\n"
+        ),
         "more GPUs than a node has": SETUP + "assert torch.cuda.device_count() == 16",
         "a program for 16": SETUP + "assert dist.get_world_size() == 16, 'for 16'",
         "an end but for 16": SETUP + "if world_size != 16:\n    raise ValueError()",
@@ -1858,3 +1868,19 @@ def test_a_program_below_its_project_finds_what_is_installed_from_there(
     assert check_program("train.py", EIGHT) == []
     Path("../setup.py").unlink()
     assert rules(check_program("train.py", EIGHT)) == ["no-process-group"]
+
+
+def test_a_chain_needs_what_it_saves_before_the_last_epoch() -> None:
+    size = EIGHT._replace(chained="on_walltime")
+    head = SETUP + "net.load_state_dict(torch.load('a.pt'))\nfor epoch in range(EPOCHS):\n"
+    loop = (
+        head
+        + "    loss.backward()\n    if rank == 0 and epoch {}:\n        torch.save(net, 'a.pt')\n"
+    )
+    said = {"== EPOCHS - 1": ["nothing-saved"], "== EPOCHS - 1 or good": [], "% 5 == 0": []}
+    for test, found in said.items():
+        kept = rules(look(DDP + loop.format(test), size=size))
+        assert [rule for rule in kept if rule == "nothing-saved"] == found, test
+    early = loop.format("== EPOCHS - 1") + "    if rank == 0:\n        torch.save(net, 'b.pt')\n"
+    assert "nothing-saved" not in rules(look(early, size=size))
+    assert "nothing-saved" not in rules(look(loop.format("== EPOCHS - 1")))
