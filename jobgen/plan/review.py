@@ -142,8 +142,6 @@ def _list_facts(job: _Subject) -> dict[str, Any]:
     spec, plan, source = job.spec, job.plan, read_sources(job.plan) or ""
     own, container = spec.environment, plan.environment.container
     runtime = str(getattr(container, "runtime", job.container.runtime))
-    foreign = "import" in source and "torch" not in source
-    whole = f"{source}{job.setup}{plan.program.command}"
     return {
         "nodes": plan.nodes.total,
         "spread": plan.nodes.total > 1,
@@ -169,18 +167,15 @@ def _list_facts(job: _Subject) -> dict[str, Any]:
         "modules": own.modules,
         "relative": re.match(r"[^/~$]", spec.run.script or ""),
         "offline": plan.site.internet == "none",
+        "here": spec.site,
         "site": spec.site or "this site",
         "scheduler": plan.scheduler,
         "chosen": any((spec.scheduler, spec.site)),
         "tasks": len(plan.array.tasks),
-        "python": "import" in source,
         "apart": job.whole.resources.nodes != 1,
         "torchrun": plan.launch.mode == "torchrun",
         "torch": plan.launch.mode in ("torchrun", "direct"),
-        # Whether nothing tells a chain of what a program saves elsewhere.
-        "untold": "import" in source and not _read_form("tells").search(whole),
-        # Whether nothing in a program has one process drive several GPUs.
-        "drives_one": not foreign and not _read_form("several").search(source),
+        **{name: re.search(form, source) for name, form in _list_rows("source")},
         **_count_job(job),
         **_count_batches(job),
         **_describe_role(job),
@@ -217,14 +212,13 @@ def _list_words(job: _Subject) -> _Texts:
     yield "read", "run.script", job.spec.run.script or ""
     before, whole = {job.spec.run.script, *command}, job.plan.program.command
     yield "read", "run.args", " ".join(itertools.filterfalse(before.__contains__, whole))
-    if job.spec.directives:
-        lines = [f"{job.plan.can.sign} ", *job.spec.directives]
-        yield "directives", "directives", "\n".join(lines)
+    yield "directives", "directives", "\n".join([f"{job.plan.can.sign} ", *job.spec.directives])
     if job.role:
         text, name = _read_text(job.role), job.role.name.upper()
         yield "role", "run", f"{name}\n{text}"
         others = "\n".join(" ".join(one.plan.program.command) for one in job.roles)
         yield "asking", "run", f"{name}\n{text}\n---\n{others}"
+    yield "given", "run.command" if command else "run.args", " ".join(job.plan.program.command)
     for option, value in job.settings:
         yield "word", "run.args", f"{option} {value}"
 
@@ -394,7 +388,6 @@ def _count_node(job: _Subject, group: NodeGroup) -> dict[str, Any]:
         "disk": disk // _GIB,
         "least": processes * _GIB,
         "several": processes > 1,
-        "one": processes == 1,
         "of_node": group.cpus and spec.cpus_per_node,  # which only some schedulers give
         "of_gpu": spec.cpus_per_gpu,
         "variable": path,
@@ -437,7 +430,6 @@ def _count_job(job: _Subject) -> dict[str, Any]:
         "packed": gpus * plan.nodes.together,
         "room": has or _USUAL_GPUS,
         "whole": node.whole or plan.requests.exclusive,
-        "one_node": plan.nodes.total == 1,
         "single": (has, gpus, plan.nodes.together) == (0, 1, 1),
         "fit": min(has // max(1, gpus), array.size),
         "charged": array.jobs * has,
@@ -458,11 +450,12 @@ def _count_batches(job: _Subject) -> dict[str, Any]:
     """Return what the sizes and batches among a program's options come to."""
     gpus, world = sum(job.plan.nodes.gpus_of_each), job.plan.nodes.world_size
     numbers = {name: number for name, _, number in _list_numbers(job.settings)}
-    parts = _pick_numbers(numbers, "parts")
+    picks = {kind: _read_form(kind).fullmatch for kind in ("parts", "micros")}
+    parts = {name: number for name, number in numbers.items() if picks["parts"](name)}
     share = math.prod(parts.values())
     # Each group of processes that holds a copy of the model takes a micro batch.
     groups = max(1, world // max(1, share))
-    micros = _pick_numbers(numbers, "micros").values()
+    micros = [number for name, number in numbers.items() if picks["micros"](name)]
     # DeepSpeed's own, of its file; a program may have an option of that name for itself.
     given = {option.rpartition(":")[2]: value for option, value in job.settings}
     deepspeed = {} if "--train_batch_size" in given else given
@@ -479,12 +472,6 @@ def _count_batches(job: _Subject) -> dict[str, Any]:
         "product": world * micro * steps,
         "micro": world * micro,
     }
-
-
-def _pick_numbers(numbers: Mapping[str, int], form: str) -> dict[str, int]:
-    """Return the numbers whose names have a form."""
-    fits = _read_form(form).fullmatch
-    return {name: number for name, number in numbers.items() if fits(name)}
 
 
 def _describe_role(job: _Subject) -> dict[str, Any]:

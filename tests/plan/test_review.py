@@ -40,6 +40,20 @@ def test_the_examples_are_meant_as_they_are(monkeypatch: pytest.MonkeyPatch) -> 
 
 # Each case is a name, keys in place of the base's, and what is said of them (... is anything).
 DOUBTFUL = """\
+a line that the scheduler of the site does not read
+    site: nersc-perlmutter
+    account: m1
+    directives: ['#SBATCH --nice=9', '#PBS -r n']
+    '#PBS -r n' has no effect at nersc-perlmutter, where slurm does not read it; leave it out
+a command for an image
+    environment: {container: {image: docker run --gpus all a/b:1, runtime: pyxis}}
+    'docker run' is a command, and image takes the image alone; write image: a/b:1
+a value of OmegaConf
+    run: {command: [python3, -c, import os, '--data', '${oc.env:DATA}/x']}
+    '${oc.env:DATA}' is of OmegaConf, which nothing in the program uses
+an option that is given twice
+    run: {command: [python3, -c, 'import argparse; p.add_argument(", ")', --lr, 1, --lr=2]}
+    run.command: gives --lr twice, and the program takes the last, 2; write it once
 the CPUs of a node for each process
     environment: {setup: 'export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK'}
     $SLURM_CPUS_PER_TASK counts all CPUs of a node ... leave it out; jobgen shares them
@@ -189,6 +203,9 @@ an option of Docker
 an image for an environment file
     environment: {container: {image: docker://a, runtime: edf}}
     docker://a is an image, and edf takes the environment file that names one
+binds with ;
+    environment: {container: {image: docker://a, runtime: apptainer, binds: '/a:/b; /c'}}
+    ';' does not part two binds ... write binds: ['/a:/b', '/c']
 a bind with =
     environment: {container: {image: train.py, runtime: apptainer, binds: ['/a=/b']}}
     /a=/b is taken for the name of one folder; write /a:/b
@@ -633,6 +650,16 @@ RIGHT = {
     "a quote of a word processor in a comment": (
         "",
         "environment: {setup: 'export A=1  # the node\u2019s'}\n",
+    ),
+    "directives for either scheduler": ("", "directives: ['#SBATCH --nice=9', '#PBS -r n']\n"),
+    "an option that adds to a list": (
+        SCRIPT,
+        "run: {command: [python3, -c, 'import a; add_argument(action=append)', -i, 1, -i, 2]}",
+    ),
+    "processes that take two GPUs each": (
+        SCRIPT,
+        "run: {command: [python3, -c, 'import torch; first, other = rank * 2, rank * 2 + 1']}\n"
+        "launch: {mode: direct, processes_per_node: 2}",
     ),
     "the rank of LoRA": (SCRIPT, "run: {script: train.py, args: [--rank, 128]}"),
     "a world of one by default": (SCRIPT, "run: {script: train.py, args: [--world_size, 1]}"),
