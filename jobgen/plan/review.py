@@ -450,12 +450,11 @@ def _count_batches(job: _Subject) -> dict[str, Any]:
     """Return what the sizes and batches among a program's options come to."""
     gpus, world = sum(job.plan.nodes.gpus_of_each), job.plan.nodes.world_size
     numbers = {name: number for name, _, number in _list_numbers(job.settings)}
-    picks = {kind: _read_form(kind).fullmatch for kind in ("parts", "micros")}
-    parts = {name: number for name, number in numbers.items() if picks["parts"](name)}
+    parts = _pick_numbers(numbers, "parts")
     share = math.prod(parts.values())
     # Each group of processes that holds a copy of the model takes a micro batch.
     groups = max(1, world // max(1, share))
-    micros = [number for name, number in numbers.items() if picks["micros"](name)]
+    micros = _pick_numbers(numbers, "micros").values()
     # DeepSpeed's own, of its file; a program may have an option of that name for itself.
     given = {option.rpartition(":")[2]: value for option, value in job.settings}
     deepspeed = {} if "--train_batch_size" in given else given
@@ -472,6 +471,12 @@ def _count_batches(job: _Subject) -> dict[str, Any]:
         "product": world * micro * steps,
         "micro": world * micro,
     }
+
+
+def _pick_numbers(numbers: Mapping[str, int], form: str) -> dict[str, int]:
+    """Return the numbers whose names have a form."""
+    fits = _read_form(form).fullmatch
+    return {name: number for name, number in numbers.items() if fits(name)}
 
 
 def _describe_role(job: _Subject) -> dict[str, Any]:
