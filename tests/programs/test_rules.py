@@ -136,7 +136,7 @@ RIGHT = {
     "Lightning": "import lightning as L\nL.Trainer(devices=4, num_nodes=2).fit(model)",
     "Lightning's old name": "import pytorch_lightning as pl\npl.Trainer(num_nodes=n).fit(model)",
     "Fabric": "from lightning.fabric import Fabric\nFabric(num_nodes=2).launch()",
-    "Fabric that Hydra makes": "f = hydra.utils.instantiate(cfg)\nf.setup_dataloaders(data)",
+    "Fabric that Hydra makes": "fabric = hydra.utils.instantiate(cfg)\nfabric.launch()",
     "DeepSpeed": "import deepspeed\nengine = deepspeed.initialize(model=model)",
     "jobgen.loop": "from jobgen import loop\nloop.join()",
     "a library's own function": "from timm import utils\nutils.init_distributed_device(args)",
