@@ -188,7 +188,7 @@ class Answer(typed.Typed):
 
     def _translate(self, option: str, value: str) -> None:
         """Keep what stands for an option that the command lacks."""
-        rule = self._explain(option, value)
+        rule = self._choose(option, value)
         if self._is_argument(option, value, rule):
             self.plain += filter(None, [value])
             value = ""
@@ -207,6 +207,14 @@ class Answer(typed.Typed):
             say = _NOTHING if self.tool else self._list_known(option)
         if say:
             self._remark(option, value, say)
+
+    def _choose(self, option: str, value: str) -> dict[str, str]:
+        """Return the rule for an option; none where it is the program's, which lacks another."""
+        rule, words = self._explain(option, value), [option, *filter(None, [value])]
+        if self.tool or rule.get("type", "")[:1] == "-":
+            return rule
+        lacks = find_refusal(self.spec, [f"{option}-"])
+        return {} if lacks and not find_refusal(self.spec, words) else rule
 
     def _remark(self, option: str, value: str, say: str) -> None:
         """Keep what to say of an option; where something else is said of it, with its value."""
@@ -278,7 +286,8 @@ class Answer(typed.Typed):
 
     def _list_known(self, option: str) -> str:
         """Return what a command knows, and which commands have an option that no table has."""
-        known = f"{self.context.command_path} knows {', '.join(sorted(self.long.values()))}"
+        lead = f"{_LEAVE}: " if self.name in list_section("reading") else ""
+        known = f"{lead}{self.context.command_path} knows {', '.join(sorted(self.long.values()))}"
         names = options.list_names(self.context)
         commands = {name: options.make_context(name, self.context).command for name in names}
         own = [name for name in names if option in options.list_options(commands[name])]
@@ -389,7 +398,7 @@ def explain_command(
 def _name_near(message: str, word: str, rest: Sequence[str], context: click.Context) -> str:
     """Return the message with the command that a word misspells, or with how to run a program."""
     known = options.list_names(context)
-    near = find_near(word, known)
+    near = find_near(f"{word} ", [f"{one} " for one in known], cutoff=0.8).strip()  # logz, of four
     if not near:
         return _name_program(message, [word, *rest])
     answer = Answer(options.make_context(near, context), [*map(_mend_file, rest)])
@@ -437,18 +446,12 @@ def _name_foreign(answer: str, words: Sequence[str]) -> str:
 
 
 def _drop_tools(args: Sequence[str]) -> list[str]:
-    """Return words without another tool's name at their start, or `job/` before a name."""
-    args = _name_variables(args)
-    respelt = load_table()["respelt"].get(args[0], {})
-    words = [
-        respelt.get(one, re.sub(r"^(?:pods?|jobs?|deploy\w*|slurm://\w*)/", "", one))
-        for one in args
-    ]
-    while respelt and len(words) > 3 and words[1] in respelt.values():
-        words = [words[0], *words[3:], *words[1:3]]  # kubectl -n NAME get pods
-    if re.match(r"\S*python[\d.]* -m torch\.distributed\.\w+ \S", " ".join(words)):
-        words = words[2:]
-    tools = list_section("tools")
+    """Return words as the table rewrites them, and without another tool's name at their start."""
+    here = "|".join(map(re.escape, [*pick(os.listdir(), FILE_ENDS), "\0"]))
+    text = "\0".join([*_name_variables(args), ""])
+    for form, instead in load_table()["rewritten"].items():
+        text = re.sub(form.replace("HERE", here), instead, text)
+    words, tools = text.split("\0")[:-1], list_section("tools")
     while words[0] in tools and words[1:] and not words[1].startswith("-"):
         del words[0]
     return _join_values(words)
@@ -481,7 +484,7 @@ def _answer_command(word: str, words: Sequence[str], context: click.Context, lin
         "absent": shlex.join(pick(absent, FILE_ENDS)),
         "site": _find_site([word, *words]),
         "place": _find_site(re.findall(r"[\w-]+", line)),
-        "own": _find_own_site(),
+        "own": getattr(settings.read_own("job.yaml"), "site", None) or "",  # of this folder
     }
     row = find_rule("commands", {"words": word.lower(), "word": word.lower(), **facts})
     remark = fill_line(row.get("say", ""), word, words)
@@ -512,11 +515,6 @@ def _find_site(words: Sequence[str]) -> str:
     names = search.list_names()
     parts = {part: name for name in names for part in (*name.split("-"), name)}
     return next((parts[word] for word in words if word[3:] and word in parts), "")
-
-
-def _find_own_site() -> str:
-    """Return the cluster that the spec of this folder names; empty without one."""
-    return getattr(settings.read_own("job.yaml"), "site", None) or ""
 
 
 # --- options and words behind a command ---
