@@ -123,6 +123,36 @@ def spec(tmp_path, monkeypatch):
         ("cache", "the commands\n  write a job: init, render"),
         ("xyzzy a.yaml", "the commands\n  write a job: init"),
         ("xyzzy", "the commands\n  write a job: init, render"),
+        ("renderjob.yaml", "type: jobgen render job.yaml\n"),
+        ("submit.job.yaml -N 4", "type: jobgen submit job.yaml -N 4\n"),
+        ("checkpoint.yaml", "type: jobgen submit checkpoint.yaml\n"),  # is no check of point.yaml
+        ("logs12", "type: jobgen logs 12\n"),
+        ("logs-f 12", "type: jobgen logs 12 -f\n"),
+        ("submit--dry-run job.yaml", "type: jobgen submit job.yaml --dry-run\n"),
+        ("logz 12", "did you mean: jobgen logs 12\n"),
+        ("sbatch jobs/a.yaml", "type: jobgen submit jobs/a.yaml\n"),
+        ("scancel 11,12", "type: jobgen cancel 11 12\n"),
+        ("scontrol show job -d 12", "type: jobgen status 12\n"),
+        ("scontrol show jobs", "type: jobgen list\n"),
+        (
+            "kill -USR1 12",
+            "jobgen cancel ends a job, and sends no other signal; type: scancel --ba",
+        ),
+        ("delete -f job.yaml", "type: jobgen cancel JOB, with the id that `jobgen list` prints"),
+        ("install torch", "jobgen installs nothing: type pip install torch, in the environment"),
+        ("make install", "make install does that by itself"),
+        ("make run", "type: jobgen submit job.yaml\n"),
+        ("python -m pip install torch", "that is not jobgen's: python -m pip install torch; "),
+        ("python -m jobgen submit job.yaml", "type: jobgen submit job.yaml\n"),
+        ("docker start 12", "type: jobgen rerun 12\n"),
+        ("kubectl run gpt --image=a:1", "type: jobgen submit job.yaml --set "),
+        ("kubectl rollout status job/gpt", "type: jobgen status gpt\n"),
+        ("kubectl -n ml logs gpt", "type: jobgen logs gpt; for --namespace: leave it out"),
+        ("sky down --all", "type: jobgen cancel JOB..., with the ids that `jobgen list` prints"),
+        (
+            "qsub -m abe job.yaml",
+            "type: jobgen submit job.yaml --set 'notify.on=[begin, end, fail]'",
+        ),
     ],
 )
 def test_a_word_that_is_not_a_command_is_answered(line, answer):
@@ -397,6 +427,39 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
         ),
         ("cancel job.yaml", "`jobgen submit job.yaml` starts one"),
         ("explain 12", "`jobgen status 12` shows a job"),
+        ("cancel 11..15", "; of several, bash writes the ids; type: jobgen cancel {11..15}\n"),
+        ("submit -time 4h", "has two dashes; type: jobgen submit --time 4h\n"),
+        ("submit -N=4", "; type: jobgen submit -N 4\n"),
+        ("submit job.yaml nodes 4", "type: jobgen submit job.yaml --nodes 4\n"),
+        ("submit --set resources.nodes=4 resources.walltime=3h", " --set resources.walltime=3h\n"),
+        ("submit --set nodes:4", "; type: jobgen submit --set resources.nodes=4\n"),
+        ("submit --set", "type: jobgen submit job.yaml --set PATH=VALUE\n"),
+        ("submit --after 11,12", "; type: jobgen submit --after 11 --after 12\n"),
+        ("submit job.yaml--dry-run", "; type: jobgen submit job.yaml --dry-run\n"),
+        ("submit --dry-run=true job.yaml", "type: jobgen submit --dry-run job.yaml\n"),
+        ("submit --json=false job.yaml", "leave it out; type: jobgen submit job.yaml\n"),
+        ("submit help", "; type: jobgen submit --help\n"),
+        ("submit -?", "type: jobgen submit --help\n"),
+        ("run --gpus all a/b:1 python t.py", "--set environment.container.image=docker://a/b:1\n"),
+        ("render job.yaml -o job.yaml", "type: jobgen render job.yaml -o job.sbatch\n"),
+        ("lint a.sh -o a.yaml", "lint writes no file; type: jobgen import a.sh -o a.yaml\n"),
+        ("import a.sh --out a.yaml", "type: jobgen import a.sh -o a.yaml\n"),
+        (
+            "wait --any 12",
+            "leave it out: jobgen wait knows --host, --json, --then; type: jobgen wait",
+        ),
+        ("top --gpu 12", "leave it out: jobgen top shows them all; type: jobgen top 12\n"),
+        ("logs follow 12", "type: jobgen logs 12 --follow\n"),
+        ("logs 12:3", "type: jobgen logs 12 --rank 3\n"),
+        ("clean 7d", "type: jobgen clean --older 7d\n"),
+        ("clean --state failed", "type: jobgen clean --failed\n"),
+        ("rerun failed", "type: jobgen rerun --failed\n"),
+        ("cancel job 12", "type: jobgen cancel 12\n"),
+        ("shell node03", "type: jobgen shell --node node03\n"),
+        (
+            "report 11 12 --compare",
+            "it compares the jobs that you name; type: jobgen report 11 12\n",
+        ),
     ],
 )
 def test_words_in_the_wrong_place_are_answered(line, answer):
@@ -462,6 +525,22 @@ def test_an_option_of_jobgen_that_the_program_has_not_is_put_before(line, answer
     ended = jobgen(*line.split())
     assert (ended.code, "put it before --" in ended.err) == (2 if answer else 0, bool(answer))
     assert answer in ended.err
+
+
+def test_an_option_that_the_program_has_comes_before_a_word_of_the_table():
+    assert "roles:" in jobgen("submit", "--steps", "5").err
+    Path("train.py").write_text(
+        "import argparse\np = argparse.ArgumentParser()\np.add_argument('--steps', type=int)\n"
+        "p.parse_args()\n"
+    )
+    assert "no such option --steps; type: jobgen submit -- --steps 5\n" in (
+        jobgen("submit", "--steps", "5").err
+    )
+
+
+def test_an_empty_spec_may_be_what_a_shell_was_to_write_into():
+    Path("job.yaml").write_text("")
+    assert "a shell empties the file behind > before" in jobgen("render", "job.yaml").err
 
 
 def test_a_program_is_started_by_its_spec():
