@@ -398,7 +398,8 @@ def explain_command(
 def _name_near(message: str, word: str, rest: Sequence[str], context: click.Context) -> str:
     """Return the message with the command that a word misspells, or with how to run a program."""
     known = options.list_names(context)
-    near = find_near(f"{word} ", [f"{one} " for one in known], cutoff=0.8).strip()  # logz, of four
+    padded = [f"{one} " for one in known]  # for logz: a slip in a word of four letters
+    near = find_near(word, known) or find_near(f"{word} ", padded, cutoff=0.8).strip()
     if not near:
         return _name_program(message, [word, *rest])
     answer = Answer(options.make_context(near, context), [*map(_mend_file, rest)])

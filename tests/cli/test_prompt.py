@@ -130,6 +130,7 @@ def spec(tmp_path, monkeypatch):
         ("logs-f 12", "type: jobgen logs 12 -f\n"),
         ("submit--dry-run job.yaml", "type: jobgen submit job.yaml --dry-run\n"),
         ("logz 12", "did you mean: jobgen logs 12\n"),
+        ("lnit old.sh", "did you mean: jobgen lint old.sh\n"),
         ("sbatch jobs/a.yaml", "type: jobgen submit jobs/a.yaml\n"),
         ("scancel 11,12", "type: jobgen cancel 11 12\n"),
         ("scontrol show job -d 12", "type: jobgen status 12\n"),
