@@ -363,6 +363,7 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
             "job.yaml stands behind --, where the program's arguments are; put it before --",
         ),
         ("render --account job.yaml", "type: jobgen render --account NAME job.yaml"),
+        ("qsig -s 12 991", "scancel --batch --signal=12 991 on Slurm, qsig -s 12 991 on PBS"),
         ("cancel -s USR1 12", "type: scancel --batch --signal=USR1 12 on Slurm, qsig -s USR1 12"),
         ("logs 3 12", "takes one job at a time; type: jobgen logs 12"),
         ("logs -fn100 12", "type: jobgen logs 12 | tail -n 100"),
