@@ -368,7 +368,8 @@ class _Request:
     def advise_on_shares(self, processes: int) -> Iterator[str]:
         """Yield warnings about CPUs and memory that are too few for its processes."""
         share = f" for {count(processes, 'process', 'processes')}"
-        cpus, why = self._find_share("cpus", self.cpus)
+        tasks = {"direct": processes}.get(self.context.spec.launch.mode, 1)
+        cpus, why = self._find_share("cpus", self.cpus, tasks=tasks)
         few = 0 < cpus < _LEAST_CPUS * processes
         why = f"{count(cpus, 'CPU')}{share}{why}"
         yield from self.context.warn({"few_cpus": few}, why=why, share=_share_cpus(self.node))
@@ -379,7 +380,7 @@ class _Request:
         fitting = _share_memory(self.node, self.size)
         yield from self.context.warn({"little_memory": little}, why=why, share=fitting)
 
-    def _find_share(self, thing: str, asked: int, cpus: int = 0) -> tuple[int, str]:
+    def _find_share(self, thing: str, asked: int, cpus: int = 0, tasks: int = 1) -> tuple[int, str]:
         """Return how much a job has of a thing, and who says it if it does not; 0 if unknown."""
         if asked:
             return asked, ""
@@ -392,7 +393,7 @@ class _Request:
                 return amount * each[unit], f": {words}{self.about.get(f'default_{key}', '')}"
         gives_one = thing == "cpus" and can.one_cpu
         if gives_one and not has_option(self.context.spec, *_ASK_CPUS):
-            return 1, f": {can.title} gives one CPU unless a job asks for more"
+            return tasks, f": {can.title} gives each task one CPU unless a job asks for more"
         return 0, ""
 
 
