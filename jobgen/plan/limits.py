@@ -368,7 +368,7 @@ class _Request:
     def advise_on_shares(self, processes: int) -> Iterator[str]:
         """Yield warnings about CPUs and memory that are too few for its processes."""
         share = f" for {count(processes, 'process', 'processes')}"
-        tasks = {"direct": processes}.get(self.context.spec.launch.mode, 1)
+        tasks = {"direct": processes}.get(str(self.context.spec.launch.mode), 1)
         cpus, why = self._find_share("cpus", self.cpus, tasks=tasks)
         few = 0 < cpus < _LEAST_CPUS * processes
         why = f"{count(cpus, 'CPU')}{share}{why}"

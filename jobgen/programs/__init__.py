@@ -102,6 +102,7 @@ def _measure(plan: Plan) -> JobSize:
     group, walltime = nodes.own[0], plan.walltime
     again = {"on_walltime": walltime.chain.goes_on, "on_failure": walltime.restarts}
     again["launch.max_restarts"] = plan.launch.max_restarts
+    again["--requeue"] = " --requeue" in " ".join(plan.requests.directives)
     setup = f"{plan.program.command} {environment.setup} {dict(environment.variables)}"
     return JobSize(
         nodes=len(nodes.processes),

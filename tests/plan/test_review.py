@@ -798,6 +798,22 @@ def test_one_process_may_take_several_gpus() -> None:
         assert len(review(loaded, resolve(loaded))) == said, program
 
 
+@pytest.mark.parametrize(
+    ("processes", "program"),
+    [
+        (8, "torch.distributed.init_process_group('gloo')"),
+        (1, "torch.multiprocessing.spawn(train, nprocs=4)"),
+        (1, "parts = [part.to(f'cuda:{i}') for i in range(torch.cuda.device_count())]"),
+    ],
+)
+def test_the_program_tells_what_it_does_with_gpus(processes: int, program: str) -> None:
+    spec = f"{BASE}launch: {{processes_per_node: {processes}}}\n"
+    for text, said in (("", 1), (program, 0)):
+        Path("train.py").write_text(f"import torch\n{text}\n")
+        loaded = load(spec)
+        assert ["GPU" in str(one) for one in review(loaded, resolve(loaded))] == [True] * said
+
+
 def test_a_chain_wants_what_is_saved_in_the_run_folder() -> None:
     words = "out /scratch/a: the chain ends after a start that leaves nothing new in checkpoints/"
     save = "out: /scratch/a"

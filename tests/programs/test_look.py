@@ -194,6 +194,7 @@ def test_an_argument_of_a_task_has_its_own_place(tasks: str, said: str) -> None:
     ("keys", "named"),
     [
         ("launch: {max_restarts: 2}", "launch.max_restarts"),
+        ("directives: ['#SBATCH --requeue']", "--requeue"),
         ("on_failure: {then: restart}", "on_failure"),
         (
             "on_walltime: {then: requeue}\non_failure: {then: restart}",
