@@ -34,7 +34,7 @@ FILE_ENDS = (*SPEC_ENDS, *SCRIPT_ENDS)
 # A job, as these name it: an id, an URI of torchx, a file of Slurm's output, a run folder.
 JOB = re.compile(
     r"(?:(?i:job(?:_?id)?[=/])|slurm(?:-|://\S*/)|(?P<folder>(?:\S*/)?runs/[\w.-]+/))?"
-    r"(?P<job>\d+(?:_\d+|_?\[[\d,:%-]*\])?(?:\.(?!out|err|batch|ext)[A-Za-z][\w.-]*)?)"
+    r"(?P<job>\d+(?:-\d{6}-\d+)?(?:_\d+|_?\[[\d,:%-]*\])?(?:\.(?!out|err|batch|ext)[A-Za-z][\w.-]*)?)"
     r"(?:[.:]\S*|(?(folder)/\S*))?"
 )
 # What is given by one option where others give it by several: A=1,B=2 for variables.

@@ -37,6 +37,9 @@ def spec(tmp_path, monkeypatch):
         ("ps", "type: jobgen list"),
         ("squeue", "type: jobgen list"),
         ("kill 12", "type: jobgen cancel 12"),
+        ("kill 20261129-065442-171", "type: jobgen cancel 20261129-065442-171"),
+        ("log runs/gpt/20261129-065442-171", "type: jobgen logs 20261129-065442-171"),
+        ("exec gpt-0001 nvidia-smi", "type: jobgen shell gpt-0001 -- nvidia-smi"),
         ("scancel 12", "type: jobgen cancel 12"),
         ("sacct -j 12 --format=MaxRSS", "type: jobgen report 12 --text"),
         (
