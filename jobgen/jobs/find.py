@@ -43,9 +43,8 @@ def _find_meant(word: str) -> str:
     if re.fullmatch(r"\d+(,\d+)+", word):
         return f"give each ID as a word: {word.replace(',', ' ')}"
     output = r"[A-Za-z][\w.-]*?(?:-|\.[oe])(\d+)(?:_\d+)?(?:\.out|\.err|\.log)?"
-    job = re.sub(rf"\A{output}\Z", r"\1", word)
-    if _find_by_id(job):
-        return f"that is one of its output files; give its ID: {job}"
+    if (match := re.fullmatch(output, word)) and _find_by_id(match[1]):
+        return f"that is one of its output files; give its ID: {match[1]}"
     if not os.path.isfile(word):
         return ""
     if not word.endswith((".yaml", ".yml")):

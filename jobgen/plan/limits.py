@@ -220,9 +220,9 @@ def is_listed_by_hand(listed: Filesystems, spec: JobSpec) -> bool:
     return any(re.search(option, line) for line in spec.directives)
 
 
-def has_option(spec: JobSpec, *options: str) -> bool:
+def has_option(directives: Sequence[str], *options: str) -> bool:
     """Whether a directive of the spec's own has an option of one of these forms."""
-    return any(re.search(rf"\s({'|'.join(options)})\b", line) for line in spec.directives)
+    return any(re.search(rf"\s({'|'.join(options)})\b", line) for line in directives)
 
 
 def check_lists(
@@ -368,7 +368,7 @@ class _Request:
     def advise_on_shares(self, processes: int) -> Iterator[str]:
         """Yield warnings about CPUs and memory that are too few for its processes."""
         share = f" for {count(processes, 'process', 'processes')}"
-        tasks = {"direct": processes}.get(str(self.context.spec.launch.mode), 1)
+        tasks = processes if self.context.spec.launch.mode == "direct" else 1
         cpus, why = self._find_share("cpus", self.cpus, tasks=tasks)
         few = 0 < cpus < _LEAST_CPUS * processes
         why = f"{count(cpus, 'CPU')}{share}{why}"
@@ -392,7 +392,7 @@ class _Request:
                 words = why.format(gpus=self.size.widest, **facts)
                 return amount * each[unit], f": {words}{self.about.get(f'default_{key}', '')}"
         gives_one = thing == "cpus" and can.one_cpu
-        if gives_one and not has_option(self.context.spec, *_ASK_CPUS):
+        if gives_one and not has_option(self.context.spec.directives, *_ASK_CPUS):
             return tasks, f": {can.title} gives each task one CPU unless a job asks for more"
         return 0, ""
 

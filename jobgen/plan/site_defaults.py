@@ -327,7 +327,8 @@ def _require_queue(context: Context) -> Iterator[Breach]:
     """Refuse a GPU job without a queue where the site's default takes no such job."""
     spec, profile = context.spec, context.site
     queues = {name: queue for name, queue in profile.queues.items() if _takes_gpus(queue)}
-    named = spec.reservation or spec.qos or limits.has_option(spec, "-[qp]", "--qos", "--partition")
+    asks = limits.has_option(spec.directives, "-[qp]", "--qos", "--partition")
+    named = spec.reservation or spec.qos or asks
     if queues and not named and not any(queue.default for queue in queues.values()):
         listed = "; ".join(_describe_queue(profile, name, queues[name]) for name in queues)
         yield from map(Breach, context.refuse({"name_queue": True}, listed=listed))
@@ -354,7 +355,7 @@ def _names_qos(context: Context) -> bool:
     spec, site = context.spec, context.site
     if not site.can.qos or site.slurm.queue_option != "partition":
         return False
-    return spec.qos is not None or limits.has_option(spec, "-q", "--qos")
+    return spec.qos is not None or limits.has_option(spec.directives, "-q", "--qos")
 
 
 def describe_node(

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from jobgen.plan.limits import has_option
 from jobgen.plan.plan import Plan
 from jobgen.plan.review import list_copied, list_settings, review
 from jobgen.programs.program import list_started
@@ -20,8 +21,8 @@ from jobgen.spec.value_types import make_option
 
 __all__ = ["SEVERAL", "JobSize", "Remark", "check_program", "list_doubts", "look_at"]
 
-# What tells a task of an array from the others.
-TASK = "JOBGEN_TASK|(SLURM_ARRAY_TASK|PBS_ARRAY)_?(ID|INDEX)"
+# Which task of its array it is.
+_TASK = "JOBGEN_TASK|SLURM_ARRAY_TASK_ID|PBS_ARRAY_INDEX|PBS_ARRAYID"
 
 
 def list_doubts(loaded: LoadedSpec, plan: Plan) -> Iterator[str]:
@@ -102,7 +103,7 @@ def _measure(plan: Plan) -> JobSize:
     group, walltime = nodes.own[0], plan.walltime
     again = {"on_walltime": walltime.chain.goes_on, "on_failure": walltime.restarts}
     again["launch.max_restarts"] = plan.launch.max_restarts
-    again["--requeue"] = " --requeue" in " ".join(plan.requests.directives)
+    again["--requeue"] = has_option(plan.requests.directives, "--requeue")
     setup = f"{plan.program.command} {environment.setup} {dict(environment.variables)}"
     return JobSize(
         nodes=len(nodes.processes),
@@ -112,8 +113,7 @@ def _measure(plan: Plan) -> JobSize:
         # Of a role on a part of its nodes, its own.
         gpus=max(group.gpus for group in nodes.own),
         tasks=max(1, len(tasks)),
-        # Tasks that differ by the variable alone.
-        alike=bool(tasks) and not any(map(any, tasks)) and not re.search(TASK, setup),
+        alike=_are_alike(plan, setup),
         scheduler=plan.can.name,
         ray=plan.launch.ray,
         plain=plan.launch.plain,
@@ -127,6 +127,12 @@ def _measure(plan: Plan) -> JobSize:
         settings="\n".join(map(" ".join, _list_settings(plan))),
         fewest=nodes.fewest or 0,
     )
+
+
+def _are_alike(plan: Plan, setup: str) -> bool:
+    """Whether the tasks of an array differ by their number alone, and the setup does not use it."""
+    tasks = plan.array.tasks
+    return bool(tasks) and not any(map(any, tasks)) and not re.search(_TASK, setup)
 
 
 def _list_settings(plan: Plan) -> Iterator[tuple[str, str]]:

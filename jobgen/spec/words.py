@@ -322,7 +322,8 @@ def _describe_members(node: Node) -> dict[str, str]:
     inner = node.items if isinstance(node, Mapping) else {}
     members = [] if isinstance(node, Scalar) else [*(inner.values() or node.items)]
     deep = any(not isinstance(one, Scalar) for one in members)
-    given = {Scalar: "text", Sequence: "list", Mapping: "keys"}[type(node)] + " deep" * deep
+    given = {Scalar: "text", Sequence: "list", Mapping: "keys"}[type(node)]
+    given = f"{given} deep" if deep else given
     pairs = [f"'{key}:{one.text}'" for key, one in inner.items()]
     return {"given": given, "names": ", ".join(inner), "pairs": ", ".join(pairs)}
 

@@ -120,7 +120,7 @@ def _find_last(script: Script) -> list[Command]:
     runs = [*compress(commands, matter)]
     if not runs or _acts_on_status("\n".join(script.lines[runs[0].line - 1 :])):
         return []
-    last = runs[-1]._replace(end=beside.get(runs[-1].name, runs[-1].end))
+    last = runs[-1]._replace(end="&") if runs[-1].name in beside else runs[-1]
     # What may be another branch sets no status.
     choices = {block for block in last.blocks if block.opener in ("if", "case")}
     after = commands[len(matter) - matter[::-1].index(True) :]
@@ -148,11 +148,11 @@ def _acts_on_status(text: str) -> bool:
     return re.search(acts, FORMS["keeps-code"].sub("", text)) is not None
 
 
-def _list_beside(launches: list[LaunchCommand]) -> dict[str, str]:
-    """List the functions whose last program goes on in the background, each with its `&`."""
+def _list_beside(launches: list[LaunchCommand]) -> set[str]:
+    """List the functions whose last program goes on in the background."""
     commands = [x.command for x in launches if x.command.name == "wait" or _matters(x.started)]
     ends = {command.function: command.end for command in commands}
-    return {name: end for name, end in ends.items() if end == "&"}
+    return {name for name, end in ends.items() if end == "&"}
 
 
 @rule("tee-status")

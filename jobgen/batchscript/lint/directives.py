@@ -151,9 +151,9 @@ def _find_site_faults(script: Script) -> Iterator[Fault]:
     profile = search.load(script.site) if script.site else None
     if profile is None or profile.scheduler != script.scheduler:
         return
-    problems = _list_problems(script, profile)[::-1]
-    # One finding of one cause.
-    causes = {(_find_place(script, x.path), x.path): x.message for x in problems}
+    causes = dict[tuple[DirectiveOption | None, str], str]()
+    for problem in _list_problems(script, profile):  # one finding of one cause
+        causes.setdefault((_find_place(script, problem.path), problem.path), problem.message)
     yield from (mark(x, f"{script.site}: {text}") for (x, _), text in causes.items() if x)
 
 
