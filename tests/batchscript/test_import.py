@@ -243,6 +243,53 @@ def test_a_variable_from_outside_is_named() -> None:
     imported = import_body("srun python t.py --n $N", EACH_GPU)
     assert yaml.safe_load(imported.yaml)["run"]["args"] == ["--n", {"value": "$N", "expand": True}]
     assert [(left.kind, left.text) for left in imported.left] == [("check", "$N")]
+    for value in ("$N", "${N}", '"$N"'):
+        imported = import_body(f'N={value}\nsrun python t.py --n "$N"', EACH_GPU)
+        assert ["comes from outside" in left.reason for left in imported.left] == [True]
+    assert not import_body("N=1\nN+=$N\nsrun python t.py --n $N", EACH_GPU).left
+
+
+@pytest.mark.parametrize(
+    ("body", "directives", "unset"),
+    [
+        ("bash run.sh", "#SBATCH --gres=gpu:4", True),
+        ("./run.sh", "#SBATCH --gres=gpu:4", True),
+        ("python t.py --devices 4", "#SBATCH --gres=gpu:4", True),
+        ("accelerate launch t.py", "#SBATCH --gres=gpu:4", False),
+        ("export OMP_NUM_THREADS=2\nbash run.sh", "#SBATCH --gres=gpu:4", False),
+        ("bash run.sh", "#SBATCH --gres=gpu:1", False),
+        ("bash run.sh", "#PBS -l select=1:ncpus=8:ngpus=4", False),
+        ("srun -c 4 bash run.sh", "#SBATCH --nodes=1 --gres=gpu:4", False),
+    ],
+)
+def test_what_a_program_starts_has_the_threads_that_it_had(
+    body: str, directives: str, unset: bool
+) -> None:
+    spec = spec_of(f"{body}", directives)
+    setup = spec.get("environment", {}).get("setup", "")
+    assert ("unset OMP_NUM_THREADS" in setup) is unset
+
+
+def test_a_line_that_only_fails_is_left_out() -> None:
+    imported = import_body("~\npython t.py\n~", ONE_GPU)
+    assert not imported.body
+    assert [left.kind for left in imported.left] == ["kept", "kept"]
+
+
+def test_the_folder_of_a_file_that_pbs_writes_at_once_is_named() -> None:
+    def asks(directives: str) -> bool:
+        left = import_pbs(f"{directives}\ncd $PBS_O_WORKDIR\npython t.py").left
+        return any("its folder must exist" in item.reason for item in left)
+
+    assert asks("#PBS -o logs/\n#PBS -j oe")
+    assert asks("#PBS -e /a/b.err")
+    assert not asks("#PBS -o out.txt")
+    assert not asks("#PBS -o logs/\n#PBS -koed")
+
+
+def test_an_option_of_pbs_takes_the_next_word() -> None:
+    imported = import_pbs("#PBS -l -walltime=1:00:00\ncd $PBS_O_WORKDIR\npython t.py")
+    assert yaml.safe_load(imported.yaml)["directives"] == ["#PBS -l -walltime=1:00:00"]
 
 
 def test_an_open_variable_without_quotes_may_be_several_words() -> None:
@@ -298,7 +345,7 @@ def test_a_shell_on_each_node_is_a_process_of_its_own() -> None:
     spec = spec_of("export MASTER_PORT=29500\nsrun bash run.sh --n $SLURM_NNODES", TWO_NODES)
     assert spec["launch"] == {"mode": "plain"}
     assert spec["run"] == {"command": ["bash", "run.sh", "--n", "2"]}
-    assert "environment" not in spec
+    assert spec["environment"]["setup"].startswith("unset OMP_NUM_THREADS  ")
     assert spec_of("srun bash run.sh", EACH_GPU)["launch"] == {"mode": "direct"}
     assert "never join" in kept("srun deepspeed t.py", TWO_NODES)
 
