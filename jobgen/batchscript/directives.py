@@ -299,21 +299,12 @@ def _settle_indices(script: Script, item: DirectiveOption, draft: Draft) -> bool
     """Put an array into `draft`, with its own indices; False where more of it is not jobgen's."""
     match = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?(?:%([1-9]\d{0,4}))?", item.value, re.ASCII)
     first, last, at_once = map(int, match.groups(0)) if match else (1, 0, 0)
-    tasks = 1 + (last or first) - first
-    if match is None or not 0 < tasks <= 10_000:
-        return False
+    tasks = 1 + last - first
     # One task is no array of the scheduler's, and jobgen's begin at 0.
-    more = "(JOB_)?ID|TASK_(COUNT|MIN|MAX|STEP)" if tasks == 1 else "TASK_(MIN|MAX)"
-    moved = first or tasks == 1
-    if moved and re.search(rf"_ARRAY_({more})\b", script.text):
+    if not 1 < tasks <= 10_000 or (first and re.search(r"_ARRAY_TASK_(MIN|MAX)\b", script.text)):
         return False
     draft.put("array.tasks", tasks)
     draft.put("array.at_once", at_once or None)
-    if moved:
-        draft.setup([_write_index(item, first, tasks)])
+    if first:
+        draft.setup([f"export {ARRAYS[item.option]}=$((JOBGEN_TASK + {first}))"])
     return True
-
-
-def _write_index(item: DirectiveOption, first: int, tasks: int) -> str:
-    number = first if tasks == 1 else f"$((JOBGEN_TASK + {first}))"
-    return f"export {ARRAYS[item.option]}={number}"

@@ -688,7 +688,7 @@ def test_a_directive_with_a_place_to_fill_in_is_left_out_beside_a_body() -> None
 
 
 def test_indices_of_an_array_are_those_of_the_script() -> None:
-    for asked, third, tasks in (("3-9%2", "5", 7), ("0-4", "", 5), ("7", "7", 1)):
+    for asked, third, tasks in (("3-9%2", "5", 7), ("0-4", "", 5), ("7-9", "9", 3)):
         spec = spec_of("python t.py $SLURM_ARRAY_TASK_ID", ONE_GPU, f"#SBATCH --array={asked}")
         setup = spec.get("environment", {}).get("setup", "")
         shown = f"unset SLURM_ARRAY_TASK_ID JOBGEN; JOBGEN_TASK=2\n{setup}echo $SLURM_ARRAY_TASK_ID"
@@ -714,10 +714,12 @@ def test_an_array_of_which_more_is_read_than_the_index(asked: str, read: str, st
 
 
 def test_other_arrays_keep_their_directive_and_body() -> None:
-    imported = import_body("python t.py $SLURM_ARRAY_TASK_ID", ONE_GPU, "#SBATCH --array=5,1-3")
-    assert "#SBATCH --array=5,1-3" in yaml.safe_load(imported.yaml)["directives"]
-    assert imported.body
-    assert not imported.left
+    for array in ("#SBATCH --array=5,1-3", "#SBATCH --array=7", "#SBATCH --array=0-0"):
+        directives = ONE_GPU, array, "#SBATCH --output=%a.log"
+        imported = import_body("python t.py $SLURM_ARRAY_TASK_ID", *directives)
+        assert array in yaml.safe_load(imported.yaml)["directives"]
+        assert imported.body
+        assert not imported.left
 
 
 def test_a_place_to_fill_in_is_left_out_and_named() -> None:
