@@ -138,10 +138,12 @@ def keep_verbatim(script: Script, item: DirectiveOption, draft: Draft) -> None:
     value = shlex.quote(value) if re.search(r"\s", value) else value
     if FORMS["of-index"].match(value + draft.values.get("environment.setup", "")):
         draft.check(item.line, item.text, "has the scheduler's index, which begins at 0 here")
+    if FORMS["written-early"].fullmatch(f"{item.option} {value} {script.value('-k')}"):
+        draft.check(item.line, item.text, "here PBS writes it at once, so its folder must exist")
     text = f"{script.can.sign} {item.option}{joint}{value}".rstrip()
     if re.fullmatch(r"[\x20-\x7e]+", text):
-        own = draft.values.setdefault("directives", [])
-        own += [text] if text not in own else []
+        own = draft.values.get("directives", ())
+        draft.values["directives"] = [*dict.fromkeys([*own, text])]
     else:
         draft.lose(item.line, item.text, "not a directive that a spec can hold")
 
@@ -151,7 +153,7 @@ def _find_site_of_totals(script: Script) -> tuple[str, SiteProfile]:
 
     Without a name, and empty, where the script is for no such site.
     """
-    in_totals = script.resource("ncpus") and not script.chunks
+    in_totals = script.can.chunks and not script.chunks
     for name, item in search.list_profiles() if in_totals else ():
         if item and _asks_in_totals(script, item.profile):
             return name, item.profile
@@ -160,7 +162,8 @@ def _find_site_of_totals(script: Script) -> tuple[str, SiteProfile]:
 
 def _asks_in_totals(script: Script, profile: SiteProfile) -> bool:
     lists = profile.filesystems
-    known = profile.find_queue(script.value("-q")) or (lists and script.resource(lists.resource))
+    listed = lists and script.resource(lists.resource)
+    known = listed or (script.resource("ncpus") and profile.find_queue(script.value("-q")))
     return profile.pbs.resources == "totals" and bool(known)
 
 

@@ -161,7 +161,7 @@ class Script:
             yield column, option, value or ""
 
     def _split_words(self, text: str) -> list[str]:
-        text = re.sub(r"\s#.*", "", text) if self.can.comments else text
+        text = re.sub(r"\s#.*" if self.can.comments else r"(?<=-l)\s+(?=-)", "", text)
         try:
             return shlex.split(text)
         except ValueError:  # a quote is open; the scheduler will complain

@@ -950,6 +950,9 @@ def test_a_list_of_file_systems_tells_a_site_of_totals() -> None:
 
 @pytest.mark.parametrize("end", ["python t.py", "trap x EXIT\npython t.py"])
 def test_a_place_to_fill_in_within_a_command_is_lost(end: str) -> None:
+    imported = import_pbs("#PBS -q normal -l mem=8GB,storage=scratch/ab1\npython t.py")
+    assert yaml.safe_load(imported.yaml)["site"] == "nci-gadi"
+    assert "site" not in yaml.safe_load(import_pbs("#PBS -q gpuvolta -l mem=8GB\npython t.py").yaml)
     imported = import_body(f"cd <path of yours>/x\ncat <a >b\necho '<no>' >c\n{end}", ONE_GPU)
     lost = [left.text for left in imported.left if left.kind == "lost"]
     assert lost == ["<path of yours>"]
