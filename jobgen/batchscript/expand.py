@@ -17,7 +17,7 @@ _REST = re.compile(r"\$@|\$\{@(:\d+)?\}", re.ASCII)
 _ARITHMETIC = re.compile(r"\$\(\(([^()]*)\)\)")
 _NUMBER = re.compile(r"0|[1-9]\d{0,5}", re.ASCII)
 _SUM = re.compile(rf"[-+]?(?:{_NUMBER.pattern})(?:[-+*](?:{_NUMBER.pattern}))*", re.ASCII)
-_ASSIGNS = re.compile(r"([A-Za-z_]\w*)(\[[^]]*\])?(\+?)=", re.ASCII)
+_ASSIGNS = re.compile(r"([A-Za-z_]\w*)(\[[^]]*\])?(\+?)=(?!(?<=\w=)\"?\$\{?\1\}?\"?$)", re.ASCII)
 # How a script asks how many nodes its job has, and how many lines their list, and what says itself.
 _COUNTS = {name: re.compile(form) for name, form in read_rows("counts.txt", room="batchscript")}
 _SAFE = re.compile(r"[\w@%+=:,./*?\[\]{}~^!-]*", re.ASCII)
@@ -58,7 +58,7 @@ class PlainVariables:
     def assign(self, word: Word) -> None:
         """Take over `NAME=value` or `NAME+=value`."""
         match = _ASSIGNS.match(word.raw)
-        if not match:
+        if not match:  # or NAME=$NAME
             return
         name, index, adds = match.groups()
         raw = re.sub(r"^~(?=/|$)", "${HOME}", word.raw[match.end() :])

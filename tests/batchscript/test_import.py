@@ -550,6 +550,8 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("python t.py\nif [ -f x ]; then echo; fi > y", ONE_GPU, Why.AFTER),
         ("A=1 IFS=,\npython t.py", ONE_GPU, Why.BASH),
         ("scontrol update job=1 name=a\npython t.py", ONE_GPU, Why.BASH),
+        ("singularity exec i.sif bash <<E\npython t.py\nE", ONE_GPU, "it reads the lines below"),
+        ('srun bash -c "echo \\$SLURM_PROCID $USER; ./a"', EACH_GPU, "bash expands a part of"),
     ],
 )
 def test_what_only_bash_understands_keeps_its_body(body: str, directive: str, reason: str) -> None:
@@ -792,6 +794,8 @@ def test_what_a_script_asks_for_that_submits_itself_is_lost_by_name(submit: str)
     imported = import_body(body.format(submit.format("--mem=8G --gres=gpu:$N")), ONE_GPU)
     assert [left.line for left in imported.left if left.kind == "lost"] == [6, 8]
     again = submit.format("--begin=now+1hour --dependency=afterok:$SLURM_JOB_ID")
+    more = import_body(f"python t.py\n[ -f x ] || {submit.format('-N $8')}", ONE_GPU).left
+    assert any("submits itself" in item.reason for item in more) == ("$0" in submit)
     left = import_body(f"python t.py\n{again}", ONE_GPU).left
     assert not any("submits itself" in item.reason for item in left)
 
@@ -946,13 +950,13 @@ def test_a_directive_of_pbs_that_sbatch_reads_is_named() -> None:
 def test_a_list_of_file_systems_tells_a_site_of_totals() -> None:
     imported = import_pbs("#PBS -l ncpus=12,ngpus=1\n#PBS -l storage=scratch/ab1\npython t.py")
     assert yaml.safe_load(imported.yaml)["site"] == "nci-gadi"
+    imported = import_pbs("#PBS -q normal -l mem=8GB,storage=scratch/ab1\npython t.py")
+    assert yaml.safe_load(imported.yaml)["site"] == "nci-gadi"
+    assert "site" not in yaml.safe_load(import_pbs("#PBS -q gpuvolta -l mem=8GB\npython t.py").yaml)
 
 
 @pytest.mark.parametrize("end", ["python t.py", "trap x EXIT\npython t.py"])
 def test_a_place_to_fill_in_within_a_command_is_lost(end: str) -> None:
-    imported = import_pbs("#PBS -q normal -l mem=8GB,storage=scratch/ab1\npython t.py")
-    assert yaml.safe_load(imported.yaml)["site"] == "nci-gadi"
-    assert "site" not in yaml.safe_load(import_pbs("#PBS -q gpuvolta -l mem=8GB\npython t.py").yaml)
     imported = import_body(f"cd <path of yours>/x\ncat <a >b\necho '<no>' >c\n{end}", ONE_GPU)
     lost = [left.text for left in imported.left if left.kind == "lost"]
     assert lost == ["<path of yours>"]

@@ -54,8 +54,7 @@ def import_script(script: Script) -> Imported:
     own = header.read(script.text)
     if own is not None:
         raise UsageError(f"{script.path}: jobgen rendered this script; its spec is {own.spec}")
-    if (text := re.sub("[\ud800-\udfff]", "\ufffd", script.text)) != script.text:
-        script = Script(script.path, text)
+    script = Script(script.path, re.sub("[\ud800-\udfff]", "\ufffd", script.text))
     readable.refuse_unreadable(script)
     draft = Draft()
     directives.settle(script, draft)
@@ -105,7 +104,7 @@ def _note_submission(script: Script, draft: Draft) -> None:
     """Name what no directive asks for, but the line that submits may: an array, or nodes."""
     outside = straight.list_lines_outside(script)
     for line, text in readable.list_submissions(script):
-        if line in outside and FORMS["asks-more"].search(text):
+        if (line in outside or straight.ITSELF.search(text)) and FORMS["asks-more"].search(text):
             draft.lose(line, text, _OF_ITSELF)
     own = {name for name, _, _ in script.variables()}
     indices = "|".join(set(directives.ARRAYS.values()) - own) or "-"

@@ -21,7 +21,7 @@ from jobgen.errors import SpecError
 
 _LONGEST = 2_500  # characters of a spec
 _TOO_LONG = "a spec of it would be too long to read"
-_FROM_OUTSIDE = "no line of the script sets it; here it is one word"
+_FROM_OUTSIDE = "it comes from outside the script; jobgen does not split it"
 _ONE_WORD = "has no quotes in the script; here it is one word"
 _ONE_THREAD = "gives each process one thread; here OMP_NUM_THREADS is its share of the node's cores"
 _ONE_TASK = "here the job has one task, for its one process"

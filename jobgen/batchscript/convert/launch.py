@@ -114,8 +114,8 @@ class LaunchLine:
     def _check_words(self) -> None:
         """Refuse a line without a program that jobgen could start by itself."""
         program = self.started.program
-        beside = any(item.end == "&" or item.heredocs for item in self.statement.commands)
-        self._refuse(Why.LAUNCH, beside, not program)
+        self._refuse("it reads the lines below", *(one.heredocs for one in self.statement.commands))
+        self._refuse(Why.LAUNCH, not program, *(one.end == "&" for one in self.statement.commands))
         bare = self.torchrun and not self.torchrun.program
         lacks = bare or re.fullmatch("python3?|-[^=]*", program[-1].text)
         self._refuse(_OF_ARGUMENTS, lacks and re.search(r"\$\{?[@*]", self.statement.text))

@@ -53,8 +53,9 @@ class Reader:
                 text += part.text
                 literal += part.text
         expands = text != literal
-        dollar = expands and re.search(r"[$`\\]", literal)
-        refuse(line, Why.KEY, dollar, not text.replace("\t", " ").isprintable())
+        kept = expands and re.search(r"[$`\\]", literal)
+        refuse(line, "bash expands a part of a word that keeps a $, ` or \\", kept)
+        refuse(line, Why.KEY, not text.replace("\t", " ").isprintable())
         if not expands:
             return text
         return {"value": re.sub(r"\$\{(\w+)\}(?!\w)", r"$\1", text), "expand": True}
