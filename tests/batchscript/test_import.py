@@ -529,7 +529,7 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("a=$b\nsource conf.sh\nsrun python t.py $a", EACH_GPU, "split $a into"),
         ("python t.py &\nwait", ONE_GPU, Why.LAUNCH),
         ("export A=1\nA+=2\npython t.py", ONE_GPU, Why.SETUP),
-        ("python t.py", "#SBATCH --gres=gpu:2 --gpus-per-node=1", Why.KEY),
+        ("python t.py", "#SBATCH --gres=gpu:2 --gpus-per-node=1", Why.SHAPE),
         ("X=1\nunset X\npython t.py $X", ONE_GPU, "split $X into"),
         ("printf -v X %03d 7\npython t.py $X", ONE_GPU, Why.BASH),
         ("if [ -f x ]; then exit; fi\npython t.py", ONE_GPU, Why.BLOCK),
@@ -1056,7 +1056,7 @@ def test_what_a_step_alone_has_is_read_by_the_body() -> None:
 
 def test_tasks_that_no_number_of_each_node_gives_stay_as_they_are() -> None:
     directives = "#SBATCH --nodes=3", "#SBATCH --ntasks=64"
-    assert Why.KEY in kept("mpirun python t.py", *directives)
+    assert Why.SHAPE in kept("mpirun python t.py", *directives)
 
 
 def test_the_folder_of_submission_is_left_where_the_script_says_another() -> None:

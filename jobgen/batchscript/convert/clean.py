@@ -187,7 +187,7 @@ class _CleanSpec:
         counts = [(asked.nodes, gets.nodes), (asked.gpus, gets.gpus), (asked.cpus, gets.cpus)]
         if self.draft.load().spec.launches_itself:
             counts.append((asked.tasks, gets.tasks))
-        refuse(self.launch.line, Why.KEY, *(wanted and wanted != given for wanted, given in counts))
+        refuse(self.launch.line, Why.SHAPE, *(want and want != given for want, given in counts))
 
 
 def _leaves(statement: Statement) -> bool:

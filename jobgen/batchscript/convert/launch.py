@@ -33,7 +33,7 @@ def read_shape(script: Script, draft: Draft, line: int) -> Request:
     nodes, tasks = draft.values.get("resources.nodes", 1), request.tasks
     open_ = not request.alike or (script.value("--nodes") and not request.sure)
     other_gpus = script.count("--gres") not in (0, request.gpus)
-    refuse(line, Why.KEY, open_, other_gpus, script.count("--ntasks") % nodes)
+    refuse(line, Why.SHAPE, open_, other_gpus, script.count("--ntasks") % nodes)
     if not script.can.chunks and not request.sure:
         refuse(line, _SPREADS, nodes != 1)
         tasks = 0 if tasks > 1 else 1  # which srun would start, wherever they are

@@ -38,6 +38,7 @@ class Why:
     SETUP = "it may do something else in the setup of a spec"
     LAUNCH = "jobgen does not start a program so"
     KEY = "no key of a spec says it"
+    SHAPE = "no key asks for the nodes, GPUs or tasks that its job has"
     LINES = "several lines that a shell is to run"
 
 
