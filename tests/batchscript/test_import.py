@@ -724,6 +724,11 @@ def test_other_arrays_keep_their_directive_and_body() -> None:
         assert not imported.left
 
 
+def test_a_folder_of_somebodys_own_comes_from_outside() -> None:
+    imported = import_body('python t.py "$SAVE_DIR" "$SCRATCH/a" "$VSC_DATA/b"', ONE_GPU)
+    assert [left.text for left in imported.left] == ["$SAVE_DIR"]
+
+
 def test_a_place_to_fill_in_is_left_out_and_named() -> None:
     imported = import_body("python t.py", ONE_GPU, "#SBATCH --account=<account>")
     assert "account" not in yaml.safe_load(imported.yaml)

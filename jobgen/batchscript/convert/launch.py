@@ -46,9 +46,8 @@ class LaunchLine:
 
     `moved` says that the script has left the folder of submission, `bare` that it has set up no
     environment, whose python3 would be its python. `read` finds the `mode` (torchrun, direct,
-    plain, or once, on the first of all nodes), the `values` of `run` and `launch`, the launcher's
-    options that are `dropped`, if its output is `logged` elsewhere, if processes `share` cores or
-    their number of threads is left `open` to the program.
+    plain, or once, on the first of all nodes), the `values` of `run` and `launch`, `dropped` options
+    of its launcher, if output is `logged` elsewhere, if it `shares` cores, or `opens` threads.
     """
 
     logged = moved = bare = shares = opens = False
