@@ -163,8 +163,8 @@ def _find_site_of_totals(script: Script) -> tuple[str, SiteProfile]:
 def _asks_in_totals(script: Script, profile: SiteProfile) -> bool:
     lists = profile.filesystems
     listed = lists and script.resource(lists.resource)
-    known = listed or (script.resource("ncpus") and profile.find_queue(script.value("-q")))
-    return profile.pbs.resources == "totals" and bool(known)
+    queue = script.resource("ncpus") and profile.find_queue(script.value("-q"))
+    return profile.pbs.resources == "totals" and any((listed, queue))
 
 
 class _Resources:

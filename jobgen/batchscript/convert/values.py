@@ -31,17 +31,16 @@ class Reader:
     def read_word(self, word: Word, after: Word | None = None) -> Any:
         """Return what a spec says for the word `after` another."""
         self.alone = len(word.segments) == 1 and not (after and after.text.startswith("-"))
-        return self.read_field(word.segments, word.line)
+        free = self.variables.assigned - self.variables.arrays
+        return self.read_field(word.segments, word.line, free=free)
 
     def read_field(
-        self, field: Field, line: int, *, assigned: bool = False, free: Container[str] | None = None
+        self, field: Field, line: int, *, free: Container[str], assigned: bool = False
     ) -> Any:
         """Return what a spec says for one field: its text, or that and that the job expands it.
 
-        `free` are the script's own variables that it may name; if not given, all it can export.
+        `free` are the script's own variables that it may name.
         """
-        if free is None:
-            free = self.variables.assigned - self.variables.arrays
         text = literal = ""
         for index, part in enumerate(field):
             if part.live:
