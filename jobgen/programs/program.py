@@ -46,8 +46,8 @@ class ReadProgram:
         self._taken: list[tuple[Fact, str]] = []  # those of names from one file
         self.libraries: set[str] = set()  # the top-level names of the others
         beside = [os.path.dirname(path)] if os.path.isabs(path) else [os.path.dirname(path), ""]
-        # A project in the folder above, with a file to install it by, is installed from there.
-        above = [".."] if any(map(os.path.isfile, ("../setup.py", "../pyproject.toml"))) else []
+        tells = ("../setup.py", "../pyproject.toml", "__init__.py")  # it is installed, or a package
+        above = [".."] if any(map(os.path.isfile, tells)) else []
         self._roots = (*(roots or dict.fromkeys(beside)), "src", *above)
         self.partial = self._read_project()  # whether what was not read may make a process group
         self.modules = [*self._files.values()]
@@ -89,10 +89,19 @@ class ReadProgram:
                 room -= len(module.text)
                 self.loaded.update([id(module)] if self._is_sure(one) else [])
                 waiting += self._follow(module)
-        paths = [path for _, path in waiting]
-        paths += [one.about["path"] for one in self.broken]
-        unread = [Path(path).read_text("utf-8", "replace") for path in paths]
-        return any(map(read_form("makes").search, unread))
+        return self._may_group([path for _, path in waiting])
+
+    def _may_group(self, unread: list[str]) -> bool:
+        """Whether modules that are not read, or what these name beside them, may make a group."""
+        unread = [path for path in map(os.path.realpath, unread) if path not in self._files]
+        unread += [one.about["path"] for one in self.broken]
+        for path in unread:  # and for what they name, which comes behind
+            text, folder = Path(path).read_text("utf-8", "replace"), Path(path).parent
+            if read_form("makes").search(text):
+                return True
+            beside = {str(folder / f"{word}.py") for word in re.findall(r"\w+", text)}
+            unread += filter(os.path.isfile, beside.difference(self._files, unread))
+        return False
 
     def _follow(self, module: Module) -> list[tuple[Fact, str]]:
         """Return the imports of a module that name files of the project, with each file."""
@@ -211,7 +220,9 @@ class ReadProgram:
         parts = [part for one in calls for part in (one.part, *self.list_uses(one.part.scope))]
         if self.find(kind) or not calls or not all(map(self._is_open, parts)):
             return bool(self.find(kind))
-        return self.partial or read_form("calls-by-name").search(self.text) is not None
+        names = [one.part.scope.name if one.part.scope else "" for one in calls]
+        form = "names-group" if all(map(read_form("of-group").search, names)) else "calls-by-name"
+        return self.partial or read_form(form).search(self.text) is not None
 
     def search(self, form: str, unless: str) -> Iterator[Fact]:
         """Yield the reached matches with their groups, in lines that have not `unless`."""
