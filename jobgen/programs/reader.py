@@ -433,15 +433,13 @@ def _list_items(node: ast.expr) -> list[ast.keyword]:
 
 def _decode(data: bytes, path: str) -> str:
     """Return a program's text: in UTF-8, or as its first lines say; SyntaxError for other bytes."""
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
     try:
-        return data.decode("utf-8-sig")
+        return data.decode(encoding)
     except UnicodeDecodeError as error:
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-        if encoding != "utf-8":
-            return data.decode(encoding, "replace")
         line = data.count(b"\n", 0, error.start) + 1
-        fault = f"byte 0x{data[error.start]:02x} is not UTF-8"
-        raise SyntaxError(fault, (path, line, 1, "")) from None
+        fault = f"byte 0x{data[error.start]:02x} is not {encoding.upper()}", (path, line, 1, "")
+        raise SyntaxError(*fault) from None
 
 
 def _is_told(node: ast.Try) -> bool:

@@ -117,16 +117,19 @@ def make_remark(
 def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
     """Return what a look into a program finds, in the order of files and lines.
 
-    A file that cannot be read is one remark. Only Python is read. Modules of the project are those
-    in `roots`: by default beside the program, and in the current folder.
+    Only Python is read. Modules of the project are those in `roots`: by default beside the program,
+    and in the current folder.
     """
     if os.path.isdir(path):
         return [make_remark("not-a-program", path)]
     try:
         look = _Look(ReadProgram(path, *roots), size)
     except SyntaxError as error:
-        known = not is_newer(error)
-        return [make_remark("syntax", path, error.lineno or 1, certain=known, fault=error.msg)]
+        known, text = not is_newer(error), Path(path).read_text("utf-8", "replace")
+        remarks = [make_remark("syntax", path, error.lineno or 1, certain=known, fault=error.msg)]
+        if size.world_size > 1 and read_form("alone").search(text):
+            remarks.append(make_remark("no-process-group", path, world_size=size.world_size))
+        return remarks
     except (OSError, ValueError):
         return []
     look.take()
@@ -331,8 +334,7 @@ class _Look:
         working = [call for call in outside if "names" not in classify(call.name)]
         kinds = {type(one) for one in entry.tree.body} - {ast.Pass, ast.Expr}
         # What a program seems to begin with.
-        named = [one for one in entry.tree.body if isinstance(one, SCOPES)]
-        mains = [one for one in named if _BEGINS(one.name)]
+        mains = [one for one in entry.tree.body if isinstance(one, SCOPES) and _BEGINS(one.name)]
         if mains and all(map(self._only_makes, working)):
             at = entry.whole._replace(line=mains[-1].lineno)
             self.say("main-not-called", at, name=mains[-1].name)
@@ -452,9 +454,8 @@ def _is_lonely(look: _Look, call: Fact) -> bool:
     """Whether rank 0 alone comes here, and the others meet it nowhere else."""
     program, first = look.program, read_form("first-rank").search
     branch = call.part.body if call.part.tests else ()
-    if any(isinstance(one, ast.Return | ast.Continue) for one in branch):
-        return False
-    if not all(map(first, program.list_ways(call.part))):
+    leaves = any(isinstance(one, ast.Return | ast.Continue) for one in branch)
+    if leaves or not all(map(first, program.list_ways(call.part))):
         return False
     met = [way for one in program.find("collects") for way in program.list_ways(one.part)]
     return not any(read_form("other-ranks").search(way) and not first(way) for way in met)
@@ -469,13 +470,10 @@ def _is_leading(look: _Look, call: Fact) -> bool:
 
 
 def _is_function(look: _Look, at: Fact) -> bool:
-    """Whether a test names a function, or an attribute that a call hands one to."""
-    name, function, program = at.about["name"], at.about["function"], look.program
-    defined = {one.name for one in program.scopes if not one.part.scope}
-    defined.difference_update(*(module.assigned for module in program.modules))
-    kept = [*map(ast.unparse, at.module.assigned.get(name, []))]
-    handed = kept == [function] and any(_hands(call, function) for call in program.calls)
-    return function in defined and (handed or (name == function and not at.module.bound[name]))
+    """Whether a test names a function, which has its name alone."""
+    name, assigned = at.about["name"], [one.assigned for one in look.program.modules]
+    defined = any(one.name == name for one in look.program.scopes if not one.part.scope)
+    return defined and not at.module.bound[name] and not any(name in one for one in assigned)
 
 
 def _is_common(look: _Look, call: Fact) -> bool:

@@ -34,9 +34,9 @@ def rules(remarks: list[Remark]) -> list[str]:
 
 
 def test_a_program_that_python_cannot_decode_is_found() -> None:
-    for first, found in ((b"#", ["syntax"]), (b"# -*- coding: latin-1 -*-", ["no-process-group"])):
+    for first, found in ((b"#", ["syntax"]), (b"# -*- coding: latin-1 -*-", [])):
         Path("t.py").write_bytes(first + b"\nimport torch  # caf\xe9\nloss.backward()\n")
-        assert rules(check_program("t.py", EIGHT)) == found
+        assert rules(check_program("t.py", EIGHT)) == [*found, "no-process-group"]
 
 
 DDP = "model = torch.nn.parallel.DistributedDataParallel(net)\nloss.backward()\n"
@@ -1067,6 +1067,53 @@ def test_a_library_that_is_not_known_makes_it_a_note() -> None:
     (remark,) = look("import torch, mytrainer\nloss.backward()")
     assert not remark.certain
     assert "unless mytrainer makes one" in remark.message
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "print 'epoch', \\\n    epoch\n",
+        "try:\n    step()\nexcept (IOError, OSError), error:\n    raise Stop, 'x'\n",
+        "if x:\n        step()\n\tstep()\n",
+        "step(a,\n  b\n",
+        "<<<<<<< HEAD\n",
+    ],
+)
+def test_a_program_that_python_cannot_read_is_told_of_its_group(fault: str) -> None:
+    program = f"import torch\n{fault}loss.backward()\n"
+    assert sorted(rules(look(program))) == ["no-process-group", "syntax"]
+    assert rules(look(program + GROUP)) == ["syntax"]
+    assert rules(look(program, size=ONE)) == ["syntax"]
+
+
+@pytest.mark.parametrize(
+    ("text", "large", "expected"),
+    [
+        ("import other", "import other", ["no-process-group"]),  # which is read by then
+        ("", "import other", []),
+        ("", "import far", []),
+        ("import other, importlib\nimportlib.import_module(x).run()", "", ["no-process-group"]),
+        ("import other\ngetattr(other, 'init_' + x)()", "", []),
+        ("import other\neval(x)()", "", []),
+    ],
+)
+def test_what_is_not_read_or_not_named_may_make_the_group(
+    text: str, large: str, expected: list[str]
+) -> None:
+    others = {
+        "other": f"{GROUP[:-1].replace('dist.init', 'def init_dist(): dist.init')}\n",
+        "large": f"{large}\n" + "#" * MOST_TEXT * bool(large),
+        "far": "from other import *",
+    }
+    if "eval" in text:
+        others["other"] = others["other"].replace("init_dist", "run")
+    program = f"import torch\n{text}\nimport large\nloss.backward()\n"
+    assert rules(look(program, **others)) == expected
+
+
+def test_tensorflow_trains_by_an_optimizer_too() -> None:
+    start = "import tensorflow as tf, slowtf\nslowtf.read()\n"
+    assert rules(look(f"{start}adam.minimize(loss)\n")) == ["no-process-group"]
+
 
 
 def test_a_comment_silences_one_rule() -> None:
