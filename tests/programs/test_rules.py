@@ -259,6 +259,10 @@ RIGHT = {
         "import torch.distributed as dist\n"
         "dist.init_process_group('gloo', world_size=1, rank=0, store=dist.HashStore())\n"
     ),
+    "a Trainer that only finds a rate, where another is configured": (
+        "import lightning as L\nfrom lightning.pytorch.cli import LightningCLI\n"
+        "LightningCLI(trainer_defaults={'num_nodes': 2})\nL.Trainer(devices=1)\n"
+    ),
     "--local_rank that another number stands in for": (
         GROUP + "parser.add_argument('--local_rank', default=None)\n"
         "local_rank = args.local_rank or dist.get_rank() % torch.cuda.device_count()\n"
@@ -728,6 +732,7 @@ HOROVOD = "import horovod.torch as hvd\nhvd.init()\nloss.backward()"
         ("import torch\nloss.cuda().backward()", ONE, []),
         (f"{FLOAT16}loss.backward()\n", ONE, ["no-scaler"]),
         (f"{FLOAT16}loss.backward()\ntorch.amp.GradScaler()\n", ONE, []),
+        (f"{FLOAT16}with torch.autocast('cuda', torch.bfloat16):\n    loss.backward()\n", ONE, []),
     ],
 )
 def test_a_remark_is_for_jobs_of_a_size(program: str, size: JobSize, expected: list[str]) -> None:
