@@ -20,7 +20,7 @@ from typing import Any
 
 from jobgen.plan.review import is_below, list_settings
 from jobgen.programs.program import ReadProgram, classify, list_plain
-from jobgen.programs.reader import SCOPES, Fact, is_newer, read_form, spell_name
+from jobgen.programs.reader import SCOPES, Fact, is_newer, read_form
 from jobgen.records import NamedTuple
 from jobgen.spec import tables
 
@@ -369,15 +369,6 @@ class _Look:
         named = re.search(r"required: (--?[\w-]+)$", fault)
         form = rf"add_argument\([^)]*[\"']{named[1]}[\"']" if named else _NEVER
         return next(self.program.search(form, _NEVER), self.program.entry.whole)
-
-
-def _hands(call: Fact, function: str) -> bool:
-    """Whether a call hands on a function that its module imports or defines, by the name."""
-    if call.module.bound[function] or not isinstance(call.node, ast.Call):
-        return False
-    owners = "|".join(map(re.escape, call.module.names))
-    form = re.compile(rf"(({owners})\.([\w.]+\.)?)?{function}")
-    return any(map(form.fullmatch, map(spell_name, call.node.args)))
 
 
 _MOST_PLACES = 4  # that a message names beside the first
