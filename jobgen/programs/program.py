@@ -220,7 +220,7 @@ class ReadProgram:
         parts = [part for one in calls for part in (one.part, *self.list_uses(one.part.scope))]
         if self.find(kind) or not calls or not all(map(self._is_open, parts)):
             return bool(self.find(kind))
-        names = [one.part.scope.name if one.part.scope else "" for one in calls]
+        names = [getattr(one.part.scope, "name", "") for one in calls]
         form = "names-group" if all(map(read_form("of-group").search, names)) else "calls-by-name"
         return self.partial or read_form(form).search(self.text) is not None
 

@@ -282,6 +282,8 @@ class Module:
         if isinstance(node, ast.ImportFrom):
             names = ["." * node.level + (node.module or "")]
         self.imports += [Fact(self, node.lineno, name, node, part) for name in names]
+        for one in node.names if part.scope else ():  # as one name may stand for several
+            self.uses[one.name].append((names[0].strip("."), part))
 
     def _name_imports(self, node: ast.Import | ast.ImportFrom) -> None:
         for one in node.names:
@@ -470,7 +472,7 @@ def _leaves(node: ast.AST) -> bool:
 
 
 # The fields of blocks whose bodies are parts of their own.
-_BODIES = ("decorator_list", "body", "handlers", "orelse", "finalbody")
+_BODIES = ("decorator_list", "bases", "body", "handlers", "orelse", "finalbody")
 _BLOCKS = (ast.Try, ast.ExceptHandler, ast.With, ast.For, ast.While)
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 # What is kept of a kind of node.

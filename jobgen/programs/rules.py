@@ -334,7 +334,7 @@ class _Look:
         working = [call for call in outside if "names" not in classify(call.name)]
         kinds = {type(one) for one in entry.tree.body} - {ast.Pass, ast.Expr}
         # What a program seems to begin with.
-        mains = [one for one in entry.tree.body if isinstance(one, SCOPES) and _BEGINS(one.name)]
+        mains = [one for one in entry.tree.body if isinstance(one, SCOPES) if _BEGINS(one.name)]
         if mains and all(map(self._only_makes, working)):
             at = entry.whole._replace(line=mains[-1].lineno)
             self.say("main-not-called", at, name=mains[-1].name)

@@ -1110,9 +1110,27 @@ def test_what_is_not_read_or_not_named_may_make_the_group(
     assert rules(look(program, **others)) == expected
 
 
-def test_tensorflow_trains_by_an_optimizer_too() -> None:
-    start = "import tensorflow as tf, slowtf\nslowtf.read()\n"
-    assert rules(look(f"{start}adam.minimize(loss)\n")) == ["no-process-group"]
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import tensorflow as tf, slowtf\nslowtf.read()\nadam.minimize(loss)\n",
+        "import keras, official\nofficial.train_all().fit(x)\n",
+        "from chainer import training\ntraining.Trainer(updater).run()\n",
+    ],
+)
+def test_what_another_framework_trains_makes_no_group(text: str) -> None:
+    (remark,) = look(text)
+    assert (remark.rule, remark.certain) == ("no-process-group", True)
+    assert "DistributedDataParallel" not in remark.hint
+
+
+def test_a_class_that_is_not_taken_takes_no_other() -> None:
+    kinds = "import torch\nclass Base:\n    def save(self):\n        torch.save(m, 'm.pt')\n"
+    kinds += "class Run(Base): ...\nclass Walk(Base): ...\n"
+    start = f"{SETUP}from kinds import Run\ndef make():\n    from kinds import Walk as M\n"
+    start += "    from kinds import Run as M\n    return M()\n"
+    assert look(start, kinds=kinds) == []
+    assert rules(look(f"{start}make().save()\n", kinds=kinds)) == ["all-write"]
 
 
 def test_a_library_that_is_not_known_makes_it_a_note() -> None:
