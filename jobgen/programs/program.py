@@ -89,11 +89,11 @@ class ReadProgram:
                 room -= len(module.text)
                 self.loaded.update([id(module)] if self._is_sure(one) else [])
                 waiting += self._follow(module)
-        return self._may_group([path for _, path in waiting])
+        return self._may_group(waiting)
 
-    def _may_group(self, unread: list[str]) -> bool:
+    def _may_group(self, waiting: list[tuple[Fact, str]]) -> bool:
         """Whether modules that are not read, or what these name beside them, may make a group."""
-        unread = [path for path in map(os.path.realpath, unread) if path not in self._files]
+        unread = sorted({os.path.realpath(path) for _, path in waiting} - self._files.keys())
         unread += [one.about["path"] for one in self.broken]
         for path in unread:  # and for what they name, which comes behind
             text, folder = Path(path).read_text("utf-8", "replace"), Path(path).parent

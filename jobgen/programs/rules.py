@@ -117,8 +117,7 @@ def make_remark(
 def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
     """Return what a look into a program finds, in the order of files and lines.
 
-    Only Python is read. Modules of the project are those in `roots`: by default beside the program,
-    and in the current folder.
+    Modules of the project are those in `roots`: by default beside it, and in the current folder.
     """
     if os.path.isdir(path):
         return [make_remark("not-a-program", path)]
@@ -462,9 +461,10 @@ def _is_leading(look: _Look, call: Fact) -> bool:
 
 def _is_function(look: _Look, at: Fact) -> bool:
     """Whether a test names a function, which has its name alone."""
-    name, assigned = at.about["name"], [one.assigned for one in look.program.modules]
-    defined = any(one.name == name for one in look.program.scopes if not one.part.scope)
-    return defined and not at.module.bound[name] and not any(name in one for one in assigned)
+    name, program = at.about["name"], look.program
+    defined = {one.name for one in program.scopes if not one.part.scope}
+    defined.difference_update(*(module.assigned for module in program.modules))
+    return name in defined and not at.module.bound[name]
 
 
 def _is_common(look: _Look, call: Fact) -> bool:
