@@ -130,6 +130,12 @@ class Nodes(NamedTuple):
         return tuple(group.gpus for group in self.own for _ in range(group.nodes))
 
     @property
+    def gpus_for_one(self) -> int:
+        """The most GPUs that one process has, where it has a whole node; else 0."""
+        alone = self.place is None and (self.together, *set(self.processes)) == (1, 1)
+        return max(self.gpus_of_each) if alone else 0
+
+    @property
     def world_size(self) -> int:
         """Processes of the job."""
         return sum(group.nodes * group.processes for group in self.groups)
@@ -436,10 +442,18 @@ class Plan(NamedTuple):
         return self.launch.mode == "plain" and self.nodes.world_size == 1 and not of_role
 
     @property
-    def starts_agent(self) -> bool:
-        """Whether the command is an agent, which tells its own processes OMP_NUM_THREADS."""
-        launcher = find_launcher(self.program.command) if self.launch.mode == "plain" else ""
-        return bool(launcher) and name_kind(launcher) == "agent"
+    def starts_more(self) -> bool:
+        """Whether the program may start further processes, and choose their OMP_NUM_THREADS.
+
+        It is an agent, or has several GPUs of a node for one process. PBS sets the variable for all
+        programs of a job (qsub(1B), ompthreads), so there they share what it says.
+        """
+        if self.launch.mode != "plain":
+            return False
+        launcher = find_launcher(self.program.command)
+        if launcher and name_kind(launcher) == "agent":
+            return True
+        return self.can.batch and not self.can.chunks and self.nodes.gpus_for_one > 1
 
     @property
     def uses_gpus(self) -> bool:

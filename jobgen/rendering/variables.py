@@ -34,7 +34,7 @@ def _describe(plan: Plan) -> dict[str, object]:
         "interface": launch.interface,
         "alone": launch.alone,
         "direct": launch.direct,
-        "agent": plan.starts_agent,
+        "more": plan.starts_more,
         "lone": plan.lone,
         "threads": ", ".join(threads),
         "cpu_keys": " ".join((*cpu_keys(plan), *PROCESSES)),

@@ -168,7 +168,7 @@ class ScriptView:
 
     def _describe_gpus(self) -> None:
         plan, nodes = self.plan, self.plan.nodes
-        self.agent = plan.starts_agent
+        self.starts_more = plan.starts_more
         self.uses_gpus = plan.uses_gpus
         self.records_gpus = nodes.usage and self.uses_gpus
         self.of_amd = plan.environment.gpu_maker == "amd"

@@ -306,14 +306,23 @@ def test_a_directive_of_ones_own_is_found_where_it_stands() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", ["python t.py", "accelerate launch t.py", "apptainer run a torchrun t"]
+    ("words", "gpus", "scheduler", "set_here"),
+    [
+        ("accelerate launch t.py", 1, "slurm", False),
+        ("apptainer run a torchrun t", 1, "slurm", False),
+        ("python t.py", 1, "slurm", True),
+        ("python t.py", 4, "slurm", False),
+        ("python t.py", 4, "pbs", True),  # which says it to all of a job
+    ],
 )
-def test_threads_are_left_to_an_agent_that_starts_plainly(words: str) -> None:
+def test_threads_are_left_to_a_program_that_starts_its_processes(
+    words: str, gpus: int, scheduler: str, set_here: bool
+) -> None:
     """Each of its processes would get the threads of all of them."""
-    text = f"name: a\nscheduler: slurm\nresources: {{}}\nrun: {{command: {words}}}\n"
-    text += "launch: {mode: plain}\n"
+    text = f"name: a\nscheduler: {scheduler}\nresources: {{gpus_per_node: {gpus}}}\n"
+    text += f"run: {{command: {words}}}\nlaunch: {{mode: plain, processes_per_node: 1}}\n"
     named = [found.what for found in explained(text).variables]
-    assert any(what.startswith("OMP_NUM_THREADS") for what in named) == (words == "python t.py")
+    assert any(what.startswith("OMP_NUM_THREADS") for what in named) == set_here
     check_syntax(render(resolve(load(text))), Position("job"))
 
 

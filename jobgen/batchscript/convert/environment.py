@@ -240,8 +240,6 @@ class Prelude:
         lines = [line for text in self.setup for line in text.splitlines()]
         if self.fails and not self.careful:
             lines.insert(0, "set +e    # as in the script, a line that fails does not end the job")
-        if self.launch.opens:
-            lines.insert(0, "unset OMP_NUM_THREADS    # as in the script; its program may set it")
         if arguments := straight.write_arguments(self.asked):
             lines.insert(0, f"{arguments}    # the script's arguments")
         if seen := sorted(self.launch.reader.named & loose):

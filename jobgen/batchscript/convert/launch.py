@@ -46,11 +46,11 @@ class LaunchLine:
 
     `moved` says that the script has left the folder of submission, `bare` that it has set up no
     environment, whose python3 would be its python. `read` finds the `mode` (torchrun, direct,
-    plain, or once, on the first of all nodes), the `values` of `run` and `launch`, the `dropped`
-    options, if output is `logged` elsewhere, and if it `shares` cores or `opens` the threads.
+    plain, or once, on the first of all nodes), the `values` of `run` and `launch`, the launcher's
+    options that are `dropped`, if its output is `logged` elsewhere, and if processes `share` cores.
     """
 
-    logged = moved = bare = shares = opens = False
+    logged = moved = bare = shares = False
     mode = ""
 
     def __init__(self, script: Script, launch: Statement, reader: Reader, shape: Request) -> None:
@@ -282,9 +282,6 @@ class LaunchLine:
         if processes not in (0, self.shape.gpus or 1):
             values["launch.processes_per_node"] = processes
         self.mode, self.values = mode, values
-        agent = find_launcher([*map(get_text, values.get("run.command", ()))])  # as jobgen sees it
-        tells = (mode, agent, self.script.can.chunks) == ("plain", "", False)
-        self.opens = tells and self.shape.gpus > 1 > self.script.text.count("OMP_NUM_THREADS")
         program = [values.get("run.script"), values.get("run.module"), *self.started.texts[:2]]
         program += values.get("run.command", [])[:2]
         self._refuse(_OF_ARGUMENTS, re.search(r"<\d+>", str(program)))
