@@ -11,7 +11,6 @@ import itertools
 import math
 import os
 import re
-from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -227,17 +226,8 @@ class _Look:
             "pathed": "PYTHONPATH" in self.settings + self.size.setup,
             "alone": not made and not mpi and (trains or not self._may_divide(strange)),
         }
-        self.values["world"], self.values["start"] = self._name_world(), self._name_start()
+        self.values["start"] = self._name_start()
         self.values |= {"libraries": ", ".join(strange[:3]), "library": min(mpi, default="")}
-
-    def _name_world(self) -> str:
-        """Return a regular expression of what says the number of processes in the program."""
-        form = read_form("world-size")
-        modules = [module for module in self.program.modules if form.search(module.text)]
-        bound = sum((module.bound for module in modules), Counter[str]())
-        fits = [one.list_names(lambda at: form.fullmatch(ast.unparse(at))) for one in modules]
-        names = set[str]().union(*fits)
-        return "|".join([form.pattern, "world_size", *(one for one in names if bound[one] == 1)])
 
     def _list_strange(self) -> list[str]:
         """Return the libraries that may make the group, and modules that are not there.
