@@ -172,9 +172,10 @@ class ReadProgram:
 
     def _is_elsewhere(self, name: str) -> bool:
         """Whether a module is in the current folder, where Python does not look for it."""
+        if name in list_plain() or "" not in self._roots or not _has_own("", name):
+            return False
         beside = os.path.dirname(self.entry.path)
-        there = beside in self._roots and _has_own(beside, name)
-        return "" in self._roots and _has_own("", name) and not there and name not in list_plain()
+        return not (beside in self._roots and _has_own(beside, name))
 
     def _list_lacking(self) -> Iterator[Fact]:
         """Yield imports from a file of the project that lacks one of the names."""

@@ -446,9 +446,9 @@ def _decode(data: bytes, path: str) -> str:
 
 def _is_told(node: ast.Try) -> bool:
     """Whether it only asks for variables that the launcher sets, so that none is lacking."""
-    kinds = {ast.unparse(one.type) for one in node.handlers if one.type}
-    rest = read_form("told").sub("", "".join(map(ast.unparse, node.body)))
-    return kinds == {"KeyError"} and "[" not in rest
+    if {spell_name(one.type) for one in node.handlers if one.type} != {"KeyError"}:
+        return False
+    return "[" not in read_form("told").sub("", "".join(map(ast.unparse, node.body)))
 
 
 def _negate(test: ast.expr) -> ast.expr:
