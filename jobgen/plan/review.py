@@ -276,8 +276,9 @@ def _read_settings(path: str) -> Iterator[tuple[str, str]]:
     except (OSError, ValueError, RecursionError, JobgenError):
         return  # it is for the program to say so
     if isinstance(tree, YamlMapping):
+        apart = _read_form("submits").search  # what a tool of the project submits jobs by
         leaves = walk_leaves(tree, f"{path}:", joint=":")
-        yield from ((key, leaf.text) for key, leaf in leaves)
+        yield from ((key, leaf.text) for key, leaf in leaves if not apart(key))
 
 
 def _check_numbers(job: _Subject, facts: Mapping[str, Any]) -> Iterator[Problem]:

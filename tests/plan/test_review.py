@@ -857,6 +857,7 @@ def test_deepspeed_takes_the_number_that_its_file_lacks(
     [
         ("a.json", '{"lr": 1e-3,\n\t"on": true}', ["a.json:lr 1e-3", "a.json:on true"]),
         ("a.yaml", "lr: 1e-3\n", ["a.yaml:lr 1e-3"]),
+        ("a.yaml", "pbs: {ngpus: 4}\ngpus: 1\n", ["a.yaml:gpus 1"]),
         ("a.json", '{"a": [' + '"x",\n' * 20_000 + '"x"]}', []),
         ("a.json", '{"a": [' + '"x",\n' * 5_000, []),
         ("a.json", "[" * 20_000, []),
