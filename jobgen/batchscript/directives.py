@@ -238,7 +238,7 @@ class _Resources:
         elif option == self.script.can.shell_option and find_shell(self.script) != "bash":
             shell = item._replace(value="/bin/bash")  # for which jobgen writes
             keep_verbatim(self.script, shell, self.draft)
-        elif option == "-d":  # the folder, which is jobgen's own by PBS_O_WORKDIR
+        elif option == "-d" and value.isprintable():  # the folder, jobgen's own by PBS_O_WORKDIR
             self.draft.setup([f"cd {shlex.quote(value)}"])
         else:
             return self._take_of_pbs(option, value, item)

@@ -96,7 +96,7 @@ class Draft:
             if entries:
                 lines += ["", f"# {heading}"]
                 lines += [f"#   {left}" for left in entries]
-        lines += [f"# {line}".rstrip() for line in comments]
+        lines += [f"# {make_printable(line)}".rstrip() for line in comments]
         return "\n".join(lines) + "\n"
 
 

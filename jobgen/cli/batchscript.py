@@ -195,6 +195,6 @@ def _write_new(imported: Imported, output: str | None) -> list[str]:
         if os.path.lexists(path):
             raise UsageError(f"{path} already exists; jobgen will not overwrite it")
     for path, text in files.items():
-        with open(path, "x", encoding="utf-8") as file:
+        with open(path, "x", encoding="utf-8", errors="surrogateescape") as file:
             file.write(text)
     return list(files)

@@ -37,7 +37,8 @@ _OF_ITSELF = "the script submits itself so; write in the spec what only this lin
 class Imported(NamedTuple):
     """The spec as YAML, what of the script is not in it as it was, and the body that it keeps.
 
-    `body` is the text of the file `body_file`; both are empty where the spec says everything.
+    `body` is the text of the file `body_file`, with bytes that are no UTF-8 as in os.fsdecode; both
+    are empty where the spec says everything.
     """
 
     yaml: str
@@ -54,7 +55,6 @@ def import_script(script: Script) -> Imported:
     own = header.read(script.text)
     if own is not None:
         raise UsageError(f"{script.path}: jobgen rendered this script; its spec is {own.spec}")
-    script = Script(script.path, re.sub("[\ud800-\udfff]", "\ufffd", script.text))
     readable.refuse_unreadable(script)
     draft = Draft()
     directives.settle(script, draft)

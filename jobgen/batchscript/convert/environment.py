@@ -61,6 +61,7 @@ class Prelude:
 
     def _keep(self, statement: Statement, text: str = "", *, phase: int = 3) -> None:
         self._check_steady(statement)
+        refuse(statement.line, Why.KEY, re.search("[\ud800-\udfff]", statement.text))  # no UTF-8
         if statement.first.name in ("conda", "mamba", "micromamba"):
             self.setup += self.hooked
             self.hooked = []
