@@ -273,8 +273,8 @@ class LaunchLine:
     def _read_words(self, words: Sequence[Word]) -> list[Any]:
         if self.started.name in ("bash", "sh") and self.started.texts[-2:-1] in (["-c"], ["-lc"]):
             words = [*words[:-1], _join_lines(words[-1])]
-            several = "\n" in self.statement.first.words[-1].raw
-            self._refuse(Why.LINES, several and len(words[-1].raw) > _LONGEST_LINE)
+            lines = re.sub(r"\\\n", "", self.statement.first.words[-1].text).strip()
+            self._refuse(Why.LINES, "\n" in lines and len(words[-1].raw) > _LONGEST_LINE)
         pairs = zip(words, (None, *words), strict=False)
         return [self.reader.read_word(word, after) for word, after in pairs]
 
