@@ -514,6 +514,7 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("if [ -f x ]; then exit; fi\npython t.py", ONE_GPU, Why.BLOCK),
         ("f() { python t.py; }\nf", ONE_GPU, Why.BLOCK),
         ("f() { echo $1; }\nexport X=$(f a)\npython t.py", ONE_GPU, Why.BLOCK),
+        ("export SLURM_CPU_BIND=x\nsrun torchrun --nnodes=2 t.py", TWO_NODES, Why.SETUP),
         (
             "srun torchrun --nnodes=2 --nproc_per_node=gpu t.py",
             TWO_NODES,

@@ -203,7 +203,7 @@ class Prelude:
     def _is_told(self, word: Word, statement: Statement) -> bool:
         """Whether jobgen says this variable, with no other value than the script."""
         name, _, raw = word.raw.partition("=")
-        of_process = FORMS["of-process"].fullmatch(name)
+        own = FORMS["of-srun" if self.launch.mode == "torchrun" else "of-process"].fullmatch(name)
         if not FORMS["of-jobgen" if self.alone else "told"].fullmatch(name):
             return False
         value = self.reader.variables.tell(raw) or ""
@@ -211,7 +211,7 @@ class Prelude:
         world = str(self.shape.nodes * self.launch.tasks)
         # An agent says it to its own processes.
         other = name == "WORLD_SIZE" and value not in ("", world) and not self.launch.started.agent
-        refuse(statement.line, Why.SETUP, of_process, addressed, other)
+        refuse(statement.line, Why.SETUP, own, addressed, other)
         self._take_prints(statement)
         return True
 
