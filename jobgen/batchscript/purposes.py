@@ -63,6 +63,12 @@ def leaves_nothing(command: Command) -> bool:
     return all(map(is_quiet, writes)) and all(is_pure(word.raw) for word in command.words)
 
 
+def only_looks(command: Command) -> bool:
+    """Whether a command leaves nothing behind, as do words of the shell, waits and exits."""
+    of_shell = command.name in HEADS | {"exit", "wait", "set"} and not command.redirects
+    return (of_shell and list_pure(command)) or leaves_nothing(command)
+
+
 def reads_settings(command: Command) -> bool:
     """Whether a command reads a file that may set the script's variables or folder."""
     reads = command.name in ("source", ".")

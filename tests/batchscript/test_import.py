@@ -436,6 +436,50 @@ def test_a_line_of_perl_or_python_that_is_read_leaves_nothing_behind() -> None:
     assert Why.SETUP in kept(f"H=$(python a.py)\n{line}", TWO_NODES)
 
 
+def test_the_ranks_of_an_agents_processes_are_the_agents_to_say() -> None:
+    ranks = "export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID\n"
+    spec = spec_of(f"{ranks}srun torchrun --nnodes=2 --nproc-per-node=4 t.py", TWO_NODES)
+    assert spec["run"] == {"script": "t.py"}
+    assert "environment" not in spec
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "if [ $? -eq 0 ]; then\n  echo done\nelse\n  echo failed\n  exit 1\nfi\ndeactivate",
+        "rc=$?\nif (( rc != 0 )); then date; exit $rc; fi\nexit $rc",
+        "if [ -f a.pt ]; then ls -l a.pt; fi\nls out || true\nwait",
+        "cd -\npopd > /dev/null",
+    ],
+)
+def test_what_only_looks_at_the_outcome_is_not_needed(end: str) -> None:
+    imported = import_body(f"python t.py\n{end}", ONE_GPU)
+    assert yaml.safe_load(imported.yaml)["run"] == {"command": ["python", "t.py"]}
+    assert {left.kind for left in imported.left} == {"kept"}
+
+
+def test_a_line_that_a_backslash_goes_on_with_is_one_line() -> None:
+    long = f"python t.py --a {'a' * 120} \\\n --b {'b' * 120}"
+    for quote in "'\"":
+        spec = spec_of(f"srun apptainer exec i.sif bash -c {quote}\n{long}{quote}", EACH_GPU)
+        assert spec["run"]["command"][-1] == re.sub(r"\s+", " ", long.replace("\\\n", ""))
+    reason = kept(f"srun apptainer exec i.sif bash -c '\n{long}\n[[ a ]] &&\n b'", EACH_GPU)
+    assert reason == Why.LINES
+
+
+def test_bytes_that_are_no_utf_8_stay_in_the_body_alone(tmp_path: Path) -> None:
+    head, body = b"#!/bin/bash\n", b"export A=caf\xe9\ntrap x EXIT\npython t.py \xe9\n"
+    (tmp_path / "a.sbatch").write_bytes(head + b"#SBATCH --nodes=1 --comment=\xe9\n" + body)
+    with working_in(tmp_path):
+        ended = jobgen("import", "a.sbatch", "-o", "a.yaml")
+        assert (ended.code, "--comment=?" in ended.err) == (9, True)
+        assert Path("a.body.sh").read_bytes() == head + body
+        assert jobgen("render", "a.yaml").code == 0
+    for line in ("export A=caf\udce9", "mkdir caf\udce9", "A=caf\udce9\necho $A >a"):
+        assert kept(f"{line}\npython t.py", ONE_GPU) == Why.KEY
+    assert not import_body("# caf\udce9\necho caf\udce9\npython t.py", ONE_GPU).body
+
+
 def test_a_collection_of_modules_is_no_module() -> None:
     spec = spec_of("ml restore torch\npython t.py", ONE_GPU)
     assert "ml restore torch" in spec["environment"]["setup"]
@@ -470,6 +514,7 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("srun ./wrf.sh | tee log | grep loss", EACH_GPU, Why.LAUNCH),
         ("srun python t.py --rank $SLURM_PROCID", EACH_GPU, "knows what $SLURM_PROCID comes to"),
         ("export RANK=$SLURM_PROCID\nsrun python t.py", EACH_GPU, Why.SETUP),
+        ("export SLURM_CPU_BIND=x\nsrun torchrun --nnodes=2 t.py", TWO_NODES, Why.SETUP),
         ("srun python t.py", f"{EACH_GPU} --gpus-per-task=1", "each task its own GPUs"),
         ("srun python t.py", "#SBATCH --ntasks=8", "may spread its tasks"),
         ("python $1", ONE_GPU, "the arguments of the script"),
@@ -511,10 +556,9 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("python t.py", "#SBATCH --gres=gpu:2 --gpus-per-node=1", Why.SHAPE),
         ("X=1\nunset X\npython t.py $X", ONE_GPU, "split $X into"),
         ("printf -v X %03d 7\npython t.py $X", ONE_GPU, Why.BASH),
-        ("if [ -f x ]; then exit; fi\npython t.py", ONE_GPU, Why.BLOCK),
+        ("if [ -f x ]; then exit; fi\npython t.py", ONE_GPU, Why.SETUP),
         ("f() { python t.py; }\nf", ONE_GPU, Why.BLOCK),
         ("f() { echo $1; }\nexport X=$(f a)\npython t.py", ONE_GPU, Why.BLOCK),
-        ("export SLURM_CPU_BIND=x\nsrun torchrun --nnodes=2 t.py", TWO_NODES, Why.SETUP),
         (
             "srun torchrun --nnodes=2 --nproc_per_node=gpu t.py",
             TWO_NODES,
@@ -528,6 +572,9 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("X=$(srun hostname)\n./a --x $X", ONE_GPU, Why.SETUP),
         ("srun cp a b\npython t.py", ONE_GPU, Why.SETUP),
         ("python t.py\nif [ -f x ]; then echo; fi > y", ONE_GPU, Why.AFTER),
+        ("python t.py\nif [ -f x ]; then echo; exit 1; fi", ONE_GPU, Why.AFTER),
+        ("python t.py\n[ -f x ] || exit 1", ONE_GPU, Why.AFTER),
+        ("python t.py\nif [ -f x ]; then cp x y; fi", ONE_GPU, Why.AFTER),
         ("A=1 IFS=,\npython t.py", ONE_GPU, Why.BASH),
         ("scontrol update job=1 name=a\npython t.py", ONE_GPU, Why.BASH),
         ("singularity exec i.sif bash <<E\npython t.py\nE", ONE_GPU, "it reads the lines below"),
@@ -654,10 +701,33 @@ def test_whole_nodes_of_pbs_are_exclusive() -> None:
     assert yaml.safe_load(imported.yaml)["resources"]["exclusive"] is True
 
 
-def test_the_folder_that_torque_is_told_is_that_of_the_body() -> None:
-    spec = yaml.safe_load(import_pbs("#PBS -d /a b\npython t.py").yaml)
-    assert spec["environment"]["setup"] == "cd /a\n"
-    assert "directives" not in spec
+def test_the_folder_that_torque_is_told_is_that_of_the_job() -> None:
+    for body in ("python t.py", "trap x EXIT"):
+        spec = yaml.safe_load(import_pbs(f"#PBS -d /a b\n{body}").yaml)
+        assert spec["environment"]["setup"] == "cd /a\n"
+        assert "directives" not in spec
+    spec = yaml.safe_load(import_pbs("#PBS -d /a\n. v/bin/activate\npython t.py").yaml)
+    assert spec["environment"]["setup"].splitlines()[::2] == ["cd /a", ". v/bin/activate"]
+    assert spec["run"] == {"command": ["python", "t.py"]}
+
+
+@pytest.mark.parametrize(
+    ("body", "at_home"),
+    [
+        ("cd ../src\npython t.py", False),
+        ('cd "../src"\npython t.py', False),
+        ("source ../v/bin/activate\ncd a\npython t.py", False),
+        ("python ../t.py", False),
+        ("cd a && cat ../b\npython t.py", True),
+        ("# ../a\nmkdir $PBS_O_WORKDIR/../a\npython t.py", True),
+        ("source a.sh\ncd ..\n", False),
+        ("pushd a\ncd ..\npython t.py", True),
+    ],
+)
+def test_what_goes_above_its_folder_does_not_start_at_home(body: str, at_home: bool) -> None:
+    for end in ("", "\ntrap x EXIT"):
+        imported = import_pbs(f"#PBS -l select=1:ncpus=2\n{body}{end}")
+        assert ("cd    #" in imported.yaml) == at_home
 
 
 def test_a_directive_with_a_place_to_fill_in_is_left_out_beside_a_body() -> None:

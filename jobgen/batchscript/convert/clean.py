@@ -14,7 +14,7 @@ from jobgen.batchscript.convert.values import Reader
 from jobgen.batchscript.directives import ARRAYS, render_directives
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.launchers import unwrap
-from jobgen.batchscript.purposes import ENVIRONMENTS, FORMS, READIES, TIDIES, list_pure
+from jobgen.batchscript.purposes import ENVIRONMENTS, FORMS, READIES, TIDIES, list_pure, only_looks
 from jobgen.batchscript.readable import find_shell_flags
 from jobgen.batchscript.reader import Script
 from jobgen.errors import SpecError
@@ -25,9 +25,8 @@ _FROM_OUTSIDE = "it comes from outside the script; jobgen does not split it"
 _ONE_WORD = "has no quotes in the script; here it is one word"
 _ONE_THREAD = "gives each process one thread; here OMP_NUM_THREADS is its share of the node's cores"
 _ONE_TASK = "here the job has one task, for its one process"
-# Kinds of statements that do nothing behind the program, and nothing but what their words run.
-_ENDS = {"prints", "ends"}
-_IDLE = {"fails", "sets", "assigns", "export", "folder", "module", "venv", "conda"}
+# Kinds of statements that do nothing behind the program but what their words run.
+_IDLE = {"prints", "fails", "sets", "assigns", "export", "folder", "module", "venv", "conda"}
 
 
 def write_clean(script: Script, draft: Draft) -> Draft:
@@ -105,12 +104,14 @@ class _CleanSpec:
         self.before, self.after = before + own, statements[at + 1 :]
 
     def _check_after(self) -> None:
+        kept = FORMS["keeps-code"].findall("\n".join(item.text for item in self.after))
+        codes = "|".join([FORMS["code"].pattern, *(rf"\b{name}\b" for name in kept)])
         for statement in self.after:
-            kind, first = statement.kind, statement.first
-            pure = all(map(list_pure, statement.commands)) and not first.redirects
-            idle = kind in _ENDS or (kind in _IDLE and pure) or "deactivate" in first.texts[:2]
-            tidies = {command.name for command in statement.commands} <= TIDIES
-            refuse(statement.line, Why.AFTER, not (idle or tidies))
+            names = [command.name for command in statement.commands]
+            idle = statement.kind in _IDLE and all(map(list_pure, statement.commands))
+            idle |= all(map(only_looks, statement.commands))
+            judges = "exit" in names[1:] and not re.search(codes, statement.text)
+            refuse(statement.line, Why.AFTER, judges, not idle and not TIDIES.issuperset(names))
             note = self.draft.keep if idle else self.draft.drop
             note(statement.line, statement.text)
 

@@ -243,8 +243,8 @@ def _classify_block(group: list[Command], text: str) -> str:
         return "prints"  # how it is to be called
     left = [item for item in group if item.function or "(" in item.openers]
     left += [item for item in heads if item.end == "&"]
-    refuse(group[0].place.line, Why.BLOCK, left, inner & {"launch", "ends", "sets"})
-    return "repeats" if inner <= {*_PLAIN, "fails"} else "once"
+    refuse(group[0].place.line, Why.BLOCK, left, inner & {"launch", "sets"})
+    return "ends" if "ends" in inner else "repeats" if inner <= {*_PLAIN, "fails"} else "once"
 
 
 def _classify_all(kinds: list[str]) -> str:
