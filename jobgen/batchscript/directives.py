@@ -154,10 +154,9 @@ def _find_site_of_totals(script: Script) -> tuple[str, SiteProfile]:
     Without a name, and empty, where the script is for no such site.
     """
     in_totals = script.can.chunks and not script.chunks
-    for name, item in search.list_profiles() if in_totals else ():
-        if item and _asks_in_totals(script, item.profile):
-            return name, item.profile
-    return "", SiteProfile(script.target)
+    known = ((name, item.profile) for name, item in search.list_profiles() if in_totals and item)
+    fits = (pair for pair in known if _asks_in_totals(script, pair[1]))
+    return next(fits, ("", SiteProfile(script.target)))
 
 
 def _asks_in_totals(script: Script, profile: SiteProfile) -> bool:

@@ -86,8 +86,7 @@ def import_script(script: Script) -> Imported:
 def _name_file(script: Script) -> str:
     """Name a job as the schedulers do: by its file, whose ending matters where that is read."""
     reads = re.search(r"SLURM_JOB_NAME|PBS_JOBNAME|%x", script.text)
-    file = os.path.basename(script.path)
-    return _make_name(file if reads else os.path.splitext(file)[0])
+    return _make_name(script.path if reads else os.path.splitext(script.path)[0])
 
 
 def _note_places(script: Script, draft: Draft) -> None:

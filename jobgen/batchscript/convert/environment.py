@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from jobgen.batchscript.bash import Command, Word
+from jobgen.batchscript.bash import Word
 from jobgen.batchscript.convert import straight
 from jobgen.batchscript.convert.launch import LaunchLine
 from jobgen.batchscript.convert.straight import NotStraightError, Statement, Why, refuse
 from jobgen.batchscript.convert.values import Reader, get_text
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import PlainVariables, expand_command, follow, list_names
-from jobgen.batchscript.purposes import FORMS, is_pure, list_substituted
+from jobgen.batchscript.purposes import FORMS, is_pure, list_substituted, reads_settings
 from jobgen.spec.value_types import TAKEN
 
 # Variables that a spec may set; the others are jobgen's own.
@@ -77,8 +77,7 @@ class Prelude:
         self.draft.keep(statement.line, statement.text)
 
     def _take_sets(self, statement: Statement) -> None:
-        words = statement.first.texts
-        self.careful |= bool(re.search(r" -\w*e|errexit", " ".join(words)))
+        self.careful |= bool(re.search(r" -\w*e|errexit", " ".join(statement.first.texts)))
         self._take_prints(statement)
 
     def _take_hook(self, statement: Statement) -> None:
@@ -261,19 +260,13 @@ def _is_steady(word: Word) -> bool:
     return not FORMS["unsteady"].search(word.active) and all(map(FORMS["steady"].fullmatch, inner))
 
 
-def _may_set(command: Command) -> bool:
-    """Whether a command runs a file that may set any variable of the script."""
-    file = " ".join(command.texts[1:2])
-    return command.name in ("source", ".", "eval") and not FORMS["familiar"].search(file)
-
-
 def follow_statement(statement: Statement, reader: Reader) -> None:
     """Take over what a statement does to the variables."""
     variables = reader.variables
     for command in statement.commands:
         if statement.kind in ("assigns", "export"):
             follow(command, variables)
-        elif _may_set(command):
+        elif reads_settings(command):
             variables.forget(variables.assigned)
             reader.sourced = True
     if statement.kind in ("module", "venv", "conda", "hook", "repeats", "once", "launch"):
