@@ -527,6 +527,7 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("torchrun --nproc-per-node 1 $*", ONE_GPU, "the arguments of the script"),
         ("P=$(which x)\nsrun $P python t.py", ONE_GPU, "import does not take over srun's $P"),
         ("python setup.py install", ONE_GPU, "no line starts a program"),
+        ("srun --container-name=a true\nsrun --container-name=a b", EACH_GPU, Why.SEVERAL),
         ("srun python t.py *.npy", EACH_GPU, "knows what *.npy comes to"),
         ("srun python t.py --n $RANDOM", EACH_GPU, "knows what $RANDOM comes to"),
         ("source my.sh\nsrun python t.py --n $N", EACH_GPU, "knows what $N comes to"),

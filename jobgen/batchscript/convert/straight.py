@@ -25,7 +25,7 @@ _PLAIN = {"repeats", "assigns", "export", "folder", "module", "conda", "venv", "
 ITSELF = purposes.FORMS["itself"]
 _SUBMISSION = {"SLURM_SUBMIT_DIR", "PBS_O_WORKDIR"}
 # Kinds of whole commands; the first that fits counts.
-_WHOLE = "hook prints fails venv conda export repeats module folder sets ends"
+_WHOLE = "launch hook prints fails venv conda export repeats module folder sets ends"
 
 
 class Why:
