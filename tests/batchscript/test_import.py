@@ -952,6 +952,9 @@ def test_a_finding_of_lint_stands_beside_a_kept_launch() -> None:
     imported = import_body("torchrun --nnodes=2 --nproc-per-node=4 t.py", TWO_NODES)
     assert "torchrun starts on the first of 2 nodes alone" in imported.yaml
     assert imported.yaml.endswith("write run.script or run.module, not run.body.\n")
+    text = import_body("srun python a.py\nsrun python b.py", TWO_NODES).yaml
+    found = re.findall(r"lint, line (\d+): srun (is not told|goes on)", text)
+    assert found == [("4", "is not told"), ("4", "goes on")]  # the first of each kind
 
 
 def test_a_kept_body_that_looks_for_its_own_file_is_told() -> None:

@@ -18,7 +18,8 @@ from jobgen.batchscript.convert.environment import AT_HOME
 from jobgen.batchscript.convert.straight import NotStraightError
 from jobgen.batchscript.draft import Draft, Left
 from jobgen.batchscript.launchers import unwrap
-from jobgen.batchscript.lint import ABOUT_LAUNCH, check
+from jobgen.batchscript.lint import check, launching, rendezvous
+from jobgen.batchscript.lint.rule import list_rules
 from jobgen.batchscript.purposes import FORMS, PRINTS
 from jobgen.batchscript.readable import ImportRefusedError
 from jobgen.batchscript.reader import DirectiveOption, Script
@@ -93,9 +94,8 @@ def _note_places(script: Script, draft: Draft) -> None:
     """Name what a command leaves to be filled in, in brackets that bash takes for redirects."""
     for command in script.commands:
         inputs = tuple(f"<{item.target.raw}" for item in command.redirects if item.operator == "<")
-        lines = script.lines[command.line - 1 : command.last_line]
-        place = FORMS["unfilled"].search("\n".join(lines))
-        if place and place[0].startswith(inputs):
+        lines = "\n".join(script.lines[command.line - 1 : command.last_line])
+        if (place := FORMS["unfilled"].search(lines)) and place[0].startswith(inputs):
             draft.lose(command.line, place[0], "is a place to fill in")
 
 
@@ -176,8 +176,9 @@ def _advise(script: Script, draft: Draft, reason: NotStraightError) -> list[str]
     lines = ["", f"The body is kept as it is, for line {reason.line}: {text}  ({reason.reason})"]
     if "directives" in draft.values:
         lines.append("Where a directive and a key ask for the same, the directive counts.")
-    findings = [item for item in check(script) if item.rule.id in ABOUT_LAUNCH]
-    lines += [f"  lint, line {item.line}: {item.message}; {item.fix}" for item in findings[:5]]
+    found = [x for x in reversed(check(script)) if x.rule in list_rules(launching, rendezvous)]
+    first = {x.rule: f"  lint, line {x.line}: {x.message}; {x.fix}" for x in found}
+    lines += reversed(first.values())
     return lines + _advise_on_launch(script)
 
 

@@ -112,8 +112,7 @@ class _CleanSpec:
             idle |= all(map(only_looks, statement.commands))
             judges = "exit" in names[1:] and not re.search(codes, statement.text)
             refuse(statement.line, Why.AFTER, judges, not idle and not TIDIES.issuperset(names))
-            note = self.draft.keep if idle else self.draft.drop
-            note(statement.line, statement.text)
+            (self.draft.keep if idle else self.draft.drop)(statement.line, statement.text)
 
     def _make_reader(self) -> Reader:
         places = {str(number): f"<{number}>" for number in range(1, 100)}  # of arguments
