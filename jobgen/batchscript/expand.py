@@ -221,5 +221,6 @@ def _runs_surely(command: Command, before: str) -> bool:
 
 
 def _may_split(raw: str) -> bool:
-    text = "".join("x" if part.live else part.text for part in split_segments(raw))
+    live = r"(?s)\$\{\w+:?[-=](.*)\}|.+"  # a default counts
+    text = "".join(re.sub(live, r"x\1", x.text) if x.live else x.text for x in split_segments(raw))
     return not text or bool(re.search(r"[\s(*?]|^-", text))

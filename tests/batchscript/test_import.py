@@ -932,7 +932,7 @@ def test_an_option_may_have_a_value_that_only_the_job_knows() -> None:
     for words in ("$D", "runs/$D"):
         imported = import_body(f"D=$(date +%s)\npython t.py --out {words} --n 1", ONE_GPU)
         assert [left.kind for left in imported.left] == ["check"]
-    for value in ("''", "'a b'", "-x"):
+    for value in ("''", "'a b'", "-x", '"${D:-a b}"', "${D:=*.pt}"):
         lines = f"D={value}\nif [ -d $HOME ]; then\n  D=b\nfi\npython t.py --out $D"
         assert "bash may split $D into" in kept(lines, ONE_GPU)
 

@@ -38,8 +38,7 @@ _OF_ITSELF = "the script submits itself so; write in the spec what only this lin
 class Imported(NamedTuple):
     """The spec as YAML, what of the script is not in it as it was, and the body that it keeps.
 
-    `body` is the text of the file `body_file`, with bytes that are no UTF-8 as in os.fsdecode; both
-    are empty where the spec says everything.
+    `body` is the text of `body_file`, as os.fsdecode reads it; a clean spec has neither.
     """
 
     yaml: str
