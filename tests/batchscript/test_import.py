@@ -526,6 +526,8 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("python t.py --lr $@", ONE_GPU, "the arguments of the script"),
         ("torchrun --nproc-per-node 1 $*", ONE_GPU, "the arguments of the script"),
         ("P=$(which x)\nsrun $P python t.py", ONE_GPU, "import does not take over srun's $P"),
+        ("source a\nsrun --env=$E ./a", EACH_GPU, "knows what $E comes to"),
+        ("srun --env=a torchrun --nnodes=2 t.py", TWO_NODES, "take over srun's --env"),
         ("python setup.py install", ONE_GPU, "no line starts a program"),
         ("srun --container-name=a true\nsrun --container-name=a b", EACH_GPU, Why.SEVERAL),
         ("srun python t.py *.npy", EACH_GPU, "knows what *.npy comes to"),

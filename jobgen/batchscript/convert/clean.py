@@ -9,7 +9,7 @@ from itertools import pairwise
 from jobgen.batchscript.convert import straight
 from jobgen.batchscript.convert.environment import AT_HOME, Prelude, follow_statement, list_needed
 from jobgen.batchscript.convert.launch import LaunchLine, read_shape
-from jobgen.batchscript.convert.straight import NotStraightError, Statement, Why, refuse
+from jobgen.batchscript.convert.straight import NotStraightError, Statement, Why, goes_back, refuse
 from jobgen.batchscript.convert.values import Reader
 from jobgen.batchscript.directives import ARRAYS, render_directives
 from jobgen.batchscript.draft import Draft
@@ -40,7 +40,8 @@ def write_clean(script: Script, draft: Draft) -> Draft:
             return _CleanSpec(script, copy.deepcopy(draft), way).write()
         except NotStraightError as reason:
             reasons.append(reason)
-    raise reasons[0]
+    # What keeps it from jobgen's launch alone, as an option of srun, is no reason to keep a body.
+    raise reasons["over srun's -" in reasons[0].reason and reasons[1].reason != Why.LAUNCH]
 
 
 class _CleanSpec:
@@ -192,8 +193,7 @@ class _CleanSpec:
 
 
 def _leaves(statement: Statement) -> bool:
-    leaves = any(command.name in ("cd", "pushd") for command in statement.commands)
-    return leaves and not straight.goes_back(statement)
+    return any(x.name in ("cd", "pushd") for x in statement.commands) and not goes_back(statement)
 
 
 def _prepares(early: Statement, main: Statement) -> bool:
