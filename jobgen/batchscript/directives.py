@@ -149,10 +149,7 @@ def keep_verbatim(script: Script, item: DirectiveOption, draft: Draft) -> None:
 
 
 def _find_site_of_totals(script: Script) -> tuple[str, SiteProfile]:
-    """The site whose jobs are asked for in totals, by its queue or list of file systems.
-
-    Without a name, and empty, where the script is for no such site.
-    """
+    """The site of totals that a script is for, by its queue or file systems; nameless if none."""
     in_totals = script.can.chunks and not script.chunks
     known = ((name, item.profile) for name, item in search.list_profiles() if in_totals and item)
     fits = (pair for pair in known if _asks_in_totals(script, pair[1]))
@@ -237,7 +234,7 @@ class _Resources:
         elif option == self.script.can.shell_option and find_shell(self.script) != "bash":
             shell = item._replace(value="/bin/bash")  # for which jobgen writes
             keep_verbatim(self.script, shell, self.draft)
-        elif option == "-d" and value.isprintable():  # the folder, jobgen's own by PBS_O_WORKDIR
+        elif FORMS["begins-in"].fullmatch(f"{option} {value}"):  # jobgen's own by PBS_O_WORKDIR
             self.draft.setup([f"cd {shlex.quote(value)}"])
         else:
             return self._take_of_pbs(option, value, item)

@@ -13,9 +13,9 @@ _KINDS = {
     kind: frozenset(words.split()) for kind, words in read_rows("commands.txt", room="batchscript")
 }
 PRINTS, FILTERS, HEADS = (_KINDS[kind] for kind in ("prints", "filters", "heads"))
-REPEATS, ENVIRONMENTS, TIDIES = (_KINDS[kind] for kind in ("repeats", "environments", "tidies"))
+TIDIES = _KINDS["tidies"]
+REPEATABLE, ENVIRONMENTS = _KINDS["repeatable"], _KINDS["environments"]
 HARMLESS = PRINTS | HEADS | {"wait", "set"}
-REPEATABLE = REPEATS | _KINDS["repeatable"]
 PREPARING = FILTERS | _KINDS["preparing"]
 HELPING = PREPARING | HARMLESS  # look at the node that they run on, or get its files ready
 _FORMS = read_rows("forms.txt", room="batchscript")

@@ -725,6 +725,13 @@ def test_the_folder_that_torque_is_told_is_that_of_the_job() -> None:
         ("# ../a\nmkdir $PBS_O_WORKDIR/../a\npython t.py", True),
         ("source a.sh\ncd ..\n", False),
         ("pushd a\ncd ..\npython t.py", True),
+        ("ulimit -c 0\nmodule load a > /dev/null\ncd $PBS_O_WORKDIR\npython t.py", False),
+        ("source ~/.bashrc\nmkdir -p /a $B\nconda activate c\ncd /d\npython t.py", False),
+        ("mkdir a\ncd /d\npython t.py", True),
+        ("module list > a\ncd /d\npython t.py", True),
+        ("D=$(pwd)\ncd /d\npython t.py $D", True),
+        ("D=sub\ncd $D\npython t.py", True),
+        ("if [ $A ]; then cd /d; fi\npython t.py", True),
     ],
 )
 def test_what_goes_above_its_folder_does_not_start_at_home(body: str, at_home: bool) -> None:

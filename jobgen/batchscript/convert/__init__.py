@@ -122,7 +122,7 @@ def _make_name(path: str) -> str:
 def _write_body(script: Script, draft: Draft) -> str:
     """Put what runs a script's body into `draft`, and return the body."""
     draft.put("run.body", f"{_make_name(os.path.splitext(script.path)[0])}.body.sh")
-    if script.starts_at_home:
+    if straight.begins_at_home(script):
         draft.setup([AT_HOME])
     # What a spec cannot ask of each node, the directive itself asks.
     asked = "of each node|becomes a select="
@@ -175,8 +175,8 @@ def _advise(script: Script, draft: Draft, reason: NotStraightError) -> list[str]
     lines = ["", f"The body is kept as it is, for line {reason.line}: {text}  ({reason.reason})"]
     if "directives" in draft.values:
         lines.append("Where a directive and a key ask for the same, the directive counts.")
-    found = [x for x in reversed(check(script)) if x.rule in list_rules(launching, rendezvous)]
-    first = {x.rule: f"  lint, line {x.line}: {x.message}; {x.fix}" for x in found}
+    faults = [x for x in reversed(check(script)) if x.rule in list_rules(launching, rendezvous)]
+    first = {x.rule: f"  lint, line {x.line}: {x.message}; {x.fix}" for x in faults}
     lines += reversed(first.values())
     return lines + _advise_on_launch(script)
 

@@ -56,11 +56,11 @@ class _CleanSpec:
         self.reader = self._make_reader()
         for statement in self.before:
             follow_statement(statement, self.reader)
-        self.at_home = self._begins_at_home()
+        self.at_home = straight.begins_at_home(script)
         self.read = LaunchLine(script, self.launch, self.reader, shape)
         names = {command.name for item in self.before for command in item.commands}
         self.read.bare = names.isdisjoint(ENVIRONMENTS)
-        self.moved = self.at_home or bool(script.value("-d"))  # where the script begins
+        self.moved = any((self.at_home, script.value("-d")))  # where the script begins
         self.read.moved = self.moved or any(map(_leaves, self.before))
         self.read.read(way)
 
@@ -120,13 +120,6 @@ class _CleanSpec:
         reader = Reader(self.script.make_variables(places), sourced=False)
         reader.variables.values |= {"@": (), "*": ()}
         return reader
-
-    def _begins_at_home(self) -> bool:
-        """Whether anything runs in the home folder, where PBS starts a script."""
-        anywhere = ("prints", "assigns", "export", "module", "sets", "hook", "conda")
-        first = next((item for item in self.before if item.kind not in anywhere), None)
-        leaves = first and first.kind == "folder" and first.first.texts[-1][:1] in "/~$"
-        return self.script.starts_at_home and not leaves
 
     def _read_prelude(self) -> Prelude:
         """Return what stands before the launch, with the plain variables that its lines need."""

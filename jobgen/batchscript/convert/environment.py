@@ -24,7 +24,6 @@ def _name(word: Word) -> str:
     return re.split(r"\+?=|\[", word.raw, maxsplit=1)[0]
 
 
-# What stands first in the setup of a script that PBS starts elsewhere than jobgen does.
 AT_HOME = "cd    # PBS starts a script in the home folder; take this out where the site does not"
 
 
@@ -202,7 +201,7 @@ class Prelude:
     def _is_told(self, word: Word, statement: Statement) -> bool:
         """Whether jobgen says this variable, with no other value than the script."""
         name, _, raw = word.raw.partition("=")
-        own = FORMS["of-srun" if self.launch.mode == "torchrun" else "of-process"].fullmatch(name)
+        own = FORMS.get(f"of-{self.launch.mode}", FORMS["of-process"]).fullmatch(name)
         if not FORMS["of-jobgen" if self.alone else "told"].fullmatch(name):
             return False
         value = self.reader.variables.tell(raw) or ""

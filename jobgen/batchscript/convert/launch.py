@@ -241,8 +241,7 @@ class LaunchLine:
         others, redirects = self.statement.commands[1:], self.command.redirects
         joined = any(item.end not in ("|", "|&") for item in before)
         read = any("<" in item.operator for item in redirects)
-        read |= any(item.name != "tee" for item in others)
-        self._refuse(Why.LAUNCH, joined, read)
+        self._refuse(Why.LAUNCH, joined, read, any(item.name != "tee" for item in others))
         to_file = {item.target.text for item in redirects} - {"1", "2", "&1", "&2"}
         self.logged |= bool(to_file or others)
 

@@ -186,8 +186,21 @@ def write_arguments(texts: list[str]) -> str:
 
 def goes_back(statement: Statement) -> bool:
     """Return whether a statement is a `cd` to the folder of submission."""
-    last = statement.first.texts[-1]
-    return statement.kind == "folder" and last.strip("${}") in _SUBMISSION
+    return statement.kind == "folder" and statement.first.texts[-1].strip("${}") in _SUBMISSION
+
+
+def begins_at_home(script: Script) -> bool:
+    """Whether anything is looked for in the home folder, where PBS starts a script."""
+    others = (item for item in script.expanded if not _is_anywhere(item))
+    first = next((f"{len(item.blocks)} {' '.join(item.texts)}" for item in others), "")
+    return script.starts_at_home and not purposes.FORMS["leaves"].match(first)
+
+
+def _is_anywhere(item: Command) -> bool:
+    """Whether a command does the same in every folder."""
+    text, quiet = " ".join(item.texts), all(map(purposes.is_quiet, item.redirects))
+    same = (quiet and purposes.FORMS["anywhere"].fullmatch(text)) or purposes.leaves_nothing(item)
+    return bool(same) and not re.search(r"\b(pwd|PWD)\b", item.active)
 
 
 def split_assignments(launch: Statement) -> tuple[list[Statement], Statement]:
@@ -269,8 +282,7 @@ def _classify_quiet(command: Command) -> str:
         return "assigns"
     text = " ".join(command.texts)
     kind = next((kind for kind in _WHOLE.split() if purposes.FORMS[kind].fullmatch(text)), "")
-    repeats = not kind and command.name in purposes.REPEATS
-    return "repeats" if repeats else kind or _classify_program(command)
+    return kind or _classify_program(command)
 
 
 def _classify_program(command: Command) -> str:
