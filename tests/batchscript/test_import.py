@@ -728,6 +728,8 @@ def test_the_folder_that_torque_is_told_is_that_of_the_job() -> None:
         ("ulimit -c 0\nmodule load a > /dev/null\ncd $PBS_O_WORKDIR\npython t.py", False),
         ("source ~/.bashrc\nmkdir -p /a $B\nconda activate c\ncd /d\npython t.py", False),
         ("mkdir a\ncd /d\npython t.py", True),
+        ("conda activate ./e\ncd /d\npython t.py", True),
+        ("module use a/b\ncd /d\npython t.py", True),
         ("module list > a\ncd /d\npython t.py", True),
         ("D=$(pwd)\ncd /d\npython t.py $D", True),
         ("D=sub\ncd $D\npython t.py", True),
