@@ -111,7 +111,7 @@ class Script:
         """Whether the scheduler starts it in the home folder, whatever the folder of submission."""
         asked = {(item.option, item.value) for item in self.read_directives}
         stays = any(x == "-d" or value == "wd" or "sandbox" in value for x, value in asked)
-        return self.can.starts_at_home and not any((stays, FORMS["above"].match(self.text)))
+        return self.can.starts_at_home and not stays
 
     def _body_line(self) -> int:
         """The number of the first line that ends the directives (sbatch(1), qsub(1B))."""

@@ -193,7 +193,7 @@ def begins_at_home(script: Script) -> bool:
     """Whether anything is looked for in the home folder, where PBS starts a script."""
     others = (item for item in script.expanded if not _is_anywhere(item))
     first = next((f"{len(item.blocks)} {' '.join(item.texts)}" for item in others), "")
-    return script.starts_at_home and not purposes.FORMS["leaves"].match(first)
+    return script.starts_at_home and not purposes.FORMS["away"].match(f"{first}\n{script.text}")
 
 
 def _is_anywhere(item: Command) -> bool:
