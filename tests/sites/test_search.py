@@ -111,7 +111,8 @@ def test_a_profile_may_extend_the_one_it_hides(home: Path) -> None:
         str(home / "one"),
         search.BUILT_IN,
     ]
-    assert (found.profile.queues or {}).keys() == {"gpuvolta", "dgxa100", "gpuhopper", "copyq"}
+    queues = {"gpuvolta", "dgxa100", "gpuhopper", "normal", "express", "copyq"}
+    assert (found.profile.queues or {}).keys() == queues
 
 
 def test_a_chain_that_leads_back_is_an_error_with_its_place(home: Path) -> None:
