@@ -585,11 +585,13 @@ def _check_module(job: _Subject) -> _Found:
     """Yield a module that is not here, though one that is spelt nearly so is."""
     module = job.spec.run.module or ""
     file = f"{module.replace('.', '/')}.py"
-    if len(module) < 4 or os.path.isdir(file[:-3]) or not _is_missing(file):
+    package = os.path.dirname(file) or "."  # one that is not here may be installed
+    if not all((len(module) > 3, os.path.isdir(package), _is_missing(file))):
         return
     from jobgen.spec.spelling import find_near_file
 
-    if near := find_near_file(file)[:-3].replace("/", "."):
+    near = find_near_file(file)[:-3].replace("/", ".")
+    if near and not os.path.isdir(file[:-3]):
         yield "not-here.near", "run.module", {"text": module, "near": near}
 
 

@@ -685,6 +685,7 @@ RIGHT = {
         "",
         "environment:\n  setup: |\n    . ~/conda/etc/profile.d/conda.sh\n    conda activate a\n",
     ),
+    "a module of an installed package": ("script: train.py", "module: jobgen.trainer"),
     "accelerate in a site's container": (
         BASE[BASE.index("nodes") :],
         "gpus_per_node: 4, cpus_per_node: 8, walltime: 1h}\nlaunch: {mode: plain}\n"
