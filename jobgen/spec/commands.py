@@ -6,19 +6,23 @@ more of them: separate process groups, each of which ends well and has trained a
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from jobgen.errors import Position
 from jobgen.spec.fields import ShellPath
 from jobgen.spec.launchers import (
     find_launcher,
+    find_launcher_in_text,
     find_module_launcher,
     name_kind,
     read_names,
     show_program,
+    split_words,
 )
 from jobgen.spec.tables import Conflict, refuse
 
@@ -80,6 +84,7 @@ def _explain(
     from jobgen.spec.yaml_nodes import Scalar
 
     lines = [word for word in words if re.search(r"^[\w./]+ ", word)]
+    inside = _read_launch(text) if key == "script" else ""
     facts = describe(Scalar(Position(""), text, "str"), key) | {
         "quoted": repr(text),
         "line": " ".join(words),
@@ -88,9 +93,21 @@ def _explain(
         "program": show_program(words),
         "one_node": "yes" if one_node else "",
         "lines": "yes" if len(lines) > 1 else "",
+        "inside": inside and name_kind(find_launcher_in_text(inside)),
+        "inner": find_launcher_in_text(inside),
+        # A variable there is none of the spec.
+        "started": show_program(split_words(re.sub(r"(?<=\.py) .*\$.*", "", inside))),
     }
     if answer := find_rule("program_rules", facts):
         yield key, answer["fault"], answer["say"]
+
+
+def _read_launch(path: str) -> str:
+    """Return the first line of a shell script by which it starts something; empty without one."""
+    with contextlib.suppress(OSError, ValueError):
+        text = Path(path).read_text("utf-8") if path.endswith((".sh", ".bash")) else ""
+        return next(filter(find_launcher_in_text, text.replace("\\\n", " ").splitlines()), "")
+    return ""
 
 
 def walk_texts(value: object, path: str = "") -> Iterator[tuple[str, str]]:

@@ -53,6 +53,12 @@ REFUSED = {
         "as enroot has it, which apptainer cannot read; write docker://a.io/b/c:1",
     ),
     "a body in Python": ((SCRIPT, "{body: a.py}"), "bash runs a body; write script: a.py"),
+    "a shell script with an agent": (
+        (SCRIPT, "{script: run.sh}"),
+        "torchrun in it starts the processes, as jobgen does; write script: train.py; or body: run",
+    ),
+    "a shell script with srun": ((SCRIPT, "{script: srun.sh}"), "write body: srun.sh, which bash"),
+    "a shell script without": ((SCRIPT, "{script: a.sh}"), "Python file; write command: [bash, a"),
     "an array as directive": (("", "directives: ['#SBATCH --array=0-3']\n"), "write array: {tasks"),
 }
 WARNED = {
@@ -80,7 +86,8 @@ WARNED = {
 
 def check(text: str, folder: Path) -> tuple[int, str]:
     (folder / "job.yaml").write_text(text)
-    (folder / "run.sh").write_text("torchrun --nproc-per-node 2 train.py\n")
+    (folder / "run.sh").write_text("torchrun --nproc-per-node 2 train.py --lr $LR\n")
+    (folder / "srun.sh").write_text("# torchrun\nsrun \\\n  torchrun train.py\n")
     (folder / "body.sh").write_text("torchrun --nnodes 2 --nproc-per-node 2 train.py\n")
     with working_in(folder):
         done = jobgen("check")
