@@ -374,6 +374,15 @@ the program in setup
 pip on all nodes
     environment: {setup: pip install x}
     pip install runs on 2 nodes at a time, into one folder; run it once
+a placeholder without a dash
+    account: YourProject
+    'YourProject' stands for a value
+a placeholder with the form of the real
+    account: project_465000XXX
+    'project_465000XXX' stands for a value
+a placeholder that asks
+    queue: replace-me
+    'replace-me' stands for a value
 a placeholder
     account: YOUR_ACCOUNT
     'YOUR_ACCOUNT' stands for a value
@@ -684,6 +693,10 @@ RIGHT = {
     "conda with its own lines": (
         "",
         "environment:\n  setup: |\n    . ~/conda/etc/profile.d/conda.sh\n    conda activate a\n",
+    ),
+    "names that look like placeholders": (
+        "name: gpt",
+        "name: gpt\naccount: myproject\nqueue: test",
     ),
     "a module of an installed package": ("script: train.py", "module: jobgen.trainer"),
     "accelerate in a site's container": (
