@@ -219,6 +219,7 @@ def _list_words(job: _Subject) -> _Texts:
         others = "\n".join(" ".join(one.plan.program.command) for one in job.roles)
         yield "asking", "run", f"{name}\n{text}\n---\n{others}"
     yield "given", "run.command" if command else "run.args", " ".join(job.plan.program.command)
+    yield "program", "run", read_sources(job.plan) or ""
     for option, value in job.settings:
         yield "word", "run.args", f"{option} {value}"
 

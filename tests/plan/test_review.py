@@ -813,6 +813,30 @@ def test_one_process_may_take_several_gpus() -> None:
 
 
 @pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        (
+            "p.add_argument('--ckpt-dir', default='ckpts')\nsave(x)",
+            "saves in ckpts, where --ckpt-dir",
+        ),
+        ("torch.save({'a': 1}, 'last.pt')", "saves in last.pt: the chain ends"),
+        ("torch.save(net.state_dict(), 'last.pt')", "saves in last.pt: the chain ends"),
+        ("TrainingArguments(output_dir='out')", "saves in out: the chain ends"),
+        ("p.add_argument('--ckpt-dir', default='/tmp/x')\nsave(x)", ""),
+        ("p.add_argument('--ckpt-dir', default='ckpts')", ""),
+        ("torch.save(net, join(args.out, 'last.pt'))", ""),
+        ("torch.save(net, os.environ['JOBGEN_RUN_DIR'] + '/checkpoints/a.pt')", ""),
+    ],
+)
+def test_a_chain_wants_what_a_program_saves_by_default_there(program: str, words: str) -> None:
+    Path("train.py").write_text(f"import torch\n{program}\n")
+    loaded = load(BASE + "on_walltime: {then: requeue}\n")
+    said = [str(one) for one in review(loaded, resolve(loaded))]
+    assert len(said) == bool(words)
+    assert words in "".join(said)
+
+
+@pytest.mark.parametrize(
     ("processes", "program"),
     [
         (8, "torch.distributed.init_process_group('gloo')"),
@@ -839,6 +863,7 @@ def test_a_chain_wants_what_is_saved_in_the_run_folder() -> None:
         ("from jobgen import loop\n", save, 0),
         ("import torch\n", "out: loss.json", 0),
         ("import torch\n", "out: {value: $JOBGEN_RUN_DIR/checkpoints, expand: true}", 0),
+        ("import torch, argparse\nadd_argument('--out', default='a')\nsave()", save, 1),
     ):
         Path("train.py").write_text(program)
         loaded = load(spec.replace(save, option))
