@@ -41,6 +41,8 @@ _Found = Iterator[tuple[str, str, Mapping[str, Any]]]
 # What a text is, its place, and itself.
 _Texts = Iterator[tuple[str, str, str]]
 
+# Which task of its array a job is.
+TASK = "JOBGEN_TASK|SLURM_ARRAY_TASK_ID|PBS_ARRAY_INDEX|PBS_ARRAYID"
 _MOST_BYTES = 30_000  # of a configuration file, which take some 20 ms
 _GIB = 1024**2  # in KiB
 _USUAL_GPUS = 8  # of a node of which nothing is known
@@ -172,6 +174,7 @@ def _list_facts(job: _Subject) -> dict[str, Any]:
         "scheduler": plan.scheduler,
         "chosen": any((spec.scheduler, spec.site)),
         "tasks": len(plan.array.tasks),
+        "alike": plan.array.tasks and not parts_tasks(plan),
         "apart": job.whole.resources.nodes != 1,
         "torchrun": plan.launch.mode == "torchrun",
         "torch": plan.launch.mode in ("torchrun", "direct"),
@@ -237,6 +240,13 @@ def _list_places(job: _Subject) -> _Texts:
     yield "modules", "environment.modules", " ".join(modules.load) if modules else ""
     yield "read", "environment.conda", str(own.conda)
     yield "options", "environment.container.options", " ".join(job.container.options)
+
+
+def parts_tasks(plan: Plan) -> bool:
+    """Whether lines of setup tell the tasks of an array apart, so that each may have its folder."""
+    varied = (name for task in plan.array.tasks[:1] for name in task.variables)
+    names = "|".join((TASK, *varied))
+    return re.search(rf"\b({names})\b", plan.environment.setup or "") is not None
 
 
 def list_copied(snapshot: bool | Sequence[str] | None) -> tuple[str, ...] | None:

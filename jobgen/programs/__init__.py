@@ -12,7 +12,7 @@ from typing import Any
 
 from jobgen.plan.limits import has_option
 from jobgen.plan.plan import Plan
-from jobgen.plan.review import list_copied, list_settings, review
+from jobgen.plan.review import TASK, list_copied, list_settings, parts_tasks, review
 from jobgen.programs.program import list_started
 from jobgen.programs.rules import SEVERAL, JobSize, Remark, check_program, make_remark
 from jobgen.spec.load import LoadedSpec
@@ -20,9 +20,6 @@ from jobgen.spec.roles import list_names
 from jobgen.spec.value_types import make_option
 
 __all__ = ["SEVERAL", "JobSize", "Remark", "check_program", "list_doubts", "look_at"]
-
-# Which task of its array it is.
-_TASK = "JOBGEN_TASK|SLURM_ARRAY_TASK_ID|PBS_ARRAY_INDEX|PBS_ARRAYID"
 
 
 def list_doubts(loaded: LoadedSpec, plan: Plan) -> Iterator[str]:
@@ -112,7 +109,7 @@ def _measure(plan: Plan) -> JobSize:
         agents=not plan.launch.direct,
         # Of a role on a part of its nodes, its own.
         gpus=max(group.gpus for group in nodes.own),
-        tasks=max(1, len(tasks)),
+        tasks=1 if parts_tasks(plan) else max(1, len(tasks)),
         alike=_are_alike(plan, setup),
         scheduler=plan.can.name,
         ray=plan.launch.ray,
@@ -132,7 +129,7 @@ def _measure(plan: Plan) -> JobSize:
 def _are_alike(plan: Plan, setup: str) -> bool:
     """Whether the tasks of an array differ by their number alone, and the setup does not use it."""
     tasks = plan.array.tasks
-    return bool(tasks) and not any(map(any, tasks)) and not re.search(_TASK, setup)
+    return bool(tasks) and not any(map(any, tasks)) and not re.search(TASK, setup)
 
 
 def _list_settings(plan: Plan) -> Iterator[tuple[str, str]]:

@@ -41,7 +41,7 @@ class JobSize(NamedTuple):
     chained: str = ""  # the keys by which it may start again, to go on where it ended
     copied: tuple[str, ...] | None = None  # files and folders, where it runs from a snapshot
     alike: bool = False  # whether tasks of an array differ by JOBGEN_TASK alone
-    tasks: int = 1  # of an array
+    tasks: int = 1  # of an array, which may write to the same place
     ray: bool = False  # whether it starts once, in a Ray of all nodes
     itself: bool = False  # whether its first line is to name what reads it
     plain: bool = False  # whether it starts once on each node, and may start others

@@ -733,6 +733,11 @@ RIGHT = {
         "train.py, args: {out: {value: $JOBGEN_RUN_DIR/out, expand: true}}}\n"
         "array: {values: {lr: [1, 2]}}",
     ),
+    "tasks that setup tells apart": (
+        "train.py}",
+        "train.py, args: {out: results}}\n"
+        "array: {values: {environment.variables.N: [1, 2]}}\nenvironment: {setup: 'export RUN=$N'}\n",
+    ),
     "a variable for each task": ("", "array: {values: {environment.variables.LR: [1, 2]}}\n"),
     "an address for what mpirun starts": (
         "{script: train.py}",

@@ -391,6 +391,11 @@ def test_a_program_that_starts_itself_only_outside_of_a_launcher_is_not_blamed()
             "array: {values: {lr: [1, 2]}}\n",
             [],
         ),
+        (
+            "torch.save(model, 'm.pt')",
+            "array: {tasks: 2}\nenvironment: {setup: 'cd $JOBGEN_TASK'}\n",
+            [],
+        ),
         ("torch.save(model, f'{args.lr}.pt')", "array: {values: {lr: [1, 2]}}\n", []),
     ],
 )
