@@ -154,6 +154,7 @@ def _list_facts(job: _Subject) -> dict[str, Any]:
         "chained": plan.walltime.chain.goes_on,
         "requeues": plan.walltime.chain.then == "requeue",
         "plain": plan.launch.plain,
+        "ray": plan.launch.ray,
         "static": plan.launch.rendezvous == "static",
         "restarts": spec.launch.max_restarts,
         "body": plan.launch.body,

@@ -842,6 +842,24 @@ def test_a_chain_wants_what_a_program_saves_by_default_there(program: str, words
 
 
 @pytest.mark.parametrize(
+    ("program", "keys", "told"),
+    [
+        ("ray.init(address='auto')", "", True),
+        ("ray.init('auto', namespace='a')", "launch: {mode: plain}\n", True),
+        ("ray.init(address='auto')", "launch: {mode: ray}\n", False),
+        ("try:\n    ray.init(address='auto')\nexcept Exception:\n    ray.init()", "", False),
+        ("ray.init(address='auto')", "environment: {setup: ray start --head}\n", False),
+        ("# ray.init(address='auto')", "", False),
+    ],
+)
+def test_a_ray_that_is_looked_for_has_to_be_started(program: str, keys: str, told: bool) -> None:
+    Path("train.py").write_text(f"import ray\n{program}\n")
+    loaded = load(BASE + keys)
+    said = [str(one) for one in review(loaded, resolve(loaded))]
+    assert ["looks for a Ray" in one for one in said] == [True] * told
+
+
+@pytest.mark.parametrize(
     ("processes", "program"),
     [
         (8, "torch.distributed.init_process_group('gloo')"),
