@@ -64,11 +64,11 @@ def _find_lonely_agent(context: Context, plan: Plan) -> str | None:
 def _list_notes(context: Context, plan: Plan) -> Iterator[str]:
     loaded, spec = context.loaded, context.spec
     run, array = spec.run, spec.array
-    command = run.command or ("",)
-    on_path = command[0].endswith(".py") and "/" not in command[0]
-    yield from context.note({"on_path": on_path}, file=command[0])
-    if not is_shell_command(command):
-        yield from warn_unexpanded(loaded, "run.command", command)
+    file = "".join(run.words[:1])
+    rules = {"on_path": file.endswith(".py") and "/" not in file}
+    yield from context.warn(rules, file=file)
+    if not is_shell_command(run.words):
+        yield from warn_unexpanded(loaded, "run.command", run.words)
     yield from warn_unexpanded(loaded, "run.args", run.args)
     for kind, content in array._asdict().items() if array else ():
         yield from warn_unexpanded(loaded, f"array.{kind}", content)
