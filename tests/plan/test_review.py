@@ -57,6 +57,15 @@ an option that is given twice
 the CPUs of a node for each process
     environment: {setup: 'export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK'}
     $SLURM_CPUS_PER_TASK counts all CPUs of a node ... leave it out; jobgen shares them
+a sweep of Hydra's own in each process
+    run: {command: [python3, -c, import hydra, t.py, --multirun, 'lr=1,2']}
+    --multirun has each of the 8 processes run the whole sweep ... {value: KEY=$NAME, expand: true}
+two kinds of numbers
+    run: {command: [python3, -c, import TrainingArguments, --bf16, 'True', --fp16, --lr, 1]}
+    gives --bf16 and --fp16, and TrainingArguments takes one of them; leave one out
+nodes without GPUs
+    resources: {nodes: 2, gpus_per_node: 4, cpus_per_node: 16, constraint: cpu, walltime: 1h}
+    resources.constraint: cpu names nodes without GPUs, and the job asks for 8; leave it out
 a misspelt command
     environment: {setup: moduel load cuda}
     there is hardly a command 'moduel'; write module, export or source
@@ -694,6 +703,15 @@ RIGHT = {
         "",
         "environment:\n  setup: |\n    . ~/conda/etc/profile.d/conda.sh\n    conda activate a\n",
     ),
+    "a sweep of Hydra's own in one process": (
+        BASE.partition("{")[2],
+        "gpus_per_node: 1, cpus_per_node: 8, walltime: 1h}\n"
+        "run: {command: [python3, -c, import hydra, t.py, -m, 'lr=1,2']}\n",
+    ),
+    "float16 by an option that is off": (
+        SCRIPT,
+        "run: {command: [python3, -c, TrainingArguments, --bf16, --fp16, 'False']}",
+    ),
     "names that look like placeholders": (
         "name: gpt",
         "name: gpt\naccount: myproject\nqueue: test",
@@ -824,6 +842,8 @@ def test_one_process_may_take_several_gpus() -> None:
             "p.add_argument('--ckpt-dir', default='ckpts')\nsave(x)",
             "saves in ckpts, where --ckpt-dir",
         ),
+        ("p.add_argument('--resume', action='store_true')", "--resume is not given, without which"),
+        ("p.add_argument('--resume', default='a.pt')", ""),
         ("torch.save({'a': 1}, 'last.pt')", "saves in last.pt: the chain ends"),
         ("torch.save(net.state_dict(), 'last.pt')", "saves in last.pt: the chain ends"),
         ("TrainingArguments(output_dir='out')", "saves in out: the chain ends"),
