@@ -196,7 +196,6 @@ def _list_lines(job: _Subject) -> _Texts:
         yield "variable", path, f"{name}={value}"
         if name.endswith("_SOCKET_IFNAME"):
             yield "interface", path, value
-            yield "interfaces", path, f"{job.plan.launch.interface} {name}={value}"
     variables = [f"{name}={value}" for name, value in environment.variables.items()]
     yield "names", "environment", " ".join([*environment.from_shell, *variables])
     lines = loaded.text.split("\n")
@@ -235,8 +234,6 @@ def _list_places(job: _Subject) -> _Texts:
     for path, file in (files | {"environment.container.image": job.container.image}).items():
         if file and not own.stage and not job.mentions(file):
             yield "file", path, file
-    features = f"{job.spec.resources.gpu_type} {job.spec.resources.constraint}"
-    yield "features", "resources.constraint", features
     yield "interface", "launch.interface", job.plan.launch.interface or ""
     yield "modules", "environment.modules", " ".join(modules.load) if modules else ""
     yield "read", "environment.conda", str(own.conda)
@@ -526,15 +523,6 @@ def _check_variables(job: _Subject) -> _Found:
                 yield "visible-devices", path, {"name": name, "gpus": gpus, "shown": shown}
 
 
-def _check_tasks(job: _Subject) -> _Found:
-    """Yield tasks of an array that are alike."""
-    tasks = job.plan.array.tasks
-    words = [(*task.arguments, *task.variables.values()) for task in tasks[:100]]
-    alike = {tuple(read_number(word, text=True) or word for word in one) for one in words}
-    if any(map(any, tasks)) and len(alike) < len(words):
-        yield "same-tasks", "array", {"tasks": len(tasks)}
-
-
 def _check_binds(job: _Subject) -> _Found:
     """Yield paths that the container does not see, or sees elsewhere."""
     site = job.plan.site.container
@@ -721,7 +709,6 @@ def _check_asking(job: _Subject) -> _Found:
 
 _CHECKS = (
     _check_variables,
-    _check_tasks,
     _check_binds,
     _check_files,
     _check_module,

@@ -66,6 +66,9 @@ two kinds of numbers
 nodes without GPUs
     resources: {nodes: 2, gpus_per_node: 4, cpus_per_node: 16, constraint: cpu, walltime: 1h}
     resources.constraint: cpu names nodes without GPUs, and the job asks for 8; leave it out
+a secret that is left to the shell
+    environment: {variables: {WANDB_API_KEY: ''}}
+    WANDB_API_KEY: is empty, and the program gets it so; write environment.from_shell: [WANDB_API_
 a misspelt command
     environment: {setup: moduel load cuda}
     there is hardly a command 'moduel'; write module, export or source
@@ -188,9 +191,6 @@ a misspelt option
 a YAML switch for a name
     reservation: no
     reservation: 'no' is taken for a name; write one, or leave the key out
-a blank behind a name
-    environment: {conda: 'torch '}
-    'torch ' begins or ends with a blank; write it without
 a dash of a word processor in a module
     environment: {modules: [cuda/12\u20131]}
     environment.modules: holds 'cuda/12\u20131', with a dash that only looks like -
@@ -212,9 +212,6 @@ an option of Docker
 an image for an environment file
     environment: {container: {image: docker://a, runtime: edf}}
     docker://a is an image, and edf takes the environment file that names one
-binds with ;
-    environment: {container: {image: docker://a, runtime: apptainer, binds: '/a:/b; /c'}}
-    ';' does not part two binds ... write binds: ['/a:/b', '/c']
 a bind with =
     environment: {container: {image: train.py, runtime: apptainer, binds: ['/a=/b']}}
     /a=/b is taken for the name of one folder; write /a:/b
@@ -239,10 +236,6 @@ a queue beside a reservation
     queue: a
     reservation: R1
     has no effect beside the reservation, which PBS asks for in its place; leave queue out
-two networks
-    launch: {interface: ib0}
-    environment: {variables: {NCCL_SOCKET_IFNAME: eth0}}
-    NCCL_SOCKET_IFNAME is eth0, and launch.interface is ib0; write one of the two
 seconds for hours
     resources: {nodes: 2, gpus_per_node: 4, cpus_per_node: 16, memory_per_node: 64GB, walltime: 2s}
     2s is hardly time to start; check
@@ -310,9 +303,6 @@ a server in the foreground
 a condition at the end of setup
     environment: {setup: '[[ -f .env ]] && . ./.env'}
     where [[ -f .env ]] is false, setup fails, and the job with it; write if [[ -f .env ]]
-one value in two forms
-    array: {values: {lr: [1e-3, 0.001]}}
-    some of the 2 tasks are the same, as a value is given twice
 more tensor parallel than GPUs
     run: {script: train.py, args: {tensor-parallel-size: 16}}
     --tensor-parallel-size 16 needs more GPUs than the 8 that it has
@@ -356,9 +346,6 @@ another folder
 an address for an interface
     launch: {interface: 10.0.0.1}
     is an address, and no interface has that name
-a value twice
-    array: {values: {lr: [1, 2, 1]}}
-    some of the 3 tasks are the same
 a laptop's file
     run: {script: /Users/me/train.py}
     /Users/me/train.py is a path of another machine
@@ -437,9 +424,6 @@ a version as conda has it
 two directives on a line
     directives: ['#SBATCH --exclude=n1 #SBATCH --nice=5']
     '#SBATCH --nice=5' stands behind another, where it is a comment; write it as one of its own
-two types of GPU
-    resources: {gpus_per_node: 4, cpus_per_gpu: 8, gpu_type: v100, constraint: a100, walltime: 1h}
-    resources.constraint: wants a100, and resources.gpu_type is v100; write one of the two
 an agent that starts again alone
     launch: {max_restarts: 3, rendezvous: static}
     is static, by which the agents of other nodes learn of no restart; leave rendezvous out
