@@ -6,12 +6,10 @@ more of them: separate process groups, each of which ends well and has trained a
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from jobgen.errors import Position
 from jobgen.spec.fields import ShellPath
@@ -70,8 +68,18 @@ def check_script(script: str) -> Iterator[Conflict]:
     """Yield what is wrong with the file of `run.script`, which Python is to run."""
     if re.fullmatch(r"(?!\w+://)\S+\.py", script):
         return
-    words = script.split()
-    yield from _explain("script", script, words, launcher=find_launcher(words))
+    line = _read_launch(script)
+    yield from _explain("script", script, split_words(line), launcher=find_launcher_in_text(line))
+
+
+def _read_launch(path: str) -> str:
+    """Return the line by which a shell script that is here starts something, else its path."""
+    if not all((path.endswith((".sh", ".bash")), os.path.isfile(path))):
+        return path
+    with open(path, encoding="utf-8", errors="replace") as file:
+        lines = file.read().replace("\\\n", " ").splitlines()
+    # A spec does not know what a variable there is.
+    return re.sub(r"(?<=\.py) .*\$.*", "", next(filter(find_launcher_in_text, lines), path))
 
 
 def _explain(
@@ -84,7 +92,6 @@ def _explain(
     from jobgen.spec.yaml_nodes import Scalar
 
     lines = [word for word in words if re.search(r"^[\w./]+ ", word)]
-    inside = _read_launch(text) if key == "script" else ""
     facts = describe(Scalar(Position(""), text, "str"), key) | {
         "quoted": repr(text),
         "line": " ".join(words),
@@ -93,21 +100,9 @@ def _explain(
         "program": show_program(words),
         "one_node": "yes" if one_node else "",
         "lines": "yes" if len(lines) > 1 else "",
-        "inside": inside and name_kind(find_launcher_in_text(inside)),
-        "inner": find_launcher_in_text(inside),
-        # A variable there is none of the spec.
-        "started": show_program(split_words(re.sub(r"(?<=\.py) .*\$.*", "", inside))),
     }
     if answer := find_rule("program_rules", facts):
         yield key, answer["fault"], answer["say"]
-
-
-def _read_launch(path: str) -> str:
-    """Return the first line of a shell script by which it starts something; empty without one."""
-    with contextlib.suppress(OSError, ValueError):
-        text = Path(path).read_text("utf-8") if path.endswith((".sh", ".bash")) else ""
-        return next(filter(find_launcher_in_text, text.replace("\\\n", " ").splitlines()), "")
-    return ""
 
 
 def walk_texts(value: object, path: str = "") -> Iterator[tuple[str, str]]:
