@@ -8,7 +8,6 @@ from typing import Any
 
 from jobgen.plan.decision import Context
 from jobgen.spec.load import LoadedSpec
-from jobgen.spec.model import JobSpec
 from jobgen.spec.tables import read_lines
 
 # Keys that decide which nodes the job has, also where no directive says them.
@@ -17,11 +16,11 @@ _KEPT = ("resources.gpu_type", "queue")
 
 def list_left_out(context: Context) -> Iterator[str]:
     """Yield the keys that are given and lead to nothing, in the order of the parts of a plan."""
-    parts, facts = tuple(context.loaded.programs()), _list_facts(context)
+    specs, facts = [part.spec for part in context.loaded.programs()], _list_facts(context)
     for key, *uses in map(str.split, read_lines("uses.txt", room="plan")):
         if key == "directives":
             yield from _name_directives(context)
-        elif not any(map(facts.get, uses)) and any(_is_given(part.spec, key) for part in parts):
+        elif not any(map(facts.get, uses)) and any(_clear(one, key) != one for one in specs):
             yield key
 
 
@@ -56,17 +55,10 @@ def leave_out(loaded: LoadedSpec, keys: Iterable[str]) -> LoadedSpec:
 def _clear(record: Any, path: str) -> Any:
     """Return a record with the default at a path of its keys; a path of others has no effect."""
     key, _, inner = path.partition(".")
-    if key not in record._fields:
+    if key not in getattr(record, "_fields", ()):
         return record
     value = _clear(getattr(record, key), inner) if inner else record._field_defaults[key]
     return record._replace(**{key: value})
-
-
-def _is_given(spec: JobSpec, key: str) -> bool:
-    value: object = spec
-    for name in key.split("."):
-        value = getattr(value, name, None)
-    return bool(value)
 
 
 def _name_directives(context: Context) -> Iterator[str]:

@@ -65,8 +65,7 @@ def _list_notes(context: Context, plan: Plan) -> Iterator[str]:
     loaded, spec = context.loaded, context.spec
     run, array = spec.run, spec.array
     file = "".join(run.words[:1])
-    rules = {"on_path": file.endswith(".py") and "/" not in file}
-    yield from context.warn(rules, file=file)
+    yield from context.warn({"on_path": re.fullmatch(r"[^/]+\.py", file)}, file=file)
     if not is_shell_command(run.words):
         yield from warn_unexpanded(loaded, "run.command", run.words)
     yield from warn_unexpanded(loaded, "run.args", run.args)

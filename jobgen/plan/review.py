@@ -150,11 +150,11 @@ def _list_facts(job: _Subject) -> dict[str, Any]:
         "processes": plan.nodes.world_size,
         "many": plan.nodes.world_size > 1,
         "batch": plan.can.batch,
+        plan.launch.mode: True,
         "agents": plan.launch.mode == "torchrun" and plan.nodes.world_size > plan.nodes.total,
         "chained": plan.walltime.chain.goes_on,
         "requeues": plan.walltime.chain.then == "requeue",
         "plain": plan.launch.plain,
-        "ray": plan.launch.ray,
         "static": plan.launch.rendezvous == "static",
         "restarts": spec.launch.max_restarts,
         "body": plan.launch.body,
@@ -177,7 +177,6 @@ def _list_facts(job: _Subject) -> dict[str, Any]:
         "tasks": len(plan.array.tasks),
         "alike": plan.array.tasks and not parts_tasks(plan),
         "apart": job.whole.resources.nodes != 1,
-        "torchrun": plan.launch.mode == "torchrun",
         "torch": plan.launch.mode in ("torchrun", "direct"),
         **{name: re.search(form, source) for name, form in _list_rows("source")},
         **_count_job(job),
@@ -242,8 +241,7 @@ def _list_places(job: _Subject) -> _Texts:
 
 def parts_tasks(plan: Plan) -> bool:
     """Whether lines of setup tell the tasks of an array apart, so that each may have its folder."""
-    varied = (name for task in plan.array.tasks[:1] for name in task.variables)
-    names = "|".join((TASK, *varied))
+    names = "|".join((TASK, *(one for task in plan.array.tasks[:1] for one in task.variables)))
     return re.search(rf"\b({names})\b", plan.environment.setup or "") is not None
 
 
@@ -586,12 +584,11 @@ def _check_module(job: _Subject) -> _Found:
     module = job.spec.run.module or ""
     file = f"{module.replace('.', '/')}.py"
     package = os.path.dirname(file) or "."  # one that is not here may be installed
-    if not all((len(module) > 3, os.path.isdir(package), _is_missing(file))):
+    if not all((len(module) > 3, os.path.isdir(package), *map(_is_missing, (file, file[:-3])))):
         return
     from jobgen.spec.spelling import find_near_file
 
-    near = find_near_file(file)[:-3].replace("/", ".")
-    if near and not os.path.isdir(file[:-3]):
+    if near := find_near_file(file)[:-3].replace("/", "."):
         yield "not-here.near", "run.module", {"text": module, "near": near}
 
 
