@@ -11,7 +11,7 @@ from jobgen.plan.decision import Context, Decision
 from jobgen.plan.plan import NodeEnvironment, Plan, ShellPath
 from jobgen.plan.program import make_path, warn_unexpanded
 from jobgen.sites.profile import SiteProfile
-from jobgen.spec.launchers import find_launcher_in_text, show_program, split_words
+from jobgen.spec.launchers import find_launch, find_launcher, show_program, split_words
 from jobgen.spec.model import Environment, Modules
 
 if TYPE_CHECKING:
@@ -119,10 +119,10 @@ def _is_plain(setup: str) -> bool:
 def _list_warnings(context: Context) -> Iterator[str]:
     own = context.spec.environment
     yield from warn_unexpanded(context.loaded, "environment.variables", own.named_variables)
-    launcher = find_launcher_in_text(own.setup or "")
-    if launcher and not context.spec.launches_itself:  # that has its setup on the first node alone
-        program = show_program(split_words(own.setup or ""))
-        yield from context.warn({"setup_launcher": True}, launcher=launcher, program=program)
+    launch = split_words(find_launch(own.setup or ""))
+    # What launches itself has its setup on the first node alone.
+    rules = {"setup_launcher": launch and not context.spec.launches_itself}
+    yield from context.warn(rules, launcher=find_launcher(launch), program=show_program(launch))
 
 
 def _choose_modules(own: Environment, site: SiteProfile, *, bare: bool) -> Modules | None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from jobgen.errors import Position
 from jobgen.spec.fields import ShellPath
 from jobgen.spec.launchers import (
+    find_launch,
     find_launcher,
     find_launcher_in_text,
     find_module_launcher,
@@ -73,13 +74,11 @@ def check_script(script: str) -> Iterator[Conflict]:
 
 
 def _read_launch(path: str) -> str:
-    """Return the line by which a shell script that is here starts something, else its path."""
+    """Return how a shell script that is here starts something, without variables, or its path."""
     if not all((path.endswith((".sh", ".bash")), os.path.isfile(path))):
         return path
     with open(path, encoding="utf-8", errors="replace") as file:
-        lines = file.read().replace("\\\n", " ").splitlines()
-    # A spec does not know what a variable there is.
-    return re.sub(r"(?<=\.py) .*\$.*", "", next(filter(find_launcher_in_text, lines), path))
+        return re.sub(r"(?<=\.py) .*\$.*", "", find_launch(file.read())) or path
 
 
 def _explain(

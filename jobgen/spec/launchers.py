@@ -52,11 +52,16 @@ def find_module_launcher(module: str) -> str:
 
 def find_launcher_in_text(text: str) -> str:
     """Return the launcher that a line of bash starts something with, or the empty string."""
+    return find_launcher(split_words(find_launch(text)))
+
+
+def find_launch(text: str) -> str:
+    """Return the first command in lines of bash that has a launcher, or the empty string."""
     for line in text.replace("\\\n", " ").splitlines():
         bare = re.sub(r"(^|\s)#.*", "", line) if "#" in line else line
         for command in re.split(r"&&|\|\|?|;|\bthen\b|\bdo\b|[(){}]", bare):
-            if launcher := find_launcher(split_words(command)):
-                return launcher
+            if find_launcher(split_words(command)):
+                return command
     return ""
 
 

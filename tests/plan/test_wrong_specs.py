@@ -75,6 +75,10 @@ WARNED = {
         ("", "environment: {setup: torchrun a.py}\n"),
         "would start on every node",
     ),
+    "torchrun behind another": (
+        ("", "environment: {setup: python a.py && torchrun b.py}\n"),
+        "before the job's program; remove it, and write run: {script: b.py}",
+    ),
     "exit": (("", "environment: {setup: '[[ -e /x ]] || exit 0'}\n"), "before the program starts"),
     "a quote of typography": ((SCRIPT, "{script: “a.py”}"), "run.script: holds '“a.py”', with a"),
     "a secret": (
