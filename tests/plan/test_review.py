@@ -69,6 +69,9 @@ nodes without GPUs
 a secret that is left to the shell
     environment: {variables: {WANDB_API_KEY: ''}}
     WANDB_API_KEY: is empty, and the program gets it so; write environment.from_shell: [WANDB_API_
+a file of DeepSpeed that is not here
+    run: {script: train.py, args: {deepspeed: ds_conf.json}}
+    --deepspeed ds_conf.json is not here; correct the path
 a misspelt command
     environment: {setup: moduel load cuda}
     there is hardly a command 'moduel'; write module, export or source
@@ -738,7 +741,7 @@ RIGHT = {
     "tasks that setup tells apart": (
         "train.py}",
         "train.py, args: {out: results}}\n"
-        "array: {values: {environment.variables.N: [1, 2]}}\nenvironment: {setup: 'export RUN=$N'}\n",
+        "array: {values: {environment.variables.N: [1, 2]}}\nenvironment: {setup: export R=$N}\n",
     ),
     "a variable for each task": ("", "array: {values: {environment.variables.LR: [1, 2]}}\n"),
     "an address for what mpirun starts": (
