@@ -159,8 +159,10 @@ def _find_site_of_totals(script: Script) -> tuple[str, SiteProfile]:
 def _asks_in_totals(script: Script, profile: SiteProfile) -> bool:
     lists = profile.filesystems
     listed = lists and script.resource(lists.resource)
-    queue = script.resource("ncpus") and profile.find_queue(script.value("-q"))
-    return profile.pbs.resources == "totals" and any((listed, queue))
+    queue = profile.find_queue(script.value("-q")) if script.resource("ncpus") else None
+    # Many sites have queues of the names that those without GPUs have.
+    named = queue and (0, 0) not in [limit.gpus for limit in queue.limits or ()]
+    return profile.pbs.resources == "totals" and any((listed, named))
 
 
 class _Resources:

@@ -1022,7 +1022,8 @@ def test_a_list_of_file_systems_tells_a_site_of_totals() -> None:
     assert yaml.safe_load(imported.yaml)["site"] == "nci-gadi"
     imported = import_pbs("#PBS -q normal -l mem=8GB,storage=scratch/ab1\npython t.py")
     assert yaml.safe_load(imported.yaml)["site"] == "nci-gadi"
-    assert "site" not in yaml.safe_load(import_pbs("#PBS -q gpuvolta -l mem=8GB\npython t.py").yaml)
+    for other in ("-q gpuvolta -l mem=8GB", "-q normal -l ncpus=12"):
+        assert "site" not in yaml.safe_load(import_pbs(f"#PBS {other}\npython t.py").yaml)
 
 
 @pytest.mark.parametrize("end", ["python t.py", "trap x EXIT\npython t.py"])
