@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobgen.cli.jobs import job_argument, jobs_argument
+from jobgen.cli.jobs import confirm_latest, job_argument, jobs_argument
 from jobgen.cli.options import DEFAULT_SPEC, FILE, options_of
 from jobgen.cli.printing import put_answer, put_err, report_recoveries
 from jobgen.cli.remote import RemoteCommand, RemoteSpecCommand
@@ -38,11 +38,9 @@ def rerun(
 
     named = find(job)
     if job is None:
-        what = f"what failed of {named.name} {named.id}" if failed else f"{named.name} {named.id}"
-        if not sys.stdin.isatty():
-            raise UsageError(f"name the job to rerun; the latest is {named.name} {named.id}")
+        part = "what failed of " if failed else ""
         changes = f" with {', '.join(overrides)}" if overrides else ""
-        click.confirm(f"rerun {what} ({named.status().described}){changes}?", abort=True, err=True)
+        confirm_latest("rerun", named, part, f" ({named.status().described}){changes}")
     jobs = named.rerun(failed=failed, overrides=overrides, again=again, warn=put_err)
     rows = [
         {"id": one.id, "run_folder": os.path.relpath(one.run_dir), "rerun_of": one.rerun_of}

@@ -135,15 +135,24 @@ def list_jobs(
     _raise_problems(problems, seen.silences)
 
 
+def confirm_latest(verb: str, job: Job, part: str = "", about: str = "") -> None:
+    """Ask before the latest job, which nobody has named, is changed; refuse without a terminal."""
+    if not sys.stdin.isatty():
+        raise UsageError(f"name the job to {verb}; the latest is {job.name} {job.id}")
+    click.confirm(f"{verb} {part}{job.name} {job.id}{about}?", abort=True, err=True)
+
+
 @click.command(cls=RemoteCommand)
 @jobs_argument
 @options_of("cancel")
 def cancel(jobs: tuple[str, ...], as_json: bool) -> None:
-    """Cancel jobs (ID, name or run folder; default: the latest)."""
+    """Cancel jobs (ID, name or run folder); without any, asks before it cancels the latest."""
     import jobgen
 
     named, problems = jobgen.find_all(jobs)
     _raise_problems(problems)  # cancel all of them or none
+    if not jobs:
+        confirm_latest("cancel", named[0])
     ended: tuple[str, ...] = ()
     try:
         ended = tuple(job.id for job in jobgen.cancel(named))

@@ -1,5 +1,6 @@
 """How jobs stand: by their scheduler's word, by their own records, and how often who is asked."""
 
+import io
 import json
 import os
 import re
@@ -725,8 +726,26 @@ def test_cancel_ends_plain_jobs_together_and_none_where_one_is_not_there(
     assert scheduler.calls == [["scancel", "1", "3"]]
     assert jobgen("cancel", "1", "9").code == 2
     assert len(scheduler.calls) == 1
-    assert jobgen("cancel", "--json").err == "a 3: cancelled\n"  # the latest
+    assert jobgen("cancel", "3", "--json").err == "a 3: cancelled\n"
     assert scheduler.calls[1:] == [["scancel", "3"]]
+
+
+@pytest.mark.parametrize(("answer", "calls"), [("n", []), ("y", [["scancel", "3"]])])
+def test_cancel_asks_before_it_ends_a_job_that_was_not_named(
+    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch, answer: str, calls: list[list[str]]
+) -> None:
+    for id in "13":
+        job(id, submitted=float(id))
+    scheduler.says("scancel", "")
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    refused = jobgen("cancel", "--json")
+    assert (refused.code, refused.out, scheduler.calls) == (2, "", [])
+    line = "type: jobgen cancel 3 --json"
+    assert refused.err == f"name the job to cancel; the latest is a 3; {line}\n"
+    monkeypatch.setattr("sys.stdin", io.StringIO(answer))
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    assert jobgen("cancel").code == (0 if calls else 130)
+    assert scheduler.calls == calls
 
 
 def test_cancel_says_of_a_job_that_it_has_ended(scheduler: Scheduler) -> None:
