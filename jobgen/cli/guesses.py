@@ -81,8 +81,6 @@ class Answer(typed.Typed):
         parts = [remark, self.known]
         if self._has_line(filter(None, [*parts, *self.remarks.values()])):
             left = self._name_left(line, f"{read} {remark} {self.remarks}")
-            if left:  # the latest job is not what was named
-                line = re.sub("jobgen cancel$", r"\g<0> JOB...", line)
             parts.insert(1, f"type: {line}")
             self.remarks |= left
         return "; ".join(filter(None, [*parts, *self._list_remarks(start)]))
@@ -234,7 +232,7 @@ class Answer(typed.Typed):
                 return f"type: {line}"
             self.line = line
             return ""
-        if value in line.split():
+        if {value, *pick_jobs([value])} & {*line.split()}:
             self.plain.append(value)
             self.line = self.line if self.takes_job else line
             return ""
@@ -246,7 +244,8 @@ class Answer(typed.Typed):
             return False
         flag = option in list_section("flags")
         named = JOB.fullmatch(value) or flag or not (self.has_set or rule)
-        return bool(named) and value not in " ".join(rule.values())
+        said = " ".join(rule.values()).split()
+        return bool(named) and {value, *pick_jobs([value])}.isdisjoint(said)
 
     def _give_program(self, option: str, value: str) -> str:
         """Give an option, or NAME=VALUE, to the program as it takes it; return why it does not."""
@@ -322,6 +321,7 @@ class Answer(typed.Typed):
             "plain": value,
             "folder": value if os.path.isdir(value) else "",
             "site": _find_site([value]),
+            "jobs": shlex.join(pick_jobs([value]) or [value]),
             "spread": self._spread(value.removeprefix("ngpus=")),
             "memory": self._multiply(value),
             "at": self.name,

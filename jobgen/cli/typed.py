@@ -225,7 +225,8 @@ def pick(words: Iterable[str], ends: tuple[str, ...]) -> list[str]:
 
 def pick_jobs(words: Iterable[str]) -> list[str]:
     """Return the ids of jobs among words."""
-    return [job["job"] for job in map(JOB.fullmatch, words) if job]
+    parts = re.split(r",(?![^[]*\])|\0", "\0".join(words))  # 1,2 are two jobs, and 1_[1,2] is not
+    return [job["job"] for job in map(JOB.fullmatch, parts) if job]
 
 
 def name_jobs(words: Iterable[str]) -> list[str]:
@@ -241,7 +242,7 @@ def fill_line(text: str, word: str, words: Sequence[str]) -> str:
     values = {
         "WORD": word,
         "LINE": shlex.join(words),
-        "JOB": " ".join(name_jobs(words)),
+        "JOB": shlex.join(name_jobs(words)),
         "FILE": shlex.join([*specs, *scripts] or ["job.yaml"]),
         "SCRIPT": shlex.join(scripts or ["SCRIPT"]),
     }

@@ -136,6 +136,16 @@ def spec(tmp_path, monkeypatch):
         ("lnit old.sh", "did you mean: jobgen lint old.sh\n"),
         ("sbatch jobs/a.yaml", "type: jobgen submit jobs/a.yaml\n"),
         ("scancel 11,12", "type: jobgen cancel 11 12\n"),
+        ("squeue -j 11,12,13", "type: jobgen status 11 12 13\n"),
+        ("bkill 11,12", "type: jobgen cancel 11 12\n"),
+        ("squeue -t CA", "type: jobgen list --state cancelled\n"),
+        ("squeue -t PD,R", "--state takes one; for the first, type: jobgen list --state queued\n"),
+        (
+            "scancel -u me -t PD",
+            "type: jobgen cancel JOB..., with the ids that `jobgen list --state queued` prints\n",
+        ),
+        ("kill", "type: jobgen cancel JOB..., with the ids that `jobgen list` prints\n"),
+        ("sky down", "type: jobgen cancel JOB..., with the ids that `jobgen list` prints\n"),
         ("scontrol show job -d 12", "type: jobgen status 12\n"),
         ("scontrol show jobs", "type: jobgen list\n"),
         (
@@ -151,7 +161,7 @@ def spec(tmp_path, monkeypatch):
         ("docker start 12", "type: jobgen rerun 12\n"),
         ("kubectl run gpt --image=a:1", "type: jobgen submit job.yaml --set "),
         ("kubectl rollout status job/gpt", "type: jobgen status gpt\n"),
-        ("kubectl -n ml logs gpt", "type: jobgen logs gpt; for --namespace: leave it out"),
+        ("kubectl -n ml logs gpt", "type: jobgen logs gpt; for -n: leave it out"),
         ("sky down --all", "type: jobgen cancel JOB..., with the ids that `jobgen list` prints"),
         (
             "qsub -m abe job.yaml",
@@ -247,7 +257,7 @@ def test_what_is_not_a_job_or_a_file_is_not_taken_for_one(line, answer):
     assert answer in jobgen(*line.split()).err
 
 
-@pytest.mark.parametrize("line", ["qsub -I", "cancel --all", "kill all"])
+@pytest.mark.parametrize("line", ["qsub -I", "cancel --all", "cancel -f", "kill", "kill all"])
 def test_no_job_that_has_ended_stands_in_the_place_of_one_that_runs(line):
     JobRecord("7", "a", "slurm", os.getcwd(), 1.0, ()).save()
     assert "JOB" in jobgen(*line.split()).err
@@ -367,6 +377,8 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
         ),
         ("render --account job.yaml", "type: jobgen render --account NAME job.yaml"),
         ("qsig -s 12 991", "scancel --batch --signal=12 991 on Slurm, qsig -s 12 991 on PBS"),
+        ("cancel -s 10 12", "type: scancel --batch --signal=10 12 on Slurm, qsig -s 10 12"),
+        ("kill 12 -s USR1", "; type: scancel --batch --signal=USR1 12 on Slurm, qsig"),
         ("cancel -s USR1 12", "type: scancel --batch --signal=USR1 12 on Slurm, qsig -s USR1 12"),
         ("logs 3 12", "takes one job at a time; type: jobgen logs 12"),
         ("logs -fn100 12", "type: jobgen logs 12 | tail -n 100"),
@@ -951,8 +963,11 @@ TYPED = """\
         ("sbatch -h", "; type: jobgen submit job.yaml --help\n"),
         ("docker rm -f gpt", "; type: jobgen cancel gpt; "),
         ("kill -9 gpt", "; type: jobgen cancel gpt; for -9: leave it out"),
-        ("scancel 123_[1-5]", "; type: jobgen cancel '123_[1-5]'\n"),
-        ("scancel {1..5}", "; type: jobgen cancel JOB...; for {1..5}: jobgen cancel takes"),
+        ("scancel 123_[1-5]", "; type: jobgen cancel 123_{1..5}\n"),
+        (
+            "scancel {1..5}",
+            "; type: jobgen cancel JOB..., with the ids that `jobgen list` prints; for {1",
+        ),
         ("sh run.sh", "; type: jobgen import run.sh, or jobgen lint run.sh\n"),
         ("rm -rf runs/gpt", "; type: jobgen clean gpt --yes\n"),
         ("qselect -s Q", "; type: jobgen list --state queued\n"),
@@ -1029,8 +1044,9 @@ TYPED = """\
             "job.yaml --set environment.conda=env --set environment.venv=null\n",
         ),
         ("docker run -p 1:2 a/b:c", "; for -p: leave it out: a job has the node's own network"),
-        ("kubectl -n a get pods", "type: jobgen list; for --namespace: leave it out; it is a"),
-        ("kubectl logs 12 -n a", "type: jobgen logs 12; for --namespace: leave it out; it is a"),
+        ("kubectl -n a get pods", "type: jobgen list; for -n: leave it out; it is a"),
+        ("kubectl logs 12 -n a", "type: jobgen logs 12; for -n: leave it out; it is a"),
+        ("oc -c a logs 12", "type: jobgen logs 12; for -c: choose a process with --rank"),
         ("bsub -w done(12) job.yaml", "type: jobgen submit job.yaml --after 12\n"),
         ("flux run -n 8 -N 2 job.yaml", "type: jobgen submit job.yaml -N 2 --gpus-per-node 4; "),
         ("det e kill 12", "type: jobgen cancel 12\n"),
@@ -1126,9 +1142,16 @@ def test_a_line_for_a_value_that_is_refused_keeps_the_rest(option, value):
         ("list --state PD", "; type: jobgen list --state queued\n"),
         ("cancel --state PENDING", "with the ids that `jobgen list --state queued` prints\n"),
         ("cancel --state R", "with the ids that `jobgen list --state running` prints\n"),
-        ("status 12345,12346", "bash writes the ids; type: jobgen status {12345,12346}\n"),
+        (
+            "status 12345,12346",
+            "give each ID as a word: 12345 12346; type: jobgen status 12345 12346\n",
+        ),
         ("status 12345_[0-3]", "bash writes the ids; type: jobgen status 12345_{0..3}\n"),
-        ("status 12345,12346 --json", "the ids; type: jobgen status {12345,12346} --json\n"),
+        ("status 12345,12346 --json", "; type: jobgen status 12345 12346 --json\n"),
+        (
+            "logs 12345,12346",
+            "logs takes one job at a time; for the first, type: jobgen logs 12345\n",
+        ),
         ("cancel gpt*", "jobgen expands no patterns; type: jobgen cancel JOB..., with the ids"),
         ("init mydir/", "; type: jobgen init mydir/job.yaml\n"),
         ("status --state running", "; type: jobgen list --state running\n"),
@@ -1179,7 +1202,8 @@ def test_a_line_for_a_value_that_is_refused_keeps_the_rest(option, value):
         ("forward gpt tensorboard", "; type: jobgen forward gpt 6006\n"),
         ("page --open", "; type: jobgen page --serve\n"),
         ("render job.yaml --out scripts/", "; type: jobgen render job.yaml --out-dir scripts/\n"),
-        ("list --state RUNNING,PENDING", "for the first, type: jobgen list --state RUNNING\n"),
+        ("list --state RUNNING,PENDING", "one of these; type: jobgen list --state running\n"),
+        ("list --state NF --all", "; type: jobgen list --state 'node lost' --all\n"),
         ("logs gpt --stdout", "--stderr shows stderr; type: jobgen logs gpt\n"),
         ("shell -it 12345 bash", "the shell has your terminal; type: jobgen shell 12345\n"),
         ("wait -n 12345", "; type: jobgen wait 12345\n"),
@@ -1224,7 +1248,7 @@ def test_a_line_for_a_value_that_is_refused_keeps_the_rest(option, value):
             "jobgen reads a spec from a file here alone; write it into one, and give its name; "
             "type: curl -fL https://example.org/job.yaml -o new.yaml, and then jobgen submit n",
         ),
-        ("list --state pending,running", "for the first, type: jobgen list --state queued\n"),
+        ("list --state pending,running", "one of these; type: jobgen list --state queued\n"),
         ("list --limit all", "leave --limit out, for all of them; type: jobgen list\n"),
         (
             "render job.yaml -o train.py",
@@ -1333,7 +1357,7 @@ def test_a_setting_that_is_refused_is_answered_with_what_to_type(line, answer):
 @pytest.mark.parametrize(
     ("line", "answer"),
     [
-        ("how do I cancel a job", "type: jobgen cancel\n"),
+        ("how do I cancel a job", "type: jobgen cancel JOB..., with the ids that `jobgen list` p"),
         ("how do I see my jobs", "type: jobgen list\n"),
         ("show my jobs", "type: jobgen list\n"),
         ("list running jobs", "type: jobgen list --state running\n"),
