@@ -23,6 +23,7 @@ from jobgen.cli.settings import find_refusal, name_setting
 from jobgen.cli.target import SHORTCUTS
 from jobgen.cli.typed import FILE_ENDS, JOB, PROGRAM, drop, fill_line, pick, pick_jobs
 from jobgen.errors import Position
+from jobgen.jobs import find
 from jobgen.schedulers.registry import SCRIPT_ENDS
 from jobgen.sites import search
 from jobgen.spec.spelling import find_near, find_near_file
@@ -244,8 +245,8 @@ class Answer(typed.Typed):
             return False
         flag = option in list_section("flags")
         named = JOB.fullmatch(value) or flag or not (self.has_set or rule)
-        said = " ".join(rule.values()).split()
-        return bool(named) and {value, *pick_jobs([value])}.isdisjoint(said)
+        answer = " ".join(rule.values()).split()
+        return bool(named) and {value, *pick_jobs([value])}.isdisjoint(answer)
 
     def _give_program(self, option: str, value: str) -> str:
         """Give an option, or NAME=VALUE, to the program as it takes it; return why it does not."""
@@ -322,6 +323,7 @@ class Answer(typed.Typed):
             "folder": value if os.path.isdir(value) else "",
             "site": _find_site([value]),
             "jobs": shlex.join(pick_jobs([value]) or [value]),
+            "job": value if value in find.list_words() else "",
             "spread": self._spread(value.removeprefix("ngpus=")),
             "memory": self._multiply(value),
             "at": self.name,
@@ -449,23 +451,13 @@ def _name_foreign(answer: str, words: Sequence[str]) -> str:
 def _drop_tools(args: Sequence[str]) -> list[str]:
     """Return words as the table rewrites them, and without another tool's name at their start."""
     here = "|".join(map(re.escape, [*pick(os.listdir(), FILE_ENDS), "\0"]))
-    text = "\0".join([*_name_variables(args), ""])
+    text = "\0".join([*args, ""])
     for form, instead in load_table()["rewritten"].items():
         text = re.sub(form.replace("HERE", here), instead, text)
     words, tools = text.split("\0")[:-1], list_section("tools")
     while words[0] in tools and words[1:] and not words[1].startswith("-"):
         del words[0]
     return _join_values(words)
-
-
-def _name_variables(args: Sequence[str]) -> Sequence[str]:
-    """Return words with the variables that stand before a program as options of `env`."""
-    words = args[args[0] == "env" :]
-    given = [*itertools.takewhile(re.compile(r"[A-Za-z_]\w*=").match, words)]
-    behind = words[len(given) :]
-    if not given or not re.search(r"\.py\b| -m ", " ".join(behind)):
-        return args
-    return ["env", *(f"--env={one}" for one in given), *behind]
 
 
 def _join_values(words: Sequence[str]) -> list[str]:
@@ -479,10 +471,17 @@ def _join_values(words: Sequence[str]) -> list[str]:
 def _answer_command(word: str, words: Sequence[str], context: click.Context, line: str) -> str:
     """Return what to say of a word where a command is wanted, with others after it, if known."""
     absent = [one for one in [word, *words] if not os.path.exists(one)]
+    key = settings.look_up(normalize(word), "", {}, whole=True)
+    amounts = load_table()["amounts"].items()
     facts = {
         "plain": shlex.join(words),
         "line": line,
         "absent": shlex.join(pick(absent, FILE_ENDS)),
+        "job": "".join({*words} & {*find.list_words()}),
+        "key": re.sub("=.*", "=VALUE", key.get("type", "")),
+        "amounts": " ".join(
+            one.expand(option) for form, option in amounts for one in re.finditer(form, line)
+        ),
         "site": _find_site([word, *words]),
         "place": _find_site(re.findall(r"[\w-]+", line)),
         "own": getattr(settings.read_own("job.yaml"), "site", None) or "",  # of this folder
@@ -507,7 +506,10 @@ def _write_line(
     target = options.make_context(name, context)
     if target is context:
         return f"type: {fill_line(text, tool, words)}"
-    answer = Answer(target, words, "" if tool == name else tool, module=row.get("use", ""))
+    bare = _find_bare(words, [], row.get("unfold", "\0"))
+    words = [*words, *row.get("meant", "").split()]
+    tool = "" if tool == name else tool
+    answer = Answer(target, words, tool, bare=bare, module=row.get("use", ""))
     return answer.write(text, read=row.get("read", ""))
 
 

@@ -38,9 +38,9 @@ def rerun(
 
     named = find(job)
     if job is None:
-        part = "what failed of " if failed else ""
         changes = f" with {', '.join(overrides)}" if overrides else ""
-        confirm_latest("rerun", named, part, f" ({named.status().described}){changes}")
+        about = f"{', what failed of it' if failed else ''} ({named.status().described}){changes}"
+        confirm_latest("rerun", named, about)
     jobs = named.rerun(failed=failed, overrides=overrides, again=again, warn=put_err)
     rows = [
         {"id": one.id, "run_folder": os.path.relpath(one.run_dir), "rerun_of": one.rerun_of}

@@ -135,11 +135,11 @@ def list_jobs(
     _raise_problems(problems, seen.silences)
 
 
-def confirm_latest(verb: str, job: Job, part: str = "", about: str = "") -> None:
-    """Ask before the latest job, which nobody has named, is changed; refuse without a terminal."""
+def confirm_latest(verb: str, job: Job, about: str = "") -> None:
+    """Ask before a command acts on the latest job, as none was named; refuse off a terminal."""
     if not sys.stdin.isatty():
         raise UsageError(f"name the job to {verb}; the latest is {job.name} {job.id}")
-    click.confirm(f"{verb} {part}{job.name} {job.id}{about}?", abort=True, err=True)
+    click.confirm(f"{verb} {job.name} {job.id}{about}?", abort=True, err=True)
 
 
 @click.command(cls=RemoteCommand)

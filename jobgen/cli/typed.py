@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import re
 import shlex
 from collections.abc import Container, Iterable, Sequence, Set
@@ -68,6 +67,7 @@ class Typed:
         self.valued = list_options(context.command)
         self.long = {normalize(name): name for name in self.valued if name.startswith("--")}
         self.has_set, self.takes_job = "--set" in self.valued, takes_job(context)
+        self.has_program = self.has_set and not self.takes_job
         self.plain: list[str] = []  # words that belong to no option
         self.own: list[tuple[str, str]] = []  # options that the command has, with their values
         self.foreign: list[tuple[str, str]] = []  # those that it lacks
@@ -76,16 +76,16 @@ class Typed:
         self.extra: list[str] = []  # words that click has named as too many
         self.left: list[str] = []  # those that stand nowhere in the line
         self.respelt, self.lead = False, ""  # what is to be typed before the line
-        has_program = self.has_set and not self.takes_job
         program = module or "".join(_SCRIPT.findall(" ".join([*words, tool]))[:1])
         files = pick(words, SPEC_ENDS)
-        own = not program or all(map(is_spec, filter(os.path.isfile, files)))
+        letters = load_table()["letters_of"].get(tool, {})
+        own = not {program, *letters} & ({program, *words} - {""}) or all(map(is_spec, files))
         self.alone = own and len(files) < 2  # whether a file of YAML must be the spec
-        left, behind = _cut(words, tool, program if has_program else "")
+        left, behind = _cut(words, tool, program if self.has_program else "")
         self.behind = [*self._part(left, bare), *behind]
         if program in self.behind:
             del self.behind[: self.behind.index(program) + 1]
-        self.spec = (*pick(self.plain, SPEC_ENDS), "job.yaml")[0] if has_program else ""
+        self.spec = (*pick(self.plain, SPEC_ENDS), "job.yaml")[0] if self.has_program else ""
         if self.spec and program:
             self._start("module" if module else "script", program)
         else:
@@ -180,7 +180,7 @@ class Typed:
         is_file = self.alone and word.endswith(FILE_ENDS if self.tool else SPEC_ENDS)
         takes = self.valued[own] if own else not is_file and re.match(r"[^-]|-\d\d+$|-[^=]* ", word)
         value = left.pop(0) if left and takes else ""
-        if self.has_set and not own and _NUMBERS.fullmatch(value):
+        if self.has_program and not own and _NUMBERS.fullmatch(value):
             more = [*itertools.takewhile(_NUMBERS.fullmatch, left)]
             value = ",".join([value, *more])
             del left[: len(more)]

@@ -32,7 +32,8 @@ def _find_one(word: str | None) -> JobRecord:
     name = os.path.normpath(word).removeprefix(f"{RUNS}/")  # the folder of its runs names it too
     if job := _find_by_id(word) or _find_task(word) or _read_latest(f"{escape(name)}/*"):
         return job
-    hint = _find_meant(word) or "give an ID, a name or a run folder"
+    usual = f"give an ID, a name or a run folder, such as {', '.join(list_words()[-3:])}"
+    hint = _find_meant(word) or usual.removesuffix(", such as ")
     raise UsageError(f"no job {word!r} below ./{RUNS}; {hint}")
 
 

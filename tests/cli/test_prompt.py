@@ -216,7 +216,18 @@ def test_a_word_that_is_not_a_command_is_answered(line, answer):
         ("can I extend the walltime of a running job", "the scheduler changes a job that it has"),
         ("how do I get an email when it is done", "write notify: {email: me@example.org"),
         ("how do I run my training", "type: jobgen submit job.yaml\n"),
-        ("how do I use 8 gpus", "for 8 on each node, type: jobgen submit --gpus-per-node 8\n"),
+        (
+            "how do I use 8 gpus",
+            "type: jobgen submit -N 2; for --gpus: it is 8 in all, as for sbatch",
+        ),
+        ("how do I run on 4 nodes with 8 gpus each", "type: jobgen submit --nodes 4 --gpus-per"),
+        ("can I run it for 30 minutes on two nodes", "type: jobgen submit --nodes 2 --time 30m\n"),
+        ("how do I ask for 64 GB", "type: jobgen submit --set resources.memory_per_node=64GB\n"),
+        ("how do I request more memory", "type: jobgen submit --set resources.memory_per_node="),
+        ("how do I submit to a different queue", "type: jobgen submit --set queue=VALUE\n"),
+        ("how do I wait 10 minutes", "type: jobgen wait\n"),
+        ("which node is my job running on", "type: jobgen top\n"),
+        ("how do I run interactively", "in a job that runs, type: jobgen shell; an allocation"),
         ("how do I run an array job", "write array: {values: {NAME: [...]}} in the spec; type: "),
         ("what is torchrun", "the commands\n"),
         ("what is the meaning of life", "the commands\n"),
@@ -254,6 +265,22 @@ def test_a_question_is_answered_in_quotes_as_without(question, answer):
     ],
 )
 def test_what_is_not_a_job_or_a_file_is_not_taken_for_one(line, answer):
+    assert answer in jobgen(*line.split()).err
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ("logs --tail 7", "type: jobgen logs -f 7\n"),
+        ("logs --tail 8", "type: jobgen logs 7 | tail -n 8\n"),
+        ("ssh node7", "type: jobgen shell --node node7\n"),
+        ("ssh a-1", "type: jobgen shell a-1\n"),
+        ("status 12", "give an ID, a name or a run folder, such as 7, a-1\n"),
+        ("cancel", "name the job to cancel; the latest is a-1 7; type: jobgen cancel 7\n"),
+    ],
+)
+def test_a_job_of_this_folder_is_known(line, answer):
+    JobRecord("7", "a-1", "slurm", os.getcwd(), 1.0, ()).save()
     assert answer in jobgen(*line.split()).err
 
 
@@ -850,7 +877,7 @@ TYPED = """\
             "type: jobgen submit a.yaml --set launch.processes_per_node=8",
         ),
         ("srun --jobid 12 --pty bash", "type: jobgen shell 12"),
-        ("qalter -l walltime=8:00:00 12", "jobgen rerun 12 --set resources.walltime=8:00:00\n"),
+        ("qalter -l walltime=8:00:00 12", "jobgen rerun 12 --set resources.walltime=08:00:00\n"),
         ("scontrol update jobid=12 partition=a", "type: jobgen rerun 12 --set queue=a\n"),
         ("kubectl apply -f job.yaml --dry-run=client", "type: jobgen submit job.yaml --dry-run\n"),
         ("logs 4242 rank 3", "type: jobgen logs 4242 --rank 3\n"),
@@ -888,7 +915,23 @@ TYPED = """\
         ("torchx status slurm://me/123", "; type: jobgen status 123\n"),
         ("tail -n 9 runs/a/123/logs", "; type: jobgen logs 123 | tail -n 9\n"),
         ("less slurm-123.out", "; type: jobgen logs 123\n"),
-        ("sstat -j 123.batch", "; type: jobgen status 123\n"),
+        (
+            "scontrol update jobid=12 numnodes=4 partition=long",
+            "for another job, type: jobgen rerun 12 --set resources.nodes=4 --set queue=long\n",
+        ),
+        ("qalter -N b 12", "for another job, type: jobgen rerun 12 --set name=b\n"),
+        ("tail -100 slurm-12.out", "; type: jobgen logs 12 | tail -n 100\n"),
+        ("head -20 slurm-12.out", "; type: jobgen logs 12 | head -n 20\n"),
+        ("qstat -n1 12", "; type: jobgen status 12; for -n: jobgen status shows"),
+        ("squeue --start -j 12", "says when a queued job is expected to start\n"),
+        ("ssh n1", "for a node of the latest job, type: jobgen shell --node n1\n"),
+        ("launch --config_file b.yaml", "type: jobgen submit job.yaml; for --config_file: nodes"),
+        (
+            "accelerate launch --config_file b.yaml train.py",
+            "; type: jobgen submit job.yaml; for --config_file: nodes and GPUs stand in the spec",
+        ),
+        ("srun -n 6 train.py", "of which the product is 6\n"),
+        ("sstat -j 123.batch", "; type: jobgen top 123\n"),
         (
             "torchx run dist.ddp -j 2x3",
             "; type: jobgen submit job.yaml -N 2 --gpus-per-node 3; for",
@@ -902,7 +945,7 @@ TYPED = """\
         ("qsub -- /bin/sleep 9", "write run: {command: [/bin/sleep, 9]} in job.yaml; then type"),
         (
             "qsub -h job.yaml",
-            "--set 'directives=[\"#SBATCH --hold\"]'; for -h: scontrol release JOB",
+            "--set 'directives=[\"#SBATCH --hold\"]'; for -h: scontrol release, with the id",
         ),
         ("qsub -p -100 job.yaml", "write directives: ['#PBS -p -100'] in the spec\n"),
         ("deepspeed --include h:0,1 train.py", "; for --include: leave it out: the scheduler"),
@@ -921,7 +964,7 @@ TYPED = """\
         ),
         ("srun --jobid=123 --overlap nvidia-smi", "; type: jobgen shell 123 -- nvidia-smi\n"),
         ("qstat -Qf", "; jobgen lists your own jobs: jobgen list; qstat -Qf lists the others"),
-        ("qalter -p 10 123", "for another job, type: jobgen rerun 123 --set PATH=VALUE\n"),
+        ("qalter -p 10 123", "for another job, type: jobgen rerun 123; for -p: jobgen has "),
         ("journalctl -u gpt -f", "; type: jobgen logs -f gpt\n"),
         ("watch -n 10 squeue --me", "; type: jobgen status --watch\n"),
         ("sbatch --nice job.yaml", "--set 'directives=[\"#SBATCH --nice\"]'\n"),
@@ -1204,6 +1247,8 @@ def test_a_line_for_a_value_that_is_refused_keeps_the_rest(option, value):
         ("render job.yaml --out scripts/", "; type: jobgen render job.yaml --out-dir scripts/\n"),
         ("list --state RUNNING,PENDING", "one of these; type: jobgen list --state running\n"),
         ("list --state NF --all", "; type: jobgen list --state 'node lost' --all\n"),
+        ("run b.yaml -N 4", "`jobgen submit` queues the job; type: jobgen submit b.yaml -N 4\n"),
+        ("submit -- -lr 3", "write --lr; nothing is submitted; type: jobgen submit -- --lr 3\n"),
         ("logs gpt --stdout", "--stderr shows stderr; type: jobgen logs gpt\n"),
         ("shell -it 12345 bash", "the shell has your terminal; type: jobgen shell 12345\n"),
         ("wait -n 12345", "; type: jobgen wait 12345\n"),

@@ -705,7 +705,10 @@ def test_a_job_is_named_by_id_name_folder_or_is_the_latest(scheduler: Scheduler)
     code, out, err = jobgen("status", "7", "b", "nothing")
     assert code == 2
     assert [line.split()[0] for line in out.splitlines()] == ["JOB", "7", "8"]
-    assert err == "no job 'nothing' below ./runs; give an ID, a name or a run folder\n"
+    assert (
+        err
+        == "no job 'nothing' below ./runs; give an ID, a name or a run folder, such as a, b, old\n"
+    )
 
 
 def test_a_folder_without_jobs(scheduler: Scheduler) -> None:
