@@ -121,12 +121,10 @@ class Answer(typed.Typed):
                 same.setdefault(what, []).append(option)
         return (f"for {', '.join(named)}: {what}" for what, named in same.items())
 
-    def _has_line(self, remarks: Iterable[str]) -> bool:
+    def _has_line(self, texts: Iterable[str]) -> bool:
         """Whether there is a line to type beside what is said of options."""
         needs = not self.plain and any(one.required for one in self.context.command.params)
-        leaves = all(
-            one.startswith(_LEAVE) or not (needs or _ADVICE.search(one)) for one in remarks
-        )
+        leaves = all(one.startswith(_LEAVE) or not (needs or _ADVICE.search(one)) for one in texts)
         given = [self.words, self.directives, self.program, self.line, self.tool]
         return leaves or self.name == "init" or any(given)
 
@@ -398,22 +396,15 @@ def explain_command(
 
 
 def _name_near(message: str, word: str, rest: Sequence[str], context: click.Context) -> str:
-    """Return the message with the command that a word misspells, or with how to run a program."""
+    """Return the message with the command that a word misspells; empty if it is none."""
     known = options.list_names(context)
     padded = [f"{one} " for one in known]  # for logz: a slip in a word of four letters
     near = find_near(word, known) or find_near(f"{word} ", padded, cutoff=0.8).strip()
     if not near:
-        return _name_program(message, [word, *rest])
+        return ""
     answer = Answer(options.make_context(near, context), [*map(_mend_file, rest)])
     line = re.sub("^type:", "did you mean:", answer.write(f"jobgen {near} $LINE"))
     return f"{message}; {line}"
-
-
-def _name_program(message: str, args: Sequence[str]) -> str:
-    """Return the message with what runs a program that is here in a job; empty without one."""
-    words = ", ".join(args)
-    about = f"; for a job that runs it, write run: {{command: [{words}]}} in job.yaml"
-    return message + about if shutil.which(args[0]) else ""
 
 
 def _mend_file(word: str) -> str:
@@ -480,10 +471,11 @@ def _answer_command(word: str, words: Sequence[str], context: click.Context, lin
         "job": "".join({*words} & {*find.list_words()}),
         "key": re.sub("=.*", "=VALUE", key.get("type", "")),
         "amounts": " ".join(
-            one.expand(option) for form, option in amounts for one in re.finditer(form, line)
+            one.expand(to) for form, to in amounts for one in re.finditer(form, line)
         ),
         "site": _find_site([word, *words]),
         "place": _find_site(re.findall(r"[\w-]+", line)),
+        "path": f"{shutil.which(word)}",
         "own": getattr(settings.read_own("job.yaml"), "site", None) or "",  # of this folder
     }
     row = find_rule("commands", {"words": word.lower(), "word": word.lower(), **facts})
@@ -494,8 +486,8 @@ def _answer_command(word: str, words: Sequence[str], context: click.Context, lin
     outer = line.partition(" ")[0]
     tool = outer if outer in load_table()["letters_of"] else word
     written = _write_line(text, row, tool, words, context)
-    lead = f"{remark} " if remark.endswith(",") else f"{remark}; "
-    return f"{lead}{written}".removeprefix("; ")
+    lead = re.sub("([^,])$", r"\1;", remark)
+    return f"{lead} {written}".lstrip()
 
 
 def _write_line(
@@ -515,8 +507,7 @@ def _write_line(
 
 def _find_site(words: Sequence[str]) -> str:
     """Return the cluster that one of some words names, or a part of whose name it is."""
-    names = search.list_names()
-    parts = {part: name for name in names for part in (*name.split("-"), name)}
+    parts = {part: name for name in search.list_names() for part in (*name.split("-"), name)}
     return next((parts[word] for word in words if word[3:] and word in parts), "")
 
 
@@ -599,10 +590,8 @@ def _find_usage(
 
 def name_known(message: str) -> str:
     """Return a message with the script or the job of this folder, where it has one alone."""
-    from jobgen import list_jobs
-
     scripts = pick(os.listdir(), SCRIPT_ENDS)
-    jobs = [job.id for job in list_jobs()[0]]
+    jobs = [job.id for job in find.list_jobs()[0]]
     for form, names in ((r"(?<!')\bSCRIPT\b(\.\.\.)?", scripts), (_ONE_JOB, jobs)):
         message = re.sub(form, names[0], message) if len(names) == 1 else message
     return message

@@ -38,9 +38,9 @@ def rerun(
 
     named = find(job)
     if job is None:
-        changes = f" with {', '.join(overrides)}" if overrides else ""
-        about = f"{', what failed of it' if failed else ''} ({named.status().described}){changes}"
-        confirm_latest("rerun", named, about)
+        options = [*["--failed"] * failed, *overrides]
+        changes = f" with {', '.join(options)}" if options else ""
+        confirm_latest("rerun", named, f" ({named.status().described}){changes}")
     jobs = named.rerun(failed=failed, overrides=overrides, again=again, warn=put_err)
     rows = [
         {"id": one.id, "run_folder": os.path.relpath(one.run_dir), "rerun_of": one.rerun_of}

@@ -272,7 +272,7 @@ def test_what_is_not_a_job_or_a_file_is_not_taken_for_one(line, answer):
     ("line", "answer"),
     [
         ("logs --tail 7", "type: jobgen logs -f 7\n"),
-        ("logs --tail 8", "type: jobgen logs 7 | tail -n 8\n"),
+        ("logs --tail 8", "type: jobgen logs | tail -n 8\n"),
         ("ssh node7", "type: jobgen shell --node node7\n"),
         ("ssh a-1", "type: jobgen shell a-1\n"),
         ("status 12", "give an ID, a name or a run folder, such as 7, a-1\n"),
@@ -1247,7 +1247,7 @@ def test_a_line_for_a_value_that_is_refused_keeps_the_rest(option, value):
         ("render job.yaml --out scripts/", "; type: jobgen render job.yaml --out-dir scripts/\n"),
         ("list --state RUNNING,PENDING", "one of these; type: jobgen list --state running\n"),
         ("list --state NF --all", "; type: jobgen list --state 'node lost' --all\n"),
-        ("run b.yaml -N 4", "`jobgen submit` queues the job; type: jobgen submit b.yaml -N 4\n"),
+        ("run job.yaml -N 4", "queues the job; type: jobgen submit job.yaml -N 4\n"),
         ("submit -- -lr 3", "write --lr; nothing is submitted; type: jobgen submit -- --lr 3\n"),
         ("logs gpt --stdout", "--stderr shows stderr; type: jobgen logs gpt\n"),
         ("shell -it 12345 bash", "the shell has your terminal; type: jobgen shell 12345\n"),
