@@ -28,7 +28,7 @@ _SKIPPED = re.compile(rf"{_BLANK.pattern}|#[^\n]*")
 _GAP = re.compile(r"(?:\s|\\\n|#[^\n]*\n)*")
 _OPENS = {"if": "fi", "case": "esac", "{": "}", "for": "done", "while": "done", "until": "done"}
 _ENDS = {**_OPENS, "(": ")"}
-_CLOSES = {"fi", "esac", "}", "done"}
+CLOSES = {"fi", "esac", "}", "done"}
 # Words that stand before a command; `for` and `case` are left to look like commands.
 _PREFIXES = {"if", "then", "elif", "else", "while", "until", "do", "!", "{", "time"}
 
@@ -332,7 +332,7 @@ class _Reader:
 
     def is_reserved(self, raw: str) -> bool:
         """Open or close a block by a word; return whether the shell keeps the word for itself."""
-        if raw in _CLOSES:
+        if raw in CLOSES:
             self.leave(raw)
         elif raw in _OPENS:
             self.enter(raw)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import chain, compress, groupby, islice, pairwise, takewhile
 
 from jobgen import process
-from jobgen.batchscript.bash import Command, Word
+from jobgen.batchscript.bash import CLOSES, Command, Word
 from jobgen.batchscript.expand import PlainVariables
 from jobgen.batchscript.launchers import LaunchCommand, Started, unwrap, unwrap_nested
 from jobgen.batchscript.lint.rule import Fault, mark, rule
@@ -102,7 +102,9 @@ def _is_kept(script: Script, command: Command, *later: Command) -> bool:
     """Whether an exit code is looked at, or the script ends with another that it chooses."""
     ends = command.end != "&" and FORMS["keeps-status"].search(script.text)
     chosen = [item.texts[1:] for item in later if item.name in ("exit", "wait")]
-    looked_at = command.end in ("||", "&&", "|", "|&")
+    looked_at = command.end in ("||", "&&")
+    if not FORMS["keeps-pipe"].search(script.text):  # tee's counts, of which another rule tells
+        looked_at |= command.end in ("|", "|&") or command in _list_piped(script)
     serves = FORMS["server"].search(" ".join(command.texts))  # and does not end by itself
     return any((ends, looked_at, serves, *(code not in ([], ["0"]) for code in chosen)))
 
@@ -121,13 +123,18 @@ def _find_last(script: Script) -> list[Command]:
     if not runs or _acts_on_status("\n".join(script.lines[runs[0].line - 1 :])):
         return []
     last = runs[-1]._replace(end="&") if runs[-1].name in beside else runs[-1]
-    # What may be another branch sets no status.
-    choices = {block for block in last.blocks if block.opener in ("if", "case")}
     after = commands[len(matter) - matter[::-1].index(True) :]
-    after = [item for item in after if choices.isdisjoint(item.blocks)]
+    after = [item for item in after if not _is_apart(script, last, item)]
     after = [item for item in after if not FORMS["no-status"].fullmatch(" ".join(item.texts))]
     lost = [item for item in runs[:-1] if _is_lost(item, last)]
     return [lost[0], last] if lost and not after else [last, *after]
+
+
+def _is_apart(script: Script, command: Command, later: Command) -> bool:
+    """Whether a later command may be another branch, which sets no status of this one."""
+    choices = {block for block in command.blocks if block.opener in ("if", "case")}
+    between = "\n".join(script.lines[command.last_line - 1 : later.line])
+    return not choices.isdisjoint(later.blocks) and FORMS["branch"].search(between) is not None
 
 
 def _is_lost(command: Command, last: Command) -> bool:
@@ -157,13 +164,22 @@ def _list_beside(launches: list[LaunchCommand]) -> set[str]:
 
 @rule("tee-status")
 def _find_tee(script: Script) -> Iterator[Fault]:
-    if re.search(r"^[^#\n]*(\bset\s.*\bpipefail\b|\bPIPESTATUS\b)", script.text, re.MULTILINE):
-        return
-    for command, following in pairwise(script.expanded):
-        piped = command.end in ("|", "|&") and following.name == "tee"
-        launches = unwrap_nested(command, PlainVariables({}, {})) if piped else ()
+    for command in [] if FORMS["keeps-pipe"].search(script.text) else _list_piped(script):
+        launches = unwrap_nested(command, PlainVariables({}, {}))
         if any(_matters(item.started) for item in launches):
             yield mark(command.place, f"the exit code of {command.name} is lost: tee's counts")
+
+
+def _list_piped(script: Script) -> list[Command]:
+    """List what a pipe leads to tee, and all that is in a block before it."""
+    piped = list[Command]()
+    for index, (command, following) in enumerate(pairwise(script.expanded)):
+        if following.name == "tee" and command.end in ("|", "|&", ")"):
+            inner = script.expanded[index - (command.name in CLOSES)]
+            block = {*inner.blocks[len(following.blocks) :][:1]}
+            before = script.expanded[: index + 1]
+            piped += [x for x in before if block & {*x.blocks}] or [command]
+    return piped
 
 
 @rule("no-command")

@@ -84,18 +84,18 @@ def _list_lone(script: Script, nodes: int) -> list[LaunchCommand]:
     launches = [launch for launch in script.launches if not launch.command.is_inner]
     launches = [launch for launch in launches if not (launched and launch.started.launchers)]
     if any(launch.started.agent for launch in script.launches):
-        return [launch for launch in launches if _is_lone(launch.agent, nodes, launched)]
+        return [launch for launch in launches if _is_lone(launch.started.agent, nodes, launched)]
     few = [launch for launch in launches if _trains_on_few(script, launch, nodes)]
     return [] if launched else few[:1]
 
 
 def _is_lone(agent: Agent | None, nodes: int, launched: bool) -> bool:
     """Whether an agent awaits others that nothing starts, or is for one of several nodes."""
-    if agent is None or agent.waits:
-        return agent is not None
-    # Where others are launched, its own settings may name them.
-    alone = agent.is_alone or (agent.is_set_elsewhere and not launched)
-    return alone and nodes > 1
+    # Its own settings may name the others, but not where nothing reads the names of this job's nodes.
+    unnamed = agent is not None and agent.is_set_elsewhere and not launched
+    if agent is None or (agent.starts_others and not unnamed):
+        return False
+    return agent.waits or (nodes > 1 and (agent.is_alone or unnamed))
 
 
 def _trains_on_few(script: Script, launch: LaunchCommand, nodes: int) -> bool:
