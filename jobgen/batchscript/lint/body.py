@@ -189,11 +189,12 @@ def _find_no_command(script: Script) -> Iterator[Fault]:
             message = "a blank comes after the backslash, so that the next line is not joined"
             yield mark(command.words[-1], message, fix="let the backslash be the last of its line")
             return
-    odd = [item for item in script.commands if FORMS["no-command"].match(" ".join(item.texts))]
-    for command in odd:
-        unset = command.texts[1:2] == ["="]  # which matters where something reads it
-        read = re.compile(rf"^[^#\n]*\$\{{?{re.escape(command.name)}\b", re.MULTILINE)
-        if not unset or read.search(script.text):
+    for command in script.commands:
+        unset = FORMS["unset"].fullmatch(" ".join(word.text for word in command.all_words))
+        # Which matters where something reads it.
+        read = rf"(?m)^[^#\n]*\$\{{?{unset[1]}\b" if unset else r"\A"
+        odd = unset or FORMS["no-command"].match(" ".join(command.texts))
+        if odd and re.search(read, script.text):
             yield mark(command.place, f"'{command.texts[0]}' stands in place of a command")
             return
 
