@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from itertools import chain, compress, groupby, islice, pairwise, takewhile
 
 from jobgen import process
-from jobgen.batchscript.bash import CLOSES, Command, Word
+from jobgen.batchscript.bash import CLOSES, Command, ShellBlock, Word
 from jobgen.batchscript.expand import PlainVariables
 from jobgen.batchscript.launchers import LaunchCommand, Started, unwrap, unwrap_nested
 from jobgen.batchscript.lint.rule import Fault, mark, rule
-from jobgen.batchscript.purposes import FORMS, HELPING, READIES, REPEATABLE, reads_settings
+from jobgen.batchscript.purposes import FORMS, HELPING, READIES, REPEATABLE, reads_settings, trains
 from jobgen.batchscript.reach import list_run
 from jobgen.batchscript.readable import find_syntax_fault
 from jobgen.batchscript.reader import Script
@@ -96,6 +96,23 @@ def _find_no_wait(script: Script) -> Iterator[Fault]:
     ends = all(FORMS["says"].match(" ".join(item.texts)) for item in commands[1:])
     if commands and commands[0].end == "&" and ends:
         yield mark(commands[0].place, "the script ends beside this, and the job with it")
+    runs = [x.command for x in list_run(script) if x.command.words and trains(x.started)]
+    waits = [item for item in script.commands if item.name == "wait"]
+    for command in (item for item in runs[: len(runs) - (not waits)] if item.end == "&"):
+        # bash runs a block behind a pipe in another shell, too.
+        shells = [x for x in command.blocks if x.opener == "(" or _is_behind_pipe(script, x)]
+        held = [item for item in waits if {*shells[:1]} <= {*item.blocks}]
+        like = not waits and _is_lost(command._replace(end="\n"), runs[-1]._replace(end="\n"))
+        if like and runs[-1].end in ("\n", ";") and "rank" not in " ".join(command.texts):
+            yield mark(command.place, f"line {runs[-1].line} may end first, and the job with it")
+        elif waits and not held:
+            message = f"the wait in line {waits[-1].line} is for what its own shell has started"
+            yield mark(command.place, message, fix="wait within the same parentheses or loop")
+
+
+def _is_behind_pipe(script: Script, block: ShellBlock) -> bool:
+    before = script.text[: block.start].rstrip().removesuffix(block.opener)
+    return FORMS["behind-pipe"].search(before) is not None
 
 
 def _is_kept(script: Script, command: Command, *later: Command) -> bool:
@@ -190,7 +207,7 @@ def _find_no_command(script: Script) -> Iterator[Fault]:
             yield mark(command.words[-1], message, fix="let the backslash be the last of its line")
             return
     for command in script.commands:
-        unset = FORMS["unset"].fullmatch(" ".join(word.text for word in command.all_words))
+        unset = FORMS["unset"].fullmatch(" ".join(word.raw for word in command.all_words))
         # Which matters where something reads it.
         read = rf"(?m)^[^#\n]*\$\{{?{unset[1]}\b" if unset else r"\A"
         odd = unset or FORMS["no-command"].match(" ".join(command.texts))
