@@ -107,7 +107,7 @@ def _list_lone(script: Script, nodes: int) -> list[LaunchCommand]:
 
 def _is_lone(agent: Agent | None, nodes: int, launched: bool) -> bool:
     """Whether an agent awaits others that nothing starts, or is for one of several nodes."""
-    # Its own settings may name the others, but not where nothing reads the names of the job's nodes.
+    # Its own settings may name the others, but not where nothing reads this job's nodes.
     unnamed = agent is not None and agent.is_set_elsewhere and not launched
     if agent is None or (agent.starts_others and not unnamed):
         return False

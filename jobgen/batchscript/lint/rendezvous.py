@@ -8,7 +8,7 @@ from itertools import chain, dropwhile
 
 from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.launchers import unwrap
-from jobgen.batchscript.lint.rule import Fault, mark, rule
+from jobgen.batchscript.lint.rule import Fault, join_acting, mark, rule
 from jobgen.batchscript.purposes import FORMS, reads_settings, trains
 from jobgen.batchscript.reach import list_agents, list_run
 from jobgen.batchscript.reader import Script
@@ -88,18 +88,12 @@ def _find_unset(script: Script) -> Iterator[Fault]:
     """Find the endpoints that have the variable of a place, which nothing in the script sets."""
     if any(map(reads_settings, script.commands)):
         return
-    stated = set(re.findall(r"(?<![${\w])\w+|(?<=\{)\w+(?=:?[-=])", _join_acting(script)))
+    stated = set(re.findall(r"(?<![${\w])\w+|(?<=\{)\w+(?=:?[-=])", join_acting(script)))
     options = [agent.options.values() for _, agent, _ in list_agents(script)]
     for word in filter(None, chain.from_iterable(options)):
         unset = set(re.findall(r"\w+", word.active)) & (_ADDRESS_NAMES | _PORT_NAMES) - stated
         for name in sorted(unset)[:1]:
             yield mark(word, f"no line sets ${name}, so that the agents have no place to meet")
-
-
-def _join_acting(script: Script) -> str:
-    """The lines of a script without comments, and without those that only say something."""
-    lines = (line for line in script.lines if not FORMS["no-state"].match(line))
-    return re.sub(r"\s#.*", "", "\n".join(lines))
 
 
 def _join_late(script: Script) -> str:
@@ -129,7 +123,7 @@ def _has(command: Command, kind: str) -> bool:
 
 @rule("sleep-until-ready")
 def _find_sleep(script: Script) -> Iterator[Fault]:
-    served = [] if FORMS["asks"].search(_join_acting(script)) else _list_after_server(script)
+    served = [] if FORMS["asks"].search(join_acting(script)) else _list_after_server(script)
     for command in [item for item in served if item.name == "sleep"][:1]:
         message = f"whether the server is up after {command.texts[-1]} s is not known"
         yield mark(command.place, message)
@@ -137,7 +131,7 @@ def _find_sleep(script: Script) -> Iterator[Fault]:
 
 @rule("endless-wait")
 def _find_endless_wait(script: Script) -> Iterator[Fault]:
-    ends = FORMS["stops"].search(_join_acting(script))  # as a Ray without --block does by itself
+    ends = FORMS["stops"].search(join_acting(script))  # as a Ray without --block does by itself
     blocks = "ray start" not in script.text or "--block" in script.text
     served = _list_after_server(script) if blocks and not ends else []
     later = dropwhile(lambda item: item.end == "&" or not trains(unwrap(item.words)), served)

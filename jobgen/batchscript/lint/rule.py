@@ -8,6 +8,7 @@ from functools import partial
 from types import ModuleType
 
 from jobgen.batchscript.bash import Word
+from jobgen.batchscript.purposes import FORMS
 from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.output import format_annotation
 from jobgen.records import NamedTuple
@@ -29,6 +30,12 @@ class Fault(NamedTuple):
 def mark(place: Word | DirectiveOption, message: str, fix: str = "") -> Fault:
     """Make a fault at the place of a word or an option."""
     return Fault(place.line, place.column, message, fix)
+
+
+def join_acting(script: Script) -> str:
+    """The lines of a script without comments, and without those that only say something."""
+    lines = (line for line in script.lines if not FORMS["no-state"].match(line))
+    return re.sub(r"\s#.*", "", "\n".join(lines))
 
 
 _Check = Callable[[Script], Iterator[Fault]]
