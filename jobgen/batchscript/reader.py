@@ -10,7 +10,7 @@ from itertools import chain
 
 from jobgen.batchscript.bash import Command, Word, parse
 from jobgen.batchscript.expand import PlainVariables, expand_command, find_set, follow
-from jobgen.batchscript.launchers import LaunchCommand, read_number, unwrap_nested
+from jobgen.batchscript.launchers import LaunchCommand, nest, read_number, unwrap_nested
 from jobgen.batchscript.purposes import FORMS
 from jobgen.capabilities import Capabilities, get_capabilities, list_capabilities
 from jobgen.errors import UsageError
@@ -77,6 +77,7 @@ class Script:
     def __init__(self, path: str, text: str) -> None:
         self.path, self.text = path, text
         self.site: str | None = None  # whose limits lint holds it to
+        self.beside: dict[str, str] = {}  # the texts of programs that lint looks into, by name
         self.lines = re.split(r"\r?\n", text)
         if len(text) > MAX_BYTES:
             raise UsageError(f"{path}: is larger than {MAX_BYTES >> 10} KiB; a job script is short")
@@ -199,9 +200,18 @@ class Script:
         followed = []
         for command in self.commands:
             expanded = expand_command(command, variables)
-            followed.append((expanded, list(unwrap_nested(expanded, variables))))
+            launches = unwrap_nested(expanded, variables)
+            followed.append((expanded, [x for one in launches for x in (one, *self._open(one))]))
             follow(command, variables)
         return followed
+
+    def _open(self, launch: LaunchCommand) -> Iterator[LaunchCommand]:
+        """Yield what a shell script beside this one starts in any case, or by a launcher."""
+        names = (x for x in launch.started.texts[:3] if x in self.beside and x.endswith(".sh"))
+        for name in [] if launch.command.is_inner else names:
+            for inner in Script(name, self.beside[name]).launches:
+                if not inner.started.agent or inner.command.openers.isdisjoint(("if", "case")):
+                    yield nest(launch, inner)
 
     @property
     def expanded(self) -> list[Command]:

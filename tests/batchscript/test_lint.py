@@ -729,3 +729,24 @@ def test_an_agent_for_a_part_of_the_nodes_leaves_the_rest_to_others() -> None:
 def test_servers_alone_are_waited_for() -> None:
     body = "srun -K1 trl vllm-serve --model m &\nsrun -K1 python router.py &\nwait"
     assert "endless-wait" not in rules_of(body, "#SBATCH --nodes=2")
+
+
+def test_a_shell_script_beside_a_script_is_looked_into(tmp_path: Path) -> None:
+    agent = "torchrun --nnodes={} --nproc-per-node=2 --rdzv-backend=c10d t.py\n"
+    for line, text, found in (
+        ("bash run.sh", agent.format(2), ["first-node-only"]),
+        ("./run.sh", f"srun -K1 {agent.format(2)}", []),
+        ("srun -K1 bash run.sh", agent.format(2), []),
+        ("srun -K1 bash run.sh", agent.format(4), ["other-nnodes"]),
+        ("srun -K1 bash run.sh", f"if $A; then {agent.format(4)}; fi", []),
+        ("bash sub/run.sh", agent.format(2), []),
+        ("python run.py", "import os\n", ["first-node-only"]),
+        ("python run.py", "subprocess.run(['srun', 'a'])\n", []),
+        ("#SBATCH --array=0-3\npython run.py --lr 1", "os.environ['SLURM_ARRAY_TASK_ID']\n", []),
+    ):
+        (tmp_path / ("run.py" if "run.py" in line else "run.sh")).write_text(text)
+        head = "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=2\n"
+        nodes = head.replace("2", "1", 1) if "array" in line else head
+        findings = check(Script(str(tmp_path / "job.sbatch"), f"{nodes}{line}\n"))
+        assert [item.rule.id for item in findings] == found
+        assert all("(in run.sh)" in item.message for item in findings if ".sh" in line)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from jobgen.batchscript.lint import body, directives, launching, rendezvous
-from jobgen.batchscript.lint.rule import Finding, Rule, list_rules
+from jobgen.batchscript.lint.rule import Finding, Rule, list_rules, read_beside
 from jobgen.batchscript.readable import SHELLS, find_shell, find_template
 from jobgen.batchscript.reader import Script
 from jobgen.rendering import header
@@ -16,6 +16,8 @@ ABOUT_LAUNCH = {
     *("first-node-only", "other-nnodes", "same-node-rank", "two-agents", "early-expansion"),
     "login-node-address",
 }
+# May be of a file that a line names.
+_IN_FILES = ABOUT_LAUNCH - {"early-expansion"} | {"idle-gpus", "few-gpus", "fixed-port"}
 # True of most scripts: they come after what is rarer, and dearer.
 _LATE = {"srun-cpus": 1, "srun-kill": 2}
 # Said only of what bash itself runs.
@@ -29,9 +31,21 @@ def check(script: Script, site: str | None = None) -> list[Finding]:
 
     `site` names the profile that the script is held to. Raises SpecError if there is no such site.
     """
-    script.site = site
+    script.site, script.beside = site, read_beside(script)
+    words = [word for command in script.commands for word in command.words]
+    files = {
+        x.line: f" (in {x.text})"
+        for x in words
+        if x.text.endswith(".sh") and x.text in script.beside
+    }
     findings = [
-        Finding(script.path, fault.line, fault.column, rule, fault.message, fault.fix or rule.fix)
+        Finding(
+            script.path,
+            *fault[:2],
+            rule,
+            fault.message + (rule.id in _IN_FILES) * files.get(fault.line, ""),
+            fault.fix or rule.fix,
+        )
         for rule in _choose_rules(script)
         for fault in rule.check(script)
     ]

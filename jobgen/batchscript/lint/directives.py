@@ -100,7 +100,8 @@ def _find_same_tasks(script: Script) -> Iterator[Fault]:
     asked = [item for item in script.read_directives if item.option in ARRAYS]
     several = [item for item in asked if FORMS["several"].fullmatch(item.value)]
     told = any(FORMS["optioned"].match(" ".join(item.texts)) for item in script.expanded)
-    if several and told and not FORMS["apart"].search(join_acting(script)):
+    text = "".join([join_acting(script), *script.beside.values()])
+    if several and told and not FORMS["apart"].search(text):
         index = ARRAYS[several[-1].option]
         yield mark(several[-1], f"no line reads ${index}, so that each task runs the same command")
 

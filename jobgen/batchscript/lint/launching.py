@@ -118,8 +118,10 @@ def _trains_on_few(script: Script, launch: LaunchCommand, nodes: int) -> bool:
     started = launch.started
     own = FORMS["trains"].fullmatch(started.name) or "/" in "".join(started.texts[:1])
     runs = started.name.startswith("python") and FORMS["program"].match(" ".join(started.texts[1:]))
+    beside = "".join(script.beside.get(text, "") for text in started.texts)
     few = 2 * max(1, reach.find_reach(script, launch).nodes) <= nodes  # some may be spare
-    return few and bool((started.launchers and own) or runs)
+    alone = few and not FORMS["starts"].search(beside)  # or it may start others by itself
+    return alone and bool((started.launchers and own) or runs)
 
 
 @rule("other-nnodes")

@@ -86,7 +86,7 @@ def _find_login_node(script: Script) -> Iterator[Fault]:
 
 def _find_unset(script: Script) -> Iterator[Fault]:
     """Find the endpoints that have the variable of a place, which nothing in the script sets."""
-    if any(map(reads_settings, script.commands)):
+    if script.beside or any(map(reads_settings, script.commands)):
         return
     stated = set(re.findall(r"(?<![${\w])\w+|(?<=\{)\w+(?=:?[-=])", join_acting(script)))
     options = [agent.options.values() for _, agent, _ in list_agents(script)]

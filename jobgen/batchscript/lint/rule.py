@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import product
 from types import ModuleType
 
 from jobgen.batchscript.bash import Word
 from jobgen.batchscript.purposes import FORMS
-from jobgen.batchscript.reader import DirectiveOption, Script
+from jobgen.batchscript.reader import MAX_BYTES, DirectiveOption, Script
 from jobgen.output import format_annotation
 from jobgen.records import NamedTuple
 from jobgen.spec.tables import read_rules
@@ -36,6 +38,18 @@ def join_acting(script: Script) -> str:
     """The lines of a script without comments, and without those that only say something."""
     lines = (line for line in script.lines if not FORMS["no-state"].match(line))
     return re.sub(r"\s#.*", "", "\n".join(lines))
+
+
+def read_beside(script: Script) -> dict[str, str]:
+    """Return the texts of programs beside a script, or in this folder, by the names it gives."""
+    words = (word.text for command in script.commands for word in command.words)
+    texts = dict[str, str]()
+    for name, folder in product(filter(FORMS["relative"].fullmatch, words), ("", script.path)):
+        path = os.path.join(os.path.dirname(folder), name)
+        if name.endswith((".sh", ".py")) and os.path.isfile(path):
+            with open(path, encoding="utf-8", errors="replace") as file:
+                texts[name] = file.read(MAX_BYTES)
+    return texts
 
 
 _Check = Callable[[Script], Iterator[Fault]]
