@@ -361,23 +361,6 @@ def unwrap_nested(command: Command, variables: PlainVariables) -> Iterator[Launc
         yield LaunchCommand(inner, child)
 
 
-def nest(outer: LaunchCommand, inner: LaunchCommand) -> LaunchCommand:
-    """A command of a file that another command runs, in the place of that."""
-
-    def move(words: tuple[Word, ...]) -> tuple[Word, ...]:
-        return tuple(Word(word.raw, outer.place.line, outer.place.column) for word in words)
-
-    started, command = inner
-    own = (x._replace(word=outer.place) for x in started.launchers)
-    launchers, program = (*outer.started.launchers, *own), move(started.program)
-    started = started._replace(launchers=launchers, program=program)
-    words, assignments = move(command.words), move(command.assignments)
-    end = "&" if outer.command.end == "&" else command.end
-    return LaunchCommand(
-        started, command._replace(words=words, assignments=assignments, end=end, heredocs=())
-    )
-
-
 def list_inner(started: Started, command: Command) -> list[Command]:
     """The commands inside a `bash -c '...'`, or in a document that a shell gets."""
     inner = list[Command]()

@@ -10,7 +10,7 @@ from itertools import chain
 
 from jobgen.batchscript.bash import Command, Word, parse
 from jobgen.batchscript.expand import PlainVariables, expand_command, find_set, follow
-from jobgen.batchscript.launchers import LaunchCommand, nest, read_number, unwrap_nested
+from jobgen.batchscript.launchers import LaunchCommand, read_number, unwrap_nested
 from jobgen.batchscript.purposes import FORMS
 from jobgen.capabilities import Capabilities, get_capabilities, list_capabilities
 from jobgen.errors import UsageError
@@ -18,6 +18,7 @@ from jobgen.records import NamedTuple
 
 # A job script is short; what is longer than any is not worth the time that it takes to read.
 MAX_BYTES = 64 << 10
+INSIDE = 10**6  # times the line of a command, for those of a file that it runs
 MAX_OPTIONS = 1_000  # of directives
 # A number, after the kind of a GPU: not every kind has a name.
 COUNT = re.compile(r"(?:(\w[\w.-]*):)?(\d{1,6})", re.ASCII)
@@ -200,18 +201,19 @@ class Script:
         followed = []
         for command in self.commands:
             expanded = expand_command(command, variables)
-            launches = unwrap_nested(expanded, variables)
-            followed.append((expanded, [x for one in launches for x in (one, *self._open(one))]))
+            followed.append((expanded, list(unwrap_nested(self._open(expanded), variables))))
             follow(command, variables)
         return followed
 
-    def _open(self, launch: LaunchCommand) -> Iterator[LaunchCommand]:
-        """Yield what a shell script beside this one starts in any case, or by a launcher."""
-        names = (x for x in launch.started.texts[:3] if x in self.beside and x.endswith(".sh"))
-        for name in [] if launch.command.is_inner else names:
-            for inner in Script(name, self.beside[name]).launches:
-                if not inner.started.agent or inner.command.openers.isdisjoint(("if", "case")):
-                    yield nest(launch, inner)
+    def _open(self, command: Command) -> Command:
+        """A command, with what a shell script beside this one says in the place of its name."""
+        for index, word in enumerate(command.words[:9]):
+            text = self.beside.get(word.text, "") if word.text.endswith(".sh") else ""
+            if text and not FORMS["branch"].search(text):  # which may be for one node alone
+                shell = Word(shlex.quote(text), command.line * INSIDE, 0)
+                own = (Word(raw, word.line, word.column) for raw in ("bash", "-c"))
+                return command._replace(words=(*command.words[:index], *own, shell))
+        return command
 
     @property
     def expanded(self) -> list[Command]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from jobgen.batchscript.lint import body, directives, launching, rendezvous
-from jobgen.batchscript.lint.rule import Finding, Rule, list_rules, read_beside
+from jobgen.batchscript.lint.rule import Fault, Finding, Rule, list_rules, read_beside
 from jobgen.batchscript.readable import SHELLS, find_shell, find_template
-from jobgen.batchscript.reader import Script
+from jobgen.batchscript.reader import INSIDE, Script
 from jobgen.rendering import header
 
 RULES = list_rules(directives, launching, rendezvous, body)
@@ -16,8 +16,6 @@ ABOUT_LAUNCH = {
     *("first-node-only", "other-nnodes", "same-node-rank", "two-agents", "early-expansion"),
     "login-node-address",
 }
-# May be of a file that a line names.
-_IN_FILES = ABOUT_LAUNCH - {"early-expansion"} | {"idle-gpus", "few-gpus", "fixed-port"}
 # True of most scripts: they come after what is rarer, and dearer.
 _LATE = {"srun-cpus": 1, "srun-kill": 2}
 # Said only of what bash itself runs.
@@ -32,20 +30,8 @@ def check(script: Script, site: str | None = None) -> list[Finding]:
     `site` names the profile that the script is held to. Raises SpecError if there is no such site.
     """
     script.site, script.beside = site, read_beside(script)
-    words = [word for command in script.commands for word in command.words]
-    files = {
-        x.line: f" (in {x.text})"
-        for x in words
-        if x.text.endswith(".sh") and x.text in script.beside
-    }
     findings = [
-        Finding(
-            script.path,
-            *fault[:2],
-            rule,
-            fault.message + (rule.id in _IN_FILES) * files.get(fault.line, ""),
-            fault.fix or rule.fix,
-        )
+        _make_finding(script, rule, fault)
         for rule in _choose_rules(script)
         for fault in rule.check(script)
     ]
@@ -55,6 +41,14 @@ def check(script: Script, site: str | None = None) -> list[Finding]:
     ignored = _read_ignored(script)
     findings = [item for item in set(findings) if (item.line, item.rule.id) not in ignored]
     return sorted(findings, key=_get_order)
+
+
+def _make_finding(script: Script, rule: Rule, fault: Fault) -> Finding:
+    line, inner = divmod(fault.line, INSIDE) if fault.line >= INSIDE else (fault.line, None)
+    column, where = (
+        (fault.column, "") if inner is None else (1, f", in line {inner + 1} of this file")
+    )
+    return Finding(script.path, line, column, rule, fault.message + where, fault.fix or rule.fix)
 
 
 def _choose_rules(script: Script) -> tuple[Rule, ...]:

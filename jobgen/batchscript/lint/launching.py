@@ -52,7 +52,8 @@ def _starts_elsewhere(script: Script, launch: LaunchCommand) -> bool:
     # What runs only for its output to be read starts nothing.
     raws = (word.raw for word in launch.command.all_words)
     words = [raw for raw in raws if not (is_pure(raw) and any(list_substituted(raw)))]
-    return FORMS["starts"].search(" ".join(words + launch.command.bodies)) is not None
+    files = [script.beside.get(text, "") for text in launch.command.texts]
+    return FORMS["starts"].search(" ".join(words + launch.command.bodies + files)) is not None
 
 
 def _list_holders(command: Command, known: str) -> list[str]:
@@ -118,10 +119,8 @@ def _trains_on_few(script: Script, launch: LaunchCommand, nodes: int) -> bool:
     started = launch.started
     own = FORMS["trains"].fullmatch(started.name) or "/" in "".join(started.texts[:1])
     runs = started.name.startswith("python") and FORMS["program"].match(" ".join(started.texts[1:]))
-    beside = "".join(script.beside.get(text, "") for text in started.texts)
     few = 2 * max(1, reach.find_reach(script, launch).nodes) <= nodes  # some may be spare
-    alone = few and not FORMS["starts"].search(beside)  # or it may start others by itself
-    return alone and bool((started.launchers and own) or runs)
+    return few and bool((started.launchers and own) or runs)
 
 
 @rule("other-nnodes")
