@@ -13,7 +13,7 @@ _KINDS = {
     kind: frozenset(words.split()) for kind, words in read_rows("commands.txt", room="batchscript")
 }
 PRINTS, FILTERS, HEADS = (_KINDS[kind] for kind in ("prints", "filters", "heads"))
-TIDIES, OF_SCHEDULER = _KINDS["tidies"], _KINDS["of-scheduler"]
+TIDIES = _KINDS["tidies"]
 REPEATABLE, ENVIRONMENTS = _KINDS["repeatable"], _KINDS["environments"]
 HARMLESS = PRINTS | HEADS | {"wait", "set"}
 PREPARING = FILTERS | _KINDS["preparing"]

@@ -44,11 +44,9 @@ def check(script: Script, site: str | None = None) -> list[Finding]:
 
 
 def _make_finding(script: Script, rule: Rule, fault: Fault) -> Finding:
-    line, inner = divmod(fault.line, INSIDE) if fault.line >= INSIDE else (fault.line, None)
-    column, where = (
-        (fault.column, "") if inner is None else (1, f", in line {inner + 1} of this file")
-    )
-    return Finding(script.path, line, column, rule, fault.message + where, fault.fix or rule.fix)
+    outer, line = divmod(fault.line, INSIDE)
+    message = f"{fault.message}, in line {line + 1} of this file" if outer else fault.message
+    return Finding(script.path, outer or line, fault.column, rule, message, fault.fix or rule.fix)
 
 
 def _choose_rules(script: Script) -> tuple[Rule, ...]:

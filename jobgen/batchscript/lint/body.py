@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from itertools import chain, compress, groupby, islice, pairwise, takewhile
 
 from jobgen import process
-from jobgen.batchscript.bash import CLOSES, Command, ShellBlock, Word
+from jobgen.batchscript.bash import CLOSES, Command, Word
 from jobgen.batchscript.expand import PlainVariables
 from jobgen.batchscript.launchers import LaunchCommand, Started, unwrap, unwrap_nested
-from jobgen.batchscript.lint.rule import Fault, mark, rule
+from jobgen.batchscript.lint.rule import Fault, join_acting, mark, rule
 from jobgen.batchscript.purposes import FORMS, HELPING, READIES, REPEATABLE, reads_settings, trains
 from jobgen.batchscript.reach import list_run
 from jobgen.batchscript.readable import find_syntax_fault
@@ -93,26 +93,13 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
 @rule("no-wait")
 def _find_no_wait(script: Script) -> Iterator[Fault]:
     commands = _find_last(script) if script.directives else []
-    ends = all(FORMS["says"].match(" ".join(item.texts)) for item in commands[1:])
+    waits = [item for item in script.commands if item.name == "wait"]
+    like = [item for item in commands[1:] if trains(unwrap(item.words)) and not waits]
+    ends = all(FORMS["says"].match(" ".join(item.texts)) for item in commands[1 + len(like) :])
     if commands and commands[0].end == "&" and ends:
         yield mark(commands[0].place, "the script ends beside this, and the job with it")
-    runs = [x.command for x in list_run(script) if x.command.words and trains(x.started)]
-    waits = [item for item in script.commands if item.name == "wait"]
-    for command in (item for item in runs[: len(runs) - (not waits)] if item.end == "&"):
-        # bash runs a block behind a pipe in another shell, too.
-        shells = [x for x in command.blocks if x.opener == "(" or _is_behind_pipe(script, x)]
-        held = [item for item in waits if {*shells[:1]} <= {*item.blocks}]
-        like = not waits and _is_lost(command._replace(end="\n"), runs[-1]._replace(end="\n"))
-        if like and runs[-1].end in ("\n", ";") and "rank" not in " ".join(command.texts):
-            yield mark(command.place, f"line {runs[-1].line} may end first, and the job with it")
-        elif waits and not held:
-            message = f"the wait in line {waits[-1].line} is for what its own shell has started"
-            yield mark(command.place, message, fix="wait within the same parentheses or loop")
-
-
-def _is_behind_pipe(script: Script, block: ShellBlock) -> bool:
-    before = script.text[: block.start].rstrip().removesuffix(block.opener)
-    return FORMS["behind-pipe"].search(before) is not None
+    if waits and not FORMS["beside"].search(join_acting(script)):
+        yield mark(waits[0].place, "nothing runs in the background that this could wait for")
 
 
 def _is_kept(script: Script, command: Command, *later: Command) -> bool:
@@ -159,8 +146,9 @@ def _is_lost(command: Command, last: Command) -> bool:
     own, other = (unwrap(item.words).texts for item in (command, last))
     names = {tuple(FORMS["names"].findall(" ".join(texts))) for texts in (own, other)}
     needs = FORMS["needs"].search(" ".join({*other} - {*own}))
-    sure = {command.end, last.end} <= {"\n", ";"}, command.openers.isdisjoint(("if", "case"))
-    return all((*sure, len(names) == 1, not needs))
+    sure = last.end in ("\n", ";"), command.end in ("\n", ";", "&"), "rank" not in " ".join(other)
+    alike = len(names) == 1 and command.openers.isdisjoint(("if", "case"))
+    return all((*sure, alike, not needs))
 
 
 def _acts_on_status(text: str) -> bool:

@@ -9,11 +9,10 @@ import os
 import re
 from collections.abc import Iterator
 
-from jobgen.batchscript.bash import Word
 from jobgen.batchscript.directives import ARRAYS, settle
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.lint.rule import Fault, join_acting, mark, rule
-from jobgen.batchscript.purposes import FORMS, OF_SCHEDULER
+from jobgen.batchscript.purposes import FORMS
 from jobgen.batchscript.readable import find_place, find_template
 from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.errors import Problem, SpecError
@@ -76,34 +75,20 @@ def _find_variables(script: Script) -> Iterator[Fault]:
 
 @rule("unset-variable")
 def _find_unset(script: Script) -> Iterator[Fault]:
-    near, own = (
-        {_squeeze(name): name for name in OF_SCHEDULER},
-        {x for x, _, _ in script.variables()},
-    )
-    index = script.can.script_index or ARRAYS["--array"]
-    places = dict[str, Word]()
-    for _, command in script.launches:
-        for name in FORMS["scheduled"].findall(command.active):
-            places.setdefault(name, command.place)
-    for name in places.keys() - own - OF_SCHEDULER:
-        known = near.get(_squeeze(name)) or (index if FORMS["index"].fullmatch(name) else "")
-        if known:
-            yield mark(places[name], f"no scheduler sets ${name}", fix=f"write ${known}")
-
-
-def _squeeze(name: str) -> str:
-    return re.sub("S(?=_|$)|_", "", name)
+    own = {name for name, _, _ in script.variables()}
+    commands = [launch.command for launch in script.launches[::-1]]  # so that the first one stays
+    read = {name: x.place for x in commands for name in FORMS["misnamed"].findall(x.active)}
+    yield from (mark(read[name], f"no scheduler sets ${name}") for name in read.keys() - own)
 
 
 @rule("same-tasks")
 def _find_same_tasks(script: Script) -> Iterator[Fault]:
-    asked = [item for item in script.read_directives if item.option in ARRAYS]
-    several = [item for item in asked if FORMS["several"].fullmatch(item.value)]
-    told = any(FORMS["optioned"].match(" ".join(item.texts)) for item in script.expanded)
     text = "".join([join_acting(script), *script.beside.values()])
-    if several and told and not FORMS["apart"].search(text):
-        index = ARRAYS[several[-1].option]
-        yield mark(several[-1], f"no line reads ${index}, so that each task runs the same command")
+    told = any(FORMS["optioned"].match(" ".join(item.texts)) for item in script.expanded)
+    for item in script.read_directives if told and not FORMS["apart"].search(text) else ():
+        if item.option in ARRAYS and FORMS["several"].fullmatch(item.value):
+            index = ARRAYS[item.option]
+            yield mark(item, f"no line reads ${index}, so that each task runs the same command")
 
 
 @rule("late-directive")

@@ -72,27 +72,11 @@ def _find_first_node_only(script: Script) -> Iterator[Fault]:
         if item.option == "--ntasks":
             message = f"Slurm gives {nodes} of the {asked} nodes, no more than there are tasks"
             yield mark(item, message, fix="ask for --ntasks-per-node=1 instead")
-    for launch in script.launches:
-        if launch.agent and _is_held_up(script, launch, launch.agent):
-            message = f"{launch.agent.name} waits for the others, which this loop starts behind it"
-            yield mark(launch.place, message, fix="end it in &, and wait for all behind the loop")
     of = str(nodes) if nodes > 1 else "several"
     for launch in [] if script.nodes == 1 else _list_lone(script, nodes):
         agent, used = launch.started.agent, reach.find_reach(script, launch).nodes
         on = f"{used} of {of} nodes" if used > 1 else f"the first of {of} nodes alone"
         yield mark(launch.place, f"{agent.name if agent else 'this'} starts on {on}")
-
-
-def _is_held_up(script: Script, launch: LaunchCommand, agent: Agent) -> bool:
-    """Whether a loop starts an agent on one node after the other, and each awaits the others."""
-    turns = [x.opener for x in launch.command.blocks][-1:] in (["for"], ["while"])
-    there = [x for x in launch.started.launchers if _is_for_one(x)]
-    return bool(turns and there and agent.waits and launch.command.end in ("\n", ";"))
-
-
-def _is_for_one(launcher: Launcher) -> bool:
-    counts = map(launcher.read_count, ("nodes", "tasks"), (0, 0))
-    return launcher.name in ("ssh", "pbs_tmrsh") or 1 in counts
 
 
 def _list_lone(script: Script, nodes: int) -> list[LaunchCommand]:

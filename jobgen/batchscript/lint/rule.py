@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import product
+from pathlib import Path
 from types import ModuleType
 
 from jobgen.batchscript.bash import Word
 from jobgen.batchscript.purposes import FORMS
-from jobgen.batchscript.reader import MAX_BYTES, DirectiveOption, Script
+from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.output import format_annotation
 from jobgen.records import NamedTuple
 from jobgen.spec.tables import read_rules
@@ -42,14 +41,14 @@ def join_acting(script: Script) -> str:
 
 def read_beside(script: Script) -> dict[str, str]:
     """Return the texts of programs beside a script, or in this folder, by the names it gives."""
-    words = (word.text for command in script.commands for word in command.words)
-    texts = dict[str, str]()
-    for name, folder in product(filter(FORMS["relative"].fullmatch, words), ("", script.path)):
-        path = os.path.join(os.path.dirname(folder), name)
-        if name.endswith((".sh", ".py")) and os.path.isfile(path):
-            with open(path, encoding="utf-8", errors="replace") as file:
-                texts[name] = file.read(MAX_BYTES)
-    return texts
+    words = {word.text for command in script.commands for word in command.words}
+    names = [
+        name for name in filter(FORMS["relative"].fullmatch, words) if name[-3:] in (".sh", ".py")
+    ]
+    paths = (
+        (name, Path(folder, name)) for folder in (".", Path(script.path).parent) for name in names
+    )
+    return {name: path.read_text("utf-8", "replace") for name, path in paths if path.is_file()}
 
 
 _Check = Callable[[Script], Iterator[Fault]]
