@@ -208,11 +208,11 @@ class Script:
     def _open(self, command: Command) -> Command:
         """A command, with what a shell script beside this one says in the place of its name."""
         for index, word in enumerate(command.words[:9]):
-            text = self.beside.get(word.text, "") if word.text.endswith(".sh") else ""
-            if text and not FORMS["branch"].search(text):  # which may be for one node alone
-                shell = Word(shlex.quote(text), command.line * INSIDE, 0)
+            text = self.beside.get(word.text, "")
+            if FORMS["opened"].match(f"{word.text}\n{text}"):
                 own = (Word(raw, word.line, word.column) for raw in ("bash", "-c"))
-                return command._replace(words=(*command.words[:index], *own, shell))
+                inner = Word(shlex.quote(text), word.line * INSIDE, 0)
+                return command._replace(words=(*command.words[:index], *own, inner))
         return command
 
     @property

@@ -492,6 +492,8 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
         ("python t.py --lr $L", "--array=0"),
         ("python t.py", "--array=0-3"),
         ("python t.py --seed $RANDOM", "--array=0-3"),
+        ("python split_videos.py --list a.txt", "--array=0-3"),
+        ("set -o pipefail\npython t.py | grep -v warn", "--nodes=1"),
         ("python -m wandb agent me/t.py --count 1", "--array=0-3"),
         ("python t.py --lr ${L[$SLURM_ARRAY_TASK_ID]}", "--array=0-3"),
         ("python watch.py 1 &\npython t.py 2", "--nodes=1"),
@@ -602,7 +604,12 @@ def test_pbs_can_start_a_script_where_it_was_submitted() -> None:
 
 def test_a_folder_by_its_whole_name_needs_none_of_submission() -> None:
     text = "#!/bin/bash\n#PBS -l select=1\n{}train.sh\n"
-    for body, found in (("cd $HOME/src\n./", []), ("", []), ("./", ["pbs-workdir"])):
+    for body, found in (
+        ("cd $HOME/src\n./", []),
+        ("cd ..\n./", ["pbs-workdir"]),
+        ("", []),
+        ("./", ["pbs-workdir"]),
+    ):
         assert [item.rule.id for item in check(Script("a.pbs", text.format(body)))] == found
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from jobgen.batchscript.lint import body, directives, launching, rendezvous
-from jobgen.batchscript.lint.rule import Fault, Finding, Rule, list_rules, read_beside
+from jobgen.batchscript.lint.rule import Finding, Rule, list_rules, read_beside
 from jobgen.batchscript.readable import SHELLS, find_shell, find_template
-from jobgen.batchscript.reader import INSIDE, Script
+from jobgen.batchscript.reader import Script
 from jobgen.rendering import header
 
 RULES = list_rules(directives, launching, rendezvous, body)
@@ -31,7 +31,7 @@ def check(script: Script, site: str | None = None) -> list[Finding]:
     """
     script.site, script.beside = site, read_beside(script)
     findings = [
-        _make_finding(script, rule, fault)
+        Finding(script.path, fault.line, fault.column, rule, fault.message, fault.fix or rule.fix)
         for rule in _choose_rules(script)
         for fault in rule.check(script)
     ]
@@ -41,12 +41,6 @@ def check(script: Script, site: str | None = None) -> list[Finding]:
     ignored = _read_ignored(script)
     findings = [item for item in set(findings) if (item.line, item.rule.id) not in ignored]
     return sorted(findings, key=_get_order)
-
-
-def _make_finding(script: Script, rule: Rule, fault: Fault) -> Finding:
-    outer, line = divmod(fault.line, INSIDE)
-    message = f"{fault.message}, in line {line + 1} of this file" if outer else fault.message
-    return Finding(script.path, outer or line, fault.column, rule, message, fault.fix or rule.fix)
 
 
 def _choose_rules(script: Script) -> tuple[Rule, ...]:

@@ -12,7 +12,7 @@ from jobgen.batchscript.bash import CLOSES, Command, Word
 from jobgen.batchscript.expand import PlainVariables
 from jobgen.batchscript.launchers import LaunchCommand, Started, unwrap, unwrap_nested
 from jobgen.batchscript.lint.rule import Fault, join_acting, mark, rule
-from jobgen.batchscript.purposes import FORMS, HELPING, READIES, REPEATABLE, reads_settings, trains
+from jobgen.batchscript.purposes import FORMS, HELPING, READIES, REPEATABLE, reads_settings
 from jobgen.batchscript.reach import list_run
 from jobgen.batchscript.readable import find_syntax_fault
 from jobgen.batchscript.reader import Script
@@ -40,7 +40,7 @@ def _is_task(launch: LaunchCommand) -> bool:
 
 
 def _moves(command: Command) -> bool:
-    return reads_settings(command) or command.name in ("cd", "pushd")
+    return reads_settings(command) or FORMS["moves"].match(" ".join(command.texts)) is not None
 
 
 def _list_files(started: Started) -> list[Word]:
@@ -94,10 +94,10 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
 def _find_no_wait(script: Script) -> Iterator[Fault]:
     commands = _find_last(script) if script.directives else []
     waits = [item for item in script.commands if item.name == "wait"]
-    like = [item for item in commands[1:] if trains(unwrap(item.words)) and not waits]
-    ends = all(FORMS["says"].match(" ".join(item.texts)) for item in commands[1 + len(like) :])
-    if commands and commands[0].end == "&" and ends:
-        yield mark(commands[0].place, "the script ends beside this, and the job with it")
+    ends = all(FORMS["says"].match(" ".join(item.texts)) for item in commands[1:])
+    for command in commands[:1]:
+        if command.end == "&" and ends and all(item.line < command.line for item in waits):
+            yield mark(command.place, "the script ends beside this, and the job with it")
     if waits and not FORMS["beside"].search(join_acting(script)):
         yield mark(waits[0].place, "nothing runs in the background that this could wait for")
 
@@ -106,18 +106,15 @@ def _is_kept(script: Script, command: Command, *later: Command) -> bool:
     """Whether an exit code is looked at, or the script ends with another that it chooses."""
     ends = command.end != "&" and FORMS["keeps-status"].search(script.text)
     chosen = [item.texts[1:] for item in later if item.name in ("exit", "wait")]
-    looked_at = command.end in ("||", "&&")
-    if not FORMS["keeps-pipe"].search(script.text):  # tee's counts, of which another rule tells
-        looked_at |= command.end in ("|", "|&") or command in _list_piped(script)
+    looked_at = command.end in ("||", "&&", "|", "|&")
+    if command in _list_piped(script):  # to tee, whose code counts, of which another rule tells
+        looked_at = not FORMS["keeps-pipe"].search(script.text)
     serves = FORMS["server"].search(" ".join(command.texts))  # and does not end by itself
     return any((ends, looked_at, serves, *(code not in ([], ["0"]) for code in chosen)))
 
 
 def _find_last(script: Script) -> list[Command]:
-    """The last command that a script is about, and those after it that set the status.
-
-    None, where something acts on an exit code after the first such command.
-    """
+    """The last command a script is about, and those that set the status; none if it acts on one."""
     launches = [item for item in list_run(script) if item.command.words]
     beside = _list_beside(launches)
     launches = [item for item in launches if not item.command.function]
@@ -131,7 +128,9 @@ def _find_last(script: Script) -> list[Command]:
     after = [item for item in after if not _is_apart(script, last, item)]
     after = [item for item in after if not FORMS["no-status"].fullmatch(" ".join(item.texts))]
     lost = [item for item in runs[:-1] if _is_lost(item, last)]
-    return [lost[0], last] if lost and not after else [last, *after]
+    if not lost or after:
+        return [last, *after]
+    return lost[:1] if lost[0].end == "&" else [lost[0], last]
 
 
 def _is_apart(script: Script, command: Command, later: Command) -> bool:
@@ -177,13 +176,11 @@ def _find_tee(script: Script) -> Iterator[Fault]:
 
 def _list_piped(script: Script) -> list[Command]:
     """List what a pipe leads to tee, and all that is in a block before it."""
-    piped = list[Command]()
-    for index, (command, following) in enumerate(pairwise(script.expanded)):
+    piped, commands = list[Command](), script.expanded
+    for index, (command, following) in enumerate(pairwise(commands)):
         if following.name == "tee" and command.end in ("|", "|&", ")"):
-            inner = script.expanded[index - (command.name in CLOSES)]
-            block = {*inner.blocks[len(following.blocks) :][:1]}
-            before = script.expanded[: index + 1]
-            piped += [x for x in before if block & {*x.blocks}] or [command]
+            block = {*commands[index - (command.name in CLOSES)].blocks} - {*following.blocks}
+            piped += [command, *(item for item in commands[:index] if block & {*item.blocks})]
     return piped
 
 

@@ -1,7 +1,4 @@
-"""Rules on what the scheduler reads: the #SBATCH and #PBS lines, and the bytes of the file.
-
-What a site refuses is what `jobgen render` checks, of directives as `jobgen import` reads them.
-"""
+"""Rules on what the scheduler reads: the #SBATCH and #PBS lines, and the bytes of the file."""
 
 from __future__ import annotations
 
@@ -83,10 +80,10 @@ def _find_unset(script: Script) -> Iterator[Fault]:
 
 @rule("same-tasks")
 def _find_same_tasks(script: Script) -> Iterator[Fault]:
-    text = "".join([join_acting(script), *script.beside.values()])
-    told = any(FORMS["optioned"].match(" ".join(item.texts)) for item in script.expanded)
-    for item in script.read_directives if told and not FORMS["apart"].search(text) else ():
-        if item.option in ARRAYS and FORMS["several"].fullmatch(item.value):
+    text = "".join([join_acting(script), *script.beside.values()]).replace("\\\n", " ")
+    alike = FORMS["optioned"].search(text) and not FORMS["apart"].search(text)
+    for item in script.read_directives:
+        if all((alike, item.option in ARRAYS, FORMS["several"].fullmatch(item.value))):
             index = ARRAYS[item.option]
             yield mark(item, f"no line reads ${index}, so that each task runs the same command")
 

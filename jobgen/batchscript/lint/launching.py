@@ -196,10 +196,7 @@ def _count_gpus(script: Script) -> int:
 def _list_sruns(
     script: Script, variable: str, *options: str
 ) -> Iterator[tuple[Launcher, Agent | None]]:
-    """Each srun that starts a program of the kind that trains, and is not told an option.
-
-    None, where the script tells it by a variable.
-    """
+    """Each srun that starts a program that trains, and is told an option in no way."""
     works = [item for item in reach.list_run(script) if trains(item.started)]
     own = {name for name, _, _ in script.variables()}
     for srun, agent in [(srun, item.agent) for item in works for srun in item.started.launchers]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import product
 from pathlib import Path
 from types import ModuleType
 
 from jobgen.batchscript.bash import Word
 from jobgen.batchscript.purposes import FORMS
-from jobgen.batchscript.reader import DirectiveOption, Script
+from jobgen.batchscript.reader import INSIDE, DirectiveOption, Script
 from jobgen.output import format_annotation
 from jobgen.records import NamedTuple
 from jobgen.spec.tables import read_rules
@@ -30,7 +31,9 @@ class Fault(NamedTuple):
 
 def mark(place: Word | DirectiveOption, message: str, fix: str = "") -> Fault:
     """Make a fault at the place of a word or an option."""
-    return Fault(place.line, place.column, message, fix)
+    outer, line = divmod(place.line, INSIDE)
+    where = f", in line {line + 1} of this file" if outer else ""
+    return Fault(outer or line, place.column, message + where, fix)
 
 
 def join_acting(script: Script) -> str:
@@ -41,24 +44,17 @@ def join_acting(script: Script) -> str:
 
 def read_beside(script: Script) -> dict[str, str]:
     """Return the texts of programs beside a script, or in this folder, by the names it gives."""
-    words = {word.text for command in script.commands for word in command.words}
-    names = [
-        name for name in filter(FORMS["relative"].fullmatch, words) if name[-3:] in (".sh", ".py")
-    ]
-    paths = (
-        (name, Path(folder, name)) for folder in (".", Path(script.path).parent) for name in names
-    )
-    return {name: path.read_text("utf-8", "replace") for name, path in paths if path.is_file()}
+    folders = (Path(script.path).parent, Path())
+    paths = product(FORMS["program-file"].findall(script.text), folders)
+    files = {name: folder / name for name, folder in paths if (folder / name).is_file()}
+    return {name: path.read_text("utf-8", "replace") for name, path in files.items()}
 
 
 _Check = Callable[[Script], Iterator[Fault]]
 
 
 class Rule(NamedTuple):
-    """One fault that scripts have: its name, why it is one, how to fix it, where to read on.
-
-    `reference` is a public page; jobgen's own is `docs`.
-    """
+    """One fault that scripts have: its name, why it is one, how to fix it, a public page on it."""
 
     id: str
     title: str
@@ -111,12 +107,17 @@ class Finding(NamedTuple):
 
 def format_github(findings: Iterable[Finding]) -> str:
     """The findings as commands of a GitHub workflow, which shows them at their lines."""
-    texts = []
-    for item in findings:
-        file, line, column, about, *more = item
-        text, place = "; ".join(more), {"line": line, "column": column}
-        texts.append(format_annotation("error", text, file=file, title=about.title, **place))
-    return "".join(texts)
+    return "".join(
+        format_annotation(
+            "error",
+            f"{item.message}; {item.fix}",
+            file=item.file,
+            title=item.rule.title,
+            line=item.line,
+            column=item.column,
+        )
+        for item in findings
+    )
 
 
 def mend_text(text: str, findings: list[Finding]) -> str:
