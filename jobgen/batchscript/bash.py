@@ -56,14 +56,11 @@ _SETTERS = {
 
 
 class Segment(NamedTuple):
-    """A part of a word: characters, or what bash expands in the job (`live`), such as `$(date)`.
-
-    What is `quoted` is neither split nor matched against files.
-    """
+    """A part of a word."""
 
     text: str
-    live: bool
-    quoted: bool
+    live: bool  # what bash expands in the job, such as `$(date)`, and not only characters
+    quoted: bool  # neither split nor matched against files
 
 
 Field = tuple[Segment, ...]
@@ -99,14 +96,11 @@ class Heredoc(NamedTuple):
 
 
 class ShellBlock(NamedTuple):
-    """What stands around commands: a compound command, or `<<`, the text of a here-document.
-
-    `start` is where it begins, `function` the name of the innermost function that it is part of.
-    """
+    """What stands around commands: a compound command, or `<<`, the text of a here-document."""
 
     opener: str
     start: int
-    function: str
+    function: str  # the name of the innermost one that it is part of
 
 
 class Redirect(NamedTuple):

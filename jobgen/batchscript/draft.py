@@ -27,12 +27,9 @@ _ORDER = (
 
 
 class Left(NamedTuple):
-    """Something of the script that the spec does not say as it was.
+    """Something of the script that the spec does not say as it was."""
 
-    `kind` is `lost` where the job will differ, `check` where it may, `kept` where it does not.
-    """
-
-    kind: str
+    kind: str  # `lost` where the job will differ, `check` where it may, `kept` where it does not
     line: int
     text: str
     reason: str

@@ -64,15 +64,12 @@ class Launcher(NamedTuple):
 
 
 class Agent(NamedTuple):
-    """A program that starts the processes of its node, and what it runs.
-
-    `words` are its key in the table, `called` names it here. Options come by name, `-` for `_`.
-    """
+    """A program that starts the processes of its node, and what it runs."""
 
     name: str
-    words: str
-    called: str
-    options: dict[str, Word | None]
+    words: str  # its key in the table
+    called: str  # its name here
+    options: dict[str, Word | None]  # by name, with `-` for `_`
     program: tuple[Word, ...]
 
     @property
@@ -82,10 +79,7 @@ class Agent(NamedTuple):
         return held or not self.program or self.program[0].text[:1] in " $@{"
 
     def find(self, *names: str) -> Word | None:
-        """The value of the first of these options that is given one.
-
-        `nodes`, `processes` and `rank` stand for the options that the table has for them.
-        """
+        """The value of the first of these options, or kinds of them in the table, that has one."""
         row = _TABLE["agent_options"][self.words]
         options = " ".join(row.get(name, name) for name in names).split()
         return next(filter(None, map(self.options.get, options)), None)
@@ -342,10 +336,7 @@ class LaunchCommand(NamedTuple):
 
 
 def unwrap_nested(command: Command, variables: PlainVariables) -> Iterator[LaunchCommand]:
-    """A command taken apart, then those inside its `bash -c '...'` or here-document.
-
-    Each comes with the command that its words are of; launchers around it are among its own.
-    """
+    """A command taken apart, then those inside its `bash -c '...'` or here-document."""
     started = unwrap(command.words)
     yield LaunchCommand(started, command)
     inherited = variables.copy()

@@ -1,7 +1,4 @@
-"""How many of its job's nodes a command starts on, how many processes on each, and which agents.
-
-One table says how each launcher learns them; what only the job knows is 0.
-"""
+"""How many of its job's nodes a command starts on, how many processes on each, and which agents."""
 
 from __future__ import annotations
 
@@ -66,10 +63,7 @@ def find_reach(script: Script, launch: LaunchCommand) -> Reach:
 
 
 def list_run(script: Script) -> Iterator[LaunchCommand]:
-    """Yield the commands taken apart, and in place of a shell those that it runs.
-
-    What comes after an `exec` outside all conditions is left out, as bash never comes to it.
-    """
+    """Yield the commands that bash comes to, taken apart, and for a shell those that it runs."""
     before = ""
     for command in script.expanded:
         yield from _list_inside(command)
@@ -98,10 +92,7 @@ def list_agents(script: Script) -> Iterator[tuple[LaunchCommand, Agent, Reach]]:
 
 
 def count_processes(script: Script, launch: LaunchCommand) -> float:
-    """Return how many processes an agent starts on a node; 0 where a command is none.
-
-    Infinite where only the job knows, or where its program may start others itself.
-    """
+    """Return an agent's processes on a node: 0 for no agent, infinite where they are not known."""
     if not (agent := launch.started.agent):
         return 0
     known = launch.agent and not agent.is_open and launch.command.end != "&"

@@ -62,12 +62,9 @@ def find_template(script: Script) -> int | None:
 
 
 def find_place(item: DirectiveOption) -> str | None:
-    """Return the place to fill in that a directive holds, also where it has blanks in it.
-
-    A variable is one where the scheduler wants numbers, as is an option without its value.
-    """
+    """Return the place to fill in that a directive holds, also where it has blanks in it."""
     unsaid = re.search(r"\$\{?[A-Za-z_]\w*\}?|\S*[:=]$", item.value)
-    if unsaid and FORMS["numbers"].fullmatch(item.option):
+    if unsaid and FORMS["numbers"].fullmatch(item.option):  # which a variable is not
         return unsaid[0]
     bare = not item.value and _VALUED.fullmatch(item.option)
     return _find_named_place(item) or (item.option if bare else None)

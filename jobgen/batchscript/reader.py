@@ -59,13 +59,10 @@ class DirectiveOption(NamedTuple):
 
 
 class Request(NamedTuple):
-    """How much the directives ask for; tasks, GPUs and CPUs are those of each node.
-
-    It is `sure` where the scheduler gives so many nodes and no more, and the nodes may be `alike`.
-    """
+    """How much the directives ask for; tasks, GPUs and CPUs are those of each node."""
 
     nodes: int = 1
-    sure: bool = False
+    sure: bool = False  # whether the scheduler gives so many nodes and no more
     tasks: int = 1
     gpus: int = 0
     cpus: int = 0
@@ -184,10 +181,7 @@ class Script:
         return option, value if equals else None
 
     def make_variables(self, more: Mapping[str, str] | None = None) -> PlainVariables:
-        """The variables as they are where the script begins, and `more` of them.
-
-        `nodes:` and `lines:` are how many nodes the job has, and how many lines PBS lists them in.
-        """
+        """The variables as they are where the script begins, with its counts, and `more`."""
         nodes = str(self.request.nodes) if self.chunks else self.given.get("SLURM_NNODES", "")
         counts = {"nodes:": nodes} if nodes else {}
         if nodes and self.request.alike:
@@ -210,9 +204,9 @@ class Script:
         for index, word in enumerate(command.words[:9]):
             text = self.beside.get(word.text, "")
             if FORMS["opened"].match(f"{word.text}\n{text}"):
-                own = (Word(raw, word.line, word.column) for raw in ("bash", "-c"))
-                inner = Word(shlex.quote(text), word.line * INSIDE, 0)
-                return command._replace(words=(*command.words[:index], *own, inner))
+                shell = ("bash", "-c", shlex.quote(text))
+                inner = (Word(raw, word.line * INSIDE, word.column) for raw in shell)
+                return command._replace(words=(*command.words[:index], *inner))
         return command
 
     @property

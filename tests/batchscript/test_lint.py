@@ -751,5 +751,7 @@ def test_a_shell_script_beside_a_script_is_looked_into(tmp_path: Path) -> None:
         findings = check(Script(str(tmp_path / "job.sbatch"), f"{nodes}{line}\n"))
         assert [item.rule.id for item in findings] == found
         assert all(
-            item.message.endswith(", in line 1 of this file") for item in findings if ".sh" in line
+            item.message.endswith(", in line 1 of the file named here")
+            for item in findings
+            if ".sh" in line
         )

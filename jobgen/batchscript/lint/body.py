@@ -30,8 +30,7 @@ def _check_workdir(script: Script) -> Iterator[Fault]:
     for _, group in groupby(sorted(launches, key=_is_task), _is_task):
         still = takewhile(lambda item: not _moves(item.command), group)
         for word in islice(chain.from_iterable(_list_files(item.started) for item in still), 1):
-            message = f"'{word.text}' is looked for in the home folder, where PBS starts it"
-            yield mark(word, message)
+            yield mark(word, f"'{word.text}' is looked for in the home folder, where PBS starts it")
 
 
 def _is_task(launch: LaunchCommand) -> bool:
@@ -66,10 +65,9 @@ def _find_host_addresses(script: Script) -> Iterator[Fault]:
 
 def _matters(started: Started) -> bool:
     text = " ".join(started.texts)
-    if started.name in HELPING | REPEATABLE or READIES.match(text):
-        return False
-    own = re.search(r"^[./$~]|^python\S* .|\S\.py\b", text) is not None
-    return own or started.is_launched or bool(started.wrapper)
+    helps = any((started.name in HELPING | REPEATABLE, READIES.match(text)))
+    own = re.search(r"^[./$~]|^python\S* .|\S\.py\b", text)
+    return not helps and any((own, started.is_launched, started.wrapper))
 
 
 @rule("hidden-exit")
@@ -96,7 +94,8 @@ def _find_no_wait(script: Script) -> Iterator[Fault]:
     waits = [item for item in script.commands if item.name == "wait"]
     ends = all(FORMS["says"].match(" ".join(item.texts)) for item in commands[1:])
     for command in commands[:1]:
-        if command.end == "&" and ends and all(item.line < command.line for item in waits):
+        late = max([0, *(item.line for item in waits)])
+        if all((ends, command.end == "&", late < command.line)):
             yield mark(command.place, "the script ends beside this, and the job with it")
     if waits and not FORMS["beside"].search(join_acting(script)):
         yield mark(waits[0].place, "nothing runs in the background that this could wait for")
@@ -127,10 +126,8 @@ def _find_last(script: Script) -> list[Command]:
     after = commands[len(matter) - matter[::-1].index(True) :]
     after = [item for item in after if not _is_apart(script, last, item)]
     after = [item for item in after if not FORMS["no-status"].fullmatch(" ".join(item.texts))]
-    lost = [item for item in runs[:-1] if _is_lost(item, last)]
-    if not lost or after:
-        return [last, *after]
-    return lost[:1] if lost[0].end == "&" else [lost[0], last]
+    lost = [[item, last][: 2 - (item.end == "&")] for item in runs[:-1] if _is_lost(item, last)]
+    return lost[0] if lost and not after else [last, *after]
 
 
 def _is_apart(script: Script, command: Command, later: Command) -> bool:
@@ -169,13 +166,12 @@ def _list_beside(launches: list[LaunchCommand]) -> set[str]:
 @rule("tee-status")
 def _find_tee(script: Script) -> Iterator[Fault]:
     for command in [] if FORMS["keeps-pipe"].search(script.text) else _list_piped(script):
-        launches = unwrap_nested(command, PlainVariables({}, {}))
-        if any(_matters(item.started) for item in launches):
+        if any(_matters(x.started) for x in unwrap_nested(command, PlainVariables({}, {}))):
             yield mark(command.place, f"the exit code of {command.name} is lost: tee's counts")
 
 
 def _list_piped(script: Script) -> list[Command]:
-    """List what a pipe leads to tee, and all that is in a block before it."""
+    """List the commands before a pipe to tee, and those in a block before it."""
     piped, commands = list[Command](), script.expanded
     for index, (command, following) in enumerate(pairwise(commands)):
         if following.name == "tee" and command.end in ("|", "|&", ")"):
@@ -195,7 +191,7 @@ def _find_no_command(script: Script) -> Iterator[Fault]:
         unset = FORMS["unset"].fullmatch(" ".join(word.raw for word in command.all_words))
         # Which matters where something reads it.
         read = rf"(?m)^[^#\n]*\$\{{?{unset[1]}\b" if unset else r"\A"
-        odd = unset or FORMS["no-command"].match(" ".join(command.texts))
+        odd = any((unset, FORMS["no-command"].match(" ".join(command.texts))))
         if odd and re.search(read, script.text):
             yield mark(command.place, f"'{command.texts[0]}' stands in place of a command")
             return

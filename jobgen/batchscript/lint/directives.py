@@ -21,9 +21,6 @@ from jobgen.sites import search
 from jobgen.sites.profile import SiteProfile
 from jobgen.spec.load import LoadedSpec
 
-# What a directive says that asks for a rule's key of a spec.
-_ASKS = {"walltime": "time", "queue": "--partition|--qos|-q"}
-
 
 def _read_lines(script: Script) -> Iterator[tuple[DirectiveOption, str]]:
     """The lines of directives that the scheduler reads, once each, as they stand in the file."""
@@ -84,8 +81,7 @@ def _find_same_tasks(script: Script) -> Iterator[Fault]:
     alike = FORMS["optioned"].search(text) and not FORMS["apart"].search(text)
     for item in script.read_directives:
         if all((alike, item.option in ARRAYS, FORMS["several"].fullmatch(item.value))):
-            index = ARRAYS[item.option]
-            yield mark(item, f"no line reads ${index}, so that each task runs the same command")
+            yield mark(item, f"no line reads ${ARRAYS[item.option]}, so each task does the same")
 
 
 @rule("late-directive")
@@ -203,6 +199,7 @@ def _make_spec(script: Script, profile: SiteProfile) -> LoadedSpec:
 
 def _find_place(script: Script, path: str) -> DirectiveOption | None:
     key = path.removeprefix("resources.")
-    asks = re.compile(_ASKS.get(key, f"{key[:3]}|select=|nodes="))
+    known = {"walltime": "time", "queue": "--partition|--qos|-q"}
+    asks = re.compile(known.get(key, f"{key[:3]}|select=|nodes="))
     items = [item for item in script.read_directives if asks.search(f"{item.option} {item.value}")]
     return next(iter(items or script.read_directives), None)

@@ -23,6 +23,7 @@ _HANDS_ON = HELPING | {*DECLARES, "mapfile", "readarray", "read", ""}
 _OTHERS = "how many nodes there are, which of them it is on, and the first one's address"
 # By which srun is told what becomes of the other tasks.
 _ON_FAILURE = ("-K", "--kill-on-bad-exit", "-W", "--wait", "-k", "--no-kill")
+_Step = tuple[Launcher, Agent | None]
 _NUMBERS = "CUDA_VISIBLE_DEVICES"
 # What takes GPUs beside a world, or hides some of them.
 _TAKES_OTHERS = re.compile(rf"{FORMS['server'].pattern}|vllm|(?<![\"\w])CUDA_VISIBLE_DEVICES=")
@@ -93,18 +94,18 @@ def _list_lone(script: Script, nodes: int) -> list[LaunchCommand]:
 def _is_lone(agent: Agent | None, nodes: int, launched: bool) -> bool:
     """Whether an agent awaits others that nothing starts, or is for one of several nodes."""
     # Its own settings may name the others, but not where nothing reads this job's nodes.
-    unnamed = agent is not None and agent.is_set_elsewhere and not launched
-    if agent is None or (agent.starts_others and not unnamed):
+    named = launched or agent is None or not agent.is_set_elsewhere
+    if agent is None or (agent.starts_others and named):
         return False
-    return agent.waits or (nodes > 1 and (agent.is_alone or unnamed))
+    return any((agent.waits, nodes > 1 and (agent.is_alone or not named)))
 
 
 def _trains_on_few(script: Script, launch: LaunchCommand, nodes: int) -> bool:
     started = launch.started
-    own = FORMS["trains"].fullmatch(started.name) or "/" in "".join(started.texts[:1])
+    own = any((FORMS["trains"].fullmatch(started.name), "/" in "".join(started.texts[:1])))
     runs = started.name.startswith("python") and FORMS["program"].match(" ".join(started.texts[1:]))
     few = 2 * max(1, reach.find_reach(script, launch).nodes) <= nodes  # some may be spare
-    return few and bool((started.launchers and own) or runs)
+    return few and any((runs, started.launchers and own))
 
 
 @rule("other-nnodes")
@@ -123,7 +124,7 @@ def _compare_nodes(agent: Agent, starts: reach.Reach, nodes: int) -> str:
     if count == 1 and starts.nodes > 1:
         return f"knows of no other node, and {starts.nodes} start it"
     beside = count < nodes and not starts.nodes  # where others may have the rest
-    if count < 2 or beside or count in (nodes, starts.nodes * max(1, starts.each)):
+    if any((count < 2, beside, count in (nodes, starts.nodes * max(1, starts.each)))):
         return ""
     waits = "waits forever for the others" if count > nodes else "leaves nodes idle"
     return f"is for {count} nodes, the job has {nodes}: it {waits}"
@@ -132,8 +133,8 @@ def _compare_nodes(agent: Agent, starts: reach.Reach, nodes: int) -> str:
 @rule("same-node-rank")
 def _find_same_rank(script: Script) -> Iterator[Fault]:
     for launch, agent, starts in reach.list_agents(script):
-        meant = agent.nodes == str(starts.nodes) or "$" in agent.nodes
-        if agent.is_first and meant and starts.each == 1 and starts.nodes > 1:
+        meant = any((agent.nodes == str(starts.nodes), "$" in agent.nodes))
+        if all((agent.is_first, meant, starts.each == 1, starts.nodes > 1)):
             message = f"each of the {starts.nodes} nodes starts {agent.name} as node 0"
             yield mark(launch.place, message)
 
@@ -193,10 +194,8 @@ def _count_gpus(script: Script) -> int:
     return 0 if script.resource("ngpus") else script.request.gpus
 
 
-def _list_sruns(
-    script: Script, variable: str, *options: str
-) -> Iterator[tuple[Launcher, Agent | None]]:
-    """Each srun that starts a program that trains, and is told an option in no way."""
+def _list_sruns(script: Script, variable: str, *options: str) -> Iterator[_Step]:
+    """Each srun that starts a program that trains, without one of these options."""
     works = [item for item in reach.list_run(script) if trains(item.started)]
     own = {name for name, _, _ in script.variables()}
     for srun, agent in [(srun, item.agent) for item in works for srun in item.started.launchers]:
@@ -207,9 +206,8 @@ def _list_sruns(
 def _is_told(script: Script, srun: Launcher, own: set[str], options: tuple[str, ...]) -> bool:
     """Whether srun gets one of these options, or a variable that is not its `own` may have it."""
     held = {re.sub(r"\[.*|\W", "", name) for name, _ in srun.options if name[0] == "$"}
-    if held and (held - own or options[1] in script.text):
-        return True
-    return srun.value(*options) not in (None, "0")
+    other = held and any((held - own, options[1] in script.text))
+    return bool(other) or srun.value(*options) not in (None, "0")
 
 
 def _says_cpus(script: Script, srun: Launcher) -> bool:
@@ -243,7 +241,7 @@ def _check_srun_kill(script: Script) -> Iterator[Fault]:
 @rule("early-expansion")
 def _find_early(script: Script) -> Iterator[Fault]:
     launched = any(launch.started.launchers for launch in script.launches)
-    if not launched or (script.nodes == 1 and script.request.tasks == 1):
+    if not launched or (script.nodes, script.request.tasks) == (1, 1):
         return
     under_c10d = re.search(r"--rdzv[-_]backend[= ]\"?c10d", script.text)
     for command in script.commands:
@@ -253,8 +251,7 @@ def _find_early(script: Script) -> Iterator[Fault]:
             # Without the variables that the shell of the script does not expand.
             own = (re.sub(r"'[^']*'" if one.live else r"\$", "", one.text) for one in word.segments)
             if match := FORMS["of-task"].search("".join(own)):
-                message = f"${match[1]} expands here, on the first node, where it is 0"
-                yield mark(word, message, fix=fix)
+                yield mark(word, f"${match[1]} expands here, on the first node, where it is 0", fix)
 
 
 def _list_early(script: Script, command: Command) -> tuple[list[Word], str]:

@@ -107,7 +107,7 @@ def _join_late(script: Script) -> str:
 def _find_beside(script: Script) -> Iterator[Fault]:
     steps = [command for command in script.commands if command.name == "srun"]
     for index, command in enumerate(steps):
-        if command.end != "&" or "if" in command.openers or _has(command, "shares"):
+        if any((command.end != "&", "if" in command.openers, _has(command, "shares"))):
             continue
         nodes = unwrap(command.words).launchers[0].read_count("nodes", script.nodes)
         placed = nodes < script.nodes or _has(command, "placed")
@@ -125,8 +125,7 @@ def _has(command: Command, kind: str) -> bool:
 def _find_sleep(script: Script) -> Iterator[Fault]:
     served = [] if FORMS["asks"].search(join_acting(script)) else _list_after_server(script)
     for command in [item for item in served if item.name == "sleep"][:1]:
-        message = f"whether the server is up after {command.texts[-1]} s is not known"
-        yield mark(command.place, message)
+        yield mark(command.place, f"whether the server is up in {command.texts[-1]} s is not known")
 
 
 @rule("endless-wait")

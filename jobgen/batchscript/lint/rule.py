@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import product
 from pathlib import Path
 from types import ModuleType
 
@@ -32,7 +32,7 @@ class Fault(NamedTuple):
 def mark(place: Word | DirectiveOption, message: str, fix: str = "") -> Fault:
     """Make a fault at the place of a word or an option."""
     outer, line = divmod(place.line, INSIDE)
-    where = f", in line {line + 1} of this file" if outer else ""
+    where = f", in line {line + 1} of the file named here" if outer else ""
     return Fault(outer or line, place.column, message + where, fix)
 
 
@@ -44,10 +44,10 @@ def join_acting(script: Script) -> str:
 
 def read_beside(script: Script) -> dict[str, str]:
     """Return the texts of programs beside a script, or in this folder, by the names it gives."""
-    folders = (Path(script.path).parent, Path())
-    paths = product(FORMS["program-file"].findall(script.text), folders)
-    files = {name: folder / name for name, folder in paths if (folder / name).is_file()}
-    return {name: path.read_text("utf-8", "replace") for name, path in files.items()}
+    folders = Path(script.path).parent, Path()
+    names = FORMS["program-file"].findall(script.text)
+    files = [(x, folder / x) for folder in folders for x in names if os.path.isfile(folder / x)]
+    return {x: path.read_text("utf-8", "replace") for x, path in files if os.access(path, os.R_OK)}
 
 
 _Check = Callable[[Script], Iterator[Fault]]
@@ -99,25 +99,18 @@ class Finding(NamedTuple):
     def as_dict(self) -> dict[str, str | int]:
         """All there is to say of it, for JSON."""
         rule = self.rule
-        place: dict[str, str | int] = {"file": self.file, "line": self.line, "column": self.column}
-        what = {"level": "fault", "rule": rule.id, "title": rule.title, "message": self.message}
-        why = {"why": rule.why, "fix": self.fix, "docs": rule.docs, "reference": rule.reference}
-        return place | what | why
+        about = {"level": "fault", "rule": rule.id, "title": rule.title, "why": rule.why}
+        return {**self._asdict(), **about, "docs": rule.docs, "reference": rule.reference}
 
 
 def format_github(findings: Iterable[Finding]) -> str:
     """The findings as commands of a GitHub workflow, which shows them at their lines."""
-    return "".join(
-        format_annotation(
-            "error",
-            f"{item.message}; {item.fix}",
-            file=item.file,
-            title=item.rule.title,
-            line=item.line,
-            column=item.column,
-        )
-        for item in findings
-    )
+    texts = []
+    for item in findings:
+        file, line, column, about, *more = item
+        text, place = "; ".join(more), {"line": line, "column": column}
+        texts.append(format_annotation("error", text, file=file, title=about.title, **place))
+    return "".join(texts)
 
 
 def mend_text(text: str, findings: list[Finding]) -> str:
