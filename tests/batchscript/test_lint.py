@@ -755,3 +755,12 @@ def test_a_shell_script_beside_a_script_is_looked_into(tmp_path: Path) -> None:
             for item in findings
             if ".sh" in line
         )
+
+
+def test_a_misnamed_variable_is_named_once() -> None:
+    body = "python t.py $PBS_JOB_ID\npython u.py $PBS_JOB_ID $SLURM_ARRAY_ID\nexit $?"
+    found = [x for x in check(make_script(body, "#SBATCH -N1")) if x.rule.id == "unset-variable"]
+    assert [item.message for item in found] == [
+        "no scheduler sets $PBS_JOB_ID",
+        "no scheduler sets $SLURM_ARRAY_ID",
+    ]

@@ -142,9 +142,9 @@ def _is_lost(command: Command, last: Command) -> bool:
     own, other = (unwrap(item.words).texts for item in (command, last))
     names = {tuple(FORMS["names"].findall(" ".join(texts))) for texts in (own, other)}
     needs = FORMS["needs"].search(" ".join({*other} - {*own}))
-    sure = last.end in ("\n", ";"), command.end in ("\n", ";", "&"), "rank" not in " ".join(other)
+    sure = last.end in ("\n", ";"), command.end in ("\n", ";", "&")
     alike = len(names) == 1 and command.openers.isdisjoint(("if", "case"))
-    return all((*sure, alike, not needs))
+    return all((*sure, alike, not needs, not FORMS["of-ranks"].search(" ".join(other))))
 
 
 def _acts_on_status(text: str) -> bool:
