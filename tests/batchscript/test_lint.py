@@ -378,7 +378,6 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("unset-variable", "python t.py --seed ${SLURM_ARRAY_ID}", "--array=0-3"),
         ("unset-variable", "srun -K1 bash -c 'python t.py $SLURM_NODE_ID'", "--nodes=2"),
         ("unset-variable", "export OMP_NUM_THREADS=$SLURM_CPU_PER_TASK", "--nodes=1"),
-        ("same-tasks", "python t.py --lr 1 > log.$SLURM_ARRAY_JOB_ID", "--array=1,2"),
         ("no-wait", "python t.py 1 &\npython t.py 2", "--nodes=1"),
         ("no-wait", "for i in 1 2; do\n  srun -n1 python t.py $i\ndone\nwait", "--nodes=1"),
         ("no-wait", "srun -K1 python t.py &\nset +x\nconda deactivate\nsacct -j $ID", "--nodes=1"),
@@ -488,14 +487,7 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
         ("SLURM_NODE_ID=1\npython t.py $SLURM_NODE_ID ${PBS_JOB_ID:-1}", "--nodes=1"),
         ("python t.py $SLURM_TMPDIR $SLURM_JOBID $JOB_ARRAY", "--nodes=1"),
         ("python t.py --lr 1", "--array=1-9%1"),
-        ("python t.py --lr 1", "--array=3-3"),
-        ("python t.py --lr $L", "--array=0"),
-        ("python t.py", "--array=0-3"),
-        ("python t.py --seed $RANDOM", "--array=0-3"),
-        ("python split_videos.py --list a.txt", "--array=0-3"),
         ("set -o pipefail\npython t.py | grep -v warn", "--nodes=1"),
-        ("python -m wandb agent me/t.py --count 1", "--array=0-3"),
-        ("python t.py --lr ${L[$SLURM_ARRAY_TASK_ID]}", "--array=0-3"),
         ("python watch.py 1 &\npython t.py 2", "--nodes=1"),
         ("run() { python t.py & wait $!; }\nrun 1\nrun 2", "--nodes=1"),
         ("run() { python t.py & python u.py; }\nrun 1", "--nodes=1"),
@@ -743,12 +735,10 @@ def test_a_shell_script_beside_a_script_is_looked_into(tmp_path: Path) -> None:
         ("bash sub/run.sh", agent.format(2), []),
         ("python run.py", "import os\n", ["first-node-only"]),
         ("python run.py", "subprocess.run(['srun', 'a'])\n", []),
-        ("#SBATCH --array=0-3\npython run.py --lr 1", "os.environ['SLURM_ARRAY_TASK_ID']\n", []),
     ):
         (tmp_path / ("run.py" if "run.py" in line else "run.sh")).write_text(text)
         head = "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=2\n"
-        nodes = head.replace("2", "1", 1) if "array" in line else head
-        findings = check(Script(str(tmp_path / "job.sbatch"), f"{nodes}{line}\n"))
+        findings = check(Script(str(tmp_path / "job.sbatch"), f"{head}{line}\n"))
         assert [item.rule.id for item in findings] == found
         assert all(
             item.message.endswith(", in line 1 of the file named here")

@@ -6,9 +6,9 @@ import os
 import re
 from collections.abc import Iterator
 
-from jobgen.batchscript.directives import ARRAYS, settle
+from jobgen.batchscript.directives import settle
 from jobgen.batchscript.draft import Draft
-from jobgen.batchscript.lint.rule import Fault, join_acting, mark, rule
+from jobgen.batchscript.lint.rule import Fault, mark, rule
 from jobgen.batchscript.purposes import FORMS
 from jobgen.batchscript.readable import find_place, find_template
 from jobgen.batchscript.reader import DirectiveOption, Script
@@ -73,15 +73,6 @@ def _find_unset(script: Script) -> Iterator[Fault]:
     commands = [launch.command for launch in script.launches[::-1]]  # so that the first one stays
     read = {name: x.place for x in commands for name in FORMS["misnamed"].findall(x.active)}
     yield from (mark(read[name], f"no scheduler sets ${name}") for name in read.keys() - own)
-
-
-@rule("same-tasks")
-def _find_same_tasks(script: Script) -> Iterator[Fault]:
-    text = "".join([join_acting(script), *script.beside.values()]).replace("\\\n", " ")
-    alike = FORMS["optioned"].search(text) and not FORMS["apart"].search(text)
-    for item in script.read_directives:
-        if all((alike, item.option in ARRAYS, FORMS["several"].fullmatch(item.value))):
-            yield mark(item, f"no line reads ${ARRAYS[item.option]}, so each task does the same")
 
 
 @rule("late-directive")
