@@ -26,6 +26,7 @@ from jobgen.programs.reader import (
 from jobgen.spec import tables
 from jobgen.spec.launchers import read_names
 
+_NEAR = (".", "..", "*")  # the folders that a program may have Python look in
 MOST_TEXT = 300_000  # characters of a project: about 8,000 lines; the rest is not read
 
 
@@ -140,10 +141,13 @@ class ReadProgram:
 
     def _is_missing(self, one: Fact, base: str) -> bool:
         """Whether the project has no such module, nor a folder of modules, nor a compiled one."""
-        there = os.path.isdir(base) or glob.glob(f"{glob.escape(base)}.*")
         own = not one.head or _has_own(self._roots[0], one.head)  # where Python looks first
-        expected = own or "sys.path" in self.entry.text
-        return expected and not (there or self._is_lazy(one))
+        ways = [glob.escape(base)]
+        if one.head and read_form("adds-path").search(self.entry.text + one.module.text):
+            own, path = True, one.name.replace(".", "/")
+            ways += [f"{root or '.'}/{way}/{path}" for root in self._roots for way in _NEAR]
+        there = any(glob.glob(f"{way}{end}") for way in ways for end in ("", ".*"))
+        return own and not (there or self._is_lazy(one))
 
     def _is_lazy(self, one: Fact) -> bool:
         """Whether an import may fail, or waits for a call of a function of its module."""
@@ -167,7 +171,7 @@ class ReadProgram:
         yield "missing", self.missing
         yield "relative", [one for one in taken if one.name[0] == "."][:1]
         first = itertools.chain([self.entry], *(self._stems.get(one.name, ()) for one in taken))
-        kept = not any("sys.path" in module.text for module in first)
+        kept = not any(read_form("adds-path").search(module.text) for module in first)
         yield "elsewhere", [one for one in taken if self._is_elsewhere(one.head) and kept]
 
     def _is_elsewhere(self, name: str) -> bool:
