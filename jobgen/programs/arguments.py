@@ -102,10 +102,9 @@ def _reads_all(parsed: Fact) -> bool:
 
 def _find_parsed(program: ReadProgram) -> list[Fact]:
     """Return the calls that read the command line, without those of functions of that name."""
-    calls = program.find("parses")
+    calls = [one for one in program.find("parses") if isinstance(one.node.func, ast.Attribute)]
     parsed = [one for one in calls if one.short == "parse_args"] or calls
-    inside = [one for one in parsed if one.part.scope and one.part.scope.name == one.short]
-    return inside or [one for one in parsed if isinstance(one.node.func, ast.Attribute)]
+    return [one for one in parsed if one.part.scope and one.part.scope.name == one.short] or parsed
 
 
 def _name_values(
