@@ -246,6 +246,8 @@ class Module:
             self.parts.append(part._replace(body=body, tests=(*part.tests, test)))
 
     def _keep_block(self, node: Any, part: Part) -> None:
+        if isinstance(node, ast.ExceptHandler):  # which is done where such an error comes alone
+            part = part._replace(tests=(*part.tests, node.type or ast.Name("error")))
         part = part._replace(tried=part.tried or isinstance(node, ast.Try | ast.ExceptHandler))
         bodies = [getattr(node, name, None) for name in _BODIES]
         if isinstance(node, ast.Try) and _is_told(node):

@@ -319,6 +319,8 @@ class _Look:
         """A file that does nothing when it is started."""
         entry = self.program.entry
         self.apply("main-not-called.test")
+        if any(one.marked and not one.part.scope for one in entry.scopes):
+            return  # as its decorator may call it
         outside = [call for call in entry.calls if not call.part.scope]
         working = [call for call in outside if "names" not in classify(call.name)]
         kinds = {type(one) for one in entry.tree.body} - {ast.Pass, ast.Expr}
@@ -339,7 +341,9 @@ class _Look:
 
     def find_arguments(self) -> None:
         """Arguments that the program's own parser does not have or lacks."""
-        self.program.assign({"torch.cuda.is_available()": ast.Constant(self.size.gpus > 0)})
+        gpus = self.size.gpus
+        seen = {"is_available": gpus > 0, "device_count": gpus}
+        self.program.assign({f"torch.cuda.{k}()": ast.Constant(v) for k, v in seen.items()})
         base = self.size.arguments
         if base is None or not any(map(self.program.find, ("parses", "hydra"))):
             return
