@@ -12,6 +12,7 @@ from jobgen.programs.program import MOST_TEXT
 from jobgen.programs.rules import read_rules
 
 EIGHT = JobSize(nodes=2, processes=4, world_size=8)
+GIVEN = EIGHT._replace(arguments=())
 ONE = JobSize(nodes=1, processes=1, world_size=1)
 
 GROUP = "import os, torch\nimport torch.distributed as dist\ndist.init_process_group('nccl')\n"
@@ -43,6 +44,16 @@ DDP = "model = torch.nn.parallel.DistributedDataParallel(net)\nloss.backward()\n
 EVALUATE = "def evaluate():\n    dist.all_reduce(loss)\n"
 
 RIGHT = {
+    "a rank for the case that there is no group": (
+        "import os, torch\nimport torch.distributed as dist\n"
+        "try:\n    dist.init_process_group()\nexcept ValueError:\n"
+        "    os.environ['RANK'] = '0'\n" + OWN_GPU
+    ),
+    "one process that a process starts": (SETUP + "torch.multiprocessing.spawn(work, nprocs=1)\n"),
+    "data that the first rank fetches": (
+        SETUP + "import torchvision\nif rank == 0:\n"
+        "    torchvision.datasets.MNIST('d', download=True)\n"
+    ),
     "a file that each process has for itself, one that is read, and one of standard output": (
         SETUP + "open(f'rank{dist.get_rank()}.txt', 'w')\nopen('a.txt')\nframe.to_csv()\n"
         "open(sys.stdout.fileno(), 'w')\n"
@@ -285,6 +296,8 @@ WRONG = {
         "the first on each node by a variable": SETUP
         + "local_rank = int(os.environ['LOCAL_RANK'])\nis_first = local_rank == 0\n"
         + "if is_first:\n    torch.save(model.state_dict(), 'm.pt')\n",
+        "data that each process fetches": SETUP
+        + "from torchvision import datasets\ndatasets.MNIST('d', download=True)\n",
         "a table": SETUP + "frame.to_csv('losses.csv')\n",
         "a picture": SETUP + "import matplotlib.pyplot as plt\nplt.savefig(name + '.png')\n",
         "a log": SETUP + "import logging\nlogging.FileHandler('train.log')\n",
@@ -910,6 +923,39 @@ def test_a_group_that_waits_for_a_local_rank_names_the_option() -> None:
     assert remark.hint == 'take its default from int(os.environ["LOCAL_RANK"])'
 
 
+def test_a_gpu_that_is_none_ends_a_program() -> None:
+    text = GROUP + "import argparse\np = argparse.ArgumentParser()\n"
+    text += "p.add_argument('--local_rank', type=int)\na = p.parse_args()\n"
+    for line, certain in (
+        ("set_device(a.local_rank)", True),
+        ("device(f'cuda:{a.local_rank}')", False),
+    ):
+        (remark,) = look(f"{text}torch.cuda.{line}\n", size=GIVEN)
+        assert (remark.rule, remark.certain) == ("local-rank", certain)
+
+
+@pytest.mark.parametrize("mark", ["call_parse", "fire.Fire", "typer.run"])
+def test_a_decorator_may_call_what_it_is_given(mark: str) -> None:
+    text = f"import fire, typer\nfrom fastcore.script import call_parse\n@{mark}\n"
+    assert look(f"{text}def main(lr=1.0):\n    pass\n", size=ONE) == []
+
+
+def test_the_gpus_that_a_program_counts_are_the_node_s() -> None:
+    text = "import torch\nn = torch.cuda.device_count()\nif n > 1:\n"
+    (remark,) = look(f"{text}    torch.multiprocessing.spawn(work, nprocs=n)\n", size=GIVEN)
+    assert remark.certain
+    assert "launch: {mode: plain}" in remark.hint
+
+
+def test_a_function_that_reads_the_options_may_be_named_for_it() -> None:
+    text = "import argparse, deepspeed\nfrom accelerate import Accelerator\n"
+    text += "def parse_args():\n    p = argparse.ArgumentParser()\n"
+    text += "    p.add_argument('--data', required=True)\n"
+    text += "    p = deepspeed.add_config_arguments(p)\n    args, _ = p.parse_known_args()\n    return args\n"
+    found = look(f"{text}Accelerator()\nargs = parse_args()\n", size=GIVEN)
+    assert rules(found) == ["unknown-argument"]
+
+
 def test_what_is_wrong_behind_a_spawn_is_said_with_it() -> None:
     text = "import os, torch\nimport torch.distributed as dist\ndef main(rank, size):\n"
     text += "    os.environ['MASTER_ADDR'] = 'localhost'\n"
@@ -1524,10 +1570,14 @@ def test_a_gpu_of_an_option_is_shown_to_all() -> None:
 
 def test_a_module_is_missed_where_the_path_is_changed() -> None:
     Path("tools").mkdir()
-    for path, said in (("import sys\nsys.path.append('.')\n", ["module-missing"]), ("", [])):
+    Path("nets").mkdir()
+    Path("nets/cnn.py").touch()
+    added = "import sys\nsys.path.append('.')\n"
+    for path, said in ((added, ["module-missing"]), ("", []), ("import rootutils\n", [])):
         Path("tools/train.py").write_text(f"{path}from nets.vit import Net\n{SETUP}Net()\n")
-        Path("nets").mkdir(exist_ok=True)
-        Path("nets/cnn.py").touch()
+        if "root" in path:  # in another folder, where Python may look, too
+            Path("lib/nets").mkdir(parents=True)
+            Path("lib/nets/vit.py").write_text("class Net: ...\n")
         assert rules(check_program("tools/train.py", EIGHT)) == said
 
 
