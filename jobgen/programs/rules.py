@@ -319,13 +319,13 @@ class _Look:
         """A file that does nothing when it is started."""
         entry = self.program.entry
         self.apply("main-not-called.test")
-        if any(one.marked and not one.part.scope for one in entry.scopes):
-            return  # as its decorator may call it
         outside = [call for call in entry.calls if not call.part.scope]
         working = [call for call in outside if "names" not in classify(call.name)]
         kinds = {type(one) for one in entry.tree.body} - {ast.Pass, ast.Expr}
-        # What a program seems to begin with.
+        marked = {one.name for one in entry.scopes if one.marked and not one.part.scope}
         mains = [one for one in entry.tree.body if isinstance(one, SCOPES) if _BEGINS(one.name)]
+        if any(one.name in marked for one in mains):
+            return  # as its decorator may call it
         if mains and all(map(self._only_makes, working)):
             at = entry.whole._replace(line=mains[-1].lineno)
             self.say("main-not-called", at, name=mains[-1].name)

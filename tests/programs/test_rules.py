@@ -339,6 +339,9 @@ WRONG = {
         ),
     },
     "devices": {
+        "a Fabric of one device": (
+            "import lightning as L\nfabric = L.Fabric(num_nodes=2, devices=1)\nfabric.setup(net)\n"
+        ),
         "a number where there is a GPU, by an import that is tried": (
             "import torch\ntry:\n    from lightning import Trainer\nexcept ImportError:\n"
             "    raise\n"
