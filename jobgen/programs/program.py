@@ -26,7 +26,7 @@ from jobgen.programs.reader import (
 from jobgen.spec import tables
 from jobgen.spec.launchers import read_names
 
-_NEAR = (".", "..", "*")  # the folders that a program may have Python look in
+_NEAR = ("", "../", "*/", "*/*/")  # the folders that a program may have Python look in
 MOST_TEXT = 300_000  # characters of a project: about 8,000 lines; the rest is not read
 
 
@@ -142,11 +142,11 @@ class ReadProgram:
     def _is_missing(self, one: Fact, base: str) -> bool:
         """Whether the project has no such module, nor a folder of modules, nor a compiled one."""
         own = not one.head or _has_own(self._roots[0], one.head)  # where Python looks first
-        ways = [glob.escape(base)]
-        if one.head and read_form("adds-path").search(self.entry.text + one.module.text):
-            own, path = True, one.name.replace(".", "/")
-            ways += [f"{root or '.'}/{way}/{path}" for root in self._roots for way in _NEAR]
-        there = any(glob.glob(f"{way}{end}") for way in ways for end in ("", ".*"))
+        there = os.path.isdir(base) or any(glob.iglob(f"{glob.escape(base)}.*"))
+        if read_form("adds-path").search(self.entry.text + one.module.text):
+            path = one.name.strip(".").replace(".", "/")
+            own, near = True, (f"{root}{path}{end}" for root in _NEAR for end in ("", ".*"))
+            there = there or any(map(glob.glob, near))
         return own and not (there or self._is_lazy(one))
 
     def _is_lazy(self, one: Fact) -> bool:

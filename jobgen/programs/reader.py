@@ -246,13 +246,14 @@ class Module:
             self.parts.append(part._replace(body=body, tests=(*part.tests, test)))
 
     def _keep_block(self, node: Any, part: Part) -> None:
-        if isinstance(node, ast.ExceptHandler):  # which is done where such an error comes alone
-            part = part._replace(tests=(*part.tests, node.type or ast.Name("error")))
         part = part._replace(tried=part.tried or isinstance(node, ast.Try | ast.ExceptHandler))
         bodies = [getattr(node, name, None) for name in _BODIES]
         if isinstance(node, ast.Try) and _is_told(node):
             bodies.remove(node.handlers)
         self.parts += [part._replace(body=body) for body in bodies if body]
+
+    def _keep_handler(self, node: ast.ExceptHandler, part: Part) -> None:
+        self._keep_block(node, part._replace(tests=(*part.tests, ast.Name("error"))))
 
     def _keep_scope(self, node: Any, part: Part) -> None:
         scope, tests = self._make_scope(node, part), (*part.tests, *self._list_others(node))
@@ -487,6 +488,7 @@ _KEEPS: dict[type, Callable[[Module, Any, Part], None]] = {
     **dict.fromkeys((ast.Import, ast.ImportFrom), Module._keep_import),
     **dict.fromkeys((ast.If, ast.IfExp), Module._keep_if),
     **dict.fromkeys(_BLOCKS, Module._keep_block),
+    ast.ExceptHandler: Module._keep_handler,
     **dict.fromkeys(SCOPES, Module._keep_scope),
 }
 # Fields that hold no nodes, or none that are looked for; and those that are parts of their own.

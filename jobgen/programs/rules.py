@@ -322,10 +322,10 @@ class _Look:
         outside = [call for call in entry.calls if not call.part.scope]
         working = [call for call in outside if "names" not in classify(call.name)]
         kinds = {type(one) for one in entry.tree.body} - {ast.Pass, ast.Expr}
-        marked = {one.name for one in entry.scopes if one.marked and not one.part.scope}
+        if read_form("decorated-main").search(entry.text):
+            return  # as that may call it
+        # What a program seems to begin with.
         mains = [one for one in entry.tree.body if isinstance(one, SCOPES) if _BEGINS(one.name)]
-        if any(one.name in marked for one in mains):
-            return  # as its decorator may call it
         if mains and all(map(self._only_makes, working)):
             at = entry.whole._replace(line=mains[-1].lineno)
             self.say("main-not-called", at, name=mains[-1].name)
@@ -342,8 +342,8 @@ class _Look:
     def find_arguments(self) -> None:
         """Arguments that the program's own parser does not have or lacks."""
         gpus = self.size.gpus
-        seen = {"is_available": gpus > 0, "device_count": gpus}
-        self.program.assign({f"torch.cuda.{k}()": ast.Constant(v) for k, v in seen.items()})
+        self.program.assign({"torch.cuda.is_available()": ast.Constant(gpus > 0)})
+        self.program.assign({"torch.cuda.device_count()": ast.Constant(gpus)})
         base = self.size.arguments
         if base is None or not any(map(self.program.find, ("parses", "hydra"))):
             return

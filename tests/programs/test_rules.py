@@ -954,7 +954,8 @@ def test_a_function_that_reads_the_options_may_be_named_for_it() -> None:
     text = "import argparse, deepspeed\nfrom accelerate import Accelerator\n"
     text += "def parse_args():\n    p = argparse.ArgumentParser()\n"
     text += "    p.add_argument('--data', required=True)\n"
-    text += "    p = deepspeed.add_config_arguments(p)\n    args, _ = p.parse_known_args()\n    return args\n"
+    text += "    p = deepspeed.add_config_arguments(p)\n"
+    text += "    args, _ = p.parse_known_args()\n    return args\n"
     found = look(f"{text}Accelerator()\nargs = parse_args()\n", size=GIVEN)
     assert rules(found) == ["unknown-argument"]
 
