@@ -33,7 +33,7 @@ def find_shell(script: Script) -> str:
     """Return the name of the shell or program that runs a script."""
     match = FORMS["shell"].match(script.lines[0] if script.lines else "")
     asked = script.value(script.can.shell_option) if script.can.shell_option else None
-    return (asked or (match[1] if match else "bash")).rpartition("/")[2]
+    return re.sub(".*/(?=.)", "", asked or (match[1] if match else "bash"))
 
 
 def find_shell_flags(script: Script) -> str:

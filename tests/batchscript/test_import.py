@@ -916,6 +916,7 @@ def test_a_count_of_tasks_is_that_of_the_script() -> None:
         (make_script("srun a : b", "#SBATCH -N 1", "#SBATCH hetjob"), "a heterogeneous job"),
         (make_script("srun a : b", "#SBATCH -N 1", "#SBATCH packjob"), "a heterogeneous job"),
         (Script("a.sbatch", "#!/bin/tcsh\n#SBATCH -N 1\npython t.py\n"), "tcsh runs this script"),
+        (Script("a.sbatch", "#!/\n#SBATCH -N 1\npython t.py\n"), "/ runs this script"),
         (Script("a.sbatch", "#!/bin/ksh\n#SBATCH -N 1\npython t.py\n"), "ksh runs this script"),
         (Script("a.pbs", "#!/bin/env zsh\n#PBS -N a\npython t.py\n"), "zsh runs this script"),
         (Script("all.sh", "for i in 1 2; do sbatch job$i.sh; done\n"), "submits others"),

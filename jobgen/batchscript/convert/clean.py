@@ -40,8 +40,13 @@ def write_clean(script: Script, draft: Draft) -> Draft:
             return _CleanSpec(script, copy.deepcopy(draft), way).write()
         except NotStraightError as reason:
             reasons.append(reason)
-    # What keeps it from jobgen's launch alone, as an option of srun, is no reason to keep a body.
-    raise reasons["over srun's -" in reasons[0].reason and reasons[1].reason != Why.LAUNCH]
+    raise _choose(*reasons)
+
+
+def _choose(first: NotStraightError, second: NotStraightError, _: object) -> NotStraightError:
+    """Return why no way is one; an option of srun keeps a body from jobgen's launch alone."""
+    of_srun = "over srun's -" in first.reason and second.reason != Why.LAUNCH
+    return second if of_srun else first
 
 
 class _CleanSpec:
