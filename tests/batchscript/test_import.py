@@ -245,7 +245,9 @@ def test_a_variable_from_outside_is_named() -> None:
     assert [(left.kind, left.text) for left in imported.left] == [("check", "$N")]
     for value in ("$N", "${N}", '"$N"'):
         imported = import_body(f'N={value}\nsrun python t.py --n "$N"', EACH_GPU)
-        assert ["comes from outside" in left.reason for left in imported.left] == [True]
+        assert [left.reason for left in imported.left] == ["it comes from outside the script"]
+    (left,) = import_body("python t.py a$N", ONE_GPU).left
+    assert left.reason == "it comes from outside the script; jobgen does not split it"
     assert not import_body("N=1\nN+=$N\nsrun python t.py --n $N", EACH_GPU).left
 
 

@@ -21,7 +21,7 @@ from jobgen.errors import SpecError
 
 _LONGEST = 2_500  # characters of a spec
 _TOO_LONG = "a spec of it would be too long to read"
-_FROM_OUTSIDE = "it comes from outside the script; jobgen does not split it"
+_FROM_OUTSIDE = "it comes from outside the script"
 _ONE_WORD = "has no quotes in the script; here it is one word"
 _ONE_THREAD = "gives each process one thread; here OMP_NUM_THREADS is its share of the node's cores"
 _ONE_TASK = "here the job has one task, for its one process"
@@ -157,7 +157,8 @@ class _CleanSpec:
         sets = {name for name, _, raw in script.variables() if not FORMS["one-word"].fullmatch(raw)}
         for name in sorted(outside | (self.reader.taken & sets)):
             use = straight.find_use(script, name) or (line, f"${name}")
-            draft.check(*use, _FROM_OUTSIDE if name in outside else _ONE_WORD)
+            unsplit = "; jobgen does not split it" * (name in self.reader.taken)
+            draft.check(*use, _FROM_OUTSIDE + unsplit if name in outside else _ONE_WORD)
 
     def _note_tasks(self) -> None:
         if self.read.mode == "plain" and self.script.request.tasks > 1:
