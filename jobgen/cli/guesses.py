@@ -154,7 +154,7 @@ class Answer(typed.Typed):
         line = " ".join(filter(None, [lead, name, words, *rest])) + dashes + behind + end
         return self.lead + line
 
-    def _list_rest(self, start: str, takes: Mapping[str, bool]) -> list[str]:
+    def _list_rest(self, start: str, takes: Iterable[str]) -> list[str]:
         """Return the options that a command takes, beside those of a line, and its program's."""
         given = self._list_given(start)
         first = {name_setting(words): shlex.join(words) for words in reversed(given)}
@@ -569,8 +569,7 @@ def _find_usage(
     takes = " ".join(name.strip("-") for param in command.params for name in param.opts)
     files = [one for one in command.params if isinstance(one, click.Argument) and one.type is FILE]
     line = typed.Typed(context, words)
-    plain, own = line.plain, [pair for pair in line.own if pair[1] or not line.valued[pair[0]]]
-    kept = " ".join(shlex.join(filter(None, pair)) for pair in own)
+    plain, kept = line.plain, " ".join(shlex.join(filter(None, pair)) for pair in line.own)
     facts = {
         "message": message,
         "plain": " ".join(argv),

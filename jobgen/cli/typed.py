@@ -137,7 +137,7 @@ class Typed:
         """Take a word for an option without its dashes, or leave it."""
         name, equals, value = word.partition("=")
         own = self.long.get(normalize(name), "")
-        if equals or self.valued.get(own) is False:
+        if equals or self.valued.get(own) == "":
             self._keep(own, name, value)
         else:
             self.plain.append(word)
@@ -148,7 +148,8 @@ class Typed:
             own = ""  # another word, spelt nearly so
         self.respelt |= own not in ("", name)
         if own:
-            self.own.append((own, self._read_time(own, value) if self.valued[own] else ""))
+            takes = self.valued[own]
+            self.own.append((own, takes and self._read_time(own, value or takes)))
         else:
             several = re.split(",(?=\\w+=)", value) if re.fullmatch(_PAIRS, value) else [value]
             self.foreign += [(name, one) for one in several]

@@ -474,7 +474,8 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
         ("submit job.yaml and wait", "type: jobgen submit job.yaml --wait\n"),
         ("logs 12 stderr", "type: jobgen logs 12 --stderr\n"),
         ("forward 12 6006 --local 7007", "type: jobgen forward 12 6006 --local-port 7007\n"),
-        ("report 12 -o", "type: jobgen report 12 -o VALUE\n"),
+        ("report 12 -o", "type: jobgen report 12 -o FILE\n"),
+        ("submit --nod 3 --set", "type: jobgen submit --nodes 3 --set PATH=VALUE\n"),
         ("cancel gpt 12", "no job '12' below ./runs; give an ID, a name or a run folder\n"),
         (
             "render job.yaml a=1 --multirun",
@@ -1452,7 +1453,7 @@ def test_a_setting_that_is_refused_is_answered_with_what_to_type(line, answer):
         ("make new.sbatch", "type: jobgen render job.yaml -o new.sbatch\n"),
         ("make mine.sbatch", "type: jobgen import mine.sbatch, or jobgen lint mine.sbatch\n"),
         ("logs -n 1 -f", " (--node N has those of one node); type: jobgen logs -f\n"),
-        ("render -o", "requires an argument; type: jobgen render job.yaml -o job.sbatch\n"),
+        ("render -o", "type: jobgen render job.yaml -o FILE, such as job.sbatch\n"),
         ("salloc -N 2 -t 1h", "get one by salloc -N 2 -t 1:00:00 (on PBS: qsub -I), and in it"),
         ("what queues does gadi have", "type: jobgen sites show nci-gadi\n"),
         ("what queues are there", "type: jobgen sites show NAME, with a name that `jobgen sites`"),
