@@ -159,9 +159,10 @@ def _find_site_of_totals(script: Script) -> tuple[str, SiteProfile]:
 def _asks_in_totals(script: Script, profile: SiteProfile) -> bool:
     lists = profile.filesystems
     listed = lists and script.resource(lists.resource)
-    queue = profile.find_queue(script.value("-q")) if script.resource("ncpus") else None
+    queue = profile.find_queue(script.value("-q"))
     # Many sites have queues of the names that those without GPUs have.
-    named = queue and (0, 0) not in [limit.gpus for limit in queue.limits or ()]
+    has_gpus = queue and (0, 0) not in [limit.gpus for limit in queue.limits]
+    named = script.resource("ncpus") and has_gpus
     return profile.pbs.resources == "totals" and any((listed, named))
 
 

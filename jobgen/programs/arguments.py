@@ -39,8 +39,8 @@ def read_arguments(program: ReadProgram, tasks: Sequence[Sequence[str]]) -> _Rea
     parsed, text = _find_parsed(program), read_form("read-first").sub("", program.text)
     if not parsed or read_form("gives-others").search(text):
         return {}, {}
-    # The shell expands no word of the command line, and the parser reads that.
-    sure = "$" not in str(tasks) and (_reads_all(parsed[0]) or text != program.text)
+    # The shell expands no word of the command line, none is to be filled in, and a parser reads it.
+    sure = not re.search(r"\$|<\d", str(tasks)) and (_reads_all(parsed[0]) or text != program.text)
     try:
         parser = _mirror(program, parsed, text, sure=sure)
     except (ValueError, TypeError, argparse.ArgumentError):

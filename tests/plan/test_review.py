@@ -68,7 +68,7 @@ nodes without GPUs
     resources.constraint: cpu names nodes without GPUs, and the job asks for 8; leave it out
 a secret that is left to the shell
     environment: {variables: {WANDB_API_KEY: ''}}
-    WANDB_API_KEY: is empty, and the program gets it so; write environment.from_shell: [WANDB_API_
+    WANDB_API_KEY is empty, and the program gets it so; write environment.from_shell: [WANDB_API_
 a file of DeepSpeed that is not here
     run: {script: train.py, args: {deepspeed: ds_conf.json}}
     --deepspeed ds_conf.json is not here; correct the path

@@ -454,6 +454,19 @@ PRINTS = "try:\n    main()\nexcept Exception as error:\n    print(error)\n"
             "unknown-argument: it has no option --seed, so the program ends at once",
         ),
         (f"{OWN}{PARSER}a = p.parse_args()\nprint(a.seed)\n", "", SEEDS, ""),
+        (f"{OWN}{PARSER}a = p.parse_args()\n", ", args: [--seed, <1>]", "", ""),
+        (
+            f"{OWN}import sys\nsys.argv\n",
+            ", args: {out: a, seed: {value: $JOBGEN_TASK, expand: true}}",
+            "array: {tasks: 4}\n",
+            "same-place: all 4 tasks of the array write to --out a",
+        ),
+        (
+            f"{OWN}import sys\nsys.argv\n",
+            ", args: {out: a, shard_id: {value: $JOBGEN_TASK, expand: true}}",
+            "array: {tasks: 4}\n",
+            "",
+        ),
         (f"{OWN}{PARSER}a = p.parse_args()\nrun(**vars(a))\n", "", SEEDS, ""),
         (
             OWN,
