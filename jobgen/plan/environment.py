@@ -119,10 +119,10 @@ def _is_plain(setup: str) -> bool:
 def _list_warnings(context: Context) -> Iterator[str]:
     own = context.spec.environment
     yield from warn_unexpanded(context.loaded, "environment.variables", own.named_variables)
-    launch = split_words(find_launch(own.setup or ""))
-    # What launches itself has its setup on the first node alone.
-    rules = {"setup_launcher": launch and not context.spec.launches_itself}
-    yield from context.warn(rules, launcher=find_launcher(launch), program=show_program(launch))
+    if launch := split_words(find_launch(own.setup or "")):
+        # What launches itself has its setup on the first node alone.
+        rules = {"setup_launcher": not context.spec.launches_itself}
+        yield from context.warn(rules, launcher=find_launcher(launch), program=show_program(launch))
 
 
 def _choose_modules(own: Environment, site: SiteProfile, *, bare: bool) -> Modules | None:

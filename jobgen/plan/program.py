@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 
 from jobgen.errors import UsageError
 from jobgen.plan.array import list_tasks, list_varied_keys
@@ -64,10 +64,8 @@ def _find_lonely_agent(context: Context, plan: Plan) -> str | None:
 def _list_notes(context: Context, plan: Plan) -> Iterator[str]:
     loaded, spec = context.loaded, context.spec
     run, array = spec.run, spec.array
-    file = "".join(run.words[:1])
-    yield from context.warn({"on_path": re.fullmatch(r"[^/]+\.py", file)}, file=file)
-    if not is_shell_command(run.words):
-        yield from warn_unexpanded(loaded, "run.command", run.words)
+    if run.command:
+        yield from _list_command_warnings(context, run.command)
     yield from warn_unexpanded(loaded, "run.args", run.args)
     for kind, content in array._asdict().items() if array else ():
         yield from warn_unexpanded(loaded, f"array.{kind}", content)
@@ -75,6 +73,13 @@ def _list_notes(context: Context, plan: Plan) -> Iterator[str]:
     bare = spec.environment == Environment() and context.site.modules == SiteModules()
     asks = run.command is None or plan.nodes.gpus or spec.launch.mode in ONE_A_NODE
     yield from context.note({"no_torch": context.site.can.batch and bare and not asks})
+
+
+def _list_command_warnings(context: Context, command: Sequence[str]) -> Iterator[str]:
+    file = command[0]
+    yield from context.warn({"on_path": re.fullmatch(r"[^/]+\.py", file)}, file=file)
+    if not is_shell_command(command):
+        yield from warn_unexpanded(context.loaded, "run.command", command)
 
 
 def warn_unexpanded(loaded: LoadedSpec, path: str, value: object) -> Iterator[str]:
