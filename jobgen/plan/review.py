@@ -631,11 +631,12 @@ def _list_files(job: _Subject) -> Iterator[tuple[str, str, str]]:
             "run.command": [_find_file(run.words)],
             "environment.venv": [own.venv],
         }
-        tested = _read_form("tests-files").search(read_sources(job.plan) or "exists")
-        forms = ["read"] if tested else ["read", "resumed"]
+        sources = read_sources(job.plan) or "exists"
+        forms = ["read"] if _read_form("tests-files").search(sources) else ["read", "resumed"]
+        folded = _read_form("folded").findall(sources)
         for option, value in _list_options(job.plan.program.command):
-            text = f"{option} {value}"
-            if any(_read_form(form).fullmatch(text) for form in forms):
+            text, name = f"{option} {value}", option.lstrip("-").replace("-", "_")
+            if name not in folded and any(_read_form(form).fullmatch(text) for form in forms):
                 yield "run.args", value, text
     if own.uv:
         name = "uv.lock" if os.path.isfile("pyproject.toml") else "pyproject.toml"

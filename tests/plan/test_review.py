@@ -963,6 +963,13 @@ def test_a_fault_of_two_lines_of_setup_is_said_of_both() -> None:
     assert said == [f"{name} is set by the job, after its setup" for name in ("RANK", "WORLD_SIZE")]
 
 
+def test_a_file_that_the_program_joins_with_a_folder_is_not_looked_for_here() -> None:
+    loaded = load(BASE.replace("train.py", "train.py, args: {config: a.yml}"))
+    for line, said in (("args.config", 1), ("os.path.join('configs', args.config)", 0)):
+        Path("train.py").write_text(f"open({line})\n")
+        assert len([*review(loaded, resolve(loaded))]) == said
+
+
 def test_a_program_is_looked_for_in_few_folders() -> None:
     for index in range(700):
         Path(f"a/{index}/b").mkdir(parents=True)
