@@ -84,13 +84,22 @@ def _list_configured(program: ReadProgram) -> set[str]:
 
 def _mirror(program: ReadProgram, parsed: list[Fact], text: str, *, sure: bool) -> _Mirror:
     """Return a parser with the options that are seen."""
-    added, (first, *others) = program.find("option"), parsed
+    first, *others = parsed
+    added = [one for one in program.find("option") if not _is_foreign(program, one, parsed)]
     if program.partial or _hides_options(program, parsed, text):
         own = [one for one in added if (one.module, one.head) == (first.module, first.head)]
         return _Mirror(own, sure=sure, hides=True)
     files = {call.module.path for call in (*parsed, *added)}
     alone = len(files) == 1 and all(one.head == first.head for one in others)
     return _Mirror(added, sure=sure and alone, hides=False)
+
+
+def _is_foreign(program: ReadProgram, added: Fact, parsed: list[Fact]) -> bool:
+    """Whether the parser of an option reads nothing, as its own call for that is not reached."""
+    module, head = added.module, added.head
+    reads = [one for one in program.calls if one.short == "parse_args" and one.module is module]
+    own = [one for one in reads if one.head == head and added.part.scope in (None, one.part.scope)]
+    return bool(own) and head not in parsed[0].module.names and not any(map(parsed.count, own))
 
 
 def _reads_all(parsed: Fact) -> bool:

@@ -96,6 +96,7 @@ class ReadProgram:
         """Whether modules that are not read, or what these name beside them, may make a group."""
         unread = sorted({os.path.realpath(path) for _, path in waiting} - self._files.keys())
         unread += [one.about["path"] for one in self.broken]
+        self.is_whole = not unread
         for path in unread:  # and for what they name, which comes behind
             text, folder = Path(path).read_text("utf-8", "replace"), Path(path).parent
             if read_form("makes").search(text):
@@ -268,10 +269,12 @@ class ReadProgram:
     def assign(self, values: Mapping[str, ast.expr]) -> None:
         """Take the values of the program's options, by the names in its source, for known."""
         self._forget()
-        for module in self.modules:
-            module.texts.clear()
-            for name, value in values.items():
-                module.assigned.setdefault(name, []).append(value)
+        for name, value in values.items():
+            # What one module assigns to an option, it has in the others, too.
+            given = [*itertools.chain(*(one.assigned.get(name, ()) for one in self.modules)), value]
+            for module in self.modules:
+                module.texts.clear()
+                module.assigned[name] = given
 
     def _forget(self) -> None:
         """Forget what follows from the values of the program's options."""

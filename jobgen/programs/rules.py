@@ -211,7 +211,7 @@ class _Look:
         self.answers |= {
             "joined": bool(program.find("joins")),
             "wrapped": any(call.certain for call in program.find("grouped")),
-            "ordered": program.may_call("orders"),
+            "ordered": program.may_call("orders") or not program.is_whole,
             "one": not any(map(program.find, ("spawns", "launches", "rays"))),
             "made": made,
             "placed": placed,
@@ -461,6 +461,14 @@ def _is_function(look: _Look, at: Fact) -> bool:
     return name in defined and not at.module.bound[name]
 
 
+def _is_used(look: _Look, at: Fact) -> bool:
+    """Whether nothing names what a text defines, such as a class, or something does by no test."""
+    named = [one for one in look.program.scopes if one.name == at.about["name"]]
+    uses = [*itertools.chain(*map(look.program.list_uses, named))]
+    reached = filter(look.program.is_reached, uses)
+    return not uses or any("" in look.program.list_ways(use) for use in reached)
+
+
 def _is_common(look: _Look, call: Fact) -> bool:
     """Whether nothing on any way to it, or in its words, tells processes apart."""
     scope = call.part.scope
@@ -530,6 +538,7 @@ PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     ),
     "leading": _is_leading,
     "function": _is_function,
+    "used": _is_used,
     # Where a file is not there yet, which the next start finds.
     "kept": _is_behind("kept"),
     "straight": lambda _, call: all(map(call.module.decide, call.part.past)),

@@ -44,6 +44,15 @@ DDP = "model = torch.nn.parallel.DistributedDataParallel(net)\nloss.backward()\n
 EVALUATE = "def evaluate():\n    dist.all_reduce(loss)\n"
 
 RIGHT = {
+    "a sampler for a number that a test may change": (
+        SETUP + "world = 1\nif several:\n    world = dist.get_world_size()\n"
+        "sampler = torch.utils.data.DistributedSampler(d, num_replicas=world, rank=r)\n"
+        "sampler.set_epoch(0)\n"
+    ),
+    "a log that one rank keeps": SETUP + "import logging\nlogger = logging.getLogger()\n"
+    "logger.addHandler(logging.FileHandler('a.log'))\nlogger.disabled = rank > 0\n",
+    "a configuration with a map": SETUP + "import transformers\n"
+    "transformers.AutoConfig.from_pretrained('a', device_map='auto')\n",
     "a rank for the case that there is no group": (
         "import os, torch\nimport torch.distributed as dist\n"
         "try:\n    dist.init_process_group()\nexcept ValueError:\n"
@@ -500,6 +509,12 @@ WRONG = {
         ),
     },
     "other-launcher": {
+        "ranks of MPI for the group": "import os, torch.distributed as dist\n"
+        "from mpi4py import MPI\ncomm = MPI.COMM_WORLD\nos.environ['RANK'] = str(comm.rank)\n"
+        "os.environ['WORLD_SIZE'] = str(comm.size)\ndist.init_process_group('gloo')\n",
+        "a plugin that counts Slurm's tasks": "import lightning as L\n"
+        "from lightning.pytorch.plugins.environments import SLURMEnvironment\n"
+        "L.Trainer(devices=4, num_nodes=2, plugins=[SLURMEnvironment()]).fit(model)\n",
         "Horovod": "import torch, horovod.torch as hvd\nhvd.init()\nloss.backward()",
         "Horovod beside DataParallel": (
             "import torch, horovod.torch as hvd\nhvd.init()\nmodel = torch.nn.DataParallel(net)"
@@ -1305,6 +1320,48 @@ def test_a_stream_that_its_owner_is_given_divided_is_divided() -> None:
     text += "stream = stream.shard({})\nShards(stream)\n"
     assert rules(look(text.format("num_shards=n(), index=dist.get_rank()"))) == []
     assert rules(look(text.format("num_shards=8, index=0"))) == ["not-divided"]
+
+
+def test_a_stream_that_only_a_test_makes_may_be_none() -> None:
+    text = SETUP + "from torch.utils.data import IterableDataset\nclass Rows(IterableDataset):\n"
+    text += "    def __iter__(self):\n        yield from self.rows\n"
+    assert rules(look(f"{text}Rows()\n")) == ["not-divided"]
+    assert rules(look(f"{text}if config.streams:\n    Rows()\n")) == []
+
+
+def test_a_parser_that_reads_nothing_asks_for_nothing() -> None:
+    parser = "import argparse\np = argparse.ArgumentParser()\np.add_argument('{}', required=True)\n"
+    start = "if __name__ == '__main__':\n    p.parse_args()\n"
+    score = parser.format("--path") + "def score():\n    return 1\n"
+    train = f"{SETUP}from score import score\n" + parser.format("--data") + start
+    size = GIVEN._replace(arguments=("--data", "a"))
+    for end in (start, "def main():\n    p.parse_args()\n"):
+        assert rules(look(train, score=score + end, size=size)) == []
+    assert rules(look(train, score=score + start, size=GIVEN)) == ["unknown-argument"]
+
+
+def test_what_another_module_assigns_to_an_option_counts() -> None:
+    text = "import argparse, torch\nfrom group import join\np = argparse.ArgumentParser()\n"
+    text += "p.add_argument('--rank', type=int, default=0)\nargs = p.parse_args()\njoin(args)\n"
+    text += "if args.rank == 0:\n    torch.save(model, 'a.pt')\n"
+    group = f"{SETUP}def join(args):\n    {{}}\n"
+    for line, expected in (("args.rank = dist.get_rank()", []), ("pass", ["all-write"])):
+        assert rules(look(text, group=group.format(line), size=GIVEN)) == expected
+
+
+def test_a_call_that_a_module_may_have_which_is_not_read_is_not_missed() -> None:
+    text = f"{SETUP}import steps\nsampler = torch.utils.data.DistributedSampler(d)\n"
+    text += "for epoch in range(9):\n    steps.take()\n"
+    steps = "import os\ndef take():\n    return os\n"
+    assert rules(look(text, steps=steps)) == ["same-order"]
+    assert rules(look(f"{text}#{MOST_TEXT * '#'}", steps=steps)) == []
+
+
+def test_slurm_counts_the_agents_of_a_node() -> None:
+    text = SETUP + "size = int(os.environ['SLURM_TASKS_PER_NODE'][0])\n"
+    for scheduler, expected in (("SLURM", ["other-launcher"]), ("PBS", [])):
+        assert rules(look(text, size=EIGHT._replace(scheduler=scheduler))) == expected
+    assert rules(look(text, size=EIGHT._replace(scheduler="SLURM", agents=False))) == []
 
 
 def test_a_name_that_is_assigned_again_has_the_value_before_each_use() -> None:
