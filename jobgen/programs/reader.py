@@ -403,7 +403,7 @@ class Module:
 
     def resolve(self, node: ast.expr) -> ast.expr:
         """Return the value of an option of the program, or of a constant; else the node itself."""
-        name = spell_name(node) if isinstance(node, (*_NAMED, ast.Call)) else ""
+        name = spell_name(node) if isinstance(node, (*_NAMED, ast.Call, ast.Compare)) else ""
         whole = re.sub(r"^self\.(?=.*\.)", "", name)  # self.args.lr is args.lr
         known = self._known.get(name) or self._known.get(whole, [])
         if not known or self.bound[name] > 1 or name in self._resolving:

@@ -139,6 +139,8 @@ _NEVER = "(?!)"
 # What holds once a remark is heeded: what is wrong behind a spawn is said with it.
 _FREED = {("own-processes", True): {"one": True}}
 _MOST_FILES = 20  # of settings
+# Variables that every process has.
+_TOLD = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _BEGINS = re.compile("main|train$|run$").match
 # Libraries that make the group in an object that settings may name.
 _CONFIGURED = {"lightning", "pytorch_lightning"}
@@ -341,9 +343,7 @@ class _Look:
 
     def find_arguments(self) -> None:
         """Arguments that the program's own parser does not have or lacks."""
-        gpus = self.size.gpus
-        self.program.assign({"torch.cuda.is_available()": ast.Constant(gpus > 0)})
-        self.program.assign({"torch.cuda.device_count()": ast.Constant(gpus)})
+        self.program.assign(_tell(self.size))
         base = self.size.arguments
         if base is None or not any(map(self.program.find, ("parses", "hydra"))):
             return
@@ -388,6 +388,19 @@ def _answer(size: JobSize) -> dict[str, bool]:
         "idle": size.processes == 1 < size.gpus,
         "array": size.tasks > 1,
     }
+
+
+def _tell(size: JobSize) -> dict[str, ast.expr]:
+    """Return what the job decides of what a program asks for, by its words."""
+    count = "torch.cuda.device_count()"
+    known = {
+        "torch.cuda.is_available()": size.gpus > 0,
+        count: size.gpus,
+        f"int({count})": size.gpus,
+    }
+    for name in () if size.lone or size.ray or size.plain else _TOLD:
+        known |= {f"'{name}' in os.environ": True, f"'{name}' not in os.environ": False}
+    return {key: ast.Constant(value) for key, value in known.items()}
 
 
 def _list_values(size: JobSize) -> dict[str, Any]:
@@ -459,6 +472,11 @@ def _is_function(look: _Look, at: Fact) -> bool:
     defined = {one.name for one in program.scopes if not one.part.scope}
     defined.difference_update(*(module.assigned for module in program.modules))
     return name in defined and not at.module.bound[name]
+
+
+def _builds(setup: Path) -> bool:
+    """Whether a file tells how extensions of Python are made."""
+    return setup.is_file() and "ext_modules" in setup.read_text("utf-8", "replace")
 
 
 def _is_used(look: _Look, at: Fact) -> bool:
@@ -537,6 +555,8 @@ PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
         _is_behind("last-epoch", all)(look, at) for at in look.program.find("writes")
     ),
     "leading": _is_leading,
+    # Whether a file beside it tells how extensions of Python are made.
+    "compiled": lambda _, at: _builds(Path(at.module.path).with_name("setup.py")),
     "function": _is_function,
     "used": _is_used,
     # Where a file is not there yet, which the next start finds.

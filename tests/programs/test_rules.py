@@ -348,6 +348,8 @@ WRONG = {
         ),
     },
     "devices": {
+        "an old Lightning without nodes": "import pytorch_lightning as pl\n"
+        "pl.Trainer(gpus=4, distributed_backend='ddp').fit(model)\n",
         "a Fabric of one device": (
             "import lightning as L\nfabric = L.Fabric(num_nodes=2, devices=1)\nfabric.setup(net)\n"
         ),
@@ -554,6 +556,12 @@ WRONG = {
         ),
     },
     "own-processes": {
+        "a process for each of a number in an option": (
+            SETUP + "import argparse\nfrom multiprocessing import Process\n"
+            "p = argparse.ArgumentParser()\np.add_argument('--num_process', default=n())\n"
+            "args = p.parse_args()\nif args.num_process > 1:\n    for rank in ranks:\n"
+            "        Process(target=work, args=(rank,)).start()\n"
+        ),
         "processes that are told their rank in settings": (
             SETUP + "from torch.multiprocessing import Process\n"
             "for rank in range(4):\n    Process(target=train, args=(cfg,)).start()\n"
@@ -620,6 +628,11 @@ WRONG = {
         ),
     },
     "past-wrapper": {
+        "a model past the wrapper in a function of the loss": (
+            SETUP + "model = torch.nn.parallel.DistributedDataParallel(net)\n"
+            "losses = measure(\n    model.module if several else model,\n    batch,\n)\n"
+            "losses['all'].backward()\n"
+        ),
         "a loss past the wrapper": (
             SETUP + "model = torch.nn.parallel.DistributedDataParallel(net)\n"
             "loss = model.module.loss_of(batch)\nloss.backward()\n"
@@ -1362,6 +1375,51 @@ def test_slurm_counts_the_agents_of_a_node() -> None:
     for scheduler, expected in (("SLURM", ["other-launcher"]), ("PBS", [])):
         assert rules(look(text, size=EIGHT._replace(scheduler=scheduler))) == expected
     assert rules(look(text, size=EIGHT._replace(scheduler="SLURM", agents=False))) == []
+
+
+def test_what_the_launcher_sets_is_there() -> None:
+    text = "import os, torch.distributed as dist\nif '{}' in os.environ:\n"
+    text += "    os.environ['MASTER_PORT'] = '1'\n    dist.init_process_group('gloo')\n"
+    for name, certain in (("RANK", True), ("OTHER", False)):
+        remarks = look(text.format(name))
+        assert [one.certain for one in remarks if one.rule == "own-rendezvous"] == [
+            certain
+        ] * certain
+    text = "import os, torch\nif 'RANK' in os.environ:\n    rank = 1\nelse:\n    input()\n"
+    assert rules(look(text, size=ONE)) == []
+
+
+def test_a_spawn_that_an_option_of_the_job_asks_for_is_found() -> None:
+    text = SETUP + "import argparse\np = argparse.ArgumentParser()\nargs = p.parse_args()\n"
+    text += "if args.ddp:\n    torch.multiprocessing.spawn(work)\n"
+    for given, expected in (("--ddp True", ["own-processes"]), ("--ddp False", []), ("", [])):
+        assert rules(look(text, size=EIGHT._replace(settings=given))) == expected
+
+
+def test_a_local_rank_that_is_not_given_is_its_default() -> None:
+    text = "import argparse, torch, torch.distributed as dist\np = argparse.ArgumentParser()\n"
+    text += "p.add_argument('--local_rank', type=int, default={})\nopt = p.parse_args()\n"
+    group = "dist.init_process_group('nccl')\n"
+    first = text.format(0) + "torch.cuda.set_device(opt.local_rank)\n" + group
+    behind = "if opt.local_rank != -1:\n    torch.cuda.set_device(opt.local_rank)\n    " + group
+    behind = text.format(-1) + "opt.cfg, opt.local_rank = '', *before\n" + behind
+    for program, message in ((first, "which is 0 by default"), (behind, "makes no process group")):
+        (remark,) = look(program)
+        assert (remark.rule, remark.certain) == ("local-rank", True)
+        assert message in remark.message
+        assert look(program, size=EIGHT._replace(settings="--local_rank 1")) != [remark]
+
+
+def test_a_module_that_is_to_be_compiled_is_to_be_built() -> None:
+    Path("align").mkdir()
+    Path("align/__init__.py").write_text("from .core import path\n")
+    Path("train.py").write_text("import align\nprint(align)\n")
+    Path("align/setup.py").write_text("setup(ext_modules=cythonize('core.pyx'))\n")
+    (remark,) = check_program("train.py", ONE)
+    assert "build_ext --inplace" in remark.hint
+    Path("align/setup.py").unlink()
+    (remark,) = check_program("train.py", ONE)
+    assert "add it" in remark.hint
 
 
 def test_a_name_that_is_assigned_again_has_the_value_before_each_use() -> None:
