@@ -93,8 +93,15 @@ class Fact(NamedTuple):
 
     @property
     def certain(self) -> bool:
-        """Whether its part is."""
-        return self.part.certain
+        """Whether its part is; of what stands in no function, by what names stand for, too."""
+        return all(map(self._holds, self.part.tests))
+
+    def _holds(self, test: ast.expr) -> bool:
+        known, text = self.module.decide(test), ast.unparse(test)
+        if known is None and not self.part.scope and " or " not in (text := self.fill(text)):
+            with suppress(SyntaxError):  # of strings in strings
+                known = self.module.decide(ast.parse(text, mode="eval").body)
+        return bool(known)
 
     @property
     def short(self) -> str:
@@ -121,8 +128,7 @@ class Fact(NamedTuple):
         """A call in words; what a name among its arguments stands for is in the name's place."""
         texts = self.module.texts
         if self.node not in texts:
-            keywords = itertools.chain(*map(self.module.spread, self.node.keywords))
-            text = ast.unparse(ast.Call(ast.Name("_"), self.node.args, [*keywords]))[1:]
+            text = ast.unparse(ast.Call(ast.Name("_"), self.node.args, self.node.keywords))[1:]
             for _ in range(2):  # what a name stands for may be names, too
                 text = self.fill(text)
             texts[self.node] = self.name + read_form("path").sub(r"'\1/\2'", text)
@@ -310,7 +316,7 @@ class Module:
                 foreign = getattr(getattr(value, "func", None), "id", "") in self.names
                 each = [value] * len(target.elts) if foreign else getattr(value, "elts", ())
                 pairs += zip(target.elts, each, strict=False)
-            elif isinstance(target, _NAMED) or _is_item(target):
+            elif isinstance(target, _NAMED):
                 self.assigned.setdefault(spell_name(target), []).append(value)
                 self._places[value] = part
             elif isinstance(target, ast.Subscript) and self._name(target.value) == "os.environ":
@@ -343,18 +349,6 @@ class Module:
         """Return what a name is assigned in the function around a place."""
         placed = [(one, self._places.get(one)) for one in self.assigned.get(name, [])]
         return [one for one, part in placed if part and part.scope is at.part.scope]
-
-    def spread(self, keyword: ast.keyword) -> list[ast.keyword]:
-        """Return what a named argument gives: of ** those of a dictionary that is written out."""
-        if keyword.arg:
-            return [keyword]
-        changes = read_form("changes-name").pattern
-        name, given = ast.unparse(keyword.value), _list_items(self.resolve(keyword.value))
-        if not given or re.search(changes.replace("NAME", re.escape(name)), self.text):
-            return [keyword]
-        start = f"{name}['"
-        later = [one for one in self.assigned.items() if one[0].startswith(start)]
-        return [*given, *(ast.keyword(key[len(start) : -2], one[-1]) for key, one in later)]
 
     def list_names(self, fits: Callable[[ast.expr], object]) -> set[str]:
         """Return the names that are assigned nothing but values that fit."""
@@ -416,24 +410,6 @@ class Module:
         value = self.resolve(values[0]) if len(values) == 1 and not kept else node
         self._resolving.pop()
         return value
-
-
-def _is_item(target: ast.expr) -> bool:
-    """Whether it is an item of a dictionary that a name has, with the key written out."""
-    owner = getattr(target, "value", None)
-    return isinstance(owner, ast.Name) and isinstance(getattr(target, "slice", None), ast.Constant)
-
-
-def _list_items(node: ast.expr) -> list[ast.keyword]:
-    """Return what a dictionary that is written out has; nothing if some of it is computed."""
-    match node:
-        case ast.Call(func=ast.Name(id="dict"), args=[]):
-            return node.keywords
-        case ast.Dict():
-            keys: list[Any] = [getattr(key, "value", 0) for key in node.keys]
-            if {*map(type, keys)} == {str}:
-                return [*map(ast.keyword, keys, node.values)]
-    return []
 
 
 def _decode(data: bytes, path: str) -> str:

@@ -440,10 +440,6 @@ WRONG = {
         ),
     },
     "main-not-called": {
-        "a main that nothing calls, behind what sets it up": (
-            "import torch\ntorch.set_num_threads(4)\nsoft = torch.nn.LogSoftmax(dim=0)\n"
-            "def main():\n    soft(x).backward()\n"
-        ),
         "a test of its name that never holds": GROUP
         + "def main():\n    pass\nif __name__ == 'main':\n    main()",
         "a main that nothing calls": "def main():\n    pass\n",
@@ -1439,22 +1435,9 @@ def test_a_name_that_is_assigned_again_has_the_value_before_each_use() -> None:
     ) == ["own-launcher"]
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ("Trainer(**{'gpus': -1})", ["devices"]),
-        ("Trainer(**dict(gpus=-1))", ["devices"]),
-        ("a = {'gpus': 4}\nTrainer(**a)", ["devices"]),
-        ("a = {'max_epochs': 4}\nif x:\n    a['gpus'] = -1\nTrainer(**a)", ["devices"]),
-        ("a = {'gpus': 4}\na['num_nodes'] = 2\nTrainer(**a)", []),
-        ("a = {'gpus': 4}\na.update(b)\nTrainer(**a)", []),
-        ("a = {'gpus': 4}\nchange(a)\nTrainer(**a)", []),
-        ("a = {'gpus': 4, **b}\nTrainer(**a)", []),
-        ("a = {'gpus': 4}\na = b\nTrainer(**a)", []),
-    ],
-)
-def test_a_dictionary_gives_its_items_as_arguments(given: str, expected: list[str]) -> None:
-    assert rules(look(f"from pytorch_lightning import Trainer\n{given}\n")) == expected
+@pytest.mark.parametrize("given", ["a = {'gpus': 4}", "a = {'gpus': 4, **b}", "a = b"])
+def test_what_a_dictionary_gives_is_open(given: str) -> None:
+    assert look(f"from pytorch_lightning import Trainer\n{given}\nTrainer(**a)\n") == []
 
 
 def test_what_only_starts_an_imported_module_is_not_blamed() -> None:
