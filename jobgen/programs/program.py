@@ -65,8 +65,6 @@ class ReadProgram:
         self._kinds.update(self._sort_imports())
         self.scopes = [*itertools.chain(*(module.scopes for module in self.modules))]
         self._uses = {id(scope): [*self._find_uses(scope)] for scope in self.scopes}
-        if not read_form("changes-constants").search(self.text):
-            self._share_constants()
         self._forget()
 
     def _read_project(self) -> bool:
@@ -190,22 +188,6 @@ class ReadProgram:
                 for name in sorted({name.name for name in one.node.names} - {"*"}):
                     if not re.search(rf"\b{name}\b", module.text):
                         yield one._replace(about={"file": file, "name": name})
-
-    def _share_constants(self) -> None:
-        """Give each module the constants that it has from another, by the names that it uses."""
-        constants = {
-            one: one.list_names(lambda value: isinstance(value, ast.Constant))
-            for one in self.modules
-        }
-        for module in self.modules:
-            for short, full in module.names.items():
-                stem, _, own = ".".join(full.split(".")[-2:]).partition(".")
-                for one in self._stems.get(stem, ()):
-                    for name in constants[one]:
-                        head, _, rest = f".{name}.".partition(f"{own}.")
-                        if head in ("", "."):
-                            known = module.assigned.setdefault(f"{short}.{rest}".rstrip("."), [])
-                            known += one.assigned[name]
 
     def find(self, kind: str) -> list[Fact]:
         """Return the calls of a kind of `calls.txt` that may be reached."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import io
-import itertools
 import operator
 import re
 import tokenize
@@ -97,8 +96,9 @@ class Fact(NamedTuple):
         return all(map(self._holds, self.part.tests))
 
     def _holds(self, test: ast.expr) -> bool:
-        known, text = self.module.decide(test), ast.unparse(test)
-        if known is None and not self.part.scope and " or " not in (text := self.fill(text)):
+        known = self.module.decide(test)
+        text = "" if known or self.part.scope else self.fill(ast.unparse(test))
+        if text and " or " not in text:
             with suppress(SyntaxError):  # of strings in strings
                 known = self.module.decide(ast.parse(text, mode="eval").body)
         return bool(known)
@@ -262,15 +262,7 @@ class Module:
         self._keep_block(node, part._replace(tests=(*part.tests, ast.Name("error"))))
 
     def _keep_scope(self, node: Any, part: Part) -> None:
-        scope, tests = self._make_scope(node, part), (*part.tests, *self._list_others(node))
-        self._keep_block(node, part._replace(scope=scope, tests=tests))
-
-    def _list_others(self, node: Any) -> list[ast.expr]:
-        """Return functions that its decorators are given: one may take its place, as by a test."""
-        calls = [one for one in node.decorator_list if isinstance(one, ast.Call)]
-        given = [one.args for one in calls if not read_form("plain").match(self._name(one.func))]
-        names = ((one, spell_name(one)) for one in itertools.chain(*given))
-        return [one for one, name in names if name in self.names and name[0].islower()]
+        self._keep_block(node, part._replace(scope=self._make_scope(node, part)))
 
     def _make_scope(self, node: Any, part: Part) -> Scope:
         bases = [self._name(base) for base in getattr(node, "bases", ())]

@@ -482,6 +482,13 @@ def _is_used(look: _Look, at: Fact) -> bool:
     return not uses or any("" in look.program.list_ways(use) for use in reached)
 
 
+def _is_absent(look: _Look, at: Fact) -> bool:
+    """Whether a word that the program takes for a file names none, from this folder."""
+    words = (look.size.arguments or ())[int(at.about["number"]) - 1 :][:1]
+    moved = re.search(r"\b(cd|pushd)\b|[$:~]", f"{look.size.setup}{words}")
+    return not (moved or all(map(os.path.exists, words)))
+
+
 def _is_common(look: _Look, call: Fact) -> bool:
     """Whether nothing on any way to it, or in its words, tells processes apart."""
     scope = call.part.scope
@@ -554,6 +561,7 @@ PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "compiled": lambda _, at: _builds(Path(at.module.path).with_name("setup.py")),
     "function": _is_function,
     "used": _is_used,
+    "absent": _is_absent,
     # Where a file is not there yet, which the next start finds.
     "kept": _is_behind("kept"),
     "straight": lambda _, call: all(map(call.module.decide, call.part.past)),

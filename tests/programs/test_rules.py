@@ -1315,14 +1315,6 @@ def test_an_executor_that_runs_in_its_own_process_submits_nothing() -> None:
         assert expected in rules(found)
 
 
-def test_a_function_that_a_decorator_may_replace_is_not_surely_called() -> None:
-    text = SETUP + "from other import alternative, loop\n@{}\ndef train():\n    write(net)\n"
-    text += "def write(net):\n    torch.save(net.state_dict(), 'm.pt')\ntrain()\n"
-    assert rules(look(text.format("alternative(loop)"))) == []
-    for mark in ("torch.no_grad()", "alternative('loop')", "functools.wraps(loop)"):
-        assert rules(look(text.format(mark))) == ["all-write"]
-
-
 def test_a_stream_that_its_owner_is_given_divided_is_divided() -> None:
     text = SETUP + "from torch.utils.data import IterableDataset\nclass Shards(IterableDataset):\n"
     text += "    def __iter__(self):\n        yield from self.stream\n"
@@ -1416,6 +1408,15 @@ def test_a_module_that_is_to_be_compiled_is_to_be_built() -> None:
     Path("align/setup.py").unlink()
     (remark,) = check_program("train.py", ONE)
     assert "add it" in remark.hint
+
+
+def test_a_file_that_the_program_is_given_is_here() -> None:
+    text = "import sys\nprint(open(sys.argv[2]))\n"
+    for words, expected in ((("a", "b.yaml"), ["missing-argument"]), (("a", "train.py"), [])):
+        assert rules(look(text, size=ONE._replace(arguments=words))) == expected
+    given = ONE._replace(arguments=("a", "b.yaml"))
+    for size in (given._replace(setup="cd there"), given._replace(arguments=("a", "$B"))):
+        assert rules(look(text, size=size)) == []
 
 
 def test_a_name_that_is_assigned_again_has_the_value_before_each_use() -> None:
@@ -1837,21 +1838,6 @@ def test_an_early_end_by_a_switch_may_tell_processes_apart() -> None:
         ("if not self.to_disk:\n            return\n        ", []),
     ):
         assert rules(look(program.format(start))) == found
-
-
-def test_a_group_that_a_constant_turns_off_is_not_made() -> None:
-    program = (
-        "import os, torch\nimport torch.distributed as dist\nfrom config import cfg\n"
-        "if cfg.dist:\n    dist.init_process_group('nccl')\n"
-        f"    {OWN_GPU}loss.backward()\n"
-    )
-    for value, more, found in (
-        (False, "", ["no-process-group"]),
-        (True, "", ["not-wrapped"]),
-        (False, "cfg.merge_from_file('a.yaml')\n", ["not-wrapped"]),
-    ):
-        config = f"from yacs.config import CfgNode\ncfg = CfgNode()\ncfg.dist = {value}\n"
-        assert rules(look(program + more, config=config)) == found
 
 
 def test_a_function_that_a_known_test_leaves_out_is_not_called_by_name() -> None:
