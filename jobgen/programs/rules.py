@@ -328,13 +328,18 @@ class _Look:
             return  # as that may call it
         # What a program seems to begin with.
         mains = [one for one in entry.tree.body if isinstance(one, SCOPES) if _BEGINS(one.name)]
-        if mains and not working:
+        if mains and all(map(self._only_makes, working)):
             at = entry.whole._replace(line=mains[-1].lineno)
             self.say("main-not-called", at, name=mains[-1].name)
         elif not working and not kinds:
             self.say("empty", entry.whole)
         elif not working and kinds - {ast.Import, ast.ImportFrom}:  # which may start something
             self.say("empty.names", entry.whole)
+
+    def _only_makes(self, call: Fact) -> bool:
+        """Whether a call gives a name to an object of a library, which does not work by that."""
+        named = any(call.node in nodes for nodes in call.module.assigned.values())
+        return named and call.short[:1].isupper() and call.head in self.program.libraries
 
     def find_arguments(self) -> None:
         """Arguments that the program's own parser does not have or lacks."""

@@ -440,6 +440,10 @@ WRONG = {
         ),
     },
     "main-not-called": {
+        "a main that nothing calls, behind what sets it up": (
+            "import torch\ntorch.set_num_threads(4)\nsoft = torch.nn.LogSoftmax(dim=0)\n"
+            "def main():\n    soft(x).backward()\n"
+        ),
         "a test of its name that never holds": GROUP
         + "def main():\n    pass\nif __name__ == 'main':\n    main()",
         "a main that nothing calls": "def main():\n    pass\n",
