@@ -1400,6 +1400,8 @@ def test_a_local_rank_that_is_not_given_is_its_default() -> None:
         assert (remark.rule, remark.certain) == ("local-rank", True)
         assert message in remark.message
         assert look(program, size=EIGHT._replace(settings="--local_rank 1")) != [remark]
+    again = look(first + "torch.cuda.set_device(dist.get_rank())\n")
+    assert not any("by default" in one.message for one in again)
 
 
 def test_a_module_that_is_to_be_compiled_is_to_be_built() -> None:
