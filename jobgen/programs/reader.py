@@ -328,7 +328,7 @@ class Module:
 
         What surely comes before it, in its function, takes the place of all values before.
         """
-        own = [] if "." in name else self._list_own(name, at)
+        own = [] if "." in name else self.list_own(name, at)
         before = [one for one in own if one.lineno < at.line]
         sure = [one for one in before if self._places[one].holds(at.part)]
         if not sure:
@@ -337,7 +337,7 @@ class Module:
         reaching = before if self._places[last] is at.part else own  # each time, or by a loop
         return [one for one in reaching if one.lineno >= last.lineno]
 
-    def _list_own(self, name: str, at: Fact) -> list[ast.expr]:
+    def list_own(self, name: str, at: Fact) -> list[ast.expr]:
         """Return what a name is assigned in the function around a place."""
         placed = [(one, self._places.get(one)) for one in self.assigned.get(name, [])]
         return [one for one, part in placed if part and part.scope is at.part.scope]

@@ -458,6 +458,13 @@ def _is_lonely(look: _Look, call: Fact) -> bool:
     return not any(read_form("other-ranks").search(way) and not first(way) for way in met)
 
 
+def _is_apart(_: _Look, call: Fact) -> bool:
+    """Whether its function makes what it is called of, and has no test of the rank itself."""
+    made = call.module.list_own(call.name.rpartition(".")[0], call)
+    tests = "; ".join(["", *map(ast.unparse, call.part.tests)])
+    return bool(made) and not read_form("first-rank").search(tests)
+
+
 def _is_leading(look: _Look, call: Fact) -> bool:
     """Whether rank 0 of each node comes here, and nothing tells the nodes apart."""
     own, first = read_form("local-variable"), read_form("first-on-node")
@@ -552,6 +559,7 @@ PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "joint": _is_tested("shared-test"),
     "asked": _is_asked,
     "lonely": _is_lonely,
+    "apart": _is_apart,
     "common": _is_common,
     "trainer": _is_trainer,
     "unfitting": _is_unfitting,

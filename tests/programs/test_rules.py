@@ -104,6 +104,10 @@ RIGHT = {
         + "sched = pipelining.ScheduleGPipe(stage, 8)\n"
         + "if rank == 0:\n    sched.step(x)\nelse:\n    sched.step()\n"
     ),
+    "a probe with an optimizer of its own, on rank 0": (
+        SETUP + DDP + "def probe(net):\n    optimizer = Adam(net.parameters())\n"
+        "    for x in y:\n        optimizer.step()\nif rank == 0:\n    probe(net)\n"
+    ),
     "a class that DataParallel wraps in a way that is not taken": (
         SETUP + DDP + "class Net(torch.nn.Module):\n    def __init__(self):\n"
         "        super(Net, self).__init__()\n        self.n = torch.nn.DataParallel(n)\n"
