@@ -124,7 +124,11 @@ class _Binder:
         hint, target = self.explain_stranger(node, key, cls, path) if self.root else ("", "")
         self.problem(node.keys[key], fields.join_path(path, key), "unknown key", hint)
         within = not path or target.startswith(f"{path}.")
-        return target.removeprefix(f"{path}.").partition(".")[0] if within else ""
+        meant = target.removeprefix(f"{path}.").partition(".")[0] if within else ""
+        if hint.startswith("did you mean") and isinstance(node.items[key], Mapping):
+            # What is wrong in a record whose name is, is told at once.
+            self.value(node.items[key], fields.read_fields(cls)[meant].kinds, target)
+        return meant
 
     def explain_stranger(self, node: Mapping, key: str, cls: type, path: str) -> tuple[str, str]:
         """What to write for an unknown key, and the path that is meant."""

@@ -200,11 +200,11 @@ def _point(stranger: _Stranger, *paths: str) -> Hint:
         value = ""
     fault = "" if value else fault
     examples, remark = load_table()["examples"], load_table()["remarks"].get(usual, "")
-    example = f"{name}: {value or examples.get(usual, examples.get(name, '...'))}"
-    if parent == stranger.path:
-        clear = value == show(stranger.node) or example.endswith("...")
-        other = fault or ("" if clear else f"write {example}")
+    if parent == stranger.path:  # an example's value would be a guess
+        clear = value in ("", "...", show(stranger.node))
+        other = fault or ("" if clear else f"write {name}: {value}")
         return Hint(f"did you mean {name!r}{remark}? {other}".rstrip(), target, False)
+    example = f"{name}: {value or examples.get(usual, examples.get(name, '...'))}"
     if not parent:
         remark = ", at the top level"
     for outer in reversed(target.removeprefix(f"{stranger.path}.").split(".")[:-1]):
