@@ -75,6 +75,7 @@ GOOD = "name: a\nscheduler: slurm\nresources: {nodes: 2}\nrun: {module: m}\n"
         ),
         ("apiVersion: batch/v1\nkind: Job\n", "job.yaml: is a manifest of Kubernetes"),
         ("services:\n  a: {image: b}\n", "job.yaml: is a file of docker compose"),
+        ("services:\n  a:\n    image: b/c:1\n", "{container: {image: docker://b/c:1}} here"),
         ("dependencies:\n  - torch\n", "job.yaml: describes a conda environment"),
     ],
 )

@@ -68,7 +68,8 @@ EMPTY = (
         ),
         pytest.param(
             edited(("", "---\nname: b\n")),
-            "job.yaml:5:1: begins a second document; write one spec in each file",
+            "job.yaml:5:1: begins a second document; write one spec in each file"
+            "; one waits for the other by after: {afterok: [ID]}",
             id="second document",
         ),
         pytest.param(
