@@ -66,7 +66,9 @@ def _list_notes(context: Context, plan: Plan) -> Iterator[str]:
     run, array = spec.run, spec.array
     if run.command:
         yield from _list_command_warnings(context, run.command)
-    yield from warn_unexpanded(loaded, "run.args", run.args)
+    own = run.keyed_args.keys() - list_varied_keys(loaded)
+    keyed = {key: value for key, value in run.keyed_args.items() if key in own}
+    yield from warn_unexpanded(loaded, "run.args", run.listed_args or keyed)
     for kind, content in array._asdict().items() if array else ():
         yield from warn_unexpanded(loaded, f"array.{kind}", content)
     # Torch is looked for, and the job names no environment.

@@ -589,3 +589,10 @@ def test_tasks_run_side_by_side_with_gpus_of_their_own(
     assert started.returncode == 1
     codes = re.findall(r"task (\d) ended with exit code (\d)", out)
     assert codes == [("4", "0"), ("5", "1"), ("6", "0")]
+
+
+def test_an_argument_that_the_tasks_replace_is_no_template() -> None:
+    text = SWEEP.replace("lr: 1}", "lr: '${{ matrix.lr }}', b: '${{ matrix.b }}'}")
+    notes = "\n".join(plan_of(text, scheduler="slurm").notes)
+    assert "run.args.b: the program gets '${{ matrix.b }}' as it is" in notes
+    assert "matrix.lr" not in notes
