@@ -212,7 +212,8 @@ def _list_words(job: _Subject) -> _Texts:
     yield "read", "run.command", " ".join(command)
     yield "python", "run.command", " ".join(filter(None, (own.venv, own.conda, *command[:1])))
     yield "read", "run.script", job.spec.run.script or ""
-    before, whole = {job.spec.run.script, *command}, job.plan.program.command
+    whole = job.plan.program.command
+    before = {job.spec.run.script, *command, *filter(_read_form("prose").match, whole)}
     yield "read", "run.args", " ".join(itertools.filterfalse(before.__contains__, whole))
     yield "directives", "directives", "\n".join([f"{job.plan.can.sign} ", *job.spec.directives])
     if job.role:

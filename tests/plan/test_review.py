@@ -51,6 +51,16 @@ a command for an image
 a value of OmegaConf
     run: {command: [python3, -c, import os, '--data', '${oc.env:DATA}/x']}
     '${oc.env:DATA}' is of OmegaConf, which nothing in the program uses
+a key of OmegaConf
+    run: {command: [python3, -c, import os, '--lr', '${optim.lr}']}
+    '${optim.lr}' is of OmegaConf, which nothing in the program uses; write the value
+a key of OmegaConf for a variable
+    environment: {variables: {LR: '${optim.lr}'}}
+    run: {command: [python3, -c, import os]}
+    environment.variables.LR: '${optim.lr}' is of OmegaConf
+packages that each process installs
+    run: {command: [bash, -c, 'pip install -e . && exec python t.py']}
+    run.command: pip install runs in 8 processes at a time, into one folder; run it once
 an option that is given twice
     run: {command: [python3, -c, 'import argparse; p.add_argument(", ")', --lr, 1, --lr=2]}
     run.command: gives --lr twice, and the program takes the last, 2; write it once
@@ -631,6 +641,18 @@ def test_what_can_hardly_be_meant_is_said(name: str, spec: str, words: str) -> N
 
 RIGHT = {
     "the base": ("", ""),
+    "signs of a sentence": (
+        SCRIPT,
+        "run: {script: train.py, args: {title: 'Size \u2013 the years 2020\u20132024, it\u2019s so'}}",
+    ),
+    "a key of OmegaConf for a program that has it": (
+        SCRIPT,
+        "run: {command: [python3, -c, import hydra, 'lr=${optim.lr}']}",
+    ),
+    "packages that the first node installs": (
+        SCRIPT,
+        "run: {command: [bash, -c, 'pip install -e . && ./t']}\nlaunch: {mode: ray}",
+    ),
     "directives in a text that setup prints": (
         "",
         'environment: {setup: "cat <<E\\n#SBATCH --nodes=4\\nE"}\n',
