@@ -643,7 +643,7 @@ RIGHT = {
     "the base": ("", ""),
     "signs of a sentence": (
         SCRIPT,
-        "run: {script: train.py, args: {title: 'Size \u2013 the years 2020\u20132024, it\u2019s so'}}",
+        "run: {script: train.py, args: {t: 'Size \u2013 years 2020\u20132024, it\u2019s so'}}",
     ),
     "a key of OmegaConf for a program that has it": (
         SCRIPT,
