@@ -263,8 +263,9 @@ class Environment(NamedTuple):
         for name in filter(is_taken, variables):
             yield explain(_UNNAMED.get(name, "taken"), {"name": name})
         path = variables.get("PATH", "")
-        literal = "$" in path and not isinstance(path, ShellPath)
-        yield from refuse({"literal_path": literal}, path=path)
+        alone = re.fullmatch("~[^:$]*", path)
+        literal = ("$" in path or alone) and not isinstance(path, ShellPath)
+        yield from refuse({"literal_path": literal}, path=f"{path}:$PATH" if alone else path)
 
 
 @limit_keys("module", "script", "command", "body", least=1, most=1)
