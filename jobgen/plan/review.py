@@ -426,6 +426,7 @@ def _count_job(job: _Subject) -> dict[str, Any]:
         "node_processes": processes,
         "world": world,
         "early": notice,
+        "minutes": plan.walltime.chain.goes_on and seconds // 60,
         "before": max(0, seconds - notice),
         "share_cpus": (group.cpus or 0) // group.processes,
         "named": _count_hosts(job.spec.directives),
@@ -652,7 +653,9 @@ def _find_file(command: Sequence[str]) -> str:
         return ""
     line = " ".join(word for word in command if word[:1] != "-")
     runs = re.match(
-        r"(?:(?:\S*/)?(?:bash|sh|zsh) |\S*python\S* |(?=\S*/))(\S+\.(?:sh|py))(?!\S)", line
+        r"(?:(?:\S*/)?(?:bash|sh|zsh) |\S*python\S* |(?=\S*/)|"
+        r"(?:apptainer|singularity) (?:exec|run) (?=\S+\.sif))(\S+\.(?:sh|py|sif))(?!\S)",
+        line,
     )
     return runs[1] if runs else ""
 

@@ -58,6 +58,16 @@ a key of OmegaConf for a variable
     environment: {variables: {LR: '${optim.lr}'}}
     run: {command: [python3, -c, import os]}
     environment.variables.LR: '${optim.lr}' is of OmegaConf
+minutes between checkpoints that no start has
+    on_walltime: {then: requeue}
+    run: {script: train.py, args: {save-minutes: 90}}
+    --save-minutes 90 is not less than the 60 minutes of a start, so no start of the chain saves
+an image that torchrun stays outside of
+    run: {command: [apptainer, exec, /a/b.sif, python, t.py]}
+    torchrun starts outside the image; write environment: {container: {image: /a/b.sif}}, and as run.command what runs inside: python t.py
+an image of a command that is not here
+    run: {command: [apptainer, exec, --nv, b.sif, python, t.py]}
+    b.sif is not here; correct the path
 packages that each process installs
     run: {command: [bash, -c, 'pip install -e . && exec python t.py']}
     run.command: pip install runs in 8 processes at a time, into one folder; run it once
@@ -641,6 +651,10 @@ def test_what_can_hardly_be_meant_is_said(name: str, spec: str, words: str) -> N
 
 RIGHT = {
     "the base": ("", ""),
+    "minutes between checkpoints of a job without a chain": (
+        SCRIPT,
+        "run: {script: train.py, args: {save-minutes: 90}}",
+    ),
     "signs of a sentence": (
         SCRIPT,
         "run: {script: train.py, args: {t: 'Size \u2013 years 2020\u20132024, it\u2019s so'}}",
