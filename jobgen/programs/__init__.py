@@ -140,6 +140,7 @@ def _list_settings(plan: Plan) -> Iterator[tuple[str, str]]:
     tasks = plan.array.tasks
     own = f"{plan.program.command} {plan.environment.setup}"
     varied = tasks[0].variables if tasks else ()
+    yield "then", plan.walltime.chain.then
     yield from (("varied", name) for name in varied if name not in own)
 
 

@@ -192,6 +192,8 @@ class _Look:
         about = {"call": at.short, "full": full, "module": at.name, "head": at.head}
         values = {**self.values, **about, **at.about, **values}
         remark = make_remark(name, module.path, line, certain=at.certain and not guessed, **values)
+        if "os.environ[" in remark.hint and not re.search(r"\bimport\b[^\n]*\bos\b", module.text):
+            remark = remark._replace(hint=f"import os, and {remark.hint}")
         if self.program.is_reached(at.part) and not module.silences(line, remark.rule):
             self.remarks.setdefault(remark.message, []).append(remark)
             self.answers |= {name: True, remark.rule: True}
@@ -577,5 +579,6 @@ PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "absent": _is_absent,
     # Where a file is not there yet, which the next start finds.
     "kept": _is_behind("kept"),
+    "switched": _is_behind("switched", all),
     "straight": lambda _, call: all(map(call.module.decide, call.part.past)),
 }

@@ -832,6 +832,55 @@ def test_a_chain_saves_into_a_folder_of_the_time(saved: str, found: list[str]) -
     assert rules(look(program, size=ONE._replace(chained="on_walltime"))) == found
 
 
+@pytest.mark.parametrize(
+    ("save", "then", "found"),
+    [
+        ("net, path", "resubmit", ["new-folder"]),
+        ("net, path", "requeue", []),
+        ("net, path) or print(glob.glob('ckpt/*')", "resubmit", []),
+        ("net, 'last.pt'", "resubmit", []),
+    ],
+)
+def test_a_chain_saves_into_a_folder_of_its_own_job(save: str, then: str, found: list[str]) -> None:
+    program = (
+        "import glob, os, torch\npath = f\"ckpt/{os.environ['SLURM_JOB_ID']}/last.pt\"\n"
+        f"net.load_state_dict(torch.load(path))\ntorch.save({save})\n"
+    )
+    size = ONE._replace(chained="on_walltime", settings=f"then {then}")
+    assert rules(look(program, size=size)) == found
+
+
+@pytest.mark.parametrize(
+    ("more", "certain"),
+    [("", [True]), ("torch.load('data.pt')\n", [False]), ("net.load_state_dict(x)\n", [])],
+)
+def test_a_state_that_nothing_loads_is_certain(more: str, certain: list[bool]) -> None:
+    program = f"import torch\n{more}loss.backward()\nif x:\n    torch.save(net.state_dict(), p)\n"
+    found = look(program, size=ONE._replace(chained="on_walltime"))
+    assert [one.certain for one in found] == certain
+
+
+@pytest.mark.parametrize(
+    ("test", "found"),
+    [
+        ("os.environ.get('DEBUG') == '1' and world == 1", []),
+        ("os.getenv('TRACE')", []),
+        ("not os.environ.get('QUIET')", ["asks"]),
+        ("os.environ.get('SLURM_JOB_ID')", ["asks"]),
+        ("loss > 3", ["asks"]),
+    ],
+)
+def test_a_debugger_that_a_variable_asks_for_is_meant(test: str, found: list[str]) -> None:
+    assert rules(look(f"import os\nif {test}:\n    breakpoint()\n", size=ONE)) == found
+
+
+def test_a_place_of_all_tasks_is_told_where_the_option_is() -> None:
+    program = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--out')\n"
+    size = ONE._replace(arguments=("--out", "a.pt"), settings="--out a.pt", tasks=2)
+    [found] = look(f"{program}print(p.parse_args().out)\n", size=size)
+    assert (found.rule, found.line) == ("same-place", 3)
+
+
 def test_a_default_that_the_job_replaces_is_no_fault() -> None:
     program = (
         "import argparse\np = argparse.ArgumentParser()\n"
@@ -955,7 +1004,7 @@ def test_a_group_that_waits_for_a_local_rank_names_the_option() -> None:
     text += "if args.local_rank != -1:\n    torch.distributed.init_process_group('nccl')\n"
     (remark,) = look(text + "loss.backward()\n", size=EIGHT._replace(arguments=()))
     assert (remark.rule, remark.line) == ("local-rank", 3)
-    assert remark.hint == 'take its default from int(os.environ["LOCAL_RANK"])'
+    assert remark.hint == 'import os, and take its default from int(os.environ["LOCAL_RANK"])'
 
 
 def test_a_gpu_that_is_none_ends_a_program() -> None:
