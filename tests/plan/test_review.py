@@ -64,7 +64,7 @@ minutes between checkpoints that no start has
     --save-minutes 90 is not less than the 60 minutes of a start, so no start of the chain saves
 an image that torchrun stays outside of
     run: {command: [apptainer, exec, /a/b.sif, python, t.py]}
-    torchrun starts outside the image; write environment: {container: {image: /a/b.sif}}, and as run.command what runs inside: python t.py
+    torchrun starts outside ... {image: /a/b.sif}}, and as run.command what runs inside: python t.py
 an image of a command that is not here
     run: {command: [apptainer, exec, --nv, b.sif, python, t.py]}
     b.sif is not here; correct the path
