@@ -50,6 +50,7 @@ class JobSize(NamedTuple):
     roles: str = ""  # the variables with the addresses of the job's roles on other nodes
     offline: bool = False  # whether the nodes have no internet
     settings: str = ""  # options with their values, a line each, and those of files that they name
+    python: str = ""  # the version of the module that surely gives it Python
     fewest: int = 0  # nodes, where the scheduler may give fewer than `nodes`
 
     def __str__(self) -> str:
@@ -311,6 +312,9 @@ class _Look:
         for module in self.program.modules:
             if copied is not None and not is_below(os.path.normpath(module.path), copied):
                 self.say("module-untracked", module.whole)
+            if self.size.python and id(module) in self.program.loaded:
+                for line, word in module.list_newer(self.size.python)[:1]:
+                    self.say("syntax.newer", module.whole._replace(line=line), word=word)
 
     def _name_start(self) -> str:
         """Return what to write for a script, so that its imports find what is beside it."""

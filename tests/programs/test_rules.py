@@ -874,6 +874,40 @@ def test_a_debugger_that_a_variable_asks_for_is_meant(test: str, found: list[str
     assert rules(look(f"import os\nif {test}:\n    breakpoint()\n", size=ONE)) == found
 
 
+@pytest.mark.parametrize(
+    ("python", "text", "line"),
+    [
+        ("3.9", "x = 1\nmatch x:\n    case 1:\n        x = 2\n", 2),
+        ("3.7", "\nif (x := 1):\n    print(x)\n", 2),
+        ("3.10", "match 1:\n    case 1:\n        pass\n", 0),
+        ("3.8", "with (lock):\n    print(f'{1}')\n", 0),
+        ("", "match 1:\n    case 1:\n        pass\n", 0),
+    ],
+)
+def test_what_an_older_python_does_not_read_is_found(python: str, text: str, line: int) -> None:
+    found = look(f"{text}print()\n", size=ONE._replace(python=python))
+    assert [(one.rule, one.line) for one in found] == [("syntax", line)] * bool(line)
+
+
+@pytest.mark.parametrize(
+    ("first", "found"),
+    [
+        ("from nets45.unet import UNet", ["module-missing"]),
+        ("import nets45.unet", ["module-missing"]),
+        ("try:\n    import nets45.unet\nexcept ImportError:\n    pass", []),
+        ("import sys\nsys.path.append('x')\nimport nets45.unet", []),
+        ("import nets45.other", []),
+        ("import torch.unet", []),
+        ("import net45.unet", []),
+    ],
+)
+def test_a_folder_of_a_like_name_has_what_is_imported(first: str, found: list[str]) -> None:
+    Path("torchx").mkdir()
+    Path("torchx/unet.py").touch()
+    said = look(f"{first}\nprint()\n", size=ONE, net45__unet="UNet = 1\n")
+    assert rules(said) == found
+
+
 def test_a_place_of_all_tasks_is_told_where_the_option_is() -> None:
     program = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--out')\n"
     size = ONE._replace(arguments=("--out", "a.pt"), settings="--out a.pt", tasks=2)
