@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterator, Sequence
+from typing import Any
 
 from jobgen.errors import UsageError
 from jobgen.plan.array import list_tasks, list_varied_keys
@@ -24,7 +25,7 @@ def decide(context: Context, plan: Plan) -> Decision[Program]:
         return Decision(Program(spec.name))
     if spec.array is None and context.task is not None:
         raise UsageError(f"--task {context.task}: {loaded.file} has no array")
-    command = tuple(_list_words(loaded, without=list_varied_keys(loaded)))
+    command = tuple(_list_words(loaded))
     program = Program(spec.name, command, _find_script(loaded))
     if spec.array is not None and not plan.array.tasks:
         program = _make_task(context, program)
@@ -66,9 +67,8 @@ def _list_notes(context: Context, plan: Plan) -> Iterator[str]:
     run, array = spec.run, spec.array
     if run.command:
         yield from _list_command_warnings(context, run.command)
-    own = run.keyed_args.keys() - list_varied_keys(loaded)
-    keyed = {key: value for key, value in run.keyed_args.items() if key in own}
-    yield from warn_unexpanded(loaded, "run.args", run.listed_args or keyed)
+    yield from warn_unexpanded(loaded, "run.args", run.listed_args)
+    yield from warn_unexpanded(loaded, "run.args", _keep_own(loaded))
     for kind, content in array._asdict().items() if array else ():
         yield from warn_unexpanded(loaded, f"array.{kind}", content)
     # Torch is looked for, and the job names no environment.
@@ -120,8 +120,14 @@ def _find_script(loaded: LoadedSpec) -> ShellPath | None:
     return make_path(script)
 
 
-def _list_words(loaded: LoadedSpec, *, without: Container[str]) -> Iterator[str]:
-    """Yield the words that one process runs, `without` these keys of its arguments.
+def _keep_own(loaded: LoadedSpec) -> dict[str, Any]:
+    """Return the arguments with keys that no task of an array gives itself."""
+    varied = list_varied_keys(loaded)
+    return {key: one for key, one in loaded.spec.run.keyed_args.items() if key not in varied}
+
+
+def _list_words(loaded: LoadedSpec) -> Iterator[str]:
+    """Yield the words that one process runs, without what tasks of an array give themselves.
 
     The interpreter is the environment's own python3.
     """
@@ -137,6 +143,5 @@ def _list_words(loaded: LoadedSpec, *, without: Container[str]) -> Iterator[str]
     else:
         yield from ("python3", "-u", "-m", run.module or "")
     yield from run.listed_args
-    for key, value in run.keyed_args.items():
-        if key not in without:
-            yield from make_words(key, value)
+    for key, value in _keep_own(loaded).items():
+        yield from make_words(key, value)

@@ -318,10 +318,10 @@ def _check_sums(job: _Subject, facts: Mapping[str, Any]) -> Iterator[Problem]:
 
 def _check_names(job: _Subject) -> Iterator[Problem]:
     """Yield misspelt names of variables; those of options the scheduler refuses by itself."""
+    from jobgen.spec.spelling import find_near
+
     known = _list_rows("known")[0][0].split()
     for name in job.spec.environment.named_variables.keys() - {*known}:
-        from jobgen.spec.spelling import find_near
-
         if near := find_near(name, known, cutoff=0.85):
             path = f"environment.variables.{name}"
             yield job.loaded.problem(path, f"nothing reads {name}", f"did you mean {near}?")
@@ -331,8 +331,9 @@ def _check_directives(job: _Subject) -> Iterator[Problem]:
     """Yield misspelt options of directives; one that is like none may be the site's own."""
     from jobgen.spec.spelling import find_near
 
-    can, text = job.plan.can, "\n".join(job.spec.directives)
-    for option in list_options("\n".join(re.findall(rf"(?m)^{can.sign} (.*)", text))):
+    can = job.plan.can
+    lines = re.findall(rf"(?m)^{can.sign} (.*)", "\n".join(job.spec.directives))
+    for option in list_options("\n".join(lines)):
         name = option.partition(" ")[0].removeprefix("--")
         near = find_near(name, can.long_options, cutoff=0.85)
         if near and not near.startswith(name):
@@ -426,7 +427,7 @@ def _count_job(job: _Subject) -> dict[str, Any]:
         "node_processes": processes,
         "world": world,
         "early": notice,
-        "minutes": plan.walltime.chain.goes_on and seconds // 60,
+        "minutes": plan.walltime.chain.goes_on * seconds // 60,
         "before": max(0, seconds - notice),
         "share_cpus": (group.cpus or 0) // group.processes,
         "named": _count_hosts(job.spec.directives),
@@ -572,26 +573,15 @@ def _check_files(job: _Subject) -> _Found:
             from jobgen.spec.spelling import find_near_file
 
             near = find_near_file(file)
-            if not near and _read_form("joined").fullmatch(text):
+            if not near and _read_form("joined").fullmatch(f"{path} {text}"):
                 continue
+            if path == "run.module":
+                near = near.removesuffix(".py").replace("/", ".")
             usual = "" if file[:1] in "/~" else ".relative"
             kind = ".near" if near else _KINDS.get(path, usual)
             yield f"not-here{kind}", path, {"text": text, "near": near}
         elif path in ("run.args", "environment.setup") and _is_left_out(file, job.copied):
             yield "left-out", path, {"text": text, "file": file}
-
-
-def _check_module(job: _Subject) -> _Found:
-    """Yield a module that is not here, though one that is spelt nearly so is."""
-    module = job.spec.run.module or ""
-    file = f"{module.replace('.', '/')}.py"
-    package = os.path.dirname(file) or "."  # one that is not here may be installed
-    if not all((len(module) > 3, os.path.isdir(package), *map(_is_missing, (file, file[:-3])))):
-        return
-    from jobgen.spec.spelling import find_near_file
-
-    if near := find_near_file(file)[:-3].replace("/", "."):
-        yield "not-here.near", "run.module", {"text": module, "near": near}
 
 
 # Keys that only some schedulers or sites have a use for.
@@ -633,13 +623,11 @@ def _list_files(job: _Subject) -> Iterator[tuple[str, str, str]]:
             "run.command": [_find_file(run.words)],
             "environment.venv": [own.venv],
         }
-        sources = read_sources(job.plan) or "exists"
-        forms = ["read"] if _read_form("tests-files").search(sources) else ["read", "resumed"]
-        folded = _read_form("folded").findall(sources)
-        for option, value in _list_options(job.plan.program.command):
-            text, name = f"{option} {value}", option.lstrip("-").replace("-", "_")
-            if name not in folded and any(_read_form(form).fullmatch(text) for form in forms):
-                yield "run.args", value, text
+        yield from _list_arguments(job)
+    module = (run.module or "").replace(".", "/")
+    is_here = os.path.isdir(os.path.dirname(f"./{module}"))  # the package; else it is installed
+    if all((len(module) > 3, is_here, _is_missing(module))):
+        yield "run.module", f"{module}.py", module.replace("/", ".")
     if own.uv:
         name = "uv.lock" if os.path.isfile("pyproject.toml") else "pyproject.toml"
         yield "environment.uv", name, f"{name}, which uv needs,"
@@ -647,16 +635,22 @@ def _list_files(job: _Subject) -> Iterator[tuple[str, str, str]]:
         yield from ((path, name, name) for name in files if name)
 
 
+def _list_arguments(job: _Subject) -> Iterator[tuple[str, str, str]]:
+    """Yield the options of a program that name files which it reads."""
+    sources = read_sources(job.plan) or "exists"
+    forms = ["read"] if _read_form("tests-files").search(sources) else ["read", "resumed"]
+    folded = _read_form("folded").findall(sources)
+    for option, value in _list_options(job.plan.program.command):
+        text, name = f"{option} {value}", option.lstrip("-").replace("-", "_")
+        if name not in folded and any(_read_form(form).fullmatch(text) for form in forms):
+            yield "run.args", value, text
+
+
 def _find_file(command: Sequence[str]) -> str:
     """Return the script that a command is, or that its Python or shell runs; empty without one."""
     if "-c" in command:
         return ""
-    line = " ".join(word for word in command if word[:1] != "-")
-    runs = re.match(
-        r"(?:(?:\S*/)?(?:bash|sh|zsh) |\S*python\S* |(?=\S*/)|"
-        r"(?:apptainer|singularity) (?:exec|run) (?=\S+\.sif))(\S+\.(?:sh|py|sif))(?!\S)",
-        line,
-    )
+    runs = _read_form("runs").match(" ".join(word for word in command if word[:1] != "-"))
     return runs[1] if runs else ""
 
 
@@ -713,7 +707,6 @@ _CHECKS = (
     _check_variables,
     _check_binds,
     _check_files,
-    _check_module,
     _check_no_use,
     _check_venv,
     _check_asking,

@@ -14,7 +14,6 @@ from jobgen.plan.limits import has_option
 from jobgen.plan.plan import Plan
 from jobgen.plan.review import TASK, list_copied, list_settings, parts_tasks, review
 from jobgen.programs.program import list_started
-from jobgen.programs.reader import read_form
 from jobgen.programs.rules import SEVERAL, JobSize, Remark, check_program, make_remark
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.roles import list_names
@@ -124,18 +123,7 @@ def _measure(plan: Plan) -> JobSize:
         offline=plan.site.internet == "none" and not re.search("OFFLINE|WANDB_MODE", setup),
         settings="\n".join(map(" ".join, _list_settings(plan))),
         fewest=nodes.fewest or 0,
-        python=_read_version(plan),
     )
-
-
-def _read_version(plan: Plan) -> str:
-    """Return the version of the module that gives a program its Python; empty if that is open."""
-    own, python = plan.environment, plan.program.command[:1]
-    modules = own.modules.load if own.modules else ()
-    others = (own.container, own.step_options, own.stage, own.venv, own.conda, own.setup)
-    match = read_form("of-python").fullmatch(" ".join(modules))
-    known = match and python in (("python",), ("python3",)) and not any(others)
-    return match["version"] if match and known and "PATH" not in own.variables else ""
 
 
 def _are_alike(plan: Plan, setup: str) -> bool:
@@ -154,6 +142,15 @@ def _list_settings(plan: Plan) -> Iterator[tuple[str, str]]:
     varied = tasks[0].variables if tasks else ()
     yield "then", plan.walltime.chain.then
     yield from (("varied", name) for name in varied if name not in own)
+    yield from _list_modules(plan)
+
+
+def _list_modules(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Yield the modules, for what starts the program, where they alone may give it that."""
+    used = plan.environment
+    others = (used.container, used.step_options, used.stage, used.venv, used.conda, used.setup)
+    if used.modules and not any((*others, "PATH" in used.variables)):
+        yield f"modules-of-{plan.program.command[0]}", " ".join(used.modules.load)
 
 
 def _check_module(module: str, size: JobSize) -> list[Remark]:

@@ -175,18 +175,14 @@ class ReadProgram:
         yield "elsewhere", [one for one in taken if self._is_elsewhere(one.head) and kept]
 
     def _list_near(self, taken: list[Fact]) -> Iterator[Fact]:
-        """Yield imports from a folder of no known library, where one of a like name has that."""
+        """Yield imports of no known library, where a folder of a like name has what they name."""
         for one in taken:
             head, _, rest = one.name.replace(".", "/").partition("/")
             if rest and head in self.libraries - list_plain():
                 from jobgen.spec.spelling import find_near  # only an error needs it
 
-                files = (
-                    glob.iglob(f"*/{rest}{end}", root_dir=self._roots[0] or None)
-                    for end in ("", ".py")
-                )
-                near = find_near(head, [file.partition("/")[0] for file in itertools.chain(*files)])
-                if near:
+                files = glob.iglob(f"*/{rest}.py", root_dir=self._roots[0] or None)
+                if near := find_near(head, [file.partition("/")[0] for file in files]):
                     yield one._replace(about={"near": near})
 
     def _is_elsewhere(self, name: str) -> bool:

@@ -351,12 +351,6 @@ class Module:
         over = (part for part in reversed(self.parts) if part.has_line(line))
         return next(over, self.whole.part)
 
-    def list_newer(self, python: str) -> list[tuple[int, str]]:
-        """Return what a version of Python does not read, after its line."""
-        version = int(python.partition(".")[2])
-        nodes = ((one, *_SINCE.get(type(one).__name__, (0, ""))) for one in ast.walk(self.tree))
-        return sorted((getattr(one, "lineno", 1), word) for one, at, word in nodes if at > version)
-
     def silences(self, line: int, rule: str) -> bool:
         """Whether a comment in a line silences a rule."""
         text = "".join(self.text.splitlines()[line - 1 : line])
@@ -432,8 +426,6 @@ def _negate(test: ast.expr) -> ast.expr:
     return ast.UnaryOp(ast.Not(), test)
 
 
-# Nodes that Python 3 has since one of its versions.
-_SINCE = {"NamedExpr": (8, ":="), "Match": (10, "match"), "TryStar": (11, "except*")}
 _NAMED = (ast.Name, ast.Attribute)
 _LEAVES = (ast.Return, ast.Continue, ast.Raise)
 _ENDS = frozenset({"quit", "exit", "sys.exit", "os._exit"})  # calls that end the program

@@ -50,7 +50,6 @@ class JobSize(NamedTuple):
     roles: str = ""  # the variables with the addresses of the job's roles on other nodes
     offline: bool = False  # whether the nodes have no internet
     settings: str = ""  # options with their values, a line each, and those of files that they name
-    python: str = ""  # the version of the module that surely gives it Python
     fewest: int = 0  # nodes, where the scheduler may give fewer than `nodes`
 
     def __str__(self) -> str:
@@ -193,8 +192,8 @@ class _Look:
         about = {"call": at.short, "full": full, "module": at.name, "head": at.head}
         values = {**self.values, **about, **at.about, **values}
         remark = make_remark(name, module.path, line, certain=at.certain and not guessed, **values)
-        if "os.environ[" in remark.hint and not re.search(r"\bimport\b[^\n]*\bos\b", module.text):
-            remark = remark._replace(hint=f"import os, and {remark.hint}")
+        first = "" if "os" in module.names else "import os, and "
+        remark = remark._replace(hint=re.sub(r"\A(?=.*os\.environ\[)", first, remark.hint))
         if self.program.is_reached(at.part) and not module.silences(line, remark.rule):
             self.remarks.setdefault(remark.message, []).append(remark)
             self.answers |= {name: True, remark.rule: True}
@@ -312,9 +311,6 @@ class _Look:
         for module in self.program.modules:
             if copied is not None and not is_below(os.path.normpath(module.path), copied):
                 self.say("module-untracked", module.whole)
-            if self.size.python and id(module) in self.program.loaded:
-                for line, word in module.list_newer(self.size.python)[:1]:
-                    self.say("syntax.newer", module.whole._replace(line=line), word=word)
 
     def _name_start(self) -> str:
         """Return what to write for a script, so that its imports find what is beside it."""

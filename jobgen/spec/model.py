@@ -263,9 +263,9 @@ class Environment(NamedTuple):
         for name in filter(is_taken, variables):
             yield explain(_UNNAMED.get(name, "taken"), {"name": name})
         path = variables.get("PATH", "")
-        alone = re.fullmatch("~[^:$]*", path)
-        literal = ("$" in path or alone) and not isinstance(path, ShellPath)
-        yield from refuse({"literal_path": literal}, path=f"{path}:$PATH" if alone else path)
+        if not isinstance(path, ShellPath):
+            lone = re.fullmatch("~[^:$]*", path)
+            yield from refuse({"literal_path": "$" in path, "lone_path": lone}, path=path)
 
 
 @limit_keys("module", "script", "command", "body", least=1, most=1)

@@ -875,17 +875,17 @@ def test_a_debugger_that_a_variable_asks_for_is_meant(test: str, found: list[str
 
 
 @pytest.mark.parametrize(
-    ("python", "text", "line"),
+    ("modules", "text", "line"),
     [
-        ("3.9", "x = 1\nmatch x:\n    case 1:\n        x = 2\n", 2),
-        ("3.7", "\nif (x := 1):\n    print(x)\n", 2),
-        ("3.10", "match 1:\n    case 1:\n        pass\n", 0),
-        ("3.8", "with (lock):\n    print(f'{1}')\n", 0),
-        ("", "match 1:\n    case 1:\n        pass\n", 0),
+        ("python/3.9", "x = 1\nmatch x:\n    # one\n    case 1:\n        x = 2\n", 2),
+        ("python/3.10", "try:\n    pass\nexcept* OSError:\n    pass\n", 3),
+        ("python/3.10", "match 1:\n    case 1:\n        pass\n", 0),
+        ("python/3.9", "match = 1\nprint(match [0], f'{1}')\n", 0),
+        ("pytorch/2.4 python/3.9", "match 1:\n    case 1:\n        pass\n", 0),
     ],
 )
-def test_what_an_older_python_does_not_read_is_found(python: str, text: str, line: int) -> None:
-    found = look(f"{text}print()\n", size=ONE._replace(python=python))
+def test_what_an_older_python_does_not_read_is_found(modules: str, text: str, line: int) -> None:
+    found = look(f"{text}print()\n", size=ONE._replace(settings=f"modules-of-python3 {modules}"))
     assert [(one.rule, one.line) for one in found] == [("syntax", line)] * bool(line)
 
 
