@@ -64,10 +64,11 @@ def _split(choice: Choice) -> tuple[Choice, dict[str, str]]:
     return given, variables
 
 
-def list_varied_keys(loaded: LoadedSpec) -> frozenset[str]:
-    """Return the keys of `run.args` that the tasks give themselves."""
+def keep_own_args(loaded: LoadedSpec) -> Choice:
+    """Return the keys of `run.args` that no task gives itself, with their values."""
     options = {option for given, _ in map(_split, loaded.spec.choices()) for option in given}
-    return frozenset(key for key in loaded.spec.run.keyed_args if make_option(key) in options)
+    keyed = loaded.spec.run.keyed_args.items()
+    return {key: value for key, value in keyed if make_option(key) not in options}
 
 
 def list_variables(loaded: LoadedSpec) -> frozenset[str]:

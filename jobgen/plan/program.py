@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from jobgen.errors import UsageError
-from jobgen.plan.array import list_tasks, list_varied_keys
+from jobgen.plan.array import keep_own_args, list_tasks
 from jobgen.plan.decision import Context, Decision
 from jobgen.plan.plan import Plan, Program, ShellPath
 from jobgen.sites.profile import SiteModules
@@ -68,7 +67,7 @@ def _list_notes(context: Context, plan: Plan) -> Iterator[str]:
     if run.command:
         yield from _list_command_warnings(context, run.command)
     yield from warn_unexpanded(loaded, "run.args", run.listed_args)
-    yield from warn_unexpanded(loaded, "run.args", _keep_own(loaded))
+    yield from warn_unexpanded(loaded, "run.args", keep_own_args(loaded))
     for kind, content in array._asdict().items() if array else ():
         yield from warn_unexpanded(loaded, f"array.{kind}", content)
     # Torch is looked for, and the job names no environment.
@@ -120,12 +119,6 @@ def _find_script(loaded: LoadedSpec) -> ShellPath | None:
     return make_path(script)
 
 
-def _keep_own(loaded: LoadedSpec) -> dict[str, Any]:
-    """Return the arguments with keys that no task of an array gives itself."""
-    varied = list_varied_keys(loaded)
-    return {key: one for key, one in loaded.spec.run.keyed_args.items() if key not in varied}
-
-
 def _list_words(loaded: LoadedSpec) -> Iterator[str]:
     """Yield the words that one process runs, without what tasks of an array give themselves.
 
@@ -143,5 +136,5 @@ def _list_words(loaded: LoadedSpec) -> Iterator[str]:
     else:
         yield from ("python3", "-u", "-m", run.module or "")
     yield from run.listed_args
-    for key, value in _keep_own(loaded).items():
+    for key, value in keep_own_args(loaded).items():
         yield from make_words(key, value)
