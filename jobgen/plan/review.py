@@ -650,8 +650,8 @@ def _find_file(command: Sequence[str]) -> str:
     """Return the script that a command is, or that its Python or shell runs; empty without one."""
     if "-c" in command:
         return ""
-    runs = _read_form("runs").match(" ".join(word for word in command if word[:1] != "-"))
-    return runs[1] if runs else ""
+    line = " ".join(word for word in command if word[:1] != "-")
+    return next(iter(_read_form("runs").findall(line)), "")
 
 
 def _is_missing(name: str) -> bool:

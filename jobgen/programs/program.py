@@ -178,7 +178,7 @@ class ReadProgram:
         """Yield imports of no known library, where a folder of a like name has what they name."""
         for one in taken:
             head, _, rest = one.name.replace(".", "/").partition("/")
-            if rest and head in self.libraries - list_plain():
+            if all((rest, head in self.libraries - list_plain())):
                 from jobgen.spec.spelling import find_near  # only an error needs it
 
                 files = glob.iglob(f"*/{rest}.py", root_dir=self._roots[0] or None)
