@@ -257,13 +257,12 @@ def suggest_value(
     facts["only"] = facts["takes"] if len(names) == 1 else ""
     if answer := find_rule("value_rules", facts):
         return answer["say"]
-    better = _repair(node, kinds, check) if isinstance(node, Scalar) else ""
+    if better := _repair(node, kinds, check) if isinstance(node, Scalar) else "":
+        return f"write {better}" if path.endswith("]") else f"write {facts['name']}: {better}"
     examples = load_table()["examples"] if wrong == "kind" else {}
     example = examples.get(facts["at"], examples.get(facts["name"], ""))
-    if not better and example[:1] in ("[", "{"):  # an example number would be a guess
-        better = example
-    start = "write" if path.endswith("]") else f"write {facts['name']}:"
-    return f"{start} {better}" if better else ""
+    # An example number would be a guess.
+    return f"write it as in {facts['name']}: {example}" if example[:1] in ("[", "{") else ""
 
 
 def _repair(node: Scalar, kinds: tuple[fields.Kind, ...], check: Check) -> str:
