@@ -119,7 +119,8 @@ def test_a_walltime_is_never_read_as_something_else(value: str, message: str) ->
         ),
         (
             "launch: [c10d]",
-            "5:9: launch: expected keys and values, got a list; write launch: {mode: torchrun}",
+            "5:9: launch: expected keys and values, got a list; write it as in"
+            " launch: {mode: torchrun}",
         ),
         (
             "launch: {interface: eth 0}",
