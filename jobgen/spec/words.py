@@ -77,8 +77,8 @@ class _Stranger(NamedTuple):
         fault, name = self.check(self.node, kinds, path, self.root)[0], path.rpartition(".")[2]
         line = re.match(rf"write {name}: (.*?)(?:, (?:or|for|the|and) .*|; .*)?$", fault.hint)
         message = fault.message if isinstance(self.node, Scalar) else ""
-        told = () if fault.hint.startswith("write it as in") else (message, fault.hint)
-        return line[1] if line else "", "; ".join(filter(None, told))
+        words = () if fault.hint.startswith("write it as in") else (message, fault.hint)
+        return line[1] if line else "", "; ".join(filter(None, words))
 
     def locate(self, path: str) -> str:
         """Return where the key at a path stands for it: in its own role, if that has the key."""
