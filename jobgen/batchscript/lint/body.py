@@ -115,14 +115,17 @@ def _is_kept(script: Script, command: Command, *later: Command) -> bool:
 def _find_last(script: Script) -> list[Command]:
     """The last command a script is about, and those that set the status; none if it acts on one."""
     launches = [item for item in list_run(script) if item.command.words]
-    beside = _list_beside(launches)
+    inner = _list_inner(launches)
     launches = [item for item in launches if not item.command.function]
     commands = [item.command for item in launches]
-    matter = [item.command.name in beside or _matters(item.started) for item in launches]
+    matter = [item.command.name in inner or _matters(item.started) for item in launches]
     runs = [*compress(commands, matter)]
-    if not runs or _acts_on_status("\n".join(script.lines[runs[0].line - 1 :])):
+    first = min((inner.get(item.name, item).line for item in runs), default=0)
+    if not runs or _acts_on_status("\n".join(script.lines[first - 1 :])):
         return []
-    last = runs[-1]._replace(end="&") if runs[-1].name in beside else runs[-1]
+    last = runs[-1]
+    if last.end in ("\n", ";"):
+        last = last._replace(end=inner.get(last.name, last).end)
     after = commands[len(matter) - matter[::-1].index(True) :]
     after = [item for item in after if not _is_apart(script, last, item)]
     after = [item for item in after if not FORMS["no-status"].fullmatch(" ".join(item.texts))]
@@ -156,11 +159,12 @@ def _acts_on_status(text: str) -> bool:
     return re.search(acts, FORMS["keeps-code"].sub("", text)) is not None
 
 
-def _list_beside(launches: list[LaunchCommand]) -> set[str]:
-    """List the functions whose last program goes on in the background."""
-    commands = [x.command for x in launches if x.command.name == "wait" or _matters(x.started)]
-    ends = {command.function: command.end for command in commands}
-    return {name for name, end in ends.items() if end == "&"}
+def _list_inner(launches: list[LaunchCommand]) -> dict[str, Command]:
+    """Return the last program of each function, by its name, unless it waits or exits."""
+    ends = ("wait", "exit")
+    commands = [x.command for x in launches if x.command.name in ends or _matters(x.started)]
+    inner = {command.function: command for command in commands}
+    return {name: command for name, command in inner.items() if command.name not in ends}
 
 
 @rule("tee-status")
