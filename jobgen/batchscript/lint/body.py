@@ -10,7 +10,7 @@ from itertools import chain, compress, groupby, islice, pairwise, takewhile
 from jobgen import process
 from jobgen.batchscript.bash import CLOSES, Command, Word
 from jobgen.batchscript.expand import PlainVariables
-from jobgen.batchscript.launchers import LaunchCommand, Started, unwrap, unwrap_nested
+from jobgen.batchscript.launchers import LaunchCommand, Started, list_inner, unwrap, unwrap_nested
 from jobgen.batchscript.lint.rule import Fault, join_acting, mark, rule
 from jobgen.batchscript.purposes import FORMS, HELPING, READIES, REPEATABLE, reads_settings
 from jobgen.batchscript.reach import list_run
@@ -106,8 +106,8 @@ def _is_kept(script: Script, command: Command, *later: Command) -> bool:
     ends = command.end != "&" and FORMS["keeps-status"].search(script.text)
     chosen = [item.texts[1:] for item in later if item.name in ("exit", "wait")]
     looked_at = command.end in ("||", "&&", "|", "|&")
-    if command in _list_piped(script):  # to tee, whose code counts, of which another rule tells
-        looked_at = not FORMS["keeps-pipe"].search(script.text)
+    if command in _list_piped(script.expanded):  # to tee, of which another rule tells
+        looked_at = FORMS["keeps-pipe"].search(script.text) is None
     serves = FORMS["server"].search(" ".join(command.texts))  # and does not end by itself
     return any((ends, looked_at, serves, *(code not in ([], ["0"]) for code in chosen)))
 
@@ -117,20 +117,24 @@ def _find_last(script: Script) -> list[Command]:
     launches = [item for item in list_run(script) if item.command.words]
     inner = _list_inner(launches)
     launches = [item for item in launches if not item.command.function]
-    commands = [item.command for item in launches]
+    commands = [_enter(item.command, inner) for item in launches]
     matter = [item.command.name in inner or _matters(item.started) for item in launches]
     runs = [*compress(commands, matter)]
     first = min((inner.get(item.name, item).line for item in runs), default=0)
     if not runs or _acts_on_status("\n".join(script.lines[first - 1 :])):
         return []
     last = runs[-1]
-    if last.end in ("\n", ";"):
-        last = last._replace(end=inner.get(last.name, last).end)
     after = commands[len(matter) - matter[::-1].index(True) :]
     after = [item for item in after if not _is_apart(script, last, item)]
     after = [item for item in after if not FORMS["no-status"].fullmatch(" ".join(item.texts))]
     lost = [[item, last][: 2 - (item.end == "&")] for item in runs[:-1] if _is_lost(item, last)]
     return lost[0] if lost and not after else [last, *after]
+
+
+def _enter(command: Command, inner: dict[str, Command]) -> Command:
+    """A call of a function with the end of the program in it; other commands as they are."""
+    plain = command.end in ("\n", ";")
+    return command._replace(end=inner[command.name].end) if plain and command.name in inner else command
 
 
 def _is_apart(script: Script, command: Command, later: Command) -> bool:
@@ -143,7 +147,7 @@ def _is_apart(script: Script, command: Command, later: Command) -> bool:
 def _is_lost(command: Command, last: Command) -> bool:
     """Whether the last run is of the same program, with other values, and needs nothing of this."""
     own, other = (unwrap(item.words).texts for item in (command, last))
-    names = {tuple(FORMS["names"].findall(" ".join(texts))) for texts in (own, other)}
+    names = {tuple(FORMS["names"].findall(re.sub(r"\S+/", "", " ".join(x)))) for x in (own, other)}
     needs = FORMS["needs"].search(" ".join({*other} - {*own}))
     sure = last.end in ("\n", ";"), command.end in ("\n", ";", "&")
     alike = len(names) == 1 and command.openers.isdisjoint(("if", "case"))
@@ -169,14 +173,24 @@ def _list_inner(launches: list[LaunchCommand]) -> dict[str, Command]:
 
 @rule("tee-status")
 def _find_tee(script: Script) -> Iterator[Fault]:
-    for command in [] if FORMS["keeps-pipe"].search(script.text) else _list_piped(script):
+    for command in chain.from_iterable(_list_lossy(script)):
         if any(_matters(x.started) for x in unwrap_nested(command, PlainVariables({}, {}))):
             yield mark(command.place, f"the exit code of {command.name} is lost: tee's counts")
 
 
-def _list_piped(script: Script) -> list[Command]:
+def _list_lossy(script: Script) -> Iterator[list[Command]]:
+    """Yield what stands before tee in each shell whose pipes have no exit code but the last."""
+    shells = [(script.text, script.expanded)]
+    for command in script.expanded:
+        if command.name != "eval":  # which is no shell with options of its own
+            own = "\n".join([*command.texts, *command.bodies])
+            shells.append((own, list_inner(unwrap(command.words), command)))
+    return (_list_piped(x) for own, x in shells if not FORMS["keeps-pipe"].search(own))
+
+
+def _list_piped(commands: list[Command]) -> list[Command]:
     """List the commands before a pipe to tee, and those in a block before it."""
-    piped, commands = list[Command](), script.expanded
+    piped = list[Command]()
     for index, (command, following) in enumerate(pairwise(commands)):
         if following.name == "tee" and command.end in ("|", "|&", ")"):
             block = {*commands[index - (command.name in CLOSES)].blocks} - {*following.blocks}
