@@ -52,7 +52,7 @@ def _list_files(started: Started) -> list[Word]:
 
 @rule("host-addresses")
 def _find_host_addresses(script: Script) -> Iterator[Fault]:
-    for name, word, raw in script.variables() if script.nodes != 1 else ():
+    for name, word, raw in script.variables():
         quoted = FORMS["quoted"].fullmatch(raw)
         names = rf"\b{quoted[1]}=\"?(\$\(|`)scontrol show host" if quoted else "(?!)"
         if re.search(names, script.text):
@@ -134,7 +134,11 @@ def _find_last(script: Script) -> list[Command]:
 def _enter(command: Command, inner: dict[str, Command]) -> Command:
     """A call of a function with the end of the program in it; other commands as they are."""
     plain = command.end in ("\n", ";")
-    return command._replace(end=inner[command.name].end) if plain and command.name in inner else command
+    return (
+        command._replace(end=inner[command.name].end)
+        if plain and command.name in inner
+        else command
+    )
 
 
 def _is_apart(script: Script, command: Command, later: Command) -> bool:
