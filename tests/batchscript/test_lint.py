@@ -364,7 +364,6 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("few-gpus", "export CUDA_VISIBLE_DEVICES=0,1\npython t.py", "--nodes=1 --gres=gpu:4"),
         ("dead-directive", "true", "--nodes=1\n#SBTACH --time=1:00"),
         ("no-command", "PBS -l ncpus=1\npython t.py", "--nodes=1"),
-        ("login-node-address", f"{TORCHRUN} --master-addr=$MASTER_ADDR t.py", "--nodes=1"),
         ("no-command", "N = 1\npython t.py $N", "--nodes=1"),
         ("no-command", "N= resnet\npython t.py ${N}", "--nodes=1"),
         ("no-command", "N =resnet\npython t.py $N", "--nodes=1"),
@@ -385,8 +384,6 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("endless-wait", "vllm serve m & # kill it?\n# trap\npython t.py\nwait", "--nodes=1"),
         ("endless-wait", "srun torchrun t.py &\nsrun trl vllm-serve &\nwait", "--nodes=2"),
         ("endless-wait", "srun ray start --head --block &\npython t.py\nwait", "--nodes=2"),
-        ("login-node-address", "torchrun --rdzv-endpoint=$MASTER_ADDR:29400 t.py", "--nodes=1"),
-        ("login-node-address", "torchrun --rdzv-endpoint=n1:${MASTER_PORT} t.py", "--nodes=1"),
         ("login-node-address", f"srun -K1 {TORCHRUN} {C10D} --rdzv-endpoint=n1:$P t", "--nodes=2"),
         ("login-node-address", f"srun -K1 {TORCHRUN} --master-addr=0.0.0.0 t.py", "--nodes=2"),
         ("two-agents", "srun -K1 apptainer exec i.sif mpirun -np 4 python t.py", "--nodes=2"),
@@ -508,8 +505,6 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
         ("run() { python t.py & python u.py; }\nrun 1", "--nodes=1"),
         ("vllm serve m &\ncurl m\npython t.py\nkill $!\nwait $!", "--nodes=1"),
         ("set -e\nray start --head &\nray status\npython t.py\nwait $!\nwait", "--nodes=1"),
-        (": ${MASTER_PORT:=29400}\ntorchrun --rdzv-endpoint=n1:$MASTER_PORT t.py", "--nodes=1"),
-        (". place.sh\ntorchrun --rdzv-endpoint=$MASTER_ADDR:$MASTER_PORT t.py", "--nodes=1"),
         ("srun python t.py", "--nodes=2 --time=10"),
         ("srun python scripts/stage_data.py\nsrun -K1 python t.py", "--nodes=2"),
         ("srun /bin/python3 a/download_b.py\nsrun copy_c.sh\nsrun -K1 python t.py", "--nodes=2"),
@@ -760,6 +755,13 @@ def test_a_shell_script_beside_a_script_is_looked_into(tmp_path: Path) -> None:
             for item in findings
             if ".sh" in line
         )
+
+
+def test_a_script_without_directives_may_be_what_each_node_runs() -> None:
+    body = "torchrun --nnodes=$N --node-rank=$1 --master-addr=127.0.0.1 --master-port=$P t.py\n"
+    for asked, found in (("#SBATCH --nodes=2", ["first-node-only", ADDRESS]), ("# of a node", [])):
+        findings = check(Script("a.sh", f"#!/bin/bash\n{asked}\n{body}"))
+        assert [item.rule.id for item in findings] == found
 
 
 def test_a_misnamed_variable_is_named_once() -> None:

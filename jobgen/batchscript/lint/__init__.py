@@ -48,8 +48,10 @@ def _choose_rules(script: Script) -> tuple[Rule, ...]:
         return tuple(rule for rule in RULES if rule.id == "placeholder")
     # Of a script that jobgen rendered, only the directives may be somebody's own.
     rules = RULES if header.read(script.text) is None else list_rules(directives)
-    of_bash = find_shell(script) in SHELLS
-    return tuple(rule for rule in rules if of_bash or rule.id not in _OF_BASH)
+    # Without directives it may be what each node runs, and no job.
+    left_out = {*ABOUT_LAUNCH} if not script.directives else set()
+    left_out |= {*_OF_BASH} if find_shell(script) not in SHELLS else set()
+    return tuple(rule for rule in rules if rule.id not in left_out)
 
 
 def _get_order(finding: Finding) -> tuple[int, int, int, str, str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import chain, dropwhile
+from itertools import dropwhile
 
 from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.launchers import unwrap
 from jobgen.batchscript.lint.rule import Fault, join_acting, mark, rule
-from jobgen.batchscript.purposes import FORMS, reads_settings, trains
+from jobgen.batchscript.purposes import FORMS, trains
 from jobgen.batchscript.reach import list_agents, list_run
 from jobgen.batchscript.reader import Script
 
@@ -67,7 +67,6 @@ def _find_login_node(script: Script) -> Iterator[Fault]:
     # One for a single node meets nobody.
     agents = [agent for _, agent, _ in list_agents(script) if agent.nodes != "1"]
     asked = [*filter(None, (agent.find("--master-addr", "--rdzv-endpoint") for agent in agents))]
-    yield from _find_unset(script)
     for word in _list_set(script, _ADDRESS_NAMES) + asked:
         login = re.search(r"PBS_O_HOST|SLURM_SUBMIT_HOST", word.active)
         loopback, own = FORMS["loopback"].fullmatch(word.text), FORMS["own-name"].match(word.raw)
@@ -82,18 +81,6 @@ def _find_login_node(script: Script) -> Iterator[Fault]:
             yield mark(word, f"{own[1]} is the name of each node, which then waits at its own")
         elif host and script.value("--nodelist") is None:
             yield mark(word, f"{host[1]} is the same for every job, whose nodes may be others")
-
-
-def _find_unset(script: Script) -> Iterator[Fault]:
-    """Find the endpoints that have the variable of a place, which nothing in the script sets."""
-    if script.beside or any(map(reads_settings, script.commands)):
-        return
-    stated = set(re.findall(r"(?<![${\w])\w+|(?<=\{)\w+(?=:?[-=])", join_acting(script)))
-    options = [agent.options.values() for _, agent, _ in list_agents(script)]
-    for word in filter(None, chain.from_iterable(options)):
-        unset = set(re.findall(r"\w+", word.active)) & (_ADDRESS_NAMES | _PORT_NAMES) - stated
-        for name in sorted(unset)[:1]:
-            yield mark(word, f"no line sets ${name}, so that the agents have no place to meet")
 
 
 def _join_late(script: Script) -> str:
