@@ -39,11 +39,9 @@ def _find_fixed_port(script: Script) -> Iterator[Fault]:
 
 def _reads_port(script: Script) -> bool:
     """Whether a variable may tell a program its port: a torchrun has options, or a free one."""
-    agents = [launch.started.torchrun for launch in script.launches if launch.started.torchrun]
-    if not agents:
-        return script.request.gpus > 0
-    alone = all("--standalone" in agent.options for agent in agents)
-    return not alone and FORMS["reads-port"].search(script.text) is not None
+    if any(launch.started.torchrun for launch in script.launches):
+        return FORMS["reads-port"].search(script.text) is not None
+    return script.request.gpus > 0
 
 
 def _has_whole_nodes(script: Script) -> bool:
