@@ -94,8 +94,8 @@ def _find_no_wait(script: Script) -> Iterator[Fault]:
     waits = [item for item in script.commands if item.name == "wait"]
     ends = all(FORMS["says"].match(" ".join(item.texts)) for item in commands[1:])
     for command in commands[:1]:
-        late = max([0, *(item.line for item in waits)])
-        if all((ends, command.end == "&", late < command.line)):
+        late = any(item.line >= command.line for item in waits)
+        if ends and command.end == "&" and not late:
             yield mark(command.place, "the script ends beside this, and the job with it")
     if waits and not FORMS["beside"].search(join_acting(script)):
         yield mark(waits[0].place, "nothing runs in the background that this could wait for")
@@ -133,12 +133,8 @@ def _find_last(script: Script) -> list[Command]:
 
 def _enter(command: Command, inner: dict[str, Command]) -> Command:
     """A call of a function with the end of the program in it; other commands as they are."""
-    plain = command.end in ("\n", ";")
-    return (
-        command._replace(end=inner[command.name].end)
-        if plain and command.name in inner
-        else command
-    )
+    own = inner.get(command.name, command)
+    return command._replace(end=own.end) if command.end in ("\n", ";") else command
 
 
 def _is_apart(script: Script, command: Command, later: Command) -> bool:
