@@ -109,8 +109,7 @@ def _find_other_nnodes(script: Script) -> Iterator[Fault]:
     for launch, agent, starts in reach.list_agents(script) if script.nodes else ():
         # One of several jobs that meet has a number of its own.
         apart = re.fullmatch(r"[1-9]\d*|\$\d", agent.tell("rank"))
-        wrong = "" if apart else _compare_nodes(agent, starts, script.nodes)
-        if wrong:
+        if not apart and (wrong := _compare_nodes(agent, starts, script.nodes)):
             own = "" if agent.name == "torchrun" else f"tell {agent.name} {_OTHERS}"
             yield mark(agent.find("nodes") or launch.place, f"{agent.name} {wrong}", fix=own)
 
