@@ -54,8 +54,7 @@ def _list_files(started: Started) -> list[Word]:
 def _find_host_addresses(script: Script) -> Iterator[Fault]:
     for name, word, raw in script.variables():
         quoted = FORMS["quoted"].fullmatch(raw)
-        names = rf"\b{quoted[1]}=\"?(\$\(|`)scontrol show host" if quoted else "(?!)"
-        if re.search(names, script.text):
+        if quoted and re.search(rf"\b{quoted[1]}=\"?(\$\(|`)scontrol show host", script.text):
             message = "in quotes, the names of all nodes are one element"
             yield mark(word, message, fix="leave out the quotes in the parentheses")
         uses = re.findall(rf".*\$\{{?{name}\b.*", script.text.partition(word.raw)[2])

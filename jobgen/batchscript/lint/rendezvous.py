@@ -30,8 +30,7 @@ def _list_set(script: Script, names: set[str]) -> list[Word]:
 
 @rule("fixed-port")
 def _find_fixed_port(script: Script) -> Iterator[Fault]:
-    asked = list(_list_ports(script))
-    words = _list_set(script, _PORT_NAMES) + asked if _reads_port(script) else asked
+    words = (_list_set(script, _PORT_NAMES) if _reads_port(script) else []) + [*_list_ports(script)]
     shared = [] if _has_whole_nodes(script) else words[::-1]  # so the first of a port stays
     ports = {port: word for word in shared for port in FORMS["port"].findall(word.text)}
     yield from (mark(word, f"port {x} is the same for every job") for x, word in ports.items())
