@@ -412,7 +412,11 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("hidden-exit", "run() { python t.py $1; }\nfor i in 1 2; do run $i; done", "--nodes=1"),
         ("hidden-exit", "run() { cd d; python t.py; }\nrun\necho end", "--nodes=1"),
         ("hidden-exit", "python a/t.py -v\npython b/t.py -v", "--nodes=1"),
-        ("host-addresses", "ip=$(srun hostname --ip-address)\ntorchrun --at $ip:1 t.py", "-N1"),
+        (
+            "host-addresses",
+            "ip=$(srun hostname --ip-address)\ntorchrun --rdzv_endpoint $ip:1 t.py",
+            "-N1",
+        ),
         ("srun-cpus", "srun -K1 bash -lc 'source e; trl vllm-serve m' &\nwait", "-N1 -c4"),
         (
             "two-agents",
@@ -478,6 +482,8 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
         ("export RANK=$SLURM_PROCID\ndeepspeed t.py", "--nodes=1 --ntasks-per-node=4"),
         ('qsub <<< "\n#SBATCH --time=1\n#SBATCH -n 4"', "--nodes=1"),
         ("python a.py && python t.py & python b.py", "--nodes=1"),
+        ("export MASTER_PORT=29500\npython a.py $MASTER_PORT\ntorchrun --standalone t.py", "-N1"),
+        ("ip=$(hostname -i)\necho http://$ip\npython t.py", "--nodes=1"),
         ("python tools/launch_all.py", "--nodes=4"),
         ("export MASTER_PORT=29500\nsrun -K1 python t.py", "--nodes=1 --gres=gpu:4"),
         ("export MASTER_PORT=29500\npython t.py", "--nodes=1 --cpus-per-task=72"),

@@ -38,8 +38,9 @@ def _find_fixed_port(script: Script) -> Iterator[Fault]:
 
 def _reads_port(script: Script) -> bool:
     """Whether a variable may tell a program its port: a torchrun has options, or a free one."""
-    if any(launch.started.torchrun for launch in script.launches):
-        return FORMS["reads-port"].search(script.text) is not None
+    if agents := [x.started.torchrun for x in script.launches if x.started.torchrun]:
+        alone = all("--standalone" in agent.options for agent in agents)
+        return not alone and FORMS["reads-port"].search(script.text) is not None
     return script.request.gpus > 0
 
 
