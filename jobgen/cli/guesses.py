@@ -45,7 +45,7 @@ _SHOWN = re.compile(
 )
 _ADVICE = re.compile(r"\b(?:write|give|type|put|knows)\b")  # in what leaves no line as it is
 _LEAVE, _NOTHING = "leave it out", "jobgen has nothing like it"
-_WRAP = re.compile("--wrap[=\0](python[\\d.]* [^\0;&|<>$'\"()]*)\0(.*)", re.DOTALL)
+_WRAP = re.compile("(?<![^\0])(?:--?(?:wrap|c|cmd)[=\0])?(python\\S* [^\0;&|<>$'\"()]*)\0((?s:.*))")
 _NUMBER = re.compile("[1-9][0-9]{0,8}")
 # Where the one job of a folder is meant: one that need not run, and not several.
 _ONE_JOB = r"(?<!')(?<!shell )(?<!forward )\bJOB\b(?! JOB|\.\.\.)"
@@ -166,9 +166,8 @@ class Answer(typed.Typed):
 
     def _list_given(self, start: str) -> list[list[str]]:
         """Return the options beside those of a line, each with its value."""
-        own = (pair for pair in self.own if pair[0] not in start.split())
-        given = [*([*filter(None, pair)] for pair in own), *self.words]
-        return given + settings.add_directives(self.spec, self.directives)
+        given = [[*filter(None, pair)] for pair in self.own if pair[0] not in start.split()]
+        return given + self.words + settings.add_directives(self.spec, self.directives)
 
     def _place(self, words: Sequence[str], target: click.Context) -> Sequence[str]:
         """Return the words of a command with what was typed in the place of its arguments."""
@@ -289,9 +288,7 @@ class Answer(typed.Typed):
         names = options.list_names(self.context)
         commands = {name: options.make_context(name, self.context).command for name in names}
         own = [name for name in names if option in options.list_options(commands[name])]
-        if not own:
-            return known
-        return f"{known}; {option} is an option of jobgen {' and '.join(own[:3])}"
+        return known + f"; {option} is an option of jobgen {' and '.join(own[:3])}" * bool(own)
 
     def _explain(self, option: str, value: str) -> dict[str, str]:
         """Return what to type, or to know, for an option that is not here; empty if unknown."""
@@ -308,8 +305,7 @@ class Answer(typed.Typed):
     def _mean(self, option: str, value: str) -> str:
         """Return the word that an option stands for: to its tool, and else a letter to sbatch."""
         letters: dict[str, str] = load_table()["letters"] if self.has_set and value else {}
-        letters = letters | load_table()["letters_of"].get(self.tool, {})
-        return letters.get(option, _name_word(option))
+        return (letters | self.letters).get(option, _name_word(option))
 
     def _describe(self, option: str, word: str, value: str) -> dict[str, str]:
         """Return what a rule can say of an option."""
@@ -321,7 +317,8 @@ class Answer(typed.Typed):
             "folder": value if os.path.isdir(value) else "",
             "site": _find_site([value]),
             "jobs": shlex.join(pick_jobs([value]) or [value]),
-            "job": value if value in find.list_words() else "",
+            "job": "".join({value} & {*find.list_words()}),
+            "new": "" if self._count("nodes") or os.path.exists(self.spec) else "yes",
             "spread": self._spread(value.removeprefix("ngpus=")),
             "memory": self._multiply(value),
             "at": self.name,
@@ -355,12 +352,8 @@ class Answer(typed.Typed):
 
     def _count_gpus(self) -> str:
         """Return the number of GPUs of a node, as it was typed or as the spec has it."""
-        return self._count("gpus_per_node") or self._gpus_of_spec
-
-    @cached_property
-    def _gpus_of_spec(self) -> str:
-        own = settings.read_own(self.spec)
-        return str(own.resources.gpus_per_node) if own else ""
+        own = getattr(settings.read_own(self.spec), "resources", None)
+        return self._count("gpus_per_node") or f"{getattr(own, 'gpus_per_node', '')}"
 
 
 def _find_from(folder: str, path: str) -> str:
@@ -374,25 +367,27 @@ def _name_word(option: str) -> str:
     return option if len(option) == 2 else normalize(option)
 
 
-# --- commands ---
-
-
 def explain_command(
     args: Sequence[str], context: click.Context, groups: Mapping[str, Iterable[str]]
 ) -> str:
     """Return the message for a word, with others after it, that these groups of commands lack."""
     message = f"no such command {args[0]!r}"
-    args = [*(args[0].split() or args[:1]), *args[1:]]  # a question may be one word to a shell
-    word, *rest = _drop_tools(args)
-    asks = _asks(word, rest)
-    words, rest = _read_question(args) if asks else ([word], rest)
-    line = " ".join(args)
-    answers = (_answer_command(one, rest, context, line) for one in words)
-    if answer := next(filter(None, answers), ""):
-        return f"{message}; {_name_foreign(answer, rest) or answer}"
+    args = _rewrite([*(args[0].split() or args[:1]), *args[1:]])  # a shell may have quoted all
+    if answer := _answer_line(args, context):
+        return f"{message}; {answer}"
     known = [f"{name.lower()}: {', '.join(groups[name])}" for name in groups]
-    near = "" if asks else _name_near(message, word, rest, context)
+    word, *rest = _drop_tools(args)
+    near = "" if _asks(word, rest) else _name_near(message, word, rest, context)
     return near or "\n  ".join([f"{message}; the commands", *known])
+
+
+def _answer_line(args: Sequence[str], context: click.Context) -> str:
+    """Return what to say of a line of another tool, or of a question; empty if nothing is known."""
+    word, *rest = _drop_tools(args)
+    words, rest = _read_question(args) if _asks(word, rest) else ([word], rest)
+    answers = (_answer_command(one, rest, context, " ".join(args)) for one in words)
+    answer = next(filter(None, answers), "")
+    return _name_foreign(answer, rest) or answer
 
 
 def _name_near(message: str, word: str, rest: Sequence[str], context: click.Context) -> str:
@@ -424,7 +419,8 @@ def _read_question(args: Sequence[str]) -> tuple[list[str], list[str]]:
     plain = re.findall(r"[^\s?,!]+", " ".join(args))
     words = [one for one in plain if one.lower() not in list_section(*_SILENT)]
     words.sort(key=lambda one: one.lower() not in list_section("topics"))
-    named = [one for one in words if re.fullmatch(r"\d{3,}\S*|.*\.ya?ml", one)]
+    named = [one for one in words if re.fullmatch(r"\d{3,}\S*|.*\.(?:ya?ml|py)", one)]
+    named += {*words} & {*find.list_words()}
     return drop(words, named) or plain[-1:], named
 
 
@@ -433,22 +429,26 @@ def _name_foreign(answer: str, words: Sequence[str]) -> str:
     for path in filter(os.path.isfile, pick(words, SPEC_ENDS)):
         with open(path, encoding="utf-8", errors="replace") as file:
             about = explain_file(path, file.read())
-        if about and re.search(rf"type: jobgen [^;]* {re.escape(path)}(?!\S)", answer):
+        if about and re.search(rf"type: jobgen [^;]* {re.escape(path)}(?![^\s;])", answer):
             line = answer.replace(path, "job.yaml")
             return f"{path} {about['say']}; {about['hint']}".replace(": name that", f"; {line}")
     return ""
 
 
-def _drop_tools(args: Sequence[str]) -> list[str]:
-    """Return words as the table rewrites them, and without another tool's name at their start."""
+def _rewrite(args: Sequence[str]) -> list[str]:
+    """Return words as the table rewrites them: with the name of the tool that has their options."""
     here = "|".join(map(re.escape, [*pick(os.listdir(), FILE_ENDS), "\0"]))
     text = "\0".join([*args, ""])
     for form, instead in load_table()["rewritten"].items():
         text = re.sub(form.replace("HERE", here), instead, text)
-    words, tools = text.split("\0")[:-1], list_section("tools")
-    while words[0] in tools and words[1:] and not words[1].startswith("-"):
-        del words[0]
-    return _join_values(words)
+    return text.split("\0")[:-1]
+
+
+def _drop_tools(args: Sequence[str]) -> list[str]:
+    """Return words without another tool's name at their start."""
+    tools = "|".join(list_section("tools"))
+    text = re.sub(f"^(?:(?:{tools})\0(?=[^\0-]|\0))+", "", "\0".join(args))
+    return _join_values(text.split("\0"))
 
 
 def _join_values(words: Sequence[str]) -> list[str]:
@@ -468,6 +468,8 @@ def _answer_command(word: str, words: Sequence[str], context: click.Context, lin
         "plain": shlex.join(words),
         "line": line,
         "absent": shlex.join(pick(absent, FILE_ENDS)),
+        "id": next((one.id for one in find.list_jobs()[0] if one.name in words), ""),
+        "here": shlex.join(drop(words, absent)),
         "job": "".join({*words} & {*find.list_words()}),
         "key": re.sub("=.*", "=VALUE", key.get("type", "")),
         "amounts": " ".join(
@@ -485,9 +487,8 @@ def _answer_command(word: str, words: Sequence[str], context: click.Context, lin
     text = row.get("type", f"jobgen {word.lower()} $LINE")
     outer = line.partition(" ")[0]
     tool = outer if outer in load_table()["letters_of"] else word
-    written = _write_line(text, row, tool, words, context)
     lead = re.sub("([^,])$", r"\1;", remark)
-    return f"{lead} {written}".lstrip()
+    return f"{lead} {_write_line(text, row, tool, words, context)}".lstrip()
 
 
 def _write_line(
@@ -499,7 +500,7 @@ def _write_line(
     if target is context:
         return f"type: {fill_line(text, tool, words)}"
     bare = _find_bare(words, [], row.get("unfold", "\0"))
-    words = [*words, *row.get("meant", "").split()]
+    words = [*row.get("meant", "").split(), *words]
     tool = "" if tool == name else tool
     answer = Answer(target, words, tool, bare=bare, module=row.get("use", ""))
     return answer.write(text, read=row.get("read", ""))
@@ -511,18 +512,15 @@ def _find_site(words: Sequence[str]) -> str:
     return next((parts[word] for word in words if word[3:] and word in parts), "")
 
 
-# --- options and words behind a command ---
-
-
 def explain_usage(error: click.UsageError, argv: Sequence[str], group: click.Group) -> str:
     """Return the message for a command line that a command of a group does not take."""
     line = itertools.takewhile(lambda word: word not in ("&&", "||", "|", ";"), argv)
-    argv = [re.sub("^[\u2010-\u2015\u2212]+", "-", word) for word in line if word != "="]
+    argv = _rewrite([re.sub("^[\u2010-\u2015\u2212]+", "-", word) for word in line if word != "="])
     context = error.ctx or options.make_context(argv[0], click.Context(group, info_name="jobgen"))
     unknown = error.option_name if isinstance(error, click.NoSuchOption) else ""
     plain = error.format_message().replace("\n\t", " ")  # a list of choices
     message = f"no such option {unknown}" if unknown else plain
-    answer = _explain_early(context, argv) if unknown and context.parent is None else ""
+    answer = _explain_foreign(context, argv) if unknown or context.parent else ""
     answer = answer or _explain_words(message, unknown, context, argv)
     message = f"{message.rstrip('.')}; {answer}" if answer else message
     message = name_known(end_line(settings.make_room(message, argv), argv))
@@ -531,10 +529,12 @@ def explain_usage(error: click.UsageError, argv: Sequence[str], group: click.Gro
     return message
 
 
-def _explain_early(context: click.Context, argv: Sequence[str]) -> str:
-    """Return the line for options before the command, or beside a file alone; empty for others."""
+def _explain_foreign(context: click.Context, argv: Sequence[str]) -> str:
+    """Return the line for options of another tool, before a command, or beside a file alone."""
+    if argv[0] not in options.list_names(context) and argv[0][:1] != "-":
+        return _answer_line(argv, context)
     meant = next((one for one in argv if one in options.list_names(context)), "submit")
-    if meant not in argv and not pick(argv, (*SPEC_ENDS, ".py")):
+    if context.parent or (meant not in argv and not pick(argv, (*SPEC_ENDS, ".py"))):
         return ""
     return _answer_command(meant, drop(argv, [meant]), context, "")
 
@@ -542,8 +542,7 @@ def _explain_early(context: click.Context, argv: Sequence[str]) -> str:
 def _explain_words(message: str, unknown: str, context: click.Context, argv: Sequence[str]) -> str:
     """Return what to say of an unknown option, or of other words that a command does not take."""
     words = argv[context.command_path.count(" ") :]
-    named = re.findall(r"^Got unexpected extra arguments? \((.+)\)$", message)
-    extra = " ".join(named).split()  # none where the argument is a blank
+    extra = "".join(re.findall(r"^Got unexpected extra arguments? \((.+)\)$", message)).split()
     pairs = "--set" in options.list_options(context.command)
     bare = _find_bare(words, extra, "=" if pairs else "\0")
     line = Answer(context, _join_values(words), bare=bare)

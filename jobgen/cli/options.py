@@ -94,8 +94,11 @@ def make_context(name: str, context: click.Context) -> click.Context:
 def list_options(command: click.Command) -> dict[str, str]:
     """Return the options of a command, each with what stands for its value; empty without one."""
     options = [param for param in command.params if isinstance(param, click.Option)]
-    values = ((param, "" if param.is_flag else param.metavar or "VALUE") for param in options)
-    return {name: value for param, value in values for name in param.opts}
+    return {
+        name: "" if param.is_flag else param.metavar or "VALUE"
+        for param in options
+        for name in param.opts
+    }
 
 
 def list_arguments(words: Sequence[str], command: click.Command) -> list[str]:

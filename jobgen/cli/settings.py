@@ -134,8 +134,7 @@ def take_directive(spec: str, say: str) -> tuple[str, str]:
 
 def add_directives(spec: str, directives: Sequence[str]) -> list[list[str]]:
     """Return the setting of directives beside those that a spec has; none without any to add."""
-    own = read_own(spec)
-    known = own.directives if own else ()
+    known = getattr(read_own(spec), "directives", ())
     return [["--set", f"directives={json.dumps([*known, *directives])}"]] if directives else []
 
 
@@ -196,7 +195,7 @@ def _read_hint(problem: Problem, path: str, given: str) -> tuple[str, list[str],
     A record shows keys without its path.
     """
     outer, hint = problem.path.rpartition(".")[0], problem.hint
-    near = re.match(r"did you mean '(\w+)'", hint)
+    near = re.match(r"(?:did you mean '|write (?=\w+\.))([\w.]+)(?:'| for )", hint)
     inner = path.removeprefix(problem.path)
     settings = {near[1] + inner: given} if near and given else _list_settings(Hint(hint))
     whole = read_fields(JobSpec).keys()

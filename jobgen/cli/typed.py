@@ -79,7 +79,11 @@ class Typed:
         program = module or "".join(_SCRIPT.findall(" ".join([*words, tool]))[:1])
         files = pick(words, SPEC_ENDS)
         letters = load_table()["letters_of"].get(tool, {})
-        own = not {program, *letters} & ({program, *words} - {""}) or all(map(is_spec, files))
+        self.letters: dict[str, str] = {**letters.get("<<", {}), **letters}
+        before = {program, *(one for one, file in itertools.pairwise(words) if file in files)} - {
+            ""
+        }
+        own = before.isdisjoint({program, *self.letters}) or all(map(is_spec, files))
         self.alone = own and len(files) < 2  # whether a file of YAML must be the spec
         left, behind = _cut(words, tool, program if self.has_program else "")
         self.behind = [*self._part(left, bare), *behind]
@@ -156,14 +160,13 @@ class Typed:
 
     def _read_time(self, own: str, value: str) -> str:
         """Return the value of an option; a time as the tool's scheduler reads it."""
-        scheduler = load_table()["schedulers_of"].get(self.tool)
-        if scheduler and own in SHORTCUTS["resources.walltime"][0]:
-            return read_walltime(value, scheduler) or value
-        return value
+        scheduler = load_table()["schedulers_of"].get(self.tool, "")
+        is_time = scheduler and own in SHORTCUTS["resources.walltime"][0]
+        return (is_time and read_walltime(value, scheduler)) or value
 
     def _spell(self, option: str) -> str:
         """Return the command's option that is written so, or nearly so; empty without one."""
-        if option in load_table()["letters_of"].get(self.tool, {}):
+        if option in self.letters:
             return ""
         if option in self.valued:
             return option
@@ -232,7 +235,7 @@ def pick_jobs(words: Iterable[str]) -> list[str]:
 
 def name_jobs(words: Iterable[str]) -> list[str]:
     """Return what names jobs among words: ids, or else a name, unless they are a sentence."""
-    names = [one for one in words if re.fullmatch(r"[A-Za-z][\w.]*-?[\w.-]+(?<!\.py)", one)]
+    names = [one for one in words if re.fullmatch(r"[A-Za-z][\w.]*-?[\w.-]+(?<!\.py|aml)", one)]
     named = {*names[-1:]} if len(names) < 3 else set()
     return pick_jobs(words) or [*named - list_section("questions", "idle", "nouns")]
 

@@ -131,12 +131,13 @@ def explain_file(path: str, text: str) -> dict[str, str]:
     for rule in load_table()["files"]:
         match = re.search(rule.get("text", ""), text)
         if match and re.search(rule.get("name", ""), path):
-            line, program = "job.yaml starts it: name that", re.sub(r"\.ipynb$", ".py", path)
+            stem, notebook, _ = path.partition(".ipynb")
+            program = name_new(stem, ".py") if notebook else path
+            line, stem = "job.yaml starts it: name that", os.path.basename(program)[:-3]
             if not names_program("job.yaml", program):
                 line = f"its spec starts it; type: {offer_init(program)[0]}"
-            values = {"file": path, "line": line, "spec": point_to_spec(path)}
-            values |= match.groupdict("NAME")
-            return {**rule, "hint": fill(rule["hint"], values)}
+            values = {"file": path, "stem": stem, "line": line, "spec": point_to_spec(path)}
+            return {**rule, "hint": fill(rule["hint"], values | match.groupdict("NAME"))}
     return {}
 
 
@@ -149,9 +150,9 @@ def point_to_spec(path: str) -> str:
     return "the spec here is job.yaml: name that"
 
 
-def name_new() -> str:
-    """Return the name of a new spec, which is not here yet."""
-    names = itertools.chain(["new.yaml"], map("new{}.yaml".format, itertools.count(2)))
+def name_new(stem: str = "new", end: str = ".yaml") -> str:
+    """Return the name of a new file, by default of a spec, which is not here yet."""
+    names = map(f"{stem}{{}}{end}".format, itertools.chain([""], itertools.count(2)))
     return next(itertools.filterfalse(os.path.lexists, names))
 
 

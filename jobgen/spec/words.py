@@ -110,9 +110,6 @@ def list_synonyms() -> dict[str, str]:
     return {word: path for path, words in load_table()["keys"].items() for word in words.split()}
 
 
-# --- unknown keys ---
-
-
 def suggest_key(key: str, node: Node, *, path: str, cls: type, root: type, check: Check) -> Hint:
     """Return what to write for a key that the record at `path` lacks; empty without a hint."""
     return next(filter(None, _list_hints(_Stranger(key, node, path, cls, root, check))), Hint())
@@ -236,9 +233,6 @@ def normalize(word: str) -> str:
     """Return a word as the table has it: `maxRunTime` is `max_run_time`."""
     snake = re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", "_", word.strip("-_ ")).lower()
     return re.sub(r"[\s./-]+", "_", snake)
-
-
-# --- values ---
 
 
 _NAMES: dict[Any, str] = {str: "text", int: "number", bool: "switch", tuple: "list"}

@@ -9,12 +9,14 @@ import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import jobgen
+from support import jobgen as run_jobgen
 
 from jobgen.cli.guesses import explain_command
 from jobgen.cli.main import LISTED, cli
 from jobgen.cli.target import SHORTCUTS
 from jobgen.jobs.record import JobRecord
+from jobgen.spec.fields import list_paths
+from jobgen.spec.model import JobSpec
 from jobgen.spec.table import load_table
 
 SPEC = """\
@@ -23,6 +25,39 @@ scheduler: slurm
 resources: {nodes: 2, gpus_per_node: 4, cpus_per_gpu: 8, walltime: 2h}
 run: {script: train.py}
 """
+
+
+# What stands in an offered line for a number that the user has to choose.
+CHOSEN = {"N": "2", "PORT": "6006"}
+OFFERED = re.compile(
+    r"(?:(?:type|mean): (?:cd \S+ && )?|, (?:and then|or) )jobgen "
+    r"((?:[^\s'\";`|<(,]|'[^']*'|\"[^\"]*\"|,(?=\S)| (?=[^|<(]))+)"
+)
+
+
+def jobgen(*typed):
+    """Run a line; jobgen has to take the lines that the answer offers, with the files in them."""
+    ended = run_jobgen(*typed)
+    named = " ".join([*typed, *re.findall(r"(?:-o|init.*) (\S+\.ya?ml)", ended.err), "job.yaml"])
+    for line in OFFERED.findall(ended.err):
+        name, *rest = [CHOSEN.get(word, word) for word in shlex.split(line)]
+        assert name in ("--version", "--help", *LISTED), ended.err
+        if name in LISTED and "--help" not in rest:
+            group = click.Context(cli, info_name="jobgen")
+            context = cli.get_command(group, name).make_context(name, [*rest], parent=group)
+            files = re.findall(r"(?<!-o )(?<!--output )\b[\w.-]+\.ya?ml\b", line)
+            assert [one for one in files if one not in named and not Path(one).exists()] == []
+            paths = {one.partition("=")[0] for one in context.params.get("overrides") or ()}
+            assert [
+                path for path in paths if path not in f"{named} PATH" and is_unknown(path)
+            ] == []
+    return ended
+
+
+def is_unknown(path):
+    """Whether no value of a spec, or of a record of the user's own names, stands at a path."""
+    parts, known = path.split("."), list_paths(JobSpec)
+    return not any(".".join(parts[:end]) in known for end in range(1, len(parts) + 1))
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +113,7 @@ def spec(tmp_path, monkeypatch):
         ("python -m pkg.other", "type: jobgen init --module pkg.other"),
         (
             "launch -c mycluster job.yaml --gpus A100:4",
-            "type: jobgen submit job.yaml --gpus-per-node 4 --set resources.gpu_type=a100; for -c",
+            "type: jobgen submit job.yaml --name mycluster --gpus-per-node 4 --set resources.gpu_",
         ),
         ("old.pbs", "type: jobgen import old.pbs, or jobgen lint old.pbs"),
         ("submitt a.yaml", "did you mean: jobgen submit a.yaml"),
@@ -295,6 +330,75 @@ def test_a_job_of_this_folder_is_known(line, answer):
     assert answer in jobgen(*line.split()).err
 
 
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ("hold gpt", "does that: scontrol hold 7 on Slurm, qhold 7 on PBS\n"),
+        ("hold vit", "does that: scontrol hold JOB on Slurm"),
+        ("release 12.pbs", "scontrol release 12.pbs on Slurm"),
+        ("how do I stop gpt", "type: jobgen cancel gpt\n"),
+        ("please stop vit", "type: jobgen cancel vit\n"),
+    ],
+)
+def test_a_name_stands_for_the_job_or_for_its_id(line, answer):
+    for job in ("7", "12"):
+        JobRecord(job, {"7": "gpt"}.get(job, "other"), "slurm", os.getcwd(), 1.0, ()).save()
+    assert answer in jobgen(*line.split()).err
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        (
+            "launch -c 'python train.py --lr 3' --gpus A100:8 --num-nodes 2",
+            "job.yaml --gpus-per-node 8 --set resources.gpu_type=a100 --nodes 2 -- --lr 3\n",
+        ),
+        (
+            "run --gpus all --shm-size 16g -v /data:/data a/b:1 python train.py",
+            "image=docker://a/b:1 --set environment.container.runtime=apptainer --set 'environ",
+        ),
+        ("run -n ml --no-capture-output python train.py", "--set environment.conda=ml --set env"),
+        ("attach -t gpt", "type: jobgen logs -f gpt\n"),
+        ("-C sub -j4 train", "type: cd sub && jobgen submit; for -j: jobgen has nothing like it\n"),
+        ("make -j 4 -C sub train", "type: cd sub && jobgen submit; for -j: jobgen has nothing l"),
+        ("apply -f pod.yaml --dry-run=client -n research", "for -n: leave it out; it is a settin"),
+        ("apply -f pod.yaml -n research", "pod.yaml is a manifest of Kubernetes, not a job spec; "),
+        ("submit --host b.org --user me --port 22", "jobgen submit --host me@b.org; for --port: l"),
+        ("submit --wait --timeout 2h -N 4", "type: timeout 2h jobgen submit --wait -N 4\n"),
+        ("ssh gpt node07", "type: jobgen shell gpt --node node07\n"),
+        (
+            "ssh -p 22 me@b.org",
+            "by itself; to submit there, type: jobgen submit job.yaml --host b.or",
+        ),
+        ("my job ran out of memory", "type: jobgen diagnose\n"),
+        ("use 4 gpus for 2 hours", "type: jobgen submit --time 2h -N 1; "),
+        ("tail -f old.log", "your shell does that: tail -f old.log\n"),
+        ("tail -f slurm-12.out", "type: jobgen logs -f 12\n"),
+        ("submit --set nodes=4 --set walltime=8h", "nodes=4 --set resources.walltime=8h\n"),
+        (
+            "submit -l walltime=1:00:00,ncpus=48,ngpus=4",
+            "48 CPUs are for all nodes, and resources.cpus",
+        ),
+        ("import a.sbatch b.pbs -o job.yaml", "the first, type: jobgen import a.sbatch -o job.ya"),
+        ("lint a.sh --fix -o b.sh", "to keep it, type: cp a.sh b.sh && jobgen lint --fix b.sh\n"),
+        (
+            "import train.ipynb",
+            "--output train2 train.ipynb; its spec starts it; type: jobgen init ",
+        ),
+        (
+            "how do I run new.py on 4 nodes",
+            "init --script new.py new.yaml, and then jobgen submit ",
+        ),
+    ],
+)
+def test_a_line_is_read_as_that_tool_reads_it(line, answer):
+    Path("old.log").touch()
+    Path("train.py").touch()
+    Path("train.ipynb").write_text("{}")
+    Path("pod.yaml").write_text("apiVersion: v1\n")
+    assert answer in jobgen(*shlex.split(line)).err
+
+
 @pytest.mark.parametrize("line", ["qsub -I", "cancel --all", "cancel -f", "kill", "kill all"])
 def test_no_job_that_has_ended_stands_in_the_place_of_one_that_runs(line):
     JobRecord("7", "a", "slurm", os.getcwd(), 1.0, ()).save()
@@ -496,7 +600,7 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
         ("submit --json=false job.yaml", "leave it out; type: jobgen submit job.yaml\n"),
         ("submit help", "; type: jobgen submit --help\n"),
         ("submit -?", "type: jobgen submit --help\n"),
-        ("run --gpus all a/b:1 python t.py", "--set environment.container.image=docker://a/b:1\n"),
+        ("run --gpus all a/b:1 python t.py", "--set environment.container.image=docker://a/b:1; "),
         ("render job.yaml -o job.yaml", "type: jobgen render job.yaml -o job.sbatch\n"),
         ("lint a.sh -o a.yaml", "lint writes no file; type: jobgen import a.sh -o a.yaml\n"),
         ("import a.sh --out a.yaml", "type: jobgen import a.sh -o a.yaml\n"),
