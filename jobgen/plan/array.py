@@ -67,8 +67,10 @@ def _split(choice: Choice) -> tuple[Choice, dict[str, str]]:
 def keep_own_args(loaded: LoadedSpec) -> Choice:
     """Return the keys of `run.args` that no task gives itself, with their values."""
     options = {option for given, _ in map(_split, loaded.spec.choices()) for option in given}
-    keyed = loaded.spec.run.keyed_args.items()
-    return {key: value for key, value in keyed if make_option(key) not in options}
+    keyed = loaded.spec.run.keyed_args
+    if not options:
+        return keyed
+    return {key: value for key, value in keyed.items() if make_option(key) not in options}
 
 
 def list_variables(loaded: LoadedSpec) -> frozenset[str]:
