@@ -161,8 +161,7 @@ def _asks_in_totals(script: Script, profile: SiteProfile) -> bool:
     listed = lists and script.resource(lists.resource)
     queue = profile.find_queue(script.value("-q"))
     # Many sites have queues of the names that those without GPUs have.
-    has_gpus = queue and (0, 0) not in [limit.gpus for limit in queue.limits]
-    named = script.resource("ncpus") and has_gpus
+    named = queue and script.resource("ncpus") and (0, 0) not in [x.gpus for x in queue.limits]
     return profile.pbs.resources == "totals" and any((listed, named))
 
 

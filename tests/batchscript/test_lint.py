@@ -314,6 +314,7 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("first-node-only", "mpirun -np 1 python t.py", "--nodes=4"),
         ("first-node-only", "srun -K1 -n1 python t.py", "--nodes=4"),
         ("first-node-only", "module load a\npython t.py", "--nodes=4 --ntasks-per-node=1"),
+        ("first-node-only", "srun -K1 python t.py", "--nodes=4 --ntasks=1"),
         ("first-node-only", "ip=$(srun -n1 hostname -s)\npython t.py --at $ip", "--nodes=4"),
         ("first-node-only", "accelerate launch --num_machines 1 t.py", "--nodes=4"),
         ("two-agents", "srun -K1 torchrun --nnodes=2 t.py", "--nodes=2 --ntasks-per-node=4"),

@@ -45,8 +45,7 @@ def write_clean(script: Script, draft: Draft) -> Draft:
 
 def _choose(first: NotStraightError, second: NotStraightError, _: object) -> NotStraightError:
     """Return why no way is one; an option of srun keeps a body from jobgen's launch alone."""
-    of_srun = "over srun's -" in first.reason and second.reason != Why.LAUNCH
-    return second if of_srun else first
+    return second if "over srun's -" in first.reason and second.reason != Why.LAUNCH else first
 
 
 class _CleanSpec:

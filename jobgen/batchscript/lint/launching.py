@@ -68,7 +68,11 @@ def _list_holders(command: Command, known: str) -> list[str]:
 
 @rule("first-node-only")
 def _find_first_node_only(script: Script) -> Iterator[Fault]:
-    nodes = script.nodes or count_nodes_of_totals(script)
+    nodes, asked = script.nodes or count_nodes_of_totals(script), script.count("--nodes")
+    for item in script.read_directives if asked > nodes else ():
+        if item.option == "--ntasks":
+            message = f"Slurm gives {nodes} of the {asked} nodes, no more than there are tasks"
+            yield mark(item, message, fix="ask for --ntasks-per-node=1 instead")
     of = str(nodes) if nodes > 1 else "several"
     for launch in [] if script.nodes == 1 else _list_lone(script, nodes):
         agent, used = launch.started.agent, reach.find_reach(script, launch).nodes
