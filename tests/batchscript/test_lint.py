@@ -378,7 +378,6 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("unset-variable", "srun -K1 bash -c 'python t.py $SLURM_NODE_ID'", "--nodes=2"),
         ("unset-variable", "export OMP_NUM_THREADS=$SLURM_CPU_PER_TASK", "--nodes=1"),
         ("no-wait", "python t.py 1 &\npython t.py 2", "--nodes=1"),
-        ("no-wait", "for i in 1 2; do\n  srun -n1 python t.py $i\ndone\nwait", "--nodes=1"),
         ("no-wait", "srun -K1 python t.py &\nset +x\nconda deactivate\nsacct -j $ID", "--nodes=1"),
         ("endless-wait", "trl vllm-serve --model m &\npython t.py\nwait", "--nodes=1"),
         ("endless-wait", "vllm serve m & # kill it?\n# trap\npython t.py\nwait", "--nodes=1"),

@@ -11,7 +11,7 @@ from jobgen import process
 from jobgen.batchscript.bash import CLOSES, Command, Word
 from jobgen.batchscript.expand import PlainVariables
 from jobgen.batchscript.launchers import LaunchCommand, Started, list_inner, unwrap, unwrap_nested
-from jobgen.batchscript.lint.rule import Fault, join_acting, mark, rule
+from jobgen.batchscript.lint.rule import Fault, mark, rule
 from jobgen.batchscript.purposes import FORMS, HELPING, READIES, REPEATABLE, reads_settings
 from jobgen.batchscript.reach import list_run
 from jobgen.batchscript.readable import find_syntax_fault
@@ -97,8 +97,6 @@ def _find_no_wait(script: Script) -> Iterator[Fault]:
         late = any(item.line >= command.line for item in waits)
         if ends and command.end == "&" and not late:
             yield mark(command.place, "the script ends beside this, and the job with it")
-    if waits and not FORMS["beside"].search(join_acting(script)):
-        yield mark(waits[0].place, "nothing runs in the background that this could wait for")
 
 
 def _is_kept(script: Script, command: Command, *later: Command) -> bool:
