@@ -288,7 +288,9 @@ class Answer(typed.Typed):
         names = options.list_names(self.context)
         commands = {name: options.make_context(name, self.context).command for name in names}
         own = [name for name in names if option in options.list_options(commands[name])]
-        return known + f"; {option} is an option of jobgen {' and '.join(own[:3])}" * bool(own)
+        if not own:
+            return known
+        return f"{known}; {option} is an option of jobgen {' and '.join(own[:3])}"
 
     def _explain(self, option: str, value: str) -> dict[str, str]:
         """Return what to type, or to know, for an option that is not here; empty if unknown."""
@@ -464,13 +466,15 @@ def _answer_command(word: str, words: Sequence[str], context: click.Context, lin
     absent = [one for one in [word, *words] if not os.path.exists(one)]
     key = settings.look_up(normalize(word), "", {}, whole=True)
     amounts = load_table()["amounts"].items()
+    named = {*words} & {*find.list_words()}
+    jobs = find.list_jobs()[0] if named else ()  # each is a file to read
     facts = {
         "plain": shlex.join(words),
         "line": line,
         "absent": shlex.join(pick(absent, FILE_ENDS)),
-        "id": next((one.id for one in find.list_jobs()[0] if one.name in words), ""),
+        "id": next((one.id for one in jobs if one.name in named), ""),
         "here": shlex.join(drop(words, absent)),
-        "job": "".join({*words} & {*find.list_words()}),
+        "job": "".join(named),
         "key": re.sub("=.*", "=VALUE", key.get("type", "")),
         "amounts": " ".join(
             one.expand(to) for form, to in amounts for one in re.finditer(form, line)

@@ -626,7 +626,7 @@ def _list_files(job: _Subject) -> Iterator[tuple[str, str, str]]:
         yield from _list_arguments(job)
     module = (run.module or "").replace(".", "/")
     is_here = os.path.isdir(os.path.dirname(f"./{module}"))  # the package; else it is installed
-    if all((len(module) > 3, is_here, _is_missing(module))):
+    if len(module) > 3 and is_here and _is_missing(module):
         yield "run.module", f"{module}.py", module.replace("/", ".")
     if own.uv:
         name = "uv.lock" if os.path.isfile("pyproject.toml") else "pyproject.toml"

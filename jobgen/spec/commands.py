@@ -75,7 +75,7 @@ def check_script(script: str) -> Iterator[Conflict]:
 
 def _read_launch(path: str) -> str:
     """Return how a shell script that is here starts something, without variables, or its path."""
-    if not all((path.endswith((".sh", ".bash")), os.path.isfile(path))):
+    if not path.endswith((".sh", ".bash")) or not os.path.isfile(path):
         return path
     with open(path, encoding="utf-8", errors="replace") as file:
         return re.sub(r"(?<=\.py) .*\$.*", "", find_launch(file.read())) or path

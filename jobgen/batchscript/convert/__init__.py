@@ -175,7 +175,8 @@ def _advise(script: Script, draft: Draft, reason: NotStraightError) -> list[str]
     lines = ["", f"The body is kept as it is, for line {reason.line}: {text}  ({reason.reason})"]
     if "directives" in draft.values:
         lines.append("Where a directive and a key ask for the same, the directive counts.")
-    faults = [x for x in reversed(check(script)) if x.rule in list_rules(launching, rendezvous)]
+    about_launch = list_rules(launching, rendezvous)
+    faults = [x for x in reversed(check(script)) if x.rule in about_launch]
     first = {x.rule: f"  lint, line {x.line}: {x.message}; {x.fix}" for x in faults}
     lines += reversed(first.values())
     return lines + _advise_on_launch(script)
