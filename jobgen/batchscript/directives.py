@@ -151,9 +151,10 @@ def keep_verbatim(script: Script, item: DirectiveOption, draft: Draft) -> None:
 def _find_site_of_totals(script: Script) -> tuple[str, SiteProfile]:
     """The site of totals that a script is for, by its queue or file systems; nameless if none."""
     in_totals = script.can.chunks and not script.chunks
-    known = ((name, item.profile) for name, item in search.list_profiles() if in_totals and item)
-    fits = (pair for pair in known if _asks_in_totals(script, pair[1]))
-    return next(fits, ("", SiteProfile(script.target)))
+    for name, item in search.list_profiles() if in_totals else ():
+        if item and _asks_in_totals(script, item.profile):
+            return name, item.profile
+    return "", SiteProfile(script.target)
 
 
 def _asks_in_totals(script: Script, profile: SiteProfile) -> bool:

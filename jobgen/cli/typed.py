@@ -80,10 +80,9 @@ class Typed:
         files = pick(words, SPEC_ENDS)
         letters = load_table()["letters_of"].get(tool, {})
         self.letters: dict[str, str] = {**letters.get("<<", {}), **letters}
-        before = {program, *(one for one, file in itertools.pairwise(words) if file in files)} - {
-            ""
-        }
-        own = before.isdisjoint({program, *self.letters}) or all(map(is_spec, files))
+        before = [one for one, file in itertools.pairwise(words) if file in files]
+        own = not program and self.letters.keys().isdisjoint(before)
+        own = own or all(map(is_spec, files))
         self.alone = own and len(files) < 2  # whether a file of YAML must be the spec
         left, behind = _cut(words, tool, program if self.has_program else "")
         self.behind = [*self._part(left, bare), *behind]

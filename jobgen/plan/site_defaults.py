@@ -326,16 +326,17 @@ def _check_list(context: Context) -> Iterator[Problem]:
 def _require_queue(context: Context) -> Iterator[Breach]:
     """Refuse a GPU job without a queue where the site's default takes no such job."""
     spec, profile = context.spec, context.site
-    queues = {
-        name: queue
-        for name, queue in profile.queues.items()
-        if not (queue.routed_from or {limit.gpus for limit in queue.limits} == {(0, 0)})
-    }
+    queues = {name: queue for name, queue in profile.queues.items() if _takes_gpus(queue)}
     asks = limits.has_option(spec.directives, "-[qp]", "--qos", "--partition")
     named = spec.reservation or spec.qos or asks
     if queues and not named and not any(queue.default for queue in queues.values()):
         listed = "; ".join(_describe_queue(profile, name, queues[name]) for name in queues)
         yield from map(Breach, context.refuse({"name_queue": True}, listed=listed))
+
+
+def _takes_gpus(queue: sites.SiteQueue) -> bool:
+    of_cpus = {limit.gpus for limit in queue.limits} == {(0, 0)}
+    return not (queue.routed_from or of_cpus)
 
 
 def _describe_queue(profile: sites.SiteProfile, name: str, queue: sites.SiteQueue) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from jobgen.output import format_table
-from jobgen.sites.profile import Account, Filesystems, Limit, Node, SiteProfile, is_old
+from jobgen.sites.profile import Account, Filesystems, Limit, Node, SiteProfile, SiteQueue, is_old
 from jobgen.sites.search import LoadedProfile
 from jobgen.spec.units import format_memory, format_time
 
@@ -115,11 +115,15 @@ def _list_queues(profile: SiteProfile, marks: dict[str, str]) -> Iterator[tuple[
             queue.note or "",
         )
         source = marks.get(queue.source or "", "")
-        yield name, gpus, _join(map(_describe_limit, queue.limits), "; "), source, _join(ways, "; ")
+        yield name, gpus, _describe_limits(queue), source, _join(ways, "; ")
     if profile.every_queue.limits:
         every = profile.every_queue
         source = marks.get(every.source or "", "")
-        yield "(any)", "", _join(map(_describe_limit, every.limits), "; "), source, every.note or ""
+        yield "(any)", "", _describe_limits(every), source, every.note or ""
+
+
+def _describe_limits(queue: SiteQueue) -> str:
+    return _join(map(_describe_limit, queue.limits), "; ")
 
 
 def _describe_limit(limit: Limit) -> str:

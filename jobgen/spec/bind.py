@@ -125,7 +125,7 @@ class _Binder:
         self.problem(node.keys[key], fields.join_path(path, key), "unknown key", hint)
         within = not path or target.startswith(f"{path}.")
         meant = target.removeprefix(f"{path}.").partition(".")[0] if within else ""
-        if all((hint.startswith("did you mean"), isinstance(node.items[key], Mapping))):
+        if hint.startswith("did you mean") and isinstance(node.items[key], Mapping):
             # What is wrong in a record whose name is, is told at once.
             self.value(node.items[key], fields.read_fields(cls)[meant].kinds, target)
         return meant

@@ -123,7 +123,7 @@ def _compare_nodes(agent: Agent, starts: reach.Reach, nodes: int) -> str:
     if count == 1 and starts.nodes > 1:
         return f"knows of no other node, and {starts.nodes} start it"
     beside = count < nodes and not starts.nodes  # where others may have the rest
-    if any((count < 2, beside, count in (nodes, starts.nodes * max(1, starts.each)))):
+    if count < 2 or beside or count in (nodes, starts.nodes * max(1, starts.each)):
         return ""
     waits = "waits forever for the others" if count > nodes else "leaves nodes idle"
     return f"is for {count} nodes, the job has {nodes}: it {waits}"
@@ -132,8 +132,8 @@ def _compare_nodes(agent: Agent, starts: reach.Reach, nodes: int) -> str:
 @rule("same-node-rank")
 def _find_same_rank(script: Script) -> Iterator[Fault]:
     for launch, agent, starts in reach.list_agents(script):
-        meant = any((agent.nodes == str(starts.nodes), "$" in agent.nodes))
-        if all((agent.is_first, meant, starts.each == 1, starts.nodes > 1)):
+        meant = agent.nodes == str(starts.nodes) or "$" in agent.nodes
+        if agent.is_first and meant and starts.each == 1 and starts.nodes > 1:
             message = f"each of the {starts.nodes} nodes starts {agent.name} as node 0"
             yield mark(launch.place, message)
 
