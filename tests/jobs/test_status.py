@@ -957,6 +957,21 @@ def test_a_local_job_that_is_cancelled_before_its_script_can_note_it(
     script.wait()
 
 
+@pytest.mark.parametrize("outcome", ["done 0", "failed 1"])
+def test_a_local_job_whose_end_is_on_record_cannot_be_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outcome: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with subprocess.Popen(["sleep", "1000"]) as script:  # it would end within moments
+        began = process.get_start(script.pid)
+        one = JobRecord("7", "a", "local", str(tmp_path), time.time(), (), script.pid, began)
+        one.save()
+        attempt(one, outcome)
+        assert jobgen("cancel", "7")[::2] == (5, "job 7 has already ended\n")
+        assert script.poll() is None
+        script.kill()
+
+
 def test_runs_that_are_tracked_elsewhere_are_found_in_the_logs(tmp_path: Path) -> None:
     logs = tmp_path / "logs" / "n1"
     logs.mkdir(parents=True)
