@@ -106,9 +106,6 @@ a GPU that a node has not
 a shell of a container
     environment: {setup: 'apptainer shell --nv /a/x.sif'}
     'apptainer shell' opens a shell of its own ... write environment: {container: /a/x.sif}
-another environment by conda's own word
-    environment: {setup: source activate torch}
-    source activate works only where conda's own lines stand before it; write environment.conda
 a part of the job in a directive
     directives: ['#SBATCH hetjob']
     begins another part of the job, and the script starts on one
@@ -540,9 +537,6 @@ more threads than the CPUs of a GPU
     resources: {nodes: 2, gpus_per_node: 4, cpus_per_gpu: 4, walltime: 1h}
     environment: {variables: {OMP_NUM_THREADS: 64}}
     4 processes with 64 threads share 16 CPUs on a node; write 4, or leave it out
-an environment without conda's own lines
-    environment: {setup: source activate torch}
-    source activate works only where conda's own lines stand before it; write environment.conda
 conda without its own lines
     environment: {setup: conda activate torch}
     conda's own lines stand before it; write environment.conda: torch
@@ -662,6 +656,21 @@ RIGHT = {
     "a key of OmegaConf for a program that has it": (
         SCRIPT,
         "run: {command: [python3, -c, import hydra, 'lr=${optim.lr}']}",
+    ),
+    "a script of conda that bash finds by PATH": (
+        SCRIPT,
+        "environment: {setup: source activate torch}\n" + SCRIPT,
+    ),
+    "bash's own defaults": (
+        SCRIPT,
+        "environment:\n  setup: |\n    S=${TMP_DIR:-/tmp/$USER}\n"
+        "    export T=${HF_HOME:+a} U=${V:0:3}\n"
+        "run: {command: [python3, -c, import os]}",
+    ),
+    "tasks of Slurm for a launcher with a number of its own": (
+        SCRIPT,
+        "run: {command: [mpirun, -npernode, '2', python, t.py]}\n"
+        "launch: {mode: plain, processes_per_node: 16}",
     ),
     "packages that the first node installs": (
         SCRIPT,
