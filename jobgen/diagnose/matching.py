@@ -190,7 +190,7 @@ def explain_failure(failure: Failure, innocent: Innocent) -> Explained:
         return _explain_node(failure)
     signalled = _read_signal(failure.lines) if (failure.exit_code or 0) > 0 else 0
     if not signalled:
-        return _find_lack(_explain_process(failure, innocent), innocent)
+        return _find_lack(_explain_process(failure, innocent))
     explained = _explain_process(failure._replace(exit_code=signalled), innocent)
     return explained._replace(words=f"of a process that it had started: {explained.title}")
 
@@ -201,12 +201,10 @@ def _read_signal(lines: Sequence[Line]) -> int:
     return _SIGNALS.get("".join(ends[:1]), 0)
 
 
-def _find_lack(explained: Explained, innocent: Innocent) -> Explained:
+def _find_lack(explained: Explained) -> Explained:
     """The same by what its setup lacked, where the program then found a part of it missing."""
     lacks = find_cause(keep(explained.failure.lines, _OF_SETUP.search), "rank")
     if lacks is None or explained.cause.id not in _OF_PACKAGES:
-        return explained
-    if innocent.has_printed(lacks.line, explained.failure.exit_code):
         return explained
     words = _add_reason(explained.title, lacks.line.text, link="after")
     tail = (lacks.line, *explained.tail)

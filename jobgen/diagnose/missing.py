@@ -36,8 +36,6 @@ def find_absent(evidence: Evidence, failures: list[Explained]) -> Absent | None:
     if len(failures) == 1 and len(left) == evidence.world - 1 > 1:
         failed = failures[0]
         return Absent(STAYED, failed.failure.node, failed.failure.rank, failed.line)
-    if len(left) > 1:  # of one it is known by its own exit code
-        left = [rank for rank in left if rank in evidence.exit_codes]
     return _show_left(evidence, left[0]) if len(left) == 1 else None
 
 

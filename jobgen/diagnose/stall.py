@@ -250,7 +250,7 @@ def find_odd(evidence: Evidence, *, behind: bool) -> Suspects | None:
     """The fewest ranks whose last line of a kind has another number than that of the others.
 
     Of the kinds that all print, the newest counts. Who is `behind` has not printed a newer one that
-    all others have; or a lower step, where as many ranks differ as do not.
+    all others have.
     """
     for kind, lines in reversed(_collect_kinds(evidence).items()):
         if not kind or OF_EXITS.match(kind) or _RAISED.match(kind):
@@ -260,7 +260,7 @@ def find_odd(evidence: Evidence, *, behind: bool) -> Suspects | None:
             if behind and len(missing) == 1 < len(lines):
                 return _name_missing(evidence, missing[0], next(iter(lines.values())))
             continue
-        if odd := _compare_numbers(lines, behind=behind):
+        if odd := _compare_numbers(lines):
             return _name_odd(lines, *odd)
         behind = False
     return None
@@ -312,7 +312,7 @@ def _drop_own(line: Line, rank: int) -> str:
     return " ".join(re.sub(own, "", _TIMES.sub("", text)).split())
 
 
-def _compare_numbers(lines: dict[int, Line], *, behind: bool) -> tuple[list[int], list[int]] | None:
+def _compare_numbers(lines: dict[int, Line]) -> tuple[list[int], list[int]] | None:
     """Who has another number than most in one of the places of a line, and who has theirs."""
     numbers = {rank: _NUMBER.findall(_drop_own(line, rank)) for rank, line in lines.items()}
     is_step = _STEP.search(next(iter(lines.values())).text)
@@ -320,14 +320,13 @@ def _compare_numbers(lines: dict[int, Line], *, behind: bool) -> tuple[list[int]
         by_number: dict[str, list[int]] = {}
         for rank, number in zip(lines, column, strict=True):
             by_number.setdefault(number, []).append(rank)
-        odd = _part(by_number, numbers, behind=behind, is_step=is_step is not None)
-        if odd:
+        if odd := _part(by_number, numbers, is_step=is_step is not None):
             return odd
     return None
 
 
 def _part(
-    by_number: dict[str, list[int]], numbers: dict[int, list[str]], *, behind: bool, is_step: bool
+    by_number: dict[str, list[int]], numbers: dict[int, list[str]], *, is_step: bool
 ) -> tuple[list[int], list[int]] | None:
     if len(by_number) != 2:
         return None
@@ -335,6 +334,4 @@ def _part(
     alike = {tuple(numbers[rank]) for rank in many}
     if len(few) < len(many) and (is_step or len(alike) == 1):
         return few, many
-    if behind and is_step and all(map(str.isdecimal, by_number)):
-        return by_number[min(by_number, key=float)], by_number[max(by_number, key=float)]
     return None
