@@ -284,6 +284,13 @@ def test_a_process_that_says_nothing_is_told_by_its_exit_code(run: Run, code: in
     assert (found.cause, found.rank) == (f"exit {code}", 2)
 
 
+def test_a_launcher_tells_by_which_signal_its_own_process_ended(run: Run) -> None:
+    run.rank(2, "ERROR:launcher:Rank 1 crashed with exit code -7.\n", after=5, code=3)
+    found = run.diagnose()
+    assert (found.cause, found.rank) == ("exit -7", 2)
+    assert "of a process that it had started: a bus error ended it" in found.title
+
+
 def test_the_last_line_shown_of_a_process_has_words(run: Run) -> None:
     run.rank(2, "step 7\n\n", after=5, code=3)
     (line,) = run.diagnose().evidence

@@ -44,6 +44,8 @@ LOST = (
     "jax.errors.JaxRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Id: step",
     "F1123 10:10:50.920189 client.h:80] This most likely indicates that another task died",
     "RuntimeError: Barrier: not all of them arrived on time",
+    "RuntimeError: store->get('0') got error: Timeout waiting for key: default_pg/0/0",
+    "F1123 10:10:50.920189 client.h:80] Task /job:worker/replica:0/task:2 heartbeat timeout",
     "F1123 10:10:50.920189 rendezvous.cc:75] Termination timeout for `initialize clique` exceeded",
     "no step for 300 s; the stacks are in hangs/",
     "another rank has asked to stop",
