@@ -39,6 +39,7 @@ _OF_STACKS = read_words("of stacks")
 _OF_PYTHON = read_words("of python")
 _SAYS_IT_ENDS = read_words("says it ends", re.IGNORECASE)
 _NOTICED = read_words("noticed")
+_ENDS_ITSELF = read_words("ends itself")
 _FRAME = re.compile(r"(-|=|\*){20,}$")  # around a message, as MPI's
 _STAMPED = re.compile(r".{0,40}\d\d:\d\d|\W*[IWEF]\d")  # before it stands another matter
 _PROGRAM = re.compile(r"(?!\w*error:|caused by|fatal)[a-z][\w.-]*:(?= )")
@@ -188,7 +189,8 @@ def find_ending(
     printed = [line for line in plain if not innocent.has_printed(line, code)][-_MOST_LINES:]
     log = _Log(lines, quiet)
     marked = [one for one in log.tracebacks if one.uncaught]
-    raised = log.find_end(lambda one: code in _KILLED or log.name_whole(one) in innocent.raised)
+    killed = code in _KILLED and not keep(lines, _ENDS_ITSELF.search)
+    raised = log.find_end(lambda one: killed or log.name_whole(one) in innocent.raised)
     last = [raised, *marked][-1]
     if last is None:
         return Ending((), tuple(printed))

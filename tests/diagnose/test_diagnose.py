@@ -284,6 +284,18 @@ def test_a_process_that_says_nothing_is_told_by_its_exit_code(run: Run, code: in
     assert (found.cause, found.rank) == (f"exit {code}", 2)
 
 
+@pytest.mark.parametrize(
+    ("said", "title"),
+    [("It usually means the child failed.", "KeyError: 'w2'"), ("step 9", "it was killed")],
+)
+def test_what_a_child_raised_counts_where_a_process_kills_itself_for_it(
+    run: Run, said: str, title: str
+) -> None:
+    raised = "Scheduler hit an exception: Traceback (most recent call last):\nKeyError: 'w2'\n"
+    run.rank(2, f"{raised}\n[2026-01-02 03:04:05] {said}\n", after=5, code=-9)
+    assert run.diagnose().title.startswith(title)
+
+
 def test_a_launcher_tells_by_which_signal_its_own_process_ended(run: Run) -> None:
     run.rank(2, "ERROR:launcher:Rank 1 crashed with exit code -7.\n", after=5, code=3)
     found = run.diagnose()
