@@ -50,7 +50,7 @@ _ERROR = re.compile(
 _DAEMONS = read_words("daemons")
 # Whose own advice says less than their words; not of codes that shells and timers leave with.
 _ADVISED = re.compile(r"exception|exit (?!12[467]$)\d")
-MOST_WORDS = 200  # characters of an error in a sentence
+MOST_WORDS, _BEFORE = 200, 60  # characters of an error in a sentence; before what shows its cause
 _HELPER = read_words("helper", re.IGNORECASE)
 # The signals, by all names that launchers have for them; but for the one by which they stop others.
 _SIGNALS = {
@@ -264,12 +264,15 @@ def _explain_exception(failure: Failure, chain: Sequence[Raised], innocent: Inno
     if lost and lost.cause.follows:  # what was raised of a lost process has other words for it
         return Explained(failure, *lost, first, first.message, first.words, first.place)
     root, last = own[0][0], own[-1][0]
-    words = _tell_both(root, last)
+    words, match = _tell_both(root, last), _choose_match(own)
+    shown = _search(match.cause, match.line)  # of a long message it may stand far behind
+    if shown and shown[0] not in words:
+        words = _add_reason(words, match.line.text[max(0, shown.start() - _BEFORE) :])
     tail = tuple(line for one, _ in reversed(own) for line in one.message)
     why = _find_reason_before(failure, last)
     if why and not innocent.has_printed(why, failure.exit_code):
         words, tail = _add_reason(words, why.text, link="after"), (why, *tail)
-    return Explained(failure, *_choose_match(own), last, tail, words, last.place)
+    return Explained(failure, *match, last, tail, words, last.place)
 
 
 def _choose_match(own: Sequence[tuple[Raised, Match | None]]) -> Match:

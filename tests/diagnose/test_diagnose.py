@@ -303,6 +303,20 @@ def test_a_launcher_tells_by_which_signal_its_own_process_ended(run: Run) -> Non
     assert "of a process that it had started: a bus error ended it" in found.title
 
 
+@pytest.mark.parametrize(
+    ("raised", "ends"),
+    [
+        (f"RuntimeError: {'x' * 300} No space left on device, it says", "No space left on device"),
+        ("x.ActorDiedError: it died.\npid: 8\nIt did because its node has died, it says", "died"),
+    ],
+)
+def test_what_shows_a_cause_is_quoted_though_it_stands_far_behind(
+    run: Run, raised: str, ends: str
+) -> None:
+    run.rank(2, f"Traceback (most recent call last):\n{raised}\n", after=5)
+    assert run.diagnose().title.endswith(f"{ends}, it says")
+
+
 def test_the_last_line_shown_of_a_process_has_words(run: Run) -> None:
     run.rank(2, "step 7\n\n", after=5, code=3)
     (line,) = run.diagnose().evidence
