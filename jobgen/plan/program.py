@@ -97,9 +97,9 @@ def read_sources(plan: Plan) -> str | None:
     command, environment = plan.program.command, plan.environment
     texts = [*command, environment.setup or "", *map(str, environment.variables.values())]
     for word in command:
-        if word.endswith((".py", ".sh")):
+        if word.endswith((".py", ".sh", ".bash", ".sbatch", ".slurm", ".pbs")):
             try:
-                with open(word, encoding="utf-8", errors="replace") as file:
+                with open(word.removeprefix("$work_dir/"), encoding="utf-8", errors="replace") as file:
                     texts.append(file.read())
             except OSError:
                 return None

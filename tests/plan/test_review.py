@@ -6,6 +6,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+import yaml
 from support import ROOT, edited, jobgen, load, working_in
 
 from jobgen.plan.resolve import resolve
@@ -40,6 +41,18 @@ def test_the_examples_are_meant_as_they_are(monkeypatch: pytest.MonkeyPatch) -> 
 
 # Each case is a name, keys in place of the base's, and what is said of them (... is anything).
 DOUBTFUL = """\
+one GPU for all processes of a command
+    run: {command: [bash, -c, 'CUDA_VISIBLE_DEVICES=0 python t.py']}
+    run.command: all processes of a node see GPU 0 alone; leave CUDA_VISIBLE_DEVICES out
+a server in each process
+    run: {command: [vllm, serve, some/model]}
+    vllm serve would start 8 servers, one in each process; ask for one node, and launch: {mode: plain}
+an archive that all nodes unpack into one folder
+    environment: {setup: 'tar xzf a.tgz -C data'}
+    tar xzf runs on 2 nodes at a time, into one folder; run it once, before you submit
+runs of W&B that are to be sent, and go with the node's disk
+    environment: {variables: {WANDB_MODE: offline, WANDB_DIR: /tmp/wandb}}
+    environment: /tmp/wandb is on each node's own disk, and what wandb sync is to send goes with
 a line that the scheduler of the site does not read
     site: nersc-perlmutter
     account: m1
@@ -909,6 +922,61 @@ def test_a_ray_that_is_looked_for_has_to_be_started(program: str, keys: str, tol
     loaded = load(BASE + keys)
     said = [str(one) for one in review(loaded, resolve(loaded))]
     assert ["looks for a Ray" in one for one in said] == [True] * told
+
+
+_SPAWN = "os.environ['MASTER_ADDR'] = 'localhost'\nspawn(work, nprocs=4)"
+_PLAIN = "launch: {mode: plain}\n"
+_ONE = f"resources: {{gpus_per_node: 4, cpus_per_node: 16}}\n{_PLAIN}"
+_OUT = "TrainingArguments(output_dir='/tmp/out')"
+_GLOO = "init_process_group('gloo')\nDDP(net, device_ids=[rank])"
+_SWEEP = "array: {values: {optim.lr: [1, 2]}}\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "keys", "words"),
+    [
+        ("MultiWorkerMirroredStrategy()", "", "finds the others by TF_CONFIG, which nothing sets"),
+        ("os.environ['TF_CONFIG'] = a\nMultiWorkerMirroredStrategy()", "", ""),
+        ("MultiWorkerMirroredStrategy(SlurmClusterResolver())", "", ""),
+        (_SPAWN, _PLAIN, "the processes of each of 2 nodes meet at localhost"),
+        (_SPAWN, _PLAIN + "resources: {gpus_per_node: 4, cpus_per_node: 16}\n", ""),
+        (_SPAWN + "\nn = os.environ['NODE_RANK']", _PLAIN, ""),
+        (_SPAWN.replace("] = ", ", default"), _PLAIN, ""),
+        (_GLOO, "", "takes gradients from the GPUs through the CPUs"),
+        (_GLOO + "\nnew_group(backend='nccl')", "", ""),
+        (_GLOO.replace("[rank]", "None"), "", ""),
+        (_OUT, "", "saves in /tmp/out, on each node's own disk, and it goes with the job"),
+        ("torch.save(net, '/tmp/a.pt')", "", "saves in /tmp/a.pt, on each node's own disk"),
+        (_OUT + "\nshutil.copytree('/tmp/out', a)", "", ""),
+        (_OUT.replace("/tmp", "runs"), "", ""),
+        ("net.to('cuda')", _ONE, "1 process leaves 3 of 4 GPUs on a node idle"),
+        ("net.to('cuda')\nimport workers", _ONE, ""),
+        ("net.to('cuda:1')", _ONE, ""),
+        ("@hydra.main()\ndef main(c): 0", _SWEEP, "optim.lr is of Hydra, which takes no --optim.lr"),
+        ("OmegaConf.from_cli()", _SWEEP, ""),
+    ],
+)
+def test_what_a_program_cannot_mean_with_its_job(program: str, keys: str, words: str) -> None:
+    Path("train.py").write_text(f"import torch\n{program}\n")
+    base = yaml.safe_load(BASE) | yaml.safe_load(keys or "{}")
+    loaded = load(yaml.safe_dump(base))
+    said = [one.message for one in review(loaded, resolve(loaded))]
+    assert len(said) == bool(words), said
+    assert words in "".join(said)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("#!/bin/bash\n#SBATCH --nodes=4\n#SBATCH -t 1\nsrun a\n", ["'#SBATCH --nodes=4' in it"]),
+        ("#!/bin/bash\n# SBATCH lines are in the spec\nsrun a\n", []),
+    ],
+)
+def test_a_directive_in_a_body_has_no_effect(text: str, said: list[str]) -> None:
+    Path("job.sbatch").write_text(text)
+    loaded = load(edited((SCRIPT, "run: {body: job.sbatch}"), text=BASE))
+    found = [str(one) for one in review(loaded, resolve(loaded)) if "has no effect" in str(one)]
+    assert [words in one for words, one in zip(said, found, strict=True)] == [True] * len(said)
 
 
 @pytest.mark.parametrize(
