@@ -970,6 +970,7 @@ def test_what_a_program_cannot_mean_with_its_job(program: str, keys: str, words:
     [
         ("#!/bin/bash\n#SBATCH --nodes=4\n#SBATCH -t 1\nsrun a\n", ["'#SBATCH --nodes=4' in it"]),
         ("#!/bin/bash\n# SBATCH lines are in the spec\nsrun a\n", []),
+        ("srun a\ncat >b <<'END'\n#SBATCH --nodes=1\nEND\n", []),
     ],
 )
 def test_a_directive_in_a_body_has_no_effect(text: str, said: list[str]) -> None:
