@@ -159,6 +159,7 @@ def render(
     """Render specs to job scripts.
 
     Prints the script of SPEC (default: job.yaml), or writes it with --output or --out-dir.
+    What SPEC and its program can hardly mean, `jobgen check` says.
     """
     from jobgen import render as render_plan
 

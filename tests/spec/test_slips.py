@@ -36,6 +36,7 @@ GOOD = "name: a\nscheduler: slurm\nresources: {nodes: 2}\nrun: {module: m}\n"
         ),
         ("#!/bin/bash\ntorchrun train.py\n", "job.yaml: is a script, not a job spec"),
         ("[job]\nname = a\n", "job.yaml:1:1: is a line of another format"),
+        ("```yaml\n" + GOOD + "```\n", "job.yaml:1:1: a fence of Markdown; remove the line"),
         ("- name: a\n- queue: b\n", "holds a list, not keys and values; leave out the dashes"),
         (GOOD + "array:\n  tasks: 2\n   at_once: 1\n", "job.yaml:7:1: is indented deeper"),
         (GOOD + "notify: {email: a, on: [end\n", "job.yaml:5:24: a list that does not end, with"),
