@@ -96,10 +96,10 @@ def read_sources(plan: Plan) -> str | None:
     """Return a program's command, and the files that it names; None if one is not here."""
     command, environment = plan.program.command, plan.environment
     texts = [*command, environment.setup or "", *map(str, environment.variables.values())]
-    for word in command:
+    for word in (one.removeprefix("$work_dir/") for one in command):
         if word.endswith((".py", ".sh", ".bash", ".sbatch", ".slurm", ".pbs")):
             try:
-                with open(word.removeprefix("$work_dir/"), encoding="utf-8", errors="replace") as file:
+                with open(word, encoding="utf-8", errors="replace") as file:
                     texts.append(file.read())
             except OSError:
                 return None

@@ -640,7 +640,8 @@ def _list_arguments(job: _Subject) -> Iterator[tuple[str, str, str]]:
     sources = read_sources(job.plan) or "exists"
     forms = ["read"] if _read_form("tests-files").search(sources) else ["read", "resumed"]
     folded = _read_form("folded").findall(sources)
-    for option, value in _list_options(job.plan.program.command):
+    tasks = (task.arguments for task in job.plan.array.tasks[:20])  # of thousands
+    for option, value in _list_options([*job.plan.program.command, *itertools.chain(*tasks)]):
         text, name = f"{option} {value}", option.lstrip("-").replace("-", "_")
         if name not in folded and any(_read_form(form).fullmatch(text) for form in forms):
             yield "run.args", value, text
@@ -648,9 +649,7 @@ def _list_arguments(job: _Subject) -> Iterator[tuple[str, str, str]]:
 
 def _find_file(command: Sequence[str]) -> str:
     """Return the script that a command is, or that its Python or shell runs; empty without one."""
-    if "-c" in command:
-        return ""
-    line = " ".join(word for word in command if word[:1] != "-")
+    line = " ".join(word for word in command if word[:1] != "-" and "-c" not in command)
     return next(iter(_read_form("runs").findall(line)), "")
 
 

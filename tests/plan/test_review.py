@@ -41,12 +41,19 @@ def test_the_examples_are_meant_as_they_are(monkeypatch: pytest.MonkeyPatch) -> 
 
 # Each case is a name, keys in place of the base's, and what is said of them (... is anything).
 DOUBTFUL = """\
+a server on each node
+    launch: {mode: plain}
+    run: {command: [vllm, serve, some/model, --tensor-parallel-size, '8']}
+    run.command: vllm serve starts a server on each of 2 nodes, and they do not join
+a file of a task that is not here
+    array: {values: {config: [t.py, other.yaml]}}
+    run.args: --config other.yaml is not here
 one GPU for all processes of a command
     run: {command: [bash, -c, 'CUDA_VISIBLE_DEVICES=0 python t.py']}
     run.command: all processes of a node see GPU 0 alone; leave CUDA_VISIBLE_DEVICES out
 a server in each process
     run: {command: [vllm, serve, some/model]}
-    vllm serve would start 8 servers, one in each process; ask for one node, and launch: {mode: plain}
+    vllm serve would start 8 servers, one in each process; ask for one node, and launch: {mode
 an archive that all nodes unpack into one folder
     environment: {setup: 'tar xzf a.tgz -C data'}
     tar xzf runs on 2 nodes at a time, into one folder; run it once, before you submit
@@ -929,6 +936,9 @@ _PLAIN = "launch: {mode: plain}\n"
 _ONE = f"resources: {{gpus_per_node: 4, cpus_per_node: 16}}\n{_PLAIN}"
 _OUT = "TrainingArguments(output_dir='/tmp/out')"
 _GLOO = "init_process_group('gloo')\nDDP(net, device_ids=[rank])"
+_ANEW = (
+    "on_walltime: {then: requeue}\nrun: {script: train.py, args: {overwrite_output_dir: true}}\n"
+)
 _SWEEP = "array: {values: {optim.lr: [1, 2]}}\n"
 
 
@@ -952,7 +962,10 @@ _SWEEP = "array: {values: {optim.lr: [1, 2]}}\n"
         ("net.to('cuda')", _ONE, "1 process leaves 3 of 4 GPUs on a node idle"),
         ("net.to('cuda')\nimport workers", _ONE, ""),
         ("net.to('cuda:1')", _ONE, ""),
-        ("@hydra.main()\ndef main(c): 0", _SWEEP, "optim.lr is of Hydra, which takes no --optim.lr"),
+        ("if not args.overwrite_output_dir: find()", _ANEW, "further start begin anew"),
+        ("if a.overwrite:\n    rmtree(a.out)", _ANEW.replace("_output_dir", ""), "begin anew"),
+        ("train(resume_from_checkpoint=True)", _ANEW, ""),
+        ("@hydra.main()\ndef main(c): 0", _SWEEP, "optim.lr is of Hydra, which takes no"),
         ("OmegaConf.from_cli()", _SWEEP, ""),
     ],
 )

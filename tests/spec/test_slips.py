@@ -36,7 +36,7 @@ GOOD = "name: a\nscheduler: slurm\nresources: {nodes: 2}\nrun: {module: m}\n"
         ),
         ("#!/bin/bash\ntorchrun train.py\n", "job.yaml: is a script, not a job spec"),
         ("[job]\nname = a\n", "job.yaml:1:1: is a line of another format"),
-        ("job:\n  name: a\n  run: {script: a.py}\n", "has its keys a level too deep; leave out job"),
+        ("job:\n  name: a\n  run: {script: a.py}\n", "has its keys a level too deep"),
         ("jobs:\n- name: a\n  run: {script: a.py}\n", "lists several jobs, and a spec is one"),
         (GOOD + "environment:\nmodules: [a]\n  venv: b\n", "job.yaml:7:1: is indented deeper"),
         (GOOD.replace("nodes: 2", "nodes: ${N}"), "job.yaml:3:20: a variable in braces, which"),
