@@ -156,7 +156,7 @@ def _list_hints(stranger: _Stranger) -> Iterator[Hint | None]:
         yield _look_up(stranger, find_near(word, list_synonyms(), cutoff=0.88))
     if stranger.is_in_job:
         yield _apply(stranger, "late_rules", word)
-    yield _look_up(stranger, re.sub("^(?:slurm|sbatch|pbs|qsub)_", "", word))
+    yield _look_up(stranger, re.sub("^(?:slurm|sbatch)_", "", word))
 
 
 def _look_up(stranger: _Stranger, word: str) -> Hint | None:
