@@ -120,8 +120,8 @@ def _settle_mail(items: list[DirectiveOption], target: str, draft: Draft) -> lis
     user, when, unsaid = _MAIL[target]
     addresses = [item.value for item in items if item.option == user]
     asked = ",".join(item.value for item in items if item.option == when) or unsaid
-    words = asked.upper().replace("ALL", "BEGIN,END,FAIL").split(",")
-    events = dict.fromkeys(map(_EVENTS.get, asked if user == "-M" else words))
+    words = asked if user == "-M" else asked.upper().split(",")
+    events = dict.fromkeys(map(_EVENTS.get, words))
     others = [item for item in items if item.option not in (user, when)]
     sayable = None not in events and all(map(_ADDRESS.matches, addresses[:1]))
     if others == items or not sayable:
@@ -300,13 +300,16 @@ def count_nodes_of_totals(script: Script) -> int:
 def _settle_indices(script: Script, item: DirectiveOption, draft: Draft) -> bool:
     """Put an array into `draft`, with its own indices; False where more of it is not jobgen's."""
     match = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?(?:%([1-9]\d{0,4}))?", item.value, re.ASCII)
-    first, last, at_once = map(int, match.groups(0)) if match else (1, 0, 0)
+    if not match:
+        return False
+    first, last = int(match[1]), int(match[2] or match[1])
     tasks = 1 + last - first
-    # One task is no array of the scheduler's, and jobgen's begin at 0.
-    if not 1 < tasks <= 10_000 or (first and re.search(r"_ARRAY_TASK_(MIN|MAX)\b", script.text)):
+    # jobgen's begin at 0, and one of a single task is a plain job.
+    differs = first or tasks == 1
+    if not 1 <= tasks <= 10_000 or (differs and FORMS["of-array"].match(f"{tasks}\n{script.text}")):
         return False
     draft.put("array.tasks", tasks)
-    draft.put("array.at_once", at_once or None)
-    if first:
+    draft.put("array.at_once", int(match[3] or 0))
+    if differs:
         draft.setup([f"export {ARRAYS[item.option]}=$((JOBGEN_TASK + {first}))"])
     return True

@@ -788,6 +788,24 @@ def test_other_arrays_keep_their_directive_and_body() -> None:
         assert not imported.left
 
 
+def test_an_array_of_one_task_is_a_plain_job_that_has_its_index() -> None:
+    for asked, index in (("7", 7), ("0-0", 0), ("3-3%1", 3)):
+        spec = spec_of("./a $SLURM_ARRAY_TASK_ID", ONE_GPU, f"#SBATCH --array={asked}")
+        setup = f"export SLURM_ARRAY_TASK_ID=$((JOBGEN_TASK + {index}))\n"
+        assert spec["environment"] == {"setup": setup}
+        assert "export JOBGEN_TASK=0\n" in render(plan_of(spec))
+        assert not any("--array" in item for item in spec.get("directives", []))
+    assert Why.KEY in kept("./a $SLURM_ARRAY_JOB_ID", ONE_GPU, "#SBATCH --array=7")
+
+
+def test_mail_of_all_kinds_is_asked_for_as_it_was() -> None:
+    """ALL is also for a job that is put back in the queue, which no key says."""
+    asked = ["#SBATCH --mail-type=ALL", "#SBATCH --mail-user=a@b.ch"]
+    spec = spec_of("python t.py", ONE_GPU, *asked)
+    assert spec["directives"] == asked
+    assert "notify" not in spec
+
+
 def test_a_folder_of_somebodys_own_comes_from_outside() -> None:
     imported = import_body('python t.py "$SAVE_DIR" "$SCRATCH/a" "$VSC_DATA/b"', ONE_GPU)
     assert [left.text for left in imported.left] == ["$SAVE_DIR"]
