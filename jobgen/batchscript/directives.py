@@ -138,7 +138,8 @@ def keep_verbatim(script: Script, item: DirectiveOption, draft: Draft) -> None:
     value = shlex.quote(value) if re.search(r"\s", value) else value
     if FORMS["of-index"].match(value + draft.values.get("environment.setup", "")):
         draft.check(item.line, item.text, "has the scheduler's index, which begins at 0 here")
-    if FORMS["written-early"].fullmatch(f"{item.option} {value} {script.value('-k')}"):
+    early = FORMS["written-early"].fullmatch(f"{item.option} {value} {script.value('-k')}")
+    if early and "mkdir" in script.text:  # or else its folder is there, or nobody gets it
         draft.check(item.line, item.text, "here PBS writes it at once, so its folder must exist")
     text = f"{script.can.sign} {item.option}{joint}{value}".rstrip()
     if re.fullmatch(r"[\x20-\x7e]+", text):
@@ -233,7 +234,8 @@ class _Resources:
         if self.keys.get(option) == "name":
             name = re.sub(r"(%\w|[^A-Za-z0-9._-])+", "-", value).strip("-._")[:100]
             self.draft.put("name", name)
-            self.draft.check(item.line, item.text, "not a name that a spec can have")
+            if FORMS["reads-name"].search(self.script.text):
+                self.draft.check(item.line, item.text, "not a name that a spec can have")
         elif option == self.script.can.shell_option and find_shell(self.script) != "bash":
             shell = item._replace(value="/bin/bash")  # for which jobgen writes
             keep_verbatim(self.script, shell, self.draft)

@@ -35,7 +35,7 @@ class Left(NamedTuple):
     reason: str
 
     def __str__(self) -> str:
-        return f"line {self.line}: {make_printable(self.text)}  ({self.reason})"
+        return f"line {self.line}: {make_printable(shorten(self.text))}  ({self.reason})"
 
 
 class Draft:
@@ -95,6 +95,12 @@ class Draft:
                 lines += [f"#   {left}" for left in entries]
         lines += [f"# {make_printable(line)}".rstrip() for line in comments]
         return "\n".join(lines) + "\n"
+
+
+def shorten(text: str) -> str:
+    """Return the first words of a text of the script, by which it is found again."""
+    words = " ".join(text.replace("\\\n", " ").split())
+    return re.sub(r"(?<=^.{96}).{5,}", " ...", words)
 
 
 def make_printable(text: str) -> str:

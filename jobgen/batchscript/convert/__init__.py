@@ -9,17 +9,14 @@ from __future__ import annotations
 import itertools
 import os
 import re
-import textwrap
 
 from jobgen.batchscript import directives, readable
 from jobgen.batchscript.convert import straight
 from jobgen.batchscript.convert.clean import write_clean
 from jobgen.batchscript.convert.environment import AT_HOME
 from jobgen.batchscript.convert.straight import NotStraightError
-from jobgen.batchscript.draft import Draft, Left
-from jobgen.batchscript.launchers import unwrap
-from jobgen.batchscript.lint import check, launching, rendezvous
-from jobgen.batchscript.lint.rule import list_rules
+from jobgen.batchscript.draft import Draft, Left, shorten
+from jobgen.batchscript.lint import ABOUT_LAUNCH, check
 from jobgen.batchscript.purposes import FORMS, PRINTS
 from jobgen.batchscript.readable import ImportRefusedError
 from jobgen.batchscript.reader import DirectiveOption, Script
@@ -73,19 +70,16 @@ def import_script(script: Script) -> Imported:
         except SpecError as refused:
             message = f"jobgen refuses the spec: {refused.problems[0].message}"
             raise ImportRefusedError(script, script.body_line, message) from None
-    file = draft.values.get("run.body", "")
     if "l" in readable.find_shell_flags(script):
-        place = f"the first lines of {file}" if body else "environment.setup, before what needs it,"
-        says = f"reads the profile, which jobgen's job does not; {place} can source it"
-        draft.check(1, script.lines[0], says)
+        draft.check(1, script.lines[0], "reads the profile, which jobgen's job does not")
     draft.left.sort(key=lambda left: left.line)
     text = draft.yaml(os.path.basename(script.path), comments=comments)
-    return Imported(text, tuple(draft.left), body, file)
+    return Imported(text, tuple(draft.left), body, draft.values.get("run.body", ""))
 
 
 def _name_file(script: Script) -> str:
     """Name a job as the schedulers do: by its file, whose ending matters where that is read."""
-    reads = re.search(r"SLURM_JOB_NAME|PBS_JOBNAME|%x", script.text)
+    reads = FORMS["reads-name"].search(script.text)
     return _make_name(script.path if reads else os.path.splitext(script.path)[0])
 
 
@@ -169,23 +163,12 @@ def _list_other_words(script: Script, draft: Draft) -> list[DirectiveOption]:
 
 
 def _advise(script: Script, draft: Draft, reason: NotStraightError) -> list[str]:
-    """Return why a body is kept, lint's findings in its launch, and how jobgen may launch it."""
+    """Return why a body is kept, and where its launch misses nodes or starts separate worlds."""
     rest = "\n".join(script.lines[reason.line - 1 :]).replace("\\\n", " ")
-    text = textwrap.shorten(rest.partition("\n")[0], 100, placeholder=" ...")
+    text = shorten(rest.partition("\n")[0])
     lines = ["", f"The body is kept as it is, for line {reason.line}: {text}  ({reason.reason})"]
     if "directives" in draft.values:
         lines.append("Where a directive and a key ask for the same, the directive counts.")
-    about_launch = list_rules(launching, rendezvous)
-    faults = [x for x in reversed(check(script)) if x.rule in about_launch]
+    faults = [x for x in reversed(check(script)) if x.rule.id in ABOUT_LAUNCH]
     first = {x.rule: f"  lint, line {x.line}: {x.message}; {x.fix}" for x in faults}
-    lines += reversed(first.values())
-    return lines + _advise_on_launch(script)
-
-
-def _advise_on_launch(script: Script) -> list[str]:
-    beside = (unwrap(item.words).launchers for item in script.commands if item.end == "&")
-    if len(list(filter(None, beside))) > 1:
-        return ["Programs that start side by side may be roles, each with its own nodes."]
-    if any(launch.started.agent for launch in script.launches):
-        return ["For jobgen to launch it, write run.script or run.module, not run.body."]
-    return []
+    return [*lines, *reversed(first.values())]

@@ -152,12 +152,11 @@ class _CleanSpec:
         if self.read.shares:
             draft.check(line, "torchrun", _ONE_THREAD)
         for number, text in straight.list_arguments(script):
-            draft.lose(number, text, "of the script's arguments; write what they are")
+            draft.lose(number, text, "an argument of the script; write what it is")
         sets = {name for name, _, raw in script.variables() if not FORMS["one-word"].fullmatch(raw)}
         for name in sorted(outside | (self.reader.taken & sets)):
             use = straight.find_use(script, name) or (line, f"${name}")
-            unsplit = "; jobgen does not split it" * (name in self.reader.taken)
-            draft.check(*use, _FROM_OUTSIDE + unsplit if name in outside else _ONE_WORD)
+            draft.check(*use, _FROM_OUTSIDE if name in outside else _ONE_WORD)
 
     def _note_tasks(self) -> None:
         if self.read.mode == "plain" and self.script.request.tasks > 1:

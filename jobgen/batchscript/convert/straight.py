@@ -120,14 +120,19 @@ def find_use(script: Script, names: str) -> tuple[int, str] | None:
         texts = [word.raw for word in command.all_words]
         texts += [item.target.raw for item in command.redirects]
         match = re.search(rf"(?:\$\{{?|\w\[)({names})\b", " ".join(texts + command.bodies))
-        if match and not _only_prints(command):
+        if match and _has_use(script, command):
             return command.line, f"${match[1]}"
     return None
 
 
-def _only_prints(command: Command) -> bool:
+def _has_use(script: Script, command: Command) -> bool:
+    """Whether a command does more than to print, or to set variables that nothing reads."""
     quiet = all(map(purposes.is_quiet, command.redirects)) and command.end[:1] != "|"
-    return quiet and command.name in ("echo", "cat")
+    if command.words:
+        return not quiet or command.name not in ("echo", "cat")
+    names = [name for name, _, _ in command.variables()]
+    exported = any(map(purposes.FORMS["exported"].fullmatch, names))
+    return exported or re.search(rf"\$\{{?({'|'.join(names)})\b", script.text) is not None
 
 
 def list_lines_outside(script: Script) -> set[int]:
@@ -155,24 +160,18 @@ def list_arguments(script: Script) -> Iterator[tuple[int, str]]:
     """
     outside = list_lines_outside(script)
     for item in script.commands:
-        if item.function or item.line in outside or _only_prints(item):
+        if item.function or item.line in outside or not _has_use(script, item):
             continue
         if item.name in ("getopts", "shift"):
             yield item.line, item.name
         texts = [(word.line, word.raw, word.active) for word in item.all_words]
         texts += [(doc.line, "<<", doc.body) for doc in item.heredocs]
         for line, text, active in texts:
-            if takes_arguments(re.sub(r"(?m)^\s*#.*", "", active)) and _is_read(script, item):
+            if takes_arguments(purposes.FORMS["no-argument"].sub("", active)):
                 yield line, text
         sets = purposes.FORMS["sets-arguments"].match(" ".join(item.texts))
         if sets and not item.blocks and item.place.column == 1:  # behind no condition
             return
-
-
-def _is_read(script: Script, command: Command) -> bool:
-    """Whether a command does more than to set variables that nothing reads."""
-    names = "|".join(word.raw.partition("=")[0] for word in command.assignments)
-    return bool(command.words or re.search(rf"\$\{{?({names})\b", script.text))
 
 
 def write_arguments(texts: list[str]) -> str:
