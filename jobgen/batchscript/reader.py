@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from itertools import chain
+from pathlib import Path
 
 from jobgen.batchscript.bash import Command, Word, parse
 from jobgen.batchscript.expand import PlainVariables, expand_command, find_set, follow
@@ -75,7 +77,6 @@ class Script:
     def __init__(self, path: str, text: str) -> None:
         self.path, self.text = path, text
         self.site: str | None = None  # whose limits lint holds it to
-        self.beside: dict[str, str] = {}  # the texts of programs that lint looks into, by name
         self.lines = re.split(r"\r?\n", text)
         if len(text) > MAX_BYTES:
             raise UsageError(f"{path}: is larger than {MAX_BYTES >> 10} KiB; a job script is short")
@@ -94,6 +95,14 @@ class Script:
         variables = "|".join(map(str.upper, _PREFIX))
         match = re.search(rf"(?m)(?:\$\{{?|^#\s+)({variables})(?:_|\s+-)", self.text)
         return match[1].lower() if match else None
+
+    @cached_property
+    def beside(self) -> dict[str, str]:
+        """The texts of programs beside the script, or in this folder, by the names it gives."""
+        folders = Path(self.path).parent, Path()
+        names = FORMS["program-file"].findall(self.text)
+        files = [(x, folder / x) for folder in folders for x in names if os.path.isfile(folder / x)]
+        return {x: y.read_text("utf-8", "replace") for x, y in files if os.access(y, os.R_OK)}
 
     @property
     def target(self) -> str:

@@ -1008,6 +1008,15 @@ def test_a_finding_of_lint_stands_beside_a_kept_launch() -> None:
     assert found == ["4"]  # the first of each kind
 
 
+def test_a_finding_within_a_wrapper_stands_beside_a_kept_body(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text("torchrun --nnodes=2 --nproc-per-node=4 t.py\n")
+    directives = "#SBATCH --nodes=2 --ntasks-per-node=4 --gpus-per-node=4"
+    script = Script(
+        str(tmp_path / "a.sh"), f"#!/bin/bash\n{directives}\ntrap x EXIT\nsrun ./run.sh\n"
+    )
+    assert "lint, line 4: srun starts 4 agents on each node" in import_script(script).yaml
+
+
 def test_a_kept_body_that_looks_for_its_own_file_is_told() -> None:
     for line in ('cd "$(dirname "$0")"', 'HERE="$(dirname "${BASH_SOURCE[0]}")"'):
         (note,) = import_body(f"{line}\nexec 3>&1\npython t.py", ONE_GPU).left

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from jobgen.batchscript.lint import body, directives, launching, rendezvous
-from jobgen.batchscript.lint.rule import Finding, Rule, list_rules, read_beside
+from jobgen.batchscript.lint.rule import Finding, Rule, list_rules
 from jobgen.batchscript.readable import SHELLS, find_shell, find_template
 from jobgen.batchscript.reader import Script
 from jobgen.rendering import header
@@ -29,7 +29,7 @@ def check(script: Script, site: str | None = None) -> list[Finding]:
 
     `site` names the profile that the script is held to. Raises SpecError if there is no such site.
     """
-    script.site, script.beside = site, read_beside(script)
+    script.site = site
     findings = [
         Finding(script.path, fault.line, fault.column, rule, fault.message, fault.fix or rule.fix)
         for rule in _choose_rules(script)

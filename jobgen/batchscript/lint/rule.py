@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from pathlib import Path
 from types import ModuleType
 
 from jobgen.batchscript.bash import Word
@@ -40,14 +38,6 @@ def join_acting(script: Script) -> str:
     """The lines of a script without comments, and without those that only say something."""
     lines = (line for line in script.lines if not FORMS["no-state"].match(line))
     return re.sub(r"\s#.*", "", "\n".join(lines))
-
-
-def read_beside(script: Script) -> dict[str, str]:
-    """Return the texts of programs beside a script, or in this folder, by the names it gives."""
-    folders = Path(script.path).parent, Path()
-    names = FORMS["program-file"].findall(script.text)
-    files = [(x, folder / x) for folder in folders for x in names if os.path.isfile(folder / x)]
-    return {x: path.read_text("utf-8", "replace") for x, path in files if os.access(path, os.R_OK)}
 
 
 _Check = Callable[[Script], Iterator[Fault]]
