@@ -225,7 +225,7 @@ class _Resources:
 
     def _take_count(self, option: str, value: str) -> bool:
         typed = (GRES if option == "--gres" else COUNT).fullmatch(value)
-        if not FORMS["counts"].fullmatch(option) or not typed:
+        if not FORMS["counts"].fullmatch(f"{option} {self.request.gpus}") or not typed:
             return False
         self.draft.put("resources.gpu_type", typed[1])
         return True

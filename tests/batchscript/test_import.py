@@ -807,6 +807,12 @@ def test_an_array_of_one_task_is_a_plain_job_that_has_its_index() -> None:
     assert Why.KEY in kept("./a $SLURM_ARRAY_JOB_ID", ONE_GPU, "#SBATCH --array=7")
 
 
+def test_cpus_of_gpus_that_no_directive_asks_for_are_kept() -> None:
+    asked = "#SBATCH --cpus-per-gpu=8"
+    assert spec_of("./a", "#SBATCH --nodes=1", asked)["directives"] == [asked]
+    assert "directives" not in spec_of("./a", ONE_GPU.replace("task", "gpu"))
+
+
 def test_mail_of_all_kinds_is_asked_for_as_it_was() -> None:
     """ALL is also for a job that is put back in the queue, which no key says."""
     asked = ["#SBATCH --mail-type=ALL", "#SBATCH --mail-user=a@b.ch"]

@@ -19,7 +19,7 @@ from jobgen.batchscript.readable import find_shell_flags
 from jobgen.batchscript.reader import Script
 from jobgen.errors import SpecError
 
-_LONGEST = 2_500  # characters of a spec
+_LONGEST = 4_000  # characters of a spec
 _TOO_LONG = "a spec of it would be too long to read"
 _FROM_OUTSIDE = "it comes from outside the script"
 _ONE_WORD = "has no quotes in the script; here it is one word"

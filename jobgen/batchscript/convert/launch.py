@@ -24,7 +24,7 @@ _LONGEST_LINE = 240  # characters, in one word of a spec
 _JOINTS = {"\\": " ", None: "; "}  # of lines; after an operator, no other one comes
 _SPREADS = "without --nodes, Slurm may spread its tasks"
 _FIRST_NODE = "on several nodes, and no launcher that jobgen knows stands before it"
-_OF_ARGUMENTS = "the arguments of the script name the program"
+_OF_ARGUMENTS = "the arguments of the script complete it"
 
 
 def read_shape(script: Script, draft: Draft, line: int) -> Request:
