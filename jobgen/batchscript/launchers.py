@@ -184,7 +184,8 @@ def _take_off(started: Started) -> Started:
         return started
     if name in _TABLE["wrapper_words"]:
         return _take_wrapper(started)
-    if name in read_names("project_runners") and not started.runner:
+    runners = {name, f"{name}-{words[1].text}"} & read_names("project_runners")
+    if runners and not started.runner:
         return _take_runner(started)
     if name in read_names("containers") and not started.wrapper:
         return _take_container(started)

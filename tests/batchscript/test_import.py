@@ -104,6 +104,18 @@ run:
             None,
         ),
         (
+            "uv run bash -c 'torchrun --nproc-per-node=1 t.py'",
+            ONE_GPU,
+            {"command": ["uv", "run", "bash", "-c", "torchrun --nproc-per-node=1 t.py"]},
+            {"mode": "plain"},
+        ),
+        (
+            "conda create -n e\nsrun conda run -n e --live-stream python t.py",
+            ONE_GPU,
+            {"command": ["srun", "conda", "run", "-n", "e", "--live-stream", "python", "t.py"]},
+            {"mode": "plain"},
+        ),
+        (
             "torchrun --nproc-per-node=gpu --log_dir x t.py",
             ONE_GPU,
             {"command": ["torchrun", "--nproc-per-node=gpu", "--log_dir", "x", "t.py"]},
@@ -811,6 +823,11 @@ def test_cpus_of_gpus_that_no_directive_asks_for_are_kept() -> None:
     asked = "#SBATCH --cpus-per-gpu=8"
     assert spec_of("./a", "#SBATCH --nodes=1", asked)["directives"] == [asked]
     assert "directives" not in spec_of("./a", ONE_GPU.replace("task", "gpu"))
+
+
+def test_a_spec_that_jobgen_refuses_is_so_for_the_launch() -> None:
+    text = import_body("ls\nsleep 1\nconda run -n e python t.py", ONE_GPU).yaml
+    assert "for line 6: conda run -n e python t.py  (jobgen refuses the spec: run.command" in text
 
 
 def test_mail_of_all_kinds_is_asked_for_as_it_was() -> None:

@@ -180,7 +180,7 @@ class _CleanSpec:
         except SpecError as error:
             problem = error.problems[0]
             refused = f"jobgen refuses the spec: {problem.path} {problem.message}"
-            raise NotStraightError(self.script.body_line, refused) from None
+            raise NotStraightError(self.launch.line, refused) from None
         self._refuse_unset(written)
         asked, gets = self.script.request, written.request
         counts = [(asked.nodes, gets.nodes), (asked.gpus, gets.gpus), (asked.cpus, gets.cpus)]

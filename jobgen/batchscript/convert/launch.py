@@ -69,7 +69,8 @@ class LaunchLine:
         exports = " ".join(re.findall(r"(?m)^\s*export (.*)", self.script.text))
         names = list_names(line.active) - list_names(self.command.words[-1].active)
         unset = names & self.reader.variables.assigned - {*re.findall(r"\w+", exports)}
-        more = (*others, *line.redirects, *line.assignments, *unset, outer.wrapper, outer.wrappers)
+        around = outer.wrapper, outer.wrappers, outer.runner
+        more = (*others, *line.redirects, *line.assignments, *unset, *around)
         alone = outer.texts[1:-1] == ["-c"] and inner.torchrun and not any(more)
         return inner._replace(launchers=outer.launchers) if alone else outer
 
