@@ -68,10 +68,18 @@ def settle(script: Script, draft: Draft) -> None:
     items = _settle_mail(_list_taken(script, draft), script.target, draft)
     resources = _Resources(script, draft)
     resources.note_spread(items)
-    parts = [part for item in items for part in split_resources(item)]
+    parts = [_number(script, part) for item in items for part in split_resources(item)]
     for item in [part for part in parts if not resources.take(part)]:
         keep_verbatim(script, item, draft)
     resources.put_shares()
+
+
+def _number(script: Script, item: DirectiveOption) -> DirectiveOption:
+    """Return a directive with the index of an array's only task, which is a plain job here."""
+    one = FORMS["one-task"].fullmatch(script.value("--array") or "")
+    return (
+        item._replace(value=item.value.replace("%A", "%j").replace("%a", one[1])) if one else item
+    )
 
 
 def _note_unread(script: Script, draft: Draft) -> None:

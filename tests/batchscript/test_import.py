@@ -801,7 +801,7 @@ def test_an_array_of_which_more_is_read_than_the_index(asked: str, read: str, st
 
 
 def test_other_arrays_keep_their_directive_and_body() -> None:
-    for array in ("#SBATCH --array=5,1-3", "#SBATCH --array=7", "#SBATCH --array=0-0"):
+    for array in ("#SBATCH --array=5,1-3", "#SBATCH --array=7,9", "#SBATCH --array=0-6:2"):
         directives = ONE_GPU, array, "#SBATCH --output=%a.log"
         imported = import_body("python t.py $SLURM_ARRAY_TASK_ID", *directives)
         assert array in yaml.safe_load(imported.yaml)["directives"]
@@ -817,6 +817,8 @@ def test_an_array_of_one_task_is_a_plain_job_that_has_its_index() -> None:
         assert "export JOBGEN_TASK=0\n" in render(plan_of(spec))
         assert not any("--array" in item for item in spec.get("directives", []))
     assert Why.KEY in kept("./a $SLURM_ARRAY_JOB_ID", ONE_GPU, "#SBATCH --array=7")
+    spec = spec_of("./a", ONE_GPU, "#SBATCH --output=logs/%A_%a.log", "#SBATCH --array=7")
+    assert spec["directives"] == ["#SBATCH --output=logs/%j_7.log"]
 
 
 def test_cpus_of_gpus_that_no_directive_asks_for_are_kept() -> None:

@@ -91,8 +91,6 @@ def read_statements(script: Script) -> list[Statement]:
 
 
 def _is_joined(before: Command, command: Command) -> bool:
-    if before.blocks and not command.blocks and command.name not in purposes.HEADS:
-        return False
     in_line = before.end in ("&&", "||", "|", "|&") or command.place.line <= before.last_line
     return in_line or bool(before.blocks)
 
