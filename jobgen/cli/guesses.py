@@ -307,7 +307,8 @@ class Answer(typed.Typed):
     def _mean(self, option: str, value: str) -> str:
         """Return the word that an option stands for: to its tool, and else a letter to sbatch."""
         letters: dict[str, str] = load_table()["letters"] if self.has_set and value else {}
-        return (letters | self.letters).get(option, _name_word(option))
+        unknown = self.letters and len(option) == 2
+        return (self.letters or letters).get(option, "\n" if unknown else _name_word(option))
 
     def _describe(self, option: str, word: str, value: str) -> dict[str, str]:
         """Return what a rule can say of an option."""
@@ -490,7 +491,8 @@ def _answer_command(word: str, words: Sequence[str], context: click.Context, lin
         return remark
     text = row.get("type", f"jobgen {word.lower()} $LINE")
     outer = line.partition(" ")[0]
-    tool = outer if outer in load_table()["letters_of"] else word
+    tools = (f"{outer} {word}", outer, word)
+    tool = next((one for one in tools if one in load_table()["letters_of"]), word)
     lead = re.sub("([^,])$", r"\1;", remark)
     return f"{lead} {_write_line(text, row, tool, words, context)}".lstrip()
 

@@ -78,8 +78,7 @@ class Typed:
         self.respelt, self.lead = False, ""  # what is to be typed before the line
         program = module or "".join(_SCRIPT.findall(" ".join([*words, tool]))[:1])
         files = pick(words, SPEC_ENDS)
-        letters = load_table()["letters_of"].get(tool, {})
-        self.letters: dict[str, str] = {**letters.get("<<", {}), **letters}
+        self.letters: dict[str, str] = load_table()["letters_of"].get(tool, {})
         before = [one for one, file in itertools.pairwise(words) if file in files]
         own = not program and self.letters.keys().isdisjoint(before)
         own = own or all(map(is_spec, files))
@@ -165,11 +164,10 @@ class Typed:
 
     def _spell(self, option: str) -> str:
         """Return the command's option that is written so, or nearly so; empty without one."""
-        if option in self.letters:
-            return ""
-        if option in self.valued:
-            return option
-        if len(option) == 2:
+        meant = self.letters.get(option, "\n" if self.letters and len(option) == 2 else option)
+        if meant in self.valued:
+            return meant
+        if meant != option or len(option) == 2:
             return ""
         word = normalize(option)
         if word in self.long or word in list_words(keys=self.has_set):
