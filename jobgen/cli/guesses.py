@@ -13,6 +13,7 @@ import shlex
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
+from typing import NamedTuple
 
 import click
 
@@ -370,39 +371,69 @@ def _name_word(option: str) -> str:
     return option if len(option) == 2 else normalize(option)
 
 
+class _Line(NamedTuple):
+    """A line that begins with no command of jobgen's: whose it is, and what of it."""
+
+    text: str  # with the name of the tool
+    tool: str  # the one whose options the words are, or that of its commands
+    word: str  # what stands where a command is wanted
+    words: Sequence[str]  # those behind it
+    tries: Sequence[str] = ()  # words of a question that say something, the best first
+
+
 def explain_command(
     args: Sequence[str], context: click.Context, groups: Mapping[str, Iterable[str]]
 ) -> str:
     """Return the message for a word, with others after it, that these groups of commands lack."""
     message = f"no such command {args[0]!r}"
-    args = _rewrite([*(args[0].split() or args[:1]), *args[1:]])  # a shell may have quoted all
-    if answer := _answer_line(args, context):
+    line = _read_line(_rewrite([*(args[0].split() or args[:1]), *args[1:]]))  # may be quoted as one
+    if answer := _answer_line(line, context):
         return f"{message}; {answer}"
     known = [f"{name.lower()}: {', '.join(groups[name])}" for name in groups]
-    word, *rest = _drop_tools(args)
-    near = "" if _asks(word, rest) else _name_near(message, word, rest, context)
+    near = "" if line.tries else _name_near(message, line, context)
     return near or "\n  ".join([f"{message}; the commands", *known])
 
 
-def _answer_line(args: Sequence[str], context: click.Context) -> str:
+def _rewrite(args: Sequence[str]) -> list[str]:
+    """Return words as the table rewrites them: with the name of the tool that has their options."""
+    here = "|".join(map(re.escape, [*pick(os.listdir(), FILE_ENDS), "\0"]))
+    text = "\0".join([*args, ""])
+    for form, instead in load_table()["rewritten"].items():
+        text = re.sub(form.replace("HERE", here), instead, text)
+    return text.split("\0")[:-1]
+
+
+def _read_line(args: Sequence[str]) -> _Line:
+    """Return what a line is: a tool's, by its first word, or a question."""
+    tools = "|".join(list_section("tools"))
+    behind = re.sub(f"^(?:(?:{tools})\0(?=[^\0-]|\0))+", "", "\0".join(args))
+    word, *words = _join_values(behind.split("\0"))
+    named = (f"{args[0]} {word}", args[0], word)
+    tool = next((one for one in named if one in load_table()["letters_of"]), word)
+    tries = list[str]()
+    if _asks(word, words):
+        tries, words = _read_question(args)
+    return _Line(" ".join(args), tool, word, words, tries)
+
+
+def _answer_line(line: _Line, context: click.Context) -> str:
     """Return what to say of a line of another tool, or of a question; empty if nothing is known."""
-    word, *rest = _drop_tools(args)
-    words, rest = _read_question(args) if _asks(word, rest) else ([word], rest)
-    answers = (_answer_command(one, rest, context, " ".join(args)) for one in words)
-    answer = next(filter(None, answers), "")
-    return _name_foreign(answer, rest) or answer
+    facts = _describe_line(line)
+    lines = [line._replace(word=one, tool=one) for one in line.tries] or [line]
+    answer = next(filter(None, (_answer_word(one, facts, context) for one in lines)), "")
+    return _name_foreign(answer, line.words) or answer
 
 
-def _name_near(message: str, word: str, rest: Sequence[str], context: click.Context) -> str:
+def _name_near(message: str, line: _Line, context: click.Context) -> str:
     """Return the message with the command that a word misspells; empty if it is none."""
     known = options.list_names(context)
     padded = [f"{one} " for one in known]  # for logz: a slip in a word of four letters
-    near = find_near(word, known) or find_near(f"{word} ", padded, cutoff=0.8).strip()
+    near = find_near(line.word, known) or find_near(f"{line.word} ", padded, cutoff=0.8).strip()
     if not near:
         return ""
-    answer = Answer(options.make_context(near, context), [*map(_mend_file, rest)])
-    line = re.sub("^type:", "did you mean:", answer.write(f"jobgen {near} $LINE"))
-    return f"{message}; {line}"
+    answer = Answer(options.make_context(near, context), [*map(_mend_file, line.words)])
+    text = re.sub("^type:", "did you mean:", answer.write(f"jobgen {near} $LINE"))
+    return f"{message}; {text}"
 
 
 def _mend_file(word: str) -> str:
@@ -438,22 +469,6 @@ def _name_foreign(answer: str, words: Sequence[str]) -> str:
     return ""
 
 
-def _rewrite(args: Sequence[str]) -> list[str]:
-    """Return words as the table rewrites them: with the name of the tool that has their options."""
-    here = "|".join(map(re.escape, [*pick(os.listdir(), FILE_ENDS), "\0"]))
-    text = "\0".join([*args, ""])
-    for form, instead in load_table()["rewritten"].items():
-        text = re.sub(form.replace("HERE", here), instead, text)
-    return text.split("\0")[:-1]
-
-
-def _drop_tools(args: Sequence[str]) -> list[str]:
-    """Return words without another tool's name at their start."""
-    tools = "|".join(list_section("tools"))
-    text = re.sub(f"^(?:(?:{tools})\0(?=[^\0-]|\0))+", "", "\0".join(args))
-    return _join_values(text.split("\0"))
-
-
 def _join_values(words: Sequence[str]) -> list[str]:
     """Return words with the two of an option, as of `-pe mpi 16`, in one, and --wrap's last."""
     two = "|".join(list_section("two_values"))
@@ -462,52 +477,56 @@ def _join_values(words: Sequence[str]) -> list[str]:
     return behind.split("\0")[:-1]
 
 
-def _answer_command(word: str, words: Sequence[str], context: click.Context, line: str) -> str:
-    """Return what to say of a word where a command is wanted, with others after it, if known."""
-    absent = [one for one in [word, *words] if not os.path.exists(one)]
-    key = settings.look_up(normalize(word), "", {}, whole=True)
-    amounts = load_table()["amounts"].items()
-    named = {*words} & {*find.list_words()}
+def _describe_line(line: _Line) -> dict[str, str]:
+    """Return what a row of the table can say of a line, beside its word."""
+    named = {*line.words} & {*find.list_words()}
     jobs = find.list_jobs()[0] if named else ()  # each is a file to read
-    facts = {
-        "plain": shlex.join(words),
-        "line": line,
-        "absent": shlex.join(pick(absent, FILE_ENDS)),
+    amounts = load_table()["amounts"].items()
+    return {
+        "plain": shlex.join(line.words),
+        "line": line.text,
+        "here": shlex.join(filter(os.path.exists, line.words)),
         "id": next((one.id for one in jobs if one.name in named), ""),
-        "here": shlex.join(drop(words, absent)),
         "job": "".join(named),
-        "key": re.sub("=.*", "=VALUE", key.get("type", "")),
         "amounts": " ".join(
-            one.expand(to) for form, to in amounts for one in re.finditer(form, line)
+            one.expand(to) for form, to in amounts for one in re.finditer(form, line.text)
         ),
-        "site": _find_site([word, *words]),
-        "place": _find_site(re.findall(r"[\w-]+", line)),
-        "path": f"{shutil.which(word)}",
+        "place": _find_site(re.findall(r"[\w-]+", line.text)),
         "own": getattr(settings.read_own("job.yaml"), "site", None) or "",  # of this folder
     }
-    row = find_rule("commands", {"words": word.lower(), "word": word.lower(), **facts})
+
+
+def _answer_word(line: _Line, facts: Mapping[str, str], context: click.Context) -> str:
+    """Return what to say of a line by its word, if that is known."""
+    word, words = line.word, line.words
+    key = settings.look_up(normalize(word), "", {}, whole=True)
+    absent = itertools.filterfalse(os.path.exists, [word, *words])
+    of_word = {
+        "words": word.lower(),
+        "word": word.lower(),
+        "absent": shlex.join(pick(absent, FILE_ENDS)),
+        "key": re.sub("=.*", "=VALUE", key.get("type", "")),
+        "path": f"{shutil.which(word)}",
+        "site": _find_site([word, *words]),
+    }
+    row = find_rule("commands", {**facts, **of_word})
     remark = fill_line(row.get("say", ""), word, words)
     if "type" not in row and (row or word.lower() not in options.list_names(context)):
         return remark
     text = row.get("type", f"jobgen {word.lower()} $LINE")
-    outer = line.partition(" ")[0]
-    tools = (f"{outer} {word}", outer, word)
-    tool = next((one for one in tools if one in load_table()["letters_of"]), word)
     lead = re.sub("([^,])$", r"\1;", remark)
-    return f"{lead} {_write_line(text, row, tool, words, context)}".lstrip()
+    return f"{lead} {_write_line(text, row, line, context)}".lstrip()
 
 
-def _write_line(
-    text: str, row: Mapping[str, str], tool: str, words: Sequence[str], context: click.Context
-) -> str:
+def _write_line(text: str, row: Mapping[str, str], line: _Line, context: click.Context) -> str:
     """Return a line of the table with the words behind another tool's, as its command has them."""
     name = f"{text} - -".split()[1]
     target = options.make_context(name, context)
     if target is context:
-        return f"type: {fill_line(text, tool, words)}"
-    bare = _find_bare(words, [], row.get("unfold", "\0"))
-    words = [*row.get("meant", "").split(), *words]
-    tool = "" if tool == name else tool
+        return f"type: {fill_line(text, line.tool, line.words)}"
+    bare = _find_bare(line.words, [], row.get("unfold", "\0"))
+    words = [*row.get("meant", "").split(), *line.words]
+    tool = "" if line.tool == name else line.tool
     answer = Answer(target, words, tool, bare=bare, module=row.get("use", ""))
     return answer.write(text, read=row.get("read", ""))
 
@@ -538,11 +557,11 @@ def explain_usage(error: click.UsageError, argv: Sequence[str], group: click.Gro
 def _explain_foreign(context: click.Context, argv: Sequence[str]) -> str:
     """Return the line for options of another tool, before a command, or beside a file alone."""
     if argv[0] not in options.list_names(context) and argv[0][:1] != "-":
-        return _answer_line(argv, context)
+        return _answer_line(_read_line(argv), context)
     meant = next((one for one in argv if one in options.list_names(context)), "submit")
     if context.parent or (meant not in argv and not pick(argv, (*SPEC_ENDS, ".py"))):
         return ""
-    return _answer_command(meant, drop(argv, [meant]), context, "")
+    return _answer_line(_Line("", "", meant, drop(argv, [meant])), context)
 
 
 def _explain_words(message: str, unknown: str, context: click.Context, argv: Sequence[str]) -> str:
