@@ -34,7 +34,7 @@ def find_near_file(path: str, ends: tuple[str, ...] = ("",)) -> str:
 
     A name may lack its end.
     """
-    folder, name = os.path.split(path)
+    folder, name = os.path.split(path.replace("\\", "/"))
     if folder[:1] not in ("/", "~") and not os.path.isdir(folder):
         folder = ""
     folders = [""]
@@ -43,8 +43,10 @@ def find_near_file(path: str, ends: tuple[str, ...] = ("",)) -> str:
             folders += sorted(glob.glob(f"{glob.escape(one)}*/"))[: _MOST_FOLDERS // 4]
     names = [name + end for end in dict.fromkeys(["", *ends])]
     same = [*filter(os.path.isfile, (one + each for one in folders for each in names))]
-    if len(same) == 1:
-        return same[0]
+    wanted = [os.path.normpath(os.path.join(folder, one)) for one in names]
+    here = [one for one in same if one in wanted] or same
+    if len(here) == 1:
+        return here[0]
     with suppress(OSError):
         with os.scandir(os.path.expanduser(folder) or ".") as entries:
             files = sorted(one.name for one in entries if one.is_file() and one.name.endswith(ends))
