@@ -70,7 +70,9 @@ class Answer(typed.Typed):
         self.known = ""  # what the command knows, where nothing is known of an option
         if self.spec:
             self._hand_over()
-        self.own = [pair for pair in self.own if pair[0] not in read.split()]
+        faults = {pair: options.find_fault(*pair, self.context) for pair in self.own}
+        self.remarks |= {name: fault for (name, _), fault in faults.items() if fault}
+        self.own = [one for one in self.own if one[0] not in read.split() and not faults[one]]
         last = list_section("processes")
         for option, value in sorted(self.foreign, key=lambda pair: self._mean(*pair) in last):
             if not self._is_read(option, value, read.split()):
@@ -80,6 +82,7 @@ class Answer(typed.Typed):
         line = self._write(start)
         named = next((one for one in self.remarks if first and one.startswith(first)), "")
         remark = self.remarks.pop(named, "")
+        self.remarks = {one: text for one, text in self.remarks.items() if text != remark}
         parts = [remark, self.known]
         if self._has_line(filter(None, [*parts, *self.remarks.values()])):
             left = self._name_left(line, f"{read} {remark} {self.remarks}")
@@ -571,7 +574,7 @@ def _explain_words(message: str, unknown: str, context: click.Context, argv: Seq
     pairs = "--set" in options.list_options(context.command)
     bare = _find_bare(words, extra, "=" if pairs else "\0")
     line = Answer(context, _join_values(words), bare=bare)
-    line.extra = extra
+    line.extra = drop(extra, pick(extra, FILE_ENDS))  # the first file is none, wherever it stands
     alone = [] if line.respelt else extra  # beside a word that is an option
     answer = _find_usage(message, alone, context, argv)
     if answer or not (extra or unknown or line.respelt):
