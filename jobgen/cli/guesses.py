@@ -482,7 +482,7 @@ def _join_values(words: Sequence[str]) -> list[str]:
 
 def _describe_line(line: _Line) -> dict[str, str]:
     """Return what a row of the table can say of a line, beside its word."""
-    named = {*line.words} & {*find.list_words()}
+    named = {line.word, *line.words} & {*find.list_words()}
     jobs = find.list_jobs()[0] if named else ()  # each is a file to read
     amounts = load_table()["amounts"].items()
     return {

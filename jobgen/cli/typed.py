@@ -178,7 +178,8 @@ class Typed:
     def _take(self, own: str, left: list[str]) -> str:
         """Take the value of an option from the words after it, if the first of them is one."""
         word, units = "".join(left[:1]), load_table()["units"]
-        is_file = self.alone and word.endswith(FILE_ENDS if self.tool else SPEC_ENDS)
+        ends = FILE_ENDS if self.tool or not self.has_set else SPEC_ENDS
+        is_file = self.alone and word.endswith(ends)
         takes = self.valued[own] if own else not is_file and re.match(r"[^-]|-\d\d+$|-[^=]* ", word)
         value = left.pop(0) if left and takes else ""
         if self.has_program and not own and _NUMBERS.fullmatch(value):
