@@ -398,11 +398,15 @@ def explain_command(
 
 
 def _rewrite(args: Sequence[str]) -> list[str]:
-    """Return words as the table rewrites them: with the name of the tool that has their options."""
+    """Return words as the table rewrites them: with the name of the tool that has their options.
+
+    The words of a program that was given as one come last.
+    """
     here = "|".join(map(re.escape, [*pick(os.listdir(), FILE_ENDS), "\0"]))
     text = "\0".join([*args, ""])
     for form, instead in load_table()["rewritten"].items():
         text = re.sub(form.replace("HERE", here), instead, text)
+    text = _WRAP.sub(lambda one: one[2] + one[1].replace(" ", "\0") + "\0", text)
     return text.split("\0")[:-1]
 
 
@@ -410,7 +414,7 @@ def _read_line(args: Sequence[str]) -> _Line:
     """Return what a line is: a tool's, by its first word, or a question."""
     tools = "|".join(list_section("tools"))
     behind = re.sub(f"^(?:(?:{tools})\0(?=[^\0-]|\0))+", "", "\0".join(args))
-    word, *words = _join_values(behind.split("\0"))
+    word, *words = behind.split("\0")
     named = (f"{args[0]} {word}", args[0], word)
     tool = next((one for one in named if one in load_table()["letters_of"]), word)
     tries = list[str]()
@@ -470,14 +474,6 @@ def _name_foreign(answer: str, words: Sequence[str]) -> str:
             line = answer.replace(path, "job.yaml")
             return f"{path} {about['say']}; {about['hint']}".replace(": name that", f"; {line}")
     return ""
-
-
-def _join_values(words: Sequence[str]) -> list[str]:
-    """Return words with the two of an option, as of `-pe mpi 16`, in one, and --wrap's last."""
-    two = "|".join(list_section("two_values"))
-    text = re.sub(f"(?<![^\0])({two})\0([^\0]+)\0", "\\1=\\2 ", "\0".join([*words, ""]))
-    behind = _WRAP.sub(lambda one: one[2] + one[1].replace(" ", "\0") + "\0", text)
-    return behind.split("\0")[:-1]
 
 
 def _describe_line(line: _Line) -> dict[str, str]:
@@ -573,7 +569,7 @@ def _explain_words(message: str, unknown: str, context: click.Context, argv: Seq
     extra = "".join(re.findall(r"^Got unexpected extra arguments? \((.+)\)$", message)).split()
     pairs = "--set" in options.list_options(context.command)
     bare = _find_bare(words, extra, "=" if pairs else "\0")
-    line = Answer(context, _join_values(words), bare=bare)
+    line = Answer(context, words, bare=bare)
     line.extra = drop(extra, pick(extra, FILE_ENDS))  # the first file is none, wherever it stands
     alone = [] if line.respelt else extra  # beside a word that is an option
     answer = _find_usage(message, alone, context, argv)
