@@ -218,8 +218,8 @@ class Answer(typed.Typed):
 
     def _remark(self, option: str, value: str, say: str) -> None:
         """Keep what to say of an option; where something else is said of it, with its value."""
-        known = self.remarks.get(option, say) == say
-        self.remarks[option if known else f"{option} {value}"] = say
+        known = self.remarks.get(option, say) == say != _NOTHING
+        self.remarks[option if known else f"{option} {value}".rstrip()] = say
 
     def _follow(self, line: str, value: str) -> str:
         """Take a whole line that an option stands for; return what to say of one that is not taken.
@@ -245,7 +245,8 @@ class Answer(typed.Typed):
         if not self.takes_job or value not in self.loose or pick_jobs(self.plain):
             return False
         flag = option in list_section("flags")
-        named = JOB.fullmatch(value) or flag or not (self.has_set or rule)
+        known = value in find.list_words()
+        named = JOB.fullmatch(value) or known or flag or not (self.has_set or rule)
         answer = " ".join(rule.values()).split()
         return bool(named) and {value, *pick_jobs([value])}.isdisjoint(answer)
 

@@ -41,9 +41,9 @@ _PAIRS = r"(?:\w+=[^,]+|ALL|NONE)(?:,\w+=[^,]+)+"
 _REQUEST = "select|nodes|walltime|n?cpus|ngpus|mem|jobfs|storage|filesystems|place|software"
 _OPTION = rf"(-l(?=(?:{_REQUEST})=)|-[A-Za-z]+(?=\d)|-[^=:]+)[=:]?(.*)"
 _NUMBERS = re.compile(r"-?[\d.]+(?:[eE]-?\d+)?")
-_INTERPRETER = r"(?:.*/)?python[\d.]*$|-m$|--module$"
+_INTERPRETER = r"(?:.*/)?python[\d.]*$"
 _SCRIPT = re.compile(r"(?<!\S)[^-\s]\S*\.py(?!\S)")
-PROGRAM = rf"{_INTERPRETER}|.*\.py$"
+PROGRAM = rf"{_INTERPRETER}|-m$|--module$|.*\.py$"
 
 
 class Typed:
@@ -146,8 +146,6 @@ class Typed:
 
     def _keep(self, own: str, name: str, value: str) -> None:
         """Keep an option under the command's name of it, or as one that the command lacks."""
-        if own != name and self.valued.get(own) and not value:
-            own = ""  # another word, spelt nearly so
         self.respelt |= own not in ("", name)
         if own:
             takes = self.valued[own]
@@ -206,7 +204,8 @@ def _cut(words: Sequence[str], tool: str, program: str) -> tuple[list[str], list
     if not (tool and program):
         return [*words], []
     at = words.index(program) if program in words else 0
-    launch = itertools.takewhile(lambda one: not re.match(_INTERPRETER, one), [tool, *words[:at]])
+    before = [tool, *words[: at - (words[at - 1] in ("-m", "--module"))]] if at else [tool]
+    launch = itertools.takewhile(lambda one: not re.match(_INTERPRETER, one), before)
     return [*launch][1:], [*words[at + (program in words) :]]
 
 
