@@ -70,9 +70,7 @@ class Answer(typed.Typed):
         self.known = ""  # what the command knows, where nothing is known of an option
         if self.spec:
             self._hand_over()
-        faults = {pair: options.find_fault(*pair, self.context) for pair in self.own}
-        self.remarks |= {name: fault for (name, _), fault in faults.items() if fault}
-        self.own = [one for one in self.own if one[0] not in read.split() and not faults[one]]
+        self.own = [pair for pair in self.own if pair[0] not in read.split()]
         last = list_section("processes")
         for option, value in sorted(self.foreign, key=lambda pair: self._mean(*pair) in last):
             if not self._is_read(option, value, read.split()):
@@ -244,9 +242,8 @@ class Answer(typed.Typed):
         """Whether the value of an option, which its rule does not read, is the job."""
         if not self.takes_job or value not in self.loose or pick_jobs(self.plain):
             return False
-        flag = option in list_section("flags")
-        known = value in find.list_words()
-        named = JOB.fullmatch(value) or known or flag or not (self.has_set or rule)
+        known = not {option, value}.isdisjoint([*list_section("flags"), *find.list_words()])
+        named = JOB.fullmatch(value) or known or not (self.has_set or rule)
         answer = " ".join(rule.values()).split()
         return bool(named) and {value, *pick_jobs([value])}.isdisjoint(answer)
 
@@ -311,9 +308,9 @@ class Answer(typed.Typed):
 
     def _mean(self, option: str, value: str) -> str:
         """Return the word that an option stands for: to its tool, and else a letter to sbatch."""
-        letters: dict[str, str] = load_table()["letters"] if self.has_set and value else {}
-        unknown = self.letters and len(option) == 2
-        return (self.letters or letters).get(option, "\n" if unknown else _name_word(option))
+        guessed = self.has_set and value and not self.letters
+        letters: dict[str, str] = load_table()["letters"] if guessed else {}
+        return letters.get(option, _name_word(self._read_letter(option)))
 
     def _describe(self, option: str, word: str, value: str) -> dict[str, str]:
         """Return what a rule can say of an option."""
@@ -418,9 +415,7 @@ def _read_line(args: Sequence[str]) -> _Line:
     word, *words = behind.split("\0")
     named = (f"{args[0]} {word}", args[0], word)
     tool = next((one for one in named if one in load_table()["letters_of"]), word)
-    tries = list[str]()
-    if _asks(word, words):
-        tries, words = _read_question(args)
+    tries, words = _read_question(args) if _asks(word, words) else ([], words)
     return _Line(" ".join(args), tool, word, words, tries)
 
 
@@ -453,7 +448,7 @@ def _mend_file(word: str) -> str:
 def _asks(word: str, rest: Sequence[str]) -> bool:
     """Whether a word begins a question: `why` may also stand before the name of a job."""
     first, questions = re.split("['\u2019]", word.lower())[0], list_section("questions")
-    return first in questions or (first == "why" and "".join(rest[:1]) in questions)
+    return ("".join(rest[:1]) if first == "why" else first) in questions
 
 
 def _read_question(args: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -497,7 +492,7 @@ def _describe_line(line: _Line) -> dict[str, str]:
 
 
 def _answer_word(line: _Line, facts: Mapping[str, str], context: click.Context) -> str:
-    """Return what to say of a line by its word, if that is known."""
+    """Return what to say of a line by its word, if that is known: a line, and what to know."""
     word, words = line.word, line.words
     key = settings.look_up(normalize(word), "", {}, whole=True)
     absent = itertools.filterfalse(os.path.exists, [word, *words])
@@ -515,20 +510,15 @@ def _answer_word(line: _Line, facts: Mapping[str, str], context: click.Context) 
         return remark
     text = row.get("type", f"jobgen {word.lower()} $LINE")
     lead = re.sub("([^,])$", r"\1;", remark)
-    return f"{lead} {_write_line(text, row, line, context)}".lstrip()
-
-
-def _write_line(text: str, row: Mapping[str, str], line: _Line, context: click.Context) -> str:
-    """Return a line of the table with the words behind another tool's, as its command has them."""
     name = f"{text} - -".split()[1]
     target = options.make_context(name, context)
     if target is context:
-        return f"type: {fill_line(text, line.tool, line.words)}"
-    bare = _find_bare(line.words, [], row.get("unfold", "\0"))
-    words = [*row.get("meant", "").split(), *line.words]
+        return f"{lead} type: {fill_line(text, line.tool, words)}".lstrip()
+    bare = _find_bare(words, [], row.get("unfold", "\0"))
+    words = [*row.get("meant", "").split(), *words]
     tool = "" if line.tool == name else line.tool
     answer = Answer(target, words, tool, bare=bare, module=row.get("use", ""))
-    return answer.write(text, read=row.get("read", ""))
+    return f"{lead} {answer.write(text, read=row.get('read', ''))}".lstrip()
 
 
 def _find_site(words: Sequence[str]) -> str:

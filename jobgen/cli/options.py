@@ -101,17 +101,6 @@ def list_options(command: click.Command) -> dict[str, str]:
     }
 
 
-def find_fault(option: str, value: str, context: click.Context) -> str:
-    """Return why an option of a command does not take a value; empty if it does."""
-    params = (param for param in context.command.params if option in param.opts)
-    try:
-        for param in params:
-            param.type.convert(value, param, context)
-    except click.BadParameter as error:
-        return error.message
-    return ""
-
-
 def list_arguments(words: Sequence[str], command: click.Command) -> list[str]:
     """Return the words that are neither options of a command nor values of these."""
     valued = list_options(command)

@@ -15,8 +15,6 @@ from jobgen.cli.target import SHORTCUTS, is_spec
 from jobgen.jobs.files import read_if_left
 from jobgen.rendering import header
 from jobgen.schedulers.registry import SCRIPT_ENDS
-from jobgen.spec.fields import read_fields
-from jobgen.spec.model import JobSpec
 from jobgen.spec.spelling import find_near
 from jobgen.spec.table import (
     fill,
@@ -130,7 +128,7 @@ class Typed:
                 own = self._spell(pair[1])
                 self._keep(own, pair[1], pair[2] or self._take(own, left))
             elif word in bare:
-                self._part_bare(_read_override(word))
+                self._part_bare(word)
             else:
                 self.plain.append(word)
         return left[1:]
@@ -160,9 +158,14 @@ class Typed:
         is_time = scheduler and own in SHORTCUTS["resources.walltime"][0]
         return (is_time and read_walltime(value, scheduler)) or value
 
+    def _read_letter(self, option: str) -> str:
+        """Return what an option is to the tool: itself, unless it is a letter of a known tool."""
+        unknown = self.letters and len(option) == 2
+        return self.letters.get(option, "\n\n" if unknown else option)
+
     def _spell(self, option: str) -> str:
         """Return the command's option that is written so, or nearly so; empty without one."""
-        meant = self.letters.get(option, "\n" if self.letters and len(option) == 2 else option)
+        meant = self._read_letter(option)
         if meant in self.valued:
             return meant
         if meant != option or len(option) == 2:
@@ -191,22 +194,15 @@ class Typed:
         return value
 
 
-def _read_override(word: str) -> str:
-    """Return a word without the sign that Hydra wants before it, where it names a key of a spec."""
-    path = word.lstrip("+~")
-    if path == word or path.partition(".")[0] not in read_fields(JobSpec):
-        return word
-    return f"{path}=null" if word[0] == "~" else path
-
-
 def _cut(words: Sequence[str], tool: str, program: str) -> tuple[list[str], list[str]]:
     """Return another tool's words before what starts a program, and those behind the program."""
     if not (tool and program):
         return [*words], []
     at = words.index(program) if program in words else 0
-    before = [tool, *words[: at - (words[at - 1] in ("-m", "--module"))]] if at else [tool]
-    launch = itertools.takewhile(lambda one: not re.match(_INTERPRETER, one), before)
-    return [*launch][1:], [*words[at + (program in words) :]]
+    behind = [*words[at + (program in words) :]]
+    at -= [*words[at - 1 : at]] in (["-m"], ["--module"])
+    launch = itertools.takewhile(lambda one: not re.match(_INTERPRETER, one), [tool, *words[:at]])
+    return [*launch][1:], behind
 
 
 def _names_file(option: str, value: str) -> bool:

@@ -37,12 +37,8 @@ def find_near_file(path: str, ends: tuple[str, ...] = ("",)) -> str:
     folder, name = os.path.split(path.replace("\\", "/"))
     if folder[:1] not in ("/", "~") and not os.path.isdir(folder):
         folder = ""
-    folders = [""]
-    for one in folders:  # and for those in it, which come behind
-        if len(folders) < _MOST_FOLDERS:
-            folders += sorted(glob.glob(f"{glob.escape(one)}*/"))[: _MOST_FOLDERS // 4]
     names = [name + end for end in dict.fromkeys(["", *ends])]
-    same = [*filter(os.path.isfile, (one + each for one in folders for each in names))]
+    same = _find_files(names)
     wanted = [os.path.normpath(os.path.join(folder, one)) for one in names]
     here = [one for one in same if one in wanted] or same
     if len(here) == 1:
@@ -53,6 +49,15 @@ def find_near_file(path: str, ends: tuple[str, ...] = ("",)) -> str:
         near = files[0] if len(files) == 1 and all(ends) else find_near(name, files)
         return os.path.join(folder, near) if near else ""
     return ""
+
+
+def _find_files(names: Iterable[str]) -> list[str]:
+    """Return the files so named here and below."""
+    folders = [""]
+    for one in folders:  # and for those in it, which come behind
+        if len(folders) < _MOST_FOLDERS:
+            folders += sorted(glob.glob(f"{glob.escape(one)}*/"))[: _MOST_FOLDERS // 4]
+    return [*filter(os.path.isfile, (one + each for one in folders for each in names))]
 
 
 def _is_initials(word: str, other: str) -> bool:

@@ -592,7 +592,7 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
         ("init exp.yaml train.py", "type: jobgen init --script train.py exp.yaml\n"),
         ("-v", "type: jobgen --version\n"),
         ("render --check", "type: jobgen check\n"),
-        ("check --all --strict --format junit", "; type: jobgen check --all; for --format: "),
+        ("check --all --strict --format junit", "; type: jobgen check --all; --format takes"),
         ("logs 12 -c 100", "type: jobgen logs 12 | head -n 100"),
         ("list -o wide", "leave it out: jobgen list prints a table"),
         ("repro train", "type: jobgen submit job.yaml"),
