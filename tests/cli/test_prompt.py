@@ -1219,6 +1219,8 @@ TYPED = """\
         ("nohup jobgen submit job.yaml", "type: jobgen submit job.yaml\n"),
         ("sbatch -O job.yaml", "type: jobgen submit job.yaml; for -O: for more processes"),
         ("submit -m 64G", "type: jobgen submit --set resources.memory_per_node=64G\n"),
+        ("sky launch train.py --gpus 4", "type: jobgen submit job.yaml -N 1; for --gpus: it is 4"),
+        ("qsub -A a -P b job.yaml", "submit job.yaml -A a; for -P: a job has one account"),
         ("docker stop -t 30 12", "type: jobgen cancel 12; for -t: leave it out: the scheduler"),
         ("docker run --rm -it a.sif python t.py --lr 1", "=a.sif -- --lr 1; for --rm: leave"),
         ("init --template pbs", "type: jobgen init new.yaml --scheduler pbs\n"),
