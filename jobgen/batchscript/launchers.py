@@ -23,6 +23,8 @@ _AGENTS = [(words, words.split()) for words in _TABLE["agent_options"]]
 _RUNS = re.compile(
     rf"run (({_TABLE['runner_values']}) [^ -]\S* |-(?!m |-module |s |-script )\S* )*(?=[^ -])"
 )
+# A shell script that a launcher starts to ready each process, and then Python in it.
+_RUNS_PYTHON = re.compile(r"\S+\.sh (\S*/)?python[\d.]* ")
 # What a Python module is, as a command.
 _MODULES = {**_TABLE["agent_modules"], **dict.fromkeys(read_names("torchrun_modules"), "torchrun")}
 
@@ -187,9 +189,11 @@ def _take_off(started: Started) -> Started:
     runners = {name, f"{name}-{words[1].text}"} & read_names("project_runners")
     if runners and not started.runner:
         return _take_runner(started)
-    if name in read_names("containers") and not started.wrapper:
-        return _take_container(started)
-    return started
+    if started.wrapper:
+        return started
+    if started.launchers and _RUNS_PYTHON.match(" ".join(started.texts)):
+        return started._replace(wrapper=words[:1], program=words[1:])
+    return _take_container(started) if name in read_names("containers") else started
 
 
 def _skip_options(words: tuple[Word, ...], index: int, values: re.Pattern[str]) -> int:
