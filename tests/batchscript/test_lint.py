@@ -413,6 +413,7 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("hidden-exit", "run() { python t.py $1; }\nfor i in 1 2; do run $i; done", "--nodes=1"),
         ("hidden-exit", "run() { cd d; python t.py; }\nrun\necho end", "--nodes=1"),
         ("hidden-exit", "python a/t.py -v\npython b/t.py -v", "--nodes=1"),
+        ("hidden-exit", "python t.py\n~", "--nodes=1"),
         (
             "host-addresses",
             "ip=$(srun hostname --ip-address)\ntorchrun --rdzv_endpoint $ip:1 t.py",
@@ -511,7 +512,13 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
         ("vllm serve m &\ncurl m\npython t.py\nkill $!\nwait $!", "--nodes=1"),
         ("set -e\nray start --head &\nray status\npython t.py\nwait $!\nwait", "--nodes=1"),
         ("srun python t.py", "--nodes=2 --time=10"),
+        ("srun python t.py", "--nodes=2 --time=0-00:10"),
+        ("export CUDA_VISIBLE_DEVICES=0\nsrun python t.py", "--nodes=1 --gres=gpu:4"),
         ("./a.sh python t.py", "--nodes=2"),
+        (
+            "if a; then deepspeed --launcher slurm --hostfile h t.py; else deepspeed t.py; fi",
+            "--nodes=2 --ntasks-per-node=2",
+        ),
         ("srun python scripts/stage_data.py\nsrun -K1 python t.py", "--nodes=2"),
         ("srun /bin/python3 a/download_b.py\nsrun copy_c.sh\nsrun -K1 python t.py", "--nodes=2"),
         ("srun -K1 ray start --head --block &\nwait", "--nodes=2"),

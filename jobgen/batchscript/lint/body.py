@@ -66,7 +66,7 @@ def _find_host_addresses(script: Script) -> Iterator[Fault]:
 def _matters(started: Started) -> bool:
     text = " ".join(started.texts)
     helps = any((started.name in HELPING | REPEATABLE, READIES.match(text)))
-    own = re.search(r"^[./$~]|^python\S* .|\S\.py\b", text)
+    own = re.search(r"^[./$~]\S|^python\S* .|\S\.py\b", text)
     return not helps and any((own, started.is_launched, started.wrapper))
 
 

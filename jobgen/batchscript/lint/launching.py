@@ -84,7 +84,9 @@ def _list_lone(script: Script, nodes: int) -> list[LaunchCommand]:
     """List the agents that leave others out, or else the first program that idles nodes."""
     launched = _reaches_others(script)
     launches = [launch for launch in script.launches if not launch.command.is_inner]
-    launches = [launch for launch in launches if not (launched and launch.started.launchers)]
+    if launched:  # where another branch may be for several nodes
+        alone = [x for x in launches if x.command.openers.isdisjoint(("if", "case"))]
+        launches = [launch for launch in alone if not launch.started.launchers]
     if any(launch.started.agent for launch in script.launches):
         return [launch for launch in launches if _is_lone(launch.started.agent, nodes, launched)]
     few = [launch for launch in launches if _trains_on_few(script, launch, nodes)]
@@ -179,7 +181,8 @@ def _find_named(script: Script, gpus: int) -> Iterator[Fault]:
     """Find numbers of GPUs that the script gives its programs, and that are not those of a node."""
     words = {raw.strip("\"'"): word for name, word, raw in script.variables() if name == _NUMBERS}
     numbers, own = ",".join(words), {*range(gpus)}
-    plain = script.nodes == 1 and re.fullmatch(r"\d{1,2}(,\d{1,2})*", numbers)
+    in_step = FORMS["step"].search(script.text)  # where Slurm sets it again
+    plain = script.nodes == 1 and not in_step and re.fullmatch(r"\d{1,2}(,\d{1,2})*", numbers)
     named = {int(number) for number in numbers.split(",") if plain}
     others = named ^ own if FORMS["names-gpus"].search(script.text) else named - own
     if all((named, own, others)):
