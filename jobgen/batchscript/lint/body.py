@@ -64,10 +64,11 @@ def _find_host_addresses(script: Script) -> Iterator[Fault]:
 
 
 def _matters(started: Started) -> bool:
+    """Whether it is a program of the job's own, or started as one."""
     text = " ".join(started.texts)
-    helps = any((started.name in HELPING | REPEATABLE, READIES.match(text)))
+    helps = started.name in HELPING | REPEATABLE or READIES.match(text)
     own = re.search(r"^[./$~]\S|^python\S* .|\S\.py\b", text)
-    return not helps and any((own, started.is_launched, started.wrapper))
+    return not helps and bool(own or started.is_launched or started.wrapper)
 
 
 @rule("hidden-exit")
@@ -91,10 +92,9 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
 @rule("no-wait")
 def _find_no_wait(script: Script) -> Iterator[Fault]:
     commands = _find_last(script) if script.directives else []
-    waits = [item for item in script.commands if item.name == "wait"]
     ends = all(FORMS["says"].match(" ".join(item.texts)) for item in commands[1:])
     for command in commands[:1]:
-        late = any(item.line >= command.line for item in waits)
+        late = any(x.line >= command.line for x in script.commands if x.name == "wait")
         if ends and command.end == "&" and not late:
             yield mark(command.place, "the script ends beside this, and the job with it")
 

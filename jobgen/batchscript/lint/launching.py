@@ -12,7 +12,7 @@ from jobgen.batchscript.bash import DECLARES, Command, Word
 from jobgen.batchscript.directives import count_nodes_of_totals
 from jobgen.batchscript.launchers import Agent, LaunchCommand, Launcher, read_number, unwrap
 from jobgen.batchscript.lint.rule import Fault, mark, rule
-from jobgen.batchscript.purposes import FORMS, HELPING, is_pure, list_substituted, trains
+from jobgen.batchscript.purposes import FORMS, HELPING, list_substituted, trains
 from jobgen.batchscript.reader import Script
 from jobgen.output import format_count
 from jobgen.spec.launchers import read_names
@@ -23,7 +23,6 @@ _HANDS_ON = HELPING | {*DECLARES, "mapfile", "readarray", "read", ""}
 _OTHERS = "how many nodes there are, which of them it is on, and the first one's address"
 # By which srun is told what becomes of the other tasks.
 _ON_FAILURE = ("-K", "--kill-on-bad-exit", "-W", "--wait", "-k", "--no-kill")
-_Step = tuple[Launcher, Agent | None]
 _NUMBERS = "CUDA_VISIBLE_DEVICES"
 # What takes GPUs beside a world, or hides some of them.
 _TAKES_OTHERS = re.compile(rf"{FORMS['server'].pattern}|vllm|(?<![\"\w])CUDA_VISIBLE_DEVICES=")
@@ -33,9 +32,9 @@ def _reaches_others(script: Script) -> bool:
     """Whether a command starts something by a launcher, or gets the names of the other nodes."""
     known = r"NODEFILE|NODELIST|hostfile(?![= ]/dev/null)"
     for launch in script.launches:
-        command, started = launch.command, launch.started
-        words = started.program if started.launchers else command.all_words
-        named = re.search(known, " ".join([word.raw for word in words] + command.bodies))
+        command = launch.command
+        raws = [word.raw for word in command.all_words]
+        named = re.search(known, " ".join(raws + command.bodies))
         if _starts_elsewhere(script, launch) or (named and command.name not in _HANDS_ON):
             return True
         if named:
@@ -48,11 +47,8 @@ def _starts_elsewhere(script: Script, launch: LaunchCommand) -> bool:
     if launch.started.launchers:
         part = 0 < reach.find_reach(script, launch).nodes < script.nodes
         return not part and launch.started.name not in HELPING
-    if launch.command.name in ("echo", "printf"):
-        return False
     # What runs only for its output to be read starts nothing.
-    raws = (word.raw for word in launch.command.all_words)
-    words = [raw for raw in raws if not (is_pure(raw) and any(list_substituted(raw)))]
+    words = [x.raw for x in launch.command.all_words if not any(list_substituted(x.raw))]
     files = [script.beside.get(text, "") for text in launch.command.texts]
     return FORMS["starts"].search(" ".join(words + launch.command.bodies + files)) is not None
 
@@ -62,8 +58,8 @@ def _list_holders(command: Command, known: str) -> list[str]:
     holding = [item for item in command.variables() if re.search(known, item[2])]
     names = [name for name, _, raw in holding if not FORMS["no-node"].search(raw)]
     read = [rf"\$\{{?!?{name}\b" for name in (*names, *command.list_changed())]
-    written = {item.target.text for item in command.redirects if item.operator[-1] == ">"}
-    return read + [re.escape(file) for file in written - {"/dev/null"}]
+    written = [item.target.text for item in command.redirects if item.operator[-1] == ">"]
+    return read + list(map(re.escape, written))
 
 
 @rule("first-node-only")
@@ -73,10 +69,10 @@ def _find_first_node_only(script: Script) -> Iterator[Fault]:
         if item.option == "--ntasks":
             message = f"Slurm gives {nodes} of the {asked} nodes, no more than there are tasks"
             yield mark(item, message, fix="ask for --ntasks-per-node=1 instead")
-    of = str(nodes) if nodes > 1 else "several"
     for launch in [] if script.nodes == 1 else _list_lone(script, nodes):
         agent, used = launch.started.agent, reach.find_reach(script, launch).nodes
-        on = f"{used} of {of} nodes" if used > 1 else f"the first of {of} nodes alone"
+        of = f"of {nodes or 'several'} nodes"
+        on = f"{used} {of}" if used > 1 else f"the first {of} alone"
         yield mark(launch.place, f"{agent.name if agent else 'this'} starts on {on}")
 
 
@@ -95,19 +91,22 @@ def _list_lone(script: Script, nodes: int) -> list[LaunchCommand]:
 
 def _is_lone(agent: Agent | None, nodes: int, launched: bool) -> bool:
     """Whether an agent awaits others that nothing starts, or is for one of several nodes."""
-    # Its own settings may name the others, but not where nothing reads this job's nodes.
-    named = launched or agent is None or not agent.is_set_elsewhere
-    if agent is None or (agent.starts_others and named):
+    if agent is None:
         return False
-    return any((agent.waits, nodes > 1 and (agent.is_alone or not named)))
+    # Its own settings may name the others, but not where nothing reads this job's nodes.
+    named = launched or not agent.is_set_elsewhere
+    if agent.starts_others and named:
+        return False
+    return agent.waits or (nodes > 1 and (agent.is_alone or not named))
 
 
 def _trains_on_few(script: Script, launch: LaunchCommand, nodes: int) -> bool:
-    started = launch.started
-    own = any((FORMS["trains"].fullmatch(started.name), "/" in "".join(started.texts[:1])))
-    runs = started.name.startswith("python") and FORMS["program"].match(" ".join(started.texts[1:]))
-    few = 2 * max(1, reach.find_reach(script, launch).nodes) <= nodes  # some may be spare
-    return few and any((runs, started.launchers and own))
+    """Whether it starts a program of the job's own on half of the nodes at most."""
+    started, used = launch.started, reach.find_reach(script, launch).nodes
+    program, _, words = " ".join(started.texts).partition(" ")
+    by_python = started.name.startswith("python") and FORMS["program"].match(words)
+    by_launcher = started.launchers and "/" in program
+    return 2 * max(1, used) <= nodes and bool(by_python or by_launcher)  # some may be spare
 
 
 @rule("other-nnodes")
@@ -196,7 +195,9 @@ def _count_gpus(script: Script) -> int:
     return 0 if script.resource("ngpus") else script.request.gpus
 
 
-def _list_sruns(script: Script, variable: str, *options: str) -> Iterator[_Step]:
+def _list_sruns(
+    script: Script, variable: str, *options: str
+) -> Iterator[tuple[Launcher, Agent | None]]:
     """Each srun that starts a program that trains, without one of these options."""
     works = [item for item in reach.list_run(script) if trains(item.started)]
     own = {name for name, _, _ in script.variables()}
@@ -208,8 +209,8 @@ def _list_sruns(script: Script, variable: str, *options: str) -> Iterator[_Step]
 def _is_told(script: Script, srun: Launcher, own: set[str], options: tuple[str, ...]) -> bool:
     """Whether srun gets one of these options, or a variable that is not its `own` may have it."""
     held = {re.sub(r"\[.*|\W", "", name) for name, _ in srun.options if name[0] == "$"}
-    other = held and any((held - own, options[1] in script.text))
-    return bool(other) or srun.value(*options) not in (None, "0")
+    may_hold = held and (options[1] in script.text or not held <= own)
+    return bool(may_hold) or srun.value(*options) not in (None, "0")
 
 
 def _says_cpus(script: Script, srun: Launcher) -> bool:
@@ -243,13 +244,12 @@ def _check_srun_kill(script: Script) -> Iterator[Fault]:
 @rule("early-expansion")
 def _find_early(script: Script) -> Iterator[Fault]:
     launched = any(launch.started.launchers for launch in script.launches)
-    if not launched or (script.nodes, script.request.tasks) == (1, 1):
+    agrees = re.search(r"--rdzv[-_]backend[= ]\"?c10d", script.text)  # on ranks, told or not
+    if agrees or not launched or (script.nodes, script.request.tasks) == (1, 1):
         return
-    under_c10d = re.search(r"--rdzv[-_]backend[= ]\"?c10d", script.text)
     for command in script.commands:
         words, fix = _list_early(script, command)
-        ranked = under_c10d and "rank" in " ".join(word.raw for word in words).lower()
-        for word in [] if ranked else words:
+        for word in words:
             # Without the variables that the shell of the script does not expand.
             own = (re.sub(r"'[^']*'" if one.live else r"\$", "", one.text) for one in word.segments)
             if match := FORMS["of-task"].search("".join(own)):
@@ -258,8 +258,6 @@ def _find_early(script: Script) -> Iterator[Fault]:
 
 def _list_early(script: Script, command: Command) -> tuple[list[Word], str]:
     """Return the words that the script's own shell expands, and a fix instead of the rule's."""
-    if command.is_inner:
-        return [], ""
     if any(launcher.name == "srun" for launcher in unwrap(command.words).launchers):
         return list(command.words), ""
     read = set(re.findall(r"\$\{?(\w+)", script.text))

@@ -65,15 +65,10 @@ def _find_login_node(script: Script) -> Iterator[Fault]:
     # One for a single node meets nobody.
     agents = [agent for _, agent, _ in list_agents(script) if agent.nodes != "1"]
     asked = [*filter(None, (agent.find("--master-addr", "--rdzv-endpoint") for agent in agents))]
-    for word in _list_set(script, _ADDRESS_NAMES) + asked:
-        login = re.search(r"PBS_O_HOST|SLURM_SUBMIT_HOST", word.active)
+    for word in [] if script.nodes == 1 else _list_set(script, _ADDRESS_NAMES) + asked:
         loopback, own = FORMS["loopback"].fullmatch(word.text), FORMS["own-name"].match(word.raw)
         host = FORMS["host"].fullmatch(word.text) if word in asked and script.nodes else None
-        if login:
-            yield mark(word, f"${login[0]} is the login node, where nothing of the job runs")
-        elif script.nodes == 1:
-            continue
-        elif loopback:
+        if loopback:
             yield mark(word, f"{loopback[1]} is each node's name for itself alone")
         elif own and word in asked and own[1] in _join_late(script):
             yield mark(word, f"{own[1]} is the name of each node, which then waits at its own")
