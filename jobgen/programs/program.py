@@ -166,24 +166,12 @@ class ReadProgram:
         """Yield imports by what is wrong with them, as `calls.txt` has kinds of calls."""
         taken = [one for one in self.entry.imports if not (one.part.tried or one.part.scope)]
         yield "broken", self.broken
-        yield "near", [*self._list_near(taken)]
         yield "lacking", [*self._list_lacking()]
         yield "missing", self.missing
         yield "relative", [one for one in taken if one.name[0] == "."][:1]
         first = itertools.chain([self.entry], *(self._stems.get(one.name, ()) for one in taken))
         kept = not any(read_form("adds-path").search(module.text) for module in first)
         yield "elsewhere", [one for one in taken if self._is_elsewhere(one.head) and kept]
-
-    def _list_near(self, taken: list[Fact]) -> Iterator[Fact]:
-        """Yield imports of no known library, where a folder of a like name has what they name."""
-        for one in taken:
-            head, _, rest = one.name.replace(".", "/").partition("/")
-            if all((rest, head in self.libraries - list_plain())):
-                from jobgen.spec.spelling import find_near  # only an error needs it
-
-                files = glob.iglob(f"*/{rest}.py", root_dir=self._roots[0] or None)
-                if near := find_near(head, [file.partition("/")[0] for file in files]):
-                    yield one._replace(about={"near": near})
 
     def _is_elsewhere(self, name: str) -> bool:
         """Whether a module is in the current folder, where Python does not look for it."""

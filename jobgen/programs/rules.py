@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import itertools
-import math
 import os
 import re
 from collections.abc import Callable
@@ -415,7 +414,6 @@ def _list_values(size: JobSize) -> dict[str, Any]:
         "missing": "" if size.nodes > 1 else _NEVER,
         "shares": r"\d+" if alone else "|".join(map(str, range(size.processes, size.gpus + 1))),
         "all_gpus": size.nodes * size.gpus,
-        "crowds": "|".join(map(str, range(size.gpus // max(1, size.processes) + 1, 10))) or _NEVER,
         "named": "|".join(re.findall(r"(?<!\S)--?[\w-]+", given)) or _NEVER,
         "denied": "|".join(read_form("denied-option").findall(given)) or _NEVER,
         "count": len(words),
@@ -460,13 +458,6 @@ def _is_lonely(look: _Look, call: Fact) -> bool:
     return not any(read_form("other-ranks").search(way) and not first(way) for way in met)
 
 
-def _is_apart(_: _Look, call: Fact) -> bool:
-    """Whether its function makes what it is called of, and has no test of the rank itself."""
-    made = call.module.list_own(call.name.rpartition(".")[0], call)
-    tests = "; ".join(["", *map(ast.unparse, call.part.tests)])
-    return bool(made) and not read_form("first-rank").search(tests)
-
-
 def _is_leading(look: _Look, call: Fact) -> bool:
     """Whether rank 0 of each node comes here, and nothing tells the nodes apart."""
     own, first = read_form("local-variable"), read_form("first-on-node")
@@ -475,32 +466,9 @@ def _is_leading(look: _Look, call: Fact) -> bool:
     return all(count and not read_form("ranked").search(rest) for rest, count in rests)
 
 
-def _is_function(look: _Look, at: Fact) -> bool:
-    """Whether a test names a function, which has its name alone."""
-    name, program = at.about["name"], look.program
-    defined = {one.name for one in program.scopes if not one.part.scope}
-    defined.difference_update(*(module.assigned for module in program.modules))
-    return name in defined and not at.module.bound[name]
-
-
 def _builds(setup: Path) -> bool:
     """Whether a file tells how extensions of Python are made."""
     return setup.is_file() and "ext_modules" in setup.read_text("utf-8", "replace")
-
-
-def _is_used(look: _Look, at: Fact) -> bool:
-    """Whether nothing names what a text defines, such as a class, or something does by no test."""
-    named = [one for one in look.program.scopes if one.name == at.about["name"]]
-    uses = [*itertools.chain(*map(look.program.list_uses, named))]
-    reached = filter(look.program.is_reached, uses)
-    return not uses or any("" in look.program.list_ways(use) for use in reached)
-
-
-def _is_absent(look: _Look, at: Fact) -> bool:
-    """Whether a word that the program takes for a file names none, from this folder."""
-    words = (look.size.arguments or ())[int(at.about["number"]) - 1 :][:1]
-    moved = re.search(r"\b(cd|pushd)\b|[$:~]", f"{look.size.setup}{words}")
-    return not (moved or all(map(os.path.exists, words)))
 
 
 def _is_common(look: _Look, call: Fact) -> bool:
@@ -513,38 +481,6 @@ def _is_common(look: _Look, call: Fact) -> bool:
     name = scope.name.replace("main", "") if scope else ""
     texts = [call.text, ast.unparse(call.node), name, *look.program.list_ways(call.part)]
     return not any(map(read_form("told-apart").search, texts))
-
-
-def _is_trainer(_: _Look, call: Fact) -> bool:
-    """Whether what it is called of is a trainer, and not the model in it."""
-    made = re.compile(r"[\w.]*Trainer\(")
-    trainers = call.module.list_names(lambda value: made.match(ast.unparse(value)))
-    return call.name.rpartition(".")[0] in trainers
-
-
-def _is_uneven(look: _Look, _: Fact) -> bool:
-    """Whether the one file of DeepSpeed has a batch that the job's processes cannot share."""
-    given = re.findall(read_form("batches"), look.settings)
-    sizes = {key: int(number) for _, key, number in given}
-    whole = sizes.pop("train_batch_size", 0)
-    share = math.prod(sizes.values()) * look.size.world_size
-    fits = whole == share if len(sizes) == 2 else whole % share == 0
-    return len({file for file, _, _ in given}) == 1 and not fits
-
-
-def _is_indivisible(look: _Look, at: Fact) -> bool:
-    """Whether the processes cannot share a number that the program is given."""
-    name = at.about["share"]
-    changed, share = re.search(rf"\b{name} [-+*/%]+= ", look.program.text), at.fill(name)
-    return not changed and share.isdecimal() and int(share) % look.size.world_size > 0
-
-
-def _is_unfitting(look: _Look, call: Fact) -> bool:
-    """Whether a mesh is larger than the job, or is the only one and smaller."""
-    sizes = re.search(r"[(\[](\d+(?:, \d+)*),?[)\]]", call.text)
-    product = math.prod(map(int, re.findall(r"\d+", sizes[0]))) if sizes else 0
-    world, meshes = look.size.world_size, look.program.find("meshes")
-    return product > world or (product < world and len(meshes) == 1)
 
 
 # What rules need of the place of a call.
@@ -561,24 +497,11 @@ PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "joint": _is_tested("shared-test"),
     "asked": _is_asked,
     "lonely": _is_lonely,
-    "apart": _is_apart,
     "common": _is_common,
-    "trainer": _is_trainer,
-    "unfitting": _is_unfitting,
-    "uneven": _is_uneven,
-    "indivisible": _is_indivisible,
-    # Where all that it writes, it writes in the last epoch.
-    "once": lambda look, _: all(
-        _is_behind("last-epoch", all)(look, at) for at in look.program.find("writes")
-    ),
     "leading": _is_leading,
     # Whether a file beside it tells how extensions of Python are made.
     "compiled": lambda _, at: _builds(Path(at.module.path).with_name("setup.py")),
-    "function": _is_function,
-    "used": _is_used,
-    "absent": _is_absent,
     # Where a file is not there yet, which the next start finds.
     "kept": _is_behind("kept"),
-    "switched": _is_behind("switched", all),
     "straight": lambda _, call: all(map(call.module.decide, call.part.past)),
 }
