@@ -142,15 +142,6 @@ def _list_settings(plan: Plan) -> Iterator[tuple[str, str]]:
     varied = tasks[0].variables if tasks else ()
     yield "then", plan.walltime.chain.then
     yield from (("varied", name) for name in varied if name not in own)
-    yield from _list_modules(plan)
-
-
-def _list_modules(plan: Plan) -> Iterator[tuple[str, str]]:
-    """Yield the modules, for what starts the program, where they alone may give it that."""
-    used = plan.environment
-    others = (used.container, used.step_options, used.stage, used.venv, used.conda, used.setup)
-    if used.modules and not any((*others, "PATH" in used.variables)):
-        yield f"modules-of-{plan.program.command[0]}", " ".join(used.modules.load)
 
 
 def _check_module(module: str, size: JobSize) -> list[Remark]:

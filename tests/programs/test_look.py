@@ -335,25 +335,6 @@ NOTICED = "import signal as s\ns.signal(s.SIGUSR1, save)\n"
 CHAIN = "on_walltime: {then: resubmit, at_most: 3}\n"
 
 
-@pytest.mark.parametrize(
-    ("environment", "told"),
-    [
-        ("modules: [python/3.9.6, cuda/12.4]", True),
-        ("modules: [gcc/12, Python/3.9.6-GCCcore-11.2.0]", True),
-        ("modules: [python/3.10]", False),
-        ("modules: [python/3.9, pytorch/2.4]", False),
-        ("modules: [cuda/12.4]", False),
-        ("{modules: [python/3.9], venv: /a/b}", False),
-        ("{modules: [python/3.9], setup: source x}", False),
-    ],
-)
-def test_the_python_of_a_module_reads_the_program(environment: str, told: bool) -> None:
-    text = f"{OWN}match sys.argv:\n    case []:\n        pass\n"
-    environment = environment if environment[0] == "{" else f"{{{environment}}}"
-    found = [one.split(":")[0] for one in spoken(text, more=f"environment: {environment}\n")]
-    assert found == ["syntax"] * told
-
-
 def test_a_module_that_hides_another_is_named() -> None:
     Path("random.py").touch()
     assert [one.split(":")[0] for one in spoken(OWN)] == ["module-hidden"]

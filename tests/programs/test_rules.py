@@ -841,21 +841,6 @@ def test_a_state_that_nothing_loads_is_certain(more: str, certain: list[bool]) -
     assert [one.certain for one in found] == certain
 
 
-@pytest.mark.parametrize(
-    ("modules", "text", "line"),
-    [
-        ("python/3.9", "x = 1\nmatch x:\n    # one\n    case 1:\n        x = 2\n", 2),
-        ("python/3.10", "try:\n    pass\nexcept* OSError:\n    pass\n", 3),
-        ("python/3.10", "match 1:\n    case 1:\n        pass\n", 0),
-        ("python/3.9", "match = 1\nprint(match [0], f'{1}')\n", 0),
-        ("pytorch/2.4 python/3.9", "match 1:\n    case 1:\n        pass\n", 0),
-    ],
-)
-def test_what_an_older_python_does_not_read_is_found(modules: str, text: str, line: int) -> None:
-    found = look(f"{text}print()\n", size=ONE._replace(settings=f"modules-of-python3 {modules}"))
-    assert [(one.rule, one.line) for one in found] == [("syntax", line)] * bool(line)
-
-
 def test_a_place_of_all_tasks_is_told_where_the_option_is() -> None:
     program = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--out')\n"
     size = ONE._replace(arguments=("--out", "a.pt"), settings="--out a.pt", tasks=2)
