@@ -16,7 +16,6 @@ from jobgen.plan.review import TASK, list_copied, list_settings, parts_tasks, re
 from jobgen.programs.program import list_started
 from jobgen.programs.rules import SEVERAL, JobSize, Remark, check_program, make_remark
 from jobgen.spec.load import LoadedSpec
-from jobgen.spec.roles import list_names
 from jobgen.spec.value_types import make_option
 
 __all__ = ["SEVERAL", "JobSize", "Remark", "check_program", "list_doubts", "look_at"]
@@ -26,12 +25,10 @@ def list_doubts(loaded: LoadedSpec, plan: Plan) -> Iterator[str]:
     """Yield what a spec and its program can hardly mean, each with its place."""
     copied = list_copied(loaded.spec.snapshot)
     yield from (f"warning: {problem}" for problem in review(loaded, plan, copied))
-    apart = list_names(loaded.spec) if loaded.spec.resources.nodes != 1 else ()
-    roles = ", ".join(f"${name}" for name in apart if name.endswith("_ADDR"))
     for part, one in zip(loaded.programs(), plan.parts, strict=True):
         given = part.spec.run.keyed_args.items()
         off = "|".join(re.escape(make_option(key)) for key, value in given if value is False)
-        remarks = look_at(one, copied=copied, roles=roles, off=off)
+        remarks = look_at(one, copied=copied, off=off)
         yield from (_place(part, remark) for remark in remarks)
 
 

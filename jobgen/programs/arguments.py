@@ -6,13 +6,12 @@ import argparse
 import ast
 import itertools
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from jobgen.programs.program import ReadProgram
-from jobgen.programs.reader import Fact, read_form
+from jobgen.programs.reader import Fact, read_form, spell_form
 from jobgen.spec.spelling import find_near
 
 _CORRECT = "correct run.args, or what stands behind --"
@@ -55,7 +54,7 @@ def read_arguments(program: ReadProgram, tasks: Sequence[Sequence[str]]) -> _Rea
 def _check_hydra(program: ReadProgram, words: Sequence[str]) -> Mapping[str, str]:
     """Return an option that Hydra has not, which takes key=value, or a key that no file has."""
     text = "\n".join(words)
-    if option := re.search(rf"(?m)^(?!{read_form('of-hydra').pattern})--(\w[^=\n]*)", text):
+    if option := re.search(rf"(?m)^(?!{spell_form('of-hydra')})--(\w[^=\n]*)", text):
         return {f"Hydra knows no --{option[1]}": f"write args: [{option[1]}=...]"}
     # An option may name another folder.
     known = set[str]() if re.search("(?m)^-", text) else _list_configured(program)
@@ -85,7 +84,8 @@ def _list_configured(program: ReadProgram) -> set[str]:
 def _mirror(program: ReadProgram, parsed: list[Fact], text: str, *, sure: bool) -> _Mirror:
     """Return a parser with the options that are seen."""
     first, *others = parsed
-    added = [one for one in program.find("option") if not _is_foreign(program, one, parsed)]
+    options = (one for one in program.find("option") if "--help" not in one.words)
+    added = [one for one in options if not _is_foreign(program, one, parsed)]
     if program.partial or _hides_options(program, parsed, text):
         own = [one for one in added if (one.module, one.head) == (first.module, first.head)]
         return _Mirror(own, sure=sure, hides=True)
@@ -247,14 +247,11 @@ class _Mirror(argparse.ArgumentParser):
 
     def _refuse_words(self, words: Sequence[str], beyond: Sequence[str]) -> None:
         before = words[max(0, words.index(beyond[0]) - 1)]
-        pairs = [f"--{word}".split("=", 1) for word in beyond]  # as Hydra has options
         fault, hint = f"it has no argument for {', '.join(map(repr, beyond))}", _CORRECT_VALUES
         if before in self.known:
             fault = f"{before} takes no value, and {beyond[0]!r} stands behind it"
             name = before.lstrip("-")
             hint = f"leave {beyond[0]!r} out, or write {name}: true where run.args is a mapping"
-        elif all(len(pair) > 1 and pair[0] in self.known for pair in pairs):
-            hint = f"write {shlex.join(itertools.chain(*pairs))}"
         self.faults[fault] = hint
 
 

@@ -8,10 +8,9 @@ import itertools
 import os
 import re
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
-from pathlib import Path
 
 from jobgen.programs.reader import (
     OBJECT,
@@ -19,7 +18,6 @@ from jobgen.programs.reader import (
     Module,
     Part,
     Scope,
-    is_newer,
     read_form,
     spell_name,
 )
@@ -50,7 +48,7 @@ class ReadProgram:
         tells = ("../setup.py", "../pyproject.toml", "__init__.py")  # it is installed, or a package
         above = [".."] if any(map(os.path.isfile, tells)) else []
         self._roots = (*(roots or dict.fromkeys(beside)), "src", *above)
-        self.partial = self._read_project()  # whether what was not read may make a process group
+        self.partial = self._read_project()  # whether some of it is not read
         self.modules = [*self._files.values()]
         self.text = "\n".join(module.text for module in self.modules)
         self.calls = [*itertools.chain(*(module.calls for module in self.modules))]
@@ -68,7 +66,7 @@ class ReadProgram:
         self._forget()
 
     def _read_project(self) -> bool:
-        """Read the modules that it imports, and those that they do, as far as there is room."""
+        """Read what it imports, and what that does, while there is room; whether some is left."""
         room, waiting = MOST_TEXT - len(self.entry.text), self._follow(self.entry)
         while waiting and room > 0:
             waiting.sort(key=lambda way: not self._is_sure(way[0]))
@@ -80,7 +78,6 @@ class ReadProgram:
                 self._files[real] = module = Module(path)
             except SyntaxError as error:
                 about = {"path": path, "file": f"{path}:{error.lineno}", "fault": error.msg}
-                about |= {"newer": ""} if is_newer(error) else {}
                 self.broken.append(one._replace(about=about))
             except (OSError, ValueError):
                 pass
@@ -88,20 +85,8 @@ class ReadProgram:
                 room -= len(module.text)
                 self.loaded.update([id(module)] if self._is_sure(one) else [])
                 waiting += self._follow(module)
-        return self._may_group(waiting)
-
-    def _may_group(self, waiting: list[tuple[Fact, str]]) -> bool:
-        """Whether modules that are not read, or what these name beside them, may make a group."""
-        unread = sorted({os.path.realpath(path) for _, path in waiting} - self._files.keys())
-        unread += [one.about["path"] for one in self.broken]
-        self.is_whole = not unread
-        for path in unread:  # and for what they name, which comes behind
-            text, folder = Path(path).read_text("utf-8", "replace"), Path(path).parent
-            if read_form("makes").search(text):
-                return True
-            beside = {str(folder / f"{word}.py") for word in re.findall(r"\w+", text)}
-            unread += filter(os.path.isfile, beside.difference(self._files, unread))
-        return False
+        unread = {os.path.realpath(path) for _, path in waiting} - self._files.keys()
+        return bool(unread or self.broken)
 
     def _follow(self, module: Module) -> list[tuple[Fact, str]]:
         """Return the imports of a module that name files of the project, with each file."""
@@ -227,13 +212,8 @@ class ReadProgram:
 
     @cached_property
     def used(self) -> str:
-        """The text without comments, and without what is imported or asked for and never used."""
-        text = re.sub(r"(?m)^\s*#.*|\s# .*", "", self.text)
-        once = {word for word, count in Counter(re.findall(r"\w+", text)).items() if count == 1}
-        for line in re.finditer(r"(?m)^\s*(\w+) = (int\()?os\.(environ|getenv)\b.*", text):
-            text = text.replace(line[0], "") if line[1] in once else text
-        unused = once.intersection(name for one in self.modules for name in one.names)
-        return re.sub(rf"\b({'|'.join(unused)})\b", "", text) if unused else text
+        """The text without comments."""
+        return re.sub(r"(?m)^\s*#.*|\s# .*", "", self.text)
 
     @cached_property
     def named(self) -> set[str]:

@@ -24,13 +24,14 @@ OBJECT = ""  # stands for whatever a method is called of
 @cache
 def read_form(name: str) -> re.Pattern[str]:
     """Return a regular expression of `forms.txt`, with those in it that it names."""
-    forms = dict(line.split(" ", 1) for line in tables.read_lines("forms.txt", room="programs"))
-    return re.compile(re.sub("<<(.+?)>>", lambda one: read_form(one[1]).pattern, forms[name]))
+    return re.compile(spell_form(name))
 
 
-def is_newer(error: SyntaxError) -> bool:
-    """Whether a newer Python than this one, such as the job's may be, may not see the fault."""
-    return read_form("newer").search(f"{error.msg}: {error.text}") is not None
+def spell_form(name: str) -> str:
+    """Return it as text, which costs less where it is a part of another."""
+    lines = tables.read_lines("forms.txt", room="programs")
+    form = next(line for line in lines if line.startswith(f"{name} "))
+    return re.sub("<<(.+?)>>", lambda one: spell_form(one[1]), form.partition(" ")[2])
 
 
 class Scope(NamedTuple):
@@ -92,16 +93,8 @@ class Fact(NamedTuple):
 
     @property
     def certain(self) -> bool:
-        """Whether its part is; of what stands in no function, by what names stand for, too."""
-        return all(map(self._holds, self.part.tests))
-
-    def _holds(self, test: ast.expr) -> bool:
-        known = self.module.decide(test)
-        text = "" if known or self.part.scope else self.fill(ast.unparse(test))
-        if text and " or " not in text:
-            with suppress(SyntaxError):  # of strings in strings
-                known = self.module.decide(ast.parse(text, mode="eval").body)
-        return bool(known)
+        """Whether its part is."""
+        return self.part.certain
 
     @property
     def short(self) -> str:
@@ -254,8 +247,6 @@ class Module:
     def _keep_block(self, node: Any, part: Part) -> None:
         part = part._replace(tried=part.tried or isinstance(node, ast.Try | ast.ExceptHandler))
         bodies = [getattr(node, name, None) for name in _BODIES]
-        if isinstance(node, ast.Try) and _is_told(node):
-            bodies.remove(node.handlers)
         self.parts += [part._replace(body=body) for body in bodies if body]
 
     def _keep_handler(self, node: ast.ExceptHandler, part: Part) -> None:
@@ -413,13 +404,6 @@ def _decode(data: bytes, path: str) -> str:
         line = data.count(b"\n", 0, error.start) + 1
         fault = f"byte 0x{data[error.start]:02x} is not {encoding.upper()}", (path, line, 1, "")
         raise SyntaxError(*fault) from None
-
-
-def _is_told(node: ast.Try) -> bool:
-    """Whether it only asks for variables that the launcher sets, so that none is lacking."""
-    if {spell_name(one.type) for one in node.handlers if one.type} != {"KeyError"}:
-        return False
-    return "[" not in read_form("told").sub("", "".join(map(ast.unparse, node.body)))
 
 
 def _negate(test: ast.expr) -> ast.expr:

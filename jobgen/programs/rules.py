@@ -10,6 +10,7 @@ import ast
 import itertools
 import os
 import re
+import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any
 
 from jobgen.plan.review import is_below, list_settings
 from jobgen.programs.program import ReadProgram, classify, list_plain
-from jobgen.programs.reader import SCOPES, Fact, is_newer, read_form
+from jobgen.programs.reader import SCOPES, Fact, read_form, spell_form
 from jobgen.records import NamedTuple
 from jobgen.spec import tables
 
@@ -46,7 +47,6 @@ class JobSize(NamedTuple):
     plain: bool = False  # whether it starts once on each node, and may start others
     lone: bool = False  # whether it is the job's one process, and gets no rank variables
     packed: bool = False  # whether several tasks of an array share a job
-    roles: str = ""  # the variables with the addresses of the job's roles on other nodes
     offline: bool = False  # whether the nodes have no internet
     settings: str = ""  # options with their values, a line each, and those of files that they name
     fewest: int = 0  # nodes, where the scheduler may give fewer than `nodes`
@@ -122,8 +122,8 @@ def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
     try:
         look = _Look(ReadProgram(path, *roots), size)
     except SyntaxError as error:
-        known, text = not is_newer(error), Path(path).read_text("utf-8", "replace")
-        remarks = [make_remark("syntax", path, error.lineno or 1, certain=known, fault=error.msg)]
+        text = Path(path).read_text("utf-8", "replace")
+        remarks = [make_remark("syntax", path, error.lineno or 1, reader=_PYTHON, fault=error.msg)]
         if size.world_size > 1 and read_form("alone").search(text):
             remarks.append(make_remark("no-process-group", path, world_size=size.world_size))
         return remarks
@@ -135,6 +135,7 @@ def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
 
 
 _NEVER = "(?!)"
+_PYTHON = "Python {}.{}".format(*sys.version_info)
 # What holds once a remark is heeded: what is wrong behind a spawn is said with it.
 _FREED = {("own-processes", True): {"one": True}}
 _MOST_FILES = 20  # of settings
@@ -150,7 +151,7 @@ class _Values(dict[str, Any]):
     """Values by their names, and those of `forms.txt`."""
 
     def __missing__(self, name: str) -> str:
-        return read_form(name).pattern
+        return spell_form(name)
 
 
 class _Look:
@@ -171,6 +172,7 @@ class _Look:
         words = re.findall(r"(?<!\S)--[\w-]+", " ".join(size.swept[0]))
         swept = [f"swept {word} {word[2:].replace('-', '_')}" for word in words]
         self.settings = "\n".join([size.settings, *swept, *map(" ".join, settings)])
+        self.texts = program.text + self.settings
 
     def take(self) -> None:
         """Keep all remarks: by the functions here, then by the records."""
@@ -214,7 +216,7 @@ class _Look:
         self.answers |= {
             "joined": bool(program.find("joins")),
             "wrapped": any(call.certain for call in program.find("grouped")),
-            "ordered": program.may_call("orders") or not program.is_whole,
+            "ordered": program.may_call("orders") or program.partial,
             "one": not any(map(program.find, ("spawns", "launches", "rays"))),
             "made": made,
             "placed": placed,
@@ -238,7 +240,7 @@ class _Look:
         A program with a training loop of its own has it made by a function for that.
         """
         program = self.program
-        form = read_form("sets-up").pattern if program.find("loops") else ""
+        form = spell_form("sets-up") if program.find("loops") else ""
         lacking = tuple(f"{one.name.strip('.')}." for one in program.missing)
         unknown = program.libraries - list_plain()
         named = (full for full in program.named | unknown if re.search(form, full))
@@ -255,7 +257,7 @@ class _Look:
         rule = read_rules()[name]
         needs = {need.strip("!"): need[0] != "!" for need in rule["needs"].split()}
         of_place = {need: wanted for need, wanted in needs.items() if need in PLACES}
-        if not needs.items() - of_place.items() <= self.answers.items():
+        if not (needs.items() - of_place.items() <= self.answers.items() and self._names(rule)):
             return
         for match in re.finditer(self._fill(rule.get("job", r"\A")), self.settings, re.MULTILINE):
             self.values |= match.groupdict()
@@ -264,6 +266,11 @@ class _Look:
             if places and self._allows(rule):
                 for at in places:
                     self.say(name, at)
+
+    def _names(self, rule: dict[str, str]) -> bool:
+        """Whether the program has what a rule is about, by what costs least to see."""
+        called = "calls" not in rule or self.program.find(rule["calls"])
+        return bool(called) and rule.get("word", "") in self.texts
 
     def _fits(self, at: Fact, of_place: dict[str, bool]) -> bool:
         return all(PLACES[need](self, at) == wanted for need, wanted in of_place.items())
@@ -329,18 +336,13 @@ class _Look:
             return  # as that may call it
         # What a program seems to begin with.
         mains = [one for one in entry.tree.body if isinstance(one, SCOPES) if _BEGINS(one.name)]
-        if mains and all(map(self._only_makes, working)):
+        if mains and not working:
             at = entry.whole._replace(line=mains[-1].lineno)
             self.say("main-not-called", at, name=mains[-1].name)
         elif not working and not kinds:
             self.say("empty", entry.whole)
         elif not working and kinds - {ast.Import, ast.ImportFrom}:  # which may start something
             self.say("empty.names", entry.whole)
-
-    def _only_makes(self, call: Fact) -> bool:
-        """Whether a call gives a name to an object of a library, which does not work by that."""
-        named = any(call.node in nodes for nodes in call.module.assigned.values())
-        return named and call.short[:1].isupper() and call.head in self.program.libraries
 
     def find_arguments(self) -> None:
         """Arguments that the program's own parser does not have or lacks."""
@@ -410,6 +412,7 @@ def _list_values(size: JobSize) -> dict[str, Any]:
     alone = size.world_size <= size.gpus  # whether each rank is the number of a GPU
     return size._asdict() | {
         "few": size.processes - 2,
+        "reader": _PYTHON,
         "others": size.processes - 1,
         "missing": "" if size.nodes > 1 else _NEVER,
         "shares": r"\d+" if alone else "|".join(map(str, range(size.processes, size.gpus + 1))),
@@ -466,11 +469,6 @@ def _is_leading(look: _Look, call: Fact) -> bool:
     return all(count and not read_form("ranked").search(rest) for rest, count in rests)
 
 
-def _builds(setup: Path) -> bool:
-    """Whether a file tells how extensions of Python are made."""
-    return setup.is_file() and "ext_modules" in setup.read_text("utf-8", "replace")
-
-
 def _is_common(look: _Look, call: Fact) -> bool:
     """Whether nothing on any way to it, or in its words, tells processes apart."""
     scope = call.part.scope
@@ -486,7 +484,6 @@ def _is_common(look: _Look, call: Fact) -> bool:
 # What rules need of the place of a call.
 PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "certain": lambda look, call: call.certain and not _is_asked(look, call),
-    "newer": lambda _, call: "newer" in call.about,
     "inside": lambda _, call: call.part.scope is not None,
     "entry": lambda look, call: call.module is look.program.entry,
     "tried": lambda _, call: call.part.tried,
@@ -499,8 +496,6 @@ PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "lonely": _is_lonely,
     "common": _is_common,
     "leading": _is_leading,
-    # Whether a file beside it tells how extensions of Python are made.
-    "compiled": lambda _, at: _builds(Path(at.module.path).with_name("setup.py")),
     # Where a file is not there yet, which the next start finds.
     "kept": _is_behind("kept"),
     "straight": lambda _, call: all(map(call.module.decide, call.part.past)),
