@@ -51,6 +51,7 @@ class ReadProgram:
         self.partial = self._read_project()  # whether some of it is not read
         self.modules = [*self._files.values()]
         self.text = "\n".join(module.text for module in self.modules)
+        self.used = re.sub(r"(?m)^\s*#.*|\s# .*", "", self.text)  # without comments
         self.calls = [*itertools.chain(*(module.calls for module in self.modules))]
         self._kinds: dict[str, list[Fact]] = defaultdict(list)
         for call in self.calls:
@@ -170,9 +171,10 @@ class ReadProgram:
         for one, file in self._taken:
             module = self._files.get(os.path.realpath(file))
             if module and not read_form("defines-more").search(module.text):
-                for name in sorted({name.name for name in one.node.names} - {"*"}):
-                    if not re.search(rf"\b{name}\b", module.text):
-                        yield one._replace(about={"file": file, "name": name})
+                taken = sorted({name.name for name in one.node.names} - {"*"})
+                names = [name for name in taken if not re.search(rf"\b{name}\b", module.text)]
+                if names:
+                    yield one._replace(about={"file": file, "name": ", ".join(names)})
 
     def find(self, kind: str) -> list[Fact]:
         """Return the calls of a kind of `calls.txt` that may be reached."""
@@ -209,11 +211,6 @@ class ReadProgram:
                 part = module.find_part(line)
                 if self.is_reached(part):
                     yield module.whole._replace(line=line, part=part, about=match.groupdict())
-
-    @cached_property
-    def used(self) -> str:
-        """The text without comments."""
-        return re.sub(r"(?m)^\s*#.*|\s# .*", "", self.text)
 
     @cached_property
     def named(self) -> set[str]:

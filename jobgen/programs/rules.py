@@ -232,7 +232,18 @@ class _Look:
             "alone": not made and not mpi and (trains or not self._may_divide(strange)),
         }
         self.values["start"] = self._name_start()
+        test, switch = self._find_switch()
+        self.answers["switched"] = bool(test)
+        self.values |= {"asked": test, "switch": switch}
         self.values |= {"libraries": ", ".join(strange[:3]), "library": min(mpi, default="")}
+
+    def _find_switch(self) -> tuple[str, str]:
+        """Return a test that all ways to a process group have, and its switch in any spelling."""
+        search, calls = read_form("switched").search, self.program.find("makes")
+        ways = itertools.chain(*(self.program.list_ways(one.part) for one in calls))
+        tests = {one and one.group("test", "switch") for one in map(search, ways)}
+        test, switch = (len(tests) == 1 and tests.pop()) or ("", "")
+        return test, re.sub("[-_]", "[-_]", switch)
 
     def _list_strange(self) -> list[str]:
         """Return the libraries that may make the group, and modules that are not there.
@@ -262,7 +273,8 @@ class _Look:
         for match in re.finditer(self._fill(rule.get("job", r"\A")), self.settings, re.MULTILINE):
             self.values |= match.groupdict()
             places = self._find_calls(rule) if "calls" in rule else self._find_text(rule)
-            places = [one for one in places if self._fits(one, of_place)]
+            for need, wanted in of_place.items():
+                places = [one for one in places if PLACES[need](self, one) == wanted]
             if places and self._allows(rule):
                 for at in places:
                     self.say(name, at)
@@ -271,9 +283,6 @@ class _Look:
         """Whether the program has what a rule is about, by what costs least to see."""
         called = "calls" not in rule or self.program.find(rule["calls"])
         return bool(called) and rule.get("word", "") in self.texts
-
-    def _fits(self, at: Fact, of_place: dict[str, bool]) -> bool:
-        return all(PLACES[need](self, at) == wanted for need, wanted in of_place.items())
 
     def _find_text(self, rule: dict[str, str]) -> list[Fact]:
         """Return the first place in the text of the program that a rule is about."""
@@ -299,7 +308,7 @@ class _Look:
         if asked and not any(self.program.search(self._fill(rule["with"]), _NEVER)):
             return False
         without = re.compile(self._fill(rule.get("without", _NEVER)))
-        return not (without.search(self.program.text) and without.search(self.program.used))
+        return not without.search(self.program.used)
 
     def _fill(self, form: str) -> str:
         return re.sub("<<(below )?(.+?)>>", self._give, form)
@@ -355,16 +364,10 @@ class _Look:
         tasks = [(*base, *one) for one in self.size.swept]
         values, faults = read_arguments(self.program, tasks)
         for fault, write in faults.items():
-            self.say("unknown-argument", self._find_required(fault), fault=fault, write=write)
+            self.say("unknown-argument", self.program.entry.whole, fault=fault, write=write)
         owners = {name.partition(".")[0] for name in values}
         self.answers["read"] = bool(owners) and not (faults or owners & self.program.handed)
         self.program.assign(values)
-
-    def _find_required(self, fault: str) -> Fact:
-        """Return where the one option that a fault calls required is added, else the first line."""
-        named = re.search(r"required: (--?[\w-]+)$", fault)
-        form = rf"add_argument\([^)]*[\"']{named[1]}[\"']" if named else _NEVER
-        return next(self.program.search(form, _NEVER), self.program.entry.whole)
 
 
 _MOST_PLACES = 4  # that a message names beside the first

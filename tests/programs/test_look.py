@@ -480,7 +480,7 @@ PRINTS = "try:\n    main()\nexcept Exception as error:\n    print(error)\n"
             "array: {values: {environment.variables.RATE: [1, 2]}}\n",
             "unread-variable: it does not read RATE",
         ),
-        (f"{OWN}{LOADS}16)\n", "", "", "many-workers: num_workers=16 is more than the 4 CPUs"),
+        (f"{OWN}{LOADS}16)\n", "", "", "many-workers: num_workers=16 is more than a process"),
         (f"{OWN}{LOADS}1)\n", "", "", ""),
         (OWN + SAMPLES, "", "", "same-order: set_epoch()"),
         (OWN + PRINTS, "", "", "swallowed: a failure is only printed"),

@@ -941,7 +941,7 @@ def test_what_must_be_given_is_seen_beside_options_that_are_not() -> None:
     assert remark.hint == 'leave required out, and write default=int(os.environ["LOCAL_RANK"])'
     both = options.replace("args,", "p.add_argument('--lr', required=True)\nargs,")
     hints = [one.hint for one in look(SETUP + both, size=ONE._replace(arguments=("--x",)))]
-    assert hints == [remark.hint, "write lr: VALUE in run.args"]  # by their lines
+    assert sorted(hints) == [remark.hint, "write lr: VALUE in run.args"]
     assert look(SETUP + options, size=ONE._replace(arguments=("--x", "--local_rank=0"))) == []
 
 
@@ -1036,6 +1036,40 @@ def test_a_group_that_the_job_does_not_ask_for_is_named_with_its_test() -> None:
     assert "only where args.world_size > 1 or args.spawn, and" in alone.message
     asked = EIGHT._replace(arguments=("d", "--world-size=8"))
     assert rules(look(program, size=asked)) == ["not-wrapped"]
+
+
+HIDDEN = (
+    "import argparse, torch\nfrom ours import add_args\np = argparse.ArgumentParser()\n"
+    "add_args(p)\np.add_argument('--use-ddp', {})\nargs, rest = p.parse_known_args()\n"
+    "if args.use_ddp:\n    torch.distributed.init_process_group('nccl')\n"
+)
+OFF = HIDDEN.format("action='store_true'")
+CONFIGURED = (
+    "import torch, yaml\ncfg = yaml.safe_load(open('conf.yaml'))\n"
+    "if cfg['train']['distributed']:\n    torch.distributed.init_process_group('nccl')\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "said"),
+    [
+        (OFF, "", "args.use_ddp, which is off by default and not in run.args"),
+        (OFF, "--use-ddp", ""),
+        (OFF.replace("if args", "if args.gpus > 1 and args"), "", "args.use_ddp, which is off"),
+        (HIDDEN.format("default=True, type=bool"), "", ""),
+        (OFF.replace("if args", "args.use_ddp = 'RANK' in os.environ\nif args"), "", ""),
+        (f"{OFF}else:\n    torch.distributed.init_process_group('gloo')\n", "", ""),
+        (CONFIGURED, "", "['distributed']; unless its configuration sets that"),
+        (CONFIGURED, "conf.yaml:train:distributed false", "conf.yaml: train:distributed is off"),
+        (CONFIGURED, "conf.yaml:train:distributed True", ""),
+        (CONFIGURED.replace("if cfg", "cfg['train']['distributed'] = True\nif cfg"), "", ""),
+    ],
+)
+def test_a_switch_that_the_job_may_not_set_is_named(text: str, settings: str, said: str) -> None:
+    size = EIGHT._replace(arguments=("--lr=1",), settings=settings)
+    found = [one for one in look(text, size=size) if one.rule == "no-process-group"]
+    assert [said in one.message for one in found] == [True] * bool(said)
+    assert not any(one.certain for one in found)
 
 
 @pytest.mark.parametrize(
