@@ -25,6 +25,10 @@ BANNED = {
     r"\bwhere there (?:is|are)\b": "if there is",
     r"\ball that (?:is|are|was|has|have)\b": "everything that",
     r"\bso many of\b|\bof so many\b": "this many",
+    r"\bcan hardly be\b|\bis hardly time\b": "is too ..., is hardly what you mean",
+    r"\bfor want of\b": "which ran out of",
+    r"\btells \w+ \w+ of \S+ \w+ by\b": "... tells it that it has",
+    r"\bwhere the rank is 0 alone\b": "on rank 0 only",
 }
 PATTERN = re.compile("|".join(f"(?:{turn})" for turn in BANNED))
 TEXTS = [
@@ -35,6 +39,8 @@ TEXTS = [
     *(ROOT / "jobgen" / "rendering").glob("*.txt"),
     *(ROOT / "jobgen").glob("*/rules.txt"),
     ROOT / "jobgen" / "programs" / "remarks.txt",
+    ROOT / "jobgen" / "plan" / "review.txt",
+    ROOT / "jobgen" / "diagnose" / "data" / "causes.yaml",
 ]
 
 
@@ -51,6 +57,8 @@ def find_turns(path: Path) -> Iterator[str]:
         lines = list(list_strings(path))
     else:
         lines = list(enumerate(path.read_text().splitlines(), 1))
+    if path.name == "review.txt":  # of a row, what it says and what to write
+        lines = [(at, " | ".join(line.split(" | ")[3:])) for at, line in lines if line[:1] != "#"]
     for number, text in lines:
         for match in PATTERN.finditer(text):
             yield f"{path.relative_to(ROOT)}:{number}: {match[0]!r} in {text[:100]!r}"

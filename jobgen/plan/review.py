@@ -1,4 +1,4 @@
-"""What a spec says that is right in form and can hardly be meant: numbers, paths and characters.
+"""What a spec says in the right form and hardly means: numbers, paths and characters.
 
 `check` and `submit` ask for it; a render does not, which stays as fast as it is. Most of it are
 rows of `review.txt`. A check is a function that finds what no regular expression shows: it yields

@@ -6,6 +6,7 @@ import argparse
 import ast
 import itertools
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -247,11 +248,14 @@ class _Mirror(argparse.ArgumentParser):
 
     def _refuse_words(self, words: Sequence[str], beyond: Sequence[str]) -> None:
         before = words[max(0, words.index(beyond[0]) - 1)]
+        pairs = [f"--{word}".split("=", 1) for word in beyond]  # as Hydra has options
         fault, hint = f"it has no argument for {', '.join(map(repr, beyond))}", _CORRECT_VALUES
         if before in self.known:
             fault = f"{before} takes no value, and {beyond[0]!r} stands behind it"
             name = before.lstrip("-")
             hint = f"leave {beyond[0]!r} out, or write {name}: true where run.args is a mapping"
+        elif all(len(pair) > 1 and pair[0] in self.known for pair in pairs):
+            hint = f"write {shlex.join(itertools.chain(*pairs))}"
         self.faults[fault] = hint
 
 

@@ -454,7 +454,7 @@ def _is_asked(look: _Look, call: Fact) -> bool:
 
 
 def _is_lonely(look: _Look, call: Fact) -> bool:
-    """Whether rank 0 alone comes here, and the others meet it nowhere else."""
+    """Whether only rank 0 comes here, and the others meet it nowhere else."""
     program, first = look.program, read_form("first-rank").search
     branch = call.part.body if call.part.tests else ()
     leaves = any(isinstance(one, ast.Return | ast.Continue) for one in branch)

@@ -70,14 +70,14 @@ a command for an image
     'docker run' is a command, and image takes the image alone; write image: a/b:1
 a value of OmegaConf
     run: {command: [python3, -c, import os, '--data', '${oc.env:DATA}/x']}
-    '${oc.env:DATA}' is of OmegaConf, which nothing in the program uses
+    '${oc.env:DATA}' is OmegaConf syntax, which nothing in the program reads
 a key of OmegaConf
     run: {command: [python3, -c, import os, '--lr', '${optim.lr}']}
-    '${optim.lr}' is of OmegaConf, which nothing in the program uses; write the value
+    '${optim.lr}' is OmegaConf syntax, which nothing in the program reads; write the value
 a key of OmegaConf for a variable
     environment: {variables: {LR: '${optim.lr}'}}
     run: {command: [python3, -c, import os]}
-    environment.variables.LR: '${optim.lr}' is of OmegaConf
+    environment.variables.LR: '${optim.lr}' is OmegaConf syntax
 minutes between checkpoints that no start has
     on_walltime: {then: requeue}
     run: {script: train.py, args: {save-minutes: 90}}
@@ -99,7 +99,7 @@ the CPUs of a node for each process
     $SLURM_CPUS_PER_TASK counts all CPUs of a node ... leave it out; jobgen shares them
 a sweep of Hydra's own in each process
     run: {command: [python3, -c, import hydra, t.py, --multirun, 'lr=1,2']}
-    --multirun has each of the 8 processes run the whole sweep ... {value: KEY=$NAME, expand: true}
+    --multirun makes each of the 8 processes run the whole sweep ... {value: KEY=$NAME, expand
 two kinds of numbers
     run: {command: [python3, -c, import TrainingArguments, --bf16, 'True', --fp16, --lr, 1]}
     gives --bf16 and --fp16, and TrainingArguments takes one of them; leave one out
@@ -108,13 +108,13 @@ nodes without GPUs
     resources.constraint: cpu names nodes without GPUs, and the job asks for 8; leave it out
 a secret that is left to the shell
     environment: {variables: {WANDB_API_KEY: ''}}
-    WANDB_API_KEY is empty, and the program gets it so; write environment.from_shell: [WANDB_API_
+    WANDB_API_KEY is empty, and the program gets an empty value; write environment.from_shell: [
 a file of DeepSpeed that is not here
     run: {script: train.py, args: {deepspeed: ds_conf.json}}
     --deepspeed ds_conf.json is not here; correct the path
 a misspelt command
     environment: {setup: moduel load cuda}
-    there is hardly a command 'moduel'; write module, export or source
+    'moduel' is probably a misspelt command; write module, export or source
 processes of mpirun without tasks
     launch: {mode: plain}
     run: {command: mpirun -np 8 python t.py}
@@ -122,10 +122,10 @@ processes of mpirun without tasks
 a GPU that a node has not
     resources: {nodes: 2, gpus_per_node: 1, walltime: 1h}
     run: {script: train.py, args: {gpu: 2}}
-    --gpu 2 is no GPU of a node that has 1, as they begin with 0; leave it out
+    --gpu 2 is no GPU of a node that has 1: they are numbered from 0; leave it out
 a shell of a container
     environment: {setup: 'apptainer shell --nv /a/x.sif'}
-    'apptainer shell' opens a shell of its own ... write environment: {container: /a/x.sif}
+    'apptainer shell' opens a separate shell ... write environment: {container: /a/x.sif}
 a part of the job in a directive
     directives: ['#SBATCH hetjob']
     begins another part of the job, and the script starts on one
@@ -154,7 +154,7 @@ the GPUs of a node for torchrun's processes
     resources: {nodes: 1, gpus_per_node: 4, cpus_per_node: 16, walltime: 1h}
     launch: {mode: direct, processes_per_node: 1}
     run: {command: torchrun --nproc-per-node 2 t.py}
-    tells the program of 2 processes on a node by --nproc-per-node; the job has 4; write 4
+    --nproc-per-node tells the program that it has 2 processes on a node; the job has 4; write 4
 the GPUs of the job for accelerate's
     resources: {nodes: 1, gpus_per_node: 4, cpus_per_node: 16, walltime: 1h}
     launch: {mode: plain}
@@ -180,13 +180,13 @@ one GPU for all processes
 another Python than the environment's
     environment: {conda: torch}
     run: {command: /usr/bin/python3 t.py}
-    /usr/bin/python3 is another Python than that of torch; write python
+    /usr/bin/python3 is not the Python of torch; write python
 an environment after that of a key
     environment: {conda: torch, setup: source ~/venv/bin/activate}
     activates ~/venv/bin/activate after the environment that a key names ... one of the two
 a file that is to set variables
     environment: {setup: bash tests/env.sh}
-    'bash tests/env.sh' runs in a shell of its own, and what it sets ends there; write source
+    'bash tests/env.sh' runs in a separate shell, and what it sets ends there; write source
 a file alone
     environment: {setup: env.sh}
     env.sh alone is looked for on PATH, and sets nothing here; write source ./env.sh
@@ -210,21 +210,21 @@ a job that is only tested
     with --test-only, sbatch submits no such job; leave it out
 a submission that waits
     directives: ['#SBATCH --wait']
-    has jobgen submit wait until the job has ended; leave it out; jobgen wait JOB does so
+    makes jobgen submit wait until the job has ended; leave it out; jobgen wait JOB does so
 a job at a terminal
     scheduler: pbs
     directives: ['#PBS -I']
-    -I asks for a job at a terminal; leave it out
+    -I asks for an interactive job; leave it out
 another shell
     scheduler: pbs
     directives: ['#PBS -S /bin/zsh']
-    /bin/zsh would read the script, which is one of bash; leave it out
+    /bin/zsh would run the script, which is written for bash; leave it out
 blanks in a directive
     directives: ['#SBATCH --qos = x']
     has a blank beside =, at which the option ends; write --qos=x
 an option without its dashes
     directives: ['#SBATCH qos=x']
-    'qos=x' has no dash before it, and is no option
+    'qos=x' has no dash before it, so it is not an option
 a misspelt option
     directives: ['#SBATCH --licences=a']
     directives: Slurm has no option --licences; did you mean --licenses?
@@ -248,7 +248,7 @@ variables that do not enter
     --cleanenv keeps the job's variables out, so the processes do not find each other
 an option of Docker
     environment: {container: {image: docker://a, runtime: singularity, options: --nv --ipc=host}}
-    --ipc is an option of Docker, and the container does not start; leave it out
+    --ipc is an option of Docker, with which the container does not start; leave it out
 an image for an environment file
     environment: {container: {image: docker://a, runtime: edf}}
     docker://a is an image, and edf takes the environment file that names one
@@ -257,7 +257,7 @@ a bind with =
     /a=/b is taken for the name of one folder; write /a:/b
 a bind with another mode
     environment: {container: {image: t.py, runtime: apptainer, binds: '/a:/b:R'}}
-    'R' is no mode of a bind; write /a:/b:ro, or /a:/b
+    'R' is not a mode of a bind; write /a:/b:ro, or /a:/b
 a file for an environment
     environment: {venv: train.py}
     train.py has no bin/activate; name the folder above bin
@@ -278,13 +278,13 @@ a queue beside a reservation
     has no effect beside the reservation, which PBS asks for in its place; leave queue out
 seconds for hours
     resources: {nodes: 2, gpus_per_node: 4, cpus_per_node: 16, memory_per_node: 64GB, walltime: 2s}
-    2s is hardly time to start; check
+    2s is too short to start a program; check
 seconds for minutes
     on_walltime: {notice: 5s}
-    5s is hardly time to save; check the unit: m
+    5s is too short to save anything; check the unit: m
 days for hours
     resources: {nodes: 2, gpus_per_node: 4, cpus_per_gpu: 4, memory_per_node: 64GB, walltime: 365d}
-    365d can hardly be meant; check the unit: h, m
+    365d is hardly what you mean; check the unit: h, m
 more nodes by name than the job has
     directives: ['#SBATCH --nodelist=gpu[01-02],gpu7']
     directives: names 3 nodes, and the job has 2; name 2, or write nodes: 3
@@ -314,7 +314,7 @@ the same by another name
     --global-batch 100 is not a multiple of the 8 processes; write a multiple of 8
 devices of one node for those of the job
     run: {script: train.py, args: {devices: 8}}
-    tells the program of 8 GPUs on a node by --devices; the job has 4; write 4
+    --devices tells the program that it has 8 GPUs on a node; the job has 4; write 4
 one process for all GPUs of a node
     launch: {processes_per_node: 1}
     1 process leaves 3 of 4 GPUs on a node idle; write processes_per_node: 4
@@ -358,10 +358,10 @@ two processes and one GPU
     2 processes share 1 GPU on a node; NCCL takes one each
 a chain of one
     on_walltime: {then: resubmit, at_most: 1}
-    on_walltime.at_most: counts the first start, too, so that none follows
+    on_walltime.at_most: counts the first start too, so none follows
 nodes that the job does not have
     run: {script: train.py, args: [trainer.nnodes=4]}
-    tells the program of 4 nodes by trainer.nnodes; the job has 2; write 2
+    trainer.nnodes tells the program that it has 4 nodes; the job has 2; write 2
 another tool's template
     environment: {venv: '/s/${oc.env:USER}/v'}
     '${oc.env:USER}' does not expand: only $NAME and ${NAME} do
@@ -388,10 +388,10 @@ an address for an interface
     is an address, and no interface has that name
 a laptop's file
     run: {script: /Users/me/train.py}
-    /Users/me/train.py is a path of another machine
+    /Users/me/train.py is a path on another machine
 a laptop's data
     run: {script: train.py, args: {data: 'C:\\data'}}
-    is a path of another machine
+    is a path on another machine
 in the background
     run: {command: [bash, -c, python t.py &]}
     the command ends in &
@@ -412,16 +412,16 @@ pip on all nodes
     pip install runs on 2 nodes at a time, into one folder; run it once
 a placeholder without a dash
     account: YourProject
-    'YourProject' stands for a value
+    'YourProject' is a placeholder
 a placeholder with the form of the real
     account: project_465000XXX
-    'project_465000XXX' stands for a value
+    'project_465000XXX' is a placeholder
 a placeholder that asks
     queue: replace-me
-    'replace-me' stands for a value
+    'replace-me' is a placeholder
 a placeholder
     account: YOUR_ACCOUNT
-    'YOUR_ACCOUNT' stands for a value
+    'YOUR_ACCOUNT' is a placeholder
 no program
     run: {script: src/run.py}
     run.script: src/run.py is not here; correct the path; paths are relative to the folder
@@ -451,7 +451,7 @@ a file of setup
     none/env.sh is not here
 results on a node's own disk
     run: {script: train.py, args: {output-dir: /tmp/out}}
-    /tmp/out is on each node's own disk, and it goes with the job
+    /tmp/out is on each node's own disk, which is cleared after the job
 a program on this machine's own disk
     run: {script: /tmp/none/train.py}
     /tmp/none/train.py is on this machine's own disk, and the job's nodes have others
@@ -463,14 +463,14 @@ a version as conda has it
     environment.modules: 'cuda=12.3' is how conda and pip name a version; write cuda/12.3
 two directives on a line
     directives: ['#SBATCH --exclude=n1 #SBATCH --nice=5']
-    '#SBATCH --nice=5' stands behind another, where it is a comment; write it as one of its own
+    '#SBATCH --nice=5' follows another on its line, where it is a comment; put it on a separate line
 an agent that starts again alone
     launch: {max_restarts: 3, rendezvous: static}
-    is static, by which the agents of other nodes learn of no restart; leave rendezvous out
+    is static, so the agents of other nodes never hear of a restart; leave rendezvous out
 a container within a container
     environment: {container: {image: docker://a/b, runtime: apptainer}}
     run: {command: apptainer exec --nv docker://a/b python train.py}
-    apptainer exec enters a container, and environment.container has entered one before it
+    apptainer exec enters a container, but environment.container has already entered one
 a directive against on_walltime
     directives: ['#SBATCH --no-requeue']
     on_walltime: {then: requeue}
@@ -493,7 +493,7 @@ a program in another folder
 a container in a shell's line
     run: {command: [bash, -c, 'cd a && apptainer exec b.sif python t.py']}
     environment: {container: {image: t.py, runtime: apptainer}}
-    apptainer exec enters a container, and environment.container has entered one before it
+    apptainer exec enters a container, but environment.container has already entered one
 a checkpoint to begin with
     run: {script: train.py, args: {resume: runs/last.pt}}
     --resume runs/last.pt is not here
@@ -597,7 +597,7 @@ a program in a folder that is not here, and is here
     nowhere/trian.py is not here; did you mean train.py?
 an address without its @
     notify: {email: me.example.org, on: [end]}
-    notify.email: 'me.example.org' has no @, so it names a user and is no address; write it as
+    notify.email: 'me.example.org' has no @, so it names a user and is not an address; write it as
 tasks that are charged for whole nodes
     site: cscs-clariden
     account: a
@@ -625,7 +625,7 @@ a venv outside of the container
     /opt/venv is not seen inside the container; write binds: [/opt], or leave the venv out
 docker without variables
     run: {command: [docker, run, image, python, train.py]}
-    docker takes no variables in, so the processes do not find each other
+    docker passes no variables in, so the processes do not find each other
 lines that YAML has joined
     environment:
       setup: >
@@ -962,8 +962,8 @@ _SWEEP = "array: {values: {optim.lr: [1, 2]}}\n"
         ("net.to('cuda')", _ONE, "1 process leaves 3 of 4 GPUs on a node idle"),
         ("net.to('cuda')\nimport workers", _ONE, ""),
         ("net.to('cuda:1')", _ONE, ""),
-        ("if not args.overwrite_output_dir: find()", _ANEW, "further start begin anew"),
-        ("if a.overwrite:\n    rmtree(a.out)", _ANEW.replace("_output_dir", ""), "begin anew"),
+        ("if not args.overwrite_output_dir: find()", _ANEW, "further start begin again"),
+        ("if a.overwrite:\n    rmtree(a.out)", _ANEW.replace("_output_dir", ""), "begin again"),
         ("train(resume_from_checkpoint=True)", _ANEW, ""),
         ("@hydra.main()\ndef main(c): 0", _SWEEP, "optim.lr is of Hydra, which takes no"),
         ("OmegaConf.from_cli()", _SWEEP, ""),

@@ -442,7 +442,7 @@ PRINTS = "try:\n    main()\nexcept Exception as error:\n    print(error)\n"
             OWN + "p.add_argument('--amp', type=bool).parse()",
             ", args: [--amp, 'False']",
             "",
-            "argument-is-true: type=bool takes any word for True, and the job gives --amp a no",
+            "argument-is-true: type=bool treats every value as True, and the job gives --amp a no",
         ),
         (OWN + "p.add_argument('--amp', type=bool).parse()", ", args: [--amp, 'True']", "", ""),
         ("import os, ray\nray.init(os.environ['RAY_ADDRESS'])\n", "", "launch: {mode: ray}\n", ""),
@@ -490,7 +490,7 @@ PRINTS = "try:\n    main()\nexcept Exception as error:\n    print(error)\n"
             f"{OWN}model(x).sum().backward()\n",
             "",
             "",
-            "not-wrapped: it makes a process group and shares no gradients",
+            "not-wrapped: it makes a process group but shares no gradients",
         ),
     ],
 )

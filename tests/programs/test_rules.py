@@ -660,7 +660,7 @@ WRONG = {
             SETUP
             + "import torch.distributed.checkpoint as dcp\nif rank == 0:\n    dcp.save(state)\n"
         ),
-        "a collective in a function that rank 0 alone calls": SETUP
+        "a collective in a function that only rank 0 calls": SETUP
         + EVALUATE
         + "if rank == 0 and step % 10 == 0:\n    evaluate()\n",
         "a collective where the others have left": SETUP
@@ -1737,7 +1737,7 @@ def test_hydra_gives_lightning_the_nodes_of_its_groups() -> None:
         remarks = look(text, size=EIGHT._replace(arguments=()))
         assert rules(remarks) == expected
         # The call takes no devices of its own beside those of the file.
-        assert all("into what ** hands on" in remark.hint for remark in remarks)
+        assert all("to what ** passes on" in remark.hint for remark in remarks)
 
 
 @pytest.mark.parametrize(

@@ -180,7 +180,7 @@ def _list_lossy(script: Script) -> Iterator[list[Command]]:
     """Yield what stands before tee in each shell whose pipes have no exit code but the last."""
     shells = [(script.text, script.expanded)]
     for command in script.expanded:
-        if command.name != "eval":  # which is no shell with options of its own
+        if command.name != "eval":  # which is no shell with its own options
             own = "\n".join([*command.texts, *command.bodies])
             shells.append((own, list_inner(unwrap(command.words), command)))
     return (_list_piped(x) for own, x in shells if not FORMS["keeps-pipe"].search(own))
