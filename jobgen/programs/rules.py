@@ -122,9 +122,9 @@ def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
     try:
         look = _Look(ReadProgram(path, *roots), size)
     except SyntaxError as error:
-        text = Path(path).read_text("utf-8", "replace")
         remarks = [make_remark("syntax", path, error.lineno or 1, reader=_PYTHON, fault=error.msg)]
-        if size.world_size > 1 and read_form("alone").search(text):
+        text = Path(path).read_text("utf-8", "replace") if size.world_size > 1 else ""
+        if read_form("alone").search(text):
             remarks.append(make_remark("no-process-group", path, world_size=size.world_size))
         return remarks
     except (OSError, ValueError):
@@ -205,10 +205,11 @@ class _Look:
         program, libraries = self.program, self.program.libraries
         strange = self._list_strange()
         mpi = _OF_MPI & {full.partition(".")[0] for full in program.named}
-        kinds = map(classify, program.named)
         # With a loop of its own, it takes only classes of these.
         configured = libraries & _CONFIGURED and not program.find("loops")
-        placed = bool(configured) or any(one >= {"makes", "places"} for one in kinds)
+        placed = bool(configured) or any(
+            classify(one) >= {"makes", "places"} for one in program.named
+        )
         made, trains = placed or program.may_call("makes"), bool(program.find("trains"))
         self.values["test"] = denied = program.find_denied("makes")
         # Nothing where the test is of the local rank, and else what stands in no call.
@@ -231,10 +232,9 @@ class _Look:
             "pathed": "PYTHONPATH" in self.settings + self.size.setup,
             "alone": not made and not mpi and (trains or not self._may_divide(strange)),
         }
-        self.values["start"] = self._name_start()
         test, switch = self._find_switch()
         self.answers["switched"] = bool(test)
-        self.values |= {"asked": test, "switch": switch}
+        self.values |= {"asked": test, "switch": switch, "start": self._name_start()}
         self.values |= {"libraries": ", ".join(strange[:3]), "library": min(mpi, default="")}
 
     def _find_switch(self) -> tuple[str, str]:
@@ -273,8 +273,7 @@ class _Look:
         for match in re.finditer(self._fill(rule.get("job", r"\A")), self.settings, re.MULTILINE):
             self.values |= match.groupdict()
             places = self._find_calls(rule) if "calls" in rule else self._find_text(rule)
-            for need, wanted in of_place.items():
-                places = [one for one in places if PLACES[need](self, one) == wanted]
+            places = [one for one in places if self._fits(one, of_place)]
             if places and self._allows(rule):
                 for at in places:
                     self.say(name, at)
@@ -283,6 +282,9 @@ class _Look:
         """Whether the program has what a rule is about, by what costs least to see."""
         called = "calls" not in rule or self.program.find(rule["calls"])
         return bool(called) and rule.get("word", "") in self.texts
+
+    def _fits(self, at: Fact, of_place: dict[str, bool]) -> bool:
+        return all(PLACES[need](self, at) == wanted for need, wanted in of_place.items())
 
     def _find_text(self, rule: dict[str, str]) -> list[Fact]:
         """Return the first place in the text of the program that a rule is about."""
