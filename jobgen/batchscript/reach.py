@@ -33,7 +33,8 @@ def count_reach(script: Script, launcher: Launcher) -> Reach:
     stated = launcher.read("tasks") or launcher.row.get("unsaid")
     tasks, nodes = read_number(stated), launcher.read_count("nodes", script.nodes)
     if _is_part(script, launcher, nodes):
-        return Reach(each=1 if tasks == 1 else launcher.read_count("each", 0))
+        alone = (launcher.read("one") or "$")[:1].isalnum()  # a variable may be each in turn
+        return Reach(int(alone), 1 if tasks == 1 else launcher.read_count("each", 0))
     if stated is None:
         return Reach(nodes, launcher.read_count("each", script.slots))
     return _share_out(script, launcher, tasks, nodes)

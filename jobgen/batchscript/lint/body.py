@@ -67,7 +67,7 @@ def _matters(started: Started) -> bool:
     """Whether it is a program of the job's own, or started as one."""
     text = " ".join(started.texts)
     helps = started.name in HELPING | REPEATABLE or READIES.match(text)
-    own = re.search(r"^[./$~]\S|^python\S* .|\S\.py\b", text)
+    own = re.search(r"^[./$~]\S|^python\S* .|\S\.py\b|^wandb agent\b", text)
     return not helps and bool(own or started.is_launched or started.wrapper)
 
 

@@ -45,7 +45,7 @@ def _reaches_others(script: Script) -> bool:
 def _starts_elsewhere(script: Script, launch: LaunchCommand) -> bool:
     """Whether a command starts more than some helper on a part of the nodes."""
     if launch.started.launchers:
-        part = 0 < reach.find_reach(script, launch).nodes < script.nodes
+        part = 0 < reach.find_reach(script, launch).nodes < (script.nodes or math.inf)
         return not part and launch.started.name not in HELPING
     # What runs only for its output to be read starts nothing.
     words = [x.raw for x in launch.command.all_words if not any(list_substituted(x.raw))]
