@@ -809,6 +809,12 @@ def test_other_arrays_keep_their_directive_and_body() -> None:
         assert not imported.left
 
 
+def test_of_an_option_that_stands_twice_the_last_is_the_reason() -> None:
+    twice = ("#SBATCH --array=0", "#SBATCH --array=4,8")
+    text = import_body("./a $SLURM_ARRAY_TASK_ID", ONE_GPU, *twice).yaml
+    assert f"#SBATCH --array=4,8  ({Why.KEY})" in text
+
+
 def test_an_array_of_one_task_is_a_plain_job_that_has_its_index() -> None:
     for asked, index in (("7", 7), ("0-0", 0), ("3-3%1", 3)):
         spec = spec_of("./a $SLURM_ARRAY_TASK_ID", ONE_GPU, f"#SBATCH --array={asked}")

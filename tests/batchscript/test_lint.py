@@ -477,6 +477,7 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
         ("tr \\  _ <a\npython t.py", "--nodes=1"),
         ('A[1]="python a.py"\neval "${A[1]}"', "--nodes=1"),
         ("true", "--job-name=my_project"),
+        ("true", '--job-name="[CEELM] Validation"'),
         ("true", "--account=Xray --partition=project --mail-user=a@email.some.edu"),
         ("srun -K1 ray stop", "--nodes=2 --ntasks-per-node=1"),
         ("srun -K1 -n1 python prep.py\nsrun -K1 python t.py", "--nodes=4 --ntasks-per-node=1"),

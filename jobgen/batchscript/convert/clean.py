@@ -86,7 +86,7 @@ class _CleanSpec:
         return self.draft
 
     def _check_directives(self) -> None:
-        for item in self.script.read_directives:
+        for item in reversed(self.script.read_directives):  # the last of an option counts
             asked = f"{item.option} {item.value}"
             unsaid = item.option in ARRAYS and "array.tasks" not in self.draft.values
             unsaid |= item.option == "--signal" and not self.once
