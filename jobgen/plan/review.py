@@ -53,7 +53,7 @@ class _Subject(NamedTuple):
 
     loaded: LoadedSpec
     plan: Plan
-    settings: _Settings  # its options with their values, and those of files that these name
+    settings: _Settings  # its options with their values, and those of files that it names
     copied: Sequence[str] | None  # of its snapshot
     roles: tuple[RolePlan, ...]  # of the job, if it has some
     role: RolePlan | None  # the one that this is
@@ -102,7 +102,10 @@ def review(loaded: LoadedSpec, plan: Plan, copied: Sequence[str] | None = None) 
     roles, words = plan.roles.members, {row[0]: row[1:] for row in _list_rows("say")}
     problems: set[Problem] = set()
     for part, own, role in zip(loaded.programs(), plan.parts, roles or [None], strict=True):
-        job = _Subject(part, own, _read_options(own.program.command), copied, roles, role)
+        configured = _read_form("configured").findall(read_sources(own) or "")
+        files = list_settings([f"={name}" for name in configured])
+        settings = (*_read_options(own.program.command), *files)
+        job = _Subject(part, own, settings, copied, roles, role)
         facts = _list_facts(job)
         problems.update(_apply_table(job, facts), _check_names(job), _check_directives(job))
         problems.update(_check_numbers(job, facts), _check_sums(job, facts))
@@ -584,6 +587,19 @@ def _check_files(job: _Subject) -> _Found:
             yield "left-out", path, {"text": text, "file": file}
 
 
+def _check_pointers(job: _Subject) -> _Found:
+    """Yield files in whose place git has left a few lines that name what it keeps elsewhere."""
+    for option, value in _list_options(job.plan.program.command):
+        if _is_pointer(value):
+            yield "pointer", "run.args", {"option": option, "file": value}
+
+
+def _is_pointer(name: str) -> bool:
+    with suppress(OSError), open(name if os.path.isfile(name) else os.devnull, "rb") as file:
+        return file.read(40).startswith(b"version https://git-lfs.")
+    return False
+
+
 # Keys that only some schedulers or sites have a use for.
 _NO_USE = {"qos", "reservation", "filesystems", "resources.disk_per_node", "queue"}
 
@@ -706,6 +722,7 @@ _CHECKS = (
     _check_variables,
     _check_binds,
     _check_files,
+    _check_pointers,
     _check_no_use,
     _check_venv,
     _check_asking,

@@ -1009,6 +1009,22 @@ def test_the_program_tells_what_it_does_with_gpus(processes: int, program: str) 
         assert ["GPU" in str(one) for one in review(loaded, resolve(loaded))] == [True] * said
 
 
+@pytest.mark.parametrize("place", ["'a'", "Path('a')", "pathlib.Path('a')"])
+def test_a_chain_does_not_save_where_the_program_does_by_default(place: str) -> None:
+    Path("train.py").write_text(f"import torch\nadd_argument('--out', default={place})\nsave()")
+    loaded = load(f"{BASE}on_walltime: {{then: requeue}}\n")
+    (problem,) = review(loaded, resolve(loaded))
+    assert "saves in a, where --out is not given" in str(problem)
+
+
+def test_a_pointer_of_git_lfs_is_not_the_file() -> None:
+    for text, said in (("version https://git-lfs.github.com/spec/v1\n", 1), ("lr: 1\n", 0)):
+        Path("a.pt").write_text(text)
+        loaded = load(edited(("train.py}", "train.py, args: {init: a.pt}}"), text=BASE))
+        found = [str(one) for one in review(loaded, resolve(loaded))]
+        assert ["run git lfs pull" in one for one in found] == [True] * said
+
+
 def test_a_chain_wants_what_is_saved_in_the_run_folder() -> None:
     words = "out /scratch/a: the chain ends after a start that leaves nothing new in checkpoints/"
     save = "out: /scratch/a"
@@ -1046,6 +1062,14 @@ def test_deepspeed_takes_the_number_that_its_file_lacks(
     loaded = load(edited((SCRIPT, run), text=BASE))
     problems = review(loaded, resolve(loaded))
     assert [said in str(one) for one in problems] == [True] * bool(said)
+
+
+def test_deepspeed_takes_the_file_that_the_program_names() -> None:
+    Path("ds.json").write_text('{"train_batch_size": 48, "train_micro_batch_size_per_gpu": 4}')
+    Path("train.py").write_text('deepspeed.initialize(config="ds.json")\n')
+    loaded = load(BASE)
+    (problem,) = review(loaded, resolve(loaded))
+    assert "ds.json:train_batch_size 48 is not a multiple of 32" in str(problem)
 
 
 @pytest.mark.parametrize(
