@@ -235,16 +235,36 @@ class _Mirror(argparse.ArgumentParser):
     def _refuse(self, words: Sequence[str], rest: Sequence[str]) -> None:
         """Keep what the words that are left over say: options first, else words without one."""
         left = [word for word in rest if re.match(r"--?(?!no-)[A-Za-z]", word)]
-        options, known = [word.partition("=")[0] for word in left], sorted(self.known)
+        options = [word.partition("=")[0] for word in left]
+        known = sorted(word for word in self.known if word[0] == "-")
         if unknown := [option for option in options if option not in self.known]:
             near = [find_near(option, known) for option in unknown]
-            hint = f"write {', '.join(near)}" if all(near) else f"it knows {', '.join(known)}"
+            hint = (
+                f"write {', '.join(near)}"
+                if all(near)
+                else f"it knows {', '.join(known) or 'none'}"
+            )
+            hint = self._place(words, unknown) or hint
             if read_form("of-launcher").search(f"required: {' '.join(unknown)}"):
                 hint = "leave it out; jobgen gives each process RANK, LOCAL_RANK and WORLD_SIZE"
             self.faults[f"it has no option {', nor '.join(unknown)}"] = hint
         beyond = [word for word in rest if word[:1] != "-"]
         if beyond and self.sure and not left:
             self._refuse_words(words, beyond)
+
+    def _place(self, words: Sequence[str], options: Sequence[str]) -> str:
+        """Return what to write for options that the parser has without a name; else nothing."""
+        places = {one.dest: one.dest.upper() for one in self._actions if not one.option_strings}
+        rest = [*itertools.chain(*(word.split("=", word[:1] == "-") for word in words))]
+        for option in options:
+            at, name = rest.index(option), _name_value(option)
+            if name not in places:
+                return ""
+            places[name] = " ".join(rest[at + 1 : at + 2])
+            del rest[at : at + 2]
+        return (
+            f"it takes them by their places; write args: [{', '.join([*places.values(), *rest])}]"
+        )
 
     def _refuse_words(self, words: Sequence[str], beyond: Sequence[str]) -> None:
         before = words[max(0, words.index(beyond[0]) - 1)]
@@ -254,9 +274,17 @@ class _Mirror(argparse.ArgumentParser):
             fault = f"{before} takes no value, and {beyond[0]!r} stands behind it"
             name = before.lstrip("-")
             hint = f"leave {beyond[0]!r} out, or write {name}: true where run.args is a mapping"
+            if read_form("denied-option").search(f"{before} {beyond[0]}"):
+                paired = f"--no-{name}" in self._option_string_actions
+                hint = f"write no-{name}: true" if paired else f"leave {before} out"
         elif all(len(pair) > 1 and pair[0] in self.known for pair in pairs):
             hint = f"write {shlex.join(itertools.chain(*pairs))}"
         self.faults[fault] = hint
+
+
+def _name_value(option: str) -> str:
+    """Return the name in the source of what an option gives."""
+    return option.lstrip("-").replace("-", "_")
 
 
 def _read_setting(name: str, text: str) -> dict[str, Any]:
