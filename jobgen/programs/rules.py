@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import math
 import os
 import re
 import sys
@@ -169,8 +170,7 @@ class _Look:
             files = (Path(program.entry.path).parent / folder).glob(form)
             named += map(str, itertools.islice(files, _MOST_FILES))
         settings = list_settings([f"={name}" for name in named[:_MOST_FILES]])
-        words = re.findall(r"(?<!\S)--[\w-]+", " ".join(size.swept[0]))
-        swept = [f"swept {word} {word[2:].replace('-', '_')}" for word in words]
+        swept = [f"swept --{word} {word.replace('-', '_')}" for word in _list_swept(size)]
         self.settings = "\n".join([size.settings, *swept, *map(" ".join, settings)])
         self.texts = program.text + self.settings
 
@@ -411,6 +411,10 @@ def _tell(size: JobSize) -> dict[str, ast.expr]:
     return {key: ast.Constant(value) for key, value in known.items()}
 
 
+def _list_swept(size: JobSize) -> list[str]:
+    return re.findall(r"(?<!\S)--([\w-]+)", " ".join(size.swept[0]))
+
+
 def _list_values(size: JobSize) -> dict[str, Any]:
     words = [*(size.arguments or ()), *size.swept[0]]
     given = " ".join(words)
@@ -425,6 +429,7 @@ def _list_values(size: JobSize) -> dict[str, Any]:
         "named": "|".join(re.findall(r"(?<!\S)--?[\w-]+", given)) or _NEVER,
         "denied": "|".join(read_form("denied-option").findall(given)) or _NEVER,
         "count": len(words),
+        "parts": "|".join(_list_swept(size)).replace("-", "_") or _NEVER,
     }
 
 
@@ -486,6 +491,11 @@ def _is_common(look: _Look, call: Fact) -> bool:
     return not any(map(read_form("told-apart").search, texts))
 
 
+def _is_uneven(look: _Look, at: Fact) -> bool:
+    """Whether the processes do not divide the number or product that a place names."""
+    return math.prod(map(int, at.about["number"].split("*"))) % look.size.world_size > 0
+
+
 # What rules need of the place of a call.
 PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "certain": lambda look, call: call.certain and not _is_asked(look, call),
@@ -503,5 +513,6 @@ PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "leading": _is_leading,
     # Where a file is not there yet, which the next start finds.
     "kept": _is_behind("kept"),
+    "uneven": _is_uneven,
     "straight": lambda _, call: all(map(call.module.decide, call.part.past)),
 }

@@ -521,6 +521,7 @@ WRONG = {
     "other-world-size": {
         "more GPUs than a node has": SETUP + "assert torch.cuda.device_count() == 16",
         "a program for 16": SETUP + "assert dist.get_world_size() == 16, 'for 16'",
+        "a count to divide": SETUP + "n = 5 * 4  # steps\nassert n % dist.get_world_size() == 0",
         "an end but for 16": SETUP + "if world_size != 16:\n    raise ValueError()",
     },
     "own-launcher": {
@@ -1293,6 +1294,12 @@ PARSER = SETUP + "from argparse import ArgumentParser\np = ArgumentParser()\n{}\
         ("p.add_argument('--learning_rate')", "--learning-rate", "write --learning_rate"),
         ("p.add_argument('--seed')", "--lr=1", "it knows --seed"),
         (
+            "p.add_argument('a_b'); p.add_argument('n', nargs='?'); p.add_argument('--x')",
+            "--n=2",
+            "it takes them by their places; write args: [A_B, 2, 1]",
+        ),
+        ("p.add_argument('n', nargs='?')", "--lr=1", "it knows none"),
+        (
             "p.add_argument('--lr'); p.add_argument('-d', required=1)",
             "--lr",
             "correct run.args, or what stands behind --",
@@ -1585,6 +1592,8 @@ SHARED = "distributed = False\nif x:\n    distributed = world > 1\nif distribute
     [
         ("assert dist.get_world_size() == 2", "unless there are 2 processes"),
         ("assert dist.get_world_size() == 2 * 4", ""),
+        ("n = 3 * 4\nassert n % world_size == 0", "divides n, which is 3 * 4, and the job has 8"),
+        ("n = 5 * 8\nassert n % world_size == 0", ""),
         ("assert args.world_size == 16", "unless there are 16 processes"),
         ("if int(os.environ['WORLD_SIZE']) != 2:\n    raise ValueError", "there are 2"),
         ("assert world_size == 8", ""),
