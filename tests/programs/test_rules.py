@@ -731,6 +731,9 @@ HOROVOD = "import horovod.torch as hvd\nhvd.init()\nloss.backward()"
     [
         (SETUP + DDP, IDLE, ["idle-gpus"]),
         (SETUP + DDP, IDLE._replace(gpus=1), []),
+        (SETUP + "parts = [x.to(f'cuda:{i}') for i in range(4)]\n" + DDP, IDLE, []),
+        (SETUP + "for i, x in parts:\n    x.to(f'cuda:{i}')\n" + DDP, IDLE, []),
+        (SETUP + "model.to(f'cuda:{local}')\n" + DDP, IDLE, ["idle-gpus"]),
         (SETUP, EIGHT._replace(gpus=0), ["no-gpu"]),
         (HOROVOD, EIGHT._replace(agents=False), []),  # it has a world of its own then
         (f"{RANK} % 8\n{LOCAL}", EIGHT._replace(gpus=4), ["global-rank"]),
