@@ -147,8 +147,7 @@ class _Binder:
             self.group(item, key, root)
             return "its keys belong elsewhere", ""
         text = hint.text or words.list_keys(key, path, cls, root, brief=cls in self.listed)
-        if not hint.text:
-            self.listed.add(cls)
+        self.listed |= set() if hint.text else {cls}
         return text, hint.meant
 
     def group(self, node: Any, key: str, root: type) -> None:
@@ -163,9 +162,13 @@ class _Binder:
         """`node` as the first of `kinds` that fits it, or _FAILED once the reason is noted."""
         self.positions[path] = node.where
         if node.kind == "null":
-            from jobgen.spec.table import find_rule  # only an error needs it
+            import linecache  # only an error needs these
 
-            hint = find_rule("empty_rules", {"path": path})["say"]
+            from jobgen.spec.table import find_rule
+
+            linecache.checkcache(node.where.file)
+            facts = {"path": path, "line": linecache.getline(*node.where[:2])}
+            hint = find_rule("empty_rules", facts)["say"]
             return self.problem(node.where, path, "is empty", hint)
         for kind in kinds:
             if node.kind in kind.takes:
@@ -202,11 +205,10 @@ class _Binder:
         rule = kind.rule if isinstance(kind.rule, fields.Range) else _ANY_NUMBER
         if rule.least <= len(members) <= (rule.most or 1 << 30):
             return _FAILED if _FAILED in members else tuple(members)
+        fault, hint = "is an empty list", "give it a member, or remove the key"
         if members:
-            fault = f"has {len(members)} members, expected {rule.least} to {rule.most}"
-            return self.problem(node.where, path, fault)
-        hint = "give it a member, or remove the key"
-        return self.problem(node.where, path, "is an empty list", hint)
+            fault, hint = f"has {len(members)} members, expected {rule.least} to {rule.most}", ""
+        return self.problem(node.where, path, fault, hint)
 
     def short_record(self, node: Scalar, kind: fields.Kind, path: str) -> Any:
         short = Mapping(node.where)
@@ -221,26 +223,23 @@ class _Binder:
             return self.problem(node.where, path, fault, self.suggest(node, (kind,), path))
         return node.text
 
-    def parsed(self, node: Scalar, kind: fields.Kind, path: str) -> Any:
+    def parsed(self, node: Scalar, kind: fields.Kind, path: str, parse: Any = None) -> Any:
         """Text with its own syntax, such as a duration."""
         try:
-            return kind.rule.parse(node.text)
+            return (parse or kind.rule.parse)(node.text)
         except ValueError as error:
             message, _, own_hint = str(error).partition("; ")
             hint = self.suggest(node, (kind,), path) or own_hint
             return self.problem(node.where, path, f"{node.text!r} {message}", hint)
 
     def fixed_word(self, node: Scalar, kind: fields.Kind, path: str) -> Any:
-        text, known = node.text, get_args(kind.type)
-        if text in known:
-            return text
+        text, hint = node.text, ""
         if word := fields.list_spellings(kind.type).get(text):
             return word
-        hint = ""
         if self.root:
             from jobgen.spec.words import suggest_word
 
-            hint = suggest_word(text, known, path)
+            hint = suggest_word(text, get_args(kind.type), path)
         return self.problem(node.where, path, f"unknown value {text!r}", hint)
 
     def text_as_list(self, node: Scalar, kind: fields.Kind, path: str) -> Any:
@@ -248,12 +247,9 @@ class _Binder:
         member, text = kind.text_member, node.text
         assert member is not None
         if isinstance(member.rule, fields.FreeText):
-            try:
-                words = split_command(text)
-            except ValueError as error:
-                message, _, own_hint = str(error).partition("; ")
-                hint = self.suggest(node, (member,), path) or own_hint
-                return self.problem(node.where, path, f"{text!r} {message}", hint)
+            words = self.parsed(node, member, path, split_command)
+            if words is _FAILED:
+                return _FAILED
         else:
             words = _split_list(text, member.rule)
         kind_of_each = node.kind if words == [text] else "str"
@@ -262,8 +258,9 @@ class _Binder:
 
     def number(self, node: Scalar, kind: fields.Kind, path: str) -> Any:
         text, rule = node.text, kind.rule
-        form, name, hint = _NUMBER_FORMS[kind.type]
+        form, name = _NUMBER_FORMS[kind.type]
         if not re.fullmatch(form, text):
+            hint = self.suggest(node, (kind,), path) or "write it in decimal, such as 0.25"
             return self.problem(node.where, path, f"{text!r} is not {name}", hint)
         number = kind.type(text)
         if isinstance(rule, fields.Range):
@@ -285,8 +282,7 @@ def _repair_key(key: str, rule: fields.Pattern) -> str:
 def _find_fault(text: str, rule: Any) -> str:
     control = fields.CONTROL_IN_TEXT if isinstance(rule, fields.FreeText) else fields.CONTROL
     # Most text is printable, and is not searched.
-    match = None if text.isprintable() else re.search(control, text)
-    if match:
+    if not text.isprintable() and (match := re.search(control, text)):
         return f"holds the control character {match[0]!r}"
     if isinstance(rule, fields.Pattern) and not rule.matches(text):
         shown = re.sub(r"(?s)^(\w+=).+", r"\1...", text)  # which may be a secret
@@ -294,18 +290,10 @@ def _find_fault(text: str, rule: Any) -> str:
     return ""
 
 
-# How a number is written, what it is called, and what to write for another text.
+# How a number is written, and what it is called.
 _NUMBER_FORMS = {
-    int: (
-        r"[-+]?(?:0|[1-9][0-9]{0,17})",
-        "a plain whole number",
-        "write it in decimal, without leading zeros",
-    ),
-    float: (
-        r"[-+]?[0-9]{1,15}(\.[0-9]{1,15})?",
-        "a plain number",
-        "write it in decimal, such as 0.25",
-    ),
+    int: (r"[-+]?(?:0|[1-9][0-9]{0,17})", "a plain whole number"),
+    float: (r"[-+]?[0-9]{1,15}(\.[0-9]{1,15})?", "a plain number"),
 }
 _NUMBERS = {(0, 1): "at most one", (1, 1): "exactly one"}
 

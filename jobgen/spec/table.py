@@ -6,6 +6,7 @@ Everything in it is text. It is read when something is wrong, and not before.
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import re
 import shlex
@@ -14,7 +15,7 @@ from functools import cache
 from string import Template
 from typing import Any
 
-from jobgen.spec.launchers import split_words
+from jobgen.spec.launchers import find_launch, find_launcher_in_text, show_program, split_words
 from jobgen.spec.tables import read_table
 
 # No spec has more characters.
@@ -66,8 +67,10 @@ def fill(sentence: str, values: Mapping[str, str]) -> str:
     for name, value in values.items():
         text = value.strip() if value.strip().isprintable() else "..."
         items = ", ".join(re.split(r"[:,] *|(?<!\d[eE])\+", text))
+        slug = re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-._")
         forms |= {name: text, f"lower_{name}": text.lower(), f"upper_{name}": text.upper()}
         forms |= {f"{name}_list": items, f"lower_{name}_list": items.lower()}
+        forms |= {f"{name}_slug": slug, f"lower_{name}_slug": slug.lower()}
         forms[f"{name}_words"] = ", ".join(split_words(text))
         forms[f"{name}_keys"] = text.replace("=", ": ").replace(",", ", ")
     return Template(sentence).safe_substitute(forms)
@@ -137,8 +140,22 @@ def explain_file(path: str, text: str) -> dict[str, str]:
             if not names_program("job.yaml", program):
                 line = f"its spec starts it; type: {offer_init(program)[0]}"
             values = {"file": path, "stem": stem, "line": line, "spec": point_to_spec(path)}
-            return {**rule, "hint": fill(rule["hint"], values | match.groupdict("NAME"))}
+            values |= _describe_job(text) | match.groupdict("NAME")
+            return {**rule, "hint": fill(rule["hint"], values)}
     return {}
+
+
+def _describe_job(text: str) -> dict[str, str]:
+    """Return what a job of another tool runs, and on how many nodes, as keys of a spec."""
+    counts = re.findall(r"(?<!Launcher:)\n[ -]*(?:replicas|parallelism): *(\d+)", text)
+    count = math.prod if "parallelism:" in text else sum
+    nodes = f"resources: {{nodes: {count(map(int, counts))}}}" if counts else "resources.nodes"
+    lines = re.sub(r"""(?m)[][,"']+|\n *- (?![\w./-]+:\s)|^[ -]*[\w.-]+:(?=\s)""", " ", text)
+    command = find_launch(lines) or "".join(re.findall(r"\bpython[\d.]* [^\n;&|]*", lines)[:1])
+    run = f"what it runs is run: {{{show_program(split_words(command))}}}"
+    if launcher := find_launcher_in_text(command):
+        run += f" (jobgen itself does what {launcher} does)"
+    return {"nodes": nodes, "run": run if ".py" in command else "command is run.command"}
 
 
 def point_to_spec(path: str) -> str:

@@ -131,13 +131,10 @@ def read(path: str) -> Mapping:
 def _suggest_file(path: str) -> str:
     """Return what a path that leads nowhere may be meant for: a job, or another spec."""
     from jobgen.spec.spelling import find_near_file
+    from jobgen.spec.table import find_rule
 
-    if re.fullmatch(r"\d+(_\d+)?(\.[\w.-]+)?", path):  # as a job is named
-        return f"`jobgen status {path}` shows a job"
-    if re.match(r"-$|\w+://", path):
-        return "jobgen reads a spec from a file here alone; write it into one, and give its name"
-    if re.search(r"[*?\[]", path):  # which the shell has left
-        return "jobgen expands no patterns; `jobgen check --all` checks the specs below this folder"
+    if answer := find_rule("missing_files", {"path": path}):
+        return answer["say"]
     near = find_near_file(path, (".yaml", ".yml"))
     return f"did you mean {near}?" if near else "`jobgen init` writes a first one"
 
@@ -375,7 +372,7 @@ class _Composer:
             self.refuse(where, "merge keys ('<<') are not supported", "write the keys out")
         elif key in before.items:
             first = before.keys[key].line
-            self.refuse(where, f"duplicate key {key!r}", f"line {first} already has it")
+            self.refuse(where, f"duplicate key {key!r}", f"line {first} already has it; merge them")
         else:
             return True
         return False

@@ -60,6 +60,10 @@ REFUSED = {
     "a shell script with srun": ((SCRIPT, "{script: srun.sh}"), "write body: srun.sh, which bash"),
     "a shell script without": ((SCRIPT, "{script: a.sh}"), "Python file; write command: [bash, a"),
     "an array as directive": (("", "directives: ['#SBATCH --array=0-3']\n"), "write array: {tasks"),
+    "a script in quotes of typography": (
+        (SCRIPT, "{script: “a.py”}"),
+        "write script: a.py, in plain",
+    ),
 }
 WARNED = {
     "a shell script": (
@@ -80,7 +84,7 @@ WARNED = {
         "before the job's program; remove it, and write run: {script: b.py}",
     ),
     "exit": (("", "environment: {setup: '[[ -e /x ]] || exit 0'}\n"), "before the program starts"),
-    "a quote of typography": ((SCRIPT, "{script: “a.py”}"), "run.script: holds '“a.py”', with a"),
+    "a quote of typography": ((SCRIPT, "{script: a.py, args: [“b”]}"), "holds '“b”', with a quote"),
     "a secret": (
         ("", f"environment: {{variables: {{WANDB_API_KEY: {'0123abcd' * 5}}}}}\n"),
         "write environment.from_shell: [WANDB_API_KEY]",

@@ -44,7 +44,7 @@ GOOD = "name: a\nscheduler: slurm\nresources: {nodes: 2}\nrun: {module: m}\n"
         ("- name: a\n- queue: b\n", "holds a list, not keys and values; leave out the dashes"),
         (GOOD + "array:\n  tasks: 2\n   at_once: 1\n", "job.yaml:7:1: is indented deeper"),
         (GOOD + "notify: {email: a, on: [end\n", "job.yaml:5:24: a list that does not end, with"),
-        ("name: a: b\n", "job.yaml:1:7: a value that contains ': '; write - in its place, as a"),
+        ("name: a: b c # d\n", "job.yaml:1:7: a value that contains ': '; write name: a-b-c, as a"),
         (GOOD + "notify: {email: a\nqueue: b\n", "job.yaml:5:9: braces that do not end"),
         (GOOD + "notify: {email: a}}\n", "job.yaml:5:19: a bracket that closes nothing"),
         (GOOD + "notify: {email: a on: [end]}\n", "job.yaml:5:17: two keys without a comma"),
@@ -80,7 +80,36 @@ GOOD = "name: a\nscheduler: slurm\nresources: {nodes: 2}\nrun: {module: m}\n"
         ),
         ("apiVersion: batch/v1\nkind: Job\n", "job.yaml: is a manifest of Kubernetes"),
         ("services:\n  a: {image: b}\n", "job.yaml: is a file of docker compose"),
-        ("services:\n  a:\n    image: b/c:1\n", "{container: {image: docker://b/c:1}} here"),
+        ("services:\n  a:\n    image: b/c:1\n", "{container: {image: docker://b/c:1, runtime: "),
+        (
+            "services:\n  a:\n    command: torchrun -n 4 a.py --lr 1\n    deploy: {x: 1}\n",
+            "what it runs is run: {script: a.py, args: [--lr, 1]} (jobgen itself does what",
+        ),
+        (
+            "apiVersion: a\nx:\n  Master:\n    replicas: 1\n  Worker:\n    replicas: 2\n"
+            '    command:\n    - python\n    - "t.py"\n',
+            "replicas or parallelism are resources: {nodes: 3} here, nvidia.com/gpu is "
+            "resources.gpus_per_node, what it runs is run: {script: t.py}, and",
+        ),
+        (
+            "apiVersion: a\nx:\n  Launcher:\n    replicas: 1\n  Worker:\n    replicas: 2\n",
+            "replicas or parallelism are resources: {nodes: 2} here, nvidia.com/gpu is "
+            "resources.gpus_per_node, command is run.command",
+        ),
+        (
+            "apiVersion: a\nspec:\n  replicas: 2\n  parallelism: 4\n",
+            "replicas or parallelism are resources: {nodes: 8} here",
+        ),
+        ("apiVersion: batch/v1\nimage: b/c:1\n", "docker://NAME, runtime: apptainer"),
+        ("hydra:\n  launcher:\n    nodes: 2\n", "its partition is queue, and the program's own"),
+        ("head_node_type: a\n", "is a cluster of Ray, not a job spec; launch: {mode: ray} starts"),
+        ("stages: [a]\nb:\n  script:\n    - python a.py\n", "is a pipeline of GitLab, not a job"),
+        ("- name: a\n  nodes: 2\n- name: b\n", "lists several jobs, and a spec is one"),
+        ("- name: a\n- resources: {}\n", "holds a list, not keys and values; leave out the dashes"),
+        ("slurm:\n  nodes: 2\npython: {script: a.py}\n", "slurm: unknown key; its keys belong"),
+        ("model: {nodes: 2, time: 1h}\nlr: 1\n", "is not a job spec: it has model, lr"),
+        ("defaults:\n  - a\n", "a program that uses Hydra reads it"),
+        (GOOD + "directives:\n  - #SBATCH --nice=7\n", "begins a comment: '#SBATCH --nice=7'"),
         ("dependencies:\n  - torch\n", "job.yaml: describes a conda environment"),
     ],
 )

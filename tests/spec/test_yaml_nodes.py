@@ -30,7 +30,7 @@ EMPTY = (
         ),
         pytest.param(
             edited(("", "name: b\n")),
-            "job.yaml:5:1: duplicate key 'name'; line 1 already has it",
+            "job.yaml:5:1: duplicate key 'name'; line 1 already has it; merge them",
             id="duplicate key",
         ),
         pytest.param(
