@@ -239,11 +239,8 @@ class _Mirror(argparse.ArgumentParser):
         known = sorted(word for word in self.known if word[0] == "-")
         if unknown := [option for option in options if option not in self.known]:
             near = [find_near(option, known) for option in unknown]
-            hint = (
-                f"write {', '.join(near)}"
-                if all(near)
-                else f"it knows {', '.join(known) or 'none'}"
-            )
+            others = f"it knows {', '.join(known) or 'none'}"
+            hint = f"write {', '.join(near)}" if all(near) else others
             hint = self._place(words, unknown) or hint
             if read_form("of-launcher").search(f"required: {' '.join(unknown)}"):
                 hint = "leave it out; jobgen gives each process RANK, LOCAL_RANK and WORLD_SIZE"
@@ -257,14 +254,14 @@ class _Mirror(argparse.ArgumentParser):
         places = {one.dest: one.dest.upper() for one in self._actions if not one.option_strings}
         rest = [*itertools.chain(*(word.split("=", word[:1] == "-") for word in words))]
         for option in options:
-            at, name = rest.index(option), _name_value(option)
-            if name not in places:
+            name = _name_value(option)
+            if name not in places or option not in rest:  # as some Pythons part -ab
                 return ""
+            at = rest.index(option)
             places[name] = " ".join(rest[at + 1 : at + 2])
             del rest[at : at + 2]
-        return (
-            f"it takes them by their places; write args: [{', '.join([*places.values(), *rest])}]"
-        )
+        listed = ", ".join([*places.values(), *rest])
+        return f"it takes them by their places; write args: [{listed}]"
 
     def _refuse_words(self, words: Sequence[str], beyond: Sequence[str]) -> None:
         before = words[max(0, words.index(beyond[0]) - 1)]
