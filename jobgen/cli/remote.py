@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _NO_CONNECTION = 255
 # People have PATH from the files of a login shell, which may print; that is not for stdout.
 _LOGIN = 'exec 4>&1 >&2; exec bash -lc \'exec >&4 4>&-; "$@"\' bash "$@"'
-_NAME = re.compile(r"[A-Za-z0-9_/.][A-Za-z0-9_/.@%+=,-]*")
+_NAME = re.compile(r"(?!\d+$)[A-Za-z0-9_/.][A-Za-z0-9_/.@%+=,-]*")  # no option of ssh, no port
 # What is printed before the first of these is of the shell's own files, such as .bashrc.
 _BEGUN, _SENT = b"\0jobgen begins\n", b"\0jobgen has the files\n"
 _PROGRAM = os.path.join(os.path.dirname(__file__), "remote.sh")
@@ -39,11 +39,11 @@ class RemoteHost:
     def __init__(self, text: str) -> None:
         """Parse `login.site` or `me@login.site:FOLDER`; by default FOLDER has this one's name."""
         self.name, _, folder = text.partition(":")
-        self.folder = folder or os.path.basename(os.getcwd())
-        # Neither is read as an option by ssh.
+        self.folder = folder or re.sub(r"^(?=\d+$)", "./", os.path.basename(os.getcwd()))
         if not all(map(_NAME.fullmatch, (self.name, self.folder))):
             hint = "write it as login.site or me@login.site:FOLDER, without blanks or '~'"
-            raise UsageError(f"--host {text!r}: {hint}; FOLDER would be {self.folder!r}")
+            ports = "ports go into ~/.ssh/config, and a folder named 22 is :./22"
+            raise UsageError(f"--host {text!r}: {hint}; {ports}; FOLDER would be {self.folder!r}")
 
     def run_jobgen(
         self, words: Sequence[str], files: str = "", *, keep: list[bytes] | None = None

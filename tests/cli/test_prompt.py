@@ -580,6 +580,10 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
         ("submit job.yaml ++resources.nodes=3", "job.yaml --set resources.nodes=3\n"),
         ("submit --config-name b", "type: jobgen submit job.yaml -- --config-name=b\n"),
         ("submit --no-input -y", "--again does not; type: jobgen submit\n"),
+        (
+            "submit job.yaml --host me@a:22",
+            "ports go into ~/.ssh/config, and a folder named 22 is :./22",
+        ),
         ("submit --host a -p 22", "-p is the queue; ssh reads a port from ~/.ssh/config\n"),
         ("submit job", "did you mean job.yaml? type: jobgen submit job.yaml\n"),
         (".\\job.yaml", "type: jobgen submit ./job.yaml\n"),
