@@ -584,6 +584,11 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
             "submit job.yaml --host me@a:22",
             "ports go into ~/.ssh/config, and a folder named 22 is :./22",
         ),
+        ("run job.yaml --detach", "no such option --detach; type: jobgen submit job.yaml\n"),
+        (
+            "render --scheduler torque",
+            "Torque, whose directives differ, is not supported; for OpenPBS",
+        ),
         ("submit --host a -p 22", "-p is the queue; ssh reads a port from ~/.ssh/config\n"),
         ("submit job", "did you mean job.yaml? type: jobgen submit job.yaml\n"),
         (".\\job.yaml", "type: jobgen submit ./job.yaml\n"),
