@@ -170,6 +170,9 @@ def test_what_is_wrong_has_the_same_words_and_code_as_there(on_host: Ran) -> Non
     code, _, err = on_host("status", "99", host="-oProxyCommand=true")
     assert code == 2
     assert "write it as login.site or me@login.site:FOLDER" in err
+    code, _, err = on_host("submit", host="me@login.site:22")
+    assert code == 2
+    assert "ports go into ~/.ssh/config" in err
     code, _, err = on_host("submit", "job.yaml", "--dry-run", "--set", "resources.nodes=0")
     assert code == 3
     (on_host.here / "job.yaml").write_text(SLURM + "send: [../x.py]\n")
