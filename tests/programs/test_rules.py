@@ -865,6 +865,11 @@ def test_a_chain_begins_at_the_epoch_that_is_saved() -> None:
     assert look(rest, size=size) == []
 
 
+def test_fully_shard_makes_the_group_if_there_is_none() -> None:
+    program = "from torch.distributed.fsdp import fully_shard\nfully_shard(net)\nloss.backward()\n"
+    assert look(program, size=EIGHT._replace(gpus=4)) == []
+
+
 def test_the_arguments_decide_what_is_reached() -> None:
     program = (
         "import argparse, torch\nfrom torch import distributed as dist\n"
