@@ -367,29 +367,6 @@ def test_what_turns_an_option_off_is_not_answered_by_what_turns_it_on() -> None:
         assert found.hint == (hint or "leave --seed out")
 
 
-@pytest.mark.parametrize("saved", ["", "trainer.save_model()\n"])
-def test_a_trainer_that_saves_nothing_is_told_of(saved: str) -> None:
-    text = f"{HF}Trainer(args=TrainingArguments('a', save_strategy='no')).train()\n{saved}"
-    assert ("nothing-kept" in list_rules(train=text)) is not bool(saved)
-
-
-@pytest.mark.parametrize(("given", "said"), [("lr: 1", True), ("gpu: 1", False)])
-def test_a_gpu_that_no_option_gives_is_the_first(given: str, said: bool) -> None:
-    options = PARSER + "p.add_argument('--gpu', default=None)\np.add_argument('--lr')\n"
-    text = "import torch\ntorch.distributed.init_process_group('nccl')\n" + options
-    text += "args = p.parse_args()\nDistributedDataParallel(model, device_ids=[args.gpu])\n"
-    rules = list_rules(f"{{script: train.py, args: {{{given}}}}}", train=text)
-    assert ("first-gpu" in rules) is said
-
-
-@pytest.mark.parametrize(("variable", "said"), [("RANK", True), ("LOCAL_RANK", False)])
-def test_a_global_rank_that_a_function_is_given_chooses_no_gpu(variable: str, said: bool) -> None:
-    text = "import os, torch\ntorch.distributed.init_process_group('nccl')\n"
-    text += "def main(rank):\n    torch.cuda.set_device(rank)\n"
-    rules = list_rules(train=f"{text}main(int(os.environ['{variable}']))\n")
-    assert ("global-rank" in rules) is said
-
-
 def test_a_job_of_cpus_has_no_gpu() -> None:
     size = {"gpus": 0, "world_size": 1, "processes": 1, "nodes": 1}
     write(train="import torch\nmodel.cuda()\n")
