@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from jobgen.programs.program import ReadProgram
 from jobgen.programs.reader import Fact, read_form, spell_form
 from jobgen.spec.spelling import find_near
+from jobgen.spec.value_types import name_option
 
 _CORRECT = "correct run.args, or what stands behind --"
 _CORRECT_VALUES = (
@@ -254,7 +255,7 @@ class _Mirror(argparse.ArgumentParser):
         places = {one.dest: one.dest.upper() for one in self._actions if not one.option_strings}
         rest = [*itertools.chain(*(word.split("=", word[:1] == "-") for word in words))]
         for option in options:
-            name = _name_value(option)
+            name = name_option(option)
             if name not in places or option not in rest:  # as some Pythons part -ab
                 return ""
             at = rest.index(option)
@@ -277,11 +278,6 @@ class _Mirror(argparse.ArgumentParser):
         elif all(len(pair) > 1 and pair[0] in self.known for pair in pairs):
             hint = f"write {shlex.join(itertools.chain(*pairs))}"
         self.faults[fault] = hint
-
-
-def _name_value(option: str) -> str:
-    """Return the name in the source of what an option gives."""
-    return option.lstrip("-").replace("-", "_")
 
 
 def _read_setting(name: str, text: str) -> dict[str, Any]:

@@ -51,7 +51,6 @@ class ReadProgram:
         self.partial = self._read_project()  # whether some of it is not read
         self.modules = [*self._files.values()]
         self.text = "\n".join(module.text for module in self.modules)
-        self.used = re.sub(r"(?m)^\s*#.*|\s# .*", "", self.text)  # without comments
         self.calls = [*itertools.chain(*(module.calls for module in self.modules))]
         self._kinds: dict[str, list[Fact]] = defaultdict(list)
         for call in self.calls:
@@ -211,6 +210,11 @@ class ReadProgram:
                 part = module.find_part(line)
                 if self.is_reached(part):
                     yield module.whole._replace(line=line, part=part, about=match.groupdict())
+
+    @cached_property
+    def used(self) -> str:
+        """The text without comments."""
+        return re.sub(r"(?m)^\s*#.*|\s# .*", "", self.text)
 
     @cached_property
     def named(self) -> set[str]:

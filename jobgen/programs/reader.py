@@ -27,6 +27,7 @@ def read_form(name: str) -> re.Pattern[str]:
     return re.compile(spell_form(name))
 
 
+@cache
 def spell_form(name: str) -> str:
     """Return it as text, which costs less where it is a part of another."""
     lines = tables.read_lines("forms.txt", room="programs")

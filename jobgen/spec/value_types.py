@@ -99,6 +99,11 @@ def make_option(key: str) -> str:
     return f"-{key}" if len(key) == 1 else f"--{key}"
 
 
+def name_option(option: str) -> str:
+    """Return the name by which a program has what an option gives, as argparse makes it."""
+    return option.lstrip("-").replace("-", "_")
+
+
 def make_words(key: str, value: bool | str | tuple[str, ...]) -> list[str]:
     """Return the words that the program gets for a key of `run.args` and its value."""
     option = make_option(key)
