@@ -77,9 +77,9 @@ def settle(script: Script, draft: Draft) -> None:
 def _number(script: Script, item: DirectiveOption) -> DirectiveOption:
     """Return a directive with the index of an array's only task, which is a plain job here."""
     one = FORMS["one-task"].fullmatch(script.value("--array") or "")
-    return (
-        item._replace(value=item.value.replace("%A", "%j").replace("%a", one[1])) if one else item
-    )
+    if not one:
+        return item
+    return item._replace(value=item.value.replace("%A", "%j").replace("%a", one[1]))
 
 
 def _note_unread(script: Script, draft: Draft) -> None:

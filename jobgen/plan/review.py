@@ -33,6 +33,7 @@ from jobgen.spec.model import Container, JobSpec
 from jobgen.spec.roles import list_names
 from jobgen.spec.tables import read_rows
 from jobgen.spec.units import parse_ranges, read_number
+from jobgen.spec.value_types import name_option
 from jobgen.spec.yaml_nodes import Mapping as YamlMapping
 from jobgen.spec.yaml_nodes import parse_value, walk_leaves
 
@@ -53,6 +54,7 @@ class _Subject(NamedTuple):
 
     loaded: LoadedSpec
     plan: Plan
+    sources: str | None  # of its program, by `read_sources`
     settings: _Settings  # its options with their values, and those of files that it names
     copied: Sequence[str] | None  # of its snapshot
     roles: tuple[RolePlan, ...]  # of the job, if it has some
@@ -102,10 +104,11 @@ def review(loaded: LoadedSpec, plan: Plan, copied: Sequence[str] | None = None) 
     roles, words = plan.roles.members, {row[0]: row[1:] for row in _list_rows("say")}
     problems: set[Problem] = set()
     for part, own, role in zip(loaded.programs(), plan.parts, roles or [None], strict=True):
-        configured = _read_form("configured").findall(read_sources(own) or "")
+        sources = read_sources(own)
+        configured = _read_form("configured").findall(sources or "")
         files = list_settings([f"={name}" for name in configured])
         settings = (*_read_options(own.program.command), *files)
-        job = _Subject(part, own, settings, copied, roles, role)
+        job = _Subject(part, own, sources, settings, copied, roles, role)
         facts = _list_facts(job)
         problems.update(_apply_table(job, facts), _check_names(job), _check_directives(job))
         problems.update(_check_numbers(job, facts), _check_sums(job, facts))
@@ -144,7 +147,7 @@ def _holds(asked: str, facts: Mapping[str, Any]) -> bool:
 
 
 def _list_facts(job: _Subject) -> dict[str, Any]:
-    spec, plan, source = job.spec, job.plan, read_sources(job.plan) or ""
+    spec, plan, source = job.spec, job.plan, job.sources or ""
     own, container = spec.environment, plan.environment.container
     runtime = str(getattr(container, "runtime", job.container.runtime))
     return {
@@ -225,7 +228,7 @@ def _list_words(job: _Subject) -> _Texts:
         others = "\n".join(" ".join(one.plan.program.command) for one in job.roles)
         yield "asking", "run", f"{name}\n{text}\n---\n{others}"
     yield "given", "run.command" if command else "run.args", " ".join(job.plan.program.command)
-    yield "program", "run", read_sources(job.plan) or ""
+    yield "program", "run", job.sources or ""
     for option, value in job.settings:
         yield "word", "run.args", f"{option} {value}"
 
@@ -595,9 +598,10 @@ def _check_pointers(job: _Subject) -> _Found:
 
 
 def _is_pointer(name: str) -> bool:
-    with suppress(OSError), open(name if os.path.isfile(name) else os.devnull, "rb") as file:
+    if not os.path.isfile(name) or not os.access(name, os.R_OK):
+        return False
+    with open(name, "rb") as file:
         return file.read(40).startswith(b"version https://git-lfs.")
-    return False
 
 
 # Keys that only some schedulers or sites have a use for.
@@ -653,19 +657,21 @@ def _list_files(job: _Subject) -> Iterator[tuple[str, str, str]]:
 
 def _list_arguments(job: _Subject) -> Iterator[tuple[str, str, str]]:
     """Yield the options of a program that name files which it reads."""
-    sources = read_sources(job.plan) or "exists"
+    sources = job.sources or "exists"
     forms = ["read"] if _read_form("tests-files").search(sources) else ["read", "resumed"]
     folded = _read_form("folded").findall(sources)
     tasks = (task.arguments for task in job.plan.array.tasks[:20])  # of thousands
     for option, value in _list_options([*job.plan.program.command, *itertools.chain(*tasks)]):
-        text, name = f"{option} {value}", option.lstrip("-").replace("-", "_")
+        text, name = f"{option} {value}", name_option(option)
         if name not in folded and any(_read_form(form).fullmatch(text) for form in forms):
             yield "run.args", value, text
 
 
 def _find_file(command: Sequence[str]) -> str:
     """Return the script that a command is, or that its Python or shell runs; empty without one."""
-    line = " ".join(word for word in command if word[:1] != "-" and "-c" not in command)
+    if "-c" in command:
+        return ""
+    line = " ".join(word for word in command if word[:1] != "-")
     return next(iter(_read_form("runs").findall(line)), "")
 
 

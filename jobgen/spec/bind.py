@@ -147,7 +147,8 @@ class _Binder:
             self.group(item, key, root)
             return "its keys belong elsewhere", ""
         text = hint.text or words.list_keys(key, path, cls, root, brief=cls in self.listed)
-        self.listed |= set() if hint.text else {cls}
+        if not hint.text:
+            self.listed.add(cls)
         return text, hint.meant
 
     def group(self, node: Any, key: str, root: type) -> None:
