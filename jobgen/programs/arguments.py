@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from jobgen.programs.program import ReadProgram
 from jobgen.programs.reader import Fact, read_form, spell_form
+from jobgen.records import NamedTuple
 from jobgen.spec.spelling import find_near
 from jobgen.spec.value_types import name_option
 
@@ -26,31 +27,35 @@ _TYPES = {"int": int, "float": float, "str": str}
 _MOST_FILES = 1000
 
 
-# The values of options by their names in the source (args.lr), and each fault with what to write.
-_Read = tuple[Mapping[str, ast.expr], Mapping[str, str]]
+class Read(NamedTuple):
+    """What a program makes of its arguments."""
+
+    values: Mapping[str, ast.expr] = {}  # of options by their names in the source: args.lr
+    faults: Mapping[str, str] = {}  # each with what to write
+    likely: Mapping[str, ast.expr] = {}  # values of options by their own names, as far as is seen
 
 
-def read_arguments(program: ReadProgram, tasks: Sequence[Sequence[str]]) -> _Read:
+def read_arguments(program: ReadProgram, tasks: Sequence[Sequence[str]]) -> Read:
     """Return what a program makes of the arguments of each task of its job, and their faults.
 
-    It is nothing where the source does not show all options that the program has.
+    No values are sure where the source does not show all options that the program has.
     """
     if program.find("hydra"):
-        return {}, _check_hydra(program, [word for task in tasks for word in task])
+        return Read(faults=_check_hydra(program, [word for task in tasks for word in task]))
     parsed, text = _find_parsed(program), read_form("read-first").sub("", program.text)
-    if not parsed or read_form("gives-others").search(text):
-        return {}, {}
+    read_by = dict.fromkeys((program.entry, *(one.module for one in parsed)))
+    if not parsed or any(read_form("gives-others").search(one.text) for one in read_by):
+        return Read()
     # The shell expands no word of the command line, none is to be filled in, and a parser reads it.
     sure = not re.search(r"\$|<\d", str(tasks)) and (_reads_all(parsed[0]) or text != program.text)
-    try:
-        parser = _mirror(program, parsed, text, sure=sure)
-    except (ValueError, TypeError, argparse.ArgumentError):
-        return {}, {}  # it is none that argparse takes
+    parser = _mirror(program, parsed, text, sure=sure)
     given = [parser.read(task) for task in tasks]
-    if parser.hides or not parser.sure or read_form("changes-arguments").search(program.text):
-        return {}, parser.faults
+    if read_form("changes-arguments").search(program.text):
+        return Read({}, parser.faults)
     values = parser.values | {name: ast.Constant(one) for name, one in given[-1].items()}
-    return _name_values(program, parsed[0], values), parser.faults
+    if parser.hides or not parser.sure:
+        return Read({}, parser.faults, values)
+    return Read(_name_values(program, parsed[0], values), parser.faults)
 
 
 def _check_hydra(program: ReadProgram, words: Sequence[str]) -> Mapping[str, str]:
@@ -171,7 +176,11 @@ class _Mirror(argparse.ArgumentParser):
         self.faults: dict[str, str] = {}  # what it does not take, and what to write
         self.add_argument("-h", "--help", action="store_true")
         for call in added:
-            action = self.add_argument(*map(str, call.words), **self._read_settings(call))
+            try:
+                action = self.add_argument(*map(str, call.words), **self._read_settings(call))
+            except (ValueError, TypeError, argparse.ArgumentError):  # it is none that argparse has
+                self.hides = True
+                continue
             if action.required and not read_form("may-be-empty").search(ast.unparse(call.node)):
                 self.needed[action.dest] = "/".join(action.option_strings) or action.dest
                 action.required, action.default = False, argparse.SUPPRESS

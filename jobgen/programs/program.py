@@ -183,10 +183,16 @@ class ReadProgram:
         """Return the test that keeps it from a call of a kind, if one is known to fail."""
         own = [call.part for call in self._kinds.get(kind, [])]
         for part in (*own, *(use for one in own for use in self.list_uses(one.scope))):
-            if test := part.denied:
+            if (test := part.denied) and "__name__" not in ast.unparse(test):
                 whole = part.module.resolve(test)
                 return ast.unparse(test if isinstance(whole, ast.Constant) else whole)
         return None
+
+    def suppose(self, values: Mapping[str, ast.expr]) -> None:
+        """Take fields with these last names to have these values, and no others any more."""
+        for module in self.modules:
+            module.supposed = values
+        self._forget()
 
     def may_call(self, kind: str) -> bool:
         """Whether it calls one of a kind, where names that are not in its text may be called."""
@@ -195,8 +201,8 @@ class ReadProgram:
         if self.find(kind) or not calls or not all(map(self._is_open, parts)):
             return bool(self.find(kind))
         names = [getattr(one.part.scope, "name", "") for one in calls]
-        form = "names-group" if all(map(read_form("of-group").search, names)) else "calls-by-name"
-        return self.partial or read_form(form).search(self.text) is not None
+        named = all(map(read_form("of-group").search, names))  # so the text has them, where called
+        return self.partial or (not named and bool(read_form("calls-by-name").search(self.text)))
 
     def search(self, form: str, unless: str) -> Iterator[Fact]:
         """Yield the reached matches with their groups, in lines that have not `unless`."""

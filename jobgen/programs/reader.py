@@ -179,6 +179,7 @@ class Module:
         self._known = {} if started else {"__name__": name}
         self._resolving: list[str] = []  # names whose values are looked for
         self._decided: dict[ast.expr, bool | None] = {}  # tests of one question
+        self.supposed: Mapping[str, ast.expr] = {}  # values of fields by their last names
         self.texts: dict[ast.Call, str] = {}  # of calls, as far as they were asked for
         self.names: dict[str, str] = {}  # the full names of short ones: dist, torch.distributed
         # Where each name stands: after its package, or after the dot of an OBJECT, or alone.
@@ -307,8 +308,13 @@ class Module:
                 self._keep_setting(str(getattr(target.slice, "value", "")), value, part)
 
     def _name(self, node: ast.expr) -> str:
-        """Return the full dotted name of an expression; it begins with a dot if it is computed."""
+        """Return the full dotted name of an expression; it begins with a dot if it is computed.
+
+        Of what getattr() takes, it has as much as is written: init_ of getattr(m, f"init_{x}").
+        """
         parts: list[str] = []
+        if isinstance(node, ast.Call) and spell_name(node.func) == "getattr":
+            parts, node = re.findall(r"(?<=')\w+", ast.unparse(node.args[1]))[:1], node.args[0]
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
             node = node.value
@@ -381,9 +387,9 @@ class Module:
 
     def resolve(self, node: ast.expr) -> ast.expr:
         """Return the value of an option of the program, or of a constant; else the node itself."""
-        name = spell_name(node) if isinstance(node, (*_NAMED, ast.Call, ast.Compare)) else ""
+        name = spell_name(node) if isinstance(node, _VALUED) else ""
         whole = re.sub(r"^self\.(?=.*\.)", "", name)  # self.args.lr is args.lr
-        known = self._known.get(name) or self._known.get(whole, [])
+        known = self._known.get(name) or self._known.get(whole) or self._suppose(name)
         if not known or self.bound[name] > 1 or name in self._resolving:
             return node
         self._resolving.append(name)  # as a test may decide about the name in it
@@ -394,6 +400,12 @@ class Module:
         value = self.resolve(values[0]) if len(values) == 1 and not kept else node
         self._resolving.pop()
         return value
+
+    def _suppose(self, name: str) -> list[ast.expr]:
+        """Return the value that a field is supposed to have: a.b, a['b'], or a.get('b')."""
+        field = re.fullmatch(r".*?(?:\.get\('(\w+)'[^()]*\)|\['(\w+)'\]|\.(\w+))", name)
+        known = field and self.supposed.get(field[field.lastindex or 0])
+        return [known] if known else []
 
 
 def _decode(data: bytes, path: str) -> str:
@@ -412,6 +424,7 @@ def _negate(test: ast.expr) -> ast.expr:
 
 
 _NAMED = (ast.Name, ast.Attribute)
+_VALUED = (*_NAMED, ast.Subscript, ast.Call, ast.Compare)  # what may have a value by its words
 _LEAVES = (ast.Return, ast.Continue, ast.Raise)
 _ENDS = frozenset({"quit", "exit", "sys.exit", "os._exit"})  # calls that end the program
 _COMPARES: dict[type, Callable[[Any, Any], Any]] = {

@@ -12,7 +12,8 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from string import Template
@@ -23,6 +24,7 @@ from jobgen.programs.program import ReadProgram, classify, list_plain
 from jobgen.programs.reader import SCOPES, Fact, read_form, spell_form
 from jobgen.records import NamedTuple
 from jobgen.spec import tables
+from jobgen.spec.value_types import name_option
 
 
 class JobSize(NamedTuple):
@@ -142,6 +144,9 @@ _FREED = {("own-processes", True): {"one": True}}
 _MOST_FILES = 20  # of settings
 # Variables that every process has.
 _TOLD = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+# How YAML spells what Python has words for.
+_SPELLED = {"true": True, "yes": True, "on": True, "null": None, "~": None, "": None}
+_SPELLED |= dict.fromkeys(("false", "no", "off"), False)
 _BEGINS = re.compile("main|train$|run$").match
 # Libraries that make the group in an object that settings may name.
 _CONFIGURED = {"lightning", "pytorch_lightning"}
@@ -171,6 +176,7 @@ class _Look:
             named += map(str, itertools.islice(files, _MOST_FILES))
         settings = list_settings([f"={name}" for name in named[:_MOST_FILES]])
         swept = [f"swept --{word} {word.replace('-', '_')}" for word in _list_swept(size)]
+        self.likely: Mapping[str, ast.expr] = {}  # values of options, where they are not sure
         self.settings = "\n".join([size.settings, *swept, *map(" ".join, settings)])
         self.texts = program.text + self.settings
 
@@ -232,18 +238,32 @@ class _Look:
             "pathed": "PYTHONPATH" in self.settings + self.size.setup,
             "alone": not made and not mpi and (trains or not self._may_divide(strange)),
         }
-        test, switch = self._find_switch()
-        self.answers["switched"] = bool(test)
-        self.values |= {"asked": test, "switch": switch, "start": self._name_start()}
         self.values |= {"libraries": ", ".join(strange[:3]), "library": min(mpi, default="")}
+        self.values["start"] = self._name_start()
+        if made and not denied:
+            self.look_for_unasked()
 
-    def _find_switch(self) -> tuple[str, str]:
-        """Return a test that all ways to a process group have, and its switch in any spelling."""
-        search, calls = read_form("switched").search, self.program.find("makes")
-        ways = itertools.chain(*(self.program.list_ways(one.part) for one in calls))
-        tests = {one and one.group("test", "switch") for one in map(search, ways)}
-        test, switch = (len(tests) == 1 and tests.pop()) or ("", "")
-        return test, re.sub("[-_]", "[-_]", switch)
+    def look_for_unasked(self) -> None:
+        """Answer whether options and settings, as they are, seem to keep it from a group."""
+        program, supposed = self.program, self._suppose_fields()
+        program.suppose(supposed)
+        denied = "" if program.find("makes") else program.find_denied("makes") or ""
+        program.suppose({})
+        fields = [one for one in re.findall(r"\w+", denied) if one in supposed]
+        self.answers["unasked"] = bool(fields)
+        if fields:
+            value = ast.literal_eval(supposed[fields[-1]])
+            self.values["is"] = "off" if value in (None, False) else repr(value)
+            self.values["on"] = "true" if value is False else "VALUE"
+            self.values |= {"test": denied, "field": re.sub("[-_]", "[-_]", fields[-1])}
+
+    def _suppose_fields(self) -> dict[str, ast.expr]:
+        """Return values of fields by their names; a switch that no file or option has is off."""
+        program = self.program
+        options = {name_option(str(word)) for one in program.find("option") for word in one.words}
+        off = {*read_form("switch").findall(program.text)} - options
+        known = {**self.likely, **_read_settings(self.settings)}
+        return dict.fromkeys(off, ast.Constant(None)) | known
 
     def _list_strange(self) -> list[str]:
         """Return the libraries that may make the group, and modules that are not there.
@@ -364,7 +384,7 @@ class _Look:
         from jobgen.programs.arguments import read_arguments
 
         tasks = [(*base, *one) for one in self.size.swept]
-        values, faults = read_arguments(self.program, tasks)
+        values, faults, self.likely = read_arguments(self.program, tasks)
         for fault, write in faults.items():
             self.say("unknown-argument", self.program.entry.whole, fault=fault, write=write)
         owners = {name.partition(".")[0] for name in values}
@@ -409,6 +429,18 @@ def _tell(size: JobSize) -> dict[str, ast.expr]:
     for name in () if size.lone or size.ray or size.plain else _TOLD:
         known |= {f"'{name}' in os.environ": True, f"'{name}' not in os.environ": False}
     return {key: ast.Constant(value) for key, value in known.items()}
+
+
+def _read_settings(text: str) -> dict[str, ast.expr]:
+    """Return the values of keys of files, by their last names, where all files have the same."""
+    pairs = set(re.findall(r"(?m)^\S+\.(?:ya?ml|json):(?:\S*:)?(\w+) (.*)$", text))
+    counts = Counter(name for name, _ in pairs)
+    return {name: ast.Constant(_read_value(one)) for name, one in pairs if counts[name] == 1}
+
+
+def _read_value(text: str) -> str | int | None:
+    """Return what a word means in YAML: a number, a word of `_SPELLED`, or itself."""
+    return int(text) if re.fullmatch(r"-?\d+", text) else _SPELLED.get(text.lower(), text)
 
 
 def _list_swept(size: JobSize) -> list[str]:

@@ -1053,6 +1053,12 @@ HIDDEN = (
     "if args.use_ddp:\n    torch.distributed.init_process_group('nccl')\n"
 )
 OFF = HIDDEN.format("action='store_true'")
+LAUNCHER = (
+    "import argparse, utils\np = argparse.ArgumentParser()\np.add_argument('c', action=Dict())\n"
+    "p.add_argument('--launcher', default='none')\na = p.parse_args()\n"
+    "if a.launcher == 'none':\n    pass\n"
+    "else:\n    getattr(utils, f'init_dist_{a.launcher}')()\nloss.backward()\n"
+)
 CONFIGURED = (
     "import torch, yaml\ncfg = yaml.safe_load(open('conf.yaml'))\n"
     "if cfg['train']['distributed']:\n    torch.distributed.init_process_group('nccl')\n"
@@ -1062,9 +1068,12 @@ CONFIGURED = (
 @pytest.mark.parametrize(
     ("text", "settings", "said"),
     [
-        (OFF, "", "args.use_ddp, which is off by default and not in run.args"),
+        (OFF, "", "args.use_ddp, and --use-ddp, which is not in run.args, is off by default"),
         (OFF, "--use-ddp", ""),
-        (OFF.replace("if args", "if args.gpus > 1 and args"), "", "args.use_ddp, which is off"),
+        (OFF.replace("if args", "if args.gpus > 1 and args"), "", "args.gpus > 1 and args.use_ddp"),
+        (LAUNCHER, "", "--launcher, which is not in run.args, is 'none' by default"),
+        (LAUNCHER, "--launcher pytorch", ""),
+        (LAUNCHER.replace("'none'", "'pytorch'", 1), "", ""),
         (HIDDEN.format("default=True, type=bool"), "", ""),
         (OFF.replace("if args", "args.use_ddp = 'RANK' in os.environ\nif args"), "", ""),
         (f"{OFF}else:\n    torch.distributed.init_process_group('gloo')\n", "", ""),
