@@ -1517,6 +1517,7 @@ def test_a_local_rank_that_the_program_sets_itself() -> None:
     ("text", "rules"),
     [
         ("rank = int(os.environ['LOCAL_RANK'])", ["untold-rank"]),
+        ("if cfg.ddp:\n    rank = int(os.environ['LOCAL_RANK'])", []),
         ("rank = int(os.environ.get('LOCAL_RANK', 0))", []),
         ("rank = int(os.environ['RANK']) if 'RANK' in os.environ else 0", []),
         ("os.environ['RANK'] = '0'\nrank = os.environ['RANK']", []),
