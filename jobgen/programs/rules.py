@@ -125,7 +125,7 @@ def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
     try:
         look = _Look(ReadProgram(path, *roots), size)
     except SyntaxError as error:
-        remarks = [make_remark("syntax", path, error.lineno or 1, reader=_PYTHON, fault=error.msg)]
+        remarks = [_describe_syntax(path, error)]
         text = Path(path).read_text("utf-8", "replace") if size.world_size > 1 else ""
         if read_form("alone").search(text):
             remarks.append(make_remark("no-process-group", path, world_size=size.world_size))
@@ -135,6 +135,14 @@ def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
     look.take()
     remarks = [_join(*same) for same in look.remarks.values()]
     return sorted(remarks, key=lambda one: (one.path != path, *one[:2]))
+
+
+def _describe_syntax(path: str, error: SyntaxError) -> Remark:
+    """Return that this Python cannot read a program; 3.12 reads more in the braces of f-strings."""
+    old = error.msg.startswith("f-string") and sys.version_info < (3, 12)
+    unless = ", unless the job's Python is 3.12 or newer, and reads it" if old else ""
+    values = {"reader": _PYTHON, "fault": error.msg, "unless": unless}
+    return make_remark("syntax", path, error.lineno or 1, certain=not old, **values)
 
 
 _NEVER = "(?!)"

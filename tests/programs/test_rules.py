@@ -1209,6 +1209,11 @@ def test_a_program_that_python_cannot_read_is_told_of_its_group(fault: str) -> N
     assert rules(look(program, size=ONE)) == ["syntax"]
 
 
+def test_what_a_newer_python_may_read_is_no_certain_fault() -> None:
+    (remark,) = look("print(f'{}')\n", size=ONE)
+    assert remark.certain == (sys.version_info >= (3, 12))
+
+
 @pytest.mark.parametrize(
     ("text", "large", "expected"),
     [
