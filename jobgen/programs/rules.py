@@ -12,7 +12,6 @@ import math
 import os
 import re
 import sys
-from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import Any
 from jobgen.plan.review import is_below, list_settings
 from jobgen.programs.program import ReadProgram, classify, list_plain
 from jobgen.programs.reader import SCOPES, Fact, read_form, spell_form
+from jobgen.programs.settings import list_files, read_fields
 from jobgen.records import NamedTuple
 from jobgen.spec import tables
 from jobgen.spec.value_types import name_option
@@ -149,12 +149,8 @@ _NEVER = "(?!)"
 _PYTHON = "Python {}.{}".format(*sys.version_info)
 # What holds once a remark is heeded: what is wrong behind a spawn is said with it.
 _FREED = {("own-processes", True): {"one": True}}
-_MOST_FILES = 20  # of settings
 # Variables that every process has.
 _TOLD = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-# How YAML spells what Python has words for.
-_SPELLED = {"true": True, "yes": True, "on": True, "null": None, "~": None, "": None}
-_SPELLED |= dict.fromkeys(("false", "no", "off"), False)
 _BEGINS = re.compile("main|train$|run$").match
 # Libraries that make the group in an object that settings may name.
 _CONFIGURED = {"lightning", "pytorch_lightning"}
@@ -177,12 +173,9 @@ class _Look:
         # By the words of `needs`, and the names of records, whether they are said.
         self.answers = dict.fromkeys(read_rules(), False) | _answer(size)
         self.values = _Values(_list_values(size))  # what records name by $value and <<value>>
-        named = re.findall(r"[\"']([\w./-]+\.(?:ya?ml|json))[\"']", program.entry.text)
-        for folder in re.findall(r"config_path=[\"']([\w./-]+)", program.entry.text):  # Hydra's
-            form = "**/*.yaml" if re.search(r"\w", folder) else "*.yaml"  # with groups, or without
-            files = (Path(program.entry.path).parent / folder).glob(form)
-            named += map(str, itertools.islice(files, _MOST_FILES))
-        settings = list_settings([f"={name}" for name in named[:_MOST_FILES]])
+        words = (*(size.arguments or ()), *size.swept[0])
+        files = list_files(program.entry.text, program.entry.path, words)
+        settings = list_settings([f"={name}" for name in files])
         swept = [f"swept --{word} {word.replace('-', '_')}" for word in _list_swept(size)]
         self.likely: Mapping[str, ast.expr] = {}  # values of options, where they are not sure
         self.settings = "\n".join([size.settings, *swept, *map(" ".join, settings)])
@@ -270,7 +263,7 @@ class _Look:
         program = self.program
         options = {name_option(str(word)) for one in program.find("option") for word in one.words}
         off = {*read_form("switch").findall(program.text)} - options
-        known = {**self.likely, **_read_settings(self.settings)}
+        known = {**self.likely, **read_fields(self.settings)}
         return dict.fromkeys(off, ast.Constant(None)) | known
 
     def _list_strange(self) -> list[str]:
@@ -437,18 +430,6 @@ def _tell(size: JobSize) -> dict[str, ast.expr]:
     for name in () if size.lone or size.ray or size.plain else _TOLD:
         known |= {f"'{name}' in os.environ": True, f"'{name}' not in os.environ": False}
     return {key: ast.Constant(value) for key, value in known.items()}
-
-
-def _read_settings(text: str) -> dict[str, ast.expr]:
-    """Return the values of keys of files, by their last names, where all files have the same."""
-    pairs = set(re.findall(r"(?m)^\S+\.(?:ya?ml|json):(?:\S*:)?(\w+) (.*)$", text))
-    counts = Counter(name for name, _ in pairs)
-    return {name: ast.Constant(_read_value(one)) for name, one in pairs if counts[name] == 1}
-
-
-def _read_value(text: str) -> str | int | None:
-    """Return what a word means in YAML: a number, a word of `_SPELLED`, or itself."""
-    return int(text) if re.fullmatch(r"-?\d+", text) else _SPELLED.get(text.lower(), text)
 
 
 def _list_swept(size: JobSize) -> list[str]:

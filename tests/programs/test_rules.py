@@ -1850,9 +1850,24 @@ def test_hydra_makes_a_trainer_from_its_file() -> None:
         "import hydra, lightning\n@hydra.main(config_path='conf', config_name='main')\n"
         "def main(cfg):\n    hydra.utils.instantiate(cfg.trainer).fit(model)\nmain()\n"
     )
-    for nodes, count in (("", 1), ("  num_nodes: 2\n", 0)):
+    for nodes, count in (("", 1), ("  num_nodes: 1\n", 1), ("  num_nodes: 2\n", 0)):
         Path("conf/main.yaml").write_text(f"trainer:\n  _target_: lightning.Trainer\n{nodes}")
         assert len(look(text, size=EIGHT._replace(arguments=()))) == count
+
+
+def test_only_what_the_defaults_list_of_hydra_takes_is_read() -> None:
+    Path("conf/trainer").mkdir(parents=True)
+    Path("conf/main.yaml").write_text("defaults:\n  - _self_\n  - trainer: one  # or two\n")
+    trainer = "_target_: lightning.Trainer\n"
+    Path("conf/trainer/one.yaml").write_text(trainer)
+    Path("conf/trainer/two.yaml").write_text("defaults: [one]\nnum_nodes: 2\n")
+    text = (
+        "import hydra, lightning\n@hydra.main(config_path='conf', config_name='main')\n"
+        "def main(cfg):\n    hydra.utils.instantiate(cfg.trainer).fit(model)\nmain()\n"
+    )
+    size = EIGHT._replace(arguments=())
+    assert rules(look(text, size=size)) == ["devices"]
+    assert look(text, size=size._replace(arguments=("trainer=two",))) == []
 
 
 def test_what_a_call_among_its_values_unpacks_is_not_its_own() -> None:
