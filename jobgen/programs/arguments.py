@@ -52,7 +52,11 @@ def read_arguments(program: ReadProgram, tasks: Sequence[Sequence[str]]) -> Read
     given = [parser.read(task) for task in tasks]
     if read_form("changes-arguments").search(program.text):
         return Read({}, parser.faults)
-    values = parser.values | {name: ast.Constant(one) for name, one in given[-1].items()}
+    values = dict(parser.values)
+    for name in itertools.chain(*given):
+        each = [task.get(name) for task in given]
+        alike = each.count(each[0]) == len(each)  # else it is no value that one can tell
+        values[name] = ast.Constant(each[0]) if alike else ast.Name(f"${name}")
     if parser.hides or not parser.sure:
         return Read({}, parser.faults, values)
     return Read(_name_values(program, parsed[0], values), parser.faults)

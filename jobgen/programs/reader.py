@@ -125,7 +125,7 @@ class Fact(NamedTuple):
             text = ast.unparse(ast.Call(ast.Name("_"), self.node.args, self.node.keywords))[1:]
             for _ in range(2):  # what a name stands for may be names, too
                 text = self.fill(text)
-            texts[self.node] = self.name + read_form("path").sub(r"'\1/\2'", text)
+            texts[self.node] = self.name + read_form("path").sub(r"'\g<folder>/\g<name>'", text)
         return texts[self.node]
 
     def fill(self, text: str) -> str:

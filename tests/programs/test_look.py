@@ -390,6 +390,31 @@ def test_a_program_that_starts_itself_only_outside_of_a_launcher_is_not_blamed()
     assert spoken(f"{submit}if args.submit:\n    submit()") == []
 
 
+SEEDS = "array: {values: {seed: [1, 2]}}\n"
+PARSER = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--seed', type=int)\n"
+OUTS = "array: {values: {out: [a, b]}}\n"
+
+
+@pytest.mark.parametrize(
+    ("place", "array", "said"),
+    [
+        ("os.path.join(a.out, 'm.pt')", SEEDS, ["all 2 tasks of the array write x/m.pt"]),
+        ("f'{a.out}/m.pt'", SEEDS, ["all 2 tasks of the array write x/m.pt"]),
+        ("Path(a.out) / 'm.pt'", SEEDS, ["all 2 tasks of the array write x/m.pt"]),
+        ("f'{a.out}/{a.seed}.pt'", SEEDS, []),
+        ("os.path.join(a.out, 'm.pt')", OUTS, []),
+        ("f'{a.out}/m.pt'", "array: {list: [{out: a}, {seed: 2}]}\n", []),
+        ("Path(a.out) / 'm.pt'", "array: {list: [{out: y}, {out: y, seed: 2}]}\n", ["all 2 "]),
+    ],
+)
+def test_tasks_that_save_where_an_option_says(place: str, array: str, said: list[str]) -> None:
+    """What tasks have of their own tells their places apart, and the default of all does not."""
+    options = "a = p.parse_args()\nprint(a.seed)\nif dist.get_rank() == 0:\n"
+    text = f"{OWN}from pathlib import Path\n{PARSER}p.add_argument('--out', default='x')\n"
+    found = spoken(f"{text}{options}    torch.save(m, {place})\n", more=array)
+    assert [one.removeprefix("same-place: ")[: len("".join(said))] for one in found] == said
+
+
 @pytest.mark.parametrize(
     ("save", "array", "rules"),
     [
@@ -413,8 +438,6 @@ def test_tasks_that_save_to_one_place(save: str, array: str, rules: list[str]) -
     assert [one.split(":")[0] for one in spoken(text, more=array)] == rules
 
 
-PARSER = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--seed', type=int)\n"
-SEEDS = "array: {values: {seed: [1, 2]}}\n"
 LOADS = "torch.utils.data.DataLoader(data, num_workers="
 SAMPLES = "s = torch.utils.data.DistributedSampler(data)\nfor epoch in range(3): pass\n"
 PRINTS = "try:\n    main()\nexcept Exception as error:\n    print(error)\n"
