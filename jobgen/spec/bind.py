@@ -15,13 +15,13 @@ T = TypeVar("T")
 Positions = dict[str, Position]
 
 
-def bind(node: Mapping, cls: type[T]) -> tuple[T, Positions]:
+def bind(node: Mapping, cls: type[T], text: str = "") -> tuple[T, Positions]:
     """`node` as a record of type `cls`, and where each field path stands in its file.
 
     Paths are dotted, with list indices in brackets: `resources.gpus_per_node[1]`. Raises SpecError
-    with every unknown key, missing key, wrong type and bad value found.
+    with every unknown key, missing key, wrong type and bad value found; `text` is of the file.
     """
-    binder = _Binder(cls)
+    binder = _Binder(cls, node.where.file, text)
     value = binder.record(node, cls, "")
     if binder.problems:
         raise SpecError(binder.problems)
@@ -46,8 +46,9 @@ _ANY_NUMBER = fields.Range(0)  # of members
 class _Binder:
     """One walk over one document."""
 
-    def __init__(self, root: type | None) -> None:
+    def __init__(self, root: type | None, file: str = "", text: str = "") -> None:
         self.root = root  # of the whole document; None if hints are not asked for
+        self.file, self.text = file, text
         self.problems: list[Problem] = []
         self.positions: Positions = {}
         self.listed: set[type] = set()  # records whose keys were told
@@ -163,13 +164,11 @@ class _Binder:
         """`node` as the first of `kinds` that fits it, or _FAILED once the reason is noted."""
         self.positions[path] = node.where
         if node.kind == "null":
-            import linecache  # only an error needs these
+            from jobgen.spec.table import find_rule  # only an error needs it
 
-            from jobgen.spec.table import find_rule
-
-            linecache.checkcache(node.where.file)
-            facts = {"path": path, "line": linecache.getline(*node.where[:2])}
-            hint = find_rule("empty_rules", facts)["say"]
+            text = self.text if node.where.file == self.file else ""
+            line = "".join(text.splitlines()[: node.where.line][-1:])
+            hint = find_rule("empty_rules", {"path": path, "line": line})["say"]
             return self.problem(node.where, path, "is empty", hint)
         for kind in kinds:
             if node.kind in kind.takes:

@@ -141,7 +141,7 @@ def load(
 
 def _bind(root: Mapping, source: Source, path: str, text: str) -> tuple[JobSpec, Positions]:
     try:
-        return bind(root, JobSpec)
+        return bind(root, JobSpec, text)
     except SpecError as error:
         if isinstance(source, collections.abc.Mapping):
             nowhere = Position("the spec")  # there is no file whose lines could be named

@@ -117,6 +117,16 @@ def test_what_is_not_yaml_is_named(text, message):
     assert message in complaint(text)
 
 
+def test_a_directive_that_is_a_comment_is_found_in_text_and_not_in_a_file_here(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    directive = "directives:\n  - #SBATCH --nice={}\n"
+    (tmp_path / "job.yaml").write_text(GOOD + directive.format(1))
+    with pytest.raises(SpecError, match="begins a comment: '#SBATCH --nice=2'"):
+        load(GOOD + directive.format(2))
+
+
 def test_a_program_given_for_a_spec_is_told_what_to_do(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text("import torch\nif x: print({1: 2})\n")
