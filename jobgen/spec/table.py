@@ -146,16 +146,22 @@ def explain_file(path: str, text: str) -> dict[str, str]:
 
 
 def _describe_job(text: str) -> dict[str, str]:
-    """Return what a job of another tool runs, and on how many nodes, as keys of a spec."""
-    counts = re.findall(r"(?<!Launcher:)\n[ -]*(?:replicas|parallelism): *(\d+)", text)
-    count = math.prod if "parallelism:" in text else sum
-    nodes = f"resources: {{nodes: {count(map(int, counts))}}}" if counts else "resources.nodes"
+    """Return what a job of another tool runs, on what, and for which values, as keys of a spec."""
+    forms = load_table()["numbers"]
+    found = {name: [*map(int, re.findall(form, text))] for name, form in forms.items()}
+    nodes = (math.prod if "parallelism" in text else sum)(found["nodes"] or [0])
+    gpus = {*found["gpus"], *(number // max(1, nodes) for number in found["processes"])}
+    asked = f"nodes: {nodes or 'N'}, gpus_per_node: {gpus.pop() if len(gpus) == 1 else 'M'}"
+    lists = re.findall(r"\n +([\w.-]+): *\{?\s*values: *(\[[^\]\n]*\])", text)
+    whole = len(lists) == len(re.findall(r"\b(?:values?|max|distribution):", text)) > 0
+    grid = ", ".join(map(": ".join, lists)) if whole else "NAME: [...]"
     lines = re.sub(r"""(?m)[][,"']+|\n *- (?![\w./-]+:\s)|^[ -]*[\w.-]+:(?=\s)""", " ", text)
     command = find_launch(lines) or "".join(re.findall(r"\bpython[\d.]* [^\n;&|]*", lines)[:1])
     run = f"what it runs is run: {{{show_program(split_words(command))}}}"
     if launcher := find_launcher_in_text(command):
         run += f" (jobgen itself does what {launcher} does)"
-    return {"nodes": nodes, "run": run if ".py" in command else "command is run.command"}
+    run = run if ".py" in command else "command is run.command"
+    return {"asked": f"resources: {{{asked}}}", "run": run, "grid": f"{{{grid}}}"}
 
 
 def point_to_spec(path: str) -> str:

@@ -88,17 +88,36 @@ GOOD = "name: a\nscheduler: slurm\nresources: {nodes: 2}\nrun: {module: m}\n"
         (
             "apiVersion: a\nx:\n  Master:\n    replicas: 1\n  Worker:\n    replicas: 2\n"
             '    command:\n    - python\n    - "t.py"\n',
-            "replicas or parallelism are resources: {nodes: 3} here, nvidia.com/gpu is "
-            "resources.gpus_per_node, what it runs is run: {script: t.py}, and",
+            "what it asks for is resources: {nodes: 3, gpus_per_node: M} here, "
+            "what it runs is run: {script: t.py}, and",
         ),
         (
             "apiVersion: a\nx:\n  Launcher:\n    replicas: 1\n  Worker:\n    replicas: 2\n",
-            "replicas or parallelism are resources: {nodes: 2} here, nvidia.com/gpu is "
-            "resources.gpus_per_node, command is run.command",
+            "is resources: {nodes: 2, gpus_per_node: M} here, command is run.command",
         ),
         (
             "apiVersion: a\nspec:\n  replicas: 2\n  parallelism: 4\n",
-            "replicas or parallelism are resources: {nodes: 8} here",
+            "what it asks for is resources: {nodes: 8, gpus_per_node: M} here",
+        ),
+        (
+            "apiVersion: a\nspec: {parallelism: 4}\nlimits: {nvidia.com/gpu: '8'}\n",
+            "what it asks for is resources: {nodes: 4, gpus_per_node: 8} here",
+        ),
+        (
+            "distributed_type: MULTI_GPU\nnum_machines: 2\nnum_processes: 8\n",
+            "what it asks for is resources: {nodes: 2, gpus_per_node: 4} in a spec",
+        ),
+        (
+            "distributed_type: MULTI_GPU\n",
+            "what it asks for is resources: {nodes: N, gpus_per_node: M} in a spec",
+        ),
+        (
+            "program: t.py\nparameters:\n  lr: {values: [1, 2]}\n  s: {min: 3, max: 4}\n",
+            "is a sweep of W&B, not a job spec; write array: {values: {NAME: [...]}}",
+        ),
+        (
+            "program: t.py\nparameters:\n  lr:\n    values: [1, 2]\n  s: {values: [3]}\n",
+            "is a sweep of W&B, not a job spec; write array: {values: {lr: [1, 2], s: [3]}}",
         ),
         ("apiVersion: batch/v1\nimage: b/c:1\n", "docker://NAME, runtime: apptainer"),
         ("hydra:\n  launcher:\n    nodes: 2\n", "its partition is queue, and the program's own"),
