@@ -94,7 +94,10 @@ def test_a_walltime_is_never_read_as_something_else(value: str, message: str) ->
             "launch: {rendezvus: c10d}",
             "5:10: launch.rendezvus: unknown key; did you mean 'rendezvous'?",
         ),
-        ("account: 123", "5:10: account: expected text, got a number ('123'); put it in quotes"),
+        (
+            "account: 123",
+            "5:10: account: expected text, got a number ('123'); put it in quotes: '123'",
+        ),
         (
             "queue: true",
             "5:8: queue: expected a list, got true or false ('true'); write a list, such as queue:"
@@ -151,7 +154,8 @@ def test_a_walltime_is_never_read_as_something_else(value: str, message: str) ->
         ),
         (
             "environment: {modules: [3.11]}",
-            "5:25: environment.modules[0]: expected text, got a number ('3.11'); put it in quotes",
+            "5:25: environment.modules[0]: expected text, got a number ('3.11'); "
+            "put it in quotes: '3.11'",
         ),
         (
             "environment: {variables: {A-B: x}}",
