@@ -123,7 +123,11 @@ class _Binder:
     def stranger(self, node: Mapping, key: str, cls: type, path: str) -> str:
         """Note a key that the record `cls` does not have; return the key of it that is meant."""
         hint, target = self.explain_stranger(node, key, cls, path) if self.root else ("", "")
-        self.problem(node.keys[key], fields.join_path(path, key), "unknown key", hint)
+        where, clear = node.keys[key], hint.startswith(("did you mean", f"write {target}"))
+        first = self.positions.setdefault(target, where) if target and clear else where
+        if first is not where and first.file == where.file:
+            hint += f"{'' if hint.endswith('?') else ';'} it is here already: write it once"
+        self.problem(where, fields.join_path(path, key), "unknown key", hint)
         within = not path or target.startswith(f"{path}.")
         meant = target.removeprefix(f"{path}.").partition(".")[0] if within else ""
         if hint.startswith("did you mean") and isinstance(node.items[key], Mapping):

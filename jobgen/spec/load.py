@@ -155,13 +155,16 @@ def _bind(root: Mapping, source: Source, path: str, text: str) -> tuple[JobSpec,
 
 def _refuse_other_keys(path: str, root: Mapping) -> None:
     """Raise SpecError for a file that has no keys of a spec, in whatever words."""
+    from jobgen.spec.spelling import find_near
     from jobgen.spec.table import point_to_spec
     from jobgen.spec.words import is_group
 
     given = Mapping(root.where)
     given.items = {key: one for key, one in root.items.items() if one.where.file == path}
     own = read_fields(JobSpec).keys() & given.items.keys() - {"name"}
-    if given.items and not own and not is_group(given, JobSpec):
+    near = [key for key in given.items if find_near(key.lower(), read_fields(JobSpec))]
+    meant = own or 2 * len(near) > len(given.items) or is_group(given, JobSpec)
+    if given.items and not meant:
         message = f"is not a job spec: it has {', '.join([*given.items][:8])}"
         raise SpecError([Problem(Position(path, 1, 1), "", message, point_to_spec(path))]) from None
 

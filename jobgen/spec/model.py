@@ -589,9 +589,10 @@ class JobSpec(NamedTuple):
                 continue
             if nodes is None:
                 nodes, source = len(value), path
+            kind = "list_of_devices" if value == (*range(len(value)),) else "list_length"
             rules = {
                 "list_of_range": isinstance(nodes, NodeRange),
-                "list_length": isinstance(nodes, int) and len(value) != nodes,
+                kind: isinstance(nodes, int) and len(value) != nodes,
             }
             facts = {"path": path, "number": len(value), "source": source, "nodes": nodes}
             yield from refuse(rules, **facts)

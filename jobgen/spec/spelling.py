@@ -19,11 +19,12 @@ def find_near(word: str, known: Iterable[str], *, cutoff: float = 0.75) -> str:
     differ in one are two words: `size` is not `site`. Initials are near an option.
     """
     known = list(known)
-    for other in get_close_matches(word, known, n=3, cutoff=cutoff):
+    swapped = [one for one in known if sorted(one.lower()) == sorted(word.lower()) and word[2:]]
+    for other in [*swapped, *get_close_matches(word, known, n=3, cutoff=cutoff)]:
         ends = other[:2] == word[:2] or (other[:1], other[-2:]) == (word[:1], word[-2:])
         alike = ends or word.lower() in (other.lower(), other[1:]) or other == word[1:]
         short = len(other) == len(word) <= 4
-        if sorted(other.lower()) == sorted(word.lower()) or (alike and not short):
+        if other in swapped or (alike and not short):
             return other
     options = known if word[:2] == "--" else ()
     return next((other for other in options if _is_initials(word, other)), "")

@@ -84,7 +84,10 @@ def test_a_walltime_is_never_read_as_something_else(value: str, message: str) ->
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("nmae: x", "5:1: nmae: unknown key; did you mean 'name'?"),
+        (
+            "nmae: x",
+            "5:1: nmae: unknown key; did you mean 'name'? it is here already: write it once",
+        ),
         (
             "zzz: x",
             "5:1: zzz: unknown key; jobgen does not use it; an argument of the program goes into "
@@ -269,6 +272,18 @@ def test_a_line_that_is_wrong(line: str, message: str) -> None:
             "nodes: 3, gpus_per_node: [8, 2]",
             "3:38: resources.gpus_per_node: lists 2 nodes, resources.nodes says 3; "
             "write one number for all nodes, or a list of 3; or leave resources.nodes out",
+        ),
+        (
+            "nodes: 2",
+            "nodes: 1, gpus_per_node: [0, 1]",
+            "3:38: resources.gpus_per_node: gives 2 nodes a number each, and resources.nodes says "
+            "1; for 2 GPUs on each node write gpus_per_node: 2",
+        ),
+        (
+            "nodes: 2",
+            "nodes: 2, num_nodes: 4",
+            "3:23: resources.num_nodes: unknown key; did you mean 'nodes'? it is here already: "
+            "write it once",
         ),
         (
             "nodes: 2",
