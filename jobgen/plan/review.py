@@ -31,6 +31,7 @@ from jobgen.spec.launchers import find_launcher, name_kind
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import Container, JobSpec
 from jobgen.spec.roles import list_names
+from jobgen.spec.spelling import find_near, find_near_file
 from jobgen.spec.tables import read_rows
 from jobgen.spec.units import parse_ranges, read_number
 from jobgen.spec.value_types import name_option
@@ -236,8 +237,8 @@ def _list_words(job: _Subject) -> _Texts:
 def _list_places(job: _Subject) -> _Texts:
     """Yield the files that keys name, the interface and the modules."""
     own, modules = job.spec.environment, job.plan.environment.modules
-    files = {"run.script": job.spec.run.script, "environment.venv": own.venv}
-    for path, file in (files | {"environment.container.image": job.container.image}).items():
+    image = {"environment.container.image": job.container.image, "environment.venv": own.venv}
+    for path, file in ({"run.script": job.spec.run.script} | image).items():
         if file and not own.stage and not job.mentions(file):
             yield "file", path, file
     yield "interface", "launch.interface", job.plan.launch.interface or ""
@@ -324,8 +325,6 @@ def _check_sums(job: _Subject, facts: Mapping[str, Any]) -> Iterator[Problem]:
 
 def _check_names(job: _Subject) -> Iterator[Problem]:
     """Yield misspelt names of variables; those of options the scheduler refuses by itself."""
-    from jobgen.spec.spelling import find_near
-
     known = _list_rows("known")[0][0].split()
     for name in job.spec.environment.named_variables.keys() - {*known}:
         if near := find_near(name, known, cutoff=0.85):
@@ -335,8 +334,6 @@ def _check_names(job: _Subject) -> Iterator[Problem]:
 
 def _check_directives(job: _Subject) -> Iterator[Problem]:
     """Yield misspelt options of directives; one that is like none may be the site's own."""
-    from jobgen.spec.spelling import find_near
-
     can = job.plan.can
     lines = re.findall(rf"(?m)^{can.sign} (.*)", "\n".join(job.spec.directives))
     for option in list_options("\n".join(lines)):
@@ -571,13 +568,14 @@ _KINDS = {"environment.uv": ".uv", "environment.container.image": ".image"}
 
 def _check_files(job: _Subject) -> _Found:
     """Yield files and folders that the job reads and that are not here, or not in its snapshot."""
-    moved = re.search(r"\b(cd|pushd)\b", job.setup)
+    lines = f"{job.setup} {' '.join(job.container.options)}"
+    moved = re.search(r"\b(?:cd|pushd|pwd|workdir)\b|(?<!\S)-w\b", lines)
     for path, file, text in _list_files(job):
         made = path != "environment.setup" and job.mentions(file)
-        elsewhere = moved and not os.path.isabs(file)
+        # What has its whole path may lie in the image.
+        inside = job.container.image and path.startswith(("run", "environment.venv"))
+        elsewhere = inside if os.path.isabs(file) else moved
         if _is_missing(file) and not made and not elsewhere:
-            from jobgen.spec.spelling import find_near_file
-
             near = find_near_file(file)
             if not near and _read_form("joined").fullmatch(f"{path} {text}"):
                 continue
@@ -593,15 +591,10 @@ def _check_files(job: _Subject) -> _Found:
 def _check_pointers(job: _Subject) -> _Found:
     """Yield files in whose place git has left a few lines that name what it keeps elsewhere."""
     for option, value in _list_options(job.plan.program.command):
-        if _is_pointer(value):
-            yield "pointer", "run.args", {"option": option, "file": value}
-
-
-def _is_pointer(name: str) -> bool:
-    if not os.path.isfile(name) or not os.access(name, os.R_OK):
-        return False
-    with open(name, "rb") as file:
-        return file.read(40).startswith(b"version https://git-lfs.")
+        if os.path.isfile(value):
+            with suppress(OSError), open(value, "rb") as file:
+                if file.read(40).startswith(b"version https://git-lfs."):
+                    yield "pointer", "run.args", {"option": option, "file": value}
 
 
 # Keys that only some schedulers or sites have a use for.
@@ -635,15 +628,13 @@ def _list_files(job: _Subject) -> Iterator[tuple[str, str, str]]:
         "send": spec.send,
         "environment.setup": _read_form("sourced").findall(job.setup),
         "environment.container.image": [image],
+        "environment.container.binds": _read_form("bound").findall(" ".join(job.container.binds)),
+        "run.script": [run.script],
+        "run.body": [run.body],
+        "run.command": [_find_file(run.words)],
+        "environment.venv": [own.venv],
     }
-    if not job.container.image:  # else it may lie in the image
-        named |= {
-            "run.script": [run.script],
-            "run.body": [run.body],
-            "run.command": [_find_file(run.words)],
-            "environment.venv": [own.venv],
-        }
-        yield from _list_arguments(job)
+    yield from _list_arguments(job)
     module = (run.module or "").replace(".", "/")
     is_here = os.path.isdir(os.path.dirname(f"./{module}"))  # the package; else it is installed
     if len(module) > 3 and is_here and _is_missing(module):

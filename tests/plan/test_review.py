@@ -88,6 +88,17 @@ an image that torchrun stays outside of
 an image of a command that is not here
     run: {command: [apptainer, exec, --nv, b.sif, python, t.py]}
     b.sif is not here; correct the path
+a program that is not here, for a container, which sees this folder
+    run: {script: trian.py}
+    environment: {container: {image: docker://a, runtime: apptainer}}
+    run.script: trian.py is not here; did you mean train.py?
+a file that is not here, for a container
+    run: {script: train.py, args: {resume: none/last.pt}}
+    environment: {container: {image: docker://a, runtime: apptainer}}
+    run.args: --resume none/last.pt is not here; correct the path
+a folder to bind that is not here
+    environment: {container: {image: docker://a, runtime: apptainer, binds: ['none/data:/data']}}
+    environment.container.binds: none/data is not here; correct the path
 packages that each process installs
     run: {command: [bash, -c, 'pip install -e . && exec python t.py']}
     run.command: pip install runs in 8 processes at a time, into one folder; run it once
@@ -741,7 +752,16 @@ RIGHT = {
     ),
     "a program of a container": (
         "{script: train.py}",
-        "{script: a.py}\nenvironment: {container: {image: 'docker://a', runtime: apptainer}}",
+        "{script: /opt/a.py}\nenvironment: {container: {image: 'docker://a', runtime: apptainer}}",
+    ),
+    "a program in the folder of a container": (
+        "{script: train.py}",
+        "{script: a.py}\nenvironment: {container: {image: 'docker://a', runtime: apptainer,"
+        " options: [--pwd, /opt]}}",
+    ),
+    "a bind that each node has": (
+        "",
+        "environment: {container: {image: 'docker://a', runtime: apptainer, binds: [/tmp/no/d]}}\n",
     ),
     "one process a GPU": ("", "launch: {processes_per_node: 4}\n"),
     "threads that fit": ("", "environment: {variables: {OMP_NUM_THREADS: '4'}}\n"),
