@@ -7,7 +7,7 @@ import ast
 import itertools
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -52,14 +52,18 @@ def read_arguments(program: ReadProgram, tasks: Sequence[Sequence[str]]) -> Read
     given = [parser.read(task) for task in tasks]
     if read_form("changes-arguments").search(program.text):
         return Read({}, parser.faults)
-    values = dict(parser.values)
-    for name in itertools.chain(*given):
-        each = [task.get(name) for task in given]
-        alike = each.count(each[0]) == len(each)  # else it is no value that one can tell
-        values[name] = ast.Constant(each[0]) if alike else ast.Name(f"${name}")
+    values = parser.values | dict(_share_values(given))
     if parser.hides or not parser.sure:
         return Read({}, parser.faults, values)
     return Read(_name_values(program, parsed[0], values), parser.faults)
+
+
+def _share_values(given: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the options of all tasks; of one that they have in common, its value."""
+    for name in itertools.chain(*given):
+        first, *others = (task.get(name) for task in given)
+        alike = others.count(first) == len(others)
+        yield name, ast.Constant(first) if alike else ast.Name(f"${name}")
 
 
 def _check_hydra(program: ReadProgram, words: Sequence[str]) -> Mapping[str, str]:

@@ -250,7 +250,8 @@ class _Look:
         program.suppose(supposed)
         denied = "" if program.find("makes") else program.find_denied("makes") or ""
         program.suppose({})
-        fields = [one for one in re.findall(r"\w+", denied) if one in supposed]
+        words = re.findall(r"\w+", denied)
+        fields = [one for one in words if isinstance(supposed.get(one), ast.Constant)]
         self.answers["unasked"] = bool(fields)
         if fields:
             value = ast.literal_eval(supposed[fields[-1]])

@@ -108,9 +108,7 @@ def _check_content(kind: str, content: Any) -> Iterator[Conflict]:
 def _looks_like_several(value: Value, *, alone: bool) -> bool:
     """Whether text is numbers without commas, or, `alone` in its list, a range such as `1-3`."""
     number = r"[-+]?[0-9][0-9.]*(?:[eE][-+]?[0-9]+)?"
-    several = rf"{number}(?:[;\s]+{number})+"
-    if alone:
-        several += r"|[0-9]+(?:-|:|\.\.)[0-9]+"
+    several = rf"{number}(?:[;\s]+{number})+" + r"|[0-9]+(?:-|:|\.\.)[0-9]+" * alone
     return isinstance(value, str) and re.fullmatch(several, value) is not None
 
 

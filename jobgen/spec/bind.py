@@ -48,7 +48,7 @@ class _Binder:
 
     def __init__(self, root: type | None, file: str = "", text: str = "") -> None:
         self.root = root  # of the whole document; None if hints are not asked for
-        self.file, self.text = file, text
+        self.texts = {file: text}
         self.problems: list[Problem] = []
         self.positions: Positions = {}
         self.listed: set[type] = set()  # records whose keys were told
@@ -123,13 +123,14 @@ class _Binder:
     def stranger(self, node: Mapping, key: str, cls: type, path: str) -> str:
         """Note a key that the record `cls` does not have; return the key of it that is meant."""
         hint, target = self.explain_stranger(node, key, cls, path) if self.root else ("", "")
-        where, clear = node.keys[key], hint.startswith(("did you mean", f"write {target}"))
-        first = self.positions.setdefault(target, where) if target and clear else where
-        if first is not where and first.file == where.file:
-            hint += f"{'' if hint.endswith('?') else ';'} it is here already: write it once"
+        where = node.keys[key]
+        first = self.positions.setdefault(target, where)
+        clear = re.match(rf"did you mean|write {re.escape(target)}(?!\w)", hint)
+        if clear and first != where and first.file == where.file:
+            hint = re.sub(r"(?<!\?)$", ";", hint) + " it is here already: write it once"
         self.problem(where, fields.join_path(path, key), "unknown key", hint)
-        within = not path or target.startswith(f"{path}.")
-        meant = target.removeprefix(f"{path}.").partition(".")[0] if within else ""
+        outer = fields.join_path(path, "")
+        meant = target.removeprefix(outer).partition(".")[0] if target.startswith(outer) else ""
         if hint.startswith("did you mean") and isinstance(node.items[key], Mapping):
             # What is wrong in a record whose name is, is told at once.
             self.value(node.items[key], fields.read_fields(cls)[meant].kinds, target)
@@ -170,9 +171,8 @@ class _Binder:
         if node.kind == "null":
             from jobgen.spec.table import find_rule  # only an error needs it
 
-            text = self.text if node.where.file == self.file else ""
-            line = "".join(text.splitlines()[: node.where.line][-1:])
-            hint = find_rule("empty_rules", {"path": path, "line": line})["say"]
+            lines = self.texts.get(node.where.file, "").splitlines()[: node.where.line]
+            hint = find_rule("empty_rules", {"path": path, "line": "".join(lines[-1:])})["say"]
             return self.problem(node.where, path, "is empty", hint)
         for kind in kinds:
             if node.kind in kind.takes:

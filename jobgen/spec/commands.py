@@ -53,13 +53,11 @@ def check_start(
     `one_node`, that the job has one node.
     """
     first, named = words[0], key == "module"
+    odd = r"\.py$|^python" if named else r"\s|^[A-Za-z_]\w*="
     launcher = find_module_launcher(first) if named else find_launcher([*first.split(), *words[1:]])
     if launcher and not own_launch:
         yield from _explain(key, first, words, launcher=launcher, one_node=one_node)
-    elif named:
-        if first.endswith(".py") or first.startswith("python"):
-            yield from _explain(key, first, words)
-    elif re.search(r"\s|^[A-Za-z_]\w*=", first) or first in read_names("shell_words"):
+    elif re.search(odd, first) or first in read_names("shell_words"):
         yield from _explain(key, first, words)
     if not (named or is_shell_command(words)):  # whose words are for the shell
         yield from check_words(key, words)

@@ -132,9 +132,8 @@ def _describe_value(kind: fields.Kind, definitions: dict[str, Schema]) -> Schema
     if not isinstance(rule, fields.FreeText):
         return {"type": "string"} | _describe_text(rule)
     text = _describe_scalar(fields.CONTROL_IN_TEXT)
-    if not rule.expandable:
-        return text
-    return {"anyOf": [*text["anyOf"], _refer_to(fields.Expandable, definitions)]}
+    more = [_refer_to(fields.Expandable, definitions)] if rule.expandable else []
+    return {"anyOf": [*text["anyOf"], *more]}
 
 
 def _refer_to(cls: type, definitions: dict[str, Schema]) -> Schema:

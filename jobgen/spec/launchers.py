@@ -58,7 +58,7 @@ def find_launcher_in_text(text: str) -> str:
 def find_launch(text: str) -> str:
     """Return the first command in lines of bash that has a launcher, or the empty string."""
     for line in text.replace("\\\n", " ").splitlines():
-        bare = re.sub(r"(^|\s)#.*", "", line) if "#" in line else line
+        bare = re.sub(r"(^|\s)#.*", "", line)
         for command in re.split(r"&&|\|\|?|;|\bthen\b|\bdo\b|[(){}]", bare):
             if find_launcher(split_words(command)):
                 return command

@@ -155,16 +155,13 @@ def _bind(root: Mapping, source: Source, path: str, text: str) -> tuple[JobSpec,
 
 def _refuse_other_keys(path: str, root: Mapping) -> None:
     """Raise SpecError for a file that has no keys of a spec, in whatever words."""
-    from jobgen.spec.spelling import find_near
     from jobgen.spec.table import point_to_spec
     from jobgen.spec.words import is_group
 
     given = Mapping(root.where)
     given.items = {key: one for key, one in root.items.items() if one.where.file == path}
     own = read_fields(JobSpec).keys() & given.items.keys() - {"name"}
-    near = [key for key in given.items if find_near(key.lower(), read_fields(JobSpec))]
-    meant = own or 2 * len(near) > len(given.items) or is_group(given, JobSpec)
-    if given.items and not meant:
+    if given.items and not own and not is_group(given, JobSpec):
         message = f"is not a job spec: it has {', '.join([*given.items][:8])}"
         raise SpecError([Problem(Position(path, 1, 1), "", message, point_to_spec(path))]) from None
 
@@ -238,9 +235,8 @@ def _has_room(root: Mapping, path: str) -> bool:
     """Return whether a spec says nothing at a path, or has other keys beside it."""
     key, _, inner = path.partition(".")
     present = root.items.get(key)
-    if present is None:
-        return True
-    return bool(inner) and isinstance(present, Mapping) and inner not in present.items
+    fits = isinstance(present, Mapping) and inner not in ("", *present.items)
+    return present is None or fits
 
 
 def _find_project_file(path: str) -> str | None:

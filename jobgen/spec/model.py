@@ -315,8 +315,7 @@ class Run(NamedTuple):
             option = isinstance(value, tuple) and any(word.startswith("-") for word in value)
             yield from refuse({"option_in_list": option}, key=key)
         yield from refuse({"body_python": str(self.body).endswith(".py")}, body=self.body)
-        if isinstance(self.args, tuple):
-            yield from commands.check_words("args", self.args)
+        yield from commands.check_words("args", self.listed_args)
         if self.script is not None:
             yield from commands.check_script(self.script)
 

@@ -72,9 +72,8 @@ def mask_words(words: Iterable[str]) -> tuple[str, ...]:
 def mask_override(override: str) -> str:
     """Return what to show of PATH=VALUE, as --set has it."""
     path, equals, value = override.partition("=")
-    if is_secret(path.rpartition(".")[2], value):
-        return path + equals + MASK
-    return mask_text(override)
+    secret = is_secret(path.rpartition(".")[2], value)
+    return path + equals + MASK if secret else mask_text(override)
 
 
 def mask_text(text: str) -> str:

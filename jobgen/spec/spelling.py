@@ -19,7 +19,7 @@ def find_near(word: str, known: Iterable[str], *, cutoff: float = 0.75) -> str:
     differ in one are two words: `size` is not `site`. Initials are near an option.
     """
     known = list(known)
-    swapped = [one for one in known if sorted(one.lower()) == sorted(word.lower()) and word[2:]]
+    swapped = [one for one in known if sorted(one.lower()) == sorted(word.lower())]
     for other in [*swapped, *get_close_matches(word, known, n=3, cutoff=cutoff)]:
         ends = other[:2] == word[:2] or (other[:1], other[-2:]) == (word[:1], word[-2:])
         alike = ends or word.lower() in (other.lower(), other[1:]) or other == word[1:]

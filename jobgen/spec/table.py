@@ -148,20 +148,18 @@ def explain_file(path: str, text: str) -> dict[str, str]:
 def _describe_job(text: str) -> dict[str, str]:
     """Return what a job of another tool runs, on what, and for which values, as keys of a spec."""
     forms = load_table()["numbers"]
-    found = {name: [*map(int, re.findall(form, text))] for name, form in forms.items()}
-    nodes = (math.prod if "parallelism" in text else sum)(found["nodes"] or [0])
-    gpus = {*found["gpus"], *(number // max(1, nodes) for number in found["processes"])}
-    asked = f"nodes: {nodes or 'N'}, gpus_per_node: {gpus.pop() if len(gpus) == 1 else 'M'}"
-    lists = re.findall(r"\n +([\w.-]+): *\{?\s*values: *(\[[^\]\n]*\])", text)
-    whole = len(lists) == len(re.findall(r"\b(?:values?|max|distribution):", text)) > 0
-    grid = ", ".join(map(": ".join, lists)) if whole else "NAME: [...]"
+    numbers = {name: [*map(int, re.findall(form, text))] for name, form in forms.items()}
+    nodes = (math.prod if "parallelism" in text else sum)(numbers["nodes"] or [0])
+    gpus = {*numbers["gpus"], *(number // max(1, nodes) for number in numbers["processes"])}
+    asked = f"nodes: {nodes or 'N'}, gpus_per_node: {max(gpus, default='M')}"
+    grid = map(": ".join, re.findall(r"\n +([\w.-]+): *\{?\s*values: *(\[[^\]\n]*\])", text))
     lines = re.sub(r"""(?m)[][,"']+|\n *- (?![\w./-]+:\s)|^[ -]*[\w.-]+:(?=\s)""", " ", text)
     command = find_launch(lines) or "".join(re.findall(r"\bpython[\d.]* [^\n;&|]*", lines)[:1])
     run = f"what it runs is run: {{{show_program(split_words(command))}}}"
     if launcher := find_launcher_in_text(command):
         run += f" (jobgen itself does what {launcher} does)"
     run = run if ".py" in command else "command is run.command"
-    return {"asked": f"resources: {{{asked}}}", "run": run, "grid": f"{{{grid}}}"}
+    return {"asked": f"resources: {{{asked}}}", "run": run, "lists": f"{{{', '.join(grid)}}}"}
 
 
 def point_to_spec(path: str) -> str:

@@ -100,8 +100,7 @@ def split_memory(kib: int) -> tuple[int, str]:
 
 def format_memory(kib: int) -> str:
     """Return memory as a spec takes it, such as `180GB`."""
-    number, letter = split_memory(kib)
-    return f"{number}{letter}B"
+    return "{}{}B".format(*split_memory(kib))
 
 
 def parse_clock(text: object) -> float | None:

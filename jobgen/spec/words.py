@@ -131,8 +131,10 @@ def is_group(node: Node, root: type) -> bool:
     known |= {*" ".join(load_table()["options"].values()).split()}
     deep = {key for key, one in node.items.items() if isinstance(one, Mapping)}
     others = deep - fields.read_fields(root).keys() | {"name"}
-    answered = {key for key in node.items if normalize(key) in list_words(keys=True)}
-    placed = {key for key in node.items.keys() - others if normalize(key) in known}
+    own = fields.read_fields(root).keys() - {"name"}
+    near = {key for key in node.items if find_near(normalize(key), own)}
+    answered = near | {key for key in node.items if normalize(key) in list_words(keys=True)}
+    placed = near | {key for key in node.items.keys() - others if normalize(key) in known}
     return 2 * len(answered) >= len(node.items) <= 4 * len(placed) > 0
 
 
@@ -314,9 +316,8 @@ def describe(node: Node, path: str = "") -> dict[str, str]:
 def _describe_members(node: Node) -> dict[str, str]:
     inner = node.items if isinstance(node, Mapping) else {}
     members = [] if isinstance(node, Scalar) else [*(inner.values() or node.items)]
-    deep = any(not isinstance(one, Scalar) for one in members)
     given = {Scalar: "text", Sequence: "list", Mapping: "keys"}[type(node)]
-    given = f"{given} deep" if deep else given
+    given += " deep" * any(not isinstance(one, Scalar) for one in members)
     pairs = [f"'{key}:{one.text}'" for key, one in inner.items()]
     return {"given": given, "names": ", ".join(inner), "pairs": ", ".join(pairs)}
 
