@@ -1426,11 +1426,30 @@ def test_a_call_that_a_module_may_have_which_is_not_read_is_not_missed() -> None
     assert rules(look(f"{text}#{MOST_TEXT * '#'}", steps=steps)) == []
 
 
-def test_slurm_counts_the_agents_of_a_node() -> None:
-    text = SETUP + "size = int(os.environ['SLURM_TASKS_PER_NODE'][0])\n"
-    for scheduler, expected in (("SLURM", ["other-launcher"]), ("PBS", [])):
-        assert rules(look(text, size=EIGHT._replace(scheduler=scheduler))) == expected
-    assert rules(look(text, size=EIGHT._replace(scheduler="SLURM", agents=False))) == []
+JOINS_BY = "import os, torch.distributed as dist\n{}\ndist.init_process_group('gloo', rank=rank)\n"
+TASK = "rank = int(os.environ['SLURM_PROCID'])"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"{SETUP}size = int(os.environ['SLURM_TASKS_PER_NODE'][0])\n", ["other-launcher"]),
+        (SETUP.replace("LOCAL_RANK", "SLURM_LOCALID"), ["other-launcher"]),
+        (f"{SETUP}a = os.environ.get('LOCAL_RANK', os.environ.get('SLURM_LOCALID'))\n", []),
+        (JOINS_BY.format(TASK), ["other-launcher"]),
+        (
+            JOINS_BY.format(
+                f"if 'RANK' in os.environ: rank = int(os.environ['RANK'])\nelse: {TASK}"
+            ),
+            [],
+        ),
+    ],
+)
+def test_slurm_counts_the_agents_of_a_node(text: str, expected: list[str]) -> None:
+    size = EIGHT._replace(scheduler="SLURM")
+    assert rules(look(text, size=size)) == expected
+    assert rules(look(text, size=size._replace(agents=False))) == []
+    assert "other-launcher" not in rules(look(text, size=size._replace(scheduler="PBS")))
 
 
 def test_what_the_launcher_sets_is_there() -> None:
