@@ -572,9 +572,8 @@ def _check_files(job: _Subject) -> _Found:
     moved = re.search(r"\b(?:cd|pushd|pwd|workdir)\b|(?<!\S)-w\b", lines)
     for path, file, text in _list_files(job):
         made = path != "environment.setup" and job.mentions(file)
-        # What has its whole path may lie in the image.
-        inside = job.container.image and path.startswith(("run", "environment.venv"))
-        elsewhere = inside if os.path.isabs(file) else moved
+        in_image = job.container.image and path.startswith(("run", "environment.venv"))
+        elsewhere = in_image if os.path.isabs(file) else moved
         if _is_missing(file) and not made and not elsewhere:
             near = find_near_file(file)
             if not near and _read_form("joined").fullmatch(f"{path} {text}"):

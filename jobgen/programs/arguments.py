@@ -62,8 +62,8 @@ def _share_values(given: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ast
     """Yield the options of all tasks; of one that they have in common, its value."""
     for name in itertools.chain(*given):
         first, *others = (task.get(name) for task in given)
-        alike = others.count(first) == len(others)
-        yield name, ast.Constant(first) if alike else ast.Name(f"${name}")
+        varied = others.count(first) < len(others)
+        yield name, ast.Name(f"${name}") if varied else ast.Constant(first)
 
 
 def _check_hydra(program: ReadProgram, words: Sequence[str]) -> Mapping[str, str]:

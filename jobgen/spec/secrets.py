@@ -143,7 +143,7 @@ def _find_in_text(text: str) -> Iterable[str]:
 
 def _is_opaque(name: str, value: str) -> bool:
     """Whether it could be a key: no path, number, or name of a variable."""
-    if not value or value[0] in "/~.-$" or value.strip("*") == "":
+    if value[:1] in ("", *"/~.-$") or not value.strip("*"):
         return False
     if any(word in name for word in _SURE):
         return len(value) >= 4 and value.lower() not in ("true", "false", "none", "null")

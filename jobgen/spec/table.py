@@ -147,14 +147,15 @@ def explain_file(path: str, text: str) -> dict[str, str]:
 
 def _describe_job(text: str) -> dict[str, str]:
     """Return what a job of another tool runs, on what, and for which values, as keys of a spec."""
-    forms = load_table()["numbers"]
-    numbers = {name: [*map(int, re.findall(form, text))] for name, form in forms.items()}
-    nodes = (math.prod if "parallelism" in text else sum)(numbers["nodes"] or [0])
-    gpus = {*numbers["gpus"], *(number // max(1, nodes) for number in numbers["processes"])}
+    sizes = {of: [*map(int, re.findall(form, text))] for of, form in load_table()["sizes"].items()}
+    nodes = (math.prod if "parallelism" in text else sum)(sizes["nodes"] or [0])
+    gpus = [*sizes["gpus"], *(number // max(1, nodes) for number in sizes["processes"])]
     asked = f"nodes: {nodes or 'N'}, gpus_per_node: {max(gpus, default='M')}"
     grid = map(": ".join, re.findall(r"\n +([\w.-]+): *\{?\s*values: *(\[[^\]\n]*\])", text))
-    lines = re.sub(r"""(?m)[][,"']+|\n *- (?![\w./-]+:\s)|^[ -]*[\w.-]+:(?=\s)""", " ", text)
-    command = find_launch(lines) or "".join(re.findall(r"\bpython[\d.]* [^\n;&|]*", lines)[:1])
+    lines = re.sub(r"""(?m)(?:^[ -]*|(?<=[{,]) *)["']?[\w./-]+["']?:(?=\s)""", ";", text)
+    lines = re.sub(r"""[][,"']+|\n *- """, " ", lines)
+    programs = re.findall(r"\bpython[\d.]* (?:\$\{\{.*?\}\}|[^\n;&|{}])*", lines)
+    command = find_launch(lines) or "".join(programs[:1])
     run = f"what it runs is run: {{{show_program(split_words(command))}}}"
     if launcher := find_launcher_in_text(command):
         run += f" (jobgen itself does what {launcher} does)"

@@ -100,6 +100,17 @@ GOOD = "name: a\nscheduler: slurm\nresources: {nodes: 2}\nrun: {module: m}\n"
             "what it asks for is resources: {nodes: 8, gpus_per_node: M} here",
         ),
         (
+            "apiVersion: a\nspec: {containers: [{image: 'b/c:1', command: [python, t.py],"
+            " resources: {limits: {nvidia.com/gpu: 2}}}]}\n",
+            "{nodes: N, gpus_per_node: 2} here, what it runs is run: {script: t.py}, and image is"
+            " environment: {container: {image: docker://b/c:1,",
+        ),
+        (
+            "apiVersion: a\nspec: {containers: [{image: b/c, command: [torchrun, t.py], x: 1}]}\n",
+            "what it runs is run: {script: t.py} (jobgen itself does what torchrun does)",
+        ),
+        ("tasks: [a]\nresources: [{type: slot, count: 1}]\n", "is a jobspec of Flux, not one"),
+        (
             "apiVersion: a\nspec: {parallelism: 4}\nlimits: {nvidia.com/gpu: '8'}\n",
             "what it asks for is resources: {nodes: 4, gpus_per_node: 8} here",
         ),
