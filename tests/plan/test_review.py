@@ -754,6 +754,11 @@ RIGHT = {
         "{script: train.py}",
         "{script: /opt/a.py}\nenvironment: {container: {image: 'docker://a', runtime: apptainer}}",
     ),
+    "a program in the usual folder of an image": (
+        "{script: train.py}",
+        "{script: /workspace/a.py}\n"
+        "environment: {container: {image: 'docker://a', runtime: pyxis}}",
+    ),
     "a program in the folder of a container": (
         "{script: train.py}",
         "{script: a.py}\nenvironment: {container: {image: 'docker://a', runtime: apptainer,"
