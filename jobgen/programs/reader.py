@@ -389,12 +389,13 @@ class Module:
         """Return the value of an option of the program, or of a constant; else the node itself."""
         name = spell_name(node) if isinstance(node, _VALUED) else ""
         whole = re.sub(r"^self\.(?=.*\.)", "", name)  # self.args.lr is args.lr
-        known = self._known.get(name) or self._known.get(whole) or self._suppose(name)
-        if not known or self.bound[name] > 1 or name in self._resolving:
+        known = self._known.get(name) or self._known.get(whole, [])
+        if not (known or self.supposed) or self.bound[name] > 1 or name in self._resolving:
             return node
         self._resolving.append(name)  # as a test may decide about the name in it
         places = self._places
         values = [one for one in known if one not in places or not places[one].denied]
+        values = values or self._suppose(name)
         # What others have made has an attribute before a test decides to set it.
         kept = "." in name and not all(places[one].certain for one in values if one in places)
         value = self.resolve(values[0]) if len(values) == 1 and not kept else node

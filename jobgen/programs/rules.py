@@ -241,23 +241,27 @@ class _Look:
         }
         self.values |= {"libraries": ", ".join(strange[:3]), "library": min(mpi, default="")}
         self.values["start"] = self._name_start()
-        if made and not denied:
+        if made and not (denied or placed):
             self.look_for_unasked()
 
     def look_for_unasked(self) -> None:
         """Answer whether options and settings, as they are, seem to keep it from a group."""
         program, supposed = self.program, self._suppose_fields()
         program.suppose(supposed)
-        denied = "" if program.find("makes") else program.find_denied("makes") or ""
+        own = {scope.name for scope in program.scopes}  # which make one by other calls in them
+        ways = [*map(program.find, ("makes", "spawns", "launches", "rays"))]
+        reached = [one for one in itertools.chain(*ways) if one.short not in own]
+        denied = "" if reached else program.find_denied("makes") or ""
         program.suppose({})
         words = re.findall(r"\w+", denied)
         fields = [one for one in words if isinstance(supposed.get(one), ast.Constant)]
         self.answers["unasked"] = bool(fields)
         if fields:
-            value = ast.literal_eval(supposed[fields[-1]])
+            field, value = fields[-1], ast.literal_eval(supposed[fields[-1]])
             self.values["is"] = "off" if value in (None, False) else repr(value)
             self.values["on"] = "true" if value is False else "VALUE"
-            self.values |= {"test": denied, "field": re.sub("[-_]", "[-_]", fields[-1])}
+            self.values["field"] = re.sub("[-_]", "[-_]", field)
+            self.values |= {"test": denied, "variable": field.upper()}
 
     def _suppose_fields(self) -> dict[str, ast.expr]:
         """Return values of fields by their names; a switch that no file or option has is off."""

@@ -1059,6 +1059,23 @@ LAUNCHER = (
     "if a.launcher == 'none':\n    pass\n"
     "else:\n    getattr(utils, f'init_dist_{a.launcher}')()\nloss.backward()\n"
 )
+TOLD = (
+    "import argparse, torch\np = argparse.ArgumentParser()\np.add_argument('c', action=Dict())\n"
+    "p.add_argument('--world-size', default=-1)\np.add_argument('--url', default='env')\n"
+    "a = p.parse_args()\nif a.url == 'x':\n    a.world_size = 4\n"
+    "def join():\n    torch.distributed.init_process_group()\n"
+    "if a.world_size > 1:\n    join()\n"
+)
+SPAWNS = (
+    "import argparse, torch\np = argparse.ArgumentParser()\np.add_argument('c', action=Dict())\n"
+    "p.add_argument('--dist', action='store_true')\na = p.parse_args()\ndef work(rank):\n"
+    "    torch.distributed.init_process_group('nccl')\n"
+    "if a.dist:\n    torch.multiprocessing.spawn(work)\n"
+)
+RUNNER = (
+    "import argparse\nfrom mmengine.runner import Runner\np = argparse.ArgumentParser()\n"
+    "p.add_argument('--launcher', default='none')\na = p.parse_args()\nRunner(a).train()\n"
+)
 CONFIGURED = (
     "import torch, yaml\ncfg = yaml.safe_load(open('conf.yaml'))\n"
     "if cfg['train']['distributed']:\n    torch.distributed.init_process_group('nccl')\n"
@@ -1077,6 +1094,10 @@ CONFIGURED = (
         (HIDDEN.format("default=True, type=bool"), "", ""),
         (OFF.replace("if args", "args.use_ddp = 'RANK' in os.environ\nif args"), "", ""),
         (f"{OFF}else:\n    torch.distributed.init_process_group('gloo')\n", "", ""),
+        (TOLD, "", "torchrun passes no --world-size, which is -1 by default"),
+        (SPAWNS, "", "only in processes that it starts, where --dist asks for them"),
+        (RUNNER, "", "its Runner makes a process group only by --launcher"),
+        (RUNNER, "--launcher pytorch", ""),
         (CONFIGURED, "", "['distributed']; unless its configuration sets that"),
         (CONFIGURED, "conf.yaml:train:distributed false", "conf.yaml: train:distributed is off"),
         (CONFIGURED, "conf.yaml:train:distributed True", ""),
@@ -1109,6 +1130,11 @@ def test_what_a_library_is_named_for_tells_whether_it_may_make_the_group(
     assert [one.certain for one in found if one.rule in ("no-process-group", "module-missing")] == (
         certain
     )
+
+
+def test_a_probability_distribution_makes_no_group() -> None:
+    program = "import torch\nnoise.init_distribution('normal')\nloss.backward()\n"
+    assert rules(look(program)) == ["no-process-group"]
 
 
 def test_a_name_that_a_module_lacks_is_found() -> None:
