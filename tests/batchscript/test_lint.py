@@ -638,6 +638,8 @@ def test_tasks_of_pbsdsh_begin_in_the_home_folder_wherever_the_script_is() -> No
         ("-- bash -c 'cd $HOME/src && ./train.sh'", []),
         ("$PBS_O_WORKDIR/train.sh", []),
     ):
+        ("bash ", ["pbs-workdir"]),
+        ("bash $HOME/src/", []),
         assert [item.rule.id for item in check(Script("a.pbs", text.format(program)))] == found
 
 

@@ -43,7 +43,7 @@ def _moves(command: Command) -> bool:
 
 
 def _list_files(started: Started) -> list[Word]:
-    if started.name.startswith("python"):
+    if re.match("python|(ba)?sh$", started.name):
         words = list(started.program[1:4])
     else:  # without a folder it is looked for on the PATH
         words = [word for word in started.program[:1] if "/" in word.text]
