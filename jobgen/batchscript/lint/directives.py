@@ -101,6 +101,14 @@ def _find_one_dash(script: Script) -> Iterator[Fault]:
             yield mark(item, f"sbatch does not read {item.option} as -{item.option}")
 
 
+@rule("little-memory")
+def _find_little_memory(script: Script) -> Iterator[Fault]:
+    for item in script.read_directives:
+        if FORMS["little"].fullmatch(f"{item.option} {item.value}"):
+            unit = "bytes" if script.can.chunks else "megabytes"
+            yield mark(item, f"{item.option} {item.value} is in {unit}, too few for torch")
+
+
 @rule("output-folder")
 def _check_output_folder(script: Script) -> Iterator[Fault]:
     if script.value("--chdir", "-d"):
