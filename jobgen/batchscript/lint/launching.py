@@ -83,10 +83,12 @@ def _list_lone(script: Script, nodes: int) -> list[LaunchCommand]:
     if launched:  # where another branch may be for several nodes
         alone = [x for x in launches if x.command.openers.isdisjoint(("if", "case"))]
         launches = [launch for launch in alone if not launch.started.launchers]
+    puts = [x for x in launches if FORMS["own-disk"].match(" ".join(x.started.texts))]
+    lone = puts[: int(launched and nodes > 1)]  # on a disk that the others do not have
     if any(launch.started.agent for launch in script.launches):
-        return [launch for launch in launches if _is_lone(launch.started.agent, nodes, launched)]
+        return lone + [x for x in launches if _is_lone(x.started.agent, nodes, launched)]
     few = [launch for launch in launches if _trains_on_few(script, launch, nodes)]
-    return [] if launched else few[:1]
+    return lone if launched else few[:1]
 
 
 def _is_lone(agent: Agent | None, nodes: int, launched: bool) -> bool:
