@@ -22,12 +22,6 @@ from jobgen.sites.profile import SiteProfile
 from jobgen.spec.load import LoadedSpec
 
 
-def _read_lines(script: Script) -> Iterator[tuple[DirectiveOption, str]]:
-    """The lines of directives that the scheduler reads, once each, as they stand in the file."""
-    last = {item.line: item for item in script.read_directives}
-    return ((item, script.lines[line - 1]) for line, item in last.items())
-
-
 @rule("placeholder")
 def _find_placeholders(script: Script) -> Iterator[Fault]:
     if template := find_template(script):
@@ -57,8 +51,8 @@ def _find_secrets(script: Script) -> Iterator[Fault]:
 
 @rule("directive-variable")
 def _find_variables(script: Script) -> Iterator[Fault]:
-    for item, line in _read_lines(script):
-        line = re.sub(r"\s#.*", "", line) if script.can.comments else line
+    for item in {item.line: item for item in script.read_directives}.values():
+        line = re.sub(r"\s#.*" if script.can.comments else r"(?!)", "", script.lines[item.line - 1])
         chunks = script.resource("select") or script.resource("ncpus")
         if item.option in ("-o", "-e") and not chunks:  # Torque expands these
             line = re.sub(r"\$\{?[A-Za-z_]\w*", "", line)
@@ -122,12 +116,11 @@ def _check_output_folder(script: Script) -> Iterator[Fault]:
 
 def _list_folders(script: Script) -> Iterator[tuple[DirectiveOption, str]]:
     folders = dict[str, tuple[DirectiveOption, str]]()
-    for item, line in _read_lines(script):
-        for folder in SCHEDULERS[script.target].output_folders(line.strip() + "\n"):
+    for item in script.read_directives:
+        for folder in SCHEDULERS[script.target].output_folders(item.text + "\n"):
             folders.setdefault(folder.rstrip("/").removeprefix("./"), (item, folder))
     for bare, (item, folder) in folders.items():
-        place = FORMS["place"].search(folder) or "$" in folder  # of which other rules tell
-        if not place and not _makes(script, bare):
+        if not any((FORMS["place"].search(folder), "$" in folder, _makes(script, bare))):
             yield item, folder
 
 
@@ -149,11 +142,10 @@ def _is_elsewhere(folder: str) -> bool:
 
 @rule("crlf")
 def _check_line_ends(script: Script) -> Iterator[Fault]:
-    lines = script.text.split("\n")
-    ends = [number for number, line in enumerate(lines, 1) if line.endswith("\r")]
+    ends = [n for n, line in enumerate(script.text.split("\n"), 1) if line.endswith("\r")]
     if ends:
         message = f"{format_count(len(ends), 'line end')} as on Windows, in CR and LF"
-        yield Fault(ends[0], len(lines[ends[0] - 1]), message)
+        yield Fault(ends[0], len(script.lines[ends[0] - 1]) + 1, message)
 
 
 @rule("site-limit")
@@ -174,11 +166,9 @@ def _list_problems(script: Script, profile: SiteProfile) -> list[Problem]:
         return []
     # No rule is too old to be told, as each says of when it is.
     problems = site_defaults.decide(Context(loaded, profile, today="2000-01-01")).problems
-    if loaded.spec.resources.gpus_per_node:
-        return list(problems)
     # What a profile says of nodes is said of those with GPUs; others have CPUs of their own.
-    of_gpus = ("resources.cpus", "resources.gpus")
-    return [problem for problem in problems if not problem.path.startswith(of_gpus)]
+    of_gpus = "!" if loaded.spec.resources.gpus_per_node else "resources.[cg]pus"
+    return [problem for problem in problems if not re.match(of_gpus, problem.path)]
 
 
 def _make_spec(script: Script, profile: SiteProfile) -> LoadedSpec:

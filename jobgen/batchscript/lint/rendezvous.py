@@ -13,24 +13,22 @@ from jobgen.batchscript.purposes import FORMS, trains
 from jobgen.batchscript.reach import list_agents, list_run
 from jobgen.batchscript.reader import Script
 
-_ADDRESS_NAMES = {"MASTER_ADDR", "MAIN_PROCESS_IP", "HEAD_NODE", "RDZV_HOST"}
-_PORT_NAMES = {"MASTER_PORT", "RDZV_PORT", "MAIN_PROCESS_PORT"}
 _PORT_OF = re.compile(
     rf"(?:(?:{FORMS['server'].pattern}).*?--|--(?:main[-_]process|main|master)[-_])port[= ](\d+)\b"
 )
 
 
-def _list_set(script: Script, names: set[str]) -> list[Word]:
-    """The last value of each of these variables that a program may get."""
+def _list_set(script: Script, kind: str) -> list[Word]:
+    """The last value of each variable of a kind that a program may get."""
     reads = FORMS["reads-port"].search(script.text)
     commands = [item.command for item in script.launches if item.command.name or reads]  # exports
-    given = [item for command in commands for item in command.variables() if item[0] in names]
+    given = [x for item in commands for x in item.variables() if FORMS[kind].fullmatch(x[0])]
     return list({name: Word(raw, word.line, word.column) for name, word, raw in given}.values())
 
 
 @rule("fixed-port")
 def _find_fixed_port(script: Script) -> Iterator[Fault]:
-    words = (_list_set(script, _PORT_NAMES) if _reads_port(script) else []) + [*_list_ports(script)]
+    words = (_list_set(script, "port-name") if _reads_port(script) else []) + [*_list_ports(script)]
     shared = [] if _has_whole_nodes(script) else words[::-1]  # so the first of a port stays
     ports = {port: word for word in shared for port in FORMS["port"].findall(word.text)}
     yield from (mark(word, f"port {x} is the same for every job") for x, word in ports.items())
@@ -65,7 +63,7 @@ def _find_login_node(script: Script) -> Iterator[Fault]:
     # One for a single node meets nobody.
     agents = [agent for _, agent, _ in list_agents(script) if agent.nodes != "1"]
     asked = [*filter(None, (agent.find("--master-addr", "--rdzv-endpoint") for agent in agents))]
-    for word in [] if script.nodes == 1 else _list_set(script, _ADDRESS_NAMES) + asked:
+    for word in [] if script.nodes == 1 else _list_set(script, "address-name") + asked:
         loopback, own = FORMS["loopback"].fullmatch(word.text), FORMS["own-name"].match(word.raw)
         host = FORMS["host"].fullmatch(word.text) if word in asked and script.nodes else None
         if loopback:
@@ -87,7 +85,7 @@ def _join_late(script: Script) -> str:
 def _find_beside(script: Script) -> Iterator[Fault]:
     steps = [command for command in script.commands if command.name == "srun"]
     for index, command in enumerate(steps):
-        if command.end != "&" or "if" in command.openers or _has(command, "shares"):
+        if any((command.end != "&", "if" in command.openers, _has(command, "shares"))):
             continue
         nodes = unwrap(command.words).launchers[0].read_count("nodes", script.nodes)
         placed = nodes < script.nodes or _has(command, "placed")

@@ -40,9 +40,6 @@ def join_acting(script: Script) -> str:
     return re.sub(r"\s#.*", "", "\n".join(lines))
 
 
-_Check = Callable[[Script], Iterator[Fault]]
-
-
 class Rule(NamedTuple):
     """One fault that scripts have: its name, why it is one, how to fix it, a public page on it."""
 
@@ -51,7 +48,7 @@ class Rule(NamedTuple):
     why: str
     fix: str
     reference: str
-    check: _Check
+    check: Callable[[Script], Iterator[Fault]]
 
     @property
     def docs(self) -> str:
@@ -59,7 +56,7 @@ class Rule(NamedTuple):
         return f"docs/reference/lint.md#{self.id}"
 
 
-def rule(id: str) -> Callable[[_Check], Rule]:
+def rule(id: str) -> Callable[[Callable[[Script], Iterator[Fault]]], Rule]:
     """Make a rule of a function that yields faults, in the words of its row of `rules.txt`."""
     title, reference, why, *fix = read_rules("batchscript")[id]  # which may have a pipe in it
     return partial(Rule, id, title, why, " | ".join(fix), reference)
@@ -82,8 +79,7 @@ class Finding(NamedTuple):
     fix: str  # what to write instead
 
     def __str__(self) -> str:
-        place = f"{self.file}:{self.line}:{self.column}"
-        line = f"{place}: {self.rule.id}: {self.message}; {self.fix}"
+        line = f"{self.file}:{self.line}:{self.column}: {self.rule.id}: {self.message}; {self.fix}"
         return f"{line}\n    {self.rule.why} [{self.rule.docs}]"
 
     def as_dict(self) -> dict[str, str | int]:
@@ -95,21 +91,20 @@ class Finding(NamedTuple):
 
 def format_github(findings: Iterable[Finding]) -> str:
     """The findings as commands of a GitHub workflow, which shows them at their lines."""
-    texts = []
-    for item in findings:
-        file, line, column, about, *more = item
-        text, place = "; ".join(more), {"line": line, "column": column}
-        texts.append(format_annotation("error", text, file=file, title=about.title, **place))
-    return "".join(texts)
+    return "".join(
+        format_annotation(
+            "error", f"{text}; {fix}", file=file, title=rule.title, line=line, column=at
+        )
+        for file, line, at, rule, text, fix in findings
+    )
 
 
 def mend_text(text: str, findings: list[Finding]) -> str:
     """A script without those of its findings that are in MENDED; what else it says stays."""
     lines = text.split("\n")
-    for item in sorted(findings, reverse=True):
+    for item in sorted((x for x in findings if x.rule.id == "srun-kill"), reverse=True):
         line, start = lines[item.line - 1], item.column - 1
-        if item.rule.id == "srun-kill":
-            added = re.sub(r"^srun\b(?! *-K [01]\b)", "srun --kill-on-bad-exit=1", line[start:])
-            lines[item.line - 1] = line[:start] + added
+        added = re.sub(r"^srun\b(?! *-K [01]\b)", "srun --kill-on-bad-exit=1", line[start:])
+        lines[item.line - 1] = line[:start] + added
     ends = r"(?m)\r$" if "crlf" in {item.rule.id for item in findings} else r"\A"
     return re.sub(ends, "", "\n".join(lines))
