@@ -6,6 +6,7 @@ import re
 
 from jobgen.batchscript.lint import body, directives, launching, rendezvous
 from jobgen.batchscript.lint.rule import Finding, Rule, list_rules
+from jobgen.batchscript.purposes import FORMS
 from jobgen.batchscript.readable import SHELLS, find_shell, find_template
 from jobgen.batchscript.reader import Script
 from jobgen.rendering import header
@@ -30,17 +31,23 @@ def check(script: Script, site: str | None = None) -> list[Finding]:
     `site` names the profile that the script is held to. Raises SpecError if there is no such site.
     """
     script.site = site
+    # Jobs in here-documents, each at its lines, as the shell that submits it has it.
+    docs = [doc for command in script.commands for doc in command.heredocs]
+    texts = [re.sub(r"\\([$`\\])", r"\1", "\n" * (doc.line - 1) + doc.body) for doc in docs]
+    jobs = [script, *(Script(script.path, text) for text in texts if FORMS["job"].match(text))]
     findings = [
         Finding(script.path, fault.line, fault.column, rule, fault.message, fault.fix or rule.fix)
-        for rule in _choose_rules(script)
-        for fault in rule.check(script)
+        for job in jobs
+        for rule in _choose_rules(job)
+        if job is script or not FORMS["of-file"].fullmatch(rule.id)
+        for fault in rule.check(job)
     ]
     ends = [item.line for item in findings if item.rule.id == "bash-syntax"]
     for end in ends:  # bash reads nothing after it, and that is how it ends
         findings = [x for x in findings if x.line <= end and x.rule.id != "hidden-exit"]
     ignored = _read_ignored(script)
     findings = [item for item in set(findings) if (item.line, item.rule.id) not in ignored]
-    return sorted(findings, key=_get_order)
+    return sorted(findings, key=lambda x: (_LATE.get(x.rule.id, 0), *x[1:3], x.rule.id, x.message))
 
 
 def _choose_rules(script: Script) -> tuple[Rule, ...]:
@@ -52,10 +59,6 @@ def _choose_rules(script: Script) -> tuple[Rule, ...]:
     left_out = {*ABOUT_LAUNCH} if not script.directives else set()
     left_out |= {*_OF_BASH} if find_shell(script) not in SHELLS else set()
     return tuple(rule for rule in rules if rule.id not in left_out)
-
-
-def _get_order(finding: Finding) -> tuple[int, int, int, str, str]:
-    return _LATE.get(finding.rule.id, 0), *finding[1:3], finding.rule.id, finding.message
 
 
 def _read_ignored(script: Script) -> set[tuple[int, str]]:
