@@ -204,18 +204,19 @@ class Script:
         followed = []
         for command in self.commands:
             expanded = expand_command(command, variables)
-            followed.append((expanded, list(unwrap_nested(self._open(expanded), variables))))
+            followed.append((expanded, list(unwrap_nested(self.open(expanded), variables))))
             follow(command, variables)
         return followed
 
-    def _open(self, command: Command) -> Command:
+    def open(self, command: Command) -> Command:
         """A command, with what a shell script beside this one says in the place of its name."""
         for index, word in enumerate(command.words[:9]):
             text = self.beside.get(word.text, "")
             if FORMS["opened"].match(f"{word.text}\n{text}"):
                 shell = ("bash", "-c", shlex.quote(text))
                 inner = (Word(raw, word.line * INSIDE, word.column) for raw in shell)
-                return command._replace(words=(*command.words[:index], *inner))
+                sourced = command.name in ("source", ".")
+                return command._replace(words=(*command.words[: index * (not sourced)], *inner))
         return command
 
     @property

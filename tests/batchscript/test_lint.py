@@ -415,6 +415,11 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("hidden-exit", "run() { python t.py $1; }\nfor i in 1 2; do run $i; done", "--nodes=1"),
         ("hidden-exit", "run() { cd d; python t.py; }\nrun\necho end", "--nodes=1"),
         ("hidden-exit", "python a/t.py -v\npython b/t.py -v", "--nodes=1"),
+        ("hidden-exit", "srun -K1 python sft_train.py\npython -m a.evaluate", "--nodes=1"),
+        ("hidden-exit", "for i in 1 2; do python t.py $i & done\nwait\npython u.py", "--nodes=1"),
+        ("tee-status", "eval 'python t.py | tee log'", "--nodes=1"),
+        ("first-node-only", "cp -r data $SLURM_TMPDIR/\nsrun -K1 python t.py", "--nodes=2"),
+        ("first-node-only", "D=/tmp/d\ntar xf a.tar -C $D\nsrun -K1 python t.py", "--nodes=2"),
         ("hidden-exit", "python t.py\n~", "--nodes=1"),
         (
             "host-addresses",
@@ -465,6 +470,12 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
         ("python t.py --mode train\npython t.py --mode test", "--nodes=1"),
         ("python t.py a\npython t.py b --load a", "--nodes=1"),
         ("python -m a.t\npython -m b.t", "--nodes=1"),
+        ("python prepare.py\npython train.py", "--nodes=1"),
+        ("python train.py || exit\npython eval.py", "--nodes=1"),
+        ("python t.py &\np=$!\nwait $p || exit\npython u.py", "--nodes=1"),
+        ("srun cp -r a $SLURM_TMPDIR/\nsrun -K1 python t.py", "--nodes=2 --ntasks-per-node=1"),
+        ("cp -r a $SLURM_TMPDIR/\nsrun -K1 python t.py", "--nodes=1 --ntasks-per-node=2"),
+        ("set -e\nsrun -K1 python t.py\ncp -r $SLURM_TMPDIR/out $HOME/out", "--nodes=2"),
         ("set -e\npython t.py 1\npython t.py 1", "--nodes=1"),
         ("export CUDA_VISIBLE_DEVICES=0,1\npython t.py", "--nodes=1 --gres=gpu:2"),
         ("for i in 0; do CUDA_VISIBLE_DEVICES=$i python t.py; done", "--nodes=1 --gres=gpu:2"),
@@ -627,6 +638,8 @@ def test_a_folder_by_its_whole_name_needs_none_of_submission() -> None:
         ("cd ..\n./", ["pbs-workdir"]),
         ("", []),
         ("./", ["pbs-workdir"]),
+        ("bash ", ["pbs-workdir"]),
+        ("bash $HOME/src/", []),
     ):
         assert [item.rule.id for item in check(Script("a.pbs", text.format(body)))] == found
 
@@ -638,8 +651,6 @@ def test_tasks_of_pbsdsh_begin_in_the_home_folder_wherever_the_script_is() -> No
         ("-- bash -c 'cd $HOME/src && ./train.sh'", []),
         ("$PBS_O_WORKDIR/train.sh", []),
     ):
-        ("bash ", ["pbs-workdir"]),
-        ("bash $HOME/src/", []),
         assert [item.rule.id for item in check(Script("a.pbs", text.format(program)))] == found
 
 
@@ -760,6 +771,10 @@ def test_a_shell_script_beside_a_script_is_looked_into(tmp_path: Path) -> None:
         ("srun -K1 bash run.sh", agent.format(2), []),
         ("srun -K1 bash run.sh", agent.format(4), ["other-nnodes"]),
         ("srun -K1 bash run.sh", f"if $A; then {agent.format(4)}; fi", []),
+        ("source run.sh", agent.format(2), ["first-node-only"]),
+        ("srun -K1 bash run.sh", "python t.py | tee log\n", ["tee-status"]),
+        ("set -o pipefail\nsrun -K1 bash run.sh", "python t.py | tee log\n", ["tee-status"]),
+        ("set -o pipefail\n. ./run.sh", "srun -K1 python t.py | tee log\n", []),
         ("bash sub/run.sh", agent.format(2), []),
         ("python run.py", "import os\n", ["first-node-only"]),
         ("python run.py", "subprocess.run(['srun', 'a'])\n", []),
@@ -773,6 +788,34 @@ def test_a_shell_script_beside_a_script_is_looked_into(tmp_path: Path) -> None:
             for item in findings
             if ".sh" in line
         )
+
+
+@pytest.mark.parametrize("limit", ["EOF", "'EOF'"])
+def test_a_job_in_a_here_document_has_its_faults_at_their_lines(limit: str) -> None:
+    job = "#!/bin/bash\n#SBATCH --nodes=$N --time=$T\nsrun python t.py --rank \\$SLURM_NODEID\ndate"
+    text = f"#!/bin/bash\nfor N in 1 2; do\nsbatch <<{limit}\n{job}\nEOF\ndone\n"
+    found = [(item.line, item.rule.id) for item in check(Script("a.sh", text))]
+    assert found == [(6, "hidden-exit"), (6, "early-expansion"), (6, "srun-kill")]
+
+
+@pytest.mark.parametrize(
+    ("directive", "found"),
+    [
+        ("#SBATCH --mem=32", True),
+        ("#SBATCH --mem 128", True),
+        ("#SBATCH --mem-per-cpu=4", True),
+        ("#SBATCH --mem=0", False),
+        ("#SBATCH --mem=32G", False),
+        ("#SBATCH --mem=512", False),
+        ("#SBATCH --mem-per-cpu=100", False),
+        ("#PBS -l select=1:ncpus=4:mem=16", True),
+        ("#PBS -l mem=16", True),
+        ("#PBS -l select=1:mem=16gb:ncpus=4", False),
+    ],
+)
+def test_memory_is_not_meant_in_megabytes_or_bytes(directive: str, *, found: bool) -> None:
+    findings = check(Script("a", f"#!/bin/bash\n{directive}\ntrue\n"))
+    assert [item.rule.id for item in findings] == ["little-memory"] * found
 
 
 def test_a_script_without_directives_may_be_what_each_node_runs() -> None:

@@ -95,7 +95,7 @@ def _find_no_wait(script: Script) -> Iterator[Fault]:
     ends = all(FORMS["says"].match(" ".join(item.texts)) for item in commands[1:])
     for command in commands[:1]:
         late = any(x.line >= command.line for x in script.commands if x.name == "wait")
-        if ends and command.end == "&" and not late:
+        if all((ends, command.end == "&", not late)):
             yield mark(command.place, "the script ends beside this, and the job with it")
 
 
@@ -125,7 +125,7 @@ def _find_last(script: Script) -> list[Command]:
     after = commands[len(matter) - matter[::-1].index(True) :]
     after = [item for item in after if not _is_apart(script, last, item)]
     after = [item for item in after if not FORMS["no-status"].fullmatch(" ".join(item.texts))]
-    lost = [[item, last][: 2 - (item.end == "&")] for item in runs[:-1] if _is_lost(item, last)]
+    lost = [hidden for item in runs[:-1] if (hidden := _lose(commands, item, last))]
     return lost[0] if lost and not after else [last, *after]
 
 
@@ -142,14 +142,18 @@ def _is_apart(script: Script, command: Command, later: Command) -> bool:
     return not choices.isdisjoint(later.blocks) and FORMS["branch"].search(between) is not None
 
 
-def _is_lost(command: Command, last: Command) -> bool:
-    """Whether the last run is of the same program, with other values, and needs nothing of this."""
-    own, other = (unwrap(item.words).texts for item in (command, last))
-    names = {tuple(FORMS["names"].findall(re.sub(r"\S+/", "", " ".join(x)))) for x in (own, other)}
-    needs = FORMS["needs"].search(" ".join({*other} - {*own}))
-    sure = last.end in ("\n", ";"), command.end in ("\n", ";", "&")
-    alike = len(names) == 1 and command.openers.isdisjoint(("if", "case"))
-    return all((*sure, alike, not needs, not FORMS["of-ranks"].search(" ".join(other))))
+def _lose(commands: list[Command], command: Command, last: Command) -> list[Command]:
+    """Return a command and what hides its exit code, if the last run needs nothing of it."""
+    own, other = (" ".join(unwrap(item.words).texts) for item in (command, last))
+    between = commands[commands.index(command) : commands.index(last)]
+    waits = [item for item in between if [command.end, *item.texts] == ["&", "wait"]]
+    names = {tuple(FORMS["names"].findall(re.sub(r"\S+/", "", x))) for x in (own, other)}
+    needs = FORMS["needs"].search(" ".join({*other.split()} - {*own.split()}))
+    alike = all((len(names) == 1, not needs, not FORMS["of-ranks"].search(other)))
+    lost = any((alike, waits, FORMS["learnt"].match(f"{own}\n{other}")))
+    sure = re.fullmatch("[\n;&][\n;]", command.end + last.end)
+    hidden = [command, *waits, last] if waits or command.end != "&" else [command]
+    return hidden if all((sure, lost, command.openers.isdisjoint(("if", "case")))) else []
 
 
 def _acts_on_status(text: str) -> bool:
@@ -180,9 +184,10 @@ def _list_lossy(script: Script) -> Iterator[list[Command]]:
     """Yield what stands before tee in each shell whose pipes have no exit code but the last."""
     shells = [(script.text, script.expanded)]
     for command in script.expanded:
-        if command.name != "eval":  # which is no shell with its own options
-            own = "\n".join([*command.texts, *command.bodies])
-            shells.append((own, list_inner(unwrap(command.words), command)))
+        inner = script.open(command)
+        above = script.text if command.name in ("eval", "source", ".") else ""  # the same shell
+        own = "\n".join([above, *inner.texts, *inner.bodies])
+        shells.append((own, list_inner(unwrap(inner.words), inner)))
     return (_list_piped(x) for own, x in shells if not FORMS["keeps-pipe"].search(own))
 
 
@@ -205,8 +210,7 @@ def _find_no_command(script: Script) -> Iterator[Fault]:
             return
     for command in script.commands:
         unset = FORMS["unset"].fullmatch(" ".join(word.raw for word in command.all_words))
-        # Which matters where something reads it.
-        read = rf"(?m)^[^#\n]*\$\{{?{unset[1]}\b" if unset else r"\A"
+        read = rf"(?m)^[^#\n]*\$\{{?{unset[1]}\b" if unset else r"\A"  # is it used?
         odd = any((unset, FORMS["no-command"].match(" ".join(command.texts))))
         if odd and re.search(read, script.text):
             yield mark(command.place, f"'{command.texts[0]}' stands in place of a command")
@@ -218,8 +222,7 @@ def _run_shellcheck(script: Script) -> Iterator[Fault]:
     argv = ["shellcheck", "--shell=bash", "--severity=warning", "--format=json", "-"]
     text = script.text.replace("\r\n", "\n").encode("utf-8", "replace")
     for comment in json.loads(process.filter_text(argv, text, cpu_seconds=2) or "[]"):
-        # Another rule tells of a place that is to be filled in.
-        place = FORMS["place"].search(script.lines[comment["line"] - 1])
+        place = FORMS["place"].search(script.lines[comment["line"] - 1])  # of another rule
         if not place and not FORMS["shellcheck"].fullmatch(f"{comment['level']} {comment['code']}"):
             message = f"SC{comment['code']}: {comment['message'].rstrip('.')}"
             yield Fault(comment["line"], comment["column"], message)
