@@ -581,7 +581,9 @@ def test_a_mask_says_the_cpus_of_each_task_and_a_free_one_has_all() -> None:
         "export SLURM_CPU_BIND=None\nsrun -K1 python t.py": [],
     }
     for line, rules in lines.items():
-        assert [item.rule.id for item in check(make_script(line, asked))] == rules
+        findings = check(make_script(line, asked))
+        assert [item.rule.id for item in findings] == rules
+        assert {item.message for item in findings} <= {"srun is not told the CPUs of a task"}
 
 
 @pytest.mark.parametrize(
