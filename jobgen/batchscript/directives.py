@@ -7,7 +7,7 @@ import shlex
 from typing import get_args
 
 from jobgen.batchscript.draft import Draft
-from jobgen.batchscript.purposes import FORMS
+from jobgen.batchscript.purposes import FORMS, WHY
 from jobgen.batchscript.readable import find_place, find_shell
 from jobgen.batchscript.reader import COUNT, GRES, DirectiveOption, Script
 from jobgen.capabilities import get_capabilities
@@ -16,7 +16,7 @@ from jobgen.schedulers import SCHEDULERS
 from jobgen.sites import search
 from jobgen.sites.profile import SiteProfile
 from jobgen.spec.units import format_duration, format_memory, parse_clock, parse_memory
-from jobgen.spec.value_types import NAME, Constraint, Email, Label
+from jobgen.spec.value_types import NAME, TAKEN, Constraint, Email, Label
 
 _LABEL, _CONSTRAINT, _ADDRESS = (get_args(kind)[1] for kind in (Label, Constraint, Email))
 # The form that the values of keys need.
@@ -24,7 +24,7 @@ _FORMS = {
     **dict.fromkeys(("account", "queue", "qos", "reservation"), _LABEL),
     **{"name": NAME, "resources.constraint": _CONSTRAINT},
 }
-_NO_WORDS = "asks for processors in words that OpenPBS and PBS Pro do not have; write resources"
+_PASSED = re.compile(rf"((?!({TAKEN})=)\w+=[\w./:@%+-]*(,|$))+", re.ASCII)  # by qsub -v
 _EVENTS = {"BEGIN": "begin", "END": "end", "FAIL": "fail", "b": "begin", "e": "end", "a": "fail"}
 # The options for who gets mail and when, and when that is where it is not said.
 _MAIL = {"slurm": ("--mail-user", "--mail-type", ""), "pbs": ("-M", "-m", "a")}
@@ -144,11 +144,11 @@ def keep_verbatim(script: Script, item: DirectiveOption, draft: Draft) -> None:
     joint = "=" if item.option.startswith("--") and item.value else " "
     value = item.value.strip()
     value = shlex.quote(value) if re.search(r"\s", value) else value
-    if FORMS["of-index"].match(value + draft.values.get("environment.setup", "")):
-        draft.check(item.line, item.text, "has the scheduler's index, which begins at 0 here")
-    early = FORMS["written-early"].fullmatch(f"{item.option} {value} {script.value('-k')}")
-    if early and "mkdir" in script.text:  # or else its folder is there, or nobody gets it
-        draft.check(item.line, item.text, "here PBS writes it at once, so its folder must exist")
+    setup = draft.values.get("environment.setup", "")
+    asked = f"{item.option} {value} {script.value('-k')}\n{setup}\n{script.text}"
+    for kind in ("OF_INDEX", "WRITTEN_EARLY", "FROM_OUTSIDE", "COMPLETED"):
+        if FORMS[kind].match(asked):
+            draft.check(item.line, item.text, vars(WHY)[kind])
     text = f"{script.can.sign} {item.option}{joint}{value}".rstrip()
     if re.fullmatch(r"[\x20-\x7e]+", text):
         own = draft.values.get("directives", ())
@@ -205,12 +205,12 @@ class _Resources:
             self.draft.put("resources.cpus_per_node", request.cpus // self.shares)
 
     def note_spread(self, items: list[DirectiveOption]) -> None:
-        """Name a number of tasks or GPUs that may be of more nodes than the spec asks for."""
-        for item in items:
-            several = self.script.count(item.option) > 1 and not self.script.value("--nodes")
-            if several and item.option in ("--ntasks", "--gpus"):
-                self.draft.check(item.line, item.text, "without --nodes, Slurm may spread them")
-                return
+        """Name tasks, GPUs or chunks that may be of more or fewer nodes than the spec asks for."""
+        wide = [item for item in items if FORMS["wide"].match(f"{item.option} {item.value}")]
+        placed = self.script.value("--nodes") or self.script.resource("place")
+        for item in [] if placed else wide[:1]:
+            reason = WHY.FEWER_NODES if self.script.can.chunks else WHY.MORE_NODES
+            self.draft.check(item.line, item.text, reason)
 
     def take(self, item: DirectiveOption) -> bool:
         """Put one directive into the draft; False where a spec cannot say it."""
@@ -247,6 +247,8 @@ class _Resources:
         elif option == self.script.can.shell_option and find_shell(self.script) != "bash":
             shell = item._replace(value="/bin/bash")  # for which jobgen writes
             keep_verbatim(self.script, shell, self.draft)
+        elif option == "-v" and _PASSED.fullmatch(value):
+            self.draft.export(FORMS["passed"].findall(value))
         elif FORMS["begins-in"].fullmatch(f"{option} {value}"):  # jobgen's own by PBS_O_WORKDIR
             self.draft.setup([f"cd {shlex.quote(value)}"])
         else:
@@ -257,7 +259,7 @@ class _Resources:
         if option in ("-l select", "-l nodes") and self.request.alike:
             self._take_chunk(option, value, item)
         elif FORMS["of-torque"].fullmatch(option):
-            self.draft.lose(item.line, item.text, _NO_WORDS)
+            self.draft.lose(item.line, item.text, WHY.NO_WORDS)
         elif self.files and option == f"-l {self.files.resource}" and _LABEL.matches(value):
             self.draft.put("filesystems", value.split(self.files.separator))
         elif option in ("-l ngpus", "-l ncpus"):  # of the request
@@ -275,7 +277,7 @@ class _Resources:
             elif key == "mpiprocs" and text != "1":
                 draft.keep(item.line, pair)
             elif key == "ompthreads":
-                draft.put("environment.variables", {"OMP_NUM_THREADS": text})
+                draft.export([("OMP_NUM_THREADS", text)])
             elif not FORMS["of-chunk"].fullmatch(key):
                 # A bare word of nodes= is true of them, as OpenPBS reads it.
                 more.append(pair if equals or option != "-l nodes" else f"{pair}=True")
@@ -286,6 +288,15 @@ class _Resources:
         if option == "-l nodes":
             reason = "becomes a select=, which OpenPBS and PBS Pro read, and Torque does not"
             draft.check(item.line, item.text, reason)
+
+
+def find_request(script: Script, path: str) -> DirectiveOption | None:
+    """Return the directive that asks for what a key of a spec says, or else the first."""
+    key = path.removeprefix("resources.")
+    known = {"walltime": "time", "queue": "--partition|--qos|-q"}
+    asks = re.compile(known.get(key, f"{key[:3]}|select=|nodes="))
+    items = [item for item in script.read_directives if asks.search(f"{item.option} {item.value}")]
+    return next(iter(items or script.read_directives), None)
 
 
 def split_resources(item: DirectiveOption) -> list[DirectiveOption]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 from jobgen.batchscript.bash import Command, Redirect, parse, split_segments
 from jobgen.batchscript.launchers import Started, unwrap
@@ -24,6 +25,8 @@ FORMS = {
     kind: re.compile("|".join(form for own, form in _FORMS if own == kind), re.DOTALL)
     for kind in dict.fromkeys(kind for kind, _ in _FORMS)
 }
+# Why something is kept, lost, or to be looked at, by names; those of a kind are that kind's.
+WHY = SimpleNamespace(**dict(read_rows("reasons.txt", room="batchscript")))
 # What only readies things for a program; Python is given lines of its own to look at some.
 _OF_PYTHON = rf"\S*python\S* ({FORMS['makes'].pattern}|(-c|-V|--version)\b|-( |$))"
 READIES = re.compile(f"{_OF_PYTHON}|{FORMS['readies'].pattern}")

@@ -164,7 +164,7 @@ class Script:
                     yield column, word, ""
                 continue
             option, value = self._split_option(word)
-            if value is None and words and not re.match(r"-[-A-Za-z]", words[0]):
+            if value is None and words and not FORMS["no-value"].match(f"{word}\n{words[0]}"):
                 value = words.pop(0)
             yield column, option, value or ""
 
@@ -239,7 +239,8 @@ class Script:
         """The variables of the scheduler that follow from the directives."""
         of_slurm = self.scheduler and not self.can.chunks
         numbers = self._list_tasks() if of_slurm else self._list_torque()
-        return {name: str(number) for name, number in numbers.items() if number}
+        passed = FORMS["passed"].findall(self.value("-v") or "")
+        return dict(passed) | {name: str(number) for name, number in numbers.items() if number}
 
     def tell(self, option: str, name: str) -> str | None:
         """The value of the variable that the scheduler sets for an option."""

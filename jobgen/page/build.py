@@ -39,7 +39,8 @@ _DATA = (
     *("spec/data/words.yaml", "spec/data/launchers.yaml", "rendering/decisions.txt"),
     *("rendering/variables.txt", "plan/rules.txt", "plan/containers.txt", "plan/uses.txt"),
     *("batchscript/rules.txt", "batchscript/commands.txt", "batchscript/forms.txt"),
-    *("batchscript/counts.txt", "spec/rules.txt", "page/static/pyodide.json"),
+    *("batchscript/counts.txt", "batchscript/reasons.txt", "spec/rules.txt"),
+    "page/static/pyodide.json",
 )
 START = """\
 name: my-job

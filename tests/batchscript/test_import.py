@@ -11,7 +11,7 @@ from importing import import_body, make_script, refusal_of, spec_of
 from support import ROOT, jobgen, plan_of, working_in
 
 from jobgen.batchscript.convert import Imported, import_script
-from jobgen.batchscript.convert.straight import Why
+from jobgen.batchscript.purposes import WHY
 from jobgen.batchscript.reader import Script
 from jobgen.rendering.render import render
 
@@ -208,7 +208,7 @@ def test_variables_of_the_launch_line_are_exported_before_it() -> None:
     late = spec_of("B=$(date)\nA=$B python t.py", ONE_GPU)
     assert late["environment"]["setup"] == "B=$(date)\nexport A=$B\n"
     assert spec_of("B=x\nA=$B python t.py", ONE_GPU)["environment"]["variables"] == {"A": "x"}
-    assert Why.LAUNCH in kept("A=1\nA=2 python t.py $A", ONE_GPU)
+    assert WHY.LAUNCH in kept("A=1\nA=2 python t.py $A", ONE_GPU)
     told = spec_of("WORLD_SIZE=8 X=1 srun python t.py", EACH_GPU)
     assert told["environment"] == {"variables": {"X": "1"}}
     other = spec_of("export WORLD_SIZE=8\nsrun bash t.sh", TWO_NODES)  # which may read it
@@ -246,9 +246,9 @@ def test_a_signal_for_a_step_is_that_of_the_scripts_own_srun() -> None:
     spec = spec_of("srun python t.py", ONE_GPU, "#SBATCH --signal=USR1@90")
     assert spec["run"] == {"command": ["srun", "python", "t.py"]}
     assert spec["directives"] == ["#SBATCH --signal=USR1@90"]
-    assert Why.KEY in kept("python t.py", ONE_GPU, "#SBATCH --signal=USR1@90")
+    assert WHY.SIGNAL in kept("python t.py", ONE_GPU, "#SBATCH --signal=USR1@90")
     for_bash = "#SBATCH --signal=B:USR1@90"
-    assert Why.KEY in kept("srun python t.py", ONE_GPU, for_bash)
+    assert WHY.SIGNAL in kept("srun python t.py", ONE_GPU, for_bash)
 
 
 def test_a_variable_from_outside_is_named() -> None:
@@ -282,6 +282,52 @@ def test_the_folder_of_a_file_that_pbs_writes_at_once_is_named() -> None:
     assert asks("#PBS -e /a/b.err")
     assert not asks("#PBS -o out.txt")
     assert not asks("#PBS -o logs/\n#PBS -koed")
+
+
+@pytest.mark.parametrize(
+    ("directive", "body", "reason"),
+    [
+        ("-o $PBS_JOBID.out", "python t.py", "Torque alone completes"),
+        ("-o out.txt", "python t.py", ""),
+        ("-l select=4:ncpus=8", "mpiexec -n 4 python t.py", "several chunks on a node"),
+        ("-l select=1:ncpus=8+1:ncpus=4", "mpiexec -n 2 python t.py", "several chunks on a node"),
+        ("-l select=4:ncpus=8,place=scatter", "mpiexec -n 4 python t.py", ""),
+        ("-l select=1:ncpus=8", "python t.py", ""),
+        ("-v DATA", "python t.py", "from outside"),
+        ("-v LR=3,DATA", "python t.py --lr $LR", "from outside"),
+        ("-v LR=3", "python t.py --lr $LR", ""),
+    ],
+)
+def test_a_directive_of_pbs_that_leaves_something_open_is_named(
+    directive: str, body: str, reason: str
+) -> None:
+    imported = import_pbs(f"#PBS {directive}\ncd $PBS_O_WORKDIR\n{body}")
+    checks = [left.reason for left in imported.left if left.kind == "check"]
+    assert [reason in one for one in checks] == [True][: bool(reason)]
+
+
+def test_a_variable_that_qsub_sets_is_one_of_the_spec() -> None:
+    asked = "#PBS -v LR=3,OUT=/a/b\ncd $PBS_O_WORKDIR\npython t.py --lr $LR"
+    spec = yaml.safe_load(import_pbs(asked).yaml)
+    assert spec["environment"]["variables"] == {"LR": "3", "OUT": "/a/b"}
+    assert spec["run"]["command"][-1] == "3"
+    own = import_pbs(asked.replace("OUT", "RANK")).yaml  # which jobgen sets
+    assert yaml.safe_load(own)["directives"] == ["#PBS -v LR=3,RANK=/a/b"]
+
+
+def test_a_remark_behind_a_switch_of_pbs_is_no_value() -> None:
+    spec = yaml.safe_load(import_pbs("#PBS -V exports all\ncd $PBS_O_WORKDIR\npython t.py").yaml)
+    assert spec["directives"] == ["#PBS -V"]
+
+
+def test_what_the_site_refuses_that_import_finds_is_lost_by_name() -> None:
+    asked = "#PBS -q gpuvolta\n#PBS -l ncpus=12,ngpus=1,mem=16GB,storage=gdata/x"
+    limits = {"10:00:00": [], "200:00:00": ["#PBS -l walltime=200:00:00"]}
+    for walltime, lost in limits.items():
+        imported = import_pbs(f"{asked}\n#PBS -l walltime={walltime}\n#PBS -l wd\npython t.py")
+        assert yaml.safe_load(imported.yaml)["site"] == "nci-gadi"
+        refused = [left.text for left in imported.left if "nci-gadi refuses it: " in left.reason]
+        assert refused == lost
 
 
 def test_an_option_of_pbs_takes_the_next_word() -> None:
@@ -398,7 +444,7 @@ def test_a_torchrun_of_a_shell_starts_as_the_script_starts_it() -> None:
 def test_commands_of_a_shell_are_written_in_one_line(text: str, line: str | None) -> None:
     body = f'srun shifter bash -c "{text}"'
     if line is None:
-        assert kept(body, EACH_GPU) == Why.KEY
+        assert kept(body, EACH_GPU) == WHY.KEY
     else:
         assert spec_of(body, EACH_GPU)["run"]["command"] == ["shifter", "bash", "-c", line]
     long = f'srun shifter bash -c "source a.sh\npython t.py {"--long-option 1 " * 16}"'
@@ -419,7 +465,7 @@ def test_nodes_that_pbs_lists_are_as_many_as_the_job_has(count: str) -> None:
     assert spec["resources"]["nodes"] == 3
     assert spec["run"] == {"command": ["mpiexec", "-n", "3", "--ppn", "1", "python", "t.py"]}
     other = import_pbs(f"{head}\nN={count}\n{line.replace('python', 'torchrun')}")
-    assert Why.LAUNCH in other.yaml
+    assert WHY.LAUNCH in other.yaml
 
 
 @pytest.mark.parametrize(
@@ -458,7 +504,7 @@ def test_a_line_of_perl_or_python_that_is_read_leaves_nothing_behind() -> None:
     body = "H=`perl -le 'print $ENV{A}'`\necho $(python -c 'import torch; print(torch)')\n"
     line = "srun torchrun --nnodes=2 --nproc-per-node=4 --master-addr=$H t.py"
     assert "environment" not in spec_of(body + line, TWO_NODES)
-    assert Why.SETUP in kept(f"H=$(python a.py)\n{line}", TWO_NODES)
+    assert WHY.SETUP in kept(f"H=$(python a.py)\n{line}", TWO_NODES)
 
 
 def test_the_ranks_of_an_agents_processes_are_the_agents_to_say() -> None:
@@ -489,7 +535,7 @@ def test_a_line_that_a_backslash_goes_on_with_is_one_line() -> None:
         spec = spec_of(f"srun apptainer exec i.sif bash -c {quote}\n{long}{quote}", EACH_GPU)
         assert spec["run"]["command"][-1] == re.sub(r"\s+", " ", long.replace("\\\n", ""))
     reason = kept(f"srun apptainer exec i.sif bash -c '\n{long}\n[[ a ]] &&\n b'", EACH_GPU)
-    assert reason == Why.LINES
+    assert reason == WHY.LINES
 
 
 def test_bytes_that_are_no_utf_8_stay_in_the_body_alone(tmp_path: Path) -> None:
@@ -501,7 +547,7 @@ def test_bytes_that_are_no_utf_8_stay_in_the_body_alone(tmp_path: Path) -> None:
         assert Path("a.body.sh").read_bytes() == head + body
         assert jobgen("render", "a.yaml").code == 0
     for line in ("export A=caf\udce9", "mkdir caf\udce9", "A=caf\udce9\necho $A >a"):
-        assert kept(f"{line}\npython t.py", ONE_GPU) == Why.KEY
+        assert kept(f"{line}\npython t.py", ONE_GPU) == WHY.KEY
     assert not import_body("# caf\udce9\necho caf\udce9\npython t.py", ONE_GPU).body
 
 
@@ -527,19 +573,20 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("body", "directive", "reason"),
     [
-        ("for i in 1 2; do python t.py $i; done", ONE_GPU, Why.BLOCK),
-        ("python a.py\npython b.py\npython c.py", ONE_GPU, Why.SEVERAL),
-        ("srun python a.py\nsrun python b.py", EACH_GPU, Why.SEVERAL),
+        ("for i in 1 2; do python t.py $i; done", ONE_GPU, WHY.BLOCK),
+        ("python a.py\npython b.py\npython c.py", ONE_GPU, WHY.SEVERAL),
+        ("python make_a.py\npython make_b.py", ONE_GPU, WHY.SEVERAL),
+        ("srun python a.py\nsrun python b.py", EACH_GPU, WHY.SEVERAL),
         ("torchrun --nnodes=2 --nproc-per-node=4 t.py", TWO_NODES, "no launcher that jobgen knows"),
-        ("srun torchrun --nnodes=4 --nproc-per-node=4 t.py", TWO_NODES, Why.LAUNCH),
+        ("srun torchrun --nnodes=4 --nproc-per-node=4 t.py", TWO_NODES, WHY.LAUNCH),
         ("srun torchrun --nnodes=2 t.py", EACH_GPU, "4 torchrun agents start on each node"),
         ("mpirun -n 4 a", "#SBATCH -n 4", "may spread its tasks"),
-        ("mpiexec -n 8 accelerate launch t.py", EACH_GPU, Why.LAUNCH),
-        ("source f.sh\nstart --x", ONE_GPU, Why.BASH),
-        ("srun ./wrf.sh | tee log | grep loss", EACH_GPU, Why.LAUNCH),
+        ("mpiexec -n 8 accelerate launch t.py", EACH_GPU, WHY.LAUNCH),
+        ("source f.sh\nstart --x", ONE_GPU, WHY.BASH),
+        ("srun ./wrf.sh | tee log | grep loss", EACH_GPU, WHY.LAUNCH),
         ("srun python t.py --rank $SLURM_PROCID", EACH_GPU, "knows what $SLURM_PROCID comes to"),
-        ("export RANK=$SLURM_PROCID\nsrun python t.py", EACH_GPU, Why.SETUP),
-        ("export SLURM_CPU_BIND=x\nsrun torchrun --nnodes=2 t.py", TWO_NODES, Why.SETUP),
+        ("export RANK=$SLURM_PROCID\nsrun python t.py", EACH_GPU, WHY.SETUP),
+        ("export SLURM_CPU_BIND=x\nsrun torchrun --nnodes=2 t.py", TWO_NODES, WHY.SETUP),
         ("srun python t.py", f"{EACH_GPU} --gpus-per-task=1", "each task its own GPUs"),
         ("srun python t.py", "#SBATCH --ntasks=8", "may spread its tasks"),
         ("python $1", ONE_GPU, "the arguments of the script"),
@@ -554,57 +601,57 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("source a\nsrun --env=$E ./a", EACH_GPU, "knows what $E comes to"),
         ("srun --env=a torchrun --nnodes=2 t.py", TWO_NODES, "take over srun's --env"),
         ("python setup.py install", ONE_GPU, "no line starts a program"),
-        ("srun --container-name=a true\nsrun --container-name=a b", EACH_GPU, Why.SEVERAL),
+        ("srun --container-name=a true\nsrun --container-name=a b", EACH_GPU, WHY.SEVERAL),
         ("srun python t.py *.npy", EACH_GPU, "knows what *.npy comes to"),
         ("srun python t.py --n $RANDOM", EACH_GPU, "knows what $RANDOM comes to"),
         ("source my.sh\nsrun python t.py --n $N", EACH_GPU, "knows what $N comes to"),
-        ("srun accelerate launch t.py", EACH_GPU, Why.LAUNCH),
+        ("srun accelerate launch t.py", EACH_GPU, WHY.LAUNCH),
         ("python $@", ONE_GPU, "the arguments of the script"),
         (f"python t.py '{'a b ' * 999}'", ONE_GPU, "would be too long to read"),
         ("source my.sh\npython t.py $X/a", ONE_GPU, "knows what $X comes to"),
-        ("srun python t.py < in", ONE_GPU, Why.LAUNCH),
+        ("srun python t.py < in", ONE_GPU, WHY.LAUNCH),
         ("python t.py < in", "#SBATCH --nodes=2", "on several nodes"),
-        ("set -o pipefail\npython t.py | sort > out", ONE_GPU, Why.LAUNCH),
-        ("source my.sh\npython t.py < in", ONE_GPU, Why.LAUNCH),
-        ("conda activate a && python t.py", ONE_GPU, Why.LAUNCH),
-        ("python t.py < $OUTSIDE", ONE_GPU, Why.LAUNCH),
-        ("python t.py --n $SLURM_NTASKS < in", ONE_GPU, Why.LAUNCH),
-        ("A=(x)\npython t.py < $A", ONE_GPU, Why.LAUNCH),
-        ("python t.py | grep x slurm-$SLURM_JOB_ID.out", ONE_GPU, Why.LAUNCH),
-        ("python t.py < in | tee {}".format("a" * 240), ONE_GPU, Why.LAUNCH),
-        ("cd a && srun python t.py", ONE_GPU, Why.LAUNCH),
-        ("trap 'touch STOP' USR1\npython t.py", ONE_GPU, Why.BASH),
-        ("python t.py", "#SBATCH --signal=B:USR1@60", Why.KEY),
-        ("python t.py <(cat x)", ONE_GPU, Why.BASH),
-        ("python t.py\ncp out $HOME", ONE_GPU, Why.AFTER),
-        ("srun -N 2 apptainer exec i.sif torchrun --nnodes=2 t.py", TWO_NODES, Why.LAUNCH),
+        ("set -o pipefail\npython t.py | sort > out", ONE_GPU, WHY.LAUNCH),
+        ("source my.sh\npython t.py < in", ONE_GPU, WHY.LAUNCH),
+        ("conda activate a && python t.py", ONE_GPU, WHY.LAUNCH),
+        ("python t.py < $OUTSIDE", ONE_GPU, WHY.LAUNCH),
+        ("python t.py --n $SLURM_NTASKS < in", ONE_GPU, WHY.LAUNCH),
+        ("A=(x)\npython t.py < $A", ONE_GPU, WHY.LAUNCH),
+        ("python t.py | grep x slurm-$SLURM_JOB_ID.out", ONE_GPU, WHY.LAUNCH),
+        ("python t.py < in | tee {}".format("a" * 240), ONE_GPU, WHY.LAUNCH),
+        ("cd a && srun python t.py", ONE_GPU, WHY.LAUNCH),
+        ("trap 'touch STOP' USR1\npython t.py", ONE_GPU, WHY.BASH),
+        ("python t.py", "#SBATCH --signal=B:USR1@60", WHY.SIGNAL),
+        ("python t.py <(cat x)", ONE_GPU, WHY.BASH),
+        ("python t.py\ncp out $HOME", ONE_GPU, WHY.AFTER),
+        ("srun -N 2 apptainer exec i.sif torchrun --nnodes=2 t.py", TWO_NODES, WHY.LAUNCH),
         ("a=$b\nsource conf.sh\nsrun python t.py $a", EACH_GPU, "split $a into"),
-        ("python t.py &\nwait", ONE_GPU, Why.LAUNCH),
-        ("export A=1\nA+=2\npython t.py", ONE_GPU, Why.SETUP),
-        ("python t.py", "#SBATCH --gres=gpu:2 --gpus-per-node=1", Why.SHAPE),
+        ("python t.py &\nwait", ONE_GPU, WHY.LAUNCH),
+        ("export A=1\nA+=2\npython t.py", ONE_GPU, WHY.SETUP),
+        ("python t.py", "#SBATCH --gres=gpu:2 --gpus-per-node=1", WHY.SHAPE),
         ("X=1\nunset X\npython t.py $X", ONE_GPU, "split $X into"),
-        ("printf -v X %03d 7\npython t.py $X", ONE_GPU, Why.BASH),
-        ("if [ -f x ]; then exit; fi\npython t.py", ONE_GPU, Why.SETUP),
-        ("f() { python t.py; }\nf", ONE_GPU, Why.BLOCK),
-        ("f() { echo $1; }\nexport X=$(f a)\npython t.py", ONE_GPU, Why.BLOCK),
+        ("printf -v X %03d 7\npython t.py $X", ONE_GPU, WHY.BASH),
+        ("if [ -f x ]; then exit; fi\npython t.py", ONE_GPU, WHY.SETUP),
+        ("f() { python t.py; }\nf", ONE_GPU, WHY.BLOCK),
+        ("f() { echo $1; }\nexport X=$(f a)\npython t.py", ONE_GPU, WHY.BLOCK),
         (
             "srun torchrun --nnodes=2 --nproc_per_node=gpu t.py",
             TWO_NODES,
-            Why.LAUNCH,
+            WHY.LAUNCH,
         ),
-        ("eval 'python t.py | sort'", ONE_GPU, Why.BASH),
-        ("C='python t.py'\neval $C", ONE_GPU, Why.BASH),
-        ("E=$PWD/a\nsrun -l $E --x 1", EACH_GPU, Why.LAUNCH),
-        ("(cd a; cp b c)\npython t.py", ONE_GPU, Why.BLOCK),
-        ("while :; do date; done > log &\npython t.py", ONE_GPU, Why.BLOCK),
-        ("X=$(srun hostname)\n./a --x $X", ONE_GPU, Why.SETUP),
-        ("srun cp a b\npython t.py", ONE_GPU, Why.SETUP),
-        ("python t.py\nif [ -f x ]; then echo; fi > y", ONE_GPU, Why.AFTER),
-        ("python t.py\nif [ -f x ]; then echo; exit 1; fi", ONE_GPU, Why.AFTER),
-        ("python t.py\n[ -f x ] || exit 1", ONE_GPU, Why.AFTER),
-        ("python t.py\nif [ -f x ]; then cp x y; fi", ONE_GPU, Why.AFTER),
-        ("A=1 IFS=,\npython t.py", ONE_GPU, Why.BASH),
-        ("scontrol update job=1 name=a\npython t.py", ONE_GPU, Why.BASH),
+        ("eval 'python t.py | sort'", ONE_GPU, WHY.BASH),
+        ("C='python t.py'\neval $C", ONE_GPU, WHY.BASH),
+        ("E=$PWD/a\nsrun -l $E --x 1", EACH_GPU, WHY.LAUNCH),
+        ("(cd a; cp b c)\npython t.py", ONE_GPU, WHY.BLOCK),
+        ("while :; do date; done > log &\npython t.py", ONE_GPU, WHY.BLOCK),
+        ("X=$(srun hostname)\n./a --x $X", ONE_GPU, WHY.SETUP),
+        ("srun cp a b\npython t.py", ONE_GPU, WHY.SETUP),
+        ("python t.py\nif [ -f x ]; then echo; fi > y", ONE_GPU, WHY.AFTER),
+        ("python t.py\nif [ -f x ]; then echo; exit 1; fi", ONE_GPU, WHY.AFTER),
+        ("python t.py\n[ -f x ] || exit 1", ONE_GPU, WHY.AFTER),
+        ("python t.py\nif [ -f x ]; then cp x y; fi", ONE_GPU, WHY.AFTER),
+        ("A=1 IFS=,\npython t.py", ONE_GPU, WHY.BASH),
+        ("scontrol update job=1 name=a\npython t.py", ONE_GPU, WHY.BASH),
         ("singularity exec i.sif bash <<E\npython t.py\nE", ONE_GPU, "it reads the lines below"),
         ('srun bash -c "echo \\$SLURM_PROCID $USER; ./a"', EACH_GPU, "bash expands a part of"),
     ],
@@ -643,7 +690,7 @@ def test_what_mpirun_takes_for_slots_stays_as_it_was_asked_for() -> None:
 
 
 def test_programs_side_by_side_keep_their_body() -> None:
-    assert kept("srun -w a serve &\nsrun -w b train &\nwait", TWO_NODES) == Why.SEVERAL
+    assert kept("srun -w a serve &\nsrun -w b train &\nwait", TWO_NODES) == WHY.SEVERAL
 
 
 def test_a_kept_body_is_the_script_without_its_directives(tmp_path: Path) -> None:
@@ -812,7 +859,7 @@ def test_other_arrays_keep_their_directive_and_body() -> None:
 def test_of_an_option_that_stands_twice_the_last_is_the_reason() -> None:
     twice = ("#SBATCH --array=0", "#SBATCH --array=4,8")
     text = import_body("./a $SLURM_ARRAY_TASK_ID", ONE_GPU, *twice).yaml
-    assert f"#SBATCH --array=4,8  ({Why.KEY})" in text
+    assert f"#SBATCH --array=4,8  ({WHY.KEY})" in text
 
 
 def test_an_array_of_one_task_is_a_plain_job_that_has_its_index() -> None:
@@ -822,7 +869,7 @@ def test_an_array_of_one_task_is_a_plain_job_that_has_its_index() -> None:
         assert spec["environment"] == {"setup": setup}
         assert "export JOBGEN_TASK=0\n" in render(plan_of(spec))
         assert not any("--array" in item for item in spec.get("directives", []))
-    assert Why.KEY in kept("./a $SLURM_ARRAY_JOB_ID", ONE_GPU, "#SBATCH --array=7")
+    assert WHY.KEY in kept("./a $SLURM_ARRAY_JOB_ID", ONE_GPU, "#SBATCH --array=7")
     spec = spec_of("./a", ONE_GPU, "#SBATCH --output=logs/%A_%a.log", "#SBATCH --array=7")
     assert spec["directives"] == ["#SBATCH --output=logs/%j_7.log"]
 
@@ -1112,7 +1159,7 @@ def test_a_place_to_fill_in_within_a_command_is_lost(end: str) -> None:
     imported = import_body(f"cd <path of yours>/x\ncat <a >b\necho '<no>' >c\n{end}", ONE_GPU)
     lost = [left.text for left in imported.left if left.kind == "lost"]
     assert lost == ["<path of yours>"]
-    assert kept("X=/home/<name>/x\npython $X/t.py", ONE_GPU) == Why.BASH
+    assert kept("X=/home/<name>/x\npython $X/t.py", ONE_GPU) == WHY.BASH
 
 
 def test_an_index_in_brackets_is_an_arrays() -> None:
@@ -1180,7 +1227,7 @@ def test_what_a_job_exports_anyway_needs_no_key() -> None:
         assert spec_of("python t.py", f"#SBATCH --export={value}").keys() == {
             *("name", "scheduler", "resources", "run", "launch")
         }
-    assert Why.KEY in kept("python t.py", "#SBATCH --export=ALL,A=1")
+    assert WHY.KEY in kept("python t.py", "#SBATCH --export=ALL,A=1")
 
 
 def test_torque_has_an_option_that_nqsv_has_too() -> None:
@@ -1196,24 +1243,24 @@ def test_a_variable_in_single_quotes_within_a_word_is_the_setups() -> None:
 
 
 def test_the_file_of_a_script_is_not_that_of_the_spec() -> None:
-    assert Why.BASH in kept("python $(dirname ${0})/t.py", ONE_GPU)
+    assert WHY.BASH in kept("python $(dirname ${0})/t.py", ONE_GPU)
     asks = "F=$(scontrol show job $SLURM_JOB_ID | grep Command= | cut -d= -f2)"
-    assert Why.BASH in kept(f"{asks}\nsource $F/a.sh\npython t.py", ONE_GPU)
+    assert WHY.BASH in kept(f"{asks}\nsource $F/a.sh\npython t.py", ONE_GPU)
 
 
 def test_what_a_step_alone_has_is_read_by_the_body() -> None:
     body = "export N=$(echo $SLURM_STEP_GPUS | wc -w)\npython t.py --n $N"
-    assert Why.SETUP in kept(body, ONE_GPU)
+    assert WHY.SETUP in kept(body, ONE_GPU)
 
 
 def test_tasks_that_no_number_of_each_node_gives_stay_as_they_are() -> None:
     directives = "#SBATCH --nodes=3", "#SBATCH --ntasks=64"
-    assert Why.SHAPE in kept("mpirun python t.py", *directives)
+    assert WHY.SHAPE in kept("mpirun python t.py", *directives)
 
 
 def test_the_folder_of_submission_is_left_where_the_script_says_another() -> None:
     body = "SLURM_SUBMIT_DIR=/a\ncd $SLURM_SUBMIT_DIR\npython t.py"
-    assert kept(body, ONE_GPU) == Why.BASH
+    assert kept(body, ONE_GPU) == WHY.BASH
 
 
 def test_a_variable_that_is_exported_after_its_assignment_keeps_that() -> None:
@@ -1418,4 +1465,4 @@ def test_tabs_of_a_script_stay_lines_of_a_block() -> None:
 
 def test_programs_in_containers_are_several() -> None:
     runs = "singularity exec a.sif bash -c 'source a; python t.py'"
-    assert kept(f"{runs}\n{runs}", ONE_GPU) == Why.SEVERAL
+    assert kept(f"{runs}\n{runs}", ONE_GPU) == WHY.SEVERAL

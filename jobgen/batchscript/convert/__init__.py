@@ -17,19 +17,16 @@ from jobgen.batchscript.convert.environment import AT_HOME
 from jobgen.batchscript.convert.straight import NotStraightError
 from jobgen.batchscript.draft import Draft, Left, shorten
 from jobgen.batchscript.lint import ABOUT_LAUNCH, check
-from jobgen.batchscript.purposes import FORMS, PRINTS
+from jobgen.batchscript.purposes import FORMS, PRINTS, WHY
 from jobgen.batchscript.readable import ImportRefusedError
 from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.errors import SpecError, UsageError
+from jobgen.plan.resolve import resolve
 from jobgen.records import NamedTuple
 from jobgen.rendering import header
 
-_OF_ARRAY = "is an array's index, which no directive asks for; array: {tasks: N} begins at 0"
 # What PBS and Torque take nodes or processors from.
 _ASKED = ("select", "nodes", "ncpus", "ngpus", "size", "procs", "mppwidth")
-_OF_BODY = "is the file of the body, beside the spec and without directives"
-_OF_OUTPUT = "is the file of the job's output, which goes to jobgen's logs instead"
-_OF_ITSELF = "the script submits itself so; write in the spec what only this line asks for"
 
 
 class Imported(NamedTuple):
@@ -70,11 +67,24 @@ def import_script(script: Script) -> Imported:
         except SpecError as refused:
             message = f"jobgen refuses the spec: {refused.problems[0].message}"
             raise ImportRefusedError(script, script.body_line, message) from None
+    if "site" in draft.values:
+        _note_limits(script, draft)
     if "l" in readable.find_shell_flags(script):
         draft.check(1, script.lines[0], "reads the profile, which jobgen's job does not")
     draft.left.sort(key=lambda left: left.line)
     text = draft.yaml(os.path.basename(script.path), comments=comments)
     return Imported(text, tuple(draft.left), body, draft.values.get("run.body", ""))
+
+
+def _note_limits(script: Script, draft: Draft) -> None:
+    """Name what the site refuses that import has found, with which a spec would not render."""
+    try:
+        resolve(draft.load())
+    except SpecError as error:
+        for problem in error.problems:
+            reason = f"{draft.values['site']} refuses it: {problem.message.partition(' (')[0]}"
+            if item := directives.find_request(script, problem.path):
+                draft.lose(item.line, item.text, reason)
 
 
 def _name_file(script: Script) -> str:
@@ -97,12 +107,12 @@ def _note_submission(script: Script, draft: Draft) -> None:
     outside = straight.list_lines_outside(script)
     for line, text in readable.list_submissions(script):
         if (line in outside or straight.ITSELF.search(text)) and FORMS["asks-more"].search(text):
-            draft.lose(line, text, _OF_ITSELF)
+            draft.lose(line, text, WHY.OF_ITSELF)
     own = {name for name, _, _ in script.variables()}
     indices = "|".join(set(directives.ARRAYS.values()) - own) or "-"
     index = straight.find_use(script, rf"(?:{indices})\b(?!:?[-+])")
     if index and not script.value(*directives.ARRAYS):
-        draft.lose(*index, _OF_ARRAY)
+        draft.lose(*index, WHY.OF_ARRAY)
     nodes = straight.find_use(script, FORMS["of-nodes"].pattern)
     asked = [*map(script.resource, _ASKED), script.value("--nodes", "--ntasks")]
     if nodes and not any(asked):
@@ -145,9 +155,9 @@ def _note_losses(script: Script, draft: Draft) -> None:
         if command.name in PRINTS or command.line in outside:
             continue
         if match := straight.ITSELF.search(command.active):
-            draft.check(command.line, match[0], _OF_BODY)
+            draft.check(command.line, match[0], vars(WHY).get(match[0][:8], WHY.OF_BODY))
         if match := output.search(" ".join(word.raw for word in command.all_words)):
-            draft.check(command.line, match[0], _OF_OUTPUT)
+            draft.check(command.line, match[0], WHY.OF_OUTPUT)
 
 
 def _list_other_words(script: Script, draft: Draft) -> list[DirectiveOption]:

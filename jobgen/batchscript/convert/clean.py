@@ -6,25 +6,21 @@ import copy
 import re
 from itertools import pairwise
 
+from jobgen.batchscript import purposes
 from jobgen.batchscript.convert import straight
 from jobgen.batchscript.convert.environment import AT_HOME, Prelude, follow_statement, list_needed
 from jobgen.batchscript.convert.launch import LaunchLine, read_shape
-from jobgen.batchscript.convert.straight import NotStraightError, Statement, Why, goes_back, refuse
+from jobgen.batchscript.convert.straight import NotStraightError, Statement, goes_back, refuse
 from jobgen.batchscript.convert.values import Reader
 from jobgen.batchscript.directives import ARRAYS, render_directives
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.launchers import unwrap
-from jobgen.batchscript.purposes import ENVIRONMENTS, FORMS, READIES, TIDIES, list_pure, only_looks
+from jobgen.batchscript.purposes import ENVIRONMENTS, FORMS, READIES, TIDIES, WHY
 from jobgen.batchscript.readable import find_shell_flags
 from jobgen.batchscript.reader import Script
 from jobgen.errors import SpecError
 
 _LONGEST = 4_000  # characters of a spec
-_TOO_LONG = "a spec of it would be too long to read"
-_FROM_OUTSIDE = "it comes from outside the script"
-_ONE_WORD = "has no quotes in the script; here it is one word"
-_ONE_THREAD = "gives each process one thread; here OMP_NUM_THREADS is its share of the node's cores"
-_ONE_TASK = "here the job has one task, for its one process"
 # Kinds of statements that do nothing behind the program but what their words run.
 _IDLE = {"prints", "fails", "sets", "assigns", "export", "folder", "module", "venv", "conda"}
 
@@ -45,7 +41,7 @@ def write_clean(script: Script, draft: Draft) -> Draft:
 
 def _choose(first: NotStraightError, second: NotStraightError, _: object) -> NotStraightError:
     """Return why no way is one; an option of srun keeps a body from jobgen's launch alone."""
-    return second if "over srun's -" in first.reason and second.reason != Why.LAUNCH else first
+    return second if "over srun's -" in first.reason and second.reason != WHY.LAUNCH else first
 
 
 class _CleanSpec:
@@ -81,7 +77,7 @@ class _CleanSpec:
         self._note_losses(asked.intersection(re.findall(r"\$\{?(\w+)", keys)))
         prelude.careful |= "e" in find_shell_flags(self.script)
         prelude.write(self.reader.variables.loose)
-        refuse(self.launch.line, _TOO_LONG, len(self.draft.yaml("")) > _LONGEST)
+        refuse(self.launch.line, WHY.TOO_LONG, len(self.draft.yaml("")) > _LONGEST)
         self._refuse_loss()
         return self.draft
 
@@ -89,8 +85,8 @@ class _CleanSpec:
         for item in reversed(self.script.read_directives):  # the last of an option counts
             asked = f"{item.option} {item.value}"
             unsaid = item.option in ARRAYS and "array.tasks" not in self.draft.values
-            unsaid |= item.option == "--signal" and not self.once
-            refuse(item.line, Why.KEY, unsaid, FORMS["acted-on"].match(asked))
+            refuse(item.line, WHY.KEY, unsaid, FORMS["acted-on"].match(asked))
+            refuse(item.line, WHY.SIGNAL, FORMS["signals"].match(f"{asked} {self.once}"))
 
     def _split(self, statements: list[Statement]) -> None:
         """Find what stands before the launch, the launch, and what stands after it."""
@@ -100,7 +96,7 @@ class _CleanSpec:
             raise NotStraightError(last, "no line starts a program that jobgen knows")
         nodes = 1 if self.once else self.draft.values.get("resources.nodes", 1)
         for early, later in pairwise(launches):
-            refuse(later.line, Why.SEVERAL, nodes > 1, not _prepares(early, launches[-1]))
+            refuse(later.line, WHY.SEVERAL, nodes > 1, not _prepares(early, launches[-1]))
         at = statements.index(launches[-1])
         before = statements[:at]
         for item in launches[:-1]:
@@ -113,10 +109,10 @@ class _CleanSpec:
         codes = "|".join([FORMS["code"].pattern, *(rf"\b{name}\b" for name in kept)])
         for statement in self.after:
             names = [command.name for command in statement.commands]
-            idle = statement.kind in _IDLE and all(map(list_pure, statement.commands))
-            idle |= all(map(only_looks, statement.commands))
+            idle = statement.kind in _IDLE and all(map(purposes.list_pure, statement.commands))
+            idle |= all(map(purposes.only_looks, statement.commands))
             judges = "exit" in names[1:] and not re.search(codes, statement.text)
-            refuse(statement.line, Why.AFTER, judges, not idle and not TIDIES.issuperset(names))
+            refuse(statement.line, WHY.AFTER, judges, not idle and not TIDIES.issuperset(names))
             (self.draft.keep if idle else self.draft.drop)(statement.line, statement.text)
 
     def _make_reader(self) -> Reader:
@@ -150,20 +146,20 @@ class _CleanSpec:
             draft.keep(line, " ".join(self.read.dropped))
         self._note_tasks()
         if self.read.shares:
-            draft.check(line, "torchrun", _ONE_THREAD)
+            draft.check(line, "torchrun", WHY.ONE_THREAD)
         for number, text in straight.list_arguments(script):
             draft.lose(number, text, "an argument of the script; write what it is")
         sets = {name for name, _, raw in script.variables() if not FORMS["one-word"].fullmatch(raw)}
         for name in sorted(outside | (self.reader.taken & sets)):
             use = straight.find_use(script, name) or (line, f"${name}")
-            draft.check(*use, _FROM_OUTSIDE if name in outside else _ONE_WORD)
+            draft.check(*use, WHY.FROM_OUTSIDE if name in outside else WHY.ONE_WORD)
 
     def _note_tasks(self) -> None:
         if self.read.mode == "plain" and self.script.request.tasks > 1:
             asks, items = FORMS["tasks"].match, self.script.read_directives
             asked = [(one.line, one.text) for one in items if asks(f"{one.option} {one.value}")]
             for at in filter(None, [*asked[-1:], straight.find_use(self.script, "PBS_NODEFILE")]):
-                self.draft.check(*at, _ONE_TASK)
+                self.draft.check(*at, WHY.ONE_TASK)
 
     def _refuse_unset(self, written: Script) -> None:
         """Raise where the spec reads a variable of Slurm's that its own directives do not set."""
@@ -186,7 +182,7 @@ class _CleanSpec:
         counts = [(asked.nodes, gets.nodes), (asked.gpus, gets.gpus), (asked.cpus, gets.cpus)]
         if self.draft.load().spec.launches_itself:
             counts.append((asked.tasks, gets.tasks))
-        refuse(self.launch.line, Why.SHAPE, *(want and want != given for want, given in counts))
+        refuse(self.launch.line, WHY.SHAPE, *(want and want != given for want, given in counts))
 
 
 def _leaves(statement: Statement) -> bool:

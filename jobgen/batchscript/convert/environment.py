@@ -9,22 +9,20 @@ from typing import Any
 from jobgen.batchscript.bash import Word
 from jobgen.batchscript.convert import straight
 from jobgen.batchscript.convert.launch import LaunchLine
-from jobgen.batchscript.convert.straight import NotStraightError, Statement, Why, refuse
+from jobgen.batchscript.convert.straight import NotStraightError, Statement, refuse
 from jobgen.batchscript.convert.values import Reader, get_text
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import PlainVariables, expand_command, follow, list_names
-from jobgen.batchscript.purposes import FORMS, is_pure, list_substituted, reads_settings
+from jobgen.batchscript.purposes import FORMS, WHY, is_pure, list_substituted, reads_settings
 from jobgen.spec.value_types import TAKEN
 
+AT_HOME = "cd    # PBS starts a script in the home folder; take this out where the site does not"
 # Variables that a spec may set; the others are jobgen's own.
 _VARIABLE = re.compile(rf"(?!({TAKEN})$)[A-Za-z_]\w*", re.ASCII)
 
 
 def _name(word: Word) -> str:
     return re.split(r"\+?=|\[", word.raw, maxsplit=1)[0]
-
-
-AT_HOME = "cd    # PBS starts a script in the home folder; take this out where the site does not"
 
 
 class Prelude:
@@ -55,12 +53,12 @@ class Prelude:
             take(statement)
             return
         anywhere = statement.kind == "repeats" or self.once
-        refuse(statement.line, Why.SETUP, statement.kind in ("ends", "fails"), not anywhere)
+        refuse(statement.line, WHY.SETUP, statement.kind in ("ends", "fails"), not anywhere)
         self._keep(statement)
 
     def _keep(self, statement: Statement, text: str = "", *, phase: int = 3) -> None:
         self._check_steady(statement)
-        refuse(statement.line, Why.KEY, re.search("[\ud800-\udfff]", statement.text))  # no UTF-8
+        refuse(statement.line, WHY.KEY, re.search("[\ud800-\udfff]", statement.text))  # no UTF-8
         if statement.first.name in ("conda", "mamba", "micromamba"):
             self.setup += self.hooked
             self.hooked = []
@@ -134,12 +132,12 @@ class Prelude:
     def _take_assigns(self, statement: Statement) -> None:
         words = statement.first.assignments
         names = set(map(_name, words))
-        refuse(statement.line, Why.SETUP, names & self.exported)
+        refuse(statement.line, WHY.SETUP, names & self.exported)
         if not any(map(FORMS["exported"].fullmatch, names)) and not names & self.needed:
             if not all(is_pure(word.raw) for word in words):
                 self._keep(statement)
             return
-        refuse(statement.line, Why.SETUP, len(words) > 1)
+        refuse(statement.line, WHY.SETUP, len(words) > 1)
         seen = names & self.launch.reader.named - self.reader.variables.loose
         others = list_names(words[0].raw) - self.reader.variables.assigned
         phase = 0 if all(map(FORMS["of-job"].match, others)) else 3
@@ -160,7 +158,7 @@ class Prelude:
         words = []
         for word in statement.first.words[1:]:
             known = FORMS["assigns"].match(word.raw) or word.raw.isidentifier()
-            refuse(statement.line, Why.BASH, not known)
+            refuse(statement.line, WHY.BASH, not known)
             if word.raw in self.reader.variables.assigned:
                 words.append(Word(f'{word.raw}="${word.raw}"', word.line, word.column))
             elif FORMS["assigns"].match(word.raw):
@@ -209,7 +207,7 @@ class Prelude:
         world = str(self.shape.nodes * self.launch.tasks)
         # An agent says it to its own processes.
         other = name == "WORLD_SIZE" and value not in ("", world) and not self.launch.started.agent
-        refuse(statement.line, Why.SETUP, own, addressed, other)
+        refuse(statement.line, WHY.SETUP, own, addressed, other)
         self._take_prints(statement)
         return True
 
@@ -221,7 +219,7 @@ class Prelude:
         of_step = re.search(rf"\$\{{?({FORMS['of-step'].pattern})\b", statement.text)
         step = self.launch.mode != "once" and FORMS["step"].search(statement.text)
         differs = not self.once and not all(map(_is_steady, words))
-        refuse(statement.line, Why.SETUP, differs, step, of_step)
+        refuse(statement.line, WHY.SETUP, differs, step, of_step)
 
     def write(self, loose: frozenset[str]) -> None:
         """Put what was read into the draft; `loose` are variables that only the setup exports."""

@@ -8,12 +8,12 @@ from typing import Any
 
 from jobgen.batchscript.bash import Word, parse
 from jobgen.batchscript.convert import straight
-from jobgen.batchscript.convert.straight import NotStraightError, Statement, Why, refuse
+from jobgen.batchscript.convert.straight import NotStraightError, Statement, refuse
 from jobgen.batchscript.convert.values import Reader, get_text
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import expand_command, list_names
 from jobgen.batchscript.launchers import Agent, Launcher, Started, list_inner, unwrap
-from jobgen.batchscript.purposes import ENVIRONMENTS, FORMS
+from jobgen.batchscript.purposes import ENVIRONMENTS, FORMS, WHY
 from jobgen.batchscript.reach import count_reach
 from jobgen.batchscript.reader import Request, Script
 from jobgen.spec.launchers import find_launcher, name_kind, read_names
@@ -22,9 +22,6 @@ from jobgen.spec.launchers import find_launcher, name_kind, read_names
 _TORCHRUN, _TORCHRUN_LOGS = read_names("torchrun_own"), read_names("torchrun_logs")
 _LONGEST_LINE = 240  # characters, in one word of a spec
 _JOINTS = {"\\": " ", None: "; "}  # of lines; after an operator, no other one comes
-_SPREADS = "without --nodes, Slurm may spread its tasks"
-_FIRST_NODE = "on several nodes, and no launcher that jobgen knows stands before it"
-_OF_ARGUMENTS = "the arguments of the script complete it"
 
 
 def read_shape(script: Script, draft: Draft, line: int) -> Request:
@@ -33,9 +30,9 @@ def read_shape(script: Script, draft: Draft, line: int) -> Request:
     nodes, tasks = draft.values.get("resources.nodes", 1), request.tasks
     open_ = not request.alike or (script.value("--nodes") and not request.sure)
     other_gpus = script.count("--gres") not in (0, request.gpus)
-    refuse(line, Why.SHAPE, open_, other_gpus, script.count("--ntasks") % nodes)
+    refuse(line, WHY.SHAPE, open_, other_gpus, script.count("--ntasks") % nodes)
     if not script.can.chunks and not request.sure:
-        refuse(line, _SPREADS, nodes != 1)
+        refuse(line, WHY.SPREADS, nodes != 1)
         tasks = 0 if tasks > 1 else 1  # which srun would start, wherever they are
     gpus = draft.values.get("resources.gpus_per_node", 0)
     return request._replace(nodes=nodes, tasks=tasks, gpus=gpus)
@@ -88,11 +85,11 @@ class LaunchLine:
         if way == "once" or (names and not (steps or self.is_alone)):
             self._launch_once()
             return
-        self._refuse(Why.LAUNCH, len(names) > 1)
+        self._refuse(WHY.LAUNCH, len(names) > 1)
         if steps:
             self._read_step(self.started.launchers[0])
         else:
-            self._refuse(_FIRST_NODE, self.shape.nodes > 1)
+            self._refuse(WHY.FIRST_NODE, self.shape.nodes > 1)
             self.tasks = 1
         if self.torchrun:
             try:
@@ -115,17 +112,17 @@ class LaunchLine:
         """Refuse a line without a program that jobgen could start by itself."""
         program = self.started.program
         self._refuse("it reads the lines below", *(one.heredocs for one in self.statement.commands))
-        self._refuse(Why.LAUNCH, not program, *(one.end == "&" for one in self.statement.commands))
+        self._refuse(WHY.LAUNCH, not program, *(one.end == "&" for one in self.statement.commands))
         bare = self.torchrun and not self.torchrun.program
         lacks = bare or re.fullmatch("python3?|-[^=]*", program[-1].text)
-        self._refuse(_OF_ARGUMENTS, lacks and re.search(r"\$\{?[@*]", self.statement.text))
+        self._refuse(WHY.OF_ARGUMENTS, lacks and re.search(r"\$\{?[@*]", self.statement.text))
 
     def _run_line(self) -> None:
         """Let bash read the line in one process, and the setup export the variables in it."""
         live, line = "", self.statement.line
         for command in self.statement.commands:
             apart = command.name in ENVIRONMENTS or unwrap(command.words).launchers
-            self._refuse(Why.LAUNCH, self.shape.nodes > 1, apart)
+            self._refuse(WHY.LAUNCH, self.shape.nodes > 1, apart)
             live += f" {command.active}"
         names = list_names(live)
         own = names & self.reader.variables.assigned
@@ -133,10 +130,10 @@ class LaunchLine:
         of_shell = re.search(r"\$\{?([?!@*#\d]|SLURM_N[TP])", live)  # or of all tasks
         several = own & self.reader.variables.several  # as arrays, which no shell exports
         options = re.search(r"(?m)^\s*set\s", self.script.text)
-        self._refuse(Why.BASH, self.reader.sourced, not known, of_shell, several, options)
+        self._refuse(WHY.BASH, self.reader.sourced, not known, of_shell, several, options)
         text = " ".join(map(straight.write, self.statement.commands))
         output = straight.find_output(self.script).search(text)
-        self._refuse(Why.LINES, output, len(text) > _LONGEST_LINE, not text.isprintable())
+        self._refuse(WHY.LINES, output, len(text) > _LONGEST_LINE, not text.isprintable())
         self.reader.named |= own
         self.tasks = 1
         self._finish("plain", {"run.command": ["bash", "-c", text], "launch.mode": "plain"})
@@ -159,12 +156,12 @@ class LaunchLine:
                 same = same or bool(FORMS["idle-step"].fullmatch(f"{step.name} {option} {value}"))
                 self._refuse(f"import does not take over {step.name}'s {option}", not same)
                 self.dropped.append(option)
-        self._refuse(_SPREADS, not self.shape.tasks)
+        self._refuse(WHY.SPREADS, not self.shape.tasks)
         starts = count_reach(self.script, step)
         self.tasks, count = starts.each, starts.each * starts.nodes
         free = self.tasks > 1 and "none" in str(step.value("--cpu-bind", "--cpu_bind"))
         differs = starts.nodes != self.shape.nodes or step.read_count("tasks", count) != count
-        self._refuse(Why.LAUNCH, not count, differs, free)
+        self._refuse(WHY.LAUNCH, not count, differs, free)
         self._check_bound()
 
     def _check_bound(self) -> None:
@@ -195,13 +192,13 @@ class LaunchLine:
         self._refuse(f"{self.tasks} torchrun agents start on each node", self.tasks != 1)
         self._refuse(f"import does not take over torchrun's {' '.join(unknown)}", unknown)
         self.logged |= not _TORCHRUN_LOGS.isdisjoint(torchrun.options)
-        self._refuse(Why.LAUNCH, self._count(torchrun.tell("nodes")) != self.shape.nodes)
-        self._refuse(Why.LAUNCH, around, gives_rank, torchrun.tell("processes") in ("cpu", "gpu"))
+        self._refuse(WHY.LAUNCH, self._count(torchrun.tell("nodes")) != self.shape.nodes)
+        self._refuse(WHY.LAUNCH, around, gives_rank, torchrun.tell("processes") in ("cpu", "gpu"))
 
     def _launch_program(self) -> None:
         self._drop_output()
         words, name, agent = self._list_own_words(), self.started.name, self.started.agent
-        self._refuse(Why.LAUNCH, agent and self.tasks != 1)
+        self._refuse(WHY.LAUNCH, agent and self.tasks != 1)
         by_itself = agent or name in read_names("shells")
         mode = "plain" if self.is_alone or (by_itself and self.tasks == 1) else "direct"
         self.bare = self.bare and self.is_alone
@@ -213,20 +210,20 @@ class LaunchLine:
         if not started.launchers or started.launchers[0].name != "srun":
             alone = self.reader.sourced and first is started.program[0]
             surely = started.agent or FORMS["file"].match(first.text)
-            self._refuse(Why.BASH, alone and not surely)
+            self._refuse(WHY.BASH, alone and not surely)
             return self.command.words
         words = [*started.wrapper, *started.runner, *started.program]
         # srun finds a script in its own folder too, exec on PATH alone.
         in_folder = re.fullmatch(r"[\w.-]+\.(sh|py)", words[0].text)
-        self._refuse(Why.LAUNCH, in_folder, started.assignments, started.wrappers)
+        self._refuse(WHY.LAUNCH, in_folder, started.assignments, started.wrappers)
         return words
 
     def _launch_once(self) -> None:
         """The script's own launcher, once, on the first node, with all of its words."""
         words = self.command.words
         step = name_kind(find_launcher([word.text for word in words])) == "step"
-        self._refuse(Why.LAUNCH, not step, self.started.agent)
-        self._refuse(_SPREADS, not self.tasks)
+        self._refuse(WHY.LAUNCH, not step, self.started.agent)
+        self._refuse(WHY.SPREADS, not self.tasks)
         self._check_bound()
         self._drop_output()
         values: dict[str, Any] = {"run.command": self._read_words(words), "launch.mode": "plain"}
@@ -242,7 +239,7 @@ class LaunchLine:
         others, redirects = self.statement.commands[1:], self.command.redirects
         joined = any(item.end not in ("|", "|&") for item in before)
         read = any("<" in item.operator for item in redirects)
-        self._refuse(Why.LAUNCH, joined, read, any(item.name != "tee" for item in others))
+        self._refuse(WHY.LAUNCH, joined, read, any(item.name != "tee" for item in others))
         to_file = {item.target.text for item in redirects} - {"1", "2", "&1", "&2"}
         self.logged |= bool(to_file or others)
 
@@ -256,7 +253,7 @@ class LaunchLine:
         named = self._name_python(rest) if python else {}
         if isinstance(first, dict):
             known = re.match(r"\$\{?(HOME|[A-Z_]+)\}?/", first["value"])
-            self._refuse(Why.BASH, not known)
+            self._refuse(WHY.BASH, not known)
         return named or {"run.command": read}
 
     def _name_python(self, words: list[Any]) -> dict[str, Any]:
@@ -274,7 +271,7 @@ class LaunchLine:
         if self.started.name in ("bash", "sh") and self.started.texts[-2:-1] in (["-c"], ["-lc"]):
             words = [*words[:-1], _join_lines(words[-1])]
             lines = re.sub(r"\\\n", "", self.statement.first.words[-1].text).strip()
-            self._refuse(Why.LINES, "\n" in lines and len(words[-1].raw) > _LONGEST_LINE)
+            self._refuse(WHY.LINES, "\n" in lines and len(words[-1].raw) > _LONGEST_LINE)
         pairs = zip(words, (None, *words), strict=False)
         return [self.reader.read_word(word, after) for word, after in pairs]
 
@@ -284,7 +281,7 @@ class LaunchLine:
         self.mode, self.values = mode, values
         program = [values.get("run.script"), values.get("run.module"), *self.started.texts[:2]]
         program += values.get("run.command", [])[:2]
-        self._refuse(_OF_ARGUMENTS, re.search(r"<\d+>", str(program)))
+        self._refuse(WHY.OF_ARGUMENTS, re.search(r"<\d+>", str(program)))
 
 
 def _join_lines(word: Word) -> Word:

@@ -14,6 +14,7 @@ from jobgen.batchscript import purposes
 from jobgen.batchscript.bash import DECLARES, Command, parse
 from jobgen.batchscript.expand import list_names
 from jobgen.batchscript.launchers import list_inner, unwrap
+from jobgen.batchscript.purposes import WHY
 from jobgen.batchscript.readable import list_submissions
 from jobgen.batchscript.reader import Script
 from jobgen.records import NamedTuple
@@ -26,20 +27,6 @@ ITSELF = purposes.FORMS["itself"]
 _SUBMISSION = {"SLURM_SUBMIT_DIR", "PBS_O_WORKDIR"}
 # Kinds of whole commands; the first that fits counts.
 _WHOLE = "launch hook prints fails venv conda export repeats module folder sets ends"
-
-
-class Why:
-    """Why a body is kept, for a line of it."""
-
-    BLOCK = "of a loop, condition, function or subshell"
-    BASH = "only bash knows what comes of it"
-    SEVERAL = "one of several programs"
-    AFTER = "a command after the program"
-    SETUP = "it may do something else in the setup of a spec"
-    LAUNCH = "jobgen does not start a program so"
-    KEY = "no key of a spec says it"
-    SHAPE = "no key asks for the nodes, GPUs or tasks that its job has"
-    LINES = "several lines that a shell is to run"
 
 
 class Statement(NamedTuple):
@@ -104,7 +91,7 @@ def _check_command(command: Command) -> None:
     left = purposes.FORMS["left"].fullmatch(" ".join(command.texts))
     splits = "IFS" in sets and command.name in ("", *DECLARES)
     moves = _SUBMISSION.intersection(sets)
-    refuse(command.place.line, Why.BASH, left, splits, moves, asked, passed)
+    refuse(command.place.line, WHY.BASH, left, splits, moves, asked, passed)
 
 
 def takes_arguments(text: str) -> bool:
@@ -207,7 +194,7 @@ def split_assignments(launch: Statement) -> tuple[list[Statement], Statement]:
         return [], launch
     names = {name for name, _, _ in command.variables()}
     later = list_names(" ".join(word.raw for word in command.words))
-    refuse(launch.line, Why.LAUNCH, names & later)
+    refuse(launch.line, WHY.LAUNCH, names & later)
     text = " ".join(["export", *(word.raw for word in command.assignments)])
     export = Statement("export", tuple(parse(text, launch.line)), text)
     bare = command._replace(assignments=())
@@ -253,7 +240,7 @@ def _classify_block(group: list[Command], text: str) -> str:
         return "prints"  # how it is to be called
     left = [item for item in group if item.function or "(" in item.openers]
     left += [item for item in heads if item.end == "&"]
-    refuse(group[0].place.line, Why.BLOCK, left, inner & {"launch", "sets"})
+    refuse(group[0].place.line, WHY.BLOCK, left, inner & {"launch", "sets"})
     return "ends" if "ends" in inner else "repeats" if inner <= {*_PLAIN, "fails"} else "once"
 
 
@@ -268,9 +255,9 @@ def _classify_all(kinds: list[str]) -> str:
 def classify(command: Command) -> str:
     """Return what one command is for."""
     kind = _classify_quiet(command)
-    refuse(command.place.line, Why.BASH, command.end == "&" and kind not in ("prints", "launch"))
+    refuse(command.place.line, WHY.BASH, command.end == "&" and kind not in ("prints", "launch"))
     writes = command.heredocs or not all(map(purposes.is_quiet, command.redirects))
-    refuse(command.place.line, Why.BASH, writes and kind == "assigns")
+    refuse(command.place.line, WHY.BASH, writes and kind == "assigns")
     return "once" if writes and kind != "launch" else kind
 
 

@@ -7,9 +7,9 @@ from collections.abc import Container
 from typing import Any
 
 from jobgen.batchscript.bash import Field, Segment, Word
-from jobgen.batchscript.convert.straight import NotStraightError, Why, refuse
+from jobgen.batchscript.convert.straight import NotStraightError, refuse
 from jobgen.batchscript.expand import PlainVariables
-from jobgen.batchscript.purposes import FORMS
+from jobgen.batchscript.purposes import FORMS, WHY
 
 _NAME = re.compile(r"\$\{?([A-Za-z_]\w*)\}?", re.ASCII)
 _COMMANDS = {"$(pwd)": "$PWD", "`pwd`": "$PWD", "$(whoami)": "$USER", "`whoami`": "$USER"}
@@ -54,7 +54,7 @@ class Reader:
         expands = text != literal
         kept = expands and re.search(r"[$`\\]", literal)
         refuse(line, "bash expands a part of a word that keeps a $, ` or \\", kept)
-        refuse(line, Why.KEY, not text.replace("\t", " ").isprintable())
+        refuse(line, WHY.KEY, not text.replace("\t", " ").isprintable())
         if not expands:
             return text
         return {"value": re.sub(r"\$\{(\w+)\}(?!\w)", r"$\1", text), "expand": True}

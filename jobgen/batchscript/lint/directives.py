@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 
-from jobgen.batchscript.directives import settle
+from jobgen.batchscript.directives import find_request, settle
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.lint.rule import Fault, mark, rule
 from jobgen.batchscript.purposes import FORMS
@@ -155,7 +155,7 @@ def _find_site_faults(script: Script) -> Iterator[Fault]:
         return
     causes = dict[tuple[DirectiveOption | None, str], str]()
     for problem in _list_problems(script, profile):  # one finding of one cause
-        causes.setdefault((_find_place(script, problem.path), problem.path), problem.message)
+        causes.setdefault((find_request(script, problem.path), problem.path), problem.message)
     yield from (mark(x, f"{script.site}: {text}") for (x, _), text in causes.items() if x)
 
 
@@ -184,11 +184,3 @@ def _make_spec(script: Script, profile: SiteProfile) -> LoadedSpec:
     draft.put("name", "a")
     draft.put("run.module", "a")
     return draft.load()
-
-
-def _find_place(script: Script, path: str) -> DirectiveOption | None:
-    key = path.removeprefix("resources.")
-    known = {"walltime": "time", "queue": "--partition|--qos|-q"}
-    asks = re.compile(known.get(key, f"{key[:3]}|select=|nodes="))
-    items = [item for item in script.read_directives if asks.search(f"{item.option} {item.value}")]
-    return next(iter(items or script.read_directives), None)
