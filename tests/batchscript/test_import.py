@@ -406,6 +406,7 @@ def test_a_shell_on_each_node_is_a_process_of_its_own() -> None:
         ("python prep.py --n $(date +%s)", "torchrun --nproc-per-node=1 t.py", "t.py"),
         ("python - <<EOF\nimport torch\nEOF", "python t.py", None),
         ("module load a\nsite_python 3.9", "python t.py", "t.py"),
+        ("python ../tools/parse_files.py a\npython -m a.build_set", "python t.py", None),
     ],
 )
 def test_what_gets_things_ready_on_one_node_is_the_setup(
@@ -1099,6 +1100,10 @@ def test_a_kept_body_that_looks_for_its_own_file_is_told() -> None:
     for line in ('cd "$(dirname "$0")"', 'HERE="$(dirname "${BASH_SOURCE[0]}")"'):
         (note,) = import_body(f"{line}\nexec 3>&1\npython t.py", ONE_GPU).left
         assert (note.kind, note.line, "beside the spec" in note.reason) == ("check", 4, True)
+    folder = 'cd "${SLURM_SUBMIT_DIR:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}"'
+    assert not import_body(f"{folder}\nexec 3>&1\npython t.py", ONE_GPU).left
+    (note,) = import_body("D=$(scontrol show job $I | grep Command)\nexec 3>&1\n$D/a", ONE_GPU).left
+    assert "the script that jobgen submits" in note.reason
 
 
 def test_a_variable_within_a_value_ends_where_its_name_did() -> None:

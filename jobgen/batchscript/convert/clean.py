@@ -195,5 +195,6 @@ def _prepares(early: Statement, main: Statement) -> bool:
     if len(early.commands) > 1 or first.end == "&" or unwrap(first.words).is_launched:
         return False
     trains = FORMS["trains"].fullmatch(unwrap(first.words).name) or "/" in first.texts[0]
-    readies = READIES.match(" ".join(first.texts))
+    text, own = " ".join(first.texts), " ".join(main.first.texts)
+    readies = READIES.match(text) or (FORMS["helps"].match(text) and not FORMS["helps"].match(own))
     return bool(readies) or not trains or unwrap(main.first.words).is_launched
