@@ -49,7 +49,9 @@ def look_up(word: str, value: str, short: Mapping[str, str], *, whole: bool) -> 
     if "run.args" in hint.text and not chunks:  # an argument of the program
         return {}
     words = list[str]()
-    for path, text in (chunks or _drop_examples(_list_settings(hint, value), value)).items():
+    example = r"^\d.*" if not re.search(r"\d", value) else "\0"  # whose number was not typed
+    for path, shown in (chunks or _list_settings(hint, value)).items():
+        text = re.sub(example, "VALUE", shown)
         name = short.get(path.rpartition(".")[2])
         words += [name, text] if name else ["--set", f"{path}={text}"]
     line = shlex.join(words).replace("...", "VALUE")
@@ -67,14 +69,6 @@ def _read_chunks(value: str) -> dict[str, str]:
     draft = Draft()
     settle(Script("job.pbs", f"#!/bin/bash\n#PBS -l {value}\n"), draft)
     return {path: str(text) for path, text in draft.values.items()}
-
-
-def _drop_examples(shown: Mapping[str, str], value: str) -> dict[str, str]:
-    """Return settings without the numbers of an example, if no number was typed."""
-    typed = re.search(r"\d", value)
-    return {
-        path: text if typed else re.sub(r"^\d.*", "VALUE", text) for path, text in shown.items()
-    }
 
 
 def _list_settings(hint: Hint, value: str = "") -> dict[str, str]:
