@@ -37,10 +37,8 @@ def _refuse_specs(paths: Iterable[str], most: int | None = None) -> None:
 
 def _name_scripts(folder: str, most: int | None) -> str:
     """Return the line for the scripts in a folder, at most so many; empty without any."""
-    from jobgen.cli.typed import pick
-
     files = sorted(glob.glob(os.path.join(glob.escape(folder), "*")))
-    scripts = shlex.join(pick(files, SCRIPT_ENDS)[:most])
+    scripts = shlex.join([one for one in files if one.endswith(SCRIPT_ENDS)][:most])
     return f"; type: jobgen {click.get_current_context().info_name} {scripts}" if scripts else ""
 
 
@@ -67,7 +65,7 @@ def _refuse_others(script: Script) -> None:
 
 def _refuse(path: str, what: str, hint: str) -> UsageError:
     """Return the error of a file that is neither a spec nor a script."""
-    hint = hint.replace(": name that", "; type: jobgen check job.yaml")
+    hint = re.sub(r"(\S+)( starts it|): name that", r"\1\2; type: jobgen check \1", hint)
     hint = re.sub("^(what its keys .*) follows$", rf"for \1, type: jobgen check {path}", hint)
     return UsageError(f"{path} {what.replace('job spec', 'job script')}; {hint}")
 

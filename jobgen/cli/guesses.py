@@ -27,16 +27,8 @@ from jobgen.errors import Position
 from jobgen.jobs import find
 from jobgen.schedulers.registry import SCRIPT_ENDS
 from jobgen.sites import search
+from jobgen.spec import table
 from jobgen.spec.spelling import find_near, find_near_file
-from jobgen.spec.table import (
-    explain_file,
-    find_rule,
-    list_commands,
-    list_section,
-    list_words,
-    load_table,
-    name_new,
-)
 from jobgen.spec.words import describe, normalize
 from jobgen.spec.yaml_nodes import Scalar
 
@@ -48,6 +40,7 @@ _ADVICE = re.compile(r"\b(?:write|give|type|put|knows)\b")  # in what leaves no 
 _LEAVE, _NOTHING = "leave it out", "jobgen has nothing like it"
 _WRAP = re.compile("(?<![^\0])(?:--?(?:wrap|c|cmd)[=\0])?(python\\S* [^\0;&|<>$'\"()]*)\0((?s:.*))")
 _NUMBER = re.compile("[1-9][0-9]{0,8}")
+_ONE_SCRIPT = r"(?<!')\bSCRIPT\b"
 # Where the one job of a folder is meant: one that need not run, and not several.
 _ONE_JOB = r"(?<!')(?<!shell )(?<!forward )\bJOB\b(?! JOB|\.\.\.)"
 _SILENT = ("questions", "idle", "nouns")  # sections of words that say nothing in a sentence
@@ -71,7 +64,7 @@ class Answer(typed.Typed):
         if self.spec:
             self._hand_over()
         self.own = [pair for pair in self.own if pair[0] not in read.split()]
-        last = list_section("processes")
+        last = table.list_section("processes")
         for option, value in sorted(self.foreign, key=lambda pair: self._mean(*pair) in last):
             if not self._is_read(option, value, read.split()):
                 self._translate(option, value)
@@ -101,7 +94,7 @@ class Answer(typed.Typed):
     @cached_property
     def late(self) -> Set[str]:
         """The words behind the file of a job, which sbatch and qsub give to its program."""
-        if self.tool not in list_section("submitters"):
+        if self.tool not in table.list_section("submitters"):
             return frozenset()
         words = itertools.dropwhile(lambda one: not one.endswith(FILE_ENDS), self.typed)
         return {*part_options([*words][1:])}
@@ -133,7 +126,7 @@ class Answer(typed.Typed):
     def _name_left(self, line: str, remarks: str) -> dict[str, str]:
         """Return a remark on those words typed that stand neither in a line nor in what is said."""
         named = {*re.split(r"[\s;,'\"=:/`{}?]+", f"{line} {remarks}")}
-        named |= list_section(*_SILENT, "tools") | list_commands()
+        named |= table.list_section(*_SILENT, "tools") | table.list_commands()
         words = [*self.plain, *self.left, *(" ".join(filter(None, pair)) for pair in self.own)]
         left = [
             one
@@ -158,18 +151,14 @@ class Answer(typed.Typed):
 
     def _list_rest(self, start: str, takes: Iterable[str]) -> list[str]:
         """Return the options that a command takes, beside those of a line, and its program's."""
-        given = self._list_given(start)
+        given = [[*filter(None, pair)] for pair in self.own if pair[0] not in start.split()]
+        given += self.words + settings.add_directives(self.spec, self.directives)
         first = {name_setting(words): shlex.join(words) for words in reversed(given)}
         known = [one for words in given if (one := first.pop(name_setting(words), ""))]
-        rest = [one for one in known if one not in start and one.split()[0] in {*takes, "--help"}]
+        rest = [one for one in known if one.split()[0] in {*takes, "--help"}]
         if self.program and "--set" in takes:
             rest += ["--", shlex.join(self.program)]
         return rest
-
-    def _list_given(self, start: str) -> list[list[str]]:
-        """Return the options beside those of a line, each with its value."""
-        given = [[*filter(None, pair)] for pair in self.own if pair[0] not in start.split()]
-        return given + self.words + settings.add_directives(self.spec, self.directives)
 
     def _place(self, words: Sequence[str], target: click.Context) -> Sequence[str]:
         """Return the words of a command with what was typed in the place of its arguments."""
@@ -178,7 +167,7 @@ class Answer(typed.Typed):
         is_job = options.takes_job(target)
         known = typed.name_jobs(self.plain) if is_job else pick(self.plain, ends)
         if target.command.name == "init" and any(map(os.path.exists, known or ["job.yaml"])):
-            known = [name_new()]  # init writes over no file
+            known = [table.name_new()]  # init writes over no file
         if known and all(map(str.isupper, given)):
             at = words.index(given[0]) if given else len(words)
             words = [*words[:at], *known, *given[len(known) :]]
@@ -242,14 +231,13 @@ class Answer(typed.Typed):
         """Whether the value of an option, which its rule does not read, is the job."""
         if not self.takes_job or value not in self.loose or pick_jobs(self.plain):
             return False
-        known = not {option, value}.isdisjoint([*list_section("flags"), *find.list_words()])
-        named = JOB.fullmatch(value) or known or not (self.has_set or rule)
-        answer = " ".join(rule.values()).split()
-        return bool(named) and {value, *pick_jobs([value])}.isdisjoint(answer)
+        known = {option, value} & {*table.list_section("flags"), *find.list_words()}
+        answer = {*" ".join(rule.values()).split()}
+        return bool(JOB.fullmatch(value) or known) and not answer & {value, *pick_jobs([value])}
 
     def _give_program(self, option: str, value: str) -> str:
         """Give an option, or NAME=VALUE, to the program as it takes it; return why it does not."""
-        name = option if option.startswith("-") else f"--{option.lstrip('+')}"
+        name = option if option.startswith("-") else f"--{option}"
         pairs = [] if name == option else [[f"{option}={value}"]]
         items = value.split(",")
         apart = items if value in self.apart else [value]
@@ -258,7 +246,7 @@ class Answer(typed.Typed):
             if not hint:
                 self.program += words
                 return ""
-        if items[1:] and not find_refusal(self.spec, [name, items[0]]):
+        if not find_refusal(self.spec, [name, items[0]]):
             self.words.append(["--set", f"array.values.{name.strip('-')}=[{', '.join(items)}]"])
             return "a task of an array for each value"
         plain = re.sub("^(?:max|num|n)_", "", normalize(option.rpartition(".")[2]))
@@ -277,7 +265,7 @@ class Answer(typed.Typed):
     def _read_near(self, option: str, value: str) -> bool:
         """Whether an option misspells one of the table that has a line, which is kept then."""
         word = _name_word(option)
-        near = find_near(word, list_words(keys=self.has_set) - {word})
+        near = find_near(word, table.list_words(keys=self.has_set) - {word})
         known = bool(near) and "type" in self._explain(f"--{near}", value)
         if known:
             self._translate(f"--{near}", value)
@@ -285,7 +273,7 @@ class Answer(typed.Typed):
 
     def _list_known(self, option: str) -> str:
         """Return what a command knows, and which commands have an option that no table has."""
-        lead = f"{_LEAVE}: " if self.name in list_section("reading") else ""
+        lead = f"{_LEAVE}: " if self.name in table.list_section("reading") else ""
         known = f"{lead}{self.context.command_path} knows {', '.join(sorted(self.long.values()))}"
         names = options.list_names(self.context)
         commands = {name: options.make_context(name, self.context).command for name in names}
@@ -298,7 +286,7 @@ class Answer(typed.Typed):
         """Return what to type, or to know, for an option that is not here; empty if unknown."""
         meant = self._mean(option, value)
         word = meant if self.tool else _name_word(option)
-        if rule := find_rule("prompt_options", self._describe(option, word, value)):
+        if rule := table.find_rule("prompt_options", self._describe(option, word, value)):
             return rule
         if self.has_set or (option[2:] and value):
             return settings.look_up(
@@ -309,7 +297,7 @@ class Answer(typed.Typed):
     def _mean(self, option: str, value: str) -> str:
         """Return the word that an option stands for: to its tool, and else a letter to sbatch."""
         guessed = self.has_set and value and not self.letters
-        letters: dict[str, str] = load_table()["letters"] if guessed else {}
+        letters: dict[str, str] = table.load_table()["letters"] if guessed else {}
         return letters.get(option, _name_word(self._read_letter(option)))
 
     def _describe(self, option: str, word: str, value: str) -> dict[str, str]:
@@ -323,7 +311,7 @@ class Answer(typed.Typed):
             "site": _find_site([value]),
             "jobs": shlex.join(pick_jobs([value]) or [value]),
             "job": "".join({value} & {*find.list_words()}),
-            "new": "" if self._count("nodes") or os.path.exists(self.spec) else "yes",
+            "new": "" if os.path.exists(self.spec) else f"nodes{self._count('nodes')}",
             "spread": self._spread(value.removeprefix("ngpus=")),
             "memory": self._multiply(value),
             "at": self.name,
@@ -402,7 +390,7 @@ def _rewrite(args: Sequence[str]) -> list[str]:
     """
     here = "|".join(map(re.escape, [*pick(os.listdir(), FILE_ENDS), "\0"]))
     text = "\0".join([*args, ""])
-    for form, instead in load_table()["rewritten"].items():
+    for form, instead in table.load_table()["rewritten"].items():
         text = re.sub(form.replace("HERE", here), instead, text)
     text = _WRAP.sub(lambda one: one[2] + one[1].replace(" ", "\0") + "\0", text)
     return text.split("\0")[:-1]
@@ -410,12 +398,13 @@ def _rewrite(args: Sequence[str]) -> list[str]:
 
 def _read_line(args: Sequence[str]) -> _Line:
     """Return what a line is: a tool's, by its first word, or a question."""
-    tools = "|".join(list_section("tools"))
+    tools = "|".join(table.list_section("tools"))
     behind = re.sub(f"^(?:(?:{tools})\0(?=[^\0-]|\0))+", "", "\0".join(args))
     word, *words = behind.split("\0")
     named = (f"{args[0]} {word}", args[0], word)
-    tool = next((one for one in named if one in load_table()["letters_of"]), word)
-    tries, words = _read_question(args) if _asks(word, words) else ([], words)
+    tool = next((one for one in named if one in table.load_table()["letters_of"]), word)
+    asks = re.split("['\u2019\0]", re.sub("^why\0", "", behind.lower()))[0]  # why gpt: a job
+    tries, words = _read_question(args) if asks in table.list_section("questions") else ([], words)
     return _Line(" ".join(args), tool, word, words, tries)
 
 
@@ -445,17 +434,11 @@ def _mend_file(word: str) -> str:
     return word if as_it_is else find_near_file(word) or word
 
 
-def _asks(word: str, rest: Sequence[str]) -> bool:
-    """Whether a word begins a question: `why` may also stand before the name of a job."""
-    first, questions = re.split("['\u2019]", word.lower())[0], list_section("questions")
-    return ("".join(rest[:1]) if first == "why" else first) in questions
-
-
 def _read_question(args: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the words of a question that say something, and the jobs and files that it names."""
     plain = re.findall(r"[^\s?,!]+", " ".join(args))
-    words = [one for one in plain if one.lower() not in list_section(*_SILENT)]
-    words.sort(key=lambda one: one.lower() not in list_section("topics"))
+    words = [one for one in plain if one.lower() not in table.list_section(*_SILENT)]
+    words.sort(key=lambda one: one.lower() not in table.list_section("topics"))
     named = [one for one in words if re.fullmatch(r"\d{3,}\S*|.*\.(?:ya?ml|py)", one)]
     named += {*words} & {*find.list_words()}
     return drop(words, named) or plain[-1:], named
@@ -465,23 +448,23 @@ def _name_foreign(answer: str, words: Sequence[str]) -> str:
     """Return what a file is that an answer has in a line, where it is another tool's."""
     for path in filter(os.path.isfile, pick(words, SPEC_ENDS)):
         with open(path, encoding="utf-8", errors="replace") as file:
-            about = explain_file(path, file.read())
+            about = table.explain_file(path, file.read())
         if about and re.search(rf"type: jobgen [^;]* {re.escape(path)}(?![^\s;])", answer):
-            line = answer.replace(path, "job.yaml")
-            return f"{path} {about['say']}; {about['hint']}".replace(": name that", f"; {line}")
+            spec = "".join(re.findall(r"(\S+): name that", about["hint"]))
+            line = f"; {answer.replace(path, spec)}"
+            return f"{path} {about['say']}; {about['hint']}".replace(": name that", line)
     return ""
 
 
 def _describe_line(line: _Line) -> dict[str, str]:
     """Return what a row of the table can say of a line, beside its word."""
     named = {line.word, *line.words} & {*find.list_words()}
-    jobs = find.list_jobs()[0] if named else ()  # each is a file to read
-    amounts = load_table()["amounts"].items()
+    amounts = table.load_table()["amounts"].items()
     return {
         "plain": shlex.join(line.words),
         "line": line.text,
         "here": shlex.join(filter(os.path.exists, line.words)),
-        "id": next((one.id for one in jobs if one.name in named), ""),
+        "id": next((one.id for one in find.list_jobs()[0] if one.name in named), ""),
         "job": "".join(named),
         "amounts": " ".join(
             one.expand(to) for form, to in amounts for one in re.finditer(form, line.text)
@@ -504,7 +487,7 @@ def _answer_word(line: _Line, facts: Mapping[str, str], context: click.Context) 
         "path": f"{shutil.which(word)}",
         "site": _find_site([word, *words]),
     }
-    row = find_rule("commands", {**facts, **of_word})
+    row = table.find_rule("commands", {**facts, **of_word})
     remark = fill_line(row.get("say", ""), word, words)
     if "type" not in row and (row or word.lower() not in options.list_names(context)):
         return remark
@@ -529,8 +512,7 @@ def _find_site(words: Sequence[str]) -> str:
 
 def explain_usage(error: click.UsageError, argv: Sequence[str], group: click.Group) -> str:
     """Return the message for a command line that a command of a group does not take."""
-    line = itertools.takewhile(lambda word: word not in ("&&", "||", "|", ";"), argv)
-    argv = _rewrite([re.sub("^[\u2010-\u2015\u2212]+", "-", word) for word in line if word != "="])
+    argv = _rewrite([*itertools.takewhile(lambda one: one not in ("&&", "||", "|", ";"), argv)])
     context = error.ctx or options.make_context(argv[0], click.Context(group, info_name="jobgen"))
     unknown = error.option_name if isinstance(error, click.NoSuchOption) else ""
     plain = error.format_message().replace("\n\t", " ")  # a list of choices
@@ -539,7 +521,7 @@ def explain_usage(error: click.UsageError, argv: Sequence[str], group: click.Gro
     answer = answer or _explain_words(message, unknown, context, argv)
     message = f"{message.rstrip('.')}; {answer}" if answer else message
     message = name_known(end_line(settings.make_room(message, argv), argv))
-    for words, plain in load_table()["plain"].items():
+    for words, plain in table.load_table()["plain"].items():
         message = re.sub(words, plain, message)
     return message
 
@@ -598,13 +580,18 @@ def _find_usage(
         "USAGE": " ".join([*plain, *command.collect_usage_pieces(context)[1 + len(plain) :]]),
     }
     half = r" +(?=[ ,]|$)| --set [\w.]+(?= |$)"  # a setting whose value stands apart
-    return re.sub(half, "", find_rule("usage", facts).get("say", ""))
+    return re.sub(half, "", table.find_rule("usage", facts).get("say", ""))
 
 
 def name_known(message: str) -> str:
-    """Return a message with the script or the job of this folder, where it has one alone."""
-    scripts = pick(os.listdir(), SCRIPT_ENDS)
-    jobs = [job.id for job in find.list_jobs()[0]]
-    for form, names in ((r"(?<!')\bSCRIPT\b(\.\.\.)?", scripts), (_ONE_JOB, jobs)):
+    """Return a message with the scripts of this folder, and with its job if it has one alone."""
+    scripts = sorted(pick(os.listdir(), SCRIPT_ENDS))
+    some = slice(len(scripts))  # of what needs one
+    for form, names in (
+        (rf"{_ONE_SCRIPT}\.\.\.", [shlex.join(scripts)][some]),
+        (_ONE_SCRIPT, scripts),
+        (rf"(type: .*{_ONE_SCRIPT}.*)", [rf"\1; here are {', '.join(scripts)}"][some]),
+        (_ONE_JOB, [job.id for job in find.list_jobs()[0]]),
+    ):
         message = re.sub(form, names[0], message) if len(names) == 1 else message
     return message

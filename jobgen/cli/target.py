@@ -68,14 +68,6 @@ def _complete_queue(context: click.Context, _param: click.Parameter, begun: str)
     return [queue for queue in queues or () if queue.startswith(begun)]
 
 
-def is_spec(path: str) -> bool:
-    """Whether a file of YAML is here and has what a job runs, or extends one that has."""
-    if not path.endswith(SPEC_ENDS) or not os.path.isfile(path):
-        return False
-    with open(path, encoding="utf-8", errors="replace") as file:
-        return any(line.startswith(("run:", "roles:", "extends:")) for line in file)
-
-
 def _find_refused(
     words: Sequence[str], flags: Mapping[str, bool], path: str, target: Mapping[str, Any]
 ) -> dict[str, bool]:
@@ -172,6 +164,8 @@ def _part_misplaced(
     words: list[str], refused: Mapping[str, bool], *, has_spec: bool
 ) -> tuple[list[str], list[str]]:
     """Return a spec with options and their values, and the other words; `refused` marks flags."""
+    from jobgen.spec.table import is_spec
+
     moved, left = list[str](), list[str]()
     for last, word in zip(["", *words], words, strict=False):
         is_file = not has_spec and last[:1] != "-" and is_spec(word)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 import shlex
 from collections.abc import Container, Iterable, Sequence, Set
@@ -11,20 +12,12 @@ import click
 
 from jobgen.batchscript.directives import read_walltime
 from jobgen.cli.options import SPEC_ENDS, list_options, takes_job
-from jobgen.cli.target import SHORTCUTS, is_spec
+from jobgen.cli.target import SHORTCUTS
 from jobgen.jobs.files import read_if_left
 from jobgen.rendering import header
 from jobgen.schedulers.registry import SCRIPT_ENDS
+from jobgen.spec import table
 from jobgen.spec.spelling import find_near
-from jobgen.spec.table import (
-    fill,
-    list_section,
-    list_words,
-    load_table,
-    name_new,
-    names_program,
-    offer_init,
-)
 from jobgen.spec.words import normalize
 
 FILE_ENDS = (*SPEC_ENDS, *SCRIPT_ENDS)
@@ -76,40 +69,47 @@ class Typed:
         self.respelt, self.lead = False, ""  # what is to be typed before the line
         program = module or "".join(_SCRIPT.findall(" ".join([*words, tool]))[:1])
         files = pick(words, SPEC_ENDS)
-        self.letters: dict[str, str] = load_table()["letters_of"].get(tool, {})
-        before = [one for one, file in itertools.pairwise(words) if file in files]
-        own = not program and self.letters.keys().isdisjoint(before)
-        own = own or all(map(is_spec, files))
-        self.alone = own and len(files) < 2  # whether a file of YAML must be the spec
+        self.letters: dict[str, str] = table.load_table()["letters_of"].get(tool, {})
+        self.alone = self._is_alone(files, program)
         left, behind = _cut(words, tool, program if self.has_program else "")
         self.behind = [*self._part(left, bare), *behind]
         if program in self.behind:
             del self.behind[: self.behind.index(program) + 1]
-        self.spec = (*pick(self.plain, SPEC_ENDS), "job.yaml")[0] if self.has_program else ""
+        named = [*pick(self.plain, SPEC_ENDS), table.name_spec(program)]
+        self.spec = named[0] if self.has_program else ""
         if self.spec and program:
             self._start("module" if module else "script", program)
         else:
             self._make(program, pick(self.plain, SCRIPT_ENDS), files)
+
+    def _is_alone(self, files: Sequence[str], program: str) -> bool:
+        """Whether a file of YAML must be the spec: no other is here, and the tool reads none."""
+        before = [one for one, file in itertools.pairwise(self.typed) if file in files]
+        own = not program and self.letters.keys().isdisjoint(before)
+        meant = (
+            table.is_spec(one) or (own and (self.tool or not os.path.exists(one))) for one in files
+        )
+        return len(files) < 2 and all(meant)
 
     def _make(self, program: str, scripts: Sequence[str], files: Sequence[str]) -> None:
         """Have a spec be made: by init of a program, or by import of a script to submit."""
         if self.name == "init" and program:
             self.own.append(("--script", program))
             self.plain = drop(self.plain, [program])
-        elif self.name != "submit" or not scripts or files:
+        elif self.name != "submit" or not scripts:
             return
         elif header.read(read_if_left(scripts[0])) is None:  # a rendered one is submitted itself
-            self.spec = name_new()
+            self.spec = table.name_new()
             self.lead = f"jobgen import {shlex.quote(scripts[0])} -o {self.spec}, and then "
             self.plain[self.plain.index(scripts[0])] = self.spec
 
     def _start(self, key: str, program: str) -> None:
         """Have the program be started: by its spec, by the spec that is named, or by a new one."""
-        named, known = self.spec in self.plain, names_program(self.spec, program)
+        named, known = self.spec in self.plain, table.names_program(self.spec, program)
         if named and not known:
             self.own.append(("--set", f"run.{key}={program}"))
         elif not known:
-            line, self.spec = offer_init(program, f"--{key}")
+            line, self.spec = table.offer_init(program, f"--{key}")
             self.lead = f"{line}, and then "
         self.plain = drop(self.plain, [program])
         self.plain += [] if named else [self.spec]
@@ -154,7 +154,7 @@ class Typed:
 
     def _read_time(self, own: str, value: str) -> str:
         """Return the value of an option; a time as the tool's scheduler reads it."""
-        scheduler = load_table()["schedulers_of"].get(self.tool, "")
+        scheduler = table.load_table()["schedulers_of"].get(self.tool, "")
         is_time = scheduler and own in SHORTCUTS["resources.walltime"][0]
         return (is_time and read_walltime(value, scheduler)) or value
 
@@ -171,17 +171,18 @@ class Typed:
         if meant != option or len(option) == 2:
             return ""
         word = normalize(option)
-        if word in self.long or word in list_words(keys=self.has_set):
+        if word in self.long or word in table.list_words(keys=self.has_set):
             return self.long.get(word, "")
-        parts = [part for part in word.split("_") if part not in list_section("fillers")]
+        parts = [part for part in word.split("_") if part not in table.list_section("fillers")]
         return self.long.get("_".join(parts)) or find_near(option, self.long.values(), cutoff=0.8)
 
     def _take(self, own: str, left: list[str]) -> str:
         """Take the value of an option from the words after it, if the first of them is one."""
-        word, units = "".join(left[:1]), load_table()["units"]
+        word, units = "".join(left[:1]), table.load_table()["units"]
         ends = FILE_ENDS if self.tool or not self.has_set else SPEC_ENDS
         is_file = self.alone and word.endswith(ends)
-        takes = self.valued[own] if own else not is_file and re.match(r"[^-]|-\d\d+$|-[^=]* ", word)
+        kind = self.valued[own] if own else re.match(r"[^-]|-\d\d+$|-[^=]* ", word)
+        takes = kind and (kind == "FILE" or not is_file)  # a file of YAML is the spec, and no NAME
         value = left.pop(0) if left and takes else ""
         if self.has_program and not own and _NUMBERS.fullmatch(value):
             more = [*itertools.takewhile(_NUMBERS.fullmatch, left)]
@@ -207,7 +208,9 @@ def _cut(words: Sequence[str], tool: str, program: str) -> tuple[list[str], list
 
 def _names_file(option: str, value: str) -> bool:
     """Whether an option of another tool names the file of a job, which jobgen takes without it."""
-    return value.endswith(FILE_ENDS) and bool(re.fullmatch(load_table()["file_options"], option))
+    return value.endswith(FILE_ENDS) and bool(
+        re.fullmatch(table.load_table()["file_options"], option)
+    )
 
 
 def drop(words: Iterable[str], others: Container[str]) -> list[str]:
@@ -230,7 +233,7 @@ def name_jobs(words: Iterable[str]) -> list[str]:
     """Return what names jobs among words: ids, or else a name, unless they are a sentence."""
     names = [one for one in words if re.fullmatch(r"[A-Za-z][\w.]*-?[\w.-]+(?<!\.py|aml)", one)]
     named = {*names[-1:]} if len(names) < 3 else set()
-    return pick_jobs(words) or [*named - list_section("questions", "idle", "nouns")]
+    return pick_jobs(words) or [*named - table.list_section("questions", "idle", "nouns")]
 
 
 def fill_line(text: str, word: str, words: Sequence[str]) -> str:
@@ -243,4 +246,4 @@ def fill_line(text: str, word: str, words: Sequence[str]) -> str:
         "FILE": shlex.join([*specs, *scripts] or ["job.yaml"]),
         "SCRIPT": shlex.join(scripts or ["SCRIPT"]),
     }
-    return fill(text, values).replace("  ", " ").strip()
+    return table.fill(text, values).replace("  ", " ").strip()

@@ -31,7 +31,7 @@ def find_near(word: str, known: Iterable[str], *, cutoff: float = 0.75) -> str:
 
 
 def find_near_file(path: str, ends: tuple[str, ...] = ("",)) -> str:
-    """Return the only file so named here or below, one spelt so, or the only one that ends so.
+    """Return the only file so named here or below, one spelt so, or the only one of a folder.
 
     A name may lack its end.
     """
@@ -47,7 +47,7 @@ def find_near_file(path: str, ends: tuple[str, ...] = ("",)) -> str:
     with suppress(OSError):
         with os.scandir(os.path.expanduser(folder) or ".") as entries:
             files = sorted(one.name for one in entries if one.is_file() and one.name.endswith(ends))
-        near = files[0] if len(files) == 1 and all(ends) else find_near(name, files)
+        near = files[0] if len(files) == 1 and not name else find_near(name, files)
         return os.path.join(folder, near) if near else ""
     return ""
 

@@ -136,8 +136,9 @@ def explain_file(path: str, text: str) -> dict[str, str]:
         if match and re.search(rule.get("name", ""), path):
             stem, notebook, _ = path.partition(".ipynb")
             program = name_new(stem, ".py") if notebook else path
-            line, stem = "job.yaml starts it: name that", os.path.basename(program)[:-3]
-            if not names_program("job.yaml", program):
+            starts, stem = name_spec(program), os.path.basename(program)[:-3]
+            line = f"{starts} starts it: name that"
+            if not names_program(starts, program):
                 line = f"its spec starts it; type: {offer_init(program)[0]}"
             values = {"file": path, "stem": stem, "line": line, "spec": point_to_spec(path)}
             values |= _describe_job(text) | match.groupdict("NAME")
@@ -163,13 +164,31 @@ def _describe_job(text: str) -> dict[str, str]:
     return {"asked": f"resources: {{{asked}}}", "run": run, "lists": f"{{{', '.join(grid)}}}"}
 
 
+def is_spec(path: str) -> bool:
+    """Whether a file of YAML is here and has what a job runs, or extends one that has."""
+    runs = re.search("(?m)^(?:run|roles|extends):", _read_here(path))
+    return bool(runs) and path.endswith((".yaml", ".yml"))
+
+
 def point_to_spec(path: str) -> str:
-    """Return where a spec is that could be named in the place of a file."""
-    if not os.path.isfile("job.yaml"):
-        return "`jobgen init` writes a first spec"
-    if os.path.normpath(path) == "job.yaml":
+    """Return which spec of this folder could be named in the place of a file, or what makes one."""
+    own, here = os.path.normpath(path), sorted(os.listdir())
+    specs = [one for one in here if one != own and is_spec(one)]
+    if "job.yaml" in specs or len(specs) == 1:
+        return f"the spec here is {min(specs, key='job.yaml'.__ne__)}: name that"
+    if specs:
+        return f"the specs here are {', '.join(specs)}: name one"
+    if "job.yaml" in here:
         return f"`jobgen init {name_new()}` writes one"
-    return "the spec here is job.yaml: name that"
+    scripts = re.findall(load_table()["scripts"], "\n".join(here))[:1]
+    make = [f"; `jobgen import {one} -o job.yaml` makes one of a script" for one in scripts]
+    return "".join(["`jobgen init` writes a first spec", *make])
+
+
+def name_spec(program: str) -> str:
+    """Return the only spec of this folder that has a word that is a program; else the usual one."""
+    specs = [one for one in os.listdir() if is_spec(one) and names_program(one, program)]
+    return specs[0] if len(specs) == 1 else "job.yaml"
 
 
 def name_new(stem: str = "new", end: str = ".yaml") -> str:
@@ -189,8 +208,13 @@ def offer_init(program: str, option: str = "--script") -> tuple[str, str]:
 
 def names_program(spec: str, program: str) -> bool:
     """Whether a spec that is here has a word that is a program."""
-    if not (os.path.isfile(spec) and os.access(spec, os.R_OK)):
-        return False
-    with open(spec, encoding="utf-8", errors="replace") as file:
-        words = re.split(r"[\s'\"{}\[\],]+", file.read(_MOST_TEXT))
+    words = re.split(r"[\s'\"{}\[\],]+", _read_here(spec))
     return os.path.normpath(program) in map(os.path.normpath, words)
+
+
+def _read_here(path: str) -> str:
+    """Return the text of a file, which is not longer than a spec's; empty without one."""
+    if not (os.path.isfile(path) and os.access(path, os.R_OK)):
+        return ""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read(_MOST_TEXT)

@@ -131,12 +131,12 @@ def read(path: str) -> Mapping:
 def _suggest_file(path: str) -> str:
     """Return what a path that leads nowhere may be meant for: a job, or another spec."""
     from jobgen.spec.spelling import find_near_file
-    from jobgen.spec.table import find_rule
+    from jobgen.spec.table import find_rule, point_to_spec
 
     if answer := find_rule("missing_files", {"path": path}):
         return answer["say"]
     near = find_near_file(path, (".yaml", ".yml"))
-    return f"did you mean {near}?" if near else "`jobgen init` writes a first one"
+    return f"did you mean {near}?" if near else point_to_spec(path)
 
 
 def read_text(path: str) -> str:

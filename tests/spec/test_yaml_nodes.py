@@ -154,7 +154,7 @@ def test_what_is_no_fault(content: str) -> None:
         ("folder.yaml", "folder.yaml: Is a directory; name the YAML file in it"),
         (
             "nothing.yaml",
-            "nothing.yaml: No such file or directory; `jobgen init` writes a first one",
+            "nothing.yaml: No such file or directory; `jobgen init` writes a first spec",
         ),
         ("a\nb.yaml", r"'a\nb.yaml': this name cannot stand in a comment of a script"),
     ],
