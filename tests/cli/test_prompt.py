@@ -560,7 +560,7 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
         ("status --follow 12345", "type: jobgen status --watch 12345"),
         ("render --output-dir o job.yaml", "type: jobgen render job.yaml --out-dir o"),
         ("submit --gpu-per-node 4", "type: jobgen submit --gpus-per-node 4"),
-        ("run -d job.yaml", "leave it out: jobgen submit returns at once"),
+        ("run -d job.yaml", "no such option -d; type: jobgen submit job.yaml\n"),
         ("-N 4 submit job.yaml", "; type: jobgen submit job.yaml -N 4"),
         ("--nproc_per_node=4 train.py", "; type: jobgen submit job.yaml"),
         ("--nproc_per_node=4 other.py", "; type: jobgen init --script other.py other.yaml"),
@@ -1682,6 +1682,55 @@ def test_a_new_spec_has_a_name_that_is_free():
         Path("old.sbatch").write_text("#!/bin/bash\n#SBATCH -N 2\npython train.py\n")
         assert "new2.yaml" in jobgen(*line.split()).err
     assert "-o new2.yaml, and then jobgen submit new2.yaml\n" in jobgen("sbatch", "old.sbatch").err
+
+
+@pytest.mark.parametrize(
+    ("files", "line", "answer"),
+    [
+        ("a.yaml conf.yaml", "submit", "the spec here is a.yaml: name that\n"),
+        ("a.yaml b.yaml conf.yaml", "submit", "the specs here are a.yaml, b.yaml: name one\n"),
+        ("a.yaml b.yaml conf.yaml", "check conf.yaml", "it has lr; the specs here are a.yaml, b.y"),
+        ("a.yaml conf.yaml", "check conf.yaml -N 4", "name that; type: jobgen check a.yaml -N 4\n"),
+        ("a.yaml conf.yaml", "import conf.yaml", "here is a.yaml; type: jobgen check a.yaml\n"),
+        ("a.yaml sky.yaml", "launch sky.yaml", "here is a.yaml; type: jobgen submit a.yaml\n"),
+        ("conf.yaml", "submit", "job.yaml: No such file or directory; `jobgen init` writes a fir"),
+        ("b.sbatch a.sbatch", "submit", "; `jobgen import a.sbatch -o job.yaml` makes one of a "),
+        (
+            "b.sbatch a.sbatch",
+            "import",
+            "type: jobgen import SCRIPT; here are a.sbatch, b.sbatch\n",
+        ),
+        ("b.sbatch a.sbatch", "lint", "type: jobgen lint a.sbatch b.sbatch\n"),
+        ("a.yaml b.py", "run -d a.yaml", "no such option -d; type: jobgen submit a.yaml\n"),
+        ("a.yaml train.py", "torchrun train.py", "type: jobgen submit a.yaml\n"),
+        (
+            "a.yaml train.py",
+            "submit train.py",
+            "a.yaml starts it: name that; type: jobgen submit a.",
+        ),
+        ("a.yaml conf.yaml", "submit --config conf.yaml", "type: jobgen submit -- --config conf."),
+        ("job.yaml a.sbatch", "sbatch a.sbatch conf.yaml", "type: jobgen import a.sbatch -o new"),
+        ("job.yaml", "horovodrun --hosts a:4 train.py", "jobgen submit job.yaml; for --hosts: lea"),
+        ("job.yaml", "sbatch \u2014nodes=4", "type: jobgen submit job.yaml --nodes 4\n"),
+        ("job.yaml", "submit \u2014gpus-per-node 4", "; type: jobgen submit --gpus-per-node 4\n"),
+        ("job.yaml", "logs 12 --tail 5 --grep x", "for --grep: type: jobgen logs 12 | grep x\n"),
+        (
+            "job.yaml",
+            "submit --frob -- python train.py --lr 2",
+            "type: jobgen submit job.yaml -- --f",
+        ),
+        ("c.py", "torchrun --nproc_per_node 8 c.py", "then jobgen submit job.yaml --gpus-per-nod"),
+        ("job.yaml", "check -v -q job.yaml", "type: jobgen explain job.yaml -q NAME, which has"),
+        ("job.yaml", "how many gpus do I have left", "the scheduler tells that, by sinfo on Slu"),
+    ],
+)
+def test_what_lies_in_the_folder_is_named(files, line, answer):
+    sky = "num_nodes: 2\nrun: |\n  torchrun train.py\n"
+    Path("job.yaml").unlink()
+    for file in files.split():
+        text = "import torch\n" if file.endswith(".py") else SPEC
+        Path(file).write_text({"conf.yaml": "lr: 1\n", "sky.yaml": sky}.get(file, text))
+    assert answer in jobgen(*line.split()).err
 
 
 def test_a_setting_is_judged_by_the_spec_in_the_line():
