@@ -246,13 +246,10 @@ class _Look:
 
     def look_for_unasked(self) -> None:
         """Answer whether options and settings, as they are, seem to keep it from a group."""
-        program, supposed = self.program, self._suppose_fields()
-        program.suppose(supposed)
-        own = {scope.name for scope in program.scopes}  # which make one by other calls in them
-        ways = [*map(program.find, ("makes", "spawns", "launches", "rays"))]
-        reached = [one for one in itertools.chain(*ways) if one.short not in own]
-        denied = "" if reached else program.find_denied("makes") or ""
-        program.suppose({})
+        supposed = self._suppose_fields()
+        self.program.suppose(supposed)
+        denied = self._find_denied()
+        self.program.suppose({})
         words = re.findall(r"\w+", denied)
         fields = [one for one in words if isinstance(supposed.get(one), ast.Constant)]
         self.answers["unasked"] = bool(fields)
@@ -262,6 +259,13 @@ class _Look:
             self.values["on"] = "true" if value is False else "VALUE"
             self.values["field"] = re.sub("[-_]", "[-_]", field)
             self.values |= {"test": denied, "variable": field.upper()}
+
+    def _find_denied(self) -> str:
+        """Return the test that keeps it from all calls that make a group, or start processes."""
+        own = {scope.name for scope in self.program.scopes}  # which make one by other calls in them
+        ways = map(self.program.find, ("makes", "spawns", "launches", "rays"))
+        reached = any(one.short not in own for one in itertools.chain(*ways))
+        return "" if reached else self.program.find_denied("makes") or ""
 
     def _suppose_fields(self) -> dict[str, ast.expr]:
         """Return values of fields by their names; a switch that no file or option has is off."""
