@@ -375,7 +375,8 @@ def explain_command(
 ) -> str:
     """Return the message for a word, with others after it, that these groups of commands lack."""
     message = f"no such command {args[0]!r}"
-    line = _read_line(_rewrite([*(args[0].split() or args[:1]), *args[1:]]))  # may be quoted as one
+    words = [*(args[0].split() or args[:1]), *args[1:]]  # the first may be quoted words
+    line = _read_line(_rewrite(words) or words)
     if answer := _answer_line(line, context):
         return f"{message}; {answer}"
     known = [f"{name.lower()}: {', '.join(groups[name])}" for name in groups]

@@ -277,6 +277,7 @@ def test_a_word_that_is_not_a_command_is_answered(line, answer):
         ("how do I run an array job", "write array: {values: {NAME: [...]}} in the spec; type: "),
         ("what is torchrun", "the commands\n"),
         ("what is the meaning of life", "the commands\n"),
+        ("\x85=", "the commands\n"),
     ],
 )
 def test_a_question_is_answered_in_quotes_as_without(question, answer):

@@ -1034,6 +1034,15 @@ def test_the_program_tells_what_it_does_with_gpus(processes: int, program: str) 
         assert ["GPU" in str(one) for one in review(loaded, resolve(loaded))] == [True] * said
 
 
+def test_a_backend_for_the_cpu_beside_nccl_leaves_each_process_its_gpu() -> None:
+    Path("train.py").write_text(
+        "init_process_group('nccl' if torch.cuda.is_available() else 'gloo')"
+    )
+    loaded = load(f"{BASE}launch: {{processes_per_node: 8}}\n")
+    (problem,) = review(loaded, resolve(loaded))
+    assert "8 processes share 4 GPUs on a node" in str(problem)
+
+
 @pytest.mark.parametrize("place", ["'a'", "Path('a')", "pathlib.Path('a')"])
 def test_a_chain_does_not_save_where_the_program_does_by_default(place: str) -> None:
     Path("train.py").write_text(f"import torch\nadd_argument('--out', default={place})\nsave()")

@@ -513,6 +513,7 @@ PRINTS = "try:\n    main()\nexcept Exception as error:\n    print(error)\n"
             "",
             "unread-argument: it reads no arguments, and the job gives it 2",
         ),
+        (f"{OWN}exec(open('configurator.py').read())\n", ", args: [--lr=1]", "", ""),
         (
             f"{OWN}os.environ.get('LR')\n",
             "",

@@ -137,7 +137,9 @@ def test_a_directive_of_ones_own_that_repeats_the_specs_is_refused(
 ) -> None:
     scheduler = "slurm" if directive.startswith("#SBATCH") else "pbs"
     text = edited(("", f'directives: ["{directive}"]\n'))
-    message = f"directives[0]: {option} is what jobgen writes from {key}; leave it out, and"
+    message = (
+        f"directives[0]: {option} is what jobgen writes from {key}; leave it out; for its value,"
+    )
     told = complaint(text, f"{key}={value}", scheduler=scheduler)
     assert message in told
     assert key.rpartition(".")[2] in told.partition(message)[2]
@@ -158,7 +160,7 @@ def test_a_directive_that_repeats_a_key_is_told_with_its_value(
     scheduler = "slurm" if directive.startswith("#SBATCH") else "pbs"
     text = edited(("", f'directives: ["{directive}"]\n'))
     told = complaint(text, "resources.walltime=1h", scheduler=scheduler)
-    assert f"leave it out, and {instead}" in told
+    assert f"leave it out; for its value, {instead}" in told
 
 
 def test_the_tasks_of_what_starts_its_own_may_stand_in_a_directive() -> None:
