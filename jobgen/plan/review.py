@@ -575,16 +575,20 @@ def _check_files(job: _Subject) -> _Found:
         in_image = job.container.image and path.startswith(("run", "environment.venv"))
         elsewhere = in_image if os.path.isabs(file) else moved
         if _is_missing(file) and not made and not elsewhere:
-            near = find_near_file(file)
-            if not near and _read_form("joined").fullmatch(f"{path} {text}"):
-                continue
-            if path == "run.module":
-                near = near.removesuffix(".py").replace("/", ".")
-            usual = "" if file[:1] in "/~" else ".relative"
-            kind = ".near" if near else _KINDS.get(path, usual)
-            yield f"not-here{kind}", path, {"text": text, "near": near}
+            yield from _tell_missing(path, file, text)
         elif path in ("run.args", "environment.setup") and _is_left_out(file, job.copied):
             yield "left-out", path, {"text": text, "file": file}
+
+
+def _tell_missing(path: str, file: str, text: str) -> _Found:
+    near = find_near_file(file)
+    if not near and _read_form("joined").fullmatch(f"{path} {text}"):
+        return
+    if path == "run.module":
+        near = near.removesuffix(".py").replace("/", ".")
+    usual = "" if file[:1] in "/~" else ".relative"
+    kind = ".near" if near else _KINDS.get(path, usual)
+    yield f"not-here{kind}", path, {"text": text, "near": near}
 
 
 def _check_pointers(job: _Subject) -> _Found:

@@ -42,13 +42,12 @@ def read_arguments(program: ReadProgram, tasks: Sequence[Sequence[str]]) -> Read
     """
     if program.find("hydra"):
         return Read(faults=_check_hydra(program, [word for task in tasks for word in task]))
-    parsed, text = _find_parsed(program), read_form("read-first").sub("", program.text)
+    parsed = _find_parsed(program)
     read_by = dict.fromkeys((program.entry, *(one.module for one in parsed)))
     if not parsed or any(read_form("gives-others").search(one.text) for one in read_by):
         return Read()
-    # The shell expands no word of the command line, none is to be filled in, and a parser reads it.
-    sure = not re.search(r"\$|<\d", str(tasks)) and (_reads_all(parsed[0]) or text != program.text)
-    parser = _mirror(program, parsed, text, sure=sure)
+    # The shell expands no word of the command line, and none is to be filled in.
+    parser = _mirror(program, parsed, plain=not re.search(r"\$|<\d", str(tasks)))
     given = [parser.read(task) for task in tasks]
     if read_form("changes-arguments").search(program.text):
         return Read({}, parser.faults)
@@ -96,9 +95,11 @@ def _list_configured(program: ReadProgram) -> set[str]:
     return set(re.findall(r"\w+", f"{files} {keys}"))
 
 
-def _mirror(program: ReadProgram, parsed: list[Fact], text: str, *, sure: bool) -> _Mirror:
-    """Return a parser with the options that are seen."""
+def _mirror(program: ReadProgram, parsed: list[Fact], *, plain: bool) -> _Mirror:
+    """Return a parser with the options that are seen; words are `plain` if they stand so."""
     first, *others = parsed
+    text = read_form("read-first").sub("", program.text)
+    sure = plain and (_reads_all(first) or text != program.text)
     options = (one for one in program.find("option") if "--help" not in one.words)
     added = [one for one in options if not _is_foreign(program, one, parsed)]
     if program.partial or _hides_options(program, parsed, text):
@@ -185,17 +186,20 @@ class _Mirror(argparse.ArgumentParser):
         self.add_argument("-h", "--help", action="store_true")
         for call in added:
             try:
-                action = self.add_argument(*map(str, call.words), **self._read_settings(call))
+                self._mirror(call)
             except (ValueError, TypeError, argparse.ArgumentError):  # it is none that argparse has
                 self.hides = True
-                continue
-            if action.required and not read_form("may-be-empty").search(ast.unparse(call.node)):
-                self.needed[action.dest] = "/".join(action.option_strings) or action.dest
-                action.required, action.default = False, argparse.SUPPRESS
-                continue
-            default = call.given.get("default", ast.Constant(action.default))
-            folded = _read_setting("default", ast.unparse(default))
-            self.values[action.dest] = ast.Constant(*folded.values()) if folded else default
+
+    def _mirror(self, call: Fact) -> None:
+        """Take an option, and keep its default, or that it must be given."""
+        action = self.add_argument(*map(str, call.words), **self._read_settings(call))
+        if action.required and not read_form("may-be-empty").search(ast.unparse(call.node)):
+            self.needed[action.dest] = "/".join(action.option_strings) or action.dest
+            action.required, action.default = False, argparse.SUPPRESS
+            return
+        default = call.given.get("default", ast.Constant(action.default))
+        folded = _read_setting("default", ast.unparse(default))
+        self.values[action.dest] = ast.Constant(*folded.values()) if folded else default
 
     def _read_settings(self, call: Fact) -> dict[str, Any]:
         """Return what an argument is given; ValueError if something that decides is computed."""
@@ -254,18 +258,21 @@ class _Mirror(argparse.ArgumentParser):
         """Keep what the words that are left over say: options first, else words without one."""
         left = [word for word in rest if re.match(r"--?(?!no-)[A-Za-z]", word)]
         options = [word.partition("=")[0] for word in left]
-        known = sorted(word for word in self.known if word[0] == "-")
         if unknown := [option for option in options if option not in self.known]:
-            near = [find_near(option, known) for option in unknown]
-            others = f"it knows {', '.join(known) or 'none'}"
-            hint = f"write {', '.join(near)}" if all(near) else others
-            hint = self._place(words, unknown) or hint
-            if read_form("of-launcher").search(f"required: {' '.join(unknown)}"):
-                hint = "leave it out; jobgen gives each process RANK, LOCAL_RANK and WORLD_SIZE"
+            hint = self._place(words, unknown) or self._name_near(unknown)
             self.faults[f"it has no option {', nor '.join(unknown)}"] = hint
         beyond = [word for word in rest if word[:1] != "-"]
         if beyond and self.sure and not left:
             self._refuse_words(words, beyond)
+
+    def _name_near(self, options: Sequence[str]) -> str:
+        """Return what to write for options that the parser does not have."""
+        if read_form("of-launcher").search(f"required: {' '.join(options)}"):
+            return "leave it out; jobgen gives each process RANK, LOCAL_RANK and WORLD_SIZE"
+        known = sorted(word for word in self.known if word[0] == "-")
+        near = [find_near(option, known) for option in options]
+        others = f"it knows {', '.join(known) or 'none'}"
+        return f"write {', '.join(near)}" if all(near) else others
 
     def _place(self, words: Sequence[str], options: Sequence[str]) -> str:
         """Return what to write for options that the parser has without a name; else nothing."""

@@ -393,14 +393,19 @@ class Module:
         if not (known or self.supposed) or self.bound[name] > 1 or name in self._resolving:
             return node
         self._resolving.append(name)  # as a test may decide about the name in it
+        value = self._find_value(name, known)
+        whole_value = self.resolve(value) if value else node
+        self._resolving.pop()
+        return whole_value
+
+    def _find_value(self, name: str, known: Sequence[ast.expr]) -> ast.expr | None:
+        """Return the one value that a name has, of those that are assigned or supposed."""
         places = self._places
         values = [one for one in known if one not in places or not places[one].denied]
-        values = values or self._suppose(name)
         # What others have made has an attribute before a test decides to set it.
         kept = "." in name and not all(places[one].certain for one in values if one in places)
-        value = self.resolve(values[0]) if len(values) == 1 and not kept else node
-        self._resolving.pop()
-        return value
+        values = values or self._suppose(name)
+        return values[0] if len(values) == 1 and not kept else None
 
     def _suppose(self, name: str) -> list[ast.expr]:
         """Return the value that a field is supposed to have: a.b, a['b'], or a.get('b')."""

@@ -209,14 +209,8 @@ class _Look:
 
     def describe(self) -> None:
         """Answer what the rules need of the program, as its arguments decide it."""
-        program, libraries = self.program, self.program.libraries
-        strange = self._list_strange()
+        program, strange, placed = self.program, self._list_strange(), self._is_placed()
         mpi = _OF_MPI & {full.partition(".")[0] for full in program.named}
-        # With a loop of its own, it takes only classes of these.
-        configured = libraries & _CONFIGURED and not program.find("loops")
-        placed = bool(configured) or any(
-            classify(one) >= {"makes", "places"} for one in program.named
-        )
         made, trains = placed or program.may_call("makes"), bool(program.find("trains"))
         self.values["test"] = denied = program.find_denied("makes")
         # Nothing where the test is of the local rank, and else what stands in no call.
@@ -243,6 +237,14 @@ class _Look:
         self.values["start"] = self._name_start()
         if made and not (denied or placed):
             self.look_for_unasked()
+
+    def _is_placed(self) -> bool:
+        """Whether a library makes the group, and gives each process its GPU."""
+        program = self.program
+        # With a loop of its own, it takes only classes of these.
+        if program.libraries & _CONFIGURED and not program.find("loops"):
+            return True
+        return any(classify(one) >= {"makes", "places"} for one in program.named)
 
     def look_for_unasked(self) -> None:
         """Answer whether options and settings, as they are, seem to keep it from a group."""
@@ -373,16 +375,16 @@ class _Look:
         outside = [call for call in entry.calls if not call.part.scope]
         working = [call for call in outside if "names" not in classify(call.name)]
         kinds = {type(one) for one in entry.tree.body} - {ast.Pass, ast.Expr}
-        if read_form("decorated-main").search(entry.text):
-            return  # as that may call it
+        if working or read_form("decorated-main").search(entry.text):
+            return  # as the decorator may call it
         # What a program seems to begin with.
         mains = [one for one in entry.tree.body if isinstance(one, SCOPES) if _BEGINS(one.name)]
-        if mains and not working:
+        if mains:
             at = entry.whole._replace(line=mains[-1].lineno)
             self.say("main-not-called", at, name=mains[-1].name)
-        elif not working and not kinds:
+        elif not kinds:
             self.say("empty", entry.whole)
-        elif not working and kinds - {ast.Import, ast.ImportFrom}:  # which may start something
+        elif kinds - {ast.Import, ast.ImportFrom}:  # which may start something
             self.say("empty.names", entry.whole)
 
     def find_arguments(self) -> None:

@@ -95,7 +95,7 @@ def _find_no_wait(script: Script) -> Iterator[Fault]:
     ends = all(FORMS["says"].match(" ".join(item.texts)) for item in commands[1:])
     for command in commands[:1]:
         late = any(x.line >= command.line for x in script.commands if x.name == "wait")
-        if all((ends, command.end == "&", not late)):
+        if ends and command.end == "&" and not late:
             yield mark(command.place, "the script ends beside this, and the job with it")
 
 
@@ -149,8 +149,8 @@ def _lose(commands: list[Command], command: Command, last: Command) -> list[Comm
     waits = [item for item in between if [command.end, *item.texts] == ["&", "wait"]]
     names = {tuple(FORMS["names"].findall(re.sub(r"\S+/", "", x))) for x in (own, other)}
     needs = FORMS["needs"].search(" ".join({*other.split()} - {*own.split()}))
-    alike = all((len(names) == 1, not needs, not FORMS["of-ranks"].search(other)))
-    lost = any((alike, waits, FORMS["learnt"].match(f"{own}\n{other}")))
+    alike = len(names) == 1 and not needs and not FORMS["of-ranks"].search(other)
+    lost = alike or waits or FORMS["learnt"].match(f"{own}\n{other}")
     sure = re.fullmatch("[\n;&][\n;]", command.end + last.end)
     hidden = [command, *waits, last] if waits or command.end != "&" else [command]
     return hidden if all((sure, lost, command.openers.isdisjoint(("if", "case")))) else []

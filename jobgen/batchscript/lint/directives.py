@@ -120,7 +120,7 @@ def _list_folders(script: Script) -> Iterator[tuple[DirectiveOption, str]]:
         for folder in SCHEDULERS[script.target].output_folders(item.text + "\n"):
             folders.setdefault(folder.rstrip("/").removeprefix("./"), (item, folder))
     for bare, (item, folder) in folders.items():
-        if not any((FORMS["place"].search(folder), "$" in folder, _makes(script, bare))):
+        if not (FORMS["place"].search(folder) or "$" in folder or _makes(script, bare)):
             yield item, folder
 
 

@@ -124,7 +124,7 @@ def _compare_nodes(agent: Agent, starts: reach.Reach, nodes: int) -> str:
     if count == 1 and starts.nodes > 1:
         return f"knows of no other node, and {starts.nodes} start it"
     beside = count < nodes and not starts.nodes  # where others may have the rest
-    if any((count < 2, beside, count in (nodes, starts.nodes * max(1, starts.each)))):
+    if count < 2 or beside or count in (nodes, starts.nodes * max(1, starts.each)):
         return ""
     waits = "waits forever for the others" if count > nodes else "leaves nodes idle"
     return f"is for {count} nodes, the job has {nodes}: it {waits}"
@@ -134,10 +134,9 @@ def _compare_nodes(agent: Agent, starts: reach.Reach, nodes: int) -> str:
 def _find_same_rank(script: Script) -> Iterator[Fault]:
     for launch, agent, starts in reach.list_agents(script):
         meant = agent.nodes == str(starts.nodes) or "$" in agent.nodes
-        if all((agent.is_first, meant, starts.each == 1, starts.nodes > 1)):
-            yield mark(
-                launch.place, f"each of the {starts.nodes} nodes starts {agent.name} as node 0"
-            )
+        if agent.is_first and meant and starts.each == 1 and starts.nodes > 1:
+            message = f"each of the {starts.nodes} nodes starts {agent.name} as node 0"
+            yield mark(launch.place, message)
 
 
 @rule("two-agents")
@@ -145,7 +144,7 @@ def _find_two_agents(script: Script) -> Iterator[Fault]:
     for launch in script.launches:
         each = reach.find_reach(script, launch).each
         apart = launch.agent and launch.agent.tell("processes") == "1"  # as a task of its own
-        if all((launch.started.agent, each > 1, not apart)):
+        if launch.started.agent and each > 1 and not apart:
             launcher = launch.started.launchers[0]
             message = f"{launcher.name} starts {each} agents on each node, for the same GPUs"
             yield mark(launcher.word, message)
@@ -239,7 +238,7 @@ def _check_srun_kill(script: Script) -> Iterator[Fault]:
     for srun, agent in _list_sruns(script, "SLURM_KILL_BAD_EXIT", *options):
         on_one = srun.read_count("nodes", script.nodes) == 1 == reach.count_reach(script, srun).each
         lone = on_one or srun.value("-n", "--ntasks") == "1"
-        if not any((lone, agent and agent.nodes == "1")):  # which waits for no other
+        if not lone and (agent is None or agent.nodes != "1"):  # which waits for no other
             yield mark(srun.word, "srun goes on when one of its tasks has failed")
 
 
@@ -247,7 +246,7 @@ def _check_srun_kill(script: Script) -> Iterator[Fault]:
 def _find_early(script: Script) -> Iterator[Fault]:
     launched = any(launch.started.launchers for launch in script.launches)
     agrees = re.search(r"--rdzv[-_]backend[= ]\"?c10d", script.text)  # on ranks, told or not
-    if any((agrees, not launched, (script.nodes, script.request.tasks) == (1, 1))):
+    if agrees or not launched or (script.nodes, script.request.tasks) == (1, 1):
         return
     for command in script.commands:
         words, fix = _list_early(script, command)

@@ -85,7 +85,7 @@ def _join_late(script: Script) -> str:
 def _find_beside(script: Script) -> Iterator[Fault]:
     steps = [command for command in script.commands if command.name == "srun"]
     for index, command in enumerate(steps):
-        if any((command.end != "&", "if" in command.openers, _has(command, "shares"))):
+        if command.end != "&" or "if" in command.openers or _has(command, "shares"):
             continue
         nodes = unwrap(command.words).launchers[0].read_count("nodes", script.nodes)
         placed = nodes < script.nodes or _has(command, "placed")
