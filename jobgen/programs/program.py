@@ -10,7 +10,9 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cache, cached_property
+from pathlib import Path
 
 from jobgen.programs.reader import (
     OBJECT,
@@ -47,7 +49,7 @@ class ReadProgram:
         beside = [os.path.dirname(path)] if os.path.isabs(path) else [os.path.dirname(path), ""]
         tells = ("../setup.py", "../pyproject.toml", "__init__.py")  # it is installed, or a package
         above = [".."] if any(map(os.path.isfile, tells)) else []
-        self._roots = (*(roots or dict.fromkeys(beside)), "src", *above)
+        self._roots = (*(roots or dict.fromkeys(beside)), "src", *above, *self._list_added())
         self.partial = self._read_project()  # whether some of it is not read
         self.modules = [*self._files.values()]
         self.text = "\n".join(module.text for module in self.modules)
@@ -64,6 +66,15 @@ class ReadProgram:
         self.scopes = [*itertools.chain(*(module.scopes for module in self.modules))]
         self._uses = {id(scope): [*self._find_uses(scope)] for scope in self.scopes}
         self._forget()
+
+    def _list_added(self) -> Iterator[str]:
+        """Yield folders near the program that it, or a file beside it, adds to Python's path."""
+        folder = os.path.dirname(self.entry.path) or "."
+        beside = [os.path.join(folder, f"{one.name}.py") for one in self.entry.imports]
+        for path in (self.entry.path, *filter(os.path.isfile, beside)):
+            with suppress(OSError):
+                text = Path(path).read_text("utf-8", "replace")
+                yield from _list_near(folder, text)
 
     def _read_project(self) -> bool:
         """Read what it imports, and what that does, while there is room; whether some is left."""
@@ -338,6 +349,14 @@ def classify(name: str) -> frozenset[str]:
     heads = ("", name.partition(".")[0], f".{name.rpartition('.')[2]}")
     rows = [row for head in heads for row in _read_kinds().get(head, {}).items()]
     return frozenset(kind for kind, forms in rows if re.fullmatch("|".join(forms), name))
+
+
+def _list_near(folder: str, text: str) -> Iterator[str]:
+    """Yield the folders, in one or beside it, that lines of a text name if it adds to the path."""
+    lines = "".join(re.findall(r".*path.*", text)) if read_form("adds-path").search(text) else ""
+    names = re.findall(r"['\"]([\w./-]+)['\"]", lines)
+    for place in itertools.product((folder, f"{folder}/.."), names):
+        yield from filter(os.path.isdir, [os.path.normpath("/".join(place))])
 
 
 def _has_own(root: str, name: str) -> bool:

@@ -258,9 +258,16 @@ class _Look:
         if fields:
             field, value = fields[-1], ast.literal_eval(supposed[fields[-1]])
             self.values["is"] = "off" if value in (None, False) else repr(value)
-            self.values["on"] = "true" if value is False else "VALUE"
+            self.values["on"] = "true" if value is False else self._name_other(field, value)
             self.values["field"] = re.sub("[-_]", "[-_]", field)
             self.values |= {"test": denied, "variable": field.upper()}
+
+    def _name_other(self, field: str, value: object) -> str:
+        """Return the first choice of an option beside a value, or what stands for one."""
+        form = rf"'--?{field.replace('_', '[-_]')}'.*choices=[\[(]([^])]*)"
+        listed = [re.search(form, call.text) for call in self.program.find("option")]
+        choices = re.findall(r"'([^']+)'", "".join(one[1] for one in listed if one))
+        return next((one for one in choices if one != value), "VALUE")
 
     def _find_denied(self) -> str:
         """Return the test that keeps it from all calls that make a group, or start processes."""

@@ -1095,7 +1095,7 @@ CONFIGURED = (
         (OFF.replace("if args", "args.use_ddp = 'RANK' in os.environ\nif args"), "", ""),
         (f"{OFF}else:\n    torch.distributed.init_process_group('gloo')\n", "", ""),
         (TOLD, "", "torchrun passes no --world-size, which is -1 by default"),
-        (SPAWNS, "", "only in processes that it starts, where --dist asks for them"),
+        (SPAWNS, "", "only in processes that it starts, where a.dist, which nothing asks for"),
         (RUNNER, "", "its Runner makes a process group only by --launcher"),
         (RUNNER, "--launcher pytorch", ""),
         (CONFIGURED, "", "['distributed']; unless its configuration sets that"),
@@ -2016,6 +2016,29 @@ def test_jax_that_an_option_joins_is_told_of_the_option_alone() -> None:
     assert "only where a.many" in remark.message
     (remark,) = look("import jax\njax.grad(loss)\n")
     assert "8 trains alone, on all GPUs" in remark.message
+
+
+def test_a_folder_that_a_file_beside_it_adds_to_the_path_is_looked_in() -> None:
+    for name in ("tools", "lib/core"):
+        Path(name).mkdir(parents=True)
+    Path("tools/_init_paths.py").write_text(
+        "import os.path as osp, sys\nlib_path = osp.join(osp.dirname(__file__), '..', 'lib')\n"
+        "sys.path.insert(0, lib_path)\n"
+    )
+    Path("lib/core/group.py").write_text(GROUP)
+    Path("tools/train.py").write_text(
+        "import _init_paths\nfrom core.group import net\nnet.step()\n"
+    )
+    assert "no-process-group" not in rules(check_program("tools/train.py", EIGHT))
+    Path("lib/core/group.py").write_text("net.backward()\n")
+    (remark,) = check_program("tools/train.py", EIGHT)
+    assert (remark.rule, remark.certain) == ("no-process-group", True)
+
+
+def test_some_gpus_of_data_parallel_are_not_all() -> None:
+    text = "import torch\nnet = torch.nn.DataParallel(net, device_ids={})\nloss.backward()\n"
+    for ids, expected in (("None", True), ("list(range(4))", True), ("args.gpu_ids", False)):
+        assert ("data-parallel" in rules(look(text.format(ids)))) is expected
 
 
 def test_a_torch_program_that_loads_its_data_by_jax_is_told_of_torch() -> None:
