@@ -354,6 +354,12 @@ class Module:
         text = "".join(self.text.splitlines()[line - 1 : line])
         return rule in re.split("[, ]+", ",".join(read_form("ignore").findall(text)))
 
+    def is_sure(self, at: Fact) -> bool:
+        """Whether no `if` decides about a place, whatever is supposed."""
+        supposed, self.supposed = self.supposed, {}
+        sure, self.supposed = at.certain, supposed
+        return sure
+
     def decide(self, node: ast.expr) -> bool | None:
         """Return what a test comes to where constants decide it, and None where that is open."""
         test, first = self.resolve(node), not self._decided

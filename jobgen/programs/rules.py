@@ -188,6 +188,8 @@ class _Look:
         self.find_modules()
         self.find_arguments()
         self.describe()
+        # What the job does as it is: with the defaults of options, and what its files say.
+        self.program.suppose({**self.likely, **read_fields(self.settings)})
         for name, rule in read_rules().items():
             if "needs" in rule:
                 self.apply(name)
@@ -199,7 +201,8 @@ class _Look:
         guessed = self.size.arguments is None and read_rules()[name]["level"] == "sized"
         about = {"call": at.short, "full": full, "module": at.name, "head": at.head}
         values = {**self.values, **about, **at.about, **values}
-        remark = make_remark(name, module.path, line, certain=at.certain and not guessed, **values)
+        certain = module.is_sure(at) and not guessed
+        remark = make_remark(name, module.path, line, certain=certain, **values)
         first = "" if "os" in module.names else "import os, and "
         remark = remark._replace(hint=re.sub(r"\A(?=.*os\.environ\[)", first, remark.hint))
         if self.program.is_reached(at.part) and not module.silences(line, remark.rule):
