@@ -533,6 +533,12 @@ def _is_common(look: _Look, call: Fact) -> bool:
     return not any(map(read_form("told-apart").search, texts))
 
 
+def _is_sharded(_: _Look, call: Fact) -> bool:
+    """Whether it is called of what FSDP has returned, in the same file."""
+    values = call.module.assigned.get(call.name.rpartition(".")[0], ())
+    return re.search(r"FSDP\(|FullySharded", " ".join(map(ast.unparse, values))) is not None
+
+
 def _is_uneven(look: _Look, at: Fact) -> bool:
     """Whether the processes do not divide the number or product that a place names."""
     return math.prod(map(int, at.about["number"].split("*"))) % look.size.world_size > 0
@@ -546,6 +552,7 @@ PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "tried": lambda _, call: call.part.tried,
     "loaded": lambda look, call: id(call.module) in look.program.loaded,
     "unsharded": _is_behind("unsharded"),
+    "sharded": _is_sharded,
     "counted": _is_tested("counts"),
     "chosen": _is_chosen,
     "joint": _is_tested("shared-test"),
