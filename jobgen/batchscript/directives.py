@@ -183,9 +183,7 @@ class _Resources:
         self.site, profile = _find_site_of_totals(script)
         draft.put("site", self.site)
         self.files = profile.filesystems
-        # What else may name an account, as -P does, is another thing on most sites.
-        self.keys = {key: path for key, path in script.can.options.items() if key != "-P"}
-        self.keys[profile.pbs.account_option] = "account"
+        self.keys = profile.option_keys
         in_totals = script.can.chunks and not script.chunks
         self.nodes = count_nodes_of_totals(script) if in_totals else self.request.nodes
         self.shares = self.nodes if in_totals else 1

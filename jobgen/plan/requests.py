@@ -112,10 +112,10 @@ def _write_key(text: str, other: str) -> str:
 def _list_keys(context: Context) -> dict[str, str]:
     if context.spec.run.body is not None:  # its author may say in other words what the keys say
         return {}
-    keys = context.site.can.options
+    keys = context.site.option_keys
     if context.site.slurm.queue_option == "qos":
         return {**keys, "-p": "", "--partition": "", "-q": "queue", "--qos": "queue"}
-    return {**keys}
+    return keys
 
 
 def _list_written(plan: Plan) -> Iterator[str]:

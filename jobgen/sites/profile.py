@@ -400,6 +400,12 @@ class SiteProfile(NamedTuple):
         """What its scheduler can do."""
         return get_capabilities(self.scheduler)
 
+    @property
+    def option_keys(self) -> dict[str, str]:
+        """The keys that options of directives say; for the account of PBS it is one of several."""
+        account = self.pbs.account_option.rstrip("=")
+        return {**self.can.options, "-A": "", account: "account"}
+
     def find_queue(self, name: str | None) -> SiteQueue | None:
         """The queue of this name, also as QUEUE@SERVER; of several, joined by commas, the first."""
         name = (name or "").partition(",")[0]

@@ -307,6 +307,21 @@ def test_a_directive_of_pbs_that_leaves_something_open_is_named(
     assert [reason in one for one in checks] == [True][: bool(reason)]
 
 
+def test_the_group_of_a_pbs_job_is_no_account() -> None:
+    asked = "#PBS -A sns\n#PBS -W group_list=cades\n#PBS -l select=1\ncd $PBS_O_WORKDIR"
+    for body in ("python t.py", "trap x EXIT\npython t.py"):
+        imported = import_pbs(f"{asked}\n{body}")
+        assert bool(imported.body) == ("trap" in body)
+        assert yaml.safe_load(imported.yaml)["account"] == "sns"
+        script = render(plan_of(yaml.safe_load(imported.yaml)))
+        assert "#PBS -A sns\n" in script
+        assert "#PBS -W group_list=cades\n" in script
+    gadi = import_pbs("#PBS -P vp91\n#PBS -A a\n#PBS -l ncpus=4,storage=gdata/x,wd\npython t.py")
+    spec = yaml.safe_load(gadi.yaml)
+    assert (spec["site"], spec["account"]) == ("nci-gadi", "vp91")
+    assert "#PBS -A a" in spec["directives"]
+
+
 def test_a_variable_that_qsub_sets_is_one_of_the_spec() -> None:
     asked = "#PBS -v LR=3,OUT=/a/b\ncd $PBS_O_WORKDIR\npython t.py --lr $LR"
     spec = yaml.safe_load(import_pbs(asked).yaml)

@@ -146,6 +146,26 @@ def test_a_directive_of_ones_own_that_repeats_the_specs_is_refused(
 
 
 @pytest.mark.parametrize(
+    ("site", "own", "others"),
+    [
+        ("pbs-generic", "-A", ["-P a", "-W group_list=a"]),
+        ("nci-gadi", "-P", ["-A a", "-W group_list=a"]),
+        ("nas-cabeus", "-W group_list", ["-A a", "-P a"]),
+    ],
+)
+def test_the_account_is_what_a_site_takes_for_one(site: str, own: str, others: list[str]) -> None:
+    """The others are a project, a group or a note of the user's beside it, and none is dropped."""
+    text = edited(("", "directives: ['#PBS {}']\naccount: b\n"))
+    repeats = text.replace("{}", f"{own}=a" if " " in own else f"{own} a")
+    assert f"{own} is what jobgen writes from account" in complaint(repeats, site=site)
+    for other in others:
+        plan = resolve(load(text.replace("{}", other)), site=site, limits=False)
+        lines = schedulers.SCHEDULERS["pbs"].directives(plan)
+        assert f"#PBS {other}" in lines
+        assert [line for line in lines if line.startswith(f"#PBS {own}")] != []
+
+
+@pytest.mark.parametrize(
     ("directive", "instead"),
     [
         ("#SBATCH --nodes=4", "write resources: {nodes: 4}"),

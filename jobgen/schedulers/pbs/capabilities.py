@@ -4,7 +4,7 @@ from jobgen.capabilities import JOB_ID, Capabilities, name_options
 
 _OPTIONS = name_options("""
     name                        -N
-    account                     -A, -P, -W group_list
+    account                     -A
     queue                       -q
     resources.nodes             -l select, -l nodes, -l place
     resources.gpus_per_node     -l ngpus, -l gpus
