@@ -204,9 +204,9 @@ class _Resources:
 
     def note_spread(self, items: list[DirectiveOption]) -> None:
         """Name tasks, GPUs or chunks that may be of more or fewer nodes than the spec asks for."""
-        wide = [item for item in items if FORMS["wide"].match(f"{item.option} {item.value}")]
-        placed = self.script.value("--nodes") or self.script.resource("place")
-        for item in [] if placed else wide[:1]:
+        placed = f"{self.script.value('--nodes')} {self.script.resource('place')}"
+        wide = [x for x in items if FORMS["wide"].match(f"{placed} {x.option} {x.value}")]
+        for item in wide[:1]:
             reason = WHY.FEWER_NODES if self.script.can.chunks else WHY.MORE_NODES
             self.draft.check(item.line, item.text, reason)
 

@@ -290,7 +290,8 @@ def test_the_folder_of_a_file_that_pbs_writes_at_once_is_named() -> None:
         ("-o $PBS_JOBID.out", "python t.py", "Torque alone completes"),
         ("-o out.txt", "python t.py", ""),
         ("-l select=4:ncpus=8", "mpiexec -n 4 python t.py", "several chunks on a node"),
-        ("-l select=1:ncpus=8+1:ncpus=4", "mpiexec -n 2 python t.py", "several chunks on a node"),
+        ("-l select=1:ncpus=8+1:ncpus=4", "mpiexec -n 2 python t.py", ""),  # as in the script
+        ("-l select=4:ncpus=8", "trap x EXIT\nmpiexec -n 4 python t.py", ""),
         ("-l select=4:ncpus=8,place=scatter", "mpiexec -n 4 python t.py", ""),
         ("-l select=1:ncpus=8", "python t.py", ""),
         ("-l select=1:host=a+1:host=b", "mpiexec -n 2 python t.py", ""),
@@ -305,6 +306,15 @@ def test_a_directive_of_pbs_that_leaves_something_open_is_named(
     imported = import_pbs(f"#PBS {directive}\ncd $PBS_O_WORKDIR\n{body}")
     checks = [left.reason for left in imported.left if left.kind == "check"]
     assert [reason in one for one in checks] == [True][: bool(reason)]
+
+
+def test_a_kept_body_is_spread_as_its_script_is() -> None:
+    for asked, differs in (("-n 4", False), ("-n 4 --ntasks-per-node=2", True)):
+        imported = import_body("trap x EXIT\nsrun python t.py", f"#SBATCH {asked}")
+        assert imported.body
+        assert [left.reason == WHY.MORE_NODES for left in imported.left] == [True] * differs
+        spec = yaml.safe_load(imported.yaml)
+        assert ("nodes" in spec["resources"]) == differs
 
 
 def test_the_group_of_a_pbs_job_is_no_account() -> None:

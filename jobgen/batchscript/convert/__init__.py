@@ -128,8 +128,9 @@ def _write_body(script: Script, draft: Draft) -> str:
     draft.put("run.body", f"{_make_name(os.path.splitext(script.path)[0])}.body.sh")
     if straight.begins_at_home(script):
         draft.setup([AT_HOME])
-    # What a spec cannot ask of each node, the directive itself asks.
-    asked = "of each node|becomes a select="
+    # What a spec cannot ask of each node, the directive itself asks, and so for no number of nodes.
+    asked = "of each node|becomes a select=|without place"
+    asked += "" if "resources.nodes" in draft.values else "|without --nodes"
     draft.left = [left for left in draft.left if not re.search(asked, left.reason)]
     _note_losses(script, draft)
     for _ in range(2):  # what is said again may take the place of another line
@@ -162,14 +163,12 @@ def _note_losses(script: Script, draft: Draft) -> None:
 
 def _list_other_words(script: Script, draft: Draft) -> list[DirectiveOption]:
     """Return the directives that shape the job and that jobgen would write in other words."""
-    written = directives.render_directives(draft).directives
-    same = {(item.option, item.value) for item in written}
+    same = {(item.option, item.value) for item in directives.render_directives(draft).directives}
     lost = {left.text for left in draft.left if left.kind == "lost"}
     asked = [item for item in script.read_directives if not readable.find_place(item)]
     parts = itertools.chain(*map(directives.split_resources, asked))
     shapes = [item for item in parts if FORMS["shapes"].fullmatch(f"{item.option} {item.value}")]
-    others = (item for item in shapes if item.text not in lost)
-    return [item for item in others if (item.option, item.value) not in same]
+    return [x for x in shapes if x.text not in lost and (x.option, x.value) not in same]
 
 
 def _advise(script: Script, draft: Draft, reason: NotStraightError) -> list[str]:
