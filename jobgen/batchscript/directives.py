@@ -240,11 +240,9 @@ class _Resources:
         if self.keys.get(option) == "name":
             name = re.sub(r"(%\w|[^A-Za-z0-9._-])+", "-", value).strip("-._")[:100]
             self.draft.put("name", name)
-            if FORMS["reads-name"].search(self.script.text):
-                self.draft.check(item.line, item.text, "not a name that a spec can have")
+            self.draft.check(item.line, item.text, "not a name that a spec can have")
         elif option == self.script.can.shell_option and find_shell(self.script) != "bash":
-            shell = item._replace(value="/bin/bash")  # for which jobgen writes
-            keep_verbatim(self.script, shell, self.draft)
+            keep_verbatim(self.script, item._replace(value="/bin/bash"), self.draft)  # jobgen's
         elif option == "-v" and _PASSED.fullmatch(value):
             self.draft.export(FORMS["passed"].findall(value))
         elif FORMS["begins-in"].fullmatch(f"{option} {value}"):  # jobgen's own by PBS_O_WORKDIR

@@ -967,12 +967,11 @@ def test_a_script_without_a_name_has_its_files(file: str, body: str, name: str) 
 
 
 def test_a_name_of_other_characters_gives_way_to_the_files() -> None:
-    for name, own in (("a(b)", "a-b"), ("(ツ)", "job")):
+    for name, own in (("a(b)", "a-b"), ("(ツ)", "job"), ("a-%j", "a")):
         imported = import_body("python t.py", ONE_GPU, f"#SBATCH --job-name={name}")
         assert yaml.safe_load(imported.yaml)["name"] == own
-        assert not imported.left
-        imported = import_body("python t.py $SLURM_JOB_NAME", ONE_GPU, f"#SBATCH -J {name}")
-        assert [left.kind for left in imported.left] == ["check"]
+        assert [(left.kind, left.line) for left in imported.left] == [("check", 3)]
+    assert not import_body("python t.py", ONE_GPU, "#SBATCH --job-name=a_b.c-1").left
 
 
 def test_a_chunk_without_a_number_is_one_node() -> None:
