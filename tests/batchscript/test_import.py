@@ -935,6 +935,15 @@ def test_a_place_to_fill_in_is_left_out_and_named() -> None:
     )
 
 
+def test_a_place_in_braces_is_no_template() -> None:
+    for body in ("python t.py", "trap x EXIT\npython t.py"):
+        imported = import_body(body, ONE_GPU, "#SBATCH -A {account_name}")
+        assert bool(imported.body) == ("trap" in body)
+        assert [(x.kind, x.reason) for x in imported.left] == [
+            ("lost", "{account_name} is a place to fill in")
+        ]
+
+
 def test_an_option_without_its_value_is_a_place_to_fill_in() -> None:
     asked = ("-p\t## set", "--account=", "--nodes=", "--time=", "--gres=gpu:", "--mail-user= <m>")
     imported = import_body("trap x EXIT", *(f"#SBATCH {one}" for one in asked))

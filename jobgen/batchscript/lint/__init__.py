@@ -51,7 +51,7 @@ def check(script: Script, site: str | None = None) -> list[Finding]:
 
 
 def _choose_rules(script: Script) -> tuple[Rule, ...]:
-    if find_template(script):
+    if find_template(script) or FORMS["in-braces"].search(script.text):
         return tuple(rule for rule in RULES if rule.id == "placeholder")
     # Of a script that jobgen rendered, only the directives may be somebody's own.
     rules = RULES if header.read(script.text) is None else list_rules(directives)
