@@ -1011,6 +1011,12 @@ def test_what_a_script_asks_for_that_submits_itself_is_lost_by_name(submit: str)
     assert not any("submits itself" in item.reason for item in left)
 
 
+def test_each_argument_of_a_kept_body_is_lost_once() -> None:
+    body = "trap x EXIT\nA=$1\nB=$2\nC=$1/$2\nsrun python t.py $A $B $C $3"
+    lost = [left.text for left in import_body(body, ONE_GPU).left if left.kind == "lost"]
+    assert lost == ["A=$1", "B=$2", "$3"]
+
+
 def test_arguments_that_the_script_sets_itself_are_no_loss() -> None:
     for sets in ("set -- a b", 'eval "set -- $A"'):
         imported = import_body(f'A=1\n{sets}\npython t.py "$@"', ONE_GPU)

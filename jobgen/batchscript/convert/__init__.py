@@ -146,7 +146,7 @@ def _write_body(script: Script, draft: Draft) -> str:
 
 
 def _note_losses(script: Script, draft: Draft) -> None:
-    for line, text in itertools.islice(straight.list_arguments(script), 1):
+    for line, text in straight.list_arguments(script):
         draft.lose(line, text, "an argument of the script; write those that it gets in run.args")
     for item in script.read_directives:
         if re.match("--(chdir|container-workdir) .*[^./]", f"{item.option} {item.value}"):

@@ -94,9 +94,9 @@ def _check_command(command: Command) -> None:
     refuse(command.place.line, WHY.BASH, left, splits, moves, asked, passed)
 
 
-def takes_arguments(text: str) -> bool:
-    """Whether bash would put in the arguments of the script."""
-    return bool(purposes.FORMS["argument"].search(purposes.FORMS["unread"].sub("", text)))
+def find_arguments(text: str) -> set[str]:
+    """Return the arguments of the script that bash would put in, as they are written."""
+    return {*purposes.FORMS["argument"].findall(purposes.FORMS["unread"].sub("", text))}
 
 
 def find_use(script: Script, names: str) -> tuple[int, str] | None:
@@ -141,9 +141,10 @@ def find_output(script: Script) -> re.Pattern[str]:
 def list_arguments(script: Script) -> Iterator[tuple[int, str]]:
     """Yield the lines and words of commands that ask for arguments of the script.
 
-    A variable that nothing reads takes none, nor does what stands below a `set --`.
+    Each argument is named once; a variable that nothing reads takes none, nor does what stands
+    below a `set --`.
     """
-    outside = list_lines_outside(script)
+    outside, named = list_lines_outside(script), set[str]()
     for item in script.commands:
         if item.function or item.line in outside or not _has_use(script, item):
             continue
@@ -152,8 +153,10 @@ def list_arguments(script: Script) -> Iterator[tuple[int, str]]:
         texts = [(word.line, word.raw, word.active) for word in item.all_words]
         texts += [(doc.line, "<<", doc.body) for doc in item.heredocs]
         for line, text, active in texts:
-            if takes_arguments(purposes.FORMS["no-argument"].sub("", active)):
+            asked = find_arguments(purposes.FORMS["no-argument"].sub("", active))
+            if not asked <= named:
                 yield line, text
+            named |= asked
         sets = purposes.FORMS["sets-arguments"].match(" ".join(item.texts))
         if sets and not item.blocks and item.place.column == 1:  # behind no condition
             return
@@ -161,7 +164,7 @@ def list_arguments(script: Script) -> Iterator[tuple[int, str]]:
 
 def write_arguments(texts: list[str]) -> str:
     """Return the line that sets the arguments which these texts of bash ask for; empty if none."""
-    if not any(map(takes_arguments, texts)):
+    if not any(map(find_arguments, texts)):
         return ""
     bare = purposes.FORMS["unread"].sub("", " ".join(texts))
     last = max(map(int, re.findall(r"\$\{?([1-9]\d?)\}?(?!:?[-=])", bare)), default=0)
@@ -235,7 +238,7 @@ def _classify_block(group: list[Command], text: str) -> str:
     """What a condition or loop is for, which is one statement; bash runs it as it is."""
     heads = [item for item in group if item.name in purposes.HEADS]
     inner = {classify(item) for item in group if item not in heads}
-    usage = group[0].name in ("[", "[[") and takes_arguments(group[0].active)
+    usage = group[0].name in ("[", "[[") and find_arguments(group[0].active)
     if usage and inner <= {"prints", "ends", "fails"}:
         return "prints"  # how it is to be called
     left = [item for item in group if item.function or "(" in item.openers]
