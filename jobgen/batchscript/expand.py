@@ -204,7 +204,7 @@ def find_set(commands: list[Command]) -> tuple[dict[str, float], set[str]]:
     for command in commands:
         until = math.inf if command.function else command.last_line
         loose |= dict.fromkeys(command.list_changed(), until)
-        several |= command.list_changed()
+        several |= set() if command.name in ("let", "((") else command.list_changed()
         surely = _runs_surely(command, before)
         for name, _, raw in command.variables():
             several |= {name} if _may_split(raw) else set()

@@ -365,6 +365,18 @@ def test_an_open_variable_without_quotes_may_be_several_words() -> None:
     assert kept("srun python t.py $MORE", *EACH_GPU.split("\n"))
 
 
+@pytest.mark.parametrize("sets", ["let N=$A*2", "let N++", "((N = A + 1))", "N=$(wc -l < hosts)"])
+def test_a_number_is_one_word(sets: str) -> None:
+    imported = import_body(f"A=2\n{sets}\npython t.py --n $N", ONE_GPU)
+    assert {"value": "$N", "expand": True} in yaml.safe_load(imported.yaml)["run"]["command"]
+    assert not imported.left
+
+
+def test_a_variable_without_quotes_is_named_where_it_is_used() -> None:
+    body = "N=$(ls | xargs)\nN=${N%?}\npython t.py --n $N"
+    assert [(x.line, x.text) for x in import_body(body, ONE_GPU).left] == [(6, "$N")]
+
+
 def test_what_a_launcher_starts_is_a_program() -> None:
     prints = "python -c 'import torch; print(torch.cuda.is_available())'"
     assert kept(f"srun {prints}\nsrun python t.py", *EACH_GPU.split("\n"))
