@@ -151,7 +151,7 @@ class _CleanSpec:
             draft.lose(number, text, "an argument of the script; write what it is")
         sets = {name for name, _, raw in script.variables() if not FORMS["one-word"].fullmatch(raw)}
         for name in sorted(outside | (self.reader.taken & sets)):
-            use = straight.find_use(script, name) or (line, f"${name}")
+            use = straight.find_use(script, name, *self.launch.commands) or (line, f"${name}")
             draft.check(*use, WHY.FROM_OUTSIDE if name in outside else WHY.ONE_WORD)
 
     def _note_tasks(self) -> None:

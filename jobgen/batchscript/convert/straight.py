@@ -99,9 +99,9 @@ def find_arguments(text: str) -> set[str]:
     return {*purposes.FORMS["argument"].findall(purposes.FORMS["unread"].sub("", text))}
 
 
-def find_use(script: Script, names: str) -> tuple[int, str] | None:
-    """Return the first command's line that uses one of these variables, and not to print it."""
-    for command in script.commands:
+def find_use(script: Script, names: str, *early: Command) -> tuple[int, str] | None:
+    """Return where a variable is used, and not printed: in these commands, or else in the first."""
+    for command in (*early, *script.commands):
         texts = [word.raw for word in command.all_words]
         texts += [item.target.raw for item in command.redirects]
         match = re.search(rf"(?:\$\{{?|\w\[)({names})\b", " ".join(texts + command.bodies))
