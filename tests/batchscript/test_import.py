@@ -650,6 +650,8 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("source my.sh\npython t.py $X/a", ONE_GPU, "knows what $X comes to"),
         ("srun python t.py < in", ONE_GPU, WHY.LAUNCH),
         ("python t.py < in", "#SBATCH --nodes=2", "on several nodes"),
+        ("python t.py", "#SBATCH --nodes=2", WHY.FIRST_NODE),
+        ("A=$(./a)\n$A t.py", "#SBATCH --nodes=2", WHY.BASH),
         ("set -o pipefail\npython t.py | sort > out", ONE_GPU, WHY.LAUNCH),
         ("source my.sh\npython t.py < in", ONE_GPU, WHY.LAUNCH),
         ("conda activate a && python t.py", ONE_GPU, WHY.LAUNCH),

@@ -89,7 +89,8 @@ class LaunchLine:
         if steps:
             self._read_step(self.started.launchers[0])
         else:
-            self._refuse(WHY.FIRST_NODE, self.shape.nodes > 1)
+            reason = WHY.BASH if self.started.name[:1] == "$" else WHY.FIRST_NODE
+            self._refuse(reason, self.shape.nodes > 1)
             self.tasks = 1
         if self.torchrun:
             try:
