@@ -58,7 +58,7 @@ CAPABILITIES = Capabilities(
     long_options=frozenset(_LONG_OPTIONS.split()),
     short_options=dict(zip(_SHORT_OPTIONS.split()[::2], _SHORT_OPTIONS.split()[1::2], strict=True)),
     needs_shebang=True,
-    without_output="fails without a message",
+    without_output="fails without a message before Slurm 23.02",
     # squeue, sacct and scancel would take the job's number for that of a job of this cluster.
     refused=dict.fromkeys(
         ("-M", "--cluster", "--clusters", "SBATCH_CLUSTERS", "SLURM_CLUSTERS"),
