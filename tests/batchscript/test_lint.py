@@ -422,6 +422,19 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("first-node-only", "D=/tmp/d\ntar xf a.tar -C $D\nsrun -K1 python t.py", "--nodes=2"),
         ("hidden-exit", "python t.py\n~", "--nodes=1"),
         (
+            "hidden-exit",
+            "set -e\nif srun -K1 \\\n python t.py; then\n  echo ok\nelse\n  echo no # !\nfi",
+            "-N1",
+        ),
+        ("hidden-exit", "if ! python t.py; then echo failed; fi", "--nodes=1"),
+        ("hidden-exit", "srun -K1 python t.py\nexit 99", "--nodes=1"),
+        (
+            "hidden-exit",
+            "for i in 1 2; do\n  run python -m t\n  C=$?\n  if [ $C = 0 ]; then\n    break\n  fi\n"
+            "done\necho end",
+            "--nodes=1",
+        ),
+        (
             "host-addresses",
             "ip=$(srun hostname --ip-address)\ntorchrun --rdzv_endpoint $ip:1 t.py",
             "-N1",
@@ -538,6 +551,12 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
         ("srun -K1 ray start --head --block &\nwait", "--nodes=2"),
         ("python -m trl.scripts.vllm_serve --model m &\nwait", "--nodes=1"),
         ("for i in 4; do python t.py; done", "--nodes=1"),
+        ("for i in {4..4}; do python t.py; done", "--nodes=1"),
+        ("if python t.py; then echo ok; else echo no; exit 1; fi", "--nodes=1"),
+        ("if python t.py; then touch done; else echo no; fi", "--nodes=1"),
+        ("if a; then echo b; fi; if python t.py; then sbatch c; fi", "--nodes=1"),
+        ("python t.py\n[ -f a ] || exit 1", "--nodes=1"),
+        ("python t.py && exit 0\nexit 1", "--nodes=1"),
         ("srun -n1 mpirun -np 4 python t.py", "--nodes=1 --ntasks-per-node=4"),
         (f"srun -K1 {TORCHRUN} {C10D} --rdzv-endpoint=n1:$P t.py", "--nodes=2 -w n[1-2]"),
         ("export MASTER_PORT=29500\nsrun -K1 python t.py", "--nodes=1 --ntasks-per-node=4"),

@@ -42,8 +42,7 @@ def check(script: Script, site: str | None = None) -> list[Finding]:
         if job is script or not FORMS["of-file"].fullmatch(rule.id)
         for fault in rule.check(job)
     ]
-    ends = [item.line for item in findings if item.rule.id == "bash-syntax"]
-    for end in ends:  # bash reads nothing after it, and that is how it ends
+    for end in [x.line for x in findings if x.rule.id == "bash-syntax"]:  # where bash ends, too
         findings = [x for x in findings if x.line <= end and x.rule.id != "hidden-exit"]
     ignored = _read_ignored(script)
     findings = [item for item in set(findings) if (item.line, item.rule.id) not in ignored]
@@ -56,7 +55,8 @@ def _choose_rules(script: Script) -> tuple[Rule, ...]:
     # Of a script that jobgen rendered, only the directives may be somebody's own.
     rules = RULES if header.read(script.text) is None else list_rules(directives)
     # Without directives it may be what each node runs, and no job.
-    left_out = {*ABOUT_LAUNCH} if not script.directives else set()
+    no_job = {*ABOUT_LAUNCH, "no-shebang", "no-wait", "pbs-workdir"}
+    left_out = no_job if not script.directives else set()
     left_out |= {*_OF_BASH} if find_shell(script) not in SHELLS else set()
     return tuple(rule for rule in rules if rule.id not in left_out)
 

@@ -26,7 +26,7 @@ def _check_syntax(script: Script) -> Iterator[Fault]:
 
 @rule("pbs-workdir")
 def _check_workdir(script: Script) -> Iterator[Fault]:
-    launches = script.launches if script.starts_at_home and script.directives else []
+    launches = script.launches if script.starts_at_home else []
     for _, group in groupby(sorted(launches, key=_is_task), _is_task):
         still = takewhile(lambda item: not _moves(item.command), group)
         for word in islice(chain.from_iterable(_list_files(item.started) for item in still), 1):
@@ -67,7 +67,7 @@ def _matters(started: Started) -> bool:
     """Whether it is a program of the job's own, or started as one."""
     text = " ".join(started.texts)
     helps = started.name in HELPING | REPEATABLE or READIES.match(text)
-    own = re.search(r"^[./$~]\S|^python\S* .|\S\.py\b|^wandb agent\b", text)
+    own = re.search(r"^[./$~]\S|(^|\s)python\S* .|\S\.py\b|^wandb agent\b", text)
     return not helps and bool(own or started.is_launched or started.wrapper)
 
 
@@ -81,8 +81,8 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
     loops = (block for block in command.blocks if block.opener in ("for", "while", "until"))
     held = FORMS["holds"].search("\n".join(" ".join(item.texts) for item in later))
     if later and (held or not beside):
-        name = later[-1].name.split("\n")[0]
-        message = f"the job's exit code is that of '{name}' in line {later[-1].line}, not of this"
+        name, place = later[-1].name.split("\n")[0], f"in line {later[-1].line}, not of this"
+        message = f"the job's exit code is that of what follows, up to '{name}' {place}"
         own = 'wait for each by its id: p=$!; ...; wait "$p" || exit' if beside else ""
         yield mark(command.place, message, fix=own)
     elif not beside and not all(FORMS["once"].match(script.text, x.start) for x in loops):
@@ -91,7 +91,7 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
 
 @rule("no-wait")
 def _find_no_wait(script: Script) -> Iterator[Fault]:
-    commands = _find_last(script) if script.directives else []
+    commands = _find_last(script)
     ends = all(FORMS["says"].match(" ".join(item.texts)) for item in commands[1:])
     for command in commands[:1]:
         late = any(x.line >= command.line for x in script.commands if x.name == "wait")
@@ -101,13 +101,13 @@ def _find_no_wait(script: Script) -> Iterator[Fault]:
 
 def _is_kept(script: Script, command: Command, *later: Command) -> bool:
     """Whether an exit code is looked at, or the script ends with another that it chooses."""
-    ends = command.end != "&" and FORMS["keeps-status"].search(script.text)
-    chosen = [item.texts[1:] for item in later if item.name in ("exit", "wait")]
+    ends = command.end not in ("&", "then") and FORMS["keeps-status"].search(script.text)
+    chosen = FORMS["chooses"].search("\n".join(" ".join(item.texts) for item in later))
     looked_at = command.end in ("||", "&&", "|", "|&")
     if command in _list_piped(script.expanded):  # to tee, of which another rule tells
         looked_at = FORMS["keeps-pipe"].search(script.text) is None
     serves = FORMS["server"].search(" ".join(command.texts))  # and does not end by itself
-    return any((ends, looked_at, serves, *(code not in ([], ["0"]) for code in chosen)))
+    return any((ends, looked_at, serves, chosen))
 
 
 def _find_last(script: Script) -> list[Command]:
@@ -115,7 +115,7 @@ def _find_last(script: Script) -> list[Command]:
     launches = [item for item in list_run(script) if item.command.words]
     inner = _list_inner(launches)
     launches = [item for item in launches if not item.command.function]
-    commands = [_enter(item.command, inner) for item in launches]
+    commands = [_enter(script, item.command, inner) for item in launches]
     matter = [item.command.name in inner or _matters(item.started) for item in launches]
     runs = [*compress(commands, matter)]
     first = min((inner.get(item.name, item).line for item in runs), default=0)
@@ -129,15 +129,16 @@ def _find_last(script: Script) -> list[Command]:
     return lost[0] if lost and not after else [last, *after]
 
 
-def _enter(command: Command, inner: dict[str, Command]) -> Command:
-    """A call of a function with the end of the program in it; other commands as they are."""
-    own = inner.get(command.name, command)
-    return command._replace(end=own.end) if command.end in ("\n", ";") else command
+def _enter(script: Script, command: Command, inner: dict[str, Command]) -> Command:
+    """A command with the end of the program in it, or `then` if an `if` only says how it ended."""
+    asked = FORMS["asked"].match("\n".join(script.lines[command.last_line - 1 :][:50]))
+    end = "then" if asked else inner.get(command.name, command).end
+    return command._replace(end=end) if command.end in ("\n", ";") else command
 
 
 def _is_apart(script: Script, command: Command, later: Command) -> bool:
     """Whether a later command may be another branch, which sets no status of this one."""
-    choices = {block for block in command.blocks if block.opener in ("if", "case")}
+    choices = {x for x in command.blocks if x.opener in ("if", "case") and command.end != "then"}
     between = "\n".join(script.lines[command.last_line - 1 : later.line])
     return not choices.isdisjoint(later.blocks) and FORMS["branch"].search(between) is not None
 

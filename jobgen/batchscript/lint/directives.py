@@ -37,7 +37,7 @@ def _find_placeholders(script: Script) -> Iterator[Fault]:
 
 @rule("no-shebang")
 def _check_shebang(script: Script) -> Iterator[Fault]:
-    if script.directives and script.can.needs_shebang and not script.text.startswith("#!"):
+    if script.can.needs_shebang and not script.text.startswith("#!"):
         yield Fault(1, 1, "sbatch refuses a script without #! in line 1")
 
 
@@ -90,9 +90,8 @@ def _find_dead(script: Script) -> Iterator[Fault]:
 
 @rule("one-dash")
 def _find_one_dash(script: Script) -> Iterator[Fault]:
-    for item in script.read_directives:
-        if script.lacks_dash(item.option):
-            yield mark(item, f"sbatch does not read {item.option} as -{item.option}")
+    items = [item for item in script.read_directives if script.lacks_dash(item.option)]
+    yield from (mark(x, f"sbatch does not read {x.option} as -{x.option}") for x in items)
 
 
 @rule("little-memory")

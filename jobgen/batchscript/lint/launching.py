@@ -19,8 +19,6 @@ from jobgen.spec.launchers import read_names
 
 # Hand on what they are told of the nodes, by variables and files, and start nothing.
 _HANDS_ON = HELPING | {*DECLARES, "mapfile", "readarray", "read", ""}
-# What an agent is told of the others, each by options of its own.
-_OTHERS = "how many nodes there are, which of them it is on, and the first one's address"
 _NUMBERS = "CUDA_VISIBLE_DEVICES"
 # What takes GPUs beside a world, or hides some of them.
 _TAKES_OTHERS = re.compile(rf"{FORMS['server'].pattern}|vllm|(?<![\"\w])CUDA_VISIBLE_DEVICES=")
@@ -115,7 +113,8 @@ def _find_other_nnodes(script: Script) -> Iterator[Fault]:
         # One of several jobs that meet has a number of its own.
         apart = re.fullmatch(r"[1-9]\d*|\$\d", agent.tell("rank"))
         if not apart and (wrong := _compare_nodes(agent, starts, script.nodes)):
-            own = "" if agent.name == "torchrun" else f"tell {agent.name} {_OTHERS}"
+            others = f"tell {agent.name} the number of nodes, its own, and the first one's address"
+            own = "" if agent.name == "torchrun" else others
             yield mark(agent.find("nodes") or launch.place, f"{agent.name} {wrong}", fix=own)
 
 
