@@ -388,6 +388,7 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("endless-wait", "srun ray start --head --block &\npython t.py\nwait", "--nodes=2"),
         ("login-node-address", f"srun -K1 {TORCHRUN} {C10D} --rdzv-endpoint=n1:$P t", "--nodes=2"),
         ("login-node-address", f"srun -K1 {TORCHRUN} --master-addr=0.0.0.0 t.py", "--nodes=2"),
+        ("login-node-address", "export MASTER_ADDR=n01\nsrun -K1 python t.py", "--nodes=2"),
         ("two-agents", "srun -K1 apptainer exec i.sif mpirun -np 4 python t.py", "--nodes=2"),
         ("first-node-only", "ip=$(ssh $H hostname -s)\npython t.py --at $ip", "--nodes=4"),
         ("host-addresses", 'N=$(scontrol show hostnames $L)\nA=("$N")\nssh ${A[1]} a', "--nodes=2"),
@@ -554,6 +555,7 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
         ("for i in {4..4}; do python t.py; done", "--nodes=1"),
         ("if python t.py; then echo ok; else echo no; exit 1; fi", "--nodes=1"),
         ("if python t.py; then touch done; else echo no; fi", "--nodes=1"),
+        ("export HEAD_NODE=0\nsrun -K1 python t.py", "--nodes=2"),
         ("if a; then echo b; fi; if python t.py; then sbatch c; fi", "--nodes=1"),
         ("python t.py\n[ -f a ] || exit 1", "--nodes=1"),
         ("python t.py && exit 0\nexit 1", "--nodes=1"),
@@ -782,6 +784,15 @@ def test_an_agent_for_a_part_of_the_nodes_leaves_the_rest_to_others() -> None:
 def test_servers_alone_are_waited_for() -> None:
     body = "srun -K1 trl vllm-serve --model m &\nsrun -K1 python router.py &\nwait"
     assert "endless-wait" not in rules_of(body, "#SBATCH --nodes=2")
+
+
+def test_a_program_that_meets_at_an_address_of_its_own_reads_no_port(tmp_path: Path) -> None:
+    text = "#!/bin/bash\n#SBATCH --gres=gpu:2\nexport MASTER_PORT=1234\npython t.py\n"
+    own = "init_process_group(init_method='tcp://127.0.0.1:3456')"
+    for program, found in ((own, []), (f"{own}\n# or env://", ["fixed-port"])):
+        (tmp_path / "t.py").write_text(program)
+        findings = check(Script(str(tmp_path / "job.sbatch"), text))
+        assert [item.rule.id for item in findings] == found
 
 
 def test_a_shell_script_beside_a_script_is_looked_into(tmp_path: Path) -> None:

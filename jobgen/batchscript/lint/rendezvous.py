@@ -39,7 +39,8 @@ def _reads_port(script: Script) -> bool:
     if agents := [x.started.torchrun for x in script.launches if x.started.torchrun]:
         alone = all("--standalone" in agent.options for agent in agents)
         return not alone and FORMS["reads-port"].search(script.text) is not None
-    return script.request.gpus > 0
+    elsewhere = FORMS["meets-elsewhere"].match("".join(script.beside.values()))
+    return script.request.gpus > 0 and elsewhere is None
 
 
 def _has_whole_nodes(script: Script) -> bool:
@@ -65,7 +66,7 @@ def _find_login_node(script: Script) -> Iterator[Fault]:
     asked = [*filter(None, (agent.find("--master-addr", "--rdzv-endpoint") for agent in agents))]
     for word in [] if script.nodes == 1 else _list_set(script, "address-name") + asked:
         loopback, own = FORMS["loopback"].fullmatch(word.text), FORMS["own-name"].match(word.raw)
-        host = FORMS["host"].fullmatch(word.text) if word in asked and script.nodes else None
+        host = script.nodes and FORMS["host"].fullmatch(word.text)
         if loopback:
             yield mark(word, f"{loopback[1]} is each node's name for itself alone")
         elif own and word in asked and own[1] in _join_late(script):
