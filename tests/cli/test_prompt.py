@@ -114,6 +114,10 @@ def spec(tmp_path, monkeypatch):
         (
             "launch -c mycluster job.yaml --gpus A100:4",
             "type: jobgen submit job.yaml --name mycluster --gpus-per-node 4 --set resources.gpu_",
+        (
+            "launch -c mycluster job.yaml --num-nodes 4",
+            "type: jobgen submit job.yaml --name mycluster --nodes 4; for -c: a cluster of SkyPil",
+        ),
         ),
         ("old.pbs", "type: jobgen import old.pbs, or jobgen lint old.pbs"),
         ("submitt a.yaml", "did you mean: jobgen submit a.yaml"),
@@ -509,6 +513,12 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
         ("check resources.nodes=4", "type: jobgen check --set resources.nodes=4"),
         ("check other.py", "No such file or directory"),
         ("render --set run.args.lr", "write it as run.args.lr=VALUE,"),
+        (
+            "submit -m hydra/launcher=submitit_slurm lr=1,2 seed=3",
+            "'array.values.lr=[1, 2]' -- seed=3; for hydra/launcher: leave it out: jobgen does ",
+        ),
+        ("render job.yaml -m lr=1,2 seed=3,4", "lr=[1, 2]' --set 'array.values.seed=[3, 4]'\n"),
+        ("submit -m pkg.train lr=1", "--set run.script=null --set run.module=pkg.train -- lr=1\n"),
         ("import old.sbatch job.yaml", "type: jobgen import old.sbatch -o job.yaml"),
         ("rerun 12 resources.nodes=4", "type: jobgen rerun 12 --set resources.nodes=4"),
         ("check job.yaml a=1", "type: jobgen check job.yaml -- a=1"),
