@@ -278,9 +278,8 @@ class Answer(typed.Typed):
         names = options.list_names(self.context)
         commands = {name: options.make_context(name, self.context).command for name in names}
         own = [name for name in names if option in options.list_options(commands[name])]
-        if not own:
-            return known
-        return f"{known}; {option} is an option of jobgen {' and '.join(own[:3])}"
+        end = f"; {option} is an option of jobgen {' and '.join(own[:3])}" if own else ""
+        return known + end
 
     def _explain(self, option: str, value: str) -> dict[str, str]:
         """Return what to type, or to know, for an option that is not here; empty if unknown."""
@@ -380,6 +379,8 @@ def explain_command(
     if answer := _answer_line(line, context):
         return f"{message}; {answer}"
     known = [f"{name.lower()}: {', '.join(groups[name])}" for name in groups]
+    specs = filter(table.is_spec, line.words)
+    known += [f"to submit {one}, type: jobgen submit {one}" for one in specs]
     near = "" if line.tries else _name_near(message, line, context)
     return near or "\n  ".join([f"{message}; the commands", *known])
 
@@ -465,6 +466,7 @@ def _describe_line(line: _Line) -> dict[str, str]:
         "plain": shlex.join(line.words),
         "line": line.text,
         "here": shlex.join(filter(os.path.exists, line.words)),
+        "specs": shlex.join(filter(table.is_spec, line.words)),
         "id": next((one.id for one in find.list_jobs()[0] if one.name in named), ""),
         "job": "".join(named),
         "amounts": " ".join(
@@ -546,7 +548,7 @@ def _explain_words(message: str, unknown: str, context: click.Context, argv: Seq
     line = Answer(context, words, bare=bare)
     line.extra = drop(extra, pick(extra, FILE_ENDS))  # the first file is none, wherever it stands
     alone = [] if line.respelt else extra  # beside a word that is an option
-    answer = _find_usage(message, alone, context, argv)
+    answer = _find_usage(message, alone, typed.Typed(context, words), argv)
     if answer or not (extra or unknown or line.respelt):
         return answer
     return line.write(f"{context.command_path} $LINE", unknown)
@@ -557,31 +559,30 @@ def _find_bare(words: Sequence[str], extra: Sequence[str], sign: str) -> set[str
     return {one for one in words if (one in extra or sign in one) and not re.match(PROGRAM, one)}
 
 
-def _find_usage(
-    message: str, given: Sequence[str], context: click.Context, argv: Sequence[str]
-) -> str:
+def _find_usage(message: str, given: Sequence[str], line: typed.Typed, argv: Sequence[str]) -> str:
     """Return what the table says of words that a command does not take."""
-    command, path = context.command, context.command_path.split()
-    words = argv[len(path) - 1 :]
-    takes = " ".join(name.strip("-") for param in command.params for name in param.opts)
-    files = [one for one in command.params if isinstance(one, click.Argument) and one.type is FILE]
-    line = typed.Typed(context, words)
+    command, path = line.context.command, line.context.command_path.split()
+    takes_file = ("argument", FILE) in [(one.param_type_name, one.type) for one in command.params]
     plain, kept = line.plain, " ".join(shlex.join(filter(None, pair)) for pair in line.own)
+    specs = pick(plain, SPEC_ENDS)
+    others = [*itertools.filterfalse(table.is_spec, filter(os.path.isfile, specs))]
     facts = {
         "message": message,
         "plain": " ".join(argv),
+        "line": shlex.join(drop(specs, others)),
+        "others": ", ".join(others),
         "at": command.name or "",
         "first": "".join(given[:1]),
         "site": "".join(search.list_near("".join(argv[-1:]))[:1]),
-        "takes": takes,
+        "takes": " ".join(name.strip("-") for param in command.params for name in param.opts),
         "COMMAND": " ".join(path[1:]),
-        "LINE": shlex.join(argv),
+        "LINE": shlex.join(drop(argv, others)),
         "OPTIONS": kept,
-        "FILE": f"{fill_line('$FILE' if files else '$JOB', '', words)} {kept}",
-        "USAGE": " ".join([*plain, *command.collect_usage_pieces(context)[1 + len(plain) :]]),
+        "FILE": f"{fill_line('$FILE' if takes_file else '$JOB', '', line.typed)} {kept}",
+        "USAGE": " ".join([*plain, *command.collect_usage_pieces(line.context)[1 + len(plain) :]]),
     }
     half = r" +(?=[ ,]|$)| --set [\w.]+(?= |$)"  # a setting whose value stands apart
-    return re.sub(half, "", table.find_rule("usage", facts).get("say", ""))
+    return re.sub(half, "", table.find_rule("usage", facts).get("say", "")).strip()
 
 
 def name_known(message: str) -> str:

@@ -208,9 +208,8 @@ def _cut(words: Sequence[str], tool: str, program: str) -> tuple[list[str], list
 
 def _names_file(option: str, value: str) -> bool:
     """Whether an option of another tool names the file of a job, which jobgen takes without it."""
-    return value.endswith(FILE_ENDS) and bool(
-        re.fullmatch(table.load_table()["file_options"], option)
-    )
+    form = table.load_table()["file_options"]
+    return value.endswith(FILE_ENDS) and bool(re.fullmatch(form, option))
 
 
 def drop(words: Iterable[str], others: Container[str]) -> list[str]:

@@ -166,18 +166,18 @@ def _describe_job(text: str) -> dict[str, str]:
 
 def is_spec(path: str) -> bool:
     """Whether a file of YAML is here and has what a job runs, or extends one that has."""
-    runs = re.search("(?m)^(?:run|roles|extends):", _read_here(path))
+    runs = re.search(r"(?m)^(?:run: *(?:[{#]|$)|roles:|extends:)", _read_here(path))
     return bool(runs) and path.endswith((".yaml", ".yml"))
 
 
 def point_to_spec(path: str) -> str:
     """Return which spec of this folder could be named in the place of a file, or what makes one."""
     own, here = os.path.normpath(path), sorted(os.listdir())
-    specs = [one for one in here if one != own and is_spec(one)]
-    if "job.yaml" in specs or len(specs) == 1:
-        return f"the spec here is {min(specs, key='job.yaml'.__ne__)}: name that"
+    specs = [one for one in filter(is_spec, here) if one != own]
+    if len(specs) == 1:
+        return f"the spec here is {specs[0]}: name that"
     if specs:
-        return f"the specs here are {', '.join(specs)}: name one"
+        return f"the specs here are {', '.join(specs[:5])}{', ...' * (len(specs) > 5)}: name one"
     if "job.yaml" in here:
         return f"`jobgen init {name_new()}` writes one"
     scripts = re.findall(load_table()["scripts"], "\n".join(here))[:1]
@@ -187,7 +187,7 @@ def point_to_spec(path: str) -> str:
 
 def name_spec(program: str) -> str:
     """Return the only spec of this folder that has a word that is a program; else the usual one."""
-    specs = [one for one in os.listdir() if is_spec(one) and names_program(one, program)]
+    specs = [one for one in filter(is_spec, os.listdir()) if names_program(one, program)]
     return specs[0] if len(specs) == 1 else "job.yaml"
 
 

@@ -114,10 +114,14 @@ def spec(tmp_path, monkeypatch):
         (
             "launch -c mycluster job.yaml --gpus A100:4",
             "type: jobgen submit job.yaml --name mycluster --gpus-per-node 4 --set resources.gpu_",
+        ),
         (
             "launch -c mycluster job.yaml --num-nodes 4",
             "type: jobgen submit job.yaml --name mycluster --nodes 4; for -c: a cluster of SkyPil",
         ),
+        (
+            "grid job.yaml",
+            "a sweep is array: {values: {NAME: [...]}} in the spec; type: jobgen sub",
         ),
         ("old.pbs", "type: jobgen import old.pbs, or jobgen lint old.pbs"),
         ("submitt a.yaml", "did you mean: jobgen submit a.yaml"),
@@ -513,6 +517,7 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
         ("check resources.nodes=4", "type: jobgen check --set resources.nodes=4"),
         ("check other.py", "No such file or directory"),
         ("render --set run.args.lr", "write it as run.args.lr=VALUE,"),
+        ("frobnicate job.yaml", "\n  to submit job.yaml, type: jobgen submit job.yaml\n"),
         (
             "submit -m hydra/launcher=submitit_slurm lr=1,2 seed=3",
             "'array.values.lr=[1, 2]' -- seed=3; for hydra/launcher: leave it out: jobgen does ",
@@ -1704,6 +1709,41 @@ def test_a_new_spec_has_a_name_that_is_free():
         ("a.yaml conf.yaml", "check conf.yaml -N 4", "name that; type: jobgen check a.yaml -N 4\n"),
         ("a.yaml conf.yaml", "import conf.yaml", "here is a.yaml; type: jobgen check a.yaml\n"),
         ("a.yaml sky.yaml", "launch sky.yaml", "here is a.yaml; type: jobgen submit a.yaml\n"),
+        ("a.yaml job.yaml conf.yaml", "check conf.yaml", "the specs here are a.yaml, job.yaml: n"),
+        ("a.yaml sky.yaml conf.yaml", "check conf.yaml", "the spec here is a.yaml: name that; t"),
+        (
+            "a.yaml b.yaml c.yaml d.yaml e.yaml f.yaml conf.yaml",
+            "check conf.yaml",
+            "the specs here are a.yaml, b.yaml, c.yaml, d.yaml, e.yaml, ...: name one\n",
+        ),
+        (
+            "a.yaml b.yaml conf.yaml",
+            "submit a.yaml b.yaml conf.yaml -N 4",
+            "not a spec: conf.yaml; type: jobgen submit a.yaml -N 4, and then jobgen submit b.yam",
+        ),
+        (
+            "a.yaml b.yaml job.yaml",
+            "submit a.yaml b.yaml job.yaml -N 4",
+            "type: for one in a.yaml b.yaml job.yaml; do jobgen submit -N 4 $one; done\n",
+        ),
+        (
+            "job.yaml conf.yaml",
+            "submit conf.yaml job.yaml --wait",
+            "not a spec: conf.yaml; type: jobgen submit job.yaml --wait\n",
+        ),
+        (
+            "sky.yaml conf.yaml",
+            "submit conf.yaml sky.yaml",
+            "not a spec: conf.yaml, sky.yaml; jobgen check says what each is\n",
+        ),
+        (
+            "a.yaml b.yaml conf.yaml",
+            "render a.yaml b.yaml conf.yaml",
+            "not a spec: conf.yaml; type: jobgen render a.yaml b.yaml --out-dir scripts\n",
+        ),
+        ("a.yaml conf.yaml", "render a.yaml conf.yaml", "conf.yaml; type: jobgen render a.yaml\n"),
+        ("conf.yaml", "render conf.yaml conf.yaml", "; jobgen check says what each is\n"),
+        ("a.yaml sweep.yaml", "sweep sweep.yaml", "in the spec; type: jobgen submit sweep.yaml\n"),
         ("conf.yaml", "submit", "job.yaml: No such file or directory; `jobgen init` writes a fir"),
         ("b.sbatch a.sbatch", "submit", "; `jobgen import a.sbatch -o job.yaml` makes one of a "),
         (
