@@ -90,9 +90,7 @@ def lint(scripts: tuple[str, ...], site: str | None, form: str, fix: bool, as_js
         raise UsageError(f"--format {form} is for job scripts; {programs[0]} is a program")
     findings = _check_scripts([path for path in paths if path not in programs], site, fix=fix)
     every: list[Finding | Remark] = [*findings, *_check_programs(programs)]
-    text = "".join(map("{}\n".format, every))
-    if form == "github":
-        text = format_github(findings)
+    text = format_github(findings) if form == "github" else "".join(map("{}\n".format, every))
     rows = [one.as_dict() for one in every]
     put_answer({"findings": rows}, text, as_json=as_json)
     if count := [row["level"] for row in rows].count("fault"):
@@ -157,6 +155,8 @@ def import_(
     text = read(script)
     _refuse_others(text)
     imported = import_script(text)
+    if text.scheduler is None:
+        put_err(f"{script} has no #SBATCH or #PBS line: write scheduler and resources in the spec")
     files = _write_new(imported, output)
     if as_json:
         put_out(imported._asdict())

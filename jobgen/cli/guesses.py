@@ -43,6 +43,7 @@ _NUMBER = re.compile("[1-9][0-9]{0,8}")
 _ONE_SCRIPT = r"(?<!')\bSCRIPT\b"
 # Where the one job of a folder is meant: one that need not run, and not several.
 _ONE_JOB = r"(?<!')(?<!shell )(?<!forward )\bJOB\b(?! JOB|\.\.\.)"
+_WRITES = r"(type: jobgen import [^;]*?(?:-o|--output)[ =])(HERE)(?=[\s;]|$)"  # over no file
 _SILENT = ("questions", "idle", "nouns")  # sections of words that say nothing in a sentence
 
 
@@ -587,13 +588,14 @@ def _find_usage(message: str, given: Sequence[str], line: typed.Typed, argv: Seq
 
 def name_known(message: str) -> str:
     """Return a message with the scripts of this folder, and with its job if it has one alone."""
-    scripts = sorted(pick(os.listdir(), SCRIPT_ENDS))
+    scripts, here = sorted(pick(os.listdir(), SCRIPT_ENDS)), "|".join(map(re.escape, os.listdir()))
     some = slice(len(scripts))  # of what needs one
     for form, names in (
         (rf"{_ONE_SCRIPT}\.\.\.", [shlex.join(scripts)][some]),
         (_ONE_SCRIPT, scripts),
         (rf"(type: .*{_ONE_SCRIPT}.*)", [rf"\1; here are {', '.join(scripts)}"][some]),
         (_ONE_JOB, [job.id for job in find.list_jobs()[0]]),
+        (_WRITES.replace("HERE", here), [rf"\2 already exists; \1{table.name_new()}"]),
     ):
         message = re.sub(form, names[0], message) if len(names) == 1 else message
     return message

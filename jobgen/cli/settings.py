@@ -57,7 +57,7 @@ def look_up(word: str, value: str, short: Mapping[str, str], *, whole: bool) -> 
     line = shlex.join(words).replace("...", "VALUE")
     if line:
         own = whole or "--set" not in words
-        return {"type": line} if own else {"say": f"give {line} when you submit"}
+        return {"type": line} if own else {"say": f"leave it out, and give {line} when you submit"}
     place = " in the spec" if "write " in hint.text else ""
     return {"say": hint.text.replace("this key", "the option") + place if whole else ""}
 
@@ -75,9 +75,8 @@ def _list_settings(hint: Hint, value: str = "") -> dict[str, str]:
     """Return the paths and values that a hint says to write; `make_room` judges these."""
     if "write directives" in hint.text:  # the spec may have others
         return {}
-    if shown := re.search(
-        r"(?:as in|write) ([\w.]+: .+?)(?:(?:;|, (?:at the|for|or)) .*)?$", hint.text
-    ):
+    form = r"(?:as in|write) ([\w.]+: .+?)(?:(?:;|, (?:at the|for|or)) .*)?$"
+    if shown := re.search(form, hint.text):
         values = list_values(f"{{{shown[1]}}}")
         inner = {path.rpartition(".")[0] for path in values}
         inner |= {path for path in values if path.startswith("run.args.")}  # a list has none
@@ -225,9 +224,8 @@ def make_room(message: str, words: Sequence[str] = ()) -> str:
 
 def _mend_line(message: str, spec: str) -> str:
     """Return a message whose line has the values of its options as the spec takes them."""
-    for line in re.findall(
-        r"type: (jobgen (?:submit|render|check|explain|run|doctor) (?:(?!, )[^;|\n])*)", message
-    ):
+    form = r"type: (jobgen (?:submit|render|check|explain|run|doctor) (?:(?!, )[^;|\n])*)"
+    for line in re.findall(form, message):
         with suppress(ValueError):  # a remark behind the line, with a quote of its own
             words = shlex.split(line)
             typed = {path: find_typed(words, names)[1] for path, (names, *_) in SHORTCUTS.items()}
@@ -261,9 +259,8 @@ def _replace_wrong(message: str, problem: Problem, typed: str) -> str:
     row = find_rule("retyped", {"message": f"{problem.message}; {problem.hint}"}) if lacks else {}
     value = meant[1] if meant else row.get("meant", "VALUE")
     instead = re.sub("=.*", f"={value}", typed).replace("'", "")
-    message = message.replace(typed, instead).replace(
-        "type:", f"{row.get('say', '')} type:".strip()
-    )
+    lead = f"{row.get('say', '')} type:".strip()
+    message = message.replace(typed, instead).replace("type:", lead)
     return f"{message}; {problem.message}; {problem.hint}"
 
 

@@ -393,7 +393,7 @@ def test_a_name_stands_for_the_job_or_for_its_id(line, answer):
             "submit -l walltime=1:00:00,ncpus=48,ngpus=4",
             "48 CPUs are for all nodes, and resources.cpus",
         ),
-        ("import a.sbatch b.pbs -o job.yaml", "the first, type: jobgen import a.sbatch -o job.ya"),
+        ("import a.sbatch b.pbs -o job.yaml", "for the first, job.yaml already exists; type: jo"),
         ("lint a.sh --fix -o b.sh", "to keep it, type: cp a.sh b.sh && jobgen lint --fix b.sh\n"),
         (
             "import train.ipynb",
@@ -518,13 +518,18 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
         ("check other.py", "No such file or directory"),
         ("render --set run.args.lr", "write it as run.args.lr=VALUE,"),
         ("frobnicate job.yaml", "\n  to submit job.yaml, type: jobgen submit job.yaml\n"),
+        ("import old.sbatch a.yaml", "type: jobgen import old.sbatch -o a.yaml\n"),
+        ("import old.sbatch job.yaml", "exists; type: jobgen import old.sbatch -o new.yaml\n"),
+        ("import old.sbatch --site gadi -o job.yaml", "; type: jobgen import old.sbatch -o new.y"),
+        ("import old.sbatch --site gadi", "does not, write site: nci-gadi in the spec; type: jo"),
+        ("import --slurm old.sbatch", "directives say it; type: jobgen import old.sbatch\n"),
+        ("import old.sbatch --queue gpu", "when you submit; type: jobgen import old.sbatch\n"),
         (
             "submit -m hydra/launcher=submitit_slurm lr=1,2 seed=3",
             "'array.values.lr=[1, 2]' -- seed=3; for hydra/launcher: leave it out: jobgen does ",
         ),
         ("render job.yaml -m lr=1,2 seed=3,4", "lr=[1, 2]' --set 'array.values.seed=[3, 4]'\n"),
         ("submit -m pkg.train lr=1", "--set run.script=null --set run.module=pkg.train -- lr=1\n"),
-        ("import old.sbatch job.yaml", "type: jobgen import old.sbatch -o job.yaml"),
         ("rerun 12 resources.nodes=4", "type: jobgen rerun 12 --set resources.nodes=4"),
         ("check job.yaml a=1", "type: jobgen check job.yaml -- a=1"),
         ("port-forward 12 6006:8888", "type: jobgen forward 12 8888 --local-port 6006"),
@@ -1690,6 +1695,13 @@ def test_a_key_spelt_nearly_so_stands_in_the_line_with_the_value_that_the_site_w
 def test_what_is_meant_by_a_key_of_a_file_does_not_take_the_place_of_the_file():
     Path("job.yaml").write_text(SPEC.replace("scheduler: slurm", "site: gadi"))
     assert jobgen("check", "job.yaml").err.endswith("unknown site 'gadi'; did you mean nci-gadi?\n")
+
+
+def test_import_tells_what_a_script_without_directives_leaves_open():
+    Path("a.sh").write_text("#!/bin/bash\npython train.py\n")
+    Path("b.sh").write_text("#!/bin/bash\n#SBATCH -N 2\npython train.py\n")
+    assert "a.sh has no #SBATCH or #PBS line: write scheduler and" in jobgen("import", "a.sh").err
+    assert "#SBATCH" not in jobgen("import", "b.sh").err
 
 
 def test_a_new_spec_has_a_name_that_is_free():
