@@ -119,7 +119,6 @@ except ImportError:  # PyYAML built without libyaml: slower, the same events
 # What a value is by its tag; where it has none, or only a mark of one, quotes decide.
 _SCALARS: dict[str | None, str] = {None: "str", "!": "str"}
 _SCALARS |= {f"tag:yaml.org,2002:{kind}": kind for kind in ("str", "int", "float", "bool", "null")}
-_FILL_IN = "jobgen does not fill in {{templates}}; write the value in its place"
 _CONTAINERS = {_MAP, _LIST, None, "!"}
 
 
@@ -208,7 +207,8 @@ def parse_value(text: str, *, file: str, explain: bool = True) -> Node:
     try:
         root = composer.compose_document()
     except yaml.YAMLError as error:
-        raise SpecError(_list_syntax_problems(error, text, file) if explain else []) from None
+        faults = composer.problems or _list_syntax_problems(error, text, file) if explain else []
+        raise SpecError(faults) from None
     if composer.problems:
         raise SpecError(composer.problems)
     if composer.count > MAX_VALUES:
@@ -345,22 +345,25 @@ class _Composer:
                 node.items.append(self.compose(event, depth))
                 continue
             where = _make_position(event.start_mark, self.file)
-            key = self.read_key(event, where)
+            key = self.read_key(event, where, depth)
             value = self.compose(self.take(), depth)
             if self.check_key(key, where, node):
                 node.keys[key], node.items[key] = where, value
 
-    def read_key(self, event: Any, where: Position) -> str:
-        """Return the text of a key; raises SpecError if it is something else."""
+    def read_key(self, event: Any, where: Position, depth: int) -> str:
+        """Return the text of a key; that it is something else is noted."""
         if isinstance(event, yaml.ScalarEvent) and event.anchor is None:
             return str(event.value)
-        if not isinstance(event, yaml.CollectionStartEvent):
-            node = self.compose(event, 0)
-            if isinstance(node, Scalar):
-                return node.text
-        template = isinstance(event, yaml.MappingStartEvent)
-        self.refuse(where, "a key must be text", _FILL_IN if template else "")
-        raise SpecError(self.problems)
+        known, node = len(self.problems), self.compose(event, depth)
+        if isinstance(node, Scalar):
+            return node.text
+        message, hint = "a key must be text", ""
+        if isinstance(node, Mapping) and all(one.kind == "null" for one in node.items.values()):
+            message = f"{{{{ {', '.join(node.items)} }}}} is a template, and jobgen fills in none"
+            hint = "write the value in its place"
+        if len(self.problems) == known:
+            self.refuse(where, message, hint)
+        return str(where)  # no two are the same
 
     def check_key(self, key: str, where: Position, before: Mapping) -> bool:
         """Whether a key is right, beside those before it; what is wrong is noted."""

@@ -100,9 +100,19 @@ EMPTY = (
         pytest.param("? [a, b]\n: c\n", "job.yaml:1:3: a key must be text", id="list as key"),
         pytest.param(
             "{{ a }}: c\n",
-            "job.yaml:1:1: a key must be text; jobgen does not fill in {{templates}}; write the "
-            "value in its place",
-            id="mapping as key",
+            "job.yaml:1:2: {{ a }} is a template, and jobgen fills in none; write the value in its "
+            "place",
+            id="template as key",
+        ),
+        pytest.param(
+            "name: {{ a }}\nqueue: [{{ b }}]\nsite: {{ c }}-x\n",
+            "job.yaml:1:8: {{ a }} is a template, and jobgen fills in none; write the value in its "
+            "place\n"
+            "job.yaml:2:10: {{ b }} is a template, and jobgen fills in none; write the value in "
+            "its place\n"
+            "job.yaml:3:8: {{ c }} is a template, and jobgen fills in none; write the value in its "
+            "place",
+            id="several templates",
         ),
         pytest.param(
             edited(("", "<<: {account: x}\n")),
