@@ -180,7 +180,13 @@ class _Binder:
                     return getattr(self, kind.form)(node, kind, path)
                 return self.container(node, kind, path)
         message = f"expected {' or '.join(map(str, kinds))}, got {describe(node)}"
-        hint = self.suggest(node, kinds, path, wrong="kind")
+        from jobgen.spec.words import is_group  # only an error needs it
+
+        if self.root and "." not in path and is_group(node, self.root):
+            self.group(node, path, self.root)
+            hint = "its keys belong elsewhere"
+        else:
+            hint = self.suggest(node, kinds, path, wrong="kind")
         return self.problem(node.where, path, message, hint)
 
     def container(self, node: Mapping | Sequence, kind: fields.Kind, path: str) -> Any:
