@@ -132,6 +132,19 @@ GOOD = "name: a\nscheduler: slurm\nresources: {nodes: 2}\nrun: {module: m}\n"
         ),
         ("apiVersion: batch/v1\nimage: b/c:1\n", "docker://NAME, runtime: apptainer"),
         ("hydra:\n  launcher:\n    nodes: 2\n", "its partition is queue, and the program's own"),
+        (
+            "hydra:\n  launcher:\n    partition: a\n    timeout_min: 240\n    mem_gb: 9\n"
+            "nodes: 3\n",
+            "is resources: {memory_per_node: 9GB, walltime: 240m} and queue: a here, and the",
+        ),
+        (
+            "seed_everything: 1\ntrainer:\n  devices: 4\n  num_nodes: 2\nmodel: {a: b}\n",
+            "LightningCLI, not a job spec; what it asks for is resources: {nodes: 2, gpus_per_",
+        ),
+        (
+            "model: {a: b}\ntrainer:\n  accelerator: gpu\n  devices: auto\n",
+            "{nodes: N, gpus_per_node: M} here, and the program gets the file by run: {script: PRO",
+        ),
         ("head_node_type: a\n", "is a cluster of Ray, not a job spec; launch: {mode: ray} starts"),
         ("stages: [a]\nb:\n  script:\n    - python a.py\n", "is a pipeline of GitLab, not a job"),
         ("- name: a\n  nodes: 2\n- name: b\n", "lists several jobs, and a spec is one"),
