@@ -494,6 +494,14 @@ PRINTS = "try:\n    main()\nexcept Exception as error:\n    print(error)\n"
             "same-place: all 4 tasks of the array write to --out a",
         ),
         (
+            f"{OWN}import os, sys\nos.replace(sys.argv[2], a)\n",
+            ", args: [--out, 'a/{seed}.pt']",
+            SEEDS,
+            "same-place: --out is a/{seed}.pt in all 2 tasks of the array, as nothing fills in {s",
+        ),
+        (f"{OWN}import sys\nsys.argv[2].format(seed=1)\n", ", args: [-o, 'a/{seed}']", SEEDS, ""),
+        (f"{OWN}import sys\nsys.argv\n", ", args: [-o, 'a/{epoch}']", SEEDS, ""),
+        (
             f"{OWN}{PARSER}p.add_argument('--out')\na = p.parse_args()\n"
             "a.out = f'{a.out}/{a.seed}'\n",
             ", args: {out: a}",

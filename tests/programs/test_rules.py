@@ -44,6 +44,10 @@ DDP = "model = torch.nn.parallel.DistributedDataParallel(net)\nloss.backward()\n
 EVALUATE = "def evaluate():\n    dist.all_reduce(loss)\n"
 
 RIGHT = {
+    "ports of their own": SETUP + "import socket\nrank = int(os.environ['LOCAL_RANK'])\n"
+    "s = socket.socket()\ns.bind(('', 0))\nsocket.socket().bind(('', 9000 + rank))\n"
+    "logger.bind(9000)\nfrom prometheus_client import start_http_server\n"
+    "if rank == 0:\n    start_http_server(8000)\n" + DDP,
     "a sampler for a number that a test may change": (
         SETUP + "world = 1\nif several:\n    world = dist.get_world_size()\n"
         "sampler = torch.utils.data.DistributedSampler(d, num_replicas=world, rank=r)\n"
@@ -302,6 +306,18 @@ def test_nothing_is_said_about_a_program_for_several_processes(program: str) -> 
 
 # By the rules that find something.
 WRONG = {
+    "same-port": {
+        "metrics by each process": SETUP
+        + "from prometheus_client import start_http_server\nstart_http_server(8000)\n"
+        + DDP,
+        "a server of each process": SETUP
+        + "from http.server import HTTPServer\nHTTPServer(('0.0.0.0', 8000), Handler)\n"
+        + DDP,
+        "a socket of each process": SETUP
+        + "import socket\nsocket.socket().bind(('', 9000))\n"
+        + DDP,
+        "a port by its name": SETUP + "import uvicorn\nuvicorn.run(app, port=9000)\n" + DDP,
+    },
     "all-report": {
         "a run of W&B in each process": SETUP + "import wandb\nwandb.init(project='x')\n" + DDP,
     },
