@@ -524,7 +524,8 @@ def _check_variables(job: _Subject) -> _Found:
         if name.endswith("_VISIBLE_DEVICES") and re.fullmatch(r"(?!all$)[^$]*", value):
             shown = len(re.findall(r"[^,\s][^,]*", value))
             if shown != gpus > 0:
-                yield "visible-devices", path, {"name": name, "gpus": gpus, "shown": shown}
+                about = {"name": name, "gpus": gpus, "shown": shown, "all": count(shown, "GPU")}
+                yield "visible-devices", path, about
 
 
 def _check_binds(job: _Subject) -> _Found:

@@ -68,7 +68,12 @@ class _Binder:
             return ""
         from jobgen.spec.words import suggest_value  # only an error needs it
 
-        return suggest_value(node, kinds, path, check=find_faults, wrong=wrong)
+        source = self.read_line(node.where)
+        return suggest_value(node, kinds, path, check=find_faults, wrong=wrong, source=source)
+
+    def read_line(self, where: Position) -> str:
+        """The line of the file that a node begins in."""
+        return "".join(self.texts.get(where.file, "").splitlines()[where.line - 1 : where.line])
 
     def record(self, node: Mapping, cls: type, path: str) -> Any:
         """`node` as a record of type `cls`, or _FAILED once the reasons are noted."""
@@ -171,8 +176,8 @@ class _Binder:
         if node.kind == "null":
             from jobgen.spec.table import find_rule  # only an error needs it
 
-            lines = self.texts.get(node.where.file, "").splitlines()[: node.where.line]
-            hint = find_rule("empty_rules", {"path": path, "line": "".join(lines[-1:])})["say"]
+            line = self.read_line(node.where)
+            hint = find_rule("empty_rules", {"path": path, "line": line})["say"]
             return self.problem(node.where, path, "is empty", hint)
         for kind in kinds:
             if node.kind in kind.takes:
@@ -262,8 +267,10 @@ class _Binder:
                 return _FAILED
         else:
             words = _split_list(text, member.rule)
-        kind_of_each = node.kind if words == [text] else "str"
-        items: list[Node] = [Scalar(node.where, word, kind_of_each) for word in words]
+        if words == [text]:  # it is no member of a list, to those who read of it
+            value = self.value(Scalar(node.where, text, node.kind), kind.members, path)
+            return value if value is _FAILED else (value,)
+        items: list[Node] = [Scalar(node.where, word, "str") for word in words]
         return self.container(Sequence(node.where, items), kind, path)
 
     def number(self, node: Scalar, kind: fields.Kind, path: str) -> Any:

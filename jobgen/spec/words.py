@@ -242,16 +242,16 @@ _NAMES: dict[Any, str] = {str: "text", int: "number", bool: "switch", tuple: "li
 
 
 def suggest_value(
-    node: Node, kinds: tuple[fields.Kind, ...], path: str, *, check: Check, wrong: str = "form"
+    node: Node, kinds: tuple[fields.Kind, ...], path: str, *, check: Check, wrong: str, source: str
 ) -> str:
     """Return what to write for a value that its key does not take; empty without a hint.
 
-    `wrong` is `kind` for a value of the wrong kind, such as a list instead of text.
+    `wrong` is `form`, or `kind`, as of a list instead of text; `source` is the line it stands in.
     """
     names = {
         _NAMES.get(kind.type, "keys") for kind in kinds if not isinstance(kind.rule, fields.Parsed)
     }
-    facts = describe(node, path) | {"takes": " ".join(names), "wrong": wrong}
+    facts = describe(node, path) | {"takes": " ".join(names), "wrong": wrong, "source": source}
     facts["only"] = facts["takes"] if len(names) == 1 else ""
     if answer := find_rule("value_rules", facts):
         return answer["say"]

@@ -463,6 +463,12 @@ a file of setup
 results on a node's own disk
     run: {script: train.py, args: {output-dir: /tmp/out}}
     /tmp/out is on each node's own disk, which is cleared after the job
+an environment on a disk that the job gets
+    environment: {venv: $SLURM_TMPDIR/env}
+    is on each node's own disk, which is empty when the job begins ... environment.stage: ARCHIVE
+directives of PBS on Slurm
+    directives: ['#PBS -l gpu_type=A100']
+    slurm does not read them ... resources.gpu_type for a type of GPU
 a program on this machine's own disk
     run: {script: /tmp/none/train.py}
     /tmp/none/train.py is on this machine's own disk, and the job's nodes have others
@@ -579,10 +585,10 @@ MB for GB
     180 MiB are less than 1 GiB a process; check the unit (MB, GB), or write 4GB or more
 one visible GPU
     environment: {variables: {CUDA_VISIBLE_DEVICES: '0'}}
-    shows 1, and gpus_per_node is 4; leave it out, or write gpus_per_node: 1
+    shows 1 GPU, and gpus_per_node is 4; leave it out, or write gpus_per_node: 1
 one visible GPU by the setup
     environment: {setup: 'export CUDA_VISIBLE_DEVICES=0'}
-    environment.setup: CUDA_VISIBLE_DEVICES shows 1, and gpus_per_node is 4
+    environment.setup: CUDA_VISIBLE_DEVICES shows 1 GPU, and gpus_per_node is 4
 a rendezvous in the setup
     environment: {setup: 'export MASTER_PORT=29500'}
     environment.setup: MASTER_PORT is set by the job, after its setup; remove it

@@ -108,7 +108,7 @@ def test_a_walltime_is_never_read_as_something_else(value: str, message: str) ->
         ),
         (
             "queue: a&b",
-            f"5:8: queue[0]: 'a&b' {LABEL}",
+            f"5:8: queue: 'a&b' {LABEL}",
         ),
         (
             "account: -x",
