@@ -434,8 +434,7 @@ def advise(
     size = measure(groups, None)
     if not size.gpus or not context.site.can.batch:
         return
-    part = node.whole and node.gpus and size.narrowest < node.gpus
-    rules = {"part_of_node": part}
+    rules = {"part_of_node": node.whole and node.gpus and size.narrowest < node.gpus}
     yield from context.note(rules, size=size, node=node, about=about.get("whole", ""))
     if not (node.whole or context.spec.resources.exclusive or node.cpus_rule == "implied"):
         processes = max(group.processes for group in groups)

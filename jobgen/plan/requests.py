@@ -112,10 +112,9 @@ def _write_key(text: str, other: str) -> str:
 def _list_keys(context: Context) -> dict[str, str]:
     if context.spec.run.body is not None:  # its author may say in other words what the keys say
         return {}
-    keys = context.site.option_keys
-    if context.site.slurm.queue_option == "qos":
-        return {**keys, "-p": "", "--partition": "", "-q": "queue", "--qos": "queue"}
-    return keys
+    by_qos = {"-p": "", "--partition": "", "-q": "queue", "--qos": "queue"}
+    own = by_qos if context.site.slurm.queue_option == "qos" else {}
+    return {**context.site.option_keys, **own}
 
 
 def _list_written(plan: Plan) -> Iterator[str]:
@@ -158,13 +157,12 @@ def _join_constraints(site: str | None, own: str | None) -> str | None:
 
 def _find_conflicts(context: Context) -> Iterator[Problem]:
     site, constraint = context.site, context.spec.resources.constraint or ""
-    own_qos = context.spec.qos is not None and site.slurm.queue_option == "qos"
-    yield from context.refuse({"qos_is_queue": own_qos})
     parts = constraint.split(":")
     chunk = "=" in constraint and takes_constraint(context)
     taken = sorted({"ncpus", "ngpus", "mem", "mpiprocs"} & {part.split("=")[0] for part in parts})
     simple = re.fullmatch(r"[A-Za-z0-9_.-]*", constraint)
     rules = {
+        "qos_is_queue": context.spec.qos is not None and site.slurm.queue_option == "qos",
         "chunk_key": chunk and taken,
         "chunk_form": chunk and not all(re.fullmatch(_IN_CHUNK, part) for part in parts),
         "chunk_name": not chunk and site.pbs.constraint is not None and not simple,

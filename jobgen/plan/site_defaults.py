@@ -284,9 +284,8 @@ def _offer_others(job: _SiteJob) -> str:
 def _advise(job: _SiteJob) -> Iterator[str]:
     """Say which type of GPU and how much time a job gets that names none, if the site says it."""
     types, gpu_type, resources = job.profile.gpu_types, job.gpu_type, job.spec.resources
-    others = [name for name, node in types.items() if name != gpu_type and not node.device]
     chosen = gpu_type is not None and resources.gpu_type is None
-    names = ", ".join(others)
+    names = ", ".join(name for name, one in types.items() if name != gpu_type and not one.device)
     yield from job.context.note({"other_types": chosen and names}, gpu_type=gpu_type, others=names)
     holder = job.record if job.record.default_walltime else job.profile.every_queue
     usual, about = holder.default_walltime or 0, job.profile.cite(holder)

@@ -18,8 +18,7 @@ RESTARTS = 3
 def decide(context: Context, plan: Plan) -> Decision[TimeLimit]:
     """Decide the limit, and what the spec's `on_walltime` comes to on this scheduler."""
     asked, can = context.spec.on_walltime, context.site.can
-    seconds = context.spec.resources.walltime
-    restarts = count_restarts(context.spec)
+    seconds, restarts = context.spec.resources.walltime, count_restarts(context.spec)
     refused = _refuse_restarts(context)
     if asked is None:
         return Decision(TimeLimit(seconds, restarts=restarts), problems=refused)
@@ -46,9 +45,8 @@ def count_restarts(spec: JobSpec) -> int:
 def _refuse_restarts(context: Context) -> Iterator[Problem]:
     spec = context.spec
     own = "run.command" if spec.run.body is None else "run.body"
-    rule = "restart_array" if spec.array else "restart_own"
     refused = count_restarts(spec) and (spec.array or spec.launches_itself)
-    return context.refuse({rule: refused}, own=own)
+    return context.refuse({"restart_array" if spec.array else "restart_own": refused}, own=own)
 
 
 def _find_conflicts(context: Context, asked: OnWalltime, notice: int) -> Iterator[Problem]:
@@ -59,9 +57,6 @@ def _find_conflicts(context: Context, asked: OnWalltime, notice: int) -> Iterato
         "early_notice": can.notice is not None and notice > can.notice,
         "no_requeue": asked.then == "requeue" and not can.requeue,
     }
-    return context.refuse(
-        rules,
-        early=format_duration(notice),
-        by_default="" if asked.notice else ", the default",
-        most=format_duration(can.notice or 0),
-    )
+    early, most = format_duration(notice), format_duration(can.notice or 0)
+    by_default = "" if asked.notice else ", the default"
+    return context.refuse(rules, early=early, by_default=by_default, most=most)

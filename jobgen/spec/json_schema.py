@@ -44,11 +44,10 @@ def _describe_record(cls: type, definitions: dict[str, Schema]) -> Schema:
         for name, field in keys.items()
     }
     required = [*fields.read_required(cls)]
-    alternatives: dict[str, str] = getattr(cls, "alternatives", {})
     if required and "extends" in keys:  # the rest may stand in what it extends
         # Editors name what is missing; of two ways to be valid they would name the nearer one.
         there: Schema = _require(required)
-        for name, other in alternatives.items():
+        for name, other in getattr(cls, "alternatives", {}).items():
             there |= {"if": {"properties": {other: False}}, "then": _require([name])}
         schema |= {"if": {"properties": {"extends": False}}, "then": there}
     elif required:

@@ -235,8 +235,7 @@ def _has_room(root: Mapping, path: str) -> bool:
     """Return whether a spec says nothing at a path, or has other keys beside it."""
     key, _, inner = path.partition(".")
     present = root.items.get(key)
-    fits = isinstance(present, Mapping) and inner not in ("", *present.items)
-    return present is None or fits
+    return present is None or (isinstance(present, Mapping) and inner not in ("", *present.items))
 
 
 def _find_project_file(path: str) -> str | None:
