@@ -524,8 +524,7 @@ def _check_variables(job: _Subject) -> _Found:
         if name.endswith("_VISIBLE_DEVICES") and re.fullmatch(r"(?!all$)[^$]*", value):
             shown = len(re.findall(r"[^,\s][^,]*", value))
             if shown != gpus > 0:
-                about = {"name": name, "gpus": gpus, "shown": shown, "all": count(shown, "GPU")}
-                yield "visible-devices", path, about
+                yield "visible-devices", path, {"name": name, "gpus": gpus, "shown": shown}
 
 
 def _check_binds(job: _Subject) -> _Found:
@@ -617,9 +616,8 @@ def _check_no_use(job: _Subject) -> _Found:
 
 def _is_left_out(name: str, copied: Sequence[str] | None) -> bool:
     """Whether a file of this folder is not in the job's snapshot."""
-    if copied is None or name[:1] in "/~$" or not os.path.exists(name):
-        return False
-    return not is_below(os.path.normpath(name), copied)
+    here = name[:1] not in "/~$" and os.path.exists(name)
+    return here and copied is not None and not is_below(os.path.normpath(name), copied)
 
 
 def _list_files(job: _Subject) -> Iterator[tuple[str, str, str]]:

@@ -68,12 +68,9 @@ class _Binder:
             return ""
         from jobgen.spec.words import suggest_value  # only an error needs it
 
-        source = self.read_line(node.where)
+        lines = self.texts.get(node.where.file, "").splitlines()[: node.where.line]
+        source = "".join(lines[-1:])
         return suggest_value(node, kinds, path, check=find_faults, wrong=wrong, source=source)
-
-    def read_line(self, where: Position) -> str:
-        """The line of the file that a node begins in."""
-        return "".join(self.texts.get(where.file, "").splitlines()[where.line - 1 : where.line])
 
     def record(self, node: Mapping, cls: type, path: str) -> Any:
         """`node` as a record of type `cls`, or _FAILED once the reasons are noted."""
@@ -154,30 +151,32 @@ class _Binder:
             facts = {"key": key, "known": "yes" if known else ""}
             return table.find_rule("separation_rules", facts)["say"], ""
         hint = words.suggest_key(key, item, path=path, cls=cls, root=root, check=find_faults)
-        if hint.unfold and words.is_group(item, root):
-            self.group(item, key, root)
-            return "its keys belong elsewhere", ""
+        if hint.unfold and (elsewhere := self.group(item, key)):
+            return elsewhere, ""
         text = hint.text or words.list_keys(key, path, cls, root, brief=cls in self.listed)
         if not hint.text:
             self.listed.add(cls)
         return text, hint.meant
 
-    def group(self, node: Any, key: str, root: type) -> None:
-        """Note where the keys below `key` belong, as it is an unknown key."""
+    def group(self, node: Any, key: str) -> str:
+        """Note where the keys below `key` belong, and say that they do; nothing if most do not."""
+        from jobgen.spec.words import is_group  # only an error needs it
+
+        root: Any = self.root
+        if not is_group(node, root):
+            return ""
         for name, where in node.keys.items():
             if name in fields.read_fields(root):
                 self.problem(where, name, f"is below {key}", "write it at the top level")
         strangers = [name for name in node.keys if name not in fields.read_fields(root)]
         self.tell_strangers(node, strangers, root, "")
+        return "its keys belong elsewhere"
 
     def value(self, node: Node, kinds: tuple[fields.Kind, ...], path: str) -> Any:
         """`node` as the first of `kinds` that fits it, or _FAILED once the reason is noted."""
         self.positions[path] = node.where
         if node.kind == "null":
-            from jobgen.spec.table import find_rule  # only an error needs it
-
-            line = self.read_line(node.where)
-            hint = find_rule("empty_rules", {"path": path, "line": line})["say"]
+            hint = self.suggest(node, kinds, path, wrong="empty")
             return self.problem(node.where, path, "is empty", hint)
         for kind in kinds:
             if node.kind in kind.takes:
@@ -185,13 +184,8 @@ class _Binder:
                     return getattr(self, kind.form)(node, kind, path)
                 return self.container(node, kind, path)
         message = f"expected {' or '.join(map(str, kinds))}, got {describe(node)}"
-        from jobgen.spec.words import is_group  # only an error needs it
-
-        if self.root and "." not in path and is_group(node, self.root):
-            self.group(node, path, self.root)
-            hint = "its keys belong elsewhere"
-        else:
-            hint = self.suggest(node, kinds, path, wrong="kind")
+        elsewhere = "" if "." in path else self.group(node, path)
+        hint = elsewhere or self.suggest(node, kinds, path, wrong="kind")
         return self.problem(node.where, path, message, hint)
 
     def container(self, node: Mapping | Sequence, kind: fields.Kind, path: str) -> Any:

@@ -62,10 +62,7 @@ def list_commands() -> set[str]:
 
 
 def fill(sentence: str, values: Mapping[str, str]) -> str:
-    """Return a sentence with its values; what has another name, such as $HOME, stays.
-
-    A part in [[...]] is left out where nothing is known of a value in it.
-    """
+    """Return a sentence with its values, without [[parts]] that lack one; what else has $ stays."""
     forms = {"NEW": name_new()} if "$NEW" in sentence else {}
     for name, value in values.items():
         text = value.strip() if value.strip().isprintable() else "..."
@@ -76,11 +73,9 @@ def fill(sentence: str, values: Mapping[str, str]) -> str:
         forms |= {f"{name}_slug": slug, f"lower_{name}_slug": slug.lower()}
         forms[f"{name}_words"] = ", ".join(split_words(text))
         forms[f"{name}_keys"] = text.replace("=", ": ").replace(",", ", ")
-    parts = re.split(r"\[\[(.*?)\]\]", sentence)  # every second one stood in brackets
-    for index in range(1, len(parts), 2):
-        if not {"", "NAME"}.isdisjoint(map(forms.get, re.findall(r"\$\{?(\w+)", parts[index]))):
-            parts[index] = ""
-    return Template("".join(parts)).safe_substitute(forms)
+    lacking = "|".join(name for name, text in forms.items() if text in ("", "NAME"))
+    parts = rf"\[\[[^]]*\$\{{?(?:{lacking or '-'})\b[^]]*\]\]|\[\[|\]\]"
+    return Template(re.sub(parts, "", sentence)).safe_substitute(forms)
 
 
 # What a condition of a rule is compared with, where that has another name; conditions that are

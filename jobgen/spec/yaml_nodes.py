@@ -357,12 +357,12 @@ class _Composer:
         known, node = len(self.problems), self.compose(event, depth)
         if isinstance(node, Scalar):
             return node.text
-        message, hint = "a key must be text", ""
-        if isinstance(node, Mapping) and all(one.kind == "null" for one in node.items.values()):
-            message = f"{{{{ {', '.join(node.items)} }}}} is a template, and jobgen fills in none"
-            hint = "write the value in its place"
+        fault = ["a key must be text"]
+        if isinstance(node, Mapping):
+            name = ", ".join(node.items)
+            fault = [f"{{{{ {name} }}}} is a template to fill in", "write the value in its place"]
         if len(self.problems) == known:
-            self.refuse(where, message, hint)
+            self.refuse(where, *fault)
         return str(where)  # no two are the same
 
     def check_key(self, key: str, where: Position, before: Mapping) -> bool:

@@ -585,10 +585,10 @@ MB for GB
     180 MiB are less than 1 GiB a process; check the unit (MB, GB), or write 4GB or more
 one visible GPU
     environment: {variables: {CUDA_VISIBLE_DEVICES: '0'}}
-    shows 1 GPU, and gpus_per_node is 4; leave it out, or write gpus_per_node: 1
+    shows 1 of the node's GPUs, and gpus_per_node is 4; leave it out, or write gpus_per_node: 1
 one visible GPU by the setup
     environment: {setup: 'export CUDA_VISIBLE_DEVICES=0'}
-    environment.setup: CUDA_VISIBLE_DEVICES shows 1 GPU, and gpus_per_node is 4
+    environment.setup: CUDA_VISIBLE_DEVICES shows 1 of the node's GPUs, and gpus_per_node is 4
 a rendezvous in the setup
     environment: {setup: 'export MASTER_PORT=29500'}
     environment.setup: MASTER_PORT is set by the job, after its setup; remove it

@@ -100,18 +100,14 @@ EMPTY = (
         pytest.param("? [a, b]\n: c\n", "job.yaml:1:3: a key must be text", id="list as key"),
         pytest.param(
             "{{ a }}: c\n",
-            "job.yaml:1:2: {{ a }} is a template, and jobgen fills in none; write the value in its "
-            "place",
+            "job.yaml:1:2: {{ a }} is a template to fill in; write the value in its place",
             id="template as key",
         ),
         pytest.param(
             "name: {{ a }}\nqueue: [{{ b }}]\nsite: {{ c }}-x\n",
-            "job.yaml:1:8: {{ a }} is a template, and jobgen fills in none; write the value in its "
-            "place\n"
-            "job.yaml:2:10: {{ b }} is a template, and jobgen fills in none; write the value in "
-            "its place\n"
-            "job.yaml:3:8: {{ c }} is a template, and jobgen fills in none; write the value in its "
-            "place",
+            "job.yaml:1:8: {{ a }} is a template to fill in; write the value in its place\n"
+            "job.yaml:2:10: {{ b }} is a template to fill in; write the value in its place\n"
+            "job.yaml:3:8: {{ c }} is a template to fill in; write the value in its place",
             id="several templates",
         ),
         pytest.param(
