@@ -84,23 +84,22 @@ class _Binder:
         meant = self.tell_strangers(node, strangers, cls, path) if strangers else set()
         # Where there are strangers, one of them may be the key that is missing.
         for key, message, hint, rival in () if strangers else _check_keys(cls, values):
-            inner = fields.join_path(path, key) if key else path
+            inner = fields.join_path(path, key).rstrip(".")  # without a key the record's own
             setting = f"{fields.join_path(path, rival)}=null" if rival else ""
             self.problem(self.positions.get(inner, node.where), inner, message, hint, setting)
         if self.tell_missing(node, cls, path, meant) or _FAILED in values.values():
             return _FAILED
         record = cls(**values)
         for key, message, hint in getattr(record, "conflicts", tuple)():
-            inner = fields.join_path(path, key) if key else path
+            inner = fields.join_path(path, key).rstrip(".")
             self.problem(self.positions.get(inner, node.where), inner, message, hint)
         return record
 
     def tell_missing(self, node: Mapping, cls: type, path: str, meant: set[str]) -> bool:
         """Note what the record `cls` needs and `node` lacks; return whether any."""
         lacking = [name for name in fields.read_required(cls) if name not in node.items]
-        for name, other in getattr(cls, "alternatives", {}).items():
-            if name not in meant and {name, other}.isdisjoint(node.items):
-                lacking.append(name)
+        pairs = [pair for pair in getattr(cls, "alternatives", {}).items() if pair[0] not in meant]
+        lacking += [pair[0] for pair in pairs if node.items.keys().isdisjoint(pair)]
         for name in lacking:
             if name not in meant:
                 from jobgen.spec.table import load_table  # only an error needs it
@@ -147,15 +146,16 @@ class _Binder:
         empty = isinstance(item, Scalar) and not item.text
         lines = [where.line for where in node.keys.values()]
         if empty and (re.search("[=:]", key) or lines.count(node.keys[key].line) > 1):
-            known = key.partition(" ")[0] in fields.read_fields(cls)
-            facts = {"key": key, "known": "yes" if known else ""}
+            known = fields.read_fields(cls).keys() & {key.partition(" ")[0]}
+            facts = {"key": key, "known": "".join(known)}
             return table.find_rule("separation_rules", facts)["say"], ""
         hint = words.suggest_key(key, item, path=path, cls=cls, root=root, check=find_faults)
         if hint.unfold and (elsewhere := self.group(item, key)):
             return elsewhere, ""
-        text = hint.text or words.list_keys(key, path, cls, root, brief=cls in self.listed)
-        if not hint.text:
-            self.listed.add(cls)
+        if hint.text:
+            return hint.text, hint.meant
+        text = words.list_keys(key, path, cls, root, brief=cls in self.listed)
+        self.listed.add(cls)
         return text, hint.meant
 
     def group(self, node: Any, key: str) -> str:

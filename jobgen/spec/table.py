@@ -73,8 +73,8 @@ def fill(sentence: str, values: Mapping[str, str]) -> str:
         forms |= {f"{name}_slug": slug, f"lower_{name}_slug": slug.lower()}
         forms[f"{name}_words"] = ", ".join(split_words(text))
         forms[f"{name}_keys"] = text.replace("=", ": ").replace(",", ", ")
-    lacking = "|".join(name for name, text in forms.items() if text in ("", "NAME"))
-    parts = rf"\[\[[^]]*\$\{{?(?:{lacking or '-'})\b[^]]*\]\]|\[\[|\]\]"
+    lacking = "|".join(["-", *(name for name, text in forms.items() if text in ("", "NAME"))])
+    parts = rf"\[\[[^]]*\$\{{?(?:{lacking})\b[^]]*\]\]|\[\[|\]\]"
     return Template(re.sub(parts, "", sentence)).safe_substitute(forms)
 
 

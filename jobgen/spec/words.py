@@ -255,7 +255,7 @@ def suggest_value(
     facts["only"] = facts["takes"] if len(names) == 1 else ""
     if answer := find_rule("value_rules", facts):
         return answer["say"]
-    if better := _repair(node, kinds, check) if isinstance(node, Scalar) else "":
+    if better := _repair(node, kinds, check):
         return f"write {better}" if path.endswith("]") else f"write {facts['name']}: {better}"
     examples = load_table()["examples"] if wrong == "kind" else {}
     example = examples.get(facts["at"], examples.get(facts["name"], ""))
@@ -263,7 +263,7 @@ def suggest_value(
     return f"write it as in {facts['name']}: {example}" if example[:1] in ("[", "{") else ""
 
 
-def _repair(node: Scalar, kinds: tuple[fields.Kind, ...], check: Check) -> str:
+def _repair(node: Node, kinds: tuple[fields.Kind, ...], check: Check) -> str:
     """Return text that one of `kinds` takes, once signs, words and units are written its way."""
     better = node.text
     fixed = [
