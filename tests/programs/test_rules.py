@@ -2053,7 +2053,13 @@ def test_a_folder_that_a_file_beside_it_adds_to_the_path_is_looked_in() -> None:
 
 def test_some_gpus_of_data_parallel_are_not_all() -> None:
     text = "import torch\nnet = torch.nn.DataParallel(net, device_ids={})\nloss.backward()\n"
-    for ids, expected in (("None", True), ("list(range(4))", True), ("args.gpu_ids", False)):
+    for ids, expected in (
+        ("None", True),
+        ("[0, 1]", True),
+        ("list(range(4))", True),
+        ("[0]", False),
+        ("args.ids", False),
+    ):
         assert ("data-parallel" in rules(look(text.format(ids)))) is expected
 
 
