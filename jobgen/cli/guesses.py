@@ -120,9 +120,9 @@ class Answer(typed.Typed):
     def _has_line(self, texts: Iterable[str]) -> bool:
         """Whether there is a line to type beside what is said of options."""
         needs = not self.plain and any(one.required for one in self.context.command.params)
-        leaves = all(one.startswith(_LEAVE) or not (needs or _ADVICE.search(one)) for one in texts)
+        leaves = (one.startswith(_LEAVE) or not _ADVICE.search(one) for one in texts)
         given = [self.words, self.directives, self.program, self.line, self.tool]
-        return leaves or self.name == "init" or any(given)
+        return all(one and not needs for one in leaves) or self.name == "init" or any(given)
 
     def _name_left(self, line: str, remarks: str) -> dict[str, str]:
         """Return a remark on those words typed that stand neither in a line nor in what is said."""

@@ -125,13 +125,14 @@ def _find_last(script: Script) -> list[Command]:
     after = commands[len(matter) - matter[::-1].index(True) :]
     after = [item for item in after if not _is_apart(script, last, item)]
     after = [item for item in after if not FORMS["no-status"].fullmatch(" ".join(item.texts))]
-    lost = [hidden for item in runs[:-1] if (hidden := _lose(commands, item, last))]
-    return lost[0] if lost and not after else [last, *after]
+    lost = filter(None, (_lose(commands, item, last) for item in runs[:-1]))
+    return [last, *after] if after else next(lost, [last])
 
 
 def _enter(script: Script, command: Command, inner: dict[str, Command]) -> Command:
     """A command with the end of the program in it, or `then` if an `if` only says how it ended."""
-    asked = FORMS["asked"].match("\n".join(script.lines[command.last_line - 1 :][:50]))
+    below = slice(command.last_line - 1, command.last_line + 49)
+    asked = FORMS["asked"].match("\n".join(script.lines[below]))
     end = "then" if asked else inner.get(command.name, command).end
     return command._replace(end=end) if command.end in ("\n", ";") else command
 
@@ -146,8 +147,8 @@ def _is_apart(script: Script, command: Command, later: Command) -> bool:
 def _lose(commands: list[Command], command: Command, last: Command) -> list[Command]:
     """Return a command and what hides its exit code, if the last run needs nothing of it."""
     own, other = (" ".join(unwrap(item.words).texts) for item in (command, last))
-    between = commands[commands.index(command) : commands.index(last)]
-    waits = [item for item in between if [command.end, *item.texts] == ["&", "wait"]]
+    between = commands[commands.index(command) :] if command.end == "&" else []
+    waits = [x for x in between if x.name == "wait" and len(x.words) == 1 and x.line <= last.line]
     names = {tuple(FORMS["names"].findall(re.sub(r"\S+/", "", x))) for x in (own, other)}
     needs = FORMS["needs"].search(" ".join({*other.split()} - {*own.split()}))
     alike = len(names) == 1 and not needs and not FORMS["of-ranks"].search(other)
