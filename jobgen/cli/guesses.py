@@ -462,13 +462,14 @@ def _name_foreign(answer: str, words: Sequence[str]) -> str:
 def _describe_line(line: _Line) -> dict[str, str]:
     """Return what a row of the table can say of a line, beside its word."""
     named = {line.word, *line.words} & {*find.list_words()}
+    jobs = find.list_jobs()[0] if named else ()  # each is a file to read
     amounts = table.load_table()["amounts"].items()
     return {
         "plain": shlex.join(line.words),
         "line": line.text,
         "here": shlex.join(filter(os.path.exists, line.words)),
         "specs": shlex.join(filter(table.is_spec, line.words)),
-        "id": next((one.id for one in find.list_jobs()[0] if one.name in named), ""),
+        "id": next((one.id for one in jobs if one.name in named), ""),
         "job": "".join(named),
         "amounts": " ".join(
             one.expand(to) for form, to in amounts for one in re.finditer(form, line.text)
@@ -588,7 +589,8 @@ def _find_usage(message: str, given: Sequence[str], line: typed.Typed, argv: Seq
 
 def name_known(message: str) -> str:
     """Return a message with the scripts of this folder, and with its job if it has one alone."""
-    scripts, here = sorted(pick(os.listdir(), SCRIPT_ENDS)), "|".join(map(re.escape, os.listdir()))
+    files = os.listdir()
+    scripts, here = sorted(pick(files, SCRIPT_ENDS)), "|".join(map(re.escape, files))
     some = slice(len(scripts))  # of what needs one
     for form, names in (
         (rf"{_ONE_SCRIPT}\.\.\.", [shlex.join(scripts)][some]),

@@ -63,22 +63,23 @@ def look_at(plan: Plan, **known: Any) -> list[Remark]:
     name, *arguments = started or [""]
     itself = words == started and "/" in name
     size = _measure(plan)._replace(arguments=tuple(arguments), itself=itself, **known)
-    path, remarks = _expand(name), _check_started(name, size)
+    path = _expand(name)
+    remarks = _check_started(path, size)
     if itself and os.path.isfile(path) and not os.access(path, os.X_OK):
         return [make_remark("not-a-program.bits", path), *remarks]
     return remarks
 
 
-def _check_started(name: str, size: JobSize) -> list[Remark]:
-    """Look into a shell script, a Python program or its module, which the job's words start."""
-    path, arguments = _expand(name), size.arguments or ()
+def _check_started(path: str, size: JobSize) -> list[Remark]:
+    """Look into a shell script, a Python program or, by -m, its module, which the job starts."""
     if path.endswith((".sh", ".bash")):
         from jobgen.programs.wrapper import check_wrapper
 
         return check_wrapper(path, size)
     # In plain mode it starts once on each node, and sees to the others by itself.
     size = size._replace(world_size=1) if size.plain else size
-    if name == "-m":
+    if path == "-m":
+        arguments = size.arguments or ()
         return _check_module(arguments[0], size._replace(arguments=arguments[1:]))
     return check_program(path, size) if path.endswith(".py") or os.path.isdir(path) else []
 

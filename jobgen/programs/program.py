@@ -71,10 +71,10 @@ class ReadProgram:
         """Yield folders near the program that it, or a file beside it, adds to Python's path."""
         folder = os.path.dirname(self.entry.path) or "."
         beside = [os.path.join(folder, f"{one.name}.py") for one in self.entry.imports]
-        for path in (self.entry.path, *filter(os.path.isfile, beside)):
+        yield from _list_near(folder, self.entry.text)
+        for path in filter(os.path.isfile, beside):
             with suppress(OSError):
-                text = Path(path).read_text("utf-8", "replace")
-                yield from _list_near(folder, text)
+                yield from _list_near(folder, Path(path).read_text("utf-8", "replace"))
 
     def _read_project(self) -> bool:
         """Read what it imports, and what that does, while there is room; whether some is left."""

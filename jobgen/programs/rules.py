@@ -154,6 +154,7 @@ _TOLD = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", 
 _BEGINS = re.compile("main|train$|run$").match
 # Libraries that make the group in an object that settings may name.
 _CONFIGURED = {"lightning", "pytorch_lightning"}
+_STARTS = ("spawns", "launches", "rays")  # the kinds of calls that start processes
 _OF_MPI = {"horovod", "mpi4py"}
 
 
@@ -178,6 +179,7 @@ class _Look:
         settings = list_settings([f"={name}" for name in files])
         swept = [f"swept --{word} {word.replace('-', '_')}" for word in _list_swept(size)]
         self.likely: Mapping[str, ast.expr] = {}  # values of options, where they are not sure
+        self.known = self.likely  # and those of settings
         self.settings = "\n".join([size.settings, *swept, *map(" ".join, settings)])
         self.texts = program.text + self.settings
 
@@ -187,9 +189,10 @@ class _Look:
         self.answers["sound"] = not self.remarks  # whether it does something when it is started
         self.find_modules()
         self.find_arguments()
+        # What the job has as it is: the defaults of options, and what its files say.
+        self.known = {**self.likely, **read_fields(self.settings)}
         self.describe()
-        # What the job does as it is: with the defaults of options, and what its files say.
-        self.program.suppose({**self.likely, **read_fields(self.settings)})
+        self.program.suppose(self.known)
         for name, rule in read_rules().items():
             if "needs" in rule:
                 self.apply(name)
@@ -222,7 +225,7 @@ class _Look:
             "joined": bool(program.find("joins")),
             "wrapped": any(call.certain for call in program.find("grouped")),
             "ordered": program.may_call("orders") or program.partial,
-            "one": not any(map(program.find, ("spawns", "launches", "rays"))),
+            "one": not any(map(program.find, _STARTS)),
             "made": made,
             "placed": placed,
             "own": bool(program.find("makes")) and not placed,
@@ -275,7 +278,7 @@ class _Look:
     def _find_denied(self) -> str:
         """Return the test that keeps it from all calls that make a group, or start processes."""
         own = {scope.name for scope in self.program.scopes}  # which make one by other calls in them
-        ways = map(self.program.find, ("makes", "spawns", "launches", "rays"))
+        ways = map(self.program.find, ("makes", *_STARTS))
         reached = any(one.short not in own for one in itertools.chain(*ways))
         return "" if reached else self.program.find_denied("makes") or ""
 
@@ -284,8 +287,7 @@ class _Look:
         program = self.program
         options = {name_option(str(word)) for one in program.find("option") for word in one.words}
         off = {*read_form("switch").findall(program.text)} - options
-        known = {**self.likely, **read_fields(self.settings)}
-        return dict.fromkeys(off, ast.Constant(None)) | known
+        return {**dict.fromkeys(off, ast.Constant(None)), **self.known}
 
     def _list_strange(self) -> list[str]:
         """Return the libraries that may make the group, and modules that are not there.
