@@ -86,8 +86,11 @@ def _stop(job: JobRecord) -> None:
         raise RefusedError(f"job {job.id} has already ended")
     _send_signal(left, signal.SIGTERM)
     give_up = time.monotonic() + _PATIENCE_SECONDS
-    while left := _list_left(job, marks):
-        if time.monotonic() > give_up:
+    looks = 0  # that have found nothing: a process that its script starts just now has no mark yet
+    while looks < 2:
+        left = _list_left(job, marks)
+        looks = 0 if left else looks + 1
+        if left and time.monotonic() > give_up:
             group = [-pid for pid in left if pid == job.pid]
             _send_signal([*group, *process.list_marked(marks)], signal.SIGKILL)
             break

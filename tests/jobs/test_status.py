@@ -972,6 +972,18 @@ def test_a_local_job_whose_end_is_on_record_cannot_be_cancelled(
         script.kill()
 
 
+def test_cancel_waits_for_a_process_that_one_look_cannot_see(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script's shell bears no mark; the program that it starts has one only once it runs."""
+    monkeypatch.chdir(tmp_path)
+    JobRecord("7", "a", "local", str(tmp_path), time.time(), (), 2**22, 1).save()
+    looks = iter([[2**22 + 1], [], [2**22 + 2], [], []])
+    monkeypatch.setattr(process, "list_marked", lambda marks: next(looks))
+    assert jobgen("cancel", "7")[0] == 0
+    assert not [*looks]
+
+
 def test_runs_that_are_tracked_elsewhere_are_found_in_the_logs(tmp_path: Path) -> None:
     logs = tmp_path / "logs" / "n1"
     logs.mkdir(parents=True)
