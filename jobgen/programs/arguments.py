@@ -113,7 +113,7 @@ def _mirror(program: ReadProgram, parsed: list[Fact], *, plain: bool) -> _Mirror
 def _is_foreign(program: ReadProgram, added: Fact, parsed: list[Fact]) -> bool:
     """Whether the parser of an option reads nothing, as its own call for that is not reached."""
     module, head = added.module, added.head
-    reads = [one for one in program.calls if one.short == "parse_args" and one.module is module]
+    reads = [one for one in module.calls if one.name.endswith(".parse_args")]
     own = [one for one in reads if one.head == head and added.part.scope in (None, one.part.scope)]
     return bool(own) and head not in parsed[0].module.names and not any(map(parsed.count, own))
 
