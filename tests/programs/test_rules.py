@@ -69,7 +69,7 @@ RIGHT = {
     ),
     "a file that each process has for itself, one that is read, and one of standard output": (
         SETUP + "open(f'rank{dist.get_rank()}.txt', 'w')\nopen('a.txt')\nframe.to_csv()\n"
-        "open(sys.stdout.fileno(), 'w')\n"
+        "open('words.txt', 'r')\nopen(sys.stdout.fileno(), 'w')\n"
     ),
     "a rank on a node that is the one among all": (
         SETUP + "local_rank = dist.get_rank()\nDistributedSampler(data, rank=local_rank)\n"
