@@ -1909,11 +1909,12 @@ def test_hydra_makes_a_trainer_from_its_file() -> None:
     Path("conf").mkdir()
     text = (
         "import hydra, lightning\n@hydra.main(config_path='conf', config_name='main')\n"
-        "def main(cfg):\n    hydra.utils.instantiate(cfg.trainer).fit(model)\nmain()\n"
+        "def main(cfg):\n    hydra.utils.instantiate(cfg.model, size=cfg.trainer.devices)\n"
+        "    hydra.utils.instantiate(cfg.trainer).fit(model)\nmain()\n"
     )
     for nodes, count in (("", 1), ("  num_nodes: 1\n", 1), ("  num_nodes: 2\n", 0)):
         Path("conf/main.yaml").write_text(f"trainer:\n  _target_: lightning.Trainer\n{nodes}")
-        assert len(look(text, size=EIGHT._replace(arguments=()))) == count
+        assert [one.line for one in look(text, size=GIVEN)] == [5] * count
 
 
 def test_only_what_the_defaults_list_of_hydra_takes_is_read() -> None:
