@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from jobgen.programs.program import ReadProgram
 from jobgen.programs.reader import Fact, read_form, spell_form
+from jobgen.programs.settings import find_hydra
 from jobgen.records import NamedTuple
 from jobgen.spec.spelling import find_near
 from jobgen.spec.value_types import name_option
@@ -81,10 +82,9 @@ def _check_hydra(program: ReadProgram, words: Sequence[str]) -> Mapping[str, str
 
 def _list_configured(program: ReadProgram) -> set[str]:
     """Return the names in the folder of Hydra's files; none where others may have some."""
-    main = program.find("hydra")[0]
-    given = re.search(r"config_path='((\.\./)*\w[^']*)'", main.text)
-    folder = Path(main.module.path).parent / (given[1] if given else "?")
-    files = list(itertools.islice(folder.rglob("*.yaml"), _MOST_FILES))
+    folder, _ = find_hydra(program)
+    found = Path(folder).rglob("*.yaml") if folder else ()
+    files = list(itertools.islice(found, _MOST_FILES))
     try:
         text = "\n".join(file.read_text(errors="replace") for file in files)
     except OSError:

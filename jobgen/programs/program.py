@@ -12,7 +12,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache, cached_property
-from pathlib import Path
 
 from jobgen.programs.reader import (
     OBJECT,
@@ -40,6 +39,7 @@ class ReadProgram:
         """
         self.entry = Module(path, started=True)
         self._files = {os.path.realpath(path): self.entry}
+        self._open = cache(Module)  # as a file beside the program is asked for twice
         self.is_script = not roots  # whether it is started by its file, and not as a module
         self.missing: list[Fact] = []  # modules of the project that are not there
         self.broken: list[Fact] = []  # of those that do not parse
@@ -70,11 +70,11 @@ class ReadProgram:
     def _list_added(self) -> Iterator[str]:
         """Yield folders near the program that it, or a file beside it, adds to Python's path."""
         folder = os.path.dirname(self.entry.path) or "."
-        beside = [os.path.join(folder, f"{one.name}.py") for one in self.entry.imports]
         yield from _list_near(folder, self.entry.text)
-        for path in filter(os.path.isfile, beside):
-            with suppress(OSError):
-                yield from _list_near(folder, Path(path).read_text("utf-8", "replace"))
+        for one in self.entry.imports:
+            with suppress(OSError, SyntaxError, ValueError):
+                beside = self._open(os.path.normpath(f"{folder}/{one.name}.py"))
+                yield from _list_near(folder, beside.text)
 
     def _read_project(self) -> bool:
         """Read what it imports, and what that does, while there is room; whether some is left."""
@@ -86,7 +86,7 @@ class ReadProgram:
             if real in self._files:
                 continue
             try:
-                self._files[real] = module = Module(path)
+                self._files[real] = module = self._open(path)
             except SyntaxError as error:
                 about = {"path": path, "file": f"{path}:{error.lineno}", "fault": error.msg}
                 self.broken.append(one._replace(about=about))

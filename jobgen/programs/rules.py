@@ -175,7 +175,7 @@ class _Look:
         self.answers = dict.fromkeys(read_rules(), False) | _answer(size)
         self.values = _Values(_list_values(size))  # what records name by $value and <<value>>
         words = (*(size.arguments or ()), *size.swept[0])
-        files = list_files(program.entry.text, program.entry.path, words)
+        files = list_files(program, words)
         settings = list_settings([f"={name}" for name in files])
         swept = [f"swept --{word} {word.replace('-', '_')}" for word in _list_swept(size)]
         self.likely: Mapping[str, ast.expr] = {}  # values of options, where they are not sure
@@ -535,7 +535,7 @@ def _is_common(look: _Look, call: Fact) -> bool:
     return not any(map(read_form("told-apart").search, texts))
 
 
-def _is_sharded(_: _Look, call: Fact) -> bool:
+def _is_of_fsdp(_: _Look, call: Fact) -> bool:
     """Whether it is called of what FSDP has returned, in the same file."""
     values = call.module.assigned.get(call.name.rpartition(".")[0], ())
     return re.search(r"FSDP\(|FullySharded", " ".join(map(ast.unparse, values))) is not None
@@ -553,8 +553,8 @@ PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "entry": lambda look, call: call.module is look.program.entry,
     "tried": lambda _, call: call.part.tried,
     "loaded": lambda look, call: id(call.module) in look.program.loaded,
-    "unsharded": _is_behind("unsharded"),
-    "sharded": _is_sharded,
+    "of-fsdp": _is_of_fsdp,
+    "fsdp-denied": _is_behind("fsdp-denied"),
     "counted": _is_tested("counts"),
     "chosen": _is_chosen,
     "joint": _is_tested("shared-test"),

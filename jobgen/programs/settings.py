@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
+from jobgen.programs.program import ReadProgram
+
 _MOST_FILES = 30
 # An entry of a defaults list: a file, or a group of them and the one that it takes.
 _ENTRY = r"[-\[{,] *(?:override +|optional +)*(/?[\w/-]+)(?:@[\w./]*)?(?:: *([\w./-]+))?"
@@ -18,18 +20,29 @@ _SPELLED = {"true": True, "yes": True, "on": True, "null": None, "~": None, "": 
 _SPELLED |= dict.fromkeys(("false", "no", "off"), False)
 
 
-def list_files(text: str, path: str, words: Sequence[str]) -> list[str]:
-    """Return the files that the text of a program at a path names, and those that Hydra reads.
+def list_files(program: ReadProgram, words: Sequence[str]) -> list[str]:
+    """Return the files that the text of a program names, and those that Hydra reads.
 
     `words` are the program's arguments, by which Hydra may take other files.
     """
-    files = re.findall(r"[\"']([\w./-]+\.(?:ya?ml|json))[\"']", text)
-    name = re.search(r"config_name=[\"']([\w./-]+)", text)
-    for folder in re.findall(r"config_path=[\"']([\w./-]+)", text):
-        folder = os.path.join(os.path.dirname(path), folder)
-        composed = _list_composed(folder, name[1] if name else "config", words)
-        files += itertools.islice(composed, _MOST_FILES)
-    return files[:_MOST_FILES]
+    files = re.findall(r"[\"']([\w./-]+\.(?:ya?ml|json))[\"']", program.entry.text)
+    folder, name = find_hydra(program)
+    composed = _list_composed(folder, name, words) if folder else ()
+    return [*itertools.islice(itertools.chain(files, composed), _MOST_FILES)]
+
+
+def find_hydra(program: ReadProgram) -> tuple[str, str]:
+    """Return the folder of Hydra's files and the name of the first, as far as the source has them.
+
+    Both are empty where it does not.
+    """
+    for call in program.find("hydra"):
+        folder = re.search(r"config_path='(?!pkg:)([^']+)'", call.text)
+        name = re.search(r"config_name='([^']+)'", call.text)
+        if folder:
+            path = os.path.normpath(f"{os.path.dirname(call.module.path) or '.'}/{folder[1]}")
+            return path, name[1] if name else "config"
+    return "", ""
 
 
 def _list_composed(folder: str, name: str, words: Sequence[str]) -> Iterator[str]:
