@@ -241,7 +241,7 @@ class _Look:
         }
         self.values |= {"libraries": ", ".join(strange[:3]), "library": min(mpi, default="")}
         self.values["start"] = self._name_start()
-        if made and not (denied or placed):
+        if made and not placed:
             self.look_for_unasked()
 
     def _is_placed(self) -> bool:

@@ -1069,6 +1069,15 @@ HIDDEN = (
     "if args.use_ddp:\n    torch.distributed.init_process_group('nccl')\n"
 )
 OFF = HIDDEN.format("action='store_true'")
+CARRIED = (
+    "import argparse, torch, config\np = argparse.ArgumentParser()\n"
+    "p.add_argument('--ddp', action='store_true')\nargs = p.parse_args()\n"
+    "if args.ddp:\n    torch.distributed.init_process_group('nccl')\n"
+    "class Run:\n    def __init__(self, made):\n        self.joins = made.ddp\n"
+    "        if self.joins:\n            self.join()\n"
+    "    def join(self):\n        torch.distributed.init_process_group('nccl')\n"
+    "Run(config.Made(ddp=args.ddp))\n"
+)
 LAUNCHER = (
     "import argparse, utils\np = argparse.ArgumentParser()\np.add_argument('c', action=Dict())\n"
     "p.add_argument('--launcher', default='none')\na = p.parse_args()\n"
@@ -1104,6 +1113,7 @@ CONFIGURED = (
         (OFF, "", "args.use_ddp, and --use-ddp, which is not in run.args, is off by default"),
         (OFF, "--use-ddp", ""),
         (OFF.replace("if args", "if args.gpus > 1 and args"), "", "args.gpus > 1 and args.use_ddp"),
+        (CARRIED, "", "--ddp, which is not in run.args, is off by default"),
         (LAUNCHER, "", "--launcher, which is not in run.args, is 'none' by default"),
         (LAUNCHER, "--launcher pytorch", ""),
         (LAUNCHER.replace("'none'", "'pytorch'", 1), "", ""),
