@@ -31,6 +31,9 @@ _QUOTES = re.compile(r"jobgen: FAILED .*\b(?:rank \d+ on \S+, )by (/.*)")  # who
 _FAILED_ROLE = re.compile(r"^jobgen: FAILED: (role ([a-z][a-z0-9_]*) .*)")
 _STARTS = re.compile(r"jobgen: start \d+")  # before what a process prints in a later start
 _PID = re.compile(r"jobgen: rank (\d+) is process (\d+)")
+_MOST_LINES = 200
+_RAISES = re.compile(r"\[rank\d+\]: Traceback ")  # which torch prints as it ends a process
+_ENDED = re.compile(r"([0-9]{1,9}) ([0-9]{1,3}) \S+\s*")
 # The script ends a process by SIGTERM because another has failed; so does torchrun's agent.
 STOPPED_BY_OTHERS = -15
 
@@ -315,11 +318,6 @@ def _select_end(lines: list[Line]) -> list[Line]:
     begins = [at for at, line in enumerate(lines[:-_MOST_LINES]) if _RAISES.match(line.text)]
     before = lines[begins[-1] : begins[-1] + _MOST_LINES] if begins else []
     return list(dict.fromkeys([*before, *lines[-_MOST_LINES:]]))
-
-
-_MOST_LINES = 200
-_RAISES = re.compile(r"\[rank\d+\]: Traceback ")  # which torch prints as it ends a process
-_ENDED = re.compile(r"([0-9]{1,9}) ([0-9]{1,3}) \S+\s*")
 
 
 def _convert_status(status: int) -> int:

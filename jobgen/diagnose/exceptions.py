@@ -54,6 +54,8 @@ _FRAME_OF_LIST, _FIRST_OF_LIST = re.compile(r"={60,}$"), "Root Cause (first obse
 # What torch raises in the process that started another, of which the reason was printed before.
 _LAUNCHERS = re.compile(r"[\w.]+\.(ChildFailedError|ProcessExitedException)\b")
 OF_GROUPS = read_words("of groups")
+# A call as the C library lists it: LIBRARY(FUNCTION+0xOFFSET) [0xADDRESS].
+_NATIVE = re.compile(r"(?<!\S)(\S+)\((?!__libc|main|_start)(\w+)\+0x[0-9a-f]+\)")
 
 
 class Raised(NamedTuple):
@@ -289,10 +291,6 @@ def read_threads(lines: Sequence[Line]) -> list[list[Line]]:
         elif threads and line.text.startswith("  File "):
             threads[-1].insert(1, line)
     return threads
-
-
-# A call as the C library lists it: LIBRARY(FUNCTION+0xOFFSET) [0xADDRESS].
-_NATIVE = re.compile(r"(?<!\S)(\S+)\((?!__libc|main|_start)(\w+)\+0x[0-9a-f]+\)")
 
 
 def find_place(frames: Sequence[Line]) -> str:

@@ -72,6 +72,15 @@ _LOST = read_words("lost", re.IGNORECASE)
 MISSED = read_words("missed", re.IGNORECASE)
 _NAMED = read_words("named", re.IGNORECASE)
 _OWN_WORKERS = re.compile(r"(?i)loader|pool|executor|child|subprocess|thread|queue")
+# What the script says where a node's part has ended before the program, and how processes are
+# listed there; what torchrun prints, which is no part of the setup.
+_NEVER_BEGAN = re.compile(
+    r"jobgen: (the program never began on |(error: .* )?(the )?setup (failed|ended))"
+)
+_ENDS_SETUP = re.compile(rf"(rank|exitcode) : |{_NEVER_BEGAN.pattern}")
+_OF_SCRIPTS = re.compile(r"^\S+/attempts/\d+/script: ")
+_OF_AGENT = re.compile(r"^jobgen: (error: )?| on \S+; exit code \d+$")
+_OF_AGENTS = re.compile(r"torch/distributed/")
 
 
 def read_ranks(text: str) -> set[int]:
@@ -426,17 +435,6 @@ def _is_of_setup(line: Line) -> bool:
     if is_own(line) and not read_own_words(line):
         return False
     return bool(line.text.strip()) and not _ENDS_SETUP.match(line.text)
-
-
-# What the script says where a node's part has ended before the program, and how processes are
-# listed there; what torchrun prints, which is no part of the setup.
-_NEVER_BEGAN = re.compile(
-    r"jobgen: (the program never began on |(error: .* )?(the )?setup (failed|ended))"
-)
-_ENDS_SETUP = re.compile(rf"(rank|exitcode) : |{_NEVER_BEGAN.pattern}")
-_OF_SCRIPTS = re.compile(r"^\S+/attempts/\d+/script: ")
-_OF_AGENT = re.compile(r"^jobgen: (error: )?| on \S+; exit code \d+$")
-_OF_AGENTS = re.compile(r"torch/distributed/")
 
 
 def read_node(cause: Cause, line: Line) -> str | None:

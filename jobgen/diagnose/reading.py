@@ -22,6 +22,12 @@ _HEAD = 64 * 1024
 _TAIL = 192 * 1024
 # What colours a text, and a bar of progress before one.
 _DRAWN = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|^[^|]{0,80}\d%\|[^|]*\| *\d+/\d+ \[[^\]]*\](?=\S)")
+# Keys of records of structlog, python-json-logger, loguru, zap, pino, and of clouds.
+_WORDS = ("event", "message", "msg", "text")
+_LEVELS = ("level", "levelname", "severity", "log.level", "level_name")
+_ERRORS = ("error", "err", "reason", "detail")
+_NUMBERED = {"30": "info", "40": "warning", "50": "error", "60": "critical"}
+_TRACEBACK = "Traceback (most recent call last):"
 
 
 class Line(NamedTuple):
@@ -123,14 +129,6 @@ def list_after_last(lines: list[Line], test: Callable[[str], object]) -> list[Li
     """Return the lines after the last that passes a test; all if none does."""
     passed = [at for at, line in enumerate(lines) if test(line.text)]
     return lines[passed[-1] + 1 :] if passed else lines
-
-
-# Keys of records of structlog, python-json-logger, loguru, zap, pino, and of clouds.
-_WORDS = ("event", "message", "msg", "text")
-_LEVELS = ("level", "levelname", "severity", "log.level", "level_name")
-_ERRORS = ("error", "err", "reason", "detail")
-_NUMBERED = {"30": "info", "40": "warning", "50": "error", "60": "critical"}
-_TRACEBACK = "Traceback (most recent call last):"
 
 
 def _find_value(record: dict[str, Any], keys: Iterable[str]) -> str:

@@ -37,6 +37,15 @@ SIGTERM_CODE = 143  # as bash counts it
 _Folder = TypeVar("_Folder", str, Path)
 NOTE = "state.json"
 CANCEL = "cancelled"
+# What the libraries print at a run's end, and W&B at its beginning too: `View run at https://...`,
+# `View run NAME at: https://...`.
+_TRACKED = re.compile(
+    rb"View run\b[^\n]{0,200}?\bat:?(?:\x1b\[[0-9;]*m| )+(https?://[\x21\x23-\x7e]{1,400})"
+)
+# How NCCL names the network between nodes in its log: Socket, IB, AWS Libfabric, ...
+_NETWORK = re.compile(r"\bUsing network (\S.*)|\bvia NET/([^/\n]+)/")
+_OF_A_LOG = 64 * 1024  # bytes of its beginning, and of its end
+_MOST_LOGS = 64
 
 
 class Traces(NamedTuple):
@@ -259,17 +268,6 @@ def note_cancel(job: JobRecord) -> None:
     """Keep that the job was cancelled: one that has not begun may leave no other trace."""
     with contextlib.suppress(OSError):  # another user's job, or a full disk
         write_run_file(job.run_dir / CANCEL, "", sync=False)
-
-
-# What the libraries print at a run's end, and W&B at its beginning too: `View run at https://...`,
-# `View run NAME at: https://...`.
-_TRACKED = re.compile(
-    rb"View run\b[^\n]{0,200}?\bat:?(?:\x1b\[[0-9;]*m| )+(https?://[\x21\x23-\x7e]{1,400})"
-)
-# How NCCL names the network between nodes in its log: Socket, IB, AWS Libfabric, ...
-_NETWORK = re.compile(r"\bUsing network (\S.*)|\bvia NET/([^/\n]+)/")
-_OF_A_LOG = 64 * 1024  # bytes of its beginning, and of its end
-_MOST_LOGS = 64
 
 
 def find_tracked(run_folder: str) -> tuple[str, ...]:

@@ -44,6 +44,8 @@ _HEARD_PERHAPS = re.compile(
 _NOT_STARTED = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 # With these it was not heard, if the scheduler does not know the job.
 _NOT_HEARD = re.compile(r"connect failure|cannot connect|connection refused", re.IGNORECASE)
+# The submissions of this process to this machine, in all its threads.
+_numbers = itertools.count()
 
 
 def submit(
@@ -102,10 +104,6 @@ def _create_intent(submission: Submission) -> Intent:
         rerun_of=submission.rerun_of,
     )
     return journal.create_intent(job, jobs=about.jobs, source=submission.source, diff=code.diff)
-
-
-# The submissions of this process to this machine, in all its threads.
-_numbers = itertools.count()
 
 
 def _choose_id() -> str:

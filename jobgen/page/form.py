@@ -12,32 +12,6 @@ from jobgen.spec.model import JobSpec
 
 # text: a line of plain text; block: several; yaml: a line of YAML; lines: several; choice: a word.
 Widget = Literal["text", "block", "yaml", "lines", "choice"]
-
-
-class Control(NamedTuple):
-    """One control of the form. Only the widget `choice` has `choices`."""
-
-    path: str
-    widget: Widget
-    label: str
-    description: str
-    choices: tuple[str, ...]
-    example: str
-
-    @property
-    def name(self) -> str:
-        """An id for HTML."""
-        return "field-" + self.path.replace(".", "-").replace("_", "-")
-
-
-class Section(NamedTuple):
-    """A part of the form: common controls, and folded ones."""
-
-    title: str
-    controls: tuple[Control, ...]
-    advanced: tuple[Control, ...]
-
-
 # A key belongs to the first section that names it or a key around it. The last section takes the
 # rest, so a new key of the spec is in the form without a change here.
 _SECTIONS = (
@@ -71,6 +45,30 @@ _EVERYDAY = {
     *("environment.variables", "environment.setup"),
     *("on_walltime.notice", "on_walltime.then", "on_walltime.at_most"),
 }
+
+
+class Control(NamedTuple):
+    """One control of the form. Only the widget `choice` has `choices`."""
+
+    path: str
+    widget: Widget
+    label: str
+    description: str
+    choices: tuple[str, ...]
+    example: str
+
+    @property
+    def name(self) -> str:
+        """An id for HTML."""
+        return "field-" + self.path.replace(".", "-").replace("_", "-")
+
+
+class Section(NamedTuple):
+    """A part of the form: common controls, and folded ones."""
+
+    title: str
+    controls: tuple[Control, ...]
+    advanced: tuple[Control, ...]
 
 
 def make_form() -> tuple[Section, ...]:

@@ -41,6 +41,13 @@ _HOSTS = {
     "env": "Rank 0, on the first node of the allocation, hosts the rendezvous.",
     "file": "The processes meet through a file on the node's own disk; no rendezvous listens.",
 }
+_FLAVORS = {
+    "pals": "PALS",
+    "hydra": "MPICH's Hydra",
+    "openmpi": "Open MPI",
+    "ibrun": "TACC's ibrun instead",
+    None: "determined in the job",
+}
 
 
 class Reason(NamedTuple):
@@ -244,15 +251,6 @@ def _follow(record: Any, path: str) -> Iterator[tuple[Any, Any]]:
             record = getattr(record, key, None)
         path = path[len(key) + 1 :]
         yield record, default
-
-
-_FLAVORS = {
-    "pals": "PALS",
-    "hydra": "MPICH's Hydra",
-    "openmpi": "Open MPI",
-    "ibrun": "TACC's ibrun instead",
-    None: "determined in the job",
-}
 
 
 def _list_decisions(plan: Plan, origins: _Origins) -> Iterator[Reason]:

@@ -44,6 +44,13 @@ _HOPELESS = (
     r"DependencyNeverSatisfied|launch[ _]failed[ _]requeued[ _]held"  # Slurm
     r"|Can Never Run|too many failed attempts to run"  # PBS
 )
+# What the number of processes on a node follows from, and that of nodes.
+PROCESSES = ("launch.processes_per_node", "resources.gpus_per_node")
+NODES = ("resources.nodes", "resources.gpus_per_node", "launch.processes_per_node")
+# Runs a command and returns what it has printed, as `process.run`.
+Ask = Callable[[Sequence[str]], str]
+OwnJobs = list[tuple[str, str]]  # id, and the words or the script of the submission
+CLOCKS = 3600  # seconds by which the clock of a scheduler may differ from the one here
 
 
 class State(NamedTuple):
@@ -111,11 +118,6 @@ def write_option(sign: str, option: str, value: object, why: str, *keys: str) ->
     return [Directive(f"{sign} {option}{'' if value is True else value}", why, *keys)]
 
 
-# What the number of processes on a node follows from, and that of nodes.
-PROCESSES = ("launch.processes_per_node", "resources.gpus_per_node")
-NODES = ("resources.nodes", "resources.gpus_per_node", "launch.processes_per_node")
-
-
 def count_tasks(group: NodeGroup, plan: Plan) -> int:
     """Return the tasks on each node: its processes, unless torchrun starts them."""
     return group.processes if plan.launch.numbers or plan.launch.body else 1
@@ -181,12 +183,6 @@ def site_lines(plan: Plan, sign: str) -> Iterator[Directive]:
         else:
             key = f"site.queues.{plan.requests.queue}.directives"
             yield Directive(f"{sign} {text}", "for every job in this queue", key)
-
-
-# Runs a command and returns what it has printed, as `process.run`.
-Ask = Callable[[Sequence[str]], str]
-OwnJobs = list[tuple[str, str]]  # id, and the words or the script of the submission
-CLOCKS = 3600  # seconds by which the clock of a scheduler may differ from the one here
 
 
 def merge_directives(

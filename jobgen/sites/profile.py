@@ -58,6 +58,10 @@ Words = Annotated[
 ]
 Grade = Literal["docs", "scripts", "captured", "ran"]
 Quote = Annotated[str | None, "The source's own words, quoted exactly except for whitespace."]
+Digits = Annotated[str, Pattern(r"[0-9]{1,6}", "a number of GPUs", ("4",))]
+Ends = Annotated[tuple[Count, ...], Range(1, 2)]
+EndsOrNone = Annotated[tuple[CountOrNone, ...], Range(1, 2)]
+NodeMinutes = Annotated[int, Range(1, 100_000_000)]
 
 
 @mark_record(short_key="address")
@@ -124,9 +128,6 @@ class PbsDialect(NamedTuple):
     chunk: Annotated[dict[Label, Label], "Resources for every chunk, such as system."] = _NONE
 
 
-Digits = Annotated[str, Pattern(r"[0-9]{1,6}", "a number of GPUs", ("4",))]
-
-
 class Node(NamedTuple):
     """A node, as a job sees it; for a queue or a type of GPU, only the differences."""
 
@@ -162,11 +163,6 @@ class Node(NamedTuple):
     account_suffix: Annotated[Words | None, "The suffix of the account, such as @h100."] = None
     hosts: Annotated[dict[Digits, Count] | None, "Nodes by their GPUs: {4: 2, 2: 1}."] = None
     source: Annotated[Label | None, "The source."] = None
-
-
-Ends = Annotated[tuple[Count, ...], Range(1, 2)]
-EndsOrNone = Annotated[tuple[CountOrNone, ...], Range(1, 2)]
-NodeMinutes = Annotated[int, Range(1, 100_000_000)]
 
 
 class Limit(NamedTuple):
