@@ -54,7 +54,7 @@ def diagnose(job: JobRecord, state: State, *, now: float) -> Diagnosis:
     if role and (diagnosis.cause == "unknown" or " was not ready " in words):
         raised = f"; it had raised {diagnosis.exception}" if diagnosis.exception else ""
         diagnosis = diagnosis._replace(title=f"{words.partition(', by /')[0]}{raised}")
-    judged = [*read_verdicts(run_folder.list_own_attempts(job)), *read_bad_nodes(job.run_folder)]
+    judged = [*read_verdicts(run_folder.read_traces(job).attempts), *read_bad_nodes(job.run_folder)]
     advice = SCHEDULERS[job.scheduler].advice._asdict()
     advice["release"] = advice["release"].replace("ID", job.id)
     advice["leave_out"] = advice["leave_out"].replace("NODE", diagnosis.node or "NODE")

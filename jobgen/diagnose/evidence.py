@@ -61,7 +61,7 @@ class Evidence:
         self.run_dir = job.run_dir / "roles" / role if role else job.run_dir
         own = run_folder.list_attempts(self.run_dir)[job.first_attempt :]
         own = run_folder.drop_followers(own)
-        self.attempt = own[-1] if own else None
+        self.attempt = Path(own[-1]) if own else None
         self._agents: dict[str, list[Line]] = {}
         self._logs: dict[tuple[str, int], list[Line]] = {}
 

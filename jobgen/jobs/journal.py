@@ -307,8 +307,8 @@ def _count_earlier(intent: Intent, run_dir: Path) -> int:
     """Count the attempts in a run folder that are not of this submission: ids are used again."""
     begun = intent.written
     for count, attempt in enumerate(attempts := list_attempts(run_dir)):
-        own = intent.token in read_if_left(attempt / "script")
-        if own or attempt.stat().st_mtime >= begun:
+        own = intent.token in read_if_left(f"{attempt}/script")
+        if own or get_mtime(attempt) >= begun:
             return count
     return len(attempts)
 

@@ -137,7 +137,7 @@ def _settle_local(case: _Case) -> str:
         # It ends, or begins, as it notices that its parent has gone.
         while job.alive and process.Held.waits(job.pid):
             time.sleep(0.01)
-        begun = bool(list_attempts(job.run_dir)) or (job.run_dir / "job.out").stat().st_size
+        begun = bool(list_attempts(job.run_folder)) or (job.run_dir / "job.out").stat().st_size
         if begun or job.alive:
             journal.remove_intent(intent)
             return f"{_describe(intent)} was interrupted: it is job {job.id}, and on record"

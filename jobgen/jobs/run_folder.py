@@ -13,7 +13,6 @@ import re
 import time
 from glob import glob, iglob
 from pathlib import Path
-from typing import TypeVar
 
 from jobgen.jobs.files import (
     get_mtime,
@@ -34,7 +33,6 @@ from jobgen.schedulers.base import State
 _ALIVE_SECONDS = 300
 _LOOKS_SECONDS = 60  # how long the script looks for connections each second
 SIGTERM_CODE = 143  # as bash counts it
-_Folder = TypeVar("_Folder", str, Path)
 NOTE = "state.json"
 CANCEL = "cancelled"
 # What the libraries print at a run's end, and W&B at its beginning too: `View run at https://...`,
@@ -144,7 +142,7 @@ class Traces(NamedTuple):
         one has the same id.
         """
         ids = list_chain(self.job)
-        last = read_if_left(f"{self.last}/job").strip() if self.last else ""
+        last = read_if_left(f"{self.last}/job").strip()
         if not last:
             return ids
         index = next((i for i, id in enumerate(ids) if id.partition(".")[0] == last), 0)
@@ -182,7 +180,7 @@ def find_output(job: JobRecord, job_id: str) -> str:
 
 def read_traces(job: JobRecord) -> Traces:
     """Return what the script has left; nothing of a folder that is missing or unreadable."""
-    own = _list_own(job)
+    own = drop_followers(list_attempts(job.run_folder)[job.first_attempt :])
     left = Traces(job, job.run_folder, tuple(own))
     try:
         word, code = read_if_left(f"{left.last}/outcome").split() if own else ("", 0)
@@ -191,7 +189,7 @@ def read_traces(job: JobRecord) -> Traces:
         return left
 
 
-def drop_followers(starts: list[_Folder]) -> list[_Folder]:
+def drop_followers(starts: list[str]) -> list[str]:
     """Return a chain's starts but the last that ended at once as the one before had failed.
 
     PBS starts them all the same.
@@ -204,21 +202,8 @@ def drop_followers(starts: list[_Folder]) -> list[_Folder]:
     return starts
 
 
-def list_attempts(run_dir: Path) -> list[Path]:
+def list_attempts(run_folder: str | Path) -> list[str]:
     """Return the folders of the attempts in a run folder, in order."""
-    return list(map(Path, _list_folders(str(run_dir))))
-
-
-def list_own_attempts(job: JobRecord) -> list[Path]:
-    """Return those of the job itself: an earlier one with the same id has left others."""
-    return list(map(Path, _list_own(job)))
-
-
-def _list_own(job: JobRecord) -> list[str]:
-    return drop_followers(_list_folders(job.run_folder)[job.first_attempt :])
-
-
-def _list_folders(run_folder: str) -> list[str]:
     try:
         names = os.listdir(f"{run_folder}/attempts")
     except OSError:

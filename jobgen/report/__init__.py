@@ -14,14 +14,14 @@ from jobgen.jobs.status import look
 from jobgen.report.accounting import NOT_COUNTED, read_accounting
 from jobgen.report.compare import compare
 from jobgen.report.facts import Report
-from jobgen.report.gather import expand_arrays, gather
+from jobgen.report.gather import gather
 from jobgen.report.ledger import sum_ledgers
 from jobgen.report.summary import summarise_runs
 
 
 def report(jobs: Iterable[JobRecord], *, now: float) -> Report:
     """Return the report of `jobs` at the moment `now`; each task of an array is a run."""
-    asked = expand_arrays(jobs)
+    asked = [part for job in jobs for part in job.parts]
     usage, problem = read_accounting(asked)
     runs = tuple(
         gather(job, state, now=now, used=usage.get(job.id, NOT_COUNTED), problem=problem)

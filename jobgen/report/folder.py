@@ -50,14 +50,15 @@ class Folder:
     def attempts(self, first_steps: dict[int, float]) -> tuple[Attempt, ...]:
         """Return the starts of the script."""
         starts = []
-        for folder in run_folder.list_own_attempts(self.job):
+        for folder in map(Path, run_folder.read_traces(self.job).attempts):
             index, ended = int(folder.name), get_mtime(folder / "outcome") or None
             word, code = self._read_outcome(folder / "outcome") if ended else (None, None)
             began = get_mtime(folder / "script") or get_mtime(folder / "nodes")
             first = first_steps.get(index, 0.0)
             if first < began:  # of an earlier job with the same id
                 first = 0.0
-            nodes = _read_names(folder / "nodes")
+            names = read_if_left(folder / "nodes").split()
+            nodes = tuple(name for name in names if len(name) <= _MOST_NAME)
             starts.append(Attempt(index, nodes, began or None, first or None, ended, word, code))
         return tuple(starts)
 
@@ -136,10 +137,6 @@ class Folder:
         except ValueError:
             self.notes.append(f"attempts/{path.parent.name}/outcome is damaged")
             return None, None
-
-
-def _read_names(path: Path) -> tuple[str, ...]:
-    return tuple(name for name in read_if_left(path).split() if len(name) <= _MOST_NAME)
 
 
 def _make_checked(answers: list[dict[str, Any]]) -> Checked:

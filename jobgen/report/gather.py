@@ -212,11 +212,3 @@ def _count_nodes(plan: Plan, attempts: tuple[Attempt, ...]) -> Plan:
         return plan
     group = plan.nodes.groups[0]._replace(nodes=nodes)
     return plan._replace(nodes=plan.nodes._replace(groups=(group,)))
-
-
-def expand_arrays(jobs: Iterable[JobRecord]) -> list[JobRecord]:
-    """Return the jobs, with each array replaced by its tasks."""
-    runs = []
-    for job in jobs:
-        runs += [job.task(index) for index in range(job.tasks)] if job.tasks else [job]
-    return runs
