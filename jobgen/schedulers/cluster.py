@@ -38,11 +38,13 @@ def make_captured(
     return Captured(cluster, profile)
 
 
-def describe_node(hosts: list[HostShape], source: str) -> Node:
+def describe_node(hosts: list[HostShape]) -> Node:
     """Return the most that one of these hosts offers, but the smallest share of CPUs per GPU.
 
     If their numbers of GPUs differ, it also says how many hosts have each number.
     """
+    if not hosts:
+        return Node()
     with_gpus = [host for host in hosts if host.gpus]
     with_gpus.sort(key=lambda host: -host.gpus)
     counts = Counter(str(host.gpus) for host in with_gpus)
@@ -57,7 +59,7 @@ def describe_node(hosts: list[HostShape], source: str) -> Node:
         cpu_unit={0: None, 1: "core"}.get(threads, "thread"),
         memory=_find_most(hosts, "memory"),
         cpus_per_gpu=min(shares, default=0) or None,
-        source=source,
+        source="nodes",
     )
 
 

@@ -90,7 +90,7 @@ def capture(version: str, ask: Ask) -> Captured:
         version,
         "server",
         sources=sources,
-        node=_add_defaults(describe_node(hosts, "nodes") if hosts else Node(), attributes),
+        node=_add_defaults(describe_node(hosts), attributes),
         queues=queues,
         every_queue=every,
     )
@@ -126,7 +126,7 @@ def _parse_blocks(text: str) -> Records:
 def _sum_hosts(nodes: Records) -> Iterator[HostShape]:
     summed: dict[str, list[int]] = {}
     for name, record in nodes.items():
-        given = record.get("resources_available") or {}
+        given = record.get("resources_available", {})
         amounts = [
             parse_number(given.get("ngpus")),
             parse_number(given.get("ncpus")),
@@ -147,14 +147,14 @@ def _read_queue(record: dict[str, Any], *, routed_from: str | None, default: boo
         routed_from=routed_from if only else None,
         limits=(limit,) if limit != Limit() else (),
         node=_add_defaults(Node(), record),
-        default_walltime=parse_seconds((record.get("resources_default") or {}).get("walltime")),
+        default_walltime=parse_seconds(record.get("resources_default", {}).get("walltime")),
         note="; ".join(_list_notes(record)) or None,
         source="queue",
     )
 
 
 def _read_limit(record: dict[str, Any]) -> Limit:
-    most, least = (record.get(f"resources_{end}") or {} for end in ("max", "min"))
+    most, least = (record.get(f"resources_{end}", {}) for end in ("max", "min"))
     ends: dict[str, Any] = {}
     for key, unit, smallest in (("nodes", "nodect", 1), ("gpus", "ngpus", 0), ("cpus", "ncpus", 1)):
         low, high = max(smallest, parse_number(least.get(unit))), parse_number(most.get(unit))
@@ -168,8 +168,7 @@ def _read_limit(record: dict[str, Any]) -> Limit:
 
 
 def _list_notes(record: dict[str, Any]) -> Iterator[str]:
-    """Yield other facts about a queue for people."""
-    for key, value in (record.get("resources_max") or {}).items():
+    for key, value in record.get("resources_max", {}).items():
         if key not in ("nodect", "ngpus", "ncpus", "walltime"):
             yield f"resources_max.{key}={value}"
     if str(record.get("enabled", "True")) != "True":
@@ -182,7 +181,7 @@ def _list_notes(record: dict[str, Any]) -> Iterator[str]:
 
 def _add_defaults(node: Node, record: dict[str, Any]) -> Node:
     """Add the CPUs and memory of a chunk that does not ask for them, by a queue or the server."""
-    given = {**(record.get("resources_default") or {}), **(record.get("default_chunk") or {})}
+    given = {**record.get("resources_default", {}), **record.get("default_chunk", {})}
     return node._replace(
         default_cpus=parse_number(given.get("ncpus")) or None,
         default_memory=_parse_memory(given.get("mem")) or None,

@@ -6,7 +6,7 @@ Its JSON has other keys in each version.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from jobgen.errors import JobgenError
@@ -47,10 +47,7 @@ def ask_facts(ask: Ask) -> ClusterFacts:
     """Return the partitions; some sites hide the rest from users."""
     partitions = _ask_records("partitions", ask)
     queues = {queue: facts.get("Default") == "YES" for queue, facts in partitions.items()}
-    try:
-        config = _ask_config(ask)
-    except JobgenError:
-        config = {}
+    config = _ask_config(ask)
     return ClusterFacts(
         config.get("ClusterName"),
         queues,
@@ -78,10 +75,7 @@ def _takes_jobs(name: str, partition: Mapping[str, str]) -> bool:
 
 
 def capture(version: str, ask: Ask) -> Captured:
-    try:
-        config = _ask_config(ask)
-    except JobgenError:  # some sites keep it from users
-        config = {}
+    config = _ask_config(ask)
     partitions = _ask_records("partitions", ask)
     nodes = _ask_records("nodes", ask)
     hosts = [_read_host(node) for node in nodes.values() if "FUTURE" not in node.get("State", "")]
@@ -98,16 +92,16 @@ def capture(version: str, ask: Ask) -> Captured:
     facts = _describe_queues(queues, hosts)
     if old:  # --gpus-per-node is cons_tres' alone
         facts |= {"slurm": SlurmDialect(gpus="gres"), "cited": {"slurm": "config"}}
-    facts |= {"gpu_types": dict(_list_types(hosts, "nodes")), "sources": sources}
+    facts |= {"gpu_types": dict(_list_types(hosts)), "sources": sources}
     return make_captured("slurm", cluster, version, "config", **facts)
 
 
 def _ask_config(ask: Ask) -> dict[str, str]:
-    """Slurm's configuration, such as ClusterName, and as `asked at` when the controller sent it.
-
-    Raises what `process.run` raises.
-    """
-    text = ask(_QUERIES["config"])
+    """Slurm's configuration, such as ClusterName, and as `asked at` when the controller sent it."""
+    try:
+        text = ask(_QUERIES["config"])
+    except JobgenError:  # some sites keep it from users
+        return {}
     config = dict(re.findall(r"(?m)^(\S+) *= (.*?) *$", text))
     if when := re.match(r"Configuration data as of ([0-9T:-]{19})\n", text):
         config["asked at"] = when[1]
@@ -164,7 +158,7 @@ def _read_partition(record: dict[str, str], hosts: list[HostShape]) -> SiteQueue
     return SiteQueue(
         choose=record.get("Default") == "YES",
         limits=(limit,) if limit != Limit() else (),
-        node=_add_defaults(describe_node(hosts, "nodes") if hosts else Node(), record),
+        node=_add_defaults(describe_node(hosts), record),
         default_walltime=parse_seconds(record.get("DefaultTime")),
         note="; ".join(notes) or None,
         source="partitions",
@@ -196,8 +190,7 @@ def _describe_queues(queues: dict[str, SiteQueue], hosts: list[HostShape]) -> di
     return {"queues": queues}
 
 
-def _list_types(hosts: Iterable[HostShape], source: str) -> Iterator[tuple[str, Node]]:
-    hosts = list(hosts)
+def _list_types(hosts: list[HostShape]) -> Iterator[tuple[str, Node]]:
     for name in sorted({host.gpu_type for host in hosts if host.gpu_type}):
         if NAME.fullmatch(name):
-            yield name, describe_node([host for host in hosts if host.gpu_type == name], source)
+            yield name, describe_node([host for host in hosts if host.gpu_type == name])
