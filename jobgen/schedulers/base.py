@@ -113,7 +113,7 @@ class Directive(str):
 
 def write_option(sign: str, option: str, value: object, why: str, *keys: str) -> list[Directive]:
     """Return an option's directive with its value, or bare if that is True; none without one."""
-    if value is None or value is False or value == "":
+    if value in (None, False, ""):
         return []
     return [Directive(f"{sign} {option}{'' if value is True else value}", why, *keys)]
 
@@ -168,11 +168,12 @@ def shell_line(plan: Plan, sign: str, option: str) -> list[Directive]:
     return write_option(sign, option, names, why, "environment.from_shell")
 
 
-def after_line(plan: Plan, option: str) -> Directive:
+def after_line(plan: Plan, sign: str, option: str) -> list[Directive]:
     """What the job waits for: sbatch and qsub alike read a comma as `and`."""
-    text = option + ",".join(map(str, plan.requests.after))
+    others = ",".join(map(str, plan.requests.after))
     keys = [f"after.{dependency.kind}|after" for dependency in plan.requests.after]
-    return Directive(text, "it starts once these jobs have reached that point", *keys)
+    why = "it starts once these jobs have reached that point"
+    return write_option(sign, option, others, why, *keys)
 
 
 def site_lines(plan: Plan, sign: str) -> Iterator[Directive]:

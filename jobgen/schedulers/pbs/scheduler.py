@@ -70,8 +70,7 @@ class Pbs(base.Scheduler):
         lines += _say("-j oe", True, "one output file for stdout and stderr")
         lines += _say("-k oed", True, "it is written while the job runs, not copied at its end")
         lines += _write_mail(plan)
-        if asked.after:
-            lines.append(base.after_line(plan, "#PBS -W depend="))
+        lines += base.after_line(plan, "#PBS", "-W depend=")
         lines += base.site_lines(plan, "#PBS")
         return base.merge_directives(lines, asked.directives, plan.can.options)
 

@@ -47,9 +47,8 @@ class Slurm(base.Scheduler):
         lines = _say("--job-name=", plan.name, "the job's name in squeue", "name")
         lines += _say("--account=", plan.requests.account, "the account that pays", "account")
         for index, group in enumerate(plan.components):
-            if index:
-                why = "nodes of another shape form their own component"
-                lines += _say("hetjob", True, why, "resources.gpus_per_node")
+            why = "nodes of another shape form their own component"
+            lines += _say("hetjob", index > 0, why, "resources.gpus_per_node")
             if plan.requests.queue:
                 queue = plan.defaults.partition or plan.requests.queue
                 keys = (*base.queue_keys(plan), "site.slurm.queue_option")
@@ -271,10 +270,9 @@ def _write_mail(plan: Plan) -> list[base.Directive]:
 
 
 def _write_dependency(plan: Plan) -> list[base.Directive]:
-    if not plan.requests.after:
-        return []
+    lines = base.after_line(plan, "#SBATCH", "--dependency=")
     why = "if that can no longer happen, Slurm cancels the job instead of letting it wait forever"
-    return [base.after_line(plan, "#SBATCH --dependency="), *_say(_NEVER, True, why)]
+    return lines + _say(_NEVER, bool(lines), why)
 
 
 SCHEDULER = Slurm()
