@@ -20,29 +20,16 @@ from typing import Any
 
 from jobgen.jobs.files import get_mtime, parse_object
 from jobgen.report.events import read_events
+from jobgen.spec.tables import read_rows
 
 _MOST_BYTES = 64 << 20
 _MOST_FILES = 2000  # that are looked at below a folder
 _DEEPEST = 6
-# The fields of metrics.jsonl, and what others call them, without a prefix before a slash.
-_NAMES = {
-    "loss": "loss train_loss training_loss train_loss_step loss_step train_loss_epoch loss_train",
-    "val": "val_loss eval_loss valid_loss validation_loss test_loss loss_val loss_eval "
-    "loss_validation val_loss_epoch eval_loss_epoch",
-    "lr": "lr learning_rate train_lr train_learning_rate",
-    "grad_norm": "grad_norm gradient_norm train_grad_norm total_grad_norm grad_norm_total",
-    "tokens_per_s": "tokens_per_s tokens_per_sec tokens_per_second train_tokens_per_second tps "
-    "throughput_tokens_per_sec train_tokens_per_sec",
-    "samples_per_s": "samples_per_s samples_per_sec samples_per_second train_samples_per_second "
-    "examples_per_second",
-    "step_s": "step_s step_time iter_time seconds_per_step time_per_step",
-    "time": "time timestamp wall_time",
-    "step": "step global_step iteration iter steps",
+# The fields of metrics.jsonl by what others call them, without a prefix before a slash.
+_FIELDS = {
+    name: field for field, names in read_rows("fields.txt", room="report") for name in names.split()
 }
-_FIELDS = {name: field for field, names in _NAMES.items() for name in names.split()}
 _OF_VALIDATION = re.compile(r"^(val|eval|valid|validation|test)[_/.]")
-
-
 _KNOWN = ("trainer_state.json", "metrics.csv", "metrics.jsonl")
 Lines = dict[str, list[dict[str, Any]]]  # of metrics.jsonl, by kind
 Rows = Iterable[Mapping[str, Any]]
