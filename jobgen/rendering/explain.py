@@ -7,7 +7,7 @@ templates set, stand here, and a test holds the two together.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from jobgen import schedulers
@@ -18,8 +18,7 @@ from jobgen.plan.ranks import NodeRow, format_nodes, list_nodes
 from jobgen.plan.roles import PORTS
 from jobgen.records import NamedTuple
 from jobgen.rendering.header import format_title
-from jobgen.rendering.reasons import select_rows
-from jobgen.rendering.variables import list_own_variables
+from jobgen.rendering.reasons import list_own_variables, select_rows
 from jobgen.schedulers.base import NODES, Directive
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import Modules
@@ -57,11 +56,6 @@ class Reason(NamedTuple):
     why: str
     origin: tuple[str, ...]
 
-    @property
-    def is_default(self) -> bool:
-        """Whether neither the spec nor the site decides it."""
-        return self.origin == (DEFAULT,)
-
     def as_lines(self, width: int) -> list[str]:
         """Return it for people; the sentence is wrapped if lines have a `width`."""
         blank, why = " " * 6, [self.why]
@@ -69,11 +63,6 @@ class Reason(NamedTuple):
             why = textwrap.wrap(self.why, max(20, width - 6), break_long_words=False)
         words = [*why, *(f"from {origin}" for origin in self.origin)]
         return [f"  {self.what}", *(blank + line for line in words)]
-
-
-def _write_reasons(reasons: Sequence[Reason], width: int) -> list[str]:
-    """Return the lines of some reasons; a line that says so if there are none."""
-    return [line for reason in reasons for line in reason.as_lines(width)] or ["  none"]
 
 
 class RoleRow(NamedTuple):
@@ -135,9 +124,10 @@ class Explanation(NamedTuple):
         hidden = 0
         for kind in ("decisions", "directives", "variables"):
             reasons: tuple[Reason, ...] = getattr(self, kind)
-            shown = [one for one in reasons if defaults or not one.is_default]
+            shown = [one for one in reasons if defaults or one.origin != (DEFAULT,)]
             hidden += len(reasons) - len(shown)
-            lines += ["", kind.capitalize(), *_write_reasons(shown, width)]
+            written = [line for reason in shown for line in reason.as_lines(width)]
+            lines += ["", kind.capitalize(), *(written or ["  none"])]
         if hidden:
             lines += ["", f"{hidden} more have default values; `jobgen explain --all` shows them."]
         return "\n".join(lines) + "\n"
