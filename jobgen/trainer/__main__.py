@@ -55,7 +55,6 @@ def main() -> int:
 
 
 def _check_torch() -> None:
-    """Raise TrainerError if torch is older than the trainer needs."""
     version = import_module("torch").__version__
     if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST_TORCH:
         raise TrainerError(f"torch {version} is too old: the trainer needs 2.6 or newer")

@@ -17,7 +17,6 @@ from .tasks import Task
 
 
 def _assume_dtype(config: Config) -> tuple[str, str]:
-    """Return the type of number of the run, and why."""
     cuda = config.device != "cpu" and torch.cuda.is_available()
     if config.dtype == "auto" and config.device != "cpu" and not cuda:
         # A login node has none; the job, which is meant, probably has.

@@ -62,7 +62,6 @@ def _read_record(out: Path) -> dict[str, Any]:
 
 
 def _get_type(name: str) -> type:
-    """Return the type of a setting's value, if it has one."""
     kind: type = (get_args(_FIELDS[name].type) or (_FIELDS[name].type,))[0]
     return kind
 

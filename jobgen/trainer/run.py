@@ -203,10 +203,10 @@ class _Run:
         """Say how it ended."""
         config, main, stepper, log = self.config, self.world.main, self.stepper, self.log
         if stepper.done < config.steps:
-            reason = self.explain_stop() if main else ""
             if main:
+                reason = self.explain_stop()
                 self.status.ended(self.saved, reason=reason)
-            log.say(f"stopped after step {stepper.done} by {reason}; start again to continue")
+                log.say(f"stopped after step {stepper.done} by {reason}; start again to continue")
             return
         if self.saved < stepper.done:
             raise TrainerError(f"the parameters after step {stepper.done} could not be saved")

@@ -19,7 +19,7 @@ from .data import order
 from .data.feed import Feed, move_batch
 from .data.split import split_batch
 from .distributed.device import DTYPES, Arithmetic
-from .distributed.strategy import build_model
+from .distributed.strategy import build_model, get_local
 from .distributed.world import World
 from .optimizer import LossScale, Optimizer, compute_learning_rate
 from .output.metrics import StepNumbers, measure_memory
@@ -154,8 +154,7 @@ class Stepper:
         if factor is not None:
             for parameter in self.optimizer.parameters:
                 if parameter.grad is not None:
-                    grad = parameter.grad
-                    (grad.to_local() if isinstance(grad, DTensor) else grad).mul_(factor)
+                    get_local(parameter.grad).mul_(factor)
 
     def seed(self, number: int) -> None:
         """Seed this rank's random numbers.

@@ -40,7 +40,7 @@ def written(folder: Path, text: str = TEXT, name: str = "text") -> str:
 
 
 def prepare(out: Path, *flags: str, fetch: bool = False) -> str | None:
-    return prepare_text(parse_flags(["--out", str(out), *flags]), tokenizer="char", fetch=fetch)
+    return prepare_text(parse_flags(["--out", str(out), *flags]), fetch=fetch)
 
 
 def made(out: Path, *flags: str, text: str = TEXT, context: int = 8, val: int = 192) -> Tokens:
@@ -333,7 +333,7 @@ Path("/proc/self/clear_refs").write_text("5")  # what importing torch takes diff
 before = read("VmRSS")
 text, tokenizer, out = sys.argv[1:]
 config = parse_flags(["--data", text, "--tokenizer", tokenizer, "--out", out])
-prepare_text(config, tokenizer="char", fetch=False)
+prepare_text(config, fetch=False)
 print(read("VmHWM") - before)
 """
 

@@ -66,7 +66,6 @@ def choose_dtype(config: Config, device: torch.device) -> tuple[str, str]:
 
 
 def _choose_compilation(config: Config, device: torch.device) -> tuple[bool, str]:
-    """Return whether to compile the model, and why."""
     if config.compile is not None:
         return config.compile, "--compile" if config.compile else "--no-compile"
     if device.type == "cuda" and not has_triton():

@@ -118,9 +118,7 @@ class Text(Task):
         return {"vocabulary": self.tokens.vocabulary, "data_sha256": self.tokens.digest}
 
 
-def prepare(config: Config, *, fetch: bool) -> str | None:
-    """Turn the text into tokens, unless that is done; with `fetch`, verify them."""
-    return prepare_text(config, tokenizer="char", fetch=fetch)
+prepare = prepare_text  # under the name by which the trainer asks for it
 
 
 def load(config: Config) -> Task:

@@ -31,11 +31,11 @@ MANIFEST, VERSION = "manifest.json", 3
 _PIECES_AT_ONCE = 16
 
 
-def prepare_text(config: Config, *, tokenizer: str, fetch: bool) -> str | None:
+def prepare_text(config: Config, *, fetch: bool) -> str | None:
     """Turn the text into tokens, unless the folder already holds them; returns a line about it.
 
-    `tokenizer` is the default. With `fetch`, the network may be used, and existing tokens are
-    compared with their digests. Raises TrainerError if the folder holds another text.
+    With `fetch`, the network may be used, and existing tokens are compared with their digests.
+    Raises TrainerError if the folder holds another text.
     """
     folder = config.tokens_folder
     manifest = read_manifest(folder)
@@ -45,7 +45,7 @@ def prepare_text(config: Config, *, tokenizer: str, fetch: bool) -> str | None:
         with lock(folder.with_name(f".{folder.name}.lock"), patience=math.inf):
             manifest = read_manifest(folder)
             if manifest is None:
-                make_tokens(config, config.tokenizer or tokenizer, folder, fetch=fetch)
+                make_tokens(config, config.tokenizer or "char", folder, fetch=fetch)
                 return describe_folder(folder)
     _refuse_other_text(config, manifest)
     if not fetch:
@@ -145,7 +145,6 @@ def _refuse_other_text(config: Config, manifest: dict[str, Any]) -> None:
 
 
 def _collect_characters(data: str | None) -> str:
-    """Return the distinct characters of a text, sorted."""
     characters: set[str] = set()
     for piece in read_pieces(data):
         characters.update(piece.text)

@@ -97,7 +97,6 @@ def _read_documents(path: Path) -> Iterator[Piece]:
 
 
 def _read_row(row: dict[str, Any]) -> Iterator[Piece]:
-    """Yield the pieces of one document."""
     if "messages" in row:
         *turns, last = row["messages"]
         for turn in turns:
