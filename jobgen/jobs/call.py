@@ -25,13 +25,12 @@ def call_function(folder: str) -> None:
         with open(f"{folder}/{task}.pickle", "rb") as file:
             args, kwargs = pickle.load(file)
         outcome = (True, function(*args, **kwargs), "")
-        error = None
-    except BaseException as raised:
-        outcome, error = (False, raised, traceback.format_exc()), raised
+    except BaseException as error:
+        outcome = (False, error, traceback.format_exc())
     if os.environ.get("RANK", "0") == "0":
         _keep(outcome)
-    if error is not None:
-        raise error
+    if not outcome[0]:
+        raise outcome[1]
 
 
 def _keep(outcome: tuple[bool, Any, str]) -> None:

@@ -116,11 +116,10 @@ def _find_by_id(word: str) -> JobRecord | None:
 
 def _find_task(word: str) -> JobRecord | None:
     match = re.fullmatch(r"(.*\d)(?:_(\d+)|\[(\d+)\](?:\..*)?)/?", word)
-    array = _find_by_id(match[1]) if match else None
-    if match is None or array is None:
-        return None
-    index = int(match[2] or match[3])
-    return array.task(index) if index < array.tasks else None
+    if match and (array := _find_by_id(match[1])):
+        index = int(match[2] or match[3])
+        return array.task(index) if index < array.tasks else None
+    return None
 
 
 def _read_latest(pattern: str) -> JobRecord | None:

@@ -227,8 +227,6 @@ def _find_state(part: _Part, answer: SchedulerAnswer, *, alone: bool) -> State:
 
 def list_dependencies(job: JobRecord) -> list[tuple[str, str]]:
     """Return the jobs that `job` depends on, each with its kind, such as `afterok`, and its ID."""
-    if job.local:
-        return []
     waits = " ".join(job.argv)  # these are in the place of the script's, and have them too
     if not _DEPENDENCY.search(waits):
         text = read_if_left(f"{job.run_folder}/script")
@@ -258,10 +256,8 @@ def _list_others(job: JobRecord) -> Iterator[tuple[str, str, bool]]:
             yield kind, f"job {job_id}", False
         else:
             word = _describe_end(other)
-            yield kind, f"{other.name} {other.id} ({word})", word not in _NOT_FAILED
-
-
-_NOT_FAILED = ("done", "running", "not begun")
+            bad = word not in ("done", "running", "not begun")
+            yield kind, f"{other.name} {other.id} ({word})", bad
 
 
 def _describe_end(job: JobRecord) -> str:

@@ -73,7 +73,7 @@ def find_file_system(path: str) -> tuple[str, str]:
         for line in file:
             before, _, after = line.partition(" - ")
             point = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), before.split()[4])
-            inside = point == "/" or path == point or path.startswith(f"{point}/")
+            inside = f"{path}/".startswith(f"{point.rstrip('/')}/")
             if inside and len(point) >= len(best[0]):  # of two at one place, the later is on top
                 best = (point, after.split()[0])
     return best

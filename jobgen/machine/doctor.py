@@ -78,8 +78,7 @@ def _run_together(parts: dict[str, Callable[[], Iterable[Check]]], end: float) -
 def _needs_sharing(plan: Plan | None) -> bool:
     if plan is not None:
         return plan.can.batch
-    batch = [can for can in list_capabilities() if can.batch]
-    return any(shutil.which(can.commands[0]) for can in batch)
+    return any(shutil.which(can.commands[0]) for can in list_capabilities() if can.batch)
 
 
 # --- scheduler, site, queue, account ---------------------------------------------------

@@ -82,7 +82,7 @@ def inspect_machine() -> Machine:
     site, how = next(iter(known), Recognised("", ""))
     here_too = [name for name in (".venv", "venv") if os.path.isfile(f"{name}/bin/activate")]
     venv = os.environ.get("VIRTUAL_ENV", next(iter(here_too), None))
-    conda = os.environ.get("CONDA_DEFAULT_ENV", "base") if venv is None else "base"
+    conda = os.environ.get("CONDA_DEFAULT_ENV", "base")
     return Machine(here.name, site, how, tuple(accounts), venv, None if conda == "base" else conda)
 
 

@@ -50,9 +50,9 @@ def compare_scheduler(profile: SiteProfile, live: SiteProfile) -> Iterator[Diffe
 def _find_unknown_queues(profile: SiteProfile, live: SiteProfile) -> Iterator[Difference]:
     """Yield the queues with GPUs that the cluster has and the profile does not."""
     theirs = {_name_there(name, queue) for name, queue in profile.queues.items()}
-    for name in [name for name in live.queues if name not in theirs]:
-        queue = live.queues[name]
-        if _list_facts(queue, live.node)["node.gpus"] and not queue.routed_from:
+    for name, queue in live.queues.items():
+        has_gpus = _list_facts(queue, live.node)["node.gpus"]
+        if has_gpus and name not in theirs and not queue.routed_from:
             message = "the cluster has it, with GPUs; the profile does not"
             yield Difference(f"queues.{name}", message)
 

@@ -71,8 +71,6 @@ GET_PYODIDE = f"""\
     jobgen page --serve --pyodide pyodide"""
 _ROWS = json.loads(STATIC.joinpath("pyodide.json").read_text())
 PYODIDE = tuple(PyodideFile(*row) for row in _ROWS)
-
-
 _PYODIDE_LICENSE = f"""\
 Pyodide {PYODIDE_VERSION}
 
@@ -120,7 +118,6 @@ def build_page(folder: str, *, pyodide: str, sites: Iterable[str] = ()) -> Built
 
 
 def _pick_sites(sites: Iterable[str]) -> list[str]:
-    """Return the sites to offer; raise UsageError for one that does not exist."""
     names = list(sites) or search.list_names()
     unknown = [name for name in names if not search.exists(name)]
     if unknown:
@@ -221,7 +218,6 @@ def list_sources(names: set[str]) -> Iterator[tuple[str, Path]]:
 
 
 def _find_library(name: str) -> Path:
-    """Return the folder of an installed package; UsageError if it has none."""
     spec = find_spec(name)
     if spec is None or spec.origin is None:
         raise UsageError(f"{name} is not installed as files, so the page cannot include it")

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 SPEC = "job.yaml"
 _MOST_LINES = 50  # of the table of nodes
-# The fields whose value `explain` gives among its decisions, and what it calls them.
+# What `explain` calls its decisions, and the fields that can change them.
 _DECIDED = {
     "scheduler": "scheduler",
-    "launch.mode": "mode",
-    "launch.launcher": "launcher",
-    "launch.rendezvous": "rendezvous",
-    "launch.max_restarts": "restarts",
-    "environment.modules": "modules",
+    "mode": "launch.mode",
+    "launcher": "launch.launcher",
+    "rendezvous": "launch.rendezvous",
+    "restarts": "launch.max_restarts",
+    "modules": "environment.modules",
 }
 
 
@@ -98,7 +98,7 @@ def describe_site(name: str) -> dict[str, Any]:
 
     profile = search.load(name)
     grade = GRADES[profile.verified] if profile.verified else ""
-    queues = profile.queues or {}
+    queues = profile.queues
     longest = max((queue.longest or 0 for queue in queues.values()), default=0)
     return {
         "title": profile.title or name,
@@ -203,9 +203,9 @@ def _list_decided(plan: Plan, explanation: Explanation) -> dict[str, dict[str, s
     decided = {}
     for reason in explanation.decisions:
         what, _, value = reason.what.partition(": ")
-        for path, name in _DECIDED.items():
-            if name == what:
-                decided[path] = {"value": value, "why": "; ".join((reason.why, *reason.origin))}
+        if what in _DECIDED:
+            why = "; ".join((reason.why, *reason.origin))
+            decided[_DECIDED[what]] = {"value": value, "why": why}
     queue = plan.requests.queue
     for reason in explanation.directives:
         if queue and reason.what.endswith((f"={queue}", f" {queue}")):
