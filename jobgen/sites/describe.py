@@ -111,10 +111,8 @@ def _convert_value(key: str, value: Any) -> Any:
         return make_data(value)
     if isinstance(value, tuple):
         return [_convert_value(key, item) for item in value]
-    return _convert_number(key, value) if isinstance(value, int) else value
-
-
-def _convert_number(key: str, value: int) -> Any:
+    if not isinstance(value, int):
+        return value
     if key.endswith("walltime"):
         return format_duration(value)
     return format_memory(value) if key.startswith(("disk", "memory", "default_memory")) else value

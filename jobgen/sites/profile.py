@@ -44,8 +44,6 @@ def _compile_regex(text: str) -> str:
 
 _NONE: dict[Any, Any] = {}  # of the keys that are left out
 Regex = Annotated[str, Parsed(_compile_regex, (r"project_\d+",))]
-
-
 _DATE = r"20[0-9]{2}(-(0[1-9]|1[0-2])(-(0[1-9]|[12][0-9]|3[01]))?)?"
 _DATES = "a date; write '2026', 2026-08 or 2026-08-19"
 Date = Annotated[str, Pattern(_DATE, _DATES, ("2026-08-19", "2026"))]

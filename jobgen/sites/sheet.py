@@ -9,6 +9,7 @@ from jobgen.sites.profile import Account, Filesystems, Limit, Node, SiteProfile,
 from jobgen.sites.search import LoadedProfile
 from jobgen.spec.units import format_memory, format_time
 
+Marks = dict[str | None, str]  # of sources
 GRADES = {
     "docs": "from documentation",
     "scripts": "from users' scripts, so uncertain",
@@ -22,7 +23,7 @@ def format_sheet(name: str, loaded: LoadedProfile, *, today: str) -> str:
     """Return the page; `today` is YYYY-MM-DD. Numbers in brackets lead to the sources."""
     profile = loaded.profile
     sources = profile.sources
-    marks = {key: f"[{index}]" for index, key in enumerate(sources, 1)}
+    marks: Marks = {key: f"[{index}]" for index, key in enumerate(sources, 1)}
     rows = [f"{name}: {profile.title or profile.scheduler}"]
     dated = f", as of {profile.as_of}" if profile.as_of else ""
     rows.append(f"{profile.can.title}, {GRADES[profile.verified]}{dated}")
@@ -66,13 +67,13 @@ def describe_network(profile: SiteProfile) -> str:
     network = profile.network
     if network is None:
         return "not known"
-    places = {
+    places: dict[str | None, str] = {
         "module": " of the site's module",
         "path": " at the site's path",
         "container": " of a container",
         "environment": " of the job's environment",
     }
-    place = places.get(network.plugin_from or "", "")
+    place = places.get(network.plugin_from, "")
     return f"{network.fabric}, by {network.plugin or 'what NCCL has itself'}{place}"
 
 
@@ -100,11 +101,11 @@ def _label(form: str, value: object) -> str:
     return form.format(value) if value else ""
 
 
-def _join(texts: Iterable[str], between: str) -> str:
+def _join(texts: Iterable[str | None], between: str) -> str:
     return between.join(filter(None, texts))
 
 
-def _list_queues(profile: SiteProfile, marks: dict[str, str]) -> Iterator[tuple[str, ...]]:
+def _list_queues(profile: SiteProfile, marks: Marks) -> Iterator[tuple[str, ...]]:
     for name, queue in profile.queues.items():
         gpus = count_gpus(queue.node) or " or ".join(queue.gpu_types)
         ways = (
@@ -112,13 +113,13 @@ def _list_queues(profile: SiteProfile, marks: dict[str, str]) -> Iterator[tuple[
             _label("chosen by jobgen", queue.choose),
             _label("the default", queue.default),
             _label("--qos={}", queue.qos),
-            queue.note or "",
+            queue.note,
         )
-        source = marks.get(queue.source or "", "")
+        source = marks.get(queue.source, "")
         yield name, gpus, _describe_limits(queue), source, _join(ways, "; ")
     if profile.every_queue.limits:
         every = profile.every_queue
-        source = marks.get(every.source or "", "")
+        source = marks.get(every.source, "")
         yield "(any)", "", _describe_limits(every), source, every.note or ""
 
 
@@ -142,7 +143,7 @@ def _describe_limit(limit: Limit) -> str:
     return " ".join(parts)
 
 
-def _list_nodes(profile: SiteProfile, marks: dict[str, str]) -> Iterator[tuple[str, ...]]:
+def _list_nodes(profile: SiteProfile, marks: Marks) -> Iterator[tuple[str, ...]]:
     queues = [(name, queue.node) for name, queue in profile.queues.items()]
     for name, node in (("node", profile.node), *profile.gpu_types.items(), *queues):
         unit = f" ({node.cpu_unit}s)" if node.cpu_unit else ""
@@ -154,16 +155,16 @@ def _list_nodes(profile: SiteProfile, marks: dict[str, str]) -> Iterator[tuple[s
             format_memory(node.memory) if node.memory else "",
         )
         if any(facts):
-            yield name, _join(facts, ", "), marks.get(node.source or "", "")
+            yield name, _join(facts, ", "), marks.get(node.source, "")
 
 
-def _describe_network(profile: SiteProfile, marks: dict[str, str]) -> Iterator[tuple[str, ...]]:
+def _describe_network(profile: SiteProfile, marks: Marks) -> Iterator[tuple[str, ...]]:
     network = profile.network
     if network is None:
         if profile.can.batch:
             yield ("not known to jobgen: NCCL may use TCP",)
         return
-    yield describe_network(profile), marks.get(network.source or "", "")
+    yield describe_network(profile), marks.get(network.source, "")
     if network.how:
         yield network.how, ""
     for group in (network.always, network.one_node, network.several_nodes):
@@ -175,7 +176,7 @@ def _describe_account(account: Account) -> str:
     if account == Account():
         return ""
     need = "needed" if account.required else "optional"
-    return _join((need, account.meaning or ""), ": ")
+    return _join((need, account.meaning), ": ")
 
 
 def _describe_filesystems(listed: Filesystems | None) -> str:
@@ -185,7 +186,7 @@ def _describe_filesystems(listed: Filesystems | None) -> str:
     return _join((need, ", ".join(listed.known or ())), ": ")
 
 
-def _list_rules(profile: SiteProfile, marks: dict[str, str]) -> Iterator[tuple[str, ...]]:
+def _list_rules(profile: SiteProfile, marks: Marks) -> Iterator[tuple[str, ...]]:
     account, listed, launch = profile.account, profile.filesystems, profile.launch
     cited, node = profile.cited, profile.node
     needs_type = _label("needed", profile.gpu_type_required)
@@ -201,7 +202,7 @@ def _list_rules(profile: SiteProfile, marks: dict[str, str]) -> Iterator[tuple[s
         ("internet", profile.internet, cited.get("internet")),
     ):
         if text:
-            yield title, text, marks.get(source or "", "")
+            yield title, text, marks.get(source, "")
 
 
 def _describe_launch(profile: SiteProfile) -> str:
