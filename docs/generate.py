@@ -205,7 +205,7 @@ def diagnose_page() -> str:
         rows = [f"| `{one.id}` | {one.title} | {one.remedy.format(**words)} |" for one in causes]
         lines += [*dict.fromkeys(rows), ""]
     lines += ["### Other exceptions", "", "| what it is | what to do |", "| --- | --- |"]
-    lines += [f"| {' | '.join(one.remedy.split(': ', 1))} |" for one in ADVICE]
+    lines += [f"| {' | '.join(remedy.split(': ', 1))} |" for _, remedy in ADVICE]
     return "\n".join([*lines, ""])
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from jobgen.diagnose.cause import CAUSES, TIMEOUT
+from jobgen.diagnose.cause import TIMEOUT
 from jobgen.diagnose.diagnosis import Diagnosis
 from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.exceptions import find_tracebacks
@@ -24,7 +24,7 @@ from jobgen.jobs.verdicts import read_bad_nodes, read_verdicts
 from jobgen.schedulers import SCHEDULERS
 from jobgen.schedulers.base import State
 
-__all__ = ["CAUSES", "Diagnosis", "diagnose", "find_failure"]
+__all__ = ["Diagnosis", "diagnose", "find_failure"]
 
 _MOST_BESIDES = 3
 # How one role says that another, its server, has not answered it.

@@ -57,13 +57,6 @@ class Cause(NamedTuple):
         return self.symptom or self.waits
 
 
-class Meaning(NamedTuple):
-    """What the words of an exception mean that show no cause of the table, and what to do."""
-
-    says: re.Pattern[str]
-    remedy: str
-
-
 def _join(says: str | list[str]) -> str:
     return says if isinstance(says, str) else "|".join(says)
 
@@ -87,8 +80,9 @@ _MISSING = {name: _make_cause(row) for name, row in _TABLE["missing"].items()}
 LEFT_EARLY, STAYED = _MISSING["left early"], _MISSING["stayed"]
 SILENT_NODE, STOPPED, WAITED = (_MISSING[name] for name in ("silent node", "stopped", "waited"))
 APART = _MISSING["apart"]._replace(title=_MISSING["apart"].title + status.APART)
+#: what the words of an exception mean that show no cause of the table, and what to do
 ADVICE = tuple(
-    Meaning(re.compile(_join(row["says"]), re.M), f"{row['title']}: {row['remedy']}")
+    (re.compile(_join(row["says"]), re.M), f"{row['title']}: {row['remedy']}")
     for row in _TABLE["advice"]
 )
 EXCEPTION = Cause("exception", "it raised an exception", "look at that place, or into its log")

@@ -277,7 +277,7 @@ def find_crash(lines: Sequence[Line]) -> str:
         if line.text.startswith("Fatal Python error: ") or TIMED.match(line.text):
             threads = read_threads(lines[at:])
             current = [thread for thread in threads if thread[0].text.startswith("Current")]
-            return find_place([*current, *threads[-1:]][0]) if threads else ""
+            return find_place([*current, *threads[-1:], []][0])
     called = filter(None, (_NATIVE.search(line.text) for line in lines))
     return next((f"{call[2]}, in {call[1]}" for call in called), "")
 

@@ -60,8 +60,6 @@ class _Plain(pickle.Unpickler):
 def load(path: Path) -> dict[str, Any] | None:
     """A dump; None where the file is none, or is too large, or cannot be read."""
     try:
-        if not 0 < path.stat().st_size <= _MOST_BYTES:
-            return None
         with open_left(path) as file:
             content = file.read(_MOST_BYTES)
         dump = json.loads(content) if path.suffix == ".json" else _Plain(io.BytesIO(content)).load()

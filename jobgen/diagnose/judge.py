@@ -329,8 +329,8 @@ class Judge:
         return f" ({list_ranks(them.silent)} did not say that they waited)" if few else ""
 
     def _name_suspects(self, about: Diagnosis, suspects: Suspects, waited: set[int]) -> Diagnosis:
-        """The same of those that others waited for."""
         behind = suspects.ranks[0]
+        pid = self.evidence.find_pid(behind)
         shown = show_lines(*suspects.lines)
         who = choose_words(len(suspects.ranks), "it", list_ranks(suspects.ranks))
         return self._name_ranks(about, suspects.ranks)._replace(
@@ -340,9 +340,7 @@ class Judge:
             place=suspects.place,
             exception="",
             waited_for=suspects.ranks,
-            remedy=about.remedy.replace(
-                "--pid", f"--pid {self.evidence.find_pid(behind)}".rstrip()
-            ),
+            remedy=about.remedy.replace("--pid", f"--pid {pid}".rstrip()),
             evidence=tuple(dict.fromkeys([*shown, *about.evidence]))[:MOST_LINES],
             followed=tuple(sorted({*waited, *about.followed} - {*suspects.ranks})),
         )

@@ -146,7 +146,7 @@ def find_remedy(explained: Explained) -> str:
     if not _ADVISED.match(explained.cause.id):
         return explained.cause.remedy
     spoken = f"{explained.title}\n{explained.raised.words}\n{explained.line.text}"
-    known = (one.remedy for one in ADVICE if one.says.search(spoken))
+    known = (remedy for says, remedy in ADVICE if says.search(spoken))
     return next(known, explained.cause.remedy)
 
 
@@ -231,9 +231,8 @@ def _explain_process(failure: Failure, innocent: Innocent) -> Explained:
     explained = _explain_exception(failure, chain, innocent)
     # What it said after that, such as why it then left.
     explained = explained._replace(tail=tuple(dict.fromkeys([*explained.tail, *ending.closing])))
-    if explained.cause.vague or (
-        refers and explained.cause is EXCEPTION
-    ):  # another line of the log may say it better
+    # Another line of the log may say it better.
+    if explained.cause.vague or (refers and explained.cause is EXCEPTION):
         return _find_better(explained, ending)
     return explained
 
@@ -322,7 +321,6 @@ def _find_reason_before(failure: Failure, last: Raised) -> Line | None:
 
 
 def _find_known(raised: Raised) -> Match | None:
-    """The cause that an exception's own words show."""
     telling = [line for line in raised.message if line.text.strip() in raised.words]
     match = find_cause(telling, "rank")
     if raised.of_group if match is None else not match.sure:

@@ -59,7 +59,8 @@ def measure_silence(evidence: Evidence, *, now: float) -> Silence | None:
     newest = max([metrics, *logs, *saved], key=get_mtime)
     now = max(now, *map(get_mtime, evidence.attempt.glob("node-*.alive")), 0.0)
     lines = keep(read_lines(metrics), str.strip)
-    times = _list_times(lines, since=evidence.began)
+    stamps = [read_number((parse_object(line.text) or {}).get("time")) for line in lines]
+    times = [stamp for stamp in stamps if stamp and stamp >= evidence.began]
     longest = max((later - before for before, later in pairwise(times)), default=0.0)
     if not times and newest.suffix in (".out", ".err"):
         lines = keep(read_lines(newest), str.strip)
@@ -72,11 +73,6 @@ def measure_silence(evidence: Evidence, *, now: float) -> Silence | None:
         since_began=max(0.0, now - evidence.began),
         usual=max(_SHORT, 2 * longest),
     )
-
-
-def _list_times(lines: list[Line], *, since: float) -> list[float]:
-    stamps = [read_number((parse_object(line.text) or {}).get("time")) for line in lines]
-    return [stamp for stamp in stamps if stamp and stamp >= since]
 
 
 def is_idle(evidence: Evidence) -> bool:

@@ -149,13 +149,11 @@ class Waiting:
         did = "had left with exit code 0" if left else "did not take part"
         who = choose_words(len(self.silent), "it", "they")
         whom = choose_words(len(self.silent), "it", "them")
-        return f"{who} {did}, and the others waited for {whom}{self._tell_where()}"
-
-    def _tell_where(self) -> str:
-        """Where the first of those that waited stood, and what it called."""
+        # Where the first of those that waited stood, and what it called.
         place = next((f" at {_shorten(one)}" for one in self.waiting if one.place), "")
-        sources = [one.raised.source for one in self.waiting if one.raised.source]
-        return f"{place} ({sources[0][:MOST_WORDS]})" if sources else place
+        sources = (one.raised.source[:MOST_WORDS] for one in self.waiting)
+        call = next((f" ({source})" for source in sources if source), "")
+        return f"{who} {did}, and the others waited for {whom}{place}{call}"
 
     def _list_signs(self) -> tuple[tuple[Line, ...], str]:
         """What the first silent one had raised or printed, best what no other; and its thread."""
@@ -187,7 +185,7 @@ class Waiting:
 
     def _look_at_flights(self) -> Suspects | None:
         paths = self._list_files("errors/*-flight-*", "hangs/*-rank-*.flight.json")
-        late = flight.find_behind(paths) if paths else None
+        late = flight.find_behind(paths)
         return Suspects(*late) if late else None
 
     def _list_files(self, *patterns: str) -> dict[int, Path]:

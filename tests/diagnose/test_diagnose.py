@@ -14,8 +14,8 @@ from run_folders import FAILED, LOST, Run
 from support import ROOT, jobgen
 
 from jobgen import schedulers
-from jobgen.diagnose import CAUSES, matching, reading
-from jobgen.diagnose.cause import ADVICE
+from jobgen.diagnose import matching, reading
+from jobgen.diagnose.cause import ADVICE, CAUSES
 from jobgen.jobs import find
 from jobgen.jobs.files import open_left
 from jobgen.plan.plan import NodeGroup
@@ -79,7 +79,7 @@ def test_what_the_words_of_an_exception_mean_is_said_with_what_to_do(
     tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
     """Of each row of advice by a log of others, which it stands in `advice.txt` with."""
-    assert {title for title, _ in ADVISED} == {one.remedy.partition(": ")[0] for one in ADVICE}
+    assert {title for title, _ in ADVISED} == {remedy.partition(": ")[0] for _, remedy in ADVICE}
     for number, (title, text) in enumerate(ADVISED):
         with subtests.test(title):
             run = Run(tmp_path / str(number))

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from support import ROOT
 
-from jobgen.diagnose import CAUSES
+from jobgen.diagnose.cause import CAUSES
 from jobgen.diagnose.ending import Innocent
 from jobgen.diagnose.evidence import Failure
 from jobgen.diagnose.matching import _LOST, explain_failure

@@ -19,7 +19,7 @@ import pytest
 from forked import Server, ask_by
 from support import ROOT, plan_of
 
-from jobgen.diagnose import CAUSES
+from jobgen.diagnose.cause import CAUSES
 from jobgen.jobs.run_folder import read_network
 from jobgen.rendering import header
 from jobgen.rendering.render import render
