@@ -49,11 +49,10 @@ class Slurm(base.Scheduler):
         for index, group in enumerate(plan.components):
             why = "nodes of another shape form their own component"
             lines += _say("hetjob", index > 0, why, "resources.gpus_per_node")
-            if plan.requests.queue:
-                queue = plan.defaults.partition or plan.requests.queue
-                keys = (*base.queue_keys(plan), "site.slurm.queue_option")
-                option = f"--{plan.site.slurm.queue_option}="
-                lines += _say(option, queue, base.explain_queue(plan), *keys)
+            queue = plan.defaults.partition or plan.requests.queue
+            keys = (*base.queue_keys(plan), "site.slurm.queue_option")
+            option = f"--{plan.site.slurm.queue_option}="
+            lines += _say(option, queue, base.explain_queue(plan), *keys)
             lines += _write_requests(plan)
             lines += _write_resources(plan, group)
             lines += base.site_lines(plan, "#SBATCH")
