@@ -330,7 +330,7 @@ class Answer(typed.Typed):
         times, rest = divmod(int(gpus), int(by))
         if not (nodes or times):
             return f"-N 1 --gpus-per-node {gpus}"
-        return "" if rest else f"{'--gpus-per-node' if nodes else '-N'} {times}"
+        return "" if rest else f"-N {nodes or times} --gpus-per-node {times if nodes else by}"
 
     def _multiply(self, memory: str) -> str:
         """Return the memory of a node, of that for each GPU; empty where either is unknown."""

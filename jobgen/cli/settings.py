@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import pairwise
 
 from jobgen.batchscript.directives import settle
 from jobgen.batchscript.draft import Draft
@@ -212,7 +213,8 @@ def make_room(message: str, words: Sequence[str] = ()) -> str:
     spec = next(filter(os.path.isfile, pick(known, SPEC_ENDS)), "job.yaml")
     message = _mend_line(message, spec)
     shown = {typed[0]: typed[1].strip("'") for typed in _SET.finditer(message)}
-    given = {text.partition("=")[0]: typed for typed, text in shown.items() if text not in words}
+    typed_so = [value for option, value in pairwise(words) if option == "--set"]
+    given = {text.partition("=")[0]: typed for typed, text in shown.items() if text not in typed_so}
     if not given:
         return message
     own = {problem.path for problem in _list_problems(spec, [])}

@@ -141,7 +141,7 @@ def _refuse_values(ctx: click.Context, specs: Sequence[str]) -> None:
         ctx.fail("-p is the queue; ssh reads a port from ~/.ssh/config")
     if tasks := re.fullmatch(r"(\d+)-(\d+)", str(ctx.params.get("name"))):
         count = int(tasks[2]) - int(tasks[1]) + 1
-        ctx.fail(f"-J is the name of the job; for an array, type: --set array.tasks={count}")
+        ctx.fail(f"-J is the name of the job; an array is --set array.tasks={count}")
 
 
 def _refuse_taken(ctx: click.Context) -> None:
