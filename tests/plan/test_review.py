@@ -41,6 +41,12 @@ def test_the_examples_are_meant_as_they_are(monkeypatch: pytest.MonkeyPatch) -> 
 
 # Each case is a name, keys in place of the base's, and what is said of them (... is anything).
 DOUBTFUL = """\
+more tasks at once than there are
+    array: {values: {lr: [1, 2]}, at_once: 8}
+    array.at_once: 8 is more than the 2 tasks that there are
+a value that stands twice
+    array: {values: {lr: [1e-3, 2e-3, 1e-3]}}
+    array.values.lr: 1e-3 stands twice, so a task runs twice
 a server on each node
     launch: {mode: plain}
     run: {command: [vllm, serve, some/model, --tensor-parallel-size, '8']}
