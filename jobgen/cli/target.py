@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobgen.cli.options import DEFAULT_SPEC, FILE, SPEC_ENDS, Command, list_options, options_of
+from jobgen.cli.options import DEFAULT_SPEC, FILE, SPEC_ENDS, Command, options_of
 from jobgen.cli.printing import put_err
 from jobgen.errors import JobgenError
 from jobgen.schedulers.registry import SCRIPT_ENDS
@@ -68,23 +68,6 @@ def _complete_queue(context: click.Context, _param: click.Parameter, begun: str)
     return [queue for queue in queues or () if queue.startswith(begun)]
 
 
-def _find_refused(
-    words: Sequence[str], flags: Mapping[str, bool], path: str, target: Mapping[str, Any]
-) -> dict[str, bool]:
-    """Return those of some options that are among words and that a spec's program surely lacks."""
-    names = {word.partition("=")[0] for word in words} & flags.keys()
-    if not names:
-        return {}
-    from jobgen.programs import list_doubts
-
-    try:
-        loaded = read_spec(path, target)
-        doubts = "\n".join(list_doubts(loaded, make_plan(loaded, target)))
-    except (JobgenError, click.UsageError):  # told of when the command runs
-        return {}
-    return {name: flags[name] for name in names if re.search(f" (option|nor?) {name},? ", doubts)}
-
-
 class SpecCommand(click.Command):
     """A command whose words behind `--` are arguments of the program, over those of the spec."""
 
@@ -100,7 +83,6 @@ class SpecCommand(click.Command):
         if specs := self._list_specs(ctx):
             _refuse_values(ctx, specs)
             _refuse_taken(ctx)
-            self._refuse_misplaced(ctx, before, words, specs[0])
         return rest
 
     def _list_specs(self, ctx: click.Context) -> Sequence[str]:
@@ -110,20 +92,6 @@ class SpecCommand(click.Command):
             return ()
         given: str | Sequence[str] = ctx.params[files[0]] or DEFAULT_SPEC
         return [given] if isinstance(given, str) else given
-
-    def _refuse_misplaced(
-        self, ctx: click.Context, before: list[str], words: list[str], spec: str
-    ) -> None:
-        """Refuse what stands behind `--` and belongs before it: a spec, options of this command."""
-        takes = list_options(self)
-        flags = {name: not value for name, value in takes.items() if name[:2] == "--"}
-        refused = _find_refused(words, flags, spec, ctx.params)
-        has_spec = any(word.endswith(SPEC_ENDS) for word in before)
-        moved, left = _part_misplaced(words, refused, has_spec=has_spec)
-        if moved:
-            line = shlex.join([*before, *moved, *(["--", *left] if left else [])])
-            message = f"{moved[0]} stands behind --, where the program's arguments are"
-            ctx.fail(f"{message}; put it before --, and type: jobgen {self.name} {line}")
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """Its usage, with the words behind `--`."""
@@ -158,20 +126,6 @@ def _list_words(specs: Sequence[str], absent: Sequence[str]) -> list[str]:
     ends = (*SPEC_ENDS, *SCRIPT_ENDS)
     words = {one for one in absent if re.fullmatch(r"[\w.=+~-]+", one) and not one.endswith(ends)}
     return [one for one in specs[1:] if one in words or one.endswith(".py")]
-
-
-def _part_misplaced(
-    words: list[str], refused: Mapping[str, bool], *, has_spec: bool
-) -> tuple[list[str], list[str]]:
-    """Return a spec with options and their values, and the other words; `refused` marks flags."""
-    from jobgen.spec.table import is_spec
-
-    moved, left = list[str](), list[str]()
-    for last, word in zip(["", *words], words, strict=False):
-        is_file = not has_spec and last[:1] != "-" and is_spec(word)
-        is_option = word.partition("=")[0] in refused or not refused.get(last, True)
-        (moved if is_option or is_file else left).append(word)
-    return moved, left
 
 
 def _merge_shortcuts(command: Command) -> Command:

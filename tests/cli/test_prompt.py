@@ -539,14 +539,6 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
         ("port-forward 12 6006:8888", "type: jobgen forward 12 8888 --local-port 6006"),
         ("clean --older 30", "has no unit; write 30d for days"),
         ("forward 12 6006:8888", "type: jobgen forward 12 8888 --local-port 6006"),
-        (
-            "submit -- --lr 3 job.yaml",
-            "put it before --, and type: jobgen submit job.yaml -- --lr 3",
-        ),
-        (
-            "submit -- job.yaml",
-            "job.yaml stands behind --, where the program's arguments are; put it before --",
-        ),
         ("render --account job.yaml", "type: jobgen render --account NAME job.yaml"),
         ("qsig -s 12 991", "scancel --batch --signal=12 991 on Slurm, qsig -s 12 991 on PBS"),
         ("cancel -s 10 12", "type: scancel --batch --signal=10 12 on Slurm, qsig -s 10 12"),
@@ -737,8 +729,11 @@ d.init_process_group()
     ("line", "answer"),
     [
         ("submit job.yaml -- --wait", "type: jobgen submit job.yaml --wait"),
-        ("check -- --lr 3 --set a=1", "type: jobgen check --set a=1 -- --lr 3"),
-        ("submit -N 2 -- --nodes=4 --lr 3", "type: jobgen submit -N 2 --nodes=4 -- --lr 3"),
+        ("submit -- --lr 3 --set a=1", "type: jobgen submit --set a=1 -- --lr 3"),
+        ("submit -N 2 -- --nodes=4 --lr 3", "type: jobgen submit -N 2 --nodes 4 -- --lr 3"),
+        ("submit -- job.yaml", "type: jobgen submit job.yaml\n"),
+        ("submit -- --lr 3 job.yaml", "type: jobgen submit job.yaml -- --lr 3"),
+        ("submit -- job.yaml --lr 3", "type: jobgen submit job.yaml -- --lr 3"),
         ("check -- --name b --wait", ""),
         ("check -- --config job.yaml", ""),
     ],
@@ -746,7 +741,7 @@ d.init_process_group()
 def test_an_option_of_jobgen_that_the_program_has_not_is_put_before(line, answer):
     Path("train.py").write_text(PROGRAM)
     ended = jobgen(*line.split())
-    assert (ended.code, "put it before --" in ended.err) == (2 if answer else 0, bool(answer))
+    assert (ended.code, "before --;" in ended.err) == (2 if answer else 0, bool(answer))
     assert answer in ended.err
 
 
@@ -851,8 +846,8 @@ def test_a_program_that_sbatch_would_wrap_is_started_by_its_spec(command):
 def test_an_option_of_jobgen_that_hydra_has_not_is_put_before():
     text = "import hydra\n@hydra.main(config_path=None)\ndef main(cfg): pass\nmain()\n"
     Path("train.py").write_text(text)
-    line = "type: jobgen render job.yaml --nodes 4 -- lr=1\n"
-    assert line in jobgen("render", "job.yaml", "--", "lr=1", "--nodes", "4").err
+    line = "type: jobgen submit job.yaml --nodes 4 -- lr=1\n"
+    assert line in jobgen("submit", "job.yaml", "--", "lr=1", "--nodes", "4").err
 
 
 def test_the_folder_of_a_name_is_that_name():
