@@ -33,7 +33,7 @@ from jobgen.spec.model import Container, JobSpec
 from jobgen.spec.roles import list_names
 from jobgen.spec.spelling import find_near, find_near_file
 from jobgen.spec.tables import read_rows
-from jobgen.spec.units import parse_ranges, read_number
+from jobgen.spec.units import read_number
 from jobgen.spec.value_types import name_option
 from jobgen.spec.yaml_nodes import Mapping as YamlMapping
 from jobgen.spec.yaml_nodes import parse_value, walk_leaves
@@ -433,8 +433,6 @@ def _count_job(job: _Subject) -> dict[str, Any]:
         "minutes": plan.walltime.chain.goes_on * seconds // 60,
         "before": max(0, seconds - notice),
         "share_cpus": (group.cpus or 0) // group.processes,
-        "named": _count_hosts(job.spec.directives),
-        "allocated": plan.nodes.allocated,
         "listed": len(each),
         "each": ", ".join(map(str, each)),
         "advice": advise_on_devices(each),
@@ -449,16 +447,6 @@ def _count_job(job: _Subject) -> dict[str, Any]:
         "charged": array.jobs * has,
         "at_once": getattr(job.spec.array, "at_once", None) or 0,
     }
-
-
-def _count_hosts(directives: Iterable[str]) -> int:
-    """Return how many nodes directives name, as in gpu[01-04],gpu7; 0 if that is not clear."""
-    text = ",".join(_read_form("hosts").findall("\n".join(directives)))
-    names = re.findall(r"(?:[^,\[]|\[[^\]]*\])+", text)
-    ranges = (map(parse_ranges, re.findall(r"\[([^\]]*)\]", name)) for name in names)
-    with suppress(ValueError):
-        return sum(math.prod(map(len, one)) for one in ranges)
-    return 0
 
 
 def _count_batches(job: _Subject) -> dict[str, Any]:

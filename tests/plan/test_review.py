@@ -302,9 +302,6 @@ seconds for minutes
 days for hours
     resources: {nodes: 2, gpus_per_node: 4, cpus_per_gpu: 4, memory_per_node: 64GB, walltime: 365d}
     365d is hardly what you mean; check the unit: h, m
-more nodes by name than the job has
-    directives: ['#SBATCH --nodelist=gpu[01-02],gpu7']
-    directives: names 3 nodes, and the job has 2; name 2, or write nodes: 3
 an image of a registry for a file
     environment: {container: {image: 'a/b:2', runtime: apptainer}}
     a/b:2 is not here, and its runtime takes it for a file; correct the path; an image of a
