@@ -105,8 +105,6 @@ def _refuse_values(ctx: click.Context, specs: Sequence[str]) -> None:
     others = [path for path in absent if "=" in path or parted]
     if others := _list_words(specs, absent) or others:
         ctx.fail(f"Got unexpected extra argument ({' '.join(others)})")
-    if ctx.params.get("host") and str(ctx.params.get("queue")).isdecimal():
-        ctx.fail("-p is the queue; ssh reads a port from ~/.ssh/config")
     if tasks := re.fullmatch(r"(\d+)-(\d+)", str(ctx.params.get("name"))):
         count = int(tasks[2]) - int(tasks[1]) + 1
         ctx.fail(f"-J is the name of the job; an array is --set array.tasks={count}")
