@@ -61,7 +61,6 @@ class Answer(typed.Typed):
         self.directives: list[str] = []  # what is for the scheduler, as a script has it
         self.program: list[str] = []  # what is for the program
         self.remarks: dict[str, str] = {}  # what to say of the others
-        self.known = ""  # what the command knows, where nothing is known of an option
         if self.spec:
             self._hand_over()
         self.own = [pair for pair in self.own if pair[0] not in read.split()]
@@ -75,10 +74,10 @@ class Answer(typed.Typed):
         named = next((one for one in self.remarks if first and one.startswith(first)), "")
         remark = self.remarks.pop(named, "")
         self.remarks = {one: text for one, text in self.remarks.items() if text != remark}
-        parts = [remark, self.known]
+        parts = [remark]
         if self._has_line(filter(None, [*parts, *self.remarks.values()])):
             left = self._name_left(line, f"{read} {remark} {self.remarks}")
-            parts.insert(1, f"type: {line}")
+            parts.append(f"type: {line}")
             self.remarks |= left
         return "; ".join(filter(None, [*parts, *self._list_remarks(start)]))
 
@@ -191,7 +190,7 @@ class Answer(typed.Typed):
         elif say and self.has_set:
             directive, say = settings.take_directive(self.spec, say)
             self.directives += filter(None, [directive])
-        elif not (say or self._read_near(option, value)):
+        elif not say:
             say = _NOTHING if self.tool else self._list_known(option)
         if say:
             self._remark(option, value, say)
@@ -216,7 +215,7 @@ class Answer(typed.Typed):
         """
         same = f"jobgen {self.name}" in line
         if "&&" in line:
-            self.plain = [_find_from(value, one) for one in self.plain]
+            self.plain = [*map(_name_whole, self.plain)]
         if not self.tool or self.has_set or (same and re.search(r" -| \| |&&", line)):
             if self.line:
                 return f"type: {line}"
@@ -250,27 +249,11 @@ class Answer(typed.Typed):
         if not find_refusal(self.spec, [name, items[0]]):
             self.words.append(["--set", f"array.values.{name.strip('-')}=[{', '.join(items)}]"])
             return "a task of an array for each value"
-        plain = re.sub("^(?:max|num|n)_", "", normalize(option.rpartition(".")[2]))
-        is_near = hint.startswith("write --")
-        known = re.findall(r"--[\w-]+", hint)
-        if meant := [one for one in known if is_near or normalize(one) == plain]:
-            return self._give_program(meant[0], value)
-        if self._read_near(option, value):
-            return ""
+        if meant := re.match(r"write (--[\w-]+)", hint):
+            return self._give_program(meant[1], value)
         if pairs:
             option = f"{option}={value}"
-        elif not self.tool:
-            self.known = self._list_known(option)
         return f"{option} is for the program, behind --; the program has no {name}: {hint}"
-
-    def _read_near(self, option: str, value: str) -> bool:
-        """Whether an option misspells one of the table that has a line, which is kept then."""
-        word = _name_word(option)
-        near = find_near(word, table.list_words(keys=self.has_set) - {word})
-        known = bool(near) and "type" in self._explain(f"--{near}", value)
-        if known:
-            self._translate(f"--{near}", value)
-        return known
 
     def _list_known(self, option: str) -> str:
         """Return what a command knows, and which commands have an option that no table has."""
@@ -349,10 +332,9 @@ class Answer(typed.Typed):
         return self._count("gpus_per_node") or f"{getattr(own, 'gpus_per_node', '')}"
 
 
-def _find_from(folder: str, path: str) -> str:
-    """Return a word as it is meant in a folder: a file that is not there, by its whole path."""
-    there = os.path.exists(os.path.join(folder, path))
-    return path if there or not path.endswith(FILE_ENDS) else os.path.abspath(path)
+def _name_whole(word: str) -> str:
+    """Return a file that is here by its whole path, and another word as it is."""
+    return os.path.abspath(word) if os.path.isfile(word) else word
 
 
 def _name_word(option: str) -> str:
@@ -416,7 +398,11 @@ def _answer_line(line: _Line, context: click.Context) -> str:
     facts = _describe_line(line)
     lines = [line._replace(word=one, tool=one) for one in line.tries] or [line]
     answer = next(filter(None, (_answer_word(one, facts, context) for one in lines)), "")
-    return _name_foreign(answer, line.words) or answer
+    for path in filter(os.path.isfile, pick(line.words, SPEC_ENDS)):
+        about = table.explain_file(path, table.read_here(path))
+        if about and re.search(rf"type: jobgen [^;]* {re.escape(path)}(?![^\s;])", answer):
+            return f"{path} {about['say']}; {about['hint']}"
+    return answer
 
 
 def _name_near(message: str, line: _Line, context: click.Context) -> str:
@@ -445,18 +431,6 @@ def _read_question(args: Sequence[str]) -> tuple[list[str], list[str]]:
     named = [one for one in words if re.fullmatch(r"\d{3,}\S*|.*\.(?:ya?ml|py)", one)]
     named += {*words} & {*find.list_words()}
     return drop(words, named) or plain[-1:], named
-
-
-def _name_foreign(answer: str, words: Sequence[str]) -> str:
-    """Return what a file is that an answer has in a line, where it is another tool's."""
-    for path in filter(os.path.isfile, pick(words, SPEC_ENDS)):
-        with open(path, encoding="utf-8", errors="replace") as file:
-            about = table.explain_file(path, file.read())
-        if about and re.search(rf"type: jobgen [^;]* {re.escape(path)}(?![^\s;])", answer):
-            spec = "".join(re.findall(r"(\S+): name that", about["hint"]))
-            line = f"; {answer.replace(path, spec)}"
-            return f"{path} {about['say']}; {about['hint']}".replace(": name that", line)
-    return ""
 
 
 def _describe_line(line: _Line) -> dict[str, str]:

@@ -168,7 +168,7 @@ def _describe_job(text: str) -> dict[str, str]:
 
 def is_spec(path: str) -> bool:
     """Whether a file of YAML is here and has what a job runs, or extends one that has."""
-    runs = re.search(r"(?m)^(?:run: *(?:[{#]|$)|roles:|extends:)", _read_here(path))
+    runs = re.search(r"(?m)^(?:run: *(?:[{#]|$)|roles:|extends:)", read_here(path))
     return bool(runs) and path.endswith((".yaml", ".yml"))
 
 
@@ -210,11 +210,11 @@ def offer_init(program: str, option: str = "--script") -> tuple[str, str]:
 
 def names_program(spec: str, program: str) -> bool:
     """Whether a spec that is here has a word that is a program."""
-    words = re.split(r"[\s'\"{}\[\],]+", _read_here(spec))
+    words = re.split(r"[\s'\"{}\[\],]+", read_here(spec))
     return os.path.normpath(program) in map(os.path.normpath, words)
 
 
-def _read_here(path: str) -> str:
+def read_here(path: str) -> str:
     """Return the text of a file, which is not longer than a spec's; empty without one."""
     if not (os.path.isfile(path) and os.access(path, os.R_OK)):
         return ""

@@ -155,7 +155,8 @@ def _list_hints(stranger: _Stranger) -> Iterator[Hint | None]:
     yield _look_up(stranger, word)
     yield _look_up(stranger, find_near(word, fields.read_fields(stranger.cls)))
     if len(word) > 6:
-        yield _look_up(stranger, find_near(word, list_synonyms(), cutoff=0.88))
+        names = {path.rpartition(".")[2] for path in fields.list_paths(stranger.root)}
+        yield _look_up(stranger, find_near(word, names | list_synonyms().keys(), cutoff=0.88))
     if stranger.is_in_job:
         yield _apply(stranger, "late_rules", word)
     yield _look_up(stranger, re.sub("^(?:slurm|sbatch)_", "", word))

@@ -375,7 +375,7 @@ def test_a_name_stands_for_the_job_or_for_its_id(line, answer):
             "type: cd sub && jobgen submit; for -j 4: jobgen has nothing like it\n",
         ),
         ("make -j 4 -C sub train", "type: cd sub && jobgen submit; for -j 4: jobgen has nothing"),
-        ("apply -f pod.yaml --dry-run=client -n research", "for -n: leave it out; it is a settin"),
+        ("apply -f pod.yaml --dry-run=client -n research", "pod.yaml is a manifest of Ku"),
         ("apply -f pod.yaml -n research", "pod.yaml is a manifest of Kubernetes, not a job spec; "),
         ("submit --host b.org --user me --port 22", "jobgen submit --host me@b.org; for --port: l"),
         ("submit --wait --timeout 2h -N 4", "type: timeout 2h jobgen submit --wait -N 4\n"),
@@ -606,7 +606,6 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
             "render --scheduler torque",
             "Torque, whose directives differ, is not supported; for OpenPBS",
         ),
-        ("submit --host a -p 22", "-p is the queue; ssh reads a port from ~/.ssh/config\n"),
         ("submit job", "did you mean job.yaml? type: jobgen submit job.yaml\n"),
         (".\\job.yaml", "type: jobgen submit ./job.yaml\n"),
         ("submit .\\job.yaml", "did you mean job.yaml? type: jobgen submit job.yaml\n"),
@@ -782,12 +781,11 @@ def test_a_pair_behind_two_dashes_is_written_as_the_option_that_the_program_has(
     [
         ("submit job.yaml lr=1e-4", "type: jobgen submit job.yaml -- --lr 1e-4\n"),
         ("submit job.yaml lrr=1e-4", "submit job.yaml -- --lr 1e-4\n"),
-        ("submit job.yaml trainer.max_lr=20", "type: jobgen submit job.yaml -- --lr 20\n"),
         (
             "submit a=1",
             "for the program, behind --; the program has no --a: it knows --lr, --name\n",
         ),
-        ("explain --why x", "; the program has no --why: it knows --lr, --name; jobgen explain"),
+        ("explain --why x", "behind --; the program has no --why: it knows --lr, --name\n"),
     ],
 )
 def test_words_are_for_a_program_as_it_takes_them(line, answer):
@@ -1428,7 +1426,7 @@ def test_a_line_for_a_value_that_is_refused_keeps_the_rest(option, value):
         ("-C sub submit b.yaml", "no such option -C; type: cd sub && jobgen submit b.yaml\n"),
         ("-C sub status 4711", "no such option -C; type: cd sub && jobgen status 4711\n"),
         ("submit b.yaml --chdir sub -N 4", "cd sub && jobgen submit b.yaml -N 4\n"),
-        ("sbatch -D sub a.yaml", "no such command 'sbatch'; type: cd sub && jobgen submit /"),
+        ("sbatch -D sub job.yaml", "no such command 'sbatch'; type: cd sub && jobgen submit /"),
         ("sbatch --export=NONE job.yaml", "'directives=[\"#SBATCH --export=NONE\"]'\n"),
         ("list all failed jobs", "(all failed jobs); type: jobgen list --state failed\n"),
         ("list pending --limit 3", "; type: jobgen list --state queued --limit 3\n"),
@@ -1721,7 +1719,7 @@ def test_a_new_spec_has_a_name_that_is_free():
         ("a.yaml b.yaml conf.yaml", "check conf.yaml", "it has lr; the specs here are a.yaml, b.y"),
         ("a.yaml conf.yaml", "check conf.yaml -N 4", "name that; type: jobgen check a.yaml -N 4\n"),
         ("a.yaml conf.yaml", "import conf.yaml", "here is a.yaml; type: jobgen check a.yaml\n"),
-        ("a.yaml sky.yaml", "launch sky.yaml", "here is a.yaml; type: jobgen submit a.yaml\n"),
+        ("a.yaml sky.yaml", "launch sky.yaml", "called here; the spec here is a.yaml: name that\n"),
         ("a.yaml job.yaml conf.yaml", "check conf.yaml", "the specs here are a.yaml, job.yaml: n"),
         ("a.yaml sky.yaml conf.yaml", "check conf.yaml", "the spec here is a.yaml: name that; t"),
         (
