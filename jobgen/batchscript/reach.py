@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 
 from jobgen.batchscript.bash import Command
@@ -69,7 +70,7 @@ def list_run(script: Script) -> Iterator[LaunchCommand]:
     for command in script.expanded:
         yield from _list_inside(command)
         sure = not command.blocks and before not in ("&&", "||")
-        if sure and command.name == "exec" and len(command.words) > 1:
+        if sure and re.match("exit|exec .", " ".join(command.texts)):  # nothing runs behind it
             return
         before = command.end
 

@@ -17,6 +17,12 @@ from jobgen.batchscript.reach import list_run
 from jobgen.batchscript.readable import find_syntax_fault
 from jobgen.batchscript.reader import Script
 
+# How the exit code of a command is kept, by what comes after that, where `set -e` does not.
+_FIXES = {
+    "&": 'wait for each by its id: p=$!; ...; wait "$p" || exit',
+    "then": "end the script where that has failed: srun ... || exit",
+}
+
 
 @rule("bash-syntax")
 def _check_syntax(script: Script) -> Iterator[Fault]:
@@ -67,7 +73,7 @@ def _matters(started: Started) -> bool:
     """Whether it is a program of the job's own, or started as one."""
     text = " ".join(started.texts)
     helps = started.name in HELPING | REPEATABLE or READIES.match(text)
-    own = re.search(r"^[./$~]\S|(^|\s)python\S* .|\S\.py\b|^wandb agent\b", text)
+    own = re.search(r"^((ba)?sh \S|[./$~])\S|(^|\s)python\S* .|\S\.py\b|^wandb agent\b", text)
     return not helps and bool(own or started.is_launched or started.wrapper)
 
 
@@ -83,8 +89,7 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
     if later and (held or not beside):
         name, place = later[-1].name.split("\n")[0], f"in line {later[-1].line}, not of this"
         message = f"the job's exit code is that of what follows, up to '{name}' {place}"
-        own = 'wait for each by its id: p=$!; ...; wait "$p" || exit' if beside else ""
-        yield mark(command.place, message, fix=own)
+        yield mark(command.place, message, fix=_FIXES.get(command.end, ""))
     elif not beside and not all(FORMS["once"].match(script.text, x.start) for x in loops):
         yield mark(command.place, "the job's exit code is that of this loop's last turn alone")
 
@@ -115,26 +120,32 @@ def _find_last(script: Script) -> list[Command]:
     launches = [item for item in list_run(script) if item.command.words]
     inner = _list_inner(launches)
     launches = [item for item in launches if not item.command.function]
-    commands = [_enter(script, item.command, inner) for item in launches]
+    commands = [_enter(item.command, inner) for item in launches]
     matter = [item.command.name in inner or _matters(item.started) for item in launches]
     runs = [*compress(commands, matter)]
     first = min((inner.get(item.name, item).line for item in runs), default=0)
     if not runs or _acts_on_status("\n".join(script.lines[first - 1 :])):
         return []
-    last = runs[-1]
-    after = commands[len(matter) - matter[::-1].index(True) :]
+    last, after = runs[-1], commands[len(matter) - matter[::-1].index(True) :]
+    last = last._replace(end="then") if _is_told(script, last) else last
     after = [item for item in after if not _is_apart(script, last, item)]
     after = [item for item in after if not FORMS["no-status"].fullmatch(" ".join(item.texts))]
     lost = filter(None, (_lose(commands, item, last) for item in runs[:-1]))
     return [last, *after] if after else next(lost, [last])
 
 
-def _enter(script: Script, command: Command, inner: dict[str, Command]) -> Command:
-    """A command with the end of the program in it, or `then` if an `if` only says how it ended."""
-    below = slice(command.last_line - 1, command.last_line + 49)
-    asked = FORMS["asked"].match("\n".join(script.lines[below]))
-    end = "then" if asked else inner.get(command.name, command).end
+def _enter(command: Command, inner: dict[str, Command]) -> Command:
+    """A command of the script, with the end of the program that it runs in a function."""
+    end = inner.get(command.name, command).end
     return command._replace(end=end) if command.end in ("\n", ";") else command
+
+
+def _is_told(script: Script, command: Command) -> bool:
+    """Whether an `if` asks how a command ends, and does no more than say it."""
+    block = {block for block in command.blocks[-1:] if block.opener == "if"}
+    inside = [item for item in script.expanded if block & {*item.blocks}]
+    asked = bool(inside) and inside[0].last_line >= command.line
+    return asked and all(FORMS["says"].match(" ".join(item.texts)) for item in inside[1:])
 
 
 def _is_apart(script: Script, command: Command, later: Command) -> bool:
