@@ -224,6 +224,8 @@ def test_an_output_folder_that_is_there_is_no_fault(
     monkeypatch.chdir(tmp_path)
     assert rules_of("true", "#SBATCH -o logs/%j.out -e logs/%j.err") == ["output-folder"]
     assert rules_of("true", "#SBATCH -o {folder}/logs/%j.out") == ["placeholder"]
+    (found,) = check(make_script("true", "#SBATCH --nodes=1 --output=out/%j.log"))
+    assert found.column == 28  # and not in --output
     (tmp_path / "logs").mkdir()
     assert rules_of("true", "#SBATCH -o logs/%j.out") == []
 
@@ -424,6 +426,8 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
             "-N1",
         ),
         ("hidden-exit", "if ! python t.py; then echo failed; fi", "--nodes=1"),
+        ("hidden-exit", "if python t.py  # once\nthen date; sleep 5; else pwd; fi", "--nodes=1"),
+        ("hidden-exit", "bash bin/t.sh\necho end", "--nodes=1"),
         ("hidden-exit", "srun -K1 python t.py\nexit 99", "--nodes=1"),
         (
             "hidden-exit",
@@ -558,6 +562,7 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
         ("export MASTER_PORT=29500\nsrun -K1 python t.py", "--nodes=1 --ntasks-per-node=4"),
         ("[ -z $SLURM_JOB_ID ] && mkdir logs && sbatch $0", "--output=logs/%j.out"),
         ("exec python t.py\ndate", "--nodes=1"),
+        ("exit 0\nsrun python t.py\ndate", "--nodes=2 --cpus-per-task=4"),
         ("export RANK=$SLURM_NODEID\npython t.py", "--nodes=1 --ntasks-per-node=4"),
         ("RANK=$SLURM_NODEID\nsrun -K1 python t.py", "--nodes=2"),
         ("python - <<EOF\nprint(1)\nEOF\necho end", "--nodes=1"),
@@ -623,6 +628,9 @@ def test_a_fix_fits_its_place() -> None:
     first, second = (item.fix for item in check(make_script(body, asked)))
     assert first.startswith("set it inside what srun starts")
     assert second.startswith("put the command in single quotes")
+    body = "set -e\nif python t.py; then echo ok; fi"  # where set -e does nothing
+    (found,) = check(make_script(body, "#SBATCH --nodes=1"))
+    assert "set -e" not in found.fix
 
 
 def test_an_agent_is_told_of_the_others_in_its_own_words() -> None:

@@ -86,7 +86,7 @@ def _check_output_folder(script: Script) -> Iterator[Fault]:
         return
     for item, folder in _list_folders(script):
         if not (os.path.isdir(folder) or _is_elsewhere(folder)):
-            column = script.lines[item.line - 1].find(folder) + 1
+            column = script.lines[item.line - 1].find(f"{folder.rstrip('/')}/") + 1
             does = script.can.without_output  # as measured for each scheduler
             yield Fault(item.line, column, f"there is no folder {folder!r} here, so the job {does}")
 
