@@ -316,7 +316,6 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("first-node-only", "mpirun -np 1 python t.py", "--nodes=4"),
         ("first-node-only", "srun -K1 -n1 python t.py", "--nodes=4"),
         ("first-node-only", "module load a\npython t.py", "--nodes=4 --ntasks-per-node=1"),
-        ("first-node-only", "srun -K1 python t.py", "--nodes=4 --ntasks=1"),
         ("first-node-only", "ip=$(srun -n1 hostname -s)\npython t.py --at $ip", "--nodes=4"),
         ("first-node-only", "accelerate launch --num_machines 1 t.py", "--nodes=4"),
         ("two-agents", "srun -K1 torchrun --nnodes=2 t.py", "--nodes=2 --ntasks-per-node=4"),
@@ -366,7 +365,6 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("hidden-exit", "python t.py &\npython u.py &\nsleep 3600", "--nodes=1"),
         ("shellcheck", "python t.py\necho end\nexit $?", "--nodes=1"),
         ("few-gpus", "CUDA_VISIBLE_DEVICES=1 python t.py", "--nodes=1 --gres=gpu:1"),
-        ("few-gpus", "export CUDA_VISIBLE_DEVICES=0,1\npython t.py", "--nodes=1 --gres=gpu:4"),
         ("dead-directive", "true", "--nodes=1\n#SBTACH --time=1:00"),
         ("no-command", "PBS -l ncpus=1\npython t.py", "--nodes=1"),
         ("no-command", "N = 1\npython t.py $N", "--nodes=1"),
@@ -378,7 +376,6 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("hidden-exit", "set -e\npython t.py &\npython u.py &\nwait", "--nodes=1"),
         ("hidden-exit", "run() { python t.py & }\nrun 1\nrun 2\nwait", "--nodes=1"),
         ("no-wait", "run() { python t.py & }\nwait\nrun 1\nsleep 5\necho begun", "--nodes=1"),
-        ("no-wait", "python t.py 1 &\npython t.py 2", "--nodes=1"),
         ("no-wait", "srun -K1 python t.py &\nset +x\nconda deactivate\nsacct -j $ID", "--nodes=1"),
         ("endless-wait", "trl vllm-serve --model m &\npython t.py\nwait", "--nodes=1"),
         ("endless-wait", "vllm serve m & # kill it?\n# trap\npython t.py\nwait", "--nodes=1"),
@@ -402,12 +399,8 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("placeholder", "true", "--account=REPLACE_WITH_ACCOUNT"),
         ("first-node-only", "accelerate launch --config_file a.yaml t.py", "--nodes=2"),
         ("first-node-only", "accelerate launch --use_deepspeed --multi_gpu t.py", "--nodes=2"),
-        ("hidden-exit", "if a; then\n  python t.py\n  rm -rf $TMP/data\nfi", "--nodes=1"),
         ("hidden-exit", "set -o pipefail\npython t.py | tee log\necho end", "--nodes=1"),
         ("hidden-exit", "set -o pipefail\n{ python t.py; date; } |& tee log", "--nodes=1"),
-        ("tee-status", "{ python t.py; date; } 2>&1 | tee log", "--nodes=1"),
-        ("tee-status", "for i in 1 2; do python t.py $i; done | tee log", "--nodes=1"),
-        ("tee-status", "set -e\n( cd d; python t.py ) |& tee log", "--nodes=1"),
         ("tee-status", "set -eo pipefail\nsrun -K1 bash -c 'python t.py | tee log'", "--nodes=1"),
         ("tee-status", "enroot start -m a:b i bash -c 'ls && python t.py | tee log'", "--nodes=1"),
         ("tee-status", "ssh n1 <<EOF\ncd d\npython t.py | tee log\nEOF", "--nodes=1"),
@@ -415,10 +408,7 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("hidden-exit", "run() { cd d; python t.py; }\nrun\necho end", "--nodes=1"),
         ("hidden-exit", "python a/t.py -v\npython b/t.py -v", "--nodes=1"),
         ("hidden-exit", "srun -K1 python sft_train.py\npython -m a.evaluate", "--nodes=1"),
-        ("hidden-exit", "for i in 1 2; do python t.py $i & done\nwait\npython u.py", "--nodes=1"),
         ("tee-status", "eval 'python t.py | tee log'", "--nodes=1"),
-        ("first-node-only", "cp -r data $SLURM_TMPDIR/\nsrun -K1 python t.py", "--nodes=2"),
-        ("first-node-only", "D=/tmp/d\ntar xf a.tar -C $D\nsrun -K1 python t.py", "--nodes=2"),
         ("hidden-exit", "python t.py\n~", "--nodes=1"),
         (
             "hidden-exit",
@@ -487,9 +477,6 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
         ("python prepare.py\npython train.py", "--nodes=1"),
         ("python train.py || exit\npython eval.py", "--nodes=1"),
         ("python t.py &\np=$!\nwait $p || exit\npython u.py", "--nodes=1"),
-        ("srun cp -r a $SLURM_TMPDIR/\nsrun -K1 python t.py", "--nodes=2 --ntasks-per-node=1"),
-        ("cp -r a $SLURM_TMPDIR/\nsrun -K1 python t.py", "--nodes=1 --ntasks-per-node=2"),
-        ("set -e\nsrun -K1 python t.py\ncp -r $SLURM_TMPDIR/out $HOME/out", "--nodes=2"),
         ("set -e\npython t.py 1\npython t.py 1", "--nodes=1"),
         ("export CUDA_VISIBLE_DEVICES=0,1\npython t.py", "--nodes=1 --gres=gpu:2"),
         ("for i in 0; do CUDA_VISIBLE_DEVICES=$i python t.py; done", "--nodes=1 --gres=gpu:2"),
@@ -512,7 +499,6 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
         ("export RANK=$SLURM_PROCID\ndeepspeed t.py", "--nodes=1 --ntasks-per-node=4"),
         ('qsub <<< "\n#SBATCH --time=1\n#SBATCH -n 4"', "--nodes=1"),
         ("python a.py && python t.py & python b.py", "--nodes=1"),
-        ("export MASTER_PORT=29500\npython a.py $MASTER_PORT\ntorchrun --standalone t.py", "-N1"),
         ("ip=$(hostname -i)\necho http://$ip\npython t.py", "--nodes=1"),
         ("python tools/launch_all.py", "--nodes=4"),
         ("export MASTER_PORT=29500\nsrun -K1 python t.py", "--nodes=1 --gres=gpu:4"),
@@ -523,7 +509,6 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
         ("srun bash -c 'python -c pass'\nsrun -K1 python t.py", "--nodes=2"),
         (f"srun -K1 torchrun --nnodes 2 --node_rank $SLURM_PROCID {C10D} t.py", "--nodes=2"),
         ("srun -K1 bash rank_$SLURM_PROCID.sh", "--nodes=2"),
-        ("torchrun --nnodes=4 --node_rank=$1 --master_addr=10.1.1.1 t.py", "--nodes=1"),
         ("srun -K1 torchrun --nnodes=1 --master-addr=localhost t.py | cat", "--nodes=1 -n1"),
         ("N = 1\npython t.py", "--nodes=1"),
         ("N = 1\npython t.py # $N", "--nodes=1"),
@@ -667,21 +652,6 @@ def test_a_folder_by_its_whole_name_needs_none_of_submission() -> None:
         ("bash $HOME/src/", []),
     ):
         assert [item.rule.id for item in check(Script("a.pbs", text.format(body)))] == found
-
-
-def test_tasks_of_pbsdsh_begin_in_the_home_folder_wherever_the_script_is() -> None:
-    text = "#!/bin/bash\n#PBS -l select=2\ncd $PBS_O_WORKDIR\npbsdsh {}\n"
-    for program, found in (
-        ("./train.sh", ["pbs-workdir"]),
-        ("-- bash -c 'cd $HOME/src && ./train.sh'", []),
-        ("$PBS_O_WORKDIR/train.sh", []),
-    ):
-        assert [item.rule.id for item in check(Script("a.pbs", text.format(program)))] == found
-
-
-def test_agents_of_several_jobs_may_have_more_nodes_than_one_of_these() -> None:
-    agent = "torchrun --nnodes=4 --node_rank=3 --master_addr=10.2.14.191 --master_port=1 t.py"
-    assert "other-nnodes" not in rules_of(agent, "#SBATCH --nodes=1")
 
 
 def test_a_template_of_another_language_has_one_fault() -> None:

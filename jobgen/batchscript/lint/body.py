@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from itertools import chain, compress, groupby, islice, pairwise, takewhile
+from itertools import chain, compress, islice, pairwise, takewhile
 
 from jobgen import process
-from jobgen.batchscript.bash import CLOSES, Command, Word
+from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.expand import PlainVariables
 from jobgen.batchscript.launchers import LaunchCommand, Started, list_inner, unwrap, unwrap_nested
 from jobgen.batchscript.lint.rule import Fault, mark, rule
@@ -33,15 +33,9 @@ def _check_syntax(script: Script) -> Iterator[Fault]:
 @rule("pbs-workdir")
 def _check_workdir(script: Script) -> Iterator[Fault]:
     launches = script.launches if script.starts_at_home else []
-    for _, group in groupby(sorted(launches, key=_is_task), _is_task):
-        still = takewhile(lambda item: not _moves(item.command), group)
-        for word in islice(chain.from_iterable(_list_files(item.started) for item in still), 1):
-            yield mark(word, f"'{word.text}' is looked for in the home folder, where PBS starts it")
-
-
-def _is_task(launch: LaunchCommand) -> bool:
-    """Whether PBS starts it at home even if the script has left that."""
-    return any(item.name in ("pbsdsh", "pbs_tmrsh") for item in launch.started.launchers)
+    still = takewhile(lambda item: not _moves(item.command), launches)
+    for word in islice(chain.from_iterable(_list_files(item.started) for item in still), 1):
+        yield mark(word, f"'{word.text}' is looked for in the home folder, where PBS starts it")
 
 
 def _moves(command: Command) -> bool:
@@ -128,10 +122,10 @@ def _find_last(script: Script) -> list[Command]:
         return []
     last, after = runs[-1], commands[len(matter) - matter[::-1].index(True) :]
     last = last._replace(end="then") if _is_told(script, last) else last
-    after = [item for item in after if not _is_apart(script, last, item)]
+    after = [item for item in after if not _is_apart(last, item)]
     after = [item for item in after if not FORMS["no-status"].fullmatch(" ".join(item.texts))]
-    lost = filter(None, (_lose(commands, item, last) for item in runs[:-1]))
-    return [last, *after] if after else next(lost, [last])
+    lost = [[item, last] for item in runs[:-1] if _is_lost(item, last)]
+    return [last, *after] if after else [*lost, [last]][0]
 
 
 def _enter(command: Command, inner: dict[str, Command]) -> Command:
@@ -148,25 +142,20 @@ def _is_told(script: Script, command: Command) -> bool:
     return asked and all(FORMS["says"].match(" ".join(item.texts)) for item in inside[1:])
 
 
-def _is_apart(script: Script, command: Command, later: Command) -> bool:
-    """Whether a later command may be another branch, which sets no status of this one."""
+def _is_apart(command: Command, later: Command) -> bool:
+    """Whether a later command may be in another branch, which sets no status of this one."""
     choices = {x for x in command.blocks if x.opener in ("if", "case") and command.end != "then"}
-    between = "\n".join(script.lines[command.last_line - 1 : later.line])
-    return not choices.isdisjoint(later.blocks) and FORMS["branch"].search(between) is not None
+    return not choices.isdisjoint(later.blocks)
 
 
-def _lose(commands: list[Command], command: Command, last: Command) -> list[Command]:
-    """Return a command and what hides its exit code, if the last run needs nothing of it."""
+def _is_lost(command: Command, last: Command) -> bool:
+    """Whether the exit code of a command is not kept, and the last run needs nothing of it."""
     own, other = (" ".join(unwrap(item.words).texts) for item in (command, last))
-    between = commands[commands.index(command) :] if command.end == "&" else []
-    waits = [x for x in between if x.name == "wait" and len(x.words) == 1 and x.line <= last.line]
     names = {tuple(FORMS["names"].findall(re.sub(r"\S+/", "", x))) for x in (own, other)}
     needs = FORMS["needs"].search(" ".join({*other.split()} - {*own.split()}))
-    alike = len(names) == 1 and not needs and not FORMS["of-ranks"].search(other)
-    lost = alike or waits or FORMS["learnt"].match(f"{own}\n{other}")
-    sure = re.fullmatch("[\n;&][\n;]", command.end + last.end)
-    hidden = [command, *waits, last] if waits or command.end != "&" else [command]
-    return hidden if all((sure, lost, command.openers.isdisjoint(("if", "case")))) else []
+    lost = (len(names) == 1 and not needs) or FORMS["learnt"].match(f"{own}\n{other}")
+    sure = {command.end, last.end} <= {"\n", ";"}
+    return bool(sure and lost and command.openers.isdisjoint(("if", "case")))
 
 
 def _acts_on_status(text: str) -> bool:
@@ -205,13 +194,9 @@ def _list_lossy(script: Script) -> Iterator[list[Command]]:
 
 
 def _list_piped(commands: list[Command]) -> list[Command]:
-    """List the commands before a pipe to tee, and those in a block before it."""
-    piped = list[Command]()
-    for index, (command, following) in enumerate(pairwise(commands)):
-        if following.name == "tee" and command.end in ("|", "|&", ")"):
-            block = {*commands[index - (command.name in CLOSES)].blocks} - {*following.blocks}
-            piped += [command, *(item for item in commands[:index] if block & {*item.blocks})]
-    return piped
+    """List the commands before a pipe to tee."""
+    pairs = [(one, other.name) for one, other in pairwise(commands) if one.end in ("|", "|&")]
+    return [command for command, name in pairs if name == "tee"]
 
 
 @rule("no-command")

@@ -60,11 +60,7 @@ def _list_holders(command: Command, known: str) -> list[str]:
 
 @rule("first-node-only")
 def _find_first_node_only(script: Script) -> Iterator[Fault]:
-    nodes, asked = script.nodes or count_nodes_of_totals(script), script.count("--nodes")
-    for item in script.read_directives if asked > nodes else ():
-        if item.option == "--ntasks":
-            message = f"Slurm gives {nodes} of the {asked} nodes, no more than there are tasks"
-            yield mark(item, message, fix="ask for --ntasks-per-node=1 instead")
+    nodes = script.nodes or count_nodes_of_totals(script)
     for launch in [] if script.nodes == 1 else _list_lone(script, nodes):
         agent, used = launch.started.agent, reach.find_reach(script, launch).nodes
         of = f"of {nodes or 'several'} nodes"
@@ -79,12 +75,10 @@ def _list_lone(script: Script, nodes: int) -> list[LaunchCommand]:
     if launched:  # where another branch may be for several nodes
         alone = [x for x in launches if x.command.openers.isdisjoint(("if", "case"))]
         launches = [launch for launch in alone if not launch.started.launchers]
-    puts = [x for x in launches if FORMS["own-disk"].match(" ".join(x.started.texts))]
-    lone = puts[: int(launched and nodes > 1)]  # on a disk that the others do not have
     if any(launch.started.agent for launch in script.launches):
-        return lone + [x for x in launches if _is_lone(x.started.agent, nodes, launched)]
+        return [x for x in launches if _is_lone(x.started.agent, nodes, launched)]
     few = [launch for launch in launches if _trains_on_few(script, launch, nodes)]
-    return lone if launched else few[:1]
+    return [] if launched else few[:1]
 
 
 def _is_lone(agent: Agent | None, nodes: int, launched: bool) -> bool:
@@ -110,9 +104,7 @@ def _trains_on_few(script: Script, launch: LaunchCommand, nodes: int) -> bool:
 @rule("other-nnodes")
 def _find_other_nnodes(script: Script) -> Iterator[Fault]:
     for launch, agent, starts in reach.list_agents(script) if script.nodes else ():
-        # One of several jobs that meet has a number of its own.
-        apart = re.fullmatch(r"[1-9]\d*|\$\d", agent.tell("rank"))
-        if not apart and (wrong := _compare_nodes(agent, starts, script.nodes)):
+        if wrong := _compare_nodes(agent, starts, script.nodes):
             others = f"tell {agent.name} the number of nodes, its own, and the first one's address"
             own = "" if agent.name == "torchrun" else others
             yield mark(agent.find("nodes") or launch.place, f"{agent.name} {wrong}", fix=own)
@@ -142,8 +134,7 @@ def _find_same_rank(script: Script) -> Iterator[Fault]:
 def _find_two_agents(script: Script) -> Iterator[Fault]:
     for launch in script.launches:
         each = reach.find_reach(script, launch).each
-        apart = launch.agent and launch.agent.tell("processes") == "1"  # as a task of its own
-        if launch.started.agent and each > 1 and not apart:
+        if launch.started.agent and each > 1:
             launcher = launch.started.launchers[0]
             message = f"{launcher.name} starts {each} agents on each node, for the same GPUs"
             yield mark(launcher.word, message)
@@ -182,8 +173,7 @@ def _find_named(script: Script, gpus: int) -> Iterator[Fault]:
     in_step = FORMS["step"].search(script.text)  # where Slurm sets it again
     plain = script.nodes == 1 and not in_step and re.fullmatch(r"\d{1,2}(,\d{1,2})*", numbers)
     named = {int(number) for number in numbers.split(",") if plain}
-    others = named ^ own if FORMS["names-gpus"].search(script.text) else named - own
-    if all((named, own, others)):
+    if own and named - own:
         has = f"the job has {format_count(gpus, 'GPU')}, from 0 on"
         message = f"{_NUMBERS} names {str(sorted(named))[1:-1]}, and {has}"
         yield mark(words.popitem()[1], message, fix="leave it to the scheduler, which sets it")

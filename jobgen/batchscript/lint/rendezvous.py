@@ -36,9 +36,8 @@ def _find_fixed_port(script: Script) -> Iterator[Fault]:
 
 def _reads_port(script: Script) -> bool:
     """Whether a variable may tell a program its port: a torchrun has options, or a free one."""
-    if agents := [x.started.torchrun for x in script.launches if x.started.torchrun]:
-        alone = all("--standalone" in agent.options for agent in agents)
-        return not alone and FORMS["reads-port"].search(script.text) is not None
+    if any(launch.started.torchrun for launch in script.launches):
+        return FORMS["reads-port"].search(script.text) is not None
     elsewhere = FORMS["meets-elsewhere"].match("".join(script.beside.values()))
     return script.request.gpus > 0 and elsewhere is None
 
