@@ -10,7 +10,7 @@ from itertools import chain, compress, islice, pairwise, takewhile
 from jobgen import process
 from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.expand import PlainVariables
-from jobgen.batchscript.launchers import LaunchCommand, Started, list_inner, unwrap, unwrap_nested
+from jobgen.batchscript.launchers import Started, list_inner, unwrap, unwrap_nested
 from jobgen.batchscript.lint.rule import Fault, mark, rule
 from jobgen.batchscript.purposes import FORMS, HELPING, READIES, REPEATABLE, reads_settings
 from jobgen.batchscript.reach import list_run
@@ -93,8 +93,7 @@ def _find_no_wait(script: Script) -> Iterator[Fault]:
     commands = _find_last(script)
     ends = all(FORMS["says"].match(" ".join(item.texts)) for item in commands[1:])
     for command in commands[:1]:
-        late = any(x.line >= command.line for x in script.commands if x.name == "wait")
-        if ends and command.end == "&" and not late:
+        if ends and command.end == "&":
             yield mark(command.place, "the script ends beside this, and the job with it")
 
 
@@ -111,27 +110,19 @@ def _is_kept(script: Script, command: Command, *later: Command) -> bool:
 
 def _find_last(script: Script) -> list[Command]:
     """The last command a script is about, and those that set the status; none if it acts on one."""
-    launches = [item for item in list_run(script) if item.command.words]
-    inner = _list_inner(launches)
-    launches = [item for item in launches if not item.command.function]
-    commands = [_enter(item.command, inner) for item in launches]
-    matter = [item.command.name in inner or _matters(item.started) for item in launches]
+    launches = [x for x in list_run(script) if x.command.words and not x.command.function]
+    commands, matter = [x.command for x in launches], [_matters(x.started) for x in launches]
     runs = [*compress(commands, matter)]
-    first = min((inner.get(item.name, item).line for item in runs), default=0)
-    if not runs or _acts_on_status("\n".join(script.lines[first - 1 :])):
+    if not runs or _acts_on_status("\n".join(script.lines[runs[0].line - 1 :])):
         return []
     last, after = runs[-1], commands[len(matter) - matter[::-1].index(True) :]
     last = last._replace(end="then") if _is_told(script, last) else last
-    after = [item for item in after if not _is_apart(last, item)]
+    # In another branch, what comes later sets no status of this one.
+    choices = {x for x in last.blocks if x.opener in ("if", "case") and last.end != "then"}
+    after = [item for item in after if choices.isdisjoint(item.blocks)]
     after = [item for item in after if not FORMS["no-status"].fullmatch(" ".join(item.texts))]
     lost = [[item, last] for item in runs[:-1] if _is_lost(item, last)]
     return [last, *after] if after else [*lost, [last]][0]
-
-
-def _enter(command: Command, inner: dict[str, Command]) -> Command:
-    """A command of the script, with the end of the program that it runs in a function."""
-    end = inner.get(command.name, command).end
-    return command._replace(end=end) if command.end in ("\n", ";") else command
 
 
 def _is_told(script: Script, command: Command) -> bool:
@@ -140,12 +131,6 @@ def _is_told(script: Script, command: Command) -> bool:
     inside = [item for item in script.expanded if block & {*item.blocks}]
     asked = bool(inside) and inside[0].last_line >= command.line
     return asked and all(FORMS["says"].match(" ".join(item.texts)) for item in inside[1:])
-
-
-def _is_apart(command: Command, later: Command) -> bool:
-    """Whether a later command may be in another branch, which sets no status of this one."""
-    choices = {x for x in command.blocks if x.opener in ("if", "case") and command.end != "then"}
-    return not choices.isdisjoint(later.blocks)
 
 
 def _is_lost(command: Command, last: Command) -> bool:
@@ -165,14 +150,6 @@ def _acts_on_status(text: str) -> bool:
     reads = rf"{FORMS['code'].pattern}|(\$\{{?|\(\([^)\n]*\b)({kept})\b"
     acts = rf"(?m)^(?!\s*(echo|printf)\b)[^#\n]*({reads})"
     return re.search(acts, FORMS["keeps-code"].sub("", text)) is not None
-
-
-def _list_inner(launches: list[LaunchCommand]) -> dict[str, Command]:
-    """Return the last program of each function, by its name, unless it waits or exits."""
-    ends = ("wait", "exit")
-    commands = [x.command for x in launches if x.command.name in ends or _matters(x.started)]
-    inner = {command.function: command for command in commands}
-    return {name: command for name, command in inner.items() if command.name not in ends}
 
 
 @rule("tee-status")
