@@ -127,7 +127,7 @@ def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
     except SyntaxError as error:
         remarks = [_describe_syntax(path, error)]
         text = Path(path).read_text("utf-8", "replace") if size.world_size > 1 else ""
-        if read_form("alone").search(text):
+        if read_form("alone").search(re.sub("#.*", "", text)):
             remarks.append(make_remark("no-process-group", path, world_size=size.world_size))
         return remarks
     except (OSError, ValueError):

@@ -413,6 +413,9 @@ WRONG = {
         "the first GPU in device_ids": GROUP + "DDP(model, device_ids=[0])",
     },
     "global-rank": {
+        "the rank out of a copy of the environment": GROUP
+        + "env = dict(os.environ)\nrank = int(env['RANK'])\n"
+        + "torch.accelerator.set_device_index(rank)\n",
         "the rank as the number of a device": GROUP
         + "rank = dist.get_rank()\nmodel.to(torch.device('cuda', rank))\n",
         "the rank in a text of the old kind": GROUP
@@ -511,6 +514,7 @@ WRONG = {
         ),
     },
     "other-launcher": {
+        "ranks of JAX": "import jax\njax.distributed.initialize()\nstep = jax.grad(loss)\n",
         "ranks of MPI for the group": "import os, torch.distributed as dist\n"
         "from mpi4py import MPI\ncomm = MPI.COMM_WORLD\nos.environ['RANK'] = str(comm.rank)\n"
         "os.environ['WORLD_SIZE'] = str(comm.size)\ndist.init_process_group('gloo')\n",
@@ -554,6 +558,9 @@ WRONG = {
         ),
     },
     "own-processes": {
+        "Ignite's for each GPU of a node": "import ignite.distributed as idist\n"
+        "with idist.Parallel(backend='nccl', nproc_per_node=4) as joint:\n"
+        "    joint.run(train)\n",
         "a process for each of a number in an option": (
             SETUP + "import argparse\nfrom multiprocessing import Process\n"
             "p = argparse.ArgumentParser()\np.add_argument('--num_process', default=n())\n"
@@ -1338,6 +1345,8 @@ def test_what_cannot_be_read_is_no_traceback() -> None:
     program.write_bytes(b"\xff\xfe\x00")
     assert rules(check_program(str(program), EIGHT)) == ["syntax"]
     assert rules(check_program(".", EIGHT)) == ["not-a-program"]
+    program.write_text("import torch  # no DistributedDataParallel\nloss.backward()\nprint 'x'\n")
+    assert rules(check_program(str(program), EIGHT)) == ["syntax", "no-process-group"]
     assert check_program("none.py", EIGHT) == []
 
 
@@ -1459,6 +1468,11 @@ def test_a_parser_that_reads_nothing_asks_for_nothing() -> None:
     for end in (start, "def main():\n    p.parse_args()\n"):
         assert rules(look(train, score=score + end, size=size)) == []
     assert rules(look(train, score=score + start, size=GIVEN)) == ["unknown-argument"]
+
+
+def test_what_sacred_reads_is_read() -> None:
+    text = "from sacred import Experiment\nex = Experiment()\nex.run_commandline()\n"
+    assert look(text, size=ONE._replace(arguments=("train",))) == []
 
 
 def test_what_another_module_assigns_to_an_option_counts() -> None:
@@ -2072,6 +2086,18 @@ def test_some_gpus_of_data_parallel_are_not_all() -> None:
         ("args.ids", False),
     ):
         assert ("data-parallel" in rules(look(text.format(ids)))) is expected
+    hides = text.format("None").replace("net", "os.environ['CUDA_VISIBLE_DEVICES'] = gpu\nnet", 1)
+    assert rules(look(f"import os\n{hides}")) == ["no-process-group"]
+    one = GROUP + text.format("[int(os.environ['LOCAL_RANK'])]")
+    assert rules(look(one)) == ["data-parallel"]
+
+
+def test_what_an_imported_file_assigns_where_it_is_started_is_not_assigned() -> None:
+    tools = "import torch\ndef place(net, gpu):\n    net.to(gpu)\n"
+    started = "if __name__ == '__main__':\n    gpu = 0\n    place(net, gpu)\n"
+    text = f"{SETUP}from tools import place\nplace(net, rank)\n{DDP}"
+    assert look(text, tools=tools + started) == []
+    assert "fixed-gpu" in rules(look(f"{GROUP}{tools}{started}"))
 
 
 def test_a_torch_program_that_loads_its_data_by_jax_is_told_of_torch() -> None:
