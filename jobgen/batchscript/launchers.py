@@ -365,8 +365,9 @@ def list_inner(started: Started, command: Command) -> list[Command]:
     if shell and flag:
         word = started.program[started.texts.index(flag) + 1]
         inner += parse(word.text, word.line, word.column + 1, command.blocks)
-    if command.name == "eval":
-        inner += parse(" ".join(command.texts[1:]), command.line, 1, command.blocks)
+    for word in command.words[1:2] if command.name == "eval" else ():
+        column = word.column + (word.raw[0] in "'\"")
+        inner += parse(" ".join(command.texts[1:]), word.line, column, command.blocks)
     own = shell or started.name in ("cat", "tee", "")  # the shell of another node, or a container
     for doc in command.heredocs if own else ():
         if "#SBATCH" not in doc.body:  # another job's

@@ -235,6 +235,8 @@ def test_the_place_is_exact_inside_quotes_and_continued_lines() -> None:
     body = f"{SRUN} \\\n    bash -c 'cd x\n  {inner}'"
     found = check(Script("a", f"#!/bin/bash\n#SBATCH -N 2\n{body}\n"))
     assert [(f.line, f.column, f.rule.id) for f in found] == [(5, 39, "fixed-port")]
+    (found,) = check(Script("a", "#!/bin/bash\n#SBATCH -N 2\neval 'srun -c4 python a.py'\n"))
+    assert (found.line, found.column) == (3, 7)
 
 
 def test_every_rule_says_why_how_and_where_to_read_on() -> None:
