@@ -499,6 +499,7 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
         ("python a.py && python t.py & python b.py", "--nodes=1"),
         ("ip=$(hostname -i)\necho http://$ip\npython t.py", "--nodes=1"),
         ("python tools/launch_all.py", "--nodes=4"),
+        ("python run_parsl_sims.py", "--nodes=4"),
         ("export MASTER_PORT=29500\nsrun -K1 python t.py", "--nodes=1 --gres=gpu:4"),
         ("export MASTER_PORT=29500\npython t.py", "--nodes=1 --cpus-per-task=72"),
         ("srun -N1 serve &\nsrun -N1 -K1 python t.py", "--nodes=3"),
