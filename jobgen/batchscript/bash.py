@@ -388,8 +388,6 @@ class _Reader:
     def take_document(self, limit: str, indented: bool) -> None:
         """Take the lines of a here-document out of the text, up to the one that is its limit."""
         start = self.text.find("\n", self.index) + 1 or len(self.text)
-        while self.text.startswith("\\\n", start):  # another document was here
-            start += 2
         form = rf"^\t*{re.escape(limit)}" if indented else f"^{re.escape(limit)}"
         last = re.compile(rf"{form}\r*$", re.MULTILINE).search(self.text, start)
         end, position = (last.start(), last.end() + 1) if last else (len(self.text),) * 2

@@ -89,9 +89,6 @@ def _note_unread(script: Script, draft: Draft) -> None:
             draft.check(item.line, item.text, "not taken: the scheduler does not read it here")
     for number, text in script.dead_directives.items():
         draft.check(number, text, "not taken: the scheduler takes it for a comment")
-    for number, line in enumerate(script.lines[: script.body_line], 1):
-        if not script.can.chunks and re.match(r"#PBS\s+-", line):
-            draft.check(number, line, "not taken, though sbatch reads it; write what is to hold")
 
 
 def _list_taken(script: Script, draft: Draft) -> list[DirectiveOption]:
@@ -254,8 +251,6 @@ class _Resources:
     def _take_of_pbs(self, option: str, value: str, item: DirectiveOption) -> bool:
         if option in ("-l select", "-l nodes") and self.request.alike:
             self._take_chunk(option, value, item)
-        elif FORMS["of-torque"].fullmatch(option):
-            self.draft.lose(item.line, item.text, WHY.NO_WORDS)
         elif self.files and option == f"-l {self.files.resource}" and _LABEL.matches(value):
             self.draft.put("filesystems", value.split(self.files.separator))
         elif option in ("-l ngpus", "-l ncpus"):  # of the request
@@ -270,8 +265,6 @@ class _Resources:
             key, equals, text = pair.partition("=")
             if key == "mem":
                 draft.put("resources.memory_per_node", read_memory(text))
-            elif key == "mpiprocs" and text != "1":
-                draft.keep(item.line, pair)
             elif key == "ompthreads":
                 draft.export([("OMP_NUM_THREADS", text)])
             elif not FORMS["of-chunk"].fullmatch(key):

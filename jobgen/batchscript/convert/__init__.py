@@ -18,10 +18,8 @@ from jobgen.batchscript.convert.straight import NotStraightError
 from jobgen.batchscript.draft import Draft, Left, shorten
 from jobgen.batchscript.lint import ABOUT_LAUNCH, check
 from jobgen.batchscript.purposes import FORMS, PRINTS, WHY
-from jobgen.batchscript.readable import ImportRefusedError
 from jobgen.batchscript.reader import DirectiveOption, Script
-from jobgen.errors import SpecError, UsageError
-from jobgen.plan.resolve import resolve
+from jobgen.errors import UsageError
 from jobgen.records import NamedTuple
 from jobgen.rendering import header
 
@@ -61,30 +59,12 @@ def import_script(script: Script) -> Imported:
     try:
         draft = write_clean(script, draft)
     except NotStraightError as reason:
-        try:
-            body, comments = _write_body(script, draft), _advise(script, draft, reason)
-            directives.render_directives(draft)
-        except SpecError as refused:
-            message = f"jobgen refuses the spec: {refused.problems[0].message}"
-            raise ImportRefusedError(script, script.body_line, message) from None
-    if "site" in draft.values:
-        _note_limits(script, draft)
+        body, comments = _write_body(script, draft), _advise(script, draft, reason)
     if "l" in readable.find_shell_flags(script):
         draft.check(1, script.lines[0], "reads the profile, which jobgen's job does not")
     draft.left.sort(key=lambda left: left.line)
     text = draft.yaml(os.path.basename(script.path), comments=comments)
     return Imported(text, tuple(draft.left), body, draft.values.get("run.body", ""))
-
-
-def _note_limits(script: Script, draft: Draft) -> None:
-    """Name what the site refuses that import has found, with which a spec would not render."""
-    try:
-        resolve(draft.load())
-    except SpecError as error:
-        for problem in error.problems:
-            reason = f"{draft.values['site']} refuses it: {problem.message.partition(' (')[0]}"
-            if item := directives.find_request(script, problem.path):
-                draft.lose(item.line, item.text, reason)
 
 
 def _name_file(script: Script) -> str:

@@ -141,8 +141,7 @@ def find_output(script: Script) -> re.Pattern[str]:
 def list_arguments(script: Script) -> Iterator[tuple[int, str]]:
     """Yield the lines and words of commands that ask for arguments of the script.
 
-    Each argument is named once; a variable that nothing reads takes none, nor does what stands
-    below a `set --`.
+    Each argument is named once; a variable that nothing reads takes none.
     """
     outside, named = list_lines_outside(script), set[str]()
     for item in script.commands:
@@ -157,9 +156,6 @@ def list_arguments(script: Script) -> Iterator[tuple[int, str]]:
             if not asked <= named:
                 yield line, text
             named |= asked
-        sets = purposes.FORMS["sets-arguments"].match(" ".join(item.texts))
-        if sets and not item.blocks and item.place.column == 1:  # behind no condition
-            return
 
 
 def write_arguments(texts: list[str]) -> str:
