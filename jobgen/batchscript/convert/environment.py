@@ -132,7 +132,8 @@ class Prelude:
     def _take_assigns(self, statement: Statement) -> None:
         words = statement.first.assignments
         names = set(map(_name, words))
-        refuse(statement.line, WHY.SETUP, names & self.exported)
+        exported = FORMS["exports-all"].match("\n".join(self.setup))
+        refuse(statement.line, WHY.SETUP, exported, names & self.exported)
         if not any(map(FORMS["exported"].fullmatch, names)) and not names & self.needed:
             if not all(is_pure(word.raw) for word in words):
                 self._keep(statement)
