@@ -236,6 +236,10 @@ def test_what_only_prints_is_left_out() -> None:
         "gcc -o a a.c",
         'if [ $? -eq 0 ]; then\n    eval "$__conda_setup"\nfi',
         "IFS=, read -r -a nodes <<< $SLURM_NODELIST",
+        "if [ ! -f data ]; then\n    python prepare_data.py && touch data\nfi",
+        "cd data && python preprocess.py",
+        "set -a\nsource .env\nset +a",
+        ': "${DATA:?}"',
     ],
 )
 def test_a_line_that_no_key_says_stays_in_the_setup(line: str) -> None:
@@ -662,6 +666,15 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("printf -v X %03d 7\npython t.py $X", ONE_GPU, WHY.BASH),
         ("if [ -f x ]; then exit; fi\npython t.py", ONE_GPU, WHY.SETUP),
         ("f() { python t.py; }\nf", ONE_GPU, WHY.BLOCK),
+        ("if [ $A ]; then\npython a.py\nfi\npython t.py", ONE_GPU, WHY.SEVERAL),
+        (
+            "if [ $A ]; then\npython prepare.py\nfi\nsrun torchrun --nnodes=2 t.py",
+            TWO_NODES,
+            WHY.SEVERAL,
+        ),
+        ("python prepare.py\nif [ $A ]; then\npython t.py\nfi", ONE_GPU, WHY.BLOCK),
+        ("set -a\nA=1\nset +a\npython t.py", ONE_GPU, WHY.SETUP),
+        ("set -e\n[ $Z ] && A='a b'\ncd /a && python t.py $A", ONE_GPU, WHY.LAUNCH),
         ("f() { echo $1; }\nexport X=$(f a)\npython t.py", ONE_GPU, WHY.BLOCK),
         (
             "srun torchrun --nnodes=2 --nproc_per_node=gpu t.py",

@@ -7,6 +7,7 @@ import re
 from itertools import pairwise
 
 from jobgen.batchscript import purposes
+from jobgen.batchscript.bash import Command
 from jobgen.batchscript.convert import straight
 from jobgen.batchscript.convert.environment import AT_HOME, Prelude, follow_statement, list_needed
 from jobgen.batchscript.convert.launch import LaunchLine, read_shape
@@ -94,9 +95,13 @@ class _CleanSpec:
         if not launches:
             last = statements[-1].line if statements else self.script.body_line
             raise NotStraightError(last, "no line starts a program that jobgen knows")
+        blocks = [command for command in launches[-1].commands if command.blocks]
+        refuse(launches[-1].line, WHY.BLOCK, blocks)
         nodes = 1 if self.once else self.draft.values.get("resources.nodes", 1)
         for early, later in pairwise(launches):
-            refuse(later.line, WHY.SEVERAL, nodes > 1, not _prepares(early, launches[-1]))
+            programs = [x for x in early.commands if straight.classify(x) == "launch"]
+            ready = all(_prepares(program, launches[-1]) for program in programs)
+            refuse(later.line, WHY.SEVERAL, nodes > 1, not ready)
         at = statements.index(launches[-1])
         before = statements[:at]
         for item in launches[:-1]:
@@ -189,10 +194,9 @@ def _leaves(statement: Statement) -> bool:
     return any(x.name in ("cd", "pushd") for x in statement.commands) and not goes_back(statement)
 
 
-def _prepares(early: Statement, main: Statement) -> bool:
+def _prepares(first: Command, main: Statement) -> bool:
     """Whether a program only gets things ready for another, which a launcher starts."""
-    first = early.first
-    if len(early.commands) > 1 or first.end == "&" or unwrap(first.words).is_launched:
+    if first.end == "&" or unwrap(first.words).is_launched:
         return False
     trains = FORMS["trains"].fullmatch(unwrap(first.words).name) or "/" in first.texts[0]
     text, own = " ".join(first.texts), " ".join(main.first.texts)

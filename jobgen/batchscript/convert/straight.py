@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from jobgen.batchscript import purposes
 from jobgen.batchscript.bash import DECLARES, Command, parse
@@ -22,7 +22,8 @@ from jobgen.records import NamedTuple
 # Get things ready, once; what is no program of the job.
 _PREPARES = purposes.PREPARING | purposes.REPEATABLE
 # May run on every node, whatever stands before it.
-_PLAIN = {"repeats", "assigns", "export", "folder", "module", "conda", "venv", "hook", "prints"}
+_PLAIN = {"repeats", "assigns", "export", "folder", "module", "conda", "venv", "hook"}
+_PLAIN |= {"prints", "fails"}
 ITSELF = purposes.FORMS["itself"]
 _SUBMISSION = {"SLURM_SUBMIT_DIR", "PBS_O_WORKDIR"}
 # Kinds of whole commands; the first that fits counts.
@@ -208,7 +209,8 @@ def _read_group(script: Script, group: list[Command]) -> Iterator[Statement]:
         return
     for part in _split_group(group):
         own = text if part == group else " ".join(map(write, part))
-        yield Statement(_classify_all(list(map(classify, part))), tuple(part), own)
+        kinds = list(map(classify, part))
+        yield Statement(_classify_all(kinds) if kinds[1:] else kinds[0], tuple(part), own)
 
 
 def _split_group(group: list[Command]) -> list[list[Command]]:
@@ -239,13 +241,11 @@ def _classify_block(group: list[Command], text: str) -> str:
         return "prints"  # how it is to be called
     left = [item for item in group if item.function or "(" in item.openers]
     left += [item for item in heads if item.end == "&"]
-    refuse(group[0].place.line, WHY.BLOCK, left, inner & {"launch", "sets"})
-    return "ends" if "ends" in inner else "repeats" if inner <= {*_PLAIN, "fails"} else "once"
+    refuse(group[0].place.line, WHY.BLOCK, left, "sets" in inner)
+    return "ends" if "ends" in inner else _classify_all(inner)
 
 
-def _classify_all(kinds: list[str]) -> str:
-    if len(kinds) == 1:
-        return kinds[0]
+def _classify_all(kinds: Collection[str]) -> str:
     if "launch" in kinds:
         return "launch"
     return "repeats" if _PLAIN.issuperset(kinds) else "once"
