@@ -167,7 +167,7 @@ def test_a_program_of_any_kind_keeps_its_words(launch: str, mode: str) -> None:
 @pytest.mark.parametrize(
     ("launch", "directive"),
     [
-        (f"python t.py {'--long-option 1 ' * 9} > log.txt 2>&1", ONE_GPU),
+        (f"python t.py {'--long-option 1 ' * 40} > log.txt 2>&1", ONE_GPU),
         ("srun torchrun --nnodes=2 --nproc-per-node=1 t.py 2>&1 | tee log.txt", TWO_NODES),
         ("srun -o log.%t python t.py", EACH_GPU),
     ],
@@ -478,7 +478,7 @@ def test_commands_of_a_shell_are_written_in_one_line(text: str, line: str | None
         assert kept(body, EACH_GPU) == WHY.KEY
     else:
         assert spec_of(body, EACH_GPU)["run"]["command"] == ["shifter", "bash", "-c", line]
-    long = f'srun shifter bash -c "source a.sh\npython t.py {"--long-option 1 " * 16}"'
+    long = f'srun shifter bash -c "source a.sh\npython t.py {"--long-option 1 " * 48}"'
     assert kept(long, EACH_GPU) == "several lines that a shell is to run"
 
 
@@ -561,7 +561,7 @@ def test_what_only_looks_at_the_outcome_is_not_needed(end: str) -> None:
 
 
 def test_a_line_that_a_backslash_goes_on_with_is_one_line() -> None:
-    long = f"python t.py --a {'a' * 120} \\\n --b {'b' * 120}"
+    long = f"python t.py --a {'a' * 300} \\\n --b {'b' * 300}"
     for quote in "'\"":
         spec = spec_of(f"srun apptainer exec i.sif bash -c {quote}\n{long}{quote}", EACH_GPU)
         assert spec["run"]["command"][-1] == re.sub(r"\s+", " ", long.replace("\\\n", ""))
@@ -645,13 +645,14 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("python t.py", "#SBATCH --nodes=2", WHY.FIRST_NODE),
         ("A=$(./a)\n$A t.py", "#SBATCH --nodes=2", WHY.BASH),
         ("set -o pipefail\npython t.py | sort > out", ONE_GPU, WHY.LAUNCH),
-        ("source my.sh\npython t.py < in", ONE_GPU, WHY.LAUNCH),
+        ("source my.sh\nmy_program < in", ONE_GPU, WHY.LAUNCH),
+        ("source my.sh\nmy_program --x", ONE_GPU, WHY.BASH),
         ("conda activate a && python t.py", ONE_GPU, WHY.LAUNCH),
-        ("python t.py < $OUTSIDE", ONE_GPU, WHY.LAUNCH),
+        ("A=(a b)\npython t.py < $A", ONE_GPU, WHY.LAUNCH),
         ("python t.py --n $SLURM_NTASKS < in", ONE_GPU, WHY.LAUNCH),
         ("A=(x)\npython t.py < $A", ONE_GPU, WHY.LAUNCH),
         ("python t.py | grep x slurm-$SLURM_JOB_ID.out", ONE_GPU, WHY.LAUNCH),
-        ("python t.py < in | tee {}".format("a" * 240), ONE_GPU, WHY.LAUNCH),
+        ("python t.py < in | tee {}".format("a" * 600), ONE_GPU, WHY.LAUNCH),
         ("cd a && srun python t.py", ONE_GPU, WHY.LAUNCH),
         ("trap 'touch STOP' USR1\npython t.py", ONE_GPU, WHY.BASH),
         ("python t.py", "#SBATCH --signal=B:USR1@60", WHY.SIGNAL),
@@ -662,7 +663,7 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("python t.py &\nwait", ONE_GPU, WHY.LAUNCH),
         ("export A=1\nA+=2\npython t.py", ONE_GPU, WHY.SETUP),
         ("python t.py", "#SBATCH --gres=gpu:2 --gpus-per-node=1", WHY.SHAPE),
-        ("X=1\nunset X\npython t.py $X", ONE_GPU, "split $X into"),
+        ("X=1\nunset X\nsrun python t.py $X", EACH_GPU, "split $X into"),
         ("printf -v X %03d 7\npython t.py $X", ONE_GPU, WHY.BASH),
         ("if [ -f x ]; then exit; fi\npython t.py", ONE_GPU, WHY.SETUP),
         ("f() { python t.py; }\nf", ONE_GPU, WHY.BLOCK),
@@ -1113,8 +1114,11 @@ def test_an_option_may_have_a_value_that_only_the_job_knows() -> None:
             imported = import_body(f"D={value}\npython t.py --out {words} --n 1", ONE_GPU)
             assert [left.kind for left in imported.left] == kinds
     for value in ("''", "'a b'", "-x", '"${D:-a b}"', "${D:=*.pt}"):
-        lines = f"D={value}\nif [ -d $HOME ]; then\n  D=b\nfi\npython t.py --out $D"
-        assert "bash may split $D into" in kept(lines, ONE_GPU)
+        lines = f"D={value}\nif [ -d $HOME ]; then\n  D=b\nfi\n"
+        assert "bash may split $D into" in kept(f"{lines}srun python t.py --out $D", EACH_GPU)
+        spec = spec_of(f"{lines}python t.py --out $D", ONE_GPU)
+        assert spec["run"] == {"command": ["bash", "-c", "python t.py --out $D"]}
+        assert "export D\n" in spec["environment"]["setup"]
 
 
 def test_the_guide_shows_what_import_writes(subtests: pytest.Subtests) -> None:

@@ -104,6 +104,7 @@ def check_bash(imported: Any) -> None:
 def _drop_own_values(text: str, theirs: list[Any], ours: list[Any]) -> None:
     """Leave out what a plain variable of the script is beside in the imported job: exported."""
     plain = set(re.findall(r"(?m)(?:^|[;{)] *|let )(\w+)\+?=", text))
+    plain |= {*" ".join(re.findall(r"\bread -r ([\w ]+)", text)).split()}
     exported = {name for line in theirs for name in line["env"]}
     for line in ours:
         line["env"] = {

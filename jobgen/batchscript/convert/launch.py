@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from jobgen.batchscript.bash import Word, parse
+from jobgen.batchscript.bash import Command, Word, parse
 from jobgen.batchscript.convert import straight
 from jobgen.batchscript.convert.straight import NotStraightError, Statement, refuse
 from jobgen.batchscript.convert.values import Reader, get_text
@@ -20,7 +20,7 @@ from jobgen.spec.launchers import find_launcher, name_kind, read_names
 
 # What jobgen's own agents say, and how their output is named, of which jobgen has logs.
 _TORCHRUN, _TORCHRUN_LOGS = read_names("torchrun_own"), read_names("torchrun_logs")
-_LONGEST_LINE = 240  # characters, in one word of a spec
+_LONGEST_LINE = 600  # characters, in one word of a spec
 _JOINTS = {"\\": " ", None: "; "}  # of lines; after an operator, no other one comes
 
 
@@ -120,21 +120,21 @@ class LaunchLine:
 
     def _run_line(self) -> None:
         """Let bash read the line in one process, and the setup export the variables in it."""
-        live, line = "", self.statement.line
-        for command in self.statement.commands:
-            apart = command.name in ENVIRONMENTS or unwrap(command.words).launchers
-            self._refuse(WHY.LAUNCH, self.shape.nodes > 1, apart)
-            live += f" {command.active}"
-        names = list_names(live)
-        own = names & self.reader.variables.assigned
-        known = all(self.reader.is_everywhere(name, line) for name in names - own)
+        commands, line = self.statement.commands, self.statement.line
+        apart = [x for x in commands if x.name in ENVIRONMENTS or unwrap(x.words).launchers]
+        self._refuse(WHY.LAUNCH, self.shape.nodes > 1, apart)
+        live = " ".join(command.active for command in commands)
+        names, variables = list_names(live), self.reader.variables
+        own = names & variables.assigned
+        outside = {name for name in names - own if not self.reader.is_everywhere(name, line)}
         of_shell = re.search(r"\$\{?([?!@*#\d]|SLURM_N[TP])", live)  # or of all tasks
-        several = own & self.reader.variables.several  # as arrays, which no shell exports
-        options = re.search(r"(?m)^\s*set\s", self.script.text)
-        self._refuse(WHY.BASH, self.reader.sourced, not known, of_shell, several, options)
-        text = " ".join(map(straight.write, self.statement.commands))
+        arrays = own.intersection(FORMS["array"].findall(self.script.text))  # no shell exports them
+        options = re.search(r"(?m)^\s*set\s", self.script.text) and commands[1:]
+        self._refuse(WHY.BASH, of_shell, arrays, options, *map(self._may_be_function, commands))
+        text = " ".join(map(straight.write, commands))
         output = straight.find_output(self.script).search(text)
         self._refuse(WHY.LINES, output, len(text) > _LONGEST_LINE, not text.isprintable())
+        self.reader.asked |= outside
         self.reader.named |= own
         self.tasks = 1
         self._finish("plain", {"run.command": ["bash", "-c", text], "launch.mode": "plain"})
@@ -206,12 +206,16 @@ class LaunchLine:
         values = {**self._name_program(words), "launch.mode": mode}
         self._finish(mode, values, self.tasks if mode == "direct" else 0)
 
+    def _may_be_function(self, command: Command) -> bool:
+        """Whether a file of somebody's may have made a function of a command's name."""
+        alone = command.words[:1] == unwrap(command.words).program[:1]
+        known = FORMS["file"].match("".join(command.texts[:1]))
+        return self.reader.sourced and alone and not known
+
     def _list_own_words(self) -> Sequence[Word]:
-        started, first = self.started, self.command.words[0]
+        started = self.started
         if not started.launchers or started.launchers[0].name != "srun":
-            alone = self.reader.sourced and first is started.program[0]
-            surely = started.agent or FORMS["file"].match(first.text)
-            self._refuse(WHY.BASH, alone and not surely)
+            self._refuse(WHY.BASH, self._may_be_function(self.command))
             return self.command.words
         words = [*started.wrapper, *started.runner, *started.program]
         # srun finds a script in its own folder too, exec on PATH alone.
