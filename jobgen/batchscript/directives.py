@@ -24,7 +24,9 @@ _FORMS = {
     **dict.fromkeys(("account", "queue", "qos", "reservation"), _LABEL),
     **{"name": NAME, "resources.constraint": _CONSTRAINT},
 }
-_PASSED = re.compile(rf"((?!({TAKEN})=)\w+=[\w./:@%+-]*(,|$))+", re.ASCII)  # by qsub -v
+_PASSED = re.compile(  # by qsub -v, and by sbatch beside all that there is
+    rf"(-v |--export (?i:all),)((?!({TAKEN})=)\w+=[\w./:@%+-]*(,|$))+", re.ASCII
+)
 _EVENTS = {"BEGIN": "begin", "END": "end", "FAIL": "fail", "b": "begin", "e": "end", "a": "fail"}
 # The options for who gets mail and when, and when that is where it is not said.
 _MAIL = {"slurm": ("--mail-user", "--mail-type", ""), "pbs": ("-M", "-m", "a")}
@@ -240,7 +242,7 @@ class _Resources:
             self.draft.check(item.line, item.text, "not a name that a spec can have")
         elif option == self.script.can.shell_option and find_shell(self.script) != "bash":
             keep_verbatim(self.script, item._replace(value="/bin/bash"), self.draft)  # jobgen's
-        elif option == "-v" and _PASSED.fullmatch(value):
+        elif _PASSED.fullmatch(f"{option} {value}"):
             self.draft.export(FORMS["passed"].findall(value))
         elif FORMS["begins-in"].fullmatch(f"{option} {value}"):  # jobgen's own by PBS_O_WORKDIR
             self.draft.setup([f"cd {shlex.quote(value)}"])

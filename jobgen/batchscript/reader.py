@@ -239,7 +239,8 @@ class Script:
         """The variables of the scheduler that follow from the directives."""
         of_slurm = self.scheduler and not self.can.chunks
         numbers = self._list_tasks() if of_slurm else self._list_torque()
-        passed = FORMS["passed"].findall(self.value("-v") or "")
+        values = [item.value for item in self.read_directives if item.option in ("-v", "--export")]
+        passed = FORMS["passed"].findall(" ".join(values))
         return dict(passed) | {name: str(number) for name, number in numbers.items() if number}
 
     def tell(self, option: str, name: str) -> str | None:

@@ -341,6 +341,8 @@ def test_a_variable_that_qsub_sets_is_one_of_the_spec() -> None:
     spec = yaml.safe_load(import_pbs(asked).yaml)
     assert spec["environment"]["variables"] == {"LR": "3", "OUT": "/a/b"}
     assert spec["run"]["command"][-1] == "3"
+    apart = asked.replace(",OUT", "\n#PBS -v OUT")
+    assert yaml.safe_load(import_pbs(apart).yaml) == spec
     own = import_pbs(asked.replace("OUT", "RANK")).yaml  # which jobgen sets
     assert yaml.safe_load(own)["directives"] == ["#PBS -v LR=3,RANK=/a/b"]
 
@@ -1283,7 +1285,11 @@ def test_what_a_job_exports_anyway_needs_no_key() -> None:
         assert spec_of("python t.py", f"#SBATCH --export={value}").keys() == {
             *("name", "scheduler", "resources", "run", "launch")
         }
-    assert WHY.KEY in kept("python t.py", "#SBATCH --export=ALL,A=1")
+    spec = spec_of("python t.py $A", "#SBATCH --export=ALL,A=1,B=/b")
+    assert spec["environment"] == {"variables": {"A": "1", "B": "/b"}}
+    assert spec["run"]["command"] == ["python", "t.py", "1"]
+    for value in ("ALL,A", "A=1", "NONE"):
+        assert WHY.KEY in kept("python t.py", f"#SBATCH --export={value}")
 
 
 def test_torque_has_an_option_that_nqsv_has_too() -> None:
