@@ -117,8 +117,14 @@ run:
         ),
         (
             "torchrun --nproc-per-node=gpu --log_dir x t.py",
+            "#SBATCH --nodes=1 --gpus-per-node=4",
+            {"script": "t.py"},
+            None,
+        ),
+        (
+            "torchrun --nproc-per-node=cpu --log_dir x t.py",
             ONE_GPU,
-            {"command": ["torchrun", "--nproc-per-node=gpu", "--log_dir", "x", "t.py"]},
+            {"command": ["torchrun", "--nproc-per-node=cpu", "--log_dir", "x", "t.py"]},
             {"mode": "plain"},
         ),
         (
@@ -680,9 +686,9 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("set -e\n[ $Z ] && A='a b'\ncd /a && python t.py $A", ONE_GPU, WHY.LAUNCH),
         ("f() { echo $1; }\nexport X=$(f a)\npython t.py", ONE_GPU, WHY.BLOCK),
         (
-            "srun torchrun --nnodes=2 --nproc_per_node=gpu t.py",
+            "srun torchrun --nnodes=2 --nproc_per_node=cpu t.py",
             TWO_NODES,
-            WHY.LAUNCH,
+            "which number cpu is",
         ),
         ("eval 'python t.py | sort'", ONE_GPU, WHY.BASH),
         ("C='python t.py'\neval $C", ONE_GPU, WHY.BASH),

@@ -174,7 +174,8 @@ class LaunchLine:
     def _launch_agents(self, torchrun: Agent) -> None:
         self._drop_output()
         self._check_agents(torchrun)
-        processes = self._count(torchrun.tell("processes"))
+        count = torchrun.tell("processes")
+        processes = (count in ("gpu", "auto") and self.shape.gpus) or self._count(count)
         self.shares = processes > 1 > self.script.text.count("OMP_NUM_THREADS")
         agent = self.started.program[0]  # whose folder, as a runner, has an environment
         python = Word(re.sub(r"torchrun(?=\W*$)", "python3", agent.raw), agent.line, agent.column)
@@ -193,8 +194,8 @@ class LaunchLine:
         self._refuse(f"{self.tasks} torchrun agents start on each node", self.tasks != 1)
         self._refuse(f"import does not take over torchrun's {' '.join(unknown)}", unknown)
         self.logged |= not _TORCHRUN_LOGS.isdisjoint(torchrun.options)
-        self._refuse(WHY.LAUNCH, self._count(torchrun.tell("nodes")) != self.shape.nodes)
-        self._refuse(WHY.LAUNCH, around, gives_rank, torchrun.tell("processes") in ("cpu", "gpu"))
+        other = self._count(torchrun.tell("nodes")) != self.shape.nodes
+        self._refuse(WHY.LAUNCH, other, around, gives_rank)
 
     def _launch_program(self) -> None:
         self._drop_output()
