@@ -1464,9 +1464,9 @@ def test_a_shell_that_only_prints_is_no_program() -> None:
 
 
 def test_what_removes_files_after_the_program_is_lost_by_name() -> None:
-    imported = import_body("python t.py\nrm -rf /tmp/x\necho a >> log\ndate", ONE_GPU)
+    imported = import_body("python t.py\nrm -rf /tmp/x\necho a >> log\nkill $M\ndate", ONE_GPU)
     assert not imported.body
-    assert [left.line for left in imported.left if left.kind == "lost"] == [5, 6]
+    assert [left.line for left in imported.left if left.kind == "lost"] == [5, 6, 7]
 
 
 @pytest.mark.parametrize("word", ["$(date)", "$((RANDOM % 7))", "$((SLURM_PROCID * 2))", "${A%.*}"])
