@@ -70,12 +70,7 @@ class Typed:
         program = module or "".join(_SCRIPT.findall(" ".join([*words, tool]))[:1])
         files = pick(words, SPEC_ENDS)
         self.letters: dict[str, str] = table.load_table()["letters_of"].get(tool, {})
-        # A file of YAML must be the spec where no other is here, and the tool reads none.
-        others = [*itertools.filterfalse(table.is_spec, files)]
-        before = {one for one, file in itertools.pairwise(words) if file in files}
-        free = not program and before.isdisjoint(self.letters)
-        free = free and bool(tool or not any(map(os.path.exists, others)))
-        self.alone = len(files) < 2 and (free or not others)
+        self.alone = self._is_alone(files, program)
         left, behind = _cut(words, tool, program if self.has_program else "")
         self.behind = [*self._part(left, bare), *behind]
         if program in self.behind:
@@ -86,6 +81,15 @@ class Typed:
             self._start("module" if module else "script", program)
         else:
             self._make(program, pick(self.plain, SCRIPT_ENDS), files)
+
+    def _is_alone(self, files: Sequence[str], program: str) -> bool:
+        """Whether a file of YAML must be the spec: no other is here, and the tool reads none."""
+        before = [one for one, file in itertools.pairwise(self.typed) if file in files]
+        own = not program and self.letters.keys().isdisjoint(before)
+        meant = (
+            table.is_spec(one) or (own and (self.tool or not os.path.exists(one))) for one in files
+        )
+        return len(files) < 2 and all(meant)
 
     def _make(self, program: str, scripts: Sequence[str], files: Sequence[str]) -> None:
         """Have a spec be made: by init of a program, or by import of a script to submit."""
