@@ -669,6 +669,7 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
         ("cancel job 12", "type: jobgen cancel 12\n"),
         ("shell node03", "type: jobgen shell --node node03\n"),
         ("status 12 /follow", "type: jobgen status 12 --watch\n"),
+        ("diagnose slurm-4711.out", "type: jobgen diagnose 4711\n"),
         ("submit -N gpt job.yaml", "name of the job; type: jobgen submit --name gpt job.yaml\n"),
         (
             "report 11 12 --compare",
