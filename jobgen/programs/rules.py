@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import itertools
-import math
 import os
 import re
 import sys
@@ -24,7 +23,6 @@ from jobgen.programs.reader import SCOPES, Fact, read_form, spell_form
 from jobgen.programs.settings import list_files, read_fields
 from jobgen.records import NamedTuple
 from jobgen.spec import tables
-from jobgen.spec.value_types import name_option
 
 
 class JobSize(NamedTuple):
@@ -49,7 +47,6 @@ class JobSize(NamedTuple):
     itself: bool = False  # whether its first line is to name what reads it
     plain: bool = False  # whether it starts once on each node, and may start others
     lone: bool = False  # whether it is the job's one process, and gets no rank variables
-    packed: bool = False  # whether several tasks of an array share a job
     offline: bool = False  # whether the nodes have no internet
     settings: str = ""  # options with their values, a line each, and those of files that they name
     fewest: int = 0  # nodes, where the scheduler may give fewer than `nodes`
@@ -223,7 +220,7 @@ class _Look:
         self.values["by_rank"] = re.escape(re.sub("(?s).*local_rank.*", "", str(denied)))
         self.answers |= {
             "joined": bool(program.find("joins")),
-            "wrapped": any(call.certain for call in program.find("grouped")),
+            "wrapped": any(call.part.certain for call in program.find("grouped")),
             "ordered": program.may_call("orders") or program.partial,
             "one": not any(map(program.find, _STARTS)),
             "made": made,
@@ -254,7 +251,7 @@ class _Look:
 
     def look_for_unasked(self) -> None:
         """Answer whether options and settings, as they are, seem to keep it from a group."""
-        supposed = self._suppose_fields()
+        supposed = self.known
         self.program.suppose(supposed)
         denied = self._find_denied()
         self.program.suppose({})
@@ -282,13 +279,6 @@ class _Look:
         reached = any(one.short not in own for one in itertools.chain(*ways))
         return "" if reached else self.program.find_denied("makes") or ""
 
-    def _suppose_fields(self) -> dict[str, ast.expr]:
-        """Return values of fields by their names; a switch that no file or option has is off."""
-        program = self.program
-        options = {name_option(str(word)) for one in program.find("option") for word in one.words}
-        off = {*read_form("switch").findall(program.text)} - options
-        return {**dict.fromkeys(off, ast.Constant(None)), **self.known}
-
     def _list_strange(self) -> list[str]:
         """Return the libraries that may make the group, and modules that are not there.
 
@@ -312,23 +302,18 @@ class _Look:
         rule = read_rules()[name]
         needs = {need.strip("!"): need[0] != "!" for need in rule["needs"].split()}
         of_place = {need: wanted for need, wanted in needs.items() if need in PLACES}
-        if not (needs.items() - of_place.items() <= self.answers.items() and self._names(rule)):
+        called = "calls" not in rule or self.program.find(rule["calls"])
+        told = needs.items() - of_place.items() <= self.answers.items()
+        if not (told and called and rule.get("word", "") in self.texts):
             return
         for match in re.finditer(self._fill(rule.get("job", r"\A")), self.settings, re.MULTILINE):
             self.values |= match.groupdict()
             places = self._find_calls(rule) if "calls" in rule else self._find_text(rule)
-            places = [one for one in places if self._fits(one, of_place)]
+            for need, wanted in of_place.items():
+                places = [one for one in places if PLACES[need](self, one) == wanted]
             if places and self._allows(rule):
                 for at in places:
                     self.say(name, at)
-
-    def _names(self, rule: dict[str, str]) -> bool:
-        """Whether the program has what a rule is about, by what costs least to see."""
-        called = "calls" not in rule or self.program.find(rule["calls"])
-        return bool(called) and rule.get("word", "") in self.texts
-
-    def _fits(self, at: Fact, of_place: dict[str, bool]) -> bool:
-        return all(PLACES[need](self, at) == wanted for need, wanted in of_place.items())
 
     def _find_text(self, rule: dict[str, str]) -> list[Fact]:
         """Return the first place in the text of the program that a rule is about."""
@@ -436,7 +421,6 @@ def _answer(size: JobSize) -> dict[str, bool]:
         "several": size.world_size > 1,
         "shared": size.processes > 1,
         "nodes": size.nodes > 1,
-        "unequal": size.world_size != size.gpus,
         "idle": size.processes == 1 < size.gpus,
         "array": size.tasks > 1,
     }
@@ -485,11 +469,6 @@ def _is_tested(form: str) -> Callable[[_Look, Fact], bool]:
     )
 
 
-def _is_behind(form: str, of: Any = any) -> Callable[[_Look, Fact], bool]:
-    """Return whether a test of a form holds on a way to a place, or on all of them."""
-    return lambda look, call: of(map(read_form(form).search, look.program.list_ways(call.part)))
-
-
 def _is_chosen(look: _Look, call: Fact) -> bool:
     """Whether a test decides whether it drives one GPU or several, and does not count these."""
     tests = [one for one in look.program.list_tests(call.part) if read_form("chooses").search(one)]
@@ -535,26 +514,13 @@ def _is_common(look: _Look, call: Fact) -> bool:
     return not any(map(read_form("told-apart").search, texts))
 
 
-def _is_of_fsdp(_: _Look, call: Fact) -> bool:
-    """Whether it is called of what FSDP has returned, in the same file."""
-    values = call.module.assigned.get(call.name.rpartition(".")[0], ())
-    return re.search(r"FSDP\(|FullySharded", " ".join(map(ast.unparse, values))) is not None
-
-
-def _is_uneven(look: _Look, at: Fact) -> bool:
-    """Whether the processes do not divide the number or product that a place names."""
-    return math.prod(map(int, at.about["number"].split("*"))) % look.size.world_size > 0
-
-
 # What rules need of the place of a call.
 PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
-    "certain": lambda look, call: call.certain and not _is_asked(look, call),
+    "certain": lambda look, call: call.part.certain and not _is_asked(look, call),
     "inside": lambda _, call: call.part.scope is not None,
     "entry": lambda look, call: call.module is look.program.entry,
     "tried": lambda _, call: call.part.tried,
     "loaded": lambda look, call: id(call.module) in look.program.loaded,
-    "of-fsdp": _is_of_fsdp,
-    "fsdp-denied": _is_behind("fsdp-denied"),
     "counted": _is_tested("counts"),
     "chosen": _is_chosen,
     "joint": _is_tested("shared-test"),
@@ -563,7 +529,8 @@ PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "common": _is_common,
     "leading": _is_leading,
     # Where a file is not there yet, which the next start finds.
-    "kept": _is_behind("kept"),
-    "uneven": _is_uneven,
+    "kept": lambda look, call: any(
+        map(read_form("kept").search, look.program.list_ways(call.part))
+    ),
     "straight": lambda _, call: all(map(call.module.decide, call.part.past)),
 }
