@@ -152,7 +152,8 @@ def _find_owners(program: ReadProgram, parsed: Fact) -> set[str]:
     maker = parsed.part.scope.name if parsed.part.scope else ""
     named = program.calls if read_form("of-arguments").search(maker) else []
     read = {parsed.node, *(call.node for call in named if call.short == maker)}
-    return set[str]().union(*(one.list_names(read.__contains__) for one in program.modules))
+    assigned = itertools.chain(*(one.assigned.items() for one in program.modules))
+    return {name for name, nodes in assigned if nodes and read.issuperset(nodes)}
 
 
 def _hides_options(program: ReadProgram, parsed: list[Fact], text: str) -> bool:
@@ -214,7 +215,7 @@ class _Mirror(argparse.ArgumentParser):
         option = str(call.words[:1])[2:3] == "-"
         if not option:
             given.pop("required", None)
-        if not self.sure or not call.certain:  # it may not be there
+        if not self.sure or not call.part.certain:  # it may not be there
             given |= {"required": False} if option else {"nargs": "*"}
         return given
 

@@ -39,7 +39,7 @@ class ReadProgram:
         """
         self.entry = Module(path, started=True)
         self._files = {os.path.realpath(path): self.entry}
-        self._open = cache(Module)  # as a file beside the program is asked for twice
+        self._load = cache(Module)  # as a file beside the program is asked for twice
         self.is_script = not roots  # whether it is started by its file, and not as a module
         self.missing: list[Fact] = []  # modules of the project that are not there
         self.broken: list[Fact] = []  # of those that do not parse
@@ -73,7 +73,7 @@ class ReadProgram:
         yield from _list_near(folder, self.entry.text)
         for one in self.entry.imports:
             with suppress(OSError, SyntaxError, ValueError):
-                beside = self._open(os.path.normpath(f"{folder}/{one.name}.py"))
+                beside = self._load(os.path.normpath(f"{folder}/{one.name}.py"))
                 yield from _list_near(folder, beside.text)
 
     def _read_project(self) -> bool:
@@ -86,7 +86,7 @@ class ReadProgram:
             if real in self._files:
                 continue
             try:
-                self._files[real] = module = self._open(path)
+                self._files[real] = module = self._load(path)
             except SyntaxError as error:
                 about = {"path": path, "file": f"{path}:{error.lineno}", "fault": error.msg}
                 self.broken.append(one._replace(about=about))
@@ -150,7 +150,7 @@ class ReadProgram:
 
     def _is_sure(self, one: Fact) -> bool:
         """Whether an import is done in any case, at once or by a function of the first file."""
-        return id(one.module) in self.loaded and one.certain and not self._is_lazy(one)
+        return id(one.module) in self.loaded and one.part.certain and not self._is_lazy(one)
 
     @cached_property
     def handed(self) -> set[str]:
@@ -224,7 +224,8 @@ class ReadProgram:
                 whole = module.text[first:].partition("\n")[0]
                 if "#" in whole[: match.start() - first] or re.search(unless, whole):
                     continue
-                part = module.find_part(line)
+                over = (part for part in reversed(module.parts) if part.has_line(line))
+                part = next(over, module.whole.part)  # the innermost
                 if self.is_reached(part):
                     yield module.whole._replace(line=line, part=part, about=match.groupdict())
 

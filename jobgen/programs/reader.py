@@ -93,11 +93,6 @@ class Fact(NamedTuple):
     about: Mapping[str, str] = {}  # what else is known of an import
 
     @property
-    def certain(self) -> bool:
-        """Whether its part is."""
-        return self.part.certain
-
-    @property
     def short(self) -> str:
         """The last part of its name."""
         return self.name.rpartition(".")[2]
@@ -341,15 +336,6 @@ class Module:
         placed = [(one, self._places.get(one)) for one in self.assigned.get(name, [])]
         return [one for one, part in placed if part and part.scope is at.part.scope]
 
-    def list_names(self, fits: Callable[[ast.expr], object]) -> set[str]:
-        """Return the names that are assigned nothing but values that fit."""
-        return {name for name, nodes in self.assigned.items() if nodes and all(map(fits, nodes))}
-
-    def find_part(self, line: int) -> Part:
-        """Return the innermost statements around a line."""
-        over = (part for part in reversed(self.parts) if part.has_line(line))
-        return next(over, self.whole.part)
-
     def silences(self, line: int, rule: str) -> bool:
         """Whether a comment in a line silences a rule."""
         text = "".join(self.text.splitlines()[line - 1 : line])
@@ -358,7 +344,7 @@ class Module:
     def is_sure(self, at: Fact) -> bool:
         """Whether no `if` decides about a place, whatever is supposed."""
         supposed, self.supposed = self.supposed, {}
-        sure, self.supposed = at.certain, supposed
+        sure, self.supposed = at.part.certain, supposed
         return sure
 
     def decide(self, node: ast.expr) -> bool | None:

@@ -37,8 +37,8 @@ def find_hydra(program: ReadProgram) -> tuple[str, str]:
     Both are empty where it does not.
     """
     for call in program.find("hydra"):
-        folder = re.search(r"config_path='(?!pkg:)([^']+)'", call.text)
-        name = re.search(r"config_name='([^']+)'", call.text)
+        forms = ("config_path='(?!pkg:)([^']+)'", "config_name='([^']+)'")
+        folder, name = (re.search(form, call.text) for form in forms)
         if folder:
             path = os.path.normpath(f"{os.path.dirname(call.module.path) or '.'}/{folder[1]}")
             return path, name[1] if name else "config"
