@@ -55,9 +55,9 @@ def read_arguments(program: ReadProgram, tasks: Sequence[Sequence[str]]) -> Read
     values = parser.values | dict(_share_values(given))
     if parser.hides or not parser.sure:
         return Read({}, parser.faults, values)
-    sure = _name_values(program, parsed[0], values)
-    likely = {name.rpartition(".")[2]: value for name, value in sure.items()}
-    return Read(sure, parser.faults, likely)
+    named = _name_values(program, parsed[0], values)
+    fields = {name.rpartition(".")[2]: value for name, value in named.items()}
+    return Read(named, parser.faults, fields)
 
 
 def _share_values(given: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ast.expr]]:

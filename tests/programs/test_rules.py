@@ -9,6 +9,7 @@ from support import ROOT
 
 from jobgen.programs import SEVERAL, JobSize, Remark, check_program
 from jobgen.programs.program import MOST_TEXT
+from jobgen.programs.reader import Module
 from jobgen.programs.rules import read_rules
 
 EIGHT = JobSize(nodes=2, processes=4, world_size=8)
@@ -965,6 +966,12 @@ CONFIGURED = (
         (f"{OFF}else:\n    torch.distributed.init_process_group('gloo')\n", "", ""),
         (TOLD, "", "torchrun passes no --world-size, which is -1 by default"),
         (SPAWNS, "", SPAWNED),
+        (
+            f"{SPAWNS}class Net:\n    def __init__(self, dist):\n        self.dist = dist\n",
+            "",
+            SPAWNED,
+        ),
+        (SPAWNS.replace("if a.dist", "a.dist = 'RANK' in os.environ\nif a.dist"), "", ""),
         (RUNNER, "", "its Runner makes a process group only by --launcher"),
         (RUNNER, "--launcher pytorch", ""),
         (CONFIGURED, "", ""),
@@ -1049,6 +1056,7 @@ def main():
 main()
 """
 WHOLE = ("", "None", "args=None", "sys.argv[1:]")
+WHOLE_READ = "args = p.parse_args()"
 TWO = "given, rest = first.parse_known_args()\n    args = p.parse_args(rest)"
 
 
@@ -1065,10 +1073,45 @@ def test_a_function_that_reads_the_arguments_gives_their_values(reads: str) -> N
         "it has no option --l",
         "the following argume",
     ]
+    shown = program.replace("loss.", "print({k: args.__dict__[k] for k in x})\n    loss.")
+    assert "no-process-group" in rules(look(shown, size=size))
     changes = ("other.launcher = x", "setattr(own_args, k, v)", "vars(args)[k] = v")
+    changes += ("args.__dict__[k] = v", "d = args.__dict__\n    d[k] = v")
     for change in (*changes, "vars(args).update(settings)"):
         other = program.replace("loss.", f"{change}\n    loss.")
         assert "no-process-group" not in rules(look(other, size=size))
+
+
+def test_a_group_that_is_left_off_is_told_wherever_the_program_trains() -> None:
+    program = READS.format(WHOLE_READ).replace("loss.backward()", "learn(os.environ['RANK'])")
+    size = EIGHT._replace(arguments=("d",))
+    (remark,) = look(program, size=size)
+    assert (remark.rule, remark.certain) == ("no-process-group", True)
+    assert look(program, size=size._replace(arguments=("d", "--launcher=pytorch"))) == []
+
+
+def test_a_function_that_makes_a_group_for_some_options_is_asked_for_them() -> None:
+    program = (
+        "import argparse, utils\np = argparse.ArgumentParser()\n"
+        "p.add_argument('--ddp', action='store_true')\nargs = p.parse_args()\n"
+        "utils.init_distributed(args)\nloss.backward()\n"
+    )
+    join = "def init_distributed(args):\n    if args.ddp:\n        torch.distributed.{}()\n"
+    utils = f"import torch\n{join.format('init_process_group')}"
+    (remark,) = look(program, size=EIGHT._replace(arguments=()), utils=utils)
+    assert "only where args.ddp, and --ddp, which is not in run.args, is off" in remark.message
+    assert look(program, size=EIGHT._replace(arguments=("--ddp",)), utils=utils) == []
+
+
+def test_what_follows_from_no_group_is_not_said_beside_it() -> None:
+    program = (
+        "import argparse, torch\np = argparse.ArgumentParser()\n"
+        "p.add_argument('--local_rank', default=-1)\na, _ = p.parse_known_args()\n"
+        "if a.local_rank != -1:\n    torch.distributed.init_process_group()\n"
+        "if a.local_rank in (-1, 0):\n    torch.save(net, 'm.pt')\nnet.to(f'cuda:{a.local_rank}')\n"
+    )
+    (remark,) = look(program, size=EIGHT._replace(arguments=()))
+    assert "without which it makes no process group" in remark.message
 
 
 def test_modules_of_the_project_are_read_too() -> None:
@@ -1770,6 +1813,19 @@ def test_only_what_the_defaults_list_of_hydra_takes_is_read() -> None:
     assert look(text, size=size._replace(arguments=("trainer=two",))) == []
 
 
+def test_hydra_may_start_in_another_module() -> None:
+    Path("conf").mkdir()
+    Path("conf/main.yaml").write_text("trainer: {_target_: lightning.Trainer}\n")
+    start = (
+        "import hydra, lightning\n@hydra.main(config_path='../conf', config_name='main')\n"
+        "def main(cfg):\n    hydra.utils.instantiate(cfg.trainer).fit(model)\n"
+    )
+    text, size = "from app.start import main\nmain()\n", EIGHT._replace(arguments=())
+    assert rules(look(text, size=size, app__start=start)) == ["devices"]
+    (remark,) = look(text, size=size._replace(arguments=("lr=1",)), app__start=start)[:1]
+    assert remark.message == "no file of Hydra's folder has lr, so the program ends at once"
+
+
 def test_what_a_call_among_its_values_unpacks_is_not_its_own() -> None:
     text = "import lightning as L\nbacks = [Save(**given)]\nL.Trainer(callbacks=backs).fit(m)\n"
     assert rules(look(text)) == ["devices"]
@@ -1882,6 +1938,20 @@ def test_a_folder_that_a_file_beside_it_adds_to_the_path_is_looked_in() -> None:
     Path("lib/core/group.py").write_text("net.backward()\n")
     (remark,) = check_program("tools/train.py", EIGHT)
     assert (remark.rule, remark.certain) == ("no-process-group", True)
+
+
+def test_a_file_that_is_asked_for_its_path_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("paths.py").write_text("import sys\nsys.path.append('lib')\n")
+    Path("train.py").write_text("import paths\nnet.step()\n")
+    read = []
+
+    def count(path: str, **given: bool) -> Module:
+        read.append(path)
+        return Module(path, **given)
+
+    monkeypatch.setattr("jobgen.programs.program.Module", count)
+    check_program("train.py", EIGHT)
+    assert read == ["train.py", "paths.py"]
 
 
 def test_some_gpus_of_data_parallel_are_not_all() -> None:
