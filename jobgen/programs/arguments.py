@@ -85,8 +85,8 @@ def _check_hydra(program: ReadProgram, words: Sequence[str]) -> Mapping[str, str
 def _list_configured(program: ReadProgram) -> set[str]:
     """Return the names in the folder of Hydra's files; none where others may have some."""
     folder, _ = find_hydra(program)
-    found = Path(folder).rglob("*.yaml") if folder else ()
-    files = list(itertools.islice(found, _MOST_FILES))
+    tree = Path(folder).rglob("*.yaml") if folder else ()
+    files = list(itertools.islice(tree, _MOST_FILES))
     try:
         text = "\n".join(file.read_text(errors="replace") for file in files)
     except OSError:
@@ -152,8 +152,7 @@ def _find_owners(program: ReadProgram, parsed: Fact) -> set[str]:
     maker = parsed.part.scope.name if parsed.part.scope else ""
     named = program.calls if read_form("of-arguments").search(maker) else []
     read = {parsed.node, *(call.node for call in named if call.short == maker)}
-    assigned = itertools.chain(*(one.assigned.items() for one in program.modules))
-    return {name for name, nodes in assigned if nodes and read.issuperset(nodes)}
+    return set[str]().union(*(one.list_names(read.__contains__) for one in program.modules))
 
 
 def _hides_options(program: ReadProgram, parsed: list[Fact], text: str) -> bool:

@@ -224,8 +224,7 @@ class ReadProgram:
                 whole = module.text[first:].partition("\n")[0]
                 if "#" in whole[: match.start() - first] or re.search(unless, whole):
                     continue
-                over = (part for part in reversed(module.parts) if part.has_line(line))
-                part = next(over, module.whole.part)  # the innermost
+                part = module.find_part(line)
                 if self.is_reached(part):
                     yield module.whole._replace(line=line, part=part, about=match.groupdict())
 

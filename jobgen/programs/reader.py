@@ -331,10 +331,19 @@ class Module:
         reaching = before if self._places[last] is at.part else own  # each time, or by a loop
         return [one for one in reaching if one.lineno >= last.lineno]
 
+    def list_names(self, fits: Callable[[ast.expr], object]) -> set[str]:
+        """Return the names that are assigned nothing but values that fit."""
+        return {name for name, nodes in self.assigned.items() if nodes and all(map(fits, nodes))}
+
     def list_own(self, name: str, at: Fact) -> list[ast.expr]:
         """Return what a name is assigned in the function around a place."""
         placed = [(one, self._places.get(one)) for one in self.assigned.get(name, [])]
         return [one for one, part in placed if part and part.scope is at.part.scope]
+
+    def find_part(self, line: int) -> Part:
+        """Return the innermost statements around a line."""
+        over = (part for part in reversed(self.parts) if part.has_line(line))
+        return next(over, self.whole.part)
 
     def silences(self, line: int, rule: str) -> bool:
         """Whether a comment in a line silences a rule."""

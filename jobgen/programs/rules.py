@@ -11,7 +11,7 @@ import itertools
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from string import Template
@@ -175,9 +175,8 @@ class _Look:
         files = list_files(program, words)
         settings = list_settings([f"={name}" for name in files])
         swept = [f"swept --{word} {word.replace('-', '_')}" for word in _list_swept(size)]
-        self.likely: Mapping[str, ast.expr] = {}  # values of options, where they are not sure
-        self.known = self.likely  # and those of settings
         self.settings = "\n".join([size.settings, *swept, *map(" ".join, settings)])
+        self.known = read_fields(self.settings)  # and values of options, as the job has them
         self.texts = program.text + self.settings
 
     def take(self) -> None:
@@ -186,8 +185,6 @@ class _Look:
         self.answers["sound"] = not self.remarks  # whether it does something when it is started
         self.find_modules()
         self.find_arguments()
-        # What the job has as it is: the defaults of options, and what its files say.
-        self.known = {**self.likely, **read_fields(self.settings)}
         self.describe()
         self.program.suppose(self.known)
         for name, rule in read_rules().items():
@@ -302,18 +299,23 @@ class _Look:
         rule = read_rules()[name]
         needs = {need.strip("!"): need[0] != "!" for need in rule["needs"].split()}
         of_place = {need: wanted for need, wanted in needs.items() if need in PLACES}
-        called = "calls" not in rule or self.program.find(rule["calls"])
-        told = needs.items() - of_place.items() <= self.answers.items()
-        if not (told and called and rule.get("word", "") in self.texts):
+        if not (needs.items() - of_place.items() <= self.answers.items() and self._names(rule)):
             return
         for match in re.finditer(self._fill(rule.get("job", r"\A")), self.settings, re.MULTILINE):
             self.values |= match.groupdict()
             places = self._find_calls(rule) if "calls" in rule else self._find_text(rule)
-            for need, wanted in of_place.items():
-                places = [one for one in places if PLACES[need](self, one) == wanted]
+            places = [one for one in places if self._fits(one, of_place)]
             if places and self._allows(rule):
                 for at in places:
                     self.say(name, at)
+
+    def _names(self, rule: dict[str, str]) -> bool:
+        """Whether the program has what a rule is about, by what costs least to see."""
+        called = "calls" not in rule or self.program.find(rule["calls"])
+        return bool(called) and rule.get("word", "") in self.texts
+
+    def _fits(self, at: Fact, of_place: dict[str, bool]) -> bool:
+        return all(PLACES[need](self, at) == wanted for need, wanted in of_place.items())
 
     def _find_text(self, rule: dict[str, str]) -> list[Fact]:
         """Return the first place in the text of the program that a rule is about."""
@@ -393,7 +395,8 @@ class _Look:
         from jobgen.programs.arguments import read_arguments
 
         tasks = [(*base, *one) for one in self.size.swept]
-        values, faults, self.likely = read_arguments(self.program, tasks)
+        values, faults, likely = read_arguments(self.program, tasks)
+        self.known = {**likely, **self.known}
         for fault, write in faults.items():
             self.say("unknown-argument", self.program.entry.whole, fault=fault, write=write)
         owners = {name.partition(".")[0] for name in values}
@@ -509,7 +512,7 @@ def _is_common(look: _Look, call: Fact) -> bool:
     used = any(map(look.program.is_reached, look.program.list_uses(scope)))
     if scope and (scope.marked or not (hooked or used)):
         return False
-    name = scope.name.replace("main", "") if scope else ""
+    name = getattr(scope, "name", "").replace("main", "")
     texts = [call.text, ast.unparse(call.node), name, *look.program.list_ways(call.part)]
     return not any(map(read_form("told-apart").search, texts))
 

@@ -37,11 +37,10 @@ def find_hydra(program: ReadProgram) -> tuple[str, str]:
     Both are empty where it does not.
     """
     for call in program.find("hydra"):
-        forms = ("config_path='(?!pkg:)([^']+)'", "config_name='([^']+)'")
-        folder, name = (re.search(form, call.text) for form in forms)
-        if folder:
-            path = os.path.normpath(f"{os.path.dirname(call.module.path) or '.'}/{folder[1]}")
-            return path, name[1] if name else "config"
+        names = [*re.findall("config_name='([^']+)'", call.text), "config"]
+        for folder in re.findall("config_path='(?!pkg:)([^']+)'", call.text):
+            path = os.path.join(os.path.dirname(call.module.path), folder)
+            return os.path.normpath(path), names[0]
     return "", ""
 
 
