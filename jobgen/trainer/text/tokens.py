@@ -32,7 +32,7 @@ class Tokens:
             raise TrainerError(f"{folder}: not a folder of prepared tokens; `prepare` makes one")
         paths = {path.name: path for path, _ in list_token_files(folder, manifest)}
         self._folder, self._length = folder, context + 1
-        self.vocabulary = int(manifest["vocabulary"])
+        self.vocabulary, self.end = int(manifest["vocabulary"]), manifest["end"]
         # A view of an array, which is cut five times as fast as a memory map.
         self._tokens = np.memmap(paths["tokens.bin"], manifest["dtype"], "r").view(np.ndarray)
         masks = paths.get("targets.bin")
