@@ -113,7 +113,7 @@ class Directive(str):
 
 def write_option(sign: str, option: str, value: object, why: str, *keys: str) -> list[Directive]:
     """Return an option's directive with its value, or bare if that is True; none without one."""
-    if value in (None, False, ""):
+    if value is None or value is False or value == "":
         return []
     return [Directive(f"{sign} {option}{'' if value is True else value}", why, *keys)]
 
