@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import math
 import os
 import re
 import sys
@@ -47,6 +48,7 @@ class JobSize(NamedTuple):
     itself: bool = False  # whether its first line is to name what reads it
     plain: bool = False  # whether it starts once on each node, and may start others
     lone: bool = False  # whether it is the job's one process, and gets no rank variables
+    packed: bool = False  # whether several tasks of an array share a job
     offline: bool = False  # whether the nodes have no internet
     settings: str = ""  # options with their values, a line each, and those of files that they name
     fewest: int = 0  # nodes, where the scheduler may give fewer than `nodes`
@@ -472,6 +474,11 @@ def _is_tested(form: str) -> Callable[[_Look, Fact], bool]:
     )
 
 
+def _is_behind(form: str) -> Callable[[_Look, Fact], bool]:
+    """Return whether a test of a form holds on a way to a place."""
+    return lambda look, call: any(map(read_form(form).search, look.program.list_ways(call.part)))
+
+
 def _is_chosen(look: _Look, call: Fact) -> bool:
     """Whether a test decides whether it drives one GPU or several, and does not count these."""
     tests = [one for one in look.program.list_tests(call.part) if read_form("chooses").search(one)]
@@ -517,6 +524,17 @@ def _is_common(look: _Look, call: Fact) -> bool:
     return not any(map(read_form("told-apart").search, texts))
 
 
+def _is_of_fsdp(_: _Look, call: Fact) -> bool:
+    """Whether it is called of what FSDP has returned, in the same file."""
+    values = call.module.assigned.get(call.name.rpartition(".")[0], ())
+    return re.search(r"FSDP\(|FullySharded", " ".join(map(ast.unparse, values))) is not None
+
+
+def _is_uneven(look: _Look, at: Fact) -> bool:
+    """Whether the processes do not divide the number or product that a place names."""
+    return math.prod(map(int, at.about["number"].split("*"))) % look.size.world_size > 0
+
+
 # What rules need of the place of a call.
 PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "certain": lambda look, call: call.part.certain and not _is_asked(look, call),
@@ -524,6 +542,8 @@ PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "entry": lambda look, call: call.module is look.program.entry,
     "tried": lambda _, call: call.part.tried,
     "loaded": lambda look, call: id(call.module) in look.program.loaded,
+    "of-fsdp": _is_of_fsdp,
+    "fsdp-denied": _is_behind("fsdp-denied"),
     "counted": _is_tested("counts"),
     "chosen": _is_chosen,
     "joint": _is_tested("shared-test"),
@@ -532,8 +552,7 @@ PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "common": _is_common,
     "leading": _is_leading,
     # Where a file is not there yet, which the next start finds.
-    "kept": lambda look, call: any(
-        map(read_form("kept").search, look.program.list_ways(call.part))
-    ),
+    "kept": _is_behind("kept"),
+    "uneven": _is_uneven,
     "straight": lambda _, call: all(map(call.module.decide, call.part.past)),
 }

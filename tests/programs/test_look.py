@@ -331,6 +331,7 @@ OWN = (
 )
 HF = "from transformers import Trainer, TrainingArguments\n"
 TRAINS = "model(x).sum().backward()\ndist.all_reduce(loss)\n"
+NOTICED = "import signal as s\ns.signal(s.SIGUSR1, save)\n"
 CHAIN = "on_walltime: {then: resubmit, at_most: 3}\n"
 
 
@@ -450,8 +451,17 @@ PRINTS = "try:\n    main()\nexcept Exception as error:\n    print(error)\n"
         (f"{OWN}if len(sys.argv) > 1: n = sys.argv[1]\n", "", "", ""),
         (f"{OWN}input('name?')\n", "", "", "asks: input() waits"),
         (OWN + TRAINS, "", CHAIN, "nothing-saved: "),
+        (OWN + NOTICED, "", CHAIN, "nothing-saved: jobgen sends the program no"),
+        (OWN + NOTICED, "", "", ""),
+        (OWN + NOTICED + "s.signal(s.SIGTERM, save)\n", "", CHAIN, ""),
         (f"{OWN}{TRAINS}if rank == 0: torch.save(m)\n", "", CHAIN, "nothing-loaded: "),
         (f"{OWN}{TRAINS}if rank == 0: torch.save(m)\ntorch.load(m)", "", CHAIN, ""),
+        (
+            f"{HF}Trainer(TrainingArguments(save_strategy='no')).train()",
+            "",
+            CHAIN,
+            "nothing-saved: save_strategy",
+        ),
         (f"{HF}Trainer().train()", "", CHAIN, "nothing-loaded: train() is"),
         (f"{HF}Trainer().train(resume_from_checkpoint=x)", "", CHAIN, ""),
         (
@@ -524,6 +534,12 @@ PRINTS = "try:\n    main()\nexcept Exception as error:\n    print(error)\n"
         (OWN + PRINTS, "", "", "swallowed: a failure is only printed"),
         (f"{OWN}{PRINTS}    raise\n", "", "", ""),
         (f"{OWN}{SAMPLES}s.set_epoch(1)\n", "", "", ""),
+        (
+            f"{OWN}model(x).sum().backward()\n",
+            "",
+            "",
+            "not-wrapped: it makes a process group but shares no gradients",
+        ),
     ],
 )
 def test_what_a_program_does_not_read_or_is_not_given(

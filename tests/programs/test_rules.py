@@ -307,6 +307,21 @@ def test_nothing_is_said_about_a_program_for_several_processes(program: str) -> 
 
 # By the rules that find something.
 WRONG = {
+    "same-port": {
+        "metrics by each process": SETUP
+        + "from prometheus_client import start_http_server\nstart_http_server(8000)\n"
+        + DDP,
+        "a server of each process": SETUP
+        + "from http.server import HTTPServer\nHTTPServer(('0.0.0.0', 8000), Handler)\n"
+        + DDP,
+        "a socket of each process": SETUP
+        + "import socket\nsocket.socket().bind(('', 9000))\n"
+        + DDP,
+        "a port by its name": SETUP + "import uvicorn\nuvicorn.run(app, port=9000)\n" + DDP,
+    },
+    "all-report": {
+        "a run of W&B in each process": SETUP + "import wandb\nwandb.init(project='x')\n" + DDP,
+    },
     "all-write": {
         "the first on each node by a variable": SETUP
         + "local_rank = int(os.environ['LOCAL_RANK'])\nis_first = local_rank == 0\n"
@@ -327,6 +342,7 @@ WRONG = {
             SETUP + "if local_rank == 0:\n    if local_rank == 0 and last:\n"
             "        torch.save(model, 'm.pt')\n"
         ),
+        "a folder that all make": SETUP + "os.makedirs('results')",
         "a file of all": SETUP + "torch.save(model, 'm.pt')",
         "a model of all": SETUP + "model.save_pretrained('m')",
         "a save that the Trainer calls": (
@@ -386,7 +402,12 @@ WRONG = {
         ),
         "nothing": "'''A program.'''\n",
     },
+    "first-gpu": {
+        "the first GPU by default": GROUP + "model.cuda()",
+        "a model on no GPU of its own": GROUP + "DDP(model.to('cuda'), device_ids=None)",
+    },
     "fixed-gpu": {
+        "GPU 0 beside Accelerate": "import accelerate\naccelerate.Accelerator()\nx.to('cuda:0')\n",
         "the first GPU by its number": GROUP + "torch.cuda.set_device(0)\nos.environ['LOCAL_RANK']",
         "the first GPU by its name": GROUP
         + "device = torch.device('cuda:0' if torch.cuda.is_available() else 'cpu')",
@@ -413,7 +434,14 @@ WRONG = {
         + "rank = dist.get_rank()\nmodel.to(f'cuda:{rank}')",
         "the rank of all nodes in device_ids": SETUP + "DDP(model, device_ids=[dist.get_rank()])",
     },
+    "idle-gpus": {
+        "a leftover of a laptop": "from accelerate import Accelerator\nAccelerator(cpu=True)",
+    },
     "local-rank": {
+        "a local rank that DeepSpeed's program takes for its rank": (
+            "import deepspeed\ndeepspeed.init_distributed()\nparser.add_argument('--local_rank')\n"
+            "rank = args.local_rank\n"
+        ),
         "--local_rank from torch.distributed.launch": (
             GROUP
             + "parser.add_argument('--local_rank', type=int)\ntorch.cuda.set_device(a.local_rank)"
@@ -430,6 +458,19 @@ WRONG = {
         "a test of its name that never holds": GROUP
         + "def main():\n    pass\nif __name__ == 'main':\n    main()",
         "a main that nothing calls": "def main():\n    pass\n",
+    },
+    "mpi-rank": {
+        "Open MPI's rank": (
+            "import os, torch\nimport torch.distributed as dist\n"
+            "os.environ['RANK'] = os.environ['OMPI_COMM_WORLD_RANK']\n"
+            "dist.init_process_group()\ntorch.cuda.set_device(local_rank)"
+        ),
+    },
+    "no-accumulation": {
+        "accumulation that nothing does": (
+            "import accelerate\na = accelerate.Accelerator(gradient_accumulation_steps=4)\n"
+            "a.backward(loss)\n"
+        ),
     },
     "no-process-group": {
         "a loop of its own for a module of Lightning": (
@@ -467,11 +508,20 @@ WRONG = {
             "import torch, accelerate\naccelerate.Accelerator()\nx.to('cuda:8')"
         ),
     },
+    "not-prepared": {
+        "a loader that Fabric does not get": (
+            "from lightning.fabric import Fabric\nf = Fabric(devices=4, num_nodes=2)\n"
+            "DataLoader(data)\n"
+        ),
+    },
     "other-launcher": {
         "ranks of JAX": "import jax\njax.distributed.initialize()\nstep = jax.grad(loss)\n",
         "ranks of MPI for the group": "import os, torch.distributed as dist\n"
         "from mpi4py import MPI\ncomm = MPI.COMM_WORLD\nos.environ['RANK'] = str(comm.rank)\n"
         "os.environ['WORLD_SIZE'] = str(comm.size)\ndist.init_process_group('gloo')\n",
+        "a plugin that counts Slurm's tasks": "import lightning as L\n"
+        "from lightning.pytorch.plugins.environments import SLURMEnvironment\n"
+        "L.Trainer(devices=4, num_nodes=2, plugins=[SLURMEnvironment()]).fit(model)\n",
         "Horovod": "import torch, horovod.torch as hvd\nhvd.init()\nloss.backward()",
         "Horovod beside DataParallel": (
             "import torch, horovod.torch as hvd\nhvd.init()\nmodel = torch.nn.DataParallel(net)"
@@ -483,9 +533,16 @@ WRONG = {
             "dist.init_process_group('gloo', rank=rank, world_size=size)\n"
         ),
     },
+    "other-split": {
+        "a split that differs": (
+            SETUP + "from torch.utils.data import random_split\n"
+            "torch.manual_seed(7 + rank)\nrandom_split(data, [9, 1])\n" + DDP
+        ),
+    },
     "other-world-size": {
         "more GPUs than a node has": SETUP + "assert torch.cuda.device_count() == 16",
         "a program for 16": SETUP + "assert dist.get_world_size() == 16, 'for 16'",
+        "a count to divide": SETUP + "n = 5 * 4  # steps\nassert n % dist.get_world_size() == 0",
         "an end but for 16": SETUP + "if world_size != 16:\n    raise ValueError()",
     },
     "own-launcher": {
@@ -576,6 +633,17 @@ WRONG = {
             + "dist.init_process_group('nccl', init_method=f'tcp://localhost:{port}', rank=rank)"
         ),
     },
+    "past-wrapper": {
+        "a model past the wrapper in a function of the loss": (
+            SETUP + "model = torch.nn.parallel.DistributedDataParallel(net)\n"
+            "losses = measure(\n    model.module if several else model,\n    batch,\n)\n"
+            "losses['all'].backward()\n"
+        ),
+        "a loss past the wrapper": (
+            SETUP + "model = torch.nn.parallel.DistributedDataParallel(net)\n"
+            "loss = model.module.loss_of(batch)\nloss.backward()\n"
+        ),
+    },
     "same-data": {
         "the rank on a node, by its place": SETUP
         + "DistributedSampler(data, dist.get_world_size(), int(os.environ['LOCAL_RANK']))\n"
@@ -583,10 +651,23 @@ WRONG = {
         "the rank on a node, by its name": SETUP
         + "def load(local_rank):\n    return DistributedSampler(data, rank=local_rank)\n"
         + "load(own())\nsampler.set_epoch(0)\n",
+        "DeepSpeed beside a loader of its own": (
+            "import deepspeed\nfrom torch.utils.data import DataLoader\ndata = DataLoader(d)\n"
+            "deepspeed.initialize(model=model)\n"
+        ),
         "a sampler within a node": SETUP
         + "s = DistributedSampler(d, rank=int(os.environ['LOCAL_RANK']))\ns.set_epoch(1)",
         "a sampler for one process": SETUP
         + "s = DistributedSampler(d, num_replicas=1, rank=0)\ns.set_epoch(1)",
+        "data that nothing divides": (
+            SETUP + "from torch.nn.parallel import DistributedDataParallel as DDP\n"
+            "loader = DataLoader(data, 8, shuffle=True)\nDDP(model)"
+        ),
+        "data that a comment alone would divide": (
+            SETUP + "from torch.nn.parallel import DistributedDataParallel as DDP\n"
+            "from torch.utils.data import DataLoader  # and no DistributedSampler\n"
+            "loader = DataLoader(data, 8, shuffle=False)\nDDP(model)"
+        ),
     },
     "same-order": {
         "set_epoch() in a class that nothing makes": (
@@ -595,6 +676,9 @@ WRONG = {
         ),
         "a sampler and shuffle": SETUP
         + "s = make()\nloader = DataLoader(d, sampler=s, shuffle=True)",
+    },
+    "same-seed": {
+        "batches from one seed": SETUP + "torch.manual_seed(0)\ni = torch.randint(9, (4,))\n" + DDP,
     },
     "some-ranks": {
         "a distributed checkpoint of rank 0": (
@@ -606,13 +690,25 @@ WRONG = {
         + "if rank == 0 and step % 10 == 0:\n    evaluate()\n",
         "a collective where the others have left": SETUP
         + "def save():\n    if rank != 0:\n        return\n    dist.barrier()\nsave()\n",
+        "FSDP's state where rank 0 alone is": (
+            SETUP + "from torch.distributed.fsdp import FullyShardedDataParallel as FSDP\n"
+            "model = FSDP(model)\nif rank == 0:\n    torch.save(model.state_dict(), 'm.pt')\n"
+        ),
         "a barrier of rank 0": SETUP + "if dist.get_rank() == 0:\n    print()\n    dist.barrier()",
     },
     "syntax": {
         "a fault of syntax": "if True\n    pass\n",
     },
+    "tried-only": {
+        "a try of Lightning": (
+            "import lightning as L\nL.Trainer(devices=4, num_nodes=2, fast_dev_run=True).fit(m)\n"
+        ),
+    },
     "visible-devices": {
         "one visible GPU": GROUP + "os.environ['CUDA_VISIBLE_DEVICES'] = '0'\n" + OWN_GPU,
+    },
+    "idle-gpus devices": {
+        "Lightning on CPUs": "import lightning as L\nL.Trainer(accelerator='cpu').fit(model)",
     },
     "no-process-group data-parallel": {
         "DataParallel for the GPUs that are counted": (
@@ -646,6 +742,7 @@ def test_what_a_launcher_cannot_mean_is_found(expected: str, name: str) -> None:
 
 
 IDLE = EIGHT._replace(processes=1, world_size=2, gpus=4)
+FLOAT16 = "import torch\nwith torch.autocast('cuda', dtype=torch.float16):\n    loss = net(x)\n"
 RANK = f"{GROUP}rank = int(os.environ['RANK'])\nlocal = rank"
 LOCAL = "torch.cuda.set_device(local)\n"
 
@@ -669,6 +766,9 @@ HOROVOD = "import horovod.torch as hvd\nhvd.init()\nloss.backward()"
         (f"{RANK} % torch.cuda.device_count()\n{LOCAL}", EIGHT._replace(gpus=4), []),
         (f"{RANK} % 8\n{LOCAL}", EIGHT, []),  # 8 GPUs, and no rank is above 7
         ("import torch\nloss.cuda().backward()", ONE, []),
+        (f"{FLOAT16}loss.backward()\n", ONE, ["no-scaler"]),
+        (f"{FLOAT16}loss.backward()\ntorch.amp.GradScaler()\n", ONE, []),
+        (f"{FLOAT16}with torch.autocast('cuda', torch.bfloat16):\n    loss.backward()\n", ONE, []),
     ],
 )
 def test_a_remark_is_for_jobs_of_a_size(program: str, size: JobSize, expected: list[str]) -> None:
@@ -686,7 +786,7 @@ TRAINS = "import transformers\ntransformers.TrainingArguments(deepspeed='a.json'
     [
         ("import yaml\nc = yaml.safe_load(f)\n", "--c a.yaml\na.yaml:lr 1e-4", "text-number"),
         ("import yaml\nc = float(yaml.safe_load(f).lr)\n", "a.yaml:lr 1e-4", ""),
-        ("import os\nos.environ.get('OTHER', 1)\n", "varied BATCH", "unread-variable"),
+        ("import os\nos.environ.get('BATCH_SIZE', 1)\n", "varied BATCH", "unread-variable"),
         ("import os\nos.environ.get('WORLD_SIZE', 1)\n", "varied SIZE", "unread-variable"),
         ("import os\nos.environ.get('BATCH_SIZE', 1)\n", "varied BATCH_SIZE", ""),
         ("import os\nos.environ.get('BATCH_SIZE', 1)\n", "varied NCCL_DEBUG", ""),
@@ -700,6 +800,54 @@ TRAINS = "import transformers\ntransformers.TrainingArguments(deepspeed='a.json'
 def test_what_the_job_gives_is_compared(program: str, settings: str, rule: str) -> None:
     size = ONE._replace(arguments=(), settings=settings)
     assert rules(look(program, size=size)) == [rule] * bool(rule)
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("import os\nos.environ['RANDOM_SEED']\n", (2, "it reads RANDOM_SEED, and not SEED")),
+        ("import os\nos.environ['SLURM_SEED']\n", (1, "it does not read SEED")),
+    ],
+)
+def test_a_variable_of_a_near_name_is_named_where_it_is_read(program: str, said: object) -> None:
+    size = ONE._replace(arguments=(), settings="varied SEED")
+    [found] = look(program, size=size)
+    assert (found.line, found.message.partition(", by")[0]) == said
+
+
+@pytest.mark.parametrize(
+    ("saved", "found"),
+    [
+        ("net, now + '/m.pt'", ["new-folder"]),
+        ("{'net': net, 'time': datetime.now()}, out + '/m.pt'", []),
+        ("net, now + '/m.pt') or print(os.listdir('runs')", []),
+    ],
+)
+def test_a_chain_saves_into_a_folder_of_the_time(saved: str, found: list[str]) -> None:
+    program = (
+        "import os, sys, torch\nfrom datetime import datetime\nout = sys.argv[-1]\n"
+        f"now = f'runs/{{datetime.now()}}'\nnet.load_state_dict(torch.load(out))\n"
+        f"torch.save({saved})\n"
+    )
+    assert rules(look(program, size=ONE._replace(chained="on_walltime"))) == found
+
+
+@pytest.mark.parametrize(
+    ("save", "then", "found"),
+    [
+        ("net, path", "resubmit", ["new-folder"]),
+        ("net, path", "requeue", []),
+        ("net, path) or print(glob.glob('ckpt/*')", "resubmit", []),
+        ("net, 'last.pt'", "resubmit", []),
+    ],
+)
+def test_a_chain_saves_into_a_folder_of_its_own_job(save: str, then: str, found: list[str]) -> None:
+    program = (
+        "import os, torch\npath = f\"ckpt/{os.environ['SLURM_JOB_ID']}/last.pt\"\n"
+        f"net.load_state_dict(torch.load(path))\ntorch.save({save})\n"
+    )
+    size = ONE._replace(chained="on_walltime", settings=f"then {then}")
+    assert rules(look(program, size=size)) == found
 
 
 @pytest.mark.parametrize(
@@ -727,6 +875,18 @@ def test_a_default_that_the_job_replaces_is_no_fault() -> None:
     assert rules(look(program, size=ONE._replace(arguments=()))) == ["foreign-place"]
     given = ONE._replace(arguments=("--data", "/scratch/d"))
     assert look(program, size=given) == []
+
+
+def test_a_chain_begins_at_the_epoch_that_is_saved() -> None:
+    again = (
+        "import sys, torch\nstate = torch.load(sys.argv[-1])\n"
+        "optimizer.load_state_dict(state['o'])\nfor epoch in range(epochs):\n"
+        "    loss.backward()\n    torch.save({'o': 1, 'epoch': epoch}, f'{epoch}.pt')\n"
+    )
+    rest = again.replace("range(epochs)", "range(state['epoch'] + 1, epochs)")
+    size = ONE._replace(chained="on_walltime")
+    assert rules(look(again, size=size)) == ["from-first-epoch"]
+    assert look(rest, size=size) == []
 
 
 def test_fully_shard_makes_the_group_if_there_is_none() -> None:
@@ -758,6 +918,11 @@ def test_what_nothing_comes_to_and_what_is_not_read_says_nothing() -> None:
     loop = f"def run():\n    for epoch in range(9):\n        train(epoch)\n{sampler}"
     assert look(SETUP + loop) == []
     assert rules(look(f"{SETUP}{loop}run()\n")) == ["same-order"]
+    model = "torch.nn.parallel.DistributedDataParallel(model)\n"
+    for data in ("DataLoader(d, shuffle=False)\n", "d = load(f'train[{a}%:{b}%]')\n"):
+        model += data
+        wanted = [] if "{a}" in model else ["same-data"]
+        assert rules(look(SETUP + model)) == wanted
     start = "import torch, yarl, large, other\nother.join()\nloss.backward()\n"
     group = f"{GROUP[:-1].replace('dist.init', 'def join(): dist.init')}\n"
     assert look(start, large="#" * MOST_TEXT, other=group) == []
@@ -903,7 +1068,7 @@ def test_a_group_that_the_job_does_not_ask_for_is_named_with_its_test() -> None:
     assert lacking.message.startswith("the following arguments are required: data")
     assert "only where args.world_size > 1 or args.spawn, and" in alone.message
     asked = EIGHT._replace(arguments=("d", "--world-size=8"))
-    assert look(program, size=asked) == []
+    assert rules(look(program, size=asked)) == ["not-wrapped"]
 
 
 HIDDEN = (
@@ -1067,7 +1232,7 @@ def test_a_function_that_reads_the_arguments_gives_their_values(reads: str) -> N
     lacking, alone = look(program, size=size)
     assert (lacking.rule, alone.rule) == ("unknown-argument", "no-process-group")
     asked = size._replace(arguments=("d", "--launcher=pytorch"))
-    assert look(program, size=asked) == []
+    assert rules(look(program, size=asked)) == ["not-wrapped"]
     wrong = look(program, size=size._replace(arguments=("--lr=1",)))
     assert [one.message[:20] for one in wrong if one.rule == "unknown-argument"] == [
         "it has no option --l",
@@ -1100,7 +1265,8 @@ def test_a_function_that_makes_a_group_for_some_options_is_asked_for_them() -> N
     utils = f"import torch\n{join.format('init_process_group')}"
     (remark,) = look(program, size=EIGHT._replace(arguments=()), utils=utils)
     assert "only where args.ddp, and --ddp, which is not in run.args, is off" in remark.message
-    assert look(program, size=EIGHT._replace(arguments=("--ddp",)), utils=utils) == []
+    asked = look(program, size=EIGHT._replace(arguments=("--ddp",)), utils=utils)
+    assert rules(asked) == ["not-wrapped"]
 
 
 def test_what_follows_from_no_group_is_not_said_beside_it() -> None:
@@ -1378,6 +1544,7 @@ TASK = "rank = int(os.environ['SLURM_PROCID'])"
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        (f"{SETUP}size = int(os.environ['SLURM_TASKS_PER_NODE'][0])\n", ["other-launcher"]),
         (SETUP.replace("LOCAL_RANK", "SLURM_LOCALID"), ["other-launcher"]),
         (f"{SETUP}a = os.environ.get('LOCAL_RANK', os.environ.get('SLURM_LOCALID'))\n", []),
         (JOINS_BY.format(TASK), ["other-launcher"]),
@@ -1578,6 +1745,8 @@ SHARED = "distributed = False\nif x:\n    distributed = world > 1\nif distribute
     [
         ("assert dist.get_world_size() == 2", "unless there are 2 processes"),
         ("assert dist.get_world_size() == 2 * 4", ""),
+        ("n = 3 * 4\nassert n % world_size == 0", "divides n, which is 3 * 4, and the job has 8"),
+        ("n = 5 * 8\nassert n % world_size == 0", ""),
         ("assert args.world_size == 16", "unless there are 16 processes"),
         ("if int(os.environ['WORLD_SIZE']) != 2:\n    raise ValueError", "there are 2"),
         ("assert world_size == 8", ""),
@@ -1680,6 +1849,14 @@ def test_keras_is_not_told_of_torch() -> None:
     assert remark.hint.startswith("ask for one process; TensorFlow takes several nodes by")
 
 
+def test_a_state_of_a_model_that_is_not_sharded_is_that_of_rank_0() -> None:
+    text = f"{SETUP}from torch.distributed.fsdp import FullyShardedDataParallel as FSDP\n"
+    text += "model = FSDP(net) if sharded else net\nif {}:\n    pass\nelif rank == 0:\n"
+    text += "    torch.save(model.state_dict(), 'm.pt')\n"
+    assert rules(look(text.format("use_fsdp"))) == []
+    assert rules(look(text.format("large"))) == ["some-ranks"]
+
+
 @pytest.mark.parametrize(
     ("trainer", "expected"), [("max_epochs: 1", ["devices"]), ("num_nodes: 2", [])]
 )
@@ -1699,6 +1876,17 @@ def test_a_library_that_only_the_other_branch_takes_makes_no_group() -> None:
     size = EIGHT._replace(arguments=())
     assert rules(look(text, size=size)) == ["no-process-group"]
     assert look(text, size=size._replace(arguments=("--gpus", "4"))) == []
+
+
+def test_hydra_gives_lightning_the_nodes_of_its_files() -> None:
+    Path("conf").mkdir()
+    Path("conf/sys.yaml").write_text("sys: {num_nodes: 1, devices: 4}\n")
+    text = "import hydra, lightning as L\n@hydra.main(config_path='conf', config_name='sys')\n"
+    text += "def main(cfg):\n    L.Trainer(num_nodes=cfg.sys.num_nodes).fit(model)\nmain()\n"
+    size = EIGHT._replace(arguments=())
+    (remark,) = look(text, size=size)
+    assert "conf/sys.yaml: sys:num_nodes is 1, and the job has 2 nodes" in remark.message
+    assert look(text, size=size._replace(settings="sys.num_nodes 2")) == []
 
 
 def test_hydra_gives_lightning_the_nodes_of_its_groups() -> None:
@@ -1870,8 +2058,8 @@ def test_a_failure_that_ends_the_program_later_is_not_swallowed() -> None:
 
 
 def test_a_domain_in_a_name_is_no_main_process() -> None:
-    text = f"{SETUP}torch.save(model, '_'.join([cfg.domain, 'a']))\n{DDP}"
-    assert rules(look(text)) == ["all-write"]
+    text = f"import wandb\n{SETUP}wandb.init(project='p', name='_'.join([cfg.domain, 'a']))\n{DDP}"
+    assert rules(look(text)) == ["all-report"]
 
 
 def test_gpus_are_shown_before_another_file_takes_one() -> None:
@@ -1900,6 +2088,12 @@ def test_gpus_are_shown_before_another_file_takes_one() -> None:
             "args = parse()\nif args.multiprocessing_distributed:\n    mp.spawn(work)\n",
             "--multiprocessing-distributed ",
             ["own-processes"],
+        ),
+        ("parser.add_argument('--num_nodes', default=1)\nL.Trainer(**kw)\n", "", ["devices"]),
+        (
+            "parser.add_argument('--num_nodes', default=1)\nL.Trainer(**kw)\n",
+            "--num_nodes 2",
+            [],
         ),
     ],
 )
