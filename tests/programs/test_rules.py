@@ -70,6 +70,7 @@ RIGHT = {
     ),
     "a file that each process has for itself, one that is read, and one of standard output": (
         SETUP + "open(f'rank{dist.get_rank()}.txt', 'w')\nopen('a.txt')\nframe.to_csv()\n"
+        "if 'DEBUG' in os.environ:\n    torch.save(x, 'x.pt')\n"
         "open('words.txt', 'r')\nopen(sys.stdout.fileno(), 'w')\n"
     ),
     "a rank on a node that is the one among all": (
