@@ -290,8 +290,9 @@ class Module:
         self.calls.append(Fact(self, value.lineno, f"os.environ.{name}", call, part))
 
     def _keep_assigned(self, node: ast.Assign, part: Part) -> None:
-        # What an imported file does where it is started is not done.
-        pairs = [(target, node.value) for target in node.targets if part.denied is None]
+        if self._known and part.denied:
+            return  # as an imported file does it where it is started
+        pairs = [(target, node.value) for target in node.targets]
         for target, value in pairs:
             if isinstance(target, ast.Tuple):
                 foreign = getattr(getattr(value, "func", None), "id", "") in self.names
