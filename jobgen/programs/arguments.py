@@ -157,8 +157,12 @@ def _find_owners(program: ReadProgram, parsed: Fact) -> set[str]:
 
 def _hides_options(program: ReadProgram, parsed: list[Fact], text: str) -> bool:
     """Whether a parser may have options that are not seen in the text of a program."""
-    computed = any(len(call.words) < len(call.node.args) for call in program.find("option"))
-    return computed or bool(read_form("adds-options").search(text)) or _is_shared(program, parsed)
+    seen = [len(call.words) == len(call.node.args) for call in program.find("option")]
+    return (
+        not (seen and all(seen))
+        or bool(read_form("adds-options").search(text))
+        or _is_shared(program, parsed)
+    )
 
 
 def _is_shared(program: ReadProgram, parsed: list[Fact]) -> bool:
@@ -167,7 +171,7 @@ def _is_shared(program: ReadProgram, parsed: list[Fact]) -> bool:
     named = rf"\b(?:{'|'.join(['parser', *owners])}) = ([\w.]+)\("
     made = rf"{named}|([\w.]+)\([^()\n]*\)\.parse_\w+\("
     called = set(itertools.chain(*re.findall(made, program.text)))
-    called.difference_update(scope.name for scope in program.scopes)
+    called.difference_update(scope.name for scope in program.scopes if not scope.framed)
     makers = re.sub(r"\S*(Parser|parse_\w*args)(?!\S)", "", " ".join(called)).split()
     return bool(makers or owners & (program.handed | program.libraries))
 

@@ -1462,6 +1462,8 @@ PARSER = SETUP + "from argparse import ArgumentParser\np = ArgumentParser()\n{}\
             "leave it out; jobgen gives each process RANK, LOCAL_RANK and WORLD_SIZE",
         ),
     ],
+        ("import tap\nclass Args(tap.Tap): pass\np = Args(); p.add_argument('--x')", "--lr", ""),
+        ("pass", "--lr", ""),
 )
 def test_an_option_that_the_program_does_not_have(added: str, option: str, hint: str) -> None:
     size = ONE._replace(arguments=(option, "1"))
