@@ -150,6 +150,7 @@ _PYTHON = "Python {}.{}".format(*sys.version_info)
 _FREED = {("own-processes", True): {"one": True}}
 # Variables that every process has.
 _TOLD = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_OF_NODES = {"sys.platform": "linux", "os.name": "posix", "platform.system()": "Linux"}
 _BEGINS = re.compile("main|train$|run$").match
 # Libraries that make the group in an object that settings may name.
 _CONFIGURED = {"lightning", "pytorch_lightning"}
@@ -434,7 +435,7 @@ def _answer(size: JobSize) -> dict[str, bool]:
 def _tell(size: JobSize) -> dict[str, ast.expr]:
     """Return what the job decides of what a program asks for, by its words."""
     count = "torch.cuda.device_count()"
-    known = {
+    known = _OF_NODES | {
         "torch.cuda.is_available()": size.gpus > 0,
         count: size.gpus,
         f"int({count})": size.gpus,

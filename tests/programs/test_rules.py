@@ -1010,6 +1010,15 @@ def test_a_gpu_that_is_none_ends_a_program() -> None:
 
 
 @pytest.mark.parametrize("mark", ["call_parse", "fire.Fire", "typer.run"])
+def test_a_branch_for_another_system_is_not_taken() -> None:
+    for test in ("sys.platform == 'win32'", "os.name == 'nt'", "platform.system() != 'Linux'"):
+        other = f"import sys, platform\nif {test}:\n    frame.to_csv('a.csv')\n"
+        assert look(SETUP + other) == []
+    assert rules(look(f"{SETUP}if os.name == 'posix':\n    frame.to_csv('a.csv')\n")) == [
+        "all-write"
+    ]
+
+
 def test_a_decorator_may_call_what_it_is_given(mark: str) -> None:
     text = f"import fire, typer\nfrom fastcore.script import call_parse\n@{mark}\n"
     assert look(f"{text}def main(lr=1.0):\n    pass\n", size=ONE) == []
