@@ -443,6 +443,8 @@ WRONG = {
             "import deepspeed\ndeepspeed.init_distributed()\nparser.add_argument('--local_rank')\n"
             "rank = args.local_rank\n"
         ),
+        "--local_rank of Abseil's flags": GROUP
+        + "flags.DEFINE_integer('local_rank', 0, 'GPU')\ntorch.cuda.set_device(FLAGS.local_rank)\n",
         "--local_rank from torch.distributed.launch": (
             GROUP
             + "parser.add_argument('--local_rank', type=int)\ntorch.cuda.set_device(a.local_rank)"
@@ -640,6 +642,10 @@ WRONG = {
             "losses = measure(\n    model.module if several else model,\n    batch,\n)\n"
             "losses['all'].backward()\n"
         ),
+        "a loss beside others past the wrapper that an object has": (
+            SETUP + "self.model = torch.nn.parallel.DistributedDataParallel(net)\n"
+            "loss, logs = self.model.module.training_step(batch)\nloss.backward()\n"
+        ),
         "a loss past the wrapper": (
             SETUP + "model = torch.nn.parallel.DistributedDataParallel(net)\n"
             "loss = model.module.loss_of(batch)\nloss.backward()\n"
@@ -705,7 +711,13 @@ WRONG = {
             "import lightning as L\nL.Trainer(devices=4, num_nodes=2, fast_dev_run=True).fit(m)\n"
         ),
     },
+    "no-gpu": {
+        "a backend of NPUs": GROUP.replace("nccl", "hccl") + OWN_GPU,
+    },
     "visible-devices": {
+        "two visible GPUs, with a blank between": GROUP
+        + "os.environ['CUDA_VISIBLE_DEVICES'] = '0, 1'\n"
+        + OWN_GPU,
         "one visible GPU": GROUP + "os.environ['CUDA_VISIBLE_DEVICES'] = '0'\n" + OWN_GPU,
     },
     "idle-gpus devices": {
@@ -998,6 +1010,28 @@ def test_a_group_that_waits_for_a_local_rank_names_the_option() -> None:
     assert remark.hint == 'import os, and take its default from int(os.environ["LOCAL_RANK"])'
 
 
+@pytest.mark.parametrize(
+    ("used", "said"),
+    [
+        ("device = torch.device('cuda', args.local_rank)", 'torch.device("cuda", None)'),
+        ("rank = args.local_rank", "for the rank among all 8"),
+    ],
+)
+def test_what_a_local_rank_that_is_not_given_stands_for_is_named(used: str, said: str) -> None:
+    (remark,) = look(f"{GROUP}parser.add_argument('--local_rank', type=int)\n{used}\n")
+    assert remark.rule == "local-rank"
+    assert said in remark.message
+
+
+def test_a_branch_for_another_system_is_not_taken() -> None:
+    for test in ("sys.platform == 'win32'", "os.name == 'nt'", "platform.system() != 'Linux'"):
+        other = f"import sys, platform\nif {test}:\n    frame.to_csv('a.csv')\n"
+        assert look(SETUP + other) == []
+    assert rules(look(f"{SETUP}if os.name == 'posix':\n    frame.to_csv('a.csv')\n")) == [
+        "all-write"
+    ]
+
+
 def test_a_gpu_that_is_none_ends_a_program() -> None:
     text = GROUP + "import argparse\np = argparse.ArgumentParser()\n"
     text += "p.add_argument('--local_rank', type=int)\na = p.parse_args()\n"
@@ -1010,15 +1044,6 @@ def test_a_gpu_that_is_none_ends_a_program() -> None:
 
 
 @pytest.mark.parametrize("mark", ["call_parse", "fire.Fire", "typer.run"])
-def test_a_branch_for_another_system_is_not_taken() -> None:
-    for test in ("sys.platform == 'win32'", "os.name == 'nt'", "platform.system() != 'Linux'"):
-        other = f"import sys, platform\nif {test}:\n    frame.to_csv('a.csv')\n"
-        assert look(SETUP + other) == []
-    assert rules(look(f"{SETUP}if os.name == 'posix':\n    frame.to_csv('a.csv')\n")) == [
-        "all-write"
-    ]
-
-
 def test_a_decorator_may_call_what_it_is_given(mark: str) -> None:
     text = f"import fire, typer\nfrom fastcore.script import call_parse\n@{mark}\n"
     assert look(f"{text}def main(lr=1.0):\n    pass\n", size=ONE) == []
@@ -1437,6 +1462,8 @@ PARSER = SETUP + "from argparse import ArgumentParser\np = ArgumentParser()\n{}\
             "it takes them by their places; write args: [A_B, 2, 1]",
         ),
         ("p.add_argument('n', nargs='?')", "--lr=1", "it knows none"),
+        ("import tap\nclass Args(tap.Tap): pass\np = Args(); p.add_argument('--x')", "--lr", ""),
+        ("pass", "--lr", ""),
         (
             "p.add_argument('--lr'); p.add_argument('-d', required=1)",
             "--lr",
@@ -1471,8 +1498,6 @@ PARSER = SETUP + "from argparse import ArgumentParser\np = ArgumentParser()\n{}\
             "leave it out; jobgen gives each process RANK, LOCAL_RANK and WORLD_SIZE",
         ),
     ],
-        ("import tap\nclass Args(tap.Tap): pass\np = Args(); p.add_argument('--x')", "--lr", ""),
-        ("pass", "--lr", ""),
 )
 def test_an_option_that_the_program_does_not_have(added: str, option: str, hint: str) -> None:
     size = ONE._replace(arguments=(option, "1"))
