@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -16,7 +17,7 @@ from jobgen import __version__
 from jobgen.cli.options import DEFAULT_SPEC, FILE, STDOUT, options_of, refuse_together
 from jobgen.cli.printing import put_err, put_out
 from jobgen.cli.target import SpecCommand, add_target_options, make_plans, read_spec
-from jobgen.errors import EXIT_CODES, JobgenError, SpecError
+from jobgen.errors import EXIT_CODES, JobgenError, SpecError, StaleError
 from jobgen.output import write_file
 
 if TYPE_CHECKING:
@@ -174,6 +175,7 @@ def render(
     texts: Iterable[str] = (render_plan(plan) for _, plan in planned)
     texts = list(texts) if as_json else texts  # of thousands no more than one is held
     for file, text in zip(files, texts, strict=False):
+        _refuse_edited(file, text)
         write_file(file, text)
     if as_json:
         rows = zip_longest(planned, files, texts)
@@ -245,6 +247,25 @@ def _refuse_to_replace(files: Sequence[str]) -> None:
         if not may_replace(file):
             reason = "already exists and was not rendered by jobgen; jobgen will not overwrite it"
             raise click.UsageError(f"{file} {reason}")
+
+
+def _refuse_edited(file: str, text: str) -> None:
+    """Raise StaleError for a script that is another now, though what it was rendered from is not.
+
+    Another release of jobgen renders others: their runtimes tell.
+    """
+    if not os.path.isfile(file):
+        return
+    from jobgen.jobs.files import read_if_left
+    from jobgen.rendering import header
+    from jobgen.rendering.runtime import split_script
+
+    own = read_if_left(file)
+    before, after = ((header.read(one), *(split_script(one)[1] or ())[:2]) for one in (own, text))
+    if own != text and before == after:
+        line = f"rm {shlex.quote(file)} && jobgen {shlex.join(sys.argv[1:])}"
+        why = f"not what its spec renders, as if edited by hand; see 'jobgen check {file}'"
+        raise StaleError(f"{file}: {why}; to overwrite it, type: {line}")
 
 
 def _name_script(path: str, plan: Plan) -> str:

@@ -88,17 +88,32 @@ class TestRender:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         write(MINIMAL)
-        jobgen("render", "-o", "a.sh")
-        edited = Path("a.sh").read_text() + "# edited\n"
-        Path("a.sh").write_text(edited)
+        jobgen("render", "-o", "a.sh", "--name", "other")
+        other = Path("a.sh").read_text()
 
         def fail(*_: object) -> None:
             raise OSError(28, "No space left on device", "a.sh")
 
         monkeypatch.setattr(os, "replace", fail)
         assert jobgen("render", "-o", "a.sh") == (1, "", "a.sh: No space left on device\n")
-        assert Path("a.sh").read_text() == edited
+        assert Path("a.sh").read_text() == other
         assert files() == ["a.sh", "job.yaml"]
+
+    @pytest.mark.parametrize("at", ["set -", 'main "$@"'])
+    def test_a_script_edited_by_hand_is_not_overwritten(self, at: str) -> None:
+        write(SLURM)
+        jobgen("render", "-o", "a b.sh")
+        edited = Path("a b.sh").read_text().replace(at, f"# mine\n{at}", 1)
+        Path("a b.sh").write_text(edited)
+        code, out, err = jobgen("render", "-o", "a b.sh")
+        assert (code, out) == (4, "")
+        assert "to overwrite it, type: rm 'a b.sh' && jobgen render -o 'a b.sh'\n" in err
+        assert Path("a b.sh").read_text() == edited
+        assert jobgen("render", "-o", "a b.sh", "-N", "3") == (0, "", "")
+        older = Path("a b.sh").read_text().replace("jobgen runtime ", "jobgen runtime 1", 1)
+        Path("a b.sh").write_text(older)
+        assert jobgen("render", "-o", "a b.sh", "-N", "3") == (0, "", "")
+        assert Path("a b.sh").read_text() != older
 
     @pytest.mark.parametrize("name", ["job.yaml", "old.sbatch"])
     def test_what_render_has_not_written_is_not_overwritten(self, name: str) -> None:
@@ -769,9 +784,21 @@ def test_a_spec_given_as_a_script_is_named_with_the_command_that_takes_it(
     assert code == other.code == 2
     assert err == "job.yaml is a job spec, not a job script; type: jobgen check job.yaml\n"
     assert other.err == (
-        "config.yaml is not a job script: it has optimizer, trainer; the spec here is job.yaml; "
-        "type: jobgen check job.yaml\n"
+        "config.yaml is not a job script; the spec here is job.yaml; type: jobgen check job.yaml\n"
     )
+
+
+@pytest.mark.parametrize(("command", "done"), [("lint", 0), ("import", 0)])
+def test_a_job_script_counts_as_one_whatever_its_name(
+    command: str, done: int, tmp_path: Path
+) -> None:
+    with working_in(tmp_path):
+        Path("job.yaml").write_text("#!/bin/bash\n#SBATCH --time=1:00:00\npython3 train.py\n")
+        told = jobgen("check", "job.yaml").err
+        ended = jobgen(command, "job.yaml")
+    assert f"`jobgen {command} job.yaml`" in told
+    assert ended.code == done
+    assert "not a job script" not in ended.err
 
 
 @pytest.mark.parametrize("command", ["lint", "import"])
