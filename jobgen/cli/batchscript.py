@@ -13,7 +13,7 @@ import click
 
 from jobgen.cli.options import FILE, SPEC_ENDS, STDOUT, options_of
 from jobgen.cli.printing import put_answer, put_err, put_out
-from jobgen.errors import FaultsFoundError, LossesError, SpecError, UsageError
+from jobgen.errors import FaultsFoundError, LossesError, UsageError
 from jobgen.output import format_count
 from jobgen.schedulers.registry import SCRIPT_ENDS
 
@@ -24,15 +24,22 @@ if TYPE_CHECKING:
     from jobgen.programs.rules import Remark
 
 
-def _refuse_specs(paths: Iterable[str], most: int | None = None) -> None:
+def _refuse_others(paths: Iterable[str], most: int | None = None) -> None:
+    """Raise UsageError for what is no job script: a folder, a spec, a program, one of docker's."""
+    from jobgen.spec.table import explain_file, is_spec, point_to_spec, read_here
+
     for path in paths:
         if path == STDOUT:
             raise UsageError("a script is read from a file alone; write it into one, and name that")
         if os.path.isdir(path):
             raise UsageError(f"{path} is a folder, not a job script{_name_scripts(path, most)}")
-        if path.endswith(SPEC_ENDS):
-            _refuse_yaml(path)
+        about = explain_file(path, read_here(path))
+        if about and "script" not in about["say"]:
+            raise _refuse(path, about["say"], about["hint"])
+        if is_spec(path):
             raise UsageError(f"{path} is a job spec, not a job script; type: jobgen check {path}")
+        if path.endswith(SPEC_ENDS) and not about:
+            raise _refuse(path, "is not a job script", point_to_spec(path))
 
 
 def _name_scripts(folder: str, most: int | None) -> str:
@@ -40,27 +47,6 @@ def _name_scripts(folder: str, most: int | None) -> str:
     files = sorted(glob.glob(os.path.join(glob.escape(folder), "*")))
     scripts = shlex.join([one for one in files if one.endswith(SCRIPT_ENDS)][:most])
     return f"; type: jobgen {click.get_current_context().info_name} {scripts}" if scripts else ""
-
-
-def _refuse_yaml(path: str) -> None:
-    """Raise UsageError for a file of YAML other than a spec, with what `check` says of it."""
-    from jobgen.spec.load import load
-
-    try:
-        load(path)
-    except SpecError as error:
-        for one in error.problems:
-            if "not a job spec" in one.message:
-                raise _refuse(path, one.message, one.hint) from None
-
-
-def _refuse_others(script: Script) -> None:
-    """Raise UsageError for a file of another kind, such as a program or one of docker's."""
-    from jobgen.spec.table import explain_file
-
-    about = explain_file(script.path, script.text)
-    if about and "script" not in about["say"]:
-        raise _refuse(script.path, about["say"], about["hint"])
 
 
 def _refuse(path: str, what: str, hint: str) -> UsageError:
@@ -83,9 +69,9 @@ def lint(scripts: tuple[str, ...], site: str | None, form: str, fix: bool, as_js
     """
     from jobgen.batchscript.lint.rule import format_github
 
-    _refuse_specs(scripts)
     paths = list(dict.fromkeys(scripts))
     programs = [path for path in paths if path.endswith(".py")]
+    _refuse_others(path for path in paths if path not in programs)
     if programs and form == "github":
         raise UsageError(f"--format {form} is for job scripts; {programs[0]} is a program")
     findings = _check_scripts([path for path in paths if path not in programs], site, fix=fix)
@@ -104,7 +90,6 @@ def _check_scripts(paths: Iterable[str], site: str | None, *, fix: bool) -> list
 
     every: list[Finding] = []
     for script in map(read, paths):
-        _refuse_others(script)
         if (shell := find_shell(script)) not in SHELLS:
             put_err(f"{script.path}: {shell} runs it, and lint reads bash")
         findings = check(script, site)
@@ -151,9 +136,8 @@ def import_(
     from jobgen.batchscript.convert import import_script
     from jobgen.batchscript.reader import read
 
-    _refuse_specs([script], most=1)
+    _refuse_others([script], most=1)
     text = read(script)
-    _refuse_others(text)
     imported = import_script(text)
     if text.scheduler is None:
         put_err(f"{script} has no #SBATCH or #PBS line: write scheduler and resources in the spec")
