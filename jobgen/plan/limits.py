@@ -109,10 +109,12 @@ def _check_one_queue(context: Context, name: str, queue: SiteQueue, size: Size) 
     yield from find_breaches(context, profile.cite(queue), rules, name=name, queue=queue)
     if accepts(queue, size):
         return
+    others = [one for one, record in profile.queues.items() if accepts(record, size)]
+    elsewhere = f"queue: {' or '.join(others[:3])}" if others else "another queue"
     for path, message, hint, limit in explain_refusal(name, queue, size):
         if path == "resources.nodes" and context.spec.resources.nodes is None:
             path = "resources.gpus_per_node"
-        words = {"path": path, "message": message, "hint": hint}
+        words = {"path": path, "message": message, "hint": hint.replace("another queue", elsewhere)}
         why, about = f": {limit.why}" if limit.why else "", profile.cite(limit, queue)
         yield from find_breaches(context, about, {"size": True}, why=why, **words)
 

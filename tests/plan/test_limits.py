@@ -69,6 +69,13 @@ CLARIDEN = "https://docs.cscs.ch/clusters/clariden, as of 2026-08-20"
             f"resources.nodes: 21 nodes with 1,008 CPUs: more than gpuvolta's 960 CPUs ({COPY}); "
             "use at most 20 nodes",
         ),
+        (
+            "nci-gadi",
+            [GADI, "queue=normal", "resources.nodes=2", "resources.gpus_per_node=4"],
+            "resources.nodes: 2 nodes with 8 GPUs: more than normal's 0 GPUs "
+            "(https://opus.nci.org.au/spaces/Help/pages/236880942/Job+Costs,"
+            " as of 2026); use fewer GPUs or queue: gpuvolta or dgxa100 or gpuhopper",
+        ),
         # Polaris: the queue follows from the nodes and the walltime, and the fault from both.
         (
             "alcf-polaris",
