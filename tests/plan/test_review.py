@@ -607,7 +607,7 @@ the loopback interface
 results that the next start does not find
     run: {script: train.py, args: {out: /tmp/results}}
     on_walltime: {then: requeue}
-    /tmp/results is on each node's own disk, and the job's next start may be elsewhere
+    /tmp/results is on each node's own disk ... {value: $JOBGEN_RUN_DIR/checkpoints, expand: true}
 tasks that write into one place
     run: {script: train.py, args: {out-dir: results}}
     array: {values: {lr: [1, 2]}}
