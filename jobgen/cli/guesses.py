@@ -298,6 +298,7 @@ class Answer(typed.Typed):
             "spread": self._spread(value.removeprefix("ngpus=")),
             "memory": self._multiply(value),
             "at": self.name,
+            "tasks": self._count_tasks(),
             "given": " ".join(normalize(name) for name, _ in self.own),
             "COMMAND": self.name,
             "VALUE": shlex.quote(value or "VALUE"),
@@ -328,8 +329,13 @@ class Answer(typed.Typed):
 
     def _count_gpus(self) -> str:
         """Return the number of GPUs of a node, as it was typed or as the spec has it."""
-        own = getattr(settings.read_own(self.spec), "resources", None)
-        return self._count("gpus_per_node") or f"{getattr(own, 'gpus_per_node', '')}"
+        own = settings.read_own(self.spec)
+        return self._count("gpus_per_node") or f"{own and own.resources.gpus_per_node}"
+
+    def _count_tasks(self) -> str:
+        """Return the number of tasks for which the spec has values; empty without any."""
+        own = settings.read_own(self.spec)
+        return str(len([*own.choices()])) if own and own.array and not own.array.tasks else ""
 
 
 def _name_whole(word: str) -> str:

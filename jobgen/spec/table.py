@@ -179,7 +179,7 @@ def point_to_spec(path: str) -> str:
     if len(specs) == 1:
         return f"the spec here is {specs[0]}: name that"
     if specs:
-        return f"the specs here are {', '.join(specs[:5])}{', ...' * (len(specs) > 5)}: name one"
+        return f"the specs here are {', '.join(specs[:5])}{', ...' * (len(specs) > 5)}"
     if "job.yaml" in here:
         return f"`jobgen init {name_new()}` writes one"
     scripts = re.findall(load_table()["scripts"], "\n".join(here))[:1]

@@ -593,6 +593,12 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
             "submit name=b a.yaml resources.nodes=3",
             "type: jobgen submit a.yaml --name b --set resources.nodes=3\n",
         ),
+        ("-m lr=0.1,0.01", "type: jobgen submit --set 'array.values.lr=[0.1, 0.01]'\n"),
+        ("render -o job.yaml", "for a script beside it, type: jobgen render -o job.sh\n"),
+        (
+            "launch -c gpu job.yaml",
+            "type: jobgen submit job.yaml --name gpu; for -c: a cluster of Sky",
+        ),
         ("submit --multirun lr=0.1,0.01", "submit --set 'array.values.lr=[0.1, 0.01]'\n"),
         ("submit job.yaml ++resources.nodes=3", "job.yaml --set resources.nodes=3\n"),
         ("submit --config-name b", "type: jobgen submit job.yaml -- --config-name=b\n"),
@@ -1697,6 +1703,42 @@ def test_what_is_meant_by_a_key_of_a_file_does_not_take_the_place_of_the_file():
     assert jobgen("check", "job.yaml").err.endswith("unknown site 'gadi'; did you mean nci-gadi?\n")
 
 
+@pytest.mark.parametrize(
+    ("array", "option", "answer"),
+    [
+        (
+            "values: {lr: [1, 2, 3]}",
+            "--array=0-2",
+            "spec has 3 tasks, from 0, and jobgen submits all",
+        ),
+        (
+            "values: {lr: [1, 2, 3]}",
+            "-a 1,2",
+            "render --task N` has one alone; type: jobgen submit\n",
+        ),
+        ("zip: {lr: [1, 2]}", "--array=0-1%1", "type: jobgen submit --set array.at_once=1\n"),
+        ("tasks: 3", "--array=0-9", "type: jobgen submit --set array.tasks=10\n"),
+    ],
+)
+def test_the_tasks_of_an_array_keep_the_values_that_the_spec_has(array, option, answer):
+    Path("job.yaml").write_text(f"{SPEC}array: {{{array}}}\n")
+    assert answer in jobgen("submit", *option.split()).err
+
+
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [
+        ("slurm-48213.out", "for what Slurm knows of it, type: sacct -j 48213; for the end"),
+        ("gpt.e1234567", "for what PBS knows of it, type: qstat -fx 1234567; for the end"),
+    ],
+)
+def test_the_output_of_a_job_that_jobgen_did_not_submit_names_who_knows_it(file, line):
+    Path(file).touch()
+    err = jobgen("diagnose", file).err
+    assert line in err
+    assert f"tail -n 50 {file}\n" in err
+
+
 def test_import_tells_what_a_script_without_directives_leaves_open():
     Path("a.sh").write_text("#!/bin/bash\npython train.py\n")
     Path("b.sh").write_text("#!/bin/bash\n#SBATCH -N 2\npython train.py\n")
@@ -1716,17 +1758,17 @@ def test_a_new_spec_has_a_name_that_is_free():
     ("files", "line", "answer"),
     [
         ("a.yaml conf.yaml", "submit", "the spec here is a.yaml: name that\n"),
-        ("a.yaml b.yaml conf.yaml", "submit", "the specs here are a.yaml, b.yaml: name one\n"),
+        ("a.yaml b.yaml conf.yaml", "submit", "the specs here are a.yaml, b.yaml\n"),
         ("a.yaml b.yaml conf.yaml", "check conf.yaml", "it has lr; the specs here are a.yaml, b.y"),
         ("a.yaml conf.yaml", "check conf.yaml -N 4", "name that; type: jobgen check a.yaml -N 4\n"),
         ("a.yaml conf.yaml", "import conf.yaml", "here is a.yaml; type: jobgen check a.yaml\n"),
         ("a.yaml sky.yaml", "launch sky.yaml", "called here; the spec here is a.yaml: name that\n"),
-        ("a.yaml job.yaml conf.yaml", "check conf.yaml", "the specs here are a.yaml, job.yaml: n"),
+        ("a.yaml job.yaml conf.yaml", "check conf.yaml", "the specs here are a.yaml, job.yaml\n"),
         ("a.yaml sky.yaml conf.yaml", "check conf.yaml", "the spec here is a.yaml: name that; t"),
         (
             "a.yaml b.yaml c.yaml d.yaml e.yaml f.yaml conf.yaml",
             "check conf.yaml",
-            "the specs here are a.yaml, b.yaml, c.yaml, d.yaml, e.yaml, ...: name one\n",
+            "the specs here are a.yaml, b.yaml, c.yaml, d.yaml, e.yaml, ...\n",
         ),
         (
             "a.yaml b.yaml conf.yaml",

@@ -121,6 +121,12 @@ EMPTY = (
             id="null value",
         ),
         pytest.param(
+            edited(("", "environment: {venv: ~}\n")),
+            "job.yaml:5:21: environment.venv: is empty; ~ alone is YAML's word for nothing: write "
+            "a path such as ~/NAME, or remove the key",
+            id="null path",
+        ),
+        pytest.param(
             "name: [a\n",
             "job.yaml:1:7: a list that does not end; write ] behind its last value",
             id="unclosed list",
