@@ -593,6 +593,26 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
             "submit name=b a.yaml resources.nodes=3",
             "type: jobgen submit a.yaml --name b --set resources.nodes=3\n",
         ),
+        (
+            "runai submit --gpus-per-node 4 job.yaml",
+            "type: jobgen submit job.yaml --gpus-per-node 4",
+        ),
+        ("pjsub -L node=2 job.yaml", "for -L: write the nodes of it as -N N, their GPUs as --gpus"),
+        ("submit --notify me@x.org", "type: jobgen submit --set notify.email=me@x.org\n"),
+        ("submit --resume runs/gpt/12", "type: jobgen rerun 12, for a job that has ended\n"),
+        (
+            "restart 12 --from last.pt",
+            "type: jobgen rerun 12; for --from: leave it out: the program",
+        ),
+        (
+            "import --to pbs a.sbatch",
+            "leave it out: `jobgen render --scheduler pbs` has the spec's",
+        ),
+        (
+            "convert a.sbatch a.pbs",
+            "and then jobgen render new.yaml --scheduler pbs -o a.pbs\n",
+        ),
+        ("new myjob", "type: jobgen init myjob.yaml\n"),
         ("-m lr=0.1,0.01", "type: jobgen submit --set 'array.values.lr=[0.1, 0.01]'\n"),
         ("render -o job.yaml", "for a script beside it, type: jobgen render -o job.sh\n"),
         (
