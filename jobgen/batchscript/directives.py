@@ -9,7 +9,7 @@ from typing import get_args
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.purposes import FORMS, WHY
 from jobgen.batchscript.readable import find_place, find_shell
-from jobgen.batchscript.reader import COUNT, GRES, DirectiveOption, Script
+from jobgen.batchscript.reader import COUNT, GRES, DirectiveOption, Request, Script
 from jobgen.capabilities import get_capabilities
 from jobgen.plan.resolve import resolve
 from jobgen.schedulers import SCHEDULERS
@@ -296,6 +296,14 @@ def split_resources(item: DirectiveOption) -> list[DirectiveOption]:
         return [item]
     parts = re.split(r",(?=[A-Za-z_]+=)", item.value)
     return [item._replace(value=part, text=f"#PBS -l {part}") for part in parts]
+
+
+def share_totals(script: Script) -> Request:
+    """What a job asks for, with its nodes where it has totals of a site that is known."""
+    nodes, request = count_nodes_of_totals(script), script.request
+    if nodes == 1:
+        return request
+    return request._replace(nodes=nodes, sure=True, tasks=request.cpus // nodes)
 
 
 def count_nodes_of_totals(script: Script) -> int:

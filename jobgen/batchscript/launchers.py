@@ -78,7 +78,7 @@ class Agent(NamedTuple):
     def is_open(self) -> bool:
         """Whether a variable may hold more of its options, or its program."""
         held = any(option[0] == "$" for option in self.options)
-        return held or not self.program or self.program[0].text[:1] in " $@{"
+        return held or not self.program or _IS_OPEN.match(self.program[0].text) is not None
 
     def find(self, *names: str) -> Word | None:
         """The value of the first of these options, or kinds of them in the table, that has one."""
@@ -274,6 +274,8 @@ def _count_values(option: str, flags: list[str]) -> int:
 # Python, or a variable that may hold it, up to the name of a module.
 _MODULE = re.compile(r"(python\S*|\$\S*)( -[WX] \S+| -(?!m )\S+)* -m (?=.)")
 _RUNS_FILE = re.compile(r"python[\d.]* (?=[^ -])")
+# May be more than the path of a program.
+_IS_OPEN = re.compile(r"[ @{]|\$(?!\{?\w+\}?/)|$")
 _VARIABLE = re.compile(r"\$(\w+)|\$\{(\w+)(\[@\])?\}|\$[@*]", re.ASCII)
 
 

@@ -718,6 +718,27 @@ def test_what_is_told_of_the_other_nodes_may_reach_them(body: str, found: bool) 
 
 
 @pytest.mark.parametrize(
+    ("launch", "of_chunks", "of_totals"),
+    [
+        ("mpiexec -n 2 --map-by ppr:1:node", "same-node-rank", "same-node-rank"),
+        ("mpiexec -n 2 -N 1", "same-node-rank", "same-node-rank"),
+        ("pbsdsh -u --", "same-node-rank", "same-node-rank"),
+        ("pbsdsh -u", "same-node-rank", "same-node-rank"),
+        ("pbsdsh --", "same-node-rank", "two-agents"),
+        ("", "first-node-only", "first-node-only"),
+    ],
+)
+def test_jobs_of_pbs_on_two_nodes(launch: str, of_chunks: str, of_totals: str) -> None:
+    totals = "-q gpuvolta\n#PBS -l ncpus=96,ngpus=8"
+    for asked, rule in (("-l select=2:ncpus=48:ngpus=4", of_chunks), (totals, of_totals)):
+        text = f"#!/bin/bash\n#PBS {asked}\n{launch} {TORCHRUN} {{}}$PBS_O_WORKDIR/t.py\n"
+        assert [x.rule.id for x in check(Script("a.pbs", text.format("")))] == [rule]
+        met = text.format(f"{C10D} --rdzv-endpoint=$HEAD:$PORT ")
+        found = [] if rule == "same-node-rank" else [rule]
+        assert [x.rule.id for x in check(Script("a.pbs", met))] == found
+
+
+@pytest.mark.parametrize(
     ("made", "option", "found"),
     [
         ("mkdir -p logs", "", []),

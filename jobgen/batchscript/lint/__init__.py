@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from jobgen.batchscript.directives import share_totals
 from jobgen.batchscript.lint import body, directives, launching, rendezvous
 from jobgen.batchscript.lint.rule import Finding, Rule, list_rules
 from jobgen.batchscript.purposes import FORMS
@@ -35,6 +36,8 @@ def check(script: Script, site: str | None = None) -> list[Finding]:
     docs = [doc for command in script.commands for doc in command.heredocs]
     texts = [re.sub(r"\\([$`\\])", r"\1", "\n" * (doc.line - 1) + doc.body) for doc in docs]
     jobs = [script, *(Script(script.path, text) for text in texts if FORMS["job"].match(text))]
+    for job in jobs:
+        job.request = share_totals(job)
     findings = [
         Finding(script.path, fault.line, fault.column, rule, fault.message, fault.fix or rule.fix)
         for job in jobs

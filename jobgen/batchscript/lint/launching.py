@@ -9,7 +9,6 @@ from itertools import pairwise
 
 from jobgen.batchscript import reach
 from jobgen.batchscript.bash import DECLARES, Command, Word
-from jobgen.batchscript.directives import count_nodes_of_totals
 from jobgen.batchscript.launchers import Agent, LaunchCommand, Launcher, read_number, unwrap
 from jobgen.batchscript.lint.rule import Fault, mark, rule
 from jobgen.batchscript.purposes import FORMS, HELPING, list_substituted, trains
@@ -60,15 +59,14 @@ def _list_holders(command: Command, known: str) -> list[str]:
 
 @rule("first-node-only")
 def _find_first_node_only(script: Script) -> Iterator[Fault]:
-    nodes = script.nodes or count_nodes_of_totals(script)
-    for launch in [] if script.nodes == 1 else _list_lone(script, nodes):
+    for launch in [] if script.nodes == 1 else _list_lone(script):
         agent, used = launch.started.agent, reach.find_reach(script, launch).nodes
-        of = f"of {nodes or 'several'} nodes"
+        of = f"of {script.nodes or 'several'} nodes"
         on = f"{used} {of}" if used > 1 else f"the first {of} alone"
         yield mark(launch.place, f"{agent.name if agent else 'this'} starts on {on}")
 
 
-def _list_lone(script: Script, nodes: int) -> list[LaunchCommand]:
+def _list_lone(script: Script) -> list[LaunchCommand]:
     """List the agents that leave others out, or else the first program that idles nodes."""
     launched = _reaches_others(script)
     launches = [launch for launch in script.launches if not launch.command.is_inner]
@@ -76,8 +74,8 @@ def _list_lone(script: Script, nodes: int) -> list[LaunchCommand]:
         alone = [x for x in launches if x.command.openers.isdisjoint(("if", "case"))]
         launches = [launch for launch in alone if not launch.started.launchers]
     if any(launch.started.agent for launch in script.launches):
-        return [x for x in launches if _is_lone(x.started.agent, nodes, launched)]
-    few = [launch for launch in launches if _trains_on_few(script, launch, nodes)]
+        return [x for x in launches if _is_lone(x.started.agent, script.nodes, launched)]
+    few = [launch for launch in launches if _trains_on_few(script, launch)]
     return [] if launched else few[:1]
 
 
@@ -92,13 +90,13 @@ def _is_lone(agent: Agent | None, nodes: int, launched: bool) -> bool:
     return agent.waits or (nodes > 1 and (agent.is_alone or not named))
 
 
-def _trains_on_few(script: Script, launch: LaunchCommand, nodes: int) -> bool:
+def _trains_on_few(script: Script, launch: LaunchCommand) -> bool:
     """Whether it starts a program of the job's own on half of the nodes at most."""
     started, used = launch.started, reach.find_reach(script, launch).nodes
     program, _, words = " ".join(started.texts).partition(" ")
     by_python = started.name.startswith("python") and FORMS["program"].match(words)
     by_launcher = started.launchers and "/" in program
-    return 2 * max(1, used) <= nodes and bool(by_python or by_launcher)  # some may be spare
+    return 2 * max(1, used) <= script.nodes and bool(by_python or by_launcher)  # some may be spare
 
 
 @rule("other-nnodes")
@@ -125,7 +123,7 @@ def _compare_nodes(agent: Agent, starts: reach.Reach, nodes: int) -> str:
 def _find_same_rank(script: Script) -> Iterator[Fault]:
     for launch, agent, starts in reach.list_agents(script):
         meant = agent.nodes == str(starts.nodes) or "$" in agent.nodes
-        if agent.is_first and meant and starts.each == 1 and starts.nodes > 1:
+        if agent.is_first and meant and starts.each < 2 and starts.nodes > 1:
             message = f"each of the {starts.nodes} nodes starts {agent.name} as node 0"
             yield mark(launch.place, message)
 
