@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from itertools import pairwise
 
 from jobgen.batchscript import reach
 from jobgen.batchscript.bash import DECLARES, Command, Word
@@ -18,6 +17,8 @@ from jobgen.spec.launchers import read_names
 
 # Hand on what they are told of the nodes, by variables and files, and start nothing.
 _HANDS_ON = HELPING | {*DECLARES, "mapfile", "readarray", "read", ""}
+# With one of these an agent starts no others, or its configuration says whether it does.
+_OWN_NODE = {"--no-ssh", "--config-file", "--use-deepspeed"}
 _NUMBERS = "CUDA_VISIBLE_DEVICES"
 # What takes GPUs beside a world, or hides some of them.
 _TAKES_OTHERS = re.compile(rf"{FORMS['server'].pattern}|vllm|(?<![\"\w])CUDA_VISIBLE_DEVICES=")
@@ -131,16 +132,18 @@ def _find_same_rank(script: Script) -> Iterator[Fault]:
 @rule("two-agents")
 def _find_two_agents(script: Script) -> Iterator[Fault]:
     for launch in script.launches:
+        launchers, agent = launch.started.launchers, launch.started.agent
+        inner = [item.word for item in launchers[1:] if item.name in read_names("mpi")]
+        if agent and agent.starts_others and _OWN_NODE.isdisjoint(agent.options):
+            inner.append(launch.place)
+        times = math.prod(reach.count_reach(script, launchers[0])) if launchers else 1
         each = reach.find_reach(script, launch).each
-        if launch.started.agent and each > 1:
-            launcher = launch.started.launchers[0]
-            message = f"{launcher.name} starts {each} agents on each node, for the same GPUs"
-            yield mark(launcher.word, message)
-        for outer, inner in pairwise(launch.started.launchers):
-            times = math.prod(reach.count_reach(script, outer))
-            if times > 1 and inner.name in read_names("mpi"):
-                message = f"{outer.name} starts {inner.name} {times} times"
-                yield mark(inner.word, message, fix="start the program by one of them alone")
+        if inner and times > 1:
+            message = f"{launchers[0].name} starts {inner[0].text} {times} times"
+            yield mark(inner[0], message, fix="start the program by one of them alone")
+        elif agent and each > 1:
+            message = f"{launchers[0].name} starts {each} agents on each node, for the same GPUs"
+            yield mark(launchers[0].word, message)
 
 
 @rule("idle-gpus")
