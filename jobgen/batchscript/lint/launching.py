@@ -244,12 +244,12 @@ def _find_early(script: Script) -> Iterator[Fault]:
             # Without the variables that the shell of the script does not expand.
             own = (re.sub(r"'[^']*'" if one.live else r"\$", "", one.text) for one in word.segments)
             if match := FORMS["of-task"].search("".join(own)):
-                yield mark(word, f"${match[1]} expands here, on the first node, where it is 0", fix)
+                yield mark(word, f"${match[1]} expands here, and not in each task", fix)
 
 
 def _list_early(script: Script, command: Command) -> tuple[list[Word], str]:
     """Return the words that the script's own shell expands, and a fix instead of the rule's."""
-    if any(launcher.name == "srun" for launcher in unwrap(command.words).launchers):
+    if unwrap(command.words).launchers:
         return list(command.words), ""
     read = set(re.findall(r"\$\{?(\w+)", script.text))
     words = [word for name, word, _ in command.variables() if command.name or name in read]
