@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from jobgen.batchscript.directives import share_totals
 from jobgen.batchscript.lint import body, directives, launching, rendezvous
@@ -32,15 +33,9 @@ def check(script: Script, site: str | None = None) -> list[Finding]:
     `site` names the profile that the script is held to. Raises SpecError if there is no such site.
     """
     script.site = site
-    # Jobs in here-documents, each at its lines, as the shell that submits it has it.
-    docs = [doc for command in script.commands for doc in command.heredocs]
-    texts = [re.sub(r"\\([$`\\])", r"\1", "\n" * (doc.line - 1) + doc.body) for doc in docs]
-    jobs = [script, *(Script(script.path, text) for text in texts if FORMS["job"].match(text))]
-    for job in jobs:
-        job.request = share_totals(job)
     findings = [
         Finding(script.path, fault.line, fault.column, rule, fault.message, fault.fix or rule.fix)
-        for job in jobs
+        for job in _list_jobs(script)
         for rule in _choose_rules(job)
         if job is script or not FORMS["of-file"].fullmatch(rule.id)
         for fault in rule.check(job)
@@ -50,6 +45,15 @@ def check(script: Script, site: str | None = None) -> list[Finding]:
     ignored = _read_ignored(script)
     findings = [item for item in set(findings) if (item.line, item.rule.id) not in ignored]
     return sorted(findings, key=lambda x: (_LATE.get(x.rule.id, 0), *x[1:3], x.rule.id, x.message))
+
+
+def _list_jobs(script: Script) -> Iterator[Script]:
+    """Yield a script, and jobs in its here-documents, at their lines, as its shell has them."""
+    docs = [doc for command in script.commands for doc in command.heredocs]
+    texts = [re.sub(r"\\([$`\\])", r"\1", "\n" * (doc.line - 1) + doc.body) for doc in docs]
+    for job in [script, *(Script(script.path, x) for x in texts if FORMS["job"].match(x))]:
+        job.request = share_totals(job)
+        yield job
 
 
 def _choose_rules(script: Script) -> tuple[Rule, ...]:

@@ -19,7 +19,7 @@ from jobgen.spec.launchers import read_names
 _HANDS_ON = HELPING | {*DECLARES, "mapfile", "readarray", "read", ""}
 # With one of these an agent starts no others, or its configuration says whether it does.
 _OWN_NODE = {"--no-ssh", "--config-file", "--use-deepspeed"}
-_NUMBERS = "CUDA_VISIBLE_DEVICES"
+_NUMBERS = re.compile(r"(CUDA_VISIBLE_DEVICES)=[\"']?(\d{1,2}(?:,\d{1,2})*)[\"']?")
 # What takes GPUs beside a world, or hides some of them.
 _TAKES_OTHERS = re.compile(rf"{FORMS['server'].pattern}|vllm|(?<![\"\w])CUDA_VISIBLE_DEVICES=")
 
@@ -169,15 +169,13 @@ def _find_few_gpus(script: Script) -> Iterator[Fault]:
 
 def _find_named(script: Script, gpus: int) -> Iterator[Fault]:
     """Find numbers of GPUs that the script gives its programs, and that are not those of a node."""
-    words = {raw.strip("\"'"): word for name, word, raw in script.variables() if name == _NUMBERS}
-    numbers, own = ",".join(words), {*range(gpus)}
-    in_step = FORMS["step"].search(script.text)  # where Slurm sets it again
-    plain = script.nodes == 1 and not in_step and re.fullmatch(r"\d{1,2}(,\d{1,2})*", numbers)
-    named = {int(number) for number in numbers.split(",") if plain}
-    if own and named - own:
-        has = f"the job has {format_count(gpus, 'GPU')}, from 0 on"
-        message = f"{_NUMBERS} names {str(sorted(named))[1:-1]}, and {has}"
-        yield mark(words.popitem()[1], message, fix="leave it to the scheduler, which sets it")
+    known = gpus and script.nodes == 1 and not FORMS["step"].search(script.text)  # which sets it
+    for _, word, _ in script.variables() if known else ():
+        named = _NUMBERS.fullmatch(word.raw)
+        if named and not {*map(int, named[2].split(","))} <= {*range(gpus)}:
+            has = f"the job has {format_count(gpus, 'GPU')}, from 0 on"
+            message = f"{named[1]} names {named[2]}, and {has}"
+            yield mark(word, message, fix="leave it to the scheduler, which sets it")
 
 
 def _count_gpus(script: Script) -> int:

@@ -108,19 +108,15 @@ def _find_sleep(script: Script) -> Iterator[Fault]:
 
 @rule("endless-wait")
 def _find_endless_wait(script: Script) -> Iterator[Fault]:
-    ends = FORMS["stops"].search(join_acting(script))  # as a Ray without --block does by itself
-    blocks = "ray start" not in script.text or "--block" in script.text
-    served = _list_after_server(script) if blocks and not ends else []
-    later = dropwhile(lambda item: item.end == "&" or not trains(unwrap(item.words)), served)
-    beside = any(item.end == "&" and unwrap(item.words).agent for item in script.commands)
-    for command in [item for item in (served if beside else later) if item.texts == ["wait"]][:1]:
+    served = [] if FORMS["stops"].search(join_acting(script)) else _list_after_server(script)
+    later = [item for item in served if item.end != "&" and trains(unwrap(item.words))]
+    beside = [item for item in script.commands if item.end == "&" and unwrap(item.words).agent]
+    for command in [item for item in served if item.texts == ["wait"] and later + beside][:1]:
         yield mark(command.place, "the server never ends, so that the job waits out its time")
 
 
 def _list_after_server(script: Script) -> list[Command]:
     """List what comes after a server in the background."""
-    return list(dropwhile(lambda item: not _serves(item), script.commands))[1:]
-
-
-def _serves(command: Command) -> bool:
-    return command.end == "&" and FORMS["server"].search(" ".join(command.texts)) is not None
+    serves = FORMS["server"].search
+    later = dropwhile(lambda x: x.end != "&" or not serves(" ".join(x.texts)), script.commands)
+    return list(later)[1:]
