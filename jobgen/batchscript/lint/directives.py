@@ -11,8 +11,8 @@ from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.lint.rule import Fault, mark, rule
 from jobgen.batchscript.purposes import FORMS
 from jobgen.batchscript.readable import find_place, find_template
-from jobgen.batchscript.reader import DirectiveOption, Script
-from jobgen.errors import Problem, SpecError
+from jobgen.batchscript.reader import Script
+from jobgen.errors import SpecError
 from jobgen.output import format_count
 from jobgen.plan import site_defaults
 from jobgen.plan.decision import Context
@@ -84,21 +84,15 @@ def _find_dead(script: Script) -> Iterator[Fault]:
 def _check_output_folder(script: Script) -> Iterator[Fault]:
     if script.value("--chdir", "-d"):
         return
-    for item, folder in _list_folders(script):
-        if not (os.path.isdir(folder) or _is_elsewhere(folder)):
+    list_folders = SCHEDULERS[script.target].output_folders
+    asked = [(x, name) for x in script.read_directives for name in list_folders(f"{x.text}\n")]
+    folders = {name.rstrip("/").removeprefix("./"): (item, name) for item, name in asked[::-1]}
+    for bare, (item, folder) in folders.items():
+        unknown = FORMS["place"].search(folder) or "$" in folder or _is_elsewhere(folder)
+        if not (unknown or os.path.isdir(folder) or _makes(script, bare)):
             column = script.lines[item.line - 1].find(f"{folder.rstrip('/')}/") + 1
             does = script.can.without_output  # as measured for each scheduler
             yield Fault(item.line, column, f"there is no folder {folder!r} here, so the job {does}")
-
-
-def _list_folders(script: Script) -> Iterator[tuple[DirectiveOption, str]]:
-    folders = dict[str, tuple[DirectiveOption, str]]()
-    for item in script.read_directives:
-        for folder in SCHEDULERS[script.target].output_folders(item.text + "\n"):
-            folders.setdefault(folder.rstrip("/").removeprefix("./"), (item, folder))
-    for bare, (item, folder) in folders.items():
-        if not (FORMS["place"].search(folder) or "$" in folder or _makes(script, bare)):
-            yield item, folder
 
 
 def _makes(script: Script, folder: str) -> bool:
@@ -130,22 +124,19 @@ def _find_site_faults(script: Script) -> Iterator[Fault]:
     profile = search.load(script.site) if script.site else None
     if profile is None or profile.scheduler != script.scheduler:
         return
-    causes = dict[tuple[DirectiveOption | None, str], str]()
-    for problem in _list_problems(script, profile):  # one finding of one cause
-        causes.setdefault((find_request(script, problem.path), problem.path), problem.message)
-    yield from (mark(x, f"{script.site}: {text}") for (x, _), text in causes.items() if x)
-
-
-def _list_problems(script: Script, profile: SiteProfile) -> list[Problem]:
     try:
         loaded = _make_spec(script, profile)
     except SpecError:  # what stands there is no number or name; other rules tell
-        return []
+        return
     # No rule is too old to be told, as each says of when it is.
     problems = site_defaults.decide(Context(loaded, profile, today="2000-01-01")).problems
     # What a profile says of nodes is said of those with GPUs; others have CPUs of their own.
     of_gpus = "!" if loaded.spec.resources.gpus_per_node else "resources.[cg]pus"
-    return [problem for problem in problems if not re.match(of_gpus, problem.path)]
+    causes = {x.path: x.message for x in reversed([*problems])}  # one finding of one cause
+    for path, message in causes.items():
+        item = find_request(script, path)
+        if item and not re.match(of_gpus, path):
+            yield mark(item, f"{script.site}: {message}")
 
 
 def _make_spec(script: Script, profile: SiteProfile) -> LoadedSpec:
