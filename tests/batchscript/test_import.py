@@ -830,9 +830,11 @@ def test_the_folder_that_torque_is_told_is_that_of_the_job() -> None:
         spec = yaml.safe_load(import_pbs(f"#PBS -d /a b\n{body}").yaml)
         assert spec["environment"]["setup"] == "cd /a\n"
         assert "directives" not in spec
-    spec = yaml.safe_load(import_pbs("#PBS -d /a\n. v/bin/activate\npython t.py").yaml)
-    assert spec["environment"]["setup"].splitlines()[::2] == ["cd /a", ". v/bin/activate"]
-    assert spec["run"] == {"command": ["python", "t.py"]}
+    for line in (". v/bin/activate", "conda activate v/"):
+        spec = yaml.safe_load(import_pbs(f"#PBS -d /a\n{line}\npython t.py").yaml)
+        assert spec["environment"]["setup"].splitlines()[::2] == ["cd /a", line]
+        assert spec["run"] == {"command": ["python", "t.py"]}
+    assert spec_of("cd /a\nconda activate v\npython t.py", ONE_GPU)["environment"]["conda"] == "v"
 
 
 @pytest.mark.parametrize(

@@ -119,12 +119,12 @@ class Prelude:
 
     def _take_venv(self, statement: Statement) -> None:
         expanded = expand_command(statement.first, self.reader.variables)
-        value = get_text(self._read(expanded.words[-1])).removesuffix("/bin/activate")
-        left = self.moved and statement.kind == "venv" and value[:1] not in ("/", "$")
+        value = get_text(self._read(expanded.words[-1]))
+        left = self.moved and re.match("[^/$]+/", value)  # relative to the folder gone to
         if left or self.keys or self.phase > 1 or not value:
             self._keep(statement)
             return
-        self.keys[statement.kind] = value
+        self.keys[statement.kind] = value.removesuffix("/bin/activate")
         self.phase = 1
 
     _take_conda = _take_venv
