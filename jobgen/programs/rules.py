@@ -153,7 +153,7 @@ _TOLD = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", 
 _OF_NODES = {"sys.platform": "linux", "os.name": "posix", "platform.system()": "Linux"}
 _BEGINS = re.compile("main|train$|run$").match
 # Libraries that make the group in an object that settings may name.
-_CONFIGURED = {"lightning", "pytorch_lightning"}
+_CONFIGURED = {"lightning", "pytorch_lightning", "composer"}
 _STARTS = ("spawns", "launches", "rays")  # the kinds of calls that start processes
 _OF_MPI = {"horovod", "mpi4py"}
 
