@@ -167,15 +167,15 @@ def render(
     specs = specs or (DEFAULT_SPEC,)
     refuse_together({"--output": output, "--out-dir": out_dir})
     refuse_together({"--expand": expand, "--task": task is not None})
-    if not out_dir:
-        _refuse_several(specs, expand=expand)
+    several = "--expand needs" if expand else "several specs need"
+    if (expand or specs[1:]) and not out_dir:
+        raise click.UsageError(f"{several} --out-dir")
     planned = _load_all(specs, target, task, expand=expand)
     files = [] if output == STDOUT else _name_files(planned, output, out_dir)
-    _refuse_to_replace(files)
     texts: Iterable[str] = (render_plan(plan) for _, plan in planned)
     texts = list(texts) if as_json else texts  # of thousands no more than one is held
     for file, text in zip(files, texts, strict=False):
-        _refuse_edited(file, text)
+        _refuse_to_replace(file, text)
         write_file(file, text)
     if as_json:
         rows = zip_longest(planned, files, texts)
@@ -208,13 +208,9 @@ def _load_all(
         except SpecError as error:
             refused.append(error)
     if refused:
-        raise _join(refused)
+        problems = (problem for one in refused for problem in one.problems)
+        raise SpecError(problems, (warning for one in refused for warning in one.warnings))
     return planned
-
-
-def _join(refused: Sequence[SpecError]) -> SpecError:
-    problems = (problem for one in refused for problem in one.problems)
-    return SpecError(problems, (warning for one in refused for warning in one.warnings))
 
 
 def _name_files(
@@ -223,46 +219,29 @@ def _name_files(
     """Return the file of each script: that which was asked for, or one in a folder."""
     if not out_dir:
         return [output] if output else []
-    return [os.path.join(out_dir, _name_script(path, plan)) for path, plan in planned]
+    files = [os.path.join(out_dir, _name_script(path, plan)) for path, plan in planned]
+    if twice := [file for file in files if files.count(file) > 1]:
+        raise click.UsageError(f"two of the specs would both be written to {twice[0]}")
+    return files
 
 
-def _refuse_several(specs: Sequence[str], *, expand: bool) -> None:
-    """Refuse to write several scripts without a folder for them."""
-    if expand:
-        raise click.UsageError("--expand needs --out-dir")
-    if specs[1:]:
-        raise click.UsageError("several specs need --out-dir")
+def _refuse_to_replace(file: str, text: str) -> None:
+    """Raise for a file that jobgen did not render, or that is another now though its spec is not.
 
-
-def _refuse_to_replace(files: Sequence[str]) -> None:
-    """Raise UsageError for a file of two scripts, or one that jobgen did not render."""
-    if not files:
-        return
-    from jobgen.rendering.header import may_replace
-
-    if len(set(files)) < len(files):
-        twice = next(file for file in files if files.count(file) > 1)
-        raise click.UsageError(f"two of the specs would both be written to {twice}")
-    for file in files:
-        if not may_replace(file):
-            reason = "already exists and was not rendered by jobgen; jobgen will not overwrite it"
-            raise click.UsageError(f"{file} {reason}")
-
-
-def _refuse_edited(file: str, text: str) -> None:
-    """Raise StaleError for a script that is another now, though what it was rendered from is not.
-
-    Another release of jobgen renders others: their runtimes tell.
+    Another release of jobgen renders other scripts: their runtimes tell.
     """
-    if not os.path.isfile(file):
+    if not os.path.isfile(file) or not os.path.getsize(file):
         return
-    from jobgen.jobs.files import read_if_left
     from jobgen.rendering import header
     from jobgen.rendering.runtime import split_script
 
-    own = read_if_left(file)
-    before, after = ((header.read(one), *(split_script(one)[1] or ())[:2]) for one in (own, text))
-    if own != text and before == after:
+    with open(file, encoding="utf-8", errors="replace") as own:
+        known = own.read()
+    before, after = ((header.read(one), *(split_script(one)[1] or ())[:2]) for one in (known, text))
+    if before[0] is None:
+        reason = "already exists and was not rendered by jobgen; jobgen will not overwrite it"
+        raise click.UsageError(f"{file} {reason}")
+    if known != text and before == after:
         line = f"rm {shlex.quote(file)} && jobgen {shlex.join(sys.argv[1:])}"
         why = f"not what its spec renders, as if edited by hand; see 'jobgen check {file}'"
         raise StaleError(f"{file}: {why}; to overwrite it, type: {line}")

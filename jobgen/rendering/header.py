@@ -117,14 +117,6 @@ def write_json(header: Header) -> str:
     return json.dumps(fields)
 
 
-def may_replace(path: str) -> bool:
-    """Return whether a file is empty, not a plain file, or a script that jobgen rendered."""
-    if not os.path.isfile(path) or not os.path.getsize(path):
-        return True
-    with open(path, "rb") as file:
-        return f"\n# {_RENDERED}".encode() in file.read()
-
-
 def read(script: str) -> Header | None:
     """Return the header of a script; None if jobgen did not render it."""
     for line in script.splitlines()[1:]:
