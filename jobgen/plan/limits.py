@@ -218,8 +218,7 @@ def _describe_extent(limit: Limit) -> str:
 
 def is_listed_by_hand(listed: Filesystems, spec: JobSpec) -> bool:
     """Whether a directive of the spec's own names the file systems."""
-    option = rf"-l\s*(\S+,)?{re.escape(listed.resource)}="
-    return any(re.search(option, line) for line in spec.directives)
+    return has_option(spec.directives, rf"-l\s*(?:\S+,)?{re.escape(listed.resource)}")
 
 
 def has_option(directives: Sequence[str], *options: str) -> bool:
@@ -306,8 +305,7 @@ class _Request:
         asked = (size.widest, size.cpus_per_node, self.memory, self.disk)
         pairs = zip(asked, (node.gpus, node.cpus, node.memory, node.disk), strict=True)
         fitting = min(most * self.together // amount for amount, most in pairs if amount and most)
-        few = ("leave array.together out, and ask for less", "leave array.together out")
-        return dict(enumerate(few)).get(fitting, f"write array.together: {fitting}")
+        return f"write array.together: {fitting}" if fitting else "ask for less"
 
     def list_rules(self) -> Iterator[dict[str, object]]:
         """Yield rules in groups, of each of which the first that is broken counts."""

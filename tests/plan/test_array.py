@@ -444,19 +444,19 @@ array: {tasks: 6, together: 4, at_once: 8}
             2,
             "memory_per_node: 300GB",
             "memory_per_node: 2 tasks together ask for 600GB, more than the 382GB of a node"
-            " (SOURCE); leave array.together out",
+            " (SOURCE); write array.together: 1",
         ),
         (
             2,
             "memory_per_node: 400GB",
             "memory_per_node: 2 tasks together ask for 800GB, more than the 382GB of a node"
-            " (SOURCE); leave array.together out, and ask for less",
+            " (SOURCE); ask for less",
         ),
         (
             2,
             "disk_per_node: 300GB",
             "disk_per_node: 2 tasks together ask for 600GB, more than the 400GB of a node"
-            " (SOURCE); leave array.together out",
+            " (SOURCE); write array.together: 1",
         ),
     ],
 )
