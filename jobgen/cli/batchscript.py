@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def _refuse_others(paths: Iterable[str], most: int | None = None) -> None:
-    """Raise UsageError for what is no job script: a folder, a spec, a program, one of docker's."""
+    """Raise UsageError for a folder, a spec, a program, or a file of another tool."""
     from jobgen.spec.table import explain_file, is_spec, point_to_spec, read_here
 
     for path in paths:
@@ -52,7 +52,6 @@ def _name_scripts(folder: str, most: int | None) -> str:
 def _refuse(path: str, what: str, hint: str) -> UsageError:
     """Return the error of a file that is neither a spec nor a script."""
     hint = re.sub(r"(\S+)( starts it|): name that", r"\1\2; type: jobgen check \1", hint)
-    hint = re.sub("^(what its keys .*) follows$", rf"for \1, type: jobgen check {path}", hint)
     return UsageError(f"{path} {what.replace('job spec', 'job script')}; {hint}")
 
 

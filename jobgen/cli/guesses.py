@@ -28,7 +28,7 @@ from jobgen.jobs import find
 from jobgen.schedulers.registry import SCRIPT_ENDS
 from jobgen.sites import search
 from jobgen.spec import table
-from jobgen.spec.spelling import find_near, find_near_file
+from jobgen.spec.spelling import find_near
 from jobgen.spec.words import describe, normalize
 from jobgen.spec.yaml_nodes import Scalar
 
@@ -191,7 +191,7 @@ class Answer(typed.Typed):
             directive, say = settings.take_directive(self.spec, say)
             self.directives += filter(None, [directive])
         elif not say:
-            say = _NOTHING if self.tool else self._list_known(option)
+            say = _NOTHING if self.tool else self._list_known()
         if say:
             self._remark(option, value, say)
 
@@ -255,15 +255,10 @@ class Answer(typed.Typed):
             option = f"{option}={value}"
         return f"{option} is for the program, behind --; the program has no {name}: {hint}"
 
-    def _list_known(self, option: str) -> str:
-        """Return what a command knows, and which commands have an option that no table has."""
+    def _list_known(self) -> str:
+        """Return which options a command has."""
         lead = f"{_LEAVE}: " if self.name in table.list_section("reading") else ""
-        known = f"{lead}{self.context.command_path} knows {', '.join(sorted(self.long.values()))}"
-        names = options.list_names(self.context)
-        commands = {name: options.make_context(name, self.context).command for name in names}
-        own = [name for name in names if option in options.list_options(commands[name])]
-        end = f"; {option} is an option of jobgen {' and '.join(own[:3])}" if own else ""
-        return known + end
+        return f"{lead}{self.context.command_path} knows {', '.join(sorted(self.long.values()))}"
 
     def _explain(self, option: str, value: str) -> dict[str, str]:
         """Return what to type, or to know, for an option that is not here; empty if unknown."""
@@ -418,15 +413,9 @@ def _name_near(message: str, line: _Line, context: click.Context) -> str:
     near = find_near(line.word, known) or find_near(f"{line.word} ", padded, cutoff=0.8).strip()
     if not near:
         return ""
-    answer = Answer(options.make_context(near, context), [*map(_mend_file, line.words)])
+    answer = Answer(options.make_context(near, context), line.words)
     text = re.sub("^type:", "did you mean:", answer.write(f"jobgen {near} $LINE"))
     return f"{message}; {text}"
-
-
-def _mend_file(word: str) -> str:
-    """Return the file that is here and that a word misspells; another word as it is."""
-    as_it_is = word[:1] == "-" or os.path.exists(word)
-    return word if as_it_is else find_near_file(word) or word
 
 
 def _read_question(args: Sequence[str]) -> tuple[list[str], list[str]]:
