@@ -184,7 +184,7 @@ class _Resources:
         self.files = profile.filesystems
         self.keys = profile.option_keys
         in_totals = script.can.chunks and not script.chunks
-        self.nodes = count_nodes_of_totals(script) if in_totals else self.request.nodes
+        self.nodes = share_totals(script).nodes
         self.shares = self.nodes if in_totals else 1
         # What each amount of memory is taken times, and the nodes that share it.
         self.memory = {"--mem": (1, 1), "--mem-per-cpu": (self.request.cpus or 1, 1)}
@@ -299,22 +299,15 @@ def split_resources(item: DirectiveOption) -> list[DirectiveOption]:
 
 
 def share_totals(script: Script) -> Request:
-    """What a job asks for, with its nodes where it has totals of a site that is known."""
-    nodes, request = count_nodes_of_totals(script), script.request
-    if nodes == 1:
-        return request
-    return request._replace(nodes=nodes, sure=True, tasks=request.cpus // nodes)
-
-
-def count_nodes_of_totals(script: Script) -> int:
-    """How many nodes the totals of a job fill: as many as its GPUs or CPUs need."""
-    _, profile = _find_site_of_totals(script)
+    """What a job asks for, with as many nodes as its totals fill on a site that is known."""
+    (_, profile), request = _find_site_of_totals(script), script.request
     queue, counts = profile.find_queue(script.value("-q")), [1]
-    for key, total in (("gpus", script.request.gpus), ("cpus", script.request.cpus)):
+    for key, total in (("gpus", request.gpus), ("cpus", request.cpus)):
         of_queue: int | None = getattr(queue.node, key) if queue else None
         if each := of_queue or getattr(profile.node, key):
             counts.append(-(-total // each))
-    return min(1000, max(counts))
+    nodes, tasks = min(1000, max(counts)), request.cpus // max(counts)
+    return request._replace(nodes=nodes, sure=True, tasks=tasks) if nodes > 1 else request
 
 
 def _settle_indices(script: Script, item: DirectiveOption, draft: Draft) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from copy import copy
 
 from jobgen.batchscript.directives import share_totals
 from jobgen.batchscript.lint import body, directives, launching, rendezvous
@@ -37,7 +38,7 @@ def check(script: Script, site: str | None = None) -> list[Finding]:
         Finding(script.path, fault.line, fault.column, rule, fault.message, fault.fix or rule.fix)
         for job in _list_jobs(script)
         for rule in _choose_rules(job)
-        if job is script or not FORMS["of-file"].fullmatch(rule.id)
+        if job.text == script.text or not FORMS["of-file"].fullmatch(rule.id)
         for fault in rule.check(job)
     ]
     for end in [x.line for x in findings if x.rule.id == "bash-syntax"]:  # where bash ends, too
@@ -51,7 +52,7 @@ def _list_jobs(script: Script) -> Iterator[Script]:
     """Yield a script, and jobs in its here-documents, at their lines, as its shell has them."""
     docs = [doc for command in script.commands for doc in command.heredocs]
     texts = [re.sub(r"\\([$`\\])", r"\1", "\n" * (doc.line - 1) + doc.body) for doc in docs]
-    for job in [script, *(Script(script.path, x) for x in texts if FORMS["job"].match(x))]:
+    for job in [copy(script), *(Script(script.path, x) for x in texts if FORMS["job"].match(x))]:
         job.request = share_totals(job)
         yield job
 
