@@ -22,8 +22,6 @@ ABOUT_LAUNCH = {
 }
 # True of most scripts: they come after what is rarer, and dearer.
 _LATE = {"srun-cpus": 1, "srun-kill": 2}
-# Said only of what bash itself runs.
-_OF_BASH = ("bash-syntax", "no-command", "shellcheck")
 # `# jobgen: ignore=RULE[,RULE]` in a line, or alone in the line above.
 _IGNORE = re.compile(r"#\s*jobgen:\s*ignore=([a-z0-9, -]+)")
 
@@ -65,7 +63,8 @@ def _choose_rules(script: Script) -> tuple[Rule, ...]:
     # Without directives it may be what each node runs, and no job.
     no_job = {*ABOUT_LAUNCH, "no-shebang", "no-wait", "pbs-workdir"}
     left_out = no_job if not script.directives else set()
-    left_out |= {*_OF_BASH} if find_shell(script) not in SHELLS else set()
+    if find_shell(script) not in SHELLS:  # bash itself does not run it
+        left_out |= {"bash-syntax", "no-command", "shellcheck"}
     return tuple(rule for rule in rules if rule.id not in left_out)
 
 

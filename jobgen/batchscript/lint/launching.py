@@ -20,8 +20,6 @@ _HANDS_ON = HELPING | {*DECLARES, "mapfile", "readarray", "read", ""}
 # With one of these an agent starts no others, or its configuration says whether it does.
 _OWN_NODE = {"--no-ssh", "--config-file", "--use-deepspeed"}
 _NUMBERS = re.compile(r"(CUDA_VISIBLE_DEVICES)=[\"']?(\d{1,2}(?:,\d{1,2})*)[\"']?")
-# What takes GPUs beside a world, or hides some of them.
-_TAKES_OTHERS = re.compile(rf"{FORMS['server'].pattern}|vllm|(?<![\"\w])CUDA_VISIBLE_DEVICES=")
 
 
 def _reaches_others(script: Script) -> bool:
@@ -75,15 +73,14 @@ def _list_lone(script: Script) -> list[LaunchCommand]:
         alone = [x for x in launches if x.command.openers.isdisjoint(("if", "case"))]
         launches = [launch for launch in alone if not launch.started.launchers]
     if any(launch.started.agent for launch in script.launches):
-        return [x for x in launches if _is_lone(x.started.agent, script.nodes, launched)]
+        agents = [(launch, launch.started.agent) for launch in launches]
+        return [x for x, agent in agents if agent and _is_lone(agent, script.nodes, launched)]
     few = [launch for launch in launches if _trains_on_few(script, launch)]
     return [] if launched else few[:1]
 
 
-def _is_lone(agent: Agent | None, nodes: int, launched: bool) -> bool:
+def _is_lone(agent: Agent, nodes: int, launched: bool) -> bool:
     """Whether an agent awaits others that nothing starts, or is for one of several nodes."""
-    if agent is None:
-        return False
     # Its own settings may name the others, but not where nothing reads this job's nodes.
     named = launched or not agent.is_set_elsewhere
     if agent.starts_others and named:
@@ -150,7 +147,7 @@ def _find_two_agents(script: Script) -> Iterator[Fault]:
 def _find_idle_gpus(script: Script) -> Iterator[Fault]:
     counts = [reach.count_processes(script, launch) for launch in script.launches]
     most, gpus = max(counts, default=0), _count_gpus(script)
-    if 0 < most < gpus and not _TAKES_OTHERS.search(script.text):
+    if 0 < most < gpus and not FORMS["takes-gpus"].search(script.text):
         place = script.launches[counts.index(most)].place
         of = format_count(int(most), "process", "processes")
         yield mark(place, f"{of} on each node, which has {gpus} GPUs")
