@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from itertools import chain, compress, islice, pairwise, takewhile
+from itertools import chain, compress, pairwise
 
 from jobgen import process
 from jobgen.batchscript.bash import Command, Word
@@ -32,14 +32,12 @@ def _check_syntax(script: Script) -> Iterator[Fault]:
 
 @rule("pbs-workdir")
 def _check_workdir(script: Script) -> Iterator[Fault]:
-    launches = script.launches if script.starts_at_home else []
-    still = takewhile(lambda item: not _moves(item.command), launches)
-    for word in islice(chain.from_iterable(_list_files(item.started) for item in still), 1):
-        yield mark(word, f"'{word.text}' is looked for in the home folder, where PBS starts it")
-
-
-def _moves(command: Command) -> bool:
-    return reads_settings(command) or FORMS["moves"].match(" ".join(command.texts)) is not None
+    for started, command in script.launches if script.starts_at_home else ():
+        if reads_settings(command) or FORMS["moves"].match(" ".join(command.texts)):
+            return
+        for word in _list_files(started)[:1]:
+            yield mark(word, f"'{word.text}' is looked for in the home folder, where PBS starts it")
+            return
 
 
 def _list_files(started: Started) -> list[Word]:
