@@ -369,6 +369,7 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("hidden-exit", "python t.py &\npython u.py &\nsleep 3600", "--nodes=1"),
         ("shellcheck", "python t.py\necho end\nexit $?", "--nodes=1"),
         ("few-gpus", "CUDA_VISIBLE_DEVICES=1 python t.py", "--nodes=1 --gres=gpu:1"),
+        ("few-gpus", "CUDA_VISIBLE_DEVICES=$A a\nCUDA_VISIBLE_DEVICES='7' b", "-N1 --gres=gpu:1"),
         ("dead-directive", "true", "--nodes=1\n#SBTACH --time=1:00"),
         ("no-command", "PBS -l ncpus=1\npython t.py", "--nodes=1"),
         ("no-command", "N = 1\npython t.py $N", "--nodes=1"),
