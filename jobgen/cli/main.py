@@ -243,8 +243,8 @@ def _refuse_to_replace(file: str, text: str) -> None:
         raise click.UsageError(f"{file} {reason}")
     if known != text and before == after:
         line = f"rm {shlex.quote(file)} && jobgen {shlex.join(sys.argv[1:])}"
-        why = f"not what its spec renders, as if edited by hand; see 'jobgen check {file}'"
-        raise StaleError(f"{file}: {why}; to overwrite it, type: {line}")
+        why = "not what its unchanged spec renders: it was edited, or its site or jobgen has changed"
+        raise StaleError(f"{file}: {why}; see 'jobgen check {file}'; to overwrite it, type: {line}")
 
 
 def _name_script(path: str, plan: Plan) -> str:

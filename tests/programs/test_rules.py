@@ -1562,7 +1562,7 @@ def test_what_a_program_reads_without_hydra_is_not_held_to_hydra() -> None:
 
 @pytest.mark.parametrize(("test", "expected"), [("True", ["module-missing"]), ("old", [])])
 def test_torch_six_is_not_missing_where_a_version_decides(test: str, expected: list[str]) -> None:
-    text = f"import torch\nif {test}:\n    from torch._six import inf\n"
+    text = f"import torch\nif {test}:\n    from torch._six import inf\nprint(torch.pi)\n"
     assert rules(look(text, size=ONE)) == expected
 
 
