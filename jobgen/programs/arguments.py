@@ -259,8 +259,9 @@ class _Mirror(argparse.ArgumentParser):
         words = re.findall(r"--([\w-]+)", ", ".join(names))
         forms = [form.format(word, word.upper().replace("-", "_")) for word in words]
         if names:
-            fault = f"the following arguments are required: {', '.join(names)}"
-            self.faults[fault] = hint.format(", ".join(forms)) if words else _CORRECT
+            listed = ", ".join(names)
+            write = hint.format(", ".join(forms)) if words else f"write args: [{listed}, ...]"
+            self.faults[f"the following arguments are required: {listed}"] = write
 
     def _refuse(self, words: Sequence[str], rest: Sequence[str]) -> None:
         """Keep what the words that are left over say: options first, else words without one."""

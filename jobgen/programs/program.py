@@ -171,10 +171,10 @@ class ReadProgram:
 
     def _is_elsewhere(self, name: str) -> bool:
         """Whether a module is in the current folder, where Python does not look for it."""
-        if name in list_plain() or "" not in self._roots or not _has_own("", name):
-            return False
+        if "" not in self._roots or name in list_plain() | _read_kinds().keys():
+            return False  # as a folder of data may have the name of a library
         beside = os.path.dirname(self.entry.path)
-        return not (beside in self._roots and _has_own(beside, name))
+        return _has_own("", name) and not (beside in self._roots and _has_own(beside, name))
 
     def _list_lacking(self) -> Iterator[Fact]:
         """Yield imports from a file of the project that lacks one of the names."""

@@ -1032,6 +1032,26 @@ def test_a_branch_for_another_system_is_not_taken() -> None:
     ]
 
 
+def test_fire_without_the_name_of_a_function_only_prints_its_help() -> None:
+    several = (
+        "import fire\ndef run(): pass\ndef test(): pass\nfire.Fire({'run': run, 'test': test})"
+    )
+    one = several.replace(", 'test': test", "")
+    for text, given, found in ((several, (), True), (several, ("run",), False), (one, (), False)):
+        remarks = look(text, size=ONE._replace(arguments=given))
+        assert rules(remarks) == ["missing-argument"] * found
+
+
+def test_a_folder_of_a_library_s_name_is_not_taken_for_it() -> None:
+    text = "import {}\nimport torch\nmake()\n"
+    Path("tools").mkdir()
+    for name, found in (("ray", []), ("mine", ["module-missing"])):
+        Path(name).mkdir()
+        Path(f"{name}/a.py").touch()
+        Path("tools/train.py").write_text(text.format(name))
+        assert rules(check_program("tools/train.py", ONE._replace(arguments=()))) == found
+
+
 def test_a_gpu_that_is_none_ends_a_program() -> None:
     text = GROUP + "import argparse\np = argparse.ArgumentParser()\n"
     text += "p.add_argument('--local_rank', type=int)\na = p.parse_args()\n"
@@ -1467,7 +1487,7 @@ PARSER = SETUP + "from argparse import ArgumentParser\np = ArgumentParser()\n{}\
         (
             "p.add_argument('--lr'); p.add_argument('-d', required=1)",
             "--lr",
-            "correct run.args, or what stands behind --",
+            "write args: [-d, ...]",
         ),
         ("if x: p.add_argument('--d', required=True)\np.add_argument('--lr')", "--lr", ""),
         (
@@ -1480,7 +1500,7 @@ PARSER = SETUP + "from argparse import ArgumentParser\np = ArgumentParser()\n{}\
         (
             "p.add_argument('--lr'); p.add_argument('data')",
             "--lr",
-            "correct run.args, or what stands behind --",
+            "write args: [data, ...]",
         ),
         ("p.add_argument('--lr'); p.add_subparsers()", "--rate", ""),
         ("p.add_argument('--lr', nargs=argparse.REMAINDER)", "--rate", ""),
