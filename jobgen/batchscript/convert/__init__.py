@@ -129,15 +129,17 @@ def _note_losses(script: Script, draft: Draft) -> None:
     for line, text in straight.list_arguments(script):
         draft.lose(line, text, "an argument of the script; write those that it gets in run.args")
     for item in script.read_directives:
-        if re.match("--(chdir|container-workdir) .*[^./]", f"{item.option} {item.value}"):
-            draft.check(item.line, item.text, "the file of the body is looked for in this folder")
+        if re.match("--(chdir|container-(workdir|image)) .*[^./]", f"{item.option} {item.value}"):
+            draft.check(item.line, item.text, "the file of the body is looked for there")
     outside, output = straight.list_lines_outside(script), straight.find_output(script)
     for command in script.commands:
-        if command.name in PRINTS or command.line in outside:
+        if command.name in ("echo", "printf") or command.line in outside:
             continue
-        if match := straight.ITSELF.search(command.active):
+        match = straight.ITSELF.search(command.active)
+        if match and command.name not in PRINTS:
             draft.check(command.line, match[0], vars(WHY).get(match[0][:8], WHY.OF_BODY))
-        if match := output.search(" ".join(word.raw for word in command.all_words)):
+        text = " ".join(word.raw for word in command.all_words)
+        if match := output.search(text.replace('"', "")):
             draft.check(command.line, match[0], WHY.OF_OUTPUT)
 
 

@@ -133,10 +133,15 @@ def list_lines_outside(script: Script) -> set[int]:
 
 
 def find_output(script: Script) -> re.Pattern[str]:
-    """Return the form of the file that sbatch writes the output to, if it has the job's number."""
-    file = os.path.basename(script.value("--output") or "slurm-%j.out")
-    form = re.sub("%[jx]", lambda code: purposes.FORMS[code[0]].pattern, re.escape(file))
-    return re.compile(rf"(?<![\w.-]){form}(?![\w.-])" if re.search(r"%j.*\.", file) else "(?!)")
+    """Return the form of the files that the output goes to, of those that have the job's number."""
+    name = script.value("-N") or os.path.basename(script.path)
+    unsaid = rf"{re.escape(name)}\.[oe]%j" if script.can.chunks else r"slurm-%j\.out"
+    output, errors = script.value("--output", "-o"), script.value("--error", "-e")
+    files = [re.escape(os.path.basename(file)) for file in (output, errors) if file]
+    numbered = filter(re.compile(r"(?=.*\.).*%[jJA]").match, files if output else [unsaid, *files])
+    form = "|".join(numbered) or "(?!)"
+    form = re.sub("%[jJxAa]", lambda code: purposes.FORMS[code[0]].pattern, form)
+    return re.compile(rf"(?<![\w.-])({form})(?![\w.-])")
 
 
 def list_arguments(script: Script) -> Iterator[tuple[int, str]]:
