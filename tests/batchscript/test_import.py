@@ -1453,9 +1453,10 @@ def test_an_index_in_a_name_of_a_file_is_said_where_it_begins_at_another_number(
 
 
 def test_a_body_is_looked_for_where_its_container_works() -> None:
-    imported = import_body("python t.py", ONE_GPU, "#SBATCH --container-workdir=/w")
-    assert imported.body
-    assert [(left.kind, left.line) for left in imported.left] == [("check", 3)]
+    for option in ("--container-workdir=/w", "--container-image=a/b:c"):
+        imported = import_body("trap x EXIT\npython t.py", ONE_GPU, f"#SBATCH {option}")
+        assert imported.body
+        assert [(left.kind, left.line) for left in imported.left] == [("check", 3)]
 
 
 def test_the_python_of_a_module_of_python_2_stays_that() -> None:
