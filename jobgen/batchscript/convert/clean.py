@@ -150,10 +150,12 @@ class _CleanSpec:
         if self.read.dropped:
             draft.keep(line, " ".join(self.read.dropped))
         self._note_tasks()
-        if self.read.shares:
-            draft.check(line, "torchrun", WHY.ONE_THREAD)
+        if self.read.shares and "OMP_NUM_THREADS" not in script.text:
+            draft.check(line, self.read.shares, WHY.ONE_THREAD)
         for number, text in straight.list_arguments(script):
             draft.lose(number, text, "an argument of the script; write what it is")
+        if optional := straight.find_use(script, r"(?<=\{)[1-9](?=:?[-=])"):
+            draft.check(*optional, WHY.DEFAULTS)
         sets = {name for name, _, raw in script.variables() if not FORMS["one-word"].fullmatch(raw)}
         for name in sorted(outside | (self.reader.taken & sets)):
             use = straight.find_use(script, name, *self.launch.commands) or (line, f"${name}")

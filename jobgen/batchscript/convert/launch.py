@@ -44,11 +44,12 @@ class LaunchLine:
     `moved` says that the script has left the folder of submission, `bare` that it has set up no
     environment, whose python3 would be its python. `read` finds the `mode` (torchrun, direct,
     plain, or once, on the first of all nodes), the `values` of `run` and `launch`, the launcher's
-    options that are `dropped`, if its output is `logged` elsewhere, and if processes `share` cores.
+    options that are `dropped`, if its output is `logged` elsewhere, and what `shares` the cores
+    among processes, each of which gets one thread from torchrun.
     """
 
-    logged = moved = bare = shares = False
-    mode = ""
+    logged = moved = bare = False
+    mode = shares = ""
 
     def __init__(self, script: Script, launch: Statement, reader: Reader, shape: Request) -> None:
         self.script, self.statement, self.reader, self.shape = script, launch, reader, shape
@@ -176,7 +177,7 @@ class LaunchLine:
         self._check_agents(torchrun)
         count = torchrun.tell("processes")
         processes = (count in ("gpu", "auto") and self.shape.gpus) or self._count(count)
-        self.shares = processes > 1 > self.script.text.count("OMP_NUM_THREADS")
+        self.shares = "torchrun" if processes > 1 else ""
         agent = self.started.program[0]  # whose folder, as a runner, has an environment
         python = Word(re.sub(r"torchrun(?=\W*$)", "python3", agent.raw), agent.line, agent.column)
         module = [Word("-m", agent.line, agent.column)] if "-m" in torchrun.options else []
@@ -203,6 +204,9 @@ class LaunchLine:
         self._refuse(WHY.LAUNCH, agent and self.tasks != 1)
         by_itself = agent or name in read_names("shells")
         mode = "plain" if self.is_alone or (by_itself and self.tasks == 1) else "direct"
+        # A script may call torchrun; where jobgen knows of GPUs, it leaves their threads to it.
+        shell = re.search(r"(^|\.)(ba)?sh$", name) and mode == "plain" and not self.shape.gpus
+        self.shares = name if shell else ""
         self.bare = self.bare and self.is_alone
         values = {**self._name_program(words), "launch.mode": mode}
         self._finish(mode, values, self.tasks if mode == "direct" else 0)
