@@ -395,7 +395,10 @@ def test_arguments_after_the_program_are_those_of_the_spec() -> None:
     body = 'SEED=${1:-7}\nsrun python t.py --seed $SEED "${@}"'
     imported = import_body(body, EACH_GPU)
     assert yaml.safe_load(imported.yaml)["run"]["args"] == ["--seed", "7"]
-    assert [(left.line, left.kind) for left in imported.left] == [(5, "lost")]
+    left = [(left.line, left.kind, left.text) for left in imported.left]
+    assert left == [(4, "check", "$1"), (5, "lost", '"${@}"')]
+    spec = spec_of("mkdir ${1:-a}\npython t.py", ONE_GPU)
+    assert "set --" not in spec["environment"]["setup"]
     for optional in ("${1:-7}", "${1-}", '"${1:-$HOME/a}"', "${1:=${HOME}/a}"):
         assert not import_body(f"A={optional}\ntrap x EXIT\npython t.py $A", ONE_GPU).left
     for needed in ("$1", "${1:?none}", "${1:-$2}", "${1:-a} $#", "${@:1}"):

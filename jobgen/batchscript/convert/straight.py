@@ -166,11 +166,9 @@ def list_arguments(script: Script) -> Iterator[tuple[int, str]]:
 
 def write_arguments(texts: list[str]) -> str:
     """Return the line that sets the arguments which these texts of bash ask for; empty if none."""
-    if not any(map(find_arguments, texts)):
-        return ""
     bare = purposes.FORMS["unread"].sub("", " ".join(texts))
     last = max(map(int, re.findall(r"\$\{?([1-9]\d?)\}?(?!:?[-=])", bare)), default=0)
-    return " ".join(["set --", *(f"'<{number}>'" for number in range(1, last + 1))])
+    return " ".join(["set --", *(f"'<{number}>'" for number in range(1, last + 1))]) if last else ""
 
 
 def goes_back(statement: Statement) -> bool:
