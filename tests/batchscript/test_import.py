@@ -626,10 +626,9 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("mpiexec -n 8 accelerate launch t.py", EACH_GPU, WHY.LAUNCH),
         ("source f.sh\nstart --x", ONE_GPU, WHY.BASH),
         ("srun ./wrf.sh | tee log | grep loss", EACH_GPU, WHY.LAUNCH),
-        ("srun python t.py --rank $SLURM_PROCID", EACH_GPU, "knows what $SLURM_PROCID comes to"),
+        ("srun python t.py --rank $SLURM_PROCID", EACH_GPU, "of the first node and task"),
         ("export RANK=$SLURM_PROCID\nsrun python t.py", EACH_GPU, WHY.SETUP),
         ("export SLURM_CPU_BIND=x\nsrun torchrun --nnodes=2 t.py", TWO_NODES, WHY.SETUP),
-        ("srun python t.py", f"{EACH_GPU} --gpus-per-task=1", "each task its own GPUs"),
         ("srun python t.py", "#SBATCH --ntasks=8", "may spread its tasks"),
         ("python $1", ONE_GPU, "the arguments of the script"),
         (

@@ -234,9 +234,15 @@ class LaunchLine:
         step = name_kind(find_launcher([word.text for word in words])) == "step"
         self._refuse(WHY.LAUNCH, not step, self.started.agent)
         self._refuse(WHY.SPREADS, not self.tasks)
-        self._check_bound()
+        # srun itself takes what it would find in the variables that sbatch sets for the directive.
+        share = self.script.value("--gpus-per-task") if self.tasks > 1 else None
+        own = [f"--gpus-per-task={share}"] if share and words[0].text == "srun" else []
+        if not own:
+            self._check_bound()
         self._drop_output()
-        values: dict[str, Any] = {"run.command": self._read_words(words), "launch.mode": "plain"}
+        command = self._read_words(words)
+        values: dict[str, Any] = {"run.command": [*command[:1], *own, *command[1:]]}
+        values["launch.mode"] = "plain"
         # mpirun starts as many as there are slots: without tasks, one for each CPU of a whole node.
         spread = self.shape.nodes > 1 and self.script.value("--ntasks-per-node", "--ntasks")
         if self.tasks != 1 or spread:
