@@ -668,7 +668,11 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("python t.py", "#SBATCH --signal=B:USR1@60", WHY.SIGNAL),
         ("python t.py <(cat x)", ONE_GPU, WHY.BASH),
         ("python t.py\ncp out $HOME", ONE_GPU, WHY.AFTER),
-        ("srun -N 2 apptainer exec i.sif torchrun --nnodes=2 t.py", TWO_NODES, WHY.LAUNCH),
+        (
+            "srun -N 2 apptainer exec i.sif torchrun --nnodes=2 t.py",
+            TWO_NODES,
+            "what starts torchrun",
+        ),
         ("a=$b\nsource conf.sh\nsrun python t.py $a", EACH_GPU, "split $a into"),
         ("python t.py &\nwait", ONE_GPU, WHY.LAUNCH),
         ("export A=1\nA+=2\npython t.py", ONE_GPU, WHY.SETUP),

@@ -195,8 +195,9 @@ class LaunchLine:
         self._refuse(f"{self.tasks} torchrun agents start on each node", self.tasks != 1)
         self._refuse(f"import does not take over torchrun's {' '.join(unknown)}", unknown)
         self.logged |= not _TORCHRUN_LOGS.isdisjoint(torchrun.options)
+        self._refuse("import does not take over what starts torchrun", around)
         other = self._count(torchrun.tell("nodes")) != self.shape.nodes
-        self._refuse(WHY.LAUNCH, other, around, gives_rank)
+        self._refuse(WHY.LAUNCH, other, gives_rank)
 
     def _launch_program(self) -> None:
         self._drop_output()

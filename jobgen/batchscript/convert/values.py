@@ -64,7 +64,7 @@ class Reader:
         if not match:
             raise NotStraightError(line, _UNKNOWN.format(part.text))
         name = match[1]
-        refuse(line, _UNKNOWN.format(part.text), _LOCAL.fullmatch(name))
+        refuse(line, f"${name} is that of the first node and task", _LOCAL.fullmatch(name))
         if name not in free:
             if self.is_everywhere(name, line):
                 return f"${{{name}}}"
