@@ -114,8 +114,6 @@ def _list_taken(script: Script, draft: Draft) -> list[DirectiveOption]:
 def _find_loss(script: Script, item: DirectiveOption) -> str:
     """Say why the job does without a directive; empty where it does not."""
     place = find_place(item)
-    if script.lacks_dash(item.option):
-        return f"sbatch knows no {item.option}; write -{item.option}"
     if not place:
         return script.can.refused.get(item.option, "")
     refused = "; nothing expands it, and the scheduler refuses it" if place[0] == "$" else ""

@@ -175,15 +175,9 @@ class Script:
         except ValueError:  # a quote is open; the scheduler will complain
             return text.split()
 
-    def lacks_dash(self, option: str) -> bool:
-        """Whether it is a long option with one dash, which the scheduler does not take for that."""
-        return option[1:] in self.can.long_options
-
     def _split_option(self, word: str) -> tuple[str, str | None]:
         short = self.can.short_options
         option, equals, value = word.partition("=")
-        if self.lacks_dash(option):
-            return option, value if equals else None
         if not word.startswith("--"):
             return short.get(word[1:2], word[:2]), word[2:] or None
         option = _complete(option, self.can.long_options) if short else option

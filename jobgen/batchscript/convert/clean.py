@@ -21,7 +21,6 @@ from jobgen.batchscript.readable import find_shell_flags
 from jobgen.batchscript.reader import Script
 from jobgen.errors import SpecError
 
-_LONGEST = 4_000  # characters of a spec
 # Kinds of statements that do nothing behind the program but what their words run.
 _IDLE = {"prints", "fails", "sets", "assigns", "export", "folder", "module", "venv", "conda"}
 
@@ -78,7 +77,6 @@ class _CleanSpec:
         self._note_losses(asked.intersection(re.findall(r"\$\{?(\w+)", keys)))
         prelude.careful |= "e" in find_shell_flags(self.script)
         prelude.write(self.reader.variables.loose)
-        refuse(self.launch.line, WHY.TOO_LONG, len(self.draft.yaml("")) > _LONGEST)
         self._refuse_loss()
         return self.draft
 
