@@ -137,7 +137,7 @@ def import_(
 
     _refuse_others([script], most=1)
     text = read(script)
-    imported = import_script(text)
+    imported = import_script(text, os.path.dirname(output or ""))
     if text.scheduler is None:
         put_err(f"{script} has no #SBATCH or #PBS line: write scheduler and resources in the spec")
     files = _write_new(imported, output)
@@ -171,7 +171,7 @@ def _write_new(imported: Imported, output: str | None) -> list[str]:
         return []
     files = {output: imported.yaml}
     if imported.body:
-        files[os.path.join(os.path.dirname(output), imported.body_file)] = imported.body
+        files[imported.body_file] = imported.body
     for path in files:
         if os.path.lexists(path):
             raise UsageError(f"{path} already exists; jobgen will not overwrite it")

@@ -1368,6 +1368,27 @@ def test_the_nodes_of_a_list_are_as_many_as_the_job_has() -> None:
     assert spec_of(body, TWO_NODES)["run"] == {"script": "t.py"}
 
 
+def test_gpus_of_its_own_has_each_task_by_the_script_s_own_srun() -> None:
+    spec = spec_of("srun -l ./a.sh", f"{EACH_GPU} --gpus-per-task=1")
+    assert spec["run"] == {"command": ["srun", "--gpus-per-task=1", "-l", "./a.sh"]}
+    assert spec["launch"] == {"mode": "plain", "processes_per_node": 4}
+    assert "each task its own GPUs" in kept("mpirun ./a", f"{EACH_GPU} --gpus-per-task=1")
+
+
+def test_threads_are_named_where_a_script_may_call_torchrun() -> None:
+    for asked, named in (("#SBATCH --nodes=1 --exclusive", 1), (ONE_GPU, 0)):
+        assert import_body("srun bash a.sh", asked).yaml.count(WHY.ONE_THREAD) == named
+    assert WHY.ONE_THREAD not in import_body("srun ./a", "#SBATCH --exclusive").yaml
+
+
+def test_a_body_is_named_as_seen_from_the_folder_of_submission(tmp_path: Path) -> None:
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs/a.sh").write_text("#!/bin/bash\n#SBATCH -N 1\nsrun a; srun b\n")
+    with working_in(tmp_path):
+        assert jobgen("import", "jobs/a.sh", "-o", "jobs/job.yaml").code == 0
+        assert '"${work_dir}/jobs/a.body.sh"' in jobgen("render", "jobs/job.yaml").out
+
+
 def test_tasks_that_gpus_tell_are_those_of_the_job(tmp_path: Path) -> None:
     asked = "#SBATCH --nodes=2 --gpus-per-node=4 --ntasks-per-gpu=1"
     assert kept("srun python t.py", asked) == "Slurm gives each task its own GPUs"

@@ -30,7 +30,8 @@ _ASKED = ("select", "nodes", "ncpus", "ngpus", "size", "procs", "mppwidth")
 class Imported(NamedTuple):
     """The spec as YAML, what of the script is not in it as it was, and the body that it keeps.
 
-    `body` is the text of `body_file`, as os.fsdecode reads it; a clean spec has neither.
+    `body` is the text of `body_file`, as os.fsdecode reads it; a clean spec has neither. As the job
+    looks for that in the folder of submission, it has the folder of the spec before it.
     """
 
     yaml: str
@@ -39,8 +40,8 @@ class Imported(NamedTuple):
     body_file: str = ""
 
 
-def import_script(script: Script) -> Imported:
-    """Return the spec of a script, which jobgen can load and render.
+def import_script(script: Script, folder: str = "") -> Imported:
+    """Return the spec of a script, which jobgen can load and render, for a file in this folder.
 
     Raises UsageError for a script that jobgen rendered, and SpecError where it is not a job.
     """
@@ -59,7 +60,7 @@ def import_script(script: Script) -> Imported:
     try:
         draft = write_clean(script, draft)
     except NotStraightError as reason:
-        body, comments = _write_body(script, draft), _advise(script, draft, reason)
+        body, comments = _write_body(script, draft, folder), _advise(script, draft, reason)
     if "l" in readable.find_shell_flags(script):
         draft.check(1, script.lines[0], "reads the profile, which jobgen's job does not")
     draft.left.sort(key=lambda left: left.line)
@@ -103,9 +104,10 @@ def _make_name(path: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", os.path.basename(path)).lstrip("-._")[:100] or "job"
 
 
-def _write_body(script: Script, draft: Draft) -> str:
+def _write_body(script: Script, draft: Draft, folder: str) -> str:
     """Put what runs a script's body into `draft`, and return the body."""
-    draft.put("run.body", f"{_make_name(os.path.splitext(script.path)[0])}.body.sh")
+    name = f"{_make_name(os.path.splitext(script.path)[0])}.body.sh"
+    draft.put("run.body", os.path.join(folder, name))
     if straight.begins_at_home(script):
         draft.setup([AT_HOME])
     # What a spec cannot ask of each node, the directive itself asks, and so for no number of nodes.
