@@ -242,8 +242,6 @@ class _Resources:
             keep_verbatim(self.script, item._replace(value="/bin/bash"), self.draft)  # jobgen's
         elif _PASSED.fullmatch(f"{option} {value}"):
             self.draft.export(FORMS["passed"].findall(value))
-        elif FORMS["begins-in"].fullmatch(f"{option} {value}"):  # jobgen's own by PBS_O_WORKDIR
-            self.draft.setup([f"cd {shlex.quote(value)}"])
         else:
             return self._take_of_pbs(option, value, item)
         return True

@@ -830,14 +830,10 @@ def test_whole_nodes_of_pbs_are_exclusive() -> None:
     assert yaml.safe_load(imported.yaml)["resources"]["exclusive"] is True
 
 
-def test_the_folder_that_torque_is_told_is_that_of_the_job() -> None:
-    for body in ("python t.py", "trap x EXIT"):
-        spec = yaml.safe_load(import_pbs(f"#PBS -d /a b\n{body}").yaml)
-        assert spec["environment"]["setup"] == "cd /a\n"
-        assert "directives" not in spec
+def test_an_environment_of_the_folder_gone_to_is_made_there() -> None:
     for line in (". v/bin/activate", "conda activate v/"):
-        spec = yaml.safe_load(import_pbs(f"#PBS -d /a\n{line}\npython t.py").yaml)
-        assert spec["environment"]["setup"].splitlines()[::2] == ["cd /a", line]
+        spec = spec_of(f"cd /a\n{line}\npython t.py", ONE_GPU)
+        assert spec["environment"]["setup"].splitlines()[1:] == ["cd /a", line]
         assert spec["run"] == {"command": ["python", "t.py"]}
     assert spec_of("cd /a\nconda activate v\npython t.py", ONE_GPU)["environment"]["conda"] == "v"
 

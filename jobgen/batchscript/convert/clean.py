@@ -60,8 +60,7 @@ class _CleanSpec:
         self.read = LaunchLine(script, self.launch, self.reader, shape)
         names = {command.name for item in self.before for command in item.commands}
         self.read.bare = names.isdisjoint(ENVIRONMENTS)
-        self.moved = any((self.at_home, script.value("-d")))  # where the script begins
-        self.read.moved = self.moved or any(map(_leaves, self.before))
+        self.read.moved = self.at_home or any(map(_leaves, self.before))
         self.read.read(way)
 
     def write(self) -> Draft:
@@ -129,7 +128,7 @@ class _CleanSpec:
         needed = list_needed([f"${{{name}}}" for name in self.reader.named], self.before)
         while True:
             prelude = Prelude(self.draft, self.read, needed)
-            prelude.moved = self.moved
+            prelude.moved = self.at_home
             prelude.setup += [AT_HOME] if self.at_home else []
             reader = self._make_reader()
             for statement in self.before:
