@@ -675,7 +675,6 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("a=$b\nsource conf.sh\nsrun python t.py $a", EACH_GPU, "split $a into"),
         ("python t.py &\nwait", ONE_GPU, WHY.LAUNCH),
         ("export A=1\nA+=2\npython t.py", ONE_GPU, WHY.SETUP),
-        ("python t.py", "#SBATCH --gres=gpu:2 --gpus-per-node=1", WHY.SHAPE),
         ("X=1\nunset X\nsrun python t.py $X", EACH_GPU, "split $X into"),
         ("printf -v X %03d 7\npython t.py $X", ONE_GPU, WHY.BASH),
         ("if [ -f x ]; then exit; fi\npython t.py", ONE_GPU, WHY.SETUP),

@@ -29,8 +29,7 @@ def read_shape(script: Script, draft: Draft, line: int) -> Request:
     request = script.request
     nodes, tasks = draft.values.get("resources.nodes", 1), request.tasks
     open_ = not request.alike or (script.value("--nodes") and not request.sure)
-    other_gpus = script.count("--gres") not in (0, request.gpus)
-    refuse(line, WHY.SHAPE, open_, other_gpus, script.count("--ntasks") % nodes)
+    refuse(line, WHY.SHAPE, open_, script.count("--ntasks") % nodes)
     if not script.can.chunks and not request.sure:
         refuse(line, WHY.SPREADS, nodes != 1)
         tasks = 0 if tasks > 1 else 1  # which srun would start, wherever they are
@@ -235,15 +234,14 @@ class LaunchLine:
         step = name_kind(find_launcher([word.text for word in words])) == "step"
         self._refuse(WHY.LAUNCH, not step, self.started.agent)
         self._refuse(WHY.SPREADS, not self.tasks)
-        # srun itself takes what it would find in the variables that sbatch sets for the directive.
-        share = self.script.value("--gpus-per-task") if self.tasks > 1 else None
-        own = [f"--gpus-per-task={share}"] if share and words[0].text == "srun" else []
-        if not own:
+        share = self.script.value("--gpus-per-task")
+        if share and self.tasks > 1 and words[0].text == "srun":  # for which sbatch sets a variable
+            own = Word(f"--gpus-per-task={share}", words[0].line, words[0].column)
+            words = (words[0], own, *words[1:])
+        else:
             self._check_bound()
         self._drop_output()
-        command = self._read_words(words)
-        values: dict[str, Any] = {"run.command": [*command[:1], *own, *command[1:]]}
-        values["launch.mode"] = "plain"
+        values: dict[str, Any] = {"run.command": self._read_words(words), "launch.mode": "plain"}
         # mpirun starts as many as there are slots: without tasks, one for each CPU of a whole node.
         spread = self.shape.nodes > 1 and self.script.value("--ntasks-per-node", "--ntasks")
         if self.tasks != 1 or spread:
