@@ -1470,6 +1470,14 @@ def test_a_body_is_looked_for_where_its_container_works() -> None:
         assert [(left.kind, left.line) for left in imported.left] == [("check", 3)]
 
 
+def test_a_script_that_leaves_the_folder_of_a_directive_keeps_its_body() -> None:
+    for option in ("#SBATCH --chdir=/x", "#SBATCH --container-image=a/b:c"):
+        assert kept('cd "$SLURM_SUBMIT_DIR"\npython t.py', ONE_GPU, option) == WHY.KEY
+        assert "run" in spec_of("python t.py", ONE_GPU, option)
+        for folder in ("/a", "${SLURM_SUBMIT_DIR:-$PWD}"):  # which the setup keeps
+            assert not import_body(f"cd {folder}\npython t.py", ONE_GPU, option).body
+
+
 def test_the_python_of_a_module_of_python_2_stays_that() -> None:
     for module, script in (("anaconda2/5.0", None), ("python/2.7", None), ("anaconda3/2", "t.py")):
         run = spec_of(f"module load {module}\npython t.py", ONE_GPU)["run"]

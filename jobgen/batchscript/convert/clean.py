@@ -83,7 +83,8 @@ class _CleanSpec:
         for item in reversed(self.script.read_directives):  # the last of an option counts
             asked = f"{item.option} {item.value}"
             unsaid = item.option in ARRAYS and "array.tasks" not in self.draft.values
-            refuse(item.line, WHY.KEY, unsaid, FORMS["acted-on"].match(asked))
+            acted = FORMS["acted-on"].match(f"{asked}\n{self.script.text}")
+            refuse(item.line, WHY.KEY, unsaid, acted)
             refuse(item.line, WHY.SIGNAL, FORMS["signals"].match(f"{asked} {self.once}"))
 
     def _split(self, statements: list[Statement]) -> None:
