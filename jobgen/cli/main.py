@@ -243,7 +243,7 @@ def _refuse_to_replace(file: str, text: str) -> None:
         raise click.UsageError(f"{file} {reason}")
     if known != text and before == after:
         line = f"rm {shlex.quote(file)} && jobgen {shlex.join(sys.argv[1:])}"
-        why = "not what its unchanged spec renders: it was edited, or its site or jobgen has changed"
+        why = "not what its unchanged spec renders: it was edited, or its site or jobgen changed"
         raise StaleError(f"{file}: {why}; see 'jobgen check {file}'; to overwrite it, type: {line}")
 
 
