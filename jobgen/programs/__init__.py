@@ -111,8 +111,7 @@ def _measure(plan: Plan) -> JobSize:
         # Of a role on a part of its nodes, its own.
         gpus=max(group.gpus for group in nodes.own),
         tasks=1 if parts_tasks(plan) else max(1, len(tasks)),
-        # Whether they differ by their number alone, and the setup does not use it.
-        alike=bool(tasks) and not (any(map(any, tasks)) or re.search(TASK, setup)),
+        alike=_are_alike(plan, setup),
         scheduler=plan.can.name,
         ray=plan.launch.ray,
         plain=plan.launch.plain,
@@ -126,6 +125,12 @@ def _measure(plan: Plan) -> JobSize:
         settings="\n".join(map(" ".join, _list_settings(plan))),
         fewest=nodes.fewest or 0,
     )
+
+
+def _are_alike(plan: Plan, setup: str) -> bool:
+    """Whether the tasks of an array differ by their number alone, and the setup does not use it."""
+    tasks = plan.array.tasks
+    return bool(tasks) and not any(map(any, tasks)) and not re.search(TASK, setup)
 
 
 def _list_settings(plan: Plan) -> Iterator[tuple[str, str]]:

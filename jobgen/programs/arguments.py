@@ -140,12 +140,7 @@ def _name_values(
     program: ReadProgram, parsed: Fact, values: Mapping[str, ast.expr]
 ) -> dict[str, ast.expr]:
     """Return the values of options by the names that they have in the source: args.lr."""
-    maker = parsed.part.scope.name if parsed.part.scope else ""
-    named = program.calls if read_form("of-arguments").search(maker) else []
-    read = {parsed.node, *(call.node for call in named if call.short == maker)}
-    # What it has read, also by a function that is named for that.
-    owners, full = set[str](), set[str]()
-    owners.update(*(one.list_names(read.__contains__) for one in program.modules))
+    owners, full = _find_owners(program, parsed), set[str]()
     full.update(*(module.assigned for module in program.modules))
     others = [name.split(".") for name in full if "." in name]
     # Of something that may be the same under another name.
@@ -154,11 +149,26 @@ def _name_values(
     return {f"{owner}.{name}": values[name] for owner in owners for name in known}
 
 
+def _find_owners(program: ReadProgram, parsed: Fact) -> set[str]:
+    """Return the names of what a call has read, also by a function that is named for that."""
+    maker = parsed.part.scope.name if parsed.part.scope else ""
+    named = program.calls if read_form("of-arguments").search(maker) else []
+    read = {parsed.node, *(call.node for call in named if call.short == maker)}
+    return set[str]().union(*(one.list_names(read.__contains__) for one in program.modules))
+
+
 def _hides_options(program: ReadProgram, parsed: list[Fact], text: str) -> bool:
-    """Whether a parser may have options that are not seen, as where a library makes or has it."""
+    """Whether a parser may have options that are not seen in the text of a program."""
     seen = [len(call.words) == len(call.node.args) for call in program.find("option")]
-    if not (seen and all(seen)) or read_form("adds-options").search(text):
-        return True
+    return (
+        not (seen and all(seen))
+        or bool(read_form("adds-options").search(text))
+        or _is_shared(program, parsed)
+    )
+
+
+def _is_shared(program: ReadProgram, parsed: list[Fact]) -> bool:
+    """Whether a library makes a parser, or is handed one."""
     owners = {call.head for call in parsed} - {""}
     named = rf"\b(?:{'|'.join(['parser', *owners])}) = ([\w.]+)\("
     made = rf"{named}|([\w.]+)\([^()\n]*\)\.parse_\w+\("

@@ -225,6 +225,9 @@ class Module:
             package, _, name = self.names.get(node.id, node.id).rpartition(".")
             self.uses[name].append((package if node.id in self.names else None, part))
 
+    def _keep_parameter(self, node: ast.arg, _part: Part) -> None:
+        self.bound[node.arg] += 1
+
     def _keep_attribute(self, node: ast.Attribute, part: Part) -> None:
         if isinstance(node.ctx, ast.Load):
             owner = node.value
@@ -280,7 +283,11 @@ class Module:
                 self.names[one.asname or full] = full
 
     def _keep_call(self, node: ast.Call, part: Part) -> None:
-        self.calls.append(Fact(self, node.lineno, self._name(node.func), node, part))
+        self.calls.append(Fact(self, node.lineno, self._name(node.func), node, part, {}))
+
+    def _keep_setting(self, name: str, value: ast.expr, part: Part) -> None:
+        call = ast.Call(ast.Name("os.environ"), [value], [], lineno=value.lineno)
+        self.calls.append(Fact(self, value.lineno, f"os.environ.{name}", call, part))
 
     def _keep_assigned(self, node: ast.Assign, part: Part) -> None:
         if self._known and part.denied:
@@ -295,9 +302,7 @@ class Module:
                 self.assigned.setdefault(spell_name(target), []).append(value)
                 self._places[value] = part
             elif isinstance(target, ast.Subscript) and self._name(target.value) == "os.environ":
-                name = getattr(target.slice, "value", "")
-                call = ast.Call(ast.Name("os.environ"), [value], [], lineno=value.lineno)
-                self.calls.append(Fact(self, value.lineno, f"os.environ.{name}", call, part))
+                self._keep_setting(str(getattr(target.slice, "value", "")), value, part)
 
     def _name(self, node: ast.expr) -> str:
         """Return the full dotted name of an expression; it begins with a dot if it is computed.
@@ -419,7 +424,8 @@ def _decode(data: bytes, path: str) -> str:
         return data.decode(encoding)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise SyntaxError(str(error), (path, line, 1, "")) from None
+        fault = f"byte 0x{data[error.start]:02x} is not {encoding.upper()}", (path, line, 1, "")
+        raise SyntaxError(*fault) from None
 
 
 def _negate(test: ast.expr) -> ast.expr:
@@ -450,7 +456,7 @@ SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 # What is kept of a kind of node.
 _KEEPS: dict[type, Callable[[Module, Any, Part], None]] = {
     ast.Name: Module._keep_name,
-    ast.arg: lambda module, node, _: module.bound.update([node.arg]),
+    ast.arg: Module._keep_parameter,
     ast.Attribute: Module._keep_attribute,
     ast.Call: Module._keep_call,
     ast.Assign: Module._keep_assigned,

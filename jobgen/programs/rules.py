@@ -124,19 +124,24 @@ def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
     try:
         look = _Look(ReadProgram(path, *roots), size)
     except SyntaxError as error:
-        # Python 3.12 reads more in the braces of f-strings.
-        certain = not (error.msg.startswith("f-string") and sys.version_info < (3, 12))
-        values: dict[str, Any] = size._asdict() | {"reader": _PYTHON, "fault": error.msg}
-        remarks = [make_remark("syntax", path, error.lineno or 1, certain=certain, **values)]
+        remarks = [_describe_syntax(path, error)]
         text = Path(path).read_text("utf-8", "replace") if size.world_size > 1 else ""
         if read_form("alone").search(re.sub("#.*", "", text)):
-            remarks.append(make_remark("no-process-group", path, **values))
+            remarks.append(make_remark("no-process-group", path, world_size=size.world_size))
         return remarks
     except (OSError, ValueError):
         return []
     look.take()
     remarks = [_join(*same) for same in look.remarks.values()]
     return sorted(remarks, key=lambda one: (one.path != path, *one[:2]))
+
+
+def _describe_syntax(path: str, error: SyntaxError) -> Remark:
+    """Return that this Python cannot read a program; 3.12 reads more in the braces of f-strings."""
+    old = error.msg.startswith("f-string") and sys.version_info < (3, 12)
+    unless = ", unless the job's Python is 3.12 or newer, and reads it" if old else ""
+    values = {"reader": _PYTHON, "fault": error.msg, "unless": unless}
+    return make_remark("syntax", path, error.lineno or 1, certain=not old, **values)
 
 
 _NEVER = "(?!)"
@@ -153,6 +158,13 @@ _STARTS = ("spawns", "launches", "rays")  # the kinds of calls that start proces
 _OF_MPI = {"horovod", "mpi4py"}
 
 
+class _Values(dict[str, Any]):
+    """Values by their names, and those of `forms.txt`."""
+
+    def __missing__(self, name: str) -> str:
+        return spell_form(name)
+
+
 class _Look:
     """One look into a program, for the job that starts it."""
 
@@ -161,7 +173,7 @@ class _Look:
         self.remarks: dict[str, list[Remark]] = {}  # by their messages, as they are found
         # By the words of `needs`, and the names of records, whether they are said.
         self.answers = dict.fromkeys(read_rules(), False) | _answer(size)
-        self.values = _list_values(size)  # what records name by $value and <<value>>
+        self.values = _Values(_list_values(size))  # what records name by $value and <<value>>
         words = (*(size.arguments or ()), *size.swept[0])
         files = list_files(program, words)
         settings = list_settings([f"={name}" for name in files])
@@ -241,11 +253,7 @@ class _Look:
         """Answer whether options and settings, as they are, seem to keep it from a group."""
         supposed = self.known
         self.program.suppose(supposed)
-        own = {scope.name for scope in self.program.scopes}  # which make one by other calls in them
-        ways = map(self.program.find, ("makes", *_STARTS))
-        reached = any(one.short not in own for one in itertools.chain(*ways))
-        # The test that keeps it from all calls that make a group, or start processes.
-        denied = "" if reached else self.program.find_denied("makes") or ""
+        denied = self._find_denied()
         self.program.suppose({})
         words = re.findall(r"\w+", denied)
         fields = [one for one in words if isinstance(supposed.get(one), ast.Constant)]
@@ -260,9 +268,16 @@ class _Look:
     def _name_other(self, field: str, value: object) -> str:
         """Return the first choice of an option beside a value, or what stands for one."""
         form = rf"'--?{field.replace('_', '[-_]')}'.*choices=[\[(]([^])]*)"
-        options = "\n".join(call.text for call in self.program.find("option"))
-        choices = re.findall(r"'([^']+)'", "".join(re.findall(form, options)))
+        listed = [re.search(form, call.text) for call in self.program.find("option")]
+        choices = re.findall(r"'([^']+)'", "".join(one[1] for one in listed if one))
         return next((one for one in choices if one != value), "VALUE")
+
+    def _find_denied(self) -> str:
+        """Return the test that keeps it from all calls that make a group, or start processes."""
+        own = {scope.name for scope in self.program.scopes}  # which make one by other calls in them
+        ways = map(self.program.find, ("makes", *_STARTS))
+        reached = any(one.short not in own for one in itertools.chain(*ways))
+        return "" if reached else self.program.find_denied("makes") or ""
 
     def _list_strange(self) -> list[str]:
         """Return the libraries that may make the group, and modules that are not there.
@@ -335,7 +350,7 @@ class _Look:
         return re.sub("<<(below )?(.+?)>>", self._give, form)
 
     def _give(self, word: re.Match[str]) -> str:
-        value: Any = self.values[word[2]] if word[2] in self.values else spell_form(word[2])
+        value = self.values[word[2]]
         return "|".join(map(str, range(value))) if word[1] else str(value)
 
     def find_modules(self) -> None:
@@ -516,6 +531,11 @@ def _is_of_fsdp(_: _Look, call: Fact) -> bool:
     return re.search(r"FSDP\(|FullySharded", " ".join(map(ast.unparse, values))) is not None
 
 
+def _is_uneven(look: _Look, at: Fact) -> bool:
+    """Whether the processes do not divide the number or product that a place names."""
+    return math.prod(map(int, at.about["number"].split("*"))) % look.size.world_size > 0
+
+
 # What rules need of the place of a call.
 PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "certain": lambda look, call: call.part.certain and not _is_asked(look, call),
@@ -534,9 +554,6 @@ PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "leading": _is_leading,
     # Where a file is not there yet, which the next start finds.
     "kept": _is_behind("kept"),
-    # Where the processes do not divide the number or product that it names.
-    "uneven": lambda look, call: (
-        math.prod(map(int, call.about["number"].split("*"))) % look.size.world_size > 0
-    ),
+    "uneven": _is_uneven,
     "straight": lambda _, call: all(map(call.module.decide, call.part.past)),
 }
