@@ -55,10 +55,7 @@ def import_script(script: Script, folder: str = "") -> Imported:
     _note_submission(script, draft)
     if "site" not in draft.values:
         draft.put("scheduler", script.target)
-    # The schedulers name a job by its file, whose ending matters where the name is read.
-    reads = FORMS["reads-name"].search(script.text)
-    file = _make_name(script.path if reads else os.path.splitext(script.path)[0])
-    draft.put("name", draft.values.get("name") or file)
+    draft.put("name", draft.values.get("name") or _name_file(script))
     body, comments = "", []
     try:
         draft = write_clean(script, draft)
@@ -69,6 +66,12 @@ def import_script(script: Script, folder: str = "") -> Imported:
     draft.left.sort(key=lambda left: left.line)
     text = draft.yaml(os.path.basename(script.path), comments=comments)
     return Imported(text, tuple(draft.left), body, draft.values.get("run.body", ""))
+
+
+def _name_file(script: Script) -> str:
+    """Name a job as the schedulers do: by its file, whose ending matters where that is read."""
+    reads = FORMS["reads-name"].search(script.text)
+    return _make_name(script.path if reads else os.path.splitext(script.path)[0])
 
 
 def _note_places(script: Script, draft: Draft) -> None:

@@ -179,9 +179,7 @@ class Prelude:
         return True
 
     def _read_value(self, name: str, raw: str, line: int) -> Any:
-        # Those of a spec are set before its setup.
-        late = self.phase > 2 and (self.touched or FORMS["ordered"].fullmatch(name))
-        if late or name in self.reader.variables.loose or not _VARIABLE.fullmatch(name):
+        if not self._is_early(name) or not _VARIABLE.fullmatch(name):
             return None
         known = {*self.variables, "PATH", "LD_LIBRARY_PATH", "PYTHONPATH"}
         field = self.reader.variables.join(raw)
@@ -193,6 +191,11 @@ class Prelude:
         changed = {"PWD"} if self.moved else set()
         changed |= {name} & self.variables.keys()
         return None if list_names(get_text(value)) & changed else value
+
+    def _is_early(self, name: str) -> bool:
+        """Whether a variable can be set before the setup, as those of a spec are."""
+        late = self.phase > 2 and (self.touched or FORMS["ordered"].fullmatch(name))
+        return not late and name not in self.reader.variables.loose
 
     def _is_told(self, word: Word, statement: Statement) -> bool:
         """Whether jobgen says this variable, with no other value than the script."""
@@ -238,12 +241,16 @@ class Prelude:
         if arguments := straight.write_arguments(self.asked):
             lines.insert(0, f"{arguments}    # the script's arguments")
         if seen := sorted(self.launch.reader.named & loose):
-            sure = set(re.findall(r"(?m)^(?:export )?(\w+)=", "\n".join(lines)))
-            # What only a condition sets is empty elsewhere, as in the script.
-            words = [name if name in sure else f"{name}=${name}" for name in seen]
-            lines.append(f"export {' '.join(words)}")
+            lines.append(_write_export(seen, "\n".join(lines)))
         if lines:
             self.draft.setup(lines)
+
+
+def _write_export(names: list[str], setup: str) -> str:
+    sure = set(re.findall(r"(?m)^(?:export )?(\w+)=", setup))
+    # What only a condition sets is empty elsewhere, as in the script.
+    words = [name if name in sure else f"{name}=${name}" for name in names]
+    return f"export {' '.join(words)}"
 
 
 def _is_steady(word: Word) -> bool:

@@ -13,8 +13,6 @@ from jobgen.batchscript.purposes import FORMS, WHY
 
 _NAME = re.compile(r"\$\{?([A-Za-z_]\w*)\}?", re.ASCII)
 _COMMANDS = {"$(pwd)": "$PWD", "`pwd`": "$PWD", "$(whoami)": "$USER", "`whoami`": "$USER"}
-# Plain characters of which bash makes other words, and those of a variable's value.
-_ODD, _ODD_VALUE = re.compile(r"[*?]|\[[^]]*\]|\{[^{}]*(,|\.\.)[^{}]*\}|^~"), re.compile("[:=]~")
 _UNKNOWN = "only bash knows what {} comes to"
 # Another on every node, or in every task.
 _LOCAL = re.compile("|".join(FORMS[kind].pattern for kind in ("of-step", "of-node")))
@@ -44,14 +42,13 @@ class Reader:
         `free` are the script's own variables that it may name.
         """
         text = literal = ""
-        odd = _ODD_VALUE if assigned else _ODD
         for index, part in enumerate(field):
             if part.live:
                 text += self._read_live(part, line, free, assigned=assigned)
             elif index == 0 and not part.quoted and re.match(r"~(/|$)", part.text):
                 text += "${HOME}" + part.text[1:]
             else:
-                refuse(line, _UNKNOWN.format(part.text), not part.quoted and odd.search(part.text))
+                _check_plain(part, line, assigned=assigned)
                 text += part.text
                 literal += part.text
         expands = text != literal
@@ -88,6 +85,12 @@ class Reader:
             return True
         refuse(line, reason, self.sourced, not FORMS["outside"].fullmatch(name))
         return False
+
+
+def _check_plain(part: Segment, line: int, *, assigned: bool) -> None:
+    """Raise NotStraightError where bash makes other words of plain characters."""
+    odd = r"[:=]~" if assigned else r"[*?]|\[[^]]*\]|\{[^{}]*(,|\.\.)[^{}]*\}|^~"
+    refuse(line, _UNKNOWN.format(part.text), not part.quoted and re.search(odd, part.text))
 
 
 def get_text(value: Any) -> str:
