@@ -187,6 +187,7 @@ class _Fold:
                 self._held.update(islice(tail.lines, held, None))
 
     def _advance(self, index: int) -> None:
+        """Note the next line of a tail."""
         lines = self._tails[index].lines
         if not lines and self._last[index]:
             self._fill()

@@ -48,8 +48,8 @@ def _draw_run(run: RunFacts) -> Iterator[Chart]:
         yield from _draw_training(run.training)
         if run.training.step_times:
             yield _draw_steps(run.training.step_times)
-        if run.ranks and run.ranks.size > 1 and run.ranks.speed:
-            yield _draw_ranks(run.ranks, run.ranks.speed, run.training.unit)
+    if run.training and run.ranks and run.ranks.size > 1 and run.ranks.speed:
+        yield _draw_ranks(run.ranks, run.ranks.speed, run.training.unit)
     if run.usage and len(run.usage.gpu_uses.x) > 1:
         yield _draw_gpu_use(run.usage)
 

@@ -83,11 +83,16 @@ def _rank(run: RunFacts, name: str) -> float:
     return math.inf if value is None else value
 
 
-def _label(runs: Sequence[RunFacts]) -> list[str]:
-    """Label each run by its own values, `lr=3e-3 seed=1`, or by its id if it has none."""
+def _list_values(runs: Sequence[RunFacts]) -> list[str]:
+    """Return the values of each run by which the runs differ."""
     differing = _list_differing([run.varied for run in runs])
     own = [{key: run.varied[key] for key in differing if key in run.varied} for run in runs]
-    labels = [_join(values) or run.id for run, values in zip(runs, own, strict=True)]
+    return [*map(_join, own)]
+
+
+def _label(runs: Sequence[RunFacts]) -> list[str]:
+    """Label each run by its own values, `lr=3e-3 seed=1`, or by its id if it has none."""
+    labels = [label or run.id for run, label in zip(runs, _list_values(runs), strict=True)]
     if len({run.name for run in runs}) > 1:
         return [f"{run.name} {label}"[:_LABEL] for run, label in zip(runs, labels, strict=True)]
     return [run.id if labels.count(one) > 1 else one for run, one in zip(runs, labels, strict=True)]

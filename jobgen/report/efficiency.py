@@ -95,7 +95,7 @@ class Efficiency:
         if self.used.of_one_node and self.launch.direct and held is not None:
             words = f"{format_size(held)} in one process at most"
             return use._replace(used=words, share=None)
-        return use._replace(advice=self._advise_memory(held, asked))
+        return use._replace(advice=self._advise_memory(held or 0, asked or 0))
 
     def _find_asked_memory(self) -> float | None:
         """Return the bytes that were requested, on one node or on all, as the scheduler counts."""
@@ -107,7 +107,7 @@ class Efficiency:
             return min(each, default=None)
         return sum(group.nodes * memory for group, memory in zip(groups, each, strict=True)) or None
 
-    def _advise_memory(self, held: float | None, asked: float | None) -> str:
+    def _advise_memory(self, held: float, asked: float) -> str:
         if not (held and asked and self.used.of_one_node and self._is_typical()):
             return ""
         enough = max(1, math.ceil(held * _MARGIN / _GIB))
@@ -135,6 +135,7 @@ class Efficiency:
         )
 
     def _uses_little(self, share: float | None) -> bool:
+        """Whether a successful run used too little of its request."""
         return self.is_done and share is not None and share < _LITTLE
 
     def _find_gpu_use(self) -> Use:
@@ -147,9 +148,7 @@ class Efficiency:
         return Use("GPUs", None, words, _divide(percent, 100), source, counted=counted)
 
     def _measure_gpu_memory(self) -> Use:
-        held, source = self.usage.gpu_memory, _NOTED
-        if held is None:
-            held, source = self.run.read("memory"), _METRICS
+        held, source = self._find_gpu_memory()
         total = self.gpu_memory or self.usage.gpu_total
         share = _divide(held, total)
         sources = ["preflight" if self.gpu_memory else "", "" if held is None else source]
@@ -161,6 +160,12 @@ class Efficiency:
             ", ".join(filter(None, sources)),
             "there is room for a larger micro-batch" if self._uses_little(share) else "",
         )
+
+    def _find_gpu_memory(self) -> tuple[float | None, str]:
+        """Return the peak memory of a GPU in bytes, and the source."""
+        if self.usage.gpu_memory is not None:
+            return self.usage.gpu_memory, _NOTED
+        return self.run.read("memory"), _METRICS
 
 
 def _divide(part: float | None, whole: float | None) -> float | None:

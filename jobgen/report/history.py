@@ -75,7 +75,7 @@ class History:
     @property
     def start(self) -> dict[str, Any]:
         """The trainer's record of its last start; empty without one."""
-        return [{}, *self.lines["start"]][-1]
+        return self.lines["start"][-1] if self.lines["start"] else {}
 
     def first_steps(self) -> dict[int, float]:
         """Return when each attempt was ready to train."""
@@ -236,6 +236,7 @@ def _read_list(value: object, count: int) -> tuple[float, ...] | None:
 def _divide_speed(
     training: Training | None, shares: tuple[float, ...] | None
 ) -> tuple[float, ...] | None:
+    """Return the speed of each rank, by its share of the batch."""
     if training is None or training.speed is None or not shares or sum(shares) <= 0:
         return None
     return tuple(training.speed * share / sum(shares) for share in shares)

@@ -85,7 +85,10 @@ def summarise_runs(runs: tuple[RunFacts, ...], comparison: Comparison) -> str:
     speeds = [(row.speed, row.title) for row in comparison.rows if row.speed is not None]
     if len(speeds) > 1:
         speed, title = max(speeds)
-        units = {run.training.unit for run in runs if run.training}
-        unit = f"{units.pop()}/s" if len(units) == 1 else "a second"
-        sentences.append(f"Fastest: {title}, {format_number(speed)} {unit}.")
+        sentences.append(f"Fastest: {title}, {format_number(speed)} {_name_unit(runs)}.")
     return " ".join(sentences)
+
+
+def _name_unit(runs: tuple[RunFacts, ...]) -> str:
+    units = {run.training.unit for run in runs if run.training}
+    return f"{units.pop()}/s" if len(units) == 1 else "a second"
