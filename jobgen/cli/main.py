@@ -208,9 +208,13 @@ def _load_all(
         except SpecError as error:
             refused.append(error)
     if refused:
-        problems = (problem for one in refused for problem in one.problems)
-        raise SpecError(problems, (warning for one in refused for warning in one.warnings))
+        raise _join_refusals(refused)
     return planned
+
+
+def _join_refusals(refused: Sequence[SpecError]) -> SpecError:
+    problems = (problem for one in refused for problem in one.problems)
+    return SpecError(problems, (warning for one in refused for warning in one.warnings))
 
 
 def _name_files(

@@ -85,6 +85,11 @@ def _stop(job: JobRecord) -> None:
     if over or not (left := _list_left(job, marks)):
         raise RefusedError(f"job {job.id} has already ended")
     _send_signal(left, signal.SIGTERM)
+    _wait_for_end(job, marks)
+
+
+def _wait_for_end(job: JobRecord, marks: set[str]) -> None:
+    """Wait until a job's processes have ended; kill those that take too long."""
     give_up = time.monotonic() + _PATIENCE_SECONDS
     looks = 0  # that have found nothing: a process that its script starts just now has no mark yet
     while looks < 2:

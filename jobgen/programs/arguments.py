@@ -41,10 +41,8 @@ def read_arguments(program: ReadProgram, tasks: Sequence[Sequence[str]]) -> Read
 
     No values are sure where the source does not show all options that the program has.
     """
-    if program.find("hydra") and program.find("parses"):
-        return Read()  # as one of them stands in for the other
     if program.find("hydra"):
-        return Read(faults=_check_hydra(program, [word for task in tasks for word in task]))
+        return _read_by_hydra(program, tasks)
     parsed = _find_parsed(program)
     read_by = dict.fromkeys((program.entry, *(one.module for one in parsed)))
     if not parsed or any(read_form("gives-others").search(one.text) for one in read_by):
@@ -60,6 +58,13 @@ def read_arguments(program: ReadProgram, tasks: Sequence[Sequence[str]]) -> Read
     named = _name_values(program, parsed[0], values)
     fields = {name.rpartition(".")[2]: value for name, value in named.items()}
     return Read(named, parser.faults, fields)
+
+
+def _read_by_hydra(program: ReadProgram, tasks: Sequence[Sequence[str]]) -> Read:
+    """Return the faults of words for Hydra; nothing where a parser stands in for it."""
+    if program.find("parses"):
+        return Read()
+    return Read(faults=_check_hydra(program, [word for task in tasks for word in task]))
 
 
 def _share_values(given: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ast.expr]]:
