@@ -425,6 +425,7 @@ def test_no_job_that_has_ended_stands_in_the_place_of_one_that_runs(line):
         ("submit --gpus 4", "type: jobgen submit -N 1 --gpus-per-node 4\n"),
         ("submit resources.node=4", "type: jobgen submit --set resources.nodes=4\n"),
         ("submit -m --set run.args.lr=1,2", "submit --set 'array.values.lr=[1, 2]'\n"),
+        ("submit -m run.args.lr=1,2", "submit --set 'array.values.lr=[1, 2]'\n"),
         ("seff 12", "type: jobgen report 12 --text\n"),
         ("what is walltime", "type: jobgen explain resources.walltime\n"),
         ("render --mem=64GB", "type: jobgen render --set resources.memory_per_node=64GB"),

@@ -1178,6 +1178,11 @@ CONFIGURED = (
         (OFF, "--use-ddp", ""),
         (OFF.replace("if args", "if args.gpus > 1 and args"), "", "args.gpus > 1 and args.use_ddp"),
         (CARRIED, "", "--ddp, which is not in run.args, is off by default"),
+        (
+            CARRIED.split("class")[0] + "else:\n    print(os.environ['RANK'])\n",
+            "",
+            "",
+        ),
         (LAUNCHER, "", "--launcher, which is not in run.args, is 'none' by default"),
         (LAUNCHER, "--launcher pytorch", ""),
         (LAUNCHER.replace("'none'", "'pytorch'", 1), "", ""),
