@@ -379,6 +379,10 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("no-command", "srun -K1 bash -c 'python \\\t\n  t.py'", "--nodes=2"),
         ("no-command", "srun -K1 python t.py --lr=1 \\ # high\n  --n=2", "--nodes=2"),
         ("hidden-exit", "set -e\npython t.py &\npython u.py &\nwait", "--nodes=1"),
+        ("unset-variable", "python t.py $JOBS_ARRAY_TASK_ID", "--array=0-3"),
+        ("unset-variable", "python t.py --seed ${SLURM_ARRAY_ID}", "--array=0-3"),
+        ("unset-variable", "srun -K1 bash -c 'python t.py $SLURM_NODE_ID'", "--nodes=2"),
+        ("unset-variable", "export OMP_NUM_THREADS=$SLURM_CPU_PER_TASK", "--nodes=1"),
         ("no-wait", "srun -K1 python t.py &\nset +x\nconda deactivate\nsacct -j $ID", "--nodes=1"),
         ("endless-wait", "trl vllm-serve --model m &\npython t.py\nwait", "--nodes=1"),
         ("endless-wait", "vllm serve m & # kill it?\n# trap\npython t.py\nwait", "--nodes=1"),
@@ -521,6 +525,8 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
         ("L=' a'\nM= ./a.sh $M $L\nN= python t.py $N", "--nodes=1"),
         ("python t.py --rank 0 &\npython t.py --rank 1", "--nodes=1"),
         ("python t.py > >(tee log)\nwait $!", "--nodes=1"),
+        ("SLURM_NODE_ID=1\npython t.py $SLURM_NODE_ID ${PBS_JOB_ID:-1}", "--nodes=1"),
+        ("python t.py $SLURM_TMPDIR $SLURM_JOBID $JOB_ARRAY", "--nodes=1"),
         ("python t.py --lr 1", "--array=1-9%1"),
         ("set -o pipefail\npython t.py | grep -v warn", "--nodes=1"),
         ("python watch.py 1 &\npython t.py 2", "--nodes=1"),
@@ -829,8 +835,37 @@ def test_a_job_in_a_here_document_has_its_faults_at_their_lines(limit: str) -> N
     assert found == [(6, "hidden-exit"), (6, "early-expansion"), (6, "srun-kill")]
 
 
+@pytest.mark.parametrize(
+    ("directive", "found"),
+    [
+        ("#SBATCH --mem=32", True),
+        ("#SBATCH --mem 128", True),
+        ("#SBATCH --mem-per-cpu=4", True),
+        ("#SBATCH --mem=0", False),
+        ("#SBATCH --mem=32G", False),
+        ("#SBATCH --mem=512", False),
+        ("#SBATCH --mem-per-cpu=100", False),
+        ("#PBS -l select=1:ncpus=4:mem=16", True),
+        ("#PBS -l mem=16", True),
+        ("#PBS -l select=1:mem=16gb:ncpus=4", False),
+    ],
+)
+def test_memory_is_not_meant_in_megabytes_or_bytes(directive: str, *, found: bool) -> None:
+    findings = check(Script("a", f"#!/bin/bash\n{directive}\ntrue\n"))
+    assert [item.rule.id for item in findings] == ["little-memory"] * found
+
+
 def test_a_script_without_directives_may_be_what_each_node_runs() -> None:
     body = "torchrun --nnodes=$N --node-rank=$1 --master-addr=127.0.0.1 --master-port=$P t.py\n"
     for asked, found in (("#SBATCH --nodes=2", ["first-node-only", ADDRESS]), ("# of a node", [])):
         findings = check(Script("a.sh", f"#!/bin/bash\n{asked}\n{body}"))
         assert [item.rule.id for item in findings] == found
+
+
+def test_a_misnamed_variable_is_named_once() -> None:
+    body = "python t.py $PBS_JOB_ID\npython u.py $PBS_JOB_ID $SLURM_ARRAY_ID\nexit $?"
+    found = [x for x in check(make_script(body, "#SBATCH -N1")) if x.rule.id == "unset-variable"]
+    assert [item.message for item in found] == [
+        "no scheduler sets $PBS_JOB_ID",
+        "no scheduler sets $SLURM_ARRAY_ID",
+    ]

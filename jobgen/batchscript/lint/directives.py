@@ -61,6 +61,14 @@ def _find_variables(script: Script) -> Iterator[Fault]:
             yield Fault(item.line, match.start() + 1, message)
 
 
+@rule("unset-variable")
+def _find_unset(script: Script) -> Iterator[Fault]:
+    own = {name for name, _, _ in script.variables()}
+    commands = [launch.command for launch in script.launches[::-1]]  # so that the first one stays
+    read = {name: x.place for x in commands for name in FORMS["misnamed"].findall(x.active)}
+    yield from (mark(read[name], f"no scheduler sets ${name}") for name in read.keys() - own)
+
+
 @rule("late-directive")
 def _find_late(script: Script) -> Iterator[Fault]:
     items = [item for item in script.directives if not item.read and item.option[0] == "-"]
@@ -78,6 +86,14 @@ def _find_dead(script: Script) -> Iterator[Fault]:
         (number, text), *more = dead.items()
         none = f", like {format_count(len(more), 'other line')}, so the job has no directives"
         yield Fault(number, 1, f"'{text}' is a comment{'' if script.directives else none}")
+
+
+@rule("little-memory")
+def _find_little_memory(script: Script) -> Iterator[Fault]:
+    for item in script.read_directives:
+        if FORMS["little"].fullmatch(f"{item.option} {item.value}"):
+            unit = "bytes" if script.can.chunks else "megabytes"
+            yield mark(item, f"{item.option} {item.value} is in {unit}, too few for torch")
 
 
 @rule("output-folder")
