@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from io import TextIOWrapper
@@ -178,11 +179,16 @@ def render(
         _refuse_to_replace(file, text)
         write_file(file, text)
     if as_json:
-        rows = zip_longest(planned, files, texts)
-        scripts = [{"spec": one[0], "file": file, "script": text} for one, file, text in rows]
-        put_out({"scripts": scripts})
+        put_out({"scripts": _list_scripts(planned, files, texts)})
     elif not files:
         put_out(next(iter(texts)))
+
+
+def _list_scripts(
+    planned: Sequence[tuple[str, Plan]], files: Sequence[str], texts: Iterable[str]
+) -> list[dict[str, str]]:
+    rows = zip_longest(planned, files, texts)
+    return [{"spec": one[0], "file": file, "script": text} for one, file, text in rows]
 
 
 def _load_all(
@@ -224,7 +230,7 @@ def _name_files(
     if not out_dir:
         return [output] if output else []
     files = [os.path.join(out_dir, _name_script(path, plan)) for path, plan in planned]
-    if twice := [file for file in files if files.count(file) > 1]:
+    if twice := [file for file, times in Counter(files).items() if times > 1]:
         raise click.UsageError(f"two of the specs would both be written to {twice[0]}")
     return files
 

@@ -47,12 +47,14 @@ class Slurm(base.Scheduler):
         lines = _say("--job-name=", plan.name, "the job's name in squeue", "name")
         lines += _say("--account=", plan.requests.account, "the account that pays", "account")
         for index, group in enumerate(plan.components):
-            why = "nodes of another shape form their own component"
-            lines += _say("hetjob", index > 0, why, "resources.gpus_per_node")
-            queue = plan.defaults.partition or plan.requests.queue
-            keys = (*base.queue_keys(plan), "site.slurm.queue_option")
-            option = f"--{plan.site.slurm.queue_option}="
-            lines += _say(option, queue, base.explain_queue(plan), *keys)
+            if index:
+                why = "nodes of another shape form their own component"
+                lines += _say("hetjob", True, why, "resources.gpus_per_node")
+            if plan.requests.queue:
+                queue = plan.defaults.partition or plan.requests.queue
+                keys = (*base.queue_keys(plan), "site.slurm.queue_option")
+                option = f"--{plan.site.slurm.queue_option}="
+                lines += _say(option, queue, base.explain_queue(plan), *keys)
             lines += _write_requests(plan)
             lines += _write_resources(plan, group)
             lines += base.site_lines(plan, "#SBATCH")
@@ -269,9 +271,10 @@ def _write_mail(plan: Plan) -> list[base.Directive]:
 
 
 def _write_dependency(plan: Plan) -> list[base.Directive]:
-    lines = base.after_line(plan, "#SBATCH", "--dependency=")
+    if not plan.requests.after:
+        return []
     why = "if that can no longer happen, Slurm cancels the job instead of letting it wait forever"
-    return lines + _say(_NEVER, bool(lines), why)
+    return [*base.after_line(plan, "#SBATCH", "--dependency="), *_say(_NEVER, True, why)]
 
 
 SCHEDULER = Slurm()
