@@ -240,8 +240,8 @@ def _refuse_to_replace(file: str, text: str) -> None:
 
     Another release of jobgen renders other scripts: their runtimes tell.
     """
-    if not os.path.isfile(file) or not os.path.getsize(file):
-        return
+    if not os.access(file, os.F_OK) or not os.path.isfile(file) or not os.path.getsize(file):
+        return  # os.path raises and catches an exception for each file that is not there
     from jobgen.rendering import header
     from jobgen.rendering.runtime import split_script
 

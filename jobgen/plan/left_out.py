@@ -20,7 +20,7 @@ def list_left_out(context: Context) -> Iterator[str]:
     for key, *uses in map(str.split, read_lines("uses.txt", room="plan")):
         if key == "directives":
             yield from _name_directives(context)
-        elif not any(map(facts.get, uses)) and any(_clear(one, key) != one for one in specs):
+        elif not any(map(facts.get, uses)) and any(_is_given(one, key) for one in specs):
             yield key
 
 
@@ -50,6 +50,15 @@ def leave_out(loaded: LoadedSpec, keys: Iterable[str]) -> LoadedSpec:
         if key not in _KEPT:
             spec = _clear(spec, key)
     return loaded._replace(spec=spec)
+
+
+def _is_given(record: Any, path: str) -> bool:
+    """Return whether a record has another value than the default at a path of its keys."""
+    key, _, inner = path.partition(".")
+    if key not in getattr(record, "_fields", ()):
+        return False
+    value = getattr(record, key)
+    return _is_given(value, inner) if inner else value != record._field_defaults[key]
 
 
 def _clear(record: Any, path: str) -> Any:
