@@ -70,7 +70,7 @@ def prepare_tokens(folder: Path, scale: Scale) -> None:
     letters = np.random.default_rng(0).integers(97, 123, scale.context * 4096).astype("u1")
     (folder / "text").write_bytes(letters.tobytes())
     flags = ["--data", str(folder / "text"), "--tokens", str(folder / "tokens")]
-    prepare_text(parse_flags([*flags, "--tokenizer", "byte"]), tokenizer="byte", fetch=False)
+    prepare_text(parse_flags([*flags, "--tokenizer", "byte"]), fetch=False)
     manifest = folder / "tokens" / "manifest.json"
     vocabulary = 50257 if scale is LARGE else 257
     manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"vocabulary": vocabulary}))
