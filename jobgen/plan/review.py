@@ -445,7 +445,7 @@ def _count_job(job: _Subject) -> dict[str, Any]:
         "single": (has, gpus, plan.nodes.together) == (0, 1, 1),
         "fit": min(has // max(1, gpus), array.size),
         "charged": array.jobs * has,
-        "at_once": getattr(job.spec.array, "at_once", None) or 0,
+        "at_once": array.at_once or 0,
     }
 
 
