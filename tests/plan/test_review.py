@@ -499,10 +499,10 @@ output on a node's own disk
     directives: ['#SBATCH -o /tmp/%j.out']
     /tmp/%j.out is on the first node's own disk; name a folder that all nodes see
 the rank of an agent
-    run: {script: train.py, args: [--rank, {value: $SLURM_PROCID, expand: true}]}
+    environment: {variables: {ME: {value: $SLURM_PROCID, expand: true}}}
     $SLURM_PROCID counts the agents of torchrun, one on each node
 the rank of an agent in its own variable
-    run: {script: train.py, args: [--rank, {value: $SLURM_PROCID, expand: true}]}
+    run: {script: train.py, args: [--rank, {value: $PMI_RANK, expand: true}]}
     leave it out; jobgen gives each process RANK
 the agents for the processes
     environment: {variables: {WORLD: {value: $SLURM_NTASKS, expand: true}}}
@@ -750,6 +750,10 @@ RIGHT = {
         SCRIPT,
         "run: {command: [python3, -c, 'import torch; first, other = rank * 2, rank * 2 + 1']}\n"
         "launch: {mode: direct, processes_per_node: 2}",
+    ),
+    "the process's own rank, as Slurm counts it behind the program": (
+        SCRIPT,
+        "run: {script: train.py, args: [--rank, {value: $SLURM_PROCID, expand: true}]}",
     ),
     "the rank of LoRA": (SCRIPT, "run: {script: train.py, args: [--rank, 128]}"),
     "a world of one by default": (SCRIPT, "run: {script: train.py, args: [--world_size, 1]}"),
