@@ -40,6 +40,7 @@ TEXTS = [
     *(ROOT / "jobgen").glob("*/rules.txt"),
     ROOT / "jobgen" / "programs" / "remarks.txt",
     ROOT / "jobgen" / "plan" / "review.txt",
+    ROOT / "jobgen" / "jobs" / "states.txt",
     ROOT / "jobgen" / "diagnose" / "data" / "causes.yaml",
 ]
 

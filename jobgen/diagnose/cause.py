@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any, Literal
 
-from jobgen.jobs import status
+from jobgen.jobs import states
 from jobgen.records import NamedTuple
 from jobgen.spec.tables import read_table
 
@@ -79,7 +79,7 @@ TIMEOUT = next(cause for cause in CAUSES if cause.id == "collective-timeout")
 _MISSING = {name: _make_cause(row) for name, row in _TABLE["missing"].items()}
 LEFT_EARLY, STAYED = _MISSING["left early"], _MISSING["stayed"]
 SILENT_NODE, STOPPED, WAITED = (_MISSING[name] for name in ("silent node", "stopped", "waited"))
-APART = _MISSING["apart"]._replace(title=_MISSING["apart"].title + status.APART)
+APART = _MISSING["apart"]._replace(title=_MISSING["apart"].title + states.APART)
 #: what the words of an exception mean that show no cause of the table, and what to do
 ADVICE = tuple(
     (re.compile(_join(row["says"]), re.M), f"{row['title']}: {row['remedy']}")

@@ -38,7 +38,7 @@ from jobgen.diagnose.processes import Processes
 from jobgen.diagnose.reading import NO_LINE, Line, drop, keep, read_words
 from jobgen.diagnose.silence import Silence, is_idle, measure_silence
 from jobgen.diagnose.stall import Suspects, Waiting, find_accused, find_odd
-from jobgen.jobs import run_folder, status
+from jobgen.jobs import run_folder, states
 from jobgen.schedulers.base import State
 
 # A process that has failed ends all others within 30 s. If they go on for longer, it was started
@@ -105,7 +105,7 @@ class Judge:
 
     def _judge_done(self) -> Diagnosis:
         """Of a job whose commands all left with 0: well, unless several ended as one was lost."""
-        if self.state.reason == status.APART:
+        if self.state.reason == states.APART:
             return self._name_cause(APART)
         about = self.about._replace(cause="healthy", title=self.state.reason or "it ended well")
         lost = [one for one in self.processes.stopped if one.raised.words and one.cause.symptom]

@@ -10,9 +10,9 @@ from contextlib import suppress
 
 from jobgen import process
 from jobgen.errors import RefusedError
+from jobgen.jobs.queries import split_ids
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.run_folder import note_cancel, read_traces
-from jobgen.jobs.status import split_ids
 from jobgen.schedulers import SCHEDULERS
 
 _PATIENCE_SECONDS = 60

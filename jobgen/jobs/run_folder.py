@@ -99,11 +99,13 @@ class Traces(NamedTuple):
         return time.time() - max(signs, default=0.0) < _ALIVE_SECONDS
 
     @property
-    def lost_nodes(self) -> tuple[str, str]:
-        """The nodes whose loss made the script end the others, and its words of it."""
+    def loss(self) -> str:
+        """What the script says of nodes whose loss made it end the others; empty without one."""
         first, _, words = read_if_left(f"{self.last}/failed").partition("\n")
         word, _, nodes = first.partition(" ")
-        return (nodes.replace(" ", ", "), words.strip()) if word == "lost" else ("", "")
+        if word != "lost" or not nodes:
+            return ""
+        return words.strip() or f"no sign of life from {nodes.replace(' ', ', ')}"
 
     @property
     def output(self) -> str:

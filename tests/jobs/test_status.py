@@ -467,6 +467,20 @@ def test_a_job_that_ends_while_the_scheduler_is_asked_is_done(
     assert jobgen("status", "7")[1] == "done\n"
 
 
+def test_a_local_job_that_ends_while_it_is_looked_at_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = attempt(job("7", kind="local", pid=2**22, started=1))
+
+    def end(*_: object) -> bool:
+        (folder / "outcome").write_text("done 0\n")
+        return False
+
+    monkeypatch.setattr(process, "is_running", end)
+    assert jobgen("status", "7")[1] == "done\n"
+
+
 def test_a_run_that_was_asked_to_stop_says_so(scheduler: Scheduler) -> None:
     one = job("7")
     attempt(one, "done 0")

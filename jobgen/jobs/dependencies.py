@@ -1,0 +1,56 @@
+"""The jobs that a job waits for, or needed to end well, and how they stand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from glob import iglob
+
+from jobgen.jobs.files import RUNS, read_if_left
+from jobgen.jobs.record import RECORD, JobRecord, folder_name, read_sound
+from jobgen.jobs.run_folder import read_outcome, read_traces
+from jobgen.schedulers import SCHEDULERS
+from jobgen.schedulers.base import DEPENDENT, State
+
+_DEPENDENCY = re.compile(r"\b(after\w*):([^,?\s@]+)")
+
+
+def name_others(job: JobRecord, state: State, *, begun: bool) -> State:
+    """Add which jobs a job waits for and how they stand, or which it needed to end well."""
+    if state.name == "queued" and state.reason.startswith(DEPENDENT):
+        others = ", ".join(words for _, words, _ in _list_others(job))
+        return state._replace(reason=f"it waits for {others}") if others else state
+    if begun or state.name not in ("cancelled", "unknown"):
+        return state
+    needed = [
+        f"it needed {words}" for kind, words, bad in _list_others(job) if bad and kind == "afterok"
+    ]
+    return state._replace(reason="; ".join(filter(None, [state.reason, *needed[:1]])))
+
+
+def _list_others(job: JobRecord) -> Iterator[tuple[str, str, bool]]:
+    """Yield the kind of each dependency, its job in words, and whether that has failed."""
+    for kind, job_id in _list_dependencies(job):
+        records = iglob(f"{job.folder}/{RUNS}/*/{folder_name(job_id)}/{RECORD}")
+        other = next(read_sound(records), None)
+        if other is None:
+            yield kind, f"job {job_id}", False
+        else:
+            word = _describe_end(other)
+            bad = word not in ("done", "running", "not begun")
+            yield kind, f"{other.name} {other.id} ({word})", bad
+
+
+def _list_dependencies(job: JobRecord) -> list[tuple[str, str]]:
+    """Return the jobs that `job` depends on, each with its kind, such as `afterok`, and its ID."""
+    waits = " ".join(job.argv)  # these are in the place of the script's, and have them too
+    if not _DEPENDENCY.search(waits):
+        text = read_if_left(f"{job.run_folder}/script")
+        waits = SCHEDULERS[job.scheduler].dependencies(text)
+    return [(kind, id) for kind, ids in _DEPENDENCY.findall(waits) for id in ids.split(":")]
+
+
+def _describe_end(job: JobRecord) -> str:
+    if outcome := read_outcome(job):
+        return outcome[0]
+    return "running" if read_traces(job).attempts else "not begun"

@@ -1,0 +1,141 @@
+"""How a job or a task stands: what is seen of it, and by the table `states.txt` what that means."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any
+
+from jobgen.jobs.queries import SchedulerAnswer
+from jobgen.jobs.record import JobRecord
+from jobgen.jobs.run_folder import SIGTERM_CODE, Traces, read_traces
+from jobgen.records import NamedTuple
+from jobgen.schedulers import SCHEDULERS
+from jobgen.schedulers.base import DEPENDENT, State
+from jobgen.spec.tables import read_rows
+
+# What a good end is told with where nodes have seen no connection between processes.
+APART = "no two of its processes had a connection to each other: each may have worked alone"
+# What PBS prints as it ends a job because a node's daemon has died.
+_NODE_DIED = r"node \d+ \(\S+\) requested job die"
+# What the script prints at its walltime, or PBS as it ends a job there.
+_AT_WALLTIME = r"(?m)ENDED by the (walltime|end of)|^=>> PBS: job killed: walltime"
+_NOT_STARTED = r"(?s).*: not started: .*"
+_SIGNALS = {137: "SIGKILL", SIGTERM_CODE: "SIGTERM"}
+# A job may run this much less than its walltime: it began before its script.
+_SLACK_SECONDS = 30
+
+
+class Look(NamedTuple):
+    """A look at a job or a task: what it has left, and its state if that shows it."""
+
+    left: Traces
+    own: State | None
+
+
+class _Seen(NamedTuple):
+    """What is seen of one, in the words of the table, and `why` that is not more."""
+
+    left: Traces
+    says: Iterable[str] = ()
+    listed: State = State("unknown")
+    why: str = ""
+
+
+class _Row(NamedTuple):
+    says: set[str]
+    word: set[str]
+    fact: Callable[[_Seen], object]
+    state: Any
+    reason: str
+
+
+# What else may be seen, by its name in the table; most of it is read from a file only then.
+_FACTS: dict[str, Callable[[_Seen], object]] = {
+    "*": lambda seen: True,
+    "started_since": lambda seen: (seen.listed.start or 0) > seen.left.ended,
+    "node_died": lambda seen: _search(_NODE_DIED, seen.left.output),
+    "says_more": lambda seen: not (seen.listed.name == "done" or _is_plain(seen)),
+    "chain": lambda seen: seen.left.job.links,  # whose later jobs only repeat the end
+    "told_to_end": lambda seen: seen.left.told_to_end and not seen.left.job.array,
+    "asked_to_stop": lambda seen: os.path.exists(f"{seen.left.run_dir}/STOPPED"),
+    "apart": lambda seen: APART if seen.left.apart else "",
+    "not_started": lambda seen: _search(_NOT_STARTED, seen.left.loss),
+    "lost_nodes": lambda seen: seen.left.loss,
+    "at_walltime": lambda seen: (
+        seen.left.code == SIGTERM_CODE and _search(_AT_WALLTIME, seen.left.output)
+    ),
+    "signal": lambda seen: _SIGNALS.get(seen.left.code),
+    "waits": lambda seen: DEPENDENT if os.path.exists(f"{seen.left.run_dir}/waits") else "",
+    "outran": lambda seen: seen.left.ended + _SLACK_SECONDS >= (seen.left.limit or float("inf")),
+    "alive": lambda seen: seen.left.alive,
+    "lifeless": lambda seen: not seen.left.alive,
+    "cancelled": lambda seen: seen.left.cancelled,  # maybe before its script could note it
+    "unbegun": lambda seen: not seen.left.attempts,
+    "unbegun_task": lambda seen: seen.left.job.array and not seen.left.attempts,
+    "cancelled_unbegun": lambda seen: seen.left.cancelled and not seen.left.attempts,
+}
+
+
+def examine(job: JobRecord) -> Look:
+    """Judge by the job's own record, and a local one by its process.
+
+    A failure may be the scheduler's doing, such as a preemption, or followed by another start: that
+    is asked for once.
+    """
+    says = _look_at_process(job) if job.local else ""  # first: what it leaves, it leaves before
+    left = read_traces(job)
+    if says or left.word == "done":
+        return Look(left, _judge(_Seen(left, [says], why=f"it was started on {job.host}")))
+    return Look(left, left.kept_state)
+
+
+def judge(left: Traces, answer: SchedulerAnswer) -> tuple[State, bool]:
+    """Judge by what the scheduler says, and what the script has left; say if that is the end."""
+    over = left.word in ("done", "failed")
+    listed = answer.find_state(left, first=over)
+    why = answer.doubt or "the scheduler no longer knows it"
+    if listed is None:
+        state = _judge(_Seen(left, ["silent" if answer.doubt else "gone"], why=why))
+    else:
+        state = _judge(_Seen(left, [listed.name, "ended" * listed.ended], listed, why))
+    certain = over and not answer.silence
+    return state, certain if listed is None or listed.name == "unknown" else listed.ended
+
+
+def _look_at_process(job: JobRecord) -> str:
+    if job.alive:
+        return "alive"
+    return "dead" if job.host in ("", os.uname().nodename) else "elsewhere"
+
+
+def _judge(seen: _Seen) -> State:
+    """Return what the table says of it."""
+    says, word = {"*", *seen.says}, {"*", seen.left.word or "-"}
+    rows = (row for row in _read_table() if says & row.says and word & row.word)
+    row, fact = next((row, fact) for row in rows if (fact := row.fact(seen)))
+    if row.state in ("listed", "stopping"):
+        return seen.listed._replace(name=row.state) if row.state == "stopping" else seen.listed
+    reason = row.reason.format(left=seen.left, why=seen.why, fact=fact)
+    if row.state == "running":
+        return State("running", reason, seen.left.begun, seen.left.limit)
+    return State(row.state, reason)
+
+
+@cache
+def _read_table() -> list[_Row]:
+    return [
+        _Row({*says.split()}, {*word.split()}, _FACTS[fact], state, reason.removeprefix("-"))
+        for says, word, fact, state, reason in read_rows("states.txt", room="jobs")
+    ]
+
+
+def _search(pattern: str, text: str) -> str:
+    match = re.search(pattern, text)
+    return match[0] if match else ""
+
+
+def _is_plain(seen: _Seen) -> bool:
+    return SCHEDULERS[seen.left.job.scheduler].queue.is_plain(seen.listed)
