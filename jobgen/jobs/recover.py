@@ -1,4 +1,14 @@
-"""Find out whether a job exists after a crash, a time-out or a lost connection."""
+"""Find out whether a job exists after a crash, a time-out or a lost connection.
+
+A submission leaves, in this order:
+
+  an intent and its script      there is no job yet
+  an empty file for the answer  the scheduler may have been asked: its list of jobs tells, or what a
+                                job has left; that there is none is certain once it is late
+  ids in that file              these are jobs; of a chain more may come until then
+  the record of the job         as much as the ids, which are there as long
+  nothing but the record        it is settled, here or by the submission itself
+"""
 
 from __future__ import annotations
 
@@ -10,10 +20,10 @@ from jobgen import process
 from jobgen.errors import RefusedError, SchedulerUnavailableError, UsageError
 from jobgen.jobs import journal
 from jobgen.jobs.files import RUNS, read_if_left
+from jobgen.jobs.hand_over import count_links, read_ids, search_jobs
 from jobgen.jobs.journal import Intent, find_submitter, format_clock
 from jobgen.jobs.record import RECORD, read_record
 from jobgen.jobs.run_folder import list_attempts
-from jobgen.jobs.submit import count_links, read_ids, search_jobs
 
 
 def recover_submissions() -> list[str]:
@@ -91,12 +101,11 @@ def _settle(case: _Case) -> str:
 
 def _settle_batch(case: _Case) -> str:
     intent = case.intent
-    if not case.complete:
-        if case.unasked:
-            return _drop(intent, "it was interrupted before the scheduler was asked")
-        if obstacle := _find_obstacle(case):
-            return _leave_open(intent, obstacle)
-        case.ids = case.ids or _find_by_attempts(intent)
+    if case.unasked:
+        return _drop(intent, "it was interrupted before the scheduler was asked")
+    if obstacle := "" if case.complete else _find_obstacle(case):
+        return _leave_open(intent, obstacle)
+    case.ids = case.ids or _find_by_attempts(intent)
     if case.ids:
         return _record(case)
     if not case.late:

@@ -81,16 +81,12 @@ class Traces(NamedTuple):
         return get_mtime(f"{self.last}/outcome")
 
     @property
-    def walltime(self) -> int | None:
-        """The seconds that the last attempt's script asks for."""
-        about = header.read(read_if_left(f"{self.last}/script"))
-        return about.walltime if about else None
-
-    @property
     def limit(self) -> float | None:
-        """When the walltime of the last attempt ends."""
-        walltime = self.walltime
-        return self.begun + walltime if self.begun and walltime is not None else None
+        """When the walltime ends that the last attempt's script asks for."""
+        about = header.read(read_if_left(f"{self.last}/script"))
+        if about is None or about.walltime is None or not self.begun:
+            return None
+        return self.begun + about.walltime
 
     @property
     def alive(self) -> bool:
