@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from jobgen import process
 from jobgen.errors import (
+    JobgenError,
     NoAnswerError,
     RecordError,
     RefusedError,
@@ -53,16 +54,13 @@ class HandOver:
         """Hand over all, and record what has become jobs."""
         try:
             try:
-                while len(self.ids) < self.intent.jobs and self._add_link():
-                    pass
+                while len(self.ids) < self.intent.jobs:
+                    self._hand_over(self._make_command())
+            except (RefusedError, SchedulerUnavailableError, OSError) as error:
+                self._give_up(error)
             finally:
                 if self.ids:
                     job = journal.record_job(self.intent, self.ids)
-        except RefusedError as error:
-            raise RefusedError(f"{error}{self._advise(str(error))}") from None
-        except UnsettledError as error:
-            error.job_id = "".join(self.ids[:1])
-            raise
         except OSError as error:
             if not self.ids:
                 raise
@@ -75,24 +73,25 @@ class HandOver:
             raise trouble from None
         return job
 
-    def _add_link(self) -> bool:
-        """Hand over the next one; what has only made the chain shorter is a warning."""
-        argv = list(self.intent.job.argv)
-        if self.ids:
-            script = os.path.relpath(self.intent.script, self.intent.job.folder)
-            head, before, first = self.submission.head, self.ids[-1], self.ids[0]
-            argv = self.scheduler.next_argv(script, text=head, after=before, first=first)
-        try:
-            self._hand_over(argv)
-        except UnsettledError as error:
-            few = f"{count_links(self.ids, self.intent.jobs)}: " if self.ids else ""
-            raise UnsettledError(f"{few}{error}") from None
-        except (RefusedError, SchedulerUnavailableError, OSError) as error:
-            if not self.ids:
-                raise
-            self.warnings.append(f"{count_links(self.ids, self.intent.jobs)}: {error}")
-            return False
-        return True
+    def _make_command(self) -> list[str]:
+        """Return the command that submits the next one."""
+        if not self.ids:
+            return list(self.intent.job.argv)
+        script = os.path.relpath(self.intent.script, self.intent.job.folder)
+        head, before, first = self.submission.head, self.ids[-1], self.ids[0]
+        return self.scheduler.next_argv(script, text=head, after=before, first=first)
+
+    def _give_up(self, error: JobgenError | OSError) -> None:
+        """Raise what an error means; one that has only made the chain shorter is a warning."""
+        if isinstance(error, RefusedError) and not self.ids:
+            raise RefusedError(f"{error}{self._advise(str(error))}") from None
+        if not self.ids:
+            raise error
+        words = f"{count_links(self.ids, self.intent.jobs)}: {error}"
+        if isinstance(error, UnsettledError):
+            error.args, error.job_id = (words,), self.ids[0]
+            raise error
+        self.warnings.append(words)
 
     def _advise(self, refusal: str) -> str:
         """Return what to do about a refusal, each on its own line."""
