@@ -16,8 +16,7 @@ from jobgen.diagnose.diagnosis import Diagnosis
 from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.exceptions import find_tracebacks
 from jobgen.diagnose.judge import Judge
-from jobgen.diagnose.reading import SLOW_RANK
-from jobgen.diagnose.silence import find_slow
+from jobgen.diagnose.odd import find_slow
 from jobgen.jobs import run_folder
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.verdicts import read_bad_nodes, read_verdicts
@@ -83,17 +82,9 @@ def _list_warnings(evidence: Evidence, diagnosis: Diagnosis) -> Iterator[str]:
     """Which network NCCL does without, which rank is slow, and what other roles had raised."""
     yield from filter(None, run_folder.read_network(evidence.run_dir)[1:])
     if diagnosis.cause == TIMEOUT.id or not diagnosis.exception:
-        yield from _list_slow(evidence)
         yield from find_slow(evidence)
     if evidence.role and _OF_SERVERS.search(diagnosis.exception):
         yield from _list_errors(evidence.job, evidence.role)
-
-
-def _list_slow(evidence: Evidence) -> tuple[str, ...]:
-    """What the bundled trainer has last said of each rank that is slower than the others."""
-    matches = filter(None, [SLOW_RANK.match(line.text) for line in evidence.logs.get(0, ())])
-    slow = {match.group(1, 2): match[0] for match in matches}
-    return tuple(slow.values())[:_MOST_BESIDES]
 
 
 def _list_errors(job: JobRecord, role: str) -> Iterator[str]:

@@ -1,13 +1,11 @@
-"""A job that is alive: how long it has written nothing, and which of its ranks is slow."""
+"""For how long a job that is alive has written nothing, and whether it computes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 
-from jobgen.diagnose.ending import normalize
 from jobgen.diagnose.evidence import Evidence
-from jobgen.diagnose.reading import NO_LINE, Line, keep, read_lines, read_words
+from jobgen.diagnose.reading import NO_LINE, Line, keep, read_lines
 from jobgen.jobs import top
 from jobgen.jobs.files import get_mtime, parse_object
 from jobgen.records import NamedTuple
@@ -20,9 +18,6 @@ _SILENT, _STEPS = 600.0, 10
 _SHORT = 60.0
 # What a node's CPUs and GPUs do at most that only wait: CPUs, and percent of the time.
 _IDLE_CPUS, _IDLE_PERCENT = 0.1, 1.0
-_TOOK = read_words("took")
-# What is slow: longer than these seconds, by how many times, and how often where it is short.
-_MUCH, _LEAST, _SLOWER, _OFTEN = 1.0, 0.1, 5, 3
 
 
 class Silence(NamedTuple):
@@ -85,40 +80,3 @@ def _computes_nothing(node: top.NodeUse) -> bool:
     if node.cpus is None or node.cpus > _IDLE_CPUS:
         return False
     return all((gpu.use or 0.0) <= _IDLE_PERCENT for gpu in node.gpus)
-
-
-def find_slow(evidence: Evidence) -> Iterator[str]:
-    """Say which rank gives five times as long as all others in a line that all of them repeat."""
-    for by_rank in _collect_times(evidence).values():
-        repeated = min(len(lines) for lines in by_rank.values()) >= 2
-        if repeated and len(by_rank) >= max(3, len(evidence.ranks)):
-            usual, most, rank, line = _compare(by_rank)
-            if most >= max(_LEAST, _SLOWER * usual):
-                who = f"rank {rank} on {evidence.ranks[rank]}"
-                yield f"{who} is slow (others: {usual:g} s): {line.text.strip()}"
-
-
-def _compare(by_rank: dict[int, list[tuple[float, Line]]]) -> tuple[float, float, int, Line]:
-    """How long all but the slowest rank take at most, and how long this; it, and its line."""
-    last = {rank: _choose_time(lines) for rank, lines in by_rank.items()}
-    *_, (usual, _), (most, rank) = sorted((last[rank][0], rank) for rank in last)
-    return usual, most, rank, last[rank][1]
-
-
-def _collect_times(evidence: Evidence) -> dict[str, dict[int, list[tuple[float, Line]]]]:
-    """By kind of line and by rank: how many seconds something took, and the line."""
-    times: dict[str, dict[int, list[tuple[float, Line]]]] = {}
-    for rank, log in evidence.logs.items():
-        for line in log:
-            took = _TOOK.search(line.text)
-            if took:
-                by_rank = times.setdefault(normalize(line.text), {})
-                seconds = float(took[1]) / (1000 if took[2] else 1)
-                by_rank.setdefault(rank, []).append((seconds, line))
-    return times
-
-
-def _choose_time(lines: list[tuple[float, Line]]) -> tuple[float, Line]:
-    """The last; where that is short, the least of several, with the last line."""
-    seconds, line = lines[-1]
-    return (seconds, line) if seconds >= _MUCH else (min(lines[-_OFTEN:])[0], line)
