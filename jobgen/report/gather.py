@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from functools import cache
 from pathlib import Path
 
 from jobgen.diagnose import Diagnosis, find_failure
-from jobgen.errors import JobgenError
 from jobgen.jobs.code import DIFF
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.run_folder import find_tracked
 from jobgen.jobs.table import list_origins
-from jobgen.plan.cost import estimate_cost
-from jobgen.plan.plan import Plan, TaskArray, TimeLimit
-from jobgen.plan.resolve import resolve
-from jobgen.rendering import header
-from jobgen.rendering.header import Header
 from jobgen.report.accounting import NOT_COUNTED
 from jobgen.report.efficiency import Efficiency
-from jobgen.report.facts import Attempt, Charged, Ledger, RunFacts
+from jobgen.report.facts import Attempt, Ledger, RunFacts
 from jobgen.report.folder import Folder
 from jobgen.report.gpu_use import Samples, gather_usage, measure_energy, read_samples
 from jobgen.report.history import History
 from jobgen.report.ledger import keep_ledger
-from jobgen.report.settings import collect_settings, find_varied, read_overrides, read_task
+from jobgen.report.request import (
+    collect_settings,
+    compute_charge,
+    find_varied,
+    read_asked,
+    read_task,
+)
 from jobgen.report.summary import summarise_run
 from jobgen.schedulers.base import State
 from jobgen.schedulers.usage import Used
-from jobgen.spec.load import load
 from jobgen.spec.secrets import mask_text
 
 _CLOCKS = 60.0  # seconds that the clocks of a login node and of a file server may differ
@@ -42,13 +40,11 @@ def gather(job: JobRecord, state: State, *, now: float, used: Used, problem: str
     """
     folder = Folder(job)
     script, spec = folder.text("script"), folder.text("job.yaml")
-    about = header.read(script)
-    plan, metrics, why = _read_plan(str(folder.home), script, has_spec=bool(spec))
-    given, task = read_overrides(about.overrides if about else ()), read_task(job, plan)
-    history = _read_history(job, metrics)
+    asked = read_asked(str(folder.home), script, has_spec=bool(spec))
+    plan, task = asked.plan, read_task(job, asked.plan)
+    history = _read_history(job, asked.metrics)
     attempts = folder.attempts(history.first_steps())
     training = history.training()
-    ranks = history.ranks(training)
     preflight, allreduce, gpu_memory = folder.preflight()
     elapsed = list(_measure_attempts(attempts, now=None if state.ended else now))
     ran = used.elapsed or sum(elapsed) or None
@@ -62,7 +58,7 @@ def gather(job: JobRecord, state: State, *, now: float, used: Used, problem: str
         id=job.id,
         name=job.name,
         scheduler=job.scheduler,
-        site=_name_site(about, plan),
+        site=asked.site,
         folder=os.path.relpath(job.run_dir),
         state=state.name,
         reason=state.reason,
@@ -75,30 +71,25 @@ def gather(job: JobRecord, state: State, *, now: float, used: Used, problem: str
         places=places,
         cause=cause,
         training=training,
-        ranks=ranks,
+        ranks=history.ranks(training),
         usage=gather_usage(samples),
         uses=(),
         preflight=preflight,
         allreduce=allreduce,
-        charged=_compute_charge(plan, attempts, ran),
-        settings=collect_settings(given, task, history.config(), places),
-        varied=find_varied(given, task),
+        charged=compute_charge(plan, attempts, ran),
+        settings=collect_settings(asked.overrides, task, history.config(), places),
+        varied=find_varied(asked.overrides, task),
         origins=tuple(list_origins(job)),
         tracked=find_tracked(str(history.run_dir)),
         # A page may be passed on.
         spec=mask_text(spec) or None,
         script=mask_text(script) or None,
         diff=mask_text(diff) or None,
-        notes=tuple(note for note in (*folder.notes, *history.notes, why, problem) if note),
+        notes=tuple(filter(None, (*folder.notes, *history.notes, asked.problem, problem))),
     )
     longest = max(elapsed, default=None)
     efficiency = Efficiency(run, plan, used, longest=longest, gpu_memory=gpu_memory)
     return run._replace(summary=summarise_run(run, state), uses=efficiency.list_uses())
-
-
-def _name_site(about: Header | None, plan: Plan | None) -> str | None:
-    named = about.site if about else None
-    return named or (plan.site.title if plan else None)
 
 
 def read_ledger(job: JobRecord, *, ended: bool, now: float) -> Ledger | None:
@@ -153,28 +144,6 @@ def _find_cause(job: JobRecord, state: State, notes: list[str], *, now: float) -
         return None
 
 
-@cache  # the tasks of an array share it
-def _read_plan(home: str, script: str, *, has_spec: bool) -> tuple[Plan | None, str, str]:
-    """Return the script's plan from the spec beside it, the path of metrics, and unknown facts."""
-    if not script or not has_spec:
-        return None, "", ""
-    about = header.read(script)
-    if about is None:
-        return None, "", "the request is not known: the script has no header of jobgen's"
-    path = os.path.relpath(os.path.join(home, "job.yaml"))
-    scheduler = None if about.site else about.scheduler
-    try:
-        loaded = load(path, about.overrides, alone=True)
-        plan = resolve(loaded, scheduler=scheduler, site=about.site, limits=False, task=about.task)
-        metrics = loaded.spec.report.metrics or ""
-    except JobgenError as error:
-        first = str(error).splitlines()[0]
-        return None, "", f"the request is not known: job.yaml cannot be resolved: {first}"
-    if plan.provenance.digest != about.digest:
-        return plan, metrics, "job.yaml has changed since submission; the request may differ"
-    return plan, metrics, ""
-
-
 def _measure_attempts(attempts: Iterable[Attempt], *, now: float | None) -> Iterator[float]:
     """Yield the seconds of each attempt with a known start and end; a running one ends now."""
     for attempt in attempts:
@@ -189,26 +158,3 @@ def _measure_wait(job: JobRecord, attempts: tuple[Attempt, ...], used: Used) -> 
     if attempts and attempts[0].began is not None and job.submitted:
         return max(0.0, attempts[0].began - job.submitted)
     return None
-
-
-def _compute_charge(
-    plan: Plan | None, attempts: tuple[Attempt, ...], ran: float | None
-) -> Charged | None:
-    """Compute the cost as the plan does, with the time that it ran as the walltime."""
-    if plan is None:
-        return None
-    one = plan._replace(array=TaskArray())
-    used = one._replace(walltime=TimeLimit(None if ran is None else round(ran)))
-    cost = estimate_cost(_count_nodes(used, attempts))
-    if ran is None and cost.amount is None and cost.unit:
-        cost = cost._replace(how="how long it ran is not known")
-    return Charged(cost, estimate_cost(one))
-
-
-def _count_nodes(plan: Plan, attempts: tuple[Attempt, ...]) -> Plan:
-    """Return the plan with as many nodes as the last start had, if it may have fewer."""
-    nodes = next((len(one.nodes) for one in reversed(attempts) if one.nodes), None)
-    if plan.nodes.fewest is None or nodes is None:
-        return plan
-    group = plan.nodes.groups[0]._replace(nodes=nodes)
-    return plan._replace(nodes=plan.nodes._replace(groups=(group,)))

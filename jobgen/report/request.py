@@ -1,0 +1,120 @@
+"""What a run was asked to do: its plan, by the spec beside its script, its settings, its cost."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from typing import Any
+
+from jobgen.errors import JobgenError
+from jobgen.jobs.record import JobRecord
+from jobgen.plan.cost import estimate_cost
+from jobgen.plan.plan import Plan, TaskArray, TimeLimit
+from jobgen.plan.resolve import resolve
+from jobgen.records import NamedTuple
+from jobgen.rendering import header
+from jobgen.report.facts import Attempt, Charged, Place
+from jobgen.spec.load import load
+from jobgen.spec.secrets import mask_override, mask_words
+
+_PATHS = {"out"}  # settings of the trainer in which all runs differ
+
+
+class Asked(NamedTuple):
+    """What the script and the spec tell; `problem` is why that is not all, or not sure."""
+
+    overrides: dict[str, str]  # by their paths
+    site: str | None = None
+    plan: Plan | None = None
+    metrics: str = ""  # the path of its metrics, if the spec names one
+    problem: str = ""
+
+
+@cache  # the tasks of an array share it
+def read_asked(home: str, script: str, *, has_spec: bool) -> Asked:
+    """Return what the text of a script and the spec in its folder tell."""
+    about = header.read(script)
+    if about is None:
+        lacks = "the request is not known: the script has no header of jobgen's"
+        return Asked({}, problem=lacks if script and has_spec else "")
+    given = (mask_override(word).partition("=") for word in about.overrides)
+    asked = Asked({path: value for path, _, value in given}, about.site)
+    if not has_spec:
+        return asked
+    path = os.path.relpath(os.path.join(home, "job.yaml"))
+    scheduler = None if about.site else about.scheduler
+    try:
+        loaded = load(path, about.overrides, alone=True)
+        plan = resolve(loaded, scheduler=scheduler, site=about.site, limits=False, task=about.task)
+    except JobgenError as error:
+        first = str(error).splitlines()[0]
+        problem = f"the request is not known: job.yaml cannot be resolved: {first}"
+        return asked._replace(problem=problem)
+    changed = "job.yaml has changed since submission; the request may differ"
+    return asked._replace(
+        site=about.site or plan.site.title,
+        plan=plan,
+        metrics=loaded.spec.report.metrics or "",
+        problem="" if plan.provenance.digest == about.digest else changed,
+    )
+
+
+def read_task(job: JobRecord, plan: Plan | None) -> dict[str, str]:
+    """Return the values of an array's task, of `--lr 3e-3` or `SEED=1`; none for another job."""
+    if plan is None or not job.array or not plan.array.tasks:
+        return {}
+    task = plan.array.tasks[int(job.run_dir.name.rpartition("_")[2])]
+    variables = (f"{name}={value}" for name, value in task.variables.items())
+    words = mask_words((*task.arguments, *variables))
+    values: dict[str, str] = {}
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        name, equals, value = word.partition("=")
+        if equals:
+            values[name.lstrip("-")] = value
+        elif word.startswith("--"):
+            values[name.lstrip("-")] = "true" if following.startswith("--") else following
+    return values
+
+
+def collect_settings(
+    overrides: dict[str, str],
+    task: dict[str, str],
+    config: dict[str, Any],
+    places: tuple[Place, ...],
+) -> dict[str, str]:
+    """Return overrides, a task's own values, the trainer's settings, and the nodes and ranks."""
+    own = {key: str(value) for key, value in config.items() if key not in _PATHS}
+    more = {name: value for name, value in task.items() if name.replace("-", "_") not in own}
+    settings = overrides | more
+    if places:
+        settings["nodes"] = str(len(places))
+        settings["ranks"] = str(sum(len(place.ranks) for place in places))
+    return settings | own
+
+
+def find_varied(overrides: dict[str, str], task: dict[str, str]) -> dict[str, str]:
+    """Return a task's own values, or those of `--set` by the last word of each path."""
+    return task or {path.rpartition(".")[2]: value for path, value in overrides.items()}
+
+
+def compute_charge(
+    plan: Plan | None, attempts: tuple[Attempt, ...], ran: float | None
+) -> Charged | None:
+    """Compute the cost as the plan does, with the time that it ran as the walltime."""
+    if plan is None:
+        return None
+    one = plan._replace(array=TaskArray())
+    used = one._replace(walltime=TimeLimit(None if ran is None else round(ran)))
+    cost = estimate_cost(_count_nodes(used, attempts))
+    if ran is None and cost.amount is None and cost.unit:
+        cost = cost._replace(how="how long it ran is not known")
+    return Charged(cost, estimate_cost(one))
+
+
+def _count_nodes(plan: Plan, attempts: tuple[Attempt, ...]) -> Plan:
+    """Return the plan with as many nodes as the last start had, if it may have fewer."""
+    nodes = next((len(one.nodes) for one in reversed(attempts) if one.nodes), None)
+    if plan.nodes.fewest is None or nodes is None:
+        return plan
+    group = plan.nodes.groups[0]._replace(nodes=nodes)
+    return plan._replace(nodes=plan.nodes._replace(groups=(group,)))
