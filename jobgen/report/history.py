@@ -133,8 +133,7 @@ class History:
         count = _read_whole(self.start.get("world_size"))
         if not count or count > 1_000_000:
             return None
-        shares = _read_list(self.start.get("micro_batches"), count)
-        speed = _divide_speed(training, shares)
+        speed = _divide_speed(training, self.start.get("micro_batches"), count=count)
         return Ranks(count, speed, None, None, None, None, slow=self._slow())
 
     def _slow(self) -> tuple[Slow, ...]:
@@ -225,18 +224,12 @@ def _describe_arithmetic(start: dict[str, Any]) -> str | None:
     return dtype and f"{dtype}, {compiled}"
 
 
-def _read_list(value: object, count: int) -> tuple[float, ...] | None:
-    """Return a list with one number per rank; None if the value is not one."""
-    if not isinstance(value, list) or len(value) != count:
-        return None
-    numbers = tuple(list_numbers(value))
-    return numbers if len(numbers) == count else None
-
-
 def _divide_speed(
-    training: Training | None, shares: tuple[float, ...] | None
+    training: Training | None, shares: object, *, count: int
 ) -> tuple[float, ...] | None:
-    """Return the speed of each rank, by its share of the batch."""
-    if training is None or training.speed is None or not shares or sum(shares) <= 0:
+    """Return the speed of each rank by its share of the batch; None without one for each."""
+    numbers = list_numbers(shares) if isinstance(shares, list) and len(shares) == count else []
+    speed = training and training.speed
+    if speed is None or len(numbers) != count or sum(numbers) <= 0:
         return None
-    return tuple(training.speed * share / sum(shares) for share in shares)
+    return tuple(speed * share / sum(numbers) for share in numbers)
