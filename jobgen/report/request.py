@@ -13,6 +13,7 @@ from jobgen.plan.plan import Plan, TaskArray, TimeLimit
 from jobgen.plan.resolve import resolve
 from jobgen.records import NamedTuple
 from jobgen.rendering import header
+from jobgen.rendering.header import Header
 from jobgen.report.facts import Attempt, Charged, Place
 from jobgen.spec.load import load
 from jobgen.spec.secrets import mask_override, mask_words
@@ -39,9 +40,12 @@ def read_asked(home: str, script: str, *, has_spec: bool) -> Asked:
         return Asked({}, problem=lacks if script and has_spec else "")
     given = (mask_override(word).partition("=") for word in about.overrides)
     asked = Asked({path: value for path, _, value in given}, about.site)
-    if not has_spec:
-        return asked
     path = os.path.relpath(os.path.join(home, "job.yaml"))
+    return _add_plan(asked, about, path=path) if has_spec else asked
+
+
+def _add_plan(asked: Asked, about: Header, *, path: str) -> Asked:
+    """The same with what follows from the spec, if that can be resolved as it was then."""
     scheduler = None if about.site else about.scheduler
     try:
         loaded = load(path, about.overrides, alone=True)
