@@ -123,29 +123,29 @@ class Efficiency:
         return self.is_done and (self.used.elapsed or 0) >= least
 
     def _measure_gpus(self, asked: int) -> Use:
-        use = self._find_gpu_use()
+        """By the nodes' own samples, with the scheduler's number, or only by the latter."""
+        percent, source, counted = self.used.gpu_use, self.used.source, ""
+        if self.usage.gpu_use is not None:
+            counted = _tell(percent, f"{source} counts {{:.0f}} %".format) or ""
+            percent, source = self.usage.gpu_use, _NOTED
+        share = _divide(percent, 100)
+        busy = _tell(percent, "{:.0f} % busy on average".format)
         power = _tell(self.usage.gpu_power, "{:.0f} W each".format)
         peak = _tell(self.run.read("mfu"), format_share, "{} of their peak arithmetic")
         advice = "mostly idle: check whether they wait for data, or request fewer"
-        return use._replace(
-            asked=format_count(asked, "GPU"),
-            used=", ".join(filter(None, (use.used, power, peak))) or None,
-            source=use.source or (_METRICS if peak else ""),
-            advice=advice if self._uses_little(use.share) else "",
+        return Use(
+            "GPUs",
+            format_count(asked, "GPU"),
+            ", ".join(filter(None, (busy, power, peak))) or None,
+            share,
+            source or (_METRICS if peak else ""),
+            advice if self._uses_little(share) else "",
+            counted,
         )
 
     def _uses_little(self, share: float | None) -> bool:
         """Whether a successful run used too little of its request."""
         return self.is_done and share is not None and share < _LITTLE
-
-    def _find_gpu_use(self) -> Use:
-        """Use the nodes' own samples with the scheduler's numbers, or only the latter."""
-        percent, source, counted = self.used.gpu_use, self.used.source, ""
-        if self.usage.gpu_use is not None:
-            counted = _tell(percent, f"{source} counts {{:.0f}} %".format) or ""
-            percent, source = self.usage.gpu_use, _NOTED
-        words = _tell(percent, "{:.0f} % busy on average".format)
-        return Use("GPUs", None, words, _divide(percent, 100), source, counted=counted)
 
     def _measure_gpu_memory(self) -> Use:
         held, source = self._find_gpu_memory()
