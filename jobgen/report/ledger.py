@@ -141,10 +141,8 @@ class _Attempt:
 
     def _name_end(self) -> str:
         """Return the kind of the time after the last step of an attempt that has not failed."""
-        outcome, limit = (
-            self.told.outcome,
-            read_number(read_if_left(self.folder / "end"), text=True),
-        )
+        outcome = self.told.outcome
+        limit = read_number(read_if_left(self.folder / "end"), text=True)
         if outcome != "done" and self.ended >= (limit or math.inf) - _TO_THE_LIMIT:
             return "idle to walltime"
         return "ending" if outcome else "not known"
