@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from jobgen.diagnose.diagnosis import Diagnosis, choose_words, list_names, list_ranks
+from jobgen.diagnose.diagnosis import MOST_WORDS, Diagnosis, choose_words, list_names, list_ranks
 from jobgen.diagnose.evidence import STOPPED_BY_OTHERS, Evidence
-from jobgen.diagnose.matching import MOST_WORDS, Explained
+from jobgen.diagnose.explaining import Explained
 from jobgen.diagnose.odd import find_accused, find_odd
 from jobgen.diagnose.processes import Processes
 from jobgen.diagnose.reading import keep, read_words

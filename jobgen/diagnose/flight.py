@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from jobgen.diagnose.exceptions import FOREIGN
+from jobgen.diagnose.odd import Suspects
 from jobgen.diagnose.reading import Line
 from jobgen.jobs.files import open_left
 from jobgen.records import NamedTuple
@@ -68,7 +69,7 @@ def load(path: Path) -> dict[str, Any] | None:
     return dump if isinstance(dump, dict) and isinstance(dump.get("entries"), list) else None
 
 
-def find_behind(paths: Mapping[int, Path]) -> tuple[tuple[int, ...], tuple[Line, ...]] | None:
+def find_behind(paths: Mapping[int, Path]) -> Suspects | None:
     """Whom the others wait for, by the dumps of ranks, and what these show; None where they do not.
 
     In a hang all processes of a group have entered one collective, and who has not is waited for,
@@ -84,7 +85,7 @@ def find_behind(paths: Mapping[int, Path]) -> tuple[tuple[int, ...], tuple[Line,
         first = min(next(iter(groups.values())))
         shown = {first.rank: first.described}
     lines = tuple(Line(paths[rank], 1, text) for rank, text in shown.items())
-    return (tuple(sorted(late or absent)), lines) if lines else None
+    return Suspects(tuple(sorted(late or absent)), lines) if lines else None
 
 
 def _group(dumps: Mapping[int, Mapping[str, Any]]) -> Groups:

@@ -17,9 +17,8 @@ _WAITS = read_words("waits")
 
 def find_behind(evidence: Evidence) -> Suspects | None:
     """Those that have entered fewer collective operations than the others, or another."""
-    paths = _list_files(evidence, "errors/*-flight-*", "hangs/*-rank-*.flight.json")
-    late = flight.find_behind(paths)
-    return Suspects(*late) if late else None
+    patterns = ("errors/*-flight-*", "hangs/*-rank-*.flight.json")
+    return flight.find_behind(_list_files(evidence, *patterns))
 
 
 def find_busy(evidence: Evidence) -> Suspects | None:

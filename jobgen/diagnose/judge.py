@@ -11,22 +11,12 @@ from pathlib import Path
 
 from jobgen.diagnose.alike import name_alike
 from jobgen.diagnose.cause import APART, HANG, TIMEOUT, Cause
-from jobgen.diagnose.diagnosis import MOST_LINES, Diagnosis, show_lines
+from jobgen.diagnose.diagnosis import MOST_LINES, MOST_WORDS, Diagnosis, show_lines
 from jobgen.diagnose.ending import find_last_words
 from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.exceptions import TIMED
-from jobgen.diagnose.matching import (
-    MOST_WORDS,
-    Explained,
-    Match,
-    collect_ranks,
-    find_cause,
-    find_remedy,
-    find_verdict,
-    is_own,
-    read_node,
-    read_own_words,
-)
+from jobgen.diagnose.explaining import Explained, collect_ranks, find_remedy
+from jobgen.diagnose.matching import Match, find_cause, find_verdict, is_own, read_own_words
 from jobgen.diagnose.missing import find_absent
 from jobgen.diagnose.processes import Processes
 from jobgen.diagnose.reading import NO_LINE, Line, drop, keep
@@ -90,8 +80,8 @@ class Judge:
         if len(lost) < 2 or not (hidden or find_absent(self.evidence, lost)):
             return self._call_healthy(self.state.reason or "it ended well")
         processes.failures, processes.stopped = lost, []
-        about = self._judge_first(hidden) if hidden else self._judge_lost(lost)
-        return about._replace(title=f"{about.title}; its command hid that by exit code 0")
+        about = self._judge_first(hidden) if hidden else self.tell_lost()
+        return about and about._replace(title=f"{about.title}; its command hid that by exit code 0")
 
     def tell_wait(self) -> Diagnosis | None:
         """Why it cannot start, perhaps again, or why an earlier start ended."""
@@ -206,12 +196,9 @@ class Judge:
         return self._name_cause(*own) if own and not own.cause.symptom else None
 
     def tell_lost(self) -> Diagnosis | None:
-        """By what processes have lost or awaited, if there are any."""
-        ended = self.processes.ended
-        return self._judge_lost(ended) if ended else None
-
-    def _judge_lost(self, ended: list[Explained]) -> Diagnosis:
         """Of processes that have all lost or awaited another: who is missing, if that is known."""
+        if not (ended := self.processes.ended):
+            return None
         if absent := find_absent(self.evidence, ended):
             about = self._name_cause(absent.cause, absent.line)
             followed = tuple(sorted(collect_ranks(ended) - {absent.rank}))
@@ -239,7 +226,7 @@ class Judge:
             cause=cause.id,
             title=read_own_words(line) or cause.title,
             remedy=cause.remedy,
-            node=read_node(cause, line),
+            node=Match(cause, line).node,
             evidence=show_lines(line),
         )
 

@@ -10,7 +10,8 @@ import re
 from jobgen.diagnose.cause import LEFT_EARLY, SILENT_NODE, STAYED, STOPPED, Cause
 from jobgen.diagnose.ending import OF_EXITS, select_telling
 from jobgen.diagnose.evidence import Evidence
-from jobgen.diagnose.matching import Explained, collect_ranks, find_cause, name_exit
+from jobgen.diagnose.explaining import Explained, collect_ranks, name_exit
+from jobgen.diagnose.matching import find_cause
 from jobgen.diagnose.reading import NO_LINE, Line, drop
 from jobgen.records import NamedTuple
 

@@ -105,20 +105,10 @@ def _compare_numbers(lines: dict[int, Line]) -> tuple[list[int], list[int]] | No
         by_number: dict[str, list[int]] = {}
         for rank, number in zip(lines, column, strict=True):
             by_number.setdefault(number, []).append(rank)
-        if odd := _part(by_number, numbers, is_step=is_step is not None):
-            return odd
-    return None
-
-
-def _part(
-    by_number: dict[str, list[int]], numbers: dict[int, list[str]], *, is_step: bool
-) -> tuple[list[int], list[int]] | None:
-    if len(by_number) != 2:
-        return None
-    few, many = sorted(by_number.values(), key=len)
-    alike = {tuple(numbers[rank]) for rank in many}
-    if len(few) < len(many) and (is_step or len(alike) == 1):
-        return few, many
+        *few, many = sorted(by_number.values(), key=len)
+        alike = len({tuple(numbers[rank]) for rank in many}) == 1
+        if len(few) == 1 and len(few[0]) < len(many) and (is_step or alike):
+            return few[0], many
     return None
 
 

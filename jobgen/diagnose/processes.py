@@ -7,10 +7,12 @@ from collections.abc import Iterator
 
 from jobgen.diagnose import missing
 from jobgen.diagnose.cause import EXCEPTION, LEFT_EARLY
+from jobgen.diagnose.diagnosis import MOST_WORDS
 from jobgen.diagnose.ending import Innocent, normalize
 from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.exceptions import Traceback, find_tracebacks
-from jobgen.diagnose.matching import MOST_WORDS, Explained, explain_failure, find_cause
+from jobgen.diagnose.explaining import Explained, explain_failure
+from jobgen.diagnose.matching import find_cause
 
 # Files that an exception names.
 _FILES = re.compile(r"['\"]([^'\"\s]*\w[/.]\w[^'\"\s]*)['\"]")
@@ -113,10 +115,9 @@ def _demote(explained: list[Explained]) -> list[Explained]:
     own = [one for one in explained if not one.cause.follows]
     least = min((one.doubt for one in own), default=0)
     sure = min((one.failure.time for one in own if one.doubt == least), default=0.0)
-    return [_judge_anew(one, least=least, since=sure - _TOGETHER) for one in explained]
-
-
-def _judge_anew(one: Explained, *, least: int, since: float) -> Explained:
-    if one.cause.follows or one.doubt <= least or one.failure.time <= since:
-        return one
-    return one._replace(cause=one.cause._replace(symptom=True))
+    return [
+        one._replace(cause=one.cause._replace(symptom=True))
+        if one.doubt > least and one.failure.time > sure - _TOGETHER and not one.cause.follows
+        else one
+        for one in explained
+    ]

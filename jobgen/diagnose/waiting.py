@@ -5,14 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
+from operator import attrgetter
 
 from jobgen.diagnose import hangs
 from jobgen.diagnose.cause import TIMEOUT, WAITED
-from jobgen.diagnose.diagnosis import MOST_LINES, Diagnosis, choose_words, list_ranks, show_lines
+from jobgen.diagnose.diagnosis import (
+    MOST_LINES,
+    MOST_WORDS,
+    Diagnosis,
+    choose_words,
+    list_ranks,
+    show_lines,
+)
 from jobgen.diagnose.ending import normalize, normalize_lines, select_telling
 from jobgen.diagnose.evidence import STOPPED_BY_OTHERS, Evidence
 from jobgen.diagnose.exceptions import find_tracebacks
-from jobgen.diagnose.matching import MISSED, MOST_WORDS, Explained, collect_ranks, read_ranks
+from jobgen.diagnose.explaining import MISSED, Explained, collect_ranks, read_ranks
 from jobgen.diagnose.odd import Suspects, find_odd
 from jobgen.diagnose.reading import Line, keep, read_words
 
@@ -80,19 +88,16 @@ class Waiting:
 
     def compare_places(self) -> Suspects | None:
         """By the line of the program at which processes waited: those who waited at another."""
-        places: dict[str, list[tuple[int, Explained]]] = {}
-        for rank, one in self._list_placed():
-            places.setdefault(one.place, []).append((rank, one))
-        by_size = sorted(places.values(), key=len)
+        by_size = sorted(self._group_placed(attrgetter("place")).values(), key=len)
         if len(by_size) < 2 or len(by_size[0]) == len(by_size[1]):
             return None
         few, many = by_size[0], by_size[-1]
-        (_, own), (_, other) = few[0], many[0]
+        own, other = few[0], many[0]
         others = choose_words(len(many), "the other waits", f"{len(many)} others wait")
         who = choose_words(len(few), "it waits", "they wait")
         title = f"{who} at {_shorten(own)}, and {others} at {_shorten(other)}"
         lines = tuple(keep((own.line, other.line), str.strip))
-        return Suspects(tuple(sorted(rank for rank, _ in few)), lines, title, own.place)
+        return Suspects(tuple(sorted(collect_ranks(few))), lines, title, own.place)
 
     def find_silent(self) -> Suspects | None:
         """Those that have not said that they waited: one, or as many as others have missed."""
@@ -133,21 +138,19 @@ class Waiting:
 
     def _list_calls(self) -> dict[str, list[int]]:
         """Which ranks waited, or lost another, in which line of the program."""
-        ranks: dict[str, set[int]] = {}
-        sources: dict[str, str] = {}
-        for rank, one in self._list_placed():
-            ranks.setdefault(_shorten(one), set()).add(rank)
-            sources[_shorten(one)] = f"{one.raised.source[:MOST_WORDS]} at "
-        return {f"{sources[place]}{place}": sorted(some) for place, some in ranks.items()}
+        return {
+            f"{some[-1].raised.source[:MOST_WORDS]} at {place}": sorted(collect_ranks(some))
+            for place, some in self._group_placed(_shorten).items()
+        }
 
-    def _list_placed(self) -> list[tuple[int, Explained]]:
-        """Those that waited at a place: where the program raises the error itself, they did not."""
-        placed = []
+    def _group_placed(self, name: Callable[[Explained], str]) -> dict[str, list[Explained]]:
+        """Those that waited, by the place: where the program raises the error, they did not."""
+        places: dict[str, list[Explained]] = {}
         for one in self.waiting:
-            rank = one.failure.rank
-            if one.place and rank is not None and not one.raised.source.startswith("raise "):
-                placed.append((rank, one))
-        return placed
+            raises = one.raised.source.startswith("raise ")
+            if one.place and one.failure.rank is not None and not raises:
+                places.setdefault(name(one), []).append(one)
+        return places
 
     def _tell_absence(self) -> str:
         left = self.evidence.exit_codes.get(self.silent[0]) == 0

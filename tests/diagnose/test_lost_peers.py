@@ -16,7 +16,7 @@ from support import ROOT
 from jobgen.diagnose.cause import CAUSES
 from jobgen.diagnose.ending import Innocent
 from jobgen.diagnose.evidence import Failure
-from jobgen.diagnose.matching import _LOST, explain_failure
+from jobgen.diagnose.explaining import _LOST, explain_failure
 from jobgen.diagnose.reading import Line
 
 CORE = ROOT / "templates" / "runtime" / "core.sh"
