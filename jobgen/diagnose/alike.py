@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from jobgen.diagnose.diagnosis import MOST_WORDS, Diagnosis, choose_words, list_names, list_ranks
+from jobgen.diagnose.diagnosis import Diagnosis, choose_words, list_names, list_ranks
 from jobgen.diagnose.evidence import STOPPED_BY_OTHERS, Evidence
 from jobgen.diagnose.explaining import Explained
 from jobgen.diagnose.odd import find_accused, find_odd
 from jobgen.diagnose.processes import Processes
-from jobgen.diagnose.reading import keep, read_words
+from jobgen.diagnose.reading import MOST_WORDS, keep, read_words
 
 # How timers end a process, which each of them has: the command `timeout`, SIGALRM.
 _OF_TIMERS = (124, -14)

@@ -9,7 +9,6 @@ from jobgen.diagnose.reading import Line, keep
 from jobgen.records import NamedTuple
 
 MOST_LINES = 6
-MOST_WORDS = 200  # characters of an error in a sentence
 
 
 class Diagnosis(NamedTuple):

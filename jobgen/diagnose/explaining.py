@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
 from jobgen.diagnose.cause import ADVICE, CAUSES, EXCEPTION, EXITS, Cause
-from jobgen.diagnose.diagnosis import MOST_WORDS
 from jobgen.diagnose.ending import (
     NAMES_ERROR,
     OF_EXITS,
@@ -38,7 +37,15 @@ from jobgen.diagnose.exceptions import (
     strip_rank,
 )
 from jobgen.diagnose.matching import Match, find_cause, is_own, read_own_words
-from jobgen.diagnose.reading import NO_LINE, Line, drop, keep, list_after_last, read_words
+from jobgen.diagnose.reading import (
+    MOST_WORDS,
+    NO_LINE,
+    Line,
+    drop,
+    keep,
+    list_after_last,
+    read_words,
+)
 from jobgen.records import NamedTuple
 
 # Whose own advice says less than their words; not of codes that shells and timers leave with.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from jobgen.diagnose.alike import name_alike
 from jobgen.diagnose.cause import APART, HANG, TIMEOUT, Cause
-from jobgen.diagnose.diagnosis import MOST_LINES, MOST_WORDS, Diagnosis, show_lines
+from jobgen.diagnose.diagnosis import MOST_LINES, Diagnosis, show_lines
 from jobgen.diagnose.ending import find_last_words
 from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.exceptions import TIMED
@@ -19,7 +19,7 @@ from jobgen.diagnose.explaining import Explained, collect_ranks, find_remedy
 from jobgen.diagnose.matching import Match, find_cause, find_verdict, is_own, read_own_words
 from jobgen.diagnose.missing import find_absent
 from jobgen.diagnose.processes import Processes
-from jobgen.diagnose.reading import NO_LINE, Line, drop, keep
+from jobgen.diagnose.reading import MOST_WORDS, NO_LINE, Line, drop, keep
 from jobgen.diagnose.silence import Silence, is_idle, measure_silence
 from jobgen.diagnose.waiting import Waiting
 from jobgen.jobs import run_folder, states

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from jobgen.diagnose.cause import CAUSES, Cause, Where
-from jobgen.diagnose.diagnosis import MOST_WORDS
-from jobgen.diagnose.reading import Line, read_words
+from jobgen.diagnose.reading import MOST_WORDS, Line, read_words
 from jobgen.records import NamedTuple
 
 _OWN = "jobgen: "

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 from jobgen.diagnose import missing
 from jobgen.diagnose.cause import EXCEPTION, LEFT_EARLY
-from jobgen.diagnose.diagnosis import MOST_WORDS
 from jobgen.diagnose.ending import Innocent, normalize
 from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.exceptions import Traceback, find_tracebacks
 from jobgen.diagnose.explaining import Explained, explain_failure
 from jobgen.diagnose.matching import find_cause
+from jobgen.diagnose.reading import MOST_WORDS
 
 # Files that an exception names.
 _FILES = re.compile(r"['\"]([^'\"\s]*\w[/.]\w[^'\"\s]*)['\"]")

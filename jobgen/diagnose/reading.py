@@ -38,6 +38,7 @@ class Line(NamedTuple):
     text: str
 
 
+MOST_WORDS = 200  # characters of a line in a sentence
 #: where no line shows it
 NO_LINE = Line(Path(), 0, "")
 

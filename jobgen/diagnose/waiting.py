@@ -9,20 +9,13 @@ from operator import attrgetter
 
 from jobgen.diagnose import hangs
 from jobgen.diagnose.cause import TIMEOUT, WAITED
-from jobgen.diagnose.diagnosis import (
-    MOST_LINES,
-    MOST_WORDS,
-    Diagnosis,
-    choose_words,
-    list_ranks,
-    show_lines,
-)
+from jobgen.diagnose.diagnosis import MOST_LINES, Diagnosis, choose_words, list_ranks, show_lines
 from jobgen.diagnose.ending import normalize, normalize_lines, select_telling
 from jobgen.diagnose.evidence import STOPPED_BY_OTHERS, Evidence
 from jobgen.diagnose.exceptions import find_tracebacks
 from jobgen.diagnose.explaining import MISSED, Explained, collect_ranks, read_ranks
 from jobgen.diagnose.odd import Suspects, find_odd
-from jobgen.diagnose.reading import Line, keep, read_words
+from jobgen.diagnose.reading import MOST_WORDS, Line, keep, read_words
 
 _LAST_LINES = 20  # of a log, which may say who was missed
 _MOST_CALLS = 8
