@@ -44,7 +44,6 @@ _ONE_SCRIPT = r"(?<!')\bSCRIPT\b"
 # Where the one job of a folder is meant: one that need not run, and not several.
 _ONE_JOB = r"(?<!')(?<!shell )(?<!forward )\bJOB\b(?! JOB|\.\.\.)"
 _WRITES = r"(type: jobgen import [^;]*?(?:-o|--output)[ =])(HERE)(?=[\s;]|$)"  # over no file
-_SILENT = ("questions", "idle", "nouns")  # sections of words that say nothing in a sentence
 
 
 class Answer(typed.Typed):
@@ -126,8 +125,9 @@ class Answer(typed.Typed):
     def _name_left(self, line: str, remarks: str) -> dict[str, str]:
         """Return a remark on those words typed that stand neither in a line nor in what is said."""
         named = {*re.split(r"[\s;,'\"=:/`{}?]+", f"{line} {remarks}")}
-        named |= table.list_section(*_SILENT, "tools") | table.list_commands()
+        named |= table.list_section("silent", "tools") | table.list_commands()
         words = [*self.plain, *self.left, *(" ".join(filter(None, pair)) for pair in self.own)]
+        named |= {one for one in words if _find_site([one]) in named - {""}}
         left = [
             one
             for one in words
@@ -350,7 +350,6 @@ class _Line(NamedTuple):
     tool: str  # the one whose options the words are, or that of its commands
     word: str  # what stands where a command is wanted
     words: Sequence[str]  # those behind it
-    tries: Sequence[str] = ()  # words of a question that say something, the best first
 
 
 def explain_command(
@@ -358,15 +357,13 @@ def explain_command(
 ) -> str:
     """Return the message for a word, with others after it, that these groups of commands lack."""
     message = f"no such command {args[0]!r}"
-    words = [*(args[0].split() or args[:1]), *args[1:]]  # the first may be quoted words
-    line = _read_line(_rewrite(words) or words)
+    line = _read_line(_rewrite(args) or args)
     if answer := _answer_line(line, context):
         return f"{message}; {answer}"
     known = [f"{name.lower()}: {', '.join(groups[name])}" for name in groups]
     specs = filter(table.is_spec, line.words)
     known += [f"to submit {one}, type: jobgen submit {one}" for one in specs]
-    near = "" if line.tries else _name_near(message, line, context)
-    return near or "\n  ".join([f"{message}; the commands", *known])
+    return _name_near(message, line, context) or "\n  ".join([f"{message}; the commands", *known])
 
 
 def _rewrite(args: Sequence[str]) -> list[str]:
@@ -383,22 +380,18 @@ def _rewrite(args: Sequence[str]) -> list[str]:
 
 
 def _read_line(args: Sequence[str]) -> _Line:
-    """Return what a line is: a tool's, by its first word, or a question."""
+    """Return what a line is: a tool's, by its first word, or a command's."""
     tools = "|".join(table.list_section("tools"))
     behind = re.sub(f"^(?:(?:{tools})\0(?=[^\0-]|\0))+", "", "\0".join(args))
     word, *words = behind.split("\0")
     named = (f"{args[0]} {word}", args[0], word)
     tool = next((one for one in named if one in table.load_table()["letters_of"]), word)
-    asks = re.split("['\u2019\0]", re.sub("^why\0", "", behind.lower()))[0]  # why gpt: a job
-    tries, words = _read_question(args) if asks in table.list_section("questions") else ([], words)
-    return _Line(" ".join(args), tool, word, words, tries)
+    return _Line(" ".join(args), tool, word, words)
 
 
 def _answer_line(line: _Line, context: click.Context) -> str:
-    """Return what to say of a line of another tool, or of a question; empty if nothing is known."""
-    facts = _describe_line(line)
-    lines = [line._replace(word=one, tool=one) for one in line.tries] or [line]
-    answer = next(filter(None, (_answer_word(one, facts, context) for one in lines)), "")
+    """Return what to say of a line of another tool; empty if nothing is known."""
+    answer = _answer_word(line, context)
     for path in filter(os.path.isfile, pick(line.words, SPEC_ENDS)):
         about = table.explain_file(path, table.read_here(path))
         if about and re.search(rf"type: jobgen [^;]* {re.escape(path)}(?![^\s;])", answer):
@@ -418,50 +411,31 @@ def _name_near(message: str, line: _Line, context: click.Context) -> str:
     return f"{message}; {text}"
 
 
-def _read_question(args: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the words of a question that say something, and the jobs and files that it names."""
-    plain = re.findall(r"[^\s?,!]+", " ".join(args))
-    words = [one for one in plain if one.lower() not in table.list_section(*_SILENT)]
-    words.sort(key=lambda one: one.lower() not in table.list_section("topics"))
-    named = [one for one in words if re.fullmatch(r"\d{3,}\S*|.*\.(?:ya?ml|py)", one)]
-    named += {*words} & {*find.list_words()}
-    return drop(words, named) or plain[-1:], named
-
-
 def _describe_line(line: _Line) -> dict[str, str]:
-    """Return what a row of the table can say of a line, beside its word."""
-    named = {line.word, *line.words} & {*find.list_words()}
+    """Return what a row of the table can say of a line."""
+    known = [line.word, *line.words]
+    named = {*known} & {*find.list_words()}
     jobs = find.list_jobs()[0] if named else ()  # each is a file to read
-    amounts = table.load_table()["amounts"].items()
     return {
+        "words": line.word.lower(),
+        "word": line.word.lower(),
+        "absent": shlex.join(pick(itertools.filterfalse(os.path.exists, known), FILE_ENDS)),
+        "path": f"{shutil.which(line.word)}",
+        "site": _find_site(known),
         "plain": shlex.join(line.words),
         "line": line.text,
         "here": shlex.join(filter(os.path.exists, line.words)),
         "specs": shlex.join(filter(table.is_spec, line.words)),
         "id": next((one.id for one in jobs if one.name in named), ""),
         "job": "".join(named),
-        "amounts": " ".join(
-            one.expand(to) for form, to in amounts for one in re.finditer(form, line.text)
-        ),
-        "place": _find_site(re.findall(r"[\w-]+", line.text)),
         "own": getattr(settings.read_own("job.yaml"), "site", None) or "",  # of this folder
     }
 
 
-def _answer_word(line: _Line, facts: Mapping[str, str], context: click.Context) -> str:
+def _answer_word(line: _Line, context: click.Context) -> str:
     """Return what to say of a line by its word, if that is known: a line, and what to know."""
     word, words = line.word, line.words
-    key = settings.look_up(normalize(word), "", {}, whole=True)
-    absent = itertools.filterfalse(os.path.exists, [word, *words])
-    of_word = {
-        "words": word.lower(),
-        "word": word.lower(),
-        "absent": shlex.join(pick(absent, FILE_ENDS)),
-        "key": re.sub("=.*", "=VALUE", key.get("type", "")),
-        "path": f"{shutil.which(word)}",
-        "site": _find_site([word, *words]),
-    }
-    row = table.find_rule("commands", {**facts, **of_word})
+    row = table.find_rule("commands", _describe_line(line))
     remark = fill_line(row.get("say", ""), word, words)
     if "type" not in row and (row or word.lower() not in options.list_names(context)):
         return remark
@@ -472,7 +446,6 @@ def _answer_word(line: _Line, facts: Mapping[str, str], context: click.Context) 
     if target is context:
         return f"{lead} type: {fill_line(text, line.tool, words)}".lstrip()
     bare = _find_bare(words, [], row.get("unfold", "\0"))
-    words = [*row.get("meant", "").split(), *words]
     tool = "" if line.tool == name else line.tool
     answer = Answer(target, words, tool, bare=bare, module=row.get("use", ""))
     return f"{lead} {answer.write(text, read=row.get('read', ''))}".lstrip()

@@ -232,7 +232,7 @@ def name_jobs(words: Iterable[str]) -> list[str]:
     """Return what names jobs among words: ids, or else a name, unless they are a sentence."""
     names = [one for one in words if re.fullmatch(r"[A-Za-z][\w.]*-?[\w.-]+(?<!\.py|aml)", one)]
     named = {*names[-1:]} if len(names) < 3 else set()
-    return pick_jobs(words) or [*named - table.list_section("questions", "idle", "nouns")]
+    return pick_jobs(words) or [*named - table.list_section("silent")]
 
 
 def fill_line(text: str, word: str, words: Sequence[str]) -> str:
