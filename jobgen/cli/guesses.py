@@ -67,6 +67,8 @@ class Answer(typed.Typed):
         for option, value in sorted(self.foreign, key=lambda pair: self._mean(*pair) in last):
             if not self._is_read(option, value, read.split()):
                 self._translate(option, value)
+        if self.starts and self._counts_on_node():
+            self.words.insert(0, ["-N", "1"])
         self.program += itertools.dropwhile("--".__eq__, self.behind)
         start = self.line or fill_line(text, self.tool, self.plain)
         line = self._write(start)
@@ -289,7 +291,7 @@ class Answer(typed.Typed):
             "site": _find_site([value]),
             "jobs": shlex.join(pick_jobs([value]) or [value]),
             "job": "".join({value} & {*find.list_words()}),
-            "new": "" if os.path.exists(self.spec) else f"nodes{self._count('nodes')}",
+            "new": f"nodes{self._count('nodes')}" if self._chooses_gpus() else "",
             "spread": self._spread(value.removeprefix("ngpus=")),
             "memory": self._multiply(value),
             "at": self.name,
@@ -299,6 +301,11 @@ class Answer(typed.Typed):
             "VALUE": shlex.quote(value or "VALUE"),
             "WORD": word.upper(),
         }
+
+    def _chooses_gpus(self) -> bool:
+        """Whether a process of a node is a GPU: of a spec to be made, or of another launcher's."""
+        gpus = self.starts and _NUMBER.fullmatch(self._count_gpus())
+        return bool(gpus) or not os.path.exists(self.spec)
 
     def _spread(self, gpus: str) -> str:
         """Return options for so many GPUs in all, on nodes such as the spec's; empty if none do."""
@@ -321,6 +328,12 @@ class Answer(typed.Typed):
         """Return a number of nodes, or of their GPUs, that was typed; empty without."""
         words = itertools.chain(*self.own, *self.words)
         return find_typed([*words], SHORTCUTS[f"resources.{key}"][0])[1]
+
+    def _counts_on_node(self) -> bool:
+        """Whether processes or GPUs of a node were counted, and no nodes."""
+        given = {name_setting([*filter(None, words)]) for words in (*self.own, *self.words)}
+        counts = {"launch.processes_per_node", "resources.gpus_per_node"}
+        return not given.isdisjoint(counts) and not re.search(r"resources\.nodes\b", str(given))
 
     def _count_gpus(self) -> str:
         """Return the number of GPUs of a node, as it was typed or as the spec has it."""

@@ -75,8 +75,9 @@ class Typed:
         self.behind = [*self._part(left, bare), *behind]
         if program in self.behind:
             del self.behind[: self.behind.index(program) + 1]
-        named = [*pick(self.plain, SPEC_ENDS), table.name_spec(program)]
-        self.spec = named[0] if self.has_program else ""
+        named = pick(self.plain, SPEC_ENDS)
+        self.starts = bool(tool and program and not named)  # a program, and so on one node
+        self.spec = [*named, table.name_spec(program)][0] if self.has_program else ""
         if self.spec and program:
             self._start("module" if module else "script", program)
         else:

@@ -816,7 +816,20 @@ def test_a_program_of_hydra_gets_its_pairs_as_they_are():
             "submit job.yaml --nodes 8 --set resources.exclusive=true -- --lr 3\n",
         ),
         ("accelerate launch --num_processes 16 train.py", "; type: jobgen submit job.yaml -N 4"),
-        ("deepspeed --num_gpus 4 train.py", "; type: jobgen submit job.yaml --gpus-per-node 4\n"),
+        (
+            "deepspeed --num_gpus 4 train.py",
+            "type: jobgen submit job.yaml -N 1 --gpus-per-node 4\n",
+        ),
+        (
+            "launch --nproc_per_node=8 train.py",
+            "type: jobgen submit job.yaml -N 1 --gpus-per-node 8\n",
+        ),
+        (
+            "torchrun --nproc_per_node 4 train.py",
+            "e: jobgen submit job.yaml -N 1 --gpus-per-node 4\n",
+        ),
+        ("deepspeed --num_gpus 4 --num_nodes 3 train.py", "job.yaml --gpus-per-node 4 --nodes 3\n"),
+        ("srun --ntasks-per-node=2 python train.py", "-N 1 --set launch.processes_per_node=2\n"),
         ("torchrun --standalone train.py", "; type: jobgen submit job.yaml -N 1\n"),
         ("python -u train.py --lr 3", "; type: jobgen submit job.yaml -- --lr 3\n"),
         ("train.py --lr 3", "; type: jobgen submit job.yaml -- --lr 3\n"),
@@ -1151,7 +1164,7 @@ TYPED = """\
         ("ssh -L 8888:n1:8888 login", "; type: jobgen forward JOB 8888 --local-port 8888\n"),
         (
             "srun --ntasks-per-node=1 torchrun --nproc_per_node=8 train.py",
-            "; type: jobgen submit job.yaml --set launch.processes_per_node=8; for --ntasks-per",
+            "; type: jobgen submit job.yaml -N 1 --gpus-per-node 8; for --ntasks-per",
         ),
         ("sbatch -q high job.yaml", "type: jobgen submit job.yaml --set qos=high\n"),
         ("aprun -n 8 -N 4 python train.py", "per_node=4 -N 2 --gpus-per-node 4; for -n"),
@@ -1747,7 +1760,7 @@ def test_a_new_spec_has_a_name_that_is_free():
             "submit --frob -- python train.py --lr 2",
             "type: jobgen submit job.yaml -- --f",
         ),
-        ("c.py", "torchrun --nproc_per_node 8 c.py", "then jobgen submit job.yaml --gpus-per-nod"),
+        ("c.py", "torchrun --nproc_per_node 8 c.py", "then jobgen submit job.yaml -N 1 --gpus-pe"),
         ("job.yaml", "check -v -q job.yaml", "type: jobgen explain job.yaml -q NAME, which has"),
     ],
 )
