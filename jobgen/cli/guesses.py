@@ -43,6 +43,8 @@ _NUMBER = re.compile("[1-9][0-9]{0,8}")
 _ONE_SCRIPT = r"(?<!')\bSCRIPT\b"
 # Where the one job of a folder is meant: one that need not run, and not several.
 _ONE_JOB = r"(?<!')(?<!shell )(?<!forward )\bJOB\b(?! JOB|\.\.\.)"
+# A job that is named as one of no run folder may be.
+_NAMED = r"(?<=[ '])(?:\d[\d-]*(?:_\d+|\[\d+\][\w.]*)|last|latest|newest)(?=[ ';]|$)"
 _WRITES = r"(type: jobgen import [^;]*?(?:-o|--output)[ =])(HERE)(?=[\s;]|$)"  # over no file
 
 
@@ -427,8 +429,9 @@ def _name_near(message: str, line: _Line, context: click.Context) -> str:
 def _describe_line(line: _Line) -> dict[str, str]:
     """Return what a row of the table can say of a line."""
     known = [line.word, *line.words]
-    named = {*known} & {*find.list_words()}
+    named = {one.partition(":")[0] for one in known} & {*find.list_words()}
     jobs = find.list_jobs()[0] if named else ()  # each is a file to read
+    job = next((one for one in jobs if named & {one.name, one.run_dir.name}), None)
     return {
         "words": line.word.lower(),
         "word": line.word.lower(),
@@ -439,7 +442,8 @@ def _describe_line(line: _Line) -> dict[str, str]:
         "line": line.text,
         "here": shlex.join(filter(os.path.exists, line.words)),
         "specs": shlex.join(filter(table.is_spec, line.words)),
-        "id": next((one.id for one in jobs if one.name in named), ""),
+        "id": job.id if job else "",
+        "run": os.path.relpath(job.run_folder) if job else "",
         "job": "".join(named),
         "own": getattr(settings.read_own("job.yaml"), "site", None) or "",  # of this folder
     }
@@ -480,7 +484,8 @@ def explain_usage(error: click.UsageError, argv: Sequence[str], group: click.Gro
     answer = _explain_foreign(context, argv) if unknown or context.parent else ""
     answer = answer or _explain_words(message, unknown, context, argv)
     message = f"{message.rstrip('.')}; {answer}" if answer else message
-    message = name_known(end_line(settings.make_room(message, argv), argv))
+    message = _name_jobs(end_line(settings.make_room(message, argv), argv))
+    message = name_known(message)
     for words, plain in table.load_table()["plain"].items():
         message = re.sub(words, plain, message)
     return message
@@ -555,4 +560,14 @@ def name_known(message: str) -> str:
         (_WRITES.replace("HERE", here), [rf"\2 already exists; \1{table.name_new()}"]),
     ):
         message = re.sub(form, names[0], message) if len(names) == 1 else message
+    return message
+
+
+def _name_jobs(message: str) -> str:
+    """Return a message whose line names a job by its ID, in the place of a task that it lacks."""
+    for word in re.findall(_NAMED, message):
+        what, _, whole = find.find_meant(word).partition("; give its ID: ")
+        if whole:
+            message = re.sub(f"'?{re.escape(word)}'?", whole, message)
+            message = message.replace("type:", f"{what}; type:", 1)
     return message

@@ -12,6 +12,8 @@ from jobgen.jobs.by_hand import adopt_jobs
 from jobgen.jobs.files import RUNS
 from jobgen.jobs.record import RECORD, JobRecord, folder_name, read_record
 
+_ID = r"\d+(?:-\d{6}-\d+)?"  # as of Slurm and PBS, or of a local job
+
 
 def find_job(word: str | None = None) -> JobRecord:
     """Find a job by its run folder, its id below ./runs, or its name or that name's folder.
@@ -33,19 +35,18 @@ def _find_one(word: str | None) -> JobRecord:
     if job := _find_by_id(word) or _find_task(word) or _read_latest(f"{escape(name)}/*"):
         return job
     usual = f"give an ID, a name or a run folder, such as {', '.join(list_words()[-3:])}"
-    hint = _find_meant(word) or usual.removesuffix(", such as ")
+    hint = find_meant(word) or usual.removesuffix(", such as ")
     raise UsageError(f"no job {word!r} below ./{RUNS}; {hint}")
 
 
-def _find_meant(word: str) -> str:
-    """Say how to name a job if a spec, or another tool's form of ID, was given."""
+def find_meant(word: str) -> str:
+    """Say how to name a job if a spec, or another form of ID, was given; empty if unknown."""
     if match := re.fullmatch(r"(?:(?:jobs?|pods?)[/:=]|#)(.+)|(\d+)\+\d+", word):
         return f"give only the ID: {match[1] or match[2]}"
     if re.fullmatch(r"\d+(,\d+)+", word):
         return f"give each ID as a word: {word.replace(',', ' ')}"
-    output = r"[A-Za-z][\w.-]*?(?:-|\.[oe])(\d+)(?:_\d+)?(?:\.out|\.err|\.log)?"
-    if (match := re.fullmatch(output, word)) and _find_by_id(match[1]):
-        return f"that is one of its output files; give its ID: {match[1]}"
+    if meant := _find_other(word):
+        return meant
     if not os.path.isfile(word):
         return ""
     if not word.endswith((".yaml", ".yml")):
@@ -55,6 +56,20 @@ def _find_meant(word: str) -> str:
     if name and _read_latest(f"{escape(name[1])}/*"):
         return f"to find its jobs, give the name in it: {name[1]}"
     return f"`jobgen submit {word}` starts one"
+
+
+def _find_other(word: str) -> str:
+    """Say which job is meant by its age, by a file of its output, or by a task that it lacks."""
+    if word in ("last", "latest", "newest") and (job := _read_latest("*/*")):
+        return f"the latest is {job.name}; give its ID: {job.id}"
+    output = rf"[A-Za-z][\w.-]*?(?:-|\.[oe])({_ID})(?:_\d+)?(?:\.out|\.err|\.log)?"
+    if (match := re.fullmatch(output, word)) and _find_by_id(match[1]):
+        return f"that names its output; give its ID: {match[1]}"
+    task = re.fullmatch(rf"({_ID})(?:_\d+|\[\d+\])(?:\..*)?", word)
+    job = _find_by_id(task[1]) if task else None
+    if task and job and not job.tasks:
+        return f"{task[1]} is not an array; give its ID: {task[1]}"
+    return f"{job.id} has tasks 0 to {job.tasks - 1}" if job else ""
 
 
 def find_jobs(words: Sequence[str]) -> tuple[list[JobRecord], list[str]]:

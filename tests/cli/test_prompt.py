@@ -72,6 +72,10 @@ def spec(tmp_path, monkeypatch):
         ("ps", "type: jobgen list"),
         ("squeue", "type: jobgen list"),
         ("kill 12", "type: jobgen cancel 12"),
+        (
+            "rm 12",
+            "type: jobgen clean 12, which removes the run folder of a job that has ended; to end",
+        ),
         ("kill 20261129-065442-171", "type: jobgen cancel 20261129-065442-171"),
         ("log runs/gpt/20261129-065442-171", "type: jobgen logs 20261129-065442-171"),
         ("exec gpt-0001 nvidia-smi", "type: jobgen shell gpt-0001 -- nvidia-smi"),
@@ -253,13 +257,44 @@ def test_what_is_not_a_job_or_a_file_is_not_taken_for_one(line, answer):
         ("ssh a-1", "type: jobgen shell a-1\n"),
         ("docker logs -t a-1", "type: jobgen logs a-1; for -t: "),
         ("a-1", "type: jobgen status a-1\n"),
-        ("status 12", "give an ID, a name or a run folder, such as 7, a-1\n"),
+        (
+            "status 12",
+            "such as 7, a-1; `jobgen list --all` has those of other folders; of any job, ",
+        ),
+        (
+            "logs a-1-12.out",
+            "such as 7, a-1; `jobgen list --all` has those of other folders; of any",
+        ),
+        ("logs a-1-7.out", "that names its output; give its ID: 7; type: jobgen logs 7\n"),
+        ("status 7_0", "7 is not an array; give its ID: 7; type: jobgen status 7\n"),
+        ("status 7[0].pbs01", "7 is not an array; give its ID: 7; type: jobgen status 7\n"),
+        ("diagnose -j 7_0", "no such option -j; 7 is not an array; type: jobgen diagnose 7\n"),
+        ("qstat -f 7[0].pbs01", "'qstat'; 7 is not an array; type: jobgen status 7 --json\n"),
+        ("logs latest", "the latest is a-1; give its ID: 7; type: jobgen logs 7\n"),
+        ("stop last", "no such command 'stop'; the latest is a-1; type: jobgen cancel 7\n"),
+        (
+            "cp a-1:out/a.pt .",
+            "in its run folder, your shell does that: cp runs/a-1/7/out/a.pt .\n",
+        ),
         ("cancel", "name the job to cancel; the latest is a-1 7; type: jobgen cancel 7\n"),
     ],
 )
 def test_a_job_of_this_folder_is_known(line, answer):
     JobRecord("7", "a-1", "slurm", os.getcwd(), 1.0, ()).save()
     assert answer in jobgen(*line.split()).err
+
+
+def test_an_id_of_a_local_job_is_taken_whole():
+    job = "20261129-231819-27149"
+    JobRecord(job, "a", "local", os.getcwd(), 1.0, ()).save()
+    for word in (f"slurm-{job}.out", f"{job}_0"):
+        assert jobgen("status", word).err.endswith(f"; type: jobgen status {job}\n")
+    assert f"cp runs/a/{job}/out ." in jobgen("cp", f"{job}:out", ".").err
+
+
+def test_a_task_that_an_array_lacks_is_not_taken_for_the_whole_array():
+    JobRecord("7", "a", "slurm", os.getcwd(), 1.0, (), tasks=4).save()
+    assert jobgen("cancel", "7_4").err.endswith("no job '7_4' below ./runs; 7 has tasks 0 to 3\n")
 
 
 @pytest.mark.parametrize(
@@ -608,7 +643,7 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
         ("cancel job 12", "type: jobgen cancel 12\n"),
         ("shell node03", "type: jobgen shell --node node03\n"),
         ("status 12 /follow", "type: jobgen status 12 --watch\n"),
-        ("diagnose slurm-4711.out", "type: jobgen diagnose 4711\n"),
+        ("diagnose slurm-4711.out", "of any job, sacct -j 4711 on Slurm or qstat -fx 4711 on PBS"),
         ("submit -N gpt job.yaml", "name of the job; type: jobgen submit --name gpt job.yaml\n"),
         (
             "report 11 12 --compare",
@@ -1015,7 +1050,10 @@ TYPED = """\
             "afterok:1 --set resources.walltime",
         ),
         ("squeue --state=R -u me", "running; for -u: jobgen list, which lists your own jobs alone"),
-        ("kubectl delete job gpt --grace-period=0", "type: jobgen cancel gpt; "),
+        (
+            "kubectl delete job gpt --grace-period=0",
+            "; to end one that runs: jobgen cancel gpt; for --grace-period: leave it out",
+        ),
         ("sky jobs cancel -a", "type: jobgen cancel JOB..., with the ids"),
         ("dstack stop my-run", "type: jobgen cancel my-run\n"),
         (
@@ -1139,7 +1177,10 @@ TYPED = """\
         ),
         ("kubectl delete -f job.yaml", "; type: jobgen cancel JOB..., with the ids that"),
         ("sbatch -h", "; type: jobgen submit job.yaml --help\n"),
-        ("docker rm -f gpt", "; type: jobgen cancel gpt; "),
+        (
+            "docker rm -f gpt",
+            "; type: jobgen clean gpt --yes, which removes the run folder of a job ",
+        ),
         ("kill -9 gpt", "; type: jobgen cancel gpt; for -9: leave it out"),
         ("scancel 123_[1-5]", "; type: jobgen cancel 123_{1..5}\n"),
         (
@@ -1221,7 +1262,7 @@ TYPED = """\
         ("qsub -l storage=a a.yaml", "a.yaml --set 'directives=[\"#PBS -l storage=a\"]'\n"),
         ("submit --set resources.nodes 4", "type: jobgen submit job.yaml --set resources.nodes=4"),
         ("submit -J 0-9 job.yaml", "type: jobgen submit --set array.tasks=10 job.yaml\n"),
-        ("cp 12:last.pt .", "cp runs/NAME/12/last.pt ."),
+        ("cp 12:last.pt .", "cp runs/*/12/last.pt ."),
         ("scontrol update JobId=12 TimeLimit=8", "jobgen rerun 12 --set resources.walltime=8m"),
         ("run -v /data:/data", "--set 'environment.container.binds=[/data:/data]'"),
         ("edit 12", "scontrol update or qalter; for another job, type: jobgen rerun 12 --set"),
@@ -1405,7 +1446,6 @@ def test_a_line_for_a_value_that_is_refused_keeps_the_rest(option, value):
         ("forward 4711 tensorboard", "not a whole number; type: jobgen forward 4711 6006\n"),
         ("list my jobs", "(my jobs); type: jobgen list\n"),
         ("list jobs", "(jobs); type: jobgen list\n"),
-        ("logs latest", "without a job it is the latest; type: jobgen logs\n"),
         (
             "submit on 4 gpus",
             "for 4 on each node, type: jobgen submit job.yaml --gpus-per-node 4\n",
