@@ -37,7 +37,7 @@ def _refuse_others(paths: Iterable[str], most: int | None = None) -> None:
         if about and "script" not in about["say"]:
             raise _refuse(path, about["say"], about["hint"])
         if is_spec(path):
-            raise UsageError(f"{path} is a job spec, not a job script; type: jobgen check {path}")
+            raise UsageError(f"{path} is a job spec, not a job script")
         if path.endswith(SPEC_ENDS) and not about:
             raise _refuse(path, "is not a job script", point_to_spec(path))
 

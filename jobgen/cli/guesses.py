@@ -69,9 +69,10 @@ class Answer(typed.Typed):
         for option, value in sorted(self.foreign, key=lambda pair: self._mean(*pair) in last):
             if not self._is_read(option, value, read.split()):
                 self._translate(option, value)
-        if self.starts and self._counts_on_node():
-            self.words.insert(0, ["-N", "1"])
         self.program += itertools.dropwhile("--".__eq__, self.behind)
+        self._place_program()
+        for option, value in self.own:  # in the place of a word that stands for it
+            text = re.sub(rf"{option} [A-Z]+(?= |$)", shlex.join([option, value]), text)
         start = self.line or fill_line(text, self.tool, self.plain)
         line = self._write(start)
         named = next((one for one in self.remarks if first and one.startswith(first)), "")
@@ -304,9 +305,16 @@ class Answer(typed.Typed):
             "WORD": word.upper(),
         }
 
+    def _place_program(self) -> None:
+        """Say where a program that was named is to start: on one node, or on this machine."""
+        if self.starts and self.tool and self._counts_on_node():
+            self.words.insert(0, ["-N", "1"])
+        if self.starts and self.name == "run" and settings.lacks_allocation(self.spec):
+            self.words.append(["--scheduler", "local"])
+
     def _chooses_gpus(self) -> bool:
         """Whether a process of a node is a GPU: of a spec to be made, or of another launcher's."""
-        gpus = self.starts and _NUMBER.fullmatch(self._count_gpus())
+        gpus = self.starts and self.tool and _NUMBER.fullmatch(self._count_gpus())
         return bool(gpus) or not os.path.exists(self.spec)
 
     def _spread(self, gpus: str) -> str:

@@ -17,8 +17,9 @@ from jobgen.cli.options import SPEC_ENDS
 from jobgen.cli.retyped import end_line, find_typed, name_line, part_options, retype
 from jobgen.cli.target import SHORTCUTS
 from jobgen.cli.typed import pick
-from jobgen.errors import JobgenError, Position, Problem
+from jobgen.errors import JobgenError, Position, Problem, UsageError
 from jobgen.plan.resolve import resolve
+from jobgen.schedulers import SCHEDULERS
 from jobgen.spec.arguments import write_words
 from jobgen.spec.bind import find_faults
 from jobgen.spec.edit import list_values
@@ -78,7 +79,9 @@ def _list_settings(hint: Hint, value: str = "") -> dict[str, str]:
         return {}
     form = r"(?:as in|write) ([\w.]+: .+?)(?:(?:;|, (?:at the|for|or)) .*)?$"
     if shown := re.search(form, hint.text):
-        values = list_values(f"{{{shown[1]}}}")
+        values = dict[str, str]()
+        with suppress(UsageError):  # several values, of which one is to be chosen
+            values = list_values(f"{{{shown[1]}}}")
         inner = {path.rpartition(".")[0] for path in values}
         inner |= {path for path in values if path.startswith("run.args.")}  # a list has none
         return {path: text for path, text in values.items() if path not in inner}
@@ -142,6 +145,15 @@ def find_refusal(spec: str, words: Sequence[str]) -> str:
     return ""
 
 
+def lacks_allocation(spec: str) -> bool:
+    """Whether the job of a spec runs in an allocation, and this shell holds none."""
+    with suppress(JobgenError):  # told of when the command runs
+        plan = resolve(load(spec))
+        access = SCHEDULERS[plan.scheduler].access
+        return plan.can.batch and access.find_allocation(os.environ, lambda _: "") is None
+    return False
+
+
 def explain_error(error: JobgenError, argv: Sequence[str]) -> str:
     """Return what an error says, and the whole line to type where it tells what was meant.
 
@@ -175,6 +187,8 @@ def _explain_setting(problem: Problem, words: list[str]) -> tuple[str, list[str]
         option, value = find_typed(words, ("--set",), f"{path}=")
         where, start, given = problem.where, f"{path}=", value.partition("=")[2]
     hint, meant, behind = _read_hint(problem, path, given)
+    if behind and find_refusal(_find_spec(words), behind[1:]):
+        hint, behind = problem.hint, []
     text = str(problem._replace(where=where, hint=hint))
     if not (meant or behind) and (row := find_rule("retyped", {"message": text})):
         text += f"; {row.get('say', '')}"
@@ -209,8 +223,7 @@ def make_room(message: str, words: Sequence[str] = ()) -> str:
 
     Of a value that is refused, it says why. What was typed so, the command judges when it runs.
     """
-    known = [*message.partition("type: ")[2].split(), *words]
-    spec = next(filter(os.path.isfile, pick(known, SPEC_ENDS)), "job.yaml")
+    spec = _find_spec([*message.partition("type: ")[2].split(), *words])
     message = _mend_line(message, spec)
     shown = {typed[0]: typed[1].strip("'") for typed in _SET.finditer(message)}
     typed_so = [value for option, value in pairwise(words) if option == "--set"]
@@ -222,6 +235,11 @@ def make_room(message: str, words: Sequence[str] = ()) -> str:
         if problem.path not in own:
             message = _solve(message, problem, given)
     return message
+
+
+def _find_spec(words: Sequence[str]) -> str:
+    """Return the spec that is here and named by one of some words, or else the usual one."""
+    return next(filter(os.path.isfile, pick(words, SPEC_ENDS)), "job.yaml")
 
 
 def _mend_line(message: str, spec: str) -> str:
@@ -263,7 +281,8 @@ def _replace_wrong(message: str, problem: Problem, typed: str) -> str:
     instead = re.sub("=.*", f"={value}", typed).replace("'", "")
     lead = f"{row.get('say', '')} type:".strip()
     message = message.replace(typed, instead).replace("type:", lead)
-    return f"{message}; {problem.message}; {problem.hint}"
+    said = f"{problem.message}; {problem.hint}"
+    return message if said in message else f"{message}; {said}"
 
 
 def _list_problems(spec: str, settings: Sequence[str]) -> Sequence[Problem]:

@@ -76,7 +76,7 @@ class Typed:
         if program in self.behind:
             del self.behind[: self.behind.index(program) + 1]
         named = pick(self.plain, SPEC_ENDS)
-        self.starts = bool(tool and program and not named)  # a program, and so on one node
+        self.starts = bool(program and not named)  # a program, and no spec
         self.spec = [*named, table.name_spec(program)][0] if self.has_program else ""
         if self.spec and program:
             self._start("module" if module else "script", program)

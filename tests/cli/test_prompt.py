@@ -13,7 +13,9 @@ from support import jobgen as run_jobgen
 
 from jobgen.cli.guesses import explain_command
 from jobgen.cli.main import LISTED, cli
+from jobgen.cli.settings import explain_error
 from jobgen.cli.target import SHORTCUTS
+from jobgen.errors import JobgenError
 from jobgen.jobs.record import JobRecord
 from jobgen.spec.fields import list_paths
 from jobgen.spec.model import JobSpec
@@ -284,6 +286,40 @@ def test_a_job_of_this_folder_is_known(line, answer):
     assert answer in jobgen(*line.split()).err
 
 
+def test_a_spec_where_a_script_is_wanted_is_answered_with_its_line():
+    Path("a.sbatch").write_text("#!/bin/bash\n")
+    for line, answer in (
+        ("import job.yaml -o a.sh", "type: jobgen render job.yaml -o a.sh\n"),
+        ("import job.yaml", "type: jobgen check job.yaml\n"),
+        ("lint a.sbatch job.yaml --fix", "job.yaml, and for the rest jobgen lint a.sbatch --fix\n"),
+    ):
+        assert answer in jobgen(*line.split()).err
+
+
+def test_a_submission_again_is_answered_with_the_whole_line():
+    error = JobgenError(
+        "job 7 has the same script and is done: runs/a/7; give --again for another job"
+    )
+    assert explain_error(error, ["rerun", "7"]).endswith("type: jobgen rerun 7 --again")
+    typed = ["submit", "job.yaml", "--", "--lr", "3"]
+    assert explain_error(error, typed).endswith("type: jobgen submit job.yaml --again -- --lr 3")
+
+
+def test_what_a_program_lacks_is_not_offered_to_it():
+    Path("train.py").write_text(PROGRAM)
+    assert "type: " not in jobgen("check", "--set", "output=x").err
+    assert jobgen("check", "--set", "lr=3").err.endswith("type: jobgen check -- --lr 3\n")
+
+
+def test_a_key_below_one_for_directives_is_answered():
+    for key in load_table()["keys"]["directives"].split():
+        ended = jobgen("check", "--set", f"{key}.output=x")
+        assert ended.code == 3, ended.err
+        assert "directives" in ended.err
+    ended = jobgen("check", "--set", "sbatch_options=x")
+    assert ended.err.count("'x' is not a directive") == 1
+
+
 def test_an_id_of_a_local_job_is_taken_whole():
     job = "20261129-231819-27149"
     JobRecord(job, "a", "local", os.getcwd(), 1.0, ()).save()
@@ -379,7 +415,20 @@ def test_no_job_that_has_ended_stands_in_the_place_of_one_that_runs(line):
         ("render --cpus-per-gpu 8", "type: jobgen render --set resources.cpus_per_gpu=8"),
         ("submit --qos", "type: jobgen submit --set qos=VALUE"),
         ("render --ntasks 8", "jobgen starts one process for each GPU"),
-        ("submit --output x", "jobgen keeps all output"),
+        ("submit --output x", "`jobgen logs` and diagnose then lack what the script itself says, "),
+        (
+            "submit --output",
+            "leave it out: `jobgen logs` shows what the processes print, under runs/",
+        ),
+        (
+            "submit -e %j.err -o %j.out",
+            '--set \'directives=["#SBATCH --error=%j.err", "#SBATCH --output=%j.out"]\'\n',
+        ),
+        ("kubectl apply -f job.yaml -o json", "for -o: leave it out: jobgen submit prints the id"),
+        ("push --host me@b.org", "type: jobgen submit job.yaml --host me@b.org\n"),
+        ("sky exec gpt nvidia-smi", "type: jobgen shell gpt -- nvidia-smi\n"),
+        ("submit --name=a b job.yaml", "b is not a file; a value with a blank stands in quotes: "),
+        ("run train.py --lr 3", "type: jobgen run job.yaml --scheduler local -- --lr 3\n"),
         ("submit --test-only", "type: jobgen render -o job.sbatch, and then sbatch --test-only"),
         ("logs --tail", "type: jobgen logs -f"),
         ("render --local", "type: jobgen render --scheduler local"),
@@ -1317,7 +1366,10 @@ TYPED = """\
             "submit --mem 4000",
             "as sbatch reads it, type: jobgen submit --set resources.memory_per_node=4000MB; '4000",
         ),
-        ("submit -o a.log", "; `jobgen logs` shows it; type: jobgen submit\n"),
+        (
+            "submit -o a.log",
+            "type: jobgen submit --set 'directives=[\"#SBATCH --output=a.log\"]'\n",
+        ),
         ("submit --cpu-count", "; type: jobgen submit --set resources.cpus_per_node=VALUE\n"),
         ("list -t PENDING", "; type: jobgen list --state queued\n"),
         ("cancel --qos a 12", "qstat choose by other things; type: jobgen cancel 12\n"),
@@ -1462,7 +1514,10 @@ def test_a_line_for_a_value_that_is_refused_keeps_the_rest(option, value):
         ("run 12 again", "; type: jobgen rerun 12\n"),
         ("rerun 12 with 4 nodes", "; type: jobgen rerun 12 --set resources.nodes=4\n"),
         ("cancel 12 and 13", "; type: jobgen cancel 12 13\n"),
-        ("run job.yaml -N 4", "queues the job; type: jobgen submit job.yaml -N 4\n"),
+        (
+            "run job.yaml -N 4",
+            "job.yaml -N 4, or on this machine alone jobgen run job.yaml -N 4 --scheduler local\n",
+        ),
         ("submit -- -lr 3", "write --lr; nothing is submitted; type: jobgen submit -- --lr 3\n"),
         ("logs gpt --stdout", "--stderr shows stderr; type: jobgen logs gpt\n"),
         ("shell -it 12345 bash", "the shell has your terminal; type: jobgen shell 12345\n"),
