@@ -44,7 +44,7 @@ _ONE_SCRIPT = r"(?<!')\bSCRIPT\b"
 # Where the one job of a folder is meant: one that need not run, and not several.
 _ONE_JOB = r"(?<!')(?<!shell )(?<!forward )\bJOB\b(?! JOB|\.\.\.)"
 # A job that is named as one of no run folder may be.
-_NAMED = r"(?<=[ '])(?:\d[\d-]*(?:_\d+|\[\d+\][\w.]*)|last|latest|newest)(?=[ ';]|$)"
+_NAMED = re.compile(r"(?<=[ '])(?:\d[\d-]*(?:_\d+|\[\d+\][\w.]*)|last|latest|newest)(?=[ ']|$)")
 _WRITES = r"(type: jobgen import [^;]*?(?:-o|--output)[ =])(HERE)(?=[\s;]|$)"  # over no file
 
 
@@ -307,7 +307,9 @@ class Answer(typed.Typed):
 
     def _place_program(self) -> None:
         """Say where a program that was named is to start: on one node, or on this machine."""
-        if self.starts and self.tool and self._counts_on_node():
+        given = " ".join(itertools.chain(*self.own, *self.words))
+        counted = re.search(r"--gpus-per-node |processes_per_node=", given)
+        if self.starts and self.tool and counted and not re.search(r"-N |nodes[ =.]", given):
             self.words.insert(0, ["-N", "1"])
         if self.starts and self.name == "run" and settings.lacks_allocation(self.spec):
             self.words.append(["--scheduler", "local"])
@@ -338,12 +340,6 @@ class Answer(typed.Typed):
         """Return a number of nodes, or of their GPUs, that was typed; empty without."""
         words = itertools.chain(*self.own, *self.words)
         return find_typed([*words], SHORTCUTS[f"resources.{key}"][0])[1]
-
-    def _counts_on_node(self) -> bool:
-        """Whether processes or GPUs of a node were counted, and no nodes."""
-        given = {name_setting([*filter(None, words)]) for words in (*self.own, *self.words)}
-        counts = {"launch.processes_per_node", "resources.gpus_per_node"}
-        return not given.isdisjoint(counts) and not re.search(r"resources\.nodes\b", str(given))
 
     def _count_gpus(self) -> str:
         """Return the number of GPUs of a node, as it was typed or as the spec has it."""
@@ -492,8 +488,8 @@ def explain_usage(error: click.UsageError, argv: Sequence[str], group: click.Gro
     answer = _explain_foreign(context, argv) if unknown or context.parent else ""
     answer = answer or _explain_words(message, unknown, context, argv)
     message = f"{message.rstrip('.')}; {answer}" if answer else message
-    message = _name_jobs(end_line(settings.make_room(message, argv), argv))
-    message = name_known(message)
+    message = end_line(settings.make_room(message, argv), argv)
+    message = name_known(re.sub(r"type: jobgen [^;\n]*", _name_jobs, message))
     for words, plain in table.load_table()["plain"].items():
         message = re.sub(words, plain, message)
     return message
@@ -571,11 +567,11 @@ def name_known(message: str) -> str:
     return message
 
 
-def _name_jobs(message: str) -> str:
-    """Return a message whose line names a job by its ID, in the place of a task that it lacks."""
-    for word in re.findall(_NAMED, message):
+def _name_jobs(line: re.Match[str]) -> str:
+    """Return a line to type that names a job by its ID, in the place of a task that it lacks."""
+    text = line[0]
+    for word in _NAMED.findall(text):
         what, _, whole = find.find_meant(word).partition("; give its ID: ")
         if whole:
-            message = re.sub(f"'?{re.escape(word)}'?", whole, message)
-            message = message.replace("type:", f"{what}; type:", 1)
-    return message
+            text = f"{what}; " + re.sub(f"'?{re.escape(word)}'?", whole, text)
+    return text
