@@ -311,7 +311,8 @@ class Answer(typed.Typed):
         counted = re.search(r"--gpus-per-node |processes_per_node=", given)
         if self.starts and self.tool and counted and not re.search(r"-N |nodes[ =.]", given):
             self.words.insert(0, ["-N", "1"])
-        if self.starts and self.name == "run" and settings.lacks_allocation(self.spec):
+        alone = table.list_section("allocations").isdisjoint(os.environ)
+        if self.starts and self.name == "run" and alone:
             self.words.append(["--scheduler", "local"])
 
     def _chooses_gpus(self) -> bool:
@@ -386,10 +387,7 @@ def explain_command(
 
 
 def _rewrite(args: Sequence[str]) -> list[str]:
-    """Return words as the table rewrites them: with the name of the tool that has their options.
-
-    The words of a program that was given as one come last.
-    """
+    """Return words as the table rewrites them, with those of a program given as one at the end."""
     here = "|".join(map(re.escape, [*pick(os.listdir(), FILE_ENDS), "\0"]))
     text = "\0".join([*args, ""])
     for form, instead in table.load_table()["rewritten"].items():

@@ -19,7 +19,6 @@ from jobgen.cli.target import SHORTCUTS
 from jobgen.cli.typed import pick
 from jobgen.errors import JobgenError, Position, Problem, UsageError
 from jobgen.plan.resolve import resolve
-from jobgen.schedulers import SCHEDULERS
 from jobgen.spec.arguments import write_words
 from jobgen.spec.bind import find_faults
 from jobgen.spec.edit import list_values
@@ -114,15 +113,12 @@ def name_setting(words: Sequence[str]) -> str:
 
 
 def take_directive(spec: str, say: str) -> tuple[str, str]:
-    """Return a directive that is said to be written, if the spec takes it, and what else is said.
-
-    A spec that cannot be read takes any.
-    """
+    """Return a directive that is to be written, if the spec takes it, and what else is said."""
     shown = _DIRECTIVE.fullmatch(say)
     if not shown:
         return "", say
     sign = shown["line"].partition(" ")[0]
-    with suppress(JobgenError):
+    with suppress(JobgenError):  # a spec that cannot be read takes any
         if resolve(load(spec)).can.sign != sign:
             named = say.startswith("on ")
             return "", say if named else f"where the scheduler reads {sign}, {say}"
@@ -143,15 +139,6 @@ def find_refusal(spec: str, words: Sequence[str]) -> str:
         remarks = look_at(resolve(load(spec, [write_words(words)]))) if spec else []
         return next((one.hint for one in remarks if one.rule == "unknown-argument"), "")
     return ""
-
-
-def lacks_allocation(spec: str) -> bool:
-    """Whether the job of a spec runs in an allocation, and this shell holds none."""
-    with suppress(JobgenError):  # told of when the command runs
-        plan = resolve(load(spec))
-        access = SCHEDULERS[plan.scheduler].access
-        return plan.can.batch and access.find_allocation(os.environ, lambda _: "") is None
-    return False
 
 
 def explain_error(error: JobgenError, argv: Sequence[str]) -> str:
@@ -259,11 +246,9 @@ def _mend_line(message: str, spec: str) -> str:
 
 def _solve(message: str, problem: Problem, given: Mapping[str, str]) -> str:
     """Return a message with what solves a problem of the settings in it, or with the problem."""
-    key, missing = problem.setting.partition("=")[0], re.match(r"add (\w+): (\w+)", problem.hint)
+    missing = re.match(r"add (\w+): (\w+)", problem.hint)
     typed = given.get(problem.path, [*given.values()][-1])
     setting = f"{problem.path}.{missing[1]}={missing[2]}" if missing else problem.setting
-    if key in given and problem.path not in given:  # of two that exclude each other
-        typed, setting = given[key], f"{problem.path}=null"
     if setting:
         return message.replace(typed, f"--set {setting} {typed}")
     return _replace_wrong(message, problem, typed) if problem.path in given else message
@@ -272,17 +257,13 @@ def _solve(message: str, problem: Problem, given: Mapping[str, str]) -> str:
 def _replace_wrong(message: str, problem: Problem, typed: str) -> str:
     """Return a message with another setting in the place of a wrong one, or with what is wrong."""
     words = _read_hint(problem, problem.path, typed.partition("=")[2].strip("'"))[1]
-    if words and problem.message == "unknown key":
-        return message.replace(typed, shlex.join(words))
-    meant = re.match(rf"write {problem.path.rpartition('.')[2]}: ([\w.]+)$", problem.hint)
-    lacks = "has no unit" in problem.message
-    row = find_rule("retyped", {"message": f"{problem.message}; {problem.hint}"}) if lacks else {}
-    value = meant[1] if meant else row.get("meant", "VALUE")
-    instead = re.sub("=.*", f"={value}", typed).replace("'", "")
+    said, lacks = f"{problem.message}; {problem.hint}", "has no unit" in problem.message
+    row = find_rule("retyped", {"message": said}) if lacks else {}
+    other = re.sub("=.*", f"={row.get('meant', 'VALUE')}", typed).replace("'", "")
     lead = f"{row.get('say', '')} type:".strip()
-    message = message.replace(typed, instead).replace("type:", lead)
-    said = f"{problem.message}; {problem.hint}"
-    return message if said in message else f"{message}; {said}"
+    message = message.replace(typed, shlex.join(words) or other).replace("type:", lead)
+    known = problem.message == "unknown key" or said in message
+    return message if known else f"{message}; {said}"
 
 
 def _list_problems(spec: str, settings: Sequence[str]) -> Sequence[Problem]:

@@ -152,10 +152,7 @@ def add_target_options(command: Command) -> Command:
 def load_plan(
     path: str, target: Mapping[str, Any], task: int | None = None
 ) -> tuple[LoadedSpec, Plan]:
-    """Return the spec in a file and its plan, by the target options; print the plan's notes.
-
-    With `task`, the plan is that of this task of its array alone.
-    """
+    """Return the spec in a file, and its plan or that of one task; print the plan's notes."""
     loaded = read_spec(path, target)
     return loaded, make_plans(loaded, target, [task])[0]
 

@@ -116,10 +116,7 @@ class Typed:
         self.plain += [] if named else [self.spec]
 
     def _part(self, left: list[str], bare: Set[str]) -> list[str]:
-        """Part the words; return those for the program.
-
-        A letter may mean something else to the tool than to the command.
-        """
+        """Part the words; return those for the program."""
         while left and left[0] != "--":
             word = left.pop(0)
             pair = re.fullmatch(_OPTION, word)
