@@ -313,7 +313,7 @@ class Answer(typed.Typed):
             self.words.insert(0, ["-N", "1"])
         alone = table.list_section("allocations").isdisjoint(os.environ)
         if self.starts and self.name == "run" and alone:
-            self.words.append(["--scheduler", "local"])
+            self.words.append(table.load_table()["here"].split())
 
     def _chooses_gpus(self) -> bool:
         """Whether a process of a node is a GPU: of a spec to be made, or of another launcher's."""

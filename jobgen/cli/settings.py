@@ -257,13 +257,13 @@ def _solve(message: str, problem: Problem, given: Mapping[str, str]) -> str:
 def _replace_wrong(message: str, problem: Problem, typed: str) -> str:
     """Return a message with another setting in the place of a wrong one, or with what is wrong."""
     words = _read_hint(problem, problem.path, typed.partition("=")[2].strip("'"))[1]
-    said, lacks = f"{problem.message}; {problem.hint}", "has no unit" in problem.message
-    row = find_rule("retyped", {"message": said}) if lacks else {}
+    reason, lacks = f"{problem.message}; {problem.hint}", "has no unit" in problem.message
+    row = find_rule("retyped", {"message": reason}) if lacks else {}
     other = re.sub("=.*", f"={row.get('meant', 'VALUE')}", typed).replace("'", "")
     lead = f"{row.get('say', '')} type:".strip()
     message = message.replace(typed, shlex.join(words) or other).replace("type:", lead)
-    known = problem.message == "unknown key" or said in message
-    return message if known else f"{message}; {said}"
+    known = problem.message == "unknown key" or reason in message
+    return message if known else f"{message}; {reason}"
 
 
 def _list_problems(spec: str, settings: Sequence[str]) -> Sequence[Problem]:

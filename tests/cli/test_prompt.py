@@ -296,13 +296,11 @@ def test_a_spec_where_a_script_is_wanted_is_answered_with_its_line():
         assert answer in jobgen(*line.split()).err
 
 
-def test_a_submission_again_is_answered_with_the_whole_line():
+def test_a_rerun_of_a_job_that_may_run_is_answered_with_the_whole_line():
     error = JobgenError(
         "job 7 has the same script and is done: runs/a/7; give --again for another job"
     )
     assert explain_error(error, ["rerun", "7"]).endswith("type: jobgen rerun 7 --again")
-    typed = ["submit", "job.yaml", "--", "--lr", "3"]
-    assert explain_error(error, typed).endswith("type: jobgen submit job.yaml --again -- --lr 3")
 
 
 def test_what_a_program_lacks_is_not_offered_to_it():
