@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from jobgen.programs.program import ReadProgram
-from jobgen.programs.reader import Fact, read_form, spell_form
+from jobgen.programs.reader import Fact, mentions, read_form, spell_form
 from jobgen.programs.settings import find_hydra
 from jobgen.records import NamedTuple
 from jobgen.spec.spelling import find_near
@@ -98,7 +98,7 @@ def _list_configured(program: ReadProgram) -> set[str]:
         text = "\n".join(file.read_text(errors="replace") for file in files)
     except OSError:
         return set()
-    if not text or len(files) == _MOST_FILES or read_form("other-keys").search(text + program.text):
+    if not text or len(files) == _MOST_FILES or mentions(text + program.text, "other-keys"):
         return set()
     keys = re.findall(r"([\w-]+)[\"']?\s*:|@(.*)", text)
     return set(re.findall(r"\w+", f"{files} {keys}"))

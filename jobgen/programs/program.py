@@ -19,6 +19,7 @@ from jobgen.programs.reader import (
     Module,
     Part,
     Scope,
+    mentions,
     read_form,
     spell_name,
 )
@@ -138,7 +139,7 @@ class ReadProgram:
         """Whether the project has no such module, nor a folder of modules, nor a compiled one."""
         own = not one.head or _has_own(self._roots[0], one.head)  # where Python looks first
         there = os.path.isdir(base) or any(glob.iglob(f"{glob.escape(base)}.*"))
-        if read_form("adds-path").search(self.entry.text + one.module.text):
+        if any(mentions(file.text, "adds-path") for file in (self.entry, one.module)):
             path = one.name.strip(".").replace(".", "/")
             own, near = True, (f"{root}{path}{end}" for root in _NEAR for end in ("", ".*"))
             there = there or any(map(glob.glob, near))
@@ -166,7 +167,7 @@ class ReadProgram:
         yield "missing", self.missing
         yield "relative", [one for one in taken if one.name[0] == "."][:1]
         first = itertools.chain([self.entry], *(self._stems.get(one.name, ()) for one in taken))
-        kept = not any(read_form("adds-path").search(module.text) for module in first)
+        kept = not any(mentions(module.text, "adds-path") for module in first)
         yield "elsewhere", [one for one in taken if self._is_elsewhere(one.head) and kept]
 
     def _is_elsewhere(self, name: str) -> bool:
@@ -180,7 +181,7 @@ class ReadProgram:
         """Yield imports from a file of the project that lacks one of the names."""
         for one, file in self._taken:
             module = self._files.get(os.path.realpath(file))
-            if module and not read_form("defines-more").search(module.text):
+            if module and not mentions(module.text, "defines-more"):
                 taken = sorted({name.name for name in one.node.names} - {"*"})
                 names = [name for name in taken if not re.search(rf"\b{name}\b", module.text)]
                 if names:
@@ -353,7 +354,7 @@ def classify(name: str) -> frozenset[str]:
 
 def _list_near(folder: str, text: str) -> Iterator[str]:
     """Yield the folders, in one or beside it, that lines of a text name if it adds to the path."""
-    lines = "".join(re.findall(r".*path.*", text)) if read_form("adds-path").search(text) else ""
+    lines = "".join(re.findall(r".*path.*", text)) if mentions(text, "adds-path") else ""
     names = re.findall(r"['\"]([\w./-]+)['\"]", lines)
     for place in itertools.product((folder, f"{folder}/.."), names):
         yield from filter(os.path.isdir, [os.path.normpath("/".join(place))])

@@ -35,6 +35,11 @@ def spell_form(name: str) -> str:
     return re.sub("<<(.+?)>>", lambda one: spell_form(one[1]), form.partition(" ")[2])
 
 
+def mentions(text: str, name: str) -> bool:
+    """Whether a text has one of the words that `forms.txt` has by a name."""
+    return any(map(text.__contains__, spell_form(name).split("|")))
+
+
 class Scope(NamedTuple):
     """A function or a class. Python calls a function such as `__init__` for its class."""
 
@@ -187,7 +192,7 @@ class Module:
         self.parts = [Part(self, self.tree.body)]  # each behind the one that it stands in
         for part in self.parts:  # and those that are found in it
             self._read(part)
-        if read_form("rebinds").search(self.text):
+        if mentions(self.text, "rebinds"):
             self.bound.update(self.assigned.keys())
         self.assigned["__name__"] = name
         self._known = self.assigned  # and not before, as any may be assigned again
@@ -197,14 +202,14 @@ class Module:
         """Keep what is looked for in a part, and put the parts in it behind all others."""
         nodes: list[Any] = self._split(part)
         for node in nodes:  # and for what is found in them, which comes behind
-            kind = type(node)
-            if kind in _KEEPS:
-                _KEEPS[kind](self, node, part)
-            for name in _READ_ON.get(kind, ()):
-                value: Any = getattr(node, name, None)
+            keep, names = _READS.get(type(node), _UNREAD)
+            if keep:
+                keep(self, node, part)
+            for name in names:
+                value = getattr(node, name)
                 if type(value) is list:
                     nodes += value
-                elif type(value) in _READ_ON:
+                elif value is not None:
                     nodes.append(value)
 
     def _split(self, part: Part) -> list[Any]:
@@ -214,24 +219,26 @@ class Module:
                 return [*part.body[:at]]
             if type(node) is ast.If and not node.orelse and _leaves(node.body[-1]):
                 past = (*part.past, _negate(node.test))
-                self.parts.append(part._replace(body=part.body[at:], past=past))
+                self.parts.append(Part(self, part.body[at:], part.tests, past, *part[4:]))
                 return [*part.body[:at]]
         return [*part.body]
 
     def _keep_name(self, node: ast.Name, part: Part) -> None:
-        if not isinstance(node.ctx, ast.Load):
+        if type(node.ctx) is not ast.Load:
             self.bound[node.id] += 1
+        elif node.id in self.names:
+            package, _, name = self.names[node.id].rpartition(".")
+            self.uses[name].append((package, part))
         else:
-            package, _, name = self.names.get(node.id, node.id).rpartition(".")
-            self.uses[name].append((package if node.id in self.names else None, part))
+            self.uses[node.id].append((None, part))
 
     def _keep_parameter(self, node: ast.arg, _part: Part) -> None:
         self.bound[node.arg] += 1
 
     def _keep_attribute(self, node: ast.Attribute, part: Part) -> None:
-        if isinstance(node.ctx, ast.Load):
+        if type(node.ctx) is ast.Load:
             owner = node.value
-            while isinstance(owner, ast.Attribute):
+            while type(owner) is ast.Attribute:
                 owner = owner.value
             full = self.names.get(getattr(owner, "id", ""), OBJECT)
             self.uses[node.attr].append((full, part))
@@ -239,12 +246,13 @@ class Module:
     def _keep_if(self, node: ast.If | ast.IfExp, part: Part) -> None:
         for way, test in ((node.body, node.test), (node.orelse, _negate(node.test))):
             body = way if isinstance(way, list) else [way]
-            self.parts.append(part._replace(body=body, tests=(*part.tests, test)))
+            self.parts.append(Part(self, body, (*part.tests, test), *part[3:]))
 
     def _keep_block(self, node: Any, part: Part) -> None:
-        part = part._replace(tried=part.tried or isinstance(node, ast.Try | ast.ExceptHandler))
+        tried = part.tried or isinstance(node, ast.Try | ast.ExceptHandler)
         bodies = [getattr(node, name, None) for name in _BODIES]
-        self.parts += [part._replace(body=body) for body in bodies if body]
+        rest = (*part[2:4], tried, part.scope)
+        self.parts += [Part(self, body, *rest) for body in bodies if body]
 
     def _keep_handler(self, node: ast.ExceptHandler, part: Part) -> None:
         self._keep_block(node, part._replace(tests=(*part.tests, ast.Name("error"))))
@@ -390,8 +398,8 @@ class Module:
 
     def resolve(self, node: ast.expr) -> ast.expr:
         """Return the value of an option of the program, or of a constant; else the node itself."""
-        name = spell_name(node) if isinstance(node, _VALUED) else ""
-        whole = re.sub(r"^self\.(?=.*\.)", "", name)  # self.args.lr is args.lr
+        name = spell_name(node) if _may_be_known(node) else ""
+        whole = name.removeprefix("self.") if name.count(".") > 1 else name  # self.args.lr
         known = self._known.get(name) or self._known.get(whole, [])
         if not (known or self.supposed) or self.bound[name] > 1 or name in self._resolving:
             return node
@@ -432,8 +440,13 @@ def _negate(test: ast.expr) -> ast.expr:
     return ast.UnaryOp(ast.Not(), test)
 
 
+def _may_be_known(node: ast.expr) -> bool:
+    """Whether an expression may have a value by its words, as 'RANK' in os.environ has."""
+    told = isinstance(node, ast.Compare) and isinstance(node.left, ast.Constant)
+    return told or isinstance(node, (*_NAMED, ast.Subscript, ast.Call))
+
+
 _NAMED = (ast.Name, ast.Attribute)
-_VALUED = (*_NAMED, ast.Subscript, ast.Call, ast.Compare)  # what may have a value by its words
 _LEAVES = (ast.Return, ast.Continue, ast.Raise)
 _ENDS = frozenset({"quit", "exit", "sys.exit", "os._exit"})  # calls that end the program
 _COMPARES: dict[type, Callable[[Any, Any], Any]] = {
@@ -444,9 +457,9 @@ _COMPARES: dict[type, Callable[[Any, Any], Any]] = {
 
 def _leaves(node: ast.AST) -> bool:
     """Whether nothing behind a statement is reached."""
-    call = node.value if isinstance(node, ast.Expr) else None
-    ends = isinstance(call, ast.Call) and spell_name(call.func) in _ENDS
-    return ends or isinstance(node, _LEAVES)
+    call = node.value if type(node) is ast.Expr else None
+    ends = type(call) is ast.Call and spell_name(call.func) in _ENDS
+    return ends or type(node) in _LEAVES
 
 
 # The fields of blocks whose bodies are parts of their own.
@@ -470,12 +483,16 @@ _KEEPS: dict[type, Callable[[Module, Any, Part], None]] = {
 _WORDS = {"id", "ctx", "attr", "op", "ops", "arg", "name", "module", "names", "level", "kind"}
 _APART = {*_BODIES, "returns", "annotation"}
 _PARTED = {ast.arg, ast.If, ast.IfExp, *_BLOCKS, *SCOPES}
-# The fields of each kind of node that are read on; what is no node has none.
-_READ_ON = {
-    kind: tuple(
-        name
-        for name in kind._fields
-        if not (name in _WORDS or (kind in _PARTED and name in _APART))
+# What keeps each kind of node, and its fields that are read on; nothing of what is no node.
+_UNREAD: tuple[Callable[[Module, Any, Part], None] | None, tuple[str, ...]] = (None, ())
+_READS = {
+    kind: (
+        _KEEPS.get(kind),
+        tuple(
+            name
+            for name in kind._fields
+            if not (name in _WORDS or (kind in _PARTED and name in _APART))
+        ),
     )
     for kind in vars(ast).values()
     if isinstance(kind, type) and issubclass(kind, ast.AST) and kind is not ast.Constant

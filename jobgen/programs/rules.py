@@ -12,7 +12,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from string import Template
@@ -87,6 +87,14 @@ class Remark(NamedTuple):
 
 
 @cache
+def _read_needs(text: str) -> tuple[Mapping[str, bool], Mapping[str, bool]]:
+    """Return what a rule needs, by the words for it: of the job and program, and of a place."""
+    needs = {need.strip("!"): need[0] != "!" for need in text.split()}
+    of_place = {need: needs.pop(need) for need in PLACES.keys() & needs.keys()}
+    return needs, of_place
+
+
+@cache
 def read_rules() -> dict[str, dict[str, str]]:
     """Return the records of `remarks.txt` by their names."""
     rules: dict[str, dict[str, str]] = {}
@@ -151,7 +159,6 @@ _FREED = {("own-processes", True): {"one": True}}
 # Variables that every process has.
 _TOLD = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _OF_NODES = {"sys.platform": "linux", "os.name": "posix", "platform.system()": "Linux"}
-_BEGINS = re.compile("main|train$|run$").match
 # Libraries that make the group in an object that settings may name.
 _CONFIGURED = {"lightning", "pytorch_lightning", "composer"}
 _STARTS = ("spawns", "launches", "rays")  # the kinds of calls that start processes
@@ -300,9 +307,8 @@ class _Look:
     def apply(self, name: str) -> None:
         """Say a rule of `remarks.txt` wherever it holds."""
         rule = read_rules()[name]
-        needs = {need.strip("!"): need[0] != "!" for need in rule["needs"].split()}
-        of_place = {need: wanted for need, wanted in needs.items() if need in PLACES}
-        if not (needs.items() - of_place.items() <= self.answers.items() and self._names(rule)):
+        of_job, of_place = _read_needs(rule["needs"])
+        if not (of_job.items() <= self.answers.items() and self._names(rule)):
             return
         for match in re.finditer(self._fill(rule.get("job", r"\A")), self.settings, re.MULTILINE):
             self.values |= match.groupdict()
@@ -314,10 +320,11 @@ class _Look:
 
     def _names(self, rule: dict[str, str]) -> bool:
         """Whether the program has what a rule is about, by what costs least to see."""
+        words = rule.get("word", "").split("|")
         called = "calls" not in rule or self.program.find(rule["calls"])
-        return bool(called) and rule.get("word", "") in self.texts
+        return bool(called) and any(map(self.texts.__contains__, words))
 
-    def _fits(self, at: Fact, of_place: dict[str, bool]) -> bool:
+    def _fits(self, at: Fact, of_place: Mapping[str, bool]) -> bool:
         return all(PLACES[need](self, at) == wanted for need, wanted in of_place.items())
 
     def _find_text(self, rule: dict[str, str]) -> list[Fact]:
@@ -343,8 +350,8 @@ class _Look:
         asked = "calls" in rule and "with" in rule
         if asked and not any(self.program.search(self._fill(rule["with"]), _NEVER)):
             return False
-        without = re.compile(self._fill(rule.get("without", _NEVER)))
-        return not without.search(self.program.used)
+        without = "without" in rule and self._fill(rule["without"])
+        return not (without and re.search(without, self.program.used))
 
     def _fill(self, form: str) -> str:
         return re.sub("<<(below )?(.+?)>>", self._give, form)
@@ -380,7 +387,8 @@ class _Look:
         if working or read_form("decorated-main").search(entry.text):
             return  # as the decorator may call it
         # What a program seems to begin with.
-        mains = [one for one in entry.tree.body if isinstance(one, SCOPES) if _BEGINS(one.name)]
+        named = (one for one in entry.tree.body if isinstance(one, SCOPES))
+        mains = [one for one in named if re.match("main|train$|run$", one.name)]
         if mains:
             at = entry.whole._replace(line=mains[-1].lineno)
             self.say("main-not-called", at, name=mains[-1].name)
@@ -469,10 +477,12 @@ def _list_values(size: JobSize) -> dict[str, Any]:
 
 def _is_tested(form: str) -> Callable[[_Look, Fact], bool]:
     """Return whether it happens always, or where tests of a form hold alone."""
-    fits = read_form(form).search
-    return lambda look, call: all(
-        fits(one) or fits(call.fill(one)) for one in look.program.list_tests(call.part)
-    )
+
+    def holds(look: _Look, call: Fact) -> bool:
+        fits, tests = read_form(form).search, look.program.list_tests(call.part)
+        return all(fits(one) or fits(call.fill(one)) for one in tests)
+
+    return holds
 
 
 def _is_behind(form: str) -> Callable[[_Look, Fact], bool]:
