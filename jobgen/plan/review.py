@@ -106,7 +106,8 @@ def review(loaded: LoadedSpec, plan: Plan, copied: Sequence[str] | None = None) 
     problems: set[Problem] = set()
     for part, own, role in zip(loaded.programs(), plan.parts, roles or [None], strict=True):
         sources = read_sources(own)
-        configured = _read_form("configured").findall(sources or "")
+        names = ".json" in (sources or "")
+        configured = _read_form("configured").findall(sources or "") if names else ()
         files = list_settings([f"={name}" for name in configured])
         settings = (*_read_options(own.program.command), *files)
         job = _Subject(part, own, sources, settings, copied, roles, role)
@@ -137,18 +138,28 @@ def _apply_table(job: _Subject, facts: dict[str, Any]) -> Iterator[Problem]:
                 place = re.sub(r"[.\[]", "/", path)
                 if is_below(place, named):
                     continue
-                for match in re.finditer(form, text, re.MULTILINE):
+                found = re.finditer(form, text, re.MULTILINE)
+                for match in (one for one in found if _reads(asked, job.sources or "")):
                     named.append(place)
                     yield _say(job, path, message, hint, facts | match.groupdict())
 
 
 def _holds(asked: str, facts: Mapping[str, Any]) -> bool:
-    needs = re.findall(r"(!?)([\w#][\w-]*)", asked)
-    return all(bool(facts.get(name)) != bool(no) for no, name in needs)
+    """Whether the job has what a row asks of it, apart from its program's text."""
+    needs, of_text = re.findall(r"(!?)([\w#][\w-]*)", asked), dict(_list_rows("source"))
+    return all(bool(facts.get(name)) != bool(no) for no, name in needs if name not in of_text)
+
+
+@cache
+def _reads(asked: str, sources: str) -> bool:
+    """Whether a program's text has what a row asks of it, which costs most to see."""
+    forms = dict(_list_rows("source"))
+    needs = [one for one in re.findall(r"(!?)([\w#][\w-]*)", asked) if one[1] in forms]
+    return all(bool(re.search(forms[name], sources)) != bool(no) for no, name in needs)
 
 
 def _list_facts(job: _Subject) -> dict[str, Any]:
-    spec, plan, source = job.spec, job.plan, job.sources or ""
+    spec, plan = job.spec, job.plan
     own, container = spec.environment, plan.environment.container
     runtime = str(getattr(container, "runtime", job.container.runtime))
     return {
@@ -185,7 +196,6 @@ def _list_facts(job: _Subject) -> dict[str, Any]:
         "alike": plan.array.tasks and not parts_tasks(plan),
         "apart": job.whole.resources.nodes != 1,
         "torch": plan.launch.mode in ("torchrun", "direct"),
-        **{name: re.search(form, source) for name, form in _list_rows("source")},
         **_count_job(job),
         **_count_batches(job),
         **_describe_role(job),
@@ -229,7 +239,6 @@ def _list_words(job: _Subject) -> _Texts:
         others = "\n".join(" ".join(one.plan.program.command) for one in job.roles)
         yield "asking", "run", f"{name}\n{text}\n---\n{others}"
     yield "given", "run.command" if command else "run.args", " ".join(job.plan.program.command)
-    yield "program", "run", job.sources or ""
     for option, value in job.settings:
         yield "word", "run.args", f"{option} {value}"
 
@@ -319,7 +328,8 @@ def _check_sums(job: _Subject, facts: Mapping[str, Any]) -> Iterator[Problem]:
         sums = dict(facts) | _count_node(job, group)
         for asked, compared, path, message, hint in _list_rows("sum"):
             left, _, right = compared.partition(" > ")
-            if _holds(asked, sums) and sums[left] > int(sums.get(right, right)):
+            exceeds = _holds(asked, sums) and sums[left] > int(sums.get(right, right))
+            if exceeds and _reads(asked, job.sources or ""):
                 yield _say(job, Template(path).substitute(sums), message, hint, sums)
 
 
@@ -641,12 +651,12 @@ def _list_arguments(job: _Subject) -> Iterator[tuple[str, str, str]]:
     """Yield the options of a program that name files which it reads."""
     sources = job.sources or "exists"
     forms = ["read"] if _read_form("tests-files").search(sources) else ["read", "resumed"]
-    folded = _read_form("folded").findall(sources)
     tasks = (task.arguments for task in job.plan.array.tasks[:20])  # of thousands
     for option, value in _list_options([*job.plan.program.command, *itertools.chain(*tasks)]):
         text, name = f"{option} {value}", name_option(option)
-        if name not in folded and any(_read_form(form).fullmatch(text) for form in forms):
-            yield "run.args", value, text
+        if any(_read_form(form).fullmatch(text) for form in forms):
+            if name not in _read_form("folded").findall(sources):
+                yield "run.args", value, text
 
 
 def _find_file(command: Sequence[str]) -> str:

@@ -120,7 +120,7 @@ def _measure(plan: Plan) -> JobSize:
         chained=" and ".join(key for key, starts in again.items() if starts),
         cpus=(group.cpus or 0) // group.processes,
         swept=tuple(task.arguments for task in tasks[:20]) or ((),),
-        setup=setup,
+        batch=plan.can.batch,
         offline=plan.site.internet == "none" and not re.search("OFFLINE|WANDB_MODE", setup),
         settings="\n".join(map(" ".join, _list_settings(plan))),
         fewest=nodes.fewest or 0,
@@ -138,6 +138,8 @@ def _list_settings(plan: Plan) -> Iterator[tuple[str, str]]:
     yield from list_settings(plan.program.command)
     defaults = plan.defaults
     yield "gpu", plan.requests.gpu_type or defaults.gpu_type or defaults.node.gpu or ""
+    yield from (("setup", line) for line in (plan.environment.setup or "").splitlines())
+    yield from (("set", f"{name}={one}") for name, one in plan.environment.variables.items())
     tasks = plan.array.tasks
     own = f"{plan.program.command} {plan.environment.setup}"
     varied = tasks[0].variables if tasks else ()

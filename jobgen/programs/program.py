@@ -187,9 +187,10 @@ class ReadProgram:
                 if names:
                     yield one._replace(about={"file": file, "name": ", ".join(names)})
 
-    def find(self, kind: str) -> list[Fact]:
-        """Return the calls of a kind of `calls.txt` that may be reached."""
-        return [one for one in self._kinds.get(kind, ()) if self.is_reached(one.part)]
+    def find(self, kinds: str) -> list[Fact]:
+        """Return the calls of kinds of `calls.txt` that may be reached."""
+        calls = itertools.chain(*(self._kinds.get(kind, ()) for kind in kinds.split()))
+        return [one for one in calls if self.is_reached(one.part)]
 
     def find_denied(self, kind: str) -> str | None:
         """Return the test that keeps it from a call of a kind, if one is known to fail."""

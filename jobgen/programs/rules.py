@@ -20,7 +20,7 @@ from typing import Any
 
 from jobgen.plan.review import is_below, list_settings
 from jobgen.programs.program import ReadProgram, classify, list_plain
-from jobgen.programs.reader import SCOPES, Fact, read_form, spell_form
+from jobgen.programs.reader import SCOPES, Fact, mentions, read_form, spell_form
 from jobgen.programs.settings import list_files, read_fields
 from jobgen.records import NamedTuple
 from jobgen.spec import tables
@@ -38,7 +38,7 @@ class JobSize(NamedTuple):
     arguments: tuple[str, ...] | None = None  # what the program is given; None if unknown
     swept: tuple[tuple[str, ...], ...] = ((),)  # what some tasks of an array are given beside it
     off: str = ""  # options that the spec leaves out by false, as a regular expression
-    setup: str = ""  # what the job's lines of setup say, and what it writes
+    batch: bool = False  # whether it leaves its nodes to other jobs
     scheduler: str = ""  # what the variables that it sets begin with
     chained: str = ""  # the keys by which it may start again, to go on where it ended
     copied: tuple[str, ...] | None = None  # files and folders, where it runs from a snapshot
@@ -50,7 +50,7 @@ class JobSize(NamedTuple):
     lone: bool = False  # whether it is the job's one process, and gets no rank variables
     packed: bool = False  # whether several tasks of an array share a job
     offline: bool = False  # whether the nodes have no internet
-    settings: str = ""  # options with their values, a line each, and those of files that they name
+    settings: str = ""  # lines: options with their values, those of files, of setup, variables
     fewest: int = 0  # nodes, where the scheduler may give fewer than `nodes`
 
     def __str__(self) -> str:
@@ -240,7 +240,8 @@ class _Look:
             "denied": denied is not None,
             "script": program.is_script,
             "installed": any(map(os.path.isfile, ("pyproject.toml", "setup.py", "setup.cfg"))),
-            "pathed": "PYTHONPATH" in self.settings + self.size.setup,
+            "pathed": "PYTHONPATH" in self.settings,
+            "tells": mentions(self.texts, "tells"),
             "alone": not made and not mpi and (trains or not self._may_divide(strange)),
         }
         self.values |= {"libraries": ", ".join(strange[:3]), "library": min(mpi, default="")}

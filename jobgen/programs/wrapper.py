@@ -32,7 +32,7 @@ def check_body(path: str, directives: Sequence[str]) -> list[Remark]:
         return []
     head = "".join(f"{line}\n" for line in ("#!/bin/bash", *directives))
     remarks = _lint(path, text, head, (*ABOUT_LAUNCH, *_ABOUT_CODES))
-    return [*remarks, *_find_lines(path, text, SEVERAL, "no-wait")]
+    return [*remarks, *_find_lines(path, text, SEVERAL, "no-wait|unread-directive")]
 
 
 def _lint(path: str, text: str, head: str, rules: tuple[str, ...]) -> list[Remark]:

@@ -925,55 +925,8 @@ def test_one_process_may_take_several_gpus() -> None:
         assert len(review(loaded, resolve(loaded))) == said, program
 
 
-@pytest.mark.parametrize(
-    ("program", "words"),
-    [
-        (
-            "p.add_argument('--ckpt-dir', default='ckpts')\nsave(x)",
-            "saves in ckpts, where --ckpt-dir",
-        ),
-        ("p.add_argument('--resume', action='store_true')", "--resume is not given, without which"),
-        ("p.add_argument('--resume', default='a.pt')", ""),
-        ("torch.save({'a': 1}, 'last.pt')", "saves in last.pt: the chain ends"),
-        ("torch.save(net.state_dict(), 'last.pt')", "saves in last.pt: the chain ends"),
-        ("TrainingArguments(output_dir='out')", "saves in out: the chain ends"),
-        ("p.add_argument('--ckpt-dir', default='/tmp/x')\nsave(x)", ""),
-        ("p.add_argument('--ckpt-dir', default='ckpts')", ""),
-        ("torch.save(net, join(args.out, 'last.pt'))", ""),
-        ("torch.save(net, os.environ['JOBGEN_RUN_DIR'] + '/checkpoints/a.pt')", ""),
-    ],
-)
-def test_a_chain_wants_what_a_program_saves_by_default_there(program: str, words: str) -> None:
-    Path("train.py").write_text(f"import torch\n{program}\n")
-    loaded = load(BASE + "on_walltime: {then: requeue}\n")
-    said = [str(one) for one in review(loaded, resolve(loaded))]
-    assert len(said) == bool(words)
-    assert words in "".join(said)
-
-
-@pytest.mark.parametrize(
-    ("program", "keys", "told"),
-    [
-        ("ray.init(address='auto')", "", True),
-        ("ray.init('auto', namespace='a')", "launch: {mode: plain}\n", True),
-        ("ray.init(address='auto')", "launch: {mode: ray}\n", False),
-        ("try:\n    ray.init(address='auto')\nexcept Exception:\n    ray.init()", "", False),
-        ("ray.init(address='auto')", "environment: {setup: ray start --head}\n", False),
-        ("# ray.init(address='auto')", "", False),
-    ],
-)
-def test_a_ray_that_is_looked_for_has_to_be_started(program: str, keys: str, told: bool) -> None:
-    Path("train.py").write_text(f"import ray\n{program}\n")
-    loaded = load(BASE + keys)
-    said = [str(one) for one in review(loaded, resolve(loaded))]
-    assert ["looks for a Ray" in one for one in said] == [True] * told
-
-
-_SPAWN = "os.environ['MASTER_ADDR'] = 'localhost'\nspawn(work, nprocs=4)"
 _PLAIN = "launch: {mode: plain}\n"
 _ONE = f"resources: {{gpus_per_node: 4, cpus_per_node: 16}}\n{_PLAIN}"
-_OUT = "TrainingArguments(output_dir='/tmp/out')"
-_GLOO = "init_process_group('gloo')\nDDP(net, device_ids=[rank])"
 _ANEW = (
     "on_walltime: {then: requeue}\nrun: {script: train.py, args: {overwrite_output_dir: true}}\n"
 )
@@ -983,20 +936,6 @@ _SWEEP = "array: {values: {optim.lr: [1, 2]}}\n"
 @pytest.mark.parametrize(
     ("program", "keys", "words"),
     [
-        ("MultiWorkerMirroredStrategy()", "", "finds the others by TF_CONFIG, which nothing sets"),
-        ("os.environ['TF_CONFIG'] = a\nMultiWorkerMirroredStrategy()", "", ""),
-        ("MultiWorkerMirroredStrategy(SlurmClusterResolver())", "", ""),
-        (_SPAWN, _PLAIN, "the processes of each of 2 nodes meet at localhost"),
-        (_SPAWN, _PLAIN + "resources: {gpus_per_node: 4, cpus_per_node: 16}\n", ""),
-        (_SPAWN + "\nn = os.environ['NODE_RANK']", _PLAIN, ""),
-        (_SPAWN.replace("] = ", ", default"), _PLAIN, ""),
-        (_GLOO, "", "takes gradients from the GPUs through the CPUs"),
-        (_GLOO + "\nnew_group(backend='nccl')", "", ""),
-        (_GLOO.replace("[rank]", "None"), "", ""),
-        (_OUT, "", "saves in /tmp/out, on each node's own disk, and it goes with the job"),
-        ("torch.save(net, '/tmp/a.pt')", "", "saves in /tmp/a.pt, on each node's own disk"),
-        (_OUT + "\nshutil.copytree('/tmp/out', a)", "", ""),
-        (_OUT.replace("/tmp", "runs"), "", ""),
         ("net.to('cuda')", _ONE, "1 process leaves 3 of 4 GPUs on a node idle"),
         ("net.to('cuda')\nimport workers", _ONE, ""),
         ("net.to('cuda:1')", _ONE, ""),
@@ -1014,21 +953,6 @@ def test_what_a_program_cannot_mean_with_its_job(program: str, keys: str, words:
     said = [one.message for one in review(loaded, resolve(loaded))]
     assert len(said) == bool(words), said
     assert words in "".join(said)
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("#!/bin/bash\n#SBATCH --nodes=4\n#SBATCH -t 1\nsrun a\n", ["'#SBATCH --nodes=4' in it"]),
-        ("#!/bin/bash\n# SBATCH lines are in the spec\nsrun a\n", []),
-        ("srun a\ncat >b <<'END'\n#SBATCH --nodes=1\nEND\n", []),
-    ],
-)
-def test_a_directive_in_a_body_has_no_effect(text: str, said: list[str]) -> None:
-    Path("job.sbatch").write_text(text)
-    loaded = load(edited((SCRIPT, "run: {body: job.sbatch}"), text=BASE))
-    found = [str(one) for one in review(loaded, resolve(loaded)) if "has no effect" in str(one)]
-    assert [words in one for words, one in zip(said, found, strict=True)] == [True] * len(said)
 
 
 @pytest.mark.parametrize(
@@ -1054,14 +978,6 @@ def test_a_backend_for_the_cpu_beside_nccl_leaves_each_process_its_gpu() -> None
     loaded = load(f"{BASE}launch: {{processes_per_node: 8}}\n")
     (problem,) = review(loaded, resolve(loaded))
     assert "8 processes share 4 GPUs on a node" in str(problem)
-
-
-@pytest.mark.parametrize("place", ["'a'", "Path('a')", "pathlib.Path('a')"])
-def test_a_chain_does_not_save_where_the_program_does_by_default(place: str) -> None:
-    Path("train.py").write_text(f"import torch\nadd_argument('--out', default={place})\nsave()")
-    loaded = load(f"{BASE}on_walltime: {{then: requeue}}\n")
-    (problem,) = review(loaded, resolve(loaded))
-    assert "saves in a, where --out is not given" in str(problem)
 
 
 def test_a_pointer_of_git_lfs_is_not_the_file() -> None:

@@ -335,6 +335,108 @@ NOTICED = "import signal as s\ns.signal(s.SIGUSR1, save)\n"
 CHAIN = "on_walltime: {then: resubmit, at_most: 3}\n"
 
 
+PARSES = "import argparse\np = argparse.ArgumentParser()\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        (
+            f"{PARSES}p.add_argument('--ckpt-dir', default='ckpts')\nsave(x)",
+            "saves in ckpts, where --ckpt-dir is not given",
+        ),
+        (f"{PARSES}p.add_argument('--out', default=Path('a'))\nsave()", "saves in a, where --out"),
+        (
+            f"{PARSES}p.add_argument('--out', default=pathlib.Path('a'))\nsave()",
+            "saves in a, where --out",
+        ),
+        (f"{PARSES}p.add_argument('--resume', action='store_true')", "run.args.resume: true"),
+        (f"{PARSES}p.add_argument('--resume', default='a.pt')", ""),
+        ("import torch\ntorch.save({'a': 1}, 'last.pt')", "saves in last.pt: the chain ends"),
+        ("import torch\ntorch.save(net.state_dict(), 'last.pt')", "in last.pt: the chain ends"),
+        (f"{HF}TrainingArguments(output_dir='out')", "saves in out: the chain ends"),
+        (f"{PARSES}p.add_argument('--ckpt-dir', default='/tmp/x')\nsave(x)", ""),
+        (f"{PARSES}p.add_argument('--ckpt-dir', default='ckpts')", ""),
+        ("import torch\ntorch.save(net, join(args.out, 'last.pt'))", ""),
+        ("import torch\ntorch.save(net, os.environ['JOBGEN_RUN_DIR'] + '/checkpoints/a.pt')", ""),
+    ],
+)
+def test_a_chain_wants_what_a_program_saves_by_default_there(program: str, words: str) -> None:
+    found = [str(one) for one in look(more=CHAIN, train=program)]
+    said = [one for one in found if "the chain ends" in one or "is not given" in one]
+    assert len(said) == bool(words), found
+    assert words in "".join(said)
+
+
+@pytest.mark.parametrize(
+    ("program", "keys", "told"),
+    [
+        ("ray.init(address='auto')", "", True),
+        ("ray.init('auto', namespace='a')", "launch: {mode: plain}\n", True),
+        ("ray.init(address='auto')", "launch: {mode: ray}\n", False),
+        ("try:\n    ray.init(address='auto')\nexcept Exception:\n    ray.init()", "", False),
+        ("ray.init(address='auto')", "environment: {setup: ray start --head}\n", False),
+        ("# ray.init(address='auto')", "", False),
+    ],
+)
+def test_a_ray_that_is_looked_for_has_to_be_started(program: str, keys: str, told: bool) -> None:
+    found = [str(one) for one in look(more=keys, train=f"import ray\n{program}\n")]
+    assert ["looks for a Ray" in one for one in found if "no-ray" in one] == [True] * told
+
+
+SPAWNS = (
+    "import os, torch.multiprocessing as mp\n"
+    "os.environ['MASTER_ADDR'] = 'localhost'\nmp.spawn(work, nprocs=4)\n"
+)
+PLAIN = "launch: {mode: plain}\n"
+GLOO = (
+    "import torch.distributed as dist\ndist.init_process_group('gloo')\n"
+    "DDP(net, device_ids=[rank])\n"
+)
+MIRRORED = "from tensorflow.distribute import MultiWorkerMirroredStrategy\n"
+TEMPORARY = f"{HF}TrainingArguments(output_dir='/tmp/out')\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "keys", "words"),
+    [
+        (f"{MIRRORED}MultiWorkerMirroredStrategy()", "", "finds the others by TF_CONFIG"),
+        (f"{MIRRORED}os.environ['TF_CONFIG'] = a\nMultiWorkerMirroredStrategy()", "", ""),
+        (f"{MIRRORED}MultiWorkerMirroredStrategy(SlurmClusterResolver())", "", ""),
+        (SPAWNS, PLAIN, "the processes of each of the 2 nodes meet at localhost"),
+        (f"{SPAWNS}n = os.environ['NODE_RANK']", PLAIN, ""),
+        (SPAWNS.replace("] = ", ", default"), PLAIN, ""),
+        (GLOO, "", "takes gradients from the GPUs through the CPUs"),
+        (f"{GLOO}dist.new_group(backend='nccl')", "", ""),
+        (GLOO.replace("[rank]", "None"), "", ""),
+        (TEMPORARY, "", "saves in /tmp/out, on each node's own disk, and it goes with the job"),
+        ("import torch\ntorch.save(net, '/tmp/a.pt')", "", "saves in /tmp/a.pt, on each node's own"),
+        (f"{TEMPORARY}shutil.copytree('/tmp/out', a)", "", ""),
+        (TEMPORARY.replace("/tmp", "runs"), "", ""),
+    ],
+)
+def test_what_a_program_cannot_mean_with_its_job(program: str, keys: str, words: str) -> None:
+    rules = ("no-process-group", "same-work", "slow-backend", "own-disk")
+    found = [one for one in look(more=keys, train=program) if one.rule in rules]
+    said = [str(one) for one in found if "runs the whole program alone" not in one.message]
+    assert len(said) == bool(words), said
+    assert words in "".join(said)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("#!/bin/bash\n#SBATCH --nodes=4\n#SBATCH -t 1\nsrun a\n", ["'#SBATCH --nodes=4' in it"]),
+        ("#!/bin/bash\n# SBATCH lines are in the spec\nsrun a\n", []),
+        ("srun a\ncat >b <<'END'\n#SBATCH --nodes=1\nEND\n", []),
+    ],
+)
+def test_a_directive_in_a_body_has_no_effect(text: str, said: list[str]) -> None:
+    Path("job.sbatch").write_text(text)
+    found = [one.message for one in look("{body: job.sbatch}") if one.rule == "unread-directive"]
+    assert [words in one for words, one in zip(said, found, strict=True)] == [True] * len(said)
+
+
 def test_a_module_that_hides_another_is_named() -> None:
     Path("random.py").touch()
     assert [one.split(":")[0] for one in spoken(OWN)] == ["module-hidden"]
