@@ -654,9 +654,9 @@ def _list_arguments(job: _Subject) -> Iterator[tuple[str, str, str]]:
     tasks = (task.arguments for task in job.plan.array.tasks[:20])  # of thousands
     for option, value in _list_options([*job.plan.program.command, *itertools.chain(*tasks)]):
         text, name = f"{option} {value}", name_option(option)
-        if any(_read_form(form).fullmatch(text) for form in forms):
-            if name not in _read_form("folded").findall(sources):
-                yield "run.args", value, text
+        is_read = any(_read_form(form).fullmatch(text) for form in forms)
+        if is_read and name not in _read_form("folded").findall(sources):
+            yield "run.args", value, text
 
 
 def _find_file(command: Sequence[str]) -> str:

@@ -410,7 +410,7 @@ TEMPORARY = f"{HF}TrainingArguments(output_dir='/tmp/out')\n"
         (f"{GLOO}dist.new_group(backend='nccl')", "", ""),
         (GLOO.replace("[rank]", "None"), "", ""),
         (TEMPORARY, "", "saves in /tmp/out, on each node's own disk, and it goes with the job"),
-        ("import torch\ntorch.save(net, '/tmp/a.pt')", "", "saves in /tmp/a.pt, on each node's own"),
+        ("import torch\ntorch.save(net, '/tmp/a.pt')", "", "saves in /tmp/a.pt, on each"),
         (f"{TEMPORARY}shutil.copytree('/tmp/out', a)", "", ""),
         (TEMPORARY.replace("/tmp", "runs"), "", ""),
     ],
