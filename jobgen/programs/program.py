@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache, cached_property
 
+from jobgen.programs.kinds import classify, list_heads
 from jobgen.programs.reader import (
     OBJECT,
     Fact,
@@ -172,7 +173,7 @@ class ReadProgram:
 
     def _is_elsewhere(self, name: str) -> bool:
         """Whether a module is in the current folder, where Python does not look for it."""
-        if "" not in self._roots or name in list_plain() | _read_kinds().keys():
+        if "" not in self._roots or name in list_plain() | list_heads():
             return False  # as a folder of data may have the name of a library
         beside = os.path.dirname(self.entry.path)
         return _has_own("", name) and not (beside in self._roots and _has_own(beside, name))
@@ -233,7 +234,8 @@ class ReadProgram:
     @cached_property
     def used(self) -> str:
         """The text without comments."""
-        return re.sub(r"(?m)^\s*#.*|\s# .*", "", self.text)
+        text = re.sub(r"\n[ \t]*#.*", "\n", f"\n{self.text}")
+        return re.sub(" # .*", "", text)
 
     @cached_property
     def named(self) -> set[str]:
@@ -329,28 +331,6 @@ class ReadProgram:
 def list_plain() -> frozenset[str]:
     """Return the libraries that start no processes, and those of Python."""
     return sys.stdlib_module_names.union(tables.read_lines("plain_libraries.txt", room="programs"))
-
-
-@cache
-def _read_kinds() -> dict[str, dict[str, list[str]]]:
-    """Return the forms of each kind by what a name begins with, or by its last part."""
-    heads: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for line in tables.read_lines("calls.txt", room="programs"):
-        kind, *forms = line.split()
-        for form in forms:
-            if re.fullmatch(r"\.\w+", form):
-                heads[form][kind] = [".*"]
-            else:
-                heads[re.split(r"\W", form)[0]][kind].append(form)
-    return heads
-
-
-@cache
-def classify(name: str) -> frozenset[str]:
-    """Return what a call does with processes and GPUs, by its full name and `calls.txt`."""
-    heads = ("", name.partition(".")[0], f".{name.rpartition('.')[2]}")
-    rows = [row for head in heads for row in _read_kinds().get(head, {}).items()]
-    return frozenset(kind for kind, forms in rows if re.fullmatch("|".join(forms), name))
 
 
 def _list_near(folder: str, text: str) -> Iterator[str]:

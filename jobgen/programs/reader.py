@@ -14,6 +14,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Any
 
+from jobgen.programs.kinds import classify
 from jobgen.records import NamedTuple
 from jobgen.spec import tables
 
@@ -266,8 +267,9 @@ class Module:
         if part.scope and part.scope.is_class and re.match("__|forward$", node.name):
             return part.scope
         marks = [self._name(getattr(one, "func", one)) for one in node.decorator_list]
-        plain = read_form("plain").match
-        marked, framed = not all(map(plain, marks)), not all(map(plain, bases))
+        marked, framed = (
+            any("plain" not in classify(one) for one in many) for many in (marks, bases)
+        )
         free = marked or getattr(part.scope, "framed", False)
         scope = Scope(node.name, part, marked, free, framed, isinstance(node, ast.ClassDef))
         self.scopes.append(scope)

@@ -19,7 +19,8 @@ from string import Template
 from typing import Any
 
 from jobgen.plan.review import is_below, list_settings
-from jobgen.programs.program import ReadProgram, classify, list_plain
+from jobgen.programs.kinds import classify
+from jobgen.programs.program import ReadProgram, list_plain
 from jobgen.programs.reader import SCOPES, Fact, mentions, read_form, spell_form
 from jobgen.programs.settings import list_files, read_fields
 from jobgen.records import NamedTuple
