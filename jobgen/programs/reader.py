@@ -483,6 +483,7 @@ _KEEPS: dict[type, Callable[[Module, Any, Part], None]] = {
 }
 # Fields that hold no nodes, or none that are looked for; and those that are parts of their own.
 _WORDS = {"id", "ctx", "attr", "op", "ops", "arg", "name", "module", "names", "level", "kind"}
+_WORDS |= {"conversion", "simple", "is_async", "type_comment"}
 _APART = {*_BODIES, "returns", "annotation"}
 _PARTED = {ast.arg, ast.If, ast.IfExp, *_BLOCKS, *SCOPES}
 # What keeps each kind of node, and its fields that are read on; nothing of what is no node.

@@ -117,10 +117,11 @@ def make_remark(
 
     `certain` tells whether one that is `likely` or `sized` is a warning.
     """
-    rule = read_rules()[name]
+    base = name.partition(".")[0]
+    rule = read_rules().get(base, {}) | read_rules()[name]
     message, hint = (Template(rule[key]).substitute(values, path=path) for key in ("says", "write"))
     warns = {"warning": True, "note": False}.get(rule["level"], certain)
-    return Remark(path, line, name.partition(".")[0], message, hint, warns)
+    return Remark(path, line, base, message, hint, warns)
 
 
 def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
