@@ -20,6 +20,7 @@ from jobgen.programs.reader import (
     Module,
     Part,
     Scope,
+    is_newer,
     mentions,
     read_form,
     spell_name,
@@ -52,7 +53,8 @@ class ReadProgram:
         tells = ("../setup.py", "../pyproject.toml", "__init__.py")  # it is installed, or a package
         above = [".."] if any(map(os.path.isfile, tells)) else []
         self._roots = (*(roots or dict.fromkeys(beside)), "src", *above, *self._list_added())
-        self.partial = self._read_project()  # whether some of it is not read
+        self.partial = False  # whether some of it is not read
+        self._read_project()
         self.modules = [*self._files.values()]
         self.text = "\n".join(module.text for module in self.modules)
         self.calls = [*itertools.chain(*(module.calls for module in self.modules))]
@@ -78,8 +80,8 @@ class ReadProgram:
                 beside = self._load(os.path.normpath(f"{folder}/{one.name}.py"))
                 yield from _list_near(folder, beside.text)
 
-    def _read_project(self) -> bool:
-        """Read what it imports, and what that does, while there is room; whether some is left."""
+    def _read_project(self) -> None:
+        """Read what it imports, and what that does, while there is room."""
         room, waiting = MOST_TEXT - len(self.entry.text), self._follow(self.entry)
         while waiting and room > 0:
             waiting.sort(key=lambda way: not self._is_sure(way[0]))
@@ -90,8 +92,9 @@ class ReadProgram:
             try:
                 self._files[real] = module = self._load(path)
             except SyntaxError as error:
+                self.partial = True
                 about = {"path": path, "file": f"{path}:{error.lineno}", "fault": error.msg}
-                self.broken.append(one._replace(about=about))
+                self.broken += [] if is_newer(error) else [one._replace(about=about)]
             except (OSError, ValueError):
                 pass
             else:
@@ -99,7 +102,7 @@ class ReadProgram:
                 self.loaded.update([id(module)] if self._is_sure(one) else [])
                 waiting += self._follow(module)
         unread = {os.path.realpath(path) for _, path in waiting} - self._files.keys()
-        return bool(unread or self.broken)
+        self.partial = self.partial or bool(unread)
 
     def _follow(self, module: Module) -> list[tuple[Fact, str]]:
         """Return the imports of a module that name files of the project, with each file."""

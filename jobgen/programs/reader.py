@@ -6,6 +6,7 @@ import ast
 import io
 import operator
 import re
+import sys
 import tokenize
 import warnings
 from collections import Counter, defaultdict
@@ -436,6 +437,12 @@ def _decode(data: bytes, path: str) -> str:
         line = data.count(b"\n", 0, error.start) + 1
         fault = f"byte 0x{data[error.start]:02x} is not {encoding.upper()}", (path, line, 1, "")
         raise SyntaxError(*fault) from None
+
+
+def is_newer(error: SyntaxError) -> bool:
+    """Whether Python 3.12 may read what this one does not: an f-string, or names of types."""
+    typed = re.match(r"\s*(async )?(def|class|type) \w+ *\[", error.text or "")
+    return sys.version_info < (3, 12) and (error.msg.startswith("f-string") or bool(typed))
 
 
 def _negate(test: ast.expr) -> ast.expr:

@@ -21,7 +21,7 @@ from typing import Any
 from jobgen.plan.review import is_below, list_settings
 from jobgen.programs.kinds import classify
 from jobgen.programs.program import ReadProgram, list_plain
-from jobgen.programs.reader import SCOPES, Fact, mentions, read_form, spell_form
+from jobgen.programs.reader import SCOPES, Fact, is_newer, mentions, read_form, spell_form
 from jobgen.programs.settings import list_files, read_fields
 from jobgen.records import NamedTuple
 from jobgen.spec import tables
@@ -147,8 +147,8 @@ def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
 
 
 def _describe_syntax(path: str, error: SyntaxError) -> Remark:
-    """Return that this Python cannot read a program; 3.12 reads more in the braces of f-strings."""
-    old = error.msg.startswith("f-string") and sys.version_info < (3, 12)
+    """Return that this Python cannot read a program, which a newer one may."""
+    old = is_newer(error)
     unless = ", unless the job's Python is 3.12 or newer, and reads it" if old else ""
     values = {"reader": _PYTHON, "fault": error.msg, "unless": unless}
     return make_remark("syntax", path, error.lineno or 1, certain=not old, **values)
@@ -303,9 +303,10 @@ class _Look:
         return sorted({head for head, full in heads if head in unknown or full.startswith(lacking)})
 
     def _may_divide(self, strange: list[str]) -> bool:
-        """Whether a program that trains nothing may divide its work by itself, or a library may."""
+        """Whether a program that trains nothing may divide its work by itself, or others may."""
         unknown = bool(strange) and "torch" not in self.program.libraries
-        return unknown or read_form("own-part").search(self.program.text) is not None
+        named = bool(self.program.find("instantiates"))  # by a file of settings
+        return unknown or named or read_form("own-part").search(self.program.text) is not None
 
     def apply(self, name: str) -> None:
         """Say a rule of `remarks.txt` wherever it holds."""

@@ -167,6 +167,9 @@ RIGHT = {
     "Lightning": "import lightning as L\nL.Trainer(devices=4, num_nodes=2).fit(model)",
     "Lightning's old name": "import pytorch_lightning as pl\npl.Trainer(num_nodes=n).fit(model)",
     "Fabric": "from lightning.fabric import Fabric\nFabric(num_nodes=2).launch()",
+    "a program that settings name": (
+        "import hydra\n@hydra.main()\ndef main(c): hydra.utils.call(c.entry)\nmain()\n"
+    ),
     "Fabric that Hydra makes": "fabric = hydra.utils.instantiate(cfg)\nfabric.launch()",
     "DeepSpeed": "import deepspeed\nengine = deepspeed.initialize(model=model)",
     "jobgen.loop": "from jobgen import loop\nloop.join()",
@@ -1374,8 +1377,12 @@ def test_a_program_that_python_cannot_read_is_told_of_its_group(fault: str) -> N
 
 
 def test_what_a_newer_python_may_read_is_no_certain_fault() -> None:
+    newer = sys.version_info >= (3, 12)
     (remark,) = look("print(f'{}')\n", size=ONE)
-    assert remark.certain == (sys.version_info >= (3, 12))
+    assert remark.certain == newer
+    for text in ("print(f'{}')\n", "def first[T](names: list[T]) -> T: 0\n"):
+        found = look("import torch, other\nloss.backward()\n", size=ONE, other=text)
+        assert rules(found) == ["syntax"] * (newer and "[T]" not in text), text
 
 
 @pytest.mark.parametrize(
