@@ -139,23 +139,28 @@ def _apply_table(job: _Subject, facts: dict[str, Any]) -> Iterator[Problem]:
                 if is_below(place, named):
                     continue
                 found = re.finditer(form, text, re.MULTILINE)
-                for match in (one for one in found if _reads(asked, job.sources or "")):
+                for match in (one for one in found if _reads(asked, job)):
                     named.append(place)
                     yield _say(job, path, message, hint, facts | match.groupdict())
 
 
+@cache
+def _read_needs(asked: str) -> tuple[dict[str, bool], dict[str, bool]]:
+    """Return what a row asks of the job, and of its program's text, by the words for it."""
+    needs = {name: not no for no, name in re.findall(r"(!?)([\w#][\w-]*)", asked)}
+    of_text = {name: needs.pop(name) for name in needs.keys() & dict(_list_rows("source")).keys()}
+    return needs, of_text
+
+
 def _holds(asked: str, facts: Mapping[str, Any]) -> bool:
     """Whether the job has what a row asks of it, apart from its program's text."""
-    needs, of_text = re.findall(r"(!?)([\w#][\w-]*)", asked), dict(_list_rows("source"))
-    return all(bool(facts.get(name)) != bool(no) for no, name in needs if name not in of_text)
+    return all(bool(facts.get(name)) == wanted for name, wanted in _read_needs(asked)[0].items())
 
 
-@cache
-def _reads(asked: str, sources: str) -> bool:
+def _reads(asked: str, job: _Subject) -> bool:
     """Whether a program's text has what a row asks of it, which costs most to see."""
-    forms = dict(_list_rows("source"))
-    needs = [one for one in re.findall(r"(!?)([\w#][\w-]*)", asked) if one[1] in forms]
-    return all(bool(re.search(forms[name], sources)) != bool(no) for no, name in needs)
+    forms, needs = dict(_list_rows("source")), _read_needs(asked)[1].items()
+    return all(bool(re.search(forms[one], job.sources or "")) == wanted for one, wanted in needs)
 
 
 def _list_facts(job: _Subject) -> dict[str, Any]:
@@ -329,7 +334,7 @@ def _check_sums(job: _Subject, facts: Mapping[str, Any]) -> Iterator[Problem]:
         for asked, compared, path, message, hint in _list_rows("sum"):
             left, _, right = compared.partition(" > ")
             exceeds = _holds(asked, sums) and sums[left] > int(sums.get(right, right))
-            if exceeds and _reads(asked, job.sources or ""):
+            if exceeds and _reads(asked, job):
                 yield _say(job, Template(path).substitute(sums), message, hint, sums)
 
 

@@ -221,7 +221,7 @@ class Module:
                 return [*part.body[:at]]
             if type(node) is ast.If and not node.orelse and _leaves(node.body[-1]):
                 past = (*part.past, _negate(node.test))
-                self.parts.append(Part(self, part.body[at:], part.tests, past, *part[4:]))
+                self.parts.append(part._replace(body=part.body[at:], past=past))
                 return [*part.body[:at]]
         return [*part.body]
 
@@ -248,13 +248,12 @@ class Module:
     def _keep_if(self, node: ast.If | ast.IfExp, part: Part) -> None:
         for way, test in ((node.body, node.test), (node.orelse, _negate(node.test))):
             body = way if isinstance(way, list) else [way]
-            self.parts.append(Part(self, body, (*part.tests, test), *part[3:]))
+            self.parts.append(part._replace(body=body, tests=(*part.tests, test)))
 
     def _keep_block(self, node: Any, part: Part) -> None:
-        tried = part.tried or isinstance(node, ast.Try | ast.ExceptHandler)
-        bodies = [getattr(node, name, None) for name in _BODIES]
-        rest = (*part[2:4], tried, part.scope)
-        self.parts += [Part(self, body, *rest) for body in bodies if body]
+        part = part._replace(tried=part.tried or isinstance(node, ast.Try | ast.ExceptHandler))
+        bodies = filter(None, (getattr(node, name, None) for name in _BODIES))
+        self.parts += [Part(self, body, *part[2:]) for body in bodies]
 
     def _keep_handler(self, node: ast.ExceptHandler, part: Part) -> None:
         self._keep_block(node, part._replace(tests=(*part.tests, ast.Name("error"))))
@@ -491,19 +490,20 @@ _KEEPS: dict[type, Callable[[Module, Any, Part], None]] = {
 # Fields that hold no nodes, or none that are looked for; and those that are parts of their own.
 _WORDS = {"id", "ctx", "attr", "op", "ops", "arg", "name", "module", "names", "level", "kind"}
 _WORDS |= {"conversion", "simple", "is_async", "type_comment"}
-_APART = {*_BODIES, "returns", "annotation"}
+_APART = {*_WORDS, *_BODIES, "returns", "annotation"}
 _PARTED = {ast.arg, ast.If, ast.IfExp, *_BLOCKS, *SCOPES}
-# What keeps each kind of node, and its fields that are read on; nothing of what is no node.
-_UNREAD: tuple[Callable[[Module, Any, Part], None] | None, tuple[str, ...]] = (None, ())
+
+
+def _list_read(kind: type[ast.AST]) -> list[str]:
+    """Return the fields of a kind of node that are read on."""
+    left = _APART if kind in _PARTED else _WORDS
+    return [name for name in kind._fields if name not in left]
+
+
+# What keeps each kind of node, and these fields; a constant, and what is no node, has none.
+_UNREAD: tuple[Callable[[Module, Any, Part], None] | None, list[str]] = (None, [])
 _READS = {
-    kind: (
-        _KEEPS.get(kind),
-        tuple(
-            name
-            for name in kind._fields
-            if not (name in _WORDS or (kind in _PARTED and name in _APART))
-        ),
-    )
+    kind: (_KEEPS.get(kind), _list_read(kind))
     for kind in vars(ast).values()
     if isinstance(kind, type) and issubclass(kind, ast.AST) and kind is not ast.Constant
 }
