@@ -138,8 +138,9 @@ def _apply_table(job: _Subject, facts: dict[str, Any]) -> Iterator[Problem]:
                 place = re.sub(r"[.\[]", "/", path)
                 if is_below(place, named):
                     continue
-                found = re.finditer(form, text, re.MULTILINE)
-                for match in (one for one in found if _reads(asked, job)):
+                for match in re.finditer(form, text, re.MULTILINE):
+                    if not _reads(asked, job):
+                        break
                     named.append(place)
                     yield _say(job, path, message, hint, facts | match.groupdict())
 

@@ -450,8 +450,8 @@ def _negate(test: ast.expr) -> ast.expr:
 
 def _may_be_known(node: ast.expr) -> bool:
     """Whether an expression may have a value by its words, as 'RANK' in os.environ has."""
-    told = isinstance(node, ast.Compare) and isinstance(node.left, ast.Constant)
-    return told or isinstance(node, (*_NAMED, ast.Subscript, ast.Call))
+    asks = isinstance(node, ast.Compare) and isinstance(node.left, ast.Constant)
+    return asks or isinstance(node, (*_NAMED, ast.Subscript, ast.Call))
 
 
 _NAMED = (ast.Name, ast.Attribute)
