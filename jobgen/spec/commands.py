@@ -29,6 +29,9 @@ _OF_SHELL = r"&&|\|\|?|;;?|&|[0-9]?[<>]{1,2}(&[0-9])?|2>&1"
 _WITH_VALUE = r"--?[A-Za-z][\w.-]*:?[ \t]"  # an option and its value in one word
 # What other tools fill in: {{ name }}, and a key of the spec by OmegaConf.
 _TEMPLATE = r"\{\{ *[A-Za-z_][\w.]* *\}\}|\$\{(resources|run|environment|launch|array)\.\w+\}"
+# A variable of the shell that one submits from, as others name it; one with a default.
+_OF_SUBMITTER = r"\{\{ *(?:secrets|env|vars)\.(\w+) *\}\}"
+_DEFAULT = r"\$\{([A-Za-z_]\w*):[-=?+]"
 # What a shell would expand: $NAME, ${NAME}, a leading ~; but not ${oc.env:NAME} of OmegaConf.
 _EXPANDABLE = r"\$[A-Za-z_]|\$\{[A-Za-z_](?![\w.]*[.:])|^~(/|$)|[=:]~/"
 
@@ -114,18 +117,38 @@ def walk_texts(value: object, path: str = "") -> Iterator[tuple[str, str]]:
             yield from walk_texts(inner, f"{path}[{index}]")
 
 
-def find_unexpanded(path: str, text: str) -> Iterator[Conflict]:
-    """Yield a value that the program gets as it is, and a shell would expand."""
-    if isinstance(text, ShellPath) or set("$`~{").isdisjoint(text):
+def find_unexpanded(path: str, text: str, name: str) -> Iterator[Conflict]:
+    """Yield a value that the program of the job `name` gets as it is, and others fill in."""
+    if set("$`~{%^").isdisjoint(text):
         return
     also = "" if path.startswith("run.") else ", or export it in environment.setup"
-    rules = {
+    rules: dict[str, object] = {
         "text_quoted": re.fullmatch(r"\{ *value: .*\bexpand: true *\}", text),
         "text_code": "$(" in text or "`" in text,
+        **_find_names(text, name),
         "text_template": re.search(_TEMPLATE, text),
         "text_expands": re.search(_EXPANDABLE, text),
     }
-    yield from itertools.islice(refuse(rules, path=path, text=text, also=also), 1)
+    if isinstance(text, ShellPath):  # in which variables alone are filled in
+        rules = {"text_job": rules.get("text_job")}
+    facts = {"path": path, "text": text, "also": also, "meant": rules.get("text_job")}
+    facts["variable"] = rules.get("text_shell") or rules.get("text_default")
+    facts["line"] = repr(text) if re.search(r"[][{},#]|: ", text) else text
+    facts["place"] = "in run.args, as no value of an array expands: " * path.startswith("array")
+    yield from itertools.islice(refuse(rules, **facts), 1)
+
+
+def _find_names(text: str, name: str) -> dict[str, str]:
+    """Return what fits a name to fill in: of the shell, of what the job knows, with a default."""
+    names = {
+        rule: "".join(re.findall(form, text)[:1])
+        for rule, form in {"text_shell": _OF_SUBMITTER, "text_default": _DEFAULT}.items()
+    }
+    if re.search(r"[{%^]|\$(SKYPILOT|TORCHX|LSB)_", text):
+        from jobgen.spec.job_words import use_variables  # only such a text needs it
+
+        names["text_job"] = use_variables(text, name)
+    return names
 
 
 def is_shell_command(words: Sequence[str]) -> bool:
