@@ -9,6 +9,7 @@ from jobgen.errors import SpecError
 from jobgen.spec.load import load
 
 GOOD = "name: a\nscheduler: slurm\nresources: {nodes: 2}\nrun: {module: m}\n"
+ARGS = "name: a\nscheduler: slurm\nresources: {nodes: 2}\nrun:\n  module: m\n  args:\n"
 
 
 @pytest.mark.parametrize(
@@ -155,6 +156,16 @@ GOOD = "name: a\nscheduler: slurm\nresources: {nodes: 2}\nrun: {module: m}\n"
         ("time: 2h\ntimeout: 3h\n", "{walltime: 3h}; it is here already: write it once"),
         ("defaults:\n  - a\n", "a program that uses Hydra reads it"),
         (GOOD + "directives:\n  - #SBATCH --nice=7\n", "begins a comment: '#SBATCH --nice=7'"),
+        (
+            ARGS + "    tag: #run7\n",
+            'is empty; put it in quotes, as # begins a comment: tag: "#run7',
+        ),
+        (ARGS + "    tag: #7  # mine\n", 'begins a comment: tag: "#7"'),
+        (ARGS + "    - --tag\n    - #run7\n", 'begins a comment: "#run7"'),
+        (ARGS + "    tag: # run 7\n", 'write tag: "# run 7" if that is the value, else give it'),
+        (ARGS + "    tag:\n    # run 7\n", "write true for an option without a value, or remove"),
+        (GOOD + "queue: #gpu\n", "is empty; # begins a comment; write queue: gpu, or remove the"),
+        (GOOD + "environment: # mine\n", "is empty; give it a value or remove the key"),
         ("dependencies:\n  - torch\n", "job.yaml: describes a conda environment"),
     ],
 )
