@@ -173,7 +173,8 @@ def test_threads_of_a_process(resources: str, launch: str, threads: int | None) 
         (
             "{cpus_per_gpu: 4}",
             "slurm",
-            "job.yaml:3:27: resources.cpus_per_gpu: there are no GPUs; write cpus_per_node",
+            "job.yaml:3:27: resources.cpus_per_gpu: there are no GPUs; add gpus_per_node, the "
+            "GPUs of each node; for a job without GPUs write cpus_per_node",
         ),
         (
             "{gpus_per_node: [8, 2]}",
