@@ -149,7 +149,9 @@ class _Binder:
             known = fields.read_fields(cls).keys() & {key.partition(" ")[0]}
             facts = {"key": key, "known": "".join(known)}
             return table.find_rule("separation_rules", facts)["say"], ""
-        hint = words.suggest_key(key, item, path=path, cls=cls, root=root, check=find_faults)
+        hint = words.suggest_key(
+            key, item, path=path, cls=cls, root=root, check=find_faults, beside=node
+        )
         if hint.unfold and (elsewhere := self.group(item, key)):
             return elsewhere, ""
         if hint.text:
@@ -163,6 +165,8 @@ class _Binder:
         from jobgen.spec.words import is_group  # only an error needs it
 
         root: Any = self.root
+        while isinstance(node, Mapping) and [*map(_is_deep, node.items.values())] == [True]:
+            (node,) = node.items.values()  # hydra: {launcher: {...}}
         if not is_group(node, root):
             return ""
         for name, where in node.keys.items():
@@ -207,6 +211,8 @@ class _Binder:
         return _FAILED if _FAILED in entries.values() else entries
 
     def sequence(self, node: Sequence, kind: fields.Kind, path: str) -> Any:
+        if hint := self.find_pairs(node, path):
+            return self.problem(node.where, path, "is a list of keys and values", hint)
         members = [
             self.value(item, kind.members, f"{path}[{index}]")
             for index, item in enumerate(node.items)
@@ -218,6 +224,15 @@ class _Binder:
         if members:
             fault, hint = f"has {len(members)} members, expected {rule.least} to {rule.most}", ""
         return self.problem(node.where, path, fault, hint)
+
+    def find_pairs(self, node: Sequence, path: str) -> str:
+        """What to write for a list of texts that has keys and values alone."""
+        given = {isinstance(item, Mapping) and "value" not in item.items for item in node.items}
+        if self.root is None or given != {True}:
+            return ""
+        from jobgen.spec.words import suggest_list  # only an error needs it
+
+        return suggest_list(node, path)
 
     def short_record(self, node: Scalar, kind: fields.Kind, path: str) -> Any:
         short = Mapping(node.where)
@@ -282,6 +297,10 @@ class _Binder:
                 fault = f"{number} is more than {rule.most}"
                 return self.problem(node.where, path, fault, f"write {rule.most} or less")
         return number
+
+
+def _is_deep(node: Node) -> bool:
+    return isinstance(node, Mapping)
 
 
 def _repair_key(key: str, rule: fields.Pattern) -> str:

@@ -34,6 +34,7 @@ class Hint(NamedTuple):
     unfold: bool = True
 
 
+_ALONE = Mapping(Position(""))  # without other keys
 # Returns what is wrong with a node as one of some kinds, at a path: `bind.find_faults`.
 Check = Callable[..., list[Problem]]
 
@@ -41,7 +42,7 @@ Check = Callable[..., list[Problem]]
 class _Stranger(NamedTuple):
     """A key and its value, in the record of type `cls` at `path`, which does not have it.
 
-    `root` is the type of the whole document.
+    `root` is the type of the whole document; `beside` has the record's other keys.
     """
 
     key: str
@@ -50,6 +51,7 @@ class _Stranger(NamedTuple):
     cls: Any
     root: Any
     check: Check
+    beside: Mapping
 
     @property
     def place(self) -> str:
@@ -66,10 +68,21 @@ class _Stranger(NamedTuple):
         """Whether it stands in a job spec, not in a profile or the user's own config."""
         return hasattr(self.root, "alternatives")
 
+    @property
+    def share(self) -> str:
+        """What its amount is for each of the nodes beside it; empty if they cannot share it."""
+        items = self.beside.items.items()
+        nodes = "".join(item.text for key, item in items if _means_nodes(key))
+        form = r"([1-9]\d*)( ?[A-Za-z]*)/([2-9]|[1-9]\d+)"
+        match = re.fullmatch(form, f"{self.node.text}/{nodes}")
+        if match is None or int(match[1]) % int(match[3]):
+            return ""
+        return f"{int(match[1]) // int(match[3])}{match[2]}"
+
     def fit(self, path: str) -> tuple[str, str]:
         """Return its value as the key at a path takes it; what is wrong with it, and a repair."""
         kinds = self._list_kinds(path)
-        for node in self._list_forms() if kinds else ():
+        for node in self._list_forms(path, kinds) if kinds else ():
             if not self.check(node, kinds, path):
                 return show(node), ""
         if not kinds or isinstance(self.node, Mapping):
@@ -95,13 +108,33 @@ class _Stranger(NamedTuple):
             return kinds
         return tuple(kind for kind in kinds if kind.type is bool or get_args(kind.type))
 
-    def _list_forms(self) -> Iterator[Node]:
-        """Yield its value, and with the unit that the key names: timeout_min: 120 is 120m."""
+    def _list_forms(self, path: str, kinds: tuple[fields.Kind, ...]) -> Iterator[Node]:
+        """Yield its value, with the keys that its own mean, and with the unit that its key names.
+
+        timeout_min: 120 is 120m.
+        """
         yield self.node
+        if isinstance(node := self.node, Mapping):
+            for record in filter(fields.is_record, (kind.type for kind in kinds)):
+                yield self._rename(node, path, record)
         units, text = load_table()["units"], self.node.text
         for part in reversed(re.findall("[a-z]+", normalize(self.key))):
             if text.isdigit() and part in units:
                 yield Scalar(self.node.where, text + units[part], "str")
+
+    def _rename(self, node: Mapping, path: str, cls: type) -> Mapping:
+        """Return a mapping with the keys of the record `cls` at a path that its own keys mean."""
+        renamed = Mapping(node.where)
+        for key, item in node.items.items():
+            hint = suggest_key(key, item, path=path, cls=cls, root=self.root, check=self.check)
+            name = hint.meant.removeprefix(f"{path}.") or key
+            renamed.items[name], renamed.keys[name] = item, node.keys[key]
+        return renamed
+
+
+def _means_nodes(key: str) -> bool:
+    word = normalize(key)
+    return list_synonyms().get(word, f"resources.{word}") == "resources.nodes"
 
 
 @cache
@@ -110,14 +143,24 @@ def list_synonyms() -> dict[str, str]:
     return {word: path for path, words in load_table()["keys"].items() for word in words.split()}
 
 
-def suggest_key(key: str, node: Node, *, path: str, cls: type, root: type, check: Check) -> Hint:
+def suggest_key(
+    key: str,
+    node: Node,
+    *,
+    path: str,
+    cls: type,
+    root: type,
+    check: Check,
+    beside: Mapping = _ALONE,
+) -> Hint:
     """Return what to write for a key that the record at `path` lacks; empty without a hint."""
-    return next(filter(None, _list_hints(_Stranger(key, node, path, cls, root, check))), Hint())
+    stranger = _Stranger(key, node, path, cls, root, check, beside)
+    return next(filter(None, _list_hints(stranger)), Hint())
 
 
 def list_keys(key: str, path: str, cls: type, root: type, *, brief: bool = False) -> str:
     """Return what to do about a key that nothing is known of; unless `brief`, with those known."""
-    stranger = _Stranger(key, Mapping(Position("")), path, cls, root, list)
+    stranger = _Stranger(key, _ALONE, path, cls, root, list, _ALONE)
     other = load_table()["defaults"].get(stranger.place, "") if stranger.is_in_job else ""
     known = "" if brief else f"the choices are{_describe_keys(cls)}"
     return "; ".join(filter(None, (fill(other, {"key": key}), known)))
@@ -184,7 +227,8 @@ def _apply(stranger: _Stranger, section: str, word: str) -> Hint | None:
         "words": f"{word} {stranger.place}.{word}",
         "within": stranger.place,
         "means": means,
-        "unfit": "" if stranger.fit(means)[0] else "yes",
+        "unfit": "yes" * (not stranger.fit(means)[0]),
+        "share": stranger.share,
     }
     answer = find_rule(section, facts)
     if "say" in answer:
@@ -258,6 +302,15 @@ def suggest_value(
         return answer["say"]
     if better := _repair(node, kinds, check):
         return f"write {better}" if path.endswith("]") else f"write {facts['name']}: {better}"
+    return _show_example(facts, wrong)
+
+
+def suggest_list(node: Node, path: str) -> str:
+    """Return what to write for a list of keys and values, where it is one of texts; or nothing."""
+    return find_rule("list_rules", describe(node, path)).get("say", "")
+
+
+def _show_example(facts: dict[str, str], wrong: str) -> str:
     examples = load_table()["examples"] if wrong == "kind" else {}
     example = examples.get(facts["at"], examples.get(facts["name"], ""))
     # An example number would be a guess.
@@ -309,7 +362,7 @@ def describe(node: Node, path: str = "") -> dict[str, str]:
         "launcher": find_launcher_in_text(text),
         "program": show_program(split_words(text) or words),
         "count": str(len(numbers) or ""),
-        "indices": ", ".join(numbers) if len(numbers) <= 16 else "",
+        "indices": ", ".join(numbers) * (len(numbers) <= 16),
         **_describe_members(node),
     }
 
@@ -320,7 +373,25 @@ def _describe_members(node: Node) -> dict[str, str]:
     given = {Scalar: "text", Sequence: "list", Mapping: "keys"}[type(node)]
     given += " deep" * any(not isinstance(one, Scalar) for one in members)
     pairs = [f"'{key}:{one.text}'" for key, one in inner.items()]
-    return {"given": given, "names": ", ".join(inner), "pairs": ", ".join(pairs)}
+    merged = _merge_list(members) if isinstance(node, Sequence) else ""
+    return {
+        "given": given,
+        "names": ", ".join(inner),
+        "pairs": ", ".join(pairs),
+        "merged": merged,
+    }
+
+
+def _merge_list(members: list[Node]) -> str:
+    """Return keys and values of a list as one mapping, such as [{name: A, value: b}, {C: d}]."""
+    merged, number = Mapping(Position("")), 0
+    for member in members:
+        pairs = member.items if isinstance(member, Mapping) else {}
+        if pairs.keys() == {"name", "value"}:
+            pairs = {pairs["name"].text: pairs["value"]}
+        merged.items |= pairs
+        number += len(pairs) or len(members)
+    return show(merged) if number == len(merged.items) > 0 else ""
 
 
 def _list_numbers(text: str) -> list[str]:
