@@ -165,7 +165,7 @@ class _Binder:
         from jobgen.spec.words import is_group  # only an error needs it
 
         root: Any = self.root
-        while isinstance(node, Mapping) and [*map(_is_deep, node.items.values())] == [True]:
+        while node.kind == "map" and [one.kind for one in node.items.values()] == ["map"]:
             (node,) = node.items.values()  # hydra: {launcher: {...}}
         if not is_group(node, root):
             return ""
@@ -211,7 +211,7 @@ class _Binder:
         return _FAILED if _FAILED in entries.values() else entries
 
     def sequence(self, node: Sequence, kind: fields.Kind, path: str) -> Any:
-        if hint := self.find_pairs(node, path):
+        if kind.members[-1].expandable and (hint := self.find_pairs(node, path)):
             return self.problem(node.where, path, "is a list of keys and values", hint)
         members = [
             self.value(item, kind.members, f"{path}[{index}]")
@@ -228,7 +228,7 @@ class _Binder:
     def find_pairs(self, node: Sequence, path: str) -> str:
         """What to write for a list of texts that has keys and values alone."""
         given = {isinstance(item, Mapping) and "value" not in item.items for item in node.items}
-        if self.root is None or given != {True}:
+        if given != {True} or self.root is None:
             return ""
         from jobgen.spec.words import suggest_list  # only an error needs it
 
@@ -297,10 +297,6 @@ class _Binder:
                 fault = f"{number} is more than {rule.most}"
                 return self.problem(node.where, path, fault, f"write {rule.most} or less")
         return number
-
-
-def _is_deep(node: Node) -> bool:
-    return isinstance(node, Mapping)
 
 
 def _repair_key(key: str, rule: fields.Pattern) -> str:

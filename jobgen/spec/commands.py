@@ -119,36 +119,38 @@ def walk_texts(value: object, path: str = "") -> Iterator[tuple[str, str]]:
 
 def find_unexpanded(path: str, text: str, name: str) -> Iterator[Conflict]:
     """Yield a value that the program of the job `name` gets as it is, and others fill in."""
-    if set("$`~{%^").isdisjoint(text):
+    expands = isinstance(text, ShellPath)
+    if set("%^" if expands else "$`~{%^").isdisjoint(text):
         return
-    also = "" if path.startswith("run.") else ", or export it in environment.setup"
-    rules: dict[str, object] = {
-        "text_quoted": re.fullmatch(r"\{ *value: .*\bexpand: true *\}", text),
-        "text_code": "$(" in text or "`" in text,
-        **_find_names(text, name),
-        "text_template": re.search(_TEMPLATE, text),
-        "text_expands": re.search(_EXPANDABLE, text),
-    }
-    if isinstance(text, ShellPath):  # in which variables alone are filled in
-        rules = {"text_job": rules.get("text_job")}
-    facts = {"path": path, "text": text, "also": also, "meant": rules.get("text_job")}
+    rules = {"text_job": _find_job(text, name)} if expands else _find_names(text, name)
+    facts = {"path": path, "text": text, "meant": rules["text_job"]}
+    facts["also"] = "" if path.startswith("run.") else ", or export it in environment.setup"
     facts["variable"] = rules.get("text_shell") or rules.get("text_default")
     facts["line"] = repr(text) if re.search(r"[][{},#]|: ", text) else text
     facts["place"] = "in run.args, as no value of an array expands: " * path.startswith("array")
     yield from itertools.islice(refuse(rules, **facts), 1)
 
 
-def _find_names(text: str, name: str) -> dict[str, str]:
-    """Return what fits a name to fill in: of the shell, of what the job knows, with a default."""
-    names = {
-        rule: "".join(re.findall(form, text)[:1])
-        for rule, form in {"text_shell": _OF_SUBMITTER, "text_default": _DEFAULT}.items()
+def _find_names(text: str, name: str) -> dict[str, object]:
+    """Return what others would fill in, and jobgen does not, by the rule that says so."""
+    forms = {"text_shell": _OF_SUBMITTER, "text_default": _DEFAULT}
+    return {
+        "text_quoted": re.fullmatch(r"\{ *value: .*\bexpand: true *\}", text),
+        "text_code": "$(" in text or "`" in text,
+        **{rule: "".join(re.findall(form, text)[:1]) for rule, form in forms.items()},
+        "text_job": _find_job(text, name),
+        "text_template": re.search(_TEMPLATE, text),
+        "text_expands": re.search(_EXPANDABLE, text),
     }
-    if re.search(r"[{%^]|\$(SKYPILOT|TORCHX|LSB)_", text):
-        from jobgen.spec.job_words import use_variables  # only such a text needs it
 
-        names["text_job"] = use_variables(text, name)
-    return names
+
+def _find_job(text: str, name: str) -> str:
+    """Return what to write for text with names of what the job knows; empty without them."""
+    if not re.search(r"[{%^]|\$(SKYPILOT|TORCHX|LSB)_", text):
+        return ""
+    from jobgen.spec.job_words import use_variables  # only such a text needs it
+
+    return use_variables(text, name)
 
 
 def is_shell_command(words: Sequence[str]) -> bool:

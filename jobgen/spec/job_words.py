@@ -9,7 +9,6 @@ import re
 
 from jobgen.errors import Position
 from jobgen.spec.table import load_table
-from jobgen.spec.words import show
 from jobgen.spec.yaml_nodes import Scalar
 
 # {job_id}, {{ job_id }} and ${{ job_id }} of templates, but not %q{NAME} of nsys; ^array_index^ of
@@ -36,6 +35,8 @@ def use_variables(text: str, name: str) -> str:
     filled = re.sub(parts, _find_variable, text)
     if filled == text:
         return ""
+    from jobgen.spec.words import show  # only a text that has one needs it
+
     meant = re.sub(r"\$\{(\w+)\}(?!\w)", r"$\1", filled.replace("${-}", name))
     line = show(Scalar(Position(""), meant, "str"))
     folder = "; $JOBGEN_RUN_DIR is the job's own folder for outputs" * ("/" in text)

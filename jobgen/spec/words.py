@@ -126,8 +126,10 @@ class _Stranger(NamedTuple):
         """Return a mapping with the keys of the record `cls` at a path that its own keys mean."""
         renamed = Mapping(node.where)
         for key, item in node.items.items():
-            hint = suggest_key(key, item, path=path, cls=cls, root=self.root, check=self.check)
-            name = hint.meant.removeprefix(f"{path}.") or key
+            inner = _Stranger(key, item, path, cls, self.root, self.check, _ALONE)
+            # What is in a mapping in it stays: the ways to read it would multiply.
+            hints = () if isinstance(item, Mapping) else _list_hints(inner)
+            name = next(filter(None, hints), Hint()).meant.removeprefix(f"{path}.") or key
             renamed.items[name], renamed.keys[name] = item, node.keys[key]
         return renamed
 
@@ -374,12 +376,8 @@ def _describe_members(node: Node) -> dict[str, str]:
     given += " deep" * any(not isinstance(one, Scalar) for one in members)
     pairs = [f"'{key}:{one.text}'" for key, one in inner.items()]
     merged = _merge_list(members) if isinstance(node, Sequence) else ""
-    return {
-        "given": given,
-        "names": ", ".join(inner),
-        "pairs": ", ".join(pairs),
-        "merged": merged,
-    }
+    shown = {"names": ", ".join(inner), "pairs": ", ".join(pairs), "merged": merged}
+    return {"given": given} | shown
 
 
 def _merge_list(members: list[Node]) -> str:

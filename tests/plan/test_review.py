@@ -78,8 +78,8 @@ a value of OmegaConf
     run: {command: [python3, -c, import os, '--data', '${oc.env:DATA}/x']}
     '${oc.env:DATA}' is OmegaConf syntax, which nothing in the program reads
 a time that Hydra would fill in
-    run: {command: [python3, -c, import os, '--out', 'a/${now:%Y-%m-%d}', '--id', '${hydra.job.id}']}
-    '${now:%Y-%m-%d}' is OmegaConf syntax ... such as $JOBGEN_JOB_ID
+    run: {command: [python3, -c, import os, '--out', 'a/${now:%F}', '--id', '${hydra.job.id}']}
+    '${now:%F}' is OmegaConf syntax ... such as $JOBGEN_JOB_ID
 a key of OmegaConf
     run: {command: [python3, -c, import os, '--lr', '${optim.lr}']}
     '${optim.lr}' is OmegaConf syntax, which nothing in the program reads; write the value
