@@ -34,10 +34,13 @@ def list_doubts(loaded: LoadedSpec, plan: Plan) -> Iterator[str]:
 
 def _place(loaded: LoadedSpec, remark: Remark) -> str:
     """Return a remark; one about an argument that the spec gives with its place there."""
-    of_launcher = "os.environ" in remark.hint
-    if not remark.rule.endswith("-argument") or of_launcher:
+    if remark.rule.endswith("-argument") and "os.environ" not in remark.hint:
+        path = _find_given(loaded, remark.message) or "run.args"
+    else:  # whose value decides
+        path = _find_given(loaded, "".join(re.findall(r"only where args\.(\w+)", remark.message)))
+    if not path:
         return str(remark)
-    path, message = _find_given(loaded, remark.message), f"{remark.path}: {remark.message}"
+    message = f"{remark.path}: {remark.message}"
     return f"{remark.level}: {loaded.problem(path, message, remark.hint)} [{remark.rule}]"
 
 
@@ -47,7 +50,7 @@ def _find_given(loaded: LoadedSpec, message: str) -> str:
     heads = ["run.args", "array.values", "array.zip", *map("array.list[{}]".format, range(tasks))]
     names = re.findall(r"[A-Za-z][\w-]*", message)
     keys = (f"{head}.{name}" for head in heads for name in names)
-    return next((key for key in keys if loaded.find_path(key) in loaded.positions), "run.args")
+    return next((key for key in keys if loaded.find_path(key) in loaded.positions), "")
 
 
 def look_at(plan: Plan, **known: Any) -> list[Remark]:
