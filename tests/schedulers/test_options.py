@@ -137,9 +137,7 @@ def test_a_directive_of_ones_own_that_repeats_the_specs_is_refused(
 ) -> None:
     scheduler = "slurm" if directive.startswith("#SBATCH") else "pbs"
     text = edited(("", f'directives: ["{directive}"]\n'))
-    message = (
-        f"directives[0]: {option} is what jobgen writes from {key}; leave it out; for its value,"
-    )
+    message = f"directives[0]: {option} asks for what {key} decides; leave it out; for its value,"
     told = complaint(text, f"{key}={value}", scheduler=scheduler)
     assert message in told
     assert key.rpartition(".")[2] in told.partition(message)[2]
@@ -157,7 +155,7 @@ def test_the_account_is_what_a_site_takes_for_one(site: str, own: str, others: l
     """The others are a project, a group or a note of the user's beside it, and none is dropped."""
     text = edited(("", "directives: ['#PBS {}']\naccount: b\n"))
     repeats = text.replace("{}", f"{own}=a" if " " in own else f"{own} a")
-    assert f"{own} is what jobgen writes from account" in complaint(repeats, site=site)
+    assert f"{own} asks for what account decides" in complaint(repeats, site=site)
     for other in others:
         plan = resolve(load(text.replace("{}", other)), site=site, limits=False)
         lines = schedulers.SCHEDULERS["pbs"].directives(plan)
@@ -188,7 +186,7 @@ def test_the_tasks_of_what_starts_its_own_may_stand_in_a_directive() -> None:
     own = ("launch.mode=plain", "run={command: mpirun -n 8 ./a.out}")
     assert "#SBATCH --ntasks=8\n" in render(resolve(load(text, *own), scheduler="slurm"))
     both = (*own, "launch.processes_per_node=4")
-    assert "--ntasks is what jobgen" in complaint(text, *both, scheduler="slurm")
+    assert "--ntasks asks for what" in complaint(text, *both, scheduler="slurm")
 
 
 @pytest.mark.parametrize("option", ["-M c2", "--clusters=c2", "--cluster=c2"])
