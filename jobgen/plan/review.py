@@ -15,11 +15,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
 from string import Template
 from typing import Any
 
-from jobgen.errors import JobgenError, Problem
+from jobgen.errors import JobgenError, Position, Problem
 from jobgen.output import format_count as count
 from jobgen.plan.nodes import advise_on_devices
 from jobgen.plan.plan import NodeGroup, Plan, RolePlan
@@ -32,6 +31,7 @@ from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import Container, JobSpec
 from jobgen.spec.roles import list_names
 from jobgen.spec.spelling import find_near, find_near_file
+from jobgen.spec.table import read_here
 from jobgen.spec.tables import read_rows
 from jobgen.spec.units import read_number
 from jobgen.spec.value_types import name_option
@@ -60,6 +60,7 @@ class _Subject(NamedTuple):
     copied: Sequence[str] | None  # of its snapshot
     roles: tuple[RolePlan, ...]  # of the job, if it has some
     role: RolePlan | None  # the one that this is
+    lines: Sequence[tuple[str, str]]  # of setup, by `_list_setup`
 
     @property
     def spec(self) -> JobSpec:
@@ -67,9 +68,14 @@ class _Subject(NamedTuple):
         return self.loaded.spec
 
     @property
-    def setup(self) -> str:
+    def own_setup(self) -> str:
         """Its lines of setup."""
         return self.spec.environment.setup or ""
+
+    @property
+    def setup(self) -> str:
+        """Its lines of setup, with those that it sources."""
+        return "\n".join(line for _, line in self.lines)
 
     def mentions(self, file: str) -> bool:
         """Whether its setup has the name of a file or folder, which it may make."""
@@ -87,6 +93,12 @@ class _Subject(NamedTuple):
         return [(bind.split(":") * 2)[:2] for bind in self.container.binds]
 
     @property
+    def of_site(self) -> list[str]:
+        """The folders that the site shows each container."""
+        site = self.plan.site.container
+        return [bind.partition(":")[0] for bind in site.binds] if site else []
+
+    @property
     def seen(self) -> list[str]:
         """The folders that its container sees: those of its binds, and some by itself."""
         return [*(target for _, target in self.binds), os.getcwd(), os.path.expanduser("~"), "/tmp"]
@@ -102,47 +114,74 @@ def review(loaded: LoadedSpec, plan: Plan, copied: Sequence[str] | None = None) 
 
     `copied` are the files and folders of its snapshot, by `list_copied`; None without one.
     """
-    roles, words = plan.roles.members, {row[0]: row[1:] for row in _list_rows("say")}
+    words = {row[0]: row[1:] for row in _list_rows("say")}
     problems: set[Problem] = set()
-    for part, own, role in zip(loaded.programs(), plan.parts, roles or [None], strict=True):
-        sources = read_sources(own)
-        names = ".json" in (sources or "")
-        configured = _read_form("configured").findall(sources or "") if names else ()
-        files = list_settings([f"={name}" for name in configured])
-        settings = (*_read_options(own.program.command), *files)
-        job = _Subject(part, own, sources, settings, copied, roles, role)
+    for job in _list_subjects(loaded, plan, copied):
         facts = _list_facts(job)
-        problems.update(_apply_table(job, facts), _check_names(job), _check_directives(job))
-        problems.update(_check_numbers(job, facts), _check_sums(job, facts))
+        for check in (_apply_table, _check_numbers, _check_sums):
+            problems.update(check(job, facts))
         for name, path, values in itertools.chain(*(check(job) for check in _CHECKS)):
             message, hint = words[name]
             problems.add(_say(job, path, message, hint, values))
     return sorted(problems)
 
 
+def _list_subjects(
+    loaded: LoadedSpec, plan: Plan, copied: Sequence[str] | None
+) -> Iterator[_Subject]:
+    roles = plan.roles.members
+    for part, own, role in zip(loaded.programs(), plan.parts, roles or [None], strict=True):
+        sources = read_sources(own)
+        names = ".json" in (sources or "")
+        configured = _read_form("configured").findall(sources or "") if names else ()
+        files = list_settings([f"={name}" for name in configured])
+        settings = (*_read_options(own.program.command), *files)
+        lines = (*_list_setup(part.spec.environment.setup or ""),)
+        yield _Subject(part, own, sources, settings, copied, roles, role, lines)
+
+
 def _say(job: _Subject, path: str, message: str, hint: str, values: Mapping[str, Any]) -> Problem:
     finding, write = (Template(one).safe_substitute(values) for one in (message, hint))
+    file, _, line = path.rpartition(":")
+    if file:
+        return Problem(Position(file, int(line), 1), "", finding, write)
     return job.loaded.problem(path, finding, write)
+
+
+def _list_setup(setup: str) -> Iterator[tuple[str, str]]:
+    """Yield the lines of setup, and of files of this folder that it sources, with their places."""
+    for line in setup.split("\n"):
+        yield "environment.setup", line
+        for file in map(os.path.normpath, _read_form("included").findall(line)):
+            inner = enumerate(read_here(file).splitlines(), 1)
+            yield from ((f"{file}:{number}", one) for number, one in inner)
 
 
 def _apply_table(job: _Subject, facts: dict[str, Any]) -> Iterator[Problem]:
     """Yield what `review.txt` has for the texts of a spec."""
-    texts: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for source, path, text in (*_list_lines(job), *_list_words(job), *_list_places(job)):
-        if text:
-            texts[source].append((path, text))
-    for source, places in texts.items():
+    for source, places in _collect_texts(job).items():
         for asked, form, message, hint in _list_rows(source):
             named: list[str] = []  # what is wrong with a list is said of the list alone
             for path, text in places if _holds(asked, facts) else ():
                 place = re.sub(r"[.\[]", "/", path)
-                if is_below(place, named):
+                if source != "variable" and is_below(place, named):
                     continue
                 for match in re.finditer(form, text, re.MULTILINE):
                     if not _reads(asked, job):
                         break
                     named.append(place)
-                    yield _say(job, path, message, hint, facts | match.groupdict())
+                    line = (text[: match.start()] + match[0].rstrip()).count("\n")
+                    where = job.lines[line][0] if source == "setup" else path
+                    yield _say(job, where, message, hint, facts | match.groupdict())
+
+
+def _collect_texts(job: _Subject) -> dict[str, list[tuple[str, str]]]:
+    """Return the texts of a spec with their places, by what rows say that they are of."""
+    texts: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for source, path, text in (*_list_lines(job), *_list_words(job), *_list_places(job)):
+        if text:
+            texts[source].append((path, text))
+    return texts
 
 
 @cache
@@ -192,7 +231,7 @@ def _list_facts(job: _Subject) -> dict[str, Any]:
         "exclusive": plan.requests.exclusive,
         "keyed": any((own.venv, own.conda, own.uv)),
         "modules": own.modules,
-        "relative": re.match(r"[^/~$]", spec.run.script or ""),
+        "relative": any(map(_is_here, [spec.run.script or "", *plan.program.command])),
         "offline": plan.site.internet == "none",
         "here": spec.site,
         "site": spec.site or "this site",
@@ -212,8 +251,10 @@ def _list_lines(job: _Subject) -> _Texts:
     """Yield the lines of setup, each variable, and the value of each key."""
     loaded, environment = job.loaded, job.plan.environment
     yield "setup", "environment.setup", job.setup
-    yield "read", "environment.setup", re.sub(r"(?m)(?:^|\s)#.*", "", job.setup)
-    yield "started", "environment.setup", job.setup and f"{job.spec.run.script}\n{job.setup}"
+    own = job.own_setup
+    yield "own", "environment.setup", own
+    yield "read", "environment.setup", re.sub(r"(?m)(?:^|\s)#.*", "", own)
+    yield "started", "environment.setup", own and f"{job.spec.run.script}\n{own}"
     for path, name, value in _list_variables(job):
         yield "variable", path, f"{name}={value}"
         if name.endswith("_SOCKET_IFNAME"):
@@ -242,8 +283,8 @@ def _list_words(job: _Subject) -> _Texts:
     if job.role:
         text, name = _read_text(job.role), job.role.name.upper()
         yield "role", "run", f"{name}\n{text}"
-        others = "\n".join(" ".join(one.plan.program.command) for one in job.roles)
-        yield "asking", "run", f"{name}\n{text}\n---\n{others}"
+        others = (f"{one.name.upper()} {' '.join(one.plan.program.command)}" for one in job.roles)
+        yield "asking", "run", "\n".join([name, text, "---", *others])
     yield "given", "run.command" if command else "run.args", " ".join(job.plan.program.command)
     for option, value in job.settings:
         yield "word", "run.args", f"{option} {value}"
@@ -299,7 +340,7 @@ def list_settings(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 def _read_settings(path: str) -> Iterator[tuple[str, str]]:
     """Yield the keys of a configuration file, with their values; none of a large or broken one."""
     try:
-        text = Path(path).read_text("utf-8") if os.path.getsize(path) <= _MOST_BYTES else ""
+        text = read_here(path) if os.path.getsize(path) <= _MOST_BYTES else ""
         if path.endswith(".json"):  # which tabs may indent, and no text within it has one
             text = text.replace("\t", " ")
         tree = parse_value(text, file=path, explain=False)
@@ -312,8 +353,8 @@ def _read_settings(path: str) -> Iterator[tuple[str, str]]:
 
 
 def _check_numbers(job: _Subject, facts: Mapping[str, Any]) -> Iterator[Problem]:
-    for names, relation, fact, message, hint in _list_rows("number"):
-        right, known = facts[fact], names.split()
+    for asked, names, relation, fact, message, hint in _list_rows("number"):
+        right, known = _holds(asked, facts) and facts[fact], names.split()
         numbers = [one for one in _list_numbers(job.settings) if one[0] in known and right]
         for _, option, number in numbers:
             holds = {
@@ -337,27 +378,6 @@ def _check_sums(job: _Subject, facts: Mapping[str, Any]) -> Iterator[Problem]:
             exceeds = _holds(asked, sums) and sums[left] > int(sums.get(right, right))
             if exceeds and _reads(asked, job):
                 yield _say(job, Template(path).substitute(sums), message, hint, sums)
-
-
-def _check_names(job: _Subject) -> Iterator[Problem]:
-    """Yield misspelt names of variables; those of options the scheduler refuses by itself."""
-    known = _list_rows("known")[0][0].split()
-    for name in job.spec.environment.named_variables.keys() - {*known}:
-        if near := find_near(name, known, cutoff=0.85):
-            path = f"environment.variables.{name}"
-            yield job.loaded.problem(path, f"nothing reads {name}", f"did you mean {near}?")
-
-
-def _check_directives(job: _Subject) -> Iterator[Problem]:
-    """Yield misspelt options of directives; one that is like none may be the site's own."""
-    can = job.plan.can
-    lines = re.findall(rf"(?m)^{can.sign} (.*)", "\n".join(job.spec.directives))
-    for option in list_options("\n".join(lines)):
-        name = option.partition(" ")[0].removeprefix("--")
-        near = find_near(name, can.long_options, cutoff=0.85)
-        if near and not near.startswith(name):
-            message = f"{can.title} has no option --{name}"
-            yield job.loaded.problem("directives", message, f"did you mean --{near}?")
 
 
 @cache
@@ -384,8 +404,10 @@ def _list_variables(job: _Subject) -> Iterator[tuple[str, str, str]]:
     """Yield variables with their values: the spec's own, and those that its setup exports."""
     for name, value in job.plan.environment.variables.items():
         yield f"environment.variables.{name}", name, value
-    for name, value in _read_form("exported").findall(job.setup):
-        yield "environment.setup", name, value
+    for place, line in job.lines:
+        exported = "".join(_read_form("exports").findall(line))
+        for name, value in _read_form("assigned").findall(exported):
+            yield place, name, value.strip("\"'")
 
 
 def is_below(path: str, folders: Iterable[str]) -> bool:
@@ -446,7 +468,7 @@ def _count_job(job: _Subject) -> dict[str, Any]:
         "node_processes": processes,
         "world": world,
         "early": notice,
-        "minutes": plan.walltime.chain.goes_on * seconds // 60,
+        "minutes": seconds // 60,
         "before": max(0, seconds - notice),
         "share_cpus": (group.cpus or 0) // group.processes,
         "listed": len(each),
@@ -507,13 +529,16 @@ def _describe_role(job: _Subject) -> dict[str, Any]:
     within = ready and ready.within
     servers = [one.name.upper() for one in job.roles if _serves(one)]
     source, port = read_sources(role.plan), f"{role.name.upper()}_PORT"
+    tested = role.test[:1] in (("http",), ("tcp",))
+    others = [_read_text(one) for one in job.roles if one is not role]
     # A port that its command names is for another row to say.
     named = re.search(r"--port[= ]\d+\b", _read_text(role))
     return {
         "role": role.name,
         "port": port,
         "last": role is job.roles[-1],
-        "tested": role.test[:1] in (("http",), ("tcp",)),
+        "tested": tested,
+        "met": tested or port in " ".join(others),
         "asked": not role.test and any(_asks(one, role) for one in job.roles),
         "endless": within and limit and within >= limit,
         # The role that it asks, unless it is asked itself.
@@ -532,10 +557,22 @@ def _check_variables(job: _Subject) -> _Found:
                 yield "visible-devices", path, {"name": name, "gpus": gpus, "shown": shown}
 
 
+def _check_spelling(job: _Subject) -> _Found:
+    """Yield misspelt names of variables and options; one like none may be the site's own."""
+    known, can = _list_rows("known")[0][0].split(), job.plan.can
+    for name in job.spec.environment.named_variables.keys() - {*known}:
+        if near := find_near(name, known, cutoff=0.85):
+            yield "misspelt", f"environment.variables.{name}", {"name": name, "near": near}
+    lines = re.findall(rf"(?m)^{can.sign} (.*)", "\n".join(job.spec.directives))
+    for option in list_options("\n".join(lines)):
+        name = option.partition(" ")[0].removeprefix("--")
+        near = find_near(name, can.long_options, cutoff=0.85)
+        if near and not near.startswith(name):
+            yield "misspelt.option", "directives", {"name": name, "near": near, "title": can.title}
+
+
 def _check_binds(job: _Subject) -> _Found:
     """Yield paths that the container does not see, or sees elsewhere."""
-    site = job.plan.site.container
-    of_site = [bind.partition(":")[0] for bind in site.binds] if site else []
     for option, value in _list_options(job.plan.program.command if job.container.image else ()):
         if is_below(value, job.seen):
             continue
@@ -543,8 +580,14 @@ def _check_binds(job: _Subject) -> _Found:
         inside = [to + value.removeprefix(of) for of, to in job.binds if is_below(value, [of])]
         if inside:
             yield "bound-path", "run.args", about | {"inside": inside[0]}
-        elif _read_form("shared").match(value) and not is_below(value, of_site):
+        elif _is_outside(value) and not is_below(value, job.of_site):
             yield "unseen-path", "run.args", about
+
+
+def _is_outside(path: str) -> bool:
+    """Whether a path is surely of the nodes, and not of a container's image."""
+    found = os.path.exists(path) or _read_form("shared").match(path)
+    return bool(found and _read_form("outside").match(path))
 
 
 def _check_venv(job: _Subject) -> _Found:
@@ -577,7 +620,7 @@ def _check_files(job: _Subject) -> _Found:
     moved = re.search(r"\b(?:cd|pushd|pwd|workdir)\b|(?<!\S)-w\b", lines)
     for path, file, text in _list_files(job):
         made = path != "environment.setup" and job.mentions(file)
-        in_image = job.container.image and path.startswith(("run", "environment.venv"))
+        in_image = job.container.image and path.startswith(("run", "environment.v"))
         elsewhere = in_image if os.path.isabs(file) else moved
         if _is_missing(file) and not made and not elsewhere:
             yield from _tell_missing(path, file, text)
@@ -619,10 +662,14 @@ def _check_no_use(job: _Subject) -> _Found:
             yield f"no-use{kind}", key, {"title": plan.can.title}
 
 
+def _is_here(name: str) -> bool:
+    """Whether a name is of a file or folder below this one."""
+    return name[:1] not in "/~$" and os.path.exists(name)
+
+
 def _is_left_out(name: str, copied: Sequence[str] | None) -> bool:
     """Whether a file of this folder is not in the job's snapshot."""
-    here = name[:1] not in "/~$" and os.path.exists(name)
-    return here and copied is not None and not is_below(os.path.normpath(name), copied)
+    return _is_here(name) and copied is not None and not is_below(os.path.normpath(name), copied)
 
 
 def _list_files(job: _Subject) -> Iterator[tuple[str, str, str]]:
@@ -633,7 +680,7 @@ def _list_files(job: _Subject) -> Iterator[tuple[str, str, str]]:
         "environment.stage": [own.stage],
         "snapshot": spec.snapshot if isinstance(spec.snapshot, tuple) else (),
         "send": spec.send,
-        "environment.setup": _read_form("sourced").findall(job.setup),
+        "environment.setup": _read_form("sourced").findall(job.own_setup),
         "environment.container.image": [image],
         "environment.container.binds": _read_form("bound").findall(" ".join(job.container.binds)),
         "run.script": [run.script],
@@ -724,6 +771,7 @@ def _check_asking(job: _Subject) -> _Found:
 
 _CHECKS = (
     _check_variables,
+    _check_spelling,
     _check_binds,
     _check_files,
     _check_pointers,

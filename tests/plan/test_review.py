@@ -1,5 +1,6 @@
 """What a spec says that is right in form and can hardly be meant; `check` and `submit` say it."""
 
+import os
 import re
 import time
 from pathlib import Path
@@ -41,6 +42,25 @@ def test_the_examples_are_meant_as_they_are(monkeypatch: pytest.MonkeyPatch) -> 
 
 # Each case is a name, keys in place of the base's, and what is said of them (... is anything).
 DOUBTFUL = """\
+several variables of the job in one line of setup
+    environment: {setup: 'export OMP_NUM_THREADS=4 RANK=0'}
+    environment.setup: RANK is set by the job, after its setup; remove it
+a port of the job that setup computes
+    environment: {setup: 'export MASTER_PORT=$((20000 + RANDOM % 20000))'}
+    environment.setup: MASTER_PORT is set by the job, after its setup; remove it
+another folder, for a program by its command
+    run: {command: [bash, train.py]}
+    environment: {setup: cd src}
+    those of the program and its files too; put ( and ) around the lines that need it
+a server at a number, which is asked at its variable
+    roles:
+      s: {nodes: 1, ready: {log: up}, run: {command: [a, --port, '8765']}}
+      t: {run: {script: train.py, args: ['http://$S_ADDR:$S_PORT']}}
+    roles.s.run: listens at port 8765, and is asked at $S_PORT; write --port $S_PORT
+a path of the nodes that the container does not see
+    run: {script: train.py, args: {data: /srv/in/a}}
+    environment: {container: {image: docker://a, runtime: apptainer}}
+    --data /srv/in/a is not seen inside the container; add /srv/in to binds
 more tasks at once than there are
     array: {values: {lr: [1, 2]}, at_once: 8}
     array.at_once: 8 is more than the 2 tasks that there are
@@ -308,6 +328,11 @@ days for hours
 an image of a registry for a file
     environment: {container: {image: 'a/b:2', runtime: apptainer}}
     a/b:2 is not here, and its runtime takes it for a file; correct the path; an image of a
+a server at a number that another role asks at its own node
+    roles:
+      s: {nodes: 1, run: {command: [a, --port, '8765']}}
+      t: {run: {script: train.py, args: {url: 'http://localhost:8765'}}}
+    asks at localhost:8765, its own node, and S has other nodes; write $S_ADDR:8765
 a server that another role asks at its own node
     roles:
       s: {nodes: 1, run: {command: [vllm, --port, $S_PORT]}, ready: {tcp: true}}
@@ -399,7 +424,7 @@ a purge behind the modules
     unloads what environment.modules has loaded before it; write environment.modules: {first
 another folder
     environment: {setup: cd src}
-    cd src: the program is then looked for in that folder
+    cd src: relative paths then begin in that folder, those of the program and its files too
 an address for an interface
     launch: {interface: 10.0.0.1}
     is an address, and no interface has that name
@@ -534,7 +559,7 @@ an address that no role has
     roles.train.run: nothing sets $API_ADDRESS; the roles have $API_ADDR, $API_PORT
 a server at another port than the one that is asked
     roles:
-      api: {nodes: 1, run: {command: [vllm, serve, m]}, ready: {http: /health}}
+      api: {nodes: 1, run: {command: [vllm, serve, m, --tp, 4]}, ready: {http: /health}}
       a: {nodes: 1, run: {script: train.py}}
     takes its port from elsewhere, and ready asks at $API_PORT; let it listen at $API_PORT
 a port that no role listens at
@@ -688,6 +713,17 @@ def test_what_can_hardly_be_meant_is_said(name: str, spec: str, words: str) -> N
 
 RIGHT = {
     "the base": ("", ""),
+    "a server at a number, which is asked there": (
+        SCRIPT,
+        "roles:\n  s: {nodes: 1, ready: {log: up}, run: {command: [a, --port, '8765']}}\n"
+        "  t: {run: {script: train.py, args: ['$S_ADDR:8765']}}\n",
+    ),
+    "what an image has by itself": (
+        "train.py}",
+        "train.py, args: {tool: /usr/bin/env}}\n"
+        "environment: {container: {image: docker://a, runtime: apptainer}}",
+    ),
+    "variables of one command": ("", "environment: {setup: RANK=0 python prepare.py}\n"),
     "minutes between checkpoints of a job without a chain": (
         SCRIPT,
         "run: {script: train.py, args: {save-minutes: 90}}",
@@ -1078,6 +1114,46 @@ def test_a_fault_of_two_lines_of_setup_is_said_of_both() -> None:
     loaded = load(BASE + setup)
     said = [one.message for one in review(loaded, resolve(loaded))]
     assert said == [f"{name} is set by the job, after its setup" for name in ("RANK", "WORLD_SIZE")]
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ("export A=1\nexit 0", "env.sh:2:1: 'exit' ends the script, or never ends"),
+        ("exec bash", "env.sh:1:1: 'exec bash' ends the script"),
+        ("module load cuda\n\ncd data", "env.sh:3:1: cd data: relative paths then begin in that"),
+        ("return 1", "env.sh:1:1: 'return 1' fails the setup, which ends the job; remove it"),
+        ("export A=1 RANK=0", "env.sh:1:1: RANK is set by the job, after its setup"),
+        ("CUDA_VISIBLE_DEVICES=1\nexport CUDA_VISIBLE_DEVICES=0", "env.sh:2:1: CUDA_VISIBLE_DEV"),
+        ("export A=1\nreturn", ""),
+        ('load() {\n    [ -n "$1" ] || return 1\n}\nload cuda', ""),
+    ],
+)
+@pytest.mark.parametrize("source", ["source ./env.sh", '. "$PWD/env.sh"  # ours', "source env.sh"])
+def test_lines_that_setup_sources_are_read_where_they_stand(
+    source: str, lines: str, said: str
+) -> None:
+    Path("env.sh").write_text(lines)
+    loaded = load(f"{BASE}environment:\n  setup: |\n    module load a\n    {source}\n    date\n")
+    found = [str(one) for one in review(loaded, resolve(loaded))]
+    assert [one.startswith(said) for one in found] == [True] * bool(said), found
+
+
+def test_lines_that_activate_an_environment_are_not_the_users() -> None:
+    Path("env/bin").mkdir(parents=True)
+    Path("env/bin/activate").write_text("return 1\n")
+    loaded = load(f"{BASE}environment: {{setup: source env/bin/activate}}\n")
+    assert review(loaded, resolve(loaded)) == []
+
+
+def test_a_folder_that_is_here_is_not_of_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
+    exists = os.path.exists
+    monkeypatch.setattr(os.path, "exists", lambda path: path == "/corpora/a" or exists(path))
+    keys = "environment: {container: {image: docker://a, runtime: apptainer}}\n"
+    for folder, told in (("/corpora/a", 1), ("/corpora/b", 0)):
+        loaded = load(BASE.replace("train.py", f"train.py, args: {{data: {folder}}}") + keys)
+        said = [one.message for one in review(loaded, resolve(loaded))]
+        assert said == [f"--data {folder} is not seen inside the container"] * told
 
 
 def test_a_file_that_the_program_joins_with_a_folder_is_not_looked_for_here() -> None:
