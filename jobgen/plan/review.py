@@ -231,6 +231,8 @@ def _list_facts(job: _Subject) -> dict[str, Any]:
         "exclusive": plan.requests.exclusive,
         "keyed": any((own.venv, own.conda, own.uv)),
         "modules": own.modules,
+        "unbound": not (job.container.binds or job.of_site),
+        "mails": plan.requests.mail,
         "relative": any(map(_is_here, [spec.run.script or "", *plan.program.command])),
         "offline": plan.site.internet == "none",
         "here": spec.site,
@@ -301,6 +303,8 @@ def _list_places(job: _Subject) -> _Texts:
     yield "modules", "environment.modules", " ".join(modules.load) if modules else ""
     yield "read", "environment.conda", str(own.conda)
     yield "options", "environment.container.options", " ".join(job.container.options)
+    given = ["---", " ".join(job.plan.program.command)]
+    yield "binds", "environment.container.binds", "\n".join([*job.container.binds, *given])
 
 
 def parts_tasks(plan: Plan) -> bool:
@@ -469,6 +473,7 @@ def _count_job(job: _Subject) -> dict[str, Any]:
         "world": world,
         "early": notice,
         "minutes": seconds // 60,
+        "hours": -(-seconds // 3600),
         "before": max(0, seconds - notice),
         "share_cpus": (group.cpus or 0) // group.processes,
         "listed": len(each),
@@ -507,6 +512,7 @@ def _count_batches(job: _Subject) -> dict[str, Any]:
         "share": share,
         "divides": max(parts.values(), default=0) <= gpus,
         "rest": gpus % max(1, share),
+        "copies": gpus // max(1, share),
         "groups": groups,
         "all_micros": groups * (*micros, 0)[0],
         "product": world * micro * steps,
@@ -675,6 +681,7 @@ def _is_left_out(name: str, copied: Sequence[str] | None) -> bool:
 def _list_files(job: _Subject) -> Iterator[tuple[str, str, str]]:
     """Yield what is read, with its place in the spec, and with what is before it."""
     own, run, spec = job.spec.environment, job.spec.run, job.spec
+    variables = job.plan.environment.variables
     image = (job.plan.environment.image_file or "").removeprefix("$PWD/")
     named: dict[str, Sequence[str | None]] = {
         "environment.stage": [own.stage],
@@ -687,6 +694,7 @@ def _list_files(job: _Subject) -> Iterator[tuple[str, str, str]]:
         "run.body": [run.body],
         "run.command": [_find_file(run.words)],
         "environment.venv": [own.venv],
+        "environment.variables.PYTHONPATH": variables.get("PYTHONPATH", "").split(":"),
     }
     yield from _list_arguments(job)
     module = (run.module or "").replace(".", "/")

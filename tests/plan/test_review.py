@@ -57,10 +57,61 @@ a server at a number, which is asked at its variable
       s: {nodes: 1, ready: {log: up}, run: {command: [a, --port, '8765']}}
       t: {run: {script: train.py, args: ['http://$S_ADDR:$S_PORT']}}
     roles.s.run: listens at port 8765, and is asked at $S_PORT; write --port $S_PORT
+mail that is never sent
+    directives: ['#SBATCH --mail-user=a@b.org']
+    Slurm sends no mail for --mail-user alone; write --mail-type=END,FAIL too, or in place of
+a program that would take longer than the job
+    run: {script: train.py, args: {max-hours: 24}}
+    --max-hours 24 is more than the 1 hours that the job has, which ends before; write fewer
+hours between checkpoints that no start has
+    run: {script: train.py, args: {save-hours: 6}}
+    on_walltime: {then: requeue}
+    --save-hours 6 is not less than the 1 hours of a start, so no start of the chain saves
+copies of a model for which there are no GPUs
+    run: {script: train.py, args: {dp: 8, tp: 2}}
+    --dp 8 makes more copies of the model than the 4 that the job has GPUs for; write at most 4
+parts of the data that no task takes
+    run: {script: train.py, args: {num-shards: 8, shard: {value: $JOBGEN_TASK, expand: true}}}
+    array: {tasks: 4}
+    --num-shards is 8, and the array has 4 tasks; write 4, or another array
+a server on few of the GPUs of its node
+    resources: {gpus_per_node: 4, cpus_per_node: 16, walltime: 1h}
+    launch: {mode: plain}
+    run: {command: [vllm, serve, m, --tensor-parallel-size, '2']}
+    vllm takes 2 of the 4 GPUs of its node; write --tensor-parallel-size 4, or ask for 2
+a folder that the first task makes
+    resources: {gpus_per_node: 4, cpus_per_node: 16, walltime: 1h}
+    array: {values: {lr: [1, 2]}}
+    environment: {setup: mkdir results}
+    mkdir results fails in each task but the first, as the folder exists, and stops it
+a folder that the first start makes
+    resources: {gpus_per_node: 4, cpus_per_node: 16, walltime: 1h}
+    on_walltime: {then: requeue}
+    environment: {setup: mkdir results}
+    mkdir results fails in each start but the first, as the folder exists, and stops the job
+a limit on the time of a CPU
+    environment: {setup: ulimit -t 600}
+    'ulimit -t 600' ends each process after so many seconds of its CPU time; remove it
+a Python of modules for a container
+    environment: {container: {image: docker://a, runtime: apptainer}, modules: [pytorch/2.5]}
+    environment.modules: pytorch/2.5 is loaded outside the container, in which nothing of it is
+two folders in one place of a container
+    environment: {container: {image: docker://a, runtime: pyxis, binds: ['/a:/d', '/b:/d:ro']}}
+    environment.container.binds: shows two folders at /d, of which the program sees one; write
+results in a folder that a container only reads
+    run: {script: train.py, args: {out: /o/run}}
+    environment: {container: {image: docker://a, runtime: pyxis, binds: ['/a:/o:ro']}}
+    /o is shown for reading alone (ro), and the program writes to --out /o/run; leave ro out
+an image without PyTorch
+    environment: {container: {image: 'docker://python:3.11-slim', runtime: pyxis}}
+    environment.container.image: python:3.11-slim has no PyTorch; write an image that has it
 a path of the nodes that the container does not see
     run: {script: train.py, args: {data: /srv/in/a}}
     environment: {container: {image: docker://a, runtime: apptainer}}
     --data /srv/in/a is not seen inside the container; add /srv/in to binds
+modules of Python in a folder that is not here
+    environment: {variables: {PYTHONPATH: 'lib:tests'}}
+    environment.variables.PYTHONPATH: lib is not here; correct the path
 more tasks at once than there are
     array: {values: {lr: [1, 2]}, at_once: 8}
     array.at_once: 8 is more than the 2 tasks that there are
@@ -717,6 +768,18 @@ RIGHT = {
         SCRIPT,
         "roles:\n  s: {nodes: 1, ready: {log: up}, run: {command: [a, --port, '8765']}}\n"
         "  t: {run: {script: train.py, args: ['$S_ADDR:8765']}}\n",
+    ),
+    "mail for which a directive says when": (
+        "",
+        "directives: ['#SBATCH --mail-user=a@b.org', '#SBATCH --mail-type=END']\n",
+    ),
+    "a chain of starts, each shorter than the program": (
+        "train.py}",
+        "train.py, args: {max-hours: 24}}\non_walltime: {then: requeue}",
+    ),
+    "shards of the data, in tasks that each read all": (
+        "train.py}",
+        "train.py, args: {num-shards: 8}}\narray: {values: {lr: [1, 2]}}",
     ),
     "what an image has by itself": (
         "train.py}",
