@@ -135,7 +135,7 @@ def test_the_scheduler_takes_it_from_the_shell_that_submits(
 
 def test_it_is_said_in_one_place_alone() -> None:
     own = make_spec(directives=["#SBATCH --export=NONE"], environment={"from_shell": ["A_KEY"]})
-    with pytest.raises(SpecError, match="--export is what jobgen writes"):
+    with pytest.raises(SpecError, match="--export asks for what"):
         plan_of(own)
     both = make_spec(environment={"from_shell": ["A_KEY"], "variables": {"A_KEY": "x"}})
     with pytest.raises(SpecError, match="is also set in variables"):
