@@ -26,7 +26,7 @@ from jobgen.spec.fields import join_path, read_fields
 from jobgen.spec.load import load
 from jobgen.spec.model import JobSpec
 from jobgen.spec.table import find_rule
-from jobgen.spec.words import Hint, suggest_key
+from jobgen.spec.words import Hint, Stranger, suggest_key
 from jobgen.spec.yaml_nodes import Scalar
 
 # What is said of a directive, and of what it is for.
@@ -45,7 +45,7 @@ def look_up(word: str, value: str, short: Mapping[str, str], *, whole: bool) -> 
     """
     form = "int" if value.isdecimal() else "str" if value else "bool"
     node, key = Scalar(Position(""), value or "true", form), word.rpartition(".")[2]
-    hint = suggest_key(key, node, path="", check=find_faults, root=JobSpec, cls=JobSpec)
+    hint = suggest_key(Stranger(key, node, "", JobSpec, JobSpec, find_faults))
     chunks = _read_chunks(value)
     if "run.args" in hint.text and not chunks:  # an argument of the program
         return {}

@@ -149,14 +149,13 @@ class _Binder:
             known = fields.read_fields(cls).keys() & {key.partition(" ")[0]}
             facts = {"key": key, "known": "".join(known)}
             return table.find_rule("separation_rules", facts)["say"], ""
-        hint = words.suggest_key(
-            key, item, path=path, cls=cls, root=root, check=find_faults, beside=node
-        )
+        stranger = words.Stranger(key, item, path, cls, root, find_faults, node)
+        hint = words.suggest_key(stranger)
         if hint.unfold and (elsewhere := self.group(item, key)):
             return elsewhere, ""
         if hint.text:
             return hint.text, hint.meant
-        text = words.list_keys(key, path, cls, root, brief=cls in self.listed)
+        text = words.list_keys(stranger, brief=cls in self.listed)
         self.listed.add(cls)
         return text, hint.meant
 

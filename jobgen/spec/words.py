@@ -39,7 +39,7 @@ _ALONE = Mapping(Position(""))  # without other keys
 Check = Callable[..., list[Problem]]
 
 
-class _Stranger(NamedTuple):
+class Stranger(NamedTuple):
     """A key and its value, in the record of type `cls` at `path`, which does not have it.
 
     `root` is the type of the whole document; `beside` has the record's other keys.
@@ -51,7 +51,7 @@ class _Stranger(NamedTuple):
     cls: Any
     root: Any
     check: Check
-    beside: Mapping
+    beside: Mapping = _ALONE
 
     @property
     def place(self) -> str:
@@ -126,10 +126,10 @@ class _Stranger(NamedTuple):
         """Return a mapping with the keys of the record `cls` at a path that its own keys mean."""
         renamed = Mapping(node.where)
         for key, item in node.items.items():
-            inner = _Stranger(key, item, path, cls, self.root, self.check, _ALONE)
+            inner = Stranger(key, item, path, cls, self.root, self.check)
             # What is in a mapping in it stays: the ways to read it would multiply.
-            hints = () if isinstance(item, Mapping) else _list_hints(inner)
-            name = next(filter(None, hints), Hint()).meant.removeprefix(f"{path}.") or key
+            hint = Hint() if isinstance(item, Mapping) else suggest_key(inner)
+            name = hint.meant.removeprefix(f"{path}.") or key
             renamed.items[name], renamed.keys[name] = item, node.keys[key]
         return renamed
 
@@ -145,27 +145,16 @@ def list_synonyms() -> dict[str, str]:
     return {word: path for path, words in load_table()["keys"].items() for word in words.split()}
 
 
-def suggest_key(
-    key: str,
-    node: Node,
-    *,
-    path: str,
-    cls: type,
-    root: type,
-    check: Check,
-    beside: Mapping = _ALONE,
-) -> Hint:
-    """Return what to write for a key that the record at `path` lacks; empty without a hint."""
-    stranger = _Stranger(key, node, path, cls, root, check, beside)
+def suggest_key(stranger: Stranger) -> Hint:
+    """Return what to write for a key that its record lacks; empty without a hint."""
     return next(filter(None, _list_hints(stranger)), Hint())
 
 
-def list_keys(key: str, path: str, cls: type, root: type, *, brief: bool = False) -> str:
+def list_keys(stranger: Stranger, *, brief: bool = False) -> str:
     """Return what to do about a key that nothing is known of; unless `brief`, with those known."""
-    stranger = _Stranger(key, _ALONE, path, cls, root, list, _ALONE)
     other = load_table()["defaults"].get(stranger.place, "") if stranger.is_in_job else ""
-    known = "" if brief else f"the choices are{_describe_keys(cls)}"
-    return "; ".join(filter(None, (fill(other, {"key": key}), known)))
+    known = "" if brief else f"the choices are{_describe_keys(stranger.cls)}"
+    return "; ".join(filter(None, (fill(other, {"key": stranger.key}), known)))
 
 
 def is_group(node: Node, root: type) -> bool:
@@ -192,7 +181,7 @@ def _describe_keys(cls: type) -> str:
     return rows
 
 
-def _list_hints(stranger: _Stranger) -> Iterator[Hint | None]:
+def _list_hints(stranger: Stranger) -> Iterator[Hint | None]:
     """Yield what the key can mean, the surest first: as it is written, misspelt, by its form."""
     if "." in stranger.key and stranger.key in fields.list_paths(stranger.root):
         yield _point(stranger, stranger.key)
@@ -207,7 +196,7 @@ def _list_hints(stranger: _Stranger) -> Iterator[Hint | None]:
     yield _look_up(stranger, re.sub("^(?:slurm|sbatch)_", "", word))
 
 
-def _look_up(stranger: _Stranger, word: str) -> Hint | None:
+def _look_up(stranger: Stranger, word: str) -> Hint | None:
     """Return the hint for a key of the record, a word of the table, or a name from elsewhere."""
     if word in fields.read_fields(stranger.cls):
         return _point(stranger, fields.join_path(stranger.path, word))
@@ -219,7 +208,7 @@ def _look_up(stranger: _Stranger, word: str) -> Hint | None:
     return _point(stranger, *paths) if paths else None
 
 
-def _apply(stranger: _Stranger, section: str, word: str) -> Hint | None:
+def _apply(stranger: Stranger, section: str, word: str) -> Hint | None:
     """Return the hint of the first rule of a section that holds for a word."""
     means = list_synonyms().get(word) or next(iter(stranger.find_paths(word)), "")
     facts = describe(stranger.node, stranger.path) | {
@@ -238,7 +227,7 @@ def _apply(stranger: _Stranger, section: str, word: str) -> Hint | None:
     return _point(stranger, answer["use"]) if answer else None
 
 
-def _point(stranger: _Stranger, *paths: str) -> Hint:
+def _point(stranger: Stranger, *paths: str) -> Hint:
     """Say where a thing belongs, and what to write there: the one of `paths` that takes it."""
     usual = min(paths, key=lambda one: (not stranger.fit(one)[0], one.count("."), one))
     target = stranger.locate(usual)
