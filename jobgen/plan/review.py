@@ -640,7 +640,7 @@ def _tell_missing(path: str, file: str, text: str) -> _Found:
         return
     if path == "run.module":
         near = near.removesuffix(".py").replace("/", ".")
-    usual = "" if file[:1] in "/~" else ".relative"
+    usual = "" if file[:1] in "/~$" else ".relative"
     kind = ".near" if near else _KINDS.get(path, usual)
     yield f"not-here{kind}", path, {"text": text, "near": near}
 

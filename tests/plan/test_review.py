@@ -62,11 +62,11 @@ mail that is never sent
     Slurm sends no mail for --mail-user alone; write --mail-type=END,FAIL too, or in place of
 a program that would take longer than the job
     run: {script: train.py, args: {max-hours: 24}}
-    --max-hours 24 is more than the 1 hours that the job has, which ends before; write fewer
+    --max-hours 24 is more than the 1 h that the job has, which ends before; write fewer
 hours between checkpoints that no start has
     run: {script: train.py, args: {save-hours: 6}}
     on_walltime: {then: requeue}
-    --save-hours 6 is not less than the 1 hours of a start, so no start of the chain saves
+    --save-hours 6 is not less than the 1 h of a start, so no start of the chain saves
 copies of a model for which there are no GPUs
     run: {script: train.py, args: {dp: 8, tp: 2}}
     --dp 8 makes more copies of the model than the 4 that the job has GPUs for; write at most 4
@@ -1207,6 +1207,15 @@ def test_lines_that_activate_an_environment_are_not_the_users() -> None:
     Path("env/bin/activate").write_text("return 1\n")
     loaded = load(f"{BASE}environment: {{setup: source env/bin/activate}}\n")
     assert review(loaded, resolve(loaded)) == []
+
+
+def test_a_path_that_begins_with_a_variable_is_relative_to_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("ENVS", str(tmp_path / "tests"))
+    loaded = load(f"{BASE}environment: {{venv: $ENVS/none}}\n")
+    (said,) = review(loaded, resolve(loaded))
+    assert (said.message, said.hint) == ("$ENVS/none is not here", "correct the path")
 
 
 def test_a_folder_that_is_here_is_not_of_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
