@@ -592,8 +592,8 @@ def _check_binds(job: _Subject) -> _Found:
 
 def _is_outside(path: str) -> bool:
     """Whether a path is surely of the nodes, and not of a container's image."""
-    found = os.path.exists(path) or _read_form("shared").match(path)
-    return bool(found and _read_form("outside").match(path))
+    outside = os.path.exists(path) or _read_form("shared").match(path)
+    return bool(outside and _read_form("outside").match(path))
 
 
 def _check_venv(job: _Subject) -> _Found:
