@@ -423,6 +423,29 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
             "-N1",
         ),
         ("hidden-exit", "if ! python t.py; then echo failed; fi", "--nodes=1"),
+        ("hidden-exit", "python t.py && echo ok || echo no\ndate", "--nodes=1"),
+        ("hidden-exit", "python t.py \\\n  || { echo no; FAIL=1; }\necho $FAIL", "--nodes=1"),
+        ("hidden-exit", "run() { srun -K1 python t.py $1; }\nrun 0 &\nrun 1\nwait", "--nodes=2"),
+        ("hidden-exit", "f() {\n  python t.py\n  echo end\n}\nf", "--nodes=1"),
+        ("hidden-exit", "python run_a.py --seed=1\npython run_b.py --seed=1", "--nodes=1"),
+        ("hidden-exit", 'if [ -z "$1" ]; then\n  echo "Error: no file"\n  exit 0\nfi', "--nodes=1"),
+        ("first-node-only", "mpirun -np 4 python a/t", "--nodes=4 --ntasks-per-node=8"),
+        ("unset-variable", "torchrun --nproc_per_node=$SLURM_GPUS_PER_NODE t.py", "--gres=gpu:4"),
+        ("unset-variable", "test -z $SLURM_GPUS && exit 1\npython t.py", "--gpus-per-node=4"),
+        ("unset-variable", "export MASTER_PORT=$((1 + RANDOM))$\npython t.py", "--nodes=1"),
+        (
+            "script-folder",
+            'D="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"\ncd "$D"',
+            "--nodes=1",
+        ),
+        ("script-folder", "cd ${0%/*}\npython t.py", "--nodes=1"),
+        ("starts-nothing", "C='srun python t.py'\necho $C", "--nodes=1"),
+        ("endless-wait", "vllm serve m \\\n  --port 8000\npython t.py", "--nodes=1"),
+        ("endless-wait", "python -m fastchat.serve.controller\npython t.py", "--nodes=1"),
+        ("output-folder", "true", "--out=logs/%j.out"),
+        ("output-folder", "true", "--output=/%j.out"),
+        ("secret", "export WANDB_API_KEY=$1" + "7ab3" * 9, "--nodes=1"),
+        ("secret", 'export WANDB_API_KEY="${WANDB_API_KEY:-' + "7ab3" * 9 + '}"', "--nodes=1"),
         ("hidden-exit", "if python t.py  # once\nthen date; sleep 5; else pwd; fi", "--nodes=1"),
         ("hidden-exit", "bash bin/t.sh\necho end", "--nodes=1"),
         ("hidden-exit", "srun -K1 python t.py\nexit 99", "--nodes=1"),
@@ -472,6 +495,24 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
         ("run() { if ! python t.py; then exit 1; fi; }\nrun\necho end", "--nodes=1"),
         ("run() { python t.py; [ $? = 0 ] || exit; }\nrun\necho end", "--nodes=1"),
         ("run() { python t.py; }\nrun || exit\necho end", "--nodes=1"),
+        ("run() { python t.py; }\nrun 1", "--nodes=1"),
+        ("python t.py || FAIL=1\ndate\nexit $FAIL", "--nodes=1"),
+        ("python t.py || { echo no; FAIL=1; }\n[ $FAIL = 1 ] && exit 1", "--nodes=1"),
+        ("python t.py && echo ok || exit 1\ndate", "--nodes=1"),
+        ("python t.py || true", "--nodes=1"),
+        ("if ! python t.py; then exit 1; fi\ndate", "--nodes=1"),
+        ("if python t.py; then echo ok; else exit 1; fi\ndate", "--nodes=1"),
+        ('if [ -e a ]; then\n  echo "nothing to do"\n  exit 0\nfi\npython t.py', "--nodes=1"),
+        ("echo $SLURM_GPUS ${SLURM_GPUS_PER_NODE:-4}\npython t.py", "--gres=gpu:4"),
+        ("torchrun --nproc_per_node=$SLURM_GPUS_PER_NODE t.py", "-N1 --gpus-per-node=4"),
+        ('cd "${SLURM_SUBMIT_DIR:-$(dirname "$0")}"\npython t.py', "--nodes=1"),
+        ('if [ -z "$SLURM_JOB_ID" ]; then cd "$(dirname "$0")"; fi\npython t.py', "--nodes=1"),
+        ('echo "usage: $(dirname $0)/a.sh"\npython t.py', "--nodes=1"),
+        ("C='srun -K1 python t.py'\n$C", "--nodes=2"),
+        ("export export A=1\ntrap 'rm a' KILL\npython t.py", "--nodes=1"),
+        ("vllm serve m &\ncurl m\npython t.py", "--nodes=1"),
+        ("timeout 9 vllm serve m\npython t.py", "--nodes=1"),
+        ("#   mkdir -p logs\npython t.py", "--output=logs/%j.out"),
         ("srun --pty bash\nsrun --jobid=12 --pty bash -i\nfg %1", "--nodes=1 -c8"),
         ("if python t.py; then\n  rm -rf $TMP/data\nfi", "--nodes=1"),
         ("if a; then\n  python t.py\nelse\n  rm -rf $TMP/data\nfi", "--nodes=1"),
@@ -628,6 +669,27 @@ def test_a_fix_fits_its_place() -> None:
     body = "set -e\nif python t.py; then echo ok; fi"  # where set -e does nothing
     (found,) = check(make_script(body, "#SBATCH --nodes=1"))
     assert "set -e" not in found.fix
+
+
+def test_an_agent_that_takes_itself_for_all_is_not_to_start_on_every_node() -> None:
+    for agent, words in (("deepspeed", "--hostfile"), ("torchrun", "--nnodes")):
+        (found,) = check(make_script(f"{agent} t.py", "#SBATCH --nodes=2"))
+        assert found.rule.id == "first-node-only"
+        assert words in found.fix
+
+
+def test_qsub_takes_no_comment_behind_a_directive() -> None:
+    for asked, found in (("select=1:ncpus=4", ["directive-variable"]), ("nodes=1:ppn=4", [])):
+        text = f"#!/bin/bash\n#PBS -l {asked}  # one node\ncd /\n"
+        assert [item.rule.id for item in check(Script("a.pbs", text))] == found
+
+
+def test_a_folder_of_the_project_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = "#!/bin/bash\n#SBATCH --output=logs/%j.out\ntrue\n"
+    for folder, found in (("other", ["output-folder"]), ("project/logs", [])):
+        (tmp_path / folder).mkdir(parents=True)
+        assert [item.rule.id for item in check(Script("project/jobs/a.sh", text))] == found
 
 
 def test_an_agent_is_told_of_the_others_in_its_own_words() -> None:

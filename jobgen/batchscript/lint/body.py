@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain, compress, pairwise
 
 from jobgen import process
 from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.expand import PlainVariables
-from jobgen.batchscript.launchers import Started, list_inner, unwrap, unwrap_nested
-from jobgen.batchscript.lint.rule import Fault, mark, rule
+from jobgen.batchscript.launchers import LaunchCommand, Started, list_inner, unwrap, unwrap_nested
+from jobgen.batchscript.lint.rule import Fault, find_text, mark, rule
 from jobgen.batchscript.purposes import FORMS, HELPING, READIES, REPEATABLE, reads_settings
 from jobgen.batchscript.reach import list_run
 from jobgen.batchscript.readable import find_syntax_fault
@@ -48,6 +49,13 @@ def _list_files(started: Started) -> list[Word]:
     return [word for word in words if FORMS["relative"].fullmatch(word.text)]
 
 
+@rule("script-folder")
+def _find_script_folder(script: Script) -> Iterator[Fault]:
+    if script.read_directives and not FORMS["submitted"].search(script.text):
+        message = "the job's script is a copy in the scheduler's folder, and not in this one"
+        yield from [*find_text(script, "own-folder", message)][:1]
+
+
 @rule("host-addresses")
 def _find_host_addresses(script: Script) -> Iterator[Fault]:
     meets = script.nodes != 1 or "rdzv" in script.text
@@ -71,6 +79,8 @@ def _matters(started: Started) -> bool:
 
 @rule("hidden-exit")
 def _check_hidden_exit(script: Script) -> Iterator[Fault]:
+    if script.read_directives:
+        yield from find_text(script, "denies", "the job has failed, and ends as done", "exit 1")
     commands = _find_last(script)
     if not commands or _is_kept(script, *commands):
         return
@@ -99,7 +109,7 @@ def _is_kept(script: Script, command: Command, *later: Command) -> bool:
     """Whether an exit code is looked at, or the script ends with another that it chooses."""
     ends = command.end not in ("&", "then") and FORMS["keeps-status"].search(script.text)
     chosen = FORMS["chooses"].search("\n".join(" ".join(item.texts) for item in later))
-    looked_at = command.end in ("||", "&&", "|", "|&")
+    looked_at = command.end in ("||", "&&", "|", "|&") or _ends_all(_list_asked(script, command))
     if command in _list_piped(script.expanded):  # to tee, of which another rule tells
         looked_at = FORMS["keeps-pipe"].search(script.text) is None
     serves = FORMS["server"].search(" ".join(command.texts))  # and does not end by itself
@@ -108,7 +118,7 @@ def _is_kept(script: Script, command: Command, *later: Command) -> bool:
 
 def _find_last(script: Script) -> list[Command]:
     """The last command a script is about, and those that set the status; none if it acts on one."""
-    launches = [x for x in list_run(script) if x.command.words and not x.command.function]
+    launches = [x for x in _list_called(script) if x.command.words]
     commands, matter = [x.command for x in launches], [_matters(x.started) for x in launches]
     runs = [*compress(commands, matter)]
     if not runs or _acts_on_status("\n".join(script.lines[runs[0].line - 1 :])):
@@ -123,21 +133,49 @@ def _find_last(script: Script) -> list[Command]:
     return [last, *after] if after else [*lost, [last]][0]
 
 
+def _list_called(script: Script) -> Iterator[LaunchCommand]:
+    """Yield what bash comes to, and in the place of a function's name what that runs."""
+    launches = [*list_run(script)]
+    for launch in [item for item in launches if not item.command.function]:
+        inside = [x for x in launches if x.command.function == launch.started.name != ""]
+        yield from map(partial(_call, launch.command), inside) if inside else [launch]
+
+
+def _call(call: Command, launch: LaunchCommand) -> LaunchCommand:
+    """Return what a function runs, as if it stood where its name is called."""
+    own = launch.command
+    end = call.end if own.end in ("\n", ";") else own.end
+    blocks = (*call.blocks, *own.blocks[1:])
+    return launch._replace(command=own._replace(end=end, blocks=blocks))
+
+
 def _is_told(script: Script, command: Command) -> bool:
-    """Whether an `if` asks how a command ends, and does no more than say it."""
+    """Whether an `if`, or what comes behind ||, only says how a command ends."""
+    if command.end in ("&&", "||"):
+        return FORMS["only-says"].match(script.lines[command.last_line - 1]) is not None
+    asked = _list_asked(script, command)
+    return bool(asked) and all(FORMS["says"].match(" ".join(item.texts)) for item in asked)
+
+
+def _list_asked(script: Script, command: Command) -> list[Command]:
+    """List what stands in the `if` that asks how a command ends; nothing without one."""
     block = {block for block in command.blocks[-1:] if block.opener == "if"}
-    inside = [item for item in script.expanded if block & {*item.blocks}]
-    asked = bool(inside) and inside[0].last_line >= command.line
-    return asked and all(FORMS["says"].match(" ".join(item.texts)) for item in inside[1:])
+    first, *others = [x for x in script.expanded if block & {*x.blocks}] or [command]
+    return others if first.place.column >= command.place.column else []
+
+
+def _ends_all(commands: list[Command]) -> bool:
+    return any(FORMS["gives-up"].match(" ".join(item.texts)) for item in commands)
 
 
 def _is_lost(command: Command, last: Command) -> bool:
     """Whether the exit code of a command is not kept, and the last run needs nothing of it."""
     own, other = (" ".join(unwrap(item.words).texts) for item in (command, last))
-    names = {tuple(FORMS["names"].findall(re.sub(r"\S+/", "", x))) for x in (own, other)}
+    kinds = (FORMS["kind-of-name"].sub("", x) for x in (own, other))
+    names = {*map(tuple, map(FORMS["names"].findall, kinds))}
     needs = FORMS["needs"].search(" ".join({*other.split()} - {*own.split()}))
     lost = (len(names) == 1 and not needs) or FORMS["learnt"].match(f"{own}\n{other}")
-    sure = {command.end, last.end} <= {"\n", ";"}
+    sure = {command.end, last.end} <= {"\n", ";"} and command.place is not last.place
     return bool(sure and lost and command.openers.isdisjoint(("if", "case")))
 
 
@@ -188,6 +226,12 @@ def _find_no_command(script: Script) -> Iterator[Fault]:
         if odd and re.search(read, script.text):
             yield mark(command.place, f"'{command.texts[0]}' stands in place of a command")
             return
+
+
+@rule("starts-nothing")
+def _check_starts(script: Script) -> Iterator[Fault]:
+    if script.read_directives and not any(_matters(launch.started) for launch in script.launches):
+        yield from [*find_text(script, "run", "nothing runs what is kept here")][-1:]
 
 
 @rule("shellcheck")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 from jobgen.batchscript.directives import find_request, settle
 from jobgen.batchscript.draft import Draft
-from jobgen.batchscript.lint.rule import Fault, mark, rule
+from jobgen.batchscript.lint.rule import Fault, find_text, mark, rule
 from jobgen.batchscript.purposes import FORMS
 from jobgen.batchscript.readable import find_place, find_template
 from jobgen.batchscript.reader import Script
@@ -43,10 +44,7 @@ def _check_shebang(script: Script) -> Iterator[Fault]:
 
 @rule("secret")
 def _find_secrets(script: Script) -> Iterator[Fault]:
-    for number, line in enumerate(script.lines, 1):
-        if match := FORMS["secret"].search(line):
-            message = f"'{match[0][:4]}...' looks like a password or key, for all who read the file"
-            yield Fault(number, match.start() + 1, message)
+    return find_text(script, "secret", "it looks like a password or key, for all who read the file")
 
 
 @rule("directive-variable")
@@ -56,6 +54,8 @@ def _find_variables(script: Script) -> Iterator[Fault]:
         chunks = script.resource("select") or script.resource("ncpus")
         if item.option in ("-o", "-e") and not chunks:  # Torque expands these
             line = re.sub(r"\$\{?[A-Za-z_]\w*", "", line)
+        if chunks and re.search(r"\s#", line[5:]):
+            yield Fault(item.line, 1, "qsub takes no comment here", "write it in another line")
         if match := re.search(r"\$\{?[A-Za-z_(1-9]|`", line):
             message = f"{script.scheduler} reads '{item.text}' as it is, with the '{match[0][0]}'"
             yield Fault(item.line, match.start() + 1, message)
@@ -67,6 +67,20 @@ def _find_unset(script: Script) -> Iterator[Fault]:
     commands = [launch.command for launch in script.launches[::-1]]  # so that the first one stays
     read = {name: x.place for x in commands for name in FORMS["misnamed"].findall(x.active)}
     yield from (mark(read[name], f"no scheduler sets ${name}") for name in read.keys() - own)
+    yield from find_text(script, "stray", "the last $ stays in the value", "leave it out")
+    yield from _find_untold(script, own)
+
+
+def _find_untold(script: Script, own: set[str]) -> Iterator[Fault]:
+    """Find variables that Slurm sets for one option, where another asks for the GPUs."""
+    commands = [launch.command for launch in script.launches[::-1]]
+    users = [x for x in commands if script.request.gpus and x.name != "echo"]
+    of_option = {name: x.place for x in users for name in FORMS["of-option"].findall(x.active)}
+    for name in of_option.keys() - own:
+        option = f"--{name[6:].lower().replace('_', '-')}"
+        if script.value(option) is None:
+            message = f"Slurm sets ${name} for {option} alone"
+            yield mark(of_option[name], message, fix="read $SLURM_GPUS_ON_NODE")
 
 
 @rule("late-directive")
@@ -101,14 +115,24 @@ def _check_output_folder(script: Script) -> Iterator[Fault]:
     if script.value("--chdir", "-d"):
         return
     list_folders = SCHEDULERS[script.target].output_folders
-    asked = [(x, name) for x in script.read_directives for name in list_folders(f"{x.text}\n")]
+    lines = [(x, f"{script.can.sign} {x.option} {x.value}\n") for x in script.read_directives]
+    asked = [(x, name) for x, line in lines for name in list_folders(line)]
     folders = {name.rstrip("/").removeprefix("./"): (item, name) for item, name in asked[::-1]}
     for bare, (item, folder) in folders.items():
         unknown = FORMS["place"].search(folder) or "$" in folder or _is_elsewhere(folder)
-        if not (unknown or os.path.isdir(folder) or _makes(script, bare)):
+        if not (unknown or (bare and _is_there(script, folder)) or _makes(script, bare)):
             column = script.lines[item.line - 1].find(f"{folder.rstrip('/')}/") + 1
             does = script.can.without_output  # as measured for each scheduler
-            yield Fault(item.line, column, f"there is no folder {folder!r} here, so the job {does}")
+            lacks = f"there is no folder {folder!r} here" if bare else "only root writes to '/'"
+            yield Fault(item.line, column, f"{lacks}, so the job {does}")
+
+
+def _is_there(script: Script, folder: str) -> bool:
+    """Whether it is here, or in the script's own project, or its head says how to make it."""
+    head = "\n".join(script.lines[: script.body_line])
+    if re.search(rf"#.*\bmkdir\b.*(?<!\w){re.escape(folder.rstrip('/'))}(?!\w)", head):
+        return True
+    return any((x / folder).is_dir() for x in [Path(), *Path(script.path).parents][:4])
 
 
 def _makes(script: Script, folder: str) -> bool:
@@ -124,15 +148,14 @@ def _is_elsewhere(folder: str) -> bool:
     """Whether a folder is of another machine: root's, or whose /home or folder is not here."""
     parts = folder.rstrip("/").split("/")
     known = "/".join(parts[: 3 if len(parts) > 3 else 2])
-    return folder.startswith("/root/") or (folder[0] == "/" and not os.path.isdir(known))
+    absent = folder[0] == "/" and not os.path.isdir(known or "/")
+    return folder.startswith("/root/") or absent
 
 
 @rule("crlf")
 def _check_line_ends(script: Script) -> Iterator[Fault]:
-    ends = [n for n, line in enumerate(script.text.split("\n"), 1) if line.endswith("\r")]
-    if ends:
-        message = f"{format_count(len(ends), 'line end')} as on Windows, in CR and LF"
-        yield Fault(ends[0], len(script.lines[ends[0] - 1]) + 1, message)
+    ends = f"{format_count(script.text.count(chr(13)), 'line end')} as on Windows, in CR and LF"
+    yield from [*find_text(script, "crlf", ends)][:1]
 
 
 @rule("site-limit")

@@ -19,6 +19,12 @@ from jobgen.spec.launchers import read_names
 _HANDS_ON = HELPING | {*DECLARES, "mapfile", "readarray", "read", ""}
 # With one of these an agent starts no others, or its configuration says whether it does.
 _OWN_NODE = {"--no-ssh", "--config-file", "--use-deepspeed"}
+# What an agent needs that is for one node, as it takes itself for all where each node starts it.
+_FIXES = {
+    "deepspeed": "name the job's nodes in a file, by --hostfile; or ask for one node",
+    "torchrun": "start it on every node, by srun or mpiexec, with --nnodes, --rdzv-backend=c10d and"
+    " the first node's address by --rdzv-endpoint; or ask for one node",
+}
 _NUMBERS = re.compile(r"(CUDA_VISIBLE_DEVICES)=[\"']?(\d{1,2}(?:,\d{1,2})*)[\"']?")
 
 
@@ -62,7 +68,8 @@ def _find_first_node_only(script: Script) -> Iterator[Fault]:
         agent, used = launch.started.agent, reach.find_reach(script, launch).nodes
         of = f"of {script.nodes or 'several'} nodes"
         on = f"{used} {of}" if used > 1 else f"the first {of} alone"
-        yield mark(launch.place, f"{agent.name if agent else 'this'} starts on {on}")
+        fix = _FIXES.get(agent.name, "") if agent and agent.is_alone else ""
+        yield mark(launch.place, f"{agent.name if agent else 'this'} starts on {on}", fix)
 
 
 def _list_lone(script: Script) -> list[LaunchCommand]:
@@ -93,7 +100,7 @@ def _trains_on_few(script: Script, launch: LaunchCommand) -> bool:
     started, used = launch.started, reach.find_reach(script, launch).nodes
     program, _, words = " ".join(started.texts).partition(" ")
     by_python = started.name.startswith("python") and FORMS["program"].match(words)
-    by_launcher = started.launchers and "/" in program
+    by_launcher = started.launchers and re.search("/|python", program)
     return 2 * max(1, used) <= script.nodes and bool(by_python or by_launcher)  # some may be spare
 
 

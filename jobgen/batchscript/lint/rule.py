@@ -34,6 +34,13 @@ def mark(place: Word | DirectiveOption, message: str, fix: str = "") -> Fault:
     return Fault(outer or line, place.column, message + where, fix)
 
 
+def find_text(script: Script, kind: str, message: str, fix: str = "") -> Iterator[Fault]:
+    """Make a fault of each place in a script's text that is of a kind."""
+    for match in FORMS[kind].finditer(script.text):
+        above = script.text[: match.start(match.lastindex or 0)]
+        yield Fault(above.count("\n") + 1, len(above) - above.rfind("\n"), message, fix)
+
+
 def join_acting(script: Script) -> str:
     """The lines of a script without comments, and without those that only say something."""
     lines = (line for line in script.lines if not FORMS["no-state"].match(line))
