@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
@@ -73,8 +74,9 @@ def lint(scripts: tuple[str, ...], site: str | None, form: str, fix: bool, as_js
     _refuse_others(path for path in paths if path not in programs)
     if programs and form == "github":
         raise UsageError(f"--format {form} is for job scripts; {programs[0]} is a program")
-    findings = _check_scripts([path for path in paths if path not in programs], site, fix=fix)
-    every: list[Finding | Remark] = [*findings, *_check_programs(programs)]
+    others = [path for path in paths if path not in programs]
+    findings = _check_scripts(others, site, fix=fix)
+    every: list[Finding | Remark] = [*findings, *_check_started(others), *_check_programs(programs)]
     text = format_github(findings) if form == "github" else "".join(map("{}\n".format, every))
     rows = [one.as_dict() for one in every]
     put_answer({"findings": rows}, text, as_json=as_json)
@@ -96,6 +98,18 @@ def _check_scripts(paths: Iterable[str], site: str | None, *, fix: bool) -> list
             findings = check(_fix(script, findings), site)
         every += findings
     return every
+
+
+def _check_started(paths: Sequence[str]) -> list[Remark]:
+    """Look into the Python programs that scripts start, where those are here."""
+    from jobgen.batchscript.reader import read
+
+    scripts = [script for script in map(read, paths) if script.beside]
+    if not scripts:
+        return []
+    from jobgen.programs.wrapper import check_started
+
+    return list(chain.from_iterable(map(check_started, scripts)))
 
 
 def _check_programs(paths: Sequence[str]) -> list[Remark]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Iterator, Sequence
 
 from jobgen.batchscript.launchers import LaunchCommand
 from jobgen.batchscript.lint import ABOUT_LAUNCH, check
+from jobgen.batchscript.reach import find_reach
 from jobgen.batchscript.reader import Script, read
 from jobgen.errors import JobgenError
 from jobgen.programs.program import list_started
@@ -44,6 +46,45 @@ def _lint(path: str, text: str, head: str, rules: tuple[str, ...]) -> list[Remar
             message = re.sub(r"(?<=in line )\d+", lambda at: str(int(at[0]) - above), one.message)
             remarks.append(Remark(path, one.line - above, one.rule.id, message, one.fix, True))
     return remarks
+
+
+def check_started(script: Script) -> list[Remark]:
+    """Return that Python programs of a job script train alone, where its launches tell how often.
+
+    A program is looked for in this folder and beside the script, unless it moves elsewhere.
+    """
+    launches = [] if read_form("moves-away").search(script.text) else script.launches
+    remarks = itertools.chain(*(_check_launch(script, launch) for launch in launches))
+    return list(dict.fromkeys(remarks))
+
+
+def _check_launch(script: Script, launch: LaunchCommand) -> list[Remark]:
+    size, agent = _measure_launch(script, launch), launch.started.agent
+    program = agent.program if agent else launch.started.program
+    file = [*list_started([word.text for word in program]), ""][0]
+    path = file if os.path.exists(file) else os.path.join(os.path.dirname(script.path), file)
+    return _find_alone(path, size) if file.endswith(".py") else []
+
+
+def _measure_launch(script: Script, launch: LaunchCommand) -> JobSize:
+    """Return how often a launch starts its program: a world of 0 where one process has all GPUs."""
+    agent, (nodes, each), gpus = (
+        launch.started.agent,
+        find_reach(script, launch),
+        script.request.gpus,
+    )
+    each *= agent.count_processes() if agent else 1
+    world = nodes * each
+    return JobSize(nodes, each, 0 if world == 1 < gpus else world, agent is not None, gpus)
+
+
+def _find_alone(path: str, size: JobSize) -> list[Remark]:
+    several = size._replace(world_size=size.world_size or size.gpus)
+    remarks = [one for one in check_program(path, several) if one.rule == "no-process-group"]
+    if size.world_size or not remarks:
+        return remarks
+    drives = read_form("several-gpus").search(read(path).text)
+    return [] if drives else [make_remark("idle-gpus.alone", path, gpus=size.gpus)]
 
 
 def check_wrapper(path: str, size: JobSize) -> list[Remark]:

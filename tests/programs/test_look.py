@@ -92,6 +92,29 @@ def test_lint_takes_a_program_and_says_for_which_job() -> None:
     assert jobgen("lint", "--format", "github", "train.py").code == 2
 
 
+@pytest.mark.parametrize(
+    ("asked", "launch", "rules"),
+    [
+        ("--nodes=2 --ntasks-per-node=4", "srun -K1 python train.py", ["no-process-group"]),
+        ("--nodes=1 --gres=gpu:4", "torchrun --nproc-per-node=4 train.py", ["no-process-group"]),
+        ("--nodes=1 --gres=gpu:2", "python train.py", ["idle-gpus"]),
+        ("--nodes=1 --gres=gpu:2", "cd src\npython train.py", []),
+        ("--nodes=1 --gres=gpu:2", "cd $SLURM_SUBMIT_DIR\npython train.py", ["idle-gpus"]),
+        ("--nodes=1 --gres=gpu:1", "python train.py", []),
+        ("--nodes=1 --gres=gpu:2", "python both.py", []),
+        ("--nodes=1 -n $N", "srun -K1 python train.py", []),
+    ],
+)
+def test_lint_looks_into_the_program_beside_a_script(
+    asked: str, launch: str, rules: list[str]
+) -> None:
+    Path("train.py").write_text(ALONE)
+    Path("both.py").write_text(f"{ALONE}model = torch.nn.DataParallel(model)\n")
+    Path("job.sbatch").write_text(f"#!/bin/bash\n#SBATCH {asked}\n{launch}\n")
+    found = json.loads(jobgen("lint", "--json", "job.sbatch").out)["findings"]
+    assert [item["rule"] for item in found if item["file"].endswith(".py")] == rules
+
+
 WRAPPERS = {
     "torchrun": ("torchrun --nproc-per-node 4 train.py", ["own-launcher"]),
     "accelerate": ("source env.sh\naccelerate launch --multi_gpu train.py", ["own-launcher"]),
