@@ -10,7 +10,7 @@ from jobgen.batchscript import reach
 from jobgen.batchscript.bash import DECLARES, Command, Word
 from jobgen.batchscript.launchers import Agent, LaunchCommand, Launcher, read_number, unwrap
 from jobgen.batchscript.lint.rule import Fault, mark, rule
-from jobgen.batchscript.purposes import FORMS, HELPING, list_substituted, trains
+from jobgen.batchscript.purposes import FORMS, HELPING, PRINTS, list_substituted, trains
 from jobgen.batchscript.reader import Script
 from jobgen.output import format_count
 from jobgen.spec.launchers import read_names
@@ -35,7 +35,8 @@ def _reaches_others(script: Script) -> bool:
         command = launch.command
         raws = [word.raw for word in command.all_words]
         named = re.search(known, " ".join(raws + command.bodies))
-        if _starts_elsewhere(script, launch) or (named and command.name not in _HANDS_ON):
+        hands = launch.started.launchers or command.name in _HANDS_ON
+        if _starts_elsewhere(script, launch) or (named and not hands):
             return True
         if named:
             known = "|".join([known, *_list_holders(command, known)])
@@ -47,7 +48,9 @@ def _starts_elsewhere(script: Script, launch: LaunchCommand) -> bool:
     if launch.started.launchers:
         part = 0 < reach.find_reach(script, launch).nodes < (script.nodes or math.inf)
         return not part and launch.started.name not in HELPING
-    # What runs only for its output to be read starts nothing.
+    # What only says something, or runs for its output to be read, starts nothing.
+    if launch.command.name in PRINTS and not launch.command.redirects:
+        return False
     words = [x.raw for x in launch.command.all_words if not any(list_substituted(x.raw))]
     files = [script.beside.get(text, "") for text in launch.command.texts]
     return FORMS["starts"].search(" ".join(words + launch.command.bodies + files)) is not None
