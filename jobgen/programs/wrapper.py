@@ -48,31 +48,28 @@ def _lint(path: str, text: str, head: str, rules: tuple[str, ...]) -> list[Remar
     return remarks
 
 
-def check_started(script: Script) -> list[Remark]:
+def check_started(job: Script) -> list[Remark]:
     """Return that Python programs of a job script train alone, where its launches tell how often.
 
     A program is looked for in this folder and beside the script, unless it moves elsewhere.
     """
-    launches = [] if read_form("moves-away").search(script.text) else script.launches
-    remarks = itertools.chain(*(_check_launch(script, launch) for launch in launches))
+    launches = [] if read_form("moves-away").search(job.text) else job.launches
+    remarks = itertools.chain(*(_check_launch(job, launch) for launch in launches))
     return list(dict.fromkeys(remarks))
 
 
-def _check_launch(script: Script, launch: LaunchCommand) -> list[Remark]:
-    size, agent = _measure_launch(script, launch), launch.started.agent
+def _check_launch(job: Script, launch: LaunchCommand) -> list[Remark]:
+    size, agent = _measure_launch(job, launch), launch.started.agent
     program = agent.program if agent else launch.started.program
     file = [*list_started([word.text for word in program]), ""][0]
-    path = file if os.path.exists(file) else os.path.join(os.path.dirname(script.path), file)
+    path = file if os.path.exists(file) else os.path.join(os.path.dirname(job.path), file)
     return _find_alone(path, size) if file.endswith(".py") else []
 
 
-def _measure_launch(script: Script, launch: LaunchCommand) -> JobSize:
+def _measure_launch(job: Script, launch: LaunchCommand) -> JobSize:
     """Return how often a launch starts its program: a world of 0 where one process has all GPUs."""
-    agent, (nodes, each), gpus = (
-        launch.started.agent,
-        find_reach(script, launch),
-        script.request.gpus,
-    )
+    agent, gpus = launch.started.agent, job.request.gpus
+    nodes, each = find_reach(job, launch)
     each *= agent.count_processes() if agent else 1
     world = nodes * each
     return JobSize(nodes, each, 0 if world == 1 < gpus else world, agent is not None, gpus)
@@ -80,7 +77,8 @@ def _measure_launch(script: Script, launch: LaunchCommand) -> JobSize:
 
 def _find_alone(path: str, size: JobSize) -> list[Remark]:
     several = size._replace(world_size=size.world_size or size.gpus)
-    remarks = [one for one in check_program(path, several) if one.rule == "no-process-group"]
+    sure = [one for one in check_program(path, several) if one.certain]
+    remarks = [one for one in sure if one.rule == "no-process-group"]
     if size.world_size or not remarks:
         return remarks
     drives = read_form("several-gpus").search(read(path).text)

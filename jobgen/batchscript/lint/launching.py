@@ -48,12 +48,16 @@ def _starts_elsewhere(script: Script, launch: LaunchCommand) -> bool:
     if launch.started.launchers:
         part = 0 < reach.find_reach(script, launch).nodes < (script.nodes or math.inf)
         return not part and launch.started.name not in HELPING
-    # What only says something, or runs for its output to be read, starts nothing.
-    if launch.command.name in PRINTS and not launch.command.redirects:
+    if _only_prints(launch.command):
         return False
+    # What runs only for its output to be read starts nothing.
     words = [x.raw for x in launch.command.all_words if not any(list_substituted(x.raw))]
     files = [script.beside.get(text, "") for text in launch.command.texts]
     return FORMS["starts"].search(" ".join(words + launch.command.bodies + files)) is not None
+
+
+def _only_prints(command: Command) -> bool:
+    return command.name in PRINTS and not command.redirects
 
 
 def _list_holders(command: Command, known: str) -> list[str]:
