@@ -368,7 +368,7 @@ def _check_numbers(job: _Subject, facts: Mapping[str, Any]) -> Iterator[Problem]
                 "<": number < right,
                 "times": number % right == 0,
             }
-            if not holds[relation]:
+            if not holds[relation] and _reads(asked, job):
                 values = {"option": option.removeprefix("step"), "value": number, "has": right}
                 yield _say(job, "run.args", message, hint, values)
 
