@@ -71,6 +71,8 @@ def settle(script: Script, draft: Draft) -> None:
     resources = _Resources(script, draft)
     resources.note_spread(items)
     parts = [_number(script, part) for item in items for part in split_resources(item)]
+    asked = {f"{x.option} {x.value.partition('=')[0]}": x for x in parts if x.option == "-l"}
+    parts = [x for x in parts if x.option != "-l" or x in asked.values()]  # the last of each
     for item in [part for part in parts if not resources.take(part)]:
         keep_verbatim(script, item, draft)
     resources.put_shares()
@@ -222,14 +224,22 @@ class _Resources:
             return self.draft.put(key, read_walltime(value, self.script.target))
         if option in self.memory:
             times, parts = self.memory[option]
-            memory = read_memory(value, times=times, parts=parts)
-            return self.draft.put("resources.memory_per_node", memory)
-        return self._take_count(option, value) or self._take_other(option, value, item)
+            return self._put_memory(item, read_memory(value, times=times, parts=parts))
+        return self._take_count(option, value, item) or self._take_other(option, value, item)
 
-    def _take_count(self, option: str, value: str) -> bool:
+    def _put_memory(self, item: DirectiveOption, memory: str | None) -> bool:
+        said = self.draft.values.get("resources.memory_per_node", memory)
+        if memory and said != memory:
+            self.draft.check(item.line, item.text, WHY.RIVAL)
+        return bool(memory) and self.draft.put("resources.memory_per_node", said)
+
+    def _take_count(self, option: str, value: str, item: DirectiveOption) -> bool:
         typed = (GRES if option == "--gres" else COUNT).fullmatch(value)
         if not FORMS["counts"].fullmatch(f"{option} {self.request.gpus}") or not typed:
             return False
+        of_all = {"--gpus": self.nodes, "--gpus-per-node": 1}.get(option, 0)
+        if of_all and int(typed[2]) != self.request.gpus * of_all:
+            self.draft.check(item.line, item.text, WHY.RIVAL)
         self.draft.put("resources.gpu_type", typed[1])
         return True
 
@@ -247,7 +257,9 @@ class _Resources:
         return True
 
     def _take_of_pbs(self, option: str, value: str, item: DirectiveOption) -> bool:
-        if option in ("-l select", "-l nodes") and self.request.alike:
+        if option == "-l nodes" and self.script.resource("select"):
+            self.draft.check(item.line, item.text, WHY.RIVAL)
+        elif option in ("-l select", "-l nodes") and self.request.alike:
             self._take_chunk(option, value, item)
         elif self.files and option == f"-l {self.files.resource}" and _LABEL.matches(value):
             self.draft.put("filesystems", value.split(self.files.separator))
@@ -262,7 +274,7 @@ class _Resources:
         for pair in filter(None, re.sub(r"^\d+", "", value).split(":")):
             key, equals, text = pair.partition("=")
             if key == "mem":
-                draft.put("resources.memory_per_node", read_memory(text))
+                self._put_memory(item, read_memory(text))
             elif key == "ompthreads":
                 draft.export([("OMP_NUM_THREADS", text)])
             elif not FORMS["of-chunk"].fullmatch(key):

@@ -271,7 +271,7 @@ class Script:
 
     def _read_tasks(self) -> Request:
         tasks, each = self.count("--ntasks"), self.count("--ntasks-per-node")
-        gpus = self.count("--gpus-per-node") or self.count("--gres")
+        gpus = self.count("--gres") or self.count("--gpus-per-node")  # as sbatch joins them
         nodes, sure = self._count_nodes(gpus)
         most = -(-tasks // nodes) or each or self._count_bound(gpus, nodes) or 1
         each = min(each or most, most)

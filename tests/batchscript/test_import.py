@@ -1562,3 +1562,32 @@ def test_tabs_of_a_script_stay_lines_of_a_block() -> None:
 def test_programs_in_containers_are_several() -> None:
     runs = "singularity exec a.sif bash -c 'source a; python t.py'"
     assert kept(f"{runs}\n{runs}", ONE_GPU) == WHY.SEVERAL
+
+
+@pytest.mark.parametrize(
+    ("asked", "key", "value", "other"),
+    [
+        ("--gpus-per-node=1 --gres=gpu:2", "gpus_per_node", 2, "--gpus-per-node=1"),
+        ("--gres=gpu:2 --gpus-per-node=2 --gpus=2", "gpus_per_node", 2, None),
+        ("--gres=gpu:2 --gpus=4", "gpus_per_node", 2, "--gpus=4"),
+        ("--mem=8G --cpus-per-task=2 --mem-per-cpu=8G", "memory_per_node", "8GB", "--mem-per-cpu"),
+        ("--mem=16G --cpus-per-task=2 --mem-per-cpu=8G", "memory_per_node", "16GB", None),
+        ("--time=1 --time=2", "walltime", "00:02:00", None),
+    ],
+)
+def test_of_two_directives_that_say_otherwise_of_the_same_one_counts(
+    asked: str, key: str, value: object, other: str | None
+) -> None:
+    imported = import_body("python t.py", *(f"#SBATCH {one}" for one in f"-N1 {asked}".split()))
+    assert yaml.safe_load(imported.yaml)["resources"][key] == value
+    checks = [left.text for left in imported.left if left.reason == WHY.RIVAL]
+    assert len(checks) == bool(other)
+    assert (other or "") in "".join(checks)
+
+
+def test_of_the_nodes_of_pbs_a_select_counts_and_of_a_resource_the_last() -> None:
+    asked = "#PBS -l nodes=2:ppn=8\n#PBS -l select=1:ncpus=4\n#PBS -l walltime=1:00:00"
+    imported = import_pbs(f"{asked}\n#PBS -l walltime=2:00:00\ncd $PBS_O_WORKDIR\npython t.py")
+    resources = yaml.safe_load(imported.yaml)["resources"]
+    assert resources == {"cpus_per_node": 4, "walltime": "02:00:00"}
+    assert [left.reason for left in imported.left if left.kind == "check"] == [WHY.RIVAL]
