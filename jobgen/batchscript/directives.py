@@ -280,10 +280,10 @@ class _Resources:
             elif not FORMS["of-chunk"].fullmatch(key):
                 # A bare word of nodes= is true of them, as OpenPBS reads it.
                 more.append(pair if equals or option != "-l nodes" else f"{pair}=True")
-        if all(re.fullmatch(r"[A-Za-z_]\w*=[\w.-]+", pair) for pair in more):
-            draft.put("resources.constraint", ":".join(more))
-        else:
-            draft.lose(item.line, value, "not a thing that a spec can ask of each node")
+        known = [pair for pair in more if re.fullmatch(r"[A-Za-z_]\w*=[\w.-]+", pair)]
+        draft.put("resources.constraint", ":".join(known))
+        if others := ":".join(pair.removesuffix("=True") for pair in more if pair not in known):
+            draft.lose(item.line, others, "not a thing that a spec can ask of each node")
         if option == "-l nodes":
             reason = "becomes a select=, which OpenPBS and PBS Pro read, and Torque does not"
             draft.check(item.line, item.text, reason)

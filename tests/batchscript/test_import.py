@@ -1591,3 +1591,10 @@ def test_of_the_nodes_of_pbs_a_select_counts_and_of_a_resource_the_last() -> Non
     resources = yaml.safe_load(imported.yaml)["resources"]
     assert resources == {"cpus_per_node": 4, "walltime": "02:00:00"}
     assert [left.reason for left in imported.left if left.kind == "check"] == [WHY.RIVAL]
+
+
+def test_of_a_chunk_only_what_is_lost_is_named() -> None:
+    imported = import_pbs("#PBS -l nodes=1:ppn=4:gpus=1:TeslaV100-16GB:big\ncd /a\npython t.py")
+    assert [left.text for left in imported.left if left.kind == "lost"] == ["TeslaV100-16GB"]
+    resources = yaml.safe_load(imported.yaml)["resources"]
+    assert resources == {"gpus_per_node": 1, "cpus_per_node": 4, "constraint": "big=True"}
