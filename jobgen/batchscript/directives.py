@@ -35,6 +35,8 @@ _MANY = ("-l", "-W", "-v", "--mail-type")
 # How an array is asked for, and what has its index: -t is of Torque.
 ARRAYS = {"--array": "SLURM_ARRAY_TASK_ID", "-J": "PBS_ARRAY_INDEX", "-t": "PBS_ARRAYID"}
 
+_INDICES = r"(\d{1,6})(?:-(\d{1,6})(?::([1-9]\d{0,4}))?)?(?:%([1-9]\d{0,4}))?"
+
 
 def render_directives(draft: Draft) -> Script:
     """Return the directives of the job of a draft, as a script; SpecError where it is refused."""
@@ -214,8 +216,9 @@ class _Resources:
         name, _, value = item.value.partition("=") if item.option == "-l" else ("", "", item.value)
         option = f"{item.option} {name}".strip()
         key = self.keys.get(option, "")
-        if key in _FORMS and _FORMS[key].matches(value):
-            return self.draft.put(key, value)
+        values = value.split(",") if key == "queue" else [value]  # of which Slurm takes several
+        if key in _FORMS and all(map(_FORMS[key].matches, values)):
+            return self.draft.put(key, values if values[1:] else value)
         if FORMS["exclusive"].fullmatch(f"{option} {value}"):
             return self.draft.put("resources.exclusive", True)
         if option in ARRAYS:
@@ -320,17 +323,19 @@ def share_totals(script: Script) -> Request:
 
 def _settle_indices(script: Script, item: DirectiveOption, draft: Draft) -> bool:
     """Put an array into `draft`, with its own indices; False where more of it is not jobgen's."""
-    match = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?(?:%([1-9]\d{0,4}))?", item.value, re.ASCII)
+    match = re.fullmatch(_INDICES, item.value, re.ASCII)
     if not match:
         return False
     first, last = int(match[1]), int(match[2] or match[1])
-    tasks = 1 + last - first
+    step = int(match[3] or 1)
+    tasks = 1 + (last - first) // step
     # jobgen's begin at 0, and one of a single task is a plain job.
-    differs = first or tasks == 1
+    differs = first or tasks == 1 or step > 1
     if not 1 <= tasks <= 10_000 or (differs and FORMS["of-array"].match(f"{tasks}\n{script.text}")):
         return False
     draft.put("array.tasks", tasks)
-    draft.put("array.at_once", int(match[3] or 0))
+    draft.put("array.at_once", int(match[4] or 0))
     if differs:
-        draft.setup([f"export {ARRAYS[item.option]}=$((JOBGEN_TASK + {first}))"])
+        index = f"JOBGEN_TASK * {step} + {first}" if step > 1 else f"JOBGEN_TASK + {first}"
+        draft.setup([f"export {ARRAYS[item.option]}=$(({index}))"])
     return True

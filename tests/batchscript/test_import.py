@@ -875,7 +875,8 @@ def test_a_directive_with_a_place_to_fill_in_is_left_out_beside_a_body() -> None
 
 
 def test_indices_of_an_array_are_those_of_the_script() -> None:
-    for asked, third, tasks in (("3-9%2", "5", 7), ("0-4", "", 5), ("7-9", "9", 3)):
+    indices = (("3-9%2", "5", 7), ("0-4", "", 5), ("7-9", "9", 3), ("3-12:4", "11", 3))
+    for asked, third, tasks in indices:
         spec = spec_of("python t.py $SLURM_ARRAY_TASK_ID", ONE_GPU, f"#SBATCH --array={asked}")
         setup = spec.get("environment", {}).get("setup", "")
         shown = f"unset SLURM_ARRAY_TASK_ID JOBGEN; JOBGEN_TASK=2\n{setup}echo $SLURM_ARRAY_TASK_ID"
@@ -901,7 +902,7 @@ def test_an_array_of_which_more_is_read_than_the_index(asked: str, read: str, st
 
 
 def test_other_arrays_keep_their_directive_and_body() -> None:
-    for array in ("#SBATCH --array=5,1-3", "#SBATCH --array=7,9", "#SBATCH --array=0-6:2"):
+    for array in ("#SBATCH --array=5,1-3", "#SBATCH --array=7,9", "#SBATCH --array=0-6:0"):
         directives = ONE_GPU, array, "#SBATCH --output=%a.log"
         imported = import_body("python t.py $SLURM_ARRAY_TASK_ID", *directives)
         assert array in yaml.safe_load(imported.yaml)["directives"]
@@ -1598,3 +1599,12 @@ def test_of_a_chunk_only_what_is_lost_is_named() -> None:
     assert [left.text for left in imported.left if left.kind == "lost"] == ["TeslaV100-16GB"]
     resources = yaml.safe_load(imported.yaml)["resources"]
     assert resources == {"gpus_per_node": 1, "cpus_per_node": 4, "constraint": "big=True"}
+
+
+def test_partitions_of_a_list_are_queues() -> None:
+    assert spec_of("python t.py", "#SBATCH -p a,b")["queue"] == ["a", "b"]
+
+
+def test_modules_that_are_purged_by_force_are_so() -> None:
+    spec = spec_of("module --force purge\nmodule load a\npython t.py", ONE_GPU)
+    assert spec["environment"]["modules"] == {"first": "force-purge", "load": ["a"]}

@@ -97,6 +97,8 @@ class Prelude:
     def _take_module(self, statement: Statement) -> None:
         expanded = expand_command(statement.first, self.reader.variables)
         words = [self._read(word) for word in expanded.words[1:]]
+        if words == ["--force", "purge"]:
+            words = ["force-purge"]
         plain = words and all(isinstance(text, str) and re.match("[^-]", text) for text in words)
         if not plain or self.phase > 0 or not self._load(expanded.name, words):
             self._keep(statement)
@@ -107,7 +109,7 @@ class Prelude:
         first, *rest = words
         if first in ("load", "add"):
             loaded.extend(rest)
-        elif first in ("purge", "reset") and not loaded:
+        elif first in ("purge", "force-purge", "reset") and not loaded:
             self.modules["first"] = first
         elif first == "use" and not loaded:
             self.modules.setdefault("use", []).extend(rest)
