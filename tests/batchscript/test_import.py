@@ -1458,7 +1458,7 @@ def test_a_body_that_uses_the_file_of_its_output_is_named(
 
 def test_an_index_in_a_name_of_a_file_is_said_where_it_begins_at_another_number() -> None:
     for asked, checks in (("1-9", 1), ("0-8", 0), ("5,7", 0)):
-        array = f"#SBATCH --array={asked} --output=a_%a.txt"
+        array = f"#SBATCH --array={asked} --output=a_%4a.txt"
         assert len(import_body("python t.py", ONE_GPU, array).left) == checks
     imported = import_pbs("#PBS -J 1-3\n#PBS -o a_^array_index^\npython t.py")
     assert [left.line for left in imported.left] == [3]
