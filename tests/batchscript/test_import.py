@@ -1050,6 +1050,8 @@ def test_arguments_that_the_script_sets_itself_are_no_loss() -> None:
     for sets in ("[ $A ] && set -- a", "if [ $A ]; then\nset -- a; fi"):
         imported = import_body(f'{sets}\npython t.py "$@"', ONE_GPU)
         assert [left.kind for left in imported.left] == ["lost"]
+    loop = 'for sw in "a 1" "b 2"; do\nset -- $sw\npython t.py "$1" "$2"\ndone'
+    assert not import_body(loop, ONE_GPU).left
 
 
 @pytest.mark.parametrize("line", ["while getopts e: opt; do echo $opt; done", "shift", "cd $#"])

@@ -149,9 +149,13 @@ def list_arguments(script: Script) -> Iterator[tuple[int, str]]:
 
     Each argument is named once; a variable that nothing reads takes none.
     """
-    outside, named = list_lines_outside(script), set[str]()
+    outside, named, sets, before = list_lines_outside(script), set[str](), list[Command](), ""
     for item in script.commands:
-        if item.function or item.line in outside or not _has_use(script, item):
+        own = any(item.blocks[: len(one.blocks)] == one.blocks for one in sets)
+        if item.name == "set" and "--" in item.texts and before not in ("&&", "||"):
+            sets.append(item)  # behind it, they are the script's own
+        before = item.end
+        if own or item.function or item.line in outside or not _has_use(script, item):
             continue
         if item.name in ("getopts", "shift"):
             yield item.line, item.name
