@@ -1610,3 +1610,18 @@ def test_partitions_of_a_list_are_queues() -> None:
 def test_modules_that_are_purged_by_force_are_so() -> None:
     spec = spec_of("module --force purge\nmodule load a\npython t.py", ONE_GPU)
     assert spec["environment"]["modules"] == {"first": "force-purge", "load": ["a"]}
+
+
+def test_the_threads_that_pbs_tells_an_agent_are_named() -> None:
+    agent = "accelerate launch t.py"
+    for chunk, line, named in (
+        ("ncpus=8", agent, True),
+        ("ncpus=8:ompthreads=2", agent, False),
+        ("ncpus=8", f"export OMP_NUM_THREADS=4\n{agent}", False),
+        ("ncpus=8", "torchrun --nproc-per-node=2 t.py", True),
+        ("ncpus=1", "torchrun --nproc-per-node=2 t.py", False),
+        ("ncpus=8", "bash t.sh", False),
+    ):
+        imported = import_pbs(f"#PBS -l select=1:{chunk}:ngpus=2\ncd /a\n{line}")
+        assert (WHY.CPU_THREADS in imported.yaml) is named
+        assert WHY.ONE_THREAD not in imported.yaml

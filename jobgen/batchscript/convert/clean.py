@@ -148,8 +148,9 @@ class _CleanSpec:
         if self.read.dropped:
             draft.keep(line, " ".join(self.read.dropped))
         self._note_tasks()
-        if self.read.shares and "OMP_NUM_THREADS" not in script.text:
-            draft.check(line, self.read.shares, WHY.ONE_THREAD)
+        if self.read.shares and not FORMS["threads"].search(script.text):
+            reason = WHY.CPU_THREADS if script.can.chunks else WHY.ONE_THREAD
+            draft.check(line, self.read.shares, reason)
         for number, text in straight.list_arguments(script):
             draft.lose(number, text, "an argument of the script; write what it is")
         if optional := straight.find_use(script, r"(?<=\{)[1-9](?=:?[-=])"):

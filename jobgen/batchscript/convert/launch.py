@@ -176,7 +176,8 @@ class LaunchLine:
         self._check_agents(torchrun)
         count = torchrun.tell("processes")
         processes = (count in ("gpu", "auto") and self.shape.gpus) or self._count(count)
-        self.shares = "torchrun" if processes > 1 else ""
+        told = self.script.can.chunks and self.shape.cpus == 1
+        self.shares = "torchrun" if processes > 1 and not told else ""
         agent = self.started.program[0]  # whose folder, as a runner, has an environment
         python = Word(re.sub(r"torchrun(?=\W*$)", "python3", agent.raw), agent.line, agent.column)
         module = [Word("-m", agent.line, agent.column)] if "-m" in torchrun.options else []
@@ -206,7 +207,9 @@ class LaunchLine:
         mode = "plain" if self.is_alone or (by_itself and self.tasks == 1) else "direct"
         # A script may call torchrun; where jobgen knows of GPUs, it leaves their threads to it.
         shell = re.search(r"(^|\.)(ba)?sh$", name) and mode == "plain" and not self.shape.gpus
-        self.shares = name if shell else ""
+        # PBS tells it what torchrun and others hand on.
+        of_pbs = self.script.can.chunks and self.shape.cpus != 1
+        self.shares = name if (agent if of_pbs else shell) else ""
         self.bare = self.bare and self.is_alone
         values = {**self._name_program(words), "launch.mode": mode}
         self._finish(mode, values, self.tasks if mode == "direct" else 0)
