@@ -1625,3 +1625,18 @@ def test_the_threads_that_pbs_tells_an_agent_are_named() -> None:
         imported = import_pbs(f"#PBS -l select=1:{chunk}:ngpus=2\ncd /a\n{line}")
         assert (WHY.CPU_THREADS in imported.yaml) is named
         assert WHY.ONE_THREAD not in imported.yaml
+
+
+@pytest.mark.parametrize(
+    ("lines", "options"),
+    [
+        ("export H=$(scontrol show hostnames | head -n 1)", "+o pipefail"),
+        ("conda list | grep -q a || conda create -n a", "+e +o pipefail"),
+        ("if conda list | grep -q a; then touch a; fi", "+e +o pipefail"),
+        ("ls | sort > a", "+e"),
+        ("set -eo pipefail\nexport H=$(ls | head -n 1)", None),
+    ],
+)
+def test_a_pipe_of_the_setup_ends_as_in_the_script(lines: str, options: str | None) -> None:
+    setup = spec_of(f"{lines}\npython t.py", ONE_GPU)["environment"]["setup"]
+    assert (re.findall(r"^set (.*?)  ", setup) or [None])[0] == options

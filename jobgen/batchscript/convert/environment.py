@@ -35,7 +35,9 @@ class Prelude:
         self.phase = 0  # of jobgen's own order: modules, venv or conda, variables, the setup
         # Whether the setup leaves the folder, may fail, or sets what only bash knows.
         self.moved = self.fails = self.touched = False
-        self.careful = False  # whether the script ends at its first failure
+        self.folder = ""  # the one that it goes to
+        # Whether the script ends at its first failure, and what a pipe begins with counts, too.
+        self.careful = self.piped = False
         # Lines of the setup, those of a hook, and its texts, which may ask for arguments.
         self.setup, self.hooked, self.asked = list[str](), list[str](), list[str]()
         self.exported, self.late = set[str](), set[str]()  # those that the setup exports, too
@@ -75,6 +77,7 @@ class Prelude:
 
     def _take_sets(self, statement: Statement) -> None:
         self.careful |= bool(re.search(r" -\w*e|errexit", " ".join(statement.first.texts)))
+        self.piped |= "pipefail" in statement.first.texts
         self._take_prints(statement)
 
     def _take_hook(self, statement: Statement) -> None:
@@ -238,8 +241,13 @@ class Prelude:
 
     def _write_setup(self, loose: frozenset[str]) -> None:
         lines = [line for text in self.setup for line in text.splitlines()]
-        if self.fails and not self.careful:
-            lines.insert(0, "set +e    # as in the script, a line that fails does not end the job")
+        options = ["+e"] if self.fails and not self.careful else []
+        if FORMS["pipes"].search("\n".join([*options, *lines])) and not self.piped:
+            options.append("+o pipefail")
+        if options:
+            why = "line that fails" if "+e" in options else "pipe whose beginning fails"
+            text = f"set {' '.join(options)}    # as in the script, a {why} does not end the job"
+            lines.insert(0, text)
         if arguments := straight.write_arguments(self.asked):
             lines.insert(0, f"{arguments}    # the script's arguments")
         if seen := sorted(self.launch.reader.named & loose):
