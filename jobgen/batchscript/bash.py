@@ -43,6 +43,7 @@ _CLOSERS = {"$(": ")", "${": "}", "(": ")", '"': '"', "`": "`"}
 _CHANGES = re.compile(
     r"([A-Za-z_]\w*)\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--)\s*([A-Za-z_]\w*)"
 )
+_ELEMENT = re.compile(r"^([A-Za-z_]\w*)\[[^]]*\]\+?=", re.ASCII)
 # How builtins are told which variables they set.
 _SETTERS = {
     **dict.fromkeys(("let", "(("), _CHANGES),
@@ -177,10 +178,9 @@ class Command(NamedTuple):
 
     def list_changed(self) -> set[str]:
         """The variables that a builtin sets by their names, such as read, let and `((...))`."""
-        pattern = _SETTERS.get(self.name)
-        if pattern is None:
-            return set()
-        matches = pattern.finditer(" ".join(word.raw for word in self.words[1:]))
+        raws = [word.raw for word in self.words]
+        pattern, text = _SETTERS.get(self.name, _ELEMENT), " ".join(raws)
+        matches = pattern.finditer(text.partition(" ")[2] if self.name in _SETTERS else text)
         return {name for match in matches for name in match.groups() if name}
 
 

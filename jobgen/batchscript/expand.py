@@ -6,12 +6,16 @@ import math
 import re
 import shlex
 from collections.abc import Iterable, Mapping
+from itertools import chain
 
-from jobgen.batchscript.bash import Command, Field, Segment, Word, split_segments
+from jobgen.batchscript.bash import Command, Field, Segment, Word, parse, split_segments
 from jobgen.spec.tables import read_rows
 
 NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _PLAIN = re.compile(r"\$\{?([A-Za-z_]\w*|[1-9@*]|(?<=\{)[1-9]\d)\}?", re.ASCII)
+_ALL = re.compile(r"(\"?)\$\{(\w+)\[@\]\}\1", re.ASCII)
+_ELEMENT = re.compile(r"\"?\$\{(\w+)\[[^]@*]+\]\}\"?", re.ASCII)
+_NUMBERS = re.compile(r"\$\{#\w+(\[[@*]\])?\}|\$\(\([^()]*\)\)")
 _DEFAULT = re.compile(r"\$\{([A-Za-z_]\w*):?-.*\}", re.ASCII | re.DOTALL)
 _REST = re.compile(r"\$@|\$\{@(:\d+)?\}", re.ASCII)
 _ARITHMETIC = re.compile(r"\$\(\(([^()]*)\)\)")
@@ -40,7 +44,8 @@ class PlainVariables:
         self.until, self.loose, self.several = loose, frozenset(loose), frozenset(several)
         self.values = {name: _make_field(text) for name, text in given.items()}  # or None
         self.assigned: set[str] = set(loose)  # by the script
-        self.arrays: set[str] = set()
+        self.arrays: dict[str, list[Field] | None] = {}  # their elements, where they are plain
+        self.single = set[str]()  # those that surely are one word
         self.held: dict[str, set[str]] = {}  # the variables that the value of one holds
 
     def copy(self) -> PlainVariables:
@@ -54,6 +59,7 @@ class PlainVariables:
         """Keep no value of these variables: only the job will tell."""
         for name in list(names):
             self._set(name, None)
+            self.arrays |= {name: None} if name in self.arrays else {}
 
     def assign(self, word: Word) -> None:
         """Take over `NAME=value` or `NAME+=value`."""
@@ -62,14 +68,36 @@ class PlainVariables:
             return
         name, index, adds = match.groups()
         raw = re.sub(r"^~(?=/|$)", "${HOME}", word.raw[match.end() :])
+        elements = None
         if index or raw.startswith("("):
-            self.arrays.add(name)
+            elements = self._read_elements(name, "" if index else raw, adds)
+            self.arrays[name] = None
         old = self.values.get(name) if adds else ()
         unknown = old is None or name in self.arrays
         field = None if unknown else (*(old or ()), *self.join(raw))
         # Values that were made of what it was before.
         self.forget([other for other, held in self.held.items() if name in held])
         self._set(name, field, word.line)
+        self._keep_elements(name, elements, word.line)
+        element = _ELEMENT.fullmatch(raw)
+        known = self.arrays.get(element[1]) if element else None
+        whole = _NUMBERS.fullmatch(raw) or (known and all(map(_is_one_word, known)))
+        self.single = self.single | {name} if whole else self.single - {name}
+
+    def _read_elements(self, name: str, raw: str, adds: str) -> list[Field] | None:
+        """Return the elements that an array has, with those before; None if bash alone knows."""
+        words = [word for command in parse(f": {raw[1:-1]}") for word in command.all_words][1:]
+        before = self.arrays.get(name) if adds else []
+        if not raw or before is None or any(word.raw[0] == "[" for word in words):
+            return None
+        return [*before, *chain.from_iterable(map(self.expand, words))]
+
+    def _keep_elements(self, name: str, elements: list[Field] | None, line: int) -> None:
+        """Keep the elements of an array that are text, or hold what stays as it is."""
+        held = {part.text.strip("${}") for field in elements or () for part in field if part.live}
+        if held.isdisjoint(self.assigned) and self._stays(name, held, line):
+            self.arrays |= {name: elements} if name in self.arrays else {}
+            self.held[name] |= held
 
     def _set(self, name: str, field: Field | None, line: int = 0) -> None:
         """Keep a value, set in a line, that stays until an assignment says so, and no other."""
@@ -100,8 +128,15 @@ class PlainVariables:
         """The fields that a word becomes."""
         if _REST.fullmatch(word.text) and "@" in self.values:  # no argument is no word
             return []
+        match = _ALL.fullmatch(word.raw)
+        elements = self.arrays.get(match[2]) if match else None
+        if match and match[1] and elements is not None:
+            return elements
         fields: list[list[Segment]] = [[]]
-        for segment in word.segments:
+        for element in elements or ():
+            _split_into(fields, element)
+            fields.append([])
+        for segment in word.segments if elements is None else ():
             value = self._look_up(segment)
             if segment.quoted or not segment.live:
                 fields[-1] += [part._replace(quoted=segment.quoted) for part in value]
@@ -138,6 +173,11 @@ class PlainVariables:
             return None
         terms = re.findall(r"[-+]?[\d*]+", plain)
         return sum(math.prod(map(int, term.split("*"))) for term in terms)
+
+
+def _is_one_word(field: Field) -> bool:
+    text = "".join(part.text for part in field)
+    return bool(re.fullmatch(r"[^\s*?[\]]+", text)) and not any(part.live for part in field)
 
 
 def _make_field(value: object) -> Field | None:

@@ -1640,3 +1640,35 @@ def test_the_threads_that_pbs_tells_an_agent_are_named() -> None:
 def test_a_pipe_of_the_setup_ends_as_in_the_script(lines: str, options: str | None) -> None:
     setup = spec_of(f"{lines}\npython t.py", ONE_GPU)["environment"]["setup"]
     assert (re.findall(r"^set (.*?)  ", setup) or [None])[0] == options
+
+
+@pytest.mark.parametrize(
+    ("sets", "word", "args"),
+    [
+        ("A=(--a 'x y'  # first\n  --b $HOME/z)", '"${A[@]}"', ["--a", "x y", "--b", "$HOME/z"]),
+        ("L=1\nA=()\nA+=(--l $L)", "${A[@]}", ["--l", "1"]),
+        ("A=('a b' c)", "${A[@]}", ["a", "b", "c"]),
+        ("A=(a b)\nX=${A[$SLURM_ARRAY_TASK_ID]}", "$X", ["$X"]),
+        ("X=$((2 * N))", "$X", ["$X"]),
+    ],
+)
+def test_the_elements_of_a_plain_array_are_words(sets: str, word: str, args: list[str]) -> None:
+    spec = spec_of(f"{sets}\nsrun python t.py {word}", EACH_GPU, "#SBATCH --array=0-1")
+    assert [x["value"] if isinstance(x, dict) else x for x in spec["run"]["args"]] == args
+
+
+@pytest.mark.parametrize(
+    "sets",
+    [
+        "A=($(ls))",
+        "A=(*.npy)",
+        "A=([1]=a)",
+        "A=(a)\nA[1]=b",
+        "A=(a)\nif [ $B ]; then A+=(b); fi",
+        "B=$(ls)\nA=(a $B)",
+        "A=(a $B/c)\nB=d",
+        "A=(a $HOME/c)\nexport HOME=/d",
+    ],
+)
+def test_an_array_that_only_bash_knows_keeps_the_body(sets: str) -> None:
+    assert kept(f'{sets}\nsrun python t.py "${{A[@]}}"', EACH_GPU)

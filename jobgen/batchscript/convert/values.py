@@ -31,7 +31,7 @@ class Reader:
     def read_word(self, word: Word, after: Word | None = None) -> Any:
         """Return what a spec says for the word `after` another."""
         self.alone = len(word.segments) == 1 and not (after and after.text.startswith("-"))
-        free = self.variables.assigned - self.variables.arrays
+        free = self.variables.assigned - self.variables.arrays.keys()
         return self.read_field(word.segments, word.line, free=free)
 
     def read_field(
@@ -70,9 +70,9 @@ class Reader:
                 return f"${{{name}}}"
             self.asked.add(name)
         if not (part.quoted or assigned):
-            split = self.alone, name in self.variables.several
+            split = self.alone and name not in self.variables.single, name in self.variables.several
             refuse(line, f"bash may split ${name} into several words", *split)
-            self.taken.add(name)
+            self.taken |= {name} - self.variables.single
         self.named.add(name)
         return f"${{{name}}}"
 
