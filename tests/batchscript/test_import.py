@@ -189,7 +189,7 @@ def test_output_to_files_goes_to_the_logs_and_is_named(launch: str, directive: s
     ("body", "line", "setup"),
     [
         ("pw.x < in > out 2>&1", "pw.x < in > out 2>&1", None),
-        ("cd a && python t.py", "cd a && python t.py", None),
+        ("cd a || python t.py", "cd a || python t.py", None),
         ("python t.py a | sort | tee x", "python t.py a | sort | tee x", None),
         ("python t.py *.npy", "python t.py *.npy", None),
         ("F=$(ls)\npython t.py $F", "python t.py $F", "export F=$(ls)\n"),
@@ -662,7 +662,7 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ("A=(x)\npython t.py < $A", ONE_GPU, WHY.LAUNCH),
         ("python t.py | grep x slurm-$SLURM_JOB_ID.out", ONE_GPU, WHY.LAUNCH),
         ("python t.py < in | tee {}".format("a" * 600), ONE_GPU, WHY.LAUNCH),
-        ("cd a && srun python t.py", ONE_GPU, WHY.LAUNCH),
+        ("cd a || srun python t.py", ONE_GPU, WHY.LAUNCH),
         ("trap 'touch STOP' USR1\npython t.py", ONE_GPU, WHY.BASH),
         ("python t.py", "#SBATCH --signal=B:USR1@60", WHY.SIGNAL),
         ("python t.py <(cat x)", ONE_GPU, WHY.BASH),
@@ -687,7 +687,7 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
         ),
         ("python prepare.py\nif [ $A ]; then\npython t.py\nfi", ONE_GPU, WHY.BLOCK),
         ("set -a\nA=1\nset +a\npython t.py", ONE_GPU, WHY.SETUP),
-        ("set -e\n[ $Z ] && A='a b'\ncd /a && python t.py $A", ONE_GPU, WHY.LAUNCH),
+        ("set -e\n[ $Z ] && A='a b'\ncat x && python t.py $A", ONE_GPU, WHY.LAUNCH),
         ("f() { echo $1; }\nexport X=$(f a)\npython t.py", ONE_GPU, WHY.BLOCK),
         (
             "srun torchrun --nnodes=2 --nproc_per_node=cpu t.py",
@@ -830,10 +830,15 @@ def test_whole_nodes_of_pbs_are_exclusive() -> None:
 
 
 def test_an_environment_of_the_folder_gone_to_is_made_there() -> None:
-    for line in (". v/bin/activate", "conda activate v/"):
-        spec = spec_of(f"cd /a\n{line}\npython t.py", ONE_GPU)
-        assert spec["environment"]["setup"].splitlines()[1:] == ["cd /a", line]
+    for line, key in ((". v/bin/activate", "venv"), ("conda activate v/", "conda")):
+        spec = spec_of(f"A=/a\ncd $A/\n{line}\npython t.py", ONE_GPU)
+        assert spec["environment"][key].rstrip("/") == "/a/v"
         assert spec["run"] == {"command": ["python", "t.py"]}
+        for folder in ("cd a", "cd /a\ncd b", "A=$(ls)\ncd $A"):
+            setup = spec_of(f"{folder}\n{line}\npython t.py", ONE_GPU)["environment"]["setup"]
+            assert setup.splitlines()[-1] == line
+    late = spec_of("E=$(cat x)\nsource $E/bin/activate\npython t.py", ONE_GPU)
+    assert late["environment"]["setup"].splitlines()[1:] == ["E=$(cat x)", "source $E/bin/activate"]
     assert spec_of("cd /a\nconda activate v\npython t.py", ONE_GPU)["environment"]["conda"] == "v"
 
 
@@ -1672,3 +1677,24 @@ def test_the_elements_of_a_plain_array_are_words(sets: str, word: str, args: lis
 )
 def test_an_array_that_only_bash_knows_keeps_the_body(sets: str) -> None:
     assert kept(f'{sets}\nsrun python t.py "${{A[@]}}"', EACH_GPU)
+
+
+def test_a_folder_before_the_program_is_the_setups() -> None:
+    spec = spec_of("cd /a && torchrun --nproc-per-node=1 t.py", ONE_GPU)
+    assert spec["environment"] == {"setup": "cd /a || exit\n"}
+    assert spec["run"] == {"command": ["python3", "t.py"]}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'cd "$PBS_O_WORKDIR" || exit 1',
+        "D=$PBS_O_WORKDIR\ncd $D || { echo no; exit 1; }",
+        'if [ -n "$PBS_O_WORKDIR" ]; then\n  cd "$PBS_O_WORKDIR"\nfi',
+        "cd ${PBS_O_WORKDIR:-.}",
+    ],
+)
+def test_a_way_back_to_the_folder_of_submission_is_not_needed(line: str) -> None:
+    spec = yaml.safe_load(import_pbs(f"#PBS -l ncpus=2\nmodule load a\n{line}\npython t.py").yaml)
+    assert spec["environment"] == {"modules": ["a"]}
+    assert spec["run"] == {"script": "t.py"}

@@ -60,8 +60,12 @@ class _CleanSpec:
         self.read = LaunchLine(script, self.launch, self.reader, shape)
         names = {command.name for item in self.before for command in item.commands}
         self.read.bare = names.isdisjoint(ENVIRONMENTS)
-        self.read.moved = self.at_home or any(map(_leaves, self.before))
+        self.read.moved = self.at_home or any(map(self._leaves, self.before))
         self.read.read(way)
+
+    def _leaves(self, statement: Statement) -> bool:
+        moves = any(x.name in ("cd", "pushd") for x in statement.commands)
+        return moves and not goes_back(self.script, statement, self.reader.variables)
 
     def write(self) -> Draft:
         """Return the draft; raise NotStraightError where its job would not be the script's."""
@@ -104,8 +108,9 @@ class _CleanSpec:
         before = statements[:at]
         for item in launches[:-1]:
             before[before.index(item)] = item._replace(kind="once")
-        own, self.launch = straight.split_assignments(launches[-1])
-        self.before, self.after = before + own, statements[at + 1 :]
+        folder, launch = straight.split_folder(launches[-1])
+        own, self.launch = straight.split_assignments(launch)
+        self.before, self.after = [*before, *folder, *own], statements[at + 1 :]
 
     def _check_after(self) -> None:
         kept = FORMS["keeps-code"].findall("\n".join(item.text for item in self.after))
@@ -189,10 +194,6 @@ class _CleanSpec:
         if self.draft.load().spec.launches_itself:
             counts.append((asked.tasks, gets.tasks))
         refuse(self.launch.line, WHY.SHAPE, *(want and want != given for want, given in counts))
-
-
-def _leaves(statement: Statement) -> bool:
-    return any(x.name in ("cd", "pushd") for x in statement.commands) and not goes_back(statement)
 
 
 def _prepares(first: Command, main: Statement) -> bool:

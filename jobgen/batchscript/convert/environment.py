@@ -50,7 +50,9 @@ class Prelude:
     def take(self, statement: Statement, reader: Reader) -> None:
         """Take over one statement; `reader` has the variables as they are there."""
         self.reader = reader
-        take = getattr(self, f"_take_{statement.kind}", None)
+        back = straight.goes_back(self.launch.script, statement, reader.variables)
+        stays = back and not self.moved
+        take = getattr(self, f"_take_{'prints' if stays else statement.kind}", None)
         if take:
             take(statement)
             return
@@ -84,11 +86,10 @@ class Prelude:
         self.hooked.append(statement.text)
 
     def _take_folder(self, statement: Statement) -> None:
-        if straight.goes_back(statement) and not self.moved:
-            self._take_prints(statement)
-            return
         self._keep(statement)
-        self.moved = True
+        words = expand_command(statement.first, self.reader.variables).words
+        to = get_text(self._read(words[1])) if len(words) == 2 and not self.moved else ""
+        self.moved, self.folder = True, to if statement.commands[1:] == () else ""
 
     def _read(self, word: Word) -> Any:
         """Return what a key says for a word; an empty text if only bash can say it."""
@@ -125,8 +126,11 @@ class Prelude:
     def _take_venv(self, statement: Statement) -> None:
         expanded = expand_command(statement.first, self.reader.variables)
         value = get_text(self._read(expanded.words[-1]))
-        left = self.moved and re.match("[^/$]+/", value)  # relative to the folder gone to
-        if left or self.keys or self.phase > 1 or not value:
+        if self.moved and re.match("[^/$]+/", value):  # of the folder gone to
+            value = f"{self.folder.rstrip('/')}/{value}" if re.match("[/$]", self.folder) else ""
+        if list_names(value) & self.reader.variables.assigned:  # which only the setup sets
+            value = ""
+        if self.keys or self.phase > 1 or not value:
             self._keep(statement)
             return
         self.keys[statement.kind] = value.removesuffix("/bin/activate")

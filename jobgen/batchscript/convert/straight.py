@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterator
 
 from jobgen.batchscript import purposes
 from jobgen.batchscript.bash import DECLARES, Command, parse
-from jobgen.batchscript.expand import list_names
+from jobgen.batchscript.expand import PlainVariables, expand_command, list_names
 from jobgen.batchscript.launchers import list_inner, unwrap
-from jobgen.batchscript.purposes import WHY
+from jobgen.batchscript.purposes import FORMS, WHY
 from jobgen.batchscript.readable import list_submissions
 from jobgen.batchscript.reader import Script
 from jobgen.records import NamedTuple
@@ -24,7 +24,7 @@ _PREPARES = purposes.PREPARING | purposes.REPEATABLE
 # May run on every node, whatever stands before it.
 _PLAIN = {"repeats", "assigns", "export", "folder", "module", "conda", "venv", "hook"}
 _PLAIN |= {"prints", "fails"}
-ITSELF = purposes.FORMS["itself"]
+ITSELF = FORMS["itself"]
 _SUBMISSION = {"SLURM_SUBMIT_DIR", "PBS_O_WORKDIR"}
 # Kinds of whole commands; the first that fits counts.
 _WHOLE = "launch hook prints fails venv conda export repeats module folder sets ends"
@@ -89,7 +89,7 @@ def _check_command(command: Command) -> None:
     asked = own and (command.name not in purposes.PRINTS or command.redirects)
     sets = [name for name, _, _ in command.variables()]
     passed = [word for word in command.all_words if re.search(r"(^|[=,])[<>]\(", word.raw)]
-    left = purposes.FORMS["left"].fullmatch(" ".join(command.texts))
+    left = FORMS["left"].fullmatch(" ".join(command.texts))
     splits = "IFS" in sets and command.name in ("", *DECLARES)
     moves = _SUBMISSION.intersection(sets)
     refuse(command.place.line, WHY.BASH, left, splits, moves, asked, passed)
@@ -97,7 +97,7 @@ def _check_command(command: Command) -> None:
 
 def find_arguments(text: str) -> set[str]:
     """Return the arguments of the script that bash would put in, as they are written."""
-    return {*purposes.FORMS["argument"].findall(purposes.FORMS["unread"].sub("", text))}
+    return {*FORMS["argument"].findall(FORMS["unread"].sub("", text))}
 
 
 def find_use(script: Script, names: str, *early: Command) -> tuple[int, str] | None:
@@ -117,7 +117,7 @@ def _has_use(script: Script, command: Command) -> bool:
     if command.words:
         return not quiet or command.name not in ("echo", "cat")
     names = [name for name, _, _ in command.variables()]
-    exported = any(map(purposes.FORMS["exported"].fullmatch, names))
+    exported = any(map(FORMS["exported"].fullmatch, names))
     return exported or re.search(rf"\$\{{?({'|'.join(names)})\b", script.text) is not None
 
 
@@ -126,7 +126,7 @@ def list_lines_outside(script: Script) -> set[int]:
     lines = set[int]()
     submissions = {line for line, _ in list_submissions(script)}
     for command in script.commands:
-        if purposes.FORMS["no-job"].search(" ".join(command.texts)):
+        if FORMS["no-job"].search(" ".join(command.texts)):
             end = min((line for line in submissions if line > command.line), default=0)
             lines.update(range(command.line, end + 1))
     return lines
@@ -140,7 +140,7 @@ def find_output(script: Script) -> re.Pattern[str]:
     files = [re.escape(os.path.basename(file)) for file in (output, errors) if file]
     numbered = filter(re.compile(r"(?=.*\.).*%[jJA]").match, files if output else [unsaid, *files])
     form = "|".join(numbered) or "(?!)"
-    form = re.sub("%[jJxAa]", lambda code: purposes.FORMS[code[0]].pattern, form)
+    form = re.sub("%[jJxAa]", lambda code: FORMS[code[0]].pattern, form)
     return re.compile(rf"(?<![\w.-])({form})(?![\w.-])")
 
 
@@ -162,7 +162,7 @@ def list_arguments(script: Script) -> Iterator[tuple[int, str]]:
         texts = [(word.line, word.raw, word.active) for word in item.all_words]
         texts += [(doc.line, "<<", doc.body) for doc in item.heredocs]
         for line, text, active in texts:
-            asked = find_arguments(purposes.FORMS["no-argument"].sub("", active))
+            asked = find_arguments(FORMS["no-argument"].sub("", active))
             if not asked <= named:
                 yield line, text
             named |= asked
@@ -170,28 +170,42 @@ def list_arguments(script: Script) -> Iterator[tuple[int, str]]:
 
 def write_arguments(texts: list[str]) -> str:
     """Return the line that sets the arguments which these texts of bash ask for; empty if none."""
-    bare = purposes.FORMS["unread"].sub("", " ".join(texts))
+    bare = FORMS["unread"].sub("", " ".join(texts))
     last = max(map(int, re.findall(r"\$\{?([1-9]\d?)\}?(?!:?[-=])", bare)), default=0)
     return " ".join(["set --", *(f"'<{number}>'" for number in range(1, last + 1))]) if last else ""
 
 
-def goes_back(statement: Statement) -> bool:
-    """Return whether a statement is a `cd` to the folder of submission."""
-    return statement.kind == "folder" and statement.first.texts[-1].strip("${}") in _SUBMISSION
+def goes_back(script: Script, statement: Statement, variables: PlainVariables) -> bool:
+    """Return whether all that a statement does is a `cd` to the folder that the job is in."""
+    commands = [expand_command(command, variables) for command in statement.commands]
+    lines = [" ".join(command.texts) for command in commands if command.name not in ("}", "fi")]
+    own = [line for line in lines if FORMS["goes-back"].fullmatch(line)]
+    moves = [command for command in commands if command.name in ("cd", "pushd")]
+    elsewhere = script.value("--chdir", "--container-image")
+    return bool(moves) and len(own) == len(lines) and not elsewhere
 
 
 def begins_at_home(script: Script) -> bool:
     """Whether anything is looked for in the home folder, where PBS starts a script."""
     others = (item for item in script.expanded if not _is_anywhere(item))
     first = next((f"{len(item.blocks)} {' '.join(item.texts)}" for item in others), "")
-    return script.starts_at_home and not purposes.FORMS["away"].match(f"{first}\n{script.text}")
+    return script.starts_at_home and not FORMS["away"].match(f"{first}\n{script.text}")
 
 
 def _is_anywhere(item: Command) -> bool:
     """Whether a command does the same in every folder."""
     text, quiet = " ".join(item.texts), all(map(purposes.is_quiet, item.redirects))
-    same = (quiet and purposes.FORMS["anywhere"].fullmatch(text)) or purposes.leaves_nothing(item)
+    same = (quiet and FORMS["anywhere"].fullmatch(text)) or purposes.leaves_nothing(item)
     return bool(same) and not re.search(r"\b(pwd|PWD)\b", item.active)
+
+
+def split_folder(launch: Statement) -> tuple[list[Statement], Statement]:
+    """Return the `cd` that a launch line begins with, as a statement before it, and the line."""
+    first, *others = launch.commands
+    if first.name != "cd" or first.end != "&&":
+        return [], launch
+    own = Statement("folder", (first,), f"{write(first).removesuffix('&&')}|| exit")
+    return [own], launch._replace(commands=tuple(others))
 
 
 def split_assignments(launch: Statement) -> tuple[list[Statement], Statement]:
@@ -271,7 +285,7 @@ def _classify_quiet(command: Command) -> str:
     if not command.words:
         return "assigns"
     text = " ".join(command.texts)
-    kind = next((kind for kind in _WHOLE.split() if purposes.FORMS[kind].fullmatch(text)), "")
+    kind = next((kind for kind in _WHOLE.split() if FORMS[kind].fullmatch(text)), "")
     return kind or _classify_program(command)
 
 
@@ -285,7 +299,7 @@ def _classify_program(command: Command) -> str:
         return "prints"
     if started.wrapper and command.texts[1] in ("run", "exec"):  # of this node
         return "launch"
-    if re.match(rf"python\S* ({purposes.FORMS['makes'].pattern})", text):
+    if re.match(rf"python\S* ({FORMS['makes'].pattern})", text):
         return "once"
     names = {started.name if started.runner else command.name, started.name}
     return "once" if names & _PREPARES else "launch"
