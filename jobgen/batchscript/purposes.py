@@ -74,8 +74,8 @@ def only_looks(command: Command) -> bool:
 
 def reads_settings(command: Command) -> bool:
     """Whether a command reads a file that may set the script's variables or folder."""
-    reads = command.name in ("source", ".", "eval")
-    return reads and not FORMS["familiar"].search(" ".join(command.texts[1:2]))
+    reads = FORMS["settings"].match(" ".join(command.texts))
+    return bool(reads) and not FORMS["familiar"].search(" ".join(command.texts[1:2]))
 
 
 def list_substituted(raw: str) -> Iterator[str]:

@@ -1698,3 +1698,9 @@ def test_a_way_back_to_the_folder_of_submission_is_not_needed(line: str) -> None
     spec = yaml.safe_load(import_pbs(f"#PBS -l ncpus=2\nmodule load a\n{line}\npython t.py").yaml)
     assert spec["environment"] == {"modules": ["a"]}
     assert spec["run"] == {"script": "t.py"}
+
+
+def test_variables_of_a_file_that_an_export_reads_stay_in_the_setup() -> None:
+    line = "export $(grep -v '^#' .env | xargs)"
+    assert line in spec_of(f"{line}\npython t.py", ONE_GPU)["environment"]["setup"]
+    assert kept(f"{line}\npython t.py $KEY/a", ONE_GPU)

@@ -278,7 +278,7 @@ def follow_statement(statement: Statement, reader: Reader) -> None:
     for command in statement.commands:
         if statement.kind in ("assigns", "export"):
             follow(command, variables)
-        elif reads_settings(command):
+        elif reads_settings(expand_command(command, variables)):
             variables.forget(variables.assigned)
             reader.sourced = True
     if statement.kind in ("module", "venv", "conda", "hook", "repeats", "once", "launch"):
