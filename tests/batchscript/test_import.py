@@ -1704,3 +1704,11 @@ def test_variables_of_a_file_that_an_export_reads_stay_in_the_setup() -> None:
     line = "export $(grep -v '^#' .env | xargs)"
     assert line in spec_of(f"{line}\npython t.py", ONE_GPU)["environment"]["setup"]
     assert kept(f"{line}\npython t.py $KEY/a", ONE_GPU)
+
+
+def test_gpus_that_srun_gives_anew_are_those_of_the_step() -> None:
+    line = "export CUDA_VISIBLE_DEVICES=$(nvidia-smi -L | cut -c 5)"
+    imported = import_body(f"{line}\nsrun python t.py", ONE_GPU)
+    assert "environment" not in yaml.safe_load(imported.yaml)
+    assert [left.reason for left in imported.left] == [WHY.OF_SRUN]
+    assert line in spec_of(f"{line}\npython t.py", ONE_GPU)["environment"]["setup"]

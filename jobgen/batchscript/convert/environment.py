@@ -210,6 +210,9 @@ class Prelude:
         """Whether jobgen says this variable, with no other value than the script."""
         name, _, raw = word.raw.partition("=")
         own = FORMS.get(f"of-{self.launch.mode}", FORMS["of-process"]).fullmatch(name)
+        if self.launch.steps and self.shape.gpus and FORMS["of-gpus"].fullmatch(name):
+            self.draft.check(statement.line, statement.text, WHY.OF_SRUN)
+            return True
         if not FORMS["of-jobgen" if self.alone else "told"].fullmatch(name):
             return False
         value = self.reader.variables.tell(raw) or ""

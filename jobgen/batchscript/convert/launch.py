@@ -43,11 +43,11 @@ class LaunchLine:
     `moved` says that the script has left the folder of submission, `bare` that it has set up no
     environment, whose python3 would be its python. `read` finds the `mode` (torchrun, direct,
     plain, or once, on the first of all nodes), the `values` of `run` and `launch`, the launcher's
-    options that are `dropped`, if its output is `logged` elsewhere, and what `shares` the cores
-    among processes, each of which gets one thread from torchrun.
+    options that are `dropped`, if its output is `logged` elsewhere, if jobgen's step takes
+    the place of srun's (`steps`), and what `shares` the cores among processes.
     """
 
-    logged = moved = bare = False
+    logged = moved = bare = steps = False
     mode = shares = ""
 
     def __init__(self, script: Script, launch: Statement, reader: Reader, shape: Request) -> None:
@@ -82,6 +82,7 @@ class LaunchLine:
             return
         names = [launcher.name for launcher in self.started.launchers]
         steps = names == ["srun"] or (self.torchrun and names)
+        self.steps = names == ["srun"] and way == "jobgen"
         if way == "once" or (names and not (steps or self.is_alone)):
             self._launch_once()
             return
