@@ -1232,6 +1232,7 @@ def test_a_place_to_fill_in_within_a_command_is_lost(end: str) -> None:
     imported = import_body(f"cd <path of yours>/x\ncat <a >b\necho '<no>' >c\n{end}", ONE_GPU)
     lost = [left.text for left in imported.left if left.kind == "lost"]
     assert lost == ["<path of yours>"]
+    assert not import_body("python t.py  # of <a person>", ONE_GPU).left
     assert kept("X=/home/<name>/x\npython $X/t.py", ONE_GPU) == WHY.BASH
 
 
@@ -1712,3 +1713,18 @@ def test_gpus_that_srun_gives_anew_are_those_of_the_step() -> None:
     assert "environment" not in yaml.safe_load(imported.yaml)
     assert [left.reason for left in imported.left] == [WHY.OF_SRUN]
     assert line in spec_of(f"{line}\npython t.py", ONE_GPU)["environment"]["setup"]
+
+
+def test_a_launch_that_gives_ranks_by_the_environment_is_torchrun() -> None:
+    agent = "python -m torch.distributed.launch --nproc_per_node=1"
+    assert spec_of(f"{agent} --use_env t.py", ONE_GPU)["run"] == {"script": "t.py"}
+    assert spec_of(f"{agent} t.py", ONE_GPU)["launch"] == {"mode": "plain"}
+
+
+def test_a_script_without_directives_is_told_of() -> None:
+    imported = import_body("srun python t.py")
+    assert [(left.kind, left.text) for left in imported.left] == [("check", "no #SBATCH")]
+
+
+def test_programs_of_a_loop_that_waits_are_in_a_loop() -> None:
+    assert kept("for i in 1 2; do\npython t.py $i &\nwait\ndone", ONE_GPU) == WHY.BLOCK

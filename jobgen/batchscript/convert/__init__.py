@@ -61,6 +61,9 @@ def import_script(script: Script, folder: str = "") -> Imported:
         draft = write_clean(script, draft)
     except NotStraightError as reason:
         body, comments = _write_body(script, draft, folder), _advise(script, draft, reason)
+    if not script.directives:
+        unsaid = "asks for nodes, GPUs or time; write resources"
+        draft.check(script.body_line, f"no {script.can.sign}", unsaid)
     if "l" in readable.find_shell_flags(script):
         draft.check(1, script.lines[0], "reads the profile, which jobgen's job does not")
     draft.left.sort(key=lambda left: left.line)
@@ -79,6 +82,7 @@ def _note_places(script: Script, draft: Draft) -> None:
     for command in script.commands:
         inputs = tuple(f"<{item.target.raw}" for item in command.redirects if item.operator == "<")
         lines = "\n".join(script.lines[command.line - 1 : command.last_line])
+        lines = re.sub(r"(?m)(^|\s)#.*", "", lines)
         if (place := FORMS["unfilled"].search(lines)) and place[0].startswith(inputs):
             draft.lose(command.line, place[0], "is a place to fill in")
 

@@ -191,8 +191,9 @@ class LaunchLine:
 
     def _check_agents(self, torchrun: Agent) -> None:
         around = [*self.started.wrapper, *self.started.assignments, *self.started.wrappers]
-        unknown = sorted(torchrun.options.keys() - _TORCHRUN - _TORCHRUN_LOGS)
-        gives_rank = torchrun.called == "torch.distributed.launch" and "--use-env" not in unknown
+        unknown = sorted(torchrun.options.keys() - _TORCHRUN - _TORCHRUN_LOGS - {"--use-env"})
+        by_launch = torchrun.called == "torch.distributed.launch"
+        gives_rank = by_launch and "--use-env" not in torchrun.options
         self._refuse(f"{self.tasks} torchrun agents start on each node", self.tasks != 1)
         self._refuse(f"import does not take over torchrun's {' '.join(unknown)}", unknown)
         self.logged |= not _TORCHRUN_LOGS.isdisjoint(torchrun.options)

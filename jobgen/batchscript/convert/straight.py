@@ -263,7 +263,7 @@ def _classify_block(group: list[Command], text: str) -> str:
     left = [item for item in group if item.function or "(" in item.openers]
     left += [item for item in heads if item.end == "&"]
     refuse(group[0].place.line, WHY.BLOCK, left, "sets" in inner)
-    return "ends" if "ends" in inner else _classify_all(inner)
+    return "ends" if "ends" in inner and "launch" not in inner else _classify_all(inner)
 
 
 def _classify_all(kinds: Collection[str]) -> str:
