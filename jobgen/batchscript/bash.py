@@ -1,7 +1,4 @@
-"""Bash text to simple commands that know where they stand: as much of bash as job scripts use.
-
-Nothing is refused: what is not bash still comes out as words, so that a faulty script can be read.
-"""
+"""Bash text to simple commands that know where they stand; what is no bash is words, too."""
 
 from __future__ import annotations
 

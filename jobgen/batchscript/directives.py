@@ -31,7 +31,7 @@ _EVENTS = {"BEGIN": "begin", "END": "end", "FAIL": "fail", "b": "begin", "e": "e
 # The options for who gets mail and when, and when that is where it is not said.
 _MAIL = {"slurm": ("--mail-user", "--mail-type", ""), "pbs": ("-M", "-m", "a")}
 # Options that add to those before them.
-_MANY = ("-l", "-W", "-v", "--mail-type")
+_MANY = ("-W", "-v", "--mail-type")
 # How an array is asked for, and what has its index: -t is of Torque.
 ARRAYS = {"--array": "SLURM_ARRAY_TASK_ID", "-J": "PBS_ARRAY_INDEX", "-t": "PBS_ARRAYID"}
 
@@ -72,20 +72,9 @@ def settle(script: Script, draft: Draft) -> None:
     items = _settle_mail(_list_taken(script, draft), script.target, draft)
     resources = _Resources(script, draft)
     resources.note_spread(items)
-    parts = [_number(script, part) for item in items for part in split_resources(item)]
-    asked = {f"{x.option} {x.value.partition('=')[0]}": x for x in parts if x.option == "-l"}
-    parts = [x for x in parts if x.option != "-l" or x in asked.values()]  # the last of each
-    for item in [part for part in parts if not resources.take(part)]:
+    for item in [item for item in items if not resources.take(item)]:
         keep_verbatim(script, item, draft)
     resources.put_shares()
-
-
-def _number(script: Script, item: DirectiveOption) -> DirectiveOption:
-    """Return a directive with the index of an array's only task, which is a plain job here."""
-    one = FORMS["one-task"].fullmatch(script.value("--array") or "")
-    if not one:
-        return item
-    return item._replace(value=item.value.replace("%A", "%j").replace("%a", one[1]))
 
 
 def _note_unread(script: Script, draft: Draft) -> None:
@@ -100,11 +89,12 @@ def _note_unread(script: Script, draft: Draft) -> None:
 def _list_taken(script: Script, draft: Draft) -> list[DirectiveOption]:
     """Return the directives that count; what is a place to fill in, or refused, is lost."""
     taken = []
-    last = {item.option: item for item in script.read_directives}
-    places = {item.line for item in script.read_directives if find_place(item)}
-    for item in script.read_directives:
-        # Of an option that is given again, the last one counts.
-        counts = item.option in _MANY or item is last[item.option]
+    asked = [part for item in script.read_directives for part in split_resources(item)]
+    last = {_name(item): item for item in asked}
+    places = {item.line for item in asked if find_place(item)}
+    for item in asked:
+        # Of an option or a resource that is given again, the last one counts.
+        counts = item.option in _MANY or item is last[_name(item)]
         of_place = item.line in places and item.option[0] != "-"  # one with blanks
         if reason := _find_loss(script, item):
             draft.lose(item.line, item.text, reason)
@@ -113,6 +103,11 @@ def _list_taken(script: Script, draft: Draft) -> list[DirectiveOption]:
             if item.option == "-e" and script.value("-j") is None:  # which jobgen would join
                 taken.append(item._replace(option="-j", value="n"))
     return taken
+
+
+def _name(item: DirectiveOption) -> str:
+    """Return the option of a directive, and of PBS the resource, as in `-l mem`."""
+    return f"{item.option} {item.value.partition('=')[0]}" if item.option == "-l" else item.option
 
 
 def _find_loss(script: Script, item: DirectiveOption) -> str:
@@ -213,8 +208,8 @@ class _Resources:
 
     def take(self, item: DirectiveOption) -> bool:
         """Put one directive into the draft; False where a spec cannot say it."""
-        name, _, value = item.value.partition("=") if item.option == "-l" else ("", "", item.value)
-        option = f"{item.option} {name}".strip()
+        option = _name(item)
+        value = item.value.partition("=")[2] if item.option == "-l" else item.value
         key = self.keys.get(option, "")
         values = value.split(",") if key == "queue" else [value]  # of which Slurm takes several
         if key in _FORMS and all(map(_FORMS[key].matches, values)):
@@ -329,9 +324,8 @@ def _settle_indices(script: Script, item: DirectiveOption, draft: Draft) -> bool
     first, last = int(match[1]), int(match[2] or match[1])
     step = int(match[3] or 1)
     tasks = 1 + (last - first) // step
-    # jobgen's begin at 0, and one of a single task is a plain job.
-    differs = first or tasks == 1 or step > 1
-    if not 1 <= tasks <= 10_000 or (differs and FORMS["of-array"].match(f"{tasks}\n{script.text}")):
+    differs = first or step > 1  # jobgen's begin at 0
+    if not 2 <= tasks <= 10_000 or (differs and FORMS["of-array"].search(script.text)):
         return False
     draft.put("array.tasks", tasks)
     draft.put("array.at_once", int(match[4] or 0))

@@ -31,17 +31,14 @@ _LONGEST = 20_000  # characters of a variable
 
 
 class PlainVariables:
-    """What plain assignments, one after the other, make of variables.
-
-    A value is known where it is text, or text with variables that keep theirs; all else, such as
-    arrays, is left to bash. `loose` are names that conditions, loops, functions or builtins set,
-    with the last line that may, `several` those that may be no word or several, or an option.
-    """
+    """What plain assignments, one after the other, make of variables; all else is left to bash."""
 
     def __init__(
         self, given: dict[str, str], loose: Mapping[str, float], several: Iterable[str] = ()
     ) -> None:
-        self.until, self.loose, self.several = loose, frozenset(loose), frozenset(several)
+        # Those that conditions, loops, functions or builtins set, and the last line that may.
+        self.until, self.loose = loose, frozenset(loose)
+        self.several = frozenset(several)  # those that may be no word or several, or an option
         self.values = {name: _make_field(text) for name, text in given.items()}  # or None
         self.assigned: set[str] = set(loose)  # by the script
         self.arrays: dict[str, list[Field] | None] = {}  # their elements, where they are plain
@@ -59,7 +56,6 @@ class PlainVariables:
         """Keep no value of these variables: only the job will tell."""
         for name in list(names):
             self._set(name, None)
-            self.arrays |= {name: None} if name in self.arrays else {}
 
     def assign(self, word: Word) -> None:
         """Take over `NAME=value` or `NAME+=value`."""
@@ -68,17 +64,16 @@ class PlainVariables:
             return
         name, index, adds = match.groups()
         raw = re.sub(r"^~(?=/|$)", "${HOME}", word.raw[match.end() :])
-        elements = None
+        old, field = self.values.get(name) if adds else (), None
         if index or raw.startswith("("):
             elements = self._read_elements(name, "" if index else raw, adds)
-            self.arrays[name] = None
-        old = self.values.get(name) if adds else ()
-        unknown = old is None or name in self.arrays
-        field = None if unknown else (*(old or ()), *self.join(raw))
+            field = None if elements is None else tuple(chain(*elements))
+            self.arrays[name] = elements
+        elif old is not None and name not in self.arrays:
+            field = (*old, *self.join(raw))
         # Values that were made of what it was before.
         self.forget([other for other, held in self.held.items() if name in held])
         self._set(name, field, word.line)
-        self._keep_elements(name, elements, word.line)
         element = _ELEMENT.fullmatch(raw)
         known = self.arrays.get(element[1]) if element else None
         whole = _NUMBERS.fullmatch(raw) or (known and all(map(_is_one_word, known)))
@@ -92,13 +87,6 @@ class PlainVariables:
             return None
         return [*before, *chain.from_iterable(map(self.expand, words))]
 
-    def _keep_elements(self, name: str, elements: list[Field] | None, line: int) -> None:
-        """Keep the elements of an array that are text, or hold what stays as it is."""
-        held = {part.text.strip("${}") for field in elements or () for part in field if part.live}
-        if held.isdisjoint(self.assigned) and self._stays(name, held, line):
-            self.arrays |= {name: elements} if name in self.arrays else {}
-            self.held[name] |= held
-
     def _set(self, name: str, field: Field | None, line: int = 0) -> None:
         """Keep a value, set in a line, that stays until an assignment says so, and no other."""
         parts = field or ()
@@ -106,8 +94,10 @@ class PlainVariables:
         short = sum(len(part.text) for part in parts) < _LONGEST
         kept = short and self._stays(name, held, line)
         self.assigned.add(name)
-        self.values[name] = field if kept else None
         self.held[name] = held if kept else set()
+        if name in self.arrays:
+            self.arrays[name] = self.arrays[name] if kept and field is not None else None
+        self.values[name] = field if kept and name not in self.arrays else None
 
     def _stays(self, name: str, held: set[str], line: int) -> bool:
         """Whether a variable whose value holds these others stays as it is from a line on."""

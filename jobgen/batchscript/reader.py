@@ -21,7 +21,6 @@ from jobgen.records import NamedTuple
 # A job script is short; what is longer than any is not worth the time that it takes to read.
 MAX_BYTES = 64 << 10
 INSIDE = 10**6  # times the line of a command, for those of a file that it runs
-MAX_OPTIONS = 1_000  # of directives
 # A number, after the kind of a GPU: not every kind has a name.
 COUNT = re.compile(r"(?:(\w[\w.-]*):)?(\d{1,6})", re.ASCII)
 GRES = re.compile(r"gpu(?::(\w*[A-Za-z_][\w.-]*))?(?::(\d{1,6}))?", re.ASCII)
@@ -136,9 +135,6 @@ class Script:
                 read, text = number < self.body_line, line.strip()
                 for column, option, value in self._options(line, match.end()):
                     directives.append(DirectiveOption(number, column, option, value, text, read))
-                if len(directives) > MAX_OPTIONS:
-                    message = f"more than {MAX_OPTIONS:,} options; a job script has some dozens"
-                    raise UsageError(f"{self.path}:{number}: {message}")
         return directives
 
     @property

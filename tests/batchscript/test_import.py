@@ -243,7 +243,8 @@ def test_what_only_prints_is_left_out() -> None:
         'if [ $? -eq 0 ]; then\n    eval "$__conda_setup"\nfi',
         "IFS=, read -r -a nodes <<< $SLURM_NODELIST",
         "if [ ! -f data ]; then\n    python prepare_data.py && touch data\nfi",
-        "cd data && python preprocess.py",
+        "cd data || exit\npython preprocess.py",
+        "ls data && python preprocess.py",
         "set -a\nsource .env\nset +a",
         ': "${DATA:?}"',
     ],
@@ -892,9 +893,8 @@ def test_indices_of_an_array_are_those_of_the_script() -> None:
 @pytest.mark.parametrize(
     ("asked", "read", "stays"),
     [
-        ("7-7", "SLURM_ARRAY_JOB_ID", False),
-        ("7", "SLURM_ARRAY_TASK_COUNT", False),
         ("3-9", "SLURM_ARRAY_TASK_MIN", False),
+        ("0-9:3", "SLURM_ARRAY_TASK_STEP", False),
         ("3-9", "SLURM_ARRAY_JOB_ID", True),
         ("0-9", "SLURM_ARRAY_TASK_MAX", True),
     ],
@@ -921,16 +921,11 @@ def test_of_an_option_that_stands_twice_the_last_is_the_reason() -> None:
     assert f"#SBATCH --array=4,8  ({WHY.KEY})" in text
 
 
-def test_an_array_of_one_task_is_a_plain_job_that_has_its_index() -> None:
-    for asked, index in (("7", 7), ("0-0", 0), ("3-3%1", 3)):
-        spec = spec_of("./a $SLURM_ARRAY_TASK_ID", ONE_GPU, f"#SBATCH --array={asked}")
-        setup = f"export SLURM_ARRAY_TASK_ID=$((JOBGEN_TASK + {index}))\n"
-        assert spec["environment"] == {"setup": setup}
-        assert "export JOBGEN_TASK=0\n" in render(plan_of(spec))
-        assert not any("--array" in item for item in spec.get("directives", []))
-    assert WHY.KEY in kept("./a $SLURM_ARRAY_JOB_ID", ONE_GPU, "#SBATCH --array=7")
-    spec = spec_of("./a", ONE_GPU, "#SBATCH --output=logs/%A_%a.log", "#SBATCH --array=7")
-    assert spec["directives"] == ["#SBATCH --output=logs/%j_7.log"]
+def test_an_array_of_one_task_keeps_its_directive_and_body() -> None:
+    for asked in ("7", "0-0", "3-3%1"):
+        array = f"#SBATCH --array={asked}"
+        assert kept("./a $SLURM_ARRAY_TASK_ID", ONE_GPU, array) == WHY.KEY
+        assert array in spec_of("./a $SLURM_ARRAY_TASK_ID", ONE_GPU, array)["directives"]
 
 
 def test_cpus_of_gpus_that_no_directive_asks_for_are_kept() -> None:
@@ -1372,11 +1367,9 @@ def test_the_nodes_of_a_list_are_as_many_as_the_job_has() -> None:
     assert spec_of(body, TWO_NODES)["run"] == {"script": "t.py"}
 
 
-def test_gpus_of_its_own_has_each_task_by_the_script_s_own_srun() -> None:
-    spec = spec_of("srun -l ./a.sh", f"{EACH_GPU} --gpus-per-task=1")
-    assert spec["run"] == {"command": ["srun", "--gpus-per-task=1", "-l", "./a.sh"]}
-    assert spec["launch"] == {"mode": "plain", "processes_per_node": 4}
-    assert "each task its own GPUs" in kept("mpirun ./a", f"{EACH_GPU} --gpus-per-task=1")
+def test_gpus_of_its_own_has_each_task_by_the_script_s_own_launch() -> None:
+    for line in ("srun -l ./a.sh", "mpirun ./a"):
+        assert "each task its own GPUs" in kept(line, f"{EACH_GPU} --gpus-per-task=1")
 
 
 def test_threads_are_named_where_a_script_may_call_torchrun() -> None:

@@ -1,8 +1,4 @@
-"""From a #PBS or #SBATCH script that somebody wrote to a spec.
-
-Two things can come of it: a spec that a person would have written, if every statement of the script
-is understood; or a spec whose `run.body` is the script's own body, unchanged, which bash runs.
-"""
+"""From a #PBS or #SBATCH script to a spec that says all of it, or whose `run.body` is its body."""
 
 from __future__ import annotations
 
@@ -28,16 +24,12 @@ _ASKED = ("select", "nodes", "ncpus", "ngpus", "size", "procs", "mppwidth")
 
 
 class Imported(NamedTuple):
-    """The spec as YAML, what of the script is not in it as it was, and the body that it keeps.
-
-    `body` is the text of `body_file`, as os.fsdecode reads it; a clean spec has neither. As the job
-    looks for that in the folder of submission, it has the folder of the spec before it.
-    """
+    """The spec as YAML, what of the script is not in it as it was, and the body that it keeps."""
 
     yaml: str
     left: tuple[Left, ...]
-    body: str = ""
-    body_file: str = ""
+    body: str = ""  # as os.fsdecode reads it; a clean spec has none
+    body_file: str = ""  # as seen from the folder of submission
 
 
 def import_script(script: Script, folder: str = "") -> Imported:

@@ -26,11 +26,9 @@ _IDLE = {"prints", "fails", "sets", "assigns", "export", "folder", "module", "ve
 
 
 def write_clean(script: Script, draft: Draft) -> Draft:
-    """Return a draft that says all of a script; raise NotStraightError where only bash can run it.
-
-    Its program starts as jobgen's do, or once, by its own launcher, or within a line of bash.
-    """
+    """Return a draft that says all of a script; raise NotStraightError where only bash can."""
     reasons = []
+    # As jobgen's programs start, or once, by its own launcher, or within a line of bash.
     for way in ("jobgen", "once", "line"):
         try:
             return _CleanSpec(script, copy.deepcopy(draft), way).write()
@@ -108,9 +106,8 @@ class _CleanSpec:
         before = statements[:at]
         for item in launches[:-1]:
             before[before.index(item)] = item._replace(kind="once")
-        folder, launch = straight.split_folder(launches[-1])
-        own, self.launch = straight.split_assignments(launch)
-        self.before, self.after = [*before, *folder, *own], statements[at + 1 :]
+        own, self.launch = straight.split_assignments(launches[-1])
+        self.before, self.after = before + own, statements[at + 1 :]
 
     def _check_after(self) -> None:
         kept = FORMS["keeps-code"].findall("\n".join(item.text for item in self.after))

@@ -38,17 +38,14 @@ def read_shape(script: Script, draft: Draft, line: int) -> Request:
 
 
 class LaunchLine:
-    """One launch line: how its program starts, in the job around it.
+    """One launch line: how its program starts, in the job around it; `read` finds that."""
 
-    `moved` says that the script has left the folder of submission, `bare` that it has set up no
-    environment, whose python3 would be its python. `read` finds the `mode` (torchrun, direct,
-    plain, or once, on the first of all nodes), the `values` of `run` and `launch`, the launcher's
-    options that are `dropped`, if its output is `logged` elsewhere, if jobgen's step takes
-    the place of srun's (`steps`), and what `shares` the cores among processes.
-    """
-
-    logged = moved = bare = steps = False
-    mode = shares = ""
+    moved = False  # whether the script has left the folder of submission
+    bare = False  # whether it has set up no environment, whose python3 would be its python
+    logged = False  # whether the output goes elsewhere
+    steps = False  # whether jobgen's step takes the place of srun's
+    mode = ""  # torchrun, direct, plain, or once, on the first of all nodes
+    shares = ""  # what gives the cores to its processes, which have one thread from torchrun
 
     def __init__(self, script: Script, launch: Statement, reader: Reader, shape: Request) -> None:
         self.script, self.statement, self.reader, self.shape = script, launch, reader, shape
@@ -56,8 +53,8 @@ class LaunchLine:
         self.started = self._leave_shell(unwrap(self.command.words))
         self.torchrun = self.started.torchrun
         self.tasks = shape.tasks  # of each node
-        self.dropped: list[str] = []
-        self.values: dict[str, Any] = {}
+        self.dropped: list[str] = []  # options of the launcher
+        self.values: dict[str, Any] = {}  # of `run` and `launch`
 
     def _leave_shell(self, outer: Started) -> Started:
         """Return an agent that a shell runs alone as if no shell stood around it."""
@@ -72,10 +69,7 @@ class LaunchLine:
         return inner._replace(launchers=outer.launchers) if alone else outer
 
     def read(self, way: str) -> None:
-        """Find what the line starts; raise NotStraightError where that is not sure.
-
-        The way is `once` where the script's own launcher is to start it, `line` for one of bash.
-        """
+        """Find what the line starts; raise NotStraightError where that is not sure."""
         self._check_words()
         if way == "line":
             self._run_line()
@@ -239,12 +233,7 @@ class LaunchLine:
         step = name_kind(find_launcher([word.text for word in words])) == "step"
         self._refuse(WHY.LAUNCH, not step, self.started.agent)
         self._refuse(WHY.SPREADS, not self.tasks)
-        share = self.script.value("--gpus-per-task")
-        if share and self.tasks > 1 and words[0].text == "srun":  # for which sbatch sets a variable
-            own = Word(f"--gpus-per-task={share}", words[0].line, words[0].column)
-            words = (words[0], own, *words[1:])
-        else:
-            self._check_bound()
+        self._check_bound()
         self._drop_output()
         values: dict[str, Any] = {"run.command": self._read_words(words), "launch.mode": "plain"}
         # mpirun starts as many as there are slots: without tasks, one for each CPU of a whole node.

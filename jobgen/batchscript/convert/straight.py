@@ -1,7 +1,4 @@
-"""The statements of a script, one after the other, and what each one is for.
-
-Nothing is guessed: where a statement is not of a known kind, the body is kept as it is.
-"""
+"""The statements of a script, and what each one is for; of an unknown kind, none is guessed."""
 
 from __future__ import annotations
 
@@ -31,11 +28,7 @@ _WHOLE = "launch hook prints fails venv conda export repeats module folder sets 
 
 
 class Statement(NamedTuple):
-    """Commands that stand together, and what they are for.
-
-    `kind` is prints, assigns, export, module, hook, venv, conda, folder, sets, ends, fails, repeats
-    (bash may run it on every node), once, or launch.
-    """
+    """Commands that stand together; `kind` says what for, as `launch`, or a form in forms.txt."""
 
     kind: str
     commands: tuple[Command, ...]
@@ -145,10 +138,7 @@ def find_output(script: Script) -> re.Pattern[str]:
 
 
 def list_arguments(script: Script) -> Iterator[tuple[int, str]]:
-    """Yield the lines and words of commands that ask for arguments of the script.
-
-    Each argument is named once; a variable that nothing reads takes none.
-    """
+    """Yield the lines and words of commands that ask for arguments of the script, each once."""
     outside, named, sets, before = list_lines_outside(script), set[str](), list[Command](), ""
     for item in script.commands:
         own = any(item.blocks[: len(one.blocks)] == one.blocks for one in sets)
@@ -199,15 +189,6 @@ def _is_anywhere(item: Command) -> bool:
     return bool(same) and not re.search(r"\b(pwd|PWD)\b", item.active)
 
 
-def split_folder(launch: Statement) -> tuple[list[Statement], Statement]:
-    """Return the `cd` that a launch line begins with, as a statement before it, and the line."""
-    first, *others = launch.commands
-    if first.name != "cd" or first.end != "&&":
-        return [], launch
-    own = Statement("folder", (first,), f"{write(first).removesuffix('&&')}|| exit")
-    return [own], launch._replace(commands=tuple(others))
-
-
 def split_assignments(launch: Statement) -> tuple[list[Statement], Statement]:
     """Return the variables that a launch line sets, as an export before it, and the line."""
     command, *others = launch.commands
@@ -230,6 +211,7 @@ def _read_group(script: Script, group: list[Command]) -> Iterator[Statement]:
         return
     for part in _split_group(group):
         own = text if part == group else " ".join(map(write, part))
+        own = re.sub(" &&$", " || exit", own)
         kinds = list(map(classify, part))
         yield Statement(_classify_all(kinds) if kinds[1:] else kinds[0], tuple(part), own)
 
@@ -237,6 +219,9 @@ def _read_group(script: Script, group: list[Command]) -> Iterator[Statement]:
 def _split_group(group: list[Command]) -> list[list[Command]]:
     if any(command.heredocs for command in group):
         return [group]
+    first, *others = group
+    if first.name == "cd" and first.end == "&&" and classify(others[0]) == "launch":
+        return [[first], *_split_group(others)]
     parts: list[list[Command]] = [[]]
     for command in group:
         parts[-1].append(command)

@@ -37,10 +37,7 @@ class Reader:
     def read_field(
         self, field: Field, line: int, *, free: Container[str], assigned: bool = False
     ) -> Any:
-        """Return what a spec says for one field: its text, or that and that the job expands it.
-
-        `free` are the script's own variables that it may name.
-        """
+        """Return what a spec says for one field, which may name the script's variables `free`."""
         text = literal = ""
         for index, part in enumerate(field):
             if part.live:
