@@ -1714,10 +1714,5 @@ def test_a_launch_that_gives_ranks_by_the_environment_is_torchrun() -> None:
     assert spec_of(f"{agent} t.py", ONE_GPU)["launch"] == {"mode": "plain"}
 
 
-def test_a_script_without_directives_is_told_of() -> None:
-    imported = import_body("srun python t.py")
-    assert [(left.kind, left.text) for left in imported.left] == [("check", "no #SBATCH")]
-
-
 def test_programs_of_a_loop_that_waits_are_in_a_loop() -> None:
     assert kept("for i in 1 2; do\npython t.py $i &\nwait\ndone", ONE_GPU) == WHY.BLOCK

@@ -53,9 +53,6 @@ def import_script(script: Script, folder: str = "") -> Imported:
         draft = write_clean(script, draft)
     except NotStraightError as reason:
         body, comments = _write_body(script, draft, folder), _advise(script, draft, reason)
-    if not script.directives:
-        unsaid = "asks for nodes, GPUs or time; write resources"
-        draft.check(script.body_line, f"no {script.can.sign}", unsaid)
     if "l" in readable.find_shell_flags(script):
         draft.check(1, script.lines[0], "reads the profile, which jobgen's job does not")
     draft.left.sort(key=lambda left: left.line)
