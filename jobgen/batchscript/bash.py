@@ -1,4 +1,4 @@
-"""Bash text to simple commands that know where they stand; what is no bash is words, too."""
+"""Bash text to simple commands that know where they stand; what bash cannot read is words, too."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import get_args
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.purposes import FORMS, WHY
 from jobgen.batchscript.readable import find_place, find_shell
-from jobgen.batchscript.reader import COUNT, GRES, DirectiveOption, Request, Script
+from jobgen.batchscript.reader import COUNT, GRES, DirectiveOption, Request, Script, read_count
 from jobgen.capabilities import get_capabilities
 from jobgen.plan.resolve import resolve
 from jobgen.schedulers import SCHEDULERS
@@ -226,17 +226,17 @@ class _Resources:
         return self._take_count(option, value, item) or self._take_other(option, value, item)
 
     def _put_memory(self, item: DirectiveOption, memory: str | None) -> bool:
-        said = self.draft.values.get("resources.memory_per_node", memory)
-        if memory and said != memory:
+        first = self.draft.values.get("resources.memory_per_node", memory)
+        if first != memory:
             self.draft.check(item.line, item.text, WHY.RIVAL)
-        return bool(memory) and self.draft.put("resources.memory_per_node", said)
+        return self.draft.put("resources.memory_per_node", memory and first)
 
     def _take_count(self, option: str, value: str, item: DirectiveOption) -> bool:
         typed = (GRES if option == "--gres" else COUNT).fullmatch(value)
         if not FORMS["counts"].fullmatch(f"{option} {self.request.gpus}") or not typed:
             return False
-        of_all = {"--gpus": self.nodes, "--gpus-per-node": 1}.get(option, 0)
-        if of_all and int(typed[2]) != self.request.gpus * of_all:
+        count, gpus = read_count(option, value), self.request.gpus
+        if count != {"--gpus": gpus * self.nodes, "--gpus-per-node": gpus}.get(option, count):
             self.draft.check(item.line, item.text, WHY.RIVAL)
         self.draft.put("resources.gpu_type", typed[1])
         return True
@@ -324,12 +324,12 @@ def _settle_indices(script: Script, item: DirectiveOption, draft: Draft) -> bool
     first, last = int(match[1]), int(match[2] or match[1])
     step = int(match[3] or 1)
     tasks = 1 + (last - first) // step
-    differs = first or step > 1  # jobgen's begin at 0
+    differs = first + step > 1  # jobgen's begin at 0
     if not 2 <= tasks <= 10_000 or (differs and FORMS["of-array"].search(script.text)):
         return False
     draft.put("array.tasks", tasks)
     draft.put("array.at_once", int(match[4] or 0))
     if differs:
-        index = f"JOBGEN_TASK * {step} + {first}" if step > 1 else f"JOBGEN_TASK + {first}"
+        index = f"JOBGEN_TASK * {step} + {first}".replace(" * 1 ", " ")
         draft.setup([f"export {ARRAYS[item.option]}=$(({index}))"])
     return True

@@ -14,8 +14,9 @@ from jobgen.spec.tables import read_rows
 NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _PLAIN = re.compile(r"\$\{?([A-Za-z_]\w*|[1-9@*]|(?<=\{)[1-9]\d)\}?", re.ASCII)
 _ALL = re.compile(r"(\"?)\$\{(\w+)\[@\]\}\1", re.ASCII)
-_ELEMENT = re.compile(r"\"?\$\{(\w+)\[[^]@*]+\]\}\"?", re.ASCII)
-_NUMBERS = re.compile(r"\$\{#\w+(\[[@*]\])?\}|\$\(\([^()]*\)\)")
+_ONE_WORD = re.compile(
+    r"\A(?:\"?\$\{(\w+)\[[^]@*]+\]\}\"?|\$\{#\w+(?:\[[@*]\])?\}|\$\(\([^()]*\)\))\Z", re.ASCII
+)
 _DEFAULT = re.compile(r"\$\{([A-Za-z_]\w*):?-.*\}", re.ASCII | re.DOTALL)
 _REST = re.compile(r"\$@|\$\{@(:\d+)?\}", re.ASCII)
 _ARITHMETIC = re.compile(r"\$\(\(([^()]*)\)\)")
@@ -42,7 +43,7 @@ class PlainVariables:
         self.values = {name: _make_field(text) for name, text in given.items()}  # or None
         self.assigned: set[str] = set(loose)  # by the script
         self.arrays: dict[str, list[Field] | None] = {}  # their elements, where they are plain
-        self.single = set[str]()  # those that surely are one word
+        self.raws: dict[str, str] = {}  # how the values are written
         self.held: dict[str, set[str]] = {}  # the variables that the value of one holds
 
     def copy(self) -> PlainVariables:
@@ -64,28 +65,34 @@ class PlainVariables:
             return
         name, index, adds = match.groups()
         raw = re.sub(r"^~(?=/|$)", "${HOME}", word.raw[match.end() :])
-        old, field = self.values.get(name) if adds else (), None
         if index or raw.startswith("("):
-            elements = self._read_elements(name, "" if index else raw, adds)
-            field = None if elements is None else tuple(chain(*elements))
-            self.arrays[name] = elements
-        elif old is not None and name not in self.arrays:
-            field = (*old, *self.join(raw))
+            self.arrays[name] = self._read_elements(name, "" if index else raw, adds)
+        self.raws[name] = raw
+        old = self.values.get(name) if adds else ()
+        unknown = old is None or name in self.arrays
+        field = None if unknown else (*(old or ()), *self.join(raw))
         # Values that were made of what it was before.
         self.forget([other for other, held in self.held.items() if name in held])
         self._set(name, field, word.line)
-        element = _ELEMENT.fullmatch(raw)
-        known = self.arrays.get(element[1]) if element else None
-        whole = _NUMBERS.fullmatch(raw) or (known and all(map(_is_one_word, known)))
-        self.single = self.single | {name} if whole else self.single - {name}
+        self._set(f"{name}[@]", tuple(chain(*self.arrays.get(name) or ())), word.line)
 
     def _read_elements(self, name: str, raw: str, adds: str) -> list[Field] | None:
         """Return the elements that an array has, with those before; None if bash alone knows."""
         words = [word for command in parse(f": {raw[1:-1]}") for word in command.all_words][1:]
-        before = self.arrays.get(name) if adds else []
-        if not raw or before is None or any(word.raw[0] == "[" for word in words):
+        before = self.list_elements(name) if adds else []
+        if before is None or name in self.loose or re.search(r"^$|[(\s]\[", raw):
             return None
         return [*before, *chain.from_iterable(map(self.expand, words))]
+
+    def list_elements(self, name: str) -> list[Field] | None:
+        """Return the elements of an array; None where only the job knows them."""
+        return None if self.values.get(f"{name}[@]") is None else self.arrays.get(name)
+
+    def is_one_word(self, name: str) -> bool:
+        """Whether a value surely is one word: a number, or an element of an array of words."""
+        source = _ONE_WORD.sub(r"\1", self.raws.get(name, "?"))
+        elements = self.list_elements(source) or []
+        return source == "" or (elements != [] and all(map(_is_plain, elements)))
 
     def _set(self, name: str, field: Field | None, line: int = 0) -> None:
         """Keep a value, set in a line, that stays until an assignment says so, and no other."""
@@ -94,10 +101,8 @@ class PlainVariables:
         short = sum(len(part.text) for part in parts) < _LONGEST
         kept = short and self._stays(name, held, line)
         self.assigned.add(name)
+        self.values[name] = field if kept else None
         self.held[name] = held if kept else set()
-        if name in self.arrays:
-            self.arrays[name] = self.arrays[name] if kept and field is not None else None
-        self.values[name] = field if kept and name not in self.arrays else None
 
     def _stays(self, name: str, held: set[str], line: int) -> bool:
         """Whether a variable whose value holds these others stays as it is from a line on."""
@@ -119,14 +124,10 @@ class PlainVariables:
         if _REST.fullmatch(word.text) and "@" in self.values:  # no argument is no word
             return []
         match = _ALL.fullmatch(word.raw)
-        elements = self.arrays.get(match[2]) if match else None
-        if match and match[1] and elements is not None:
-            return elements
+        if match and (elements := self.list_elements(match[2])) is not None:
+            return elements if match[1] else _split(elements)
         fields: list[list[Segment]] = [[]]
-        for element in elements or ():
-            _split_into(fields, element)
-            fields.append([])
-        for segment in word.segments if elements is None else ():
+        for segment in word.segments:
             value = self._look_up(segment)
             if segment.quoted or not segment.live:
                 fields[-1] += [part._replace(quoted=segment.quoted) for part in value]
@@ -165,9 +166,16 @@ class PlainVariables:
         return sum(math.prod(map(int, term.split("*"))) for term in terms)
 
 
-def _is_one_word(field: Field) -> bool:
-    text = "".join(part.text for part in field)
-    return bool(re.fullmatch(r"[^\s*?[\]]+", text)) and not any(part.live for part in field)
+def _is_plain(field: Field) -> bool:
+    return re.fullmatch(r"[^\s*?$`[\]]+", write_field(field)) is not None
+
+
+def _split(elements: list[Field]) -> list[Field]:
+    fields: list[list[Segment]] = [[]]
+    for element in elements:
+        _split_into(fields, element)
+        fields.append([])
+    return list(map(tuple, filter(None, fields)))
 
 
 def _make_field(value: object) -> Field | None:

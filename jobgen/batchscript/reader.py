@@ -356,8 +356,6 @@ def read(path: str) -> Script:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
-    except ValueError:
-        raise UsageError(f"{path!r}: not a file name") from None
     if b"\0" in data:
         raise UsageError(f"{path}: not a text file")
     return Script(path, data.decode("utf-8-sig", "surrogateescape"))

@@ -150,9 +150,7 @@ class _CleanSpec:
         if self.read.dropped:
             draft.keep(line, " ".join(self.read.dropped))
         self._note_tasks()
-        if self.read.shares and not FORMS["threads"].search(script.text):
-            reason = WHY.CPU_THREADS if script.can.chunks else WHY.ONE_THREAD
-            draft.check(line, self.read.shares, reason)
+        self._note_threads()
         for number, text in straight.list_arguments(script):
             draft.lose(number, text, "an argument of the script; write what it is")
         if optional := straight.find_use(script, r"(?<=\{)[1-9](?=:?[-=])"):
@@ -161,6 +159,13 @@ class _CleanSpec:
         for name in sorted(outside | (self.reader.taken & sets)):
             use = straight.find_use(script, name, *self.launch.commands) or (line, f"${name}")
             draft.check(*use, WHY.FROM_OUTSIDE if name in outside else WHY.ONE_WORD)
+
+    def _note_threads(self) -> None:
+        script = self.script
+        known = FORMS["threads"].search(f"{script.target} {script.request.cpus}\n{script.text}")
+        if self.read.shares and not known:
+            reason = WHY.CPU_THREADS if script.can.chunks else WHY.ONE_THREAD
+            self.draft.check(self.launch.line, self.read.shares, reason)
 
     def _note_tasks(self) -> None:
         if self.read.mode == "plain" and self.script.request.tasks > 1:

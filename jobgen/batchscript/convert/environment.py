@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -51,7 +52,7 @@ class Prelude:
         """Take over one statement; `reader` has the variables as they are there."""
         self.reader = reader
         back = straight.goes_back(self.launch.script, statement, reader.variables)
-        stays = back and not self.moved
+        stays = [back, self.moved] == [True, False]
         take = getattr(self, f"_take_{'prints' if stays else statement.kind}", None)
         if take:
             take(statement)
@@ -88,8 +89,8 @@ class Prelude:
     def _take_folder(self, statement: Statement) -> None:
         self._keep(statement)
         words = expand_command(statement.first, self.reader.variables).words
-        to = get_text(self._read(words[1])) if len(words) == 2 and not self.moved else ""
-        self.moved, self.folder = True, to if statement.commands[1:] == () else ""
+        self.folder = "" if self.moved else os.path.join(get_text(self._read(words[-1])), "")
+        self.moved = True
 
     def _read(self, word: Word) -> Any:
         """Return what a key says for a word; an empty text if only bash can say it."""
@@ -126,11 +127,10 @@ class Prelude:
     def _take_venv(self, statement: Statement) -> None:
         expanded = expand_command(statement.first, self.reader.variables)
         value = get_text(self._read(expanded.words[-1]))
-        if self.moved and re.match("[^/$]+/", value):  # of the folder gone to
-            value = f"{self.folder.rstrip('/')}/{value}" if re.match("[/$]", self.folder) else ""
-        if list_names(value) & self.reader.variables.assigned:  # which only the setup sets
-            value = ""
-        if self.keys or self.phase > 1 or not value:
+        value = re.sub("^(?=[^/$]+/)", lambda _: self.folder, value)  # of the folder gone to
+        left = self.moved and re.match("[^/$]+/", value)
+        own = list_names(value) & self.reader.variables.assigned  # which only the setup sets
+        if left or own or self.keys or self.phase > 1 or not value:
             self._keep(statement)
             return
         self.keys[statement.kind] = value.removesuffix("/bin/activate")
@@ -210,7 +210,7 @@ class Prelude:
         """Whether jobgen says this variable, with no other value than the script."""
         name, _, raw = word.raw.partition("=")
         own = FORMS.get(f"of-{self.launch.mode}", FORMS["of-process"]).fullmatch(name)
-        if self.launch.steps and self.shape.gpus and FORMS["of-gpus"].fullmatch(name):
+        if self.launch.steps and FORMS["of-gpus"].fullmatch(name):
             self.draft.check(statement.line, statement.text, WHY.OF_SRUN)
             return True
         if not FORMS["of-jobgen" if self.alone else "told"].fullmatch(name):
@@ -246,15 +246,19 @@ class Prelude:
         self.draft.put("environment.variables", variables)
         self._write_setup(loose)
 
-    def _write_setup(self, loose: frozenset[str]) -> None:
-        lines = [line for text in self.setup for line in text.splitlines()]
-        options = ["+e"] if self.fails and not self.careful else []
+    def _list_options(self, lines: list[str]) -> list[str]:
+        """Return the line that sets what the script's own shell has otherwise, if any does."""
+        options = ["+e"] if self.fails > self.careful else []
         if FORMS["pipes"].search("\n".join([*options, *lines])) and not self.piped:
             options.append("+o pipefail")
-        if options:
-            why = "line that fails" if "+e" in options else "pipe whose beginning fails"
-            text = f"set {' '.join(options)}    # as in the script, a {why} does not end the job"
-            lines.insert(0, text)
+        text = (
+            f"set {' '.join(options)}    # as in the script, a line that fails does not end the job"
+        )
+        return [text] if options else []
+
+    def _write_setup(self, loose: frozenset[str]) -> None:
+        lines = [line for text in self.setup for line in text.splitlines()]
+        lines[:0] = self._list_options(lines)
         if arguments := straight.write_arguments(self.asked):
             lines.insert(0, f"{arguments}    # the script's arguments")
         if seen := sorted(self.launch.reader.named & loose):

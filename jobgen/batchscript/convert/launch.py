@@ -43,7 +43,7 @@ class LaunchLine:
     moved = False  # whether the script has left the folder of submission
     bare = False  # whether it has set up no environment, whose python3 would be its python
     logged = False  # whether the output goes elsewhere
-    steps = False  # whether jobgen's step takes the place of srun's
+    steps = False  # whether jobgen's step takes the place of srun's, which has GPUs
     mode = ""  # torchrun, direct, plain, or once, on the first of all nodes
     shares = ""  # what gives the cores to its processes, which have one thread from torchrun
 
@@ -76,7 +76,7 @@ class LaunchLine:
             return
         names = [launcher.name for launcher in self.started.launchers]
         steps = names == ["srun"] or (self.torchrun and names)
-        self.steps = names == ["srun"] and way == "jobgen"
+        self.steps = [names, way, self.shape.gpus > 0] == [["srun"], "jobgen", True]
         if way == "once" or (names and not (steps or self.is_alone)):
             self._launch_once()
             return
@@ -87,14 +87,18 @@ class LaunchLine:
             reason = WHY.BASH if self.started.name[:1] == "$" else WHY.FIRST_NODE
             self._refuse(reason, self.shape.nodes > 1)
             self.tasks = 1
-        if self.torchrun:
-            try:
-                self._launch_agents(self.torchrun)
-                return
-            except NotStraightError:
-                if not self.is_alone:
-                    raise
-        self._launch_program()
+        if not (self.torchrun and self._starts_agents(self.torchrun)):
+            self._launch_program()
+
+    def _starts_agents(self, torchrun: Agent) -> bool:
+        """Whether jobgen's agents are in the place of the line's; raise if nothing else can be."""
+        try:
+            self._launch_agents(torchrun)
+        except NotStraightError:
+            if not self.is_alone:
+                raise
+            return False
+        return True
 
     @property
     def is_alone(self) -> bool:
@@ -171,8 +175,7 @@ class LaunchLine:
         self._check_agents(torchrun)
         count = torchrun.tell("processes")
         processes = (count in ("gpu", "auto") and self.shape.gpus) or self._count(count)
-        told = self.script.can.chunks and self.shape.cpus == 1
-        self.shares = "torchrun" if processes > 1 and not told else ""
+        self.shares = "torchrun" if processes > 1 else ""
         agent = self.started.program[0]  # whose folder, as a runner, has an environment
         python = Word(re.sub(r"torchrun(?=\W*$)", "python3", agent.raw), agent.line, agent.column)
         module = [Word("-m", agent.line, agent.column)] if "-m" in torchrun.options else []
@@ -202,10 +205,9 @@ class LaunchLine:
         by_itself = agent or name in read_names("shells")
         mode = "plain" if self.is_alone or (by_itself and self.tasks == 1) else "direct"
         # A script may call torchrun; where jobgen knows of GPUs, it leaves their threads to it.
-        shell = re.search(r"(^|\.)(ba)?sh$", name) and mode == "plain" and not self.shape.gpus
-        # PBS tells it what torchrun and others hand on.
-        of_pbs = self.script.can.chunks and self.shape.cpus != 1
-        self.shares = name if (agent if of_pbs else shell) else ""
+        shell = re.search(r"(^|\.)(ba)?sh plain 0$", f"{name} {mode} {self.shape.gpus}")
+        # What PBS tells it, an agent hands on.
+        self.shares = name if (agent if self.script.can.chunks else shell) else ""
         self.bare = self.bare and self.is_alone
         values = {**self._name_program(words), "launch.mode": mode}
         self._finish(mode, values, self.tasks if mode == "direct" else 0)

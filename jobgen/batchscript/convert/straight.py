@@ -137,15 +137,22 @@ def find_output(script: Script) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w.-])({form})(?![\w.-])")
 
 
+def _list_before_set(script: Script) -> Iterator[Command]:
+    """Yield the commands for which no `set --` in their block has given the arguments."""
+    own, before = set[object](), ""
+    for item in script.commands:
+        if item.blocks not in own:
+            yield item
+        if FORMS["gives"].match(f"{before} {' '.join(item.texts)}"):
+            own.add(item.blocks)
+        before = item.end
+
+
 def list_arguments(script: Script) -> Iterator[tuple[int, str]]:
     """Yield the lines and words of commands that ask for arguments of the script, each once."""
-    outside, named, sets, before = list_lines_outside(script), set[str](), list[Command](), ""
-    for item in script.commands:
-        own = any(item.blocks[: len(one.blocks)] == one.blocks for one in sets)
-        if item.name == "set" and "--" in item.texts and before not in ("&&", "||"):
-            sets.append(item)  # behind it, they are the script's own
-        before = item.end
-        if own or item.function or item.line in outside or not _has_use(script, item):
+    outside, named = list_lines_outside(script), set[str]()
+    for item in _list_before_set(script):
+        if item.function or item.line in outside or not _has_use(script, item):
             continue
         if item.name in ("getopts", "shift"):
             yield item.line, item.name
@@ -167,12 +174,10 @@ def write_arguments(texts: list[str]) -> str:
 
 def goes_back(script: Script, statement: Statement, variables: PlainVariables) -> bool:
     """Return whether all that a statement does is a `cd` to the folder that the job is in."""
-    commands = [expand_command(command, variables) for command in statement.commands]
-    lines = [" ".join(command.texts) for command in commands if command.name not in ("}", "fi")]
-    own = [line for line in lines if FORMS["goes-back"].fullmatch(line)]
-    moves = [command for command in commands if command.name in ("cd", "pushd")]
+    lines = [" ".join(expand_command(x, variables).texts) for x in statement.commands]
+    goes = any(map(re.compile("cd|pushd").match, lines))
     elsewhere = script.value("--chdir", "--container-image")
-    return bool(moves) and len(own) == len(lines) and not elsewhere
+    return goes and all(map(FORMS["goes-back"].fullmatch, lines)) and not elsewhere
 
 
 def begins_at_home(script: Script) -> bool:
@@ -220,7 +225,7 @@ def _split_group(group: list[Command]) -> list[list[Command]]:
     if any(command.heredocs for command in group):
         return [group]
     first, *others = group
-    if first.name == "cd" and first.end == "&&" and classify(others[0]) == "launch":
+    if [first.name, first.end] == ["cd", "&&"] and classify(others[0]) == "launch":
         return [[first], *_split_group(others)]
     parts: list[list[Command]] = [[]]
     for command in group:
@@ -248,7 +253,7 @@ def _classify_block(group: list[Command], text: str) -> str:
     left = [item for item in group if item.function or "(" in item.openers]
     left += [item for item in heads if item.end == "&"]
     refuse(group[0].place.line, WHY.BLOCK, left, "sets" in inner)
-    return "ends" if "ends" in inner and "launch" not in inner else _classify_all(inner)
+    return "ends" if inner & {"ends", "launch"} == {"ends"} else _classify_all(inner)
 
 
 def _classify_all(kinds: Collection[str]) -> str:

@@ -67,9 +67,10 @@ class Reader:
                 return f"${{{name}}}"
             self.asked.add(name)
         if not (part.quoted or assigned):
-            split = self.alone and name not in self.variables.single, name in self.variables.several
+            whole = self.variables.is_one_word(name)
+            split = self.alone and not whole, name in self.variables.several
             refuse(line, f"bash may split ${name} into several words", *split)
-            self.taken |= {name} - self.variables.single
+            self.taken |= set() if whole else {name}
         self.named.add(name)
         return f"${{{name}}}"
 
