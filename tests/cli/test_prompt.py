@@ -181,6 +181,7 @@ def spec(tmp_path, monkeypatch):
         ("squeue -j 11,12,13", "type: jobgen status 11 12 13\n"),
         ("bkill 11,12", "type: jobgen cancel 11 12\n"),
         ("squeue -t CA", "type: jobgen list --state cancelled\n"),
+        ("diff job.yaml s/job.sbatch", "type: jobgen check job.yaml s/job.sbatch, which compares"),
         ("squeue -t PD,R", "--state takes one; for the first, type: jobgen list --state queued\n"),
         (
             "scancel -u me -t PD",
