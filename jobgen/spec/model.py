@@ -261,7 +261,8 @@ class Environment(NamedTuple):
             }
             yield from refuse(rules, index=index)
         for name in filter(is_taken, variables):
-            yield explain(_UNNAMED.get(name, "taken"), {"name": name})
+            rule = "taken" if name.isupper() else "taken_lower"
+            yield explain(_UNNAMED.get(name, rule), {"name": name, "capitals": name.upper()})
         path = variables.get("PATH", "")
         if not isinstance(path, ShellPath):
             lone = re.fullmatch("~[^:$]*", path)

@@ -294,8 +294,9 @@ def test_no_script_is_too_odd(text: str) -> None:
 
 
 def test_what_another_machine_has_is_no_missing_folder(tmp_path: Path) -> None:
-    body = "#!/bin/bash\n#SBATCH --output={}/log/%j.out\npython a.py\n"
-    for folder, expected in (("/home/no-such-user", []), (str(tmp_path), ["output-folder"])):
+    body = "#!/bin/bash\n#SBATCH --output={}/%j.out\npython a.py\n"
+    own, missing = "/home/no-such-user", f"{tmp_path}/log"
+    for folder, expected in ((own, []), (f"{own}/log", []), (missing, ["output-folder"])):
         found = check(Script("job.sbatch", body.format(folder)))
         assert [item.rule.id for item in found] == expected
 
@@ -322,6 +323,7 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("first-node-only", "module load a\npython t.py", "--nodes=4 --ntasks-per-node=1"),
         ("first-node-only", "ip=$(srun -n1 hostname -s)\npython t.py --at $ip", "--nodes=4"),
         ("first-node-only", "accelerate launch --num_machines 1 t.py", "--nodes=4"),
+        ("first-node-only", "export HOME=/tmp/srun\npython t.py", "--nodes=4"),
         ("two-agents", "srun -K1 torchrun --nnodes=2 t.py", "--nodes=2 --ntasks-per-node=4"),
         ("two-agents", "srun -K1 -n 8 torchrun --nnodes=2 t.py", "--nodes=2"),
         ("two-agents", "mpiexec -n 4 --ppn 2 accelerate launch --num_machines 2 t.py", "--nodes=2"),

@@ -16,6 +16,7 @@ DURATION = "is not a duration; write e.g. 04:00:00 or 4h"
 DIRECTIVE = "is not a directive; begin it with '#PBS ' or '#SBATCH ' and use plain ASCII"
 LABEL = "is not a name that a directive can carry; use letters, digits and any of _ . @ : + / -"
 NAME = "is not a job name; use up to 100 letters, digits, '.', '_' and '-', a letter or digit first"
+LOWER = "would not arrive: names in lower case are the script's own; write"
 TAKEN = "would not arrive: the script, bash or torchrun sets it; remove it, or choose another name"
 PLAIN = "is not a plain whole number; write it in decimal, without leading zeros"
 
@@ -172,11 +173,11 @@ def test_a_walltime_is_never_read_as_something_else(value: str, message: str) ->
         ),
         (
             "environment: {variables: {node: x}}",
-            f"5:33: environment.variables.node: {TAKEN}",
+            f"5:33: environment.variables.node: {LOWER} NODE",
         ),
         (
             "environment: {variables: {http_proxy: x, WANDB_MODE: offline, n: x}}",
-            f"5:66: environment.variables.n: {TAKEN}",
+            f"5:66: environment.variables.n: {LOWER} N",
         ),
         (
             'directives: ["-l x"]',

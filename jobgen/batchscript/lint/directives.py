@@ -146,8 +146,7 @@ def _makes(script: Script, folder: str) -> bool:
 
 def _is_elsewhere(folder: str) -> bool:
     """Whether a folder is of another machine: root's, or whose /home or folder is not here."""
-    parts = folder.rstrip("/").split("/")
-    known = "/".join(parts[: 3 if len(parts) > 3 else 2])
+    known = "/".join(folder.rstrip("/").split("/")[:3])
     absent = folder[0] == "/" and not os.path.isdir(known or "/")
     return folder.startswith("/root/") or absent
 
