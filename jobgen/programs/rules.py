@@ -318,9 +318,8 @@ class _Look:
             self.values |= match.groupdict()
             places = self._find_calls(rule) if "calls" in rule else self._find_text(rule)
             places = [one for one in places if self._fits(one, of_place)]
-            if places and self._allows(rule):
-                for at in places:
-                    self.say(name, at)
+            for at in self._allow(rule, places) if places else ():
+                self.say(name, at)
 
     def _names(self, rule: dict[str, str]) -> bool:
         """Whether the program has what a rule is about, by what costs least to see."""
@@ -349,13 +348,16 @@ class _Look:
                 places += [call._replace(about={**call.about, **one}) for one in groups]
         return [] if "every" in rule and len(places) < len(calls) else places
 
-    def _allows(self, rule: dict[str, str]) -> bool:
-        """Whether the text of the program has what a rule asks for, and nothing that denies it."""
-        asked = "calls" in rule and "with" in rule
-        if asked and not any(self.program.search(self._fill(rule["with"]), _NEVER)):
-            return False
+    def _allow(self, rule: dict[str, str], places: list[Fact]) -> list[Fact]:
+        """Return where a rule is said, if the text has what it asks for and nothing against it."""
+        if "calls" in rule and "with" in rule:
+            found = next(self.program.search(self._fill(rule["with"]), _NEVER), None)
+            if found and "at" in rule:
+                places = [found._replace(about={**found.about, **places[0].about})]
+            elif not found:
+                return []
         without = "without" in rule and self._fill(rule["without"])
-        return not (without and re.search(without, self.program.used))
+        return [] if without and re.search(without, self.program.used) else places
 
     def _fill(self, form: str) -> str:
         return re.sub("<<(below )?(.+?)>>", self._give, form)
@@ -508,12 +510,17 @@ def _is_asked(look: _Look, call: Fact) -> bool:
     return bool(ways) and not any(shared)
 
 
+def _is_first(look: _Look, call: Fact) -> bool:
+    """Whether only rank 0 comes here."""
+    return all(map(read_form("first-rank").search, look.program.list_ways(call.part)))
+
+
 def _is_lonely(look: _Look, call: Fact) -> bool:
     """Whether only rank 0 comes here, and the others meet it nowhere else."""
     program, first = look.program, read_form("first-rank").search
     branch = call.part.body if call.part.tests else ()
     leaves = any(isinstance(one, ast.Return | ast.Continue) for one in branch)
-    if leaves or not all(map(first, program.list_ways(call.part))):
+    if leaves or not _is_first(look, call):
         return False
     met = [way for one in program.find("collects") for way in program.list_ways(one.part)]
     return not any(read_form("other-ranks").search(way) and not first(way) for way in met)
@@ -545,9 +552,16 @@ def _is_of_fsdp(_: _Look, call: Fact) -> bool:
     return re.search(r"FSDP\(|FullySharded", " ".join(map(ast.unparse, values))) is not None
 
 
-def _is_uneven(look: _Look, at: Fact) -> bool:
-    """Whether the processes do not divide the number or product that a place names."""
-    return math.prod(map(int, at.about["number"].split("*"))) % look.size.world_size > 0
+def _is_named_again(look: _Look, call: Fact) -> bool:
+    """Whether the program names a file that it opens once more, as it may read it."""
+    names = map(re.escape, re.findall(r"([^/']+\.\w+)'", call.text))
+    found = ([*look.program.search(name, _NEVER)] for name in names)
+    return call.name != "open" or any(len(one) > 1 for one in found)
+
+
+def _multiply(at: Fact) -> int:
+    """Return the number that a place names, or the product of several."""
+    return math.prod(map(int, re.findall(r"\d+", at.about["number"])))
 
 
 # What rules need of the place of a call.
@@ -563,11 +577,15 @@ PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "chosen": _is_chosen,
     "joint": _is_tested("shared-test"),
     "asked": _is_asked,
+    "first": _is_first,
     "lonely": _is_lonely,
     "common": _is_common,
     "leading": _is_leading,
     # Where a file is not there yet, which the next start finds.
     "kept": _is_behind("kept"),
-    "uneven": _is_uneven,
+    # Where the number of processes does not divide one, and is another than one.
+    "uneven": lambda look, at: _multiply(at) % look.size.world_size > 0,
+    "unlike": lambda look, at: _multiply(at) != look.size.world_size,
+    "named-again": _is_named_again,
     "straight": lambda _, call: all(map(call.module.decide, call.part.past)),
 }

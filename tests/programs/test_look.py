@@ -550,7 +550,7 @@ OUTS = "array: {values: {out: [a, b]}}\n"
 )
 def test_tasks_that_save_where_an_option_says(place: str, array: str, said: list[str]) -> None:
     """What tasks have of their own tells their places apart, and the default of all does not."""
-    options = "a = p.parse_args()\nprint(a.seed)\nif dist.get_rank() == 0:\n"
+    options = "a = p.parse_args()\ndraw(a.seed)\nif dist.get_rank() == 0:\n"
     text = f"{OWN}from pathlib import Path\n{PARSER}p.add_argument('--out', default='x')\n"
     found = spoken(f"{text}{options}    torch.save(m, {place})\n", more=array)
     assert [one.removeprefix("same-place: ")[: len("".join(said))] for one in found] == said
@@ -626,7 +626,13 @@ PRINTS = "try:\n    main()\nexcept Exception as error:\n    print(error)\n"
             SEEDS,
             "unknown-argument: it has no option --seed, so the program ends at once",
         ),
-        (f"{OWN}{PARSER}a = p.parse_args()\nprint(a.seed)\n", "", SEEDS, ""),
+        (f"{OWN}{PARSER}a = p.parse_args()\ndraw(a.seed)\n", "", SEEDS, ""),
+        (
+            f"{OWN}{PARSER}a = p.parse_args()\nprint(a.seed)\nout = f'runs/{{a.seed}}'\n",
+            "",
+            SEEDS,
+            "unread-argument: --seed, by which the tasks of the array differ, is only printed",
+        ),
         (f"{OWN}{PARSER}a = p.parse_args()\n", ", args: [--seed, <1>]", "", ""),
         (
             f"{OWN}import sys\nsys.argv\n",
@@ -644,7 +650,7 @@ PRINTS = "try:\n    main()\nexcept Exception as error:\n    print(error)\n"
         (f"{OWN}import sys\nsys.argv\n", ", args: [-o, 'a/{epoch}']", SEEDS, ""),
         (
             f"{OWN}{PARSER}p.add_argument('--out')\na = p.parse_args()\n"
-            "a.out = f'{a.out}/{a.seed}'\n",
+            "a.out = f'{a.out}/{a.seed}'\ndraw(a.seed)\n",
             ", args: {out: a}",
             SEEDS,
             "",
@@ -671,6 +677,25 @@ PRINTS = "try:\n    main()\nexcept Exception as error:\n    print(error)\n"
         ),
         (f"{OWN}{LOADS}16)\n", "", "", "many-workers: num_workers=16 is more than a process"),
         (f"{OWN}{LOADS}1)\n", "", "", ""),
+        (
+            f"{OWN}if workers > os.cpu_count():\n    sys.exit('too many')\n{LOADS}16)\n",
+            "",
+            "",
+            "many-workers: 16 loader workers are more than a process has CPUs (4), so the program",
+        ),
+        (
+            f"{OWN}torch.save(m, os.path.join(os.environ.get('TMPDIR', '/tmp'), 'm.pt'))\n",
+            "",
+            "",
+            "own-disk: all that it saves is in TMPDIR, on each node's own disk",
+        ),
+        (
+            f"{OWN}import tempfile\nif dist.get_rank() == 0:\n"
+            "    torch.save(m, tempfile.mkdtemp() + '/m.pt')\n    torch.save(m, 'm.pt')\n",
+            "",
+            "",
+            "",
+        ),
         (OWN + SAMPLES, "", "", "same-order: set_epoch()"),
         (OWN + PRINTS, "", "", "swallowed: a failure is only printed"),
         (f"{OWN}{PRINTS}    raise\n", "", "", ""),

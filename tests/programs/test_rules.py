@@ -45,6 +45,17 @@ DDP = "model = torch.nn.parallel.DistributedDataParallel(net)\nloss.backward()\n
 EVALUATE = "def evaluate():\n    dist.all_reduce(loss)\n"
 
 RIGHT = {
+    "a small file that nothing reads": SETUP
+    + "with open(os.path.join(out, 'a.json'), 'w') as f:\n    f.write(x)\n"
+    + "def show():\n    open('a.json')\n"
+    + DDP,
+    "a launcher that rank 0 starts for what follows": SETUP
+    + "import subprocess\n" + DDP
+    + "if dist.get_rank() == 0:\n    subprocess.run(['torchrun', 'sample.py'])\n",
+    "a mesh of all processes": "from torch.distributed.device_mesh import init_device_mesh\n"
+    "init_device_mesh('cuda', (2, 4))\n",
+    "rows that each process takes for itself": SETUP
+    + "data = TensorDataset(x[rank:n:world])\nDataLoader(data, shuffle=True)\n" + DDP,
     "ports of their own": SETUP + "import socket\nrank = int(os.environ['LOCAL_RANK'])\n"
     "s = socket.socket()\ns.bind(('', 0))\nsocket.socket().bind(('', 9000 + rank))\n"
     "logger.bind(9000)\nfrom prometheus_client import start_http_server\n"
@@ -337,7 +348,7 @@ WRONG = {
         "a picture": SETUP + "import matplotlib.pyplot as plt\nplt.savefig(name + '.png')\n",
         "a log": SETUP + "import logging\nlogging.FileHandler('train.log')\n",
         "a file that is opened": SETUP
-        + "with open(os.path.join(out, 'a.json'), 'w') as f:\n    f.write(x)\n",
+        + "with open(os.path.join(out, 'a.json'), 'w') as f:\n    f.write(x)\nread('a.json')\n",
         "a save by the process of each node's first GPU": (
             SETUP + "gpu_id = int(os.environ['LOCAL_RANK'])\n"
             "def save():\n    torch.save(model, 'm.pt')\n"
@@ -378,6 +389,7 @@ WRONG = {
             "    raise\n"
             "Trainer(devices=1 if torch.cuda.is_available() else None, num_nodes=2)\n"
         ),
+        "no GPUs": "import pytorch_lightning as pl\npl.Trainer(gpus=0, num_nodes=2).fit(model)\n",
         "a number beside the arguments": (
             "import pytorch_lightning as L\nL.Trainer.from_argparse_args(a, gpus=0).fit(m)\n"
         ),
@@ -547,6 +559,9 @@ WRONG = {
     },
     "other-world-size": {
         "more GPUs than a node has": SETUP + "assert torch.cuda.device_count() == 16",
+        "a mesh for four": SETUP
+        + "from torch.distributed.device_mesh import init_device_mesh\nshape = (2, 2)\n"
+        + "init_device_mesh('cuda', mesh_shape=shape, mesh_dim_names=('a', 'b'))\n",
         "a program for 16": SETUP + "assert dist.get_world_size() == 16, 'for 16'",
         "a count to divide": SETUP + "n = 5 * 4  # steps\nassert n % dist.get_world_size() == 0",
         "an end but for 16": SETUP + "if world_size != 16:\n    raise ValueError()",
@@ -863,7 +878,9 @@ def test_a_chain_saves_into_a_folder_of_its_own_job(save: str, then: str, found:
         f"net.load_state_dict(torch.load(path))\ntorch.save({save})\n"
     )
     size = ONE._replace(chained="on_walltime", settings=f"then {then}")
-    assert rules(look(program, size=size)) == found
+    said = look(program, size=size)
+    assert rules(said) == found
+    assert [one.line for one in said] == [2 for _ in found]  # where the job's number stands
 
 
 @pytest.mark.parametrize(
@@ -1246,6 +1263,21 @@ def test_a_name_that_a_module_lacks_is_found() -> None:
     found = look(text, size=ONE, datasets="def read(): ...")
     assert [remark.line for remark in found if remark.rule == "module-missing"] == [1]
     assert not look(text, size=ONE, datasets="from x import *")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("import tools\ntools.start()\n", ["module-missing"]),
+        ("from lib import tools\n\ndef main():\n    tools.start()\nmain()\n", ["module-missing"]),
+        ("import tools\ntools.stop()\n", []),
+        ("import tools\ntools = tools.stop()\ntools.start()\n", []),
+        ("import tools\nif given:\n    tools.start()\n", []),
+    ],
+)
+def test_a_function_that_a_module_lacks_is_found(text: str, found: list[str]) -> None:
+    tools = "# def start(): ...\ndef stop(): ...\n"
+    assert rules(look(text, size=ONE, tools=tools, lib__tools=tools)) == found
 
 
 def test_what_stands_behind_the_end_of_the_program_is_not_reached() -> None:
