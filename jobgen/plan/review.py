@@ -32,7 +32,7 @@ from jobgen.spec.model import Container, JobSpec
 from jobgen.spec.roles import list_names
 from jobgen.spec.spelling import find_near, find_near_file
 from jobgen.spec.table import read_here
-from jobgen.spec.tables import read_rows
+from jobgen.spec.tables import read_needs, read_rows
 from jobgen.spec.units import read_number
 from jobgen.spec.value_types import name_option
 from jobgen.spec.yaml_nodes import Mapping as YamlMapping
@@ -185,11 +185,9 @@ def _collect_texts(job: _Subject) -> dict[str, list[tuple[str, str]]]:
 
 
 @cache
-def _read_needs(asked: str) -> tuple[dict[str, bool], dict[str, bool]]:
+def _read_needs(asked: str) -> tuple[Mapping[str, bool], Mapping[str, bool]]:
     """Return what a row asks of the job, and of its program's text, by the words for it."""
-    needs = {name: not no for no, name in re.findall(r"(!?)([\w#][\w-]*)", asked)}
-    of_text = {name: needs.pop(name) for name in needs.keys() & dict(_list_rows("source")).keys()}
-    return needs, of_text
+    return read_needs(asked, frozenset(dict(_list_rows("source"))))
 
 
 def _holds(asked: str, facts: Mapping[str, Any]) -> bool:

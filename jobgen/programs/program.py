@@ -48,7 +48,7 @@ class ReadProgram:
         self.broken: list[Fact] = []  # of those that do not parse
         self.loaded = {id(self.entry)}  # the modules that are read whatever is not known yet
         self._taken: list[tuple[Fact, str]] = []  # those of names from one file
-        self._named: dict[tuple[int, str], str] = {}  # files, by the names of modules in each
+        self._owners: dict[tuple[int, str], str] = {}  # files, by the names of modules in each
         self.libraries: set[str] = set()  # the top-level names of the others
         beside = [os.path.dirname(path)] if os.path.isabs(path) else [os.path.dirname(path), ""]
         tells = ("../setup.py", "../pyproject.toml", "__init__.py")  # it is installed, or a package
@@ -117,7 +117,10 @@ class ReadProgram:
             ways = [f"{name}{end}" for name in names for end in (".py", "/__init__.py")]
             read = list(filter(os.path.isfile, ways))
             files += [(one, path) for path in read]
-            self._named |= {(id(module), _name_file(one, base, path)): path for path in read}
+            for name in one.node.names:
+                inner = f"/{name.name}" if isinstance(one.node, ast.ImportFrom) else ""
+                if inner or name.name == one.name:
+                    self._owners[id(module), name.asname or name.name] = f"{base}{inner}.py"
             if read == [f"{base}.py"] and isinstance(one.node, ast.ImportFrom):
                 self._taken.append((one, read[0]))
             if not read and self._is_missing(one, base):
@@ -187,32 +190,26 @@ class ReadProgram:
     def _list_lacking(self) -> Iterator[Fact]:
         """Yield imports from a file of the project that lacks one of the names."""
         for one, file in self._taken:
-            module = self._files.get(os.path.realpath(file))
-            if module and not mentions(module.text, "defines-more"):
-                taken = sorted({name.name for name in one.node.names} - {"*"})
-                names = [name for name in taken if not re.search(rf"\b{name}\b", module.text)]
-                if names:
-                    yield one._replace(about={"file": file, "name": ", ".join(names)})
+            taken = sorted({name.name for name in one.node.names} - {"*"})
+            if names := [name for name in taken if self._is_lacking(file, name)]:
+                yield one._replace(about={"file": file, "name": ", ".join(names)})
 
     def _list_lacked(self) -> Iterator[Fact]:
         """Yield calls of a function by the name of its module, which lacks it."""
-        for call in self.calls:
-            owner, _, name = call.name.rpartition(".")
-            file = self._named.get((id(call.module), owner), "")
-            module = self._files.get(os.path.realpath(file))
-            named = isinstance(call.node.func, ast.Attribute)
-            if module and named and not self._may_stand_for(call, owner, file):
-                # A name in a comment defines nothing.
-                given = re.search(rf"(?m)^[^#\n]*\b{name}\b", module.text)
-                if not given and not mentions(module.text, "defines-more"):
-                    yield call._replace(about={"file": file, "name": name})
+        for call in self.calls if self._owners else ():
+            owner = getattr(getattr(call.node.func, "value", None), "id", "")
+            file = self._owners.get((id(call.module), owner), "")
+            package = self._files.get(os.path.realpath(f"{os.path.dirname(file)}/__init__.py"))
+            replaced = owner in call.module.bound or (package and owner in package.text)
+            if file and not replaced and self._is_lacking(file, call.short):
+                yield call._replace(about={"file": file, "name": call.short})
 
-    def _may_stand_for(self, call: Fact, owner: str, file: str) -> bool:
-        """Whether the name of a module may stand for something else where it is called."""
-        package = self._files.get(os.path.realpath(f"{os.path.dirname(file)}/__init__.py"))
-        replaced = package and owner.rpartition(".")[2] in package.text
-        name = spell_name(call.node.func)  # which getattr() may compute
-        return bool(replaced) or "(" in name or name.partition(".")[0] in call.module.bound
+    def _is_lacking(self, file: str, name: str) -> bool:
+        """Whether a file of the project has a name nowhere but in comments."""
+        module = self._files.get(os.path.realpath(file))
+        if not module or mentions(module.text, "defines-more"):
+            return False
+        return not re.search(rf"(?m)^[^#\n]*\b{name}\b", module.text)
 
     def find(self, kinds: str) -> list[Fact]:
         """Return the calls of kinds of `calls.txt` that may be reached."""
@@ -365,12 +362,6 @@ def _list_near(folder: str, text: str) -> Iterator[str]:
     names = re.findall(r"['\"]([\w./-]+)['\"]", lines)
     for place in itertools.product((folder, f"{folder}/.."), names):
         yield from filter(os.path.isdir, [os.path.normpath("/".join(place))])
-
-
-def _name_file(one: Fact, base: str, path: str) -> str:
-    """Return the full name by which a module has a file that it imports."""
-    inner = os.path.relpath(path, base).removesuffix(".py") if path.startswith(f"{base}/") else ""
-    return f"{one.name.strip('.') or '__package__'}.{inner}".strip(".").removesuffix(".__init__")
 
 
 def _has_own(root: str, name: str) -> bool:

@@ -88,14 +88,6 @@ class Remark(NamedTuple):
 
 
 @cache
-def _read_needs(text: str) -> tuple[Mapping[str, bool], Mapping[str, bool]]:
-    """Return what a rule needs, by the words for it: of the job and program, and of a place."""
-    needs = {need.strip("!"): need[0] != "!" for need in text.split()}
-    of_place = {need: needs.pop(need) for need in PLACES.keys() & needs.keys()}
-    return needs, of_place
-
-
-@cache
 def read_rules() -> dict[str, dict[str, str]]:
     """Return the records of `remarks.txt` by their names."""
     rules: dict[str, dict[str, str]] = {}
@@ -262,6 +254,8 @@ class _Look:
     def look_for_unasked(self) -> None:
         """Answer whether options and settings, as they are, seem to keep it from a group."""
         supposed = self.known
+        if self.size.arguments is None and any(map(self._is_open, self.program.find("makes"))):
+            supposed = {**self._read_arguments()[2], **supposed}
         self.program.suppose(supposed)
         denied = self._find_denied()
         self.program.suppose({})
@@ -274,6 +268,10 @@ class _Look:
             self.values["on"] = "true" if value is False else self._name_other(field, value)
             self.values["field"] = re.sub("[-_]", "[-_]", field)
             self.values |= {"test": denied, "variable": field.upper()}
+
+    def _is_open(self, call: Fact) -> bool:
+        """Whether tests that are not known decide about a call, or about a way to it."""
+        return any(self.program.list_ways(call.part))
 
     def _name_other(self, field: str, value: object) -> str:
         """Return the first choice of an option beside a value, or what stands for one."""
@@ -311,7 +309,7 @@ class _Look:
     def apply(self, name: str) -> None:
         """Say a rule of `remarks.txt` wherever it holds."""
         rule = read_rules()[name]
-        of_job, of_place = _read_needs(rule["needs"])
+        of_job, of_place = tables.read_needs(rule["needs"], _OF_PLACE)
         if not (of_job.items() <= self.answers.items() and self._names(rule)):
             return
         for match in re.finditer(self._fill(rule.get("job", r"\A")), self.settings, re.MULTILINE):
@@ -406,19 +404,24 @@ class _Look:
     def find_arguments(self) -> None:
         """Arguments that the program's own parser does not have or lacks."""
         self.program.assign(_tell(self.size))
-        base = self.size.arguments
-        if base is None or not any(map(self.program.find, ("parses", "hydra"))):
+        if self.size.arguments is None:
             return
-        from jobgen.programs.arguments import read_arguments
-
-        tasks = [(*base, *one) for one in self.size.swept]
-        values, faults, likely = read_arguments(self.program, tasks)
+        values, faults, likely = self._read_arguments()
         self.known = {**likely, **self.known}
         for fault, write in faults.items():
             self.say("unknown-argument", self.program.entry.whole, fault=fault, write=write)
         owners = {name.partition(".")[0] for name in values}
         self.answers["read"] = bool(owners) and not (faults or owners & self.program.handed)
         self.program.assign(values)
+
+    def _read_arguments(self) -> tuple[Any, ...]:
+        """Return what the program makes of its arguments; where they are unknown, of none."""
+        if not any(map(self.program.find, ("parses", "hydra"))):
+            return {}, {}, {}
+        from jobgen.programs.arguments import read_arguments
+
+        tasks = [(*(self.size.arguments or ()), *one) for one in self.size.swept]
+        return read_arguments(self.program, tasks)
 
 
 _MOST_PLACES = 4  # that a message names beside the first
@@ -589,3 +592,4 @@ PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "named-again": _is_named_again,
     "straight": lambda _, call: all(map(call.module.decide, call.part.past)),
 }
+_OF_PLACE = frozenset(PLACES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
@@ -34,6 +35,13 @@ def read_lines(name: str, *, room: str) -> list[str]:
 def read_rows(name: str, *, room: str) -> list[list[str]]:
     """Return the rows of a room's table with a row in each line, parted by ` | `."""
     return [line.split(" | ") for line in read_lines(name, room=room)]
+
+
+@cache
+def read_needs(text: str, apart: frozenset[str]) -> tuple[dict[str, bool], dict[str, bool]]:
+    """Return what a row needs, by the words for it: `!` before one denies it; some stand apart."""
+    needs = {name: not no for no, name in re.findall(r"(!?)([\w#][\w.-]*)", text)}
+    return needs, {name: needs.pop(name) for name in apart & needs.keys()}
 
 
 @cache

@@ -50,12 +50,14 @@ RIGHT = {
     + "def show():\n    open('a.json')\n"
     + DDP,
     "a launcher that rank 0 starts for what follows": SETUP
-    + "import subprocess\n" + DDP
+    + "import subprocess\n"
+    + DDP
     + "if dist.get_rank() == 0:\n    subprocess.run(['torchrun', 'sample.py'])\n",
     "a mesh of all processes": "from torch.distributed.device_mesh import init_device_mesh\n"
     "init_device_mesh('cuda', (2, 4))\n",
     "rows that each process takes for itself": SETUP
-    + "data = TensorDataset(x[rank:n:world])\nDataLoader(data, shuffle=True)\n" + DDP,
+    + "data = TensorDataset(x[rank:n:world])\nDataLoader(data, shuffle=True)\n"
+    + DDP,
     "ports of their own": SETUP + "import socket\nrank = int(os.environ['LOCAL_RANK'])\n"
     "s = socket.socket()\ns.bind(('', 0))\nsocket.socket().bind(('', 9000 + rank))\n"
     "logger.bind(9000)\nfrom prometheus_client import start_http_server\n"
@@ -937,7 +939,9 @@ def test_the_arguments_decide_what_is_reached() -> None:
     alone = look(program, size=EIGHT._replace(arguments=()))
     assert rules(alone) == ["no-process-group"]
     assert look(program, size=EIGHT._replace(arguments=("--ddp",))) == []
-    assert look(program) == []  # nothing is known of its arguments
+    (unknown,) = look(program)
+    assert (unknown.level, unknown.hint) == ("note", "give it --ddp")
+    assert look(program.replace("action='store_true'", "default=1")) == []
 
 
 def test_what_nothing_comes_to_and_what_is_not_read_says_nothing() -> None:
