@@ -13,7 +13,6 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import cache
 from string import Template
 from typing import Any
@@ -132,10 +131,7 @@ def _list_subjects(
     roles = plan.roles.members
     for part, own, role in zip(loaded.programs(), plan.parts, roles or [None], strict=True):
         sources = read_sources(own)
-        names = ".json" in (sources or "")
-        configured = _read_form("configured").findall(sources or "") if names else ()
-        files = list_settings([f"={name}" for name in configured])
-        settings = (*_read_options(own.program.command), *files)
+        settings = _read_options(own.program.command)
         lines = (*_list_setup(part.spec.environment.setup or ""),)
         yield _Subject(part, own, sources, settings, copied, roles, role, lines)
 
@@ -477,7 +473,6 @@ def _count_job(job: _Subject) -> dict[str, Any]:
         "listed": len(each),
         "each": ", ".join(map(str, each)),
         "advice": advise_on_devices(each),
-        "gpuless": 0 in each[1:],
         "together": plan.nodes.together,
         "shared": plan.nodes.together > 1 == plan.nodes.total,
         "packed": gpus * plan.nodes.together,
@@ -499,11 +494,6 @@ def _count_batches(job: _Subject) -> dict[str, Any]:
     # Each group of processes that holds a copy of the model takes a micro batch.
     groups = max(1, world // max(1, share))
     micros = _pick_numbers(numbers, "micros").values()
-    # DeepSpeed's own, of its file; a program may have an option of that name for itself.
-    given = {option.rpartition(":")[2]: value for option, value in job.settings}
-    deepspeed = {} if "--train_batch_size" in given else given
-    micro = _read_count(deepspeed.get("train_micro_batch_size_per_gpu", ""))
-    steps = _read_count(deepspeed.get("gradient_accumulation_steps", ""))
     return {
         "job_gpus": gpus,
         "parts": ", ".join(parts),
@@ -513,8 +503,6 @@ def _count_batches(job: _Subject) -> dict[str, Any]:
         "copies": gpus // max(1, share),
         "groups": groups,
         "all_micros": groups * (*micros, 0)[0],
-        "product": world * micro * steps,
-        "micro": world * micro,
     }
 
 
@@ -641,15 +629,6 @@ def _tell_missing(path: str, file: str, text: str) -> _Found:
     usual = "" if file[:1] in "/~$" else ".relative"
     kind = ".near" if near else _KINDS.get(path, usual)
     yield f"not-here{kind}", path, {"text": text, "near": near}
-
-
-def _check_pointers(job: _Subject) -> _Found:
-    """Yield files in whose place git has left a few lines that name what it keeps elsewhere."""
-    for option, value in _list_options(job.plan.program.command):
-        if os.path.isfile(value):
-            with suppress(OSError), open(value, "rb") as file:
-                if file.read(40).startswith(b"version https://git-lfs."):
-                    yield "pointer", "run.args", {"option": option, "file": value}
 
 
 # Keys that only some schedulers or sites have a use for.
@@ -780,7 +759,6 @@ _CHECKS = (
     _check_spelling,
     _check_binds,
     _check_files,
-    _check_pointers,
     _check_no_use,
     _check_venv,
     _check_asking,

@@ -464,9 +464,6 @@ quotes in a value
 a PATH of one's own
     environment: {variables: {PATH: /opt/tools/bin}}
     PATH replaces the node's own, with python and srun
-no GPU on the second node
-    resources: {gpus_per_node: [4, 0], cpus_per_node: 16, memory_per_node: 64GB, walltime: 1h}
-    the processes of a node without GPUs have none
 a rank for all
     run: {script: train.py, args: {node-rank: 0}}
     --node-rank 0 is the same in all 8 processes; leave it out
@@ -1082,14 +1079,6 @@ def test_a_backend_for_the_cpu_beside_nccl_leaves_each_process_its_gpu() -> None
     assert "8 processes share 4 GPUs on a node" in str(problem)
 
 
-def test_a_pointer_of_git_lfs_is_not_the_file() -> None:
-    for text, said in (("version https://git-lfs.github.com/spec/v1\n", 1), ("lr: 1\n", 0)):
-        Path("a.pt").write_text(text)
-        loaded = load(edited(("train.py}", "train.py, args: {init: a.pt}}"), text=BASE))
-        found = [str(one) for one in review(loaded, resolve(loaded))]
-        assert ["run git lfs pull" in one for one in found] == [True] * said
-
-
 def test_a_chain_wants_what_is_saved_in_the_run_folder() -> None:
     words = "out /scratch/a: the chain ends after a start that leaves nothing new in checkpoints/"
     save = "out: /scratch/a"
@@ -1106,35 +1095,6 @@ def test_a_chain_wants_what_is_saved_in_the_run_folder() -> None:
         Path("train.py").write_text(program)
         loaded = load(spec.replace(save, option))
         assert [words in str(one) for one in review(loaded, resolve(loaded))] == [True] * said
-
-
-@pytest.mark.parametrize(
-    ("batch", "steps", "own", "said"),
-    [
-        (64, ', "gradient_accumulation_steps": 1', "", "multiply to 32; write 32"),
-        (64, ', "gradient_accumulation_steps": 2', "", ""),
-        (64, "", "", ""),  # DeepSpeed takes two steps
-        (48, "", "", "train_batch_size 48 is not a multiple of 32"),
-        (32, "", ", train_batch_size: 6", ""),  # an option of the program, which it may not hand on
-    ],
-)
-def test_deepspeed_takes_the_number_that_its_file_lacks(
-    batch: int, steps: str, own: str, said: str
-) -> None:
-    batches = f'"train_batch_size": {batch}, "train_micro_batch_size_per_gpu": 4'
-    Path("ds.json").write_text(f"{{{batches}{steps}}}")
-    run = f"run: {{script: train.py, args: {{deepspeed: ds.json{own}}}}}"
-    loaded = load(edited((SCRIPT, run), text=BASE))
-    problems = review(loaded, resolve(loaded))
-    assert [said in str(one) for one in problems] == [True] * bool(said)
-
-
-def test_deepspeed_takes_the_file_that_the_program_names() -> None:
-    Path("ds.json").write_text('{"train_batch_size": 48, "train_micro_batch_size_per_gpu": 4}')
-    Path("train.py").write_text('deepspeed.initialize(config="ds.json")\n')
-    loaded = load(BASE)
-    (problem,) = review(loaded, resolve(loaded))
-    assert "ds.json:train_batch_size 48 is not a multiple of 32" in str(problem)
 
 
 @pytest.mark.parametrize(
