@@ -369,7 +369,7 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("hidden-exit", "ssh n1 <<EOF\npython t.py --lr 1\npython t.py --lr 2\nEOF", "--nodes=1"),
         ("hidden-exit", "apptainer shell i.sif <<EOF\npython t.py\ndate\nEOF", "--nodes=1"),
         ("hidden-exit", "python t.py &\npython u.py &\nsleep 3600", "--nodes=1"),
-        ("shellcheck", "python t.py\necho end\nexit $?", "--nodes=1"),
+        ("hidden-exit", "python t.py\necho end\nexit $?", "--nodes=1"),
         ("few-gpus", "CUDA_VISIBLE_DEVICES=1 python t.py", "--nodes=1 --gres=gpu:1"),
         ("few-gpus", "CUDA_VISIBLE_DEVICES=$A a\nCUDA_VISIBLE_DEVICES='7' b", "-N1 --gres=gpu:1"),
         ("dead-directive", "true", "--nodes=1\n#SBTACH --time=1:00"),

@@ -5,24 +5,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from functools import partial
 from itertools import chain, compress, pairwise
 
 from jobgen import process
 from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.expand import PlainVariables
-from jobgen.batchscript.launchers import LaunchCommand, Started, list_inner, unwrap, unwrap_nested
+from jobgen.batchscript.launchers import Started, list_inner, unwrap, unwrap_nested
 from jobgen.batchscript.lint.rule import Fault, find_text, mark, rule
-from jobgen.batchscript.purposes import FORMS, HELPING, READIES, REPEATABLE, reads_settings
+from jobgen.batchscript.purposes import FORMS, HELPING, READIES, REPEATABLE, WHY, reads_settings
 from jobgen.batchscript.reach import list_run
 from jobgen.batchscript.readable import find_syntax_fault
 from jobgen.batchscript.reader import Script
-
-# How the exit code of a command is kept, by what comes after that, where `set -e` does not.
-_FIXES = {
-    "&": 'wait for each by its id: p=$!; ...; wait "$p" || exit',
-    "then": "end the script where that has failed: srun ... || exit",
-}
 
 
 @rule("bash-syntax")
@@ -81,6 +74,7 @@ def _matters(started: Started) -> bool:
 def _check_hidden_exit(script: Script) -> Iterator[Fault]:
     if script.read_directives:
         yield from find_text(script, "denies", "the job has failed, and ends as done", "exit 1")
+    yield from find_text(script, "said-first", "$? is of the line above", WHY.said)
     commands = _find_last(script)
     if not commands or _is_kept(script, *commands):
         return
@@ -91,7 +85,7 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
     if later and (held or not beside):
         name, place = later[-1].name.split("\n")[0], f"in line {later[-1].line}, not of this"
         message = f"the job's exit code is that of what follows, up to '{name}' {place}"
-        yield mark(command.place, message, fix=_FIXES.get(command.end, ""))
+        yield mark(command.place, message, fix=vars(WHY).get(command.end, ""))
     elif not beside and not all(FORMS["once"].match(script.text, x.start) for x in loops):
         yield mark(command.place, "the job's exit code is that of this loop's last turn alone")
 
@@ -109,7 +103,9 @@ def _is_kept(script: Script, command: Command, *later: Command) -> bool:
     """Whether an exit code is looked at, or the script ends with another that it chooses."""
     ends = command.end not in ("&", "then") and FORMS["keeps-status"].search(script.text)
     chosen = FORMS["chooses"].search("\n".join(" ".join(item.texts) for item in later))
-    looked_at = command.end in ("||", "&&", "|", "|&") or _ends_all(_list_asked(script, command))
+    called = (x.end for x in script.expanded if x.name == command.function != "")
+    asks = not {command.end, *called}.isdisjoint(("||", "&&", "|", "|&"))
+    looked_at = asks or _ends_all(_list_asked(script, command))
     if command in _list_piped(script.expanded):  # to tee, of which another rule tells
         looked_at = FORMS["keeps-pipe"].search(script.text) is None
     serves = FORMS["server"].search(" ".join(command.texts))  # and does not end by itself
@@ -118,7 +114,7 @@ def _is_kept(script: Script, command: Command, *later: Command) -> bool:
 
 def _find_last(script: Script) -> list[Command]:
     """The last command a script is about, and those that set the status; none if it acts on one."""
-    launches = [x for x in _list_called(script) if x.command.words]
+    launches = [x for x in list_run(script) if x.command.words]
     commands, matter = [x.command for x in launches], [_matters(x.started) for x in launches]
     runs = [*compress(commands, matter)]
     if not runs or _acts_on_status("\n".join(script.lines[runs[0].line - 1 :])):
@@ -127,26 +123,11 @@ def _find_last(script: Script) -> list[Command]:
     last = last._replace(end="then") if _is_told(script, last) else last
     # In another branch, what comes later sets no status of this one.
     choices = {x for x in last.blocks if x.opener in ("if", "case") and last.end != "then"}
-    after = [item for item in after if choices.isdisjoint(item.blocks)]
+    others = [item for item in after if item.name != last.function]  # which calls it
+    after = [item for item in others if choices.isdisjoint(item.blocks)]
     after = [item for item in after if not FORMS["no-status"].fullmatch(" ".join(item.texts))]
     lost = [[item, last] for item in runs[:-1] if _is_lost(item, last)]
     return [last, *after] if after else [*lost, [last]][0]
-
-
-def _list_called(script: Script) -> Iterator[LaunchCommand]:
-    """Yield what bash comes to, and in the place of a function's name what that runs."""
-    launches = [*list_run(script)]
-    for launch in [item for item in launches if not item.command.function]:
-        inside = [x for x in launches if x.command.function == launch.started.name != ""]
-        yield from map(partial(_call, launch.command), inside) if inside else [launch]
-
-
-def _call(call: Command, launch: LaunchCommand) -> LaunchCommand:
-    """Return what a function runs, as if it stood where its name is called."""
-    own = launch.command
-    end = call.end if own.end in ("\n", ";") else own.end
-    blocks = (*call.blocks, *own.blocks[1:])
-    return launch._replace(command=own._replace(end=end, blocks=blocks))
 
 
 def _is_told(script: Script, command: Command) -> bool:
@@ -175,7 +156,7 @@ def _is_lost(command: Command, last: Command) -> bool:
     names = {*map(tuple, map(FORMS["names"].findall, kinds))}
     needs = FORMS["needs"].search(" ".join({*other.split()} - {*own.split()}))
     lost = (len(names) == 1 and not needs) or FORMS["learnt"].match(f"{own}\n{other}")
-    sure = {command.end, last.end} <= {"\n", ";"} and command.place is not last.place
+    sure = {command.end, last.end} <= {"\n", ";"}
     return bool(sure and lost and command.openers.isdisjoint(("if", "case")))
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from jobgen.batchscript.bash import Word
 from jobgen.batchscript.directives import find_request, settle
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.lint.rule import Fault, find_text, mark, rule
@@ -63,24 +64,22 @@ def _find_variables(script: Script) -> Iterator[Fault]:
 
 @rule("unset-variable")
 def _find_unset(script: Script) -> Iterator[Fault]:
-    own = {name for name, _, _ in script.variables()}
-    commands = [launch.command for launch in script.launches[::-1]]  # so that the first one stays
-    read = {name: x.place for x in commands for name in FORMS["misnamed"].findall(x.active)}
-    yield from (mark(read[name], f"no scheduler sets ${name}") for name in read.keys() - own)
+    for name, place in _list_unset(script, "misnamed"):
+        yield mark(place, f"no scheduler sets ${name}")
     yield from find_text(script, "stray", "the last $ stays in the value", "leave it out")
-    yield from _find_untold(script, own)
-
-
-def _find_untold(script: Script, own: set[str]) -> Iterator[Fault]:
-    """Find variables that Slurm sets for one option, where another asks for the GPUs."""
-    commands = [launch.command for launch in script.launches[::-1]]
-    users = [x for x in commands if script.request.gpus and x.name != "echo"]
-    of_option = {name: x.place for x in users for name in FORMS["of-option"].findall(x.active)}
-    for name in of_option.keys() - own:
+    for name, place in _list_unset(script, "of-option") if script.request.gpus else ():
         option = f"--{name[6:].lower().replace('_', '-')}"
         if script.value(option) is None:
             message = f"Slurm sets ${name} for {option} alone"
-            yield mark(of_option[name], message, fix="read $SLURM_GPUS_ON_NODE")
+            yield mark(place, message, fix="read $SLURM_GPUS_ON_NODE")
+
+
+def _list_unset(script: Script, kind: str) -> list[tuple[str, Word]]:
+    """List the variables of a kind that the script does not set, where it first needs them."""
+    own = {name for name, _, _ in script.variables()}
+    commands = [x.command for x in script.launches[::-1] if x.command.name != "echo"]
+    read = {name: x.place for x in commands for name in FORMS[kind].findall(x.active)}
+    return [(name, place) for name, place in read.items() if name not in own]
 
 
 @rule("late-directive")

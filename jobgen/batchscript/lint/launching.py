@@ -10,7 +10,7 @@ from jobgen.batchscript import reach
 from jobgen.batchscript.bash import DECLARES, Command, Word
 from jobgen.batchscript.launchers import Agent, LaunchCommand, Launcher, read_number, unwrap
 from jobgen.batchscript.lint.rule import Fault, mark, rule
-from jobgen.batchscript.purposes import FORMS, HELPING, PRINTS, list_substituted, trains
+from jobgen.batchscript.purposes import FORMS, HELPING, PRINTS, WHY, list_substituted, trains
 from jobgen.batchscript.reader import Script
 from jobgen.output import format_count
 from jobgen.spec.launchers import read_names
@@ -19,13 +19,6 @@ from jobgen.spec.launchers import read_names
 _HANDS_ON = HELPING | {*DECLARES, "mapfile", "readarray", "read", ""}
 # With one of these an agent starts no others, or its configuration says whether it does.
 _OWN_NODE = {"--no-ssh", "--config-file", "--use-deepspeed"}
-# What an agent needs that is for one node, as it takes itself for all where each node starts it.
-_FIXES = {
-    "deepspeed": "name the job's nodes in a file, by --hostfile; or ask for one node",
-    "torchrun": "start it on every node, by srun or mpiexec, with --nnodes, --rdzv-backend=c10d and"
-    " the first node's address by --rdzv-endpoint; or ask for one node",
-}
-_NUMBERS = re.compile(r"(CUDA_VISIBLE_DEVICES)=[\"']?(\d{1,2}(?:,\d{1,2})*)[\"']?")
 
 
 def _reaches_others(script: Script) -> bool:
@@ -75,7 +68,7 @@ def _find_first_node_only(script: Script) -> Iterator[Fault]:
         agent, used = launch.started.agent, reach.find_reach(script, launch).nodes
         of = f"of {script.nodes or 'several'} nodes"
         on = f"{used} {of}" if used > 1 else f"the first {of} alone"
-        fix = _FIXES.get(agent.name, "") if agent and agent.is_alone else ""
+        fix = vars(WHY).get(agent.name, "") if agent and agent.is_alone else ""
         yield mark(launch.place, f"{agent.name if agent else 'this'} starts on {on}", fix)
 
 
@@ -182,7 +175,7 @@ def _find_named(script: Script, gpus: int) -> Iterator[Fault]:
     """Find numbers of GPUs that the script gives its programs, and that are not those of a node."""
     known = gpus and script.nodes == 1 and not FORMS["step"].search(script.text)  # which sets it
     for _, word, _ in script.variables() if known else ():
-        named = _NUMBERS.fullmatch(word.raw)
+        named = FORMS["gpu-numbers"].fullmatch(word.raw)
         if named and not {*map(int, named[2].split(","))} <= {*range(gpus)}:
             has = f"the job has {format_count(gpus, 'GPU')}, from 0 on"
             message = f"{named[1]} names {named[2]}, and {has}"
