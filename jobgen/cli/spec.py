@@ -54,7 +54,9 @@ def check(
     text = "".join(_format_annotations(report) if form == "github" else diffs)
     put_answer(report, text, as_json=as_json)
     notes = filter(None, (script.note for script in report.scripts))
-    for line in (*notes, *report.notes, *list_spec_doubts(named, target)):
+    usual = (one.script for one in report.scripts if not (every or one.stale or one.note))
+    fresh = map("{}: up to date".format, usual)
+    for line in (*notes, *report.notes, *list_spec_doubts(named, target), *fresh):
         put_err(line)
     _tell_faults(report, needs_scripts=bool(out_dir))
 

@@ -20,6 +20,7 @@ from jobgen.schedulers.registry import SCRIPT_ENDS
 from jobgen.spec import yaml_nodes
 from jobgen.spec.load import LoadedSpec, load
 from jobgen.spec.secrets import mask_text
+from jobgen.spec.table import name_new
 from jobgen.spec.yaml_nodes import Scalar
 
 
@@ -149,9 +150,9 @@ def _look_at(loaded: LoadedSpec, folder: Path) -> tuple[str, tuple[str, ...]]:
     if loaded.spec.site or loaded.spec.scheduler:
         plan = resolve(loaded)
         scheduler, target, notes = SCHEDULERS[plan.scheduler], "", plan.notes
-    script = folder / file.with_suffix(scheduler.suffix).name
+    script = name_new(str(folder / file.stem), scheduler.suffix)
     return (
-        f"{file}: the spec is valid; no script in {folder} was rendered from it; to write one: "
+        f"{file}: the spec is valid; it has no script yet; to write one: "
         f"jobgen render {file}{target} -o {script}"
     ), notes
 

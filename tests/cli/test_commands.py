@@ -204,8 +204,8 @@ class TestCheck:
     def test_a_fresh_script(self) -> None:
         write(MINIMAL)
         jobgen("render", "-o", "job.sh")
-        assert jobgen("check") == (0, "", "")
-        assert jobgen("check", "job.sh") == (0, "", "")
+        assert jobgen("check") == (0, "", "job.sh: up to date\n")
+        assert jobgen("check", "job.sh") == (0, "", "job.sh: up to date\n")
 
     @pytest.mark.parametrize("what", ["job.yaml", "job.sh"])
     def test_a_stale_script(self, what: str) -> None:
@@ -239,13 +239,20 @@ class TestCheck:
         jobgen("render", "specs/a.yaml", "--out-dir", "out")
         assert jobgen("check", "specs/a.yaml", "--out-dir", "out").code == 0
         message = (
-            "specs/a.yaml: the spec is valid; no script in {} was rendered from it; to write one: "
+            "specs/a.yaml: the spec is valid; it has no script yet; to write one: "
             "jobgen render specs/a.yaml -o {}/a.sh\n"
         )
-        assert jobgen("check", "specs/a.yaml") == (0, "", message.format("specs", "specs"))
+        assert jobgen("check", "specs/a.yaml") == (0, "", message.format("specs"))
         Path("other").mkdir()
         checked = jobgen("check", "specs/a.yaml", "--out-dir", "other")
-        assert checked == (4, "", message.format("other", "other"))
+        assert checked == (4, "", message.format("other"))
+
+    def test_the_script_to_write_has_a_name_that_is_free(self) -> None:
+        write(MINIMAL)
+        Path("job.sh").write_text("echo somebody else's\n")
+        *_, command = jobgen("check").err.partition("to write one: jobgen ")
+        assert command == "render job.yaml -o job2.sh\n"
+        assert jobgen(*command.split()).code == 0
 
     def test_a_spec_without_a_script_is_checked_for_its_site(self) -> None:
         resources = "{gpus_per_node: 4, cpus_per_gpu: 8}"
@@ -263,7 +270,8 @@ class TestCheck:
         alone = [line for line in jobgen("check").err.splitlines() if line.startswith("warning: ")]
         jobgen("render", "-o", "job.sh")
         assert alone
-        assert jobgen("check") == (0, "", "".join(f"{line}\n" for line in alone))
+        told = [*alone, "job.sh: up to date"]
+        assert jobgen("check") == (0, "", "".join(f"{line}\n" for line in told))
 
     @pytest.mark.parametrize("script", ["another name.sh", "a.slurm", "a.job", "a.bash"])
     def test_a_script_may_have_any_name(self, script: str) -> None:
@@ -278,7 +286,7 @@ class TestCheck:
         write(MINIMAL)
         jobgen("render", "-o", "wide.sbatch", "--scheduler", "slurm", "--set", "resources.nodes=8")
         jobgen("render", "-o", "job.pbs", "--site", "pbs-generic", "--set", "account='x'")
-        assert jobgen("check") == (0, "", "")
+        assert jobgen("check").err == "job.pbs: up to date\nwide.sbatch: up to date\n"
         write(MINIMAL.replace("module: m", "module: n"))
         assert jobgen("check").err == (
             "job.pbs: stale; render it again\nwide.sbatch: stale; render it again\n"
@@ -292,8 +300,8 @@ class TestCheck:
         code, _, err = jobgen("check", "a.yaml", "b.yaml", "c.yaml")
         assert code == 4
         assert err == (
-            "b.sh: stale; render it again\nc.yaml: the spec is valid; no script in . was "
-            "rendered from it; to write one: jobgen render c.yaml -o c.sh\n"
+            "a.sh: up to date\nb.sh: stale; render it again\nc.yaml: the spec is valid; it has no "
+            "script yet; to write one: jobgen render c.yaml -o c.sh\n"
         )
 
     def test_a_script_whose_spec_is_gone(self) -> None:

@@ -318,7 +318,8 @@ def test_no_limits_renders_what_was_refused_and_says_so(
         checked = jobgen("check", "job.sbatch")
         assert (checked.code, checked.out) == (0, "")
         assert checked.err.startswith("note: slingshot needs aws-ofi-nccl, or NCCL uses TCP")
-        assert checked.err.count("\n") == 1
+        assert checked.err.endswith("\njob.sbatch: up to date\n")
+        assert checked.err.count("\n") == 2
 
 
 def test_profiles_of_no_site_refuse_nothing() -> None:
