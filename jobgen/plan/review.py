@@ -11,6 +11,7 @@ import itertools
 import math
 import os
 import re
+import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -75,6 +76,13 @@ class _Subject(NamedTuple):
     def setup(self) -> str:
         """Its lines of setup, with those that it sources."""
         return "\n".join(line for _, line in self.lines)
+
+    @property
+    def own_folders(self) -> list[str]:
+        """The folders that nodes see as this machine does, where its cluster is known."""
+        can = self.plan.can
+        known = not can.batch or shutil.which(can.commands[0])
+        return [os.path.expanduser("~"), os.getcwd()] if known else []
 
     def mentions(self, file: str) -> bool:
         """Whether its setup has the name of a file or folder, which it may make."""
@@ -614,7 +622,8 @@ def _check_files(job: _Subject) -> _Found:
         made = path != "environment.setup" and job.mentions(file)
         in_image = job.container.image and path.startswith(("run", "environment.v"))
         elsewhere = in_image if os.path.isabs(file) else moved
-        if _is_missing(file) and not made and not elsewhere:
+        own = job.own_folders if path == "environment.venv" else ()
+        if _is_missing(file, own) and not made and not elsewhere:
             yield from _tell_missing(path, file, text)
         elif path in ("run.args", "environment.setup") and _is_left_out(file, job.copied):
             yield "left-out", path, {"text": text, "file": file}
@@ -676,7 +685,7 @@ def _list_files(job: _Subject) -> Iterator[tuple[str, str, str]]:
     yield from _list_arguments(job)
     module = (run.module or "").replace(".", "/")
     is_here = os.path.isdir(os.path.dirname(f"./{module}"))  # the package; else it is installed
-    if len(module) > 3 and is_here and _is_missing(module):
+    if len(module) > 3 and is_here and _is_missing(module, ()):
         yield "run.module", f"{module}.py", module.replace("/", ".")
     if own.uv:
         name = "uv.lock" if os.path.isfile("pyproject.toml") else "pyproject.toml"
@@ -705,17 +714,18 @@ def _find_file(command: Sequence[str]) -> str:
     return next(iter(_read_form("runs").findall(line)), "")
 
 
-def _is_missing(name: str) -> bool:
+def _is_missing(name: str, own: Iterable[str]) -> bool:
     """Whether a path is not on this machine, though its folder is, or would be.
 
-    Every machine has a home folder, and this one need not be the cluster's.
+    Every machine has a home folder, which need not be the cluster's if it is not among its `own`.
     """
     path = os.path.expandvars(os.path.expanduser(name))
     if "$" in path or "://" in path or os.path.exists(path):
         return False
     folder = os.path.dirname(path)
     anywhere = ("/", os.path.expanduser("~"))
-    return not os.path.isabs(path) or (folder not in anywhere and os.path.isdir(folder))
+    here = is_below(os.path.abspath(path), own)
+    return here or not os.path.isabs(path) or (folder not in anywhere and os.path.isdir(folder))
 
 
 def _read_text(role: RolePlan) -> str:

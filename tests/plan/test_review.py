@@ -7,6 +7,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+import saved_clusters
 import yaml
 from support import ROOT, edited, jobgen, load, working_in
 
@@ -36,7 +37,7 @@ def test_the_examples_are_meant_as_they_are(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(ROOT)
     for path in sorted(Path("examples").glob("*.yaml")):
         said = jobgen("check", str(path)).err.splitlines()
-        own = re.compile("needs an account|venv is not here")  # what only the user's place has
+        own = re.compile("needs an account|venv: .* not here|up to date")  # of the user's place
         assert [line for line in said if not own.search(line)] == [], path
 
 
@@ -550,7 +551,7 @@ directives of PBS on Slurm
     slurm does not read them ... resources.gpu_type for a type of GPU
 a program on this machine's own disk
     run: {script: /tmp/none/train.py}
-    /tmp/none/train.py is on this machine's own disk, and the job's nodes have others
+    is on a disk or in memory of this machine, as a rule: nodes see it only if they mount it from
 directives of another scheduler
     directives: ['#PBS -l storage=scratch/a', '#PBS -m abe']
     slurm does not read them; write the key that means the same (notify for e-mail, filesystems
@@ -609,7 +610,7 @@ a server at another port than the one that is asked
     roles:
       api: {nodes: 1, run: {command: [vllm, serve, m, --tp, 4]}, ready: {http: /health}}
       a: {nodes: 1, run: {script: train.py}}
-    takes its port from elsewhere, and ready asks at $API_PORT; let it listen at $API_PORT
+    names $API_PORT nowhere, and ready asks there; let it listen at $API_PORT
 a port that no role listens at
     resources: {walltime: 1h}
     roles:
@@ -1003,6 +1004,24 @@ RIGHT = {
 def test_nothing_is_said_of_what_is_meant(change: tuple[str, str]) -> None:
     loaded = load(edited(change, text=BASE))
     assert review(loaded, resolve(loaded)) == []
+
+
+def test_where_the_scheduler_is_the_home_folder_is_the_nodes_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PATH", "")
+    inside = edited(("scheduler: local", "scheduler: slurm"))
+
+    def missing(venv: str) -> bool:
+        Path("job.yaml").write_text(f"{inside}environment: {{venv: {venv}}}\n")
+        return f"environment.venv: {venv} is not here" in jobgen("check").err
+
+    venvs = ("~/envs/torch", "$HOME/torch", f"{tmp_path}/envs/torch", "/nodes/venv")
+    assert not any(map(missing, venvs))  # a laptop's home folder is another
+    saved_clusters.program(tmp_path / "bin" / "sbatch", "exit 1")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin")
+    assert [missing(venv) for venv in venvs] == [True, True, True, False]
 
 
 def test_check_and_submit_say_it_with_its_place(tmp_path: object) -> None:
