@@ -59,7 +59,7 @@ def doctor(path: str | None, as_json: bool, **target: Any) -> None:
     # What is not here is among the checks of paths.
     named = r": (run\.script|environment\.(venv|stage|container\.image)): .* is not here"
     rest = (doubt for doubt in doubts if not re.search(named, doubt))
-    checks += [Check("spec", "warn", doubt) for doubt in rest]
+    checks += [Check("spec", "warn", doubt.removeprefix("warning: ")) for doubt in rest]
     data = {"verdict": find_worst(checks), "checks": checks}
     put_answer(data, format_checks(checks), as_json=as_json)
     if failed := [check.what for check in checks if check.verdict == "fail"]:

@@ -136,18 +136,21 @@ def _check_writable(folder: str) -> Check:
             there = os.stat(file.name).st_mtime
     except OSError as error:
         remedy = "submit from a folder that you may write to"
-        return Check("clock", "fail", f"cannot create a file in {folder}: {error.strerror}", remedy)
-    return compare_clocks("the file system's", there - (now + time.time()) / 2)
+        return Check(
+            "writable", "fail", f"cannot create a file in {folder}: {error.strerror}", remedy
+        )
+    return compare_clocks("file system's", there - (now + time.time()) / 2)
 
 
 def compare_clocks(whose: str, seconds: float) -> Check:
     """Report on another clock that is `seconds` ahead of this machine's."""
+    what = f"{whose} clock"
     if abs(seconds) <= _SECONDS_APART:
-        return Check("clock", "ok", f"agrees with {whose} within {_SECONDS_APART} s")
+        return Check(what, "ok", f"agrees with this machine's within {_SECONDS_APART} s")
     ahead = "ahead of" if seconds > 0 else "behind"
-    message = f"{whose} is {abs(seconds):,.0f} s {ahead} this machine's"
+    message = f"{abs(seconds):,.0f} s {ahead} this machine's"
     remedy = "timestamps in logs cannot be compared, and logins may fail; tell your administrators"
-    return Check("clock", "warn", message, remedy)
+    return Check(what, "warn", message, remedy)
 
 
 # --- script, environment, torch ---------------------------------------------------------
@@ -227,6 +230,7 @@ def _import_torch(python: str, *, timeout: float, wanted: bool) -> Check:
         message = f"{here}: {str(error).strip().splitlines()[-1]}"
         return Check("torch", missing, message, remedy)
     except SchedulerUnavailableError:
-        message = f"{here} did not import it within {timeout:.0f} s; its file system may be slow"
+        slow = "its file system may be slow, or this machine busy"
+        message = f"{here} did not import it within {timeout:.0f} s; {slow}"
         return Check("torch", "unknown", message, f"try: time {here} -c 'import torch'")
     return Check("torch", "ok", f"{version}, imported by {here}")

@@ -128,12 +128,13 @@ def _ask_cluster(
 
 
 def _describe_cluster(title: str, facts: ClusterFacts) -> Iterator[Check]:
-    count, name = format_count(len(facts.queues), "queue"), facts.name or "an unnamed cluster"
-    yield Check("scheduler", "ok", f"{title}, {count} at {name}")
+    count, name = format_count(len(facts.queues), "queue"), facts.name
+    of = f" of the cluster {name}" if name else ""
+    yield Check("scheduler", "ok", f"{title}, {count}{of}")
     yield from (Check(what, "ok", message) for what, message in facts.notes)
     if facts.clock:
         there = time.mktime(time.strptime(facts.clock, "%Y-%m-%dT%H:%M:%S"))
-        yield compare_clocks("the scheduler's", there - time.time())
+        yield compare_clocks("scheduler's", there - time.time())
 
 
 def _check_site(wanted: str | None, cluster: str | None, clock: Deadline) -> Check:

@@ -189,7 +189,7 @@ def write(machine: Machine, wishes: Wishes, *, file: str) -> tuple[str, Plan]:
     Raises SpecError for a wish that cannot be met.
     """
     first = FirstSpec(machine, wishes)
-    text = _format_lines(list(first.list_lines()), first.profile.title or first.site)
+    text = _format_lines(list(first.list_lines()), first.title)
     spec, positions = bind(yaml_nodes.parse(text, file=file), JobSpec)
     return text, resolve(LoadedSpec(spec, file, "", positions))
 
@@ -232,6 +232,12 @@ class FirstSpec:
         if self.machine.site not in ("", self.site):
             return None
         return next(filter(self.profile.account.takes, self.machine.accounts), None)
+
+    @property
+    def title(self) -> str:
+        """The cluster's name for people; of an unknown cluster that of its scheduler."""
+        can = self.profile.can
+        return self.profile.title or (can.title if self.site == can.generic_site else self.site)
 
     def list_lines(self) -> Iterator[SpecLine]:
         """Yield the keys of the spec."""

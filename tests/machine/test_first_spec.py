@@ -62,6 +62,8 @@ def test_what_it_writes_for_a_site_renders(site: str) -> None:
     text = Path("job.yaml").read_text()
     assert text.startswith("# yaml-language-server: $schema=job.schema.json\n")
     assert not re.search(r"(?m)[ \t]+$", text)
+    title = profile.title or (profile.can.title if generic else site)
+    assert f"\n# A job for {title}, begun by" in text
     if profile.account.required:
         assert re.search("(?m)^# account:  +# every job here needs one", text)
 

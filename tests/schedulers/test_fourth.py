@@ -101,7 +101,7 @@ def test_its_refusal_is_one(toys: Toys) -> None:
 
 def test_the_doctor_and_a_profile_know_its_cluster(toys: Toys) -> None:
     _, out, _ = toys.jobgen("doctor")
-    assert "Toy 1.2, 2 queues at nursery" in out
+    assert "Toy 1.2, 2 queues of the cluster nursery" in out
     code, out, err = toys.jobgen("sites", "capture", "-o", "lab.yaml")
     assert code == 0, err
     assert "scheduler: toy" in Path("lab.yaml").read_text()
