@@ -40,6 +40,12 @@ _HOSTS = {
     "env": "Rank 0, on the first node of the allocation, hosts the rendezvous.",
     "file": "The processes meet through a file on the node's own disk; no rendezvous listens.",
 }
+_READY = {
+    "http": "http://{}{} answers",
+    "tcp": "{} accepts connections",
+    "file": "the file {} exists",
+    "log": "its output has '{}'",
+}
 _FLAVORS = {
     "pals": "PALS",
     "hydra": "MPICH's Hydra",
@@ -174,7 +180,10 @@ def _list_roles(plan: Plan) -> Iterator[RoleRow]:
         starts = f"starts once {' and '.join(waited)} {be} ready" if waited else "starts first"
         ready = "is ready as soon as it starts"
         if role.test:
-            ready = f"is ready by its {' '.join(role.test)}, within {format_time(role.within)}"
+            kind, *words = role.test
+            ready = (
+                f"is ready once {_READY[kind].format(*words)}, within {format_time(role.within)}"
+            )
         ends = "may end before the job does" if role.alone else "fails the job if it ends early"
         ends = "the job ends with it" if role == plan.roles.main else ends
         first = plan.roles.members.index(role) * PORTS
@@ -244,7 +253,9 @@ def _follow(record: Any, path: str) -> Iterator[tuple[Any, Any]]:
 
 
 def _list_decisions(plan: Plan, origins: _Origins) -> Iterator[Reason]:
-    yield Reason(f"scheduler: {plan.scheduler}", "the script uses its syntax", origins.scheduler())
+    yield Reason(
+        f"scheduler: {plan.scheduler}", "the directives are in its syntax", origins.scheduler()
+    )
     for override in map(mask_override, origins.loaded.overrides):
         if override.startswith("run.args+="):
             what = f"arguments: {override.partition('=')[2]}"

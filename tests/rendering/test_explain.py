@@ -60,7 +60,7 @@ Cost
 
 Decisions
   scheduler: slurm
-      the script uses its syntax
+      the directives are in its syntax
       from --scheduler
   processes: 1 node x 8 processes + 3 nodes x 2 processes
       one per GPU, or one without GPUs, unless the spec says otherwise
@@ -474,3 +474,19 @@ def test_a_queue_may_have_a_dot_in_its_name(
     cost = explained(text).cost
     assert (cost.amount, cost.unit) == (2, "h")
     assert cost.origin == ("site mine: queues.v1.5.charge, docs, as of 2026-01",)
+
+
+@pytest.mark.parametrize(
+    ("ready", "words"),
+    [
+        ("{http: /health}", "once http://$ONE_ADDR:$ONE_PORT/health answers, within 10m"),
+        ("{tcp: true, within: 1m}", "once $ONE_ADDR:$ONE_PORT accepts connections, within 1m"),
+        ("{file: started}", "once the file started exists, within 10m"),
+        ("{log: listening on}", "once its output has 'listening on', within 10m"),
+    ],
+)
+def test_what_shows_that_a_role_is_ready(ready: str, words: str) -> None:
+    run = "run: {command: serve}"
+    roles = f"{{one: {{nodes: 1, ready: {ready}, {run}}}, two: {{{run}}}}}"
+    text = edited(("run: {module: m}", f"roles: {roles}"), ("scheduler: local", "scheduler: slurm"))
+    assert f"; is ready {words}; " in explained(text).as_text()

@@ -59,7 +59,9 @@ class Pbs(base.Scheduler):
         lines += _write_totals(plan) if plan.site.pbs.resources == "totals" else _write_select(plan)
         if plan.walltime.seconds is not None:
             walltime = format_duration(plan.walltime.seconds)
-            lines += _say("-l walltime=", walltime, "then PBS ends the job", "resources.walltime")
+            lines += _say(
+                "-l walltime=", walltime, "the job ends after this time", "resources.walltime"
+            )
         if asked.filesystems and plan.site.filesystems:
             listed = plan.site.filesystems
             text = f"-l {listed.resource}={listed.separator.join(asked.filesystems)}"

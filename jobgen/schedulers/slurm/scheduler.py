@@ -60,7 +60,7 @@ class Slurm(base.Scheduler):
             lines += base.site_lines(plan, "#SBATCH")
             if plan.walltime.seconds is not None:
                 time = format_duration(plan.walltime.seconds)
-                lines += _say("--time=", time, "then Slurm ends the job", "resources.walltime")
+                lines += _say("--time=", time, "the job ends after this time", "resources.walltime")
             if not index:
                 lines += base.array_line(plan, "#SBATCH --array=")
                 lines += base.shell_line(plan, "#SBATCH", "--export=ALL,")
@@ -206,7 +206,7 @@ def _write_nodes(plan: Plan, group: NodeGroup) -> Iterator[base.Directive]:
     if not left or plan.nodes.total > 1:
         fewest = "" if plan.nodes.fewest is None else f"{plan.nodes.fewest}-"
         nodes = f"{fewest}{group.nodes}"
-        yield from _say("--nodes=", nodes, "the nodes of this shape", *base.NODES)
+        yield from _say("--nodes=", nodes, "the number of nodes", *base.NODES)
     if plan.site.slurm.tasks == "batch":  # sbatch refuses what belongs to srun
         yield from _write_tasks(plan, group, left=left)
 
