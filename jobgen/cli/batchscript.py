@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jobgen.cli.options import FILE, SPEC_ENDS, STDOUT, options_of
+from jobgen.cli.options import DEFAULT_SPEC, FILE, SPEC_ENDS, STDOUT, options_of
 from jobgen.cli.printing import put_answer, put_err, put_out
 from jobgen.errors import FaultsFoundError, LossesError, UsageError
 from jobgen.output import format_count
@@ -162,6 +162,11 @@ def import_(
     if imported.body and not files:
         put_err(f"the spec runs {imported.body_file}; -o FILE writes it beside the spec")
     _tell_left(script, imported, verbose=verbose)
+    if imported.body:
+        _tell_fault(text, imported)
+    if files:
+        spec = "" if output == DEFAULT_SPEC else f" {shlex.quote(files[0])}"
+        put_err(f"{', '.join(files)}: written; then: jobgen check{spec}, jobgen submit{spec}")
     losses = [left.kind for left in imported.left].count("lost")
     if losses and not allow_losses:
         what = format_count(losses, "thing is lost", "things are lost")
@@ -177,6 +182,43 @@ def _tell_left(script: str, imported: Imported, *, verbose: bool) -> None:
         entries = [f"  {script}: {left}" for left in imported.left if left.kind == kind]
         if entries:
             put_err("\n".join([heading, *entries]))
+
+
+def _tell_fault(script: Script, imported: Imported) -> None:
+    """Say how the launch of a body that is kept fails, and what lets jobgen start its program."""
+    from jobgen.batchscript.lint import ABOUT_LAUNCH, check
+
+    for fault in [one for one in check(script) if one.rule.id in ABOUT_LAUNCH][:1]:
+        where = f"{fault.file}:{fault.line}: {fault.message} [{fault.rule.id}]"
+        put_err(f"{imported.body_file} is the script's body as it is, and still has its fault:")
+        put_err(f"  {where}")
+        keys = _write_clean(script, fault, imported)
+        if keys:
+            put_err("\n  ".join(["to mend it, write in the spec, instead of run.body:", *keys]))
+        else:
+            put_err(f"to mend it: {fault.fix}")
+
+
+def _write_clean(script: Script, fault: Finding, kept: Imported) -> list[str]:
+    """Return the keys of a spec that has jobgen start what a script starts on its first node.
+
+    Those that a kept spec has, too, are left out; there are none if a body would be kept again.
+    """
+    from jobgen.batchscript.convert import import_script
+    from jobgen.spec.yaml_nodes import parse
+    from jobgen.spec.yaml_text import write_value
+
+    lines, at = list(script.lines), fault.column - 1
+    line = lines[fault.line - 1]
+    if fault.rule.id != "first-node-only" or line[:at].strip():
+        return []
+    lines[fault.line - 1] = f"mpiexec --ppn 1 {line[at:]}"  # which is read for either scheduler
+    clean = import_script(type(script)(script.path, "\n".join(lines)))
+    if clean.body or "lost" in [left.kind for left in clean.left]:
+        return []
+    own, other = (parse(one.yaml, file="job.yaml").items for one in (clean, kept))
+    pairs = ((name, write_value(own[name])) for name in own)
+    return [f"{name}: {text}" for name, text in pairs if text != write_value(other.get(name, ""))]
 
 
 def _write_new(imported: Imported, output: str | None) -> list[str]:

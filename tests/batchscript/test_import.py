@@ -763,6 +763,53 @@ def test_a_kept_body_is_the_script_without_its_directives(tmp_path: Path) -> Non
     assert "already exists" in again.err
 
 
+# A script, and what import prints of the fault that its body keeps.
+STILL_FAULTY = [
+    (
+        f"#!/bin/bash\n{TWO_NODES}\nexport A=1\ntorchrun --nnodes 2 t.py",
+        "to mend it, write in the spec, instead of run.body:\n"
+        "  environment: {variables: {A: '1'}}\n  run: {script: t.py}\n",
+    ),
+    (
+        "#!/bin/bash\n#PBS -l select=2:ncpus=4:ngpus=2 -l place=scatter\ncd $PBS_O_WORKDIR\n"
+        "torchrun --nnodes 2 --nproc-per-node 4 -m t --lr 3",
+        "  run: {module: t, args: [--lr, '3']}\n  launch: {processes_per_node: 4}\n",
+    ),
+    (  # jobgen would keep the body with a launcher, too
+        f"#!/bin/bash\n{TWO_NODES}\ntrap x EXIT\ntorchrun --nnodes 2 t.py",
+        "to mend it: start it on every node, by srun, pbsdsh or mpiexec; or ask for one node",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), STILL_FAULTY)
+def test_a_fault_that_a_kept_body_has_is_said_with_what_to_write(
+    text: str, words: str, tmp_path: Path
+) -> None:
+    (tmp_path / "old.sh").write_text(f"{text}\n")
+    with working_in(tmp_path):
+        ended = jobgen("import", "old.sh", "-o", "new.yaml")
+    assert "old.body.sh is the script's body as it is, and still has its fault:\n" in ended.err
+    assert ": torchrun starts on the first of 2 nodes alone [first-node-only]\n" in ended.err
+    assert words in ended.err
+
+
+@pytest.mark.parametrize(
+    ("line", "files"), [("python t.py", "job.yaml"), ("trap x EXIT", "job.yaml, old.body.sh")]
+)
+def test_what_import_writes_is_said_with_the_next_command(
+    line: str, files: str, tmp_path: Path
+) -> None:
+    (tmp_path / "old.sh").write_text(f"#!/bin/bash\n{ONE_GPU}\n{line}\n")
+    with working_in(tmp_path):
+        ended = jobgen("import", "old.sh", "-o", "job.yaml")
+        assert ended == (0, "", f"{files}: written; then: jobgen check, jobgen submit\n")
+        assert jobgen("import", "old.sh").err in (
+            "",
+            "the spec runs old.body.sh; -o FILE writes it beside the spec\n",
+        )
+
+
 def test_a_kept_body_has_the_directives_in_their_own_words() -> None:
     asked = "#SBATCH -N 2 -n 8 --gres=gpu:a100:4 -c 8 --mem-per-cpu=4G -t 30 --signal=B:USR1@60"
     spec = spec_of("srun a &\nsrun b &\nwait", asked, "#SBATCH --exclude=n7")
