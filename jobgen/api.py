@@ -274,7 +274,8 @@ def submit_function(
 
     `spec` is as for `prepare`, but needs no `run`; without a spec, the job runs on this machine.
     The arguments and the result are pickled. Raises what `submit` raises, and UsageError for a
-    function that a job cannot import by its name.
+    function that a job cannot import by its name: the program's own has to stand above
+    `if __name__ == "__main__":`, below which it submits.
     """
     from jobgen.jobs.function import prepare_calls
 

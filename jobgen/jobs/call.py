@@ -15,11 +15,13 @@ from typing import Any
 def call_function(folder: str) -> None:
     """Make the call of this task; raise what the function raises."""
     with open(f"{folder}/about.pickle", "rb") as file:
-        path, module, name = pickle.load(file)
+        path, module, name, program = pickle.load(file)
     sys.path[:] = [*path, *(entry for entry in sys.path if entry not in path)]
     task = os.environ.get("JOBGEN_TASK", "0")
     try:
         function: Any = import_module(module)
+        if program:  # whose own classes the arguments name so
+            sys.modules["__main__"] = function
         for part in name.split("."):
             function = getattr(function, part)
         with open(f"{folder}/{task}.pickle", "rb") as file:

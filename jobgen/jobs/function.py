@@ -47,8 +47,9 @@ def prepare_calls(function: Callable[..., Any], calls: Sequence[Call], spec: Sou
     bare = load(spec, {"run": {"command": ["true"]}}, user=True)
     folder = Path(RUNS, bare.spec.name, "calls", create_token())
     overrides = _complete_spec(bare.spec, folder, len(calls))
-    path = [os.getcwd(), *(os.path.abspath(entry) for entry in sys.path if entry)]
-    files: dict[str, object] = {"about": (path, module, name)}
+    path = [*map(os.path.abspath, sys.path), os.getcwd()]
+    program = function.__module__ == "__main__"
+    files: dict[str, object] = {"about": (path, module, name, program)}
     files |= {str(task): (tuple(args), dict(named)) for task, (args, named) in enumerate(calls)}
     try:
         pickled = {key: pickle.dumps(value) for key, value in files.items()}
@@ -85,10 +86,29 @@ def _name_function(function: Callable[..., Any]) -> tuple[str, str]:
     if not name:
         hint = "give a function of a module, and its arguments"
         raise UsageError(f"{function!r} is not a function; {hint}")
-    if module == "__main__" or "<" in name:
-        hint = "define it at the top level of a module (a .py file), from which a job imports it"
+    module = _name_program() if module == "__main__" else module
+    if not module or "<" in name:
+        hint = "define it at the top level of a .py file, from which a job imports it"
         raise UsageError(f"{name}: a job cannot import it; {hint}")
+    spec = getattr(sys.modules.get(module), "__spec__", None)
+    if getattr(spec, "_initializing", False):  # as in each process of the job
+        hint = 'put what submits it below: if __name__ == "__main__":'
+        raise UsageError(f"{name}: whatever imports {module} would submit a job; {hint}")
     return module, name
+
+
+def _name_program() -> str:
+    """Return the name by which others import the program that runs; empty if it is no file.
+
+    What a job returns of the program's own classes is then of the classes that run here.
+    """
+    program = sys.modules["__main__"]
+    spec, file = getattr(program, "__spec__", None), getattr(program, "__file__", None) or ""
+    stem, end = os.path.splitext(os.path.basename(file))
+    name = spec.name if spec else stem * (end == ".py" and "." not in stem)
+    if name:
+        sys.modules.setdefault(name, program)
+    return str(name)
 
 
 def read_result(job: JobRecord, state: str) -> Any:

@@ -74,7 +74,7 @@ except JobFailedError as error:
 else:
     raise AssertionError
 for function, args, words in (
-    (lambda: 0, (), "define it at the top level of a module"),
+    (lambda: 0, (), "define it at the top level of a .py file"),
     (functools.partial(mine.add, 1), (), "is not a function; give a function of a module"),
     (mine.add, [lambda: 0], "cannot be pickled"),
 ):
@@ -115,6 +115,67 @@ def test_on_slurm(slurm: Slurm, tmp_path: Path) -> None:
 
 def test_on_pbs(pbs: Pbs, tmp_path: Path) -> None:
     call("pbs", pbs.env, tmp_path)
+
+
+ITSELF = """
+from typing import NamedTuple
+import jobgen
+
+SPEC = {"scheduler": "local", "resources": {"nodes": 1}, "launch": {"mode": "direct"}}
+
+class Pair(NamedTuple):
+    one: int
+    other: int
+
+class Odd(ValueError):
+    pass
+
+def swap(pair):
+    if pair.one == 13:
+        raise Odd("of all numbers")
+    return Pair(pair.other, pair.one)
+
+"""
+GUARDED = """
+if __name__ == "__main__":
+    print(jobgen.submit_function(swap, [Pair(1, 2)], SPEC, warn=print).result() == Pair(2, 1))
+    try:
+        jobgen.submit_function(swap, [Pair(13, 2)], SPEC, warn=print).result()
+    except Odd as error:
+        print(error)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [["mine/swap.py"], ["-m", "mine.swap"]])
+def test_a_function_of_the_program_that_runs(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "swap.py").write_text(ITSELF + GUARDED)
+    (tmp_path / "swap.py").write_text("another of this name is in the folder of submission")
+    ended = run_python(words, tmp_path)
+    assert (ended.stdout, ended.stderr) == ("True\nof all numbers\n", "")
+
+
+@pytest.mark.slow
+def test_a_program_that_submits_as_it_is_imported_submits_no_more_jobs(tmp_path: Path) -> None:
+    line = "jobgen.submit_function(swap, [Pair(1, 2)], SPEC, warn=print).result()\n"
+    (tmp_path / "swap.py").write_text(ITSELF + line)
+    ended = run_python(["swap.py"], tmp_path)
+    assert (
+        "whatever imports swap would submit a job; put what submits it below: if __name__"
+        in (ended.stderr.splitlines()[-1])
+    )
+    assert len(list(tmp_path.glob("runs/swap/*/job.json"))) == 1
+
+
+def run_python(words: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *words],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+    )
 
 
 @pytest.mark.torch
