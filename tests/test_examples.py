@@ -22,6 +22,14 @@ def test_committed_scripts_are_what_the_example_renders(example: Path) -> None:
     assert (result.exit_code, result.stdout) == (0, "")
 
 
+def test_the_repository_passes_the_check_that_it_offers_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(ROOT)
+    result = CliRunner().invoke(cli, ["check", "--all"], catch_exceptions=False)
+    assert (result.exit_code, result.output) == (0, "")
+
+
 def test_scripts_of_all_schedulers_are_committed() -> None:
     scripts = {path.name for path in (ROOT / "examples").iterdir()}
     assert {"quickstart.sh", "quickstart.sbatch", "quickstart.pbs", "gadi-2x4.pbs"} <= scripts

@@ -102,8 +102,8 @@ SUFFIX = {name: schedulers.SCHEDULERS[name].suffix for name in ("slurm", "pbs", 
 
 
 def golden(site: str) -> Path:
-    """The file of a site's part of its script."""
-    return FOLDER / (site + SUFFIX[search.load(site).scheduler])
+    """The file of a site's part of its script, which is no whole one for `jobgen check`."""
+    return FOLDER / f"{site}{SUFFIX[search.load(site).scheduler]}.part1"
 
 
 def rendered(site: str, *overrides: str) -> str:
