@@ -188,15 +188,14 @@ def _tell_fault(script: Script, imported: Imported) -> None:
     """Say how the launch of a body that is kept fails, and what lets jobgen start its program."""
     from jobgen.batchscript.lint import ABOUT_LAUNCH, check
 
-    for fault in [one for one in check(script) if one.rule.id in ABOUT_LAUNCH][:1]:
-        where = f"{fault.file}:{fault.line}: {fault.message} [{fault.rule.id}]"
-        put_err(f"{imported.body_file} is the script's body as it is, and still has its fault:")
-        put_err(f"  {where}")
-        keys = _write_clean(script, fault, imported)
-        if keys:
-            put_err("\n  ".join(["to mend it, write in the spec, instead of run.body:", *keys]))
-        else:
-            put_err(f"to mend it: {fault.fix}")
+    fault = next((one for one in check(script) if one.rule.id in ABOUT_LAUNCH), None)
+    if fault is None:
+        return
+    keys = _write_clean(script, fault, imported)
+    write = ["to mend it, write in the spec, instead of run.body:", *keys]
+    put_err(f"{imported.body_file} is the script's body as it is, and still has its fault:")
+    put_err(f"  {fault.file}:{fault.line}: {fault.message} [{fault.rule.id}]")
+    put_err("\n  ".join(write) if keys else f"to mend it: {fault.fix}")
 
 
 def _write_clean(script: Script, fault: Finding, kept: Imported) -> list[str]:
