@@ -173,7 +173,8 @@ def find_output(job: JobRecord, job_id: str) -> str:
     """Return where the script of the job, or of that one of its chain, prints to."""
     if job.shares:  # in that file the tasks' scripts would be mixed
         return f"{job.run_folder}/job.out"
-    return os.path.join(job.folder, SCHEDULERS[job.scheduler].output_file(job.name, job_id))
+    scheduler, script = SCHEDULERS[job.scheduler], read_if_left(job.whole_dir / "script")
+    return os.path.join(job.folder, scheduler.find_output(job.name, job_id, script))
 
 
 def read_traces(job: JobRecord) -> Traces:

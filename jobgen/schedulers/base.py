@@ -80,8 +80,8 @@ class State(NamedTuple):
         return f"{self.name} ({self.reason})" if self.reason else self.name
 
 
-def _list_outputs(directive: str) -> Iterator[str]:
-    """Yield where a directive, without its `#PBS` or `#SBATCH`, sends output with -o and -e."""
+def _list_outputs(directive: str) -> Iterator[tuple[str, str]]:
+    """Yield -o or -e, and where a directive, without its `#PBS` or `#SBATCH`, sends that output."""
     try:
         words = shlex.split(directive, comments=True)
     except ValueError:  # the scheduler will say so
@@ -89,9 +89,9 @@ def _list_outputs(directive: str) -> Iterator[str]:
     for word, following in zip(words, [*words, ""][1:], strict=True):
         option, equals, value = word.partition("=")
         if option in ("--output", "--error"):
-            yield value if equals else following
+            yield option[1:3], value if equals else following
         elif word.startswith(("-o", "-e")):
-            yield re.sub(r"^[\w.-]*:", "", word[2:] or following)  # the host, on PBS
+            yield word[:2], re.sub(r"^[\w.-]*:", "", word[2:] or following)  # the host, on PBS
 
 
 class Directive(str):
@@ -411,19 +411,35 @@ class Scheduler:
         """Return the file for the script's own output, in the folder of submission."""
         raise NotImplementedError
 
+    def name_parts(self, name: str, job_id: str) -> dict[str, str]:
+        """Return what the scheduler puts in the place of its words for a job in a path."""
+        return {}
+
+    def find_output(self, name: str, job_id: str, script: str) -> str:
+        """Return the same by the directives in a script's text, as far as they tell."""
+        given = [path for option, path in self._list_outputs(script) if option == "-o"]
+        path = "".join(given[-1:])
+        for word, value in self.name_parts(name, job_id).items():
+            path = path.replace(word, value)
+        unknown = path.endswith("/") or "$" in path or self.placeholder in path
+        return self.output_file(name, job_id) if unknown or not path else path
+
     def output_folders(self, script: str) -> list[str]:
         """Return the folders to which the directives in a script's text send output.
 
         Folders that only the scheduler knows are left out.
         """
         folders = []
+        for _, path in self._list_outputs(script):
+            folder = path if path.endswith("/") else os.path.dirname(path)
+            if folder and self.placeholder not in folder:
+                folders.append(folder)
+        return folders
+
+    def _list_outputs(self, script: str) -> Iterator[tuple[str, str]]:
         sign = rf"\s*{self.can.sign}" if self.can.indented else self.can.sign
         for directive in re.findall(rf"^{sign}\s+(.+)", script, re.MULTILINE):
-            for path in _list_outputs(directive):
-                folder = path if path.endswith("/") else os.path.dirname(path)
-                if folder and self.placeholder not in folder:
-                    folders.append(folder)
-        return folders
+            yield from _list_outputs(directive)
 
     def refuses(self, words: str) -> bool:
         """Return whether the message of a failed submission is the scheduler's own refusal."""

@@ -259,6 +259,15 @@ class TestCommand:
             Path(f"chat.o{number}").write_text(f"I am {number}\n")
         assert jobgen("logs", "7").out.splitlines() == ["I am 7", "I am 8"]
 
+    def test_what_the_script_says_is_read_where_its_directive_sends_it(
+        self, job: JobRecord
+    ) -> None:
+        one = JobRecord("7", "chat", "slurm", job.folder, job.submitted, ())
+        one.save()
+        said(one, {"script": "#!/bin/bash\n#SBATCH --output=mine-%j.log\n"})
+        Path("mine-7.log").write_text("jobgen: DONE\n")
+        assert jobgen("logs", "7").out == "jobgen: DONE\n"
+
 
 ESCAPES = "\x1b[1;31mred\x1b[0m \x1b]0;title\x07 \x1b[2J \x9b6n \x1b]52;c;eA==\x07"
 

@@ -222,3 +222,28 @@ def test_where_the_output_of_the_script_goes() -> None:
     assert SLURM.output_file("a", "7") == "a-7.out"
     assert PBS.output_file("a", "7.pbs") == "a.o7"
     assert schedulers.SCHEDULERS["local"].output_file("a", "7") == "runs/a/7/job.out"
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "directive", "job_id", "path"),
+    [
+        (SLURM, "#SBATCH --output=%x-%j.out", "7", "a-7.out"),
+        (SLURM, "#SBATCH --output=mine-%j.log", "7", "mine-7.log"),
+        (SLURM, "#SBATCH -o logs/%x.txt\n#SBATCH --error=e", "7", "logs/a.txt"),
+        (SLURM, "#SBATCH --output=one\n#SBATCH --output two", "7", "two"),
+        (SLURM, "#SBATCH --output=%A/%a", "7_3", "7/3"),
+        (SLURM, "#SBATCH --output=%j", "7_3", "a-7_3.out"),  # which is not known
+        (SLURM, "#SBATCH --output=%N-%j", "7", "a-7.out"),
+        (SLURM, "#SBATCH --error=e", "7", "a-7.out"),
+        (PBS, "#PBS -o mine.log", "7.pbs", "mine.log"),
+        (PBS, "#PBS -o login:/home/me/mine.log", "7.pbs", "/home/me/mine.log"),
+        (PBS, "#PBS -o out^array_index^", "7[3].pbs", "out3"),
+        (PBS, "#PBS -o logs/", "7.pbs", "a.o7"),
+        (PBS, "#PBS -o $HOME/a", "7.pbs", "a.o7"),
+        (PBS, "#PBS -j oe", "7.pbs", "a.o7"),
+    ],
+)
+def test_the_output_is_where_a_directive_sends_it(
+    scheduler: Scheduler, directive: str, job_id: str, path: str
+) -> None:
+    assert scheduler.find_output("a", job_id, f"#!/bin/bash\n{directive}\necho\n") == path

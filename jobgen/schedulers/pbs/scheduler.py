@@ -110,6 +110,11 @@ class Pbs(base.Scheduler):
         number, _, index = job_id.partition(".")[0].rstrip("]").partition("[")
         return f"{name}.o{number}" + (f".{index}" if index else "")
 
+    def name_parts(self, name: str, job_id: str) -> dict[str, str]:
+        """qsub(1B): the index of a task."""
+        index = job_id.partition(".")[0].rstrip("]").partition("[")[2]
+        return {self.placeholder: index} if index else {}
+
 
 def _parts(plan: Plan) -> tuple[int, ...]:
     """The GPUs of each node; none where nodes are the job's alone, or the spec names devices."""

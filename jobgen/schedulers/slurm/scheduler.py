@@ -131,6 +131,12 @@ class Slurm(base.Scheduler):
     def output_file(self, name: str, job_id: str) -> str:
         return f"{name}-{job_id}.out"
 
+    def name_parts(self, name: str, job_id: str) -> dict[str, str]:
+        """sbatch(1), "FILENAME PATTERN"; a task of an array has another number as %j."""
+        whole, _, index = job_id.partition("_")
+        parts = {"%x": name, "%A": whole, "%a": index}
+        return parts if index else parts | {"%j": whole}
+
 
 def _list_options(plan: Plan, index: int) -> Iterator[str]:
     group = plan.components[index]
