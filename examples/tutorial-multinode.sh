@@ -51,7 +51,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest 8878f08e6551 ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest e0ee62229d6f ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, worlds, meeting, watch,
 # guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
@@ -91,8 +91,7 @@ start_agent() {    # in a process that the agent takes over
     agent
 }
 run_child() {    # run_child COMMAND: beside this shell, which can act on signals; sets status
-    "$@" &
-    child=$!
+    "$@" & child=$!
     if [[ -n ${stop-} ]]; then kill -TERM "$child" || :; fi    # the signal came before the child
     while :; do
         status=0
@@ -116,23 +115,19 @@ find_first_error() {    # sets file and reason: who fell silent first, and has n
         read -r index _ <"$attempt_dir/failed" && echo "$run_dir/logs/${NODES[index]}/agent.log"
         find "$attempt_dir/launcher.log" "$run_dir/logs/${NODES[0]}/agent.log" -size +0)
     of='s|.*/logs/([^/]+)/rank-([0-9]+).*|rank \2 on \1, |p; s|.*/logs/(.*)/agent.log|\1, |p'
-    reason+=${file:+": $([[ ${peers-} && $file != */rank-* ]] || sed -nE "$of" <<<"$file")by $file"}
+    reason+=${file:+": $([[ ${peers-} && $file != *.err ]] || sed -nE "$of" <<<"$file")see $file"}
 } 2>/dev/null
 conclude() {    # conclude STATUS: whatever the end is, say it, and put the outcome on record
-    local status=$1 file='' part
-    set +eu && trap '' TERM INT USR1
+    set +eu && trap '' TERM INT USR1 && local status=$1 file='' end
     [[ -d $attempt_dir ]] || { say "FAILED: the run folder was removed: $run_dir" && exit 1; }
-    for part in start_again settle_walltime count_worlds; do if has "$part"; then "$part"; fi; done
+    for end in start_again settle_walltime count_worlds is_preempted; do ! has $end || $end; done
     case $word:$stop:$status in
-        ::0)
-            [[ -e $run_dir/STOPPED ]] || : >"$run_dir/DONE"
+        ::0) [[ -e $run_dir/STOPPED ]] || : >"$run_dir/DONE"
             word='done' && say "DONE: all processes ended well" ;;
-        ::*)
-            if [[ -z $reason ]]; then reason=" with exit code $status" && find_first_error; fi
+        ::*) if [[ -z $reason ]]; then reason=" with exit code $status" && find_first_error; fi
             say "FAILED$reason"
             tail -n 20 "${file:-/dev/null}" 2>/dev/null ;;
-        :*)
-            word=cancelled status=143 && say "ENDED by $stop" ;;
+        :*) word=cancelled status=143 && say "ENDED by $stop$reason" ;;
     esac
     printf '%-80s\n' "${word:-failed} $status" 1<>"$attempt_dir/reserved"
     mv "$attempt_dir/reserved" "$attempt_dir/outcome"

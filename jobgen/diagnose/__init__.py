@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from jobgen.diagnose.cause import TIMEOUT
+from jobgen.diagnose.cause import NOT_READY, TIMEOUT
 from jobgen.diagnose.diagnosis import Diagnosis
 from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.exceptions import find_tracebacks
@@ -52,7 +52,10 @@ def diagnose(job: JobRecord, state: State, *, now: float) -> Diagnosis:
     diagnosis = Judge(evidence, state, now=now).judge()._replace(role=role)
     if role and (diagnosis.cause == "unknown" or " was not ready " in words):
         raised = f"; it had raised {diagnosis.exception}" if diagnosis.exception else ""
-        diagnosis = diagnosis._replace(title=f"{words.partition(', by /')[0]}{raised}")
+        title = re.split(r"(?:: rank \d+ on \S+)?,? (?:by|see) /", words)[0]
+        diagnosis = diagnosis._replace(title=f"{title}{raised}")
+        if " was not ready " in words and not raised:
+            diagnosis = diagnosis._replace(cause=NOT_READY.id, remedy=NOT_READY.remedy)
     judged = [*read_verdicts(run_folder.read_traces(job).attempts), *read_bad_nodes(job.run_folder)]
     advice = SCHEDULERS[job.scheduler].advice._asdict()
     advice["release"] = advice["release"].replace("ID", job.id)

@@ -76,6 +76,7 @@ SECTIONS = {name: tuple(map(_make_cause, rows)) for name, rows in _TABLE["causes
 CAUSES = tuple(cause for causes in SECTIONS.values() for cause in causes)
 HANG = next(cause for cause in CAUSES if cause.id == "hang")
 TIMEOUT = next(cause for cause in CAUSES if cause.id == "collective-timeout")
+NOT_READY = next(cause for cause in CAUSES if cause.id == "role-not-ready")
 _MISSING = {name: _make_cause(row) for name, row in _TABLE["missing"].items()}
 LEFT_EARLY, STAYED = _MISSING["left early"], _MISSING["stayed"]
 SILENT_NODE, STOPPED, WAITED = (_MISSING[name] for name in ("silent node", "stopped", "waited"))
@@ -85,6 +86,6 @@ ADVICE = tuple(
     (re.compile(_join(row["says"]), re.M), f"{row['title']}: {row['remedy']}")
     for row in _TABLE["advice"]
 )
-EXCEPTION = Cause("exception", "it raised an exception", "look at that place, or into its log")
+EXCEPTION = Cause("exception", "it raised an exception", "look there, and at its log before")
 #: title and remedy of a process that said nothing, by its exit code
 EXITS = {int(code): (row["title"], row["remedy"]) for code, row in _TABLE["exits"].items()}

@@ -27,7 +27,8 @@ from jobgen.records import NamedTuple
 from jobgen.rendering import header
 
 _BEGINS = re.compile(r"^jobgen: (?!DONE|STOPPED|ENDED).* on .*; logs are in /")
-_QUOTES = re.compile(r"jobgen: FAILED .*\b(?:rank \d+ on \S+, )by (/.*)")  # whose end follows
+# Whose end follows.
+_QUOTES = re.compile(r"jobgen: FAILED .*\b(?:rank \d+ on \S+, )(?:by|see) (/.*)")
 _FAILED_ROLE = re.compile(r"^jobgen: FAILED: (role ([a-z][a-z0-9_]*) .*)")
 _STARTS = re.compile(r"jobgen: start \d+")  # before what a process prints in a later start
 _PID = re.compile(r"jobgen: rank (\d+) is process (\d+)")

@@ -306,7 +306,7 @@ def _add_exit(words: str, code: int | None, cause: Cause) -> str:
 def _name_code(code: int | None) -> Cause:
     if code is None:
         return Cause("unknown", "it failed without a word", "look at its log")
-    usual = (name_exit(code), "the last lines of its log may say why")
+    usual = (name_exit(code), "look at what the program does before it says its last words")
     return Cause(f"exit {code}", *EXITS.get(code, usual))
 
 
@@ -367,7 +367,7 @@ def _explain_setup(failure: Failure, lines: Sequence[Line], end: Line) -> Explai
     cause, line = find_cause(shown, "agent") or Match(EXCEPTION, end)
     words = read_own_words(own) if own else _OF_AGENT.sub("", end.text)
     if last:
-        words += f", and said: {_quote_commands(last)}"
+        words += f"{':' if own else ', and said:'} {_quote_commands(last)}"
     elif own is None:
         words += f", and {name_exit(failure.exit_code or 0)}"
     tail = tuple(dict.fromkeys([*last, *printed[-2:], own or end]))

@@ -28,6 +28,11 @@ from jobgen.schedulers.base import State
 # A process that has failed ends all others within 30 s. If they go on for longer, it was started
 # again.
 _RECOVERED = 60.0
+# What ends a start, and the scheduler starts the job again; and what to do.
+_BY_ITSELF = {
+    "node-lost": "it starts again by itself; to {leave_out}, cancel it and submit again",
+    "preempted": "it starts again by itself; other queues or QoS are not preempted",
+}
 # What the script notes, which is no evidence.
 _NOTES = re.compile(r"jobgen: (?!error|FAILED|ENDED|preflight|the chain)")
 
@@ -94,8 +99,8 @@ class Judge:
             before, start = find_verdict(self.output), self.evidence.attempt.name
             reason = self.state.reason
             waits = f"; it waits to start again: {reason}" if reason else ""
-            if before and before.cause.id in ("node-lost", "preempted"):
-                about = self._name_cause(*before)
+            if before and before.cause.id in _BY_ITSELF:
+                about = self._name_cause(*before)._replace(remedy=_BY_ITSELF[before.cause.id])
                 return about._replace(title=f"start {start} ended: {about.title}{waits}")
             if not self.evidence.ended:  # its script was killed before it could say why
                 title = f"start {start} was ended from outside, by a lost node or a requeue{waits}"
@@ -150,7 +155,7 @@ class Judge:
             return self._judge_hang(quiet, f"it is alive, but has written nothing for {seconds}")
         usual = quiet.seconds < quiet.usual
         if not usual and is_idle(self.evidence):
-            title = f"it is quiet for {seconds} and idle on all nodes: it may hang"
+            title = f"it has been quiet for {seconds}, and all nodes are idle: it may hang"
             return self._judge_hang(quiet, title)
         title = f"it runs{' and is well' if usual else ''}; it has last written {seconds} ago"
         return self._call_healthy(title)._replace(evidence=show_lines(quiet.last))
@@ -165,7 +170,12 @@ class Judge:
         """Of a job that did not get on, even if its walltime has ended since."""
         about = self._name_cause(HANG)
         about = about._replace(title=title, evidence=shown + show_lines(quiet.last))
-        return Waiting(self.evidence, []).blame(about)
+        about = Waiting(self.evidence, []).blame(about)
+        wrote = re.fullmatch(r"rank-(\d+)\.(out|err)", quiet.last.file.name)
+        if about.ranks or wrote is None or len(self.evidence.ranks) < 2:
+            return about
+        who = f"rank {wrote[1]} on {quiet.last.file.parent.name}"
+        return about._replace(title=f"{about.title}; {who} has written last")
 
     def tell_first(self) -> Diagnosis | None:
         """By the first process that failed on its own, unless it may only have lost another."""

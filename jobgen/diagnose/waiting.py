@@ -206,7 +206,7 @@ class Waiting:
 
     def _name_nobody(self, about: Diagnosis) -> Diagnosis:
         """The same, with who did not say that it waited, if few: it ended too early."""
-        title = f"{about.title}, and no file shows which process they waited for"
+        title = f"{about.title}, and no file shows which rank the others wait for"
         if 0 < len(self.silent) * 2 <= len(self.evidence.ranks):
             title = f"{title} ({list_ranks(self.silent)} did not say that they waited)"
         return about._replace(title=title)

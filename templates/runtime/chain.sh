@@ -48,8 +48,9 @@ end_chain() {    # end_chain REASON
 # Whether the run goes on: not where it is done, has failed or was cancelled, nor where that would
 # be for nothing. That torchrun calls every stop an error does not matter here.
 settle_chain() {    # sets word and status, where the chain has a say
-    local index against='' goes_on='' spared='' lost_nodes=${lost// /,}
+    local index words preempted='' against='' goes_on='' spared='' lost_nodes=${lost// /,}
     if [[ -n $word || ! -e $attempt_dir/nodes ]]; then return; fi
+    if has is_preempted; then is_preempted && preempted=$THEN; fi
     printf -v now '%(%s)T' -1
     # Where a launcher has ended, nodes that are well may have left no record either.
     for index in "${!NODES[@]}"; do
@@ -61,14 +62,14 @@ settle_chain() {    # sets word and status, where the chain has a say
     if [[ -n $lost_nodes ]]; then echo "$lost_nodes" >"$attempt_dir/lost"; fi
     if [[ $stop == SIG* ]] && ((now < run_end)); then
         against="it was cancelled"
+    elif [[ $preempted == requeue && -z $stop$lost_nodes ]]; then
+        goes_on="another job has preempted this one" spared=yes
     elif [[ -e $run_dir/STOPPED ]]; then
         goes_on="the program has stopped in order"
     elif [[ -n $stop ]]; then
         goes_on="the walltime has ended"
     elif [[ -n $lost_nodes ]]; then
         goes_on="the run goes on without $lost_nodes"
-    elif ((status)) && is_preempted; then
-        goes_on="another job has preempted this one" spared=yes
     elif [[ -n $warned && ! -e $attempt_dir/failed ]] && ((status)); then
         goes_on="the program has ended before the walltime"
     else
@@ -91,22 +92,14 @@ settle_chain() {    # sets word and status, where the chain has a say
         say "error: the chain ends without DONE: $against" >&2
     fi
 }
-is_preempted() {    # Slurm ends the processes first, and the job by itself at the end of GraceTime
-    [[ $THEN == requeue ]] &&
-        scontrol show job "$job_id" 2>/dev/null | grep -q '\<PreemptTime=[0-9]'
-}
 go_on() {    # may set against
     case $THEN in
         requeue)    # the same job; after the loss of a node Slurm may have seen to that itself
             say "the job goes back into the queue, for start $((attempt + 2)) of at most $AT_MOST"
             echo "continued 0" >"$attempt_dir/outcome"
-            scontrol requeue "$job_id" || [[ -e $attempt_dir/lost ]] ||
-                against="Slurm does not take the job back"
-            for _ in {1..15}; do    # it takes this only of a job that is in the queue again
-                [[ -n $lost_nodes ]] || break
-                ! scontrol update JobId="$job_id" ExcNodeList="$(list_excluded)" || break
-                sleep 1
-            done ;;
+            words=$(scontrol requeue "$job_id" 2>&1) || [[ -e $attempt_dir/lost ]] ||
+                against="Slurm does not take the job back: $words"
+            if [[ -n $lost_nodes ]]; then exclude_lost; fi ;;
         resubmit)
             if [[ -e $successor ]]; then
                 say "job $(<"$successor") goes on; logs are in $run_dir"
@@ -118,6 +111,17 @@ go_on() {    # may set against
             say "qsub -v JOBGEN_CHAIN=${run_dir##*/}; logs are in $run_dir" ;;
     esac
     [[ -z $against ]]
+}
+exclude_lost() {
+    for _ in {1..15}; do    # Slurm takes this only of a job that is in the queue again
+        if words=$(scontrol update JobId="$job_id" ExcNodeList="$(list_excluded)" 2>&1); then
+            say "$(list_excluded) is excluded from now on; to allow it again:" \
+                "scontrol update JobId=$job_id ExcNodeList= && scontrol release $job_id"
+            return
+        fi
+        sleep 1
+    done
+    say "Slurm does not exclude $(list_excluded): $words"
 }
 # The next job waits for the end of this one. What describes this allocation is not for the next.
 queue_successor() {

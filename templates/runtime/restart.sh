@@ -22,7 +22,7 @@ choose_nodes() {    # choose_nodes COUNT KEPT: those to avoid come last, but for
 judge() {    # by the causes of jobgen diagnose: sets verdict, cause, rank, nodes, line, and good
     local log text pattern lines='' said node last saved
     if [[ -z $reason ]]; then reason=" with exit code $status" && find_first_error; fi
-    [[ $reason =~ (rank\ ([0-9]+)\ on\ )?([^ ]+),\ by\  ]]
+    [[ $reason =~ (rank\ ([0-9]+)\ on\ )?([^ ]+),\ see\  ]]
     rank=${BASH_REMATCH[2]:--} nodes=${BASH_REMATCH[3]:-$lost}
     text=$(sed "0,/ of start $attempt;/d" "${file%/*}/agent.log" | grep -A 1 "^ *rank *: $rank\b"
         for log in "$attempt_dir/launcher.log" "${peers[-1]}" "$file"; do    # since this start

@@ -4,3 +4,8 @@ find_job() {    # sets job_id and job_number; a heterogeneous job that submits t
         unset SLURM_HET_SIZE SLURM_PACK_SIZE "${!SLURM_JOB_NODELIST_@}"
     if has find_task; then find_task; fi
 }
+is_preempted() {    # sets reason; Slurm is not asked of a program that has come to its end
+    [[ $stop$status != 0 || -e $run_dir/STOPPED ]] &&
+        scontrol show job "$SLURM_JOB_ID" 2>/dev/null | grep -q '\<PreemptTime=[0-9]' &&
+        reason=": PREEMPTED: Slurm gives its nodes to another job"
+}

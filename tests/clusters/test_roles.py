@@ -134,7 +134,7 @@ def test_a_role_that_dies_before_it_is_ready_is_named(start: Started) -> None:
     start.run({"run": serve("--slow", "1000", "--dies-after", "1", "--code", "3")}, {})
     said = start.ends("failed 3")
     node = "node0" if start.kind == "local" else "n1"
-    assert f"FAILED: role server with exit code 3: rank 0 on {node}, by " in said
+    assert f"FAILED: role server with exit code 3: rank 0 on {node}, see " in said
     assert "the server gives up" in said
     assert "train starts" not in said
     cause = start.ask("diagnose")
@@ -148,9 +148,9 @@ def test_a_role_that_dies_before_it_is_ready_is_named(start: Started) -> None:
 def test_a_role_that_is_never_ready_is_named_with_what_was_waited_for(start: Started) -> None:
     ready = {"http": "/", "within": "3s"}
     start.run({"run": serve("--slow", "1000"), "ready": ready}, {})
-    said = start.ends("failed 143")
+    said = start.ends("failed 1")
     where = "127.0.0.1" if start.kind == "local" else "n1"
-    fault = f"role server was not ready within 3 s by its http {where}:"
+    fault = f"role server was not ready within 3 s: it does not answer at http://{where}:"
     assert f"FAILED: {fault}" in said
     assert fault in start.ask("diagnose")
 

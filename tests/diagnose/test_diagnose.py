@@ -61,7 +61,7 @@ def check_output(run: Run, log: Path) -> None:
     assert found.evidence
     if "node" in about or where == "agent":
         assert (found.node, found.rank) == (about.get("node", "n2"), None)
-    elif not where and "which process they waited for" in found.title:
+    elif not where and "which rank the others wait for" in found.title:
         assert (found.node, found.rank) == (None, None)
     elif not where:
         assert (found.node, found.rank) == ("n2", 2)
@@ -341,6 +341,42 @@ def test_a_job_that_was_put_back_is_not_told_by_its_earlier_start(run: Run) -> N
     assert run.diagnose().cause == "exception"
     run.script(begins + begins + preempted)
     assert run.diagnose().cause == "preempted"
+
+
+@pytest.mark.parametrize(
+    ("said", "cause", "remedy"),
+    [
+        (
+            "slurmstepd: error: *** JOB 4711 ON n1 CANCELLED AT 2026 DUE TO NODE FAILURE ***\n"
+            "jobgen: FAILED: n3 is lost: Slurm says that it has failed\n",
+            "node-lost",
+            "it starts again by itself; to leave the node out (directives: "
+            '["#SBATCH --exclude=n3"]), cancel it and submit again',
+        ),
+        (
+            "jobgen: ENDED by SIGTERM: PREEMPTED: Slurm gives its nodes to another job\n",
+            "preempted",
+            "it starts again by itself; other queues or QoS are not preempted",
+        ),
+    ],
+)
+def test_nobody_has_to_submit_again_what_starts_again_by_itself(
+    run: Run, said: str, cause: str, remedy: str
+) -> None:
+    run.script(said)
+    found = run.diagnose(State("queued", "BeginTime"))
+    assert (found.cause, found.remedy) == (cause, remedy)
+    assert found.title.startswith("start 0 ended: ")
+
+
+def test_a_role_that_was_not_ready_in_time_is_a_cause_with_its_remedy(run: Run) -> None:
+    fault = "role server was not ready within 10 s: it does not answer at http://n1:23000/health"
+    run.write("roles/server/attempts/0/nodes", "n1\n")
+    run.write("roles/server/logs/n1/rank-0.out", "loading\n", after=1)
+    run.script(f"jobgen: FAILED: {fault}: rank 0 on n1, see /job/rank-0.out\n")
+    found = run.diagnose()
+    assert (found.cause, found.title) == ("role-not-ready", fault)
+    assert "within of ready" in found.remedy
 
 
 def test_a_prolog_that_fails_on_pbs_is_told_by_the_words_of_the_daemon(run: Run) -> None:

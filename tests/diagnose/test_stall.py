@@ -276,7 +276,7 @@ def test_without_metrics_ten_minutes_of_silence_are_a_hang_of_nobody_in_particul
     alive(run, after=700)
     found = run.diagnose(RUNNING)
     assert (found.cause, found.rank) == ("hang", None)
-    assert "no file shows which process they waited for" in found.title
+    assert "no file shows which rank the others wait for" in found.title
     assert found.remedy
 
 
@@ -318,7 +318,7 @@ def test_a_quiet_job_is_well_only_if_its_nodes_say_so(
     assert not asked  # it has written a moment ago
     alive(run, after=209)
     found = run.diagnose(RUNNING)
-    assert found.title.startswith("it is quiet for 204 s and idle on all nodes: it may hang")
+    assert found.title.startswith("it has been quiet for 204 s, and all nodes are idle: ")
     quiet = "it runs; it has last written 204 s ago"
     gpus["n2"] = 100.0
     assert run.diagnose(RUNNING).title == quiet

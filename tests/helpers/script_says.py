@@ -28,13 +28,13 @@ def find_first_error(folder: Path) -> str:
 
 def ask_script(folder: Path) -> tuple[str, int | None]:
     """The node and the rank of that."""
-    named = re.match(r": (?:rank (\d+) on )?([\w.-]+), by ", find_first_error(folder))
+    named = re.match(r": (?:rank (\d+) on )?([\w.-]+), see ", find_first_error(folder))
     return (named[2], int(named[1]) if named[1] else None) if named else ("", None)
 
 
 def show_end(folder: Path) -> str:
     """The end of the log that the script shows."""
-    path = Path(find_first_error(folder).strip().rpartition(" by ")[2])
+    path = Path(find_first_error(folder).strip().rpartition(" see ")[2])
     return "\n".join(path.read_text().splitlines()[-20:])
 
 

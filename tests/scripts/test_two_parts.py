@@ -217,6 +217,56 @@ def test_whatever_ends_a_job_there_is_a_sentence_and_a_record(
     assert (tmp_path / "outcome").read_text().split() == outcome.split()
 
 
+@pytest.mark.parametrize(("status", "stop"), [(1, ""), (0, "SIGTERM")])
+def test_a_job_of_slurm_that_was_preempted_says_so_and_shows_no_traceback(
+    tmp_path: Path, status: int, stop: str
+) -> None:
+    program = f"""
+        scontrol() {{ echo "   PreemptEligibleTime=1 PreemptTime=${{preempted-None}}"; }}
+        find_first_error() {{ reason+=": n1, see log" file=log; }}
+        echo Traceback >log
+        attempt_dir=$PWD run_dir=$PWD word='' reason='' stop='{stop}' SLURM_JOB_ID=7
+        printf '%4096s' '' | tee reserved >again
+        (preempted=2030-01-02T03:04:05; conclude {status}) || mv again reserved
+        conclude {status}
+    """
+    ends = "ENDED by SIGTERM" if stop else "FAILED"
+    usual = ends if stop else f"{ends} with exit code 1: n1, see log\nTraceback"
+    done = call(program, "slurm", folder=tmp_path)
+    assert done.stdout == (
+        f"jobgen: {ends}: PREEMPTED: Slurm gives its nodes to another job\njobgen: {usual}\n"
+    )
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_lost_node_that_a_chain_excludes_is_named(tmp_path: Path, code: int) -> None:
+    program = f"""
+        scontrol() {{ case $1 in
+            requeue) echo "Job is pending execution for job 7" >&2; return 1 ;;
+            update) echo "$*" >>asked; echo "Invalid user id" >&2; return {code} ;;
+        esac; }}
+        sleep() {{ :; }}
+        . {RUNTIME}/chain.sh
+        attempt_dir=$PWD run_dir=$PWD attempt=0 AT_MOST=2 THEN=requeue job_id=7
+        against='' lost_nodes=n3
+        echo n3 >lost
+        go_on
+        echo "${{against:-goes on}}"
+    """
+    done = call(program, folder=tmp_path)
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert (set(asked), len(asked)) == ({"update JobId=7 ExcNodeList=n3"}, 15 if code else 1)
+    said = (
+        "jobgen: n3 is excluded from now on; to allow it again: "
+        "scontrol update JobId=7 ExcNodeList= && scontrol release 7"
+    )
+    assert done.stdout.splitlines()[1:] == [
+        "jobgen: Slurm does not exclude n3: Invalid user id" if code else said,
+        "goes on",
+    ]
+    assert done.stderr == ""
+
+
 @pytest.mark.parametrize("launcher", ["srun", "watch"])
 def test_a_job_that_is_killed_right_after_its_signal_counts_as_cancelled(
     tmp_path: Path, launcher: str
@@ -335,7 +385,7 @@ def test_the_first_error_is_not_of_a_process_that_has_only_lost_another(
         find_first_error
         echo "$reason"
     """
-    assert call(program, folder=tmp_path).stdout.startswith(f": {first}, by ")
+    assert call(program, folder=tmp_path).stdout.startswith(f": {first}, see ")
 
 
 @pytest.mark.parametrize(

@@ -198,9 +198,9 @@ def _write_notice(plan: Plan) -> list[base.Directive]:
     lines = _say("--no-kill", bool(plan.nodes.spare), why, "resources.spare_nodes")
     chain = plan.walltime.chain
     if chain.then:
-        why = "Slurm signals the script this many seconds before the end; it asks the program to"
+        why = "Slurm signals the script this many seconds before the end, or up to 60 s earlier; it"
         key = "on_walltime.notice|on_walltime"
-        lines += _say("--signal=B:USR1@", chain.notice, f"{why} stop", key)
+        lines += _say("--signal=B:USR1@", chain.notice, f"{why} asks the program to stop", key)
         why = "the script may requeue the job, and so does Slurm if a node fails"
         lines += _say("--requeue", chain.then == "requeue", why, "on_walltime.then")
     return lines
