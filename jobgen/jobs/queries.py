@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -18,6 +19,7 @@ from jobgen.schedulers.base import Queue, State
 # Linux takes 128 KiB in one argument, as which Slurm has its short ids, and 2 MiB in all.
 _MOST_IDS = 5_000
 _Id = TypeVar("_Id")
+_SLACK = 60  # seconds that a job may begin before its script
 _DAY = 24 * 3600  # by so much no clocks and zones differ
 
 
@@ -85,7 +87,9 @@ class SchedulerAnswer:
     def ask_more(self, left: Traces, state: State) -> State:
         """Return the same, or what another of the scheduler's commands knows of a single job."""
         known = self._list_states(left, left.open_chain[:1])
-        if known and state.name in ("failed", "queued"):
+        # A preemption moves the end of a job that runs.
+        early = (state.limit or math.inf) + _SLACK < (left.limit or 0)
+        if known and (early or state.name in ("failed", "queued")):
             with suppress(SchedulerUnavailableError, RefusedError):
                 queue = SCHEDULERS[left.job.scheduler].queue
                 more = queue.ask_more(left.job.id, known[0], process.run)

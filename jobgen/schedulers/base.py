@@ -41,7 +41,7 @@ ENDED: tuple[StateName, ...] = ("done", "failed", "cancelled", "timeout", "node 
 # How the reason begins of a job that starts once others have come far enough.
 DEPENDENT = "it waits for another job"
 _HOPELESS = (
-    r"DependencyNeverSatisfied|launch[ _]failed[ _]requeued[ _]held"  # Slurm
+    r"DependencyNeverSatisfied|BadConstraints|launch[ _]failed[ _]requeued[ _]held"  # Slurm
     r"|Can Never Run|too many failed attempts to run"  # PBS
 )
 # What the number of processes on a node follows from, and that of nodes.

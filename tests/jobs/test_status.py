@@ -540,6 +540,35 @@ def test_a_job_that_ended_within_the_grace_time_of_its_preemption_was_preempted(
     assert [call[0] for call in scheduler.calls] == ["squeue", "scontrol"]
 
 
+def test_a_job_that_runs_for_its_grace_time_says_that_it_is_preempted(
+    scheduler: Scheduler,
+) -> None:
+    one = job("7")
+    attempt(one)  # of ten minutes
+    end = int(time.time()) + 120
+    scheduler.says("squeue", f"7|RUNNING|None|1|{end}\n")
+    scheduler.says("scontrol", "JobId=7 EndTime=03:06:05 PreemptTime=03:04:05 TimeLimit=1\n")
+    found = status.read_state(one)
+    assert found.name == "running"
+    assert found.reason == "preempted by another job at 03:04:05; Slurm ends it at 03:06:05"
+    scheduler.says("squeue", f"7|RUNNING|None|1|{end + 480}\n")
+    assert status.read_state(one).reason == ""
+
+
+def test_a_job_that_excludes_too_many_nodes_says_so_and_is_not_waited_for(
+    scheduler: Scheduler,
+) -> None:
+    scheduler.says("squeue", "7|PENDING|BadConstraints|N/A|N/A\n")
+    scheduler.says("scontrol", "JobId=7 ReqNodeList=n[2-3] ExcNodeList=n3 NodeList=\n")
+    one = job("7")
+    found = status.read_state(one)
+    held = "BadConstraints: no nodes fit what it asks for, so it is held"
+    assert found.reason == f"{held}; it excludes n3 (ExcNodeList)"
+    assert found.hopeless
+    scheduler.says("scontrol", "JobId=7 ReqNodeList=(null) ExcNodeList=(null) NodeList=\n")
+    assert status.read_state(one).reason == held
+
+
 def test_the_node_that_could_not_start_a_job_is_named(scheduler: Scheduler) -> None:
     scheduler.says("squeue", "7|PENDING|launch_failed_requeued_held|N/A|N/A\n")
     scheduler.says("sinfo", " n5|not responding\n n2|Prolog error\n")

@@ -26,6 +26,7 @@ _NO_NODE = "a node could not start it, and sinfo -R says which and why"
 _STUCK = {
     "DependencyNeverSatisfied": "it waits for something that can no longer happen: cancel it",
     "JobHeldUser": "release it with scontrol release",
+    "BadConstraints": "no nodes fit what it asks for, so it is held",
     "launch_failed_requeued_held": f"{_NO_NODE}; then scontrol release",
 }
 # A line for each job or task; its reason may have a `|`, and `CANCELLED by 1000` is a state.
@@ -117,17 +118,25 @@ def _parse_time(word: str) -> float | None:
 
 
 def ask_more(job_id: str, state: base.State, ask: base.Ask) -> base.State:
-    """Return that it was preempted, if it ended quickly, or which node could not start it."""
+    """Return that it is preempted, which nodes it excludes, or which node could not start it."""
     if _NO_NODE in state.reason:
         shown = ask(["sinfo", "--list-reasons", "--noheader", "--format=%n|%E"])
         if bad := re.search(r"^ *(\S+)\|(.*[Pp]rolog.*)", shown, re.MULTILINE):
             words = f"{bad[1]} could not start it ({bad[2].strip()})"
             return state._replace(reason=state.reason.replace(_NO_NODE, words))
-    if is_plain(state):
-        shown = ask(["scontrol", "--oneliner", "show", "job", job_id])
-        if when := re.search(r"\bPreemptTime=(\d\S*)", shown):
-            why = f"preempted by another job at {when[1]}"
-            return state._replace(name="cancelled", reason=why)
+    stuck = "BadConstraints" in state.reason
+    if not (stuck or state.name == "running" or is_plain(state)):
+        return state
+    shown = ask(["scontrol", "--oneliner", "show", "job", job_id])
+    about = dict(re.findall(r"\b(ExcNodeList|PreemptTime|EndTime)=(\w[^ ]*)", shown))
+    if stuck and "ExcNodeList" in about:
+        why = f"{state.reason}; it excludes {about['ExcNodeList']} (ExcNodeList)"
+        return state._replace(reason=why)
+    if re.match(r"\d", about.get("PreemptTime", "")):
+        why = f"preempted by another job at {about['PreemptTime']}"
+        if state.name == "running":
+            return state._replace(reason=f"{why}; Slurm ends it at {about.get('EndTime')}")
+        return state._replace(name="cancelled", reason=why)
     return state
 
 
