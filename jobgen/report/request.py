@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 from jobgen.errors import JobgenError
@@ -19,6 +20,7 @@ from jobgen.spec.load import load
 from jobgen.spec.secrets import mask_override, mask_words
 
 _PATHS = {"out"}  # settings of the trainer in which all runs differ
+_REQUESTED = ("groups", "fewest_nodes", "tasks", "together", "walltime", "roles")
 
 
 class Asked(NamedTuple):
@@ -55,12 +57,19 @@ def _add_plan(asked: Asked, about: Header, *, path: str) -> Asked:
         problem = f"the request is not known: job.yaml cannot be resolved: {first}"
         return asked._replace(problem=problem)
     changed = "job.yaml has changed since submission; the request may differ"
+    same = plan.provenance.digest == about.digest or _asks_the_same(plan, about)
     return asked._replace(
         site=about.site or plan.site.title,
         plan=plan,
         metrics=loaded.spec.report.metrics or "",
-        problem="" if plan.provenance.digest == about.digest else changed,
+        problem="" if same else changed,
     )
+
+
+def _asks_the_same(plan: Plan, about: Header) -> bool:
+    """Whether a spec with another digest, as of one without what it extended, asks for the same."""
+    own = header.describe_plan(plan)
+    return all(getattr(own, name) == getattr(about, name) for name in _REQUESTED)
 
 
 def read_task(job: JobRecord, plan: Plan | None) -> dict[str, str]:
@@ -71,7 +80,7 @@ def read_task(job: JobRecord, plan: Plan | None) -> dict[str, str]:
     variables = (f"{name}={value}" for name, value in task.variables.items())
     words = mask_words((*task.arguments, *variables))
     values: dict[str, str] = {}
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in pairwise([*words, ""]):
         name, equals, value = word.partition("=")
         if equals:
             values[name.lstrip("-")] = value

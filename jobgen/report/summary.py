@@ -47,7 +47,7 @@ def _describe_end(run: RunFacts, state: State) -> str:
 def _name_reason(state: State, cause: Diagnosis | None) -> str:
     if cause and cause.cause not in ("unknown", "healthy"):
         return cause.headline
-    if state.name in ("done", "cancelled"):
+    if state.name == "done":
         return ""
     return state.reason.partition("\n")[0]
 
@@ -78,10 +78,10 @@ def summarise_runs(runs: tuple[RunFacts, ...], comparison: Comparison) -> str:
     """Return how many runs succeeded, which is best, and which is fastest."""
     done = sum(run.state == "done" for run in runs)
     sentences = [f"{done} of {format_count(len(runs), 'run')} succeeded."]
-    best = comparison.rows[0]
-    value = best.validation if comparison.measure == "validation loss" else best.loss
-    if value is not None and sum(row.loss is not None for row in comparison.rows) > 1:
-        sentences.append(f"Best by {comparison.measure}: {best.title}, {format_number(value)}.")
+    validated, best = comparison.measure == "validation loss", comparison.rows[0]
+    values = [row.validation if validated else row.loss for row in comparison.rows[:2]]
+    if values[0] is not None and values[1] not in (None, values[0]):
+        sentences.append(f"Best by {comparison.measure}: {best.title}, {format_number(values[0])}.")
     speeds = [(row.speed, row.title) for row in comparison.rows if row.speed is not None]
     if len(speeds) > 1:
         speed, title = max(speeds)

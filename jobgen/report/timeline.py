@@ -68,9 +68,9 @@ def _draw_attempt(attempt: Attempt) -> _Row:
     if last and ready and began <= ready <= last:
         stretches = [("starting", began, ready), ("training", ready, last)]
     took = "" if last is None else f"{format_span(last - began)}, "
-    code = f" {attempt.exit_code}" if attempt.exit_code else ""
+    code = f" with exit code {attempt.exit_code}" if attempt.exit_code else ""
     words = f"{took}{attempt.outcome or 'left no outcome'}{code}{_name_nodes(attempt.nodes)}"
-    return f"attempt {attempt.number}", words, stretches
+    return f"start {attempt.number + 1}", words, stretches
 
 
 def _name_nodes(nodes: tuple[str, ...]) -> str:

@@ -14,10 +14,13 @@ from hypothesis import strategies as st
 from report_runs import BEGAN, WARNING, make, metrics, spec
 from support import ROOT, jobgen, working_in
 
+from jobgen.errors import RefusedError
 from jobgen.jobs.record import JobRecord
 from jobgen.output import format_json
+from jobgen.process import CommandResult
+from jobgen.rendering import header
 from jobgen.report import report
-from jobgen.report.facts import Curve, Report, Use
+from jobgen.report.facts import Curve, Report, RunFacts, Use
 from jobgen.report.figures import (
     format_number,
     format_ranks,
@@ -27,11 +30,12 @@ from jobgen.report.figures import (
     measure_spread,
     sample_curve,
 )
+from jobgen.report.gather import gather
 from jobgen.report.page import render_page
 from jobgen.report.text import format_text
 from jobgen.report.timeline import draw_timeline
 from jobgen.schedulers.pbs.usage import parse_qstat
-from jobgen.schedulers.slurm.usage import parse_sacct, parse_scontrol
+from jobgen.schedulers.slurm.usage import parse_sacct, parse_scontrol, read_usage
 from jobgen.schedulers.usage import Used
 
 NOW = BEGAN + 86400
@@ -115,7 +119,7 @@ def test_nothing_is_told_of_an_empty_folder(tmp_path: Path) -> None:
     assert "script is not in the run folder" in run.notes
     assert any("no metrics in the run folder" in note for note in run.notes)
     html = render_page(told, now=NOW)
-    assert "No attempt has begun." in html
+    assert "No start is known." in html
     assert html.count("not known") > 5
     assert "not known" in format_text(told, now=NOW)
 
@@ -521,11 +525,19 @@ def test_without_accounting_slurm_still_tells_what_was_given() -> None:
     assert parse_scontrol(line) == {
         "5": Used(
             *("scontrol", None, None, 600, 600, 86400, 2, 32, None, 8, None),
-            memory_asked=256000 * 1024**2,
+            memory_asked=128000 * 1024**2,
+            of_one_node=True,
         )
     }
     assert parse_scontrol("") == {}
     assert parse_qstat("<html>") == parse_qstat("[]") == {}
+
+
+def test_why_slurm_has_counted_nothing_is_sacct_s_word() -> None:
+    words = {"env": "Slurm accounting storage is disabled", "scontrol": "Invalid job id specified"}
+    with pytest.raises(RefusedError) as refused:
+        read_usage(["5"], lambda argv: CommandResult("", 1, words[argv[0]]))
+    assert str(refused.value) == f"sacct failed with exit code 1: {words['env']}"
 
 
 def test_the_jobs_of_a_chain_are_counted_together() -> None:
@@ -587,6 +599,68 @@ def test_the_tasks_of_an_array_are_runs(tmp_path: Path) -> None:
     assert told.summary.startswith("3 of 4 runs succeeded.")
     assert told.runs[3].state == "unknown"
     assert told.runs[3].reason.startswith("it has not begun here; there is no qstat command here")
+
+
+def test_a_task_without_arguments_has_no_values(tmp_path: Path) -> None:
+    content = spec(4, array={"tasks": 2})
+    array = make(tmp_path, "9[].pbs", ranks=4, lines="", content=content)
+    array = JobRecord(**{**vars(array), "tasks": 2})
+    array.save()
+    assert [run.varied for run in of(array).runs] == [{}, {}]
+
+
+def test_a_run_that_cannot_be_read_ends_no_report_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, bad = (make(tmp_path, name, ranks=4, lines="") for name in ("4.pbs", "5.pbs"))
+
+    def stumble(job: JobRecord, *args: object, **options: object) -> RunFacts:
+        if job.id == "5.pbs":
+            raise KeyError("planted")
+        return gather(job, *args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("jobgen.report.gather", stumble)
+    told = of(good, bad)
+    assert [run.id for run in told.runs] == ["4.pbs"]
+    assert told.summary.endswith(" gpt-web 5.pbs is left out, because of KeyError('planted').")
+    with pytest.raises(KeyError):
+        of(bad)
+
+
+def test_a_spec_that_extends_another_has_not_changed(tmp_path: Path) -> None:
+    """The record has what came of both files, and the header the digest of one that extends."""
+    changed = "job.yaml has changed since submission; the request may differ"
+    for walltime, told in (("4h", False), ("5h", True)):
+        job = make(tmp_path / walltime, "4.pbs", ranks=4, lines="")
+        script, spec_file = job.run_dir / "script", job.run_dir / "job.yaml"
+        about = header.read(script.read_text())
+        assert about is not None
+        script.write_text(script.read_text().replace(about.digest, "0123456789abcdef"))
+        spec_file.write_text(spec_file.read_text().replace("4h", walltime))
+        assert (changed in of(job).runs[0].notes) == told
+
+
+def test_none_of_equal_runs_is_the_best(tmp_path: Path) -> None:
+    line = {"kind": "step", "step": 10, "loss": 0.1}
+    runs = [make(tmp_path, name, ranks=4, lines=[line]) for name in ("4.pbs", "5.pbs")]
+    assert of(*runs).summary == "2 of 2 runs succeeded."
+
+
+def test_checkpoints_after_the_last_line_of_steps_count(tmp_path: Path) -> None:
+    step = {"kind": "step", "attempt": 0, "step": 10, "step_s": 0.9, "ckpt_s": 0.0}
+    save = {"kind": "save", "attempt": 0, "step": 10, "ckpt_s": 1.0}
+    training = of(make(tmp_path, "4.pbs", ranks=4, lines=[step, save])).runs[0].training
+    assert training is not None
+    assert training.checkpoints == pytest.approx(0.1)
+
+
+def test_a_failed_run_is_told_of_in_whole_sentences(tmp_path: Path) -> None:
+    job = make(tmp_path, "4.pbs", ranks=4, lines="", outcomes=("continued 0", "failed 1"))
+    told = format_text(of(job), now=NOW)
+    assert "how much of it was productive is not known; " in told
+    assert "  start 1  50 min, continued on 1 node (n000)" in told
+    assert "  start 2  50 min, failed with exit code 1 on 1 node (n000)" in told
+    assert "Advice" not in told
 
 
 def test_the_command_writes_a_page_and_prints_its_place(tmp_path: Path) -> None:

@@ -20,18 +20,17 @@ def read_usage(ids: Sequence[str], ask: AskAnswer) -> dict[str, Used]:
     options = ["--parsable2", "--noheader", "--noconvert", "--duplicates", f"--format={_FIELDS}"]
     argv = ["env", "SLURM_TIME_FORMAT=%s", "sacct", *options, f"--jobs={','.join(ids)}"]
     try:
-        return parse_sacct(_run(ask, argv))  # requeued jobs have a record for each start
+        answer = ask(argv)
+        if answer.code:
+            raise RefusedError(answer.refusal("sacct"))
+        return parse_sacct(answer.output)  # requeued jobs have a record for each start
     except JobgenError:  # many clusters have no accounting
         if len(ids) > 1:
             raise
-    return parse_scontrol(_run(ask, ["scontrol", "--oneliner", "show", "job", ids[0]]))
-
-
-def _run(ask: AskAnswer, argv: Sequence[str]) -> str:
-    answer = ask(argv)
-    if answer.code:
-        raise RefusedError(answer.refusal(argv[0]))
-    return answer.output
+        answer = ask(["scontrol", "--oneliner", "show", "job", ids[0]])
+        if answer.code:  # it forgets a job some minutes after its end
+            raise
+    return parse_scontrol(answer.output)
 
 
 def parse_sacct(output: str) -> dict[str, Used]:
@@ -110,15 +109,17 @@ def parse_scontrol(output: str) -> dict[str, Used]:
         gpus = re.search(r"gres/gpu=([0-9]+)", tres)
         asked = re.search(r"\bmem=([0-9.]+[KMGT])", tres)
         elapsed = parse_clock(record.get("RunTime"))
+        nodes = parse_whole(record.get("NumNodes", "").partition("-")[0])
         jobs[record["JobId"]] = Used(
             "scontrol",
             elapsed=elapsed,
             longest=elapsed,
             limit=parse_clock(record.get("TimeLimit")),
-            nodes=parse_whole(record.get("NumNodes", "").partition("-")[0]),
+            nodes=nodes,
             cpus=parse_whole(record.get("NumCPUs", "").partition("-")[0]),
             gpus=int(gpus[1]) if gpus else None,
-            memory_asked=parse_bytes(asked[1]) if asked else None,
+            memory_asked=_read_asked_memory(asked[1], nodes or 1, 0) if asked else None,
+            of_one_node=True,
         )
     return jobs
 
