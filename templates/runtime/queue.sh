@@ -4,7 +4,7 @@ find_task() {
     job_id=${JOBGEN_ARRAY}_$JOBGEN_TASK job_number=$((${JOBGEN_ARRAY##*-} + 7919 * JOBGEN_TASK))
     unset JOBGEN_ARRAY
     choose_task "$JOBGEN_TASK"
-    say "task $JOBGEN_TASK: ${arguments[*]-}"
+    say "task $JOBGEN_TASK${arguments[*]:+: ${arguments[*]}}"
 }
 run_tasks() {    # run_tasks COUNT AT_ONCE
     if [[ $job_id == *_* ]]; then return; fi

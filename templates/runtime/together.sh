@@ -5,7 +5,7 @@ find_task() {    # sets job_id and job_number
     if [[ ${JOBGEN_SHARED-} != "$$" ]]; then run_together; fi
     unset JOBGEN_SHARED
     choose_task "$JOBGEN_TASK"
-    say "task $JOBGEN_TASK: ${arguments[*]-}"
+    say "task $JOBGEN_TASK${arguments[*]:+: ${arguments[*]}}"
     job_id+=_$JOBGEN_TASK job_number=$((job_number + 7919 * JOBGEN_TASK))
 }
 run_together() {    # and exit: well if all tasks have ended well
