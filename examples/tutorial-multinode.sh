@@ -51,7 +51,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest e0ee62229d6f ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest edb8f972126b ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, worlds, meeting, watch,
 # guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
@@ -108,7 +108,7 @@ has_lost_peer() {    # has_lost_peer LOG: whether its last error is another's en
 }
 find_first_error() {    # sets file and reason: who fell silent first, and has not just lost another
     while read -r file && has_lost_peer "$file"; do peers+=(${NODES[1]:+"$file"}); done < <(
-        awk -v start=" of start $attempt;" '/ of start [0-9]+;/ { own = index($0, start) }
+        awk -v start=" in start $((attempt + 1));" '/ in start [0-9]+;/ { own = index($0, start) }
             $1 == "rank" { name = FILENAME; sub("[^/]*$", "rank-" $3 ".err", name) }
             $1 == "exitcode" && own && $3 != -15 { print name }
             ' "$run_dir"/logs/*/agent.log | xargs -r -d '\n' ls -tr
@@ -217,11 +217,11 @@ tell_nodes() {    # what each node has to know
     printf '%s\n' "${NODES[@]}" >"$attempt_dir/nodes"
     printf '%s=%q\n' MASTER_ADDR "$MASTER_ADDR" MASTER_PORT "$MASTER_PORT" work_dir "$PWD" \
         run_end "${run_end-}" script_pid "${script_pid-}" file_mask "$(umask)" >"$attempt_dir/world"
-    say "job $job_id, start $attempt, on ${NODES[*]}; logs are in $run_dir"
+    say "job $job_id, start $((attempt + 1)), on ${NODES[*]}; logs are in $run_dir"
 }
 run_node() {    # the launcher calls this on each node, in direct mode for each process
     attempt_dir=${0%/*} this_script=$0 stop='' child=''
-    run_dir=${attempt_dir%/attempts/*} attempt=${attempt_dir##*/}
+    run_dir=${attempt_dir%/attempts/*} attempt=${attempt_dir##*/} start=$((attempt + 1))
     . "$attempt_dir/world" && cd "$work_dir" && umask "$file_mask"
     find_rank "$@"
     node=$(sed -n "$((node_rank + 1))p" "$attempt_dir/nodes")
@@ -230,7 +230,7 @@ run_node() {    # the launcher calls this on each node, in direct mode for each 
     trap 'end_node "$?"' EXIT
     trap 'stop=SIGTERM; kill -TERM "$child" 2>/dev/null || :' TERM INT HUP
     : >"$attempt_dir/node-$node_rank.started"    # from here on it records its end
-    say "$node is node $node_rank of start $attempt; the rendezvous is at $MASTER_ADDR:$MASTER_PORT"
+    say "$node is node $node_rank in start $start; the rendezvous is at $MASTER_ADDR:$MASTER_PORT"
     getent ahosts "$MASTER_ADDR" >/dev/null || die "$node cannot resolve the name of the first node"
     ((rank)) || ! (: <>"/dev/tcp/$MASTER_ADDR/$MASTER_PORT") 2>/dev/null ||
         die "port $MASTER_PORT on $node is in use by another program"
@@ -251,9 +251,9 @@ end_node() {    # end_node STATUS; the first node to fail leaves a file
     echo "$1" >"$attempt_dir/node-$node_rank.ended"
 } 2>/dev/null
 run_rank() {    # the agent starts this for each process: its own log files, then the program
-    local log=$JOBGEN_RUN_DIR/logs/$JOBGEN_NODE/rank-$RANK
+    local log=$JOBGEN_RUN_DIR/logs/$JOBGEN_NODE/rank-$RANK start="start $((JOBGEN_ATTEMPT + 1))"
     say "rank $RANK is process $BASHPID" && exec >>"$log.out" 2>>"$log.err"
-    ((!JOBGEN_ATTEMPT)) || { say "start $JOBGEN_ATTEMPT" && say "start $JOBGEN_ATTEMPT" >&2; }
+    ((!JOBGEN_ATTEMPT)) || { say "$start" && say "$start" >&2; }
     export TORCHELASTIC_ERROR_FILE=$JOBGEN_RUN_DIR/errors/$JOBGEN_NODE-$RANK.json
     [[ -z ${SLURM_JOB_ID-} ]] || export SLURM_PROCID=$RANK SLURM_LOCALID=$LOCAL_RANK \
         SLURM_NTASKS=$WORLD_SIZE SLURM_NPROCS=$WORLD_SIZE    # which libraries read

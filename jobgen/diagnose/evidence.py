@@ -166,10 +166,16 @@ class Evidence:
         if node not in self._agents:
             log = self._fresh(self.run_dir / "logs" / node / "agent.log")
             lines = [part for line in log for part in split_record(line)]
-            begins = f" of start {self.attempt.name};" if self.attempt else ""
-            starts = [at for at, line in enumerate(lines) if begins in line.text]
+            starts = [at for at, line in enumerate(lines) if self._begins(line.text)]
             self._agents[node] = lines[starts[0] :] if starts else lines
         return self._agents[node]
+
+    def _begins(self, text: str) -> bool:
+        """Whether this attempt begins with a line; scripts of earlier versions count from 0."""
+        if self.attempt is None:
+            return True
+        number = int(self.attempt.name)
+        return f" in start {number + 1};" in text or f" of start {number};" in text
 
     def last_words(self, node: str) -> tuple[Line, ...]:
         """The last lines of a node's agent."""

@@ -96,7 +96,7 @@ class Judge:
             return self._name_cause(*verdict)
         title = "nothing is wrong so far: it waits to start"
         if self.evidence.attempt:
-            before, start = find_verdict(self.output), self.evidence.attempt.name
+            before, start = find_verdict(self.output), int(self.evidence.attempt.name) + 1
             reason = self.state.reason
             waits = f"; it waits to start again: {reason}" if reason else ""
             if before and before.cause.id in _BY_ITSELF:

@@ -17,7 +17,7 @@ _KINDS = ("stop", "restart", "unknown")
 class Verdict(NamedTuple):
     """Why a start has failed, by its script: whether the program begins again, and the evidence."""
 
-    start: int
+    start: int  # from 0, as its folder below attempts/
     verdict: str  # stop, restart or unknown
     cause: str
     rank: int | None
@@ -27,7 +27,8 @@ class Verdict(NamedTuple):
     def __str__(self) -> str:
         nodes = f" on {', '.join(self.nodes)}" if self.nodes else ""
         evidence = f": {self.evidence}" if self.evidence else ""
-        return f"start {self.start} failed; verdict: {self.verdict} ({self.cause}){nodes}{evidence}"
+        what = f"verdict: {self.verdict} ({self.cause}){nodes}{evidence}"
+        return f"start {self.start + 1} failed; {what}"
 
 
 class BadNode(NamedTuple):

@@ -37,7 +37,7 @@ class Spread(NamedTuple):
 class Attempt(NamedTuple):
     """One start of the script. `first_step` is when the trainer was ready."""
 
-    number: int
+    number: int  # from 0, as its folder below attempts/
     nodes: tuple[str, ...]
     began: float | None
     first_step: float | None

@@ -2,8 +2,8 @@ run_job() {    # on this node; sets status
     node=${NODES[0]} node_rank=0
     mkdir -p "$run_dir/logs/$node" && log=$run_dir/logs/$node/agent.log
     echo "$node" >"$attempt_dir/nodes"
-    say "job $job_id, start $attempt, on $node; logs are in $run_dir"
-    say "$node is node 0 of start $attempt; it needs no rendezvous" >>"$log"
+    say "job $job_id, start $((attempt + 1)), on $node; logs are in $run_dir"
+    say "$node is node 0 in start $((attempt + 1)); it needs no rendezvous" >>"$log"
     run_agent >>"$log" 2>&1 </dev/null
 }
 end_job() { kill -TERM "$child" 2>/dev/null || :; }

@@ -5,11 +5,11 @@ run_job() {    # sets status
     node=${NODES[0]} log=$run_dir/logs/${NODES[0]} work_dir=$PWD
     mkdir -p "$log"
     echo "$node" >"$attempt_dir/nodes"
-    say "job $job_id, start $attempt, on $node; logs are in $run_dir"
+    say "job $job_id, start $((attempt + 1)), on $node; logs are in $run_dir"
     for signal in HUP USR1 USR2 CONT; do
         if [[ -z $(trap -p "$signal") ]]; then trap 'kill -s '"$signal"' "$child"' "$signal"; fi
     done
-    echo "jobgen: $node is node 0 of start $attempt; it needs no rendezvous" >>"$log/agent.log"
+    say "$node is node 0 in start $((attempt + 1)); it needs no rendezvous" >>"$log/agent.log"
     run_child run_body
     if ((status)); then printf '%s : %s\n' rank 0 exitcode "$status" >>"$log/agent.log"; fi
 }

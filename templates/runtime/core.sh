@@ -52,7 +52,7 @@ has_lost_peer() {    # has_lost_peer LOG: whether its last error is another's en
 }
 find_first_error() {    # sets file and reason: who fell silent first, and has not just lost another
     while read -r file && has_lost_peer "$file"; do peers+=(${NODES[1]:+"$file"}); done < <(
-        awk -v start=" of start $attempt;" '/ of start [0-9]+;/ { own = index($0, start) }
+        awk -v start=" in start $((attempt + 1));" '/ in start [0-9]+;/ { own = index($0, start) }
             $1 == "rank" { name = FILENAME; sub("[^/]*$", "rank-" $3 ".err", name) }
             $1 == "exitcode" && own && $3 != -15 { print name }
             ' "$run_dir"/logs/*/agent.log | xargs -r -d '\n' ls -tr

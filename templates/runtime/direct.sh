@@ -1,7 +1,7 @@
 run_rank() {    # the program, with its own log files
-    local log=$JOBGEN_RUN_DIR/logs/$JOBGEN_NODE/rank-$RANK
+    local log=$JOBGEN_RUN_DIR/logs/$JOBGEN_NODE/rank-$RANK start="start $((JOBGEN_ATTEMPT + 1))"
     say "rank $RANK is process $BASHPID" && exec >>"$log.out" 2>>"$log.err"
-    ((!JOBGEN_ATTEMPT)) || { say "start $JOBGEN_ATTEMPT" && say "start $JOBGEN_ATTEMPT" >&2; }
+    ((!JOBGEN_ATTEMPT)) || { say "$start" && say "$start" >&2; }
     # Where a program whose main function has torch's @record leaves its exception.
     export TORCHELASTIC_ERROR_FILE=$JOBGEN_RUN_DIR/errors/$JOBGEN_NODE-$RANK.json
     : >"$JOBGEN_AGENT/reached"

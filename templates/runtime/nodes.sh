@@ -2,11 +2,11 @@ tell_nodes() {    # what each node has to know
     printf '%s\n' "${NODES[@]}" >"$attempt_dir/nodes"
     printf '%s=%q\n' MASTER_ADDR "$MASTER_ADDR" MASTER_PORT "$MASTER_PORT" work_dir "$PWD" \
         run_end "${run_end-}" script_pid "${script_pid-}" file_mask "$(umask)" >"$attempt_dir/world"
-    say "job $job_id, start $attempt, on ${NODES[*]}; logs are in $run_dir"
+    say "job $job_id, start $((attempt + 1)), on ${NODES[*]}; logs are in $run_dir"
 }
 run_node() {    # the launcher calls this on each node, in direct mode for each process
     attempt_dir=${0%/*} this_script=$0 stop='' child=''
-    run_dir=${attempt_dir%/attempts/*} attempt=${attempt_dir##*/}
+    run_dir=${attempt_dir%/attempts/*} attempt=${attempt_dir##*/} start=$((attempt + 1))
     . "$attempt_dir/world" && cd "$work_dir" && umask "$file_mask"
     find_rank "$@"
     node=$(sed -n "$((node_rank + 1))p" "$attempt_dir/nodes")
@@ -15,7 +15,7 @@ run_node() {    # the launcher calls this on each node, in direct mode for each 
     trap 'end_node "$?"' EXIT
     trap 'stop=SIGTERM; kill -TERM "$child" 2>/dev/null || :' TERM INT HUP
     : >"$attempt_dir/node-$node_rank.started"    # from here on it records its end
-    say "$node is node $node_rank of start $attempt; the rendezvous is at $MASTER_ADDR:$MASTER_PORT"
+    say "$node is node $node_rank in start $start; the rendezvous is at $MASTER_ADDR:$MASTER_PORT"
     getent ahosts "$MASTER_ADDR" >/dev/null || die "$node cannot resolve the name of the first node"
     ((rank)) || ! (: <>"/dev/tcp/$MASTER_ADDR/$MASTER_PORT") 2>/dev/null ||
         die "port $MASTER_PORT on $node is in use by another program"

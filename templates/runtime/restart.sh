@@ -20,11 +20,11 @@ choose_nodes() {    # choose_nodes COUNT KEPT: those to avoid come last, but for
     find "$run_dir" -name 'rank-*.err' -printf '%p %s\n' >"$attempt_dir/sizes"
 }
 judge() {    # by the causes of jobgen diagnose: sets verdict, cause, rank, nodes, line, and good
-    local log text pattern lines='' said node last saved
+    local log text pattern lines='' said node last saved start=$((attempt + 1))
     if [[ -z $reason ]]; then reason=" with exit code $status" && find_first_error; fi
     [[ $reason =~ (rank\ ([0-9]+)\ on\ )?([^ ]+),\ see\  ]]
     rank=${BASH_REMATCH[2]:--} nodes=${BASH_REMATCH[3]:-$lost}
-    text=$(sed "0,/ of start $attempt;/d" "${file%/*}/agent.log" | grep -A 1 "^ *rank *: $rank\b"
+    text=$(sed "0,/ in start $start;/d" "${file%/*}/agent.log" | grep -A 1 "^ *rank *: $rank\b"
         for log in "$attempt_dir/launcher.log" "${peers[-1]}" "$file"; do    # since this start
             tail -c "+$((1 + 10#0$(sed -n "s|^$log ||p" "$attempt_dir/sizes")))" "$log" | tail -n 60
         done
@@ -68,7 +68,7 @@ start_again() {    # another start follows here, or elsewhere by the chain, or n
     lost=$(sort -u "$run_dir/avoid" | xargs)    # for the chain
     ((good >= ${#NODES[@]} && ${WALLTIME:-SECONDS + 9999} - SECONDS >= NOTICE + 60)) ||
         { say "this allocation has no node or no time left for another start" && return; }
-    say "start $((attempt + 1)) follows in this allocation"
+    say "start $((attempt + 2)) follows in this allocation"
     (word=continued && conclude 1)
     grep -slzxF "JOBGEN_AGENT=$tmp_dir" /proc/[0-9]*/environ | cut -d / -f 3 | xargs -r kill -KILL
     trap - TERM INT USR1 EXIT

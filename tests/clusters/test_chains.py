@@ -203,7 +203,7 @@ def test_a_job_that_is_preempted_saves_and_goes_on(slurm: Slurm, tmp_path: Path)
     job.wait_for(lambda: len(outcomes(job)) == 2)
     assert outcomes(job) == ["continued 0", "done 0"], output(job)
     assert "jobgen: another job has preempted this one" in output(job)
-    assert "begins after step 0\njobgen: start 1\nbegins after step " in printed(job)
+    assert "begins after step 0\njobgen: start 2\nbegins after step " in printed(job)
     shown = slurm.wait(job.id)
     assert (shown["JobState"], shown["Restarts"]) == ("COMPLETED", "1")
 

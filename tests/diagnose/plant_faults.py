@@ -906,7 +906,7 @@ FAULTS += [
         state="queued",
         alone=True,
         seconds=200,
-        says="start 0",
+        says="start 1",
     ),
     Planted(
         "task-launch",
@@ -1212,7 +1212,7 @@ FAULTS += [
         state="queued",
         alone=True,
         seconds=120,
-        says="start 0",
+        says="start 1",
     ),
     Planted(
         "step-killed",
@@ -1326,7 +1326,7 @@ FAULTS += [
         state="queued",
         alone=True,
         seconds=120,
-        says="start 0",
+        says="start 1",
     ),
     Planted(
         "stopped-and-idle",

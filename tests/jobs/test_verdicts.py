@@ -42,7 +42,7 @@ def test_they_are_read_and_what_is_damaged_is_left_out(run: Run) -> None:
 
 def test_diagnose_and_list_show_them(run: Run) -> None:
     text = run.diagnose(FAILED).as_text()
-    assert "start 0 failed; verdict: restart (gpu-error) on n2: RuntimeError" in text
+    assert "start 1 failed; verdict: restart (gpu-error) on n2: RuntimeError" in text
     assert "bad node n2: gpu-error, 2026-03-01T12:00:00Z" in text
     listed = jobgen("list", "--bad-nodes")
     assert listed.out.splitlines()[1].split()[:3] == ["n2", "1", "gpu-error"]

@@ -29,7 +29,7 @@ def judge(
         if kind == "nodes":
             (own / "failed").write_text("1 1\n")
         (logs / "rank-1.err").write_text(f"{rank}\n")
-        begun = f"jobgen: n2 is node 1 of start {attempt}; the rendezvous is at n1:20000\n"
+        begun = f"jobgen: n2 is node 1 in start {attempt + 1}; the rendezvous is at n1:20000\n"
         (logs / "agent.log").write_text(f"{begun}rank : 1\nexitcode : 1\n")
     runtime = str(ROOT / "templates" / "runtime")
     argv = ["bash", "-c", JUDGE, "judge", runtime, str(folder), str(attempt), kind]

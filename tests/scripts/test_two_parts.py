@@ -370,8 +370,8 @@ def test_the_first_error_is_not_of_a_process_that_has_only_lost_another(
     folder.mkdir(parents=True)
     (tmp_path / "errors").mkdir()
     (tmp_path / "nodes").write_text("n1\n")
-    log = "jobgen: n1 is node 0 of start 0; x\n" + TABLE.format(0, 9) + TABLE.format(4, 9)
-    log += "jobgen: n1 is node 0 of start 1; x\n"
+    log = "jobgen: n1 is node 0 in start 1; x\n" + TABLE.format(0, 9) + TABLE.format(4, 9)
+    log += "jobgen: n1 is node 0 in start 2; x\n"
     (folder / "agent.log").write_text(
         log + "".join(TABLE.format(rank, code) for rank, code in codes.items())
     )
