@@ -119,6 +119,7 @@ def _measure(plan: Plan) -> JobSize:
         ray=plan.launch.ray,
         plain=plan.launch.plain,
         lone=plan.lone and "hydra/launcher=" not in setup,  # which starts others
+        packed=nodes.together > 1,
         chained=" and ".join(key for key, starts in again.items() if starts),
         cpus=(group.cpus or 0) // group.processes,
         swept=tuple(task.arguments for task in tasks[:20]) or ((),),

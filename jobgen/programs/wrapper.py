@@ -13,6 +13,7 @@ from jobgen.batchscript.reach import find_reach
 from jobgen.batchscript.reader import Script, read
 from jobgen.errors import JobgenError
 from jobgen.programs.program import list_started
+from jobgen.programs.reader import read_form
 from jobgen.programs.rules import SEVERAL, JobSize, Remark, check_program, make_remark
 from jobgen.spec import tables
 from jobgen.spec.launchers import read_names
@@ -95,7 +96,7 @@ def check_wrapper(path: str, size: JobSize) -> list[Remark]:
         return []
     # Where another folder, or a container, has the files.
     moves = re.search(rf"\b(cd|pushd|{'|'.join(read_names('containers'))}) ", wrapper.text)
-    remarks: list[Remark] = []
+    remarks = [*_find_unread(path, wrapper, size)]
     for launch in wrapper.launches:
         remarks += _find_own_launcher(path, launch, size)
         remarks += _check_python(path, launch, size, here=not moves)
@@ -103,6 +104,13 @@ def check_wrapper(path: str, size: JobSize) -> list[Remark]:
     rules = "(?!own-rendezvous|visible-devices)" if remarks else ""
     remarks += _lint(path, wrapper.text, "", _ABOUT_CODES)
     return [*remarks, *_find_lines(path, wrapper.text, size, rules)]
+
+
+def _find_unread(path: str, wrapper: Script, size: JobSize) -> Iterator[Remark]:
+    """Yield that a script reads none of the arguments that it is given, if so."""
+    started = [one.place.line for one in wrapper.launches if one.started.program]
+    if started and size.arguments and not read_form("reads-words").search(wrapper.text):
+        yield make_remark("unread-argument.script", path, started[-1], count=len(size.arguments))
 
 
 def _check_python(
