@@ -92,18 +92,6 @@ run:
             None,
         ),
         (
-            "uv run torchrun --nproc-per-node=1 t.py",
-            ONE_GPU,
-            {"command": ["uv", "run", "python3", "t.py"]},
-            None,
-        ),
-        (
-            "uv run --extra gpu --no-sync torchrun --nproc-per-node=1 t.py",
-            ONE_GPU,
-            {"command": ["uv", "run", "--extra", "gpu", "--no-sync", "python3", "t.py"]},
-            None,
-        ),
-        (
             "uv run bash -c 'torchrun --nproc-per-node=1 t.py'",
             ONE_GPU,
             {"command": ["uv", "run", "bash", "-c", "torchrun --nproc-per-node=1 t.py"]},
@@ -153,6 +141,34 @@ def test_a_launch_line_becomes_run_and_launch(
     spec = spec_of(body, directive)
     assert spec["run"] == run
     assert spec.get("launch") == launch
+
+
+@pytest.mark.parametrize(
+    "launch",
+    [
+        "uv run torchrun --nproc-per-node=1 t.py",
+        "uv run python -m torch.distributed.run --nproc-per-node=1 t.py",
+    ],
+)
+def test_an_agent_in_the_environment_of_uv_has_a_key_for_it(launch: str) -> None:
+    spec = spec_of(launch, ONE_GPU)
+    assert (spec["environment"], spec["run"]) == ({"uv": True}, {"script": "t.py"})
+
+
+@pytest.mark.parametrize("before", ["", "cd project\n", "export UV_NO_SYNC=1\n"])
+@pytest.mark.parametrize("runner", ["uv run", "uv run --extra gpu", "poetry run", "pixi run -e e"])
+def test_an_agent_in_an_environment_without_a_key_keeps_its_words(runner: str, before: str) -> None:
+    if before or runner != "uv run":
+        spec = spec_of(f"{before}{runner} torchrun --nproc-per-node=1 t.py", ONE_GPU)
+        words = [*runner.split(), "torchrun", "--nproc-per-node=1", "t.py"]
+        assert (spec["run"]["command"], spec["launch"]) == (words, {"mode": "plain"})
+        assert "uv" not in spec.get("environment", {})
+
+
+@pytest.mark.parametrize("runner", ["uv run --extra gpu", "poetry run", "conda run -n e"])
+def test_agents_of_two_nodes_in_such_an_environment_keep_the_body(runner: str) -> None:
+    launch = f"srun {runner} torchrun --nnodes=2 --nproc-per-node=4 t.py"
+    assert kept(launch, TWO_NODES) == "import does not take over what starts torchrun"
 
 
 @pytest.mark.parametrize(
@@ -870,6 +886,24 @@ def test_the_memory_of_torque_is_that_of_all_nodes() -> None:
     spec = yaml.safe_load(imported.yaml)
     assert (spec["resources"]["nodes"], spec["resources"]["memory_per_node"]) == (2, "200GB")
     assert not imported.body
+
+
+@pytest.mark.parametrize("asked", ["procs=10", "size=48", "mppwidth=32"])
+def test_what_only_torque_reads_stands_alone(asked: str) -> None:
+    imported = import_pbs(f"#PBS -l {asked},mem=30gb\ncd /a\nmpirun -n 10 ./a")
+    spec = yaml.safe_load(imported.yaml)
+    assert (imported.body, spec["resources"]) == ("#!/bin/bash\ncd /a\nmpirun -n 10 ./a\n", {})
+    assert spec["directives"] == [f"#PBS -l {asked}", "#PBS -l mem=30gb"]
+
+
+def test_a_number_in_capitals_is_a_place_to_fill_in() -> None:
+    lost = [x.reason for x in import_body("srun a.out", "#SBATCH --nodes=NUM_NODES").left]
+    assert lost == ["NUM_NODES is a place to fill in"]
+
+
+@pytest.mark.parametrize("python", ["python", "python3.6"])
+def test_python_whose_program_is_an_argument_keeps_the_body(python: str) -> None:
+    assert kept(f"mpirun -np 4 {python} $*", ONE_GPU) == WHY.OF_ARGUMENTS
 
 
 def test_whole_nodes_of_pbs_are_exclusive() -> None:

@@ -114,7 +114,7 @@ class LaunchLine:
         self._refuse("it reads the lines below", *(one.heredocs for one in self.statement.commands))
         self._refuse(WHY.LAUNCH, not program, *(one.end == "&" for one in self.statement.commands))
         bare = self.torchrun and not self.torchrun.program
-        lacks = bare or re.fullmatch("python3?|-[^=]*", program[-1].text)
+        lacks = bare or re.fullmatch(r"python[\d.]*|-[^=]*", program[-1].text)
         self._refuse(WHY.OF_ARGUMENTS, lacks and re.search(r"\$\{?[@*]", self.statement.text))
 
     def _run_line(self) -> None:
@@ -176,12 +176,13 @@ class LaunchLine:
         count = torchrun.tell("processes")
         processes = (count in ("gpu", "auto") and self.shape.gpus) or self._count(count)
         self.shares = "torchrun" if processes > 1 else ""
-        agent = self.started.program[0]  # whose folder, as a runner, has an environment
+        agent = self.started.program[0]  # whose folder has an environment
         python = Word(re.sub(r"torchrun(?=\W*$)", "python3", agent.raw), agent.line, agent.column)
         module = [Word("-m", agent.line, agent.column)] if "-m" in torchrun.options else []
         self.bare = False
-        words = [*self.started.runner, python, *module, *torchrun.program]
-        values = self._name_program(words)
+        values = self._name_program([python, *module, *torchrun.program])
+        if self.started.runner:
+            values["environment.uv"] = True
         if (restarts := torchrun.tell("--max-restarts")) not in ("", "0"):
             values["launch.max_restarts"] = self._count(restarts)
         self._finish("torchrun", values, processes)
@@ -194,7 +195,10 @@ class LaunchLine:
         self._refuse(f"{self.tasks} torchrun agents start on each node", self.tasks != 1)
         self._refuse(f"import does not take over torchrun's {' '.join(unknown)}", unknown)
         self.logged |= not _TORCHRUN_LOGS.isdisjoint(torchrun.options)
-        self._refuse("import does not take over what starts torchrun", around)
+        runner = " ".join(word.text for word in self.started.runner)
+        # Of the environments that a runner brings, a key names that of uv alone, in this folder.
+        foreign = runner and (runner != "uv run" or self.moved or "UV_" in self.script.text)
+        self._refuse("import does not take over what starts torchrun", around, foreign)
         other = self._count(torchrun.tell("nodes")) != self.shape.nodes
         self._refuse(WHY.LAUNCH, other, gives_rank)
 

@@ -6,7 +6,7 @@ _OPTIONS = name_options("""
     name                        -N
     account                     -A
     queue                       -q
-    resources.nodes             -l select, -l nodes, -l place
+    resources.nodes             -l select, -l nodes, -l procs, -l size, -l mppwidth, -l place
     resources.gpus_per_node     -l ngpus, -l gpus
     resources.cpus_per_node     -l ncpus
     resources.memory_per_node   -l mem
