@@ -187,9 +187,8 @@ class _CleanSpec:
         try:
             written = render_directives(self.draft)
         except SpecError as error:
-            problem = error.problems[0]
-            refused = f"jobgen refuses the spec: {problem.path} {problem.message}"
-            raise NotStraightError(self.launch.line, refused) from None
+            why = "jobgen refuses the spec: {0.path} {0.message}".format(error.problems[0])
+            raise NotStraightError(self.launch.line, why) from None
         self._refuse_unset(written)
         asked, gets = self.script.request, written.request
         counts = [(asked.nodes, gets.nodes), (asked.gpus, gets.gpus), (asked.cpus, gets.cpus)]

@@ -251,10 +251,8 @@ class Prelude:
         options = ["+e"] if self.fails > self.careful else []
         if FORMS["pipes"].search("\n".join([*options, *lines])) and not self.piped:
             options.append("+o pipefail")
-        text = (
-            f"set {' '.join(options)}    # as in the script, a line that fails does not end the job"
-        )
-        return [text] if options else []
+        why = "    # as in the script, a line that fails does not end the job"
+        return [f"set {' '.join(options)}{why}"] if options else []
 
     def _write_setup(self, loose: frozenset[str]) -> None:
         lines = [line for text in self.setup for line in text.splitlines()]

@@ -152,9 +152,9 @@ class LaunchLine:
             if f"{step.name} {long}" in ("srun --output", "srun --error"):
                 self.logged = True
             elif option not in counts:
-                same = self.script.value(long) == value
-                same = same or bool(FORMS["idle-step"].fullmatch(f"{step.name} {option} {value}"))
-                self._refuse(f"import does not take over {step.name}'s {option}", not same)
+                idle = FORMS["idle-step"].fullmatch(f"{step.name} {option} {value}")
+                left = not idle and self.script.value(long) != value
+                self._refuse(f"import does not take over {step.name}'s {option}", left)
                 self.dropped.append(option)
         self._refuse(WHY.SPREADS, not self.shape.tasks)
         starts = count_reach(self.script, step)
@@ -181,21 +181,20 @@ class LaunchLine:
         module = [Word("-m", agent.line, agent.column)] if "-m" in torchrun.options else []
         self.bare = False
         values = self._name_program([python, *module, *torchrun.program])
-        if self.started.runner:
-            values["environment.uv"] = True
+        values["environment.uv"] = bool(self.started.runner)
         if (restarts := torchrun.tell("--max-restarts")) not in ("", "0"):
             values["launch.max_restarts"] = self._count(restarts)
         self._finish("torchrun", values, processes)
 
     def _check_agents(self, torchrun: Agent) -> None:
-        around = [*self.started.wrapper, *self.started.assignments, *self.started.wrappers]
+        runner, started = " ".join(x.text for x in self.started.runner), self.started
+        around = [*started.wrapper, *started.assignments, *started.wrappers]
         unknown = sorted(torchrun.options.keys() - _TORCHRUN - _TORCHRUN_LOGS - {"--use-env"})
         by_launch = torchrun.called == "torch.distributed.launch"
         gives_rank = by_launch and "--use-env" not in torchrun.options
         self._refuse(f"{self.tasks} torchrun agents start on each node", self.tasks != 1)
         self._refuse(f"import does not take over torchrun's {' '.join(unknown)}", unknown)
         self.logged |= not _TORCHRUN_LOGS.isdisjoint(torchrun.options)
-        runner = " ".join(word.text for word in self.started.runner)
         # Of the environments that a runner brings, a key names that of uv alone, in this folder.
         foreign = runner and (runner != "uv run" or self.moved or "UV_" in self.script.text)
         self._refuse("import does not take over what starts torchrun", around, foreign)
