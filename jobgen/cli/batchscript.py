@@ -192,10 +192,10 @@ def _tell_fault(script: Script, imported: Imported) -> None:
     if fault is None:
         return
     keys = _write_clean(script, fault, imported)
-    write = ["to mend it, write in the spec, instead of run.body:", *keys]
+    write = ["to fix it, write in the spec, instead of run.body:", *keys]
     put_err(f"{imported.body_file} is the script's body as it is, and still has its fault:")
     put_err(f"  {fault.file}:{fault.line}: {fault.message} [{fault.rule.id}]")
-    put_err("\n  ".join(write) if keys else f"to mend it: {fault.fix}")
+    put_err("\n  ".join(write) if keys else f"to fix it: {fault.fix}")
 
 
 def _write_clean(script: Script, fault: Finding, kept: Imported) -> list[str]:

@@ -98,7 +98,7 @@ def _name_function(function: Callable[..., Any]) -> tuple[str, str]:
 
 
 def _name_program() -> str:
-    """Return the name by which others import the program that runs; empty if it is no file.
+    """Return the name by which others import the program that runs; empty without a file.
 
     What a job returns of the program's own classes is then of the classes that run here.
     """

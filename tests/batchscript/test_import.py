@@ -783,7 +783,7 @@ def test_a_kept_body_is_the_script_without_its_directives(tmp_path: Path) -> Non
 STILL_FAULTY = [
     (
         f"#!/bin/bash\n{TWO_NODES}\nexport A=1\ntorchrun --nnodes 2 t.py",
-        "to mend it, write in the spec, instead of run.body:\n"
+        "to fix it, write in the spec, instead of run.body:\n"
         "  environment: {variables: {A: '1'}}\n  run: {script: t.py}\n",
     ),
     (
@@ -793,7 +793,7 @@ STILL_FAULTY = [
     ),
     (  # jobgen would keep the body with a launcher, too
         f"#!/bin/bash\n{TWO_NODES}\ntrap x EXIT\ntorchrun --nnodes 2 t.py",
-        "to mend it: start it on every node, by srun, pbsdsh or mpiexec; or ask for one node",
+        "to fix it: start it on every node, by srun, pbsdsh or mpiexec; or ask for one node",
     ),
 ]
 

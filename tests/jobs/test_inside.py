@@ -134,7 +134,7 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def make_call(folder: Path, name: str, *args: Any, **kwargs: Any) -> tuple[bool, Any, str]:
-    about = ([str(folder)], "mine_in_a_job", name)
+    about = ([str(folder)], "mine_in_a_job", name, False)
     (folder / "about.pickle").write_bytes(pickle.dumps(about))
     (folder / "3.pickle").write_bytes(pickle.dumps((args, kwargs)))
     try:
