@@ -11,6 +11,7 @@ from jobgen.errors import UsageError
 from jobgen.jobs.by_hand import adopt_jobs
 from jobgen.jobs.files import RUNS
 from jobgen.jobs.record import RECORD, JobRecord, folder_name, read_record
+from jobgen.jobs.run_folder import list_chain
 
 _ID = r"\d+(?:-\d{6}-\d+)?"  # as of Slurm and PBS, or of a local job
 
@@ -18,7 +19,8 @@ _ID = r"\d+(?:-\d{6}-\d+)?"  # as of Slurm and PBS, or of a local job
 def find_job(word: str | None = None) -> JobRecord:
     """Find a job by its run folder, its id below ./runs, or its name or that name's folder.
 
-    Of several it is the latest, and so it is without a word. An id may be that of an array's task.
+    Of several it is the latest, and so it is without a word. An id may be that of an array's task,
+    or of a later job of its chain.
     Raises UsageError if nothing matches, or the record is damaged.
     """
     adopt_jobs()
@@ -126,7 +128,16 @@ def _find_by_id(word: str) -> JobRecord | None:
     direct = os.path.join(word, RECORD)
     if os.path.isfile(direct):
         return read_record(direct)
-    return _read_latest(f"*/{escape(folder_name(word))}")
+    return _read_latest(f"*/{escape(folder_name(word))}") or _find_in_chain(word)
+
+
+def _find_in_chain(word: str) -> JobRecord | None:
+    """Return the job of whose chain a later one has this ID, by which the scheduler shows it."""
+    if not re.fullmatch(r"\d+(\.\S+)?", word):
+        return None
+    jobs, _ = _read_all(glob(f"{RUNS}/*/*/{RECORD}"))
+    wanted = folder_name(word)
+    return next((job for job in jobs if wanted in map(folder_name, list_chain(job))), None)
 
 
 def _find_task(word: str) -> JobRecord | None:

@@ -91,10 +91,11 @@ class JobRow(NamedTuple):
         lines = list(filter(None, [self.reason, self.cause]))
         if self.state == "queued" and self.start is not None:
             lines.append(f"expected to start {_format_moment(self.start)}")
-        if self.at_most:
-            lines.append(f"start {max(1, self.starts)} of at most {self.at_most}")
-        elif self.starts > 1:
-            lines.append(f"start {self.starts}")
+        following = self.state == "queued"
+        number = max(1, self.starts + following)
+        if self.at_most or number > 1:
+            most = f" of at most {self.at_most}" if self.at_most else ""
+            lines.append(f"{'next: ' * following}start {number}{most}")
         if self.progress:
             lines.append(self.progress.as_text())
         lines += self._time_left()
@@ -131,7 +132,12 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
         return row
     roles = job.roles
     if not state.ended:  # of the job, or of the last of its roles
-        row = row._replace(progress=read_progress([job, *roles.values()][-1].run_dir))
+        last = [job, *roles.values()][-1]
+        progress = read_progress(last.run_dir)
+        # An earlier start's numbers tell how far the run has come, but not how it goes on.
+        if progress and state.name == "running" and progress.time < (read_traces(last).begun or 0):
+            progress = progress._replace(loss=None, per_second=None, left=None)
+        row = row._replace(progress=progress)
     if not tracked:
         return row
     return row._replace(

@@ -46,6 +46,7 @@ HEADER = (
         ("COMPLETED", "None", ("done", "")),
         ("CANCELLED", "None", ("cancelled", "")),
         ("CANCELLED by 1000", "None", ("cancelled", "")),
+        ("CANCELLED", "ReqNodeNotAvail, UnavailableNodes:n3", ("cancelled", "")),
         ("FAILED", "NonZeroExitCode", ("failed", "FAILED NonZeroExitCode")),
         ("TIMEOUT", "TimeLimit", ("timeout", "TIMEOUT TimeLimit")),
         ("NODE_FAIL", "", ("node lost", "NODE_FAIL")),
@@ -691,6 +692,30 @@ def test_a_chain_tells_its_position(scheduler: Scheduler) -> None:
     (one.run_dir / "script").write_text(f"#!/bin/bash\n{HEADER}")
     scheduler.says("squeue", "7|RUNNING|None|N/A|N/A\n")
     assert jobgen("status", "7").err == "start 2 of at most 4\n"
+    (one.run_dir / "attempts" / "1" / "outcome").write_text("continued 0\n")
+    scheduler.says("squeue", "7|PENDING|None|N/A|N/A\n")
+    assert jobgen("status", "7").err == "next: start 3 of at most 4\n"
+
+
+def test_an_earlier_start_tells_how_far_a_run_has_come_but_not_when_it_is_done(
+    scheduler: Scheduler,
+) -> None:
+    one = job("7")
+    attempt(one, "continued 0")
+    metrics(one, START, step(200, time=time.time() - 60))
+    attempt(one, number=1)
+    scheduler.says("squeue", f"7|RUNNING|None|1700000000|{time.time() + 3600:.0f}\n")
+    start, progress, left = jobgen("status", "7").err.splitlines()
+    assert (start, progress) == ("start 2", "step 200 of 1000")
+    assert left.endswith(" of the walltime")
+
+
+def test_a_later_job_of_a_chain_names_it(scheduler: Scheduler) -> None:
+    (attempt(job("7"), "done 0").parent / "after-7").write_text("62\n")
+    attempt(job("80.pbs", kind="pbs", name="b", links=("81.pbs",)), "done 0")
+    for word in ("62", "81", "81.pbs"):
+        assert jobgen("status", word)[:2] == (0, "done\n"), word
+    assert "no job '63' below ./runs" in jobgen("status", "63").err
 
 
 def test_the_reason_to_wait_and_the_expected_start_are_told(scheduler: Scheduler) -> None:

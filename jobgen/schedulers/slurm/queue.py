@@ -99,6 +99,8 @@ def _read_state(word: str, reason: str, start: float | None, end: float | None) 
         reason = f"Slurm calls it {word}"
     elif name in base.ENDED and name != "done" and word != "CANCELLED":
         reason = f"{word} {reason}".strip()
+    elif word == "CANCELLED" and not reason.startswith("Dependency"):
+        reason = ""  # why it had to wait before
     elif word in ("SUSPENDED", "STOPPED"):
         reason = "suspended"
     if name == "queued":
