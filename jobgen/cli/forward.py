@@ -48,7 +48,7 @@ def forward(
     """Forward a port of a running job's node to this machine until you press Ctrl-C.
 
     Your own ssh forwards the port to localhost on the node. The site must allow ssh to the nodes
-    of your jobs. For a task of an array, give its ID, such as 12_3.
+    of your jobs. For a task of an array, give its ID, such as 12_3. Exits with ssh's exit code.
     """
     from jobgen import find
     from jobgen.jobs.inside import find_node
@@ -73,8 +73,11 @@ def _forward(
     if only_print:
         put_out(f"{shlex.join(argv)}\n")
         return 0
-    put_err(f"http://127.0.0.1:{local}/ is port {port} of {node}; Ctrl-C ends it")
-    replace_process(argv)
+    put_err(f"ssh connects to {node}, which the site must allow from this machine")
+    words = shlex.quote(f"http://127.0.0.1:{local}/ is port {port} of {node}; Ctrl-C ends it")
+    # What ssh runs here once it is connected and listens; its tokens begin with a percent sign.
+    tell = f"LocalCommand=echo {words.replace('%', '%%')} >&2"
+    replace_process([*argv[:1], "-o", "PermitLocalCommand=yes", "-o", tell, *argv[1:]])
 
 
 def _pick_port(wanted: int) -> int:
