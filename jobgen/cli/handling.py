@@ -47,6 +47,9 @@ def rerun(
         for one in jobs
     ]
     put_answer({"jobs": rows}, "".join(f"{one.id}\n" for one in jobs), as_json=as_json)
+    for row in rows:
+        put_err(f"run folder: {row['run_folder']}")
+    put_err(f"next: jobgen logs -f {jobs[0].id}, jobgen status {' '.join(one.id for one in jobs)}")
 
 
 _NO_SSH = 255  # the exit code of an ssh that has no connection
@@ -121,7 +124,8 @@ def clean(jobs: tuple[str, ...], older: str | None, yes: bool, as_json: bool, **
     _check_kept(which["keep"], known)
     waste = find_waste(known, before=before, **which)
     if jobs:
-        _name_kept(known, waste)
+        going = {each.job.id for each in waste}
+        _name_kept([job for job in known if job.id not in going], age, failed=which["failed"])
     elif not waste and not any(which.values()):
         _say_all_kept(known, age)
     total = f"{sum(each.size for each in waste) / 1e6:,.1f} MB of {format_count(len(waste), 'job')}"
@@ -173,12 +177,15 @@ def _say_all_kept(known: Sequence[Job], age: str) -> None:
         put_err(f"{format_count(len(known), 'job')} kept: none ended more than {age} ago (--older)")
 
 
-def _name_kept(named: Sequence[Job], waste: Sequence[Waste]) -> None:
-    going = {each.job.id for each in waste}
-    for job in named:
-        if job.id not in going:
-            why = "it may be running, does not match the options, or was already removed"
-            put_err(f"{job.id}: kept, because {why}")
+def _name_kept(jobs: Sequence[Job], age: str, *, failed: bool) -> None:
+    from jobgen import get_status
+
+    recent = f"it ended less than {age} ago (--older), or " if age else ""
+    for job, state, *_ in get_status(jobs).jobs if jobs else ():
+        why = f"{recent}nothing of it is left to remove"
+        if not state.ended or (failed and state.name == "done"):
+            why = f"it is {state.described}"
+        put_err(f"{job.id}: kept, because {why}")
 
 
 def _confirm_removal(waste: Sequence[Waste], total: str, *, yes: bool) -> None:

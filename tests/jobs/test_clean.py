@@ -68,7 +68,10 @@ def test_old_jobs_that_have_ended_go_and_nothing_else(alive: JobRecord) -> None:
     assert ids() == ["2", alive.id]
     assert not list(Path("runs/a/code").iterdir())
     assert jobgen("clean").err == "2 jobs kept: none ended more than 30d ago (--older)\n"
-    assert "2: kept, because " in jobgen("clean", "--yes", "--older", "30d", "2").err
+    recent = "it ended less than 30d ago (--older), or nothing of it is left to remove"
+    told = jobgen("clean", "--yes", "--older", "30d", "2", alive.id).err
+    assert f"2: kept, because {recent}\n" in told
+    assert f"{alive.id}: kept, because it is running\n" in told
     code, _, err = jobgen("clean", "--yes", alive.id, "2")  # what is named may be new
     assert (code, err.splitlines()[0].partition(":")[0]) == (0, f"{alive.id}")
     assert ids() == [alive.id]

@@ -624,6 +624,7 @@ class TestAnswers:
         code, said = on_a_terminal(argv, answer)
         assert (code == 0, self.jobs()) == (jobs == 2, jobs), said
         assert re.search(rf"rerun a {id} \(queued.*\)\? \[y/N\]: ", said), said
+        assert ("next: jobgen logs -f " in said) == (jobs == 2)
         assert "Traceback" not in said
 
     def test_a_job_that_began_and_that_the_scheduler_has_forgotten(
