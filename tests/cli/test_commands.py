@@ -542,7 +542,7 @@ class TestSubmit:
                 "0",
                 "Charged: 8 SU\nsbatch: Job 7 to start at 2030-01-31T12:00:00 using 8 processors",
                 "sbatch --test-only says: expected to start at 2030-01-31T12:00:00 using 8 "
-                "processors\n",
+                "processors; by the queue of this moment, so it may start sooner\n",
             ),
             ("0", "Submitted batch job 7", "sbatch --test-only says: Submitted batch job 7\n"),
             ("0", "", ""),

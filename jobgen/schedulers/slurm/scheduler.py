@@ -96,7 +96,8 @@ class Slurm(base.Scheduler):
     def read_test(self, words: str) -> str:
         """`sbatch: Job 2 to start at 2030-01-31T12:00:00 using ...`; jobs have other numbers."""
         starts = re.findall(r"^sbatch: Job \d+ (to start at .+)", words, re.MULTILINE)
-        return f"expected {starts[-1]}" if starts else words
+        sooner = "by the queue of this moment, so it may start sooner"
+        return f"expected {starts[-1]}; {sooner}" if starts else words
 
     def refuses(self, words: str) -> bool:
         """By sbatch's own marks: `sbatch: ` alone also begins its remarks."""
