@@ -159,13 +159,6 @@ _STARTS = ("spawns", "launches", "rays")  # the kinds of calls that start proces
 _OF_MPI = {"horovod", "mpi4py"}
 
 
-class _Values(dict[str, Any]):
-    """Values by their names, and those of `forms.txt`."""
-
-    def __missing__(self, name: str) -> str:
-        return spell_form(name)
-
-
 class _Look:
     """One look into a program, for the job that starts it."""
 
@@ -174,7 +167,7 @@ class _Look:
         self.remarks: dict[str, list[Remark]] = {}  # by their messages, as they are found
         # By the words of `needs`, and the names of records, whether they are said.
         self.answers = dict.fromkeys(read_rules(), False) | _answer(size)
-        self.values = _Values(_list_values(size))  # what records name by $value and <<value>>
+        self.values = _list_values(size)  # what records name by $value and <<value>>
         words = (*(size.arguments or ()), *size.swept[0])
         files = list_files(program, words)
         settings = list_settings([f"={name}" for name in files])
@@ -349,11 +342,11 @@ class _Look:
     def _allow(self, rule: dict[str, str], places: list[Fact]) -> list[Fact]:
         """Return where a rule is said, if the text has what it asks for and nothing against it."""
         if "calls" in rule and "with" in rule:
-            found = next(self.program.search(self._fill(rule["with"]), _NEVER), None)
-            if found and "at" in rule:
-                places = [found._replace(about={**found.about, **places[0].about})]
-            elif not found:
+            place = next(self.program.search(self._fill(rule["with"]), _NEVER), None)
+            if place is None:
                 return []
+            if "at" in rule:
+                places = [place._replace(about={**place.about, **places[0].about})]
         without = "without" in rule and self._fill(rule["without"])
         return [] if without and re.search(without, self.program.used) else places
 
@@ -361,8 +354,9 @@ class _Look:
         return re.sub("<<(below )?(.+?)>>", self._give, form)
 
     def _give(self, word: re.Match[str]) -> str:
-        value = self.values[word[2]]
-        return "|".join(map(str, range(value))) if word[1] else str(value)
+        if word[1]:
+            return "|".join(map(str, range(self.values[word[2]])))
+        return str(self.values[word[2]] if word[2] in self.values else spell_form(word[2]))
 
     def find_modules(self) -> None:
         """Modules of the project that are not there, are hidden, or that a snapshot leaves out."""
@@ -558,8 +552,8 @@ def _is_of_fsdp(_: _Look, call: Fact) -> bool:
 def _is_named_again(look: _Look, call: Fact) -> bool:
     """Whether the program names a file that it opens once more, as it may read it."""
     names = map(re.escape, re.findall(r"([^/']+\.\w+)'", call.text))
-    found = ([*look.program.search(name, _NEVER)] for name in names)
-    return call.name != "open" or any(len(one) > 1 for one in found)
+    lines = ([*look.program.search(name, _NEVER)] for name in names)
+    return call.name != "open" or any(len(one) > 1 for one in lines)
 
 
 def _multiply(at: Fact) -> int:
