@@ -51,7 +51,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest edb8f972126b ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest 4fb117556c1f ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, worlds, meeting, watch,
 # guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
@@ -118,9 +118,9 @@ find_first_error() {    # sets file and reason: who fell silent first, and has n
     reason+=${file:+": $([[ ${peers-} && $file != *.err ]] || sed -nE "$of" <<<"$file")see $file"}
 } 2>/dev/null
 conclude() {    # conclude STATUS: whatever the end is, say it, and put the outcome on record
-    set +eu && trap '' TERM INT USR1 && local status=$1 file='' end
+    set +eu && trap '' TERM INT USR1 && local status=$1 file='' it
     [[ -d $attempt_dir ]] || { say "FAILED: the run folder was removed: $run_dir" && exit 1; }
-    for end in start_again settle_walltime count_worlds is_preempted; do ! has $end || $end; done
+    for it in start_again settle_walltime count_worlds is_preempted; do ! has "$it" || "$it"; done
     case $word:$stop:$status in
         ::0) [[ -e $run_dir/STOPPED ]] || : >"$run_dir/DONE"
             word='done' && say "DONE: all processes ended well" ;;

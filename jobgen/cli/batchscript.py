@@ -155,12 +155,7 @@ def import_(
     if text.scheduler is None:
         put_err(f"{script} has no #SBATCH or #PBS line: write scheduler and resources in the spec")
     files = _write_new(imported, output)
-    if as_json:
-        put_out(imported._asdict())
-    elif not files:
-        put_out(imported.yaml)
-    if imported.body and not files:
-        put_err(f"the spec runs {imported.body_file}; -o FILE writes it beside the spec")
+    _put_spec(imported, as_json=as_json, written=bool(files))
     _tell_left(script, imported, verbose=verbose)
     if imported.body:
         _tell_fault(text, imported)
@@ -171,6 +166,16 @@ def import_(
     if losses and not allow_losses:
         what = format_count(losses, "thing is lost", "things are lost")
         raise LossesError(f"{what}; --allow-losses accepts this")
+
+
+def _put_spec(imported: Imported, *, as_json: bool, written: bool) -> None:
+    """Print the spec, unless a file has it."""
+    if as_json:
+        put_out(imported._asdict())
+    elif not written:
+        put_out(imported.yaml)
+    if imported.body and not written:
+        put_err(f"the spec runs {imported.body_file}; -o FILE writes it beside the spec")
 
 
 def _tell_left(script: str, imported: Imported, *, verbose: bool) -> None:

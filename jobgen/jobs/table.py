@@ -132,12 +132,7 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
         return row
     roles = job.roles
     if not state.ended:  # of the job, or of the last of its roles
-        last = [job, *roles.values()][-1]
-        progress = read_progress(last.run_dir)
-        # An earlier start's numbers tell how far the run has come, but not how it goes on.
-        if progress and state.name == "running" and progress.time < (read_traces(last).begun or 0):
-            progress = progress._replace(loss=None, per_second=None, left=None)
-        row = row._replace(progress=progress)
+        row = row._replace(progress=_read_progress([job, *roles.values()][-1], state.name))
     if not tracked:
         return row
     return row._replace(
@@ -146,6 +141,14 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
         bad_nodes=tuple(read_bad_nodes(job.run_folder)),
         roles=tuple(_list_roles(roles)),
     )
+
+
+def _read_progress(job: JobRecord, state: str) -> Progress | None:
+    progress = read_progress(job.run_dir)
+    # An earlier start's numbers tell how far the run has come, but not how it goes on.
+    if progress and state == "running" and progress.time < (read_traces(job).begun or 0):
+        return progress._replace(loss=None, per_second=None, left=None)
+    return progress
 
 
 def _list_roles(roles: dict[str, JobRecord]) -> Iterator[RoleState]:

@@ -62,9 +62,9 @@ find_first_error() {    # sets file and reason: who fell silent first, and has n
     reason+=${file:+": $([[ ${peers-} && $file != *.err ]] || sed -nE "$of" <<<"$file")see $file"}
 } 2>/dev/null
 conclude() {    # conclude STATUS: whatever the end is, say it, and put the outcome on record
-    set +eu && trap '' TERM INT USR1 && local status=$1 file='' end
+    set +eu && trap '' TERM INT USR1 && local status=$1 file='' it
     [[ -d $attempt_dir ]] || { say "FAILED: the run folder was removed: $run_dir" && exit 1; }
-    for end in start_again settle_walltime count_worlds is_preempted; do ! has $end || $end; done
+    for it in start_again settle_walltime count_worlds is_preempted; do ! has "$it" || "$it"; done
     case $word:$stop:$status in
         ::0) [[ -e $run_dir/STOPPED ]] || : >"$run_dir/DONE"
             word='done' && say "DONE: all processes ended well" ;;

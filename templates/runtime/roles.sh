@@ -34,20 +34,12 @@ start_role() {    # start_role ROLE [alone] [notice]: it may end before the last
     pid_of[$1]=$! may_end[$1]=${2-}
 }
 wait_for_role() {    # wait_for_role ROLE SECONDS TEST...
-    local until=$((SECONDS + $2))
+    local until=$((SECONDS + $2)) what="no $3 $4${5-}" && what=${what/http /answer at http://}
     until is_ready "$1" "${@:3}"; do
-        ((SECONDS < until)) || end_roles "$1" " was not ready within $2 s: $(tell_missed "${@:3}")"
+        ((SECONDS < until)) || end_roles "$1" " was not ready within $2 s: $what"
         watch_roles
     done
     say "$1 is ready $SECONDS s after the start of the job"
-}
-tell_missed() {    # tell_missed TEST WHAT [PATH]
-    case $1 in
-        file) echo "it has not written $2" ;;
-        log) echo "it has not printed $2" ;;
-        tcp) echo "it does not answer at $2" ;;
-        http) echo "it does not answer at http://$2$3 with 200" ;;
-    esac
 }
 is_ready() {    # is_ready ROLE TEST WHAT [PATH]
     case $2 in
@@ -86,10 +78,8 @@ end_roles() {    # end_roles [ROLE WHY]: all are asked to end, and made to 8 s l
     [[ -z $stop ]] || role=$(find_role ^lost)    # Slurm ends a job that has lost a node
     [[ -n $role ]] || exit 0
     own=$attempt_dir/start-of-$role stop='' why=''
-    if [[ $role${2-} != "${1-} was"* ]]; then    # else it has ended by this script's signal
-        read -r _ status <"$own/outcome" || :
-        why=$(sed -n '/^jobgen: FAILED/{s///p;q}' "$own/job.out")
-    fi
+    [[ $role${2-} == "${1-} was"* ]] || read -r _ status <"$own/outcome" || :    # not of this call
+    [[ $role${2-} == "${1-} was"* ]] || why=$(sed -n '/^jobgen: FAILED/{s///p;q}' "$own/job.out")
     why=${why:-"${2-}$(find "$run_dir/roles/$role/logs" -size +0 -name 'rank-*' -exec ls -t {} + |
         sed -nE '1s|.*/logs/(.*)/rank-([0-9]+).*|: rank \2 on \1, see &|p')"}
     if cp -p "$own/failed" "$attempt_dir" 2>/dev/null; then

@@ -150,7 +150,7 @@ def test_a_role_that_is_never_ready_is_named_with_what_was_waited_for(start: Sta
     start.run({"run": serve("--slow", "1000"), "ready": ready}, {})
     said = start.ends("failed 1")
     where = "127.0.0.1" if start.kind == "local" else "n1"
-    fault = f"role server was not ready within 3 s: it does not answer at http://{where}:"
+    fault = f"role server was not ready within 3 s: no answer at http://{where}:"
     assert f"FAILED: {fault}" in said
     assert fault in start.ask("diagnose")
 

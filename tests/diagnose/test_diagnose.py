@@ -366,11 +366,27 @@ def test_nobody_has_to_submit_again_what_starts_again_by_itself(
     run.script(said)
     found = run.diagnose(State("queued", "BeginTime"))
     assert (found.cause, found.remedy) == (cause, remedy)
-    assert found.title.startswith("start 0 ended: ")
+    assert found.title.startswith("start 1 ended: ")
+
+
+def test_what_a_program_has_said_is_not_looked_for_again(run: Run) -> None:
+    run.rank(2, "bad lr\n", after=5)
+    found = run.diagnose()
+    assert found.title == "it left with exit code 1, and said: bad lr"
+    assert found.remedy == "look at what the program does before it says its last words"
+
+
+def test_a_step_of_the_script_is_told_with_the_words_of_its_command(run: Run) -> None:
+    said = "/x/attempts/0/script: line 19: /venv/bin/activate: No such file or directory\n"
+    end = "jobgen: error: no virtual environment on n2\njobgen: the program never began on n2; 1\n"
+    run.node(2, f"{said}{end}")
+    assert run.diagnose().title.startswith(
+        "no virtual environment on n2: line 19: /venv/bin/activate: No such file or directory"
+    )
 
 
 def test_a_role_that_was_not_ready_in_time_is_a_cause_with_its_remedy(run: Run) -> None:
-    fault = "role server was not ready within 10 s: it does not answer at http://n1:23000/health"
+    fault = "role server was not ready within 10 s: no answer at http://n1:23000/health"
     run.write("roles/server/attempts/0/nodes", "n1\n")
     run.write("roles/server/logs/n1/rank-0.out", "loading\n", after=1)
     run.script(f"jobgen: FAILED: {fault}: rank 0 on n1, see /job/rank-0.out\n")

@@ -224,6 +224,13 @@ def test_where_the_output_of_the_script_goes() -> None:
     assert schedulers.SCHEDULERS["local"].output_file("a", "7") == "runs/a/7/job.out"
 
 
+def test_that_slurm_may_signal_a_minute_early_is_said() -> None:
+    text = edited(("{nodes: 2}", "{nodes: 2, walltime: 2h}"), ("", "on_walltime: {notice: 1m}\n"))
+    lines = SLURM.directives(plan_of(text, scheduler="slurm"))
+    (notice,) = (line for line in lines if line == "#SBATCH --signal=B:USR1@60")
+    assert "or up to 60 s earlier" in notice.reason
+
+
 @pytest.mark.parametrize(
     ("scheduler", "directive", "job_id", "path"),
     [
