@@ -558,11 +558,16 @@ def _check_variables(job: _Subject) -> _Found:
 
 
 def _check_spelling(job: _Subject) -> _Found:
-    """Yield misspelt names of variables and options; one like none may be the site's own."""
-    known, can = _list_rows("known")[0][0].split(), job.plan.can
+    """Yield misspelt names of variables; one like none may be the site's own."""
+    known = _list_rows("known")[0][0].split()
     for name in job.spec.environment.named_variables.keys() - {*known}:
         if near := find_near(name, known, cutoff=0.85):
             yield "misspelt", f"environment.variables.{name}", {"name": name, "near": near}
+
+
+def _check_options(job: _Subject) -> _Found:
+    """Yield misspelt options of the scheduler; one like none may be the site's own."""
+    can = job.plan.can
     lines = re.findall(rf"(?m)^{can.sign} (.*)", "\n".join(job.spec.directives))
     for option in list_options("\n".join(lines)):
         name = option.partition(" ")[0].removeprefix("--")
@@ -767,6 +772,7 @@ def _check_asking(job: _Subject) -> _Found:
 _CHECKS = (
     _check_variables,
     _check_spelling,
+    _check_options,
     _check_binds,
     _check_files,
     _check_no_use,

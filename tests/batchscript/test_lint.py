@@ -370,6 +370,7 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("hidden-exit", "apptainer shell i.sif <<EOF\npython t.py\ndate\nEOF", "--nodes=1"),
         ("hidden-exit", "python t.py &\npython u.py &\nsleep 3600", "--nodes=1"),
         ("hidden-exit", "python t.py\necho end\nexit $?", "--nodes=1"),
+        ("hidden-exit", "python t.py\necho $A\n\n# u\nif [ $? = 0 ]; then u; fi", "--nodes=1"),
         ("few-gpus", "CUDA_VISIBLE_DEVICES=1 python t.py", "--nodes=1 --gres=gpu:1"),
         ("few-gpus", "CUDA_VISIBLE_DEVICES=$A a\nCUDA_VISIBLE_DEVICES='7' b", "-N1 --gres=gpu:1"),
         ("dead-directive", "true", "--nodes=1\n#SBTACH --time=1:00"),
