@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -39,7 +39,7 @@ class _Seen(NamedTuple):
     """What is seen of one, in the words of the table, and `why` that is not more."""
 
     left: Traces
-    says: Iterable[str] = ()
+    says: tuple[str, ...] = ()
     listed: State = State("unknown")
     why: str = ""
 
@@ -88,7 +88,7 @@ def examine(job: JobRecord) -> Look:
     says = _look_at_process(job) if job.local else ""  # first: what it leaves, it leaves before
     left = read_traces(job)
     if says or left.word == "done":
-        return Look(left, _judge(_Seen(left, [says], why=f"it was started on {job.host}")))
+        return Look(left, _judge(_Seen(left, (says,), why=f"it was started on {job.host}")))
     return Look(left, left.kept_state)
 
 
@@ -98,9 +98,9 @@ def judge(left: Traces, answer: SchedulerAnswer) -> tuple[State, bool]:
     listed = answer.find_state(left, first=over)
     why = answer.doubt or "the scheduler no longer knows it"
     if listed is None:
-        state = _judge(_Seen(left, ["silent" if answer.doubt else "gone"], why=why))
+        state = _judge(_Seen(left, ("silent" if answer.doubt else "gone",), why=why))
     else:
-        state = _judge(_Seen(left, [listed.name, "ended" * listed.ended], listed, why))
+        state = _judge(_Seen(left, (listed.name, "ended" * listed.ended), listed, why))
     certain = over and not answer.silence
     return state, certain if listed is None or listed.name == "unknown" else listed.ended
 
@@ -113,8 +113,7 @@ def _look_at_process(job: JobRecord) -> str:
 
 def _judge(seen: _Seen) -> State:
     """Return what the table says of it."""
-    says, word = {"*", *seen.says}, {"*", seen.left.word or "-"}
-    rows = (row for row in _read_table() if says & row.says and word & row.word)
+    rows = _list_rows(seen.says, seen.left.word or "-")
     row, fact = next((row, fact) for row in rows if (fact := row.fact(seen)))
     if row.state in ("listed", "stopping"):
         return seen.listed._replace(name=row.state) if row.state == "stopping" else seen.listed
@@ -122,6 +121,13 @@ def _judge(seen: _Seen) -> State:
     if row.state == "running":
         return State("running", reason, seen.left.begun, seen.left.limit)
     return State(row.state, reason)
+
+
+@cache
+def _list_rows(says: tuple[str, ...], word: str) -> list[_Row]:
+    """Return the rows for what is said of a job, of which a list asks many times."""
+    own, words = {"*", *says}, {"*", word}
+    return [row for row in _read_table() if own & row.says and words & row.word]
 
 
 @cache
