@@ -11,6 +11,7 @@ In a sentence $NAME stands for a group of the rule's pattern, or a value that `d
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -35,6 +36,7 @@ class Hint(NamedTuple):
 
 
 _ALONE = Mapping(Position(""))  # without other keys
+_MOST_BESIDE = 100  # keys that are looked at for the number of nodes; a spec may have any number
 # Returns what is wrong with a node as one of some kinds, at a path: `bind.find_faults`.
 Check = Callable[..., list[Problem]]
 
@@ -71,7 +73,7 @@ class Stranger(NamedTuple):
     @property
     def share(self) -> str:
         """What its amount is for each of the nodes beside it; empty if they cannot share it."""
-        items = self.beside.items.items()
+        items = itertools.islice(self.beside.items.items(), _MOST_BESIDE)
         nodes = "".join(item.text for key, item in items if _means_nodes(key))
         form = r"([1-9]\d*)( ?[A-Za-z]*)/([2-9]|[1-9]\d+)"
         match = re.fullmatch(form, f"{self.node.text}/{nodes}")
