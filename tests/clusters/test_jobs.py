@@ -160,7 +160,7 @@ def test_submit_with_wait_shows_the_first_error_and_exits_7(
     assert done.returncode == 7
     assert len(done.stdout.splitlines()) == 1
     assert "'RANK': '0'" in done.stderr
-    assert "FAILED with exit code 3: rank 3 on n2, by" in done.stderr
+    assert "FAILED with exit code 3: rank 3 on n2, see" in done.stderr
     found = diagnosed(Job(done.stdout.strip(), tmp_path, "reduce"), cluster, tmp_path)
     assert (found["cause"], found["rank"], found["node"]) == ("exit 3", 3, "n2")
 
