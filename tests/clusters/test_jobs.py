@@ -250,7 +250,7 @@ def test_direct_names_the_rank_that_failed_first(
     code = 1 if shown else 3
     assert job.wait() == f"failed {code}", job.everything()
     output = _output(cluster, tmp_path, job)
-    assert f"FAILED with exit code {code}: rank {rank} on n{rank // 2 + 1}, by" in output
+    assert f"FAILED with exit code {code}: rank {rank} on n{rank // 2 + 1}, see" in output
     assert shown in output
     found = diagnosed(job, cluster, tmp_path)
     cause = "exception" if shown else "exit 3"
@@ -268,7 +268,7 @@ def test_direct_job_whose_process_is_killed_ends_and_leaves_no_process(
     assert job.wait().startswith("failed"), job.everything()
     output = _output(cluster, tmp_path, job)
     assert "FAILED with exit code 137: rank " in output
-    assert " on n2, by" in output
+    assert " on n2, see" in output
     cluster.wait(job.id)
     found = diagnosed(job, cluster, tmp_path)
     assert found["cause"] in ("exit -9", "killed"), found
