@@ -68,13 +68,14 @@ def lint(scripts: tuple[str, ...], site: str | None, form: str, fix: bool, as_js
     line. Relative paths are checked from the current folder, as if you submitted from here.
     """
     from jobgen.batchscript.lint.rule import format_github
+    from jobgen.batchscript.reader import read
 
     paths = list(dict.fromkeys(scripts))
     programs = [path for path in paths if path.endswith(".py")]
     _refuse_others(path for path in paths if path not in programs)
     if programs and form == "github":
         raise UsageError(f"--format {form} is for job scripts; {programs[0]} is a program")
-    others = [path for path in paths if path not in programs]
+    others = [read(path) for path in paths if path not in programs]
     findings = _check_scripts(others, site, fix=fix)
     every: list[Finding | Remark] = [*findings, *_check_started(others), *_check_programs(programs)]
     text = format_github(findings) if form == "github" else "".join(map("{}\n".format, every))
@@ -84,13 +85,12 @@ def lint(scripts: tuple[str, ...], site: str | None, form: str, fix: bool, as_js
         raise FaultsFoundError(f"{format_count(count, 'fault')} found")
 
 
-def _check_scripts(paths: Iterable[str], site: str | None, *, fix: bool) -> list[Finding]:
+def _check_scripts(scripts: Iterable[Script], site: str | None, *, fix: bool) -> list[Finding]:
     from jobgen.batchscript.lint import check
     from jobgen.batchscript.readable import SHELLS, find_shell
-    from jobgen.batchscript.reader import read
 
     every: list[Finding] = []
-    for script in map(read, paths):
+    for script in scripts:
         if (shell := find_shell(script)) not in SHELLS:
             put_err(f"{script.path}: {shell} runs it, and lint reads bash")
         findings = check(script, site)
@@ -100,16 +100,14 @@ def _check_scripts(paths: Iterable[str], site: str | None, *, fix: bool) -> list
     return every
 
 
-def _check_started(paths: Sequence[str]) -> list[Remark]:
+def _check_started(scripts: Sequence[Script]) -> list[Remark]:
     """Look into the Python programs that scripts start, where those are here."""
-    from jobgen.batchscript.reader import read
-
-    scripts = [script for script in map(read, paths) if script.beside]
-    if not scripts:
+    known = [script for script in scripts if script.beside]
+    if not known:
         return []
     from jobgen.programs.wrapper import check_started
 
-    return list(chain.from_iterable(map(check_started, scripts)))
+    return list(chain.from_iterable(map(check_started, known)))
 
 
 def _check_programs(paths: Sequence[str]) -> list[Remark]:
