@@ -124,7 +124,7 @@ def review(loaded: LoadedSpec, plan: Plan, copied: Sequence[str] | None = None) 
     words = {row[0]: row[1:] for row in _list_rows("say")}
     problems: set[Problem] = set()
     for job in _list_subjects(loaded, plan, copied):
-        facts = _list_facts(job)
+        facts = _Facts(_list_facts(job), job.sources or "")
         for check in (_apply_table, _check_numbers, _check_sums):
             problems.update(check(job, facts))
         for name, path, values in itertools.chain(*(check(job) for check in _CHECKS)):
@@ -161,7 +161,7 @@ def _list_setup(setup: str) -> Iterator[tuple[str, str]]:
             yield from ((f"{file}:{number}", one) for number, one in inner)
 
 
-def _apply_table(job: _Subject, facts: dict[str, Any]) -> Iterator[Problem]:
+def _apply_table(job: _Subject, facts: _Facts) -> Iterator[Problem]:
     """Yield what `review.txt` has for the texts of a spec."""
     for source, places in _collect_texts(job).items():
         for asked, form, message, hint in _list_rows(source):
@@ -171,8 +171,6 @@ def _apply_table(job: _Subject, facts: dict[str, Any]) -> Iterator[Problem]:
                 if source != "variable" and is_below(place, named):
                     continue
                 for match in re.finditer(form, text, re.MULTILINE):
-                    if not _reads(asked, job):
-                        break
                     named.append(place)
                     line = (text[: match.start()] + match[0].rstrip()).count("\n")
                     where = job.lines[line][0] if source == "setup" else path
@@ -188,21 +186,24 @@ def _collect_texts(job: _Subject) -> dict[str, list[tuple[str, str]]]:
     return texts
 
 
-@cache
-def _read_needs(asked: str) -> tuple[Mapping[str, bool], Mapping[str, bool]]:
-    """Return what a row asks of the job, and of its program's text, by the words for it."""
-    return read_needs(asked, frozenset(dict(_list_rows("source"))))
+class _Facts(dict[str, Any]):
+    """What a job has, by the words of the table; its program's text is searched when asked for."""
+
+    def __init__(self, known: Mapping[str, Any], source: str) -> None:
+        super().__init__(known)
+        self.source = source
+
+    def find(self, name: str) -> Any:
+        """Return what a word stands for; None if for nothing here."""
+        if name not in self and (form := dict(_list_rows("source")).get(name)):
+            self[name] = re.search(form, self.source)
+        return self.get(name)
 
 
-def _holds(asked: str, facts: Mapping[str, Any]) -> bool:
-    """Whether the job has what a row asks of it, apart from its program's text."""
-    return all(bool(facts.get(name)) == wanted for name, wanted in _read_needs(asked)[0].items())
-
-
-def _reads(asked: str, job: _Subject) -> bool:
-    """Whether a program's text has what a row asks of it, which costs most to see."""
-    forms, needs = dict(_list_rows("source")), _read_needs(asked)[1].items()
-    return all(bool(re.search(forms[one], job.sources or "")) == wanted for one, wanted in needs)
+def _holds(asked: str, facts: _Facts) -> bool:
+    """Whether a job has what a row asks of it."""
+    needs, _ = read_needs(asked, frozenset())
+    return all(bool(facts.find(name)) == wanted for name, wanted in needs.items())
 
 
 def _list_facts(job: _Subject) -> dict[str, Any]:
@@ -358,7 +359,7 @@ def _read_settings(path: str) -> Iterator[tuple[str, str]]:
         yield from ((key, leaf.text) for key, leaf in leaves if not apart(key))
 
 
-def _check_numbers(job: _Subject, facts: Mapping[str, Any]) -> Iterator[Problem]:
+def _check_numbers(job: _Subject, facts: _Facts) -> Iterator[Problem]:
     for asked, names, relation, fact, message, hint in _list_rows("number"):
         right, known = _holds(asked, facts) and facts[fact], names.split()
         numbers = [one for one in _list_numbers(job.settings) if one[0] in known and right]
@@ -370,19 +371,19 @@ def _check_numbers(job: _Subject, facts: Mapping[str, Any]) -> Iterator[Problem]
                 "<": number < right,
                 "times": number % right == 0,
             }
-            if not holds[relation] and _reads(asked, job):
+            if not holds[relation]:
                 values = {"option": option.removeprefix("step"), "value": number, "has": right}
                 yield _say(job, "run.args", message, hint, values)
 
 
-def _check_sums(job: _Subject, facts: Mapping[str, Any]) -> Iterator[Problem]:
+def _check_sums(job: _Subject, facts: _Facts) -> Iterator[Problem]:
     """Yield what the numbers of a node do not allow, for each kind of node."""
     for group in dict.fromkeys(job.plan.nodes.own):
-        sums = dict(facts) | _count_node(job, group)
+        sums = _Facts(facts | _count_node(job, group), facts.source)
         for asked, compared, path, message, hint in _list_rows("sum"):
             left, _, right = compared.partition(" > ")
-            exceeds = _holds(asked, sums) and sums[left] > int(sums.get(right, right))
-            if exceeds and _reads(asked, job):
+            exceeds = sums[left] > int(sums.get(right, right))
+            if exceeds and _holds(asked, sums):
                 yield _say(job, Template(path).substitute(sums), message, hint, sums)
 
 
