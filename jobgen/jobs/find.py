@@ -19,8 +19,8 @@ _ID = r"\d+(?:-\d{6}-\d+)?"  # as of Slurm and PBS, or of a local job
 def find_job(word: str | None = None) -> JobRecord:
     """Find a job by its run folder, its id below ./runs, or its name or that name's folder.
 
-    Of several it is the latest, and so it is without a word. An id may be that of an array's task,
-    or of a later job of its chain.
+    Of several it is the latest, and so it is without a word. An array's task is named by the array
+    and its number, as in 12_3 or sweep_3; an id may be that of a later job of a chain.
     Raises UsageError if nothing matches, or the record is damaged.
     """
     adopt_jobs()
@@ -34,7 +34,7 @@ def _find_one(word: str | None) -> JobRecord:
         hint = "`jobgen list --all` lists those of other folders"
         raise UsageError(f"no job was submitted from this folder; {hint}")
     name = os.path.normpath(word).removeprefix(f"{RUNS}/")  # the folder of its runs names it too
-    if job := _find_by_id(word) or _find_task(word) or _read_latest(f"{escape(name)}/*"):
+    if job := _find_by_id(word) or _find_by_name(name) or _find_task(word.rstrip("/")):
         return job
     usual = f"give an ID, a name or a run folder, such as {', '.join(list_words()[-3:])}"
     hint = find_meant(word) or usual.removesuffix(", such as ")
@@ -55,7 +55,7 @@ def find_meant(word: str) -> str:
         return "give the ID of a job that jobgen submitted, not a file"
     with open(word, encoding="utf-8", errors="replace") as spec:
         name = re.search(r"^name: *['\"]?([\w.-]+)", spec.read(10_000), re.MULTILINE)
-    if name and _read_latest(f"{escape(name[1])}/*"):
+    if name and _find_by_name(name[1]):
         return f"to find its jobs, give the name in it: {name[1]}"
     return f"`jobgen submit {word}` starts one"
 
@@ -67,11 +67,12 @@ def _find_other(word: str) -> str:
     output = rf"[A-Za-z][\w.-]*?(?:-|\.[oe])({_ID})(?:_\d+)?(?:\.out|\.err|\.log)?"
     if (match := re.fullmatch(output, word)) and _find_by_id(match[1]):
         return f"that names its output; give its ID: {match[1]}"
-    task = re.fullmatch(rf"({_ID})(?:_\d+|\[\d+\])(?:\..*)?", word)
-    job = _find_by_id(task[1]) if task else None
-    if task and job and not job.tasks:
-        return f"{task[1]} is not an array; give its ID: {task[1]}"
-    return f"{job.id} has tasks 0 to {job.tasks - 1}" if job else ""
+    if not (task := _split_task(word)):
+        return ""
+    job, _ = task
+    if job.tasks:
+        return f"{job.id} has tasks 0 to {job.tasks - 1}"
+    return f"{folder_name(job.id)} is not an array; give its ID: {folder_name(job.id)}"
 
 
 def find_jobs(words: Sequence[str]) -> tuple[list[JobRecord], list[str]]:
@@ -141,11 +142,19 @@ def _find_in_chain(word: str) -> JobRecord | None:
 
 
 def _find_task(word: str) -> JobRecord | None:
-    match = re.fullmatch(r"(.*\d)(?:_(\d+)|\[(\d+)\](?:\..*)?)/?", word)
-    if match and (array := _find_by_id(match[1])):
-        index = int(match[2] or match[3])
-        return array.task(index) if index < array.tasks else None
-    return None
+    array, index = _split_task(word) or (None, 0)
+    return array.task(index) if array and index < array.tasks else None
+
+
+def _split_task(word: str) -> tuple[JobRecord, int] | None:
+    """Return the job and the number in `12_3`, `12[3].server` or `sweep_3`."""
+    match = re.fullmatch(r"(.+)(?:_(\d+)|\[(\d+)\](?:\..*)?)", word)
+    job = match and (_find_by_id(match[1]) or _find_by_name(match[1]))
+    return (job, int(match[2] or match[3])) if match and job else None
+
+
+def _find_by_name(name: str) -> JobRecord | None:
+    return _read_latest(f"{escape(name)}/*")
 
 
 def _read_latest(pattern: str) -> JobRecord | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ from jobgen.spec.units import format_duration, read_number
 _OF_RECORD = ("id", "name", "scheduler", "submitted", "commit", "changed", "rerun_of", "rerun_as")
 # A run may write gigabytes of it; so much of its end, and of its beginning, is read.
 _BYTES = 64 * 1024
+_OF_TASK = re.compile(r"(?m)^ +(\d+)\) arguments=\((.*)\)((?: \w+=.*)?) ;;$")
 
 
 class Progress(NamedTuple):
@@ -44,11 +46,12 @@ class Progress(NamedTuple):
 
 
 class TaskState(NamedTuple):
-    """One task of an array."""
+    """One task of an array, with the arguments and variables that only it has."""
 
     task: int
     state: str
     reason: str
+    given: str = ""
 
 
 class RoleState(NamedTuple):
@@ -117,6 +120,7 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
     """Return what is known of one job; with `tracked`, also what its logs say of W&B and MLflow."""
     job, state = status.job, status.state
     about = None if state.ended else header.read(read_if_left(f"{job.run_folder}/script"))
+    given = _read_given(job) if tracked and job.tasks else {}
     row = JobRow(
         **{key: getattr(job, key) for key in _OF_RECORD},
         run_folder=os.path.relpath(job.run_folder),
@@ -126,7 +130,10 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
         limit=state.limit,
         starts=status.starts,
         at_most=about.at_most if about else None,
-        tasks=tuple(TaskState(index, *task[:2]) for index, task in enumerate(status.tasks)),
+        tasks=tuple(
+            TaskState(index, *task[:2], given.get(str(index), ""))
+            for index, task in enumerate(status.tasks)
+        ),
     )
     if not status.starts or (state.ended and not tracked):
         return row
@@ -141,6 +148,14 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
         bad_nodes=tuple(read_bad_nodes(job.run_folder)),
         roles=tuple(_list_roles(roles)),
     )
+
+
+def _read_given(job: JobRecord) -> dict[str, str]:
+    """Return the arguments and variables that each task of an array alone has, from its script."""
+    from jobgen.spec.secrets import mask_text
+
+    rows = _OF_TASK.findall(read_if_left(f"{job.run_folder}/script"))
+    return {index: mask_text(f"{arguments}{more}").strip() for index, arguments, more in rows}
 
 
 def _read_progress(job: JobRecord, state: str) -> Progress | None:
@@ -178,8 +193,14 @@ def format_details(one: JobRow) -> str:
     lines += [f"{role.role} {role.state}, on {', '.join(role.nodes)}" for role in one.roles]
     lines += [f"tracked at {address}" for address in one.tracked]
     lines += [str(judged) for judged in (*one.verdicts, *one.bad_nodes)]
-    lines += [f"task {task.task}: {task.state}  {task.reason}".rstrip() for task in one.tasks]
+    lines += _list_tasks(one.tasks)
     return "".join(f"{line}\n" for line in lines)
+
+
+def _list_tasks(tasks: Sequence[TaskState]) -> Iterator[str]:
+    for task in tasks:
+        about = ", ".join(filter(None, [task.given, task.reason]))
+        yield f"task {task.task}: {task.state}  {about}".rstrip()
 
 
 def list_origins(one: JobRow | JobRecord) -> list[str]:

@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import ROOT, jobgen
+from support import ROOT, edited, jobgen, plan_of
 
 from jobgen import process, schedulers
 from jobgen.jobs import find, status, watch
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.run_folder import find_tracked
 from jobgen.process import CommandResult
+from jobgen.rendering.render import render
 from jobgen.schedulers.base import Queue, State
 from jobgen.schedulers.pbs import qstat as pbs_jobs
 
@@ -635,6 +636,22 @@ def test_tasks_that_have_not_begun_stand_as_their_array(scheduler: Scheduler) ->
 
 
 # --- what is shown ------------------------------------------------------------------
+
+
+def test_a_task_is_shown_with_what_it_alone_has_and_found_by_its_arrays_name(
+    scheduler: Scheduler,
+) -> None:
+    spec = edited(
+        ("run:", "array: {values: {lr: [0.1, 0.3], API_KEY: [hf_0123456789abcdefghijk]}}\nrun:")
+    )
+    array = job("7", tasks=2)
+    (array.run_dir / "script").write_text(render(plan_of(spec)))
+    scheduler.says("squeue", "7_0|COMPLETED|None|N/A|N/A\n7_1|FAILED|None|N/A|N/A\n")
+    said = jobgen("status", "7").err
+    assert "task 0: done  --lr 0.1 --API_KEY ********\n" in said
+    assert "task 1: failed  --lr 0.3 --API_KEY ********, FAILED\n" in said
+    assert jobgen("status", "a_1").out == "failed\n"
+    assert jobgen("status", "a_2").err.endswith("no job 'a_2' below ./runs; 7 has tasks 0 to 1\n")
 
 
 def metrics(one: JobRecord, *lines: object, torn: str = "") -> None:
