@@ -203,17 +203,18 @@ def prepare(
     set `scheduler`, `site`, `overrides` such as `resources.nodes=4` or {"resources.nodes": 4}, and
     `limits`: whether it is an error to exceed the site's limits. A script already has them; with
     `stale_ok` it may differ from what its spec renders. `after` names jobs to wait for, such as
-    `12345` or `afterany:12345`.
+    `12345`, `afterany:12345` or `afterany:NAME`.
 
     Raises SpecError, UsageError or StaleError.
     """
+    from jobgen.jobs.dependencies import find_awaited
     from jobgen.jobs.submission import prepare_plan, prepare_script
     from jobgen.plan.resolve import resolve
     from jobgen.programs import list_doubts
     from jobgen.rendering.check import is_script
     from jobgen.spec.load import load
 
-    after = tuple(after)
+    after = tuple(map(find_awaited, after))
     path = "" if isinstance(source, Mapping) else os.fspath(source)
     if not is_script(path):
         loaded = load(source, overrides, user=True, target=scheduler or site)

@@ -6,13 +6,30 @@ import re
 from collections.abc import Iterator
 from glob import iglob
 
+from jobgen.errors import UsageError
 from jobgen.jobs.files import RUNS, read_if_left
+from jobgen.jobs.find import find_job
 from jobgen.jobs.record import RECORD, JobRecord, folder_name, read_sound
 from jobgen.jobs.run_folder import read_outcome, read_traces
 from jobgen.schedulers import SCHEDULERS
 from jobgen.schedulers.base import DEPENDENT, State
 
 _DEPENDENCY = re.compile(r"\b(after\w*):([^,?\s@]+)")
+
+
+def find_awaited(text: str) -> str:
+    """Return the `KIND:JOB` or `JOB` of --after with the ID of a job that it has by its name.
+
+    Of a chain that is its last job. Raises UsageError if no job below ./runs has the name.
+    """
+    kind, colon, word = text.rpartition(":")
+    if not word[:1].isalpha():
+        return text
+    try:
+        job = find_job(word)
+    except UsageError as error:
+        raise UsageError(f"--after {text!r}: {error}") from None
+    return f"{kind}{colon}{[job.id, *job.links][-1]}"
 
 
 def name_others(job: JobRecord, state: State, *, begun: bool) -> State:

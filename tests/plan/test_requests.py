@@ -6,6 +6,7 @@ import pytest
 from support import MINIMAL, complaint, edited, jobgen, load, plan_of, working_in
 
 from jobgen import schedulers
+from jobgen.jobs.record import JobRecord
 from jobgen.plan.resolve import resolve
 
 ASKED = """\
@@ -231,7 +232,7 @@ def test_waiting_is_added_at_submission(
         ("", "--after '': write an id, or KIND:ID with one of afterok,"),
         ("before:1", "--after 'before:1': write an id, or KIND:ID"),
         ("afterok:", "--after 'afterok:': write an id, or KIND:ID"),
-        ("x", "--after 'x': 'x' is not the id of a job of Slurm; such an id looks like 12345"),
+        ("x", "--after 'x': no job 'x' below ./runs; give an ID, a name or a run folder"),
         ("1.server", "--after '1.server': '1.server' is not the id of a job of Slurm"),
         ("1;touch x", "'1;touch x' is not the id of a job of Slurm"),
     ],
@@ -242,6 +243,14 @@ def test_what_is_no_job_to_wait_for(word: str, message: str, tmp_path: Path) -> 
         code, out, err = jobgen("submit", "--dry-run", "--after", word, "--scheduler", "slurm")
     assert (code, out) == (2, "")
     assert message in err
+
+
+def test_a_job_to_wait_for_may_be_named(tmp_path: Path) -> None:
+    with working_in(tmp_path):
+        Path("job.yaml").write_text(MINIMAL)
+        JobRecord("7", "prepare", "slurm", str(tmp_path), 1.0, (), links=("8", "9")).save()
+        ended = jobgen("submit", "--dry-run", "--after", "afterany:prepare", "--scheduler", "slurm")
+    assert "--dependency=afterany:9 " in ended.out  # the last of its chain
 
 
 def test_a_local_script_cannot_be_told_to_wait(tmp_path: Path) -> None:
