@@ -96,10 +96,23 @@ class HandOver:
     def _advise(self, refusal: str) -> str:
         """Return what to do about a refusal, each on its own line."""
         hint = self.scheduler.hint(refusal) if self.submission.about.tasks else ""
+        hint += self._list_known(refusal)
         if names := self.submission.list_variables():
             command = self.submission.argv()[0]
             hint += f"\nset here, and read by {command}: {', '.join(names)}"
         return hint
+
+    def _list_known(self, refusal: str) -> str:
+        """Name the cluster's queues, or the user's accounts, if the refused one is not of them."""
+        scheduler = self.scheduler
+        with contextlib.suppress(JobgenError):
+            if scheduler.unknown_queue in refusal:
+                queues = scheduler.cluster.ask_facts(process.run).queues
+                return f"\nthe queues of this cluster: {', '.join(queues)}"
+            if scheduler.unknown_account in refusal:
+                accounts = scheduler.cluster.list_accounts(process.run)
+                return f"\nthe accounts that you may charge: {', '.join(accounts) or 'none'}"
+        return ""
 
     def _hand_over(self, argv: Sequence[str]) -> None:
         """Run a command that submits; add the job's id, and a warning if it was hard to get.

@@ -381,6 +381,7 @@ class Scheduler:
     cancel_command: str
     placeholder = "%"  # begins what only the scheduler puts into a path
     too_long = ("\n", "")  # its words about an array that is too long, and what to do
+    unknown_queue = unknown_account = "\n"  # its words about one that it does not have
 
     @property
     def can(self) -> Capabilities:

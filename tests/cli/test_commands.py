@@ -536,6 +536,34 @@ class TestSubmit:
         assert not list(Path("runs").rglob("*.*"))
 
     @pytest.mark.parametrize(
+        ("refusal", "command", "prints", "told"),
+        [
+            (
+                "invalid partition specified: gpu",
+                "scontrol",
+                "PartitionName=batch Default=YES\nPartitionName=low Default=NO",
+                "the queues of this cluster: batch, low",
+            ),
+            (
+                "Invalid account or account/partition combination specified",
+                "sacctmgr",
+                "a1|a1\na1|a2",
+                "the accounts that you may charge: a1, a2",
+            ),
+        ],
+    )
+    def test_a_refused_queue_or_account_is_answered_with_those_that_there_are(
+        self, monkeypatch: pytest.MonkeyPatch, refusal: str, command: str, prints: str, told: str
+    ) -> None:
+        write(SLURM)
+        write(f"#!/bin/sh\necho '{prints}'\n", f"bin/{command}")
+        Path("bin", command).chmod(0o755)
+        monkeypatch.setenv("PATH", f"{os.getcwd()}/bin:{os.environ['PATH']}")
+        monkeypatch.setenv("FAKE_REFUSAL", refusal)
+        failed = f"sbatch failed with exit code 1: sbatch: error: {refusal}"
+        assert jobgen("submit") == (5, "", f"{failed}\n{told}\n")
+
+    @pytest.mark.parametrize(
         ("code", "words", "told"),
         [
             (

@@ -37,6 +37,7 @@ class Pbs(base.Scheduler):
     submit_command = ("qsub",)
     cancel_command = "qdel"
     placeholder = "^array_index^"
+    unknown_queue = "Unknown queue"
     too_long = (
         "Array job exceeds",
         "the array is too long: 'qstat -Bf' and 'qstat -Qf' show max_array_size; split it, or write"

@@ -36,6 +36,7 @@ class Slurm(base.Scheduler):
     submit_command = ("sbatch", "--parsable")
     cancel_command = "scancel"
     # 1001 unless the site says otherwise (slurm.conf(5)).
+    unknown_queue, unknown_account = "nvalid partition", "Invalid account"
     too_long = (
         "Invalid job array specification",
         "the array may be too long: its indices must stay below MaxArraySize ('scontrol show"
