@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from typing import get_args
@@ -99,10 +100,17 @@ def _list_taken(script: Script, draft: Draft) -> list[DirectiveOption]:
         if reason := _find_loss(script, item):
             draft.lose(item.line, item.text, reason)
         elif counts and not of_place and not FORMS["own"].fullmatch(f"{item.option} {item.value}"):
-            taken.append(item)
+            taken.append(_join_folder(script, item))
             if item.option == "-e" and script.value("-j") is None:  # which jobgen would join
                 taken.append(item._replace(option="-j", value="n"))
     return taken
+
+
+def _join_folder(script: Script, item: DirectiveOption) -> DirectiveOption:
+    """Return a directive with the path of its file as seen from the folder of submission."""
+    folder = script.value("--chdir")
+    of_file = item.option in ("--output", "--error", "--input")
+    return item._replace(value=os.path.join(folder, item.value)) if folder and of_file else item
 
 
 def _name(item: DirectiveOption) -> str:

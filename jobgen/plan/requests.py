@@ -85,6 +85,7 @@ def _find_repeats(context: Context, plan: Plan) -> Iterator[Problem]:
             key, hint = keys.get(option), plan.can.refused.get(option)
             rules = {
                 "option_away": hint,
+                "option_moves": option in plan.can.moves,
                 "option_array": key == "array" and not plan.array.tasks,
                 "option_twice": key in written,
             }

@@ -1553,12 +1553,24 @@ def test_a_body_is_looked_for_where_its_container_works() -> None:
         assert [(left.kind, left.line) for left in imported.left] == [("check", 3)]
 
 
-def test_a_script_that_leaves_the_folder_of_a_directive_keeps_its_body() -> None:
-    for option in ("#SBATCH --chdir=/x", "#SBATCH --container-image=a/b:c"):
-        assert kept('cd "$SLURM_SUBMIT_DIR"\npython t.py', ONE_GPU, option) == WHY.KEY
-        assert "run" in spec_of("python t.py", ONE_GPU, option)
-        for folder in ("/a", "${SLURM_SUBMIT_DIR:-$PWD}"):  # which the setup keeps
-            assert not import_body(f"cd {folder}\npython t.py", ONE_GPU, option).body
+def test_a_script_that_leaves_the_folder_of_its_container_keeps_its_body() -> None:
+    option = "#SBATCH --container-image=a/b:c"
+    assert kept('cd "$SLURM_SUBMIT_DIR"\npython t.py', ONE_GPU, option) == WHY.KEY
+    assert "run" in spec_of("python t.py", ONE_GPU, option)
+    for folder in ("/a", "${SLURM_SUBMIT_DIR:-$PWD}"):  # which the setup keeps
+        assert not import_body(f"cd {folder}\npython t.py", ONE_GPU, option).body
+
+
+def test_the_folder_of_a_directive_is_gone_to_and_its_output_is_written_there() -> None:
+    option = "#SBATCH -D /x --output=logs/%j.out"
+    goes = "cd /x/    # as --chdir says to Slurm\n"
+    for body in ("python t.py", "srun a; srun b"):
+        spec = spec_of(body, ONE_GPU, option)
+        assert spec["environment"]["setup"] == goes
+        assert spec["directives"][0] == "#SBATCH --output=/x/logs/%j.out"
+    back = 'cd "$SLURM_SUBMIT_DIR"\n'
+    assert spec_of(f"{back}python t.py", ONE_GPU, option)["environment"]["setup"].endswith(back)
+    assert "environment" not in spec_of("python t.py", ONE_GPU, "#SBATCH --chdir=.")
 
 
 def test_the_python_of_a_module_of_python_2_stays_that() -> None:

@@ -196,6 +196,13 @@ def test_a_directive_that_sends_the_job_to_another_cluster_is_refused(option: st
     assert message in complaint(text, scheduler="slurm")
 
 
+@pytest.mark.parametrize("option", ["-D /x", "--chdir=/x"])
+def test_a_directive_that_takes_the_run_folder_elsewhere_is_refused(option: str) -> None:
+    text = edited(("", f'directives: ["#SBATCH {option}"]\n'))
+    message = "jobgen looks for it here; submit from that folder, or write in its place "
+    assert f"{message}environment: {{setup: cd FOLDER}}" in complaint(text, scheduler="slurm")
+
+
 @pytest.mark.parametrize(
     ("scheduler", "directive", "gone"),
     [

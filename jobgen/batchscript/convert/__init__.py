@@ -9,7 +9,6 @@ import re
 from jobgen.batchscript import directives, readable
 from jobgen.batchscript.convert import straight
 from jobgen.batchscript.convert.clean import write_clean
-from jobgen.batchscript.convert.environment import AT_HOME
 from jobgen.batchscript.convert.straight import NotStraightError
 from jobgen.batchscript.draft import Draft, Left, shorten
 from jobgen.batchscript.lint import ABOUT_LAUNCH, check
@@ -101,8 +100,8 @@ def _write_body(script: Script, draft: Draft, folder: str) -> str:
     """Put what runs a script's body into `draft`, and return the body."""
     name = f"{_make_name(os.path.splitext(script.path)[0])}.body.sh"
     draft.put("run.body", os.path.join(folder, name))
-    if straight.begins_at_home(script):
-        draft.setup([AT_HOME])
+    if start := straight.find_start(script):
+        draft.setup(start)
     # What a spec cannot ask of each node, the directive itself asks, and so for no number of nodes.
     asked = "of each node|becomes a select=|without place"
     asked += "" if "resources.nodes" in draft.values else "|without --nodes"
@@ -124,7 +123,7 @@ def _note_losses(script: Script, draft: Draft) -> None:
     for line, text in straight.list_arguments(script):
         draft.lose(line, text, "an argument of the script; write those that it gets in run.args")
     for item in script.read_directives:
-        if re.match("--(chdir|container-(workdir|image)) .*[^./]", f"{item.option} {item.value}"):
+        if re.match("--container-(workdir|image) .*[^./]", f"{item.option} {item.value}"):
             draft.check(item.line, item.text, "the file of the body is looked for there")
     outside, output = straight.list_lines_outside(script), straight.find_output(script)
     for command in script.commands:

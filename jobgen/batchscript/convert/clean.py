@@ -9,7 +9,7 @@ from itertools import pairwise
 from jobgen.batchscript import purposes
 from jobgen.batchscript.bash import Command
 from jobgen.batchscript.convert import straight
-from jobgen.batchscript.convert.environment import AT_HOME, Prelude, follow_statement, list_needed
+from jobgen.batchscript.convert.environment import Prelude, follow_statement, list_needed
 from jobgen.batchscript.convert.launch import LaunchLine, read_shape
 from jobgen.batchscript.convert.straight import NotStraightError, Statement, goes_back, refuse
 from jobgen.batchscript.convert.values import Reader
@@ -54,11 +54,11 @@ class _CleanSpec:
         self.reader = self._make_reader()
         for statement in self.before:
             follow_statement(statement, self.reader)
-        self.at_home = straight.begins_at_home(script)
+        self.start = straight.find_start(script)
         self.read = LaunchLine(script, self.launch, self.reader, shape)
         names = {command.name for item in self.before for command in item.commands}
         self.read.bare = names.isdisjoint(ENVIRONMENTS)
-        self.read.moved = self.at_home or any(map(self._leaves, self.before))
+        self.read.moved = bool(self.start) or any(map(self._leaves, self.before))
         self.read.read(way)
 
     def _leaves(self, statement: Statement) -> bool:
@@ -131,8 +131,7 @@ class _CleanSpec:
         needed = list_needed([f"${{{name}}}" for name in self.reader.named], self.before)
         while True:
             prelude = Prelude(self.draft, self.read, needed)
-            prelude.moved = self.at_home
-            prelude.setup += [AT_HOME] if self.at_home else []
+            prelude.start(self.start)
             reader = self._make_reader()
             for statement in self.before:
                 prelude.take(statement, reader)

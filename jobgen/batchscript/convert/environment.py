@@ -17,7 +17,6 @@ from jobgen.batchscript.expand import PlainVariables, expand_command, follow, li
 from jobgen.batchscript.purposes import FORMS, WHY, is_pure, list_substituted, reads_settings
 from jobgen.spec.value_types import TAKEN
 
-AT_HOME = "cd    # PBS starts a script in the home folder; take this out where the site does not"
 # Variables that a spec may set; the others are jobgen's own.
 _VARIABLE = re.compile(rf"(?!({TAKEN})$)[A-Za-z_]\w*", re.ASCII)
 
@@ -47,6 +46,14 @@ class Prelude:
         self.alone = mode in ("plain", "once")  # whether jobgen starts one process
         # Whether the setup runs once: for one process, or for the agent of one node.
         self.once = mode in ("plain", "once", "torchrun")
+
+    def start(self, lines: list[str]) -> None:
+        """Begin with the line that goes to where the scheduler starts the script, if there is one.
+
+        As in the script, no failure of it ends the job.
+        """
+        self.moved = bool(lines)
+        self.setup += lines
 
     def take(self, statement: Statement, reader: Reader) -> None:
         """Take over one statement; `reader` has the variables as they are there."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import textwrap
 from collections.abc import Collection, Iterator
 
@@ -12,7 +13,7 @@ from jobgen.batchscript.bash import DECLARES, Command, parse
 from jobgen.batchscript.expand import PlainVariables, expand_command, list_names
 from jobgen.batchscript.launchers import list_inner, unwrap
 from jobgen.batchscript.purposes import FORMS, WHY
-from jobgen.batchscript.readable import list_submissions
+from jobgen.batchscript.readable import find_place, list_submissions
 from jobgen.batchscript.reader import Script
 from jobgen.records import NamedTuple
 
@@ -21,6 +22,7 @@ _PREPARES = purposes.PREPARING | purposes.REPEATABLE
 # May run on every node, whatever stands before it.
 _PLAIN = {"repeats", "assigns", "export", "folder", "module", "conda", "venv", "hook"}
 _PLAIN |= {"prints", "fails"}
+_AT_HOME = "cd    # PBS starts a script in the home folder; take this out where the site does not"
 ITSELF = FORMS["itself"]
 _SUBMISSION = {"SLURM_SUBMIT_DIR", "PBS_O_WORKDIR"}
 # Kinds of whole commands; the first that fits counts.
@@ -176,15 +178,23 @@ def goes_back(script: Script, statement: Statement, variables: PlainVariables) -
     """Return whether all that a statement does is a `cd` to the folder that the job is in."""
     lines = [" ".join(expand_command(x, variables).texts) for x in statement.commands]
     goes = any(map(re.compile("cd|pushd").match, lines))
-    elsewhere = script.value("--chdir", "--container-image")
+    elsewhere = script.value("--container-image")
     return goes and all(map(FORMS["goes-back"].fullmatch, lines)) and not elsewhere
 
 
-def begins_at_home(script: Script) -> bool:
-    """Whether anything is looked for in the home folder, where PBS starts a script."""
+def find_start(script: Script) -> list[str]:
+    """Return the line that goes to where the scheduler starts a script; none if that is here.
+
+    That is the folder of --chdir, or for PBS the home folder if anything is looked for there.
+    """
+    asked = [item for item in script.read_directives if item.option == "--chdir"]
+    if asked and not find_place(asked[-1]):
+        folder = os.path.join(asked[-1].value, "")
+        return [] if folder == "./" else [f"cd {shlex.quote(folder)}    # as --chdir says to Slurm"]
     others = (item for item in script.expanded if not _is_anywhere(item))
     first = next((f"{len(item.blocks)} {' '.join(item.texts)}" for item in others), "")
-    return script.starts_at_home and not FORMS["away"].match(f"{first}\n{script.text}")
+    away = FORMS["away"].match(f"{first}\n{script.text}")
+    return [_AT_HOME] if script.starts_at_home and not away else []
 
 
 def _is_anywhere(item: Command) -> bool:

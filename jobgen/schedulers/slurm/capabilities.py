@@ -64,6 +64,7 @@ CAPABILITIES = Capabilities(
         ("-M", "--cluster", "--clusters", "SBATCH_CLUSTERS", "SLURM_CLUSTERS"),
         "submit on a login node of that cluster",
     ),
+    moves=("-D", "--chdir"),
     queue_word="partition",
     queue_list=True,
     one_cpu=True,
