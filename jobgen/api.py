@@ -207,7 +207,7 @@ def prepare(
 
     Raises SpecError, UsageError or StaleError.
     """
-    from jobgen.jobs.dependencies import find_awaited
+    from jobgen.jobs.awaited import find_awaited
     from jobgen.jobs.submission import prepare_plan, prepare_script
     from jobgen.plan.resolve import resolve
     from jobgen.programs import list_doubts
@@ -248,6 +248,7 @@ def submit(
     UnsettledError if it is not yet known whether a job exists; RecordError if nothing can be
     written; and, for a spec or script, what `prepare` raises.
     """
+    from jobgen.jobs.awaited import settle_waits
     from jobgen.jobs.folders import note_folder
     from jobgen.jobs.recover import recover_submissions
     from jobgen.jobs.submission import Submission
@@ -257,7 +258,7 @@ def submit(
     for message in (*ready.list_warnings(), *recover_submissions()):
         warn(message)
     note_folder()
-    job, warning = submit(ready, again=again, tell=tell)
+    job, warning = submit(settle_waits(ready), again=again, tell=tell)
     if warning:
         warn(warning)
     return _build_job(job)

@@ -40,6 +40,7 @@ class Capabilities(NamedTuple):
     options: Mapping[str, str] = MappingProxyType({})  # of directives: the spec's key for each
     # Options and variables, and what to do instead.
     refused: Mapping[str, str] = MappingProxyType({})
+    deletes_waiting: bool = False  # a job that waits for one which it does not know
     moves: tuple[str, ...] = ()  # options that start the job in another folder
     commands: tuple[str, ...] = ()  # that a job's life needs on a login node
     bare_walltime: str = ""  # the unit of a walltime that is a number alone

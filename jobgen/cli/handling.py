@@ -47,8 +47,9 @@ def rerun(
         for one in jobs
     ]
     put_answer({"jobs": rows}, "".join(f"{one.id}\n" for one in jobs), as_json=as_json)
-    for row in rows:
-        put_err(f"run folder: {row['run_folder']}")
+    for one, row in zip(jobs, rows, strict=True):
+        of_tasks = f", reruns {', '.join(one.rerun_of)}" if failed else ""
+        put_err(f"run folder: {row['run_folder']}{of_tasks}")
     put_err(f"next: jobgen logs -f {jobs[0].id}, jobgen status {' '.join(one.id for one in jobs)}")
 
 

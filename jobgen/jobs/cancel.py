@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,11 +28,12 @@ def cancel(jobs: Sequence[JobRecord]) -> list[JobRecord]:
     refusals = []
     for group in _group(jobs):
         try:
-            _end(group)
+            left = _end(group)
         except RefusedError as error:
             refusals.append(str(error))
         else:
-            ended += group
+            refusals += left.values()
+            ended += [job for job in group if job.id not in left]
     for job in ended:
         note_cancel(job)
     if refusals:
@@ -53,7 +55,11 @@ def _group(jobs: Iterable[JobRecord]) -> Iterator[list[JobRecord]]:
         yield from split_ids(some)
 
 
-def _end(group: Sequence[JobRecord]) -> None:
+def _end(group: Sequence[JobRecord]) -> dict[str, str]:
+    """End jobs by one command; return why it did not end some, by their ids.
+
+    Raises RefusedError if it ended none.
+    """
     job, scheduler = group[0], SCHEDULERS[group[0].scheduler]
     if job.shares:
         raise RefusedError(
@@ -62,18 +68,29 @@ def _end(group: Sequence[JobRecord]) -> None:
         )
     if job.local:
         _stop(job)
-        return
+        return {}
     # The last of a chain first, so that none starts because the one before it has ended.
     ids = [job_id for one in group for job_id in reversed(read_traces(one).open_chain)]
     argv = scheduler.cancel_argv(ids)
     answer = process.ask(argv)
     if not answer.code:
-        return
-    if len(group) > 1 or not scheduler.queue.knows_none(answer.words):
+        return {}
+    over = scheduler.queue.knows_none
+    if len(group) > 1 and (named := _find_named(group, answer.words)):
+        return {id: f"job {id} has already ended" if over(word) else word for id, word in named}
+    if len(group) > 1 or not over(answer.words):
         raise RefusedError(answer.refusal(argv[0]))
     # Those of a chain that have ended already do not matter, as long as one has not.
     if len(answer.words.splitlines()) >= len(ids):
         raise RefusedError(f"job {job.id} has already ended")
+    return {}
+
+
+def _find_named(jobs: Iterable[JobRecord], words: str) -> list[tuple[str, str]]:
+    """Return the ids that a refusal of several jobs names, each with its line."""
+    lines = words.splitlines()
+    forms = {job.id: rf"(?<![\w.]){re.escape(job.id.partition('.')[0])}(?!\w)" for job in jobs}
+    return [(id, line) for id, form in forms.items() for line in lines if re.search(form, line)]
 
 
 def _stop(job: JobRecord) -> None:

@@ -38,13 +38,17 @@ def find_waste(
 ) -> list[Waste]:
     """Return what can be removed of jobs that ended before the time `before`.
 
-    With `failed`, only of those that are not done. What is in `keep` stays, by its name in the run
-    folder, and the record with it. The calls of a function go with the last job that makes them.
+    A job that its scheduler does not know has ended, too. With `failed`, only of those that are not
+    done. What is in `keep` stays, by its name in the run folder, and the record with it. The calls
+    of a function go with the last job that makes them.
     """
+    seen = look(jobs)
     going = [
-        (job, state)
-        for job, state, *_ in look(jobs).jobs
-        if state.ended and not (failed and state.name == "done") and _find_end(job) < before
+        (one.job, one.state)
+        for one in seen.jobs
+        if (one.state.ended or (one.forgotten and not seen.silences))
+        and not (failed and one.state.name == "done")
+        and _find_end(one.job) < before
     ]
     calls = _find_calls([job for job, _ in going])
     wastes = []

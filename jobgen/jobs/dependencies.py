@@ -6,30 +6,13 @@ import re
 from collections.abc import Iterator
 from glob import iglob
 
-from jobgen.errors import UsageError
 from jobgen.jobs.files import RUNS, read_if_left
-from jobgen.jobs.find import find_job
 from jobgen.jobs.record import RECORD, JobRecord, folder_name, read_sound
 from jobgen.jobs.run_folder import read_outcome, read_traces
 from jobgen.schedulers import SCHEDULERS
 from jobgen.schedulers.base import DEPENDENT, State
 
 _DEPENDENCY = re.compile(r"\b(after\w*):([^,?\s@]+)")
-
-
-def find_awaited(text: str) -> str:
-    """Return the `KIND:JOB` or `JOB` of --after with the ID of a job that it has by its name.
-
-    Of a chain that is its last job. Raises UsageError if no job below ./runs has the name.
-    """
-    kind, colon, word = text.rpartition(":")
-    if not word[:1].isalpha():
-        return text
-    try:
-        job = find_job(word)
-    except UsageError as error:
-        raise UsageError(f"--after {text!r}: {error}") from None
-    return f"{kind}{colon}{[job.id, *job.links][-1]}"
 
 
 def name_others(job: JobRecord, state: State, *, begun: bool) -> State:
@@ -47,7 +30,11 @@ def name_others(job: JobRecord, state: State, *, begun: bool) -> State:
 
 def _list_others(job: JobRecord) -> Iterator[tuple[str, str, bool]]:
     """Yield the kind of each dependency, its job in words, and whether that has failed."""
-    for kind, job_id in _list_dependencies(job):
+    waits = " ".join(job.argv)  # these are in the place of the script's, and have them too
+    if not _DEPENDENCY.search(waits):
+        text = read_if_left(f"{job.run_folder}/script")
+        waits = SCHEDULERS[job.scheduler].dependencies(text)
+    for kind, job_id in list_dependencies(waits):
         records = iglob(f"{job.folder}/{RUNS}/*/{folder_name(job_id)}/{RECORD}")
         other = next(read_sound(records), None)
         if other is None:
@@ -58,12 +45,8 @@ def _list_others(job: JobRecord) -> Iterator[tuple[str, str, bool]]:
             yield kind, f"{other.name} {other.id} ({word})", bad
 
 
-def _list_dependencies(job: JobRecord) -> list[tuple[str, str]]:
-    """Return the jobs that `job` depends on, each with its kind, such as `afterok`, and its ID."""
-    waits = " ".join(job.argv)  # these are in the place of the script's, and have them too
-    if not _DEPENDENCY.search(waits):
-        text = read_if_left(f"{job.run_folder}/script")
-        waits = SCHEDULERS[job.scheduler].dependencies(text)
+def list_dependencies(waits: str) -> list[tuple[str, str]]:
+    """Return each kind and ID in what an option says, such as `afterok:12:13`."""
     return [(kind, id) for kind, ids in _DEPENDENCY.findall(waits) for id in ids.split(":")]
 
 

@@ -32,6 +32,11 @@ class JobStatus(NamedTuple):
     listed: bool = False
 
     @property
+    def forgotten(self) -> bool:
+        """Whether nothing is known of a job, and its scheduler, if it has answered, denies it."""
+        return self.state.name == "unknown" and not (self.listed or self.job.local)
+
+    @property
     def states(self) -> tuple[State, ...]:
         """Those of its tasks; for another job, its own."""
         return self.tasks or (self.state,)

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from support import MINIMAL, jobgen
 
+from jobgen import process as jobgen_process
 from jobgen.jobs.record import JobRecord
-from jobgen.process import get_start
+from jobgen.process import CommandResult, get_start
 
 
 @pytest.fixture(autouse=True)
@@ -120,6 +121,23 @@ def test_a_part_that_is_misspelt_is_not_lost() -> None:
     assert (ended.code, ended.out) == (2, "")
     assert "no run folder has such a part; did you mean checkpoints?" in ended.err
     assert (job.run_dir / "checkpoints").exists()
+
+
+@pytest.mark.parametrize(
+    ("says", "left"),
+    [
+        ("qstat: Unknown Job Id 7.login", []),
+        ("qstat: cannot connect to server", ["7"]),
+    ],
+)
+def test_a_job_that_its_scheduler_does_not_know_can_be_removed(
+    monkeypatch: pytest.MonkeyPatch, says: str, left: list[str]
+) -> None:
+    JobRecord("7.login", "a", "pbs", os.getcwd(), 1.0, ("x",)).save()
+    JobRecord("8", "a", "local", os.getcwd(), 1.0, (), 1, host="elsewhere").save()
+    monkeypatch.setattr(jobgen_process, "ask", lambda *_, **__: CommandResult("", 153, says))
+    jobgen("clean", "7", "8", "--yes")
+    assert ids() == [*left, "8"]
 
 
 def test_a_cancelled_local_job_stays_cancelled() -> None:

@@ -844,6 +844,30 @@ def test_cancel_says_of_a_job_that_it_has_ended(scheduler: Scheduler) -> None:
     assert "Unauthorized Request" in jobgen("cancel", "84.login").err
 
 
+@pytest.mark.parametrize(
+    ("kind", "server", "command", "refusal"),
+    [
+        ("pbs", ".login", "qdel", "qdel: Unknown Job Id 14.login"),
+        (
+            "slurm",
+            "",
+            "scancel",
+            "scancel: error: Kill job error on job id 14: Invalid job id specified",
+        ),
+    ],
+)
+def test_of_several_jobs_those_that_have_not_ended_are_cancelled(
+    scheduler: Scheduler, kind: str, server: str, command: str, refusal: str
+) -> None:
+    for number in (14, 24):
+        job(f"{number}{server}", kind=kind)
+    scheduler.says(command, "", words=refusal)
+    code, _, err = jobgen("cancel", "14", "24")
+    told = f"a 24{server}: cancelled\njob 14{server} has already ended\n"
+    assert (code, err) == (5, told)
+    assert [path.parent.name for path in Path("runs").rglob("cancelled")] == ["24"]
+
+
 def test_a_chain_is_cancelled_from_its_end(scheduler: Scheduler) -> None:
     ids = ["80", "81", "82"]
     job(ids[0], links=tuple(ids[1:]))
