@@ -297,3 +297,18 @@ class Report(NamedTuple):
     runs: tuple[RunFacts, ...]
     comparison: Comparison | None
     ledger: Ledger | None = None  # of all runs
+
+    @property
+    def notes(self) -> list[str]:
+        """What is not known, damaged or missing, and of which runs if not of all."""
+        titles: dict[str, list[str]] = {}
+        for run in self.runs:
+            for note in dict.fromkeys(run.notes):
+                titles.setdefault(note, []).append(run.title)
+        most, whole = 3, len(self.runs)
+        return [
+            note
+            if len(of) == whole
+            else f"{', '.join(of[:most])}{' ...' * (len(of) > most)}: {note}"
+            for note, of in titles.items()
+        ]

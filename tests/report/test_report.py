@@ -105,6 +105,16 @@ def test_a_terminal_gets_the_same(tmp_path: Path) -> None:
     assert all(len(line) < 160 for line in told.splitlines())
 
 
+def test_what_is_not_known_of_some_runs_alone_names_them(tmp_path: Path) -> None:
+    jobs = [JobRecord(id, "bare", "slurm", str(tmp_path), BEGAN, ("sbatch",)) for id in "789"]
+    for job in jobs:
+        job.save()
+    (jobs[1].run_dir / "script").write_text("#!/bin/bash\n")
+    notes = of(*jobs).notes
+    assert "bare 7, bare 9: script is not in the run folder" in notes
+    assert any(note.startswith("no metrics in the run folder") for note in notes)
+
+
 def test_nothing_is_told_of_an_empty_folder(tmp_path: Path) -> None:
     job = JobRecord("7", "bare", "slurm", str(tmp_path), BEGAN, ("sbatch",))
     job.save()
