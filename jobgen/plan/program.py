@@ -88,7 +88,7 @@ def warn_unexpanded(loaded: LoadedSpec, path: str, value: object) -> Iterator[st
     for inner, text in walk_texts(value, path):
         # A name like a role's that no role has is for `check` to tell.
         of_role = re.match(r"\w+:.*\$\{?(?!MASTER_)[A-Z]\w*_(ADDR|PORT)\b", f"{loaded.role}:{text}")
-        for conflict in () if of_role else find_unexpanded(inner, text, loaded.spec.name):
+        for conflict in () if of_role else find_unexpanded(inner, text):
             yield f"warning: {loaded.problem(*conflict)}"
 
 

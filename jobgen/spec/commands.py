@@ -27,13 +27,27 @@ from jobgen.spec.tables import Conflict, refuse
 
 _OF_SHELL = r"&&|\|\|?|;;?|&|[0-9]?[<>]{1,2}(&[0-9])?|2>&1"
 _WITH_VALUE = r"--?[A-Za-z][\w.-]*:?[ \t]"  # an option and its value in one word
-# What other tools fill in: {{ name }}, and a key of the spec by OmegaConf.
-_TEMPLATE = r"\{\{ *[A-Za-z_][\w.]* *\}\}|\$\{(resources|run|environment|launch|array)\.\w+\}"
-# A variable of the shell that one submits from, as others name it; one with a default.
-_OF_SUBMITTER = r"\{\{ *(?:secrets|env|vars)\.(\w+) *\}\}"
-_DEFAULT = r"\$\{([A-Za-z_]\w*):[-=?+]"
-# What a shell would expand: $NAME, ${NAME}, a leading ~; but not ${oc.env:NAME} of OmegaConf.
-_EXPANDABLE = r"\$[A-Za-z_]|\$\{[A-Za-z_](?![\w.]*[.:])|^~(/|$)|[=:]~/"
+# Names of what only the job knows: {job_id} of templates, but not %q{NAME} of nsys; ^array_index^
+# of PBS; variables of other tools; %j of sbatch, unless the text has a date or a number: %Y-%j.
+_OF_JOB = (
+    r"(?s)(?:\$(?=\{\w*[a-z])|(?<!\$)(?<!%q))\{\w*(?i:job_?(?:id|name)|array_(?:task_)?id|app_id)\}"
+    r"|\^array_index\^|\$\{?(?:SKYPILOT|TORCHX|LSB)_\w"
+    r"|^(?!.*%(?![jJAaNuxnt%])[-0-9.]*[A-Za-z(]).*(?:(?<![\d%])%[jJ]|(?<![^\s/_.-])%A_%a"
+    r"|(?<=[/_.-])%[AaNux]|(?<!\S)%[ANux](?=[/_.-]))(?![A-Za-z0-9%])"
+)
+# What others fill in, and jobgen does not, by the rule that says so; a group has the variable.
+_FILLED_IN = {
+    "text_quoted": r"\A\{ *value: .*\bexpand: true *\}\Z",
+    "text_code": r"\$\(|`",
+    "text_shell": r"\{\{ *(?:secrets|env|vars)\.(\w+) *\}\}",
+    "text_default": r"\$\{([A-Za-z_]\w*):[-=?+]",
+    "text_job": _OF_JOB,
+    # {{ name }}, and a key of the spec by OmegaConf.
+    "text_template": r"\{\{ *[A-Za-z_][\w.]* *\}\}"
+    r"|\$\{(?:resources|run|environment|launch|array)\.\w+\}",
+    # $NAME, ${NAME}, a leading ~; but not ${oc.env:NAME} of OmegaConf.
+    "text_expands": r"\$[A-Za-z_]|\$\{[A-Za-z_](?![\w.]*[.:])|^~(?:/|$)|[=:]~/",
+}
 
 
 def check_words(key: str, words: Sequence[str]) -> Iterator[Conflict]:
@@ -117,40 +131,19 @@ def walk_texts(value: object, path: str = "") -> Iterator[tuple[str, str]]:
             yield from walk_texts(inner, f"{path}[{index}]")
 
 
-def find_unexpanded(path: str, text: str, name: str) -> Iterator[Conflict]:
-    """Yield a value that the program of the job `name` gets as it is, and others fill in."""
+def find_unexpanded(path: str, text: str) -> Iterator[Conflict]:
+    """Yield a value that the program gets as it is, and that others fill in."""
     expands = isinstance(text, ShellPath)
     if set("%^" if expands else "$`~{%^").isdisjoint(text):
         return
-    rules = {"text_job": _find_job(text, name)} if expands else _find_names(text, name)
-    facts = {"path": path, "text": text, "meant": rules["text_job"]}
+    forms = {"text_job": _OF_JOB} if expands else _FILLED_IN
+    found = {rule: re.search(form, text) for rule, form in forms.items()}
+    names = [match[1] for match in found.values() if match and match.re.groups]
+    facts = {"path": path, "text": text, "variable": (*names, "")[0]}
     facts["also"] = "" if path.startswith("run.") else ", or export it in environment.setup"
-    facts["variable"] = rules.get("text_shell") or rules.get("text_default")
     facts["line"] = repr(text) if re.search(r"[][{},#]|: ", text) else text
     facts["place"] = "in run.args, as no value of an array expands: " * path.startswith("array")
-    yield from itertools.islice(refuse(rules, **facts), 1)
-
-
-def _find_names(text: str, name: str) -> dict[str, object]:
-    """Return what others would fill in, and jobgen does not, by the rule that says so."""
-    forms = {"text_shell": _OF_SUBMITTER, "text_default": _DEFAULT}
-    return {
-        "text_quoted": re.fullmatch(r"\{ *value: .*\bexpand: true *\}", text),
-        "text_code": "$(" in text or "`" in text,
-        **{rule: "".join(re.findall(form, text)[:1]) for rule, form in forms.items()},
-        "text_job": _find_job(text, name),
-        "text_template": re.search(_TEMPLATE, text),
-        "text_expands": re.search(_EXPANDABLE, text),
-    }
-
-
-def _find_job(text: str, name: str) -> str:
-    """Return what to write for text with names of what the job knows; empty without them."""
-    if not re.search(r"[{%^]|\$(SKYPILOT|TORCHX|LSB)_", text):
-        return ""
-    from jobgen.spec.job_words import use_variables  # only such a text needs it
-
-    return use_variables(text, name)
+    yield from itertools.islice(refuse(found, **facts), 1)
 
 
 def is_shell_command(words: Sequence[str]) -> bool:
