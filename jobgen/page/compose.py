@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from jobgen.capabilities import list_capabilities
 from jobgen.errors import JobgenError, SpecError
 from jobgen.output import format_json
+from jobgen.sites.describe import GRADES
 from jobgen.sites.profile import Node, SiteQueue
-from jobgen.sites.sheet import GRADES
 from jobgen.spec.units import format_duration
 
 if TYPE_CHECKING:

@@ -222,11 +222,12 @@ def test_part_of_a_name_leads_to_the_site() -> None:
 def test_show_is_a_page_for_people() -> None:
     shown = jobgen("sites", "show", "nci-gadi").out
     for words in (
-        "nci-gadi: NCI Gadi (Australia)\nPBS, from documentation, as of 2026\n",
+        "nci-gadi: NCI Gadi (Australia)\nPBS, 2026, documentation\n",
         "4 x V100-32",
         "1-96 CPUs to 48h; 97-192 CPUs to 24h; 193-960 CPUs to 5h",
-        "account       needed",
-        "  [1] https://opus.nci.org.au/",
+        "12 for each GPU, 382GB    job-costs\n",
+        "  account:\n    required: true\n",
+        "  job-costs: https://opus.nci.org.au/",
     ):
         assert words in shown
     for name in SHIPPED:
