@@ -23,7 +23,7 @@ from jobgen.spec.launchers import (
     show_program,
     split_words,
 )
-from jobgen.spec.tables import Conflict, refuse
+from jobgen.spec.tables import Conflict, explain
 
 _OF_SHELL = r"&&|\|\|?|;;?|&|[0-9]?[<>]{1,2}(&[0-9])?|2>&1"
 _WITH_VALUE = r"--?[A-Za-z][\w.-]*:?[ \t]"  # an option and its value in one word
@@ -35,12 +35,12 @@ _OF_JOB = (
     r"|^(?!.*%(?![jJAaNuxnt%])[-0-9.]*[A-Za-z(]).*(?:(?<![\d%])%[jJ]|(?<![^\s/_.-])%A_%a"
     r"|(?<=[/_.-])%[AaNux]|(?<!\S)%[ANux](?=[/_.-]))(?![A-Za-z0-9%])"
 )
-# What others fill in, and jobgen does not, by the rule that says so; a group has the variable.
+# What others fill in, and jobgen does not, by the rule that says so; `variable` is the name in it.
 _FILLED_IN = {
     "text_quoted": r"\A\{ *value: .*\bexpand: true *\}\Z",
     "text_code": r"\$\(|`",
-    "text_shell": r"\{\{ *(?:secrets|env|vars)\.(\w+) *\}\}",
-    "text_default": r"\$\{([A-Za-z_]\w*):[-=?+]",
+    "text_shell": r"\{\{ *(?:secrets|env|vars)\.(?P<variable>\w+) *\}\}",
+    "text_default": r"\$\{(?P<variable>[A-Za-z_]\w*):[-=?+]",
     "text_job": _OF_JOB,
     # {{ name }}, and a key of the spec by OmegaConf.
     "text_template": r"\{\{ *[A-Za-z_][\w.]* *\}\}"
@@ -136,14 +136,15 @@ def find_unexpanded(path: str, text: str) -> Iterator[Conflict]:
     expands = isinstance(text, ShellPath)
     if set("%^" if expands else "$`~{%^").isdisjoint(text):
         return
-    forms = {"text_job": _OF_JOB} if expands else _FILLED_IN
-    found = {rule: re.search(form, text) for rule, form in forms.items()}
-    names = [match[1] for match in found.values() if match and match.re.groups]
-    facts = {"path": path, "text": text, "variable": (*names, "")[0]}
+    facts = {"path": path, "text": text}
     facts["also"] = "" if path.startswith("run.") else ", or export it in environment.setup"
     facts["line"] = repr(text) if re.search(r"[][{},#]|: ", text) else text
     facts["place"] = "in run.args, as no value of an array expands: " * path.startswith("array")
-    yield from itertools.islice(refuse(found, **facts), 1)
+    for rule, form in _FILLED_IN.items():
+        match = re.search(form, text) if rule == "text_job" or not expands else None
+        if match:
+            yield explain(rule, facts | match.groupdict())
+            return
 
 
 def is_shell_command(words: Sequence[str]) -> bool:
