@@ -23,8 +23,6 @@ from jobgen.output import format_count as count
 from jobgen.plan.nodes import advise_on_devices
 from jobgen.plan.plan import NodeGroup, Plan, RolePlan
 from jobgen.plan.program import read_sources
-from jobgen.plan.requests import list_options
-from jobgen.plan.roles import list_needed
 from jobgen.records import NamedTuple
 from jobgen.spec.launchers import find_launcher, name_kind
 from jobgen.spec.load import LoadedSpec
@@ -47,7 +45,6 @@ _Texts = Iterator[tuple[str, str, str]]
 TASK = "JOBGEN_TASK|SLURM_ARRAY_TASK_ID|PBS_ARRAY_INDEX|PBS_ARRAYID"
 _MOST_BYTES = 30_000  # of a configuration file, which take some 20 ms
 _GIB = 1024**2  # in KiB
-_USUAL_GPUS = 8  # of a node of which nothing is known
 
 
 class _Subject(NamedTuple):
@@ -462,14 +459,13 @@ def _read_count(text: str) -> int:
 
 def _count_job(job: _Subject) -> dict[str, Any]:
     """Return what all nodes of a job, and the tasks of its array, have and are asked for."""
-    plan, node, array = job.plan, job.plan.defaults.node, job.plan.array
-    gpus, has, each = plan.nodes.gpus, node.gpus or 0, job.spec.resources.listed_gpus
+    plan, each = job.plan, job.spec.resources.listed_gpus
     notice, seconds = plan.walltime.chain.notice, plan.walltime.seconds or 0
     group = plan.nodes.own[0]
     processes = 0 if plan.launch.plain else group.processes
     world = plan.nodes.world_size
     if find_launcher(job.spec.run.words):  # which starts one for each GPU
-        processes, world = group.gpus, gpus
+        processes, world = group.gpus, plan.nodes.gpus
     return {
         "node_gpus": group.gpus,
         "node_processes": processes,
@@ -482,43 +478,25 @@ def _count_job(job: _Subject) -> dict[str, Any]:
         "listed": len(each),
         "each": ", ".join(map(str, each)),
         "advice": advise_on_devices(each),
-        "together": plan.nodes.together,
-        "shared": plan.nodes.together > 1 == plan.nodes.total,
-        "packed": gpus * plan.nodes.together,
-        "room": has or _USUAL_GPUS,
-        "whole": node.whole or plan.requests.exclusive,
-        "single": (has, gpus, plan.nodes.together) == (0, 1, 1),
-        "fit": min(has // max(1, gpus), array.size),
-        "charged": array.jobs * has,
-        "at_once": array.at_once or 0,
+        "whole": plan.defaults.node.whole or plan.requests.exclusive,
+        "at_once": plan.array.at_once or 0,
     }
 
 
 def _count_batches(job: _Subject) -> dict[str, Any]:
     """Return what the sizes and batches among a program's options come to."""
     gpus, world = sum(job.plan.nodes.gpus_of_each), job.plan.nodes.world_size
-    numbers = {name: number for name, _, number in _list_numbers(job.settings)}
-    parts = _pick_numbers(numbers, "parts")
+    numbers, is_part = _list_numbers(job.settings), _read_form("parts").fullmatch
+    parts = {name: number for name, _, number in numbers if is_part(name)}
     share = math.prod(parts.values())
-    # Each group of processes that holds a copy of the model takes a micro batch.
-    groups = max(1, world // max(1, share))
-    micros = _pick_numbers(numbers, "micros").values()
     return {
         "job_gpus": gpus,
         "parts": ", ".join(parts),
         "share": share,
         "divides": max(parts.values(), default=0) <= gpus,
         "rest": gpus % max(1, share),
-        "copies": gpus // max(1, share),
-        "groups": groups,
-        "all_micros": groups * (*micros, 0)[0],
+        "groups": max(1, world // max(1, share)),  # each holds a copy of the model
     }
-
-
-def _pick_numbers(numbers: Mapping[str, int], form: str) -> dict[str, int]:
-    """Return the numbers whose names have a form."""
-    fits = _read_form(form).fullmatch
-    return {name: number for name, number in numbers.items() if fits(name)}
 
 
 def _describe_role(job: _Subject) -> dict[str, Any]:
@@ -526,8 +504,6 @@ def _describe_role(job: _Subject) -> dict[str, Any]:
     role = job.role
     if role is None:
         return {}
-    ready, limit = (job.whole.roles or {})[role.name].ready, job.whole.resources.walltime
-    within = ready and ready.within
     servers = [one.name.upper() for one in job.roles if _serves(one)]
     source, port = read_sources(role.plan), f"{role.name.upper()}_PORT"
     tested = role.test[:1] in (("http",), ("tcp",))
@@ -541,7 +517,6 @@ def _describe_role(job: _Subject) -> dict[str, Any]:
         "tested": tested,
         "met": tested or port in " ".join(others),
         "asked": not role.test and any(_asks(one, role) for one in job.roles),
-        "endless": within and limit and within >= limit,
         # The role that it asks, unless it is asked itself.
         "asks": "" if _serves(role) else "".join(servers[:1]),
         "elsewhere": source is not None and not named and port not in source,
@@ -564,17 +539,6 @@ def _check_spelling(job: _Subject) -> _Found:
     for name in job.spec.environment.named_variables.keys() - {*known}:
         if near := find_near(name, known, cutoff=0.85):
             yield "misspelt", f"environment.variables.{name}", {"name": name, "near": near}
-
-
-def _check_options(job: _Subject) -> _Found:
-    """Yield misspelt options of the scheduler; one like none may be the site's own."""
-    can = job.plan.can
-    lines = re.findall(rf"(?m)^{can.sign} (.*)", "\n".join(job.spec.directives))
-    for option in list_options("\n".join(lines)):
-        name = option.partition(" ")[0].removeprefix("--")
-        near = find_near(name, can.long_options, cutoff=0.85)
-        if near and not near.startswith(name):
-            yield "misspelt.option", "directives", {"name": name, "near": near, "title": can.title}
 
 
 def _check_binds(job: _Subject) -> _Found:
@@ -616,10 +580,6 @@ def _list_numbers(options: _Settings) -> Iterator[tuple[str, str, int]]:
             yield name, option, int(value)
 
 
-# What needs other words where it is not here.
-_KINDS = {"environment.uv": ".uv", "environment.container.image": ".image"}
-
-
 def _check_files(job: _Subject) -> _Found:
     """Yield files and folders that the job reads and that are not here, or not in its snapshot."""
     lines = f"{job.setup} {' '.join(job.container.options)}"
@@ -642,7 +602,7 @@ def _tell_missing(path: str, file: str, text: str) -> _Found:
     if path == "run.module":
         near = near.removesuffix(".py").replace("/", ".")
     usual = "" if file[:1] in "/~$" else ".relative"
-    kind = ".near" if near else _KINDS.get(path, usual)
+    kind = ".near" if near else ".image" if path == "environment.container.image" else usual
     yield f"not-here{kind}", path, {"text": text, "near": near}
 
 
@@ -693,9 +653,6 @@ def _list_files(job: _Subject) -> Iterator[tuple[str, str, str]]:
     is_here = os.path.isdir(os.path.dirname(f"./{module}"))  # the package; else it is installed
     if len(module) > 3 and is_here and _is_missing(module, ()):
         yield "run.module", f"{module}.py", module.replace("/", ".")
-    if own.uv:
-        name = "uv.lock" if os.path.isfile("pyproject.toml") else "pyproject.toml"
-        yield "environment.uv", name, f"{name}, which uv needs,"
     for path, files in named.items():
         yield from ((path, name, name) for name in files if name)
 
@@ -752,14 +709,10 @@ def _asks(role: RolePlan, other: RolePlan) -> bool:
 
 
 def _check_asking(job: _Subject) -> _Found:
-    """Yield the roles that one asks before they are ready, and variables that no role sets."""
+    """Yield variables of a role's words that look like another role's, and that none sets."""
     role = job.role
     if role is None:
         return
-    awaited = list_needed(job.whole.roles or {}, role.name)
-    others = [one.name for one in job.roles if one.test and _asks(role, one)]
-    for other in sorted({*others} - {*awaited}):
-        yield "asks-early", "run", {"other": other}
     text = _read_text(role)
     known = {*list_names(job.whole), *os.environ, "MASTER_ADDR", "MASTER_PORT"}
     known |= {*job.plan.environment.variables, *re.findall(r"(\w+)=", text)}
@@ -773,7 +726,6 @@ def _check_asking(job: _Subject) -> _Found:
 _CHECKS = (
     _check_variables,
     _check_spelling,
-    _check_options,
     _check_binds,
     _check_files,
     _check_no_use,

@@ -68,9 +68,6 @@ hours between checkpoints that no start has
     run: {script: train.py, args: {save-hours: 6}}
     on_walltime: {then: requeue}
     --save-hours 6 is not less than the 1 h of a start, so no start of the chain saves
-copies of a model for which there are no GPUs
-    run: {script: train.py, args: {dp: 8, tp: 2}}
-    --dp 8 makes more copies of the model than the 4 that the job has GPUs for; write at most 4
 parts of the data that no task takes
     run: {script: train.py, args: {num-shards: 8, shard: {value: $JOBGEN_TASK, expand: true}}}
     array: {tasks: 4}
@@ -317,9 +314,6 @@ blanks in a directive
 an option without its dashes
     directives: ['#SBATCH qos=x']
     'qos=x' has no dash before it, so it is not an option
-a misspelt option
-    directives: ['#SBATCH --licences=a']
-    directives: Slurm has no option --licences; did you mean --licenses?
 a YAML switch for a name
     reservation: no
     reservation: 'no' is taken for a name; write one, or leave the key out
@@ -396,10 +390,6 @@ too many GPUs
 CPUs of a GPU for those of a node
     resources: {nodes: 2, gpus_per_node: 8, cpus_per_gpu: 64, memory_per_node: 64GB, walltime: 1h}
     asks for 512 CPUs on a node; it counts for each of the 8 GPUs of a node
-a whole node for each small task
-    resources: {gpus_per_node: 1, cpus_per_gpu: 4, exclusive: true, walltime: 1h}
-    array: {tasks: 4}
-    each of the 4 tasks takes a whole node for 1 GPU; write together
 a batch that the processes do not share
     run: {script: train.py, args: {global-batch-size: 100}}
     --global-batch-size 100 is not a multiple of the 8 processes; write a multiple of 8
@@ -419,9 +409,6 @@ a setup that removes what a chain has saved
 an archive that tar cannot read
     environment: {stage: /scratch/env.zip}
     /scratch/env.zip is not an archive that tar unpacks; make one by conda-pack
-a project that uv lacks
-    environment: {uv: true}
-    pyproject.toml, which uv needs, is not here
 TB for GB
     resources: {nodes: 2, gpus_per_node: 4, cpus_per_node: 16, memory_per_node: 64TB, walltime: 1h}
     asks for 65536 GiB on a node; check the unit
@@ -623,12 +610,6 @@ a role that is asked at another's own node
       api: {nodes: 1, ready: {tcp: true}, run: {command: [a, $API_PORT]}}
       train: {nodes: 1, run: {script: t.py, args: ['http://localhost:$API_PORT']}}
     asks at the port of API on its own node, and that role has other nodes; write $API_ADDR
-a role that does not wait for another
-    resources: {walltime: 1h}
-    roles:
-      api: {nodes: 1, ready: {tcp: true}, run: {command: [a, $API_PORT]}}
-      train: {nodes: 1, after: [], run: {script: t.py, args: [$API_ADDR:$API_PORT]}}
-    asks api, and does not wait until it is ready; put api before it, and leave after out
 a server that stands last
     resources: {walltime: 1h}
     roles:
@@ -695,16 +676,6 @@ a program in a folder that is not here, and is here
 an address without its @
     notify: {email: me.example.org, on: [end]}
     notify.email: 'me.example.org' has no @, so it names a user and is not an address; write it as
-tasks that are charged for whole nodes
-    site: cscs-clariden
-    account: a
-    array: {tasks: 32}
-    resources: {gpus_per_node: 1, walltime: 1h}
-    array: 32 tasks of 1 GPU are charged as 128 GPUs, as each job has whole nodes; write together: 4
-tasks of one node that together ask for more GPUs than it has
-    array: {tasks: 8, together: 4}
-    resources: {gpus_per_node: 4, cpus_per_node: 16, memory_per_node: 64GB, walltime: 1h}
-    array.together: resources are those of one task: 4 tasks of 4 GPUs ask for 16 GPUs
 pip where there is no internet
     site: jsc-juwels-booster
     environment: {setup: pip install wandb}
