@@ -26,6 +26,7 @@ from jobgen.spec.units import format_memory, format_time
 _UNITS = {"nodes": "node", "gpus": "GPU", "cpus": "CPU"}
 _LEAST_CPUS = 2  # of a process: one computes, one loads data
 _LEAST_MEMORY = 8 * 1024**2  # KiB of a process
+_USUAL_CPUS, _USUAL_MEMORY = 8, 32 * 1024**2  # of a GPU
 
 
 class Size(NamedTuple):
@@ -298,15 +299,6 @@ class _Request:
         """The memory that goes with its GPUs."""
         return count_memory(self.node, self.size.widest)
 
-    @property
-    def fewer(self) -> str:
-        """What to write for as many tasks together as a node has room for."""
-        node, size = self.node, self.size
-        asked = (size.widest, size.cpus_per_node, self.memory, self.disk)
-        pairs = zip(asked, (node.gpus, node.cpus, node.memory, node.disk), strict=True)
-        fitting = min(most * self.together // amount for amount, most in pairs if amount and most)
-        return f"write array.together: {fitting}" if fitting else "ask for less"
-
     def list_rules(self) -> Iterator[dict[str, object]]:
         """Yield rules in groups, of each of which the first that is broken counts."""
         node, size = self.node, self.size
@@ -372,13 +364,18 @@ class _Request:
         cpus, why = self._find_share("cpus", self.cpus, tasks=tasks)
         few = 0 < cpus < _LEAST_CPUS * processes
         why = f"{count(cpus, 'CPU')}{share}{why}"
-        yield from self.context.warn({"few_cpus": few}, why=why, share=_share_cpus(self.node))
+        fitting = _share(self.node.cpus_per_gpu, self.node.cpus, self.node.gpus, _USUAL_CPUS)
+        yield from self.context.warn({"few_cpus": few}, why=why, share=fitting)
         by_gpu = self.node.memory_per_gpu is not None
         memory, why = (self.memory, "") if by_gpu else self._find_share("memory", self.memory, cpus)
         little = 0 < memory < _LEAST_MEMORY * processes
         why = f"{format_memory(memory)} of memory{share}{why}"
-        fitting = _share_memory(self.node, self.size)
-        yield from self.context.warn({"little_memory": little}, why=why, share=fitting)
+        node = self.node
+        fitting = _share(node.memory_per_gpu, node.memory, node.gpus, _USUAL_MEMORY)
+        fitting *= min(self.size.widest, node.gpus or self.size.widest)
+        yield from self.context.warn(
+            {"little_memory": little}, why=why, share=format_memory(fitting)
+        )
 
     def _find_share(self, thing: str, asked: int, cpus: int = 0, tasks: int = 1) -> tuple[int, str]:
         """Return how much a job has of a thing, and who says it if it does not; 0 if unknown."""
@@ -452,16 +449,6 @@ def _exceeds(amount: int, most: int | None) -> bool:
     return most is not None and amount > most
 
 
-def _share_cpus(node: Node) -> str:
-    if node.cpus_per_gpu:
-        return str(node.cpus_per_gpu)
-    return str(node.cpus // node.gpus) if node.cpus and node.gpus else "8, for instance"
-
-
-def _share_memory(node: Node, size: Size) -> str:
-    gpus = max(1, size.widest)
-    if node.memory_per_gpu:
-        return format_memory(node.memory_per_gpu * gpus)
-    if node.memory and node.gpus:
-        return f"{node.memory * min(gpus, node.gpus) // node.gpus // 1024**2}GB"
-    return f"{32 * gpus}GB, for instance"
+def _share(each: int | None, all_of_them: int | None, gpus: int | None, usual: int) -> int:
+    """Return what goes with a GPU: as the site says, else a node's by its GPUs, else the usual."""
+    return each or ((all_of_them or 0) // gpus if gpus else 0) or usual

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from jobgen.capabilities import Capabilities, get_capabilities
-from jobgen.errors import Position, Problem, UsageError
+from jobgen.errors import Problem, UsageError
 from jobgen.plan.decision import Context, Decision
 from jobgen.plan.left_out import takes_constraint
 from jobgen.plan.plan import Dependency, Mail, Plan, Requests
 from jobgen.spec.model import After
-from jobgen.spec.yaml_nodes import Scalar
 
 _OPTION = re.compile(r"(?<!\S)(--[^\s=]+|-[^\s-])(?=(?:=|\s+)?(\S*))")  # and what follows it
 _QUOTED = re.compile(r"\"[^\"]* -[^\"]*\"|'[^']* -[^']*'")  # what may look like options
@@ -89,25 +88,14 @@ def _find_repeats(context: Context, plan: Plan) -> Iterator[Problem]:
                 "option_array": key == "array" and not plan.array.tasks,
                 "option_twice": key in written,
             }
-            instead = _write_key(text, f"set {key}") if key in written else ""
             facts = {"index": index, "option": option, "key": key, "hint": hint}
-            yield from context.refuse(rules, instead=instead, **facts)
+            yield from context.refuse(rules, **facts)
     for text in plan.defaults.directives:
         for option in list_options(text):
             key = keys.get(option)
             # A switch may stand in both; it is written once.
             rules = {"site_option": key in written and "=" in text}
             yield from context.refuse(rules, key=key, text=text)
-
-
-def _write_key(text: str, other: str) -> str:
-    """Return what to write for a directive's only option, with its value; `other` if unknown."""
-    from jobgen.spec.table import find_rule  # only an error needs them
-    from jobgen.spec.words import describe
-
-    facts = describe(Scalar(Position(""), text, "str"), "directives")
-    say = find_rule("value_rules", facts).get("say", "directives")
-    return other if "directives" in say else say
 
 
 def _list_keys(context: Context) -> dict[str, str]:

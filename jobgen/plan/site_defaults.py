@@ -329,24 +329,12 @@ def _require_queue(context: Context) -> Iterator[Breach]:
     asks = limits.has_option(spec.directives, "-[qp]", "--qos", "--partition")
     named = spec.reservation or spec.qos or asks
     if queues and not named and not any(queue.default for queue in queues.values()):
-        listed = "; ".join(_describe_queue(profile, name, queues[name]) for name in queues)
-        yield from map(Breach, context.refuse({"name_queue": True}, listed=listed))
+        yield from map(Breach, context.refuse({"name_queue": True}, listed=", ".join(queues)))
 
 
 def _takes_gpus(queue: sites.SiteQueue) -> bool:
     of_cpus = {limit.gpus for limit in queue.limits} == {(0, 0)}
     return not (queue.routed_from or of_cpus)
-
-
-def _describe_queue(profile: sites.SiteProfile, name: str, queue: sites.SiteQueue) -> str:
-    """A queue with its GPUs and longest walltime, such as `a100 (4 x A100-80 a node, to 48h)`."""
-    node = describe_node(profile, name, None)[0]
-    gpus = " or ".join(queue.gpu_types)
-    if node.gpus and node.gpu:
-        gpus = f"{node.gpus} x {node.gpu} a node"
-    longest = f"to {format_time(queue.longest)}" if queue.longest else ""
-    facts = ", ".join(filter(None, (gpus, longest)))
-    return f"{name} ({facts})" if facts else name
 
 
 def _names_qos(context: Context) -> bool:

@@ -25,7 +25,7 @@ def test_an_unknown_slurm_cluster_gives_one_cpu() -> None:
     (warning,) = about_resources("slurm-generic")
     assert warning == (
         "warning: job.yaml:8:3: resources: 1 CPU for 4 processes: Slurm gives each task one CPU "
-        "unless a job asks for more; add cpus_per_gpu: 8, for instance"
+        "unless a job asks for more; add cpus_per_gpu: 8"
     )
     assert about_resources("pbs-generic") == []  # its sites differ too much
     (of_tasks,) = about_resources("slurm-generic", "launch.mode=direct")

@@ -137,10 +137,12 @@ def test_a_directive_of_ones_own_that_repeats_the_specs_is_refused(
 ) -> None:
     scheduler = "slurm" if directive.startswith("#SBATCH") else "pbs"
     text = edited(("", f'directives: ["{directive}"]\n'))
-    message = f"directives[0]: {option} asks for what {key} decides; leave it out; for its value,"
+    message = (
+        f"directives[0]: {option} asks for what {key} decides; leave it out; for its value, set "
+    )
     told = complaint(text, f"{key}={value}", scheduler=scheduler)
     assert message in told
-    assert key.rpartition(".")[2] in told.partition(message)[2]
+    assert told.partition(message)[2].startswith(key)
 
 
 @pytest.mark.parametrize(
@@ -161,24 +163,6 @@ def test_the_account_is_what_a_site_takes_for_one(site: str, own: str, others: l
         lines = schedulers.SCHEDULERS["pbs"].directives(plan)
         assert f"#PBS {other}" in lines
         assert [line for line in lines if line.startswith(f"#PBS {own}")] != []
-
-
-@pytest.mark.parametrize(
-    ("directive", "instead"),
-    [
-        ("#SBATCH --nodes=4", "write resources: {nodes: 4}"),
-        ("#SBATCH --time=4:00:00", "write resources: {walltime: 4:00:00}"),
-        ("#PBS -l walltime=2:00:00", "write resources: {walltime: 2:00:00}"),
-        ("#SBATCH --nodes=4 --qos=a", "set resources.nodes"),
-    ],
-)
-def test_a_directive_that_repeats_a_key_is_told_with_its_value(
-    directive: str, instead: str
-) -> None:
-    scheduler = "slurm" if directive.startswith("#SBATCH") else "pbs"
-    text = edited(("", f'directives: ["{directive}"]\n'))
-    told = complaint(text, "resources.walltime=1h", scheduler=scheduler)
-    assert f"leave it out; for its value, {instead}" in told
 
 
 def test_the_tasks_of_what_starts_its_own_may_stand_in_a_directive() -> None:
