@@ -708,7 +708,7 @@ def _asks(role: RolePlan, other: RolePlan) -> bool:
     return role is not other and asked is not None
 
 
-def _check_asking(job: _Subject) -> _Found:
+def _check_addresses(job: _Subject) -> _Found:
     """Yield variables of a role's words that look like another role's, and that none sets."""
     role = job.role
     if role is None:
@@ -730,5 +730,5 @@ _CHECKS = (
     _check_files,
     _check_no_use,
     _check_venv,
-    _check_asking,
+    _check_addresses,
 )

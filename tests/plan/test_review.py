@@ -297,9 +297,6 @@ nodes that are shared and not
 a job that is only tested
     directives: ['#SBATCH --test-only']
     with --test-only, sbatch submits no such job; leave it out
-a submission that waits
-    directives: ['#SBATCH --wait']
-    makes jobgen submit wait until the job has ended; leave it out; jobgen wait JOB does so
 a job at a terminal
     scheduler: pbs
     directives: ['#PBS -I']
@@ -413,8 +410,8 @@ TB for GB
     resources: {nodes: 2, gpus_per_node: 4, cpus_per_node: 16, memory_per_node: 64TB, walltime: 1h}
     asks for 65536 GiB on a node; check the unit
 a value that a library does not know
-    environment: {variables: {NCCL_DEBUG: 'true'}}
-    NCCL_DEBUG does not know 'true'; write VERSION, WARN, INFO, ABORT, TRACE
+    environment: {variables: {TORCH_DISTRIBUTED_DEBUG: 'true'}}
+    TORCH_DISTRIBUTED_DEBUG does not know 'true'; write OFF, INFO, DETAIL
 a misspelt variable
     environment: {variables: {CUDA_VISIBLE_DEVICE: '0,1,2,3'}}
     nothing reads CUDA_VISIBLE_DEVICE; did you mean CUDA_VISIBLE_DEVICES?
