@@ -206,17 +206,16 @@ def _read_hint(problem: Problem, path: str, given: str) -> tuple[str, list[str],
 
 
 def make_room(message: str, words: Sequence[str] = ()) -> str:
-    """Return a message whose settings the spec takes: with what they need, and exclude.
+    """Return a message whose settings stand beside what they need, or exclude, in the spec.
 
-    Of a value that is refused, it says why. What was typed so, the command judges when it runs.
+    What is wrong with a value, or was typed so, the command says when it runs.
     """
-    spec = _find_spec([*message.partition("type: ")[2].split(), *words])
-    message = _mend_line(message, spec)
     shown = {typed[0]: typed[1].strip("'") for typed in _SET.finditer(message)}
     typed_so = [value for option, value in pairwise(words) if option == "--set"]
     given = {text.partition("=")[0]: typed for typed, text in shown.items() if text not in typed_so}
     if not given:
         return message
+    spec = _find_spec([*message.partition("type: ")[2].split(), *words])
     own = {problem.path for problem in _list_problems(spec, [])}
     for problem in _list_problems(spec, [shown[typed] for typed in given.values()]):
         if problem.path not in own:
@@ -229,41 +228,12 @@ def _find_spec(words: Sequence[str]) -> str:
     return next(filter(os.path.isfile, pick(words, SPEC_ENDS)), "job.yaml")
 
 
-def _mend_line(message: str, spec: str) -> str:
-    """Return a message whose line has the values of its options as the spec takes them."""
-    form = r"type: (jobgen (?:submit|render|check|explain|run|doctor) (?:(?!, )[^;|\n])*)"
-    for line in re.findall(form, message):
-        with suppress(ValueError):  # a remark behind the line, with a quote of its own
-            words = shlex.split(line)
-            typed = {path: find_typed(words, names)[1] for path, (names, *_) in SHORTCUTS.items()}
-            given = [f"{path}={value}" for path, value in typed.items() if value]
-            if given:
-                for problem in _list_problems(spec, given):
-                    words = _explain_setting(problem, words)[1]
-                message = message.replace(line, shlex.join(words))
-    return message
-
-
 def _solve(message: str, problem: Problem, given: Mapping[str, str]) -> str:
-    """Return a message with what solves a problem of the settings in it, or with the problem."""
+    """Return a message with what solves a problem of the settings in it, if a setting does."""
     missing = re.match(r"add (\w+): (\w+)", problem.hint)
     typed = given.get(problem.path, [*given.values()][-1])
     setting = f"{problem.path}.{missing[1]}={missing[2]}" if missing else problem.setting
-    if setting:
-        return message.replace(typed, f"--set {setting} {typed}")
-    return _replace_wrong(message, problem, typed) if problem.path in given else message
-
-
-def _replace_wrong(message: str, problem: Problem, typed: str) -> str:
-    """Return a message with another setting in the place of a wrong one, or with what is wrong."""
-    words = _read_hint(problem, problem.path, typed.partition("=")[2].strip("'"))[1]
-    reason, lacks = f"{problem.message}; {problem.hint}", "has no unit" in problem.message
-    row = find_rule("retyped", {"message": reason}) if lacks else {}
-    other = re.sub("=.*", f"={row.get('meant', 'VALUE')}", typed).replace("'", "")
-    lead = f"{row.get('say', '')} type:".strip()
-    message = message.replace(typed, shlex.join(words) or other).replace("type:", lead)
-    known = problem.message == "unknown key" or reason in message
-    return message if known else f"{message}; {reason}"
+    return message.replace(typed, f"--set {setting} {typed}") if setting else message
 
 
 def _list_problems(spec: str, settings: Sequence[str]) -> Sequence[Problem]:
