@@ -43,8 +43,6 @@ _NUMBER = re.compile("[1-9][0-9]{0,8}")
 _ONE_SCRIPT = r"(?<!')\bSCRIPT\b"
 # Where the one job of a folder is meant: one that need not run, and not several.
 _ONE_JOB = r"(?<!')(?<!shell )(?<!forward )\bJOB\b(?! JOB|\.\.\.)"
-# A job that is named as one of no run folder may be.
-_NAMED = re.compile(r"(?<=[ '])(?:\d[\d-]*(?:_\d+|\[\d+\][\w.]*)|last|latest|newest)(?=[ ']|$)")
 _WRITES = r"(type: jobgen import [^;]*?(?:-o|--output)[ =])(HERE)(?=[\s;]|$)"  # over no file
 
 
@@ -191,7 +189,8 @@ class Answer(typed.Typed):
         elif line:
             say = self._follow(line, value)
         elif self.has_set and (option in self.late or not (say or self.tool)):
-            say = self._give_program(option, value)
+            self._give_program(option, value)
+            say = ""
         elif say and self.has_set:
             directive, say = settings.take_directive(self.spec, say)
             self.directives += filter(None, [directive])
@@ -240,25 +239,13 @@ class Answer(typed.Typed):
         answer = {*" ".join(rule.values()).split()}
         return bool(JOB.fullmatch(value) or known) and not answer & {value, *pick_jobs([value])}
 
-    def _give_program(self, option: str, value: str) -> str:
-        """Give an option, or NAME=VALUE, to the program as it takes it; return why it does not."""
+    def _give_program(self, option: str, value: str) -> None:
+        """Give an option, or NAME=VALUE, to the program as it takes it, or else as it is."""
         name = option if option.startswith("-") else f"--{option}"
-        pairs = [] if name == option else [[f"{option}={value}"]]
-        items = value.split(",")
-        apart = items if value in self.apart else [value]
-        for words in [*pairs, [name, *filter(None, apart)]]:
-            hint = find_refusal(self.spec, words)
-            if not hint:
-                self.program += words
-                return ""
-        if not find_refusal(self.spec, [name, items[0]]):
-            self.words.append(["--set", f"array.values.{name.strip('-')}=[{', '.join(items)}]"])
-            return "a task of an array for each value"
-        if meant := re.match(r"write (--[\w-]+)", hint):
-            return self._give_program(meant[1], value)
-        if pairs:
-            option = f"{option}={value}"
-        return f"{option} is for the program, behind --; the program has no {name}: {hint}"
+        pair = [] if name == option else [f"{option}={value}"]
+        items = value.split(",") if value in self.apart else [value]
+        takes_pair = pair and not find_refusal(self.spec, pair)
+        self.program += pair if takes_pair else [name, *filter(None, items)]
 
     def _list_known(self) -> str:
         """Return which options a command has."""
@@ -487,7 +474,7 @@ def explain_usage(error: click.UsageError, argv: Sequence[str], group: click.Gro
     answer = answer or _explain_words(message, unknown, context, argv)
     message = f"{message.rstrip('.')}; {answer}" if answer else message
     message = end_line(settings.make_room(message, argv), argv)
-    message = name_known(re.sub(r"type: jobgen [^;\n]*", _name_jobs, message))
+    message = name_known(message)
     for words, plain in table.load_table()["plain"].items():
         message = re.sub(words, plain, message)
     return message
@@ -563,13 +550,3 @@ def name_known(message: str) -> str:
     ):
         message = re.sub(form, names[0], message) if len(names) == 1 else message
     return message
-
-
-def _name_jobs(line: re.Match[str]) -> str:
-    """Return a line to type that names a job by its ID, in the place of a task that it lacks."""
-    text = line[0]
-    for word in _NAMED.findall(text):
-        what, _, whole = find.find_meant(word).partition("; give its ID: ")
-        if whole:
-            text = f"{what}; " + re.sub(f"'?{re.escape(word)}'?", whole, text)
-    return text

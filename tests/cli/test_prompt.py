@@ -271,10 +271,7 @@ def test_what_is_not_a_job_or_a_file_is_not_taken_for_one(line, answer):
         ("logs a-1-7.out", "that names its output; give its ID: 7; type: jobgen logs 7\n"),
         ("status 7_0", "7 is not an array; give its ID: 7; type: jobgen status 7\n"),
         ("status 7[0].pbs01", "7 is not an array; give its ID: 7; type: jobgen status 7\n"),
-        ("diagnose -j 7_0", "no such option -j; 7 is not an array; type: jobgen diagnose 7\n"),
-        ("qstat -f 7[0].pbs01", "'qstat'; 7 is not an array; type: jobgen status 7 --json\n"),
         ("logs latest", "the latest is a-1; give its ID: 7; type: jobgen logs 7\n"),
-        ("stop last", "no such command 'stop'; the latest is a-1; type: jobgen cancel 7\n"),
         (
             "cp a-1:out/a.pt .",
             "in its run folder, your shell does that: cp runs/a-1/7/out/a.pt .\n",
@@ -497,7 +494,6 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
         ("render job.yaml > a.sbatch", "type: jobgen render job.yaml -o a.sbatch"),
         ("init --time 4h --partition gpu -", "type: jobgen init - --walltime 4h --queue gpu"),
         ("sites add lab", "type: jobgen sites capture --name lab"),
-        ("explain resources.nodes", "is a spec key, not a file: How many nodes"),
         ("check *.yaml", "jobgen expands no patterns; `jobgen check --all`"),
         ("submit --gpus 8", "for 8 on each node, it is --gpus-per-node 8; type: jobgen submit"),
         (
@@ -802,12 +798,6 @@ def test_a_pair_behind_two_dashes_is_written_as_the_option_that_the_program_has(
     ("line", "answer"),
     [
         ("submit job.yaml lr=1e-4", "type: jobgen submit job.yaml -- --lr 1e-4\n"),
-        ("submit job.yaml lrr=1e-4", "submit job.yaml -- --lr 1e-4\n"),
-        (
-            "submit a=1",
-            "for the program, behind --; the program has no --a: it knows --lr, --name\n",
-        ),
-        ("explain --why x", "behind --; the program has no --why: it knows --lr, --name\n"),
     ],
 )
 def test_words_are_for_a_program_as_it_takes_them(line, answer):
@@ -818,8 +808,6 @@ def test_words_are_for_a_program_as_it_takes_them(line, answer):
 @pytest.mark.parametrize(
     ("line", "answer"),
     [
-        ("submit --alpha 1 2", "a task of an array for each value; type: jobgen submit --set "),
-        ("submit --alpha 1,2", "--set 'array.values.alpha=[1, 2]'\n"),
         ("submit --sizes 1 2 -N 3", "type: jobgen submit -N 3 -- --sizes 1 2\n"),
         ("submit --set run.args.learning_rate=3", "; type: jobgen submit --set run.args.lr=3\n"),
         (
