@@ -42,15 +42,6 @@ def list_settings() -> list[str]:
     return [f"{path}=" for path in ends if path not in records]
 
 
-def _describe_key(path: str) -> str:
-    """Return what a key of a spec is for; empty if there is none at a path."""
-    from jobgen.spec.fields import list_paths
-    from jobgen.spec.model import JobSpec
-
-    field = list_paths(JobSpec).get(path)
-    return field.description if field else ""
-
-
 def _complete_queue(context: click.Context, _param: click.Parameter, begun: str) -> list[str]:
     """Complete the queues of the site that --site or the spec names."""
     from jobgen.sites import search
@@ -174,8 +165,6 @@ def read_spec(path: str, target: Mapping[str, Any]) -> LoadedSpec:
     """Return the spec in a file, by the target options."""
     from jobgen import load
 
-    if not os.path.exists(path) and (about := _describe_key(path)):
-        raise click.UsageError(f"{path} is a spec key, not a file: {about}")
     given = target["scheduler"] or target["site"]
     return load(path, target["overrides"], user=True, target=given)
 
