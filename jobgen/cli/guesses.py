@@ -43,7 +43,6 @@ _NUMBER = re.compile("[1-9][0-9]{0,8}")
 _ONE_SCRIPT = r"(?<!')\bSCRIPT\b"
 # Where the one job of a folder is meant: one that need not run, and not several.
 _ONE_JOB = r"(?<!')(?<!shell )(?<!forward )\bJOB\b(?! JOB|\.\.\.)"
-_WRITES = r"(type: jobgen import [^;]*?(?:-o|--output)[ =])(HERE)(?=[\s;]|$)"  # over no file
 
 
 class Answer(typed.Typed):
@@ -283,7 +282,6 @@ class Answer(typed.Typed):
             "job": "".join({value} & {*find.list_words()}),
             "new": f"nodes{self._count('nodes')}" if self._chooses_gpus() else "",
             "spread": self._spread(value.removeprefix("ngpus=")),
-            "memory": self._multiply(value),
             "at": self.name,
             "tasks": self._count_tasks(),
             "given": " ".join(normalize(name) for name, _ in self.own),
@@ -317,12 +315,6 @@ class Answer(typed.Typed):
         if not (nodes or times):
             return f"-N 1 --gpus-per-node {gpus}"
         return "" if rest else f"-N {nodes or times} --gpus-per-node {times if nodes else by}"
-
-    def _multiply(self, memory: str) -> str:
-        """Return the memory of a node, of that for each GPU; empty where either is unknown."""
-        size = re.fullmatch(r"(\d+)([KMGT])B?", memory.upper())
-        gpus = self._count_gpus() if size else ""
-        return f"{int(size[1]) * int(gpus)}{size[2]}B" if size and _NUMBER.fullmatch(gpus) else ""
 
     def _count(self, key: str) -> str:
         """Return a number of nodes, or of their GPUs, that was typed; empty without."""
@@ -365,7 +357,7 @@ def explain_command(
     """Return the message for a word, with others after it, that these groups of commands lack."""
     message = f"no such command {args[0]!r}"
     line = _read_line(_rewrite(args) or args)
-    if answer := _answer_line(line, context):
+    if answer := _answer_word(line, context):
         return f"{message}; {answer}"
     known = [f"{name.lower()}: {', '.join(groups[name])}" for name in groups]
     specs = filter(table.is_spec, line.words)
@@ -391,16 +383,6 @@ def _read_line(args: Sequence[str]) -> _Line:
     named = (f"{args[0]} {word}", args[0], word)
     tool = next((one for one in named if one in table.load_table()["letters_of"]), word)
     return _Line(" ".join(args), tool, word, words)
-
-
-def _answer_line(line: _Line, context: click.Context) -> str:
-    """Return what to say of a line of another tool; empty if nothing is known."""
-    answer = _answer_word(line, context)
-    for path in filter(os.path.isfile, pick(line.words, SPEC_ENDS)):
-        about = table.explain_file(path, table.read_here(path))
-        if about and re.search(rf"type: jobgen [^;]* {re.escape(path)}(?![^\s;])", answer):
-            return f"{path} {about['say']}; {about['hint']}"
-    return answer
 
 
 def _name_near(message: str, line: _Line, context: click.Context) -> str:
@@ -434,7 +416,6 @@ def _describe_line(line: _Line) -> dict[str, str]:
         "id": job.id if job else "",
         "run": os.path.relpath(job.run_folder) if job else "",
         "job": "".join(named),
-        "own": getattr(settings.read_own("job.yaml"), "site", None) or "",  # of this folder
     }
 
 
@@ -483,11 +464,11 @@ def explain_usage(error: click.UsageError, argv: Sequence[str], group: click.Gro
 def _explain_foreign(context: click.Context, argv: Sequence[str]) -> str:
     """Return the line for options of another tool, before a command, or beside a file alone."""
     if argv[0] not in options.list_names(context) and argv[0][:1] != "-":
-        return _answer_line(_read_line(argv), context)
+        return _answer_word(_read_line(argv), context)
     meant = next((one for one in argv if one in options.list_names(context)), "submit")
     if context.parent or (meant not in argv and not pick(argv, (*SPEC_ENDS, ".py"))):
         return ""
-    return _answer_line(_Line("", "", meant, drop(argv, [meant])), context)
+    return _answer_word(_Line("", "", meant, drop(argv, [meant])), context)
 
 
 def _explain_words(message: str, unknown: str, context: click.Context, argv: Sequence[str]) -> str:
@@ -538,15 +519,13 @@ def _find_usage(message: str, given: Sequence[str], line: typed.Typed, argv: Seq
 
 def name_known(message: str) -> str:
     """Return a message with the scripts of this folder, and with its job if it has one alone."""
-    files = os.listdir()
-    scripts, here = sorted(pick(files, SCRIPT_ENDS)), "|".join(map(re.escape, files))
+    scripts = sorted(pick(os.listdir(), SCRIPT_ENDS))
     some = slice(len(scripts))  # of what needs one
     for form, names in (
         (rf"{_ONE_SCRIPT}\.\.\.", [shlex.join(scripts)][some]),
         (_ONE_SCRIPT, scripts),
         (rf"(type: .*{_ONE_SCRIPT}.*)", [rf"\1; here are {', '.join(scripts)}"][some]),
         (_ONE_JOB, [job.id for job in find.list_jobs()[0]]),
-        (_WRITES.replace("HERE", here), [rf"\2 already exists; \1{table.name_new()}"]),
     ):
         message = re.sub(form, names[0], message) if len(names) == 1 else message
     return message

@@ -361,8 +361,6 @@ def test_a_name_stands_for_the_job_or_for_its_id(line, answer):
             "type: cd sub && jobgen submit; for -j 4: jobgen has nothing like it\n",
         ),
         ("make -j 4 -C sub train", "type: cd sub && jobgen submit; for -j 4: jobgen has nothing"),
-        ("apply -f pod.yaml --dry-run=client -n research", "pod.yaml is a manifest of Ku"),
-        ("apply -f pod.yaml -n research", "pod.yaml is a manifest of Kubernetes, not a job spec; "),
         ("submit --host b.org --user me --port 22", "jobgen submit --host me@b.org; for --port: l"),
         ("submit --wait --timeout 2h -N 4", "type: timeout 2h jobgen submit --wait -N 4\n"),
         ("ssh gpt node07", "type: jobgen shell gpt --node node07\n"),
@@ -377,7 +375,6 @@ def test_a_name_stands_for_the_job_or_for_its_id(line, answer):
             "submit -l walltime=1:00:00,ncpus=48,ngpus=4",
             "48 CPUs are for all nodes, and resources.cpus",
         ),
-        ("import a.sbatch b.pbs -o job.yaml", "for the first, job.yaml already exists; type: jo"),
         ("lint a.sh --fix -o b.sh", "to keep it, type: cp a.sh b.sh && jobgen lint --fix b.sh\n"),
         (
             "import train.ipynb",
@@ -514,8 +511,6 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
         ("render --set run.args.lr", "write it as run.args.lr=VALUE,"),
         ("frobnicate job.yaml", "\n  to submit job.yaml, type: jobgen submit job.yaml\n"),
         ("import old.sbatch a.yaml", "type: jobgen import old.sbatch -o a.yaml\n"),
-        ("import old.sbatch job.yaml", "exists; type: jobgen import old.sbatch -o new.yaml\n"),
-        ("import old.sbatch --site gadi -o job.yaml", "; type: jobgen import old.sbatch -o new.y"),
         ("import old.sbatch --site gadi", "does not, write site: nci-gadi in the spec; type: jo"),
         ("import --slurm old.sbatch", "directives say it; type: jobgen import old.sbatch\n"),
         ("import old.sbatch --queue gpu", "when you submit; type: jobgen import old.sbatch\n"),
@@ -1316,10 +1311,6 @@ TYPED = """\
         ("qsub -l software=a -l place=b a.yaml", '#PBS -l software=a", "#PBS -l place=b"]'),
         ("qsub -pe mpi 4 job.yaml", "--set resources.cpus_per_node=4; for -pe: a slot of SGE is a"),
         ("qsub -lselect=2:ngpus=4 job.yaml", "type: jobgen submit job.yaml --nodes 2 --gpus-per"),
-        (
-            "sbatch --mem-per-gpu=16G --gres=gpu:2 job.yaml",
-            " --set resources.memory_per_node=32GB\n",
-        ),
         ("sbatch -n 8 -N 1 --gres=gpu:8 job.yaml", "job.yaml -N 1 --gpus-per-node 8; for -n: "),
         ("srun -l -u python train.py", "; for -l: leave it out: jobgen writes the launcher's line"),
         ("mpirun -np 4 -x A=1 a.out", "variables.A=1 -N 1 --gpus-per-node 4; for -np: "),
@@ -1676,10 +1667,6 @@ def test_a_setting_that_is_refused_is_answered_with_what_to_type(line, answer):
             "init train.py",
             "job.yaml starts it; for one more, type: jobgen init --script train.py train.yaml\n",
         ),
-        (
-            "launch sky.yaml",
-            "sky.yaml is a task of SkyPilot, not a job spec; `jobgen check sky.yaml` ",
-        ),
         ("submit job.yaml --config conf.yaml", "type: jobgen submit job.yaml -- "),
     ],
 )
@@ -1756,7 +1743,6 @@ def test_a_new_spec_has_a_name_that_is_free():
         ("a.yaml b.yaml conf.yaml", "check conf.yaml", "it has lr; the specs here are a.yaml, b.y"),
         ("a.yaml conf.yaml", "check conf.yaml -N 4", "name that; type: jobgen check a.yaml -N 4\n"),
         ("a.yaml conf.yaml", "import conf.yaml", "here is a.yaml; type: jobgen check a.yaml\n"),
-        ("a.yaml sky.yaml", "launch sky.yaml", "called here; the spec here is a.yaml: name that\n"),
         ("a.yaml job.yaml conf.yaml", "check conf.yaml", "the specs here are a.yaml, job.yaml\n"),
         ("a.yaml sky.yaml conf.yaml", "check conf.yaml", "the spec here is a.yaml: name that; t"),
         (
@@ -1837,11 +1823,6 @@ def test_a_setting_is_judged_by_the_spec_in_the_line():
     line = "uv run accelerate launch --config_file fsdp.yaml train.py"
     said = jobgen(*line.split()).err
     assert "job.yaml --set environment.venv=null --set environment.uv=true; for" in said
-
-
-def test_a_word_for_queues_is_answered_with_the_site_of_the_spec():
-    Path("job.yaml").write_text(SPEC.replace("scheduler: slurm", "site: lumi-g"))
-    assert jobgen("queues").err.endswith("type: jobgen sites show lumi-g\n")
 
 
 @pytest.mark.parametrize(
