@@ -101,7 +101,7 @@ def _check_body(plan: Plan, path: str) -> list[Remark]:
 
 def _measure(plan: Plan) -> JobSize:
     nodes, tasks, environment = plan.nodes, plan.array.tasks, plan.environment
-    group, walltime = nodes.own[0], plan.walltime
+    walltime = plan.walltime
     again = {"on_walltime": walltime.chain.goes_on, "on_failure": walltime.restarts}
     again["launch.max_restarts"] = plan.launch.max_restarts
     again["--requeue"] = has_option(plan.requests.directives, "--requeue")
@@ -121,7 +121,6 @@ def _measure(plan: Plan) -> JobSize:
         lone=plan.lone and "hydra/launcher=" not in setup,  # which starts others
         packed=nodes.together > 1,
         chained=" and ".join(key for key, starts in again.items() if starts),
-        cpus=(group.cpus or 0) // group.processes,
         swept=tuple(task.arguments for task in tasks[:20]) or ((),),
         batch=plan.can.batch,
         offline=plan.site.internet == "none" and not re.search("OFFLINE|WANDB_MODE", setup),

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import ast
 import itertools
-import math
 import os
 import re
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache
-from pathlib import Path
 from string import Template
 from typing import Any
 
@@ -35,7 +33,6 @@ class JobSize(NamedTuple):
     world_size: int
     agents: bool = True  # whether torchrun's start the processes
     gpus: int = 8  # on the node that has most
-    cpus: int = 0  # for each process; 0 if unknown
     arguments: tuple[str, ...] | None = None  # what the program is given; None if unknown
     swept: tuple[tuple[str, ...], ...] = ((),)  # what some tasks of an array are given beside it
     off: str = ""  # options that the spec leaves out by false, as a regular expression
@@ -126,11 +123,7 @@ def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
     try:
         look = _Look(ReadProgram(path, *roots), size)
     except SyntaxError as error:
-        remarks = [_describe_syntax(path, error)]
-        text = Path(path).read_text("utf-8", "replace") if size.world_size > 1 else ""
-        if read_form("alone").search(re.sub("#.*", "", text)):
-            remarks.append(make_remark("no-process-group", path, world_size=size.world_size))
-        return remarks
+        return [_describe_syntax(path, error)]
     except (OSError, ValueError):
         return []
     look.take()
@@ -258,20 +251,13 @@ class _Look:
         if fields:
             field, value = fields[-1], ast.literal_eval(supposed[fields[-1]])
             self.values["is"] = "off" if value in (None, False) else repr(value)
-            self.values["on"] = "true" if value is False else self._name_other(field, value)
+            self.values["on"] = "true" if value is False else "VALUE"
             self.values["field"] = re.sub("[-_]", "[-_]", field)
             self.values |= {"test": denied, "variable": field.upper()}
 
     def _is_open(self, call: Fact) -> bool:
         """Whether tests that are not known decide about a call, or about a way to it."""
         return any(self.program.list_ways(call.part))
-
-    def _name_other(self, field: str, value: object) -> str:
-        """Return the first choice of an option beside a value, or what stands for one."""
-        form = rf"'--?{field.replace('_', '[-_]')}'.*choices=[\[(]([^])]*)"
-        listed = [re.search(form, call.text) for call in self.program.find("option")]
-        choices = re.findall(r"'([^']+)'", "".join(one[1] for one in listed if one))
-        return next((one for one in choices if one != value), "VALUE")
 
     def _find_denied(self) -> str:
         """Return the test that keeps it from all calls that make a group, or start processes."""
@@ -309,7 +295,7 @@ class _Look:
             self.values |= match.groupdict()
             places = self._find_calls(rule) if "calls" in rule else self._find_text(rule)
             places = [one for one in places if self._fits(one, of_place)]
-            for at in self._allow(rule, places) if places else ():
+            for at in places if places and self._allow(rule) else ():
                 self.say(name, at)
 
     def _names(self, rule: dict[str, str]) -> bool:
@@ -339,16 +325,12 @@ class _Look:
                 places += [call._replace(about={**call.about, **one}) for one in groups]
         return [] if "every" in rule and len(places) < len(calls) else places
 
-    def _allow(self, rule: dict[str, str], places: list[Fact]) -> list[Fact]:
-        """Return where a rule is said, if the text has what it asks for and nothing against it."""
-        if "calls" in rule and "with" in rule:
-            place = next(self.program.search(self._fill(rule["with"]), _NEVER), None)
-            if place is None:
-                return []
-            if "at" in rule:
-                places = [place._replace(about={**place.about, **places[0].about})]
-        without = "without" in rule and self._fill(rule["without"])
-        return [] if without and re.search(without, self.program.used) else places
+    def _allow(self, rule: dict[str, str]) -> bool:
+        """Whether the text has what a rule asks for beside its calls, and nothing against it."""
+        if "without" in rule and re.search(self._fill(rule["without"]), self.program.used):
+            return False
+        beside = "calls" in rule and "with" in rule
+        return not beside or any(self.program.search(self._fill(rule["with"]), _NEVER))
 
     def _fill(self, form: str) -> str:
         return re.sub("<<(below )?(.+?)>>", self._give, form)
@@ -359,11 +341,8 @@ class _Look:
         return str(self.values[word[2]] if word[2] in self.values else spell_form(word[2]))
 
     def find_modules(self) -> None:
-        """Modules of the project that are not there, are hidden, or that a snapshot leaves out."""
-        entry, copied = self.program.entry, self.size.copied
-        for name in tables.read_lines("hidden.txt", room="programs"):
-            if os.path.isfile(os.path.join(os.path.dirname(entry.path), f"{name}.py")):
-                self.say("module-hidden", entry.whole, name=name)
+        """Modules of the project that a snapshot leaves out."""
+        copied = self.size.copied
         for module in self.program.modules:
             if copied is not None and not is_below(os.path.normpath(module.path), copied):
                 self.say("module-untracked", module.whole)
@@ -493,12 +472,6 @@ def _is_behind(form: str) -> Callable[[_Look, Fact], bool]:
     return lambda look, call: any(map(read_form(form).search, look.program.list_ways(call.part)))
 
 
-def _is_chosen(look: _Look, call: Fact) -> bool:
-    """Whether a test decides whether it drives one GPU or several, and does not count these."""
-    tests = [one for one in look.program.list_tests(call.part) if read_form("chooses").search(one)]
-    return any("device_count" not in call.fill(one) for one in tests)
-
-
 def _is_asked(look: _Look, call: Fact) -> bool:
     """Whether each way to the function around it has a test of something else than processes."""
     uses = filter(look.program.is_reached, look.program.list_uses(call.part.scope))
@@ -556,11 +529,6 @@ def _is_named_again(look: _Look, call: Fact) -> bool:
     return call.name != "open" or any(len(one) > 1 for one in lines)
 
 
-def _multiply(at: Fact) -> int:
-    """Return the number that a place names, or the product of several."""
-    return math.prod(map(int, re.findall(r"\d+", at.about["number"])))
-
-
 # What rules need of the place of a call.
 PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "certain": lambda look, call: call.part.certain and not _is_asked(look, call),
@@ -571,7 +539,6 @@ PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "of-fsdp": _is_of_fsdp,
     "fsdp-denied": _is_behind("fsdp-denied"),
     "counted": _is_tested("counts"),
-    "chosen": _is_chosen,
     "joint": _is_tested("shared-test"),
     "asked": _is_asked,
     "first": _is_first,
@@ -580,9 +547,6 @@ PLACES: dict[str, Callable[[_Look, Fact], bool]] = {
     "leading": _is_leading,
     # Where a file is not there yet, which the next start finds.
     "kept": _is_behind("kept"),
-    # Where the number of processes does not divide one, and is another than one.
-    "uneven": lambda look, at: _multiply(at) % look.size.world_size > 0,
-    "unlike": lambda look, at: _multiply(at) != look.size.world_size,
     "named-again": _is_named_again,
     "straight": lambda _, call: all(map(call.module.decide, call.part.past)),
 }

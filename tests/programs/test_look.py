@@ -412,10 +412,6 @@ SPAWNS = (
     "os.environ['MASTER_ADDR'] = 'localhost'\nmp.spawn(work, nprocs=4)\n"
 )
 PLAIN = "launch: {mode: plain}\n"
-GLOO = (
-    "import torch.distributed as dist\ndist.init_process_group('gloo')\n"
-    "DDP(net, device_ids=[rank])\n"
-)
 MIRRORED = "from tensorflow.distribute import MultiWorkerMirroredStrategy\n"
 TEMPORARY = f"{HF}TrainingArguments(output_dir='/tmp/out')\n"
 
@@ -429,9 +425,6 @@ TEMPORARY = f"{HF}TrainingArguments(output_dir='/tmp/out')\n"
         (SPAWNS, PLAIN, "the processes of each of the 2 nodes meet at localhost"),
         (f"{SPAWNS}n = os.environ['NODE_RANK']", PLAIN, ""),
         (SPAWNS.replace("] = ", ", default"), PLAIN, ""),
-        (GLOO, "", "takes gradients from the GPUs through the CPUs"),
-        (f"{GLOO}dist.new_group(backend='nccl')", "", ""),
-        (GLOO.replace("[rank]", "None"), "", ""),
         (TEMPORARY, "", "saves in /tmp/out, on each node's own disk, and it goes with the job"),
         ("import torch\ntorch.save(net, '/tmp/a.pt')", "", "saves in /tmp/a.pt, on each"),
         (f"{TEMPORARY}shutil.copytree('/tmp/out', a)", "", ""),
@@ -458,11 +451,6 @@ def test_a_directive_in_a_body_has_no_effect(text: str, said: list[str]) -> None
     Path("job.sbatch").write_text(text)
     found = [one.message for one in look("{body: job.sbatch}") if one.rule == "unread-directive"]
     assert [words in one for words, one in zip(said, found, strict=True)] == [True] * len(said)
-
-
-def test_a_module_that_hides_another_is_named() -> None:
-    Path("random.py").touch()
-    assert [one.split(":")[0] for one in spoken(OWN)] == ["module-hidden"]
 
 
 @pytest.mark.parametrize(
@@ -579,7 +567,6 @@ def test_tasks_that_save_to_one_place(save: str, array: str, rules: list[str]) -
     assert [one.split(":")[0] for one in spoken(text, more=array)] == rules
 
 
-LOADS = "torch.utils.data.DataLoader(data, num_workers="
 SAMPLES = "s = torch.utils.data.DistributedSampler(data)\nfor epoch in range(3): pass\n"
 PRINTS = "try:\n    main()\nexcept Exception as error:\n    print(error)\n"
 
@@ -627,12 +614,6 @@ PRINTS = "try:\n    main()\nexcept Exception as error:\n    print(error)\n"
             "unknown-argument: it has no option --seed, so the program ends at once",
         ),
         (f"{OWN}{PARSER}a = p.parse_args()\ndraw(a.seed)\n", "", SEEDS, ""),
-        (
-            f"{OWN}{PARSER}a = p.parse_args()\nprint(a.seed)\nout = f'runs/{{a.seed}}'\n",
-            "",
-            SEEDS,
-            "unread-argument: --seed, by which the tasks of the array differ, is only printed",
-        ),
         (f"{OWN}{PARSER}a = p.parse_args()\n", ", args: [--seed, <1>]", "", ""),
         (
             f"{OWN}import sys\nsys.argv\n",
@@ -674,14 +655,6 @@ PRINTS = "try:\n    main()\nexcept Exception as error:\n    print(error)\n"
             "",
             "array: {values: {environment.variables.RATE: [1, 2]}}\n",
             "unread-variable: it does not read RATE",
-        ),
-        (f"{OWN}{LOADS}16)\n", "", "", "many-workers: num_workers=16 is more than a process"),
-        (f"{OWN}{LOADS}1)\n", "", "", ""),
-        (
-            f"{OWN}if workers > os.cpu_count():\n    sys.exit('too many')\n{LOADS}16)\n",
-            "",
-            "",
-            "many-workers: 16 loader workers are more than a process has CPUs (4), so the program",
         ),
         (
             f"{OWN}torch.save(m, os.path.join(os.environ.get('TMPDIR', '/tmp'), 'm.pt'))\n",

@@ -36,9 +36,9 @@ def rules(remarks: list[Remark]) -> list[str]:
 
 
 def test_a_program_that_python_cannot_decode_is_found() -> None:
-    for first, found in ((b"#", ["syntax"]), (b"# -*- coding: latin-1 -*-", [])):
+    for first, found in ((b"#", ["syntax"]), (b"# -*- coding: latin-1 -*-", ["no-process-group"])):
         Path("t.py").write_bytes(first + b"\nimport torch  # caf\xe9\nloss.backward()\n")
-        assert rules(check_program("t.py", EIGHT)) == [*found, "no-process-group"]
+        assert rules(check_program("t.py", EIGHT)) == found
 
 
 DDP = "model = torch.nn.parallel.DistributedDataParallel(net)\nloss.backward()\n"
@@ -325,18 +325,6 @@ def test_nothing_is_said_about_a_program_for_several_processes(program: str) -> 
 
 # By the rules that find something.
 WRONG = {
-    "same-port": {
-        "metrics by each process": SETUP
-        + "from prometheus_client import start_http_server\nstart_http_server(8000)\n"
-        + DDP,
-        "a server of each process": SETUP
-        + "from http.server import HTTPServer\nHTTPServer(('0.0.0.0', 8000), Handler)\n"
-        + DDP,
-        "a socket of each process": SETUP
-        + "import socket\nsocket.socket().bind(('', 9000))\n"
-        + DDP,
-        "a port by its name": SETUP + "import uvicorn\nuvicorn.run(app, port=9000)\n" + DDP,
-    },
     "all-report": {
         "a run of W&B in each process": SETUP + "import wandb\nwandb.init(project='x')\n" + DDP,
     },
@@ -344,8 +332,6 @@ WRONG = {
         "the first on each node by a variable": SETUP
         + "local_rank = int(os.environ['LOCAL_RANK'])\nis_first = local_rank == 0\n"
         + "if is_first:\n    torch.save(model.state_dict(), 'm.pt')\n",
-        "data that each process fetches": SETUP
-        + "from torchvision import datasets\ndatasets.MNIST('d', download=True)\n",
         "a table": SETUP + "frame.to_csv('losses.csv')\n",
         "a picture": SETUP + "import matplotlib.pyplot as plt\nplt.savefig(name + '.png')\n",
         "a log": SETUP + "import logging\nlogging.FileHandler('train.log')\n",
@@ -360,7 +346,6 @@ WRONG = {
             SETUP + "if local_rank == 0:\n    if local_rank == 0 and last:\n"
             "        torch.save(model, 'm.pt')\n"
         ),
-        "a folder that all make": SETUP + "os.makedirs('results')",
         "a file of all": SETUP + "torch.save(model, 'm.pt')",
         "a model of all": SETUP + "model.save_pretrained('m')",
         "a save that the Trainer calls": (
@@ -441,8 +426,6 @@ WRONG = {
         "the rank in a text of the old kind": GROUP
         + "rank = int(os.environ['RANK'])\nmodel.to('cuda:%d' % rank)\n",
         "the rank as FSDP's device": GROUP + "FSDP(net, device_id=dist.get_rank())\n",
-        "a tensor on the GPU of the rank of all nodes": SETUP
-        + "torch.zeros(1, device=f'cuda:{dist.get_rank()}')\n",
         "the rank of all nodes as a GPU, in a group of DeepSpeed": (
             "import deepspeed, torch.distributed as dist\ndeepspeed.init_distributed()\n"
             "rank = dist.get_rank()\ndevice = rank\nx.to(device)\n"
@@ -461,8 +444,6 @@ WRONG = {
             "import deepspeed\ndeepspeed.init_distributed()\nparser.add_argument('--local_rank')\n"
             "rank = args.local_rank\n"
         ),
-        "--local_rank of Abseil's flags": GROUP
-        + "flags.DEFINE_integer('local_rank', 0, 'GPU')\ntorch.cuda.set_device(FLAGS.local_rank)\n",
         "--local_rank from torch.distributed.launch": (
             GROUP
             + "parser.add_argument('--local_rank', type=int)\ntorch.cuda.set_device(a.local_rank)"
@@ -539,9 +520,6 @@ WRONG = {
         "ranks of MPI for the group": "import os, torch.distributed as dist\n"
         "from mpi4py import MPI\ncomm = MPI.COMM_WORLD\nos.environ['RANK'] = str(comm.rank)\n"
         "os.environ['WORLD_SIZE'] = str(comm.size)\ndist.init_process_group('gloo')\n",
-        "a plugin that counts Slurm's tasks": "import lightning as L\n"
-        "from lightning.pytorch.plugins.environments import SLURMEnvironment\n"
-        "L.Trainer(devices=4, num_nodes=2, plugins=[SLURMEnvironment()]).fit(model)\n",
         "Horovod": "import torch, horovod.torch as hvd\nhvd.init()\nloss.backward()",
         "Horovod beside DataParallel": (
             "import torch, horovod.torch as hvd\nhvd.init()\nmodel = torch.nn.DataParallel(net)"
@@ -561,11 +539,7 @@ WRONG = {
     },
     "other-world-size": {
         "more GPUs than a node has": SETUP + "assert torch.cuda.device_count() == 16",
-        "a mesh for four": SETUP
-        + "from torch.distributed.device_mesh import init_device_mesh\nshape = (2, 2)\n"
-        + "init_device_mesh('cuda', mesh_shape=shape, mesh_dim_names=('a', 'b'))\n",
         "a program for 16": SETUP + "assert dist.get_world_size() == 16, 'for 16'",
-        "a count to divide": SETUP + "n = 5 * 4  # steps\nassert n % dist.get_world_size() == 0",
         "an end but for 16": SETUP + "if world_size != 16:\n    raise ValueError()",
     },
     "own-launcher": {
@@ -701,8 +675,6 @@ WRONG = {
             SETUP + "class Order:\n    def begin(self):\n        sampler.set_epoch(1)\n"
             "sampler = torch.utils.data.DistributedSampler(d)\nfor epoch in range(9):\n    step()\n"
         ),
-        "a sampler and shuffle": SETUP
-        + "s = make()\nloader = DataLoader(d, sampler=s, shuffle=True)",
     },
     "same-seed": {
         "batches from one seed": SETUP + "torch.manual_seed(0)\ni = torch.randint(9, (4,))\n" + DDP,
@@ -725,14 +697,6 @@ WRONG = {
     },
     "syntax": {
         "a fault of syntax": "if True\n    pass\n",
-    },
-    "tried-only": {
-        "a try of Lightning": (
-            "import lightning as L\nL.Trainer(devices=4, num_nodes=2, fast_dev_run=True).fit(m)\n"
-        ),
-    },
-    "no-gpu": {
-        "a backend of NPUs": GROUP.replace("nccl", "hccl") + OWN_GPU,
     },
     "visible-devices": {
         "two visible GPUs, with a blank between": GROUP
@@ -809,43 +773,22 @@ def test_a_remark_is_for_jobs_of_a_size(program: str, size: JobSize, expected: l
 
 
 AUTO_BATCH = "a.json:train_batch_size auto"
-ACCUMULATES = "a.json:gradient_accumulation_steps 2"
-MICRO_BATCH = "a.json:train_micro_batch_size_per_gpu 2"
-TRAINS = "import transformers\ntransformers.TrainingArguments(deepspeed='a.json', "
 
 
 @pytest.mark.parametrize(
     ("program", "settings", "rule"),
     [
-        ("import yaml\nc = yaml.safe_load(f)\n", "--c a.yaml\na.yaml:lr 1e-4", "text-number"),
-        ("import yaml\nc = float(yaml.safe_load(f).lr)\n", "a.yaml:lr 1e-4", ""),
         ("import os\nos.environ.get('BATCH_SIZE', 1)\n", "varied BATCH", "unread-variable"),
         ("import os\nos.environ.get('WORLD_SIZE', 1)\n", "varied SIZE", "unread-variable"),
         ("import os\nos.environ.get('BATCH_SIZE', 1)\n", "varied BATCH_SIZE", ""),
         ("import os\nos.environ.get('BATCH_SIZE', 1)\n", "varied NCCL_DEBUG", ""),
         ("print(open('/kaggle/input/x.csv').read())\n", "", "foreign-place"),
         ("import deepspeed\ndeepspeed.initialize()\n", AUTO_BATCH, "auto-batch"),
-        (f"{TRAINS}gradient_accumulation_steps=4)\n", ACCUMULATES, "own-accumulation"),
-        (f"{TRAINS}gradient_accumulation_steps=2)\n", ACCUMULATES, ""),
-        (f"{TRAINS}per_device_train_batch_size=4)\n", MICRO_BATCH, "own-batch"),
     ],
 )
 def test_what_the_job_gives_is_compared(program: str, settings: str, rule: str) -> None:
     size = ONE._replace(arguments=(), settings=settings)
     assert rules(look(program, size=size)) == [rule] * bool(rule)
-
-
-@pytest.mark.parametrize(
-    ("program", "said"),
-    [
-        ("import os\nos.environ['RANDOM_SEED']\n", (2, "it reads RANDOM_SEED, and not SEED")),
-        ("import os\nos.environ['SLURM_SEED']\n", (1, "it does not read SEED")),
-    ],
-)
-def test_a_variable_of_a_near_name_is_named_where_it_is_read(program: str, said: object) -> None:
-    size = ONE._replace(arguments=(), settings="varied SEED")
-    [found] = look(program, size=size)
-    assert (found.line, found.message.partition(", by")[0]) == said
 
 
 @pytest.mark.parametrize(
@@ -880,19 +823,20 @@ def test_a_chain_saves_into_a_folder_of_its_own_job(save: str, then: str, found:
         f"net.load_state_dict(torch.load(path))\ntorch.save({save})\n"
     )
     size = ONE._replace(chained="on_walltime", settings=f"then {then}")
-    said = look(program, size=size)
-    assert rules(said) == found
-    assert [one.line for one in said] == [2 for _ in found]  # where the job's number stands
+    assert rules(look(program, size=size)) == found
 
 
 @pytest.mark.parametrize(
-    ("more", "certain"),
-    [("", [True]), ("torch.load('data.pt')\n", [False]), ("net.load_state_dict(x)\n", [])],
+    ("more", "found"),
+    [
+        ("", ["nothing-loaded"]),
+        ("torch.load('data.pt')\n", ["nothing-loaded"]),
+        ("net.load_state_dict(x)\n", []),
+    ],
 )
-def test_a_state_that_nothing_loads_is_certain(more: str, certain: list[bool]) -> None:
+def test_a_state_that_nothing_loads_is_found(more: str, found: list[str]) -> None:
     program = f"import torch\n{more}loss.backward()\nif x:\n    torch.save(net.state_dict(), p)\n"
-    found = look(program, size=ONE._replace(chained="on_walltime"))
-    assert [one.certain for one in found] == certain
+    assert rules(look(program, size=ONE._replace(chained="on_walltime"))) == found
 
 
 def test_a_place_of_all_tasks_is_told_where_the_option_is() -> None:
@@ -1037,7 +981,7 @@ def test_a_group_that_waits_for_a_local_rank_names_the_option() -> None:
 @pytest.mark.parametrize(
     ("used", "said"),
     [
-        ("device = torch.device('cuda', args.local_rank)", 'torch.device("cuda", None)'),
+        ("device = torch.device('cuda', args.local_rank)", "LOCAL_RANK is not read"),
         ("rank = args.local_rank", "for the rank among all 8"),
     ],
 )
@@ -1056,16 +1000,6 @@ def test_a_branch_for_another_system_is_not_taken() -> None:
     ]
 
 
-def test_fire_without_the_name_of_a_function_only_prints_its_help() -> None:
-    several = (
-        "import fire\ndef run(): pass\ndef test(): pass\nfire.Fire({'run': run, 'test': test})"
-    )
-    one = several.replace(", 'test': test", "")
-    for text, given, found in ((several, (), True), (several, ("run",), False), (one, (), False)):
-        remarks = look(text, size=ONE._replace(arguments=given))
-        assert rules(remarks) == ["missing-argument"] * found
-
-
 def test_a_folder_of_a_library_s_name_is_not_taken_for_it() -> None:
     text = "import {}\nimport torch\nmake()\n"
     Path("tools").mkdir()
@@ -1074,17 +1008,6 @@ def test_a_folder_of_a_library_s_name_is_not_taken_for_it() -> None:
         Path(f"{name}/a.py").touch()
         Path("tools/train.py").write_text(text.format(name))
         assert rules(check_program("tools/train.py", ONE._replace(arguments=()))) == found
-
-
-def test_a_gpu_that_is_none_ends_a_program() -> None:
-    text = GROUP + "import argparse\np = argparse.ArgumentParser()\n"
-    text += "p.add_argument('--local_rank', type=int)\na = p.parse_args()\n"
-    for line, certain in (
-        ("set_device(a.local_rank)", True),
-        ("device(f'cuda:{a.local_rank}')", False),
-    ):
-        (remark,) = look(f"{text}torch.cuda.{line}\n", size=GIVEN)
-        assert (remark.rule, remark.certain) == ("local-rank", certain)
 
 
 @pytest.mark.parametrize("mark", ["call_parse", "fire.Fire", "typer.run"])
@@ -1118,11 +1041,6 @@ def test_what_is_wrong_behind_a_spawn_is_said_with_it() -> None:
     text += "torch.multiprocessing.spawn(main, args=(4,), nprocs=4)\n"
     assert rules(look(text)) == ["own-rendezvous", "own-processes"]
     assert rules(look(text.replace("torch.mul", "if one: torch.mul"))) == []
-
-
-def test_stable_baselines_is_told_to_ask_for_one_process() -> None:
-    (remark,) = look("from sb3_contrib import TQC\nTQC('MlpPolicy', 'Pendulum').learn(10)\n")
-    assert remark.message.startswith("Stable-Baselines3 makes no process group")
 
 
 def test_hydra_takes_no_options() -> None:
@@ -1178,13 +1096,6 @@ TOLD = (
     "def join():\n    torch.distributed.init_process_group()\n"
     "if a.world_size > 1:\n    join()\n"
 )
-SPAWNS = (
-    "import argparse, torch\np = argparse.ArgumentParser()\np.add_argument('c', action=Dict())\n"
-    "p.add_argument('--dist', action='store_true')\na = p.parse_args()\ndef work(rank):\n"
-    "    torch.distributed.init_process_group('nccl')\n"
-    "if a.dist:\n    torch.multiprocessing.spawn(work)\n"
-)
-SPAWNED = "only in processes that it starts, where a.dist, which nothing asks for"
 RUNNER = (
     "import argparse\nfrom mmengine.runner import Runner\np = argparse.ArgumentParser()\n"
     "p.add_argument('--launcher', default='none')\na = p.parse_args()\nRunner(a).train()\n"
@@ -1214,17 +1125,9 @@ CONFIGURED = (
         (OFF.replace("if args", "args.use_ddp = 'RANK' in os.environ\nif args"), "", ""),
         (f"{OFF}else:\n    torch.distributed.init_process_group('gloo')\n", "", ""),
         (TOLD, "", "torchrun passes no --world-size, which is -1 by default"),
-        (SPAWNS, "", SPAWNED),
-        (
-            f"{SPAWNS}class Net:\n    def __init__(self, dist):\n        self.dist = dist\n",
-            "",
-            SPAWNED,
-        ),
-        (SPAWNS.replace("if a.dist", "a.dist = 'RANK' in os.environ\nif a.dist"), "", ""),
         (RUNNER, "", "its Runner makes a process group only by --launcher"),
         (RUNNER, "--launcher pytorch", ""),
         (CONFIGURED, "", ""),
-        (CONFIGURED, "conf.yaml:train:distributed false", "conf.yaml: train:distributed is off"),
         (CONFIGURED, "conf.yaml:train:distributed True", ""),
         (CONFIGURED.replace("if cfg", "cfg['train']['distributed'] = True\nif cfg"), "", ""),
     ],
@@ -1395,23 +1298,6 @@ def test_a_module_of_the_project_that_is_not_there_is_named() -> None:
     assert look(guarded) == []
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        "print 'epoch', \\\n    epoch\n",
-        "try:\n    step()\nexcept (IOError, OSError), error:\n    raise Stop, 'x'\n",
-        "if x:\n        step()\n\tstep()\n",
-        "step(a,\n  b\n",
-        "<<<<<<< HEAD\n",
-    ],
-)
-def test_a_program_that_python_cannot_read_is_told_of_its_group(fault: str) -> None:
-    program = f"import torch\n{fault}loss.backward()\n"
-    assert sorted(rules(look(program))) == ["no-process-group", "syntax"]
-    assert rules(look(program + GROUP)) == ["syntax"]
-    assert rules(look(program, size=ONE)) == ["syntax"]
-
-
 def test_what_a_newer_python_may_read_is_no_certain_fault() -> None:
     newer = sys.version_info >= (3, 12)
     (remark,) = look("print(f'{}')\n", size=ONE)
@@ -1494,7 +1380,7 @@ def test_what_cannot_be_read_is_no_traceback() -> None:
     assert rules(check_program(str(program), EIGHT)) == ["syntax"]
     assert rules(check_program(".", EIGHT)) == ["not-a-program"]
     program.write_text("import torch  # no DistributedDataParallel\nloss.backward()\nprint 'x'\n")
-    assert rules(check_program(str(program), EIGHT)) == ["syntax", "no-process-group"]
+    assert rules(check_program(str(program), EIGHT)) == ["syntax"]
     assert check_program("none.py", EIGHT) == []
 
 
@@ -1628,12 +1514,6 @@ def test_what_a_program_reads_without_hydra_is_not_held_to_hydra() -> None:
     assert look(text, size=ONE._replace(arguments=("--config", "a"))) == []
 
 
-@pytest.mark.parametrize(("test", "expected"), [("True", ["module-missing"]), ("old", [])])
-def test_torch_six_is_not_missing_where_a_version_decides(test: str, expected: list[str]) -> None:
-    text = f"import torch\nif {test}:\n    from torch._six import inf\nprint(torch.pi)\n"
-    assert rules(look(text, size=ONE)) == expected
-
-
 def test_what_sacred_reads_is_read() -> None:
     text = "from sacred import Experiment\nex = Experiment()\nex.run_commandline()\n"
     assert look(text, size=ONE._replace(arguments=("train",))) == []
@@ -1685,13 +1565,6 @@ def test_what_the_launcher_sets_is_there() -> None:
     assert rules(look(text, size=ONE)) == []
 
 
-def test_a_spawn_that_an_option_of_the_job_asks_for_is_found() -> None:
-    text = SETUP + "import argparse\np = argparse.ArgumentParser()\nargs = p.parse_args()\n"
-    text += "if args.ddp:\n    torch.multiprocessing.spawn(work)\n"
-    for given, expected in (("--ddp True", ["own-processes"]), ("--ddp False", []), ("", [])):
-        assert rules(look(text, size=EIGHT._replace(settings=given))) == expected
-
-
 def test_a_local_rank_that_is_not_given_is_its_default() -> None:
     text = "import argparse, torch, torch.distributed as dist\np = argparse.ArgumentParser()\n"
     text += "p.add_argument('--local_rank', type=int, default={})\nopt = p.parse_args()\n"
@@ -1699,13 +1572,11 @@ def test_a_local_rank_that_is_not_given_is_its_default() -> None:
     first = text.format(0) + "torch.cuda.set_device(opt.local_rank)\n" + group
     behind = "if opt.local_rank != -1:\n    torch.cuda.set_device(opt.local_rank)\n    " + group
     behind = text.format(-1) + "opt.cfg, opt.local_rank = '', *before\n" + behind
-    for program, message in ((first, "which is 0 by default"), (behind, "makes no process group")):
+    for program, message in ((first, "LOCAL_RANK is not read"), (behind, "makes no process group")):
         (remark,) = look(program)
-        assert (remark.rule, remark.certain) == ("local-rank", True)
+        assert (remark.rule, remark.certain) == ("local-rank", program is behind)
         assert message in remark.message
-        assert look(program, size=EIGHT._replace(settings="--local_rank 1")) != [remark]
-    again = look(first + "torch.cuda.set_device(dist.get_rank())\n")
-    assert not any("by default" in one.message for one in again)
+    assert look(behind, size=EIGHT._replace(settings="--local_rank 1")) != [remark]
 
 
 def test_a_name_that_is_assigned_again_has_the_value_before_each_use() -> None:
@@ -1786,8 +1657,11 @@ def test_a_variable_of_another_scheduler_is_found(scheduler: str, rules: list[st
     program = "import os\nprint(int(os.environ.get('SLURM_ARRAY_TASK_ID', 0)))"
     assert [one.rule for one in look(program, size=size)] == rules
     read = "import os\nprint(os.environ['RANK'], os.environ['SLURM_{}'])"
-    for name in ("LOCALID", "NTASKS", "JOB_ID"):
-        assert [one.rule for one in look(read.format(name), size=size)] == rules
+    assert [one.rule for one in look(read.format("JOB_ID"), size=size)] == rules
+    for name in ("LOCALID", "NTASKS"):  # which may be read where there is no RANK
+        assert look(read.format(name), size=size) == []
+        alone = read.format(name).replace("os.environ['RANK'], ", "")
+        assert [one.rule for one in look(alone, size=size)] == rules
 
 
 START = (
@@ -1855,7 +1729,6 @@ SHARED = "distributed = False\nif x:\n    distributed = world > 1\nif distribute
     [
         ("assert dist.get_world_size() == 2", "unless there are 2 processes"),
         ("assert dist.get_world_size() == 2 * 4", ""),
-        ("n = 3 * 4\nassert n % world_size == 0", "divides n, which is 3 * 4, and the job has 8"),
         ("n = 5 * 8\nassert n % world_size == 0", ""),
         ("assert args.world_size == 16", "unless there are 16 processes"),
         ("if int(os.environ['WORLD_SIZE']) != 2:\n    raise ValueError", "there are 2"),
@@ -1953,29 +1826,12 @@ def test_a_module_is_missed_where_the_path_is_changed() -> None:
         assert rules(check_program("tools/train.py", EIGHT)) == said
 
 
-def test_keras_is_not_told_of_torch() -> None:
-    (remark,) = look("import keras\nmodel.fit(x)\n")
-    assert remark.rule == "no-process-group"
-    assert remark.hint.startswith("ask for one process; TensorFlow takes several nodes by")
-
-
 def test_a_state_of_a_model_that_is_not_sharded_is_that_of_rank_0() -> None:
     text = f"{SETUP}from torch.distributed.fsdp import FullyShardedDataParallel as FSDP\n"
     text += "model = FSDP(net) if sharded else net\nif {}:\n    pass\nelif rank == 0:\n"
     text += "    torch.save(model.state_dict(), 'm.pt')\n"
     assert rules(look(text.format("use_fsdp"))) == []
     assert rules(look(text.format("large"))) == ["some-ranks"]
-
-
-@pytest.mark.parametrize(
-    ("trainer", "expected"), [("max_epochs: 1", ["devices"]), ("num_nodes: 2", [])]
-)
-def test_lightning_is_handed_its_nodes_by_a_file(trainer: str, expected: list[str]) -> None:
-    Path("c.yaml").write_text(f"trainer: {{{trainer}}}\n")
-    text = "import lightning as L\nfrom omegaconf import OmegaConf\nc = OmegaConf.load('c.yaml')\n"
-    text += "L.Trainer(devices=4, **c.trainer).fit(model)\n"
-    assert rules(look(text, size=EIGHT._replace(arguments=()))) == expected
-    assert look(text) == []
 
 
 def test_a_library_that_only_the_other_branch_takes_makes_no_group() -> None:
@@ -1986,30 +1842,6 @@ def test_a_library_that_only_the_other_branch_takes_makes_no_group() -> None:
     size = EIGHT._replace(arguments=())
     assert rules(look(text, size=size)) == ["no-process-group"]
     assert look(text, size=size._replace(arguments=("--gpus", "4"))) == []
-
-
-def test_hydra_gives_lightning_the_nodes_of_its_files() -> None:
-    Path("conf").mkdir()
-    Path("conf/sys.yaml").write_text("sys: {num_nodes: 1, devices: 4}\n")
-    text = "import hydra, lightning as L\n@hydra.main(config_path='conf', config_name='sys')\n"
-    text += "def main(cfg):\n    L.Trainer(num_nodes=cfg.sys.num_nodes).fit(model)\nmain()\n"
-    size = EIGHT._replace(arguments=())
-    (remark,) = look(text, size=size)
-    assert "conf/sys.yaml: sys:num_nodes is 1, and the job has 2 nodes" in remark.message
-    assert look(text, size=size._replace(settings="sys.num_nodes 2")) == []
-
-
-def test_hydra_gives_lightning_the_nodes_of_its_groups() -> None:
-    Path("conf/trainer").mkdir(parents=True)
-    Path("conf/config.yaml").write_text("defaults: [{trainer: default}]\n")
-    text = "import hydra, lightning as L\n@hydra.main(config_path='conf', config_name='config')\n"
-    text += "def main(cfg):\n    L.Trainer(**cfg.trainer).fit(model)\nmain()\n"
-    for given, expected in (("devices: 1", ["devices"]), ("num_nodes: 2\ndevices: auto", [])):
-        Path("conf/trainer/default.yaml").write_text(f"{given}\n")
-        remarks = look(text, size=EIGHT._replace(arguments=()))
-        assert rules(remarks) == expected
-        # The call takes no devices of its own beside those of the file.
-        assert all("to what ** passes on" in remark.hint for remark in remarks)
 
 
 @pytest.mark.parametrize(
@@ -2132,7 +1964,6 @@ def test_what_a_call_among_its_values_unpacks_is_not_its_own() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("DistributedSampler(data, num_replicas=dist.get_world_size(), rank=0)\n", ["same-data"]),
         ("DistributedSampler(data, num_replicas=dist.get_world_size(), rank=r)\n", []),
         ("if torch.cuda.is_available():\n    torch.cuda.set_device(0)\n", ["fixed-gpu"]),
         ("if not torch.cuda.is_available():\n    torch.cuda.set_device(0)\n", []),
@@ -2192,11 +2023,6 @@ def test_gpus_are_shown_before_another_file_takes_one() -> None:
         (
             "args = read('c.yaml')\nif args.multiprocessing_distributed:\n    mp.spawn(work)\n",
             "c.yaml:multiprocessing_distributed True",
-            ["own-processes"],
-        ),
-        (
-            "args = parse()\nif args.multiprocessing_distributed:\n    mp.spawn(work)\n",
-            "--multiprocessing-distributed ",
             ["own-processes"],
         ),
         ("parser.add_argument('--num_nodes', default=1)\nL.Trainer(**kw)\n", "", ["devices"]),
