@@ -8,12 +8,10 @@ import itertools
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NoReturn
 
 from jobgen.programs.program import ReadProgram
-from jobgen.programs.reader import Fact, mentions, read_form, spell_form
-from jobgen.programs.settings import find_hydra
+from jobgen.programs.reader import Fact, read_form, spell_form
 from jobgen.records import NamedTuple
 from jobgen.spec.spelling import find_near
 from jobgen.spec.value_types import name_option
@@ -25,7 +23,6 @@ _CORRECT_VALUES = (
 # What decides which words an argument takes.
 _DECIDING = frozenset({"action", "nargs", "const", "required", "dest"})
 _TYPES = {"int": int, "float": float, "str": str}
-_MOST_FILES = 1000
 
 
 class Read(NamedTuple):
@@ -61,10 +58,12 @@ def read_arguments(program: ReadProgram, tasks: Sequence[Sequence[str]]) -> Read
 
 
 def _read_by_hydra(program: ReadProgram, tasks: Sequence[Sequence[str]]) -> Read:
-    """Return the faults of words for Hydra; nothing where a parser stands in for it."""
-    if program.find("parses"):
+    """Return an option that Hydra has not, which takes key=value, if no parser stands in for it."""
+    text = "\n".join(itertools.chain(*tasks))
+    option = re.search(rf"(?m)^(?!{spell_form('of-hydra')})--(\w[^=\n]*)", text)
+    if program.find("parses") or not option:
         return Read()
-    return Read(faults=_check_hydra(program, [word for task in tasks for word in task]))
+    return Read(faults={f"Hydra knows no --{option[1]}": f"write args: [{option[1]}=...]"})
 
 
 def _share_values(given: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ast.expr]]:
@@ -73,35 +72,6 @@ def _share_values(given: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ast
         first, *others = (task.get(name) for task in given)
         varied = others.count(first) < len(others)
         yield name, ast.Name(f"${name}") if varied else ast.Constant(first)
-
-
-def _check_hydra(program: ReadProgram, words: Sequence[str]) -> Mapping[str, str]:
-    """Return an option that Hydra has not, which takes key=value, or a key that no file has."""
-    text = "\n".join(words)
-    if option := re.search(rf"(?m)^(?!{spell_form('of-hydra')})--(\w[^=\n]*)", text):
-        return {f"Hydra knows no --{option[1]}": f"write args: [{option[1]}=...]"}
-    # An option may name another folder.
-    known = set[str]() if re.search("(?m)^-", text) else _list_configured(program)
-    for key in re.findall(r"(?m)^(?!hydra\.)([A-Za-z_][\w.]*)=", text) if known else ():
-        if not known.issuperset(re.findall(r"[^\W\d]\w*", key)):
-            remedy = f"correct it, or write +{key}=... to add it"
-            return {f"no file of Hydra's folder has {key}": remedy}
-    return {}
-
-
-def _list_configured(program: ReadProgram) -> set[str]:
-    """Return the names in the folder of Hydra's files; none where others may have some."""
-    folder, _ = find_hydra(program)
-    tree = Path(folder).rglob("*.yaml") if folder else ()
-    files = list(itertools.islice(tree, _MOST_FILES))
-    try:
-        text = "\n".join(file.read_text(errors="replace") for file in files)
-    except OSError:
-        return set()
-    if not text or len(files) == _MOST_FILES or mentions(text + program.text, "other-keys"):
-        return set()
-    keys = re.findall(r"([\w-]+)[\"']?\s*:|@(.*)", text)
-    return set(re.findall(r"\w+", f"{files} {keys}"))
 
 
 def _mirror(program: ReadProgram, parsed: list[Fact], *, plain: bool) -> _Mirror:

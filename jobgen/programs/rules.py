@@ -20,7 +20,6 @@ from jobgen.plan.review import is_below, list_settings
 from jobgen.programs.kinds import classify
 from jobgen.programs.program import ReadProgram, list_plain
 from jobgen.programs.reader import SCOPES, Fact, is_newer, mentions, read_form, spell_form
-from jobgen.programs.settings import list_files, read_fields
 from jobgen.records import NamedTuple
 from jobgen.spec import tables
 
@@ -140,6 +139,7 @@ def _describe_syntax(path: str, error: SyntaxError) -> Remark:
 
 
 _NEVER = "(?!)"
+_MOST_FILES = 30
 _PYTHON = "Python {}.{}".format(*sys.version_info)
 # What holds once a remark is heeded: what is wrong behind a spawn is said with it.
 _FREED = {("own-processes", True): {"one": True}}
@@ -161,12 +161,11 @@ class _Look:
         # By the words of `needs`, and the names of records, whether they are said.
         self.answers = dict.fromkeys(read_rules(), False) | _answer(size)
         self.values = _list_values(size)  # what records name by $value and <<value>>
-        words = (*(size.arguments or ()), *size.swept[0])
-        files = list_files(program, words)
-        settings = list_settings([f"={name}" for name in files])
+        files = re.findall(r"[\"']([\w./-]+\.(?:ya?ml|json))[\"']", program.entry.text)
+        settings = list_settings([f"={name}" for name in files[:_MOST_FILES]])
         swept = [f"swept --{word} {word.replace('-', '_')}" for word in _list_swept(size)]
         self.settings = "\n".join([size.settings, *swept, *map(" ".join, settings)])
-        self.known = read_fields(self.settings)  # and values of options, as the job has them
+        self.known: Mapping[str, ast.expr] = {}  # values of options, as the job has them
         self.texts = program.text + self.settings
 
     def take(self) -> None:
@@ -241,7 +240,7 @@ class _Look:
         """Answer whether options and settings, as they are, seem to keep it from a group."""
         supposed = self.known
         if self.size.arguments is None and any(map(self._is_open, self.program.find("makes"))):
-            supposed = {**self._read_arguments()[2], **supposed}
+            supposed = self._read_arguments()[2]
         self.program.suppose(supposed)
         denied = self._find_denied()
         self.program.suppose({})
@@ -380,7 +379,7 @@ class _Look:
         if self.size.arguments is None:
             return
         values, faults, likely = self._read_arguments()
-        self.known = {**likely, **self.known}
+        self.known = likely
         for fault, write in faults.items():
             self.say("unknown-argument", self.program.entry.whole, fault=fault, write=write)
         owners = {name.partition(".")[0] for name in values}

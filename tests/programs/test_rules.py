@@ -911,34 +911,6 @@ def test_what_nothing_comes_to_and_what_is_not_read_says_nothing() -> None:
     assert rules(look(start, large="", other="join = 0")) == ["no-process-group"]
 
 
-@pytest.mark.parametrize(
-    ("word", "said"),
-    [
-        ("lr=1", []),
-        ("trainer.max_epochs=1", []),
-        ("trainer.max_steps=1", ["no file of Hydra's folder has trainer.max_steps"]),
-        ("epochs=1", ["no file of Hydra's folder has epochs"]),
-        ("+epochs=1", []),
-        ("model=vit", []),
-        ("model.width=2", []),
-        ("hydra.run.dir=out", []),
-    ],
-)
-def test_hydra_takes_no_key_that_its_files_lack(word: str, said: list[str]) -> None:
-    program = (
-        "import accelerate, hydra\naccelerate.Accelerator()\n"
-        "@hydra.main(config_path='conf', config_name='c')\ndef main(cfg):\n    print(cfg)\nmain()\n"
-    )
-    Path("conf/model").mkdir(parents=True)
-    Path("conf/c.yaml").write_text("lr: 1  # epochs\ntrainer: {max_epochs: 1}\n")
-    Path("conf/model/vit.yaml").write_text("width: 1\n")
-    size = EIGHT._replace(arguments=(word,))
-    found = [one.message.partition(",")[0] for one in look(program, size=size)]
-    assert found == said
-    store = "from hydra.core.config_store import ConfigStore\nConfigStore.instance()\n"
-    assert look(store + program, size=size) == []
-
-
 def test_a_parser_of_another_module_takes_several_words() -> None:
     opts = "import argparse\nparser = argparse.ArgumentParser()\n"
     opts += "parser.add_argument('data')\nparser.add_argument('kind')\n"
@@ -1128,7 +1100,6 @@ CONFIGURED = (
         (RUNNER, "", "its Runner makes a process group only by --launcher"),
         (RUNNER, "--launcher pytorch", ""),
         (CONFIGURED, "", ""),
-        (CONFIGURED, "conf.yaml:train:distributed True", ""),
         (CONFIGURED.replace("if cfg", "cfg['train']['distributed'] = True\nif cfg"), "", ""),
     ],
 )
@@ -1916,46 +1887,6 @@ def test_a_cluster_of_tensorflow_joins_its_processes() -> None:
     assert not look(text)
 
 
-def test_hydra_makes_a_trainer_from_its_file() -> None:
-    Path("conf").mkdir()
-    text = (
-        "import hydra, lightning\n@hydra.main(config_path='conf', config_name='main')\n"
-        "def main(cfg):\n    hydra.utils.instantiate(cfg.model, size=cfg.trainer.devices)\n"
-        "    hydra.utils.instantiate(cfg.trainer).fit(model)\nmain()\n"
-    )
-    for nodes, count in (("", 1), ("  num_nodes: 1\n", 1), ("  num_nodes: 2\n", 0)):
-        Path("conf/main.yaml").write_text(f"trainer:\n  _target_: lightning.Trainer\n{nodes}")
-        assert [one.line for one in look(text, size=GIVEN)] == [5] * count
-
-
-def test_only_what_the_defaults_list_of_hydra_takes_is_read() -> None:
-    Path("conf/trainer").mkdir(parents=True)
-    Path("conf/main.yaml").write_text("defaults:\n  - _self_\n  - trainer: one  # or two\n")
-    trainer = "_target_: lightning.Trainer\n"
-    Path("conf/trainer/one.yaml").write_text(trainer)
-    Path("conf/trainer/two.yaml").write_text("defaults: [one]\nnum_nodes: 2\n")
-    text = (
-        "import hydra, lightning\n@hydra.main(config_path='conf', config_name='main')\n"
-        "def main(cfg):\n    hydra.utils.instantiate(cfg.trainer).fit(model)\nmain()\n"
-    )
-    size = EIGHT._replace(arguments=())
-    assert rules(look(text, size=size)) == ["devices"]
-    assert look(text, size=size._replace(arguments=("trainer=two",))) == []
-
-
-def test_hydra_may_start_in_another_module() -> None:
-    Path("conf").mkdir()
-    Path("conf/main.yaml").write_text("trainer: {_target_: lightning.Trainer}\n")
-    start = (
-        "import hydra, lightning\n@hydra.main(config_path='../conf', config_name='main')\n"
-        "def main(cfg):\n    hydra.utils.instantiate(cfg.trainer).fit(model)\n"
-    )
-    text, size = "from app.start import main\nmain()\n", EIGHT._replace(arguments=())
-    assert rules(look(text, size=size, app__start=start)) == ["devices"]
-    (remark,) = look(text, size=size._replace(arguments=("lr=1",)), app__start=start)[:1]
-    assert remark.message == "no file of Hydra's folder has lr, so the program ends at once"
-
-
 def test_what_a_call_among_its_values_unpacks_is_not_its_own() -> None:
     text = "import lightning as L\nbacks = [Save(**given)]\nL.Trainer(callbacks=backs).fit(m)\n"
     assert rules(look(text)) == ["devices"]
@@ -2019,11 +1950,6 @@ def test_gpus_are_shown_before_another_file_takes_one() -> None:
             "args = read('c.yaml')\nif args.multiprocessing_distributed:\n    mp.spawn(work)\n",
             "",
             [],
-        ),
-        (
-            "args = read('c.yaml')\nif args.multiprocessing_distributed:\n    mp.spawn(work)\n",
-            "c.yaml:multiprocessing_distributed True",
-            ["own-processes"],
         ),
         ("parser.add_argument('--num_nodes', default=1)\nL.Trainer(**kw)\n", "", ["devices"]),
         (
