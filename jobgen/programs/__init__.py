@@ -34,12 +34,9 @@ def list_doubts(loaded: LoadedSpec, plan: Plan) -> Iterator[str]:
 
 def _place(loaded: LoadedSpec, remark: Remark) -> str:
     """Return a remark; one about an argument that the spec gives with its place there."""
-    if remark.rule.endswith("-argument") and "os.environ" not in remark.hint:
-        path = _find_given(loaded, remark.message) or "run.args"
-    else:  # whose value decides
-        path = _find_given(loaded, "".join(re.findall(r"only where args\.(\w+)", remark.message)))
-    if not path:
+    if not remark.rule.endswith("-argument") or "os.environ" in remark.hint:
         return str(remark)
+    path = _find_given(loaded, remark.message) or "run.args"
     message = f"{remark.path}: {remark.message}"
     return f"{remark.level}: {loaded.problem(path, message, remark.hint)} [{remark.rule}]"
 

@@ -6,7 +6,6 @@ import argparse
 import ast
 import itertools
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -14,7 +13,6 @@ from jobgen.programs.program import ReadProgram
 from jobgen.programs.reader import Fact, read_form, spell_form
 from jobgen.records import NamedTuple
 from jobgen.spec.spelling import find_near
-from jobgen.spec.value_types import name_option
 
 _CORRECT = "correct run.args, or what stands behind --"
 _CORRECT_VALUES = (
@@ -243,8 +241,7 @@ class _Mirror(argparse.ArgumentParser):
         left = [word for word in rest if re.match(r"--?(?!no-)[A-Za-z]", word)]
         options = [word.partition("=")[0] for word in left]
         if unknown := [option for option in options if option not in self.known]:
-            hint = self._place(words, unknown) or self._name_near(unknown)
-            self.faults[f"it has no option {', nor '.join(unknown)}"] = hint
+            self.faults[f"it has no option {', nor '.join(unknown)}"] = self._name_near(unknown)
         beyond = [word for word in rest if word[:1] != "-"]
         if beyond and self.sure and not left:
             self._refuse_words(words, beyond)
@@ -258,33 +255,12 @@ class _Mirror(argparse.ArgumentParser):
         others = f"it knows {', '.join(known) or 'none'}"
         return f"write {', '.join(near)}" if all(near) else others
 
-    def _place(self, words: Sequence[str], options: Sequence[str]) -> str:
-        """Return what to write for options that the parser has without a name; else nothing."""
-        places = {one.dest: one.dest.upper() for one in self._actions if not one.option_strings}
-        rest = [*itertools.chain(*(word.split("=", word[:1] == "-") for word in words))]
-        for option in options:
-            name = name_option(option)
-            if name not in places or option not in rest:  # as some Pythons part -ab
-                return ""
-            at = rest.index(option)
-            places[name] = " ".join(rest[at + 1 : at + 2])
-            del rest[at : at + 2]
-        listed = ", ".join([*places.values(), *rest])
-        return f"it takes them by their places; write args: [{listed}]"
-
     def _refuse_words(self, words: Sequence[str], beyond: Sequence[str]) -> None:
         before = words[max(0, words.index(beyond[0]) - 1)]
-        pairs = [f"--{word}".split("=", 1) for word in beyond]  # as Hydra has options
         fault, hint = f"it has no argument for {', '.join(map(repr, beyond))}", _CORRECT_VALUES
         if before in self.known:
             fault = f"{before} takes no value, and {beyond[0]!r} stands behind it"
-            name = before.lstrip("-")
-            hint = f"leave {beyond[0]!r} out, or write {name}: true where run.args is a mapping"
-            if read_form("denied-option").search(f"{before} {beyond[0]}"):
-                paired = f"--no-{name}" in self._option_string_actions
-                hint = f"write no-{name}: true" if paired else f"leave {before} out"
-        elif all(len(pair) > 1 and pair[0] in self.known for pair in pairs):
-            hint = f"write {shlex.join(itertools.chain(*pairs))}"
+            hint = f"write {before.lstrip('-')}: true in run.args to turn it on, or leave it out"
         self.faults[fault] = hint
 
 

@@ -48,7 +48,6 @@ class ReadProgram:
         self.broken: list[Fact] = []  # of those that do not parse
         self.loaded = {id(self.entry)}  # the modules that are read whatever is not known yet
         self._taken: list[tuple[Fact, str]] = []  # those of names from one file
-        self._owners: dict[tuple[int, str], str] = {}  # files, by the names of modules in each
         self.libraries: set[str] = set()  # the top-level names of the others
         beside = [os.path.dirname(path)] if os.path.isabs(path) else [os.path.dirname(path), ""]
         tells = ("../setup.py", "../pyproject.toml", "__init__.py")  # it is installed, or a package
@@ -117,19 +116,11 @@ class ReadProgram:
             ways = [f"{name}{end}" for name in names for end in (".py", "/__init__.py")]
             read = list(filter(os.path.isfile, ways))
             files += [(one, path) for path in read]
-            self._keep_owners(one, base)
             if read == [f"{base}.py"] and isinstance(one.node, ast.ImportFrom):
                 self._taken.append((one, read[0]))
             if not read and self._is_missing(one, base):
                 self.missing.append(one)
         return files
-
-    def _keep_owners(self, one: Fact, base: str) -> None:
-        """Keep the names by which an import may call functions of files of the project."""
-        for name in one.node.names:
-            inner = f"/{name.name}" if isinstance(one.node, ast.ImportFrom) else ""
-            if inner or name.name == one.name:
-                self._owners[id(one.module), name.asname or name.name] = f"{base}{inner}.py"
 
     def _find_base(self, one: Fact) -> str | None:
         """Return the path of a module of the project without its suffix; None for a library's."""
@@ -176,7 +167,7 @@ class ReadProgram:
         """Yield imports by what is wrong with them, as `calls.txt` has kinds of calls."""
         taken = [one for one in self.entry.imports if not (one.part.tried or one.part.scope)]
         yield "broken", self.broken
-        yield "lacking", [*self._list_lacking(), *self._list_lacked()]
+        yield "lacking", [*self._list_lacking()]
         yield "missing", self.missing
         yield "relative", [one for one in taken if one.name[0] == "."][:1]
         first = itertools.chain([self.entry], *(self._stems.get(one.name, ()) for one in taken))
@@ -196,16 +187,6 @@ class ReadProgram:
             taken = sorted({name.name for name in one.node.names} - {"*"})
             if names := [name for name in taken if self._is_lacking(file, name)]:
                 yield one._replace(about={"file": file, "name": ", ".join(names)})
-
-    def _list_lacked(self) -> Iterator[Fact]:
-        """Yield calls of a function by the name of its module, which lacks it."""
-        for call in self.calls if self._owners else ():
-            owner = getattr(getattr(call.node.func, "value", None), "id", "")
-            file = self._owners.get((id(call.module), owner))
-            if file and owner not in call.module.bound and self._is_lacking(file, call.short):
-                package = self._files.get(os.path.realpath(f"{os.path.dirname(file)}/__init__.py"))
-                if not package or os.path.basename(file)[:-3] not in package.text:
-                    yield call._replace(about={"file": file, "name": call.short})
 
     def _is_lacking(self, file: str, name: str) -> bool:
         """Whether a file of the project has a name nowhere but in comments."""

@@ -161,12 +161,12 @@ class Module:
     def __init__(self, path: str, *, started: bool = False) -> None:
         """Read the file, which is started or imported.
 
-        Raises OSError if it cannot be read, SyntaxError if Python does not take it.
+        Raises OSError or ValueError if it cannot be read, SyntaxError if Python does not take it.
         """
         self.path = path
         with open(path, "rb") as file:
             data = file.read(MOST_BYTES)
-        self.text = _decode(data, path)
+        self.text = data.decode(tokenize.detect_encoding(io.BytesIO(data).readline)[0])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of escapes in the user's strings
             self.tree = ast.parse(self.text, path)
@@ -425,17 +425,6 @@ class Module:
         field = re.fullmatch(r".*?(?:\.get\('(\w+)'[^()]*\)|\['(\w+)'\]|\.(\w+))", name)
         known = field and self.supposed.get(field[field.lastindex or 0])
         return [known] if known else []
-
-
-def _decode(data: bytes, path: str) -> str:
-    """Return a program's text: in UTF-8, or as its first lines say; SyntaxError for other bytes."""
-    encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-    try:
-        return data.decode(encoding)
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        fault = f"byte 0x{data[error.start]:02x} is not {encoding.upper()}", (path, line, 1, "")
-        raise SyntaxError(*fault) from None
 
 
 def is_newer(error: SyntaxError) -> bool:

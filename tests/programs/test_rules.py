@@ -35,7 +35,7 @@ def rules(remarks: list[Remark]) -> list[str]:
     return [remark.rule for remark in remarks]
 
 
-def test_a_program_that_python_cannot_decode_is_found() -> None:
+def test_a_program_is_read_in_its_own_encoding() -> None:
     for first, found in ((b"#", ["syntax"]), (b"# -*- coding: latin-1 -*-", ["no-process-group"])):
         Path("t.py").write_bytes(first + b"\nimport torch  # caf\xe9\nloss.backward()\n")
         assert rules(check_program("t.py", EIGHT)) == found
@@ -1143,21 +1143,6 @@ def test_a_name_that_a_module_lacks_is_found() -> None:
     assert not look(text, size=ONE, datasets="from x import *")
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("import tools\ntools.start()\n", ["module-missing"]),
-        ("from lib import tools\n\ndef main():\n    tools.start()\nmain()\n", ["module-missing"]),
-        ("import tools\ntools.stop()\n", []),
-        ("import tools\ntools = tools.stop()\ntools.start()\n", []),
-        ("import tools\nif given:\n    tools.start()\n", []),
-    ],
-)
-def test_a_function_that_a_module_lacks_is_found(text: str, found: list[str]) -> None:
-    tools = "# def start(): ...\ndef stop(): ...\n"
-    assert rules(look(text, size=ONE, tools=tools, lib__tools=tools)) == found
-
-
 def test_what_stands_behind_the_end_of_the_program_is_not_reached() -> None:
     text = SETUP + "print(1)\n{}\ntorch.cuda.set_device(0)\n"
     for end in ("quit()", "sys.exit(1)", "raise SystemExit"):
@@ -1373,7 +1358,7 @@ PARSER = SETUP + "from argparse import ArgumentParser\np = ArgumentParser()\n{}\
         (
             "p.add_argument('--amp', action='store_true')",
             "--amp",
-            "leave '1' out, or write amp: true where run.args is a mapping",
+            "write amp: true in run.args to turn it on, or leave it out",
         ),
         ("p.add_argument('--' + name)", "--lr", ""),
         ("p.add_argument('--x'); p.parse_known_args()", "--lr", ""),
@@ -1381,11 +1366,6 @@ PARSER = SETUP + "from argparse import ArgumentParser\np = ArgumentParser()\n{}\
         ("import deepspeed; p.add_argument('--x'); deepspeed.add_config_arguments(p)", "--lr", ""),
         ("p.add_argument('--learning_rate')", "--learning-rate", "write --learning_rate"),
         ("p.add_argument('--seed')", "--lr=1", "it knows --seed"),
-        (
-            "p.add_argument('a_b'); p.add_argument('n', nargs='?'); p.add_argument('--x')",
-            "--n=2",
-            "it takes them by their places; write args: [A_B, 2, 1]",
-        ),
         ("p.add_argument('n', nargs='?')", "--lr=1", "it knows none"),
         ("import tap\nclass Args(tap.Tap): pass\np = Args(); p.add_argument('--x')", "--lr", ""),
         ("pass", "--lr", ""),
