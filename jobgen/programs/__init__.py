@@ -63,11 +63,7 @@ def look_at(plan: Plan, **known: Any) -> list[Remark]:
     name, *arguments = started or [""]
     itself = words == started and "/" in name
     size = _measure(plan)._replace(arguments=tuple(arguments), itself=itself, **known)
-    path = _expand(name)
-    remarks = _check_started(path, size)
-    if itself and os.path.isfile(path) and not os.access(path, os.X_OK):
-        return [make_remark("not-a-program.bits", path), *remarks]
-    return remarks
+    return _check_started(_expand(name), size)
 
 
 def _check_started(path: str, size: JobSize) -> list[Remark]:

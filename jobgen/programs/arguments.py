@@ -205,13 +205,9 @@ class _Mirror(argparse.ArgumentParser):
         try:
             read, rest = self.parse_known_args(words)
         except ValueError as error:
-            whole = re.search(r"invalid int value: '(\d+(?:\.0*)?(?:e\d\d?)?)'", str(error))
-            hint = f"write {float(whole[1]):.0f}" if whole else _CORRECT
-            self.faults |= {} if self.hides else {str(error): hint}
+            self.faults |= {} if self.hides else {str(error): _CORRECT}
             return {}
-        if read.help and not self.hides:
-            self.faults["--help prints its help"] = "remove it"
-        elif not self.hides:
+        if not self.hides:
             self._refuse(words, rest)
         self._ask_for(read)
         return {name: one for name, one in vars(read).items() if one not in (None, False)}

@@ -1389,14 +1389,17 @@ PARSER = SETUP + "from argparse import ArgumentParser\np = ArgumentParser()\n{}\
         ),
         ("p.add_argument('--lr'); p.add_subparsers()", "--rate", ""),
         ("p.add_argument('--lr', nargs=argparse.REMAINDER)", "--rate", ""),
-        ("p.add_argument('--lr')", "--help", "remove it"),
         (
             "p = ArgumentParser(add_help=False)\np.add_argument('--help', action='help')"
             "\np.add_argument('-d', '--lr')",
             "--rate=1",
             "it knows --lr, -d",
         ),
-        ("p.add_argument('--n', type=int)", "--n=1e2", "write 100"),
+        (
+            "p.add_argument('--n', type=int)",
+            "--n=1e2",
+            "correct run.args, or what stands behind --",
+        ),
         (
             "p.add_argument('--lr')",
             "--local_rank=0",
