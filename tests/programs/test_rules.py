@@ -1878,6 +1878,7 @@ def test_what_a_call_among_its_values_unpacks_is_not_its_own() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        ("DistributedSampler(data, num_replicas=dist.get_world_size(), rank=0)\n", ["same-data"]),
         ("DistributedSampler(data, num_replicas=dist.get_world_size(), rank=r)\n", []),
         ("if torch.cuda.is_available():\n    torch.cuda.set_device(0)\n", ["fixed-gpu"]),
         ("if not torch.cuda.is_available():\n    torch.cuda.set_device(0)\n", []),
