@@ -11,11 +11,11 @@ import pytest
 from hostile import HOSTILE, REFUSED, VALUES
 from hypothesis import given
 from hypothesis import strategies as st
-from support import ROOT, Program, edited, load, run_node
+from support import ROOT, Program, edited, load, plan_of, run_node
 
 from jobgen.errors import SpecError
 from jobgen.plan.plan import ShellPath
-from jobgen.rendering.render import quote
+from jobgen.rendering.render import quote, render
 from jobgen.spec.commands import check_words
 
 
@@ -200,3 +200,13 @@ def test_setup_is_the_users_own_bash() -> None:
 def test_a_template_that_prints_what_is_no_word_is_wrong(value: object) -> None:
     with pytest.raises(TypeError, match="no shell word"):
         quote(value)
+
+
+def test_a_setup_that_fails_names_its_own_line(tmp_path: Path) -> None:
+    setup = "load() {\n  cd /nowhere 2>/dev/null\n}\ntrue\nload a b"
+    job = {"name": "a", "resources": {}, "environment": {"setup": setup}, "run": {"command": "x"}}
+    (tmp_path / "job.sh").write_text(render(plan_of(job, scheduler="local")))
+    said = subprocess.run(
+        ["bash", "job.sh"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert "jobgen: the setup ended at: load a b\n" in said.stdout
