@@ -201,27 +201,6 @@ def test_output_to_files_goes_to_the_logs_and_is_named(launch: str, directive: s
     assert check.reason == "its output goes to jobgen's logs instead"
 
 
-@pytest.mark.parametrize(
-    ("body", "line", "setup"),
-    [
-        ("pw.x < in > out 2>&1", "pw.x < in > out 2>&1", None),
-        ("cd a || python t.py", "cd a || python t.py", None),
-        ("python t.py a | sort | tee x", "python t.py a | sort | tee x", None),
-        ("python t.py *.npy", "python t.py *.npy", None),
-        ("F=$(ls)\npython t.py $F", "python t.py $F", "export F=$(ls)\n"),
-        ("F=$(ls)\npython t.py < $F.in", "python t.py < $F.in", "export F=$(ls)\n"),
-        ("$SLURM_SUBMIT_DIR/a 'b c' < in", "$SLURM_SUBMIT_DIR/a 'b c' < in", None),
-    ],
-)
-def test_a_line_that_jobgen_cannot_start_is_read_by_bash(
-    body: str, line: str, setup: str | None
-) -> None:
-    spec = spec_of(body, ONE_GPU)
-    assert spec["run"] == {"command": ["bash", "-c", line]}
-    assert spec["launch"] == {"mode": "plain"}
-    assert spec.get("environment", {}).get("setup") == setup
-
-
 def test_a_script_that_only_srun_finds_is_left_to_srun() -> None:
     assert spec_of("srun t.sh a", ONE_GPU)["run"] == {"command": ["srun", "t.sh", "a"]}
 
@@ -1210,9 +1189,6 @@ def test_an_option_may_have_a_value_that_only_the_job_knows() -> None:
     for value in ("''", "'a b'", "-x", '"${D:-a b}"', "${D:=*.pt}"):
         lines = f"D={value}\nif [ -d $HOME ]; then\n  D=b\nfi\n"
         assert "bash may split $D into" in kept(f"{lines}srun python t.py --out $D", EACH_GPU)
-        spec = spec_of(f"{lines}python t.py --out $D", ONE_GPU)
-        assert spec["run"] == {"command": ["bash", "-c", "python t.py --out $D"]}
-        assert "export D\n" in spec["environment"]["setup"]
 
 
 def test_the_guide_shows_what_import_writes(subtests: pytest.Subtests) -> None:

@@ -28,18 +28,13 @@ _IDLE = {"prints", "fails", "sets", "assigns", "export", "folder", "module", "ve
 def write_clean(script: Script, draft: Draft) -> Draft:
     """Return a draft that says all of a script; raise NotStraightError where only bash can."""
     reasons = []
-    # As jobgen's programs start, or once, by its own launcher, or within a line of bash.
-    for way in ("jobgen", "once", "line"):
+    for way in ("jobgen", "once"):  # as jobgen's programs start, or by its own launcher
         try:
             return _CleanSpec(script, copy.deepcopy(draft), way).write()
         except NotStraightError as reason:
             reasons.append(reason)
-    raise _choose(*reasons)
-
-
-def _choose(first: NotStraightError, second: NotStraightError, _: object) -> NotStraightError:
-    """Return why no way is one; an option of srun keeps a body from jobgen's launch alone."""
-    return second if "over srun's -" in first.reason and second.reason != WHY.LAUNCH else first
+    first, second = reasons  # an option of srun keeps a body from jobgen's launch alone
+    raise second if "over srun's -" in first.reason and second.reason != WHY.LAUNCH else first
 
 
 class _CleanSpec:

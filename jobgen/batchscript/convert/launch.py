@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from jobgen.batchscript.bash import Command, Word, parse
-from jobgen.batchscript.convert import straight
 from jobgen.batchscript.convert.straight import NotStraightError, Statement, refuse
 from jobgen.batchscript.convert.values import Reader, get_text
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import expand_command, list_names
 from jobgen.batchscript.launchers import Agent, Launcher, Started, list_inner, unwrap
-from jobgen.batchscript.purposes import ENVIRONMENTS, FORMS, WHY
+from jobgen.batchscript.purposes import FORMS, WHY
 from jobgen.batchscript.reach import count_reach
 from jobgen.batchscript.reader import Request, Script
 from jobgen.spec.launchers import find_launcher, name_kind, read_names
@@ -71,9 +70,6 @@ class LaunchLine:
     def read(self, way: str) -> None:
         """Find what the line starts; raise NotStraightError where that is not sure."""
         self._check_words()
-        if way == "line":
-            self._run_line()
-            return
         names = [launcher.name for launcher in self.started.launchers]
         steps = names == ["srun"] or (self.torchrun and names)
         self.steps = [names, way, self.shape.gpus > 0] == [["srun"], "jobgen", True]
@@ -116,27 +112,6 @@ class LaunchLine:
         bare = self.torchrun and not self.torchrun.program
         lacks = bare or re.fullmatch(r"python[\d.]*|-[^=]*", program[-1].text)
         self._refuse(WHY.OF_ARGUMENTS, lacks and re.search(r"\$\{?[@*]", self.statement.text))
-
-    def _run_line(self) -> None:
-        """Let bash read the line in one process, and the setup export the variables in it."""
-        commands, line = self.statement.commands, self.statement.line
-        apart = [x for x in commands if x.name in ENVIRONMENTS or unwrap(x.words).launchers]
-        self._refuse(WHY.LAUNCH, self.shape.nodes > 1, apart)
-        live = " ".join(command.active for command in commands)
-        names, variables = list_names(live), self.reader.variables
-        own = names & variables.assigned
-        outside = {name for name in names - own if not self.reader.is_everywhere(name, line)}
-        of_shell = re.search(r"\$\{?([?!@*#\d]|SLURM_N[TP])", live)  # or of all tasks
-        arrays = own.intersection(FORMS["array"].findall(self.script.text))  # no shell exports them
-        options = re.search(r"(?m)^\s*set\s", self.script.text) and commands[1:]
-        self._refuse(WHY.BASH, of_shell, arrays, options, *map(self._may_be_function, commands))
-        text = " ".join(map(straight.write, commands))
-        output = straight.find_output(self.script).search(text)
-        self._refuse(WHY.LINES, output, len(text) > _LONGEST_LINE, not text.isprintable())
-        self.reader.asked |= outside
-        self.reader.named |= own
-        self.tasks = 1
-        self._finish("plain", {"run.command": ["bash", "-c", text], "launch.mode": "plain"})
 
     def _count(self, text: str) -> int:
         """Return the number that the value of an option is; 1 for an option without one."""
