@@ -237,15 +237,14 @@ def follow(command: Command, variables: PlainVariables) -> None:
 
 
 def find_set(commands: list[Command]) -> tuple[dict[str, float], set[str]]:
-    """The names that conditions, loops, functions or builtins set somewhere, and `several`."""
+    """The names that conditions, loops, functions or builtins set somewhere; and those of words."""
     loose, several, before = dict[str, float](), set[str](), ""
     for command in commands:
         until = math.inf if command.function else command.last_line
         loose |= dict.fromkeys(command.list_changed(), until)
         several |= set() if command.name in ("let", "((") else command.list_changed()
         surely = _runs_surely(command, before)
-        for name, _, raw in command.variables():
-            several |= {name} if _may_split(raw) else set()
+        for name, _, _ in command.variables():
             loose |= {} if surely and name not in loose else {name: until}
         before = command.end
     return loose, several
@@ -256,9 +255,3 @@ def _runs_surely(command: Command, before: str) -> bool:
     if command.name in ("declare", "local", "typeset"):
         return False
     return not (command.blocks or {before, command.end} & {"&&", "||", "|", "|&", "&"})
-
-
-def _may_split(raw: str) -> bool:
-    live = r"(?s)\$\{\w+:?[-=](.*)\}|.+"  # a default counts
-    text = "".join(re.sub(live, r"x\1", x.text) if x.live else x.text for x in split_segments(raw))
-    return not text or bool(re.search(r"[\s(*?]|^-", text))

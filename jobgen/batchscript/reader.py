@@ -185,7 +185,9 @@ class Script:
         counts = {"nodes:": nodes} if nodes else {}
         if nodes and self.request.alike:
             counts["lines:"] = str(self.request.nodes * self.request.tasks)
-        return PlainVariables({**self.given, **counts, **(more or {})}, *find_set(self.commands))
+        loose, several = find_set(self.commands)
+        several |= {x for x, _, raw in self.variables() if not FORMS["one-word"].fullmatch(raw)}
+        return PlainVariables({**self.given, **counts, **(more or {})}, loose, several)
 
     @cached_property
     def _followed(self) -> list[tuple[Command, list[LaunchCommand]]]:

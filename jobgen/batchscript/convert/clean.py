@@ -149,10 +149,9 @@ class _CleanSpec:
             draft.lose(number, text, "an argument of the script; write what it is")
         if optional := straight.find_use(script, r"(?<=\{)[1-9](?=:?[-=])"):
             draft.check(*optional, WHY.DEFAULTS)
-        sets = {name for name, _, raw in script.variables() if not FORMS["one-word"].fullmatch(raw)}
-        for name in sorted(outside | (self.reader.taken & sets)):
+        for name in sorted(outside):
             use = straight.find_use(script, name, *self.launch.commands) or (line, f"${name}")
-            draft.check(*use, WHY.FROM_OUTSIDE if name in outside else WHY.ONE_WORD)
+            draft.check(*use, WHY.FROM_OUTSIDE)
 
     def _note_threads(self) -> None:
         script = self.script

@@ -24,8 +24,7 @@ class Reader:
     def __init__(self, variables: PlainVariables, *, sourced: bool) -> None:
         self.variables = variables
         self.sourced = sourced  # whether a file of somebody's may have set any variable
-        # Those of the submission, those without quotes taken for one word, and the script's own.
-        self.asked, self.taken, self.named = set[str](), set[str](), set[str]()
+        self.asked, self.named = set[str](), set[str]()  # those of the submission, and all
         self.alone = True  # whether the word is no value of an option
 
     def read_word(self, word: Word, after: Word | None = None) -> Any:
@@ -67,10 +66,9 @@ class Reader:
                 return f"${{{name}}}"
             self.asked.add(name)
         if not (part.quoted or assigned):
-            whole = self.variables.is_one_word(name)
-            split = self.alone and not whole, name in self.variables.several
-            refuse(line, f"bash may split ${name} into several words", *split)
-            self.taken |= set() if whole else {name}
+            several = self.alone or name in self.variables.several
+            splits = several and not self.variables.is_one_word(name)
+            refuse(line, f"bash may split ${name} into several words", splits)
         self.named.add(name)
         return f"${{{name}}}"
 
