@@ -1482,33 +1482,6 @@ def test_braces_within_quotes_are_text() -> None:
         assert import_body(f"trap x EXIT\npython t.py {value}", ONE_GPU).body
 
 
-@pytest.mark.parametrize(
-    ("option", "body", "named"),
-    [
-        ("-o /s/logs/strong_%j.out", 'L="$S/logs/strong_${SLURM_JOB_ID}.out"', True),
-        ("-o /s/logs/strong_%j.out", "cp logs/strong_$SLURM_JOBID.out $S", True),
-        ("--output=%x-%j.log", "grep loss $SLURM_JOB_NAME-$SLURM_JOB_ID.log", True),
-        ("-J a", "mv slurm-$SLURM_JOB_ID.out logs/", True),
-        ("-J a", 'tail -F "$D"/slurm-"$SLURM_JOB_ID".out > log &', True),
-        ("-e %J.err", "ls $SLURM_JOB_ID.err", True),
-        ("-o a_%A_%a.log", "rm a_${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}.log", True),
-        ("-o a_%a.log", "rm a_$SLURM_ARRAY_TASK_ID.log", False),
-        ("-o logs/%j", "mkdir -p logs/$SLURM_JOB_ID", False),
-        ("-o logs/all.out", "mv slurm-$SLURM_JOB_ID.out all.out", False),
-        ("-o %j.out", "mv t_$SLURM_JOB_ID.out $SLURM_JOB_ID.out.d-1", False),
-        ("-o %j.out", 'echo "see $SLURM_JOB_ID.out"', False),
-    ],
-)
-def test_a_body_that_uses_the_file_of_its_output_is_named(
-    option: str, body: str, named: bool
-) -> None:
-    imported = import_body(f"python t.py\n{body}\npython u.py", f"#SBATCH {option}")
-    reasons = [left.reason for left in imported.left if "file of the job's output" in left.reason]
-    assert len(reasons) == named
-    numbered = import_pbs("#PBS -N a\npython t.py\nmv a.o${PBS_JOBID%%.*} b.o$PBS_JOBID logs")
-    assert numbered.yaml.count(WHY.OF_OUTPUT) == 1
-
-
 def test_an_index_in_a_name_of_a_file_is_said_where_it_begins_at_another_number() -> None:
     for asked, checks in (("1-9", 1), ("0-8", 0), ("5,7", 0)):
         array = f"#SBATCH --array={asked} --output=a_%4a.txt"

@@ -125,16 +125,13 @@ def _note_losses(script: Script, draft: Draft) -> None:
     for item in script.read_directives:
         if re.match("--container-(workdir|image) .*[^./]", f"{item.option} {item.value}"):
             draft.check(item.line, item.text, "the file of the body is looked for there")
-    outside, output = straight.list_lines_outside(script), straight.find_output(script)
+    outside = straight.list_lines_outside(script)
     for command in script.commands:
         if command.name in ("echo", "printf") or command.line in outside:
             continue
         match = straight.ITSELF.search(command.active)
         if match and command.name not in PRINTS:
             draft.check(command.line, match[0], vars(WHY).get(match[0][:8], WHY.OF_BODY))
-        text = " ".join(word.raw for word in command.all_words)
-        if match := output.search(text.replace('"', "")):
-            draft.check(command.line, match[0], WHY.OF_OUTPUT)
 
 
 def _list_other_words(script: Script, draft: Draft) -> list[DirectiveOption]:

@@ -127,18 +127,6 @@ def list_lines_outside(script: Script) -> set[int]:
     return lines
 
 
-def find_output(script: Script) -> re.Pattern[str]:
-    """Return the form of the files that the output goes to, of those that have the job's number."""
-    name = script.value("-N") or os.path.basename(script.path)
-    unsaid = rf"{re.escape(name)}\.[oe]%j" if script.can.chunks else r"slurm-%j\.out"
-    output, errors = script.value("--output", "-o"), script.value("--error", "-e")
-    files = [re.escape(os.path.basename(file)) for file in (output, errors) if file]
-    numbered = filter(re.compile(r"(?=.*\.).*%[jJA]").match, files if output else [unsaid, *files])
-    form = "|".join(numbered) or "(?!)"
-    form = re.sub("%[jJxAa]", lambda code: FORMS[code[0]].pattern, form)
-    return re.compile(rf"(?<![\w.-])({form})(?![\w.-])")
-
-
 def _list_before_set(script: Script) -> Iterator[Command]:
     """Yield the commands for which no `set --` in their block has given the arguments."""
     own, before = set[object](), ""
