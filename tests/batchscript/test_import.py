@@ -1274,12 +1274,7 @@ def test_a_list_of_file_systems_tells_a_site_of_totals() -> None:
         assert "site" not in yaml.safe_load(import_pbs(f"#PBS {other}\npython t.py").yaml)
 
 
-@pytest.mark.parametrize("end", ["python t.py", "trap x EXIT\npython t.py"])
-def test_a_place_to_fill_in_within_a_command_is_lost(end: str) -> None:
-    imported = import_body(f"cd <path of yours>/x\ncat <a >b\necho '<no>' >c\n{end}", ONE_GPU)
-    lost = [left.text for left in imported.left if left.kind == "lost"]
-    assert lost == ["<path of yours>"]
-    assert not import_body("python t.py  # of <a person>", ONE_GPU).left
+def test_a_place_to_fill_in_within_a_command_is_left_to_bash() -> None:
     assert kept("X=/home/<name>/x\npython $X/t.py", ONE_GPU) == WHY.BASH
 
 

@@ -42,7 +42,6 @@ def import_script(script: Script, folder: str = "") -> Imported:
     readable.refuse_unreadable(script)
     draft = Draft()
     directives.settle(script, draft)
-    _note_places(script, draft)
     _note_submission(script, draft)
     if "site" not in draft.values:
         draft.put("scheduler", script.target)
@@ -63,16 +62,6 @@ def _name_file(script: Script) -> str:
     """Name a job as the schedulers do: by its file, whose ending matters where that is read."""
     reads = FORMS["reads-name"].search(script.text)
     return _make_name(script.path if reads else os.path.splitext(script.path)[0])
-
-
-def _note_places(script: Script, draft: Draft) -> None:
-    """Name what a command leaves to be filled in, in brackets that bash takes for redirects."""
-    for command in script.commands:
-        inputs = tuple(f"<{item.target.raw}" for item in command.redirects if item.operator == "<")
-        lines = "\n".join(script.lines[command.line - 1 : command.last_line])
-        lines = re.sub(r"(?m)(^|\s)#.*", "", lines)
-        if (place := FORMS["unfilled"].search(lines)) and place[0].startswith(inputs):
-            draft.lose(command.line, place[0], "is a place to fill in")
 
 
 def _note_submission(script: Script, draft: Draft) -> None:
