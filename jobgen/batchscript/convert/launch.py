@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from jobgen.batchscript.bash import Command, Word, parse
+from jobgen.batchscript.bash import Word
 from jobgen.batchscript.convert.straight import NotStraightError, Statement, refuse
 from jobgen.batchscript.convert.values import Reader, get_text
 from jobgen.batchscript.draft import Draft
@@ -19,8 +19,6 @@ from jobgen.spec.launchers import find_launcher, name_kind, read_names
 
 # What jobgen's own agents say, and how their output is named, of which jobgen has logs.
 _TORCHRUN, _TORCHRUN_LOGS = read_names("torchrun_own"), read_names("torchrun_logs")
-_LONGEST_LINE = 600  # characters, in one word of a spec
-_JOINTS = {"\\": " ", None: "; "}  # of lines; after an operator, no other one comes
 
 
 def read_shape(script: Script, draft: Draft, line: int) -> Request:
@@ -190,16 +188,9 @@ class LaunchLine:
         values = {**self._name_program(words), "launch.mode": mode}
         self._finish(mode, values, self.tasks if mode == "direct" else 0)
 
-    def _may_be_function(self, command: Command) -> bool:
-        """Whether a file of somebody's may have made a function of a command's name."""
-        alone = command.words[:1] == unwrap(command.words).program[:1]
-        known = FORMS["file"].match("".join(command.texts[:1]))
-        return self.reader.sourced and alone and not known
-
     def _list_own_words(self) -> Sequence[Word]:
         started = self.started
         if not started.launchers or started.launchers[0].name != "srun":
-            self._refuse(WHY.BASH, self._may_be_function(self.command))
             return self.command.words
         words = [*started.wrapper, *started.runner, *started.program]
         # srun finds a script in its own folder too, exec on PATH alone.
@@ -258,9 +249,9 @@ class LaunchLine:
 
     def _read_words(self, words: Sequence[Word]) -> list[Any]:
         if self.started.name in ("bash", "sh") and self.started.texts[-2:-1] in (["-c"], ["-lc"]):
-            words = [*words[:-1], _join_lines(words[-1])]
-            lines = re.sub(r"\\\n", "", self.statement.first.words[-1].text).strip()
-            self._refuse(WHY.LINES, "\n" in lines and len(words[-1].raw) > _LONGEST_LINE)
+            raw = words[-1].raw.replace("\\\n", "")
+            self._refuse(WHY.LINES, "\n" in raw)
+            words = [*words[:-1], Word(raw, words[-1].line, words[-1].column)]
         pairs = zip(words, (None, *words), strict=False)
         return [self.reader.read_word(word, after) for word, after in pairs]
 
@@ -271,15 +262,3 @@ class LaunchLine:
         program = [values.get("run.script"), values.get("run.module"), *self.started.texts[:2]]
         program += values.get("run.command", [])[:2]
         self._refuse(WHY.OF_ARGUMENTS, re.search(r"<\d+>", str(program)))
-
-
-def _join_lines(word: Word) -> Word:
-    """Return commands of a shell that stand one below the other in one line; others as they are."""
-    commands = parse(word.text)
-    raw = word.raw.replace("''", "")  # between two parts in quotes
-    raw = re.sub(r"^(['\"])\s+|[;\s]+(['\"])$", r"\1\2", raw)
-    raw = FORMS["line-end"].sub(lambda end: _JOINTS.get(end[1], f"{end[1]} "), raw)
-    joined = Word(re.sub(r"\s+", " ", raw), word.line, word.column)
-    same = [item.texts for item in parse(joined.text)] == [item.texts for item in commands]
-    plain = not any(item.blocks or item.heredocs for item in commands)
-    return joined if same and plain else word
