@@ -387,7 +387,7 @@ def test_arguments_after_the_program_are_those_of_the_spec() -> None:
     imported = import_body(body, EACH_GPU)
     assert yaml.safe_load(imported.yaml)["run"]["args"] == ["--seed", "7"]
     left = [(left.line, left.kind, left.text) for left in imported.left]
-    assert left == [(4, "check", "$1"), (5, "lost", '"${@}"')]
+    assert left == [(5, "lost", '"${@}"')]
     spec = spec_of("mkdir ${1:-a}\npython t.py", ONE_GPU)
     assert "set --" not in spec["environment"]["setup"]
     for optional in ("${1:-7}", "${1-}", '"${1:-$HOME/a}"', "${1:=${HOME}/a}"):

@@ -147,8 +147,6 @@ class _CleanSpec:
         self._note_threads()
         for number, text in straight.list_arguments(script):
             draft.lose(number, text, "an argument of the script; write what it is")
-        if optional := straight.find_use(script, r"(?<=\{)[1-9](?=:?[-=])"):
-            draft.check(*optional, WHY.DEFAULTS)
         for name in sorted(outside):
             use = straight.find_use(script, name, *self.launch.commands) or (line, f"${name}")
             draft.check(*use, WHY.FROM_OUTSIDE)

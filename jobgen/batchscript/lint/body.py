@@ -53,10 +53,6 @@ def _find_script_folder(script: Script) -> Iterator[Fault]:
 def _find_host_addresses(script: Script) -> Iterator[Fault]:
     meets = script.nodes != 1 or "rdzv" in script.text
     for name, word, raw in script.variables() if meets else ():
-        quoted = FORMS["quoted"].fullmatch(raw)
-        if quoted and re.search(rf"\b{quoted[1]}=\"?(\$\(|`)scontrol show host", script.text):
-            message = "in quotes, the names of all nodes are one element"
-            yield mark(word, message, fix="leave out the quotes in the parentheses")
         uses = re.findall(rf".*\$\{{?{name}\b.*", script.text.partition(word.raw)[2])
         if FORMS["addresses"].search(raw) and not FORMS["picks"].search("\n".join([raw, *uses])):
             yield mark(word, "a node with several addresses gives them all, separated by spaces")

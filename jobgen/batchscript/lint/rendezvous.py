@@ -38,8 +38,7 @@ def _reads_port(script: Script) -> bool:
     """Whether a variable may tell a program its port: a torchrun has options, or a free one."""
     if any(launch.started.torchrun for launch in script.launches):
         return FORMS["reads-port"].search(script.text) is not None
-    elsewhere = FORMS["meets-elsewhere"].match("".join(script.beside.values()))
-    return script.request.gpus > 0 and elsewhere is None
+    return script.request.gpus > 0
 
 
 def _has_whole_nodes(script: Script) -> bool:
