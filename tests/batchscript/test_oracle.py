@@ -13,9 +13,9 @@ from ordinary_bash import LAUNCHES, PIECES, build
 
 #: plain ones: they become clean specs
 CLEAN = {(piece, "python") for piece in ("literals", "quotes", "exports", "modules")}
-CLEAN |= {(piece, "python") for piece in ("readied", "chosen")}
+CLEAN |= {(piece, "python") for piece in ("readied",)}
 CLEAN |= {(piece, "srun torchrun") for piece in ("literals", "appended", "conda", "arithmetic")}
-KEPT = ("loop", "twice", "evaluated", "inner lines")
+KEPT = ("loop", "twice", "evaluated", "inner lines", "inner torchrun", "input", "pipe", "list")
 CLEAN |= {("nothing", launch) for launch in LAUNCHES if launch not in KEPT}
 #: every piece before two launches in turn, and every launch after some pieces
 ALL = list(LAUNCHES)
