@@ -176,7 +176,7 @@ def find_start(script: Script) -> list[str]:
     """
     asked = [item for item in script.read_directives if item.option == "--chdir"]
     if asked and not find_place(asked[-1]):
-        folder = os.path.join(asked[-1].value, "")
+        folder = f"{asked[-1].value.rstrip('/')}/"
         return [] if folder == "./" else [f"cd {shlex.quote(folder)}    # as --chdir says to Slurm"]
     others = (item for item in script.expanded if not _is_anywhere(item))
     first = next((f"{len(item.blocks)} {' '.join(item.texts)}" for item in others), "")
