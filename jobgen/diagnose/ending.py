@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import takewhile
 
 from jobgen.diagnose.exceptions import (
     FRAME,
@@ -89,8 +90,9 @@ class _Log:
             self.tracebacks.sort(key=lambda one: OF_GROUPS.search(one.words) is None)
 
     def list_after(self, last: Traceback) -> list[Line]:
-        """What was printed to the same file after an exception."""
-        return [line for line in self.lines[last.end :] if line.file == last.file]
+        """What was printed to the same file after an exception, until a launcher tells an end."""
+        after = (line for line in self.lines[last.end :] if line.file == last.file)
+        return list(takewhile(lambda line: not OF_STARTED.search(line.text), after))
 
     def has_gone_on(self, last: Traceback) -> bool:
         """Whether the process has gone on after its last exception, by what it printed since.

@@ -51,6 +51,7 @@ from jobgen.records import NamedTuple
 # Whose own advice says less than their words; not of codes that shells and timers leave with.
 _ADVISED = re.compile(r"exception|exit (?!12[467]$)\d")
 _BEFORE = 60  # characters before what shows a cause
+_OF_SRUN = re.compile(r"srun: error: ([\w.-]+): task")
 _HELPER = read_words("helper", re.IGNORECASE)
 # The signals, by all names that launchers have for them; but for the one by which they stop others.
 _SIGNALS = {
@@ -138,6 +139,13 @@ def find_remedy(explained: Explained) -> str:
     return next(known, explained.cause.remedy)
 
 
+def find_started(lines: Iterable[Line]) -> str | None:
+    """Return the only node of which srun tells that a process that it had started there failed."""
+    told = (_OF_SRUN.match(line.text) for line in lines if OF_STARTED.search(line.text))
+    nodes = {named[1] for named in told if named}
+    return nodes.pop() if len(nodes) == 1 else None
+
+
 def collect_ranks(explained: Iterable[Explained]) -> set[int]:
     """Return whose they are, but for those of nodes."""
     return {one.failure.rank for one in explained if one.failure.rank is not None}
@@ -218,9 +226,10 @@ def _explain_exception(failure: Failure, chain: Sequence[Raised], innocent: Inno
     """
     known = [(raised, _find_known(raised)) for raised in chain]
     own = [(raised, match) for raised, match in known if not (match and match.cause.follows)]
-    first, lost = known[0]
-    if lost and lost.cause.follows:  # what was raised of a lost process has other words for it
-        return Explained(failure, *lost, first, first.message, first.words, first.place)
+    lost = [(raised, match) for raised, match in known if match and match.cause.follows]
+    if lost[:1] == known[:1]:  # what was raised of a lost process may have other words for it
+        said, match = lost[-1]
+        return Explained(failure, *match, said, said.message, said.words, said.place)
     root, last = own[0][0], own[-1][0]
     words, match = _tell_both(root, last), _choose_match(own)
     shown = match.shown  # of a long message it may stand far behind

@@ -15,7 +15,7 @@ from jobgen.diagnose.diagnosis import MOST_LINES, Diagnosis, show_lines
 from jobgen.diagnose.ending import find_last_words
 from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.exceptions import TIMED
-from jobgen.diagnose.explaining import Explained, collect_ranks, find_remedy
+from jobgen.diagnose.explaining import Explained, collect_ranks, find_remedy, find_started
 from jobgen.diagnose.matching import Match, find_cause, find_verdict, is_own, read_own_words
 from jobgen.diagnose.missing import find_absent
 from jobgen.diagnose.processes import Processes
@@ -248,14 +248,14 @@ class Judge:
     def _show_process(self, about: Diagnosis, who: Explained) -> Diagnosis:
         """The same, with who it was, the end of what it said, and who lost it."""
         failure = who.failure
-        another = about.node not in (None, failure.node)
+        node = about.node or find_started(failure.lines) or failure.node
         tail = show_lines(*who.tail)
         tail = tail[:MOST_LINES] if who.raised.words else tail[-MOST_LINES:]
         evidence = tail + about.evidence if is_own(who.line) else about.evidence + tail
         lost = [one.failure.rank for one in self.processes.ended if one.cause.symptom]
         return about._replace(
-            node=about.node or failure.node,
-            rank=None if another else failure.rank,
+            node=node,
+            rank=failure.rank if node == failure.node else None,
             exception=who.raised.words,
             place=who.place,
             evidence=tuple(dict.fromkeys(evidence)),

@@ -212,6 +212,23 @@ def test_what_a_launcher_tells_of_its_processes_counts(
     assert run.diagnose().title.startswith(title), run.diagnose().as_text()
 
 
+def test_a_torchrun_that_lost_its_store_is_named_though_the_others_log_on(run: Run) -> None:
+    """Of a script of one's own, all of whose torchruns write to the same log."""
+    lost = RAISED.replace("ValueError: bad row", "torch.distributed.DistNetworkError: Broken pipe")
+    store = "x.api.RendezvousConnectionError: The connection to the C10d store has failed."
+    linked = "\nThe above exception was the direct cause of the following exception:\n\n"
+    sends = "[W1130 02:51:00.6 TCPStore.cpp:106] [c10d] sendBytes failed on SocketImpl(fd=3)\n"
+    ended = "srun: error: n1: task 1: Exited with exit code 1\n"
+    logs = "E1130 02:51:15.9 14 torch/distributed/elastic/api.py:1008] Error waiting on barrier\n"
+    text = f"{lost}{linked}{RAISED.replace('ValueError: bad row', store)}{sends}{ended}{logs}"
+    run.rank(2, text, after=10)
+    found = run.diagnose()
+    assert (found.cause, found.node, found.rank) == ("rendezvous", "n1", None)
+    assert found.title == store
+    assert store in found.evidence[0]
+    assert "a fixed number (`jobgen lint` finds it)" in found.remedy
+
+
 def test_the_walltime_that_ends_a_step_is_named_if_the_step_is_of_this_job(run: Run) -> None:
     ends = (
         "slurmstepd: error: *** STEP {}.0 ON n1 CANCELLED AT 2026-11-26T23:18 DUE TO TIME LIMIT ***"
