@@ -97,9 +97,14 @@ class Evidence:
         return {rank: self.read_log(node, rank) for rank, node in self.ranks.items()}
 
     @cached_property
+    def plan(self) -> header.Header | None:
+        """What the script has said of its plan."""
+        return header.read_json(read_if_left(self.run_dir / "plan.json"))
+
+    @cached_property
     def world(self) -> int:
         """How many processes there should be by the plan; without one, those that began."""
-        plan = header.read_json(read_if_left(self.run_dir / "plan.json"))
+        plan = self.plan
         groups = plan.groups if plan and plan.mode != "body" and not self.role else ()
         planned = sum(group.nodes * group.processes for group in groups)
         return max(planned, len(self.ranks))

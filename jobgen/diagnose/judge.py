@@ -24,6 +24,7 @@ from jobgen.diagnose.silence import Silence, is_idle, measure_silence
 from jobgen.diagnose.waiting import Waiting
 from jobgen.jobs import run_folder, states
 from jobgen.schedulers.base import State
+from jobgen.spec.units import format_memory
 
 # A process that has failed ends all others within 30 s. If they go on for longer, it was started
 # again.
@@ -114,10 +115,16 @@ class Judge:
         about, own = self._name_cause(*verdict), self.processes.own
         if about.cause == "walltime":
             return self._judge_walltime(about)
-        if about.cause == "out-of-memory-host" and own:
+        if about.cause == "out-of-memory-host":
+            about = about._replace(title=f"{about.title}{self._tell_memory()}")
             killed = [one for one in own if one.failure.exit_code == -9] or own
-            return self._show_process(about, killed[0])
+            return self._show_process(about, killed[0]) if killed else about
         return about
+
+    def _tell_memory(self) -> str:
+        plan = self.evidence.plan
+        asked = {group.memory for group in plan.groups if group.memory} if plan else set()
+        return f" (memory_per_node: {format_memory(*asked)})" if len(asked) == 1 else ""
 
     def _find_verdict(self) -> Match | None:
         """By the scheduler; of a lost node by its launcher, if the script has refused that."""
