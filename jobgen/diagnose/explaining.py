@@ -373,7 +373,8 @@ def _explain_setup(failure: Failure, lines: Sequence[Line], end: Line) -> Explai
     own = printed.pop() if printed and is_own(printed[-1]) else None
     last = find_last_said(printed, failure.exit_code)
     shown = [line for line in (own, end, *printed[-1:], *last) if line]
-    cause, line = find_cause(shown, "agent") or Match(EXCEPTION, end)
+    known = keep(shown, _OF_SETUP.search) or shown
+    cause, line = find_cause(known, "agent") or Match(EXCEPTION, end)
     words = read_own_words(own) if own else _OF_AGENT.sub("", end.text)
     if last:
         words += f"{':' if own else ', and said:'} {_quote_commands(last)}"
