@@ -160,11 +160,11 @@ class Judge:
         seconds = f"{quiet.seconds:.0f} s"
         if quiet.long:
             return self._judge_hang(quiet, f"it is alive, but has written nothing for {seconds}")
-        usual = quiet.seconds < quiet.usual
-        if not usual and is_idle(self.evidence):
+        if quiet.noticeable and is_idle(self.evidence):
             title = f"it has been quiet for {seconds}, and all nodes are idle: it may hang"
             return self._judge_hang(quiet, title)
-        title = f"it runs{' and is well' if usual else ''}; it has last written {seconds} ago"
+        well = " and is well" if quiet.seconds < quiet.usual else ""
+        title = f"it runs{well}; it has last written {seconds} ago"
         return self._call_healthy(title)._replace(evidence=show_lines(quiet.last))
 
     def _goes_on(self) -> bool:

@@ -33,6 +33,7 @@ class Waiting:
 
     def blame(self, about: Diagnosis) -> Diagnosis:
         """Return it with the one that was waited for in the place of one that waited, if known."""
+        about = about._replace(remedy=about.remedy.replace("JOB", self.evidence.job.id))
         if operations := self._list_operations():
             title = "their collective operations do not match"
             return self._compare_calls(about, operations, title)
@@ -171,17 +172,17 @@ class Waiting:
 
     def _name_suspects(self, about: Diagnosis, suspects: Suspects) -> Diagnosis:
         behind = suspects.ranks[0]
-        pid = self.evidence.find_pid(behind)
+        node, pid = self.evidence.ranks.get(behind), self.evidence.find_pid(behind)
         shown = show_lines(*suspects.lines)
         who = choose_words(len(suspects.ranks), "it", list_ranks(suspects.ranks))
         return self._name_ranks(about, suspects.ranks)._replace(
-            node=self.evidence.ranks.get(behind),
+            node=node,
             rank=behind,
             title=suspects.title or f"{about.title}; the others waited for {who}",
             place=suspects.place,
             exception="",
             waited_for=suspects.ranks,
-            remedy=about.remedy.replace("--pid", f"--pid {pid}".rstrip()),
+            remedy=about.remedy.replace("NODE", node or "NODE").replace("PID", pid or "PID"),
             evidence=tuple(dict.fromkeys([*shown, *about.evidence]))[:MOST_LINES],
             followed=tuple(sorted({*self.heard, *about.followed} - {*suspects.ranks})),
         )
