@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
 
 from jobgen.diagnose.diagnosis import Diagnosis, choose_words, list_names, list_ranks
 from jobgen.diagnose.evidence import STOPPED_BY_OTHERS, Evidence
@@ -14,6 +16,8 @@ from jobgen.diagnose.reading import MOST_WORDS, keep, read_words
 
 # How timers end a process, which each of them has: the command `timeout`, SIGALRM.
 _OF_TIMERS = (124, -14)
+_NO_MODULE = re.compile(r"No module named '?([^\W\d]\w*)(?![\w.])")
+_PLAIN = re.compile(r"[\w.-]+")  # that needs no quotes in YAML, and is none of `format`
 _COMPARES = read_words("compares", re.IGNORECASE)
 
 
@@ -32,6 +36,8 @@ def name_alike(about: Diagnosis, alike: list[Explained], processes: Processes) -
     if len(nodes) > 1 and not began:
         title = re.sub(rf" on {re.escape(first.node)}\b", "", title)
     unheard = _tell_ranks(evidence, ranks) if ranks else _tell_nodes(evidence, nodes)
+    if unheard or len(ranks) == evidence.world:
+        about = about._replace(remedy=_find_module(evidence, title) or about.remedy)
     return about._replace(
         title=f"{title}{unheard}",
         nodes=tuple(node for node in evidence.nodes if node in nodes),
@@ -40,6 +46,17 @@ def name_alike(about: Diagnosis, alike: list[Explained], processes: Processes) -
         all_nodes=not began and nodes == {*evidence.nodes},
         besides=tuple(_list_besides(processes.own, alike[0].key, ranks=ranks)),
     )
+
+
+def _find_module(evidence: Evidence, words: str) -> str:
+    """What to do where a module that all miss is in one folder of the project; else nothing."""
+    missing, project = _NO_MODULE.search(words), Path(evidence.job.folder)
+    name = missing[1] if missing else "-"
+    found = chain(project.glob(f"*/{name}.py"), project.glob(f"*/{name}/*.py"))
+    folders = {path.relative_to(project).parts[0] for path in found}
+    if len(folders) != 1 or not _PLAIN.fullmatch(folder := folders.pop()):
+        return ""
+    return f"set PYTHONPATH: {folder} in environment.variables, as {name} is in {folder}/"
 
 
 def _list_besides(own: list[Explained], key: str, *, ranks: set[int]) -> Iterator[str]:

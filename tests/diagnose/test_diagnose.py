@@ -282,6 +282,41 @@ def test_a_node_that_went_silent_is_named_where_the_others_lost_it(run: Run) -> 
     assert (diagnosis.cause, diagnosis.node) == ("node-lost", "n2")
 
 
+@pytest.mark.parametrize(
+    ("words", "file", "ranks", "named"),
+    [
+        ("No module named 'pkg'", "src/pkg/train.py", (0, 1, 2, 3), True),
+        ("No module named 'pkg'", "src/pkg/train.py", (0, 1, 3), True),  # they ended the other
+        ("/venv/bin/python: No module named pkg", "src/pkg.py", (0, 1, 2, 3), True),
+        ("No module named 'pkg.data'", "src/pkg/train.py", (0, 1, 2, 3), False),
+        ("No module named 'pkg'", "src/pkg/notes.txt", (0, 1, 2, 3), False),
+        ("No module named 'pkg'", "src/pkg/train.py", (2, 3), False),  # of one node
+    ],
+)
+def test_the_folder_of_the_project_that_has_the_missing_module_is_named(
+    run: Run, words: str, file: str, ranks: tuple[int, ...], named: bool
+) -> None:
+    (run.folder / file).parent.mkdir(parents=True)
+    (run.folder / file).write_text("")
+    for rank in range(4):
+        if rank in ranks:
+            run.rank(rank, f"ModuleNotFoundError: {words}\n", after=5)
+        else:
+            said = "step 1\n" if ranks == (2, 3) else ""
+            run.write(f"logs/n{1 + rank // 2}/rank-{rank}.err", said, after=5)
+    found = run.diagnose()
+    assert found.cause == "import"
+    remedy = "set PYTHONPATH: src in environment.variables, as pkg is in src/"
+    assert (found.remedy == remedy) is named
+
+
+def test_a_node_that_its_own_words_name_is_named_once(run: Run) -> None:
+    run.node(2, "jobgen: n2\njobgen: error: port 24711 on n2 is in use by another program\n")
+    found = run.diagnose()
+    assert found.headline.startswith("n2: port 24711 is in use by another program")
+    assert found.remedy == "submit again: the port follows from the job's id"
+
+
 @pytest.mark.parametrize("code", [-9, -11, -7, 127, 3])
 def test_a_process_that_says_nothing_is_told_by_its_exit_code(run: Run, code: int) -> None:
     run.rank(0, LOST, after=9)
