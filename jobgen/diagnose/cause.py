@@ -86,6 +86,6 @@ ADVICE = tuple(
     (re.compile(_join(row["says"]), re.M), f"{row['title']}: {row['remedy']}")
     for row in _TABLE["advice"]
 )
-EXCEPTION = Cause("exception", "it raised an exception", "look there, and at its log before")
+EXCEPTION = Cause("exception", "it raised an exception", "look at that line and the log above it")
 #: title and remedy of a process that said nothing, by its exit code
 EXITS = {int(code): (row["title"], row["remedy"]) for code, row in _TABLE["exits"].items()}

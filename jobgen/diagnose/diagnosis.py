@@ -68,7 +68,8 @@ class Diagnosis(NamedTuple):
             who = f"{self.who} of {self.role}" if self.role else self.who
         else:
             who = " ".join(filter(None, [self.role, self.who]))
-        return f"{who}: {self.title}" if who else self.title
+        title = self.title.replace(f" on {who}", "", 1) if who == self.node else self.title
+        return f"{who}: {title}" if who else title
 
     def as_text(self) -> str:
         """For a person to read."""

@@ -426,6 +426,14 @@ def test_a_step_of_the_script_is_told_with_the_words_of_its_command(run: Run) ->
     )
 
 
+def test_a_job_that_no_node_fits_is_told_so() -> None:
+    verdict = matching.find_verdict(
+        [reading.Line(Path("slurm"), 0, "failed (FAILED BadConstraints)")]
+    )
+    assert verdict
+    assert verdict.cause.title == "the cluster has no such nodes"
+
+
 def test_a_role_that_was_not_ready_in_time_is_a_cause_with_its_remedy(run: Run) -> None:
     fault = "role server was not ready within 10 s: no answer at http://n1:23000/health"
     run.write("roles/server/attempts/0/nodes", "n1\n")
