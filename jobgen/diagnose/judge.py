@@ -160,12 +160,11 @@ class Judge:
         seconds = f"{quiet.seconds:.0f} s"
         if quiet.long:
             return self._judge_hang(quiet, f"it is alive, but has written nothing for {seconds}")
-        if quiet.noticeable and is_idle(self.evidence):
+        if quiet.seconds >= quiet.usual and is_idle(self.evidence):
             title = f"it has been quiet for {seconds}, and all nodes are idle: it may hang"
             return self._judge_hang(quiet, title)
-        well = " and is well" if quiet.seconds < quiet.usual else ""
-        title = f"it runs{well}; it has last written {seconds} ago"
-        return self._call_healthy(title)._replace(evidence=show_lines(quiet.last))
+        about = self._call_healthy(f"it runs; it has last written {seconds} ago")
+        return about._replace(evidence=show_lines(quiet.last))
 
     def _goes_on(self) -> bool:
         """Whether no process has failed, or the job has written more, long after one did."""

@@ -28,17 +28,12 @@ class Silence(NamedTuple):
     newest: float  # when that was, in seconds since 1970
     last: Line  # what was written last
     since_began: float  # seconds
-    usual: float  # what is nothing to speak of between two steps; 0 where none are known
+    usual: float  # what is nothing to speak of
 
     @property
     def long(self) -> bool:
         """Whether it is a hang."""
         return self.seconds >= self.most
-
-    @property
-    def noticeable(self) -> bool:
-        """Whether it may be a hang, if the nodes are idle, too."""
-        return self.seconds >= max(_SHORT, self.usual)
 
     @property
     def to_the_end(self) -> bool:
@@ -71,7 +66,7 @@ def measure_silence(evidence: Evidence, *, now: float) -> Silence | None:
         newest=last,
         last=[NO_LINE, *lines][-1],
         since_began=max(0.0, now - evidence.began),
-        usual=2 * longest,
+        usual=max(_SHORT, 2 * longest),
     )
 
 

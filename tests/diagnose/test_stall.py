@@ -231,12 +231,12 @@ def steps(run: Run, *seconds: float, written: float) -> None:
     run.write("metrics.jsonl", "\n".join(lines) + "\n", after=written)
 
 
-def test_a_job_that_gets_on_is_well_and_says_so(run: Run) -> None:
+def test_a_job_that_gets_on_is_healthy_and_when_it_has_last_written_is_said(run: Run) -> None:
     steps(run, 10, 70, 130, written=130)
     alive(run, after=200)
     found = run.diagnose(RUNNING)
     assert (found.cause, found.rank) == ("healthy", None)
-    assert found.title == "it runs and is well; it has last written 70 s ago"
+    assert found.title == "it runs; it has last written 70 s ago"
     assert 'metrics.jsonl:3: {"kind": "step", "step": 2' in found.evidence[0]
 
 
