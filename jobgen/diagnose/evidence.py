@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import count
 from pathlib import Path
 
 from jobgen.diagnose.cause import Where
 from jobgen.diagnose.ending import Innocent
 from jobgen.diagnose.exceptions import drop_launcher
-from jobgen.diagnose.reading import (
-    Line,
-    drop,
-    keep,
-    list_after_last,
-    parse_listing,
-    read_lines,
-    split_record,
-)
+from jobgen.diagnose.reading import Line, drop, keep, list_after_last, read_lines, split_record
 from jobgen.jobs import run_folder
 from jobgen.jobs.files import get_mtime, read_if_left
 from jobgen.jobs.record import JobRecord
@@ -31,7 +23,10 @@ _BEGINS = re.compile(r"^jobgen: (?!DONE|STOPPED|ENDED).* on .*; logs are in /")
 _QUOTES = re.compile(r"jobgen: FAILED .*\b(?:rank \d+ on \S+, )(?:by|see) (/.*)")
 _FAILED_ROLE = re.compile(r"^jobgen: FAILED: (role ([a-z][a-z0-9_]*) .*)")
 _STARTS = re.compile(r"jobgen: start \d+")  # before what a process prints in a later start
+# How torchrun lists a process that has failed.
+_LISTED = re.compile(r"(?m)^\s*rank *: *(\d{1,9})\b.*\n\s*exitcode *: *(-?\d{1,9})\b")
 _PID = re.compile(r"jobgen: rank (\d+) is process (\d+)")
+_RANKED = re.compile(r"-(\d{1,9})(\.[a-z.]+)?$")
 _MOST_LINES = 200
 _RAISES = re.compile(r"\[rank\d+\]: Traceback ")  # which torch prints as it ends a process
 _ENDED = re.compile(r"([0-9]{1,9}) ([0-9]{1,3}) \S+\s*")
@@ -63,8 +58,7 @@ class Evidence:
         own = run_folder.list_attempts(self.run_dir)[job.first_attempt :]
         own = run_folder.drop_followers(own)
         self.attempt = Path(own[-1]) if own else None
-        self._agents: dict[str, list[Line]] = {}
-        self._logs: dict[tuple[str, int], list[Line]] = {}
+        self.agent = cache(self._read_agent)
 
     @cached_property
     def began(self) -> float:
@@ -84,17 +78,19 @@ class Evidence:
     @cached_property
     def ranks(self) -> dict[int, str]:
         """The processes that have begun, each with its node."""
-        nodes = {}
-        for path in self.run_dir.glob("logs/*/rank-*.err"):
-            number = path.stem.removeprefix("rank-")
-            if number.isdecimal() and get_mtime(path) >= self.began:
-                nodes[int(number)] = path.parent.name
-        return dict(sorted(nodes.items()))
+        logs = sorted(self.find_files("logs/*/rank-*.err").items())
+        return {rank: path.parent.name for rank, path in logs}
+
+    def find_files(self, *patterns: str) -> dict[int, Path]:
+        """The files of this attempt, by the rank that is last in their names."""
+        paths = (path for one in patterns for path in sorted(self.run_dir.glob(one)))
+        own = [path for path in paths if get_mtime(path) >= self.began]
+        return {int(rank[1]): path for path in own if (rank := _RANKED.search(path.name))}
 
     @cached_property
     def logs(self) -> dict[int, list[Line]]:
         """What each of them printed last, errors first."""
-        return {rank: self.read_log(node, rank) for rank, node in self.ranks.items()}
+        return {rank: self._read_log(node, rank) for rank, node in self.ranks.items()}
 
     @cached_property
     def plan(self) -> header.Header | None:
@@ -111,12 +107,13 @@ class Evidence:
 
     def find_role(self) -> tuple[str, str]:
         """The role that the script has named as the first to fail, and its words; or nothing."""
-        for line in reversed(self.script()):
+        for line in reversed(self.output):
             if match := _FAILED_ROLE.match(line.text):
                 return match[2], match[1]
         return "", ""
 
-    def script(self) -> list[Line]:
+    @cached_property
+    def output(self) -> list[Line]:
         """What the script itself, and the scheduler's daemons, printed in this attempt."""
         lines = self._read_output()
         # A job that was put back into the queue goes on in the same file.
@@ -144,8 +141,7 @@ class Evidence:
         unended = [node for node in self.nodes if not get_mtime(self._record(node, "ended"))]
         if len(unended) == len(self.nodes):
             return []
-        lives = {node for node in unended if get_mtime(self._record(node, "alive")) > failed > 0}
-        return [node for node in unended if node not in lives]
+        return [one for one in unended if not get_mtime(self._record(one, "alive")) > failed > 0]
 
     def ended_well(self, node: str) -> bool:
         """Whether all processes of a node have ended with exit code 0."""
@@ -163,17 +159,15 @@ class Evidence:
         not this one, has seen that it did not fail.
         """
         node = self.ranks[rank]
-        unlisted = any(parse_listing(self.agent(node))) and not any(self._list_ended(node))
+        unlisted = any(_parse_listing(self.agent(node))) and not any(self._list_ended(node))
         return self.exit_codes.get(rank, 0 if unlisted else None) == 0
 
-    def agent(self, node: str) -> list[Line]:
+    def _read_agent(self, node: str) -> list[Line]:
         """What a node's agent printed, of this attempt; or its processes, started directly."""
-        if node not in self._agents:
-            log = self._fresh(self.run_dir / "logs" / node / "agent.log")
-            lines = [part for line in log for part in split_record(line)]
-            starts = [at for at, line in enumerate(lines) if self._begins(line.text)]
-            self._agents[node] = lines[starts[0] :] if starts else lines
-        return self._agents[node]
+        log = self._fresh(self.run_dir / "logs" / node / "agent.log")
+        lines = [part for line in log for part in split_record(line)]
+        starts = [at for at, line in enumerate(lines) if self._begins(line.text)]
+        return lines[starts[0] :] if starts else lines
 
     def _begins(self, text: str) -> bool:
         """Whether this attempt begins with a line; scripts of earlier versions count from 0."""
@@ -184,7 +178,7 @@ class Evidence:
 
     def last_words(self, node: str) -> tuple[Line, ...]:
         """The last lines of a node's agent."""
-        return tuple(keep(self.agent(node), str.strip)[-200:])
+        return tuple(keep(self.agent(node), str.strip)[-_MOST_LINES:])
 
     def find_pid(self, rank: int) -> str:
         """The process id of a rank on its node; empty where its agent has not noted it."""
@@ -222,14 +216,14 @@ class Evidence:
         torchrun's agent lists last the process that it saw end first.
         """
         if node == self.first_node:
-            return list(parse_listing(self.agent(node)))[-1:] == [(rank, STOPPED_BY_OTHERS)]
+            return _parse_listing(self.agent(node))[-1:] == [(rank, STOPPED_BY_OTHERS)]
         stopped = str(128 - STOPPED_BY_OTHERS)
         outcome = self._words("outcome")
         return self._first[1:] == [stopped, str(rank)] and outcome == ["failed", stopped]
 
     def _list_codes(self, node: str) -> list[tuple[int, int]]:
         """Rank and exit code of the processes of a node, as its agent lists and notes them."""
-        return [*parse_listing(self.agent(node)), *self._list_ended(node)]
+        return [*_parse_listing(self.agent(node)), *self._list_ended(node)]
 
     def _list_ended(self, node: str) -> Iterator[tuple[int, int]]:
         """Rank and exit code of each process that has ended; a damaged line is left out."""
@@ -243,7 +237,7 @@ class Evidence:
 
         Of processes that were started directly, none has ended before the first on record.
         """
-        lines = tuple(self.read_log(node, rank))
+        lines = tuple(self.logs.get(rank, ()))
         spoke = max((get_mtime(line.file) for line in lines), default=self._ended(node))
         if len(self._first) == 3:
             recorded = get_mtime(self._file("failed"))
@@ -288,16 +282,13 @@ class Evidence:
     def _ended(self, node: str) -> float:
         return (node in self.nodes and get_mtime(self._record(node, "ended"))) or self.began
 
-    def read_log(self, node: str, rank: int) -> list[Line]:
-        """What a process printed last on a node, errors first."""
-        if (node, rank) not in self._logs:
-            lines = []
-            for ending in ("err", "out"):
-                fresh = list(self._fresh(self._log(node, rank, ending)))
-                fresh = list_after_last(fresh, _STARTS.fullmatch)
-                lines += [part for line in _select_end(fresh) for part in split_record(line)]
-            self._logs[node, rank] = drop_launcher(lines)
-        return self._logs[node, rank]
+    def _read_log(self, node: str, rank: int) -> list[Line]:
+        lines = []
+        for ending in ("err", "out"):
+            fresh = list(self._fresh(self._log(node, rank, ending)))
+            fresh = list_after_last(fresh, _STARTS.fullmatch)
+            lines += [part for line in _select_end(fresh) for part in split_record(line)]
+        return drop_launcher(lines)
 
     def collect_innocent(self, lived: set[int]) -> Innocent:
         """What the processes printed that has ended none; those in `lived` failed by no fault."""
@@ -335,3 +326,9 @@ def _select_end(lines: list[Line]) -> list[Line]:
 def _convert_status(status: int) -> int:
     """A shell's exit status as Python has it: -9 for 137."""
     return 128 - status if 128 < status < 160 else status
+
+
+def _parse_listing(lines: list[Line]) -> list[tuple[int, int]]:
+    """Rank and exit code of the processes that torchrun lists as failed."""
+    listed = _LISTED.findall("\n".join(line.text for line in lines))
+    return [(int(rank), int(code)) for rank, code in listed]

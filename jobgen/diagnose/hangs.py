@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from jobgen.diagnose import flight
 from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.exceptions import find_place, read_threads
 from jobgen.diagnose.odd import Suspects
 from jobgen.diagnose.reading import Line, keep, read_lines, read_words
-from jobgen.jobs.files import get_mtime
 
 _WAITS = read_words("waits")
 
 
 def find_behind(evidence: Evidence) -> Suspects | None:
     """Those that have entered fewer collective operations than the others, or another."""
-    patterns = ("errors/*-flight-*", "hangs/*-rank-*.flight.json")
-    return flight.find_behind(_list_files(evidence, *patterns))
+    dumps = evidence.find_files("errors/*-flight-*", "hangs/*-rank-*.flight.json")
+    return flight.find_behind(dumps)
 
 
 def find_busy(evidence: Evidence) -> Suspects | None:
@@ -45,22 +43,11 @@ def add_stack(evidence: Evidence, suspects: Suspects) -> Suspects:
 
 def _read_stacks(evidence: Evidence) -> dict[int, list[list[Line]]]:
     """The frames of each rank's threads, the first last, as the bundled trainer left them."""
-    paths = _list_files(evidence, "hangs/*-rank-*.stacks")
+    paths = evidence.find_files("hangs/*-rank-*.stacks")
     return {
         rank: [frames for _, *frames in read_threads(list(read_lines(path)))]
         for rank, path in paths.items()
     }
-
-
-def _list_files(evidence: Evidence, *patterns: str) -> dict[int, Path]:
-    """Those of this attempt in its folder, by the rank that is last in their names."""
-    paths = {}
-    for path in (path for one in patterns for path in sorted(evidence.run_dir.glob(one))):
-        name = path.name.removesuffix(".flight.json").removesuffix(".stacks")
-        rank = name.rpartition("-")[2]
-        if rank.isdecimal() and get_mtime(path) >= evidence.began:
-            paths[int(rank)] = path
-    return paths
 
 
 def _is_waiting(frames: Sequence[Line]) -> bool:

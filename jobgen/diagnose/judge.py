@@ -49,11 +49,6 @@ class Judge:
         self.word = Line(Path(job.scheduler), 0, state.described)
 
     @cached_property
-    def output(self) -> list[Line]:
-        """What the script has printed."""
-        return self.evidence.script()
-
-    @cached_property
     def processes(self) -> Processes:
         """Which processes have ended, and why."""
         return Processes(self.evidence)
@@ -97,7 +92,7 @@ class Judge:
             return self._name_cause(*verdict)
         title = "nothing is wrong so far: it waits to start"
         if self.evidence.attempt:
-            before, start = find_verdict(self.output), int(self.evidence.attempt.name) + 1
+            before, start = find_verdict(self.evidence.output), int(self.evidence.attempt.name) + 1
             reason = self.state.reason
             waits = f"; it waits to start again: {reason}" if reason else ""
             if before and before.cause.id in _BY_ITSELF:
@@ -133,10 +128,11 @@ class Judge:
         ids = "|".join(map(re.escape, run_folder.list_chain(self.evidence.job)))
         ends = re.compile(rf"slurmstepd\S*: error: \*\*\* (JOB|STEP) ({ids})\b|=>> PBS: job killed")
         logs = chain.from_iterable(self.evidence.logs.values())
-        verdict = find_verdict([self.word, *self.output, *keep(logs, ends.match)])
+        output = self.evidence.output
+        verdict = find_verdict([self.word, *output, *keep(logs, ends.match)])
         if verdict is None or verdict.cause.id != "node-lost":
             return verdict
-        own = [line for line in self.output if line.file.name == "launcher.log" and is_own(line)]
+        own = [line for line in output if line.file.name == "launcher.log" and is_own(line)]
         return find_cause(own, "script") or verdict
 
     def _judge_walltime(self, about: Diagnosis) -> Diagnosis:
@@ -208,7 +204,7 @@ class Judge:
 
     def tell_script(self) -> Diagnosis | None:
         """By what the script says of itself, if nothing failed on its own."""
-        own = find_cause(self.output, "script")
+        own = find_cause(self.evidence.output, "script")
         return self._name_cause(*own) if own and not own.cause.symptom else None
 
     def tell_lost(self) -> Diagnosis | None:
@@ -226,7 +222,7 @@ class Judge:
 
     def tell_output(self) -> Diagnosis:
         """By the end of its output, where no cause is known."""
-        printed = drop(self.output, _NOTES.match)
+        printed = drop(self.evidence.output, _NOTES.match)
         last = find_last_words(printed, None)
         title = f"its output says: {last.text.strip()[:MOST_WORDS]}" if last else self.about.title
         shown = show_lines(*printed)[-MOST_LINES:]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -54,19 +53,18 @@ def read_lines(path: Path) -> Iterator[Line]:
         with open_left(path) as file:
             head = file.read(_HEAD)
             yield from _split_lines(path, head, 1)
-            about = os.fstat(file.fileno())
+            size = os.fstat(file.fileno()).st_size
             number = 1 + head.count(b"\n")
-            if (tail := about.st_size - _TAIL) > len(head):
-                number += _count_lines(path, len(head), tail, about.st_mtime_ns)
+            if (tail := size - _TAIL) > len(head):
+                number += _count_lines(path, len(head), tail)
                 file.seek(tail)
             yield from _split_lines(path, file.read(_HEAD + _TAIL), number)
     except OSError:
         return
 
 
-@lru_cache(maxsize=1024)  # the same log is looked at more than once
-def _count_lines(path: Path, begin: int, end: int, changed: int) -> int:
-    """How many lines end between two places of a file that was last changed then."""
+def _count_lines(path: Path, begin: int, end: int) -> int:
+    """How many lines end between two places of a file."""
     count = 0
     with path.open("rb") as file:
         file.seek(begin)
@@ -135,16 +133,3 @@ def list_after_last(lines: list[Line], test: Callable[[str], object]) -> list[Li
 def _find_value(record: dict[str, Any], keys: Iterable[str]) -> str:
     values = (record.get(key) for key in keys)
     return next((str(one).strip() for one in values if isinstance(one, str | int) and one), "")
-
-
-def parse_listing(lines: Iterable[Line]) -> Iterator[tuple[int, int]]:
-    """Rank and exit code of the processes that torchrun lists as failed."""
-    rank = None
-    for line in lines:
-        key, _, value = line.text.partition(":")
-        number = re.match(r"\s*(-?\d{1,9})(?!\d)", value)
-        if key.strip() == "rank" and number:
-            rank = int(number[1])
-        elif key.strip() == "exitcode" and number and rank is not None:
-            yield rank, int(number[1])
-            rank = None
