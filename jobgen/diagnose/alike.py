@@ -52,8 +52,8 @@ def _find_module(evidence: Evidence, words: str) -> str:
     """What to do where a module that all miss is in one folder of the project; else nothing."""
     missing, project = _NO_MODULE.search(words), Path(evidence.job.folder)
     name = missing[1] if missing else "-"
-    found = chain(project.glob(f"*/{name}.py"), project.glob(f"*/{name}/*.py"))
-    folders = {path.relative_to(project).parts[0] for path in found}
+    modules = chain(project.glob(f"*/{name}.py"), project.glob(f"*/{name}/*.py"))
+    folders = {path.relative_to(project).parts[0] for path in modules}
     if len(folders) != 1 or not _PLAIN.fullmatch(folder := folders.pop()):
         return ""
     return f"set PYTHONPATH: {folder} in environment.variables, as {name} is in {folder}/"

@@ -37,15 +37,7 @@ from jobgen.diagnose.exceptions import (
     strip_rank,
 )
 from jobgen.diagnose.matching import Match, find_cause, is_own, read_own_words
-from jobgen.diagnose.reading import (
-    MOST_WORDS,
-    NO_LINE,
-    Line,
-    drop,
-    keep,
-    list_after_last,
-    read_words,
-)
+from jobgen.diagnose.reading import MOST_WORDS, NO_LINE, Line, drop, keep, read_words
 from jobgen.records import NamedTuple
 
 # Whose own advice says less than their words; not of codes that shells and timers leave with.
@@ -141,8 +133,8 @@ def find_remedy(explained: Explained) -> str:
 
 def find_started(lines: Iterable[Line]) -> str | None:
     """Return the only node of which srun tells that a process that it had started there failed."""
-    told = (_OF_SRUN.match(line.text) for line in lines if OF_STARTED.search(line.text))
-    nodes = {named[1] for named in told if named}
+    ends = (_OF_SRUN.match(line.text) for line in lines if OF_STARTED.search(line.text))
+    nodes = {end[1] for end in ends if end}
     return nodes.pop() if len(nodes) == 1 else None
 
 
@@ -216,9 +208,7 @@ def _add_reason(words: str, reason: str, *, link: str = "from") -> str:
 
 
 def _explain_exception(failure: Failure, chain: Sequence[Raised], innocent: Innocent) -> Explained:
-    """By the last one's own words, and those of the first that led to it.
-
-    A cause is known by these words, or else by those of another that it was raised from.
+    """By the last one's own words, or else by those of another that it was raised from.
 
     One that only says that another process was lost is none that this process made itself, unless
     it comes from one that does not say so. What a program raises of a connection to somewhere else
@@ -228,8 +218,8 @@ def _explain_exception(failure: Failure, chain: Sequence[Raised], innocent: Inno
     own = [(raised, match) for raised, match in known if not (match and match.cause.follows)]
     lost = [(raised, match) for raised, match in known if match and match.cause.follows]
     if lost[:1] == known[:1]:  # what was raised of a lost process may have other words for it
-        said, match = lost[-1]
-        return Explained(failure, *match, said, said.message, said.words, said.place)
+        last, match = lost[-1]
+        return Explained(failure, *match, last, last.message, last.words, last.place)
     root, last = own[0][0], own[-1][0]
     words, match = _tell_both(root, last), _choose_match(own)
     shown = match.shown  # of a long message it may stand far behind
@@ -268,7 +258,8 @@ def _find_reason_before(failure: Failure, last: Raised) -> Line | None:
     tracebacks = find_tracebacks(failure.lines)
     begin = next((one.begin for one in tracebacks if one.last == last), 0)
     before = list(map(strip_rank, failure.lines[:begin]))
-    since = list_after_last(before, LOGGED.match)  # a log tells of something else
+    # A log tells of something else.
+    since = [*takewhile(lambda line: not LOGGED.match(line.text), before[::-1])][::-1]
     raised = [one.last.message[0] for one in tracebacks if one.aside]
     for line in select_telling(since):
         if line in raised or _CRASHED.search(line.text):

@@ -113,10 +113,7 @@ def _compare_numbers(lines: dict[int, Line]) -> tuple[list[int], list[int]] | No
 
 
 def find_slow(evidence: Evidence) -> Iterator[str]:
-    """Say which rank is slow: by the bundled trainer's word, or by a line that all of them repeat.
-
-    In that it gives five times as long as all others.
-    """
+    """Say which rank is slow: by the trainer, or by a line where it takes five times more."""
     yield from _list_named(evidence)
     for by_rank in _collect_times(evidence).values():
         repeated = min(len(lines) for lines in by_rank.values()) >= 2
