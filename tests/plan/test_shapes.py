@@ -77,6 +77,13 @@ def test_too_little_memory_names_the_line_to_write(
         " gets 256MB with each of its 48 CPUs; add memory_per_node: 498GB"
     )
     assert about_resources("lab", "resources.memory_per_node=200GB") == []
+    for asked, said in (
+        ("memory_per_node=4GB", "4GB of memory for 4 processes; raise memory_per_node to 498GB"),
+        ("cpus_per_gpu=1", "4 CPUs for 4 processes; raise cpus_per_gpu to 12"),
+        ("cpus_per_node=4", "4 CPUs for 4 processes; raise cpus_per_node to 48"),
+    ):
+        (warning, *_) = about_resources("lab", f"resources.{asked}")
+        assert warning.endswith(said)
 
 
 @pytest.mark.parametrize(
