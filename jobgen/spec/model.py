@@ -199,8 +199,8 @@ class Environment(NamedTuple):
     ] = None
     uv: Annotated[
         bool | None,
-        "Whether it is the .venv of the uv project that you submit from; `jobgen submit` brings it"
-        " to its uv.lock before, by `uv sync --locked`.",
+        "Whether the job uses the .venv of the uv project in the folder that you submit from;"
+        " `jobgen submit` first updates it to uv.lock, by `uv sync --locked`.",
     ] = None
     conda: Annotated[
         NoOption | None, "A conda environment, by name or path; $NAME and a leading ~ expand."
@@ -330,11 +330,11 @@ class Launch(NamedTuple):
     mode: Annotated[
         Literal["torchrun", "direct", "plain", "ray"] | None,
         "torchrun: one agent on each node, which starts the processes; direct: the launcher starts"
-        " each process, with RANK and the like set; plain: the same for any program, one process a"
-        " node, no torch wanted, and no ranks for one that is alone in its job; a command that"
-        " begins with mpirun or the like runs once, on the first node; ray: a Ray of all nodes, and"
-        " the program once, on the first. By default what the site advises, or torchrun; of a role"
-        " whose run is a command, plain.",
+        " each process, with RANK and the like set; plain: the same for programs that need no"
+        " torch, one process on each node; a process that is alone in its job gets no RANK, and a"
+        " command that begins with mpirun or the like runs once, on the first node; ray: a Ray of"
+        " all nodes, and the program once, on the first. By default what the site advises, or"
+        " torchrun; of a role whose run is a command, plain.",
     ] = None
     launcher: Annotated[
         Literal["auto", "srun", "pbsdsh", "mpiexec", "local"] | None,

@@ -56,7 +56,7 @@ def _explain_other_duration(text: str) -> str:
     if match := re.fullmatch(r"(?!0+:00)([0-9]{1,9}):([0-9]{2})", text):
         first, second = int(match[1]), int(match[2])
         forms = (format_time(first * 3600 + second * 60), format_time(first * 60 + second))
-        return f"could mean hours or minutes; write e.g. {' or '.join(forms)}"
+        return f"could be HH:MM or MM:SS; write {' or '.join(forms)}"
     return "is not a duration; write e.g. 04:00:00 or 4h"
 
 

@@ -73,7 +73,9 @@ class Stranger(NamedTuple):
     @property
     def share(self) -> str:
         """What its amount is for each of the nodes beside it; empty if they cannot share it."""
-        items = itertools.islice(self.beside.items.items(), _MOST_BESIDE)
+        inner = self.beside.items.get("resources", _ALONE)
+        records = [self.beside, inner] if isinstance(inner, Mapping) else [self.beside]
+        items = [*itertools.chain(*(one.items.items() for one in records))][:_MOST_BESIDE]
         nodes = "".join(item.text for key, item in items if _means_nodes(key))
         form = r"([1-9]\d*)( ?[A-Za-z]*)/([2-9]|[1-9]\d+)"
         match = re.fullmatch(form, f"{self.node.text}/{nodes}")
@@ -238,6 +240,8 @@ def _point(stranger: Stranger, *paths: str) -> Hint:
     if _is_per_other(stranger.key, name):
         value = ""
     fault = "" if value else fault
+    if answer := re.search(rf"write (?!{name}\b)[\w.]+: .*$", fault):
+        return Hint(answer[0], target, False)  # it belongs to another key
     examples, remark = load_table()["examples"], load_table()["remarks"].get(usual, "")
     if parent == stranger.path:  # an example's value would be a guess
         clear = value in ("", "...", show(stranger.node))

@@ -535,7 +535,7 @@ directives of PBS on Slurm
     slurm does not read them ... resources.gpu_type for a type of GPU
 a program on this machine's own disk
     run: {script: /tmp/none/train.py}
-    is on a disk or in memory of this machine, as a rule: nodes see it only if they mount it from
+    is usually on this machine's own disk or in its memory, where other nodes do not see it; name
 directives of another scheduler
     directives: ['#PBS -l storage=scratch/a', '#PBS -m abe']
     slurm does not read them; write the key that means the same (notify for e-mail, filesystems

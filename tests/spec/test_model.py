@@ -66,7 +66,7 @@ def test_a_walltime_needs_no_quotes(value: str, seconds: int) -> None:
     [
         ("7200", "'7200' has no unit; write e.g. 7200s or 7200m"),
         ("010", "'010' has no unit; write e.g. 010s, 010m or 010h"),
-        ("10:00", "'10:00' could mean hours or minutes; write e.g. 10h or 10m"),
+        ("10:00", "'10:00' could be HH:MM or MM:SS; write 10h or 10m"),
         ("1:75:00", "'1:75:00' has minutes or seconds over 59; write 2h15m"),
         ("on", f"'on' {DURATION}"),
         ("true", f"'true' {DURATION}"),

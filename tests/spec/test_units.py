@@ -58,8 +58,8 @@ def test_duration(text: str, seconds: int) -> None:
     ("text", "message"),
     [
         ("7200", "has no unit; write e.g. 7200s or 7200m"),
-        ("10:00", "could mean hours or minutes; write e.g. 10h or 10m"),
-        ("0:30", "could mean hours or minutes; write e.g. 30m or 30s"),
+        ("10:00", "could be HH:MM or MM:SS; write 10h or 10m"),
+        ("0:30", "could be HH:MM or MM:SS; write 30m or 30s"),
         ("0:00", "is not a duration; write e.g. 04:00:00 or 4h"),
         ("1:60:00", "has minutes or seconds over 59; write 2h"),
         ("1:00:60", "has minutes or seconds over 59; write 1h1m"),
