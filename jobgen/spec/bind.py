@@ -204,7 +204,7 @@ class _Binder:
         entries = {}
         for key, item in node.items.items():
             if kind.key and not kind.key.matches(key):
-                hint = _repair_key(key, kind.key)
+                hint = _repair_key(key, kind.key, path)
                 self.problem(node.keys[key], path, f"{key!r} is not {kind.key.meaning}", hint)
             entries[key] = self.value(item, kind.members, fields.join_path(path, key))
         return _FAILED if _FAILED in entries.values() else entries
@@ -298,8 +298,12 @@ class _Binder:
         return number
 
 
-def _repair_key(key: str, rule: fields.Pattern) -> str:
+def _repair_key(key: str, rule: fields.Pattern, path: str) -> str:
     """Return how to write the name of an entry that breaks a rule; empty if that is not clear."""
+    from jobgen.spec.table import find_rule  # only an error needs it
+
+    if answer := find_rule("name_rules", {"at": path, "key": key}):
+        return answer["say"]
     plain = re.sub(r"\W+", "_", key).strip("_")
     return next((f"name it {one}" for one in (plain, plain.lower()) if rule.matches(one)), "")
 
