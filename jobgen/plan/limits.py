@@ -375,9 +375,9 @@ class _Request:
         why = f"{format_memory(memory)} of memory{share}{why}"
         node = self.node
         fitting = _share(node.memory_per_gpu, node.memory, node.gpus, _USUAL_MEMORY)
-        fitting *= min(self.size.widest, node.gpus or self.size.widest)
-        rule, share = f"little_memory{' asked' * bool(self.memory)}", fitting // self.together
-        yield from self.context.warn({rule: little}, why=why, share=format_memory(share))
+        shown = format_memory(fitting * self.gpus // self.together)
+        rule = f"little_memory{' asked' * bool(self.memory)}"
+        yield from self.context.warn({rule: little}, why=why, share=shown)
 
     def _find_share(self, thing: str, asked: int, cpus: int = 0, tasks: int = 1) -> tuple[int, str]:
         """Return how much a job has of a thing, and who says it if it does not; 0 if unknown."""

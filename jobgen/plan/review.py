@@ -7,6 +7,7 @@ the name of its words there, the place, and the values in the words.
 
 from __future__ import annotations
 
+import glob
 import itertools
 import math
 import os
@@ -26,7 +27,7 @@ from jobgen.plan.program import read_sources
 from jobgen.records import NamedTuple
 from jobgen.spec.launchers import find_launcher, name_kind
 from jobgen.spec.load import LoadedSpec
-from jobgen.spec.model import Container, JobSpec
+from jobgen.spec.model import Container, JobSpec, Run
 from jobgen.spec.roles import list_names
 from jobgen.spec.spelling import find_near, find_near_file
 from jobgen.spec.table import read_here
@@ -269,6 +270,7 @@ def _list_lines(job: _Subject) -> _Texts:
             text = lines[where.line - 1][where.column - 1 :]
             yield "line", path, text
             yield "key", path, f"{path} {text}"
+            yield "paired", path, "\n".join([path, *job.plan.program.command])
 
 
 def _list_words(job: _Subject) -> _Texts:
@@ -287,7 +289,8 @@ def _list_words(job: _Subject) -> _Texts:
         yield "role", "run", f"{name}\n{text}"
         others = (f"{one.name.upper()} {' '.join(one.plan.program.command)}" for one in job.roles)
         yield "asking", "run", "\n".join([name, text, "---", *others])
-    yield "given", "run.command" if command else "run.args", " ".join(job.plan.program.command)
+    own_words = " ".join([*itertools.dropwhile(_is_before, whole)] or whole)
+    yield "given", "run.command" if command else "run.args", own_words
     for option, value in job.settings:
         yield "word", "run.args", f"{option} {value}"
 
@@ -320,6 +323,11 @@ def list_copied(snapshot: bool | Sequence[str] | None) -> tuple[str, ...] | None
     tracked = list_tracked_files() if snapshot else None
     named = map(os.path.normpath, snapshot if isinstance(snapshot, tuple) else ())
     return None if tracked is None else (*tracked, *named)
+
+
+def _is_before(word: str) -> bool:
+    """Whether a word of a command stands before its Python or its file, as those of mpirun do."""
+    return not re.fullmatch(r"(\S*/)?python[\d.]*|\S+\.py", word)
 
 
 def _read_options(words: Sequence[str]) -> _Settings:
@@ -649,12 +657,39 @@ def _list_files(job: _Subject) -> Iterator[tuple[str, str, str]]:
         "environment.variables.PYTHONPATH": variables.get("PYTHONPATH", "").split(":"),
     }
     yield from _list_arguments(job)
-    module = (run.module or "").replace(".", "/")
+    module = _find_module(run).replace(".", "/")
     is_here = os.path.isdir(os.path.dirname(f"./{module}"))  # the package; else it is installed
     if len(module) > 3 and is_here and _is_missing(module, ()):
         yield "run.module", f"{module}.py", module.replace("/", ".")
     for path, files in named.items():
         yield from ((path, name, name) for name in files if name)
+
+
+def _find_module(run: Run) -> str:
+    """Return the module that a job starts; of a command one in a package; empty without one."""
+    form = r"\S*python[\d.]*(?: -[A-Za-z]\S*)* -m (\w+(?:\.\w+)+)(?!\S)"
+    return run.module or "".join(re.findall(f"^{form}", " ".join(run.words)))
+
+
+def _check_module(job: _Subject) -> _Found:
+    """Yield a module that is in a folder here, in which Python does not look for it."""
+    own = job.spec.environment
+    base = _find_module(job.spec.run).replace(".", "/")
+    given = f"{job.setup} {own.named_variables} {own.from_shell} {job.spec.run.words}"
+    sees = job.container.image or glob.glob(f"{base}*") or _read_form("finds").search(given)
+    files = [*glob.glob(f"*/{base}.py"), *glob.glob(f"*/{base}/__main__.py")]
+    if base and files and not sees and not _is_installed(base, own.venv or ""):
+        folder = files[0].partition("/")[0]
+        yield "unseen-module", "run.module", {"file": files[0], "folder": folder}
+
+
+def _is_installed(base: str, venv: str) -> bool:
+    """Whether a project may be installed in its venv, or in an environment that is not known."""
+    packages = f"{os.path.expanduser(venv)}/lib/python*/site-packages"
+    linked = map(read_here, glob.glob(f"{packages}/*.pth"))
+    has = glob.glob(f"{packages}/{base.partition('/')[0]}") or os.getcwd() in "".join(linked)
+    project = any(map(os.path.isfile, ("pyproject.toml", "setup.py", "setup.cfg")))
+    return bool(project and (has or not venv or not glob.glob(packages)))
 
 
 def _list_arguments(job: _Subject) -> Iterator[tuple[str, str, str]]:
@@ -728,6 +763,7 @@ _CHECKS = (
     _check_spelling,
     _check_binds,
     _check_files,
+    _check_module,
     _check_no_use,
     _check_venv,
     _check_addresses,

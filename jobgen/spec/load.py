@@ -76,7 +76,8 @@ class LoadedSpec(NamedTuple):
 
     def find_path(self, path: str) -> str:
         """Where the value at `path` is written: of a role, with the role or with the job."""
-        if path == "run.args" and self.spec.run.words and not self.spec.run.args:
+        run = self.spec.run
+        if run.words and {"run.args": not run.args, "run.module": True}.get(path):
             path = "run.command"
         if self.whole is None or not self.whole.roles:
             return path

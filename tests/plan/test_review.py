@@ -31,6 +31,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("train.py", "t.py"):
         Path(name).touch()
     Path("tests").mkdir()
+    Path("tests/train.py").touch()
 
 
 def test_the_examples_are_meant_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,6 +187,14 @@ an option that is given twice
 the CPUs of a node for each process
     environment: {setup: 'export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK'}
     $SLURM_CPUS_PER_TASK counts all CPUs of a node ... leave it out; jobgen shares them
+a sweep over key=value words, beside the option that the tasks would get
+    run: {script: train.py, args: [optim.lr=0.1]}
+    array: {values: {optim.lr: [0.1, 1.0]}}
+    array.values.optim.lr: run.args has optim.lr=..., and the tasks get --optim.lr beside it; write
+a sweep over an override of Hydra, whose program is in a package
+    run: {module: pkg.train}
+    array: {values: {+optim.lr: [0.1, 1.0]}}
+    array.values.+optim.lr: +optim.lr is an override of Hydra's, and the tasks get --+optim
 a sweep of Hydra's own in each process
     run: {command: [python3, -c, import hydra, t.py, --multirun, 'lr=1,2']}
     --multirun makes each of the 8 processes run the whole sweep ... {value: KEY=$NAME, expand
@@ -347,6 +356,9 @@ a file for an environment
 a folder that is not here
     snapshot: [data/]
     data/ is not here; correct the path
+a module of a command that is spelt nearly so
+    run: {command: [python, -u, -m, tests.trian]}
+    run.command: tests.trian is not here; did you mean tests.train?
 a module that is spelt nearly so
     run: {module: trian}
     run.module: trian is not here; did you mean train?
@@ -774,6 +786,15 @@ RIGHT = {
         "environment:\n  setup: |\n    S=${TMP_DIR:-/tmp/$USER}\n"
         "    export T=${HF_HOME:+a} U=${V:0:3}\n"
         "run: {command: [python3, -c, import os]}",
+    ),
+    "options of a launcher, which it takes twice": (
+        SCRIPT,
+        "run: {command: [mpirun, -x, A, -x, B, python, -c, 'argparse; p.add_argument(', --lr, 1]}\n"
+        "launch: {mode: plain}",
+    ),
+    "a sweep over what the program has as an option": (
+        SCRIPT,
+        "run: {script: train.py, args: ['--lr=1', optim.lr=1]}\narray: {values: {lr: [1, 2]}}",
     ),
     "tasks of Slurm for a launcher with a number of its own": (
         SCRIPT,
@@ -1203,3 +1224,27 @@ def test_what_checks_find_has_words() -> None:
     found = set(re.findall(r'yield f?"([a-z-]+)[{"]', checks))
     rows = [line.split(" | ") for line in table.read_text().splitlines() if line[:3] == "say"]
     assert found == {row[1].partition(".")[0] for row in rows}  # of idle-gpus.one
+
+
+@pytest.mark.parametrize(
+    ("files", "more", "told"),
+    [
+        ((), "", True),
+        (("pyproject.toml", "env/lib/python3/site-packages/a.pth"), "{venv: env}", True),
+        (("pyproject.toml", "env/lib/python3/site-packages/pkg"), "{venv: env}", False),
+        (("pyproject.toml",), "{conda: env}", False),
+        ((), "{variables: {PYTHONPATH: src}}", False),
+        ((), "{setup: cd src}", False),
+        (("pkg/train.py",), "", False),
+    ],
+)
+@pytest.mark.parametrize("run", ["module: pkg.train", "command: [python, -m, pkg.train]"])
+def test_the_folder_of_a_module_is_named(
+    run: str, files: tuple[str, ...], more: str, *, told: bool
+) -> None:
+    for file in ("src/pkg/train.py", *files):
+        Path(file).parent.mkdir(parents=True, exist_ok=True)
+        Path(file).touch()
+    loaded = load(f"{BASE.replace('script: train.py', run)}environment: {more or '{}'}\n")
+    said = "src/pkg/train.py is here, but Python does not look in src; write environment: {variabl"
+    assert (said in " ".join(map(str, review(loaded, resolve(loaded))))) == told
