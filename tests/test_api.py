@@ -7,8 +7,10 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from jobs import ALLREDUCE
 from support import MINIMAL, ROOT, edited
 
@@ -188,8 +190,27 @@ def test_a_spec_may_be_text_or_keys_and_values_and_overrides_values() -> None:
     prepared = jobgen.prepare(data, overrides={"resources.nodes": 3, "run.args.tag": tag})
     assert jobgen.load(MINIMAL, {"run.args.tag": tag}).spec.run.args == {"tag": tag}
     assert "3 nodes" in prepared.text
-    with pytest.raises(SpecError, match=re.escape("the spec: resources.nodes: 0 is less")):
-        jobgen.load({"name": "a", "resources": {"nodes": 0}, "run": {"module": "m"}})
+
+
+@pytest.mark.parametrize("is_text", [False, True])
+def test_a_spec_without_a_file_is_called_the_spec(*, is_text: bool) -> None:
+    Path(".jobgen.yaml").write_text("account: theirs\n")
+    data: dict[str, object] = {"name": "a", "scheduler": "local", "run": {"module": "m"}}
+
+    def prepare(**keys: object) -> Any:
+        spec = data | {"resources": {}} | keys
+        return jobgen.prepare(yaml.safe_dump(spec) if is_text else spec)
+
+    for keys, said in (
+        ({"resources": {"nodes": 0}}, "resources.nodes: 0 is less than 1"),
+        ({"scheduler": "slurm", "site": "local"}, "site: "),
+    ):
+        with pytest.raises(SpecError, match=f"^the spec: {said}"):
+            prepare(**keys)
+    prepared = prepare(environment={"venv": "/tmp/none"}, qos="x", scheduler="slurm")
+    assert "the spec: environment.venv: /tmp/none" in prepared.warning
+    assert "# rendered by jobgen from: the spec\n" in prepared.text
+    assert "job.yaml" not in f"{prepared.warning}{prepared.text}"
 
 
 def test_what_is_kept_of_a_spec_needs_no_other_files() -> None:

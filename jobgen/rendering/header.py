@@ -14,6 +14,7 @@ from jobgen.capabilities import get_capabilities
 from jobgen.plan.plan import NodeGroup, Plan
 from jobgen.records import NamedTuple
 from jobgen.schedulers.registry import PACKAGES
+from jobgen.spec.load import SPEC
 from jobgen.spec.value_types import NAME
 
 _MARK = "# jobgen: {"
@@ -96,8 +97,9 @@ def write_lines(plan: Plan) -> list[str]:
     lines = [
         format_title(plan),
         f"{_RENDERED}{plan.provenance.source}",
-        f"to render it again: {shlex.join(_list_command(plan))}",
     ]
+    if plan.provenance.source != SPEC:  # a file has it
+        lines.append(f"to render it again: {shlex.join(_list_command(plan))}")
     if not plan.provenance.limits:
         lines.append("limits of the site: not checked, by --no-limits")
     if plan.defaults.network:

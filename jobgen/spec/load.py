@@ -46,11 +46,9 @@ class LoadedSpec(NamedTuple):
     def where(self, path: str) -> Position:
         """The place of the field at `path`, or of the nearest one around it that is there."""
         path = self.find_path(path)
-        while path:
-            if path in self.positions:
-                return self.positions[path]
+        while path and path not in self.positions:
             path = path[: max(path.rfind("."), path.rfind("["), 0)]
-        return Position(self.file, 1, 1)
+        return _hide_lines(self.positions.get(path, Position(self.file, 1, 1)))
 
     def write_whole(self) -> str:
         """Return the text of a spec that needs no other files: `overrides` are not in it."""
@@ -84,8 +82,8 @@ class LoadedSpec(NamedTuple):
         return roles.find_path(self.role, path, self.whole.roles[self.role])
 
 
-# What a spec that is not a file is called, and what it is called in the run folder.
-SPEC = "job.yaml"
+# What a spec that is not a file is called.
+SPEC = "the spec"
 Source = str | os.PathLike[str] | collections.abc.Mapping[str, Any]
 Overrides = Iterable[str] | collections.abc.Mapping[str, Any]
 
@@ -124,7 +122,7 @@ def load(
         _apply_override(root, override)
     own = find_user_file() if user else None
     added = _apply_user_config(root, own, given=overrides, target=target) if own else ()
-    spec, positions = _bind(root, source, path, text)
+    spec, positions = _bind(root, path, text)
     loaded = LoadedSpec(
         spec=spec,
         file=path,
@@ -140,18 +138,21 @@ def load(
     return loaded
 
 
-def _bind(root: Mapping, source: Source, path: str, text: str) -> tuple[JobSpec, Positions]:
+def _bind(root: Mapping, path: str, text: str) -> tuple[JobSpec, Positions]:
     try:
         return bind(root, JobSpec, text)
     except SpecError as error:
-        if isinstance(source, collections.abc.Mapping):
-            nowhere = Position("the spec")  # there is no file whose lines could be named
-            raise SpecError([one._replace(where=nowhere) for one in error.problems]) from None
-        is_spec = isinstance(root.items.get("run"), Mapping)
+        is_spec = path == SPEC or isinstance(root.items.get("run"), Mapping)
         if not (is_spec or {"roles", "extends"} & root.items.keys()):
             yaml_nodes.refuse_other_files(path, text, error.problems)
             _refuse_other_keys(path, root)
-        raise
+        problems = [one._replace(where=_hide_lines(one.where)) for one in error.problems]
+        raise SpecError(problems) from None
+
+
+def _hide_lines(where: Position) -> Position:
+    """Return a place without its line if there is no file that has it."""
+    return Position(SPEC) if where.file == SPEC else where
 
 
 def _refuse_other_keys(path: str, root: Mapping) -> None:
@@ -247,7 +248,7 @@ def _find_project_file(path: str) -> str | None:
     """
     folder = os.path.dirname(os.path.abspath(path))
     file = find_upwards(".jobgen.yaml", folder, fits=os.path.isfile)
-    if file is None or os.path.samefile(file, path):
+    if file is None or os.path.realpath(file) == os.path.realpath(path):
         return None
     refuse_strangers(file)
     return os.path.relpath(file)
