@@ -289,8 +289,7 @@ def _list_words(job: _Subject) -> _Texts:
         yield "role", "run", f"{name}\n{text}"
         others = (f"{one.name.upper()} {' '.join(one.plan.program.command)}" for one in job.roles)
         yield "asking", "run", "\n".join([name, text, "---", *others])
-    own_words = " ".join([*itertools.dropwhile(_is_before, whole)] or whole)
-    yield "given", "run.command" if command else "run.args", own_words
+    yield "given", "run.command" if command else "run.args", " ".join(whole)
     for option, value in job.settings:
         yield "word", "run.args", f"{option} {value}"
 
@@ -323,11 +322,6 @@ def list_copied(snapshot: bool | Sequence[str] | None) -> tuple[str, ...] | None
     tracked = list_tracked_files() if snapshot else None
     named = map(os.path.normpath, snapshot if isinstance(snapshot, tuple) else ())
     return None if tracked is None else (*tracked, *named)
-
-
-def _is_before(word: str) -> bool:
-    """Whether a word of a command stands before its Python or its file, as those of mpirun do."""
-    return not re.fullmatch(r"(\S*/)?python[\d.]*|\S+\.py", word)
 
 
 def _read_options(words: Sequence[str]) -> _Settings:
@@ -607,8 +601,6 @@ def _tell_missing(path: str, file: str, text: str) -> _Found:
     near = find_near_file(file)
     if not near and _read_form("joined").fullmatch(f"{path} {text}"):
         return
-    if path == "run.module":
-        near = near.removesuffix(".py").replace("/", ".")
     usual = "" if file[:1] in "/~$" else ".relative"
     kind = ".near" if near else ".image" if path == "environment.container.image" else usual
     yield f"not-here{kind}", path, {"text": text, "near": near}
@@ -657,10 +649,6 @@ def _list_files(job: _Subject) -> Iterator[tuple[str, str, str]]:
         "environment.variables.PYTHONPATH": variables.get("PYTHONPATH", "").split(":"),
     }
     yield from _list_arguments(job)
-    module = _find_module(run).replace(".", "/")
-    is_here = os.path.isdir(os.path.dirname(f"./{module}"))  # the package; else it is installed
-    if len(module) > 3 and is_here and _is_missing(module, ()):
-        yield "run.module", f"{module}.py", module.replace("/", ".")
     for path, files in named.items():
         yield from ((path, name, name) for name in files if name)
 
@@ -672,15 +660,31 @@ def _find_module(run: Run) -> str:
 
 
 def _check_module(job: _Subject) -> _Found:
-    """Yield a module that is in a folder here, in which Python does not look for it."""
-    own = job.spec.environment
-    base = _find_module(job.spec.run).replace(".", "/")
+    """Yield a module that is not here, or in a folder where Python does not look for it."""
+    own, module = job.spec.environment, _find_module(job.spec.run)
+    base = module.replace(".", "/")
     given = f"{job.setup} {own.named_variables} {own.from_shell} {job.spec.run.words}"
-    sees = job.container.image or glob.glob(f"{base}*") or _read_form("finds").search(given)
+    is_seen = os.path.isdir(base) or glob.glob(f"{base}.*") or _read_form("finds").search(given)
+    if not module or is_seen or job.container.image:
+        return
     files = [*glob.glob(f"*/{base}.py"), *glob.glob(f"*/{base}/__main__.py")]
-    if base and files and not sees and not _is_installed(base, own.venv or ""):
+    if not files:
+        yield from _tell_module(module, base)
+    elif not _is_installed(base, own.venv or ""):
         folder = files[0].partition("/")[0]
         yield "unseen-module", "run.module", {"file": files[0], "folder": folder}
+
+
+def _tell_module(module: str, base: str) -> _Found:
+    """Yield what is nearly so called, or that a package of this folder does not have it."""
+    folder = os.path.dirname(f"./{base}")
+    near = find_near_file(f"{base}.py") if len(module) > 3 and os.path.isdir(folder) else ""
+    packages = (folder, base.partition("/")[0])
+    if near:
+        near = near.removesuffix(".py").replace("/", ".")
+        yield "not-here.near", "run.module", {"text": module, "near": near}
+    elif any(os.path.isfile(f"{one}/__init__.py") for one in packages):
+        yield "no-module", "run.module", {"text": module}
 
 
 def _is_installed(base: str, venv: str) -> bool:

@@ -143,13 +143,11 @@ def _list_settings(plan: Plan) -> Iterator[tuple[str, str]]:
 
 
 def _check_module(module: str, size: JobSize) -> list[Remark]:
-    """Look into a module of this folder; one that its own package does not have is a remark."""
+    """Look into a module of this folder."""
     base = module.replace(".", "/")
     for path in (f"{base}.py", f"{base}/__main__.py"):
         if os.path.isfile(path):
             return check_program(path, size, "")
     if os.path.isdir(base):
         return [make_remark("not-a-program.package", base)]
-    packages = (module.partition(".")[0], os.path.dirname(base))
-    own = [one for one in packages if one and os.path.isfile(f"{one}/__init__.py")]
-    return [make_remark("module-missing", one, module=module) for one in own[:1]]
+    return []

@@ -1248,3 +1248,14 @@ def test_the_folder_of_a_module_is_named(
     loaded = load(f"{BASE.replace('script: train.py', run)}environment: {more or '{}'}\n")
     said = "src/pkg/train.py is here, but Python does not look in src; write environment: {variabl"
     assert (said in " ".join(map(str, review(loaded, resolve(loaded))))) == told
+
+
+@pytest.mark.parametrize("run", ["module: {}", "command: [python, -u, -m, {}]"])
+@pytest.mark.parametrize("module", ["pkg.other", "src.pkg.other", "pkg.sub.other"])
+def test_a_module_that_its_package_does_not_have_is_named(module: str, run: str) -> None:
+    for package in ("pkg", "src/pkg"):
+        Path(package).mkdir(parents=True)
+        Path(package, "__init__.py").touch()
+    loaded = load(BASE.replace("script: train.py", run.format(module)))
+    (problem,) = review(loaded, resolve(loaded))
+    assert f"the module {module} of this project is not here" in str(problem)

@@ -260,12 +260,9 @@ def test_the_programs_of_roles_are_looked_into() -> None:
     assert "each of the job's 4 processes runs the whole program alone" in jobgen("check").err
 
 
-@pytest.mark.parametrize("module", ["pkg", "pkg.other", "src.pkg.other"])
-def test_a_module_that_its_package_does_not_have_is_named(module: str) -> None:
-    Path("src/pkg").mkdir(parents=True)
-    Path("src/pkg/__init__.py").touch()
-    (remark,) = look(f"{{module: {module}}}", pkg____init__="")
-    assert remark.rule == ("not-a-program" if module == "pkg" else "module-missing")
+def test_a_package_that_python_cannot_start_is_named() -> None:
+    (remark,) = look("{module: pkg}", pkg____init__="")
+    assert remark.rule == "not-a-program"
 
 
 def test_a_wrapper_that_submits_jobs_is_found() -> None:
