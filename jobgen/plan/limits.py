@@ -367,8 +367,8 @@ class _Request:
         fitting = _share(self.node.cpus_per_gpu, self.node.cpus, self.node.gpus, _USUAL_CPUS)
         of_node = self.cpus and not self.resources.cpus_per_gpu
         fitting *= self.gpus // self.together if of_node else 1
-        asked, key = " asked" * bool(self.cpus), "cpus_per_node" if of_node else "cpus_per_gpu"
-        yield from self.context.warn({f"few_cpus{asked}": few}, why=why, share=fitting, key=key)
+        facts = {"key": "cpus_per_node" if of_node else "cpus_per_gpu", "share": fitting}
+        yield from self.context.warn({"few_cpus": few}, why=why, **facts)
         by_gpu = self.node.memory_per_gpu is not None
         memory, why = (self.memory, "") if by_gpu else self._find_share("memory", self.memory, cpus)
         little = 0 < memory < _LEAST_MEMORY * processes
@@ -376,8 +376,7 @@ class _Request:
         node = self.node
         fitting = _share(node.memory_per_gpu, node.memory, node.gpus, _USUAL_MEMORY)
         shown = format_memory(fitting * self.gpus // self.together)
-        rule = f"little_memory{' asked' * bool(self.memory)}"
-        yield from self.context.warn({rule: little}, why=why, share=shown)
+        yield from self.context.warn({"little_memory": little}, why=why, share=shown)
 
     def _find_share(self, thing: str, asked: int, cpus: int = 0, tasks: int = 1) -> tuple[int, str]:
         """Return how much a job has of a thing, and who says it if it does not; 0 if unknown."""

@@ -27,7 +27,7 @@ from jobgen.plan.program import read_sources
 from jobgen.records import NamedTuple
 from jobgen.spec.launchers import find_launcher, name_kind
 from jobgen.spec.load import LoadedSpec
-from jobgen.spec.model import Container, JobSpec, Run
+from jobgen.spec.model import Container, JobSpec
 from jobgen.spec.roles import list_names
 from jobgen.spec.spelling import find_near, find_near_file
 from jobgen.spec.table import read_here
@@ -653,17 +653,12 @@ def _list_files(job: _Subject) -> Iterator[tuple[str, str, str]]:
         yield from ((path, name, name) for name in files if name)
 
 
-def _find_module(run: Run) -> str:
-    """Return the module that a job starts; of a command one in a package; empty without one."""
-    form = r"\S*python[\d.]*(?: -[A-Za-z]\S*)* -m (\w+(?:\.\w+)+)(?!\S)"
-    return run.module or "".join(re.findall(f"^{form}", " ".join(run.words)))
-
-
 def _check_module(job: _Subject) -> _Found:
     """Yield a module that is not here, or in a folder where Python does not look for it."""
-    own, module = job.spec.environment, _find_module(job.spec.run)
+    own, run, named = job.spec.environment, job.spec.run, _read_form("module").findall
+    module = run.module or "".join(named(" ".join(run.words)))
     base = module.replace(".", "/")
-    given = f"{job.setup} {own.named_variables} {own.from_shell} {job.spec.run.words}"
+    given = f"{job.setup} {own.named_variables} {own.from_shell} {run.words}"
     is_seen = os.path.isdir(base) or glob.glob(f"{base}.*") or _read_form("finds").search(given)
     if not module or is_seen or job.container.image:
         return

@@ -25,7 +25,7 @@ def test_an_unknown_slurm_cluster_gives_one_cpu() -> None:
     (warning,) = about_resources("slurm-generic")
     assert warning == (
         "warning: job.yaml:8:3: resources: 1 CPU for 4 processes: Slurm gives each task one CPU "
-        "unless a job asks for more; add cpus_per_gpu: 8"
+        "unless a job asks for more; ask for cpus_per_gpu: 8"
     )
     assert about_resources("pbs-generic") == []  # its sites differ too much
     (of_tasks,) = about_resources("slurm-generic", "launch.mode=direct")
@@ -74,13 +74,13 @@ def test_too_little_memory_names_the_line_to_write(
     (warning,) = about_resources("lab")
     assert warning == (
         "warning: job.yaml:8:3: resources: 12GB of memory for 4 processes: a job that asks for none"
-        " gets 256MB with each of its 48 CPUs; add memory_per_node: 498GB"
+        " gets 256MB with each of its 48 CPUs; ask for memory_per_node: 498GB"
     )
     assert about_resources("lab", "resources.memory_per_node=200GB") == []
     for asked, said in (
-        ("memory_per_node=4GB", "4GB of memory for 4 processes; raise memory_per_node to 498GB"),
-        ("cpus_per_gpu=1", "4 CPUs for 4 processes; raise cpus_per_gpu to 12"),
-        ("cpus_per_node=4", "4 CPUs for 4 processes; raise cpus_per_node to 48"),
+        ("memory_per_node=4GB", "4GB of memory for 4 processes; ask for memory_per_node: 498GB"),
+        ("cpus_per_gpu=1", "4 CPUs for 4 processes; ask for cpus_per_gpu: 12"),
+        ("cpus_per_node=4", "4 CPUs for 4 processes; ask for cpus_per_node: 48"),
     ):
         (warning, *_) = about_resources("lab", f"resources.{asked}")
         assert warning.endswith(said)
