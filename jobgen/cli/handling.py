@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -165,11 +166,13 @@ def _read_age(age: str) -> float:
     """Return the seconds of a time such as 30d; 0 of none."""
     from jobgen.spec.units import parse_duration
 
+    if re.fullmatch("(0+[smhdw]?)?", age):
+        return 0
     try:
-        return parse_duration(age) if age else 0
+        return parse_duration(age)
     except ValueError as error:
         fault = f"has no unit; write {age}d for days" if age.isdecimal() else error
-        raise UsageError(f"--older {age}: {fault}") from None
+        raise UsageError(f"--older: {age!r} {fault}") from None
 
 
 def _say_all_kept(known: Sequence[Job], age: str) -> None:

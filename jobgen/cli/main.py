@@ -161,7 +161,7 @@ def render(
     """Render specs to job scripts.
 
     Prints the script of SPEC (default: job.yaml), or writes it with --output or --out-dir.
-    What SPEC and its program can hardly mean, `jobgen check` says.
+    `jobgen check` also warns of what a spec and its program are unlikely to mean.
     """
     from jobgen import render as render_plan
 

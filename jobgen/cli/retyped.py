@@ -27,7 +27,7 @@ def name_line(message: str, words: Sequence[str], now: Sequence[str]) -> str:
     """Return a message with the line to type if it is another; the message may introduce it."""
     if [*now] == [*words]:
         return message.rstrip(",; ")
-    lead = re.sub("([^,?])$", r"\1;", message.rstrip("; "))
+    lead = re.sub("([^,?])(?:: name that)?$", r"\1;", message.rstrip("; "))
     return f"{lead} type: jobgen {shlex.join(now)}"
 
 

@@ -442,7 +442,7 @@ def advise(
 def _spread(size: Size, node: Node) -> str:
     """Return how GPUs that one node does not have stand on several."""
     nodes, rest = divmod(size.gpus, node.gpus or 1)
-    words = f"; for {size.gpus} in all write nodes: {nodes}, gpus_per_node: {node.gpus}"
+    words = f"; for {size.gpus} in all, write nodes: {nodes}, gpus_per_node: {node.gpus}"
     return "" if rest else words
 
 

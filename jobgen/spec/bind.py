@@ -128,7 +128,7 @@ class _Binder:
         first = self.positions.setdefault(target, where)
         clear = re.match(rf"did you mean|write {re.escape(target)}(?!\w)", hint)
         if clear and first != where and first.file == where.file:
-            hint = re.sub(r"(?<!\?)$", ";", hint) + " it is here already: write it once"
+            hint = re.sub(r"(?<!\?)$", ";", hint) + " it is already there: keep one of the two"
         self.problem(where, fields.join_path(path, key), "unknown key", hint)
         outer = fields.join_path(path, "")
         meant = target.removeprefix(outer).partition(".")[0] if target.startswith(outer) else ""

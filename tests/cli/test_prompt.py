@@ -262,11 +262,11 @@ def test_what_is_not_a_job_or_a_file_is_not_taken_for_one(line, answer):
         ("a-1", "type: jobgen status a-1\n"),
         (
             "status 12",
-            "such as 7, a-1; `jobgen list --all` has those of other folders; of any job, ",
+            "such as 7, a-1; `jobgen list --all` has those of other folders; sacct -j 12 ",
         ),
         (
             "logs a-1-12.out",
-            "such as 7, a-1; `jobgen list --all` has those of other folders; of any",
+            "such as 7, a-1; `jobgen list --all` has those of other folders; sacct -j 12",
         ),
         ("logs a-1-7.out", "that names its output; give its ID: 7; type: jobgen logs 7\n"),
         ("status 7_0", "7 is not an array; give its ID: 7; type: jobgen status 7\n"),
@@ -678,7 +678,7 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
         ("cancel job 12", "type: jobgen cancel 12\n"),
         ("shell node03", "type: jobgen shell --node node03\n"),
         ("status 12 /follow", "type: jobgen status 12 --watch\n"),
-        ("diagnose slurm-4711.out", "of any job, sacct -j 4711 on Slurm or qstat -fx 4711 on PBS"),
+        ("diagnose slurm-4711.out", "sacct -j 4711 on Slurm, or qstat -fx 4711 on PBS, shows any job"),
         ("submit -N gpt job.yaml", "name of the job; type: jobgen submit --name gpt job.yaml\n"),
         (
             "report 11 12 --compare",
@@ -775,7 +775,7 @@ def test_a_program_is_started_by_its_spec():
     ended = jobgen("submit", "train.py")
     assert (ended.code, ended.out) == (3, "")
     assert (
-        "not a job spec; job.yaml starts it: name that; type: jobgen submit job.yaml\n" in ended.err
+        "not a job spec; job.yaml starts it; type: jobgen submit job.yaml\n" in ended.err
     )
 
 
@@ -1531,7 +1531,7 @@ def test_a_line_for_a_value_that_is_refused_keeps_the_rest(option, value):
         ("wait job.yaml", "; type: jobgen submit job.yaml --wait\n"),
         ("submit job.yaml a.yaml -N 4", "job.yaml -N 4, and then jobgen submit a.yaml -N 4\n"),
         ("render job.yaml a.yaml", "; type: jobgen render job.yaml a.yaml --out-dir scripts\n"),
-        ("check conf.yaml -N 4", "name that; type: jobgen check job.yaml -N 4\n"),
+        ("check conf.yaml -N 4", "the spec here is job.yaml; type: jobgen check job.yaml -N 4\n"),
         ("submit --time 90 job.yaml", "for minutes, type: jobgen submit --time 90m job.yaml\n"),
         ("clean --older 30", "; type: jobgen clean --older 30d\n"),
         ("doctor --site=gadi", " type: jobgen doctor --site nci-gadi\n"),
@@ -1735,10 +1735,10 @@ def test_a_new_spec_has_a_name_that_is_free():
         ("a.yaml conf.yaml", "submit", "the spec here is a.yaml: name that\n"),
         ("a.yaml b.yaml conf.yaml", "submit", "the specs here are a.yaml, b.yaml\n"),
         ("a.yaml b.yaml conf.yaml", "check conf.yaml", "it has lr; the specs here are a.yaml, b.y"),
-        ("a.yaml conf.yaml", "check conf.yaml -N 4", "name that; type: jobgen check a.yaml -N 4\n"),
+        ("a.yaml conf.yaml", "check conf.yaml -N 4", "is a.yaml; type: jobgen check a.yaml -N 4\n"),
         ("a.yaml conf.yaml", "import conf.yaml", "here is a.yaml; type: jobgen check a.yaml\n"),
         ("a.yaml job.yaml conf.yaml", "check conf.yaml", "the specs here are a.yaml, job.yaml\n"),
-        ("a.yaml sky.yaml conf.yaml", "check conf.yaml", "the spec here is a.yaml: name that; t"),
+        ("a.yaml sky.yaml conf.yaml", "check conf.yaml", "the spec here is a.yaml; t"),
         (
             "a.yaml b.yaml c.yaml d.yaml e.yaml f.yaml conf.yaml",
             "check conf.yaml",
@@ -1785,7 +1785,7 @@ def test_a_new_spec_has_a_name_that_is_free():
         (
             "a.yaml train.py",
             "submit train.py",
-            "a.yaml starts it: name that; type: jobgen submit a.",
+            "a.yaml starts it; type: jobgen submit a.",
         ),
         ("a.yaml conf.yaml", "submit --config conf.yaml", "type: jobgen submit -- --config conf."),
         ("job.yaml a.sbatch", "sbatch a.sbatch conf.yaml", "type: jobgen import a.sbatch -o new"),

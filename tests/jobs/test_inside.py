@@ -11,8 +11,11 @@ from support import jobgen, load, plan_of
 
 from jobgen import process, schedulers
 from jobgen.errors import UsageError
-from jobgen.jobs import call
+from jobgen.jobs import call, inside
 from jobgen.jobs.inside import write_held_job
+from jobgen.jobs.record import JobRecord
+from jobgen.jobs.status import JobStatus, StatusReport
+from jobgen.schedulers.base import State
 
 SHAPE = {"nodes": 2, "gpus_per_node": 2, "cpus_per_node": 8, "memory_per_node": "4GB"}
 SPEC = {"name": "a", "scheduler": "slurm", "resources": SHAPE, "run": {"module": "m"}}
@@ -77,6 +80,16 @@ def test_an_allocation_of_another_shape_is_said_before_srun_waits_for_ever(
         write(resources=resources, **changes)
     assert message in str(refused.value)
     assert not Path("runs").exists()
+
+
+def test_a_node_is_named_or_counted_from_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = JobRecord("7", "a", "slurm", ".", 1.0, ())
+    running = StatusReport((JobStatus(job, State("running")),), ())
+    monkeypatch.setattr(inside, "look", lambda _: running)
+    monkeypatch.setattr(inside, "read_nodes", lambda _: ["n1", "n2"])
+    assert [inside.find_node(job, node) for node in (None, "1", "n2")] == ["n1", "n2", "n2"]
+    with pytest.raises(UsageError, match=r"no node '2': it runs on n1, n2 \(counted from 0\)"):
+        inside.find_node(job, "2")
 
 
 def test_where_no_ssh_leads_to_a_node_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -151,7 +151,7 @@ CLARIDEN = "https://docs.cscs.ch/clusters/clariden, as of 2026-08-20"
             [POLARIS, "resources.gpus_per_node=8"],
             "resources.gpus_per_node: 8 GPUs, more than the 4 of a node "
             "(https://docs.alcf.anl.gov/polaris, as of 2026-08); use at most 4; "
-            "for 16 in all write nodes: 4, gpus_per_node: 4",
+            "for 16 in all, write nodes: 4, gpus_per_node: 4",
         ),
         (
             "ncar-casper",

@@ -395,7 +395,7 @@ a server that another role asks at its own node
     asks at localhost:8000, its own node, and the other roles have other nodes; write $S_
 too many GPUs
     resources: {nodes: 2, gpus_per_node: 32, memory_per_node: 64GB, walltime: 1h}
-    asks for 32 GPUs on a node; for 32 in all write nodes: 4, gpus_per_node: 8
+    asks for 32 GPUs on a node; for 32 in all, write nodes: 4, gpus_per_node: 8
 CPUs of a GPU for those of a node
     resources: {nodes: 2, gpus_per_node: 8, cpus_per_gpu: 64, memory_per_node: 64GB, walltime: 1h}
     asks for 512 CPUs on a node; it counts for each of the 8 GPUs of a node

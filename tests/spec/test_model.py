@@ -87,7 +87,7 @@ def test_a_walltime_is_never_read_as_something_else(value: str, message: str) ->
     [
         (
             "nmae: x",
-            "5:1: nmae: unknown key; did you mean 'name'? it is here already: write it once",
+            "5:1: nmae: unknown key; did you mean 'name'? it is already there: keep one of the two",
         ),
         (
             "zzz: x",
@@ -283,8 +283,8 @@ def test_a_line_that_is_wrong(line: str, message: str) -> None:
         (
             "nodes: 2",
             "nodes: 2, num_nodes: 4",
-            "3:23: resources.num_nodes: unknown key; did you mean 'nodes'? it is here already: "
-            "write it once",
+            "3:23: resources.num_nodes: unknown key; did you mean 'nodes'? it is already there: "
+            "keep one of the two",
         ),
         (
             "nodes: 2",
