@@ -28,7 +28,8 @@ class QueueNews:
         """Print what has changed since the last report."""
         for each in report.jobs:
             reason = each.state.reason if each.state.name == "queued" else ""
-            if reason and reason != self._reasons.get(each.job.id):
+            last = each.state.hopeless and len(report.jobs) == 1  # the end says it
+            if reason and not last and reason != self._reasons.get(each.job.id):
                 put_err(f"job {each.job.id} is queued: {reason}")
                 self._reasons[each.job.id] = reason
 
@@ -104,7 +105,7 @@ def raise_failures(ended: Sequence[tuple[JobRecord, State]]) -> None:
     """Raise JobFailedError for jobs that are not done; of one, with the cause."""
     bad = [(job, state) for job, state in ended if state.name != "done"]
     lines = [f"job {job.id}: {state.described}" for job, state in bad]
-    if bad and len(ended) == 1:
+    if bad and len(ended) == 1 and bad[0][1].ended:
         lines.append(name_cause(*bad[0]))
     if bad:
         raise JobFailedError("\n".join(filter(None, lines)))

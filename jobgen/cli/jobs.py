@@ -249,6 +249,7 @@ def logs(job: str | None, follow: bool, as_json: bool, **wanted: Any) -> None:
     job will never start.
     """
     from jobgen import find
+    from jobgen.jobs.logs import Wanted, name_output
 
     standing = StatusLine()
 
@@ -280,8 +281,9 @@ def logs(job: str | None, follow: bool, as_json: bool, **wanted: Any) -> None:
     if standing.state and standing.state.hopeless:
         raise JobFailedError(f"job {named.id}: {standing.state.described}")
     if nothing:
-        where = os.path.relpath(named.run_dir)
-        put_err(f"no such output yet; the files are in {where}")
+        where, there = os.path.relpath(named.run_dir), name_output(named, Wanted(**wanted))
+        others = f": {where} has that of {there}" if there else f" yet; the files are in {where}"
+        put_err(f"no such output{others}")
 
 
 @click.command(cls=RemoteReport)

@@ -25,8 +25,9 @@ def cancel(jobs: Sequence[JobRecord]) -> list[JobRecord]:
     Raises RefusedError, with all reasons, if some cannot be cancelled; the others are.
     """
     ended: list[JobRecord] = []
-    refusals = []
-    for group in _group(jobs):
+    over = [job for job in jobs if not job.local and all(map(_has_ended, job.parts))]
+    refusals = [f"job {job.id} has already ended" for job in over]
+    for group in _group(job for job in jobs if job not in over):
         try:
             left = _end(group)
         except RefusedError as error:
@@ -41,6 +42,13 @@ def cancel(jobs: Sequence[JobRecord]) -> list[JobRecord]:
         refusal.cancelled = tuple(job.id for job in ended)
         raise refusal
     return ended
+
+
+def _has_ended(job: JobRecord) -> bool:
+    """Return whether a job or task has surely ended; scancel says nothing of one that has."""
+    left = read_traces(job)
+    over = left.word in ("failed", "cancelled") or not left.attempts
+    return (left.word == "done" and not job.links) or (left.cancelled and over)
 
 
 def _group(jobs: Iterable[JobRecord]) -> Iterator[list[JobRecord]]:

@@ -19,7 +19,8 @@ def name_others(job: JobRecord, state: State, *, begun: bool) -> State:
     """Add which jobs a job waits for and how they stand, or which it needed to end well."""
     if state.name == "queued" and state.reason.startswith(DEPENDENT):
         others = ", ".join(words for _, words, _ in _list_others(job))
-        return state._replace(reason=f"it waits for {others}") if others else state
+        waits = f"it waits for {others}" if others else DEPENDENT
+        return state._replace(reason=re.sub("[^;]*", waits, state.reason, count=1))
     if begun or state.name not in ("cancelled", "unknown"):
         return state
     needed = [

@@ -73,7 +73,8 @@ def find_node(job: JobRecord, node: str | None, role: str | None = None) -> str:
     numbered = {str(number): name for number, name in enumerate(nodes)}
     name = numbered.get(node or "0", node)
     if name not in nodes:
-        raise UsageError(f"job {job.id} has no node {node!r}: it runs on {', '.join(nodes)} (counted from 0)")
+        known = f"{', '.join(nodes)} (counted from 0)"
+        raise UsageError(f"job {job.id} has no node {node!r}: it runs on {known}")
     return name
 
 

@@ -6,6 +6,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
+from itertools import product
 from pathlib import Path
 
 from jobgen.errors import SchedulerUnavailableError
@@ -108,6 +109,19 @@ def follow_logs(
         if watch.silent >= _PATIENCE:
             raise SchedulerUnavailableError("\n".join(report.silences))
         pause(logs.rest)
+
+
+def name_output(job: JobRecord, wanted: Wanted) -> str:
+    """Say which processes have printed: `ranks 0-1 on n1, n2`; empty if none has."""
+    ending = ".err" if wanted.stderr else ".out"
+    ranks, nodes = set[int](), set[str]()
+    for part, folder in product(job.parts, ("logs", "roles/*/logs")):
+        for path in part.run_dir.glob(f"{folder}/*/rank-*{ending}"):
+            if (match := _RANK.fullmatch(path.name)) and path.stat().st_size:
+                ranks.add(int(match[1]))
+                nodes.add(path.parent.name)
+    some = ", ".join([*sorted(nodes)[:4], *["..."] * (len(nodes) > 4)])
+    return f"rank{'s' * (len(ranks) > 1)} {format_ranges(ranks, most=4)} on {some}" if ranks else ""
 
 
 class _RunLogs:

@@ -678,7 +678,7 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
         ("cancel job 12", "type: jobgen cancel 12\n"),
         ("shell node03", "type: jobgen shell --node node03\n"),
         ("status 12 /follow", "type: jobgen status 12 --watch\n"),
-        ("diagnose slurm-4711.out", "sacct -j 4711 on Slurm, or qstat -fx 4711 on PBS, shows any job"),
+        ("diagnose slurm-4711.out", "sacct -j 4711 on Slurm, or qstat -fx 4711 on PBS, shows"),
         ("submit -N gpt job.yaml", "name of the job; type: jobgen submit --name gpt job.yaml\n"),
         (
             "report 11 12 --compare",
@@ -774,9 +774,7 @@ def test_a_program_is_started_by_its_spec():
     Path("train.py").write_text(PROGRAM)
     ended = jobgen("submit", "train.py")
     assert (ended.code, ended.out) == (3, "")
-    assert (
-        "not a job spec; job.yaml starts it; type: jobgen submit job.yaml\n" in ended.err
-    )
+    assert "not a job spec; job.yaml starts it; type: jobgen submit job.yaml\n" in ended.err
 
 
 def test_a_pair_behind_two_dashes_is_written_as_the_option_that_the_program_has():

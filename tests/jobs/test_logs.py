@@ -231,11 +231,13 @@ class TestCommand:
             ("--stderr", ["n2 | n2 is node 1", "n2 rank 2 | Traceback"]),
             ("--stderr --rank 2", ["n2 rank 2 | Traceback"]),
             ("--stderr --node n1.site", []),
+            ("--rank 5", []),
         ],
     )  # fmt: skip
     def test_says_whose_each_line_is(self, job: JobRecord, options: str, lines: list[str]) -> None:
         said(job, FILES)
-        nothing = "no such output yet; the files are in runs/chat/7\n"
+        there = "rank 2 on n2" if "--stderr" in options else "ranks 0-2,10 on n1.site, n2"
+        nothing = f"no such output: runs/chat/7 has that of {there}\n"
         printed = "".join(f"{line}\n" for line in lines)
         assert jobgen("logs", "7", *options.split()) == (0, printed, "" if lines else nothing)
 

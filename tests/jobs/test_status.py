@@ -118,6 +118,10 @@ def qstat(**attributes: object) -> str:
         ({"job_state": "Q", "comment": "Not Running: no node"}, ("queued", "Not Running: no node")),
         ({"job_state": "Q", "comment": "Job run at noon on (n1:ncpus=2)"}, ("queued", "")),
         ({"job_state": "H"}, ("queued", "the job is held by PBS")),
+        (
+            {"job_state": "H", "depend": "afterok:1", "Hold_Types": "us"},
+            ("queued", "it waits for another job: afterok:1; the job is held by its owner"),
+        ),
         ({"job_state": "W"}, ("queued", "")),
         ({"job_state": "R", "comment": "Job run at noon"}, ("running", "")),
         ({"job_state": "E"}, ("stopping", "")),
@@ -768,8 +772,12 @@ def test_a_job_that_waits_for_others_names_them_and_how_they_stand(
     other = "--dependency=afterany:6,afterok:7" if kind == "slurm" else "depend=afterany:6:7"
     record = one.run_dir / "job.json"
     record.write_text(record.read_text().replace('["x"]', f'["x", "{other}"]'))
-    told = "it waits for second 6 (done), third 7 (not begun)\n"
-    assert jobgen("status", "9") == (0, "queued\n", told)
+    told = "it waits for second 6 (done), third 7 (not begun)"
+    assert jobgen("status", "9") == (0, "queued\n", f"{told}\n")
+    if kind == "pbs":
+        scheduler.says("qstat", answer.replace("|depend", "|Hold_Types=us|depend"))
+        held = f"{told}; the job is held by its owner\n"
+        assert jobgen("status", "9") == (0, "queued\n", held)
     attempt(job("8", name="fourth", kind=kind), "failed 3")
     needs = "--dependency=afterok:8" if kind == "slurm" else "depend=afterok:8"
     record.write_text(record.read_text().replace(other, needs))
@@ -814,8 +822,8 @@ def test_cancel_ends_plain_jobs_together_and_none_where_one_is_not_there(
     assert scheduler.calls == [["scancel", "1", "3"]]
     assert jobgen("cancel", "1", "9").code == 2
     assert len(scheduler.calls) == 1
-    assert jobgen("cancel", "3", "--json").err == "a 3: cancelled\n"
-    assert scheduler.calls[1:] == [["scancel", "3"]]
+    assert jobgen("cancel", "2", "--json").err == "a 2: cancelled\n"
+    assert scheduler.calls[1:] == [["scancel", "2"]]
 
 
 @pytest.mark.parametrize(("answer", "calls"), [("n", []), ("y", [["scancel", "3"]])])
@@ -866,6 +874,16 @@ def test_of_several_jobs_those_that_have_not_ended_are_cancelled(
     told = f"a 24{server}: cancelled\njob 14{server} has already ended\n"
     assert (code, err) == (5, told)
     assert [path.parent.name for path in Path("runs").rglob("cancelled")] == ["24"]
+
+
+def test_a_job_is_cancelled_once(scheduler: Scheduler) -> None:
+    job("1")
+    attempt(job("2"), "done 0")
+    attempt(job("3"))
+    scheduler.says("scancel", "")
+    assert jobgen("cancel", "1", "3").err == "a 1: cancelled\na 3: cancelled\n"
+    over = "job 1 has already ended\njob 2 has already ended\n"
+    assert jobgen("cancel", "1", "2", "3") == (5, "", f"a 3: cancelled\n{over}")  # still stopping
 
 
 def test_a_chain_is_cancelled_from_its_end(scheduler: Scheduler) -> None:
@@ -1001,10 +1019,9 @@ def test_wait_says_why_a_job_is_queued_at_each_change_and_ends_where_it_will_nev
     }
     code, out, err = jobgen("wait", "7")
     assert (code, out) == (7, "7 queued\n")
-    first, second, third, last = err.splitlines()
+    first, second, last = err.splitlines()
     assert (first, second) == ("job 7 is queued: Priority", "job 7 is queued: Resources")
-    assert third.startswith("job 7 is queued: DependencyNeverSatisfied: it waits for something")
-    assert last.startswith("job 7: queued (DependencyNeverSatisfied")
+    assert last.startswith("job 7: queued (DependencyNeverSatisfied: it waits for something")
     assert clock.now < 1370
     followed = jobgen("logs", "-f", "7")
     assert (followed.code, followed.out) == (7, "")

@@ -100,7 +100,10 @@ def _read_hold(job: dict[str, str]) -> str:
     depend = job.get("depend", "")
     by = {"u": "its owner", "o": "an operator", "s": "the system"}
     hold = next((by[kind] for kind in job.get("Hold_Types", "") if kind in by), "")
-    return f"{base.DEPENDENT}: {depend}" if depend else f"the job is held by {hold or 'PBS'}"
+    waits = [f"{base.DEPENDENT}: {depend}"] if depend else []
+    if not depend or hold not in ("", "the system"):  # which holds what waits
+        waits.append(f"the job is held by {hold or 'PBS'}")
+    return "; ".join(waits)
 
 
 def _parse_time(word: object) -> float | None:
