@@ -10,7 +10,7 @@ from jobgen.jobs.files import RUNS, read_if_left
 from jobgen.jobs.record import RECORD, JobRecord, folder_name, read_sound
 from jobgen.jobs.run_folder import read_outcome, read_traces
 from jobgen.schedulers import SCHEDULERS
-from jobgen.schedulers.base import DEPENDENT, State
+from jobgen.schedulers.base import DEPENDENT, ENDED, State
 
 _DEPENDENCY = re.compile(r"\b(after\w*):([^,?\s@]+)")
 
@@ -23,17 +23,21 @@ def name_others(job: JobRecord, state: State, *, begun: bool) -> State:
         return state._replace(reason=re.sub("[^;]*", waits, state.reason, count=1))
     if begun or state.name not in ("cancelled", "unknown"):
         return state
-    needed = [
-        f"it needed {words}" for kind, words, bad in _list_others(job) if bad and kind == "afterok"
-    ]
-    return state._replace(reason="; ".join(filter(None, [state.reason, *needed[:1]])))
+    reasons = filter(None, [state.reason, find_unmet(job)])
+    return state._replace(reason="; ".join(reasons))
+
+
+def find_unmet(job: JobRecord) -> str:
+    """Return which job has not ended well that this one needed; empty if all may have."""
+    needed = (words for kind, words, bad in _list_others(job) if bad and kind == "afterok")
+    return next((f"it needed {words}" for words in needed), "")
 
 
 def _list_others(job: JobRecord) -> Iterator[tuple[str, str, bool]]:
     """Yield the kind of each dependency, its job in words, and whether that has failed."""
     waits = " ".join(job.argv)  # these are in the place of the script's, and have them too
     if not _DEPENDENCY.search(waits):
-        text = read_if_left(f"{job.run_folder}/script")
+        text = read_if_left(job.whole_dir / "script")
         waits = SCHEDULERS[job.scheduler].dependencies(text)
     for kind, job_id in list_dependencies(waits):
         records = iglob(f"{job.folder}/{RUNS}/*/{folder_name(job_id)}/{RECORD}")
@@ -42,8 +46,7 @@ def _list_others(job: JobRecord) -> Iterator[tuple[str, str, bool]]:
             yield kind, f"job {job_id}", False
         else:
             word = _describe_end(other)
-            bad = word not in ("done", "running", "not begun")
-            yield kind, f"{other.name} {other.id} ({word})", bad
+            yield kind, f"{other.name} {other.id} ({word})", word in {*ENDED} - {"done"}
 
 
 def list_dependencies(waits: str) -> list[tuple[str, str]]:
@@ -52,6 +55,10 @@ def list_dependencies(waits: str) -> list[tuple[str, str]]:
 
 
 def _describe_end(job: JobRecord) -> str:
-    if outcome := read_outcome(job):
-        return outcome[0]
-    return "running" if read_traces(job).attempts else "not begun"
+    left = read_traces(job)
+    if left.kept_state:
+        return left.kept_state.name
+    if left.cancelled and (left.told_to_end or not left.attempts):
+        return "cancelled"
+    outcome = read_outcome(job)
+    return outcome[0] if outcome else "running" if left.attempts else "not begun"

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from jobgen.jobs.dependencies import find_unmet
 from jobgen.jobs.queries import SchedulerAnswer
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.run_folder import SIGTERM_CODE, Traces, read_traces
@@ -73,6 +74,7 @@ _FACTS: dict[str, Callable[[_Seen], object]] = {
     "alive": lambda seen: seen.left.alive,
     "lifeless": lambda seen: not seen.left.alive,
     "cancelled": lambda seen: seen.left.cancelled,  # maybe before its script could note it
+    "dropped": lambda seen: not seen.left.attempts and find_unmet(seen.left.job),
     "unbegun": lambda seen: not seen.left.attempts,
     "unbegun_task": lambda seen: seen.left.job.array and not seen.left.attempts,
     "cancelled_unbegun": lambda seen: seen.left.cancelled and not seen.left.attempts,

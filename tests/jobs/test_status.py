@@ -787,6 +787,27 @@ def test_a_job_that_waits_for_others_names_them_and_how_they_stand(
     assert jobgen("status", "9") == (0, "cancelled\n", needed)
 
 
+@pytest.mark.parametrize(
+    ("trace", "began", "word"),
+    [("state.json", True, "timeout"), ("cancelled", True, "cancelled"), ("cancelled", False, "")],
+)
+def test_a_job_that_is_gone_as_another_has_not_ended_well_is_cancelled(
+    scheduler: Scheduler, trace: str, began: bool, word: str
+) -> None:
+    other = job("8.pbs", name="first", kind="pbs")
+    if began:
+        attempt(other, "failed 143")
+    kept = {"state": "timeout", "reason": "", "attempts": 1, "submitted": other.submitted}
+    (other.run_dir / trace).write_text(json.dumps(kept))
+    one = job("9.pbs", name="last", kind="pbs", submitted=9.0)
+    (one.run_dir / "script").write_text("#!/bin/bash\n#PBS -W depend=afterok:8.pbs\n")
+    needed = f"it needed first 8.pbs ({word or 'cancelled'})\n"
+    scheduler.says("qstat", "", words="qstat: cannot connect to server pbs")
+    assert jobgen("status", "9").out == "unknown\n"  # PBS may have it
+    scheduler.says("qstat", "", words="qstat: Unknown Job Id 9.pbs")
+    assert jobgen("status", "9") == (0, "cancelled\n", needed)
+
+
 def test_a_job_is_named_by_id_name_folder_or_is_the_latest(scheduler: Scheduler) -> None:
     for id, name, submitted in (("5", "a", 3), ("6", "a", 2), ("7", "b", 1), ("8", "b", 4)):
         attempt(job(id, name=name, submitted=submitted), "done 0")
