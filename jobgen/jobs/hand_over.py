@@ -9,7 +9,7 @@ import contextlib
 import errno
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from jobgen import process
 from jobgen.errors import (
@@ -23,7 +23,8 @@ from jobgen.errors import (
 from jobgen.jobs import journal
 from jobgen.jobs.files import append_run_file, read_left, write_run_file
 from jobgen.jobs.journal import Intent
-from jobgen.jobs.record import JobRecord
+from jobgen.jobs.queries import SchedulerAnswer
+from jobgen.jobs.record import JobRecord, folder_name
 from jobgen.jobs.submission import Submission
 from jobgen.schedulers import SCHEDULERS
 
@@ -112,7 +113,21 @@ class HandOver:
             if scheduler.unknown_account in refusal:
                 accounts = scheduler.cluster.list_accounts(process.run)
                 return f"\nthe accounts that you may charge: {', '.join(accounts) or 'none'}"
+            return "".join(self._list_exceeded())
         return ""
+
+    def _list_exceeded(self) -> Iterator[str]:
+        """Yield the limits of its queue that the job exceeds, as the scheduler reports them."""
+        from jobgen.plan import limits
+
+        about, can, head = self.submission.about, self.scheduler.can, self.submission.head
+        options = "|".join(option for option, key in can.options.items() if key == "queue")
+        named = re.findall(rf"(?m)^{can.sign} (?:{options})[ =]?(\S+)", head)
+        size = limits.measure(about.groups, about.walltime)
+        for name, queue in self.scheduler.cluster.capture("", process.run).profile.queues.items():
+            if (name in named or (queue.choose and not named)) and not limits.accepts(queue, size):
+                for _, message, hint, _ in limits.explain_refusal(name, queue, size):
+                    yield f"\n{message}; {hint}"
 
     def _hand_over(self, argv: Sequence[str]) -> None:
         """Run a command that submits; add the job's id, and a warning if it was hard to get.
@@ -149,6 +164,9 @@ class HandOver:
             raise UnsettledError(f"{failure}; {more}") from None
         if new := [job_id for job_id in seen if job_id not in self.ids]:
             ids = [*self.ids, new[0]]
+            answer = SchedulerAnswer(self.scheduler.name, {new[0]: [folder_name(new[0])]})
+            if not heard and any(state.hopeless for state in answer.states.values()):
+                raise RefusedError(failure)  # Slurm lists what it has refused, as failed
             with contextlib.suppress(OSError):
                 answers = "".join(f"{_MARK}{job_id}\n" for job_id in ids)
                 write_run_file(self.intent.output, answers)

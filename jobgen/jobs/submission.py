@@ -6,19 +6,21 @@ import hashlib
 import os
 import shlex
 import shutil
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from jobgen import process
-from jobgen.errors import Problem, SpecError, StaleError, UsageError
+from jobgen.errors import JobgenError, Problem, SpecError, StaleError, UsageError
 from jobgen.jobs import journal
 from jobgen.jobs.files import RUNS
 from jobgen.plan.plan import Dependency, Plan
 from jobgen.plan.requests import parse_dependency
 from jobgen.rendering import header
-from jobgen.rendering.check import read_script
+from jobgen.rendering.check import list_scripts, read_script
 from jobgen.rendering.header import Header
 from jobgen.rendering.render import render
 from jobgen.schedulers import SCHEDULERS
@@ -140,7 +142,16 @@ def prepare_plan(loaded: LoadedSpec, plan: Plan, *, after: tuple[str, ...] = ())
     text = render(plan)
     process.check_syntax(text, loaded.where("environment.setup"))
     about = header.describe_plan(plan)
-    return describe_script(text, about, loaded, warning="\n".join(plan.notes), after=waits)
+    warning = "\n".join([*plan.notes, *_list_stale(Path(loaded.file))])
+    return describe_script(text, about, loaded, warning=warning, after=waits)
+
+
+def _list_stale(spec: Path) -> Iterator[str]:
+    """Yield a warning for each script beside a spec that is not what it renders today."""
+    with suppress(JobgenError):  # such as a base that only this submission overrides
+        for script in list_scripts(spec, spec.parent) if spec.is_file() else ():
+            if script.compare(spec)[0].stale:
+                yield f"warning: {script.path}: stale; {spec} is submitted; render the script again"
 
 
 def describe_script(

@@ -71,8 +71,8 @@ class State(NamedTuple):
 
     @property
     def hopeless(self) -> bool:
-        """Whether the job is queued and will never start, according to its scheduler."""
-        return self.name == "queued" and bool(re.search(_HOPELESS, self.reason))
+        """Whether the job has not started and never will, according to its scheduler."""
+        return self.name in ("queued", "failed") and bool(re.search(_HOPELESS, self.reason))
 
     @property
     def described(self) -> str:

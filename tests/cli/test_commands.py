@@ -503,6 +503,8 @@ class TestSubmit:
         assert jobgen("submit", "job.sbatch") == (4, "", message)
         assert calls() == []
         assert jobgen("submit", "job.sbatch", "--stale-ok").out == "4242\n"
+        stale = "warning: job.sbatch: stale; job.yaml is submitted; render the script again\n"
+        assert jobgen("submit", "--dry-run").err == stale
 
     def test_a_script_alone_may_be_stale_or_not(self) -> None:
         write(SLURM)
@@ -550,9 +552,15 @@ class TestSubmit:
                 "a1|a1\na1|a2",
                 "the accounts that you may charge: a1, a2",
             ),
+            (
+                "Batch job submission failed: Node count specification invalid",
+                "scontrol",
+                "PartitionName=low TotalNodes=1\nPartitionName=b Default=YES TotalNodes=1",
+                "2 nodes: more than b's 1 node; use at most 1 node",
+            ),
         ],
     )
-    def test_a_refused_queue_or_account_is_answered_with_those_that_there_are(
+    def test_a_refusal_is_answered_with_what_the_scheduler_reports(
         self, monkeypatch: pytest.MonkeyPatch, refusal: str, command: str, prints: str, told: str
     ) -> None:
         write(SLURM)
@@ -743,7 +751,8 @@ class TestStatusAndCancel:
 @pytest.mark.parametrize("command", ["render", "check", "submit --dry-run", "--help"])
 def test_a_reader_that_has_seen_enough_is_no_traceback(command: str) -> None:
     write(MINIMAL)
-    jobgen("render", "-o", "job.sh")
+    if command == "check":
+        jobgen("render", "-o", "job.sh")
     write(MINIMAL.replace("name: a", "name: b"))
     read_end, write_end = os.pipe()
     os.close(read_end)

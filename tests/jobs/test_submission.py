@@ -373,6 +373,8 @@ if command in ("sbatch", "qsub"):
         sys.exit(f"{command}: error: Socket timed out on send/recv operation")
     if fault == "lost":
         sys.exit(f"{command}: error: Socket timed out on send/recv operation")
+    if fault == "unfit":
+        sys.exit(f"{command}: error: Requested node configuration is not available")
     if fault == "failover":
         sys.exit(f"{command}: Connection refused\\n{command}: End of File")
     if fault == "accounting":
@@ -404,7 +406,8 @@ if command == "squeue" and "--me" in words:
         print(f"job|{number}|/home/me/{line.split()[-1]}")
 elif command == "squeue":
     for id in words.partition("--jobs=")[2].split()[0].split(","):
-        print(f"{id}|PENDING|Priority|N/A|N/A")
+        says = "FAILED|BadConstraints" if fault == "unfit" else "PENDING|Priority"
+        print(f"{id}|{says}|N/A|N/A")
 elif command == "qselect":
     print("\n".join(f"{number}.pbs" for number, _ in enumerate(lines, start=1)))
 elif command == "qstat":
@@ -465,6 +468,13 @@ class TestAnswers:
         assert "invalid partition\n" in err
         assert intents(Path()) == []
         assert self.submit(monkeypatch).code == 0
+
+    @pytest.mark.parametrize("scheduler", ["slurm"], indirect=True)
+    def test_a_refused_job_that_slurm_lists_is_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        code, out, err = self.submit(monkeypatch, "unfit")
+        refusal = "sbatch: error: Requested node configuration is not available\n"
+        assert (code, out, err) == (5, "", f"sbatch failed with exit code 1: {refusal}")
+        assert (intents(Path()), list(Path("runs").glob("*/*/job.json"))) == ([], [])
 
     @pytest.mark.parametrize("fault", ["failover", "accounting", "id, refused"])
     def test_whatever_the_words_are_a_job_that_exists_is_found(
