@@ -47,6 +47,7 @@ class Capabilities(NamedTuple):
     comments: bool = False  # a directive may end in a comment
     script_index: str = ""  # a variable with its index in a task's script, and not in processes
     starts_at_home: bool = False  # a job starts in the home folder, not in that of its submission
+    own_path: bool = False  # a job has the PATH of a login shell, and not that of its submission
 
     batch: bool = True  # jobs wait in a queue and run on other machines
     node_range: bool = False  # it may give fewer nodes than the most that are asked for

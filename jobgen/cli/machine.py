@@ -45,7 +45,7 @@ def doctor(path: str | None, as_json: bool, **target: Any) -> None:
     from jobgen.machine.doctor import check_machine
     from jobgen.programs import list_doubts
 
-    plan, site = None, None
+    loaded, plan, site = None, None, None
     doubts: Iterable[str] = ()
     if path is None and os.path.exists(DEFAULT_SPEC):
         path = DEFAULT_SPEC
@@ -55,7 +55,7 @@ def doctor(path: str | None, as_json: bool, **target: Any) -> None:
         site = target["site"] or loaded.spec.site
     elif any(target.values()):
         raise UsageError("--scheduler, --site, --set and --no-limits need a spec")
-    checks = check_machine(plan, site)
+    checks = check_machine(plan, site, loaded)
     # What is not here is among the checks of paths.
     named = r": (run\.script|environment\.(venv|stage|container\.image)): .* is not here"
     rest = (doubt for doubt in doubts if not re.search(named, doubt))

@@ -8,9 +8,10 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Literal
 
-from jobgen.errors import RefusedError, SchedulerUnavailableError
+from jobgen.errors import JobgenError, RefusedError, SchedulerUnavailableError
 from jobgen.output import format_table
 from jobgen.plan.plan import NodeEnvironment, Plan, ShellPath
 from jobgen.process import run
@@ -197,10 +198,11 @@ def check_torch(plan: Plan | None, *, timeout: float) -> Iterator[Check]:
     if plan is None:
         yield _import_torch("python3", timeout=timeout, wanted=False)
     elif not plan.launch.plain:
-        yield from _check_torch_of(plan.environment, timeout=timeout)
+        path = f"a {plan.can.title} job does not have your PATH" if plan.can.own_path else ""
+        yield from _check_torch_of(plan.environment, path, timeout=timeout)
 
 
-def _check_torch_of(own: NodeEnvironment, *, timeout: float) -> Iterator[Check]:
+def _check_torch_of(own: NodeEnvironment, path: str, *, timeout: float) -> Iterator[Check]:
     if where := _name_enclosure(own):
         yield Check("torch", "unknown", f"not tried: it is in the job's {where}")
     elif folder := own.venv or own.conda_folder:
@@ -212,15 +214,20 @@ def _check_torch_of(own: NodeEnvironment, *, timeout: float) -> Iterator[Check]:
         what = f"conda environment {own.conda}" if own.conda else "modules"
         message = f"not tried: the job's {what} are not loaded here"
         yield Check("torch", "unknown", message, "load them, then: python3 -c 'import torch'")
+    elif path:
+        shell = ["/usr/bin/env", "-i", f"HOME={os.path.expanduser('~')}", "/bin/bash", "-lc"]
+        with suppress(JobgenError):
+            said = run([*shell, "command -v python3 || echo python3"], timeout=timeout)
+            yield _import_torch(said.split("\n")[-2], timeout=timeout, wanted=True, why=f"{path}; ")
     else:
         yield _import_torch("python3", timeout=timeout, wanted=True)
 
 
-def _import_torch(python: str, *, timeout: float, wanted: bool) -> Check:
-    """Import torch; `wanted` says that a job is known to need it."""
+def _import_torch(python: str, *, timeout: float, wanted: bool, why: str = "") -> Check:
+    """Import torch; `wanted` says that a job is known to need it, `why` that it has this Python."""
     here = shutil.which(python)
     missing: Verdict = "fail" if wanted else "unknown"
-    remedy = "name an environment that has it: environment.venv, conda or modules"
+    remedy = f"{why}name an environment that has it: environment.venv, conda or modules"
     if here is None:
         return Check("torch", missing, f"{python} is not installed here", remedy)
     try:

@@ -10,6 +10,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import suppress
 
 from jobgen.capabilities import list_capabilities
 from jobgen.errors import JobgenError
@@ -23,18 +24,25 @@ from jobgen.machine.checks import (
 )
 from jobgen.machine.cluster import Deadline, detect_scheduler, get_host_name, recognise
 from jobgen.output import format_count
+from jobgen.plan.decision import Context
 from jobgen.plan.plan import Plan
+from jobgen.plan.site_defaults import decide
 from jobgen.schedulers import SCHEDULERS
 from jobgen.schedulers.base import ClusterFacts
+from jobgen.sites.profile import SiteProfile
+from jobgen.spec.load import LoadedSpec
 
 SECONDS = 4.0
 _ASK = "try again; if it persists, ask your administrators"
 
 
-def check_machine(plan: Plan | None, site: str | None) -> list[Check]:
+def check_machine(
+    plan: Plan | None, site: str | None, loaded: LoadedSpec | None = None
+) -> list[Check]:
     """Look at scheduler, site, folder and Python; of `plan` also at queue, account and paths.
 
-    `site` is the one that the plan is for, where it names one.
+    `site` is the one that the plan is for, where it names one. Where no profile has the cluster's
+    limits, the spec is compared with what the scheduler reports.
     """
     clock = Deadline(SECONDS)
     cluster = plan is None or plan.can.batch
@@ -44,6 +52,8 @@ def check_machine(plan: Plan | None, site: str | None) -> list[Check]:
     }
     if cluster:
         parts = {"scheduler": lambda: _check_scheduler(plan, site, clock), **parts}
+    if plan and loaded and plan.can.batch and plan.site == SiteProfile(plan.scheduler):
+        parts["limits"] = lambda: _check_limits(loaded, plan, clock)
     if plan is not None:
         parts["paths"] = lambda: check_paths(plan)
     network = plan.defaults.network if plan else ""
@@ -174,6 +184,16 @@ def _check_queue(plan: Plan, queues: dict[str, bool]) -> Iterator[Check]:
         yield Check("queue", "fail", f"{name} does not exist", remedy)
     else:
         yield Check("queue", "ok", f"{name} exists")
+
+
+def _check_limits(loaded: LoadedSpec, plan: Plan, clock: Deadline) -> Iterator[Check]:
+    """Yield what the job asks for that the cluster does not have, as its scheduler reports."""
+    with suppress(JobgenError):  # another check says that it does not answer
+        site = SCHEDULERS[plan.scheduler].cluster.capture("", clock.ask).profile
+        for problem in decide(Context(loaded, site)).problems:
+            if not problem.path.startswith("queue"):
+                message = problem.message.replace("captured: ", "")
+                yield Check(problem.path, "warn", message, problem.hint)
 
 
 def _check_account(plan: Plan, facts: ClusterFacts, clock: Deadline) -> Check:

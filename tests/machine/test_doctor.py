@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +16,7 @@ from cluster_fixtures import PATIENCE, Cluster, Pbs, Slurm
 from saved_clusters import ACCOUNTS, program, replayed, saved
 from support import jobgen, working_in
 
+from jobgen.errors import RefusedError
 from jobgen.machine import checks as folder
 from jobgen.machine.checks import (
     Check,
@@ -25,6 +26,7 @@ from jobgen.machine.checks import (
     format_checks,
 )
 from jobgen.machine.cluster import recognise
+from jobgen.schedulers import SCHEDULERS
 
 JOB = """\
 name: a
@@ -98,6 +100,70 @@ def test_each_fault_is_told_with_what_to_do(home: Path, monkeypatch: pytest.Monk
     assert all(check["remedy"] for check in failed)
 
 
+@pytest.mark.parametrize(
+    ("name", "change", "key", "message"),
+    [
+        (
+            "slurm-mixed",
+            ("node: 4", "node: 64"),
+            "gpus_per_node",
+            "64 GPUs, more than the 4 of a node (",
+        ),
+        (
+            "slurm-mixed",
+            ("nodes: 2", "nodes: 900"),
+            "nodes",
+            "900 nodes with 4 GPUs each; only 4 have",
+        ),
+        ("slurm-mixed", ("nodes: 2", "walltime: 90h"), "walltime", "90h exceeds gpu's 48h "),
+        (
+            "openpbs",
+            ("node: 4", "node: 64"),
+            "gpus_per_node",
+            "64 GPUs, more than the 4 of a node (",
+        ),
+        (
+            "openpbs",
+            ("nodes: 2", "nodes: 9"),
+            "nodes",
+            "9 nodes with 4 GPUs each; only 2 have that",
+        ),
+    ],
+)
+def test_what_the_cluster_does_not_have_is_told(
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    change: tuple[str, str],
+    key: str,
+    message: str,
+) -> None:
+    kind = "pbs" if name == "openpbs" else "slurm"
+    Path("job.yaml").write_text(JOB.replace(*change).replace("slurm", kind))
+    code, checks = doctor(saved(home, name), home, monkeypatch)
+    assert code == 0
+    check = checks[f"resources.{key}"]
+    assert check["message"].startswith(message)
+    assert "captured" not in check["message"]
+    assert check["remedy"].startswith("use at most ")
+
+
+def test_a_pbs_job_has_the_path_of_a_login_shell(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(home / "login/python3", "echo no torch >&2; exit 1")
+    (home / ".bash_profile").write_text(f"echo hello\nPATH={home}/login:$PATH\n")
+    monkeypatch.setenv("HOME", str(home))
+    text = JOB.replace("environment: {venv: venv}\n", "")
+    Path("job.yaml").write_text(text.replace("slurm", "pbs"))
+    torch = doctor(saved(home, "openpbs"), home, monkeypatch)[1]["torch"]
+    assert (
+        torch["message"]
+        == f"{home}/login/python3: {home}/login/python3 failed with exit code 1: no torch"
+    )
+    assert torch["remedy"].startswith("a PBS job does not have your PATH; name an environment that")
+
+
 def test_a_file_that_is_not_there_is_told_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("job.yaml").write_text(
         JOB.replace("train.py", "none.py").replace("venv: venv", "venv: no")
@@ -139,6 +205,16 @@ def test_slurm_tells_whose_accounts_there_are(
     code, checks = doctor(cluster, home, monkeypatch, "job.yaml")
     assert (checks["account"]["verdict"], checks["account"]["message"]) == (verdict, message)
     assert code == (8 if verdict == "fail" else 0)
+
+
+def test_a_cluster_without_accounting_is_called_so() -> None:
+    def ask(argv: Sequence[str]) -> str:
+        if argv[0] == "id":
+            return "me\n"
+        raise RefusedError("sacctmgr: You are not running a supported accounting_storage plugin")
+
+    with pytest.raises(RefusedError, match=r"^this cluster has no accounting$"):
+        SCHEDULERS["slurm"].cluster.list_accounts(ask)
 
 
 def test_another_scheduler_than_the_jobs(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,7 @@ CAPABILITIES = Capabilities(
     bare_walltime="seconds",
     script_index="PBS_ARRAY_INDEX",
     starts_at_home=True,
+    own_path=True,
     deletes_waiting=True,
     exclusive=True,
     reservation=True,

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from jobgen.errors import JobgenError
+from jobgen.errors import JobgenError, RefusedError
 from jobgen.schedulers.base import Ask, Captured, ClusterFacts
 from jobgen.schedulers.cluster import (
     MOST,
@@ -63,7 +63,11 @@ def list_accounts(ask: Ask) -> list[str]:
     """
     user = ask(["id", "-un"]).strip()
     argv = ["sacctmgr", "-nP", "show", "user", user, "withassoc", "format=defaultaccount,account"]
-    pairs = [line.split("|") for line in ask(argv).splitlines()]
+    try:
+        pairs = [line.split("|") for line in ask(argv).splitlines()]
+    except RefusedError as error:
+        known = "accounting_storage plugin" in str(error)
+        raise RefusedError("this cluster has no accounting" if known else str(error)) from None
     columns = ([pair[at] for pair in pairs if pair[at:]] for at in (0, 1))
     return list(dict.fromkeys(word for column in columns for word in column if word))
 
