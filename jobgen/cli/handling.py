@@ -128,6 +128,7 @@ def clean(jobs: tuple[str, ...], older: str | None, yes: bool, as_json: bool, **
     if jobs:
         going = {each.job.id for each in waste}
         _name_kept([job for job in known if job.id not in going], age, failed=which["failed"])
+        _name_others(known, jobs)
     elif not waste and not any(which.values()):
         _say_all_kept(known, age)
     total = f"{sum(each.size for each in waste) / 1e6:,.1f} MB of {format_count(len(waste), 'job')}"
@@ -190,6 +191,15 @@ def _name_kept(jobs: Sequence[Job], age: str, *, failed: bool) -> None:
         if not state.ended or (failed and state.name == "done"):
             why = f"it is {state.described}"
         put_err(f"{job.id}: kept, because {why}")
+
+
+def _name_others(known: Sequence[Job], names: Sequence[str]) -> None:
+    """Say which jobs have the same name as one that was named so."""
+    from jobgen import list_jobs
+
+    own = {job.id for job in known}
+    if others := [job.id for job in list_jobs()[0] if job.name in names and job.id not in own]:
+        put_err(f"a name is its latest job; for the others: jobgen clean {' '.join(others)}")
 
 
 def _confirm_removal(waste: Sequence[Waste], total: str, *, yes: bool) -> None:

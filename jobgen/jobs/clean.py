@@ -59,12 +59,15 @@ def find_waste(
 
 
 def remove_waste(waste: Waste) -> None:
-    """Remove it without following links."""
+    """Remove it without following links, and the folders that it leaves empty."""
     for path in waste.paths:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
+    for name in ("submissions", "code", "calls", ""):
+        with contextlib.suppress(OSError):  # others have files there
+            (waste.job.run_dir.parent / name).rmdir()
 
 
 def _is_own(folder: Path, runs: Path) -> bool:

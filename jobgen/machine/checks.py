@@ -217,8 +217,10 @@ def _check_torch_of(own: NodeEnvironment, path: str, *, timeout: float) -> Itera
     elif path:
         shell = ["/usr/bin/env", "-i", f"HOME={os.path.expanduser('~')}", "/bin/bash", "-lc"]
         with suppress(JobgenError):
-            said = run([*shell, "command -v python3 || echo python3"], timeout=timeout)
-            yield _import_torch(said.split("\n")[-2], timeout=timeout, wanted=True, why=f"{path}; ")
+            paths = run([*shell, "command -v python3 || echo python3"], timeout=timeout)
+            yield _import_torch(
+                paths.split("\n")[-2], timeout=timeout, wanted=True, why=f"{path}; "
+            )
     else:
         yield _import_torch("python3", timeout=timeout, wanted=True)
 

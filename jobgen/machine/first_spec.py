@@ -36,6 +36,7 @@ _LOOP = """\
   if loop.should_stop() or step % 100 == 0: loop.save(state, step)  # after each step; then stop
   loop.leave(done=step == STEPS)                                    # after the loop
   docs/guides/own-loop.md has a whole program, and others for HF Trainer, Accelerate, Lightning"""
+_USUAL = ("train.py", "main.py", "run.py")
 _COLUMN = 30  # of comments, as in the README
 
 
@@ -134,7 +135,7 @@ def list_questions(machine: Machine, wishes: Wishes) -> Iterator[Question]:
     about, gpus = first.profile.account, first.node.gpus or 0
     payer = f"Account that pays ({about.meaning})" if about.meaning else "Account that pays"
     script = "Python script to run", _find_script() or "train.py"
-    needless = {"account": not (about.required and first.batch), "script": wishes.module}
+    needless = {"account": not (about.required and first.batch), "script": first.module}
     for question in (
         Question("account", payer, first.account, partial(_read_account, about.pattern)),
         Question("nodes", "Nodes", 1, partial(_read_count, 1)),
@@ -179,8 +180,23 @@ def _read_script(answer: str) -> str:
 
 def _find_script() -> str | None:
     files = sorted(name for name in os.listdir() if name.endswith(".py"))
-    usual = (name for name in ("train.py", "main.py", "run.py") if name in files)
+    usual = (name for name in _USUAL if name in files)
     return next(usual, files[0] if len(files) == 1 else None)
+
+
+def _find_module() -> str | None:
+    """Return the usual program of the one package that has it, here or below src."""
+    packages = [*Path("src").glob("*/"), *(path.parent for path in Path().glob("*/__init__.py"))]
+    for name in _USUAL:
+        if having := [package for package in packages if (package / name).is_file()]:
+            return f"{having[0].name}.{name[:-3]}" if len(having) == 1 else None
+    return None
+
+
+def _find_source(module: str) -> str | None:
+    """Return the folder from which a module is to be imported, unless it is this one."""
+    file = f"{module.replace('.', '/')}.py"
+    return "src" if os.path.isfile(f"src/{file}") and not os.path.isfile(file) else None
 
 
 def write(machine: Machine, wishes: Wishes, *, file: str) -> tuple[str, Plan]:
@@ -216,6 +232,8 @@ class FirstSpec:
         if self.gpus is None:
             self.gpus = self._choose_gpus()
         self.account = wishes.account or self._choose_account()
+        self.script = wishes.script or _find_script()
+        self.module = wishes.module or (None if self.script else _find_module())
 
     def _choose_queue(self) -> None:
         profile, queues = self.profile, self.profile.queues
@@ -334,13 +352,14 @@ class FirstSpec:
             yield SpecLine("environment.modules", None, loaded or "such as [python, cuda]")
             why = "the folder of a virtual environment with torch in it"
             yield SpecLine("environment.venv", None, why)
+        if self.module and (source := _find_source(self.module)):
+            yield SpecLine("environment.variables", {"PYTHONPATH": source}, "to find the module")
 
     def _list_run(self) -> Iterator[SpecLine]:
-        module, script = self.wishes.module, self.wishes.script or _find_script()
-        if module is not None:
-            yield SpecLine("run.module", module, "as with python -m, one process per GPU")
-        elif script:
-            yield SpecLine("run.script", script, "one process per GPU")
+        if self.module:
+            yield SpecLine("run.module", self.module, "as with python -m, one process per GPU")
+        elif self.script:
+            yield SpecLine("run.script", self.script, "one process per GPU")
         else:
             why = "jobgen's own trainer; or script: train.py"
             yield SpecLine("run.module", "jobgen.trainer", why)

@@ -67,7 +67,7 @@ def test_old_jobs_that_have_ended_go_and_nothing_else(alive: JobRecord) -> None:
     removed = json.loads(jobgen("clean", "--yes", "--json").out)["removed"]
     assert {each["id"] for each in removed} == {"1", "4"}
     assert ids() == ["2", alive.id]
-    assert not list(Path("runs/a/code").iterdir())
+    assert not Path("runs/a/code").exists()
     assert jobgen("clean").err == "2 jobs kept: none ended more than 30d ago (--older)\n"
     recent = "it ended less than 30d ago (--older), or nothing of it is left to remove"
     told = jobgen("clean", "--yes", "--older", "30d", "2", alive.id).err
@@ -81,6 +81,16 @@ def test_old_jobs_that_have_ended_go_and_nothing_else(alive: JobRecord) -> None:
     assert code == 2
     assert "--older: 'soon' is not a duration" in err
     assert "1 job kept: none ended more than 0s ago" in jobgen("clean", "--older", "0s").err
+
+
+def test_a_name_stands_for_the_latest_job_and_the_others_are_named() -> None:
+    for days in (1, 2, 3):
+        record(str(days), days=days)
+    others = "a name is its latest job; for the others: jobgen clean 2 3\n"
+    assert jobgen("clean", "a", "--yes").err.startswith(others)
+    assert ids() == ["2", "3"]
+    assert not jobgen("clean", "2", "3", "--yes").err.startswith("a name")
+    assert not Path("runs/a").exists()
 
 
 def test_the_calls_of_functions_go_with_the_last_job_that_makes_them(here: Path) -> None:

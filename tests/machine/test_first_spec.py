@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -230,6 +231,26 @@ def test_the_folders_name_becomes_a_jobs_name(folder: str, monkeypatch: pytest.M
     Path(folder).mkdir()
     monkeypatch.chdir(folder)
     init()
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    ("files", "run", "variables"),
+    [
+        ("src/pkg/train.py src/pkg/model.py", {"module": "pkg.train"}, {"PYTHONPATH": "src"}),
+        ("pkg/__init__.py pkg/main.py pkg/run.py", {"module": "pkg.main"}, None),
+        ("train.py src/pkg/train.py", {"script": "train.py"}, None),
+        ("data/train.py", {"module": "jobgen.trainer"}, None),  # no package
+        ("src/a/train.py src/b/train.py", {"module": "jobgen.trainer"}, None),
+    ],
+)
+def test_the_program_of_a_package_is_found(
+    files: str, run: dict[str, str], variables: dict[str, str] | None
+) -> None:
+    for file in files.split():
+        program(Path(file), "")
+    spec: Any = init()
+    assert (spec["run"], spec.get("environment", {}).get("variables")) == (run, variables)
 
 
 # --- on a terminal ---------------------------------------------------------------------
