@@ -217,7 +217,7 @@ def _check_torch_of(own: NodeEnvironment, path: str, *, timeout: float) -> Itera
     elif path:
         shell = ["/usr/bin/env", "-i", f"HOME={os.path.expanduser('~')}", "/bin/bash", "-lc"]
         with suppress(JobgenError):
-            paths = run([*shell, "command -v python3 || echo python3"], timeout=timeout)
+            shown = run([*shell, "command -v python3 || echo python3"], timeout=timeout)
             yield _import_torch(
                 paths.split("\n")[-2], timeout=timeout, wanted=True, why=f"{path}; "
             )
