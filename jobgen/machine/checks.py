@@ -218,9 +218,8 @@ def _check_torch_of(own: NodeEnvironment, path: str, *, timeout: float) -> Itera
         shell = ["/usr/bin/env", "-i", f"HOME={os.path.expanduser('~')}", "/bin/bash", "-lc"]
         with suppress(JobgenError):
             shown = run([*shell, "command -v python3 || echo python3"], timeout=timeout)
-            yield _import_torch(
-                paths.split("\n")[-2], timeout=timeout, wanted=True, why=f"{path}; "
-            )
+            python = shown.splitlines()[-1]
+            yield _import_torch(python, timeout=timeout, wanted=True, why=f"{path}; ")
     else:
         yield _import_torch("python3", timeout=timeout, wanted=True)
 

@@ -34,11 +34,11 @@ def list_doubts(loaded: LoadedSpec, plan: Plan) -> Iterator[str]:
 
 def _place(loaded: LoadedSpec, remark: Remark) -> str:
     """Return a remark; one about an argument that the spec gives with its place there."""
-    if not remark.rule.endswith("-argument") or "os.environ" in remark.hint:
-        return str(remark)
-    path = _find_given(loaded, remark.message) or "run.args"
-    message = f"{remark.path}: {remark.message}"
-    return f"{remark.level}: {loaded.problem(path, message, remark.hint)} [{remark.rule}]"
+    text: object = f"{remark.path}:{remark.line}: {remark.message}; {remark.hint}"
+    if remark.rule.endswith("-argument") and "os.environ" not in remark.hint:
+        path = _find_given(loaded, remark.message) or "run.args"
+        text = loaded.problem(path, f"{remark.path}: {remark.message}", remark.hint)
+    return f"{remark.level}: {text} [{remark.rule}]"
 
 
 def _find_given(loaded: LoadedSpec, message: str) -> str:

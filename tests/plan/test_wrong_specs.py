@@ -68,11 +68,11 @@ REFUSED = {
 WARNED = {
     "a shell script": (
         (SCRIPT, "{command: bash run.sh}"),
-        "run.sh:1: warning: torchrun starts its",
+        "warning: run.sh:1: torchrun starts its",
     ),
     "a body on the first node": (
         (SCRIPT, "{body: body.sh}"),
-        "body.sh:1: warning: torchrun starts on the first of 2 nodes alone",
+        "warning: body.sh:1: torchrun starts on the first of 2 nodes alone",
     ),
     "one CPU": (("cpus_per_gpu: 8, ", ""), "1 CPU for 4 processes"),
     "torchrun in setup": (

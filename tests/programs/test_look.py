@@ -71,14 +71,14 @@ def test_a_program_in_plain_mode_may_start_others() -> None:
 def test_submit_and_doctor_say_it_too(command: list[str]) -> None:
     write(train=ALONE)
     _, out, err = jobgen(*command)
-    assert "train.py:1: warning: it makes no process group" in out + err
+    assert "train.py:1: it makes no process group" in out + err
 
 
 def test_check_says_it_and_stays_at_exit_0() -> None:
     write(train=ALONE)
     code, out, err = jobgen("check")
     assert (code, out) == (0, "")
-    assert "train.py:1: warning: it makes no process group, so each of the job's 8 processes" in err
+    assert "warning: train.py:1: it makes no process group, so each of the job's 8 processes" in err
 
 
 def test_lint_takes_a_program_and_says_for_which_job() -> None:
@@ -196,7 +196,7 @@ def test_a_module_that_a_snapshot_leaves_out_is_named() -> None:
     for snapshot, expected in (("true", 1), ("[extra.py]", 0), ("false", 0)):
         write(more=f"snapshot: {snapshot}\n")
         err = jobgen("check").err
-        assert err.count("extra.py:1: warning: git does not track it") == expected, err
+        assert err.count("warning: extra.py:1: git does not track it") == expected, err
 
 
 @pytest.mark.parametrize(
