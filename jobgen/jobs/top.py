@@ -21,28 +21,7 @@ from jobgen.spec.units import describe_bytes
 
 _TIMEOUT = 20.0  # seconds that a node has for its answer
 _AT_ONCE = 16  # nodes that are asked at the same time
-# Prints ticks, ns, ticks, ns, bytes, ticks per second and the number of processes. The processes
-# are those that have the job's own variables around them; a page that several of them share counts
-# once.
-_PROBE = r"""
-pids=$(grep -slzxFe "JOBGEN_RUN_DIR=$1" /proc/[0-9]*/environ |
-    xargs -r grep -slzxFe "JOBGEN_NODE=$2" | cut -d/ -f3)
-count() {
-    local sum=0 pid stat
-    for pid in $pids; do
-        { stat=$(</proc/$pid/stat); } 2>/dev/null || continue
-        set -- ${stat##*) }
-        sum=$((sum + ${12} + ${13}))
-    done
-    echo $sum $(date +%s%N)
-}
-count
-sleep 1
-count
-for pid in $pids; do cat "/proc/$pid/smaps_rollup" 2>/dev/null; done |
-    awk '/^Pss:/ { kib += $2 } END { printf "%.0f\n", kib * 1024 }'
-echo $(getconf CLK_TCK) $(wc -w <<<"$pids")
-"""
+_PROBE = Path(__file__).with_name("probe.sh")
 
 
 class NodeUse(NamedTuple):
@@ -91,7 +70,7 @@ def _describe(job: JobRecord, node: str, *, since: Path, running: bool) -> NodeU
 
 def _ask_node(job: JobRecord, node: str) -> tuple[float, float, int] | None:
     """Return the CPUs that are busy, bytes and processes of the job there; None if unanswered."""
-    words = ["bash", "-c", _PROBE, "bash", job.run_folder, node]
+    words = ["bash", "-c", _PROBE.read_text(), "bash", job.run_folder, node]
     ask = partial(process.run, timeout=_TIMEOUT)
     try:
         if not job.local:
