@@ -678,11 +678,41 @@ def test_a_fix_fits_its_place() -> None:
     body = "export RANK=$SLURM_PROCID\nsrun -K1 python t.py --rank $SLURM_PROCID"
     asked = "#SBATCH --nodes=2 --ntasks-per-node=1"
     first, second = (item.fix for item in check(make_script(body, asked)))
-    assert first.startswith("set it inside what srun starts")
+    assert first.startswith("set it inside what the launcher starts")
     assert second.startswith("put the command in single quotes")
     body = "set -e\nif python t.py; then echo ok; fi"  # where set -e does nothing
-    (found,) = check(make_script(body, "#SBATCH --nodes=1"))
-    assert "set -e" not in found.fix
+    for body in (body, "(\n  python t.py\n) &\nwait"):
+        (found,) = check(make_script(body, "#SBATCH --nodes=1"))
+        assert found.rule.id == "hidden-exit"
+        assert "set -e" not in found.fix
+    (found,) = check(make_script("SBATCH --nodes=1\npython t.py"))
+    assert found.fix == "write #SBATCH, above the first command"
+
+
+@pytest.mark.parametrize(
+    ("body", "lost"),
+    [
+        ("pbsdsh -- bash -c 'cd /a; python t.py'", True),
+        ("pbsdsh -- bash -c 'cd /a && python t.py'\nexit $?", True),
+        ("for i in 0 1; do pbsdsh -n $i -- /a/train & done\nwait", True),
+        ("pbsdsh -- bash -c 'python t.py; echo $? > /a/$PBS_NODENUM'", False),
+        ("pbsdsh -- bash -c 'python t.py && touch /a/$PBS_NODENUM'", False),
+        ("pbsdsh -- bash /a/agent.sh", False),  # which may write it, too
+        ("pbsdsh -- mkdir -p /a", False),
+        ("mpiexec --ppn 1 python t.py", False),
+    ],
+)
+def test_pbsdsh_does_not_say_how_its_tasks_end(body: str, lost: bool) -> None:
+    found = check(Script("a.pbs", f"#!/bin/bash\n#PBS -l select=2:ncpus=1\nset -e\n{body}\n"))
+    assert ("pbsdsh-status" in [item.rule.id for item in found]) == lost
+
+
+def test_a_fix_names_no_launcher_that_the_script_does_not_have() -> None:
+    text = "#!/bin/bash\n#PBS -l select=2\nmpiexec -n 2 {}/a/t.py\necho $?\n"
+    for begin in ("", "bash -c "):
+        found = check(Script("a.pbs", text.format(begin)))
+        assert [item.rule.id for item in found] == ["hidden-exit"]
+        assert "srun" not in found[0].fix
 
 
 def test_an_agent_that_takes_itself_for_all_is_not_to_start_on_every_node() -> None:
@@ -821,10 +851,11 @@ def test_jobs_of_pbs_on_two_nodes(launch: str, of_chunks: str, of_totals: str) -
     totals = "-q gpuvolta\n#PBS -l ncpus=96,ngpus=8"
     for asked, rule in (("-l select=2:ncpus=48:ngpus=4", of_chunks), (totals, of_totals)):
         text = f"#!/bin/bash\n#PBS {asked}\n{launch} {TORCHRUN} {{}}$PBS_O_WORKDIR/t.py\n"
-        assert [x.rule.id for x in check(Script("a.pbs", text.format("")))] == [rule]
+        lost = ["pbsdsh-status"] if "pbsdsh" in launch else []
+        assert [x.rule.id for x in check(Script("a.pbs", text.format("")))] == [*lost, rule]
         met = text.format(f"{C10D} --rdzv-endpoint=$HEAD:$PORT ")
         found = [] if rule == "same-node-rank" else [rule]
-        assert [x.rule.id for x in check(Script("a.pbs", met))] == found
+        assert [x.rule.id for x in check(Script("a.pbs", met))] == lost + found
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ RULES = list_rules(directives, launching, rendezvous, body)
 # What makes a launch miss nodes, or start separate worlds.
 ABOUT_LAUNCH = {
     *("first-node-only", "other-nnodes", "same-node-rank", "two-agents", "early-expansion"),
-    "login-node-address",
+    *("login-node-address", "pbsdsh-status"),
 }
 # True of most scripts: they come after what is rarer, and dearer.
 _LATE = {"srun-cpus": 1, "srun-kill": 2}

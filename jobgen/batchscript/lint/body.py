@@ -14,7 +14,7 @@ from jobgen.batchscript.launchers import Started, list_inner, unwrap, unwrap_nes
 from jobgen.batchscript.lint.rule import Fault, find_text, mark, rule
 from jobgen.batchscript.purposes import FORMS, HELPING, READIES, REPEATABLE, WHY, reads_settings
 from jobgen.batchscript.reach import list_run
-from jobgen.batchscript.readable import find_syntax_fault
+from jobgen.batchscript.readable import SHELLS, find_syntax_fault
 from jobgen.batchscript.reader import Script
 
 
@@ -79,9 +79,10 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
     loops = (block for block in command.blocks if block.opener in ("for", "while", "until"))
     held = FORMS["holds"].search("\n".join(" ".join(item.texts) for item in later))
     if later and (held or not beside):
-        name, place = later[-1].name.split("\n")[0], f"in line {later[-1].line}, not of this"
-        message = f"the job's exit code is that of what follows, up to '{name}' {place}"
-        yield mark(command.place, message, fix=vars(WHY).get(command.end, ""))
+        name, line = later[-1].name.split("\n")[0], later[-1].line
+        message = f"its exit code is lost: what follows, up to '{name}' in line {line}, sets the job's"
+        waits = {"(", "{"} & command.openers and any(item.texts == ["wait"] for item in later)
+        yield mark(command.place, message, fix=vars(WHY).get("&" if waits else command.end, ""))
     elif not beside and not all(FORMS["once"].match(script.text, x.start) for x in loops):
         yield mark(command.place, "the job's exit code is that of this loop's last turn alone")
 
@@ -201,8 +202,22 @@ def _find_no_command(script: Script) -> Iterator[Fault]:
         read = rf"(?m)^[^#\n]*\$\{{?{unset[1]}\b" if unset else r"\A"  # is it used?
         odd = any((unset, FORMS["no-command"].match(" ".join(command.texts))))
         if odd and re.search(read, script.text):
-            yield mark(command.place, f"'{command.texts[0]}' stands in place of a command")
+            name = command.texts[0]
+            lacks = f"write #{name}, above the first command" if name in ("SBATCH", "PBS") else ""
+            yield mark(command.place, f"'{name}' stands in place of a command", lacks)
             return
+
+
+@rule("pbsdsh-status")
+def _find_pbsdsh(script: Script) -> Iterator[Fault]:
+    for command in map(script.open, script.expanded):
+        outer, *inner = unwrap_nested(command, PlainVariables({}, {}))
+        told = FORMS["code"].search("\n".join([*command.texts, *command.bodies]))
+        runs = [x for x in inner or [outer] if x.command.end not in ("&&", "||")]
+        lost = any(x.started.name not in SHELLS and _matters(x.started) for x in runs)
+        for launcher in outer.started.launchers if lost and not told else ():
+            if launcher.name == "pbsdsh":
+                yield mark(launcher.word, "pbsdsh ends with 0 even if its tasks fail")
 
 
 @rule("starts-nothing")

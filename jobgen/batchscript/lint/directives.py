@@ -34,7 +34,7 @@ def _find_placeholders(script: Script) -> Iterator[Fault]:
     if places := [(item, place) for item, place in items if place[0] != "$"]:
         item, place = places[0]
         more = f", and {len(places) - 1} more" if len(places) > 1 else ""
-        yield mark(item, f"'{place}' is a place to fill in{more}; a template?")
+        yield mark(item, f"'{place}' is a place to fill in{more}")
 
 
 @rule("no-shebang")

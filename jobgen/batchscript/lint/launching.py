@@ -255,4 +255,4 @@ def _list_early(script: Script, command: Command) -> tuple[list[Word], str]:
         return list(command.words), ""
     read = set(re.findall(r"\$\{?(\w+)", script.text))
     words = [word for name, word, _ in command.variables() if command.name or name in read]
-    return words, "set it inside what srun starts: srun bash -c 'NAME=$...'"
+    return words, "set it inside what the launcher starts: bash -c 'NAME=$...'"
