@@ -562,7 +562,18 @@ PRINTS = "try:\n    main()\nexcept Exception as error:\n    print(error)\n"
         (OWN + NOTICED, "", "", ""),
         (OWN + NOTICED + "s.signal(s.SIGTERM, save)\n", "", CHAIN, ""),
         (f"{OWN}{TRAINS}if rank == 0: torch.save(m)\n", "", CHAIN, "nothing-loaded: "),
-        (f"{OWN}{TRAINS}if rank == 0: torch.save(m)\ntorch.load(m)", "", CHAIN, ""),
+        (
+            f"{OWN}{TRAINS}if rank == 0: torch.save(m)  # in checkpoints\ntorch.load(m)",
+            "",
+            CHAIN,
+            "",
+        ),
+        (
+            f"{OWN}{TRAINS}if rank == 0: torch.save(m, PATH)\ntorch.load(m)",
+            "",
+            CHAIN,
+            "saved-elsewhere: nothing in it names checkpoints/",
+        ),
         (
             f"{HF}Trainer(TrainingArguments(save_strategy='no')).train()",
             "",
