@@ -23,36 +23,13 @@ from jobgen.schedulers.base import NODES, Directive
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import Modules
 from jobgen.spec.secrets import mask, mask_override
+from jobgen.spec.tables import read_rows
 from jobgen.spec.units import format_duration, format_time
 
 DEFAULT = "default"
 # As torch.distributed.elastic sorts its _NodeDesc.
 _BY_ADDRESS = "torch assigns global ranks by the nodes' addresses as text, then by process ID."
-# It need not be the node of rank 0 under c10d, as `Explanation.ranks` says.
-_HOSTS = {
-    "lone": "There is no rendezvous; the only process gets no rank variables.",
-    "plain": "There is no rendezvous; MASTER_ADDR is the first node of the allocation.",
-    "ray": "Ray's head is on the first node of the allocation.",
-    "body": "There is no rendezvous; the script starts its own programs.",
-    "roles": "Each role with a rendezvous has its own, on its first node.",
-    "c10d": "The agent on the first node of the allocation hosts the rendezvous.",
-    "static": "Rank 0, on the first node of the allocation, hosts the rendezvous.",
-    "env": "Rank 0, on the first node of the allocation, hosts the rendezvous.",
-    "file": "The processes meet through a file on the node's own disk; no rendezvous listens.",
-}
-_READY = {
-    "http": "http://{}{} answers",
-    "tcp": "{} accepts connections",
-    "file": "the file {} exists",
-    "log": "its output has '{}'",
-}
-_FLAVORS = {
-    "pals": "PALS",
-    "hydra": "MPICH's Hydra",
-    "openmpi": "Open MPI",
-    "ibrun": "TACC's ibrun instead",
-    None: "determined in the job",
-}
+_WORDS = {(of, which): words for of, which, words in read_rows("words.txt", room="rendering")}
 
 
 class Reason(NamedTuple):
@@ -153,12 +130,13 @@ def explain(loaded: LoadedSpec, plan: Plan) -> Explanation:
     ordered = nodes[0].global_ranks is not None
     charge = f"site.queues.{plan.requests.queue}.charge|site.charge"
     mode, meets = plan.launch.mode, plan.launch.rendezvous
+    host = mode if ("host", mode) in _WORDS else meets
     return Explanation(
         title=format_title(plan),
         nodes=nodes,
         ranks="Global ranks follow the nodes' order." if ordered else _BY_ADDRESS,
         device=plan.nodes.device,
-        rendezvous=_HOSTS["lone" if plan.lone else mode if mode in _HOSTS else meets],
+        rendezvous=_WORDS["host", "lone" if plan.lone else host],
         cost=estimate_cost(plan, origins.found([charge])),
         decisions=tuple(_list_decisions(plan, origins)),
         directives=tuple(_list_directives(loaded, plan, origins)),
@@ -181,9 +159,7 @@ def _list_roles(plan: Plan) -> Iterator[RoleRow]:
         ready = "is ready as soon as it starts"
         if role.test:
             kind, *words = role.test
-            ready = (
-                f"is ready once {_READY[kind].format(*words)}, within {format_time(role.within)}"
-            )
+            ready = f"is ready once {_WORDS['ready', kind].format(*words)}, within {format_time(role.within)}"
         ends = "may end before the job does" if role.alone else "fails the job if it ends early"
         ends = "the job ends with it" if role == plan.roles.main else ends
         first = plan.roles.members.index(role) * PORTS
@@ -280,7 +256,7 @@ def _describe_start(plan: Plan) -> dict[str, object]:
         "topology": nodes.topology,
         "node_keys": " ".join(NODES),
         "mode_keys": " ".join(start.decided_by),
-        "whose": _FLAVORS[start.flavor],
+        "whose": _WORDS["mpi", str(start.flavor)],
         "bound": " ".join((*start.options, *map("GPU {}".format, start.devices or ()))),
         "address": start.address and reached,
         "networked": network and nodes.total > 1 and nodes.gpus,

@@ -19,19 +19,8 @@ from jobgen.spec.units import read_number
 
 #: in the order in which a run has them
 KINDS = (
-    "queued",
-    "starting",
-    "rendezvous",
-    "preflight",
-    "first step",
-    "productive",
-    "evaluation",
-    "checkpoint stall",
-    "lost steps",
-    "hang",
-    "ending",
-    "idle to walltime",
-    "not known",
+    *("queued", "starting", "rendezvous", "preflight", "first step", "productive", "evaluation"),
+    *("checkpoint stall", "lost steps", "hang", "ending", "idle to walltime", "not known"),
 )
 _TO_THE_LIMIT = 120.0  # seconds before the end of the walltime that count as its end
 

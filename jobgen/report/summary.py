@@ -10,8 +10,6 @@ from jobgen.schedulers.base import State
 
 _BEGINNINGS = {
     "queued": "It waits in the queue",
-    "running": "It is running",
-    "stopping": "It is stopping",
     "done": "It succeeded",
     "failed": "It failed",
     "cancelled": "It was cancelled",
@@ -33,7 +31,7 @@ def summarise_run(run: RunFacts, state: State) -> str:
 
 
 def _describe_end(run: RunFacts, state: State) -> str:
-    text = _BEGINNINGS[state.name]
+    text = _BEGINNINGS.get(state.name, f"It is {state.name}")
     if state.name == "done" and state.reason:
         text = "It stopped when asked"
     if run.ran is not None and state.name != "queued":
