@@ -66,8 +66,12 @@ def remove_waste(waste: Waste) -> None:
         else:
             path.unlink(missing_ok=True)
     for name in ("submissions", "code", "calls", ""):
-        with contextlib.suppress(OSError):  # others have files there
-            (waste.job.run_dir.parent / name).rmdir()
+        _remove_empty(waste.job.run_dir.parent / name)
+
+
+def _remove_empty(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # others have files there
+        folder.rmdir()
 
 
 def _is_own(folder: Path, runs: Path) -> bool:

@@ -120,14 +120,19 @@ class HandOver:
         """Yield the limits of its queue that the job exceeds, as the scheduler reports them."""
         from jobgen.plan import limits
 
-        about, can, head = self.submission.about, self.scheduler.can, self.submission.head
-        options = "|".join(option for option, key in can.options.items() if key == "queue")
-        named = re.findall(rf"(?m)^{can.sign} (?:{options})[ =]?(\S+)", head)
+        about, named = self.submission.about, self._list_queues()
         size = limits.measure(about.groups, about.walltime)
         for name, queue in self.scheduler.cluster.capture("", process.run).profile.queues.items():
             if (name in named or (queue.choose and not named)) and not limits.accepts(queue, size):
                 for _, message, hint, _ in limits.explain_refusal(name, queue, size):
                     yield f"\n{message}; {hint}"
+
+    def _list_queues(self) -> list[str]:
+        """Return the queues that the directives name."""
+        can = self.scheduler.can
+        options = "|".join(option for option, key in can.options.items() if key == "queue")
+        form = rf"(?m)^{can.sign} (?:{options})[ =]?(\S+)"
+        return re.findall(form, self.submission.head)
 
     def _hand_over(self, argv: Sequence[str]) -> None:
         """Run a command that submits; add the job's id, and a warning if it was hard to get.

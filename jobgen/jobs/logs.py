@@ -113,15 +113,21 @@ def follow_logs(
 
 def name_output(job: JobRecord, wanted: Wanted) -> str:
     """Say which processes have printed: `ranks 0-1 on n1, n2`; empty if none has."""
-    ending = ".err" if wanted.stderr else ".out"
-    ranks, nodes = set[int](), set[str]()
-    for part, folder in product(job.parts, ("logs", "roles/*/logs")):
-        for path in part.run_dir.glob(f"{folder}/*/rank-*{ending}"):
-            if (match := _RANK.fullmatch(path.name)) and path.stat().st_size:
-                ranks.add(int(match[1]))
-                nodes.add(path.parent.name)
+    paths = list(_list_printed(job, ".err" if wanted.stderr else ".out"))
+    ranks = {int(re.sub(r"\D", "", path.name)) for path in paths}
+    nodes = {path.parent.name for path in paths}
     some = ", ".join([*sorted(nodes)[:4], *["..."] * (len(nodes) > 4)])
-    return f"rank{'s' * (len(ranks) > 1)} {format_ranges(ranks, most=4)} on {some}" if ranks else ""
+    return (
+        f"rank{'s' * (len(ranks) > 1)} {format_ranges(sorted(ranks), most=4)} on {some}"
+        if ranks
+        else ""
+    )
+
+
+def _list_printed(job: JobRecord, ending: str) -> Iterator[Path]:
+    for part, folder in product(job.parts, ("logs", "roles/*/logs")):
+        paths = part.run_dir.glob(f"{folder}/*/rank-*{ending}")
+        yield from (path for path in paths if _RANK.fullmatch(path.name) and path.stat().st_size)
 
 
 class _RunLogs:

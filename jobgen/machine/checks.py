@@ -215,13 +215,16 @@ def _check_torch_of(own: NodeEnvironment, path: str, *, timeout: float) -> Itera
         message = f"not tried: the job's {what} are not loaded here"
         yield Check("torch", "unknown", message, "load them, then: python3 -c 'import torch'")
     elif path:
-        shell = ["/usr/bin/env", "-i", f"HOME={os.path.expanduser('~')}", "/bin/bash", "-lc"]
         with suppress(JobgenError):
-            shown = run([*shell, "command -v python3 || echo python3"], timeout=timeout)
-            python = shown.splitlines()[-1]
+            python = _find_login_python(timeout=timeout)
             yield _import_torch(python, timeout=timeout, wanted=True, why=f"{path}; ")
     else:
         yield _import_torch("python3", timeout=timeout, wanted=True)
+
+
+def _find_login_python(*, timeout: float) -> str:
+    shell = ["/usr/bin/env", "-i", f"HOME={os.path.expanduser('~')}", "/bin/bash", "-lc"]
+    return run([*shell, "command -v python3 || echo python3"], timeout=timeout).splitlines()[-1]
 
 
 def _import_torch(python: str, *, timeout: float, wanted: bool, why: str = "") -> Check:

@@ -159,7 +159,8 @@ def _list_roles(plan: Plan) -> Iterator[RoleRow]:
         ready = "is ready as soon as it starts"
         if role.test:
             kind, *words = role.test
-            ready = f"is ready once {_WORDS['ready', kind].format(*words)}, within {format_time(role.within)}"
+            passed = _WORDS["ready", kind].format(*words)
+            ready = f"is ready once {passed}, within {format_time(role.within)}"
         ends = "may end before the job does" if role.alone else "fails the job if it ends early"
         ends = "the job ends with it" if role == plan.roles.main else ends
         first = plan.roles.members.index(role) * PORTS
