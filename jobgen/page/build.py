@@ -40,7 +40,7 @@ _DATA = (
     *("rendering/variables.txt", "plan/rules.txt", "plan/containers.txt", "plan/uses.txt"),
     *("batchscript/rules.txt", "batchscript/commands.txt", "batchscript/forms.txt"),
     *("rendering/words.txt", "batchscript/counts.txt", "batchscript/reasons.txt", "spec/rules.txt"),
-    "page/static/pyodide.json",
+    *("spec/filled_in.txt", "plan/shares.txt", "page/static/pyodide.json"),
 )
 START = """\
 name: my-job

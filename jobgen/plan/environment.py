@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 # Where libraries keep the kernels that they compile, by variable. All but TorchInductor's are in
 # the home folder by default: slow where that is shared, and MIOpen's databases break there.
 _CACHES = (
-    "TRITON_CACHE_DIR",
-    "TORCHINDUCTOR_CACHE_DIR",
-    "MIOPEN_USER_DB_PATH",
-    "MIOPEN_CUSTOM_CACHE_DIR",
+    *("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR"),
+    *("MIOPEN_USER_DB_PATH", "MIOPEN_CUSTOM_CACHE_DIR"),
 )
 
 # What has no meaning for bash's parser, and the words that have one.
@@ -37,11 +35,7 @@ cd "runs/$JOB_NAME/code/${token:?the spec wants a snapshot, which jobgen submit 
 """
 
 # What the names of GPUs begin with.
-_MAKERS = {
-    "nvidia": r"([AVHBL]|G[HB])[0-9]{2,3}\b|RTX|T4\b",
-    "amd": "MI[0-9]",
-    "intel": "PVC",
-}
+_MAKERS = {"nvidia": r"([AVHBL]|G[HB])[0-9]{2,3}\b|RTX|T4\b", "amd": "MI[0-9]", "intel": "PVC"}
 
 
 def decide(context: Context, plan: Plan) -> Decision[NodeEnvironment]:

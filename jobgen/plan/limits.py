@@ -20,7 +20,7 @@ from jobgen.plan.plan import NodeGroup
 from jobgen.records import NamedTuple
 from jobgen.sites.profile import Filesystems, Limit, Node, SiteQueue, SiteSource
 from jobgen.spec.model import JobSpec
-from jobgen.spec.tables import Rules
+from jobgen.spec.tables import Rules, read_rows
 from jobgen.spec.units import format_memory, format_time
 
 _UNITS = {"nodes": "node", "gpus": "GPU", "cpus": "CPU"}
@@ -382,9 +382,9 @@ class _Request:
         """Return how much a job has of a thing, and who says it if it does not; 0 if unknown."""
         if asked:
             return asked, ""
-        each, can = {"": 1, "gpus": self.size.widest, "cpus": cpus}, self.context.site.can
-        for key, unit, why in _SHARES[thing]:
-            amount = getattr(self.node, f"default_{key}") or 0
+        each, can = {"-": 1, "gpus": self.size.widest, "cpus": cpus}, self.context.site.can
+        for of, key, unit, why in read_rows("shares.txt", room="plan"):
+            amount = (of == thing and getattr(self.node, f"default_{key}")) or 0
             if amount * each[unit]:
                 facts = {"cpus": count(cpus, "CPU"), "each": format_memory(amount)}
                 words = why.format(gpus=self.size.widest, **facts)
@@ -397,18 +397,6 @@ class _Request:
 
 # Options of a directive that ask for more CPUs than one.
 _ASK_CPUS = ("--cpus", "--ntasks", "--cores", r"-[cn]\d*")
-# What a job gets that asks for none: the site's default_KEY, for each of what, and why.
-_SHARES = {
-    "cpus": (
-        ("cpus_per_gpu", "gpus", "the site's share of {gpus} GPUs"),
-        ("cpus", "", "what a task gets that asks for none"),
-    ),
-    "memory": (
-        ("memory_per_gpu", "gpus", "the site's share of {gpus} GPUs"),
-        ("memory_per_cpu", "cpus", "a job that asks for none gets {each} with each of its {cpus}"),
-        ("memory", "", "what a job gets that asks for none"),
-    ),
-}
 
 
 def check_node(

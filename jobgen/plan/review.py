@@ -666,8 +666,7 @@ def _check_module(job: _Subject) -> _Found:
     if not files:
         yield from _tell_module(module, base)
     elif not _is_installed(base, own.venv or ""):
-        folder = files[0].partition("/")[0]
-        yield "unseen-module", "run.module", {"file": files[0], "folder": folder}
+        yield "unseen-module", "run.module", {"file": files[0], "folder": files[0].split("/")[0]}
 
 
 def _tell_module(module: str, base: str) -> _Found:

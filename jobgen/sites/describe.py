@@ -14,12 +14,8 @@ from jobgen.spec.yaml_text import write_data
 # Keys of a profile whose values have no place for a source.
 _UNSOURCED = (
     *PACKAGES.keys() & set(SiteProfile._fields),  # the dialect of each
-    "gpu_type",
-    "gpu_type_required",
-    "walltime_required",
-    "directives",
-    "interface",
-    "internet",
+    *("gpu_type", "gpu_type_required", "walltime_required", "directives"),
+    *("interface", "internet"),
 )
 _NOTHING: tuple[Any, ...] = (None, (), {}, False)
 GRADES = {

@@ -302,10 +302,10 @@ def _repair_key(key: str, rule: fields.Pattern, path: str) -> str:
     """Return how to write the name of an entry that breaks a rule; empty if that is not clear."""
     from jobgen.spec.table import find_rule  # only an error needs it
 
-    if answer := find_rule("name_rules", {"at": path, "key": key}):
-        return answer["say"]
+    answer = find_rule("name_rules", {"at": path, "key": key}).get("say", "")
     plain = re.sub(r"\W+", "_", key).strip("_")
-    return next((f"name it {one}" for one in (plain, plain.lower()) if rule.matches(one)), "")
+    near = (f"name it {one}" for one in (plain, plain.lower()) if rule.matches(one))
+    return answer or next(near, "")
 
 
 def _find_fault(text: str, rule: Any) -> str:

@@ -23,31 +23,10 @@ from jobgen.spec.launchers import (
     show_program,
     split_words,
 )
-from jobgen.spec.tables import Conflict, explain
+from jobgen.spec.tables import Conflict, explain, read_rows
 
 _OF_SHELL = r"&&|\|\|?|;;?|&|[0-9]?[<>]{1,2}(&[0-9])?|2>&1"
 _WITH_VALUE = r"--?[A-Za-z][\w.-]*:?[ \t]"  # an option and its value in one word
-# Names of what only the job knows: {job_id} of templates, but not %q{NAME} of nsys; ^array_index^
-# of PBS; variables of other tools; %j of sbatch, unless the text has a date or a number: %Y-%j.
-_OF_JOB = (
-    r"(?s)(?:\$(?=\{\w*[a-z])|(?<!\$)(?<!%q))\{\w*(?i:job_?(?:id|name)|array_(?:task_)?id|app_id)\}"
-    r"|\^array_index\^|\$\{?(?:SKYPILOT|TORCHX|LSB)_\w"
-    r"|^(?!.*%(?![jJAaNuxnt%])[-0-9.]*[A-Za-z(]).*(?:(?<![\d%])%[jJ]|(?<![^\s/_.-])%A_%a"
-    r"|(?<=[/_.-])%[AaNux]|(?<!\S)%[ANux](?=[/_.-]))(?![A-Za-z0-9%])"
-)
-# What others fill in, and jobgen does not, by the rule that says so; `variable` is the name in it.
-_FILLED_IN = {
-    "text_quoted": r"\A\{ *value: .*\bexpand: true *\}\Z",
-    "text_code": r"\$\(|`",
-    "text_shell": r"\{\{ *(?:secrets|env|vars)\.(?P<variable>\w+) *\}\}",
-    "text_default": r"\$\{(?P<variable>[A-Za-z_]\w*):[-=?+]",
-    "text_job": _OF_JOB,
-    # {{ name }}, and a key of the spec by OmegaConf.
-    "text_template": r"\{\{ *[A-Za-z_][\w.]* *\}\}"
-    r"|\$\{(?:resources|run|environment|launch|array)\.\w+\}",
-    # $NAME, ${NAME}, a leading ~; but not ${oc.env:NAME} of OmegaConf.
-    "text_expands": r"\$[A-Za-z_]|\$\{[A-Za-z_](?![\w.]*[.:])|^~(?:/|$)|[=:]~/",
-}
 
 
 def check_words(key: str, words: Sequence[str]) -> Iterator[Conflict]:
@@ -140,7 +119,7 @@ def find_unexpanded(path: str, text: str) -> Iterator[Conflict]:
     facts["also"] = "" if path.startswith("run.") else ", or export it in environment.setup"
     facts["line"] = repr(text) if re.search(r"[][{},#]|: ", text) else text
     facts["place"] = "in run.args, as no value of an array expands: " * path.startswith("array")
-    for rule, form in _FILLED_IN.items():
+    for rule, form in read_rows("filled_in.txt", room="spec"):
         match = re.search(form, text) if rule == "text_job" or not expands else None
         if match:
             yield explain(rule, facts | match.groupdict())

@@ -42,13 +42,15 @@ class LoadedSpec(NamedTuple):
     role: str = ""
     place: roles.Spot | None = None
     whole: JobSpec | None = None
+    has_lines: bool = True  # as keys and values from Python have not
 
     def where(self, path: str) -> Position:
         """The place of the field at `path`, or of the nearest one around it that is there."""
         path = self.find_path(path)
         while path and path not in self.positions:
             path = path[: max(path.rfind("."), path.rfind("["), 0)]
-        return _hide_lines(self.positions.get(path, Position(self.file, 1, 1)))
+        where = self.positions.get(path, Position(self.file, 1, 1))
+        return where if self.has_lines or where.file != SPEC else Position(SPEC)
 
     def write_whole(self) -> str:
         """Return the text of a spec that needs no other files: `overrides` are not in it."""
@@ -122,7 +124,7 @@ def load(
         _apply_override(root, override)
     own = find_user_file() if user else None
     added = _apply_user_config(root, own, given=overrides, target=target) if own else ()
-    spec, positions = _bind(root, path, text)
+    spec, positions = _bind(root, source, path, text)
     loaded = LoadedSpec(
         spec=spec,
         file=path,
@@ -132,27 +134,25 @@ def load(
         text=text,
         laid=laid,
         defaults=tuple(filter(None, (project, own if added else None))),
+        has_lines=not isinstance(source, collections.abc.Mapping),
     )
     if problems := [loaded.problem(*conflict) for conflict in roles.find_conflicts(spec)]:
         raise SpecError(problems)
     return loaded
 
 
-def _bind(root: Mapping, path: str, text: str) -> tuple[JobSpec, Positions]:
+def _bind(root: Mapping, path: str, text: str, *, has_lines: bool) -> tuple[JobSpec, Positions]:
     try:
         return bind(root, JobSpec, text)
     except SpecError as error:
-        is_spec = path == SPEC or isinstance(root.items.get("run"), Mapping)
+        if isinstance(source, collections.abc.Mapping):
+            nowhere = Position(SPEC)
+            raise SpecError([one._replace(where=nowhere) for one in error.problems]) from None
+        is_spec = isinstance(root.items.get("run"), Mapping)
         if not (is_spec or {"roles", "extends"} & root.items.keys()):
             yaml_nodes.refuse_other_files(path, text, error.problems)
             _refuse_other_keys(path, root)
-        problems = [one._replace(where=_hide_lines(one.where)) for one in error.problems]
-        raise SpecError(problems) from None
-
-
-def _hide_lines(where: Position) -> Position:
-    """Return a place without its line if there is no file that has it."""
-    return Position(SPEC) if where.file == SPEC else where
+        raise
 
 
 def _refuse_other_keys(path: str, root: Mapping) -> None:

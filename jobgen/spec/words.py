@@ -73,9 +73,9 @@ class Stranger(NamedTuple):
     @property
     def share(self) -> str:
         """What its amount is for each of the nodes beside it; empty if they cannot share it."""
-        inner = self.beside.items.get("resources", _ALONE)
-        records = [self.beside, inner] if isinstance(inner, Mapping) else [self.beside]
-        items = [*itertools.chain(*(one.items.items() for one in records))][:_MOST_BESIDE]
+        records = (self.beside, self.beside.items.get("resources"))
+        pairs = (one.items.items() for one in records if isinstance(one, Mapping))
+        items = itertools.islice(itertools.chain(*pairs), _MOST_BESIDE)
         nodes = "".join(item.text for key, item in items if _means_nodes(key))
         form = r"([1-9]\d*)( ?[A-Za-z]*)/([2-9]|[1-9]\d+)"
         match = re.fullmatch(form, f"{self.node.text}/{nodes}")

@@ -53,7 +53,7 @@ def test_nodes_are_dealt_in_the_order_of_the_file_and_one_role_takes_the_rest() 
 def test_a_variable_that_a_role_sets_is_not_the_specs_own() -> None:
     text = f"{SPEC}environment:\n  variables: {{SERVER_PORT: 8000, TRAIN_PORTS: 1}}\n"
     assert complaints(text) == [
-        "job.yaml:12:28: environment.variables.SERVER_PORT: would not arrive: a role of this name"
+        "the spec:12:28: environment.variables.SERVER_PORT: would not arrive: a role of this name"
         " sets it; choose another name"
     ]
 
@@ -194,7 +194,7 @@ def test_a_role_adds_to_the_environment_of_the_job() -> None:
 def test_what_cannot_be_done_is_refused_with_its_place(old: str, new: str, message: str) -> None:
     said = complaints(SPEC.replace(old, new, 1))
     assert any(message in line for line in said), said
-    assert all(line.startswith("job.yaml:") for line in said)
+    assert all(line.startswith("the spec:") for line in said)
 
 
 @pytest.mark.parametrize("scheduler", ["slurm", "pbs", "local"])
