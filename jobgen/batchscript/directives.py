@@ -36,8 +36,6 @@ _MANY = ("-W", "-v", "--mail-type")
 # How an array is asked for, and what has its index: -t is of Torque.
 ARRAYS = {"--array": "SLURM_ARRAY_TASK_ID", "-J": "PBS_ARRAY_INDEX", "-t": "PBS_ARRAYID"}
 
-_INDICES = r"(\d{1,6})(?:-(\d{1,6})(?::([1-9]\d{0,4}))?)?(?:%([1-9]\d{0,4}))?"
-
 
 def render_directives(draft: Draft) -> Script:
     """Return the directives of the job of a draft, as a script; SpecError where it is refused."""
@@ -99,7 +97,9 @@ def _list_taken(script: Script, draft: Draft) -> list[DirectiveOption]:
         of_place = item.line in places and item.option[0] != "-"  # one with blanks
         if reason := _find_loss(script, item):
             draft.lose(item.line, item.text, reason)
-        elif counts and not of_place and not FORMS["own"].fullmatch(f"{item.option} {item.value}"):
+        elif not counts or FORMS["own"].fullmatch(f"{item.option} {item.value}"):
+            draft.keep(item.line, f"{script.can.sign} {item.option} {item.value}".rstrip())
+        elif not of_place:
             taken.append(_join_folder(script, item))
             if item.option == "-e" and script.value("-j") is None:  # which jobgen would join
                 taken.append(item._replace(option="-j", value="n"))
@@ -244,8 +244,10 @@ class _Resources:
         if not FORMS["counts"].fullmatch(f"{option} {self.request.gpus}") or not typed:
             return False
         count, gpus = read_count(option, value), self.request.gpus
-        if count != {"--gpus": gpus * self.nodes, "--gpus-per-node": gpus}.get(option, count):
-            self.draft.check(item.line, item.text, WHY.RIVAL)
+        known = {"--gpus": gpus * self.nodes, "--gpus-per-node": gpus}
+        known["--ntasks-per-node"] = self.request.tasks  # fewer, where --ntasks says so
+        if count != known.get(option, count):
+            self.draft.check(item.line, f"{option}={value}", WHY.RIVAL)
         self.draft.put("resources.gpu_type", typed[1])
         return True
 
@@ -326,7 +328,7 @@ def share_totals(script: Script) -> Request:
 
 def _settle_indices(script: Script, item: DirectiveOption, draft: Draft) -> bool:
     """Put an array into `draft`, with its own indices; False where more of it is not jobgen's."""
-    match = re.fullmatch(_INDICES, item.value, re.ASCII)
+    match = FORMS["indices"].fullmatch(item.value)
     if not match:
         return False
     first, last = int(match[1]), int(match[2] or match[1])

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from jobgen import process
-from jobgen.batchscript.purposes import FORMS, list_substituted
+from jobgen.batchscript.purposes import FORMS, WHY, list_substituted
 from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.capabilities import get_capabilities
 from jobgen.errors import Position, Problem, SpecError
@@ -17,9 +17,6 @@ _VALUED = re.compile(
     r"-[AJMNPSejklmopqrt]|--(?!contig|excl|get-user|help|hold|ignore|nice|no-|over|parsable|quiet|re(boot|queue)"
     rf"|propagate|spread|test-only|usage|use-|ver|wait)({'|'.join(get_capabilities('slurm').long_options)})"
 )
-# Directives of schedulers that jobgen does not know.
-_OTHERS = {"#BSUB": "LSF", "#COBALT": "Cobalt", "#PJM": "Fujitsu's scheduler", "#OAR": "OAR"}
-_OTHERS |= {"#MSUB": "Moab", "#$": "Grid Engine", "#FLUX:": "Flux"}
 
 
 class ImportRefusedError(SpecError):
@@ -89,9 +86,9 @@ def refuse_unreadable(script: Script) -> None:
 
 def _list_refusals(script: Script) -> Iterator[tuple[int, str, str]]:
     for line, text in enumerate(script.lines, 1):
-        other = re.match(r"(\S+) +-", text)
-        if other and not script.read_directives and other[1] in _OTHERS:
-            yield line, f"this is a script for {_OTHERS[other[1]]}", "jobgen reads #SBATCH and #PBS"
+        other = vars(WHY).get(f"of {text.partition(' -')[0].rstrip()}")
+        if other and not script.read_directives:
+            yield line, f"this is a script for {other}", "jobgen reads #SBATCH and #PBS"
     if place := find_template(script):
         yield place, "this is a template, not a script", "import what it renders"
     yield from _list_refused(script)

@@ -155,7 +155,7 @@ def import_(
     files = _write_new(imported, output)
     _put_spec(imported, as_json=as_json, written=bool(files))
     _tell_left(script, imported, verbose=verbose)
-    if imported.body:
+    if imported.body and files:  # a spec that is printed tells it, too
         _tell_fault(text, imported)
     if files:
         spec = "" if output == DEFAULT_SPEC else f" {shlex.quote(files[0])}"

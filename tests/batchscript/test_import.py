@@ -269,6 +269,56 @@ def test_a_variable_from_outside_is_named() -> None:
     assert not import_body("N=1\nN+=$N\nsrun python t.py --n $N", EACH_GPU).left
 
 
+@pytest.mark.parametrize(
+    ("body", "names"),
+    [
+        ("python t.py $arg", ["$arg"]),
+        ("srun bash -c 'torchrun t.py --n ${N}'", ["$N"]),
+        ("python t.py ${arg:-1} $HOME $HOSTNAME $SLURM_JOB_ID", []),
+        ("read arg < a\npython t.py $arg", []),
+        ("source settings.sh\npython t.py $arg", []),
+        ("echo $arg", []),
+    ],
+)
+def test_a_variable_from_outside_is_named_beside_a_kept_body(body: str, names: list[str]) -> None:
+    imported = import_body(f"trap x EXIT\n{body}", ONE_GPU)
+    assert imported.body
+    assert [left.text for left in imported.left if left.reason == WHY.FROM_OUTSIDE] == names
+
+
+def test_import_lists_all_that_it_leaves_to_jobgen() -> None:
+    asked = "#PBS -N a\n#PBS -N b\n#PBS -j oe\n#PBS -k oed\n#PBS -l select=2:ncpus=4:ngpus=1\nM=a"
+    agent = "--rdzv-backend c10d --rdzv-endpoint $M:1 --max-restarts 1 t.py"
+    left = import_pbs(f"{asked}\nmpiexec -n 2 --ppn 1 torchrun --nnodes 2 {agent}").left
+    assert [item.text for item in left if item.kind == "kept"] == [
+        "#PBS -N a",
+        "#PBS -j oe",
+        "#PBS -k oed",
+        "--rdzv-backend --rdzv-endpoint",
+    ]
+
+
+def test_fewer_tasks_than_a_node_has_room_for_are_named() -> None:
+    for asked, named in (("--ntasks=1", [1]), ("--ntasks=4", []), ("-N2 -n8", [])):
+        imported = import_body(
+            "srun python t.py", f"#SBATCH {asked}", "#SBATCH --ntasks-per-node=4"
+        )
+        found = [left.text for left in imported.left if left.reason == WHY.RIVAL]
+        assert found == ["--ntasks-per-node=4"] * len(named)
+
+
+def test_a_launcher_that_hides_exit_codes_is_told() -> None:
+    imported = import_pbs("#PBS -l select=2:ncpus=4,place=scatter\ncd /a\npbsdsh -- python t.py")
+    assert imported.body
+    assert "lint, line 4: pbsdsh ends with 0 even if its tasks fail" in imported.yaml
+
+
+def test_a_folder_whose_name_is_misspelt_is_none() -> None:
+    for name, at_home in (("PBS_O_WORKDIR", False), ("PBS_0_WORKDIR", True)):
+        spec = yaml.safe_load(import_pbs(f"cd ${name}\npython t.py").yaml)
+        assert ("    # PBS starts" in spec.get("environment", {}).get("setup", "")) == at_home
+
+
 def test_a_line_that_only_fails_is_left_out() -> None:
     imported = import_body("~\npython t.py\n~", ONE_GPU)
     assert not imported.body
@@ -744,7 +794,7 @@ STILL_FAULTY = [
     ),
     (  # jobgen would keep the body with a launcher, too
         f"#!/bin/bash\n{TWO_NODES}\ntrap x EXIT\ntorchrun --nnodes 2 t.py",
-        "to fix it: start it on every node, by srun, pbsdsh or mpiexec; or ask for one node",
+        "to fix it: start it on every node, by srun or mpiexec; or ask for one node",
     ),
 ]
 
@@ -759,6 +809,9 @@ def test_a_fault_that_a_kept_body_has_is_said_with_what_to_write(
     assert "old.body.sh is the script's body as it is, and still has its fault:\n" in ended.err
     assert ": torchrun starts on the first of 2 nodes alone [first-node-only]\n" in ended.err
     assert words in ended.err
+    with working_in(tmp_path):
+        printed = jobgen("import", "old.sh")
+    assert (printed.out + printed.err).count("torchrun starts on the first of 2 nodes alone") == 1
 
 
 @pytest.mark.parametrize(
@@ -1144,7 +1197,7 @@ def test_a_place_to_fill_in_may_hold_blanks() -> None:
     imported = import_body("python t.py", ONE_GPU, "#SBATCH -N 1 -A <slurm account> -p gpu")
     assert "account" not in yaml.safe_load(imported.yaml)
     assert "directives" not in yaml.safe_load(imported.yaml)
-    assert [left.kind for left in imported.left] == ["lost"]
+    assert [left.kind for left in imported.left] == ["kept", "lost"]  # as -N 1 is said twice
 
 
 def test_an_option_may_have_a_value_that_only_the_job_knows() -> None:

@@ -384,6 +384,7 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("hidden-exit", "set -e\npython t.py &\npython u.py &\nwait", "--nodes=1"),
         ("unset-variable", "python t.py $JOBS_ARRAY_TASK_ID", "--array=0-3"),
         ("unset-variable", "python t.py --seed ${SLURM_ARRAY_ID}", "--array=0-3"),
+        ("unset-variable", 'cd "$PBS_0_WORKDIR"\npython t.py', "--nodes=1"),
         ("unset-variable", "srun -K1 bash -c 'python t.py $SLURM_NODE_ID'", "--nodes=2"),
         ("unset-variable", "export OMP_NUM_THREADS=$SLURM_CPU_PER_TASK", "--nodes=1"),
         ("no-wait", "srun -K1 python t.py &\nset +x\nconda deactivate\nsacct -j $ID", "--nodes=1"),
@@ -681,8 +682,8 @@ def test_a_fix_fits_its_place() -> None:
     assert first.startswith("set it inside what the launcher starts")
     assert second.startswith("put the command in single quotes")
     body = "set -e\nif python t.py; then echo ok; fi"  # where set -e does nothing
-    for body in (body, "(\n  python t.py\n) &\nwait"):
-        (found,) = check(make_script(body, "#SBATCH --nodes=1"))
+    for text in (body, "(\n  python t.py\n) &\nwait"):
+        (found,) = check(make_script(text, "#SBATCH --nodes=1"))
         assert found.rule.id == "hidden-exit"
         assert "set -e" not in found.fix
     (found,) = check(make_script("SBATCH --nodes=1\npython t.py"))

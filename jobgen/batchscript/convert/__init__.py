@@ -7,19 +7,18 @@ import os
 import re
 
 from jobgen.batchscript import directives, readable
+from jobgen.batchscript.bash import Command
 from jobgen.batchscript.convert import straight
 from jobgen.batchscript.convert.clean import write_clean
 from jobgen.batchscript.convert.straight import NotStraightError
 from jobgen.batchscript.draft import Draft, Left, shorten
+from jobgen.batchscript.launchers import unwrap
 from jobgen.batchscript.lint import ABOUT_LAUNCH, check
-from jobgen.batchscript.purposes import FORMS, PRINTS, WHY
+from jobgen.batchscript.purposes import FORMS, PRINTS, WHY, reads_settings, trains
 from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.errors import UsageError
 from jobgen.records import NamedTuple
 from jobgen.rendering import header
-
-# What PBS and Torque take nodes or processors from.
-_ASKED = ("select", "nodes", "ncpus", "ngpus", "size", "procs", "mppwidth")
 
 
 class Imported(NamedTuple):
@@ -68,7 +67,7 @@ def _note_submission(script: Script, draft: Draft) -> None:
     """Name what no directive asks for, but the line that submits may: an array, or nodes."""
     outside = straight.list_lines_outside(script)
     for line, text in readable.list_submissions(script):
-        if (line in outside or straight.ITSELF.search(text)) and FORMS["asks-more"].search(text):
+        if (line in outside or FORMS["itself"].search(text)) and FORMS["asks-more"].search(text):
             draft.lose(line, text, WHY.OF_ITSELF)
     own = {name for name, _, _ in script.variables()}
     indices = "|".join(set(directives.ARRAYS.values()) - own) or "-"
@@ -76,8 +75,8 @@ def _note_submission(script: Script, draft: Draft) -> None:
     if index and not script.value(*directives.ARRAYS):
         draft.lose(*index, WHY.OF_ARRAY)
     nodes = straight.find_use(script, FORMS["of-nodes"].pattern)
-    asked = [*map(script.resource, _ASKED), script.value("--nodes", "--ntasks")]
-    if nodes and not any(asked):
+    asked = map(script.resource, ("select", "nodes", "ncpus", "ngpus", "size", "procs", "mppwidth"))
+    if nodes and not any((*asked, script.value("--nodes", "--ntasks"))):
         draft.check(*nodes, "no directive asks for nodes; here it is one: write resources.nodes")
 
 
@@ -111,6 +110,9 @@ def _write_body(script: Script, draft: Draft, folder: str) -> str:
 def _note_losses(script: Script, draft: Draft) -> None:
     for line, text in straight.list_arguments(script):
         draft.lose(line, text, "an argument of the script; write those that it gets in run.args")
+    for name in sorted(_list_outside(script)):
+        if use := straight.find_use(script, name):
+            draft.check(*use, WHY.FROM_OUTSIDE)
     for item in script.read_directives:
         if re.match("--container-(workdir|image) .*[^./]", f"{item.option} {item.value}"):
             draft.check(item.line, item.text, "the file of the body is looked for there")
@@ -118,9 +120,21 @@ def _note_losses(script: Script, draft: Draft) -> None:
     for command in script.commands:
         if command.name in ("echo", "printf") or command.line in outside:
             continue
-        match = straight.ITSELF.search(command.active)
+        match = FORMS["itself"].search(command.active)
         if match and command.name not in PRINTS:
             draft.check(command.line, match[0], vars(WHY).get(match[0][:8], WHY.OF_BODY))
+
+
+def _list_outside(script: Script) -> set[str]:
+    """Return the variables that programs are given and that only the submission can set."""
+    commands = [launch.command for launch in script.launches]
+    own = set[str]().union(*map(Command.list_changed, commands))
+    own |= {name for command in commands for name, _, _ in command.variables()}
+    text = " ".join(x.active for x in commands if trains(unwrap(x.words)))
+    read = {*FORMS["without-default"].findall(text)} - own
+    kinds = ("everywhere", "of-node", "site-folder", "exported")
+    known = {x for x in read if any(FORMS[kind].fullmatch(x) for kind in kinds)}
+    return set() if any(map(reads_settings, commands)) else read - known
 
 
 def _list_other_words(script: Script, draft: Draft) -> list[DirectiveOption]:

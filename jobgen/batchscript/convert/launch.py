@@ -155,6 +155,7 @@ class LaunchLine:
         self.bare = False
         values = self._name_program([python, *module, *torchrun.program])
         values["environment.uv"] = bool(self.started.runner)
+        self.dropped += [name for name in torchrun.options if FORMS["rendezvous"].match(name)]
         if (restarts := torchrun.tell("--max-restarts")) not in ("", "0"):
             values["launch.max_restarts"] = self._count(restarts)
         self._finish("torchrun", values, processes)
@@ -202,7 +203,8 @@ class LaunchLine:
         """The script's own launcher, once, on the first node, with all of its words."""
         words = self.command.words
         step = name_kind(find_launcher([word.text for word in words])) == "step"
-        self._refuse(WHY.LAUNCH, not step, self.started.agent)
+        hides = words[0].text == "pbsdsh"  # how its tasks end, as lint says beside a body
+        self._refuse(WHY.LAUNCH, not step, hides, self.started.agent)
         self._refuse(WHY.SPREADS, not self.tasks)
         self._check_bound()
         self._drop_output()

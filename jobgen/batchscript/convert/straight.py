@@ -21,9 +21,6 @@ _PREPARES = purposes.PREPARING | purposes.REPEATABLE
 # May run on every node, whatever stands before it.
 _PLAIN = {"repeats", "assigns", "export", "folder", "module", "conda", "venv", "hook"}
 _PLAIN |= {"prints", "fails"}
-_AT_HOME = "cd    # PBS starts a script in the home folder; take this out where the site does not"
-ITSELF = FORMS["itself"]
-_SUBMISSION = {"SLURM_SUBMIT_DIR", "PBS_O_WORKDIR"}
 # Kinds of whole commands; the first that fits counts.
 _WHOLE = "launch hook prints fails venv conda export repeats module folder sets ends"
 
@@ -79,13 +76,13 @@ def _is_joined(before: Command, command: Command) -> bool:
 
 def _check_command(command: Command) -> None:
     """Raise NotStraightError for what changes how bash reads the lines after it."""
-    own = re.search(rf"\$\{{!|{ITSELF.pattern}", command.active)
+    own = re.search(rf"\$\{{!|{FORMS['itself'].pattern}", command.active)
     asked = own and (command.name not in purposes.PRINTS or command.redirects)
     sets = [name for name, _, _ in command.variables()]
     passed = [word for word in command.all_words if re.search(r"(^|[=,])[<>]\(", word.raw)]
     left = FORMS["left"].fullmatch(" ".join(command.texts))
     splits = "IFS" in sets and command.name in ("", *DECLARES)
-    moves = _SUBMISSION.intersection(sets)
+    moves = {"SLURM_SUBMIT_DIR", "PBS_O_WORKDIR"}.intersection(sets)
     refuse(command.place.line, WHY.BASH, left, splits, moves, asked, passed)
 
 
@@ -181,7 +178,7 @@ def find_start(script: Script) -> list[str]:
     others = (item for item in script.expanded if not _is_anywhere(item))
     first = next((f"{len(item.blocks)} {' '.join(item.texts)}" for item in others), "")
     away = FORMS["away"].match(f"{first}\n{script.text}")
-    return [_AT_HOME] if script.starts_at_home and not away else []
+    return [WHY.AT_HOME] if script.starts_at_home and not away else []
 
 
 def _is_anywhere(item: Command) -> bool:

@@ -15,15 +15,9 @@ from jobgen.batchscript.reader import Script
 from jobgen.rendering import header
 
 RULES = list_rules(directives, launching, rendezvous, body)
-# What makes a launch miss nodes, or start separate worlds.
-ABOUT_LAUNCH = {
-    *("first-node-only", "other-nnodes", "same-node-rank", "two-agents", "early-expansion"),
-    *("login-node-address", "pbsdsh-status"),
-}
+ABOUT_LAUNCH = {*FORMS["of-launch"].pattern.split("|")}
 # True of most scripts: they come after what is rarer, and dearer.
 _LATE = {"srun-cpus": 1, "srun-kill": 2}
-# `# jobgen: ignore=RULE[,RULE]` in a line, or alone in the line above.
-_IGNORE = re.compile(r"#\s*jobgen:\s*ignore=([a-z0-9, -]+)")
 
 
 def check(script: Script, site: str | None = None) -> list[Finding]:
@@ -71,7 +65,7 @@ def _choose_rules(script: Script) -> tuple[Rule, ...]:
 def _read_ignored(script: Script) -> set[tuple[int, str]]:
     ignored = set()
     for number, line in enumerate(script.lines, 1):
-        if match := _IGNORE.search(line):
+        if match := FORMS["ignore"].search(line):
             alone = line.lstrip().startswith("#") and not re.match(r"\s*#(SBATCH|PBS)", line)
             for rule in re.split(r"[, ]+", match[1].strip()):
                 ignored |= {(number, rule), (number + alone, rule)}

@@ -80,11 +80,18 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
     held = FORMS["holds"].search("\n".join(" ".join(item.texts) for item in later))
     if later and (held or not beside):
         name, line = later[-1].name.split("\n")[0], later[-1].line
-        message = f"its exit code is lost: what follows, up to '{name}' in line {line}, sets the job's"
-        waits = {"(", "{"} & command.openers and any(item.texts == ["wait"] for item in later)
-        yield mark(command.place, message, fix=vars(WHY).get("&" if waits else command.end, ""))
+        message = (
+            f"its exit code is lost: what follows, up to '{name}' in line {line}, sets the job's"
+        )
+        yield mark(command.place, message, fix=vars(WHY).get(_find_end(command, later), ""))
     elif not beside and not all(FORMS["once"].match(script.text, x.start) for x in loops):
         yield mark(command.place, "the job's exit code is that of this loop's last turn alone")
+
+
+def _find_end(command: Command, later: list[Command]) -> str:
+    """Return what comes behind a command, or behind the group that it is part of."""
+    grouped = command.openers & {"(", "{"} and not command.function
+    return "&" if grouped and ["wait"] in [item.texts for item in later] else command.end
 
 
 @rule("no-wait")
@@ -210,12 +217,10 @@ def _find_no_command(script: Script) -> Iterator[Fault]:
 
 @rule("pbsdsh-status")
 def _find_pbsdsh(script: Script) -> Iterator[Fault]:
-    for command in map(script.open, script.expanded):
-        outer, *inner = unwrap_nested(command, PlainVariables({}, {}))
-        told = FORMS["code"].search("\n".join([*command.texts, *command.bodies]))
-        runs = [x for x in inner or [outer] if x.command.end not in ("&&", "||")]
-        lost = any(x.started.name not in SHELLS and _matters(x.started) for x in runs)
-        for launcher in outer.started.launchers if lost and not told else ():
+    kept = FORMS["keeps-task"].search(script.text) or "$?" in str(script.beside)
+    for started, command in script.launches if not kept else ():
+        runs = started.name not in SHELLS and _matters(started)
+        for launcher in started.launchers if runs and command.end not in ("&&", "||") else ():
             if launcher.name == "pbsdsh":
                 yield mark(launcher.word, "pbsdsh ends with 0 even if its tasks fail")
 
