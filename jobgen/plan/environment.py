@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 # Where libraries keep the kernels that they compile, by variable. All but TorchInductor's are in
 # the home folder by default: slow where that is shared, and MIOpen's databases break there.
 _CACHES = (
-    *("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR"),
-    *("MIOPEN_USER_DB_PATH", "MIOPEN_CUSTOM_CACHE_DIR"),
+    "TRITON_CACHE_DIR",
+    "TORCHINDUCTOR_CACHE_DIR",
+    "MIOPEN_USER_DB_PATH",
+    "MIOPEN_CUSTOM_CACHE_DIR",
 )
 
 # What has no meaning for bash's parser, and the words that have one.
