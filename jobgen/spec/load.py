@@ -141,7 +141,7 @@ def load(
     return loaded
 
 
-def _bind(root: Mapping, path: str, text: str, *, has_lines: bool) -> tuple[JobSpec, Positions]:
+def _bind(root: Mapping, source: Source, path: str, text: str) -> tuple[JobSpec, Positions]:
     try:
         return bind(root, JobSpec, text)
     except SpecError as error:
