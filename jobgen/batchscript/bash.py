@@ -42,12 +42,10 @@ _CHANGES = re.compile(
 )
 _ELEMENT = re.compile(r"^([A-Za-z_]\w*)\[[^]]*\]\+?=", re.ASCII)
 # How builtins are told which variables they set.
-_SETTERS = {
+_WORD = re.compile(r"(?<!\S)([A-Za-z_]\w*)(?!\S)", re.ASCII)
+_LISTS = ("read", "mapfile", "readarray", "getopts", "for", "select", "unset")
+_SETTERS = dict.fromkeys(_LISTS, _WORD) | {
     **dict.fromkeys(("let", "(("), _CHANGES),
-    **dict.fromkeys(
-        ("read", "mapfile", "readarray", "getopts", "for", "select", "unset"),
-        re.compile(r"(?<!\S)([A-Za-z_]\w*)(?!\S)", re.ASCII),
-    ),
     "printf": re.compile(r"^-v ([A-Za-z_]\w*)", re.ASCII),
     ":": re.compile(r"\$\{([A-Za-z_]\w*):?=", re.ASCII),
 }

@@ -21,18 +21,14 @@ from jobgen.spec.value_types import NAME, TAKEN, Constraint, Email, Label
 
 _LABEL, _CONSTRAINT, _ADDRESS = (get_args(kind)[1] for kind in (Label, Constraint, Email))
 # The form that the values of keys need.
-_FORMS = {
-    **dict.fromkeys(("account", "queue", "qos", "reservation"), _LABEL),
-    **{"name": NAME, "resources.constraint": _CONSTRAINT},
-}
+_FORMS = dict.fromkeys(("account", "queue", "qos", "reservation"), _LABEL)
+_FORMS |= {"name": NAME, "resources.constraint": _CONSTRAINT}
 _PASSED = re.compile(  # by qsub -v, and by sbatch beside all that there is
     rf"(-v |--export (?i:all),)((?!({TAKEN})=)\w+=[\w./:@%+-]*(,|$))+", re.ASCII
 )
 _EVENTS = {"BEGIN": "begin", "END": "end", "FAIL": "fail", "b": "begin", "e": "end", "a": "fail"}
 # The options for who gets mail and when, and when that is where it is not said.
 _MAIL = {"slurm": ("--mail-user", "--mail-type", ""), "pbs": ("-M", "-m", "a")}
-# Options that add to those before them.
-_MANY = ("-W", "-v", "--mail-type")
 # How an array is asked for, and what has its index: -t is of Torque.
 ARRAYS = {"--array": "SLURM_ARRAY_TASK_ID", "-J": "PBS_ARRAY_INDEX", "-t": "PBS_ARRAYID"}
 
@@ -93,7 +89,7 @@ def _list_taken(script: Script, draft: Draft) -> list[DirectiveOption]:
     places = {item.line for item in asked if find_place(item)}
     for item in asked:
         # Of an option or a resource that is given again, the last one counts.
-        counts = item.option in _MANY or item is last[_name(item)]
+        counts = FORMS["adds"].fullmatch(item.option) or item is last[_name(item)]
         of_place = item.line in places and item.option[0] != "-"  # one with blanks
         if reason := _find_loss(script, item):
             draft.lose(item.line, item.text, reason)
@@ -243,9 +239,8 @@ class _Resources:
         typed = (GRES if option == "--gres" else COUNT).fullmatch(value)
         if not FORMS["counts"].fullmatch(f"{option} {self.request.gpus}") or not typed:
             return False
-        count, gpus = read_count(option, value), self.request.gpus
-        known = {"--gpus": gpus * self.nodes, "--gpus-per-node": gpus}
-        known["--ntasks-per-node"] = self.request.tasks  # fewer, where --ntasks says so
+        count, gpus, tasks = read_count(option, value), self.request.gpus, self.request.tasks
+        known = {"--gpus": gpus * self.nodes, "--gpus-per-node": gpus, "--ntasks-per-node": tasks}
         if count != known.get(option, count):
             self.draft.check(item.line, f"{option}={value}", WHY.RIVAL)
         self.draft.put("resources.gpu_type", typed[1])

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from functools import partialmethod
 from typing import Any
 
+from jobgen.batchscript.purposes import WHY
 from jobgen.records import NamedTuple
 from jobgen.spec import yaml_nodes
 from jobgen.spec.bind import bind
@@ -15,15 +16,7 @@ from jobgen.spec.model import JobSpec
 from jobgen.spec.yaml_text import write_data
 
 # What is listed, and under which words; what is `kept` is listed only for who asks.
-HEADINGS = {
-    "lost": "Lost: here the job of this spec differs from the script.",
-    "check": "Check: here it may differ.",
-}
-# The order of the manual; other keys follow as they come.
-_ORDER = (
-    "name site scheduler account queue resources environment run launch nodes gpus_per_node"
-    " cpus_per_node memory_per_node walltime modules container venv conda variables setup"
-)
+HEADINGS = {kind: vars(WHY)[kind] for kind in ("lost", "check")}
 
 
 class Left(NamedTuple):
@@ -79,7 +72,7 @@ class Draft:
     def tree(self) -> dict[str, Any]:
         """The values as keys in keys, in the order of the manual."""
         tree: dict[str, Any] = {"resources": {}}
-        place = {key: index for index, key in enumerate(_ORDER.split())}
+        place = {key: index for index, key in enumerate(WHY.order.split())}
         for path in sorted(self.values, key=lambda path: place.get(path.partition(".")[2], 99)):
             outer, _, inner = path.partition(".")
             if inner:

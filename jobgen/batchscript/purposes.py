@@ -10,9 +10,7 @@ from jobgen.batchscript.bash import Command, Redirect, parse, split_segments
 from jobgen.batchscript.launchers import Started, unwrap
 from jobgen.spec.tables import read_rows
 
-_KINDS = {
-    kind: frozenset(words.split()) for kind, words in read_rows("commands.txt", room="batchscript")
-}
+_KINDS = {kind: {*words.split()} for kind, words in read_rows("commands.txt", room="batchscript")}
 PRINTS, FILTERS, HEADS = (_KINDS[kind] for kind in ("prints", "filters", "heads"))
 TIDIES = _KINDS["tidies"]
 REPEATABLE, ENVIRONMENTS = _KINDS["repeatable"], _KINDS["environments"]

@@ -42,7 +42,6 @@ def count_reach(script: Script, launcher: Launcher) -> Reach:
 
 
 def _share_out(script: Script, launcher: Launcher, tasks: int, nodes: int) -> Reach:
-    """Return how many of the nodes get how many of the tasks."""
     fill = script.slots  # of a node, before the next one gets any
     # Whether each node gets a task before one gets more than another.
     asked = any(map(FORMS["spreads"].fullmatch, dict(launcher.options)))

@@ -240,7 +240,6 @@ class Script:
         return self.given.get(name) or self.value(option)
 
     def _list_torque(self) -> dict[str, int]:
-        """What only Torque tells, whose jobs ask for `nodes`."""
         if not self.resource("nodes"):
             return {}
         nodes, each = self.request.nodes, self.request.cpus

@@ -85,7 +85,6 @@ class _CleanSpec:
             refuse(item.line, WHY.SIGNAL, FORMS["signals"].match(f"{asked} {self.once}"))
 
     def _split(self, statements: list[Statement]) -> None:
-        """Find what stands before the launch, the launch, and what stands after it."""
         launches = [item for item in statements if item.kind == "launch"]
         if not launches:
             last = statements[-1].line if statements else self.script.body_line
@@ -122,7 +121,6 @@ class _CleanSpec:
         return reader
 
     def _read_prelude(self) -> Prelude:
-        """Return what stands before the launch, with the plain variables that its lines need."""
         needed = list_needed([f"${{{name}}}" for name in self.reader.named], self.before)
         while True:
             prelude = Prelude(self.draft, self.read, needed)

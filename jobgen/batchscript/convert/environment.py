@@ -48,10 +48,7 @@ class Prelude:
         self.once = mode in ("plain", "once", "torchrun")
 
     def start(self, lines: list[str]) -> None:
-        """Begin with the line that goes to where the scheduler starts the script, if there is one.
-
-        As in the script, no failure of it ends the job.
-        """
+        """Begin with the line that goes elsewhere, if any; no failure of it ends the job."""
         self.moved = bool(lines)
         self.setup += lines
 

@@ -103,7 +103,6 @@ class LaunchLine:
         refuse(self.statement.line, reason, *holds)
 
     def _check_words(self) -> None:
-        """Refuse a line without a program that jobgen could start by itself."""
         program = self.started.program
         self._refuse("it reads the lines below", *(one.heredocs for one in self.statement.commands))
         self._refuse(WHY.LAUNCH, not program, *(one.end == "&" for one in self.statement.commands))
@@ -203,8 +202,8 @@ class LaunchLine:
         """The script's own launcher, once, on the first node, with all of its words."""
         words = self.command.words
         step = name_kind(find_launcher([word.text for word in words])) == "step"
-        hides = words[0].text == "pbsdsh"  # how its tasks end, as lint says beside a body
-        self._refuse(WHY.LAUNCH, not step, hides, self.started.agent)
+        # pbsdsh hides how its tasks end, as lint says beside a body.
+        self._refuse(WHY.LAUNCH, not step, words[0].text == "pbsdsh", self.started.agent)
         self._refuse(WHY.SPREADS, not self.tasks)
         self._check_bound()
         self._drop_output()

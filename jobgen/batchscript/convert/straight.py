@@ -167,10 +167,7 @@ def goes_back(script: Script, statement: Statement, variables: PlainVariables) -
 
 
 def find_start(script: Script) -> list[str]:
-    """Return the line that goes to where the scheduler starts a script; none if that is here.
-
-    That is the folder of --chdir, or for PBS the home folder if anything is looked for there.
-    """
+    """Return the line that goes to the folder of --chdir, or for PBS home, if one is needed."""
     asked = [item for item in script.read_directives if item.option == "--chdir"]
     if asked and not find_place(asked[-1]):
         folder = f"{asked[-1].value.rstrip('/')}/"
@@ -182,7 +179,6 @@ def find_start(script: Script) -> list[str]:
 
 
 def _is_anywhere(item: Command) -> bool:
-    """Whether a command does the same in every folder."""
     text, quiet = " ".join(item.texts), all(map(purposes.is_quiet, item.redirects))
     same = (quiet and FORMS["anywhere"].fullmatch(text)) or purposes.leaves_nothing(item)
     return bool(same) and not re.search(r"\b(pwd|PWD)\b", item.active)

@@ -14,8 +14,6 @@ from jobgen.batchscript.purposes import FORMS, WHY
 _NAME = re.compile(r"\$\{?([A-Za-z_]\w*)\}?", re.ASCII)
 _COMMANDS = {"$(pwd)": "$PWD", "`pwd`": "$PWD", "$(whoami)": "$USER", "`whoami`": "$USER"}
 _UNKNOWN = "only bash knows what {} comes to"
-# Another on every node, or in every task.
-_LOCAL = re.compile("|".join(FORMS[kind].pattern for kind in ("of-step", "of-node")))
 
 
 class Reader:
@@ -60,7 +58,8 @@ class Reader:
         if not match:
             raise NotStraightError(line, _UNKNOWN.format(part.text))
         name = match[1]
-        refuse(line, f"${name} is that of the first node and task", _LOCAL.fullmatch(name))
+        local = [FORMS[kind].fullmatch(name) for kind in ("of-step", "of-node")]
+        refuse(line, f"${name} is that of the first node and task", *local)
         if name not in free:
             if self.is_everywhere(name, line):
                 return f"${{{name}}}"

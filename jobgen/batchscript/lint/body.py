@@ -80,9 +80,7 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
     held = FORMS["holds"].search("\n".join(" ".join(item.texts) for item in later))
     if later and (held or not beside):
         name, line = later[-1].name.split("\n")[0], later[-1].line
-        message = (
-            f"its exit code is lost: what follows, up to '{name}' in line {line}, sets the job's"
-        )
+        message = f"its exit code is lost: the lines up to '{name}' in line {line} set the job's"
         yield mark(command.place, message, fix=vars(WHY).get(_find_end(command, later), ""))
     elif not beside and not all(FORMS["once"].match(script.text, x.start) for x in loops):
         yield mark(command.place, "the job's exit code is that of this loop's last turn alone")
@@ -192,7 +190,6 @@ def _list_lossy(script: Script) -> Iterator[list[Command]]:
 
 
 def _list_piped(commands: list[Command]) -> list[Command]:
-    """List the commands before a pipe to tee."""
     pairs = [(one, other.name) for one, other in pairwise(commands) if one.end in ("|", "|&")]
     return [command for command, name in pairs if name == "tee"]
 

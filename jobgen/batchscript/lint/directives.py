@@ -186,6 +186,5 @@ def _make_spec(script: Script, profile: SiteProfile) -> LoadedSpec:
     queue = profile.find_queue(draft.values.get("queue"))
     if queue is not None and queue.chunk == "gpu":
         draft.put("resources.gpus_per_node", draft.values.pop("resources.nodes", 1))
-    draft.put("name", "a")
-    draft.put("run.module", "a")
+    draft.values |= {"name": "a", "run.module": "a"}
     return draft.load()

@@ -96,7 +96,6 @@ def _is_lone(agent: Agent, nodes: int, launched: bool) -> bool:
 
 
 def _trains_on_few(script: Script, launch: LaunchCommand) -> bool:
-    """Whether it starts a program of the job's own on half of the nodes at most."""
     started, used = launch.started, reach.find_reach(script, launch).nodes
     program, _, words = " ".join(started.texts).partition(" ")
     by_python = started.name.startswith("python") and FORMS["program"].match(words)

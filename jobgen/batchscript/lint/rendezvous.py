@@ -119,7 +119,6 @@ def _find_endless_wait(script: Script) -> Iterator[Fault]:
 
 
 def _list_after_server(script: Script) -> list[Command]:
-    """List what comes after a server in the background."""
     serves = FORMS["server"].search
     later = dropwhile(lambda x: x.end != "&" or not serves(" ".join(x.texts)), script.commands)
     return list(later)[1:]
