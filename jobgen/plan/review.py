@@ -673,11 +673,10 @@ def _tell_module(module: str, base: str) -> _Found:
     """Yield what is nearly so called, or that a package of this folder does not have it."""
     folder = os.path.dirname(f"./{base}")
     near = find_near_file(f"{base}.py") if len(module) > 3 and os.path.isdir(folder) else ""
-    packages = (folder, base.partition("/")[0])
     if near:
         near = near.removesuffix(".py").replace("/", ".")
         yield "not-here.near", "run.module", {"text": module, "near": near}
-    elif any(os.path.isfile(f"{one}/__init__.py") for one in packages):
+    elif any(os.path.isfile(f"{one}/__init__.py") for one in (folder, base.split("/")[0])):
         yield "no-module", "run.module", {"text": module}
 
 

@@ -94,10 +94,7 @@ def describe_plan(plan: Plan) -> Header:
 
 def write_lines(plan: Plan) -> list[str]:
     """Return the header of `plan`'s script, without comment signs."""
-    lines = [
-        format_title(plan),
-        f"{_RENDERED}{plan.provenance.source}",
-    ]
+    lines = [format_title(plan), f"{_RENDERED}{plan.provenance.source}"]
     if plan.provenance.source != SPEC:  # a file has it
         lines.append(f"to render it again: {shlex.join(_list_command(plan))}")
     if not plan.provenance.limits:
