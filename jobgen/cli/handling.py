@@ -126,11 +126,10 @@ def clean(jobs: tuple[str, ...], older: str | None, yes: bool, as_json: bool, **
     _check_kept(which["keep"], known)
     waste = find_waste(known, before=before, **which)
     if jobs:
-        going = {each.job.id for each in waste}
-        _name_kept([job for job in known if job.id not in going], age, failed=which["failed"])
+        _name_kept(known, waste, age, failed=which["failed"])
         _name_others(known, jobs)
-    elif not waste and not any(which.values()):
-        _say_all_kept(known, age)
+    elif known and not (waste or any(which.values())):
+        put_err(f"{format_count(len(known), 'job')} kept: none ended more than {age} ago (--older)")
     total = f"{sum(each.size for each in waste) / 1e6:,.1f} MB of {format_count(len(waste), 'job')}"
     if waste:
         _confirm_removal(waste, total, yes=yes)
@@ -176,15 +175,12 @@ def _read_age(age: str) -> float:
         raise UsageError(f"--older: {age!r} {fault}") from None
 
 
-def _say_all_kept(known: Sequence[Job], age: str) -> None:
-    """Print that all jobs are kept, if there are any, and why."""
-    if known:
-        put_err(f"{format_count(len(known), 'job')} kept: none ended more than {age} ago (--older)")
-
-
-def _name_kept(jobs: Sequence[Job], age: str, *, failed: bool) -> None:
+def _name_kept(known: Sequence[Job], waste: Sequence[Waste], age: str, *, failed: bool) -> None:
+    """Say of each job that does not go why it is kept."""
     from jobgen import get_status
 
+    going = {each.job.id for each in waste}
+    jobs = [job for job in known if job.id not in going]
     recent = f"it ended less than {age} ago (--older), or " if age else ""
     for job, state, *_ in get_status(jobs).jobs if jobs else ():
         why = f"{recent}nothing of it is left to remove"

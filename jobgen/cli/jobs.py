@@ -307,15 +307,19 @@ def report(
     if as_json:
         put_out(result)
     if as_text:
-        from jobgen.report.text import format_text
-
-        text = format_text(result, now=time.time())
-        write_file(output, text) if output and output != STDOUT else put_out(text)
+        _write_text(result, output)
     if as_text or (as_json and output is None):
         return
     file = _write_page(result, output, named[0].run_dir)
     if not as_json and output != STDOUT:
         put_out(f"{os.path.relpath(file)}\n")
+
+
+def _write_text(result: Report, output: str | None) -> None:
+    from jobgen.report.text import format_text
+
+    text = format_text(result, now=time.time())
+    write_file(output, text) if output and output != STDOUT else put_out(text)
 
 
 def _write_page(result: Report, output: str | None, folder: Path) -> Path | str:

@@ -366,13 +366,17 @@ def _explain_setup(failure: Failure, lines: Sequence[Line], end: Line) -> Explai
     shown = [line for line in (own, end, *printed[-1:], *last) if line]
     known = keep(shown, _OF_SETUP.search) or shown
     cause, line = find_cause(known, "agent") or Match(EXCEPTION, end)
-    words = read_own_words(own) if own else _OF_AGENT.sub("", end.text)
-    if last:
-        words += f"{':' if own else ', and said:'} {_quote_commands(last)}"
-    elif own is None:
-        words += f", and {name_exit(failure.exit_code or 0)}"
+    words = _word_setup(failure, own, end, last)
     tail = tuple(dict.fromkeys([*last, *printed[-2:], own or end]))
     return Explained(failure, cause, own or line, tail=tail, words=words)
+
+
+def _word_setup(failure: Failure, own: Line | None, end: Line, last: Sequence[Line]) -> str:
+    """Return how a setup ended, in its own step's words or in those of its command."""
+    words = read_own_words(own) if own else _OF_AGENT.sub("", end.text)
+    if last:
+        return f"{words}{':' if own else ', and said:'} {_quote_commands(last)}"
+    return words if own else f"{words}, and {name_exit(failure.exit_code or 0)}"
 
 
 def _quote_commands(said: Sequence[Line]) -> str:

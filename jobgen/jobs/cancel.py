@@ -81,13 +81,19 @@ def _end(group: Sequence[JobRecord]) -> dict[str, str]:
     ids = [job_id for one in group for job_id in reversed(read_traces(one).open_chain)]
     argv = scheduler.cancel_argv(ids)
     answer = process.ask(argv)
-    if not answer.code:
-        return {}
-    over = scheduler.queue.knows_none
+    return _read_refusal(answer, group, ids, argv[0]) if answer.code else {}
+
+
+def _read_refusal(
+    answer: process.CommandResult, group: Sequence[JobRecord], ids: Sequence[str], command: str
+) -> dict[str, str]:
+    """Return the jobs that a refusal names; raise RefusedError if it is of all."""
+    job = group[0]
+    over = SCHEDULERS[job.scheduler].queue.knows_none
     if len(group) > 1 and (named := _find_named(group, answer.words)):
         return {id: f"job {id} has already ended" if over(word) else word for id, word in named}
     if len(group) > 1 or not over(answer.words):
-        raise RefusedError(answer.refusal(argv[0]))
+        raise RefusedError(answer.refusal(command))
     # Those of a chain that have ended already do not matter, as long as one has not.
     if len(answer.words.splitlines()) >= len(ids):
         raise RefusedError(f"job {job.id} has already ended")

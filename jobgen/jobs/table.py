@@ -120,7 +120,6 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
     """Return what is known of one job; with `tracked`, also what its logs say of W&B and MLflow."""
     job, state = status.job, status.state
     about = None if state.ended else header.read(read_if_left(f"{job.run_folder}/script"))
-    given = _read_given(job) if tracked and job.tasks else {}
     row = JobRow(
         **{key: getattr(job, key) for key in _OF_RECORD},
         run_folder=os.path.relpath(job.run_folder),
@@ -130,10 +129,7 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
         limit=state.limit,
         starts=status.starts,
         at_most=about.at_most if about else None,
-        tasks=tuple(
-            TaskState(index, *task[:2], given.get(str(index), ""))
-            for index, task in enumerate(status.tasks)
-        ),
+        tasks=tuple(_list_states(status, given=tracked)),
     )
     if not status.starts or (state.ended and not tracked):
         return row
@@ -148,6 +144,13 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
         bad_nodes=tuple(read_bad_nodes(job.run_folder)),
         roles=tuple(_list_roles(roles)),
     )
+
+
+def _list_states(status: JobStatus, *, given: bool) -> Iterator[TaskState]:
+    """Yield the tasks of an array, with what each alone is `given` if that is asked for."""
+    own = _read_given(status.job) if given and status.tasks else {}
+    for index, task in enumerate(status.tasks):
+        yield TaskState(index, *task[:2], own.get(str(index), ""))
 
 
 def _read_given(job: JobRecord) -> dict[str, str]:

@@ -563,7 +563,7 @@ PRINTS = "try:\n    main()\nexcept Exception as error:\n    print(error)\n"
         (OWN + NOTICED + "s.signal(s.SIGTERM, save)\n", "", CHAIN, ""),
         (f"{OWN}{TRAINS}if rank == 0: torch.save(m)\n", "", CHAIN, "nothing-loaded: "),
         (
-            f"{OWN}{TRAINS}torch.save(m, RUN + '/checkpoints/m')\ntorch.load(m)",
+            f"{OWN}{TRAINS}if rank == 0: torch.save(m, RUN + '/checkpoints/m')\ntorch.load(m)",
             "",
             CHAIN,
             "",

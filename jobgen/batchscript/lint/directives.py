@@ -13,7 +13,7 @@ from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.lint.rule import Fault, find_text, mark, rule
 from jobgen.batchscript.purposes import FORMS
 from jobgen.batchscript.readable import find_place, find_template
-from jobgen.batchscript.reader import Script
+from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.errors import SpecError
 from jobgen.output import format_count
 from jobgen.plan import site_defaults
@@ -113,17 +113,21 @@ def _find_little_memory(script: Script) -> Iterator[Fault]:
 def _check_output_folder(script: Script) -> Iterator[Fault]:
     if script.value("--chdir", "-d"):
         return
-    list_folders = SCHEDULERS[script.target].output_folders
-    lines = [(x, f"{script.can.sign} {x.option} {x.value}\n") for x in script.read_directives]
-    asked = [(x, name) for x, line in lines for name in list_folders(line)]
-    folders = {name.rstrip("/").removeprefix("./"): (item, name) for item, name in asked[::-1]}
-    for bare, (item, folder) in folders.items():
+    for bare, (item, folder) in _list_folders(script).items():
         unknown = FORMS["place"].search(folder) or "$" in folder or _is_elsewhere(folder)
         if not (unknown or (bare and _is_there(script, folder)) or _makes(script, bare)):
             column = script.lines[item.line - 1].find(f"{folder.rstrip('/')}/") + 1
             does = script.can.without_output  # as measured for each scheduler
             lacks = f"there is no folder {folder!r} here" if bare else "only root writes to '/'"
             yield Fault(item.line, column, f"{lacks}, so the job {does}")
+
+
+def _list_folders(script: Script) -> dict[str, tuple[DirectiveOption, str]]:
+    """Return the folders of the output by plain names, each with its directive and text."""
+    of_line = SCHEDULERS[script.target].output_folders
+    lines = [(x, f"{script.can.sign} {x.option} {x.value}\n") for x in script.read_directives]
+    asked = [(x, name) for x, line in lines for name in of_line(line)]
+    return {name.rstrip("/").removeprefix("./"): (item, name) for item, name in asked[::-1]}
 
 
 def _is_there(script: Script, folder: str) -> bool:
