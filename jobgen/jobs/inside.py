@@ -70,6 +70,8 @@ def find_node(job: JobRecord, node: str | None, role: str | None = None) -> str:
     if one.state.name != "running":
         raise UsageError(f"job {job.id} is {one.state.name}, so it has no node to enter")
     nodes = read_nodes(_find_role(job, role))
+    if not nodes:
+        raise UsageError(f"job {job.id} is running, but no node of it has started yet; try again")
     numbered = {str(number): name for number, name in enumerate(nodes)}
     name = numbered.get(node or "0", node)
     if name not in nodes:

@@ -90,6 +90,10 @@ def test_a_node_is_named_or_counted_from_0(monkeypatch: pytest.MonkeyPatch) -> N
     assert [inside.find_node(job, node) for node in (None, "1", "n2")] == ["n1", "n2", "n2"]
     with pytest.raises(UsageError, match=r"no node '2': it runs on n1, n2 \(counted from 0\)"):
         inside.find_node(job, "2")
+    monkeypatch.setattr(inside, "read_nodes", lambda _: [])
+    for node in (None, "0", "n1"):
+        with pytest.raises(UsageError, match="7 is running, but no node of it has started yet"):
+            inside.find_node(job, node)
 
 
 def test_where_no_ssh_leads_to_a_node_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
