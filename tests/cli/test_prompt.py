@@ -150,6 +150,8 @@ def spec(tmp_path, monkeypatch):
         ("qstat -f 12.pbs", "type: jobgen status 12.pbs"),
         ("fmt job.yaml", "type: jobgen check job.yaml"),
         ("make clean", "type: jobgen clean"),
+        ("system prune -f", "type: jobgen clean --yes\n"),
+        ("runs gc", "type: jobgen clean\n"),
         (
             "xyzzy 12",
             "the commands\n  write a job: init, render",
