@@ -25,6 +25,7 @@ from jobgen.cli.target import SHORTCUTS
 from jobgen.cli.typed import FILE_ENDS, JOB, PROGRAM, drop, fill_line, pick, pick_jobs
 from jobgen.errors import Position
 from jobgen.jobs import find
+from jobgen.rendering import header
 from jobgen.schedulers.registry import SCRIPT_ENDS
 from jobgen.sites import search
 from jobgen.spec import table
@@ -413,10 +414,15 @@ def _describe_line(line: _Line) -> dict[str, str]:
         "line": line.text,
         "here": shlex.join(filter(os.path.exists, line.words)),
         "specs": shlex.join(filter(table.is_spec, line.words)),
+        "foreign": shlex.join(filter(_is_foreign, pick(line.words, SCRIPT_ENDS))),
         "id": job.id if job else "",
         "run": os.path.relpath(job.run_folder) if job else "",
         "job": "".join(named),
     }
+
+
+def _is_foreign(script: str) -> bool:
+    return os.path.isfile(script) and header.read(table.read_here(script)) is None
 
 
 def _answer_word(line: _Line, context: click.Context) -> str:

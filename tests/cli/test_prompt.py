@@ -286,6 +286,18 @@ def test_a_job_of_this_folder_is_known(line, answer):
     assert answer in jobgen(*line.split()).err
 
 
+def test_a_script_that_jobgen_did_not_render_is_compared_by_diff():
+    Path("train.py").touch()
+    Path("old.sbatch").write_text("#!/bin/bash\n")
+    assert jobgen("render", "-o", "own.sbatch").code == 0
+    for line, answer in (
+        ("diff job.yaml old.sbatch", "type: jobgen render job.yaml | diff - old.sbatch\n"),
+        ("diff -u old.sbatch job.yaml", "jobgen render job.yaml | diff -u - old.sbatch\n"),
+        ("diff own.sbatch job.yaml", "type: jobgen check job.yaml own.sbatch, which compares"),
+    ):
+        assert answer in jobgen(*line.split()).err
+
+
 def test_a_spec_where_a_script_is_wanted_is_answered_with_its_line():
     Path("a.sbatch").write_text("#!/bin/bash\n")
     for line, answer in (
