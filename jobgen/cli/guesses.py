@@ -392,7 +392,10 @@ def _name_near(message: str, line: _Line, context: click.Context) -> str:
     padded = [f"{one} " for one in known]  # for logz: a slip in a word of four letters
     near = find_near(line.word, known) or find_near(f"{line.word} ", padded, cutoff=0.8).strip()
     if not near:
-        return ""
+        known = sorted(table.list_commands() | table.list_section("tools"))
+        other = find_near(line.word, known, cutoff=0.8)
+        text = other and _answer_word(_read_line([other, *line.words]), context)
+        return text and f"{message}; did you mean {other}? {text}"
     answer = Answer(options.make_context(near, context), line.words)
     text = re.sub("^type:", "did you mean:", answer.write(f"jobgen {near} $LINE"))
     return f"{message}; {text}"
