@@ -165,7 +165,12 @@ def spec(tmp_path, monkeypatch):
         ("scale --replicas 4 a.yaml", "type: jobgen submit a.yaml --nodes 4"),
         ("failed", "type: jobgen list --state failed"),
         ("help submit", "type: jobgen submit --help"),
-        ("config set account lab", "type: jobgen submit --set account=lab; for all your jobs"),
+        ("config set account lab", "for all your jobs, write account: lab in ~/.config/jobgen/"),
+        ("config set queue gpu", "for all jobs of a project, write queue: gpu in its .jobgen.yaml"),
+        (
+            "config run.script a.py",
+            "for all jobs of a project, write run: {script: a.py} in its .jobgen.yaml; one job tak",
+        ),
         ("env create -f e.yml", "the environment is in job.yaml"),
         ("cache", "the commands\n  write a job: init, render"),
         ("xyzzy a.yaml", "the commands\n  write a job: init"),
