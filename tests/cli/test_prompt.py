@@ -463,6 +463,11 @@ def test_no_job_that_has_ended_stands_in_the_place_of_one_that_runs(line):
         ("logs gpt --tail 50", "type: jobgen logs gpt | tail -n 50"),
         ("logs 12 -n node2", "type: jobgen logs 12 --node node2"),
         ("clean --all", "type: jobgen clean --older 1s"),
+        (
+            "logs 12 --since 10m --grep -i loss",
+            "carry no times; type: jobgen logs 12 | grep -i 'loss'\n",
+        ),
+        ("logs 12 --grep loss -v", "type: jobgen logs 12 | grep -v 'loss'\n"),
         ("list --quiet", "redirect it with 2>/dev/null"),
         ("submit --partiton x", "type: jobgen submit --partition x"),
         ("status --walltime 4h", "give --set resources.walltime=4h when you submit"),
