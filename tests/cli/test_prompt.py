@@ -463,6 +463,7 @@ def test_no_job_that_has_ended_stands_in_the_place_of_one_that_runs(line):
         ("logs gpt --tail 50", "type: jobgen logs gpt | tail -n 50"),
         ("logs 12 -n node2", "type: jobgen logs 12 --node node2"),
         ("clean --all", "type: jobgen clean --older 1s"),
+        ("list -S 2026-11-01", "no option chooses by date: the newest come first, and --limit N"),
         (
             "logs 12 --since 10m --grep -i loss",
             "carry no times; type: jobgen logs 12 | grep -i 'loss'\n",
