@@ -469,6 +469,10 @@ def test_no_job_that_has_ended_stands_in_the_place_of_one_that_runs(line):
             "carry no times; type: jobgen logs 12 | grep -i 'loss'\n",
         ),
         ("logs 12 --grep loss -v", "type: jobgen logs 12 | grep -v 'loss'\n"),
+        (
+            "import a.sbatch --dry-run -o b.yaml",
+            "type: jobgen import a.sbatch; it prints the spec, and writes only with -o\n",
+        ),
         ("list --quiet", "redirect it with 2>/dev/null"),
         ("submit --partiton x", "type: jobgen submit --partition x"),
         ("status --walltime 4h", "give --set resources.walltime=4h when you submit"),
