@@ -264,6 +264,8 @@ def test_what_is_not_a_job_or_a_file_is_not_taken_for_one(line, answer):
     ("line", "answer"),
     [
         ("logs --tail 7", "type: jobgen logs -f 7\n"),
+        ("requeue a-1", "qrerun 7 on PBS; for another job, type: jobgen rerun a-1\n"),
+        ("requeue 7", "queue, and the scheduler puts back one that runs: scontrol requeue 7 on Sl"),
         ("logs --tail 8", "type: jobgen logs | tail -n 8\n"),
         ("ssh node7", "type: jobgen shell --node node7\n"),
         ("ssh a-1", "type: jobgen shell a-1\n"),
