@@ -463,8 +463,7 @@ def explain_usage(error: click.UsageError, argv: Sequence[str], group: click.Gro
     answer = _explain_foreign(context, argv) if unknown or context.parent else ""
     answer = answer or _explain_words(message, unknown, context, argv)
     message = f"{message.rstrip('.')}; {answer}" if answer else message
-    message = end_line(settings.make_room(message, argv), argv)
-    message = name_known(message)
+    message = name_known(end_line(settings.make_room(message, argv), argv))
     for words, plain in table.load_table()["plain"].items():
         message = re.sub(words, plain, message)
     return message
