@@ -108,7 +108,8 @@ def _prepare(loaded: LoadedSpec, about: Header, *, task: int | None = None) -> S
 
 def _load(job: JobRecord, about: Header, words: tuple[str, ...]) -> LoadedSpec:
     """Return the recorded spec, complete in itself, with the overrides of then and now."""
-    return load(_read(job, "job.yaml") + "\n", (*about.overrides, *words), alone=True)
+    loaded = load(_read(job, "job.yaml") + "\n", (*about.overrides, *words), alone=True)
+    return loaded._replace(file="job.yaml")
 
 
 def _read(job: JobRecord, name: str) -> str:

@@ -637,6 +637,15 @@ class TestAnswers:
         assert ("next: jobgen logs -f " in said) == (jobs == 2)
         assert "Traceback" not in said
 
+    def test_a_rerun_with_other_values_names_the_spec_that_is_kept_of_it(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert self.submit(monkeypatch).code == 0
+        again = jobgen("rerun", str(record(Path())["id"]), "--again", "--set", "queue=other")
+        assert (again.code, self.jobs()) == (0, 2), again
+        scripts = [path.read_text() for path in Path().glob("runs/a/*/script")]
+        assert all("\n# rendered by jobgen from: job.yaml\n" in one for one in scripts)
+
     def test_a_job_that_began_and_that_the_scheduler_has_forgotten(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
