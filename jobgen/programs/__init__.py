@@ -35,8 +35,10 @@ def list_doubts(loaded: LoadedSpec, plan: Plan) -> Iterator[str]:
 def _place(loaded: LoadedSpec, remark: Remark) -> str:
     """Return a remark; one about an argument that the spec gives with its place there."""
     text: object = f"{remark.path}:{remark.line}: {remark.message}; {remark.hint}"
-    if remark.rule.endswith("-argument") and "os.environ" not in remark.hint:
-        path = _find_given(loaded, remark.message) or "run.args"
+    is_of_argument = remark.rule.endswith("-argument") and "os.environ" not in remark.hint
+    test = re.search("only where (.*), and the job does not ask", remark.message)
+    named = f"{test[1]} {test[1].replace('_', '-')}" if test else remark.message * is_of_argument
+    if path := _find_given(loaded, named) or "run.args" * is_of_argument:
         text = loaded.problem(path, f"{remark.path}: {remark.message}", remark.hint)
     return f"{remark.level}: {text} [{remark.rule}]"
 

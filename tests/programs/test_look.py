@@ -214,6 +214,22 @@ def test_an_argument_of_a_task_has_its_own_place(tasks: str, said: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("args", "place"),
+    [
+        ("{dist-kind: single}", "job.yaml:4:43: run.args.dist-kind: train.py: it makes a process"),
+        ("{dist_kind: single}", "job.yaml:4:43: run.args.dist_kind: train.py: it makes a process"),
+        ("[--dist-kind, single]", "train.py:1: it makes a process group only where"),
+    ],
+)
+def test_an_option_that_turns_the_group_off_has_its_own_place(args: str, place: str) -> None:
+    option = "p.add_argument('--dist-kind', '--dist_kind', default='ddp')\na = p.parse_args()\n"
+    join = "import torch.distributed as dist\nif a.dist_kind == 'ddp':\n    "
+    train = f"{PARSES}{option}{join}dist.init_process_group('nccl')\n{ALONE}"
+    write(f"{{script: train.py, args: {args}}}", train=train)
+    assert f"warning: {place}" in jobgen("check").err
+
+
+@pytest.mark.parametrize(
     ("keys", "named"),
     [
         ("launch: {max_restarts: 2}", "launch.max_restarts"),
