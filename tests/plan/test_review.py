@@ -485,6 +485,10 @@ in the background
 sudo
     run: {command: [sudo, a.out]}
     sudo asks for a password
+pbsdsh on PBS
+    scheduler: pbs
+    run: {command: [pbsdsh, --, bash, run.sh]}
+    pbsdsh ends with 0 whatever its tasks end with
 servers
     run: {command: [jupyter, lab]}
     jupyter would start 8 servers
