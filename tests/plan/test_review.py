@@ -487,6 +487,7 @@ sudo
     sudo asks for a password
 pbsdsh on PBS
     scheduler: pbs
+    launch: {mode: plain}
     run: {command: [pbsdsh, --, bash, run.sh]}
     pbsdsh ends with 0 whatever its tasks end with
 servers
