@@ -380,6 +380,9 @@ seconds for minutes
 days for hours
     resources: {nodes: 2, gpus_per_node: 4, cpus_per_gpu: 4, memory_per_node: 64GB, walltime: 365d}
     365d is hardly what you mean; check the unit: h, m
+a registry as enroot does not write it
+    environment: {container: {image: 'docker://a.io:5000/b/c:2', runtime: pyxis}}
+    look for a.io:5000/b/c:2 on Docker Hub, unless ... write image: a.io:5000#b/c:2
 an image of a registry for a file
     environment: {container: {image: 'a/b:2', runtime: apptainer}}
     a/b:2 is not here, and its runtime takes it for a file; correct the path; an image of a
@@ -860,6 +863,14 @@ RIGHT = {
     "a program of a container": (
         "{script: train.py}",
         "{script: /opt/a.py}\nenvironment: {container: {image: 'docker://a', runtime: apptainer}}",
+    ),
+    "a registry as enroot writes it": (
+        "",
+        "environment: {container: {image: 'nvcr.io#nvidia/pytorch:26.01-py3', runtime: pyxis}}\n",
+    ),
+    "an image of Docker Hub": (
+        "",
+        "environment: {container: {image: 'docker://pytorch/pytorch:2.9', runtime: pyxis}}\n",
     ),
     "a program in the usual folder of an image": (
         "{script: train.py}",
