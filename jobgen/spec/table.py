@@ -71,6 +71,7 @@ def fill(sentence: str, values: Mapping[str, str]) -> str:
         forms |= {name: text, f"lower_{name}": text.lower(), f"upper_{name}": text.upper()}
         forms |= {f"{name}_list": items, f"lower_{name}_list": items.lower()}
         forms |= {f"{name}_slug": slug, f"lower_{name}_slug": slug.lower()}
+        forms[f"{name}_lists"] = re.sub(r": (?:'(.*?)'|([^'[,]+))", r": [\1\2]", text)
         forms[f"{name}_words"] = ", ".join(split_words(text))
         forms[f"{name}_keys"] = text.replace("=", ": ").replace(",", ", ")
     lacking = "|".join(["-", *(name for name, text in forms.items() if text in ("", "NAME"))])
