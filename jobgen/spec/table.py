@@ -82,7 +82,8 @@ def fill(sentence: str, values: Mapping[str, str]) -> str:
 # What a condition of a rule is compared with, where that has another name; conditions that are
 # regular expressions for the whole of it, or for a part; and what a rule answers.
 _FACTS = {"form": "word", "matches": "plain"}
-_WHOLE, _PARTS = ("form", "key", "means", "at", "path", "message"), ("matches", "line", "source")
+_WHOLE = ("form", "key", "means", "at", "path", "message", "beside")
+_PARTS = ("matches", "line", "source")
 _ANSWERS = ("say", "type", "use", "fault", "unfold", "meant")
 
 

@@ -71,12 +71,16 @@ class Stranger(NamedTuple):
         return hasattr(self.root, "alternatives")
 
     @property
-    def share(self) -> str:
-        """What its amount is for each of the nodes beside it; empty if they cannot share it."""
+    def others(self) -> dict[str, Node]:
+        """The keys beside it, and those of `resources` there, with their values."""
         records = (self.beside, self.beside.items.get("resources"))
         pairs = (one.items.items() for one in records if isinstance(one, Mapping))
-        items = itertools.islice(itertools.chain(*pairs), _MOST_BESIDE)
-        nodes = "".join(item.text for key, item in items if _means_nodes(key))
+        return dict(itertools.islice(itertools.chain(*pairs), _MOST_BESIDE))
+
+    @property
+    def share(self) -> str:
+        """What its amount is for each of the nodes beside it; empty if they cannot share it."""
+        nodes = "".join(item.text for key, item in self.others.items() if _means_nodes(key))
         form = r"([1-9]\d*)( ?[A-Za-z]*)/([2-9]|[1-9]\d+)"
         match = re.fullmatch(form, f"{self.node.text}/{nodes}")
         if match is None or int(match[1]) % int(match[3]):
@@ -224,6 +228,7 @@ def _apply(stranger: Stranger, section: str, word: str) -> Hint | None:
         "means": means,
         "unfit": "yes" * (not stranger.fit(means)[0]),
         "share": stranger.share,
+        "beside": " ".join(stranger.others),
     }
     answer = find_rule(section, facts)
     if "say" in answer:
@@ -355,6 +360,7 @@ def describe(node: Node, path: str = "") -> dict[str, str]:
         "name": place.rpartition(".")[2] or "it",
         "text": text,
         "line": show(node),
+        "starts": str(int(text) + 1) if re.fullmatch(r"\d{1,9}", text) else "",
         "plain": text or ",".join(words) or "...",
         "launcher": find_launcher_in_text(text),
         "program": show_program(split_words(text) or words),

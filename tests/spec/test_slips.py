@@ -153,6 +153,8 @@ ARGS = "name: a\nscheduler: slurm\nresources: {nodes: 2}\nrun:\n  module: m\n  a
         ("slurm:\n  nodes: 2\npython: {script: a.py}\n", "slurm: unknown key; its keys belong"),
         ("model: {nodes: 2, time: 1h}\nlr: 1\n", "is not a job spec: it has model, lr"),
         ("siet: a\nrnu: {scrpit: a.py}\nlr: 1\n", "run.scrpit: unknown key; did you mean 'scr"),
+        (GOOD + "on_walltime: requeue\nmax_retries: 5\n", "write at_most: 6 in on_walltime"),
+        (GOOD + "on_failure: restart\nretries: 5\n", "write at_most: 5 in on_failure"),
         ("time: 2h\ntimeout: 3h\n", "{walltime: 3h}; it is already there: keep one of the two"),
         ("defaults:\n  - a\n", "a program that uses Hydra reads it"),
         (GOOD + "directives:\n  - #SBATCH --nice=7\n", "begins a comment: '#SBATCH --nice=7'"),
