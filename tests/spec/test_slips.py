@@ -155,6 +155,7 @@ ARGS = "name: a\nscheduler: slurm\nresources: {nodes: 2}\nrun:\n  module: m\n  a
         ("siet: a\nrnu: {scrpit: a.py}\nlr: 1\n", "run.scrpit: unknown key; did you mean 'scr"),
         (GOOD + "on_walltime: requeue\nmax_retries: 5\n", "write at_most: 6 in on_walltime"),
         (GOOD + "on_failure: restart\nretries: 5\n", "write at_most: 5 in on_failure"),
+        (GOOD + "on_failure: a\non_walltime: b\nretries: 5\n", "write launch: {max_restarts: 5}"),
         ("time: 2h\ntimeout: 3h\n", "{walltime: 3h}; it is already there: keep one of the two"),
         ("defaults:\n  - a\n", "a program that uses Hydra reads it"),
         (GOOD + "directives:\n  - #SBATCH --nice=7\n", "begins a comment: '#SBATCH --nice=7'"),
