@@ -1315,6 +1315,8 @@ def test_a_library_that_is_not_known_makes_it_a_note() -> None:
     (remark,) = look("import torch, mytrainer\nloss.backward()")
     assert not remark.certain
     assert "unless mytrainer makes one" in remark.message
+    (known,) = look("import torch, sconf\nloss.backward()")
+    assert known.certain
 
 
 def test_a_comment_silences_one_rule() -> None:
