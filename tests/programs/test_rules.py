@@ -310,6 +310,10 @@ RIGHT = {
         "import lightning as L\nfrom lightning.pytorch.cli import LightningCLI\n"
         "LightningCLI(trainer_defaults={'num_nodes': 2})\nL.Trainer(devices=1)\n"
     ),
+    "--local_rank that is set before it decides who saves": SETUP
+    + "parser.add_argument('--local_rank', default=0)\nargs = parser.parse_args()\n"
+    + "args.local_rank = dist.get_rank()\n"
+    + "if args.local_rank == 0:\n    torch.save(net, 'm.pt')\n",
     "--local_rank that another number stands in for": (
         GROUP + "parser.add_argument('--local_rank', default=None)\n"
         "local_rank = args.local_rank or dist.get_rank() % torch.cuda.device_count()\n"
@@ -448,6 +452,9 @@ WRONG = {
             GROUP
             + "parser.add_argument('--local_rank', type=int)\ntorch.cuda.set_device(a.local_rank)"
         ),
+        "--local_rank that decides who saves, beside a GPU by LOCAL_RANK": SETUP
+        + "parser.add_argument('--local_rank', default=0)\nargs = parser.parse_args()\n"
+        + "if step % 10 == 0 and args.local_rank == 0:\n    torch.save(net, f'{step}.pt')\n",
         "--local_rank that is none by default": (
             GROUP.replace("dist.init", "if a.local_rank is not None:\n    dist.init")
             + "parser.add_argument('--local_rank', default=None, type=int)\n"
