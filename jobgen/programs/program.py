@@ -200,14 +200,15 @@ class ReadProgram:
         calls = itertools.chain(*(self._kinds.get(kind, ()) for kind in kinds.split()))
         return [one for one in calls if self.is_reached(one.part)]
 
-    def find_denied(self, kind: str) -> str | None:
-        """Return the test that keeps it from a call of a kind, if one is known to fail."""
+    def find_denied(self, kind: str) -> tuple[str, str]:
+        """Return the test that keeps it from a call of a kind, and what in it fails, or ""."""
         own = [call.part for call in self._kinds.get(kind, [])]
         for part in (*own, *(use for one in own for use in self.list_uses(one.scope))):
             if (test := part.denied) and "__name__" not in ast.unparse(test):
                 whole = part.module.resolve(test)
-                return ast.unparse(test if isinstance(whole, ast.Constant) else whole)
-        return None
+                test = test if isinstance(whole, ast.Constant) else whole
+                return ast.unparse(test), ast.unparse(part.module.narrow(test))
+        return "", ""
 
     def suppose(self, values: Mapping[str, ast.expr]) -> None:
         """Take fields with these last names to have these values, and no others any more."""

@@ -378,6 +378,14 @@ class Module:
             self._decided.clear()  # as more may be assigned until the next question
         return known
 
+    def narrow(self, test: ast.expr) -> ast.expr:
+        """Return the one part of a test by which it fails; the test where several do, or all."""
+        turned, inner = isinstance(test, ast.UnaryOp), getattr(test, "operand", test)
+        if not isinstance(inner, ast.BoolOp) or isinstance(inner.op, ast.Or) is not turned:
+            return test
+        failing = [one for one in inner.values if self.decide(one) is turned]
+        return self.narrow(failing[0]) if len(failing) == 1 else test
+
     def _decide(self, test: ast.expr) -> bool | None:
         match test:
             case ast.Constant(value=value):

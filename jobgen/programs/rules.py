@@ -201,9 +201,9 @@ class _Look:
         program, strange, placed = self.program, self._list_strange(), self._is_placed()
         mpi = _OF_MPI & {full.partition(".")[0] for full in program.named}
         made, trains = placed or program.may_call("makes"), bool(program.find("trains"))
-        self.values["test"] = denied = program.find_denied("makes")
+        self.values["test"] = denied = program.find_denied("makes")[0]
         # Nothing where the test is of the local rank, and else what stands in no call.
-        self.values["by_rank"] = re.escape(re.sub("(?s).*local_rank.*", "", str(denied)))
+        self.values["by_rank"] = re.escape(re.sub("(?s).*local_rank.*", "", denied))
         self.answers |= {
             "joined": bool(program.find("joins")),
             "wrapped": any(call.part.certain for call in program.find("grouped")),
@@ -216,7 +216,7 @@ class _Look:
             "strange": bool(strange),
             "partial": program.partial,
             "trains": trains,
-            "denied": denied is not None,
+            "denied": bool(denied),
             "script": program.is_script,
             "installed": any(map(os.path.isfile, ("pyproject.toml", "setup.py", "setup.cfg"))),
             "pathed": "PYTHONPATH" in self.settings,
@@ -242,9 +242,9 @@ class _Look:
         if self.size.arguments is None and any(map(self._is_open, self.program.find("makes"))):
             supposed = self._read_arguments()[2]
         self.program.suppose(supposed)
-        denied = self._find_denied()
+        denied, failing = self._find_denied()
         self.program.suppose({})
-        words = re.findall(r"\w+", denied)
+        words = re.findall(r"\w+", failing)
         fields = [one for one in words if isinstance(supposed.get(one), ast.Constant)]
         self.answers["unasked"] = bool(fields)
         if fields:
@@ -258,12 +258,12 @@ class _Look:
         """Whether tests that are not known decide about a call, or about a way to it."""
         return any(self.program.list_ways(call.part))
 
-    def _find_denied(self) -> str:
-        """Return the test that keeps it from all calls that make a group, or start processes."""
+    def _find_denied(self) -> tuple[str, str]:
+        """Return what keeps it from all calls that make a group, or start processes."""
         own = {scope.name for scope in self.program.scopes}  # which make one by other calls in them
         ways = map(self.program.find, ("makes", *_STARTS))
         reached = any(one.short not in own for one in itertools.chain(*ways))
-        return "" if reached else self.program.find_denied("makes") or ""
+        return ("", "") if reached else self.program.find_denied("makes")
 
     def _list_strange(self) -> list[str]:
         """Return the libraries that may make the group, and modules that are not there.

@@ -1075,6 +1075,12 @@ TOLD = (
     "def join():\n    torch.distributed.init_process_group()\n"
     "if a.world_size > 1:\n    join()\n"
 )
+EITHER = (
+    "import argparse, torch\np = argparse.ArgumentParser()\np.add_argument('c', action=Dict())\n"
+    "p.add_argument('--local_rank', default=-1)\np.add_argument('--cpu', action='store_true')\n"
+    "a = p.parse_args()\nif a.local_rank == -1 or a.cpu:\n    device = 'cpu'\n"
+    "else:\n    torch.distributed.init_process_group()\n"
+)
 RUNNER = (
     "import argparse\nfrom mmengine.runner import Runner\np = argparse.ArgumentParser()\n"
     "p.add_argument('--launcher', default='none')\na = p.parse_args()\nRunner(a).train()\n"
@@ -1104,6 +1110,7 @@ CONFIGURED = (
         (OFF.replace("if args", "args.use_ddp = 'RANK' in os.environ\nif args"), "", ""),
         (f"{OFF}else:\n    torch.distributed.init_process_group('gloo')\n", "", ""),
         (TOLD, "", "torchrun passes no --world-size, which is -1 by default"),
+        (EITHER, "", "torchrun passes no --local_rank, which is -1 by default"),
         (RUNNER, "", "its Runner makes a process group only by --launcher"),
         (RUNNER, "--launcher pytorch", ""),
         (CONFIGURED, "", ""),
