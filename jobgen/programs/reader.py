@@ -259,7 +259,11 @@ class Module:
         self._keep_block(node, part._replace(tests=(*part.tests, ast.Name("error"))))
 
     def _keep_scope(self, node: Any, part: Part) -> None:
-        self._keep_block(node, part._replace(scope=self._make_scope(node, part)))
+        scope = self._make_scope(node, part)
+        given = [one for mark in node.decorator_list for one in getattr(mark, "args", ())]
+        if scope.marked and ast.Name in map(type, given):  # it may call that in place of this one
+            part = part._replace(tests=(*part.tests, ast.Name("replaced")))
+        self._keep_block(node, part._replace(scope=scope))
 
     def _make_scope(self, node: Any, part: Part) -> Scope:
         bases = [self._name(base) for base in getattr(node, "bases", ())]

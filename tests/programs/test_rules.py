@@ -995,6 +995,13 @@ def test_a_decorator_may_call_what_it_is_given(mark: str) -> None:
     assert look(f"{text}def main(lr=1.0):\n    pass\n", size=ONE) == []
 
 
+def test_a_decorator_may_call_another_in_place_of_a_function() -> None:
+    start = f"{SETUP}from tools import change\ndef save():\n    torch.save(net, 'm.pt')\n"
+    train = "def train():\n    save()\ntrain()\n"
+    assert rules(look(f"{start}@change\n{train}")) == ["all-write"]
+    assert look(f"{start}@change(train_sharded)\n{train}") == []
+
+
 def test_the_gpus_that_a_program_counts_are_the_node_s() -> None:
     text = "import torch\nn = torch.cuda.device_count()\nif n > 1:\n"
     (remark,) = look(f"{text}    torch.multiprocessing.spawn(work, nprocs=n)\n", size=GIVEN)
