@@ -200,7 +200,7 @@ class _Look:
         """Answer what the rules need of the program, as its arguments decide it."""
         program, strange, placed = self.program, self._list_strange(), self._is_placed()
         mpi = _OF_MPI & {full.partition(".")[0] for full in program.named}
-        made, trains = placed or program.may_call("makes"), bool(program.find("trains"))
+        made, trains = placed or self._may_join(), bool(program.find("trains"))
         self.values["test"] = denied = program.find_denied("makes")[0]
         # Nothing where the test is of the local rank, and else what stands in no call.
         self.values["by_rank"] = re.escape(re.sub("(?s).*local_rank.*", "", denied))
@@ -211,7 +211,7 @@ class _Look:
             "one": not any(map(program.find, _STARTS)),
             "made": made,
             "placed": placed,
-            "own": bool(program.find("makes")) and not placed,
+            "own": made and bool(program.find("makes")) and not placed,
             "mpi": bool(mpi),
             "strange": bool(strange),
             "partial": program.partial,
@@ -235,6 +235,12 @@ class _Look:
         if program.libraries & _CONFIGURED and not program.find("loops"):
             return True
         return any(classify(one) >= {"makes", "places"} for one in program.named)
+
+    def _may_join(self) -> bool:
+        """Whether it may make a group, and not only one of one process that it may do without."""
+        small, groups = re.compile(r"\bworld_size=1[,)]"), self._list_groups("makes")
+        alone = [small.search(one.text) and _is_asked(self, one) for one in groups]
+        return not (alone and all(alone)) and self.program.may_call("makes")
 
     def look_for_unasked(self) -> None:
         """Answer whether options and settings, as they are, seem to keep it from a group."""
@@ -260,10 +266,13 @@ class _Look:
 
     def _find_denied(self) -> tuple[str, str]:
         """Return what keeps it from all calls that make a group, or start processes."""
-        own = {scope.name for scope in self.program.scopes}  # which make one by other calls in them
-        ways = map(self.program.find, ("makes", *_STARTS))
-        reached = any(one.short not in own for one in itertools.chain(*ways))
+        reached = self._list_groups(" ".join(("makes", *_STARTS)))
         return ("", "") if reached else self.program.find_denied("makes")
+
+    def _list_groups(self, kinds: str) -> list[Fact]:
+        """Return the calls of kinds, but those of functions that make a group by others in them."""
+        own = {scope.name for scope in self.program.scopes}
+        return [one for one in self.program.find(kinds) if one.short not in own]
 
     def _list_strange(self) -> list[str]:
         """Return the libraries that may make the group, and modules that are not there.

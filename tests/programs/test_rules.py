@@ -1152,6 +1152,14 @@ def test_what_a_library_is_named_for_tells_whether_it_may_make_the_group(
     )
 
 
+def test_a_group_of_one_process_to_resume_joins_no_others() -> None:
+    text = "import torch\ndef open_group():\n    torch.distributed.init_process_group({})\n"
+    text += "if folder:\n    open_group()\nloss.backward()\n"
+    (remark,) = look(text.format("rank=0, world_size=1"))
+    assert remark.message.startswith("it makes no process group")
+    assert "no-process-group" not in rules(look(text.format("rank=0, world_size=n")))
+
+
 def test_a_probability_distribution_makes_no_group() -> None:
     program = "import torch\nnoise.init_distribution('normal')\nloss.backward()\n"
     assert rules(look(program)) == ["no-process-group"]
