@@ -23,7 +23,7 @@ OPEN = {
 }
 # Without a history PBS forgets what it has deleted, and says nothing of a lost node.
 GONE = {
-    "vanished": Expected("unknown", "it has not begun here", "dependency"),
+    "vanished": Expected("cancelled", "it needed bad", "dependency"),
     "lost": Expected("failed", "it left no outcome: it was killed", "unknown"),
 }
 KEPT = {
@@ -38,7 +38,11 @@ def test_every_state_has_its_word_with_a_history_and_without(pbs: Pbs, tmp_path:
         whole = RESOURCES | {"cpus_per_node": 16}  # all of n1, so that no other job is lost with it
         lost = start("lost", WAITS, resources=whole, directives=["#PBS -r n"])
         start("overdue", "sleep 600", resources=RESOURCES | {"walltime": "20s"})
-        bad, _ = start("bad", "exit 3"), start("good", "true")
+        # A job that needs another can be submitted only before that has failed.
+        bad = start("bad", "until [[ -e fail ]]; do sleep 0.2; done; exit 3")
+        start("vanished", "true", after=[bad.id])
+        (tmp_path / "fail").touch()
+        start("good", "true")
         running, stopped = start("running", WAITS), start("stopped", WAITS)
         suspended, again = start("suspended", WAITS), start("again", WAITS)
         start("held", "true", directives=["#PBS -h"])
@@ -46,7 +50,6 @@ def test_every_state_has_its_word_with_a_history_and_without(pbs: Pbs, tmp_path:
         start("hopeless", "true", resources=RESOURCES | {"cpus_per_node": 99})
         start("dependent", "true", after=[running.id])
         bad.wait()
-        start("vanished", "true", after=[bad.id])
         standing.begins("lost", "running", "stopped", "suspended", "again")
         assert (lost.run_dir / "attempts" / "0" / "nodes").read_text().strip() == "n1"
         pbs.run("qsig", "-s", "suspend", suspended.id)
@@ -83,7 +86,6 @@ def test_every_state_has_its_word_with_a_history_and_without(pbs: Pbs, tmp_path:
             standing.forget()
             for sign in jobs["lost"].run_dir.glob("attempts/*/node-*.alive"):
                 os.utime(sign, (before := sign.stat().st_mtime - 301, before))
-            # What vanished without a word is given up after a second look, a minute later.
             vanishes = standing.start_waiting("vanished")
             standing.expect(ENDED | table | GONE, seconds=0)
             standing.ends(ENDED | {"lost": GONE["lost"]})

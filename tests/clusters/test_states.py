@@ -55,9 +55,9 @@ FORGOTTEN = {
     "overdue": Expected("timeout", "", "walltime"),
     "weak": Expected("cancelled", "", "preempted"),
     "lost": Expected("failed", "it left no outcome: it was killed", "unknown"),
-    "doomed": Expected("unknown", "it has not begun here", "dependency"),
+    "doomed": Expected("cancelled", "it needed fails", "dependency"),
     "hungry": ENDED["hungry"]._replace(reason="exit code 137, by SIGKILL"),
-    "stuck": Expected("unknown", "it has not begun here", "dependency"),
+    "stuck": Expected("cancelled", "it needed fails", "dependency"),
     "gone": Expected("unknown", "it has not begun here", "unknown"),
 }
 
@@ -108,7 +108,11 @@ def test_every_state_has_its_word_and_keeps_it_when_slurm_forgets(
         limit = {**RESOURCES, "walltime": "1m"}
         start("overdue", "while sleep 2; do echo step; done", resources=limit)
         start("stubborn", "trap '' TERM; for _ in {1..999}; do sleep 1; done")
-        fails = start("fails", "setsid sleep 997 & exit 3")
+        # A job that needs another can be submitted only before that has failed.
+        fails = start("fails", "until [[ -e fail ]]; do sleep 0.2; done; setsid sleep 997 & exit 3")
+        start("stuck", "true", **ask(f"--dependency=afterok:{fails.id}"))
+        start("doomed", "true", after=[fails.id])
+        (tmp_path / "fail").touch()
         weak = ask("--partition=low", "--nodelist=n3", "--exclusive", "--no-requeue")
         start("weak", WAITS, **weak)
         start("lost", WAITS, **ask("--no-requeue", "--nodelist=n2"))
@@ -127,8 +131,6 @@ def test_every_state_has_its_word_and_keeps_it_when_slurm_forgets(
         fails.wait()
         # The script ends nothing that outlives its agent: Slurm does.
         wait_until(lambda: not any(slurm.processes("sleep 997").values()))
-        start("stuck", "true", **ask(f"--dependency=afterok:{fails.id}"))
-        start("doomed", "true", after=[fails.id])
         standing.begins("weak", "lost", "stubborn", "again", "put-back", "suspended")
         slurm.fail("n2")
         # In a time of grace only the program is told to end, and it ends by itself.
@@ -167,11 +169,11 @@ def test_every_state_has_its_word_and_keeps_it_when_slurm_forgets(
         waiting = standing.start_waiting(*names)
         # Nothing waits for a job that will never start.
         assert [each.wait(PATIENCE) for each in standing.start_waiting(stuck)] == [7, 7]
-        standing.refuses_another(*OPEN)
+        standing.refuses_another(*names)
         with slurm.without_accounting():
             standing.forget()
             standing.expect(table, seconds=0)
-            standing.refuses_another(*OPEN)
+            standing.refuses_another(*names)
         assert {each.poll() for each in waiting} == {None}
 
         slurm.run("scontrol", "resume", jobs["suspended"].id)
