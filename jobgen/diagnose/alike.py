@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 from jobgen.diagnose.diagnosis import Diagnosis, choose_words, list_names, list_ranks
-from jobgen.diagnose.evidence import STOPPED_BY_OTHERS, Evidence
+from jobgen.diagnose.evidence import STOPPED_BY_OTHERS, Evidence, Failure
 from jobgen.diagnose.explaining import Explained
 from jobgen.diagnose.odd import find_accused, find_odd
 from jobgen.diagnose.processes import Processes
@@ -26,9 +26,7 @@ def name_alike(about: Diagnosis, alike: list[Explained], processes: Processes) -
     evidence, first = processes.evidence, alike[0].failure
     if len(alike) > 1:
         about = _name_odd(about, alike, evidence=evidence)
-    ended = [one.failure for one in alike]
-    if len(alike) > 1 and first.exit_code in _OF_TIMERS:  # those of others were about to
-        ended += evidence.stopped
+    ended = _list_ended(alike, evidence)
     ranks = {one.rank for one in ended if one.rank is not None}
     nodes = {one.node for one in ended}
     began = bool(evidence.ranks)
@@ -46,6 +44,13 @@ def name_alike(about: Diagnosis, alike: list[Explained], processes: Processes) -
         all_nodes=not began and nodes == {*evidence.nodes},
         besides=tuple(_list_besides(processes.own, alike[0].key, ranks=ranks)),
     )
+
+
+def _list_ended(alike: list[Explained], evidence: Evidence) -> list[Failure]:
+    ended = [one.failure for one in alike]
+    if len(alike) > 1 and ended[0].exit_code in _OF_TIMERS:  # those of others were about to
+        ended += evidence.stopped
+    return ended
 
 
 def _find_module(evidence: Evidence, words: str) -> str:
