@@ -208,7 +208,7 @@ def prepare(
     Raises SpecError, UsageError or StaleError.
     """
     from jobgen.jobs.awaited import find_awaited
-    from jobgen.jobs.submission import prepare_plan, prepare_script
+    from jobgen.jobs.submission import list_stale, prepare_plan, prepare_script
     from jobgen.plan.resolve import resolve
     from jobgen.programs import list_doubts
     from jobgen.rendering.check import is_script
@@ -220,7 +220,7 @@ def prepare(
         loaded = load(source, overrides, user=True, target=scheduler or site)
         plan = resolve(loaded, scheduler=scheduler, site=site, limits=limits)
         submission = prepare_plan(loaded, plan, after=after)
-        remarks = [submission.warning, *list_doubts(loaded, plan)]
+        remarks = [submission.warning, *list_stale(loaded), *list_doubts(loaded, plan)]
         return replace(submission, warning="\n".join(filter(None, remarks)))
     submission = prepare_script(path, stale_ok=stale_ok, after=after)
     if scheduler or site or overrides or not limits:

@@ -142,12 +142,12 @@ def prepare_plan(loaded: LoadedSpec, plan: Plan, *, after: tuple[str, ...] = ())
     text = render(plan)
     process.check_syntax(text, loaded.where("environment.setup"))
     about = header.describe_plan(plan)
-    warning = "\n".join([*plan.notes, *_list_stale(Path(loaded.file))])
-    return describe_script(text, about, loaded, warning=warning, after=waits)
+    return describe_script(text, about, loaded, warning="\n".join(plan.notes), after=waits)
 
 
-def _list_stale(spec: Path) -> Iterator[str]:
+def list_stale(loaded: LoadedSpec) -> Iterator[str]:
     """Yield a warning for each script beside a spec that is not what it renders today."""
+    spec = Path(loaded.file)
     with suppress(JobgenError):  # such as a base that only this submission overrides
         for script in list_scripts(spec, spec.parent) if spec.is_file() else ():
             if script.compare(spec)[0].stale:

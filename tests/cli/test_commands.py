@@ -505,6 +505,9 @@ class TestSubmit:
         assert jobgen("submit", "job.sbatch", "--stale-ok").out == "4242\n"
         stale = "warning: job.sbatch: stale; job.yaml is submitted; render the script again\n"
         assert jobgen("submit", "--dry-run").err == stale
+        # Of a rerun that is not so: it submits the spec that is on record.
+        again = jobgen("rerun", "4242", "--set", "resources.walltime=9m", "--again")
+        assert (again.out, "stale" in again.err) == ("4242\n", False)
 
     def test_a_script_alone_may_be_stale_or_not(self) -> None:
         write(SLURM)
