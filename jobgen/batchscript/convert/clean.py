@@ -176,7 +176,8 @@ class _CleanSpec:
         try:
             written = render_directives(self.draft)
         except SpecError as error:
-            why = "jobgen refuses the spec: {0.path} {0.message}".format(error.problems[0])
+            first = error.problems[0]
+            why = f"jobgen refuses the spec: {first.path} {first.message}"
             raise NotStraightError(self.launch.line, why) from None
         self._refuse_unset(written)
         asked, gets = self.script.request, written.request
