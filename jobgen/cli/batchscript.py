@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jobgen.batchscript.convert import Imported
     from jobgen.batchscript.lint.rule import Finding
     from jobgen.batchscript.reader import Script
-    from jobgen.programs.rules import Remark
+    from jobgen.programs import Remark
 
 
 def _refuse_others(paths: Iterable[str], most: int | None = None) -> None:

@@ -12,9 +12,10 @@ from typing import Any
 
 from jobgen.plan.limits import has_option
 from jobgen.plan.plan import Plan
-from jobgen.plan.review import TASK, list_copied, list_settings, parts_tasks, review
-from jobgen.programs.program import list_started
-from jobgen.programs.rules import SEVERAL, JobSize, Remark, check_program, make_remark
+from jobgen.plan.review import TASK, list_copied, parts_tasks, review
+from jobgen.programs.look import check_program
+from jobgen.programs.remark import SEVERAL, JobSize, Remark, make_remark
+from jobgen.programs.source import list_started
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.value_types import make_option
 
@@ -27,29 +28,23 @@ def list_doubts(loaded: LoadedSpec, plan: Plan) -> Iterator[str]:
     yield from (f"warning: {problem}" for problem in review(loaded, plan, copied))
     for part, one in zip(loaded.programs(), plan.parts, strict=True):
         given = part.spec.run.keyed_args.items()
-        off = "|".join(re.escape(make_option(key)) for key, value in given if value is False)
-        remarks = look_at(one, copied=copied, off=off)
-        yield from (_place(part, remark) for remark in remarks)
+        off = tuple(make_option(key) for key, value in given if value is False)
+        for remark in look_at(one, copied=copied, off=off):
+            yield f"{remark.level}: {_place(part, remark)} [{remark.rule}]"
 
 
-def _place(loaded: LoadedSpec, remark: Remark) -> str:
+def _place(loaded: LoadedSpec, remark: Remark) -> object:
     """Return a remark; one about an argument that the spec gives with its place there."""
-    text: object = f"{remark.path}:{remark.line}: {remark.message}; {remark.hint}"
-    is_of_argument = remark.rule.endswith("-argument") and "os.environ" not in remark.hint
-    test = re.search("only where (.*), and the job does not ask", remark.message)
-    named = f"{test[1]} {test[1].replace('_', '-')}" if test else remark.message * is_of_argument
-    if path := _find_given(loaded, named) or "run.args" * is_of_argument:
-        text = loaded.problem(path, f"{remark.path}: {remark.message}", remark.hint)
-    return f"{remark.level}: {text} [{remark.rule}]"
-
-
-def _find_given(loaded: LoadedSpec, message: str) -> str:
-    """Return the key that gives an argument which a message names, that of all tasks first."""
+    name = remark.option.lstrip("-")
+    names = dict.fromkeys((name, name.replace("-", "_"), name.replace("_", "-")))
     tasks = len(loaded.spec.array.list or ()) if loaded.spec.array else 0
     heads = ["run.args", "array.values", "array.zip", *map("array.list[{}]".format, range(tasks))]
-    names = re.findall(r"[A-Za-z][\w-]*", message)
-    keys = (f"{head}.{name}" for head in heads for name in names)
-    return next((key for key in keys if loaded.find_path(key) in loaded.positions), "")
+    keys = [f"{head}.{word}" for head in heads for word in names]
+    given = [key for key in keys if name and loaded.find_path(key) in loaded.positions]
+    if given or remark.rule == "unknown-argument":
+        path = [*given, "run.args"][0]
+        return loaded.problem(path, f"{remark.path}: {remark.message}", remark.hint)
+    return f"{remark.path}:{remark.line}: {remark.message}; {remark.hint}"
 
 
 def look_at(plan: Plan, **known: Any) -> list[Remark]:
@@ -77,9 +72,18 @@ def _check_started(path: str, size: JobSize) -> list[Remark]:
     # In plain mode it starts once on each node, and sees to the others by itself.
     size = size._replace(world_size=1) if size.plain else size
     if path == "-m":
-        arguments = size.arguments or ()
-        return _check_module(arguments[0], size._replace(arguments=arguments[1:]))
+        module, *arguments = size.arguments or ("",)
+        return _check_module(module, size._replace(arguments=tuple(arguments)))
     return check_program(path, size) if path.endswith(".py") or os.path.isdir(path) else []
+
+
+def _check_module(module: str, size: JobSize) -> list[Remark]:
+    """Look into a module of this folder."""
+    base = module.replace(".", "/")
+    for path in (f"{base}.py", f"{base}/__main__.py"):
+        if os.path.isfile(path):
+            return check_program(path, size, "")
+    return [make_remark("not-a-program.package", base)] if os.path.isdir(base) else []
 
 
 def _expand(path: str) -> str:
@@ -101,6 +105,7 @@ def _measure(plan: Plan) -> JobSize:
     again["launch.max_restarts"] = plan.launch.max_restarts
     again["--requeue"] = has_option(plan.requests.directives, "--requeue")
     setup = f"{plan.program.command} {environment.setup} {dict(environment.variables)}"
+    alike = bool(tasks) and not any(map(any, tasks)) and not re.search(TASK, setup)
     return JobSize(
         nodes=len(nodes.processes),
         processes=max(nodes.processes),
@@ -109,47 +114,17 @@ def _measure(plan: Plan) -> JobSize:
         # Of a role on a part of its nodes, its own.
         gpus=max(group.gpus for group in nodes.own),
         tasks=1 if parts_tasks(plan) else max(1, len(tasks)),
-        alike=_are_alike(plan, setup),
+        alike=alike,
+        varied=tuple(name for name in (tasks[0].variables if tasks else ()) if name not in setup),
         scheduler=plan.can.name,
         ray=plan.launch.ray,
         plain=plan.launch.plain,
         lone=plan.lone and "hydra/launcher=" not in setup,  # which starts others
-        packed=nodes.together > 1,
         chained=" and ".join(key for key, starts in again.items() if starts),
+        resubmits=walltime.chain.goes_on,
         swept=tuple(task.arguments for task in tasks[:20]) or ((),),
         batch=plan.can.batch,
-        offline=plan.site.internet == "none" and not re.search("OFFLINE|WANDB_MODE", setup),
-        settings="\n".join(map(" ".join, _list_settings(plan))),
+        setup=setup,
+        offline=plan.site.internet == "none",
         fewest=nodes.fewest or 0,
     )
-
-
-def _are_alike(plan: Plan, setup: str) -> bool:
-    """Whether the tasks of an array differ by their number alone, and the setup does not use it."""
-    tasks = plan.array.tasks
-    return bool(tasks) and not any(map(any, tasks)) and not re.search(TASK, setup)
-
-
-def _list_settings(plan: Plan) -> Iterator[tuple[str, str]]:
-    """Yield what records compare: the program's options, the GPU, variables that tasks vary."""
-    yield from list_settings(plan.program.command)
-    defaults = plan.defaults
-    yield "gpu", plan.requests.gpu_type or defaults.gpu_type or defaults.node.gpu or ""
-    yield from (("setup", line) for line in (plan.environment.setup or "").splitlines())
-    yield from (("set", f"{name}={one}") for name, one in plan.environment.variables.items())
-    tasks = plan.array.tasks
-    own = f"{plan.program.command} {plan.environment.setup}"
-    varied = tasks[0].variables if tasks else ()
-    yield "then", plan.walltime.chain.then
-    yield from (("varied", name) for name in varied if name not in own)
-
-
-def _check_module(module: str, size: JobSize) -> list[Remark]:
-    """Look into a module of this folder."""
-    base = module.replace(".", "/")
-    for path in (f"{base}.py", f"{base}/__main__.py"):
-        if os.path.isfile(path):
-            return check_program(path, size, "")
-    if os.path.isdir(base):
-        return [make_remark("not-a-program.package", base)]
-    return []

@@ -12,9 +12,10 @@ from jobgen.batchscript.lint import ABOUT_LAUNCH, check
 from jobgen.batchscript.reach import find_reach
 from jobgen.batchscript.reader import Script, read
 from jobgen.errors import JobgenError
-from jobgen.programs.program import list_started
-from jobgen.programs.reader import read_form
-from jobgen.programs.rules import SEVERAL, JobSize, Remark, check_program, make_remark
+from jobgen.programs.look import check_program
+from jobgen.programs.remark import SEVERAL, JobSize, Remark, make_remark
+from jobgen.programs.source import list_started
+from jobgen.programs.text import read_form
 from jobgen.spec import tables
 from jobgen.spec.launchers import read_names
 

@@ -8,9 +8,8 @@ import pytest
 from support import ROOT
 
 from jobgen.programs import SEVERAL, JobSize, Remark, check_program
-from jobgen.programs.program import MOST_TEXT
-from jobgen.programs.reader import Module
-from jobgen.programs.rules import read_rules
+from jobgen.programs.remark import read_rules
+from jobgen.programs.source import MOST_TEXT
 
 EIGHT = JobSize(nodes=2, processes=4, world_size=8)
 GIVEN = EIGHT._replace(arguments=())
@@ -329,18 +328,10 @@ def test_nothing_is_said_about_a_program_for_several_processes(program: str) -> 
 
 # By the rules that find something.
 WRONG = {
-    "all-report": {
-        "a run of W&B in each process": SETUP + "import wandb\nwandb.init(project='x')\n" + DDP,
-    },
     "all-write": {
         "the first on each node by a variable": SETUP
         + "local_rank = int(os.environ['LOCAL_RANK'])\nis_first = local_rank == 0\n"
         + "if is_first:\n    torch.save(model.state_dict(), 'm.pt')\n",
-        "a table": SETUP + "frame.to_csv('losses.csv')\n",
-        "a picture": SETUP + "import matplotlib.pyplot as plt\nplt.savefig(name + '.png')\n",
-        "a log": SETUP + "import logging\nlogging.FileHandler('train.log')\n",
-        "a file that is opened": SETUP
-        + "with open(os.path.join(out, 'a.json'), 'w') as f:\n    f.write(x)\nread('a.json')\n",
         "a save by the process of each node's first GPU": (
             SETUP + "gpu_id = int(os.environ['LOCAL_RANK'])\n"
             "def save():\n    torch.save(model, 'm.pt')\n"
@@ -352,11 +343,6 @@ WRONG = {
         ),
         "a file of all": SETUP + "torch.save(model, 'm.pt')",
         "a model of all": SETUP + "model.save_pretrained('m')",
-        "a save that the Trainer calls": (
-            "import transformers, torch\nclass Own(transformers.Trainer):\n"
-            "    def save_model(self, folder):\n        torch.save(self.model, folder)\n"
-            "Own(model).train()\n"
-        ),
     },
     "device-map": {
         "a model on the first GPU": (
@@ -427,8 +413,6 @@ WRONG = {
         + "torch.accelerator.set_device_index(rank)\n",
         "the rank as the number of a device": GROUP
         + "rank = dist.get_rank()\nmodel.to(torch.device('cuda', rank))\n",
-        "the rank in a text of the old kind": GROUP
-        + "rank = int(os.environ['RANK'])\nmodel.to('cuda:%d' % rank)\n",
         "the rank as FSDP's device": GROUP + "FSDP(net, device_id=dist.get_rank())\n",
         "the rank of all nodes as a GPU, in a group of DeepSpeed": (
             "import deepspeed, torch.distributed as dist\ndeepspeed.init_distributed()\n"
@@ -452,9 +436,6 @@ WRONG = {
             GROUP
             + "parser.add_argument('--local_rank', type=int)\ntorch.cuda.set_device(a.local_rank)"
         ),
-        "--local_rank that decides who saves, beside a GPU by LOCAL_RANK": SETUP
-        + "parser.add_argument('--local_rank', default=0)\nargs = parser.parse_args()\n"
-        + "if step % 10 == 0 and args.local_rank == 0:\n    torch.save(net, f'{step}.pt')\n",
         "--local_rank that is none by default": (
             GROUP.replace("dist.init", "if a.local_rank is not None:\n    dist.init")
             + "parser.add_argument('--local_rank', default=None, type=int)\n"
@@ -467,19 +448,6 @@ WRONG = {
         "a test of its name that never holds": GROUP
         + "def main():\n    pass\nif __name__ == 'main':\n    main()",
         "a main that nothing calls": "def main():\n    pass\n",
-    },
-    "mpi-rank": {
-        "Open MPI's rank": (
-            "import os, torch\nimport torch.distributed as dist\n"
-            "os.environ['RANK'] = os.environ['OMPI_COMM_WORLD_RANK']\n"
-            "dist.init_process_group()\ntorch.cuda.set_device(local_rank)"
-        ),
-    },
-    "no-accumulation": {
-        "accumulation that nothing does": (
-            "import accelerate\na = accelerate.Accelerator(gradient_accumulation_steps=4)\n"
-            "a.backward(loss)\n"
-        ),
     },
     "no-process-group": {
         "a loop of its own for a module of Lightning": (
@@ -517,12 +485,6 @@ WRONG = {
             "import torch, accelerate\naccelerate.Accelerator()\nx.to('cuda:8')"
         ),
     },
-    "not-prepared": {
-        "a loader that Fabric does not get": (
-            "from lightning.fabric import Fabric\nf = Fabric(devices=4, num_nodes=2)\n"
-            "DataLoader(data)\n"
-        ),
-    },
     "other-launcher": {
         "ranks of MPI for the group": "import os, torch.distributed as dist\n"
         "from mpi4py import MPI\ncomm = MPI.COMM_WORLD\nos.environ['RANK'] = str(comm.rank)\n"
@@ -537,17 +499,6 @@ WRONG = {
             "rank, size = comm.Get_rank(), comm.Get_size()\n"
             "dist.init_process_group('gloo', rank=rank, world_size=size)\n"
         ),
-    },
-    "other-split": {
-        "a split that differs": (
-            SETUP + "from torch.utils.data import random_split\n"
-            "torch.manual_seed(7 + rank)\nrandom_split(data, [9, 1])\n" + DDP
-        ),
-    },
-    "other-world-size": {
-        "more GPUs than a node has": SETUP + "assert torch.cuda.device_count() == 16",
-        "a program for 16": SETUP + "assert dist.get_world_size() == 16, 'for 16'",
-        "an end but for 16": SETUP + "if world_size != 16:\n    raise ValueError()",
     },
     "own-launcher": {
         "torchrun in a subprocess": (
@@ -637,21 +588,6 @@ WRONG = {
             + "dist.init_process_group('nccl', init_method=f'tcp://localhost:{port}', rank=rank)"
         ),
     },
-    "past-wrapper": {
-        "a model past the wrapper in a function of the loss": (
-            SETUP + "model = torch.nn.parallel.DistributedDataParallel(net)\n"
-            "losses = measure(\n    model.module if several else model,\n    batch,\n)\n"
-            "losses['all'].backward()\n"
-        ),
-        "a loss beside others past the wrapper that an object has": (
-            SETUP + "self.model = torch.nn.parallel.DistributedDataParallel(net)\n"
-            "loss, logs = self.model.module.training_step(batch)\nloss.backward()\n"
-        ),
-        "a loss past the wrapper": (
-            SETUP + "model = torch.nn.parallel.DistributedDataParallel(net)\n"
-            "loss = model.module.loss_of(batch)\nloss.backward()\n"
-        ),
-    },
     "same-data": {
         "the rank on a node, by its place": SETUP
         + "DistributedSampler(data, dist.get_world_size(), int(os.environ['LOCAL_RANK']))\n"
@@ -659,10 +595,6 @@ WRONG = {
         "the rank on a node, by its name": SETUP
         + "def load(local_rank):\n    return DistributedSampler(data, rank=local_rank)\n"
         + "load(own())\nsampler.set_epoch(0)\n",
-        "DeepSpeed beside a loader of its own": (
-            "import deepspeed\nfrom torch.utils.data import DataLoader\ndata = DataLoader(d)\n"
-            "deepspeed.initialize(model=model)\n"
-        ),
         "a sampler within a node": SETUP
         + "s = DistributedSampler(d, rank=int(os.environ['LOCAL_RANK']))\ns.set_epoch(1)",
         "a sampler for one process": SETUP
@@ -676,15 +608,6 @@ WRONG = {
             "from torch.utils.data import DataLoader  # and no DistributedSampler\n"
             "loader = DataLoader(data, 8, shuffle=False)\nDDP(model)"
         ),
-    },
-    "same-order": {
-        "set_epoch() in a class that nothing makes": (
-            SETUP + "class Order:\n    def begin(self):\n        sampler.set_epoch(1)\n"
-            "sampler = torch.utils.data.DistributedSampler(d)\nfor epoch in range(9):\n    step()\n"
-        ),
-    },
-    "same-seed": {
-        "batches from one seed": SETUP + "torch.manual_seed(0)\ni = torch.randint(9, (4,))\n" + DDP,
     },
     "some-ranks": {
         "a distributed checkpoint of rank 0": (
@@ -746,7 +669,6 @@ def test_what_a_launcher_cannot_mean_is_found(expected: str, name: str) -> None:
 
 
 IDLE = EIGHT._replace(processes=1, world_size=2, gpus=4)
-FLOAT16 = "import torch\nwith torch.autocast('cuda', dtype=torch.float16):\n    loss = net(x)\n"
 RANK = f"{GROUP}rank = int(os.environ['RANK'])\nlocal = rank"
 LOCAL = "torch.cuda.set_device(local)\n"
 
@@ -761,18 +683,12 @@ HOROVOD = "import horovod.torch as hvd\nhvd.init()\nloss.backward()"
         (SETUP + DDP, IDLE._replace(gpus=1), []),
         (SETUP + "parts = [x.to(f'cuda:{i}') for i in range(4)]\n" + DDP, IDLE, []),
         (SETUP + "for i, x in parts:\n    x.to(f'cuda:{i}')\n" + DDP, IDLE, []),
-        (SETUP + "model.to(f'cuda:{local}')\n" + DDP, IDLE, ["idle-gpus"]),
         (SETUP, EIGHT._replace(gpus=0), ["no-gpu"]),
         (HOROVOD, EIGHT._replace(agents=False), []),  # it has a world of its own then
-        (f"{RANK} % 8\n{LOCAL}", EIGHT._replace(gpus=4), ["global-rank"]),
-        (f"{RANK} % 2\n{LOCAL}", EIGHT._replace(gpus=4), ["global-rank"]),
         (f"{RANK} % 4\n{LOCAL}", EIGHT._replace(gpus=4), []),
         (f"{RANK} % torch.cuda.device_count()\n{LOCAL}", EIGHT._replace(gpus=4), []),
         (f"{RANK} % 8\n{LOCAL}", EIGHT, []),  # 8 GPUs, and no rank is above 7
         ("import torch\nloss.cuda().backward()", ONE, []),
-        (f"{FLOAT16}loss.backward()\n", ONE, ["no-scaler"]),
-        (f"{FLOAT16}loss.backward()\ntorch.amp.GradScaler()\n", ONE, []),
-        (f"{FLOAT16}with torch.autocast('cuda', torch.bfloat16):\n    loss.backward()\n", ONE, []),
     ],
 )
 def test_a_remark_is_for_jobs_of_a_size(program: str, size: JobSize, expected: list[str]) -> None:
@@ -780,57 +696,6 @@ def test_a_remark_is_for_jobs_of_a_size(program: str, size: JobSize, expected: l
 
 
 AUTO_BATCH = "a.json:train_batch_size auto"
-
-
-@pytest.mark.parametrize(
-    ("program", "settings", "rule"),
-    [
-        ("import os\nos.environ.get('BATCH_SIZE', 1)\n", "varied BATCH", "unread-variable"),
-        ("import os\nos.environ.get('WORLD_SIZE', 1)\n", "varied SIZE", "unread-variable"),
-        ("import os\nos.environ.get('BATCH_SIZE', 1)\n", "varied BATCH_SIZE", ""),
-        ("import os\nos.environ.get('BATCH_SIZE', 1)\n", "varied NCCL_DEBUG", ""),
-        ("print(open('/kaggle/input/x.csv').read())\n", "", "foreign-place"),
-        ("import deepspeed\ndeepspeed.initialize()\n", AUTO_BATCH, "auto-batch"),
-    ],
-)
-def test_what_the_job_gives_is_compared(program: str, settings: str, rule: str) -> None:
-    size = ONE._replace(arguments=(), settings=settings)
-    assert rules(look(program, size=size)) == [rule] * bool(rule)
-
-
-@pytest.mark.parametrize(
-    ("saved", "found"),
-    [
-        ("net, now + '/m.pt'", ["new-folder"]),
-        ("{'net': net, 'time': datetime.now()}, out + '/m.pt'", []),
-        ("net, now + '/m.pt') or print(os.listdir('runs')", []),
-    ],
-)
-def test_a_chain_saves_into_a_folder_of_the_time(saved: str, found: list[str]) -> None:
-    program = (
-        "import os, sys, torch\nfrom datetime import datetime\nout = sys.argv[-1]\n"
-        f"now = f'runs/{{datetime.now()}}'\nnet.load_state_dict(torch.load(out))\n"
-        f"torch.save({saved})\n"
-    )
-    assert rules(look(program, size=ONE._replace(chained="on_walltime"))) == found
-
-
-@pytest.mark.parametrize(
-    ("save", "then", "found"),
-    [
-        ("net, path", "resubmit", ["new-folder"]),
-        ("net, path", "requeue", []),
-        ("net, path) or print(glob.glob('ckpt/*')", "resubmit", []),
-        ("net, 'last.pt'", "resubmit", []),
-    ],
-)
-def test_a_chain_saves_into_a_folder_of_its_own_job(save: str, then: str, found: list[str]) -> None:
-    program = (
-        "import os, torch\npath = f\"ckpt/{os.environ['SLURM_JOB_ID']}/last.pt\"\n"
-        f"net.load_state_dict(torch.load(path))\ntorch.save({save})\n"
-    )
-    size = ONE._replace(chained="on_walltime", settings=f"then {then}")
-    assert rules(look(program, size=size)) == found
 
 
 @pytest.mark.parametrize(
@@ -844,35 +709,6 @@ def test_a_chain_saves_into_a_folder_of_its_own_job(save: str, then: str, found:
 def test_a_state_that_nothing_loads_is_found(more: str, found: list[str]) -> None:
     program = f"import torch\n{more}loss.backward()\nif x:\n    torch.save(net.state_dict(), p)\n"
     assert rules(look(program, size=ONE._replace(chained="on_walltime"))) == found
-
-
-def test_a_place_of_all_tasks_is_told_where_the_option_is() -> None:
-    program = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--out')\n"
-    size = ONE._replace(arguments=("--out", "a.pt"), settings="--out a.pt", tasks=2)
-    [found] = look(f"{program}print(p.parse_args().out)\n", size=size)
-    assert (found.rule, found.line) == ("same-place", 3)
-
-
-def test_a_default_that_the_job_replaces_is_no_fault() -> None:
-    program = (
-        "import argparse\np = argparse.ArgumentParser()\n"
-        "p.add_argument('--data', default='/home/jovyan/d')\nprint(p.parse_args().data)\n"
-    )
-    assert rules(look(program, size=ONE._replace(arguments=()))) == ["foreign-place"]
-    given = ONE._replace(arguments=("--data", "/scratch/d"))
-    assert look(program, size=given) == []
-
-
-def test_a_chain_begins_at_the_epoch_that_is_saved() -> None:
-    again = (
-        "import sys, torch\nstate = torch.load(sys.argv[-1])\n"
-        "optimizer.load_state_dict(state['o'])\nfor epoch in range(epochs):\n"
-        "    loss.backward()\n    torch.save({'o': 1, 'epoch': epoch}, f'{epoch}.pt')\n"
-    )
-    rest = again.replace("range(epochs)", "range(state['epoch'] + 1, epochs)")
-    size = ONE._replace(chained="on_walltime")
-    assert rules(look(again, size=size)) == ["from-first-epoch"]
-    assert look(rest, size=size) == []
 
 
 def test_fully_shard_makes_the_group_if_there_is_none() -> None:
@@ -891,31 +727,9 @@ def test_the_arguments_decide_what_is_reached() -> None:
     assert rules(alone) == ["no-process-group"]
     assert look(program, size=EIGHT._replace(arguments=("--ddp",))) == []
     (unknown,) = look(program)
-    assert (unknown.level, unknown.hint) == ("note", "give it --ddp")
+    assert unknown.level == "note"
+    assert "args.ddp, which is not so by default" in unknown.message
     assert look(program.replace("action='store_true'", "default=1")) == []
-
-
-def test_what_nothing_comes_to_and_what_is_not_read_says_nothing() -> None:
-    for mark in ("hydra.main()", "click.command()"):
-        own_main = f"import {mark.split('.')[0]}\ndef save():\n    torch.save(model, 'm.pt')\n"
-        other = f"import torch\n{own_main}@{mark}\ndef main():\n    save()\n"
-        start = "import accelerate, other\naccelerate.Accelerator()\n"
-        assert look(start, other=other) == []
-        assert rules(look(f"{start}other.main()\n", other=other)) == ["all-write"]
-    sampler = "torch.utils.data.DistributedSampler(data)\n"
-    loop = f"def run():\n    for epoch in range(9):\n        train(epoch)\n{sampler}"
-    assert look(SETUP + loop) == []
-    assert rules(look(f"{SETUP}{loop}run()\n")) == ["same-order"]
-    model = "torch.nn.parallel.DistributedDataParallel(model)\n"
-    for data in ("DataLoader(d, shuffle=False)\n", "d = load(f'train[{a}%:{b}%]')\n"):
-        model += data
-        wanted = [] if "{a}" in model else ["same-data"]
-        assert rules(look(SETUP + model)) == wanted
-    start = "import torch, yarl, large, other\nother.join()\nloss.backward()\n"
-    group = f"{GROUP[:-1].replace('dist.init', 'def join(): dist.init')}\n"
-    assert look(start, large="#" * MOST_TEXT, other=group) == []
-    assert look(start, large="#" * MOST_TEXT, other="def join(): ...") == []
-    assert rules(look(start, large="", other="join = 0")) == ["no-process-group"]
 
 
 def test_a_parser_of_another_module_takes_several_words() -> None:
@@ -927,17 +741,6 @@ def test_a_parser_of_another_module_takes_several_words() -> None:
         assert rules(look(program, size=size, opts=opts)) == said
 
 
-def test_what_must_be_given_is_seen_beside_options_that_are_not() -> None:
-    options = "import argparse\np = argparse.ArgumentParser()\n"
-    options += "p.add_argument('--local_rank', required=True)\nargs, rest = p.parse_known_args()\n"
-    (remark,) = look(SETUP + options, size=ONE._replace(arguments=("--x",)))
-    assert remark.hint == 'leave required out, and write default=int(os.environ["LOCAL_RANK"])'
-    both = options.replace("args,", "p.add_argument('--lr', required=True)\nargs,")
-    hints = [one.hint for one in look(SETUP + both, size=ONE._replace(arguments=("--x",)))]
-    assert sorted(hints) == [remark.hint, "write lr: VALUE in run.args"]
-    assert look(SETUP + options, size=ONE._replace(arguments=("--x", "--local_rank=0"))) == []
-
-
 def test_words_that_a_file_has_are_not_missed() -> None:
     text = (
         "import argparse\np = argparse.ArgumentParser({})\np.add_argument('--lr', required=True)\n"
@@ -946,37 +749,6 @@ def test_words_that_a_file_has_are_not_missed() -> None:
     given = ONE._replace(arguments=("@a.txt",))
     assert look(text.format("fromfile_prefix_chars='@'"), size=given) == []
     assert set(rules(look(text.format(""), size=given))) == {"unknown-argument"}
-
-
-def test_a_group_that_waits_for_a_local_rank_names_the_option() -> None:
-    text = "import argparse, torch\np = argparse.ArgumentParser()\n"
-    text += "p.add_argument('--local_rank', type=int, default=-1)\nargs = p.parse_args()\n"
-    text += "if args.local_rank != -1:\n    torch.distributed.init_process_group('nccl')\n"
-    (remark,) = look(text + "loss.backward()\n", size=EIGHT._replace(arguments=()))
-    assert (remark.rule, remark.line) == ("local-rank", 3)
-    assert remark.hint == 'import os, and take its default from int(os.environ["LOCAL_RANK"])'
-
-
-@pytest.mark.parametrize(
-    ("used", "said"),
-    [
-        ("device = torch.device('cuda', args.local_rank)", "LOCAL_RANK is not read"),
-        ("rank = args.local_rank", "for the rank among all 8"),
-    ],
-)
-def test_what_a_local_rank_that_is_not_given_stands_for_is_named(used: str, said: str) -> None:
-    (remark,) = look(f"{GROUP}parser.add_argument('--local_rank', type=int)\n{used}\n")
-    assert remark.rule == "local-rank"
-    assert said in remark.message
-
-
-def test_a_branch_for_another_system_is_not_taken() -> None:
-    for test in ("sys.platform == 'win32'", "os.name == 'nt'", "platform.system() != 'Linux'"):
-        other = f"import sys, platform\nif {test}:\n    frame.to_csv('a.csv')\n"
-        assert look(SETUP + other) == []
-    assert rules(look(f"{SETUP}if os.name == 'posix':\n    frame.to_csv('a.csv')\n")) == [
-        "all-write"
-    ]
 
 
 def test_a_folder_of_a_library_s_name_is_not_taken_for_it() -> None:
@@ -995,38 +767,11 @@ def test_a_decorator_may_call_what_it_is_given(mark: str) -> None:
     assert look(f"{text}def main(lr=1.0):\n    pass\n", size=ONE) == []
 
 
-def test_a_decorator_may_call_another_in_place_of_a_function() -> None:
-    start = f"{SETUP}from tools import change\ndef save():\n    torch.save(net, 'm.pt')\n"
-    train = "def train():\n    save()\ntrain()\n"
-    assert rules(look(f"{start}@change\n{train}")) == ["all-write"]
-    assert look(f"{start}@change(train_sharded)\n{train}") == []
-
-
 def test_the_gpus_that_a_program_counts_are_the_node_s() -> None:
     text = "import torch\nn = torch.cuda.device_count()\nif n > 1:\n"
     (remark,) = look(f"{text}    torch.multiprocessing.spawn(work, nprocs=n)\n", size=GIVEN)
     assert remark.certain
     assert "launch: {mode: plain}" in remark.hint
-
-
-def test_a_function_that_reads_the_options_may_be_named_for_it() -> None:
-    text = "import argparse, deepspeed\nfrom accelerate import Accelerator\n"
-    text += "def parse_args():\n    p = argparse.ArgumentParser()\n"
-    text += "    p.add_argument('--data', required=True)\n"
-    text += "    p = deepspeed.add_config_arguments(p)\n"
-    text += "    args, _ = p.parse_known_args()\n    return args\n"
-    found = look(f"{text}Accelerator()\nargs = parse_args()\n", size=GIVEN)
-    assert rules(found) == ["unknown-argument"]
-
-
-def test_what_is_wrong_behind_a_spawn_is_said_with_it() -> None:
-    text = "import os, torch\nimport torch.distributed as dist\ndef main(rank, size):\n"
-    text += "    os.environ['MASTER_ADDR'] = 'localhost'\n"
-    text += "    dist.init_process_group('nccl', rank=rank, world_size=size)\n"
-    text += "    torch.cuda.set_device(rank)\n"
-    text += "torch.multiprocessing.spawn(main, args=(4,), nprocs=4)\n"
-    assert rules(look(text)) == ["own-rendezvous", "own-processes"]
-    assert rules(look(text.replace("torch.mul", "if one: torch.mul"))) == []
 
 
 def test_hydra_takes_no_options() -> None:
@@ -1036,22 +781,6 @@ def test_hydra_takes_no_options() -> None:
         assert not found, word
     (remark,) = look(program, size=ONE._replace(arguments=("--lr=2",)))
     assert (remark.rule, remark.hint) == ("unknown-argument", "write args: [lr=...]")
-
-
-def test_a_group_that_the_job_does_not_ask_for_is_named_with_its_test() -> None:
-    program = (
-        "import argparse, os, torch\np = argparse.ArgumentParser()\n"
-        "p.add_argument('data')\np.add_argument('--world-size', type=int, default=-1)\n"
-        "p.add_argument('--spawn', action='store_true')\nargs = p.parse_args()\n"
-        "if args.spawn:\n    args.world_size = 4 * args.world_size\n"
-        "args.ddp = args.world_size > 1 or args.spawn\n"
-        "if args.ddp:\n    torch.distributed.init_process_group('gloo')\nloss.backward()\n"
-    )
-    lacking, alone = look(program, size=EIGHT._replace(arguments=()))
-    assert lacking.message.startswith("the following arguments are required: data")
-    assert "only where args.world_size > 1 or args.spawn, and" in alone.message
-    asked = EIGHT._replace(arguments=("d", "--world-size=8"))
-    assert rules(look(program, size=asked)) == ["not-wrapped"]
 
 
 HIDDEN = (
@@ -1069,25 +798,6 @@ CARRIED = (
     "    def join(self):\n        torch.distributed.init_process_group('nccl')\n"
     "Run(config.Made(ddp=args.ddp))\n"
 )
-LAUNCHER = (
-    "import argparse, utils\np = argparse.ArgumentParser()\np.add_argument('c', action=Dict())\n"
-    "p.add_argument('--launcher', default='none')\na = p.parse_args()\n"
-    "if a.launcher == 'none':\n    pass\n"
-    "else:\n    getattr(utils, f'init_dist_{a.launcher}')()\nloss.backward()\n"
-)
-TOLD = (
-    "import argparse, torch\np = argparse.ArgumentParser()\np.add_argument('c', action=Dict())\n"
-    "p.add_argument('--world-size', default=-1)\np.add_argument('--url', default='env')\n"
-    "a = p.parse_args()\nif a.url == 'x':\n    a.world_size = 4\n"
-    "def join():\n    torch.distributed.init_process_group()\n"
-    "if a.world_size > 1:\n    join()\n"
-)
-EITHER = (
-    "import argparse, torch\np = argparse.ArgumentParser()\np.add_argument('c', action=Dict())\n"
-    "p.add_argument('--local_rank', default=-1)\np.add_argument('--cpu', action='store_true')\n"
-    "a = p.parse_args()\nif a.local_rank == -1 or a.cpu:\n    device = 'cpu'\n"
-    "else:\n    torch.distributed.init_process_group()\n"
-)
 RUNNER = (
     "import argparse\nfrom mmengine.runner import Runner\np = argparse.ArgumentParser()\n"
     "p.add_argument('--launcher', default='none')\na = p.parse_args()\nRunner(a).train()\n"
@@ -1099,33 +809,22 @@ CONFIGURED = (
 
 
 @pytest.mark.parametrize(
-    ("text", "settings", "said"),
+    ("text", "given", "said"),
     [
-        (OFF, "", "args.use_ddp, and --use-ddp, which is not in run.args, is off by default"),
+        (OFF, "", "only where args.use_ddp, and the job does not ask for that"),
         (OFF, "--use-ddp", ""),
-        (OFF.replace("if args", "if args.gpus > 1 and args"), "", "args.gpus > 1 and args.use_ddp"),
-        (CARRIED, "", "--ddp, which is not in run.args, is off by default"),
-        (
-            CARRIED.split("class")[0] + "else:\n    print(os.environ['RANK'])\n",
-            "",
-            "",
-        ),
-        (LAUNCHER, "", "--launcher, which is not in run.args, is 'none' by default"),
-        (LAUNCHER, "--launcher pytorch", ""),
-        (LAUNCHER.replace("'none'", "'pytorch'", 1), "", ""),
+        (CARRIED, "", "only where args.ddp"),
         (HIDDEN.format("default=True, type=bool"), "", ""),
         (OFF.replace("if args", "args.use_ddp = 'RANK' in os.environ\nif args"), "", ""),
         (f"{OFF}else:\n    torch.distributed.init_process_group('gloo')\n", "", ""),
-        (TOLD, "", "torchrun passes no --world-size, which is -1 by default"),
-        (EITHER, "", "torchrun passes no --local_rank, which is -1 by default"),
         (RUNNER, "", "its Runner makes a process group only by --launcher"),
-        (RUNNER, "--launcher pytorch", ""),
+        (RUNNER, "--launcher=pytorch", ""),
         (CONFIGURED, "", ""),
         (CONFIGURED.replace("if cfg", "cfg['train']['distributed'] = True\nif cfg"), "", ""),
     ],
 )
-def test_a_switch_that_the_job_may_not_set_is_named(text: str, settings: str, said: str) -> None:
-    size = EIGHT._replace(arguments=("--lr=1",), settings=settings)
+def test_a_switch_that_the_job_may_not_set_is_named(text: str, given: str, said: str) -> None:
+    size = EIGHT._replace(arguments=("--lr=1", *given.split()))
     found = [one for one in look(text, size=size) if one.rule == "no-process-group"]
     assert [said in one.message for one in found] == [True] * bool(said)
     assert not any(one.certain for one in found)
@@ -1152,24 +851,9 @@ def test_what_a_library_is_named_for_tells_whether_it_may_make_the_group(
     )
 
 
-def test_a_group_of_one_process_to_resume_joins_no_others() -> None:
-    text = "import torch\ndef open_group():\n    torch.distributed.init_process_group({})\n"
-    text += "if folder:\n    open_group()\nloss.backward()\n"
-    (remark,) = look(text.format("rank=0, world_size=1"))
-    assert remark.message.startswith("it makes no process group")
-    assert "no-process-group" not in rules(look(text.format("rank=0, world_size=n")))
-
-
 def test_a_probability_distribution_makes_no_group() -> None:
     program = "import torch\nnoise.init_distribution('normal')\nloss.backward()\n"
     assert rules(look(program)) == ["no-process-group"]
-
-
-def test_a_name_that_a_module_lacks_is_found() -> None:
-    text = "from datasets import load_dataset\nload_dataset('x')\n"
-    found = look(text, size=ONE, datasets="def read(): ...")
-    assert [remark.line for remark in found if remark.rule == "module-missing"] == [1]
-    assert not look(text, size=ONE, datasets="from x import *")
 
 
 def test_what_stands_behind_the_end_of_the_program_is_not_reached() -> None:
@@ -1212,36 +896,6 @@ WHOLE_READ = "args = p.parse_args()"
 TWO = "given, rest = first.parse_known_args()\n    args = p.parse_args(rest)"
 
 
-@pytest.mark.parametrize("reads", [*map("args = p.parse_args({})".format, WHOLE), TWO])
-def test_a_function_that_reads_the_arguments_gives_their_values(reads: str) -> None:
-    program = READS.format(reads)
-    size = EIGHT._replace(arguments=())
-    lacking, alone = look(program, size=size)
-    assert (lacking.rule, alone.rule) == ("unknown-argument", "no-process-group")
-    asked = size._replace(arguments=("d", "--launcher=pytorch"))
-    assert rules(look(program, size=asked)) == ["not-wrapped"]
-    wrong = look(program, size=size._replace(arguments=("--lr=1",)))
-    assert [one.message[:20] for one in wrong if one.rule == "unknown-argument"] == [
-        "it has no option --l",
-        "the following argume",
-    ]
-    shown = program.replace("loss.", "print({k: args.__dict__[k] for k in x})\n    loss.")
-    assert "no-process-group" in rules(look(shown, size=size))
-    changes = ("other.launcher = x", "setattr(own_args, k, v)", "vars(args)[k] = v")
-    changes += ("args.__dict__[k] = v", "d = args.__dict__\n    d[k] = v")
-    for change in (*changes, "vars(args).update(settings)"):
-        other = program.replace("loss.", f"{change}\n    loss.")
-        assert "no-process-group" not in rules(look(other, size=size))
-
-
-def test_a_group_that_is_left_off_is_told_wherever_the_program_trains() -> None:
-    program = READS.format(WHOLE_READ).replace("loss.backward()", "learn(os.environ['RANK'])")
-    size = EIGHT._replace(arguments=("d",))
-    (remark,) = look(program, size=size)
-    assert (remark.rule, remark.certain) == ("no-process-group", True)
-    assert look(program, size=size._replace(arguments=("d", "--launcher=pytorch"))) == []
-
-
 def test_a_function_that_makes_a_group_for_some_options_is_asked_for_them() -> None:
     program = (
         "import argparse, utils\np = argparse.ArgumentParser()\n"
@@ -1251,20 +905,9 @@ def test_a_function_that_makes_a_group_for_some_options_is_asked_for_them() -> N
     join = "def init_distributed(args):\n    if args.ddp:\n        torch.distributed.{}()\n"
     utils = f"import torch\n{join.format('init_process_group')}"
     (remark,) = look(program, size=EIGHT._replace(arguments=()), utils=utils)
-    assert "only where args.ddp, and --ddp, which is not in run.args, is off" in remark.message
+    assert "only where args.ddp, and the job does not ask for that" in remark.message
     asked = look(program, size=EIGHT._replace(arguments=("--ddp",)), utils=utils)
     assert rules(asked) == ["not-wrapped"]
-
-
-def test_what_follows_from_no_group_is_not_said_beside_it() -> None:
-    program = (
-        "import argparse, torch\np = argparse.ArgumentParser()\n"
-        "p.add_argument('--local_rank', default=-1)\na, _ = p.parse_known_args()\n"
-        "if a.local_rank != -1:\n    torch.distributed.init_process_group()\n"
-        "if a.local_rank in (-1, 0):\n    torch.save(net, 'm.pt')\nnet.to(f'cuda:{a.local_rank}')\n"
-    )
-    (remark,) = look(program, size=EIGHT._replace(arguments=()))
-    assert "without which it makes no process group" in remark.message
 
 
 def test_modules_of_the_project_are_read_too() -> None:
@@ -1298,7 +941,6 @@ def test_what_a_newer_python_may_read_is_no_certain_fault() -> None:
         ("import other", "import other", ["no-process-group"]),  # which is read by then
         ("", "import other", []),
         ("", "import far", []),
-        ("import other, importlib\nimportlib.import_module(x).run()", "", ["no-process-group"]),
         ("import other\ngetattr(other, 'init_' + x)()", "", []),
         ("import other\neval(x)()", "", []),
     ],
@@ -1398,7 +1040,6 @@ PARSER = SETUP + "from argparse import ArgumentParser\np = ArgumentParser()\n{}\
         ("p.add_argument('--learning_rate')", "--learning-rate", "write --learning_rate"),
         ("p.add_argument('--seed')", "--lr=1", "it knows --seed"),
         ("p.add_argument('n', nargs='?')", "--lr=1", "it knows none"),
-        ("import tap\nclass Args(tap.Tap): pass\np = Args(); p.add_argument('--x')", "--lr", ""),
         ("pass", "--lr", ""),
         (
             "p.add_argument('--lr'); p.add_argument('-d', required=1)",
@@ -1420,12 +1061,6 @@ PARSER = SETUP + "from argparse import ArgumentParser\np = ArgumentParser()\n{}\
         ),
         ("p.add_argument('--lr'); p.add_subparsers()", "--rate", ""),
         ("p.add_argument('--lr', nargs=argparse.REMAINDER)", "--rate", ""),
-        (
-            "p = ArgumentParser(add_help=False)\np.add_argument('--help', action='help')"
-            "\np.add_argument('-d', '--lr')",
-            "--rate=1",
-            "it knows --lr, -d",
-        ),
         (
             "p.add_argument('--n', type=int)",
             "--n=1e2",
@@ -1451,14 +1086,6 @@ def test_every_rule_is_explained() -> None:
     assert not [name for name in names if f"`{name}`" not in page]
 
 
-def test_the_text_that_only_starts_an_imported_module_is_not_blamed() -> None:
-    place = "if x:\n    print('/kaggle/x')\n"
-    started = "if __name__ == '__main__':\n    " + place.replace("\n", "\n    ")
-    size = ONE._replace(arguments=())
-    assert not look("import data\n", data=started, size=size)
-    assert rules(look("import data\n", data=place, size=size)) == ["foreign-place"]
-
-
 def test_jobs_that_a_handler_submits_behind_a_test_are_not_those_of_every_process() -> None:
     submit = "import submitit\ndef main():\n    submitit.AutoExecutor(folder='x')\n"
     text = SETUP + "def again(number, frame):\n    {}from submit import main\n    {}main()\n{}"
@@ -1466,29 +1093,6 @@ def test_jobs_that_a_handler_submits_behind_a_test_are_not_those_of_every_proces
     assert rules(look(text.format("", "", ""), submit=submit)) == ["own-launcher"]
     tested = text.format("if asked:\n        ", "    ", "")
     assert not look(tested, submit=submit)
-
-
-def test_an_executor_that_runs_in_its_own_process_submits_nothing() -> None:
-    text = "import submitit, other\ndef main():\n    loss.backward()\n"
-    text += "submitit.{}(folder='x').submit(main)\n"
-    later = "import submitit, {0}\n@{0}.{0}\ndef main(c):\n    submitit.SlurmExecutor('x')\n"
-    assert rules(look(text.format("SlurmExecutor"))) == ["own-launcher"]
-    assert rules(look(text.format("DebugExecutor"))) == ["no-process-group"]
-    # A decorator that tests types calls nothing; another may register what is to be called.
-    for mark, expected in (("beartype", "no-process-group"), ("registry", "own-launcher")):
-        found = look(text.format("DebugExecutor"), other=later.format(mark))
-        assert expected in rules(found)
-
-
-def test_a_parser_that_reads_nothing_asks_for_nothing() -> None:
-    parser = "import argparse\np = argparse.ArgumentParser()\np.add_argument('{}', required=True)\n"
-    start = "if __name__ == '__main__':\n    p.parse_args()\n"
-    score = parser.format("--path") + "def score():\n    return 1\n"
-    train = f"{SETUP}from score import score\n" + parser.format("--data") + start
-    size = GIVEN._replace(arguments=("--data", "a"))
-    for end in (start, "def main():\n    p.parse_args()\n"):
-        assert rules(look(train, score=score + end, size=size)) == []
-    assert rules(look(train, score=score + start, size=GIVEN)) == ["unknown-argument"]
 
 
 def test_what_a_program_reads_without_hydra_is_not_held_to_hydra() -> None:
@@ -1513,31 +1117,6 @@ def test_what_another_module_assigns_to_an_option_counts() -> None:
         assert rules(look(text, group=group.format(line), size=GIVEN)) == expected
 
 
-def test_a_call_that_a_module_may_have_which_is_not_read_is_not_missed() -> None:
-    text = f"{SETUP}import steps\nsampler = torch.utils.data.DistributedSampler(d)\n"
-    text += "for epoch in range(9):\n    steps.take()\n"
-    steps = "import os\ndef take():\n    return os\n"
-    assert rules(look(text, steps=steps)) == ["same-order"]
-    assert rules(look(f"{text}#{MOST_TEXT * '#'}", steps=steps)) == []
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (f"{SETUP}size = int(os.environ['SLURM_TASKS_PER_NODE'][0])\n", ["other-launcher"]),
-        # Each process has its own of these: run_rank of the script sets them.
-        (SETUP.replace("LOCAL_RANK", "SLURM_LOCALID"), []),
-        (GROUP.replace("'nccl'", "'nccl', rank=int(os.environ['SLURM_PROCID'])") + OWN_GPU, []),
-        ("import jax\njax.distributed.initialize()\njax.grad(loss)\n", []),
-    ],
-)
-def test_slurm_counts_the_agents_of_a_node(text: str, expected: list[str]) -> None:
-    size = EIGHT._replace(scheduler="SLURM")
-    assert rules(look(text, size=size)) == expected
-    assert rules(look(text, size=size._replace(agents=False))) == []
-    assert "other-launcher" not in rules(look(text, size=size._replace(scheduler="PBS")))
-
-
 def test_what_the_launcher_sets_is_there() -> None:
     text = "import os, torch.distributed as dist\nif '{}' in os.environ:\n"
     text += "    os.environ['MASTER_PORT'] = '1'\n    dist.init_process_group('gloo')\n"
@@ -1548,37 +1127,6 @@ def test_what_the_launcher_sets_is_there() -> None:
         ] * certain
     text = "import os, torch\nif 'RANK' in os.environ:\n    rank = 1\nelse:\n    input()\n"
     assert rules(look(text, size=ONE)) == []
-
-
-def test_a_local_rank_that_is_not_given_is_its_default() -> None:
-    text = "import argparse, torch, torch.distributed as dist\np = argparse.ArgumentParser()\n"
-    text += "p.add_argument('--local_rank', type=int, default={})\nopt = p.parse_args()\n"
-    group = "dist.init_process_group('nccl')\n"
-    first = text.format(0) + "torch.cuda.set_device(opt.local_rank)\n" + group
-    behind = "if opt.local_rank != -1:\n    torch.cuda.set_device(opt.local_rank)\n    " + group
-    behind = text.format(-1) + "opt.cfg, opt.local_rank = '', *before\n" + behind
-    for program, message in ((first, "LOCAL_RANK is not read"), (behind, "makes no process group")):
-        (remark,) = look(program)
-        assert (remark.rule, remark.certain) == ("local-rank", program is behind)
-        assert message in remark.message
-    assert look(behind, size=EIGHT._replace(settings="--local_rank 1")) != [remark]
-
-
-def test_a_name_that_is_assigned_again_has_the_value_before_each_use() -> None:
-    text = "import subprocess, torch\ndef main():\n    if torch.cuda.device_count() < 2:\n"
-    text += "        run = ['python', 'a.py']\n        subprocess.run(run)\n        return\n"
-    text += "    run = ['torchrun', 'a.py']\n    try:\n        subprocess.run(run)\n"
-    text += "    except ValueError:\n        return\n"
-    text += "    except OSError:\n        subprocess.run(run)\nmain()\n"
-    found = look(text)
-    assert rules(found) == ["own-launcher"]
-    assert (found[0].line, found[0].message[-12:]) == (9, "train.py:13)")
-    assert rules(
-        look(
-            "import subprocess\nrun = ['torchrun', 'a.py']\nif x:\n    run = ['ls']\n"
-            "subprocess.run(run)\n"
-        )
-    ) == ["own-launcher"]
 
 
 @pytest.mark.parametrize("given", ["a = {'gpus': 4}", "a = {'gpus': 4, **b}", "a = b"])
@@ -1709,27 +1257,6 @@ def test_a_name_that_is_assigned_from_itself_is_open() -> None:
 SHARED = "distributed = False\nif x:\n    distributed = world > 1\nif distributed:\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("assert dist.get_world_size() == 2", "unless there are 2 processes"),
-        ("assert dist.get_world_size() == 2 * 4", ""),
-        ("n = 5 * 8\nassert n % world_size == 0", ""),
-        ("assert args.world_size == 16", "unless there are 16 processes"),
-        ("if int(os.environ['WORLD_SIZE']) != 2:\n    raise ValueError", "there are 2"),
-        ("assert world_size == 8", ""),
-        ("world = dist.get_world_size()\nworld = 16\nassert world == 16", ""),
-        (f"{SHARED}    assert dist.get_world_size() == 4", "unless there are 4 processes"),
-        ("if args.mode == 'x':\n    assert dist.get_world_size() == 4", ""),
-        ("w = dist.get_world_size()\ndef f(w):\n    assert w == 16\nf(16)", ""),
-    ],
-)
-def test_a_number_of_processes_is_that_of_the_job(text: str, found: str) -> None:
-    remarks = look(f"{SETUP}{text}\n", size=EIGHT._replace(gpus=4))
-    said = [one.message for one in remarks if one.rule == "other-world-size"]
-    assert [found in one for one in said] == ([True] if found else [])
-
-
 def test_a_module_that_does_not_parse_is_named_where_it_is_imported() -> None:
     broken = "def f(:\n    pass\n"
     said = look(f"{SETUP}import model\n", model=broken)
@@ -1746,21 +1273,6 @@ def test_an_import_that_nothing_uses_says_nothing_of_the_launcher() -> None:
     program = "import torch\nimport horovod.torch as hvd\nloss.backward()\n"
     assert rules(look(program)) == ["no-process-group"]
     assert rules(look(f"{program}hvd.init()\n")) == ["other-launcher"]
-
-
-def test_lightning_counts_the_nodes_that_its_arguments_give() -> None:
-    size = EIGHT._replace(arguments=())
-    program = "import pytorch_lightning as L\nL.Trainer.from_argparse_args(a).fit(m)\n"
-    assert rules(look(program, size=size)) == ["devices"]
-    assert look(program, size=size._replace(settings="--num_nodes 2")) == []
-
-
-def test_ray_is_asked_for_no_more_gpus_than_the_job_has() -> None:
-    size = JobSize(nodes=2, processes=1, world_size=1, gpus=4, ray=True)
-    text = "import ray.train.torch, ray.train\nray.train.torch.TorchTrainer(f, scaling_config="
-    for count, found in ((16, ["other-world-size"]), (8, [])):
-        workers = f"{text}ray.train.ScalingConfig(num_workers={count}, use_gpu=True)).fit()\n"
-        assert rules(look(workers, size=size)) == found
 
 
 def test_a_fault_on_several_lines_is_said_at_once() -> None:
@@ -1784,41 +1296,6 @@ def test_a_function_of_another_module_of_its_name_is_not_called() -> None:
     assert rules(handed) == ["own-launcher"]
 
 
-def test_a_gpu_of_an_option_is_shown_to_all() -> None:
-    text = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--gpu', default=1)\n"
-    shown = "os.environ['CUDA_VISIBLE_DEVICES'] = f'{a.gpu}'\n"
-    text += f"a = p.parse_args()\n{GROUP}{shown}{OWN_GPU}"
-    assert rules(look(text, size=EIGHT._replace(arguments=()))) == ["visible-devices"]
-    assert look(text, size=EIGHT._replace(arguments=("--gpu", "0,1,2,3"))) == []
-    late = text.replace(shown + OWN_GPU, OWN_GPU + shown)
-    assert look(late, size=EIGHT._replace(arguments=())) == []
-    assert (
-        look(text.replace(shown, "") + OWN_GPU + "import late\n", late=f"import os\n{ONLY_ONE}")
-        == []
-    )
-
-
-def test_a_module_is_missed_where_the_path_is_changed() -> None:
-    Path("tools").mkdir()
-    Path("nets").mkdir()
-    Path("nets/cnn.py").touch()
-    added = "import sys\nsys.path.append('.')\n"
-    for path, said in ((added, ["module-missing"]), ("", []), ("import rootutils\n", [])):
-        Path("tools/train.py").write_text(f"{path}from nets.vit import Net\n{SETUP}Net()\n")
-        if "root" in path:  # in another folder, where Python may look, too
-            Path("lib/nets").mkdir(parents=True)
-            Path("lib/nets/vit.py").write_text("class Net: ...\n")
-        assert rules(check_program("tools/train.py", EIGHT)) == said
-
-
-def test_a_state_of_a_model_that_is_not_sharded_is_that_of_rank_0() -> None:
-    text = f"{SETUP}from torch.distributed.fsdp import FullyShardedDataParallel as FSDP\n"
-    text += "model = FSDP(net) if sharded else net\nif {}:\n    pass\nelif rank == 0:\n"
-    text += "    torch.save(model.state_dict(), 'm.pt')\n"
-    assert rules(look(text.format("use_fsdp"))) == []
-    assert rules(look(text.format("large"))) == ["some-ranks"]
-
-
 def test_a_library_that_only_the_other_branch_takes_makes_no_group() -> None:
     text = "import argparse, torch\nfrom accelerate import Accelerator\n"
     text += "def train():\n    loss.backward()\ndef share():\n    Accelerator().backward(loss)\n"
@@ -1829,45 +1306,7 @@ def test_a_library_that_only_the_other_branch_takes_makes_no_group() -> None:
     assert look(text, size=size._replace(arguments=("--gpus", "4"))) == []
 
 
-@pytest.mark.parametrize(
-    ("hook", "expected"),
-    [
-        ("if self.trainer.is_global_zero:\n            self.trainer.save_checkpoint('c')", 1),
-        ("if self.global_rank == 0:\n            self.log('loss', x, sync_dist=True)", 1),
-        ("if self.trainer.is_global_zero:\n            torch.distributed.barrier()", 1),
-        ("if self.global_rank == 0:\n            self.log('loss', x)", 0),
-        ("if step % 9 == 0:\n            self.log('loss', x, sync_dist=True)", 0),
-        ("self.trainer.save_checkpoint('c')", 0),
-    ],
-)
-def test_rank_0_alone_waits_in_a_hook_of_lightning(hook: str, expected: int) -> None:
-    text = "import torch, lightning as L\nclass Net(L.LightningModule):\n"
-    text += f"    def on_train_epoch_end(self):\n        {hook}\n"
-    text += "L.Trainer(devices='auto', num_nodes=2).fit(Net())\n"
-    assert rules(look(text)) == ["some-ranks"] * expected
-
-
 LATE = "import sys\n{}\nloss.backward()\n"
-
-
-@pytest.mark.parametrize(
-    ("taken", "expected"),
-    [
-        ("import models", ["module-missing"]),
-        ("if sys.argv[1] == 'gan':\n    import models", []),
-        ("def main():\n    import models\nmain()", ["module-missing"]),
-        ("import other", []),
-    ],
-)
-def test_a_name_is_missed_where_its_import_is_sure(taken: str, expected: list[str]) -> None:
-    found = look(
-        LATE.format(taken),
-        size=ONE,
-        models="from loss import Gone\n",
-        loss="def kept(): ...\n",
-        other="def choose():\n    import models\nchoose()\n",
-    )
-    assert rules(found) == expected
 
 
 def test_a_list_of_words_may_be_empty() -> None:
@@ -1884,16 +1323,6 @@ def test_an_early_end_by_a_switch_may_tell_processes_apart() -> None:
         ("if not self.to_disk:\n            return\n        ", []),
     ):
         assert rules(look(program.format(start))) == found
-
-
-def test_a_function_that_a_known_test_leaves_out_is_not_called_by_name() -> None:
-    program = (
-        "import argparse, importlib, os, torch\nimport torch.distributed as dist\n"
-        "def join():\n    dist.init_process_group('nccl')\nparser = argparse.ArgumentParser()\n"
-        "parser.add_argument('--launcher', default='none')\nargs = parser.parse_args()\n"
-        "if args.launcher != 'none':\n    join()\nimportlib.import_module('m')\nloss.backward()\n"
-    )
-    assert rules(look(program, size=EIGHT._replace(arguments=()))) == ["no-process-group"]
 
 
 def test_a_cluster_of_tensorflow_joins_its_processes() -> None:
@@ -1944,11 +1373,6 @@ def test_a_failure_that_ends_the_program_later_is_not_swallowed() -> None:
     assert not look(f"{text}finally:\n    exit(9)\n", size=ONE)
 
 
-def test_a_domain_in_a_name_is_no_main_process() -> None:
-    text = f"import wandb\n{SETUP}wandb.init(project='p', name='_'.join([cfg.domain, 'a']))\n{DDP}"
-    assert rules(look(text)) == ["all-report"]
-
-
 def test_gpus_are_shown_before_another_file_takes_one() -> None:
     text = f"import os\n{ONLY_ONE}from setup import join\njoin()\nimport later\n{DDP}"
     body = "".join(f"    {line}\n" for line in SETUP.splitlines()[1:])
@@ -1956,30 +1380,6 @@ def test_gpus_are_shown_before_another_file_takes_one() -> None:
         text, setup=f"import os, torch\ndef join():\n    import torch\n{body}", later="import os\n"
     )
     assert rules(found) == ["visible-devices"]
-
-
-@pytest.mark.parametrize(
-    ("program", "settings", "expected"),
-    [
-        (
-            "args = read('c.yaml')\nif args.multiprocessing_distributed:\n    mp.spawn(work)\n",
-            "",
-            [],
-        ),
-        ("parser.add_argument('--num_nodes', default=1)\nL.Trainer(**kw)\n", "", ["devices"]),
-        (
-            "parser.add_argument('--num_nodes', default=1)\nL.Trainer(**kw)\n",
-            "--num_nodes 2",
-            [],
-        ),
-    ],
-)
-def test_settings_decide_what_a_program_does(
-    program: str, settings: str, expected: list[str]
-) -> None:
-    text = f"import lightning as L\nimport torch.multiprocessing as mp\n{program}"
-    size = EIGHT._replace(arguments=(), settings=settings)
-    assert rules(look(text, size=size)) == expected
 
 
 def test_jax_that_an_option_joins_is_told_of_the_option_alone() -> None:
@@ -1994,75 +1394,6 @@ def test_jax_that_an_option_joins_is_told_of_the_option_alone() -> None:
     assert "8 trains alone, on all GPUs" in remark.message
 
 
-def test_a_folder_that_a_file_beside_it_adds_to_the_path_is_looked_in() -> None:
-    for name in ("tools", "lib/core"):
-        Path(name).mkdir(parents=True)
-    Path("tools/_init_paths.py").write_text(
-        "import os.path as osp, sys\nlib_path = osp.join(osp.dirname(__file__), '..', 'lib')\n"
-        "sys.path.insert(0, lib_path)\n"
-    )
-    Path("lib/core/group.py").write_text(GROUP)
-    Path("tools/train.py").write_text(
-        "import _init_paths\nfrom core.group import net\nnet.step()\n"
-    )
-    assert "no-process-group" not in rules(check_program("tools/train.py", EIGHT))
-    Path("lib/core/group.py").write_text("net.backward()\n")
-    (remark,) = check_program("tools/train.py", EIGHT)
-    assert (remark.rule, remark.certain) == ("no-process-group", True)
-
-
-def test_a_file_that_is_asked_for_its_path_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    Path("paths.py").write_text("import sys\nsys.path.append('lib')\n")
-    Path("train.py").write_text("import paths\nnet.step()\n")
-    read = []
-
-    def count(path: str, **given: bool) -> Module:
-        read.append(path)
-        return Module(path, **given)
-
-    monkeypatch.setattr("jobgen.programs.program.Module", count)
-    check_program("train.py", EIGHT)
-    assert read == ["train.py", "paths.py"]
-
-
-def test_some_gpus_of_data_parallel_are_not_all() -> None:
-    text = "import torch\nnet = torch.nn.DataParallel(net, device_ids={})\nloss.backward()\n"
-    for ids, expected in (
-        ("None", True),
-        ("[0, 1]", True),
-        ("list(range(4))", True),
-        ("[0]", False),
-        ("args.ids", False),
-    ):
-        assert ("data-parallel" in rules(look(text.format(ids)))) is expected
-    hides = text.format("None").replace("net", "os.environ['CUDA_VISIBLE_DEVICES'] = gpu\nnet", 1)
-    assert rules(look(f"import os\n{hides}")) == ["no-process-group"]
-    one = GROUP + text.format("[int(os.environ['LOCAL_RANK'])]")
-    assert rules(look(one)) == ["data-parallel"]
-
-
-def test_what_an_imported_file_assigns_where_it_is_started_is_not_assigned() -> None:
-    tools = "import torch\ndef place(net, gpu):\n    net.to(gpu)\n"
-    started = "if __name__ == '__main__':\n    gpu = 0\n    place(net, gpu)\n"
-    text = f"{SETUP}from tools import place\nplace(net, rank)\n{DDP}"
-    assert look(text, tools=tools + started) == []
-    assert "fixed-gpu" in rules(look(f"{GROUP}{tools}{started}"))
-
-
 def test_a_torch_program_that_loads_its_data_by_jax_is_told_of_torch() -> None:
     [remark] = look("import jax, torch\nloss.backward()\n")
     assert "torch.distributed" in remark.hint
-
-
-def test_a_program_below_its_project_finds_what_is_installed_from_there(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for name in ("tools", "own"):
-        Path(name).mkdir()
-    Path("setup.py").touch()
-    Path("own/__init__.py").write_text("import accelerate\naccelerate.Accelerator()\n")
-    monkeypatch.chdir("tools")
-    Path("train.py").write_text("import own, torch\nloss.backward()\n")
-    assert check_program("train.py", EIGHT) == []
-    Path("../setup.py").unlink()
-    assert rules(check_program("train.py", EIGHT)) == ["no-process-group"]

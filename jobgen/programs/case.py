@@ -1,0 +1,144 @@
+"""A program with the job that starts it: what the rules of a look need to know of both."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+
+from jobgen.programs.arguments import read_arguments
+from jobgen.programs.kinds import classify
+from jobgen.programs.remark import JobSize, read_rules
+from jobgen.programs.source import Source, list_plain
+from jobgen.programs.text import Call, read_form, spell_form
+
+PYTHON = "Python {}.{}".format(*sys.version_info)
+# Variables that every process has.
+_TOLD = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_OF_NODES = {"sys.platform": "linux", "os.name": "posix", "platform.system()": "Linux"}
+_OF_MPI = {"horovod", "mpi4py"}
+# Libraries that make the group in an object that settings may name.
+_CONFIGURED = {"lightning", "pytorch_lightning", "composer"}
+_STARTS = "spawns launches rays"  # the kinds of calls that start processes
+
+
+class Case:
+    """A program, and the job that starts it.
+
+    `off` is a test that is known to keep it from a process group: where not all of its options are
+    seen, those that are have their values for this test alone.
+    """
+
+    def __init__(self, source: Source, size: JobSize) -> None:
+        self.source, self.size = source, size
+        self.words = [*(size.arguments or ()), *size.swept[0]]
+        self.told = f"{source.code}\n{size.setup}"
+        self.swept = re.findall(r"(?<!\S)--?([A-Za-z][\w-]*)", " ".join(size.swept[0]))
+        known = _tell(size)
+        source.tell(known, {})
+        tasks = [(*(size.arguments or ()), *one) for one in size.swept]
+        self.read = read_arguments(source, tasks, given=size.arguments is not None)
+        source.tell(known, self.read.options)
+        self.off = "" if self._find_groups() else source.find_denied("makes")
+        if not self.read.sure:
+            source.tell(known, {})
+        self.values = size._asdict() | {
+            "few": size.processes - 2,
+            "others": size.processes - 1,
+            "missing": "" if size.nodes > 1 else "(?!)",
+            "all_gpus": size.nodes * size.gpus,
+            "count": len(self.words),
+            "parts": "|".join(self.swept).replace("-", "_") or "(?!)",
+            "reader": PYTHON,
+            "start": self._name_start(),
+        }
+        # By the words of `needs`, and the names of rules, whether they hold.
+        self.answers = dict.fromkeys(read_rules(), False) | _answer(size)
+        self.answers |= self._describe() | {"sound": True}
+
+    def _describe(self) -> dict[str, bool]:
+        """Answer what the rules need of the program."""
+        source = self.source
+        placed, strange = self._is_placed(), self._list_strange()
+        mpi = _OF_MPI & {full.partition(".")[0] for full in source.named}
+        made, trains = placed or bool(source.find("makes")), bool(source.find("trains"))
+        fields = [word for word in re.findall(r"\w+", self.off) if word in self.read.options]
+        self.values |= {"test": self.off, "option": fields[-1] if fields else ""}
+        self.values["library"] = min(mpi, default="")
+        self.values["libraries"] = ", ".join(strange[:3])
+        # A function that makes one may be called by a name which is not in the text.
+        may_make = source.has("makes") and read_form("calls-by-name").search(source.code)
+        divides = read_form("own-part").search(source.code) or source.find("instantiates")
+        return {
+            "script": source.is_script,
+            "partial": source.partial,
+            "one": not source.find(_STARTS),
+            "made": made,
+            "placed": placed,
+            "own": made and not placed and not self.off,
+            "joined": bool(source.find("joins")),
+            "mpi": bool(mpi),
+            "strange": bool(strange),
+            "trains": trains,
+            "denied": bool(self.off) and not placed,
+            "read": self.read.sure,
+            "alone": not (made or may_make) and not mpi and (trains or not (divides or strange)),
+            "installed": any(map(os.path.isfile, ("pyproject.toml", "setup.py", "setup.cfg"))),
+        }
+
+    def _find_groups(self) -> list[Call]:
+        """Return what makes the group, or starts processes; functions do so by others in them."""
+        own = {scope.name for module in self.source.modules for scope in module.scopes}
+        calls = self.source.find(f"makes {_STARTS}")
+        return [one for one in calls if one.short not in own]
+
+    def _is_placed(self) -> bool:
+        """Whether a library makes the group, and gives each process its GPU."""
+        source = self.source
+        # With a loop of its own, it takes only classes of these.
+        if source.libraries & _CONFIGURED and not source.find("loops"):
+            return True
+        return any(classify(one) >= {"makes", "places"} for one in source.named)
+
+    def _list_strange(self) -> list[str]:
+        """Return the libraries that may make the group, and modules that are not there.
+
+        A program with a training loop of its own has it made by a function for that.
+        """
+        source = self.source
+        form = spell_form("sets-up") if source.find("loops") else ""
+        unknown = {one.name.strip(".").partition(".")[0] for one in source.missing}
+        unknown |= source.libraries - list_plain()
+        named = (full for full in source.named | unknown if re.search(form, full))
+        return sorted({head for full in named if (head := full.partition(".")[0]) in unknown})
+
+    def _name_start(self) -> str:
+        """Return what to write for a script, so that its imports find what is beside it."""
+        path = os.path.normpath(self.source.entry.path)
+        module = os.path.splitext(path)[0].replace("/", ".")
+        package = "/" in path and path[0] not in "./"
+        return f"run: {{module: {module}}}" if package else "the import without dots"
+
+
+def _answer(size: JobSize) -> dict[str, bool]:
+    return {key: bool(value) for key, value in size._asdict().items()} | {
+        "given": size.arguments is not None,
+        "arguments": bool(size.arguments or size.swept[0]),
+        "several": size.world_size > 1,
+        "shared": size.processes > 1,
+        "nodes": size.nodes > 1,
+        "idle": size.processes == 1 < size.gpus,
+        "array": size.tasks > 1,
+    }
+
+
+def _tell(size: JobSize) -> dict[str, object]:
+    """Return what the job decides of what a program asks for, by its words."""
+    count = "torch.cuda.device_count()"
+    known: dict[str, object] = {**_OF_NODES, count: size.gpus, f"int({count})": size.gpus}
+    known["torch.cuda.is_available()"] = size.gpus > 0
+    for name in () if size.lone or size.ray or size.plain else _TOLD:
+        known |= {f"'{name}' in os.environ": True, f"'{name}' not in os.environ": False}
+        counts = {"WORLD_SIZE": size.world_size, "LOCAL_WORLD_SIZE": size.processes}
+        known |= {f"int(os.environ['{one}'])": count for one, count in counts.items()}
+    return known

@@ -1,0 +1,202 @@
+"""What rules ask for beside calls: whole files, options, and what holds in a place."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Callable, Sequence
+
+from jobgen.plan.review import is_below
+from jobgen.programs.case import Case
+from jobgen.programs.kinds import classify
+from jobgen.programs.text import SCOPES, Call, read_form
+
+
+def _find_idle_text(case: Case) -> list[Call]:
+    """Return the program if it does nothing when it is started."""
+    entry = case.source.entry
+    working = [
+        one for one in entry.calls if not one.place.scope and "names" not in classify(one.name)
+    ]
+    if working or read_form("decorated-main").search(entry.text):
+        return []  # as a decorator may call what it stands above
+    kinds = {type(one) for one in entry.tree.body} - {ast.Pass, ast.Expr}
+    return [] if kinds and kinds <= {ast.Import, ast.ImportFrom} else [entry.whole]
+
+
+def _find_uncalled(case: Case) -> list[Call]:
+    """Return the function that a program seems to begin with, if nothing is called."""
+    whole, idle = case.source.entry.whole, _find_idle_text(case)
+    defined = [one for one in case.source.entry.tree.body if isinstance(one, SCOPES)]
+    mains = [one for one in defined if re.match("main|train$|run$", one.name)]
+    return (
+        [whole._replace(node=mains[-1], about={"name": mains[-1].name})] if idle and mains else []
+    )
+
+
+def _find_faults(case: Case) -> list[Call]:
+    """Return what the program's parser says of the words that it is given."""
+    whole = case.source.entry.whole
+    faults = []
+    for fault, write in case.read.faults.items():
+        option = re.search(r"--[\w-]+", fault)
+        about = {"fault": fault, "write": write, "option": option[0] if option else ""}
+        faults.append(whole._replace(about=about))
+    return faults
+
+
+def _find_unread(case: Case) -> list[Call]:
+    """Return the options by which tasks differ whose values nothing in the program asks for."""
+    options = [one for one in case.source.find("option") if _has_option(one, case.swept)]
+    asks = r"vars\(|\*\*\w|asdict|__dict__|[.\"']{}\b"
+    names = [str(one.words[-1]).lstrip("-").replace("-", "_") for one in options]
+    searched = zip(options, names, strict=True)
+    return [one for one, name in searched if not re.search(asks.format(name), case.source.code)]
+
+
+def _find_variables(case: Case) -> list[Call]:
+    """Return the variables by which tasks differ that the program does not name."""
+    whole, names = case.source.entry.whole, case.size.varied
+    own = [name for name in names if read_form("own-variable").match(name)]
+    missed = [name for name in own if not re.search(rf"\b{name}\b", case.source.code)]
+    return [whole._replace(about={"name": name}) for name in missed]
+
+
+def _find_braces(case: Case) -> list[Call]:
+    """Return the words that name in braces what differs between tasks, which nothing fills in."""
+    whole = case.source.entry.whole
+    places = []
+    for before, word in zip(("", *case.words), case.words, strict=False):
+        name = re.search(r"(?<!\$)\{([\w-]+)\}", word)
+        if name and name[1] in case.swept:
+            places.append(whole._replace(about={"option": before, "place": word, "swept": name[1]}))
+    return places
+
+
+def _find_untracked(case: Case) -> list[Call]:
+    """Return the files that a snapshot leaves out."""
+    copied = case.size.copied or ()
+    return [
+        one.whole for one in case.source.modules if not is_below(os.path.normpath(one.path), copied)
+    ]
+
+
+def _find_swallowed(case: Case) -> list[Call]:
+    """Return each `except` around the whole program that only prints the failure."""
+    entry, places = case.source.entry, list[Call]()
+    waiting: list[ast.stmt] = [*entry.tree.body]
+    for node in waiting:
+        if isinstance(node, ast.If) or getattr(node, "name", "") == "main":
+            waiting += getattr(node, "body", ())
+        if not isinstance(node, ast.Try) or "exit(" in _write(node.finalbody):
+            continue
+        if read_form("whole-program").search(_write(node.body)):
+            broad = [one for one in node.handlers if _is_broad(one)]
+            printed = [one for one in broad if all(isinstance(x, _PRINTS) for x in one.body)]
+            places += [entry.whole._replace(node=one) for one in printed]
+    return places
+
+
+_PRINTS = (ast.Expr, ast.Pass, ast.Import)
+
+
+def _is_broad(handler: ast.ExceptHandler) -> bool:
+    """Whether it takes every failure, and does not end the program itself."""
+    taken = "Exception" if handler.type is None else ast.unparse(handler.type)
+    return taken in ("Exception", "BaseException") and "exit(" not in _write(handler.body)
+
+
+def _write(body: list[ast.stmt]) -> str:
+    return ast.unparse(ast.Module(body, []))
+
+
+FINDS: dict[str, Callable[[Case], list[Call]]] = {
+    "empty": _find_idle_text,
+    "main-not-called": _find_uncalled,
+    "unknown-argument": _find_faults,
+    "unread-argument": _find_unread,
+    "unread-variable": _find_variables,
+    "same-place.braces": _find_braces,
+    "module-untracked": _find_untracked,
+    "swallowed": _find_swallowed,
+    "module-missing": lambda case: case.source.missing,
+    "module-missing.path": lambda case: case.source.find_elsewhere(),
+    "module-missing.relative": lambda case: [
+        one for one in case.source.entry.imports if one.name[0] == "."
+    ][:1],
+    "syntax.module": lambda case: case.source.broken,
+}
+
+
+def _is_under(form: str) -> Callable[[Case, Call], bool]:
+    """Return whether, on a way to it, only tests of a form decide."""
+    return lambda case, call: any(
+        all(map(read_form(form).search, way)) for way in case.source.list_ways(call.place)
+    )
+
+
+def _is_lonely(case: Case, call: Call) -> bool:
+    """Whether only rank 0 comes here, and the others meet it nowhere else."""
+    first, other = (read_form(name).search for name in ("first-rank", "other-ranks"))
+    ways = case.source.list_ways(call.place)
+    if not all(any(map(first, way)) for way in ways):
+        return False
+    met = [way for one in case.source.find("collects") for way in case.source.list_ways(one.place)]
+    return not any(any(map(other, way)) and not any(map(first, way)) for way in met)
+
+
+def _is_leading(case: Case, call: Call) -> bool:
+    """Whether rank 0 of each node comes here, and nothing tells the nodes apart."""
+    first, ranked = read_form("first-on-node"), read_form("ranked").search
+    own = read_form("local-variable")
+    for way in case.source.list_ways(call.place):
+        rests = [first.subn("", own.sub("local_rank", test)) for test in way]
+        if not any(count for _, count in rests) or any(ranked(rest) for rest, _ in rests):
+            return False
+    return True
+
+
+def _is_common(case: Case, call: Call) -> bool:
+    """Whether nothing on any way to it, or in its words, tells processes apart."""
+    scope, source = call.place.scope, case.source
+    if (
+        scope
+        and scope.free
+        and not (scope.place.scope and any(map(source.is_reached, source.list_uses(scope))))
+    ):
+        return False  # a decorator may do so, or the library that calls a method
+    tests = [test for way in case.source.list_ways(call.place) for test in way]
+    words = [call.text, scope.name if scope else "", *tests]
+    apart, switch = read_form("told-apart").search, read_form("switch").search
+    return not (any(map(apart, words)) or any(map(switch, tests)))
+
+
+def _has_option(call: Call, names: Sequence[str]) -> bool:
+    """Whether the option that a call adds is one of these."""
+    return not {str(word).lstrip("-") for word in call.words}.isdisjoint(names)
+
+
+def _list_passed(case: Case) -> list[str]:
+    return re.findall(r"(?<!\S)--?([A-Za-z][\w-]*)", " ".join(case.words))
+
+
+# What rules need of the place of a call.
+PLACES: dict[str, Callable[[Case, Call], bool]] = {
+    "certain": _is_under("shared-test"),
+    "counted": _is_under("counts"),
+    "always": lambda case, call: not all(case.source.list_ways(call.place)),
+    "leading": _is_leading,
+    "lonely": _is_lonely,
+    "common": _is_common,
+    "tried": lambda _, call: call.place.tried,
+    "hooked": lambda _, call: bool(call.place.scope and call.place.scope.free),
+    "inside": lambda _, call: call.place.scope is not None,
+    "entry": lambda case, call: call.module is case.source.entry,
+    "passed": lambda case, call: _has_option(call, _list_passed(case)),
+    "differing": lambda case, call: _has_option(call, case.swept),
+    "left-off": lambda case, call: _has_option(call, [one.lstrip("-") for one in case.size.off]),
+    "refused": lambda case, call: _has_option(
+        call, read_form("denied-option").findall(" ".join(case.words))
+    ),
+}

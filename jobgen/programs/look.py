@@ -1,0 +1,118 @@
+"""What a look into a training program finds, before the queue finds it.
+
+A warning is certain from the files at hand; a note is likely. `# jobgen: ignore[rule]` in the line
+silences one. The rules are records of `remarks.txt`; a Case answers what they need to know.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+
+from jobgen.programs.case import PYTHON, Case
+from jobgen.programs.finds import FINDS, PLACES
+from jobgen.programs.remark import JobSize, Remark, join_remarks, make_remark, read_rules
+from jobgen.programs.source import Source
+from jobgen.programs.text import Call, is_newer, spell_form
+from jobgen.spec import tables
+
+# Variables that every process has.
+_TOLD = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_OF_NODES = {"sys.platform": "linux", "os.name": "posix", "platform.system()": "Linux"}
+_OF_MPI = {"horovod", "mpi4py"}
+# Libraries that make the group in an object that settings may name.
+_CONFIGURED = {"lightning", "pytorch_lightning", "composer"}
+_IDLE = {"empty", "main-not-called"}  # by which nothing is run that more could be said of
+_STARTS = "spawns launches rays"  # the kinds of calls that start processes
+
+
+def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
+    """Return what a look into a program finds, in the order of files and lines.
+
+    Modules of the project are those in `roots`: by default beside it, and in the current folder.
+    """
+    if os.path.isdir(path):
+        return [make_remark("not-a-program", path)]
+    try:
+        source = Source(path, *roots)
+    except SyntaxError as error:
+        old = is_newer(error)
+        unless = ", unless the job's Python is 3.12 or newer, and reads it" if old else ""
+        words = {"reader": PYTHON, "fault": error.msg, "unless": unless}
+        return [make_remark("syntax", path, error.lineno or 1, certain=not old, **words)]
+    except (OSError, ValueError):
+        return []
+    look = _Look(Case(source, size))
+    for name, rule in read_rules().items():
+        if "needs" in rule:
+            look.apply(name, rule)
+    remarks = [join_remarks(*same) for same in look.remarks.values()]
+    return sorted(remarks, key=lambda one: (one.path != path, *one[:2]))
+
+
+class _Look:
+    """One look into a program, for the job that starts it."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.remarks: dict[str, list[Remark]] = {}  # by their messages, as they are found
+
+    def apply(self, name: str, rule: dict[str, str]) -> None:
+        """Say a rule wherever it holds."""
+        of_job, of_place = tables.read_needs(rule["needs"], frozenset(PLACES))
+        if not of_job.items() <= self.case.answers.items():
+            return
+        if "without" in rule and re.search(self._fill(rule["without"]), self.case.told):
+            return
+        places = FINDS[name](self.case) if name in FINDS else self._find_places(rule)
+        for at in places:
+            if all(PLACES[need](self.case, at) == wanted for need, wanted in of_place.items()):
+                self._say(name, at)
+
+    def _find_places(self, rule: dict[str, str]) -> list[Call]:
+        """Return the calls that a rule is about; without `calls`, the first line of the program."""
+        beside = re.search(self._fill(rule.get("with", "")), self.case.source.code)
+        if "calls" in rule:
+            return self._find_calls(rule) if beside else []
+        entry = self.case.source.entry
+        match = re.search(self._fill(rule.get("with", "")), entry.code)
+        if not match:
+            return []
+        line = ast.Pass(lineno=entry.code.count("\n", 0, match.start()) + 1)
+        return [entry.whole._replace(node=line, about=match.groupdict())]
+
+    def _find_calls(self, rule: dict[str, str]) -> list[Call]:
+        where, unless = self._fill(rule.get("where", "")), rule.get("unless", "(?!)")
+        calls, places = self.case.source.find(rule["calls"]), list[Call]()
+        for call in calls:
+            text = call.text if {"where", "unless"} & rule.keys() else ""
+            match = re.search(where, text)
+            if match and not re.search(unless, text):
+                places.append(call._replace(about={**call.about, **match.groupdict()}))
+        return [] if "every" in rule and len(places) < len(calls) else places
+
+    def _fill(self, form: str) -> str:
+        """Return a regular expression with what the job has, and forms of `forms.txt`, in it."""
+        return re.sub("<<(below )?(.+?)>>", self._give, form)
+
+    def _give(self, word: re.Match[str]) -> str:
+        if word[1]:
+            return "|".join(map(str, range(self.case.values[word[2]]))) or "(?!)"
+        values = self.case.values
+        return str(values[word[2]]) if word[2] in values else spell_form(word[2])
+
+    def _say(self, name: str, at: Call) -> None:
+        """Keep a remark on a place, unless a comment there silences it."""
+        module, about = at.module, {"call": at.short, "module": at.name}
+        if at.short == "add_argument":
+            about["option"] = str(at.words[-1])
+            about["name"] = about["option"].lstrip("-")
+        sure = all(self.case.source.decide(test, module) for test in at.place.tests)
+        remark = make_remark(
+            name, module.path, at.line, certain=sure, **{**self.case.values, **about, **at.about}
+        )
+        if not module.silences(at.line, remark.rule):
+            self.remarks.setdefault(remark.message, []).append(remark)
+            self.case.answers |= {name: True, remark.rule: True}
+            self.case.answers["sound"] &= remark.rule not in _IDLE
