@@ -15,7 +15,7 @@ from functools import cache, cached_property
 from typing import Any
 
 from jobgen.programs.kinds import classify, list_heads
-from jobgen.programs.text import OBJECT, UNKNOWN, Call, Spot, Module, Scope, is_newer, read_form
+from jobgen.programs.text import OBJECT, UNKNOWN, Call, Module, Scope, Spot, is_newer, read_form
 from jobgen.spec import tables
 from jobgen.spec.launchers import read_names
 
@@ -208,7 +208,7 @@ class Source:
     def list_ways(self, place: Spot, depth: int = 3) -> list[tuple[str, ...]]:
         """Return the open tests on each way to a place, through the functions around it."""
         open_ = [one for one in place.tests if not self.decide(one, place.module)]
-        own = tuple(Call(place, one, "").fill(ast.unparse(one)) for one in open_)
+        own = tuple(_spell_test(one, place) for one in open_)
         around = place.scope
         if around and around.free and around.place.scope:  # a method that is called for its class
             around = around.place.scope
@@ -281,6 +281,13 @@ class Source:
         value = self._find_value(placed[0][1], placed[0][0].module)
         self._asked.pop()
         return value
+
+
+def _spell_test(test: ast.expr, place: Spot) -> str:
+    """Return a test as it is written; one of another name for a rank says so."""
+    text = ast.unparse(test)
+    full = Call(place, test, "").fill(text)
+    return full if "rank" in full.lower() else text
 
 
 def _is_inside(inner: Scope | None, scope: Scope | None) -> bool:
