@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import chain
-from pathlib import Path
 
 from jobgen.diagnose.diagnosis import Diagnosis, choose_words, list_names, list_ranks
 from jobgen.diagnose.evidence import STOPPED_BY_OTHERS, Evidence, Failure
@@ -13,6 +11,7 @@ from jobgen.diagnose.explaining import Explained
 from jobgen.diagnose.odd import find_accused, find_odd
 from jobgen.diagnose.processes import Processes
 from jobgen.diagnose.reading import MOST_WORDS, keep, read_words
+from jobgen.plan.program import find_module
 
 # How timers end a process, which each of them has: the command `timeout`, SIGALRM.
 _OF_TIMERS = (124, -14)
@@ -35,7 +34,7 @@ def name_alike(about: Diagnosis, alike: list[Explained], processes: Processes) -
         title = re.sub(rf" on {re.escape(first.node)}\b", "", title)
     unheard = _tell_ranks(evidence, ranks) if ranks else _tell_nodes(evidence, nodes)
     if unheard or len(ranks) == evidence.world:
-        about = about._replace(remedy=_find_module(evidence, title) or about.remedy)
+        about = about._replace(remedy=_advise_path(evidence, title) or about.remedy)
     return about._replace(
         title=f"{title}{unheard}",
         nodes=tuple(node for node in evidence.nodes if node in nodes),
@@ -53,15 +52,13 @@ def _list_ended(alike: list[Explained], evidence: Evidence) -> list[Failure]:
     return ended
 
 
-def _find_module(evidence: Evidence, words: str) -> str:
+def _advise_path(evidence: Evidence, words: str) -> str:
     """What to do where a module that all miss is in one folder of the project; else nothing."""
-    missing, project = _NO_MODULE.search(words), Path(evidence.job.folder)
-    name = missing[1] if missing else "-"
-    modules = chain(project.glob(f"*/{name}.py"), project.glob(f"*/{name}/*.py"))
-    folders = {path.relative_to(project).parts[0] for path in modules}
-    if len(folders) != 1 or not _PLAIN.fullmatch(folder := folders.pop()):
-        return ""
-    return f"set PYTHONPATH: {folder} in environment.variables, as {name} is in {folder}/"
+    for name in _NO_MODULE.findall(words)[:1]:
+        folder, _ = find_module(name, evidence.job.folder)
+        if _PLAIN.fullmatch(folder):
+            return f"set PYTHONPATH: {folder} in environment.variables, as {name} is in {folder}/"
+    return ""
 
 
 def _list_besides(own: list[Explained], key: str, *, ranks: set[int]) -> Iterator[str]:

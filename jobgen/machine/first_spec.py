@@ -16,6 +16,7 @@ from jobgen.errors import JobgenError
 from jobgen.machine.cluster import Deadline, Recognised, detect_scheduler, get_host_name, recognise
 from jobgen.plan import site_defaults
 from jobgen.plan.plan import Plan
+from jobgen.plan.program import find_module
 from jobgen.plan.resolve import resolve
 from jobgen.records import NamedTuple
 from jobgen.schedulers import SCHEDULERS
@@ -193,12 +194,6 @@ def _find_module() -> str | None:
     return None
 
 
-def _find_source(module: str) -> str | None:
-    """Return the folder from which a module is to be imported, unless it is this one."""
-    file = f"{module.replace('.', '/')}.py"
-    return "src" if os.path.isfile(f"src/{file}") and not os.path.isfile(file) else None
-
-
 def write(machine: Machine, wishes: Wishes, *, file: str) -> tuple[str, Plan]:
     """Return the text of the spec, for `file`, and the plan that it makes.
 
@@ -352,8 +347,8 @@ class FirstSpec:
             yield SpecLine("environment.modules", None, loaded or "such as [python, cuda]")
             why = "the folder of a virtual environment with torch in it"
             yield SpecLine("environment.venv", None, why)
-        if self.module and (source := _find_source(self.module)):
-            yield SpecLine("environment.variables", {"PYTHONPATH": source}, "to find the module")
+        if self.module and (folder := find_module(self.module)[0]):
+            yield SpecLine("environment.variables", {"PYTHONPATH": folder}, "to find the module")
 
     def _list_run(self) -> Iterator[SpecLine]:
         if self.module:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from glob import glob
 
 from jobgen.errors import UsageError
 from jobgen.plan.array import keep_own_args, list_tasks
@@ -104,6 +105,15 @@ def read_sources(plan: Plan) -> str | None:
             except OSError:
                 return None
     return "\n".join(texts)
+
+
+def find_module(module: str, project: str = ".") -> tuple[str, str]:
+    """Return the only folder of a project below which a module is, and its file; else nothing."""
+    base = module.replace(".", "/")
+    forms = (f"{base}.py", f"*/{base}.py", f"*/{base}/*.py")
+    files = [file for form in forms for file in glob(form, root_dir=project)]
+    folders = {file.removesuffix(f"{base}.py").partition("/")[0] for file in files}
+    return (folders.pop(), files[0]) if len(folders) == 1 else ("", "")
 
 
 def make_path(text: str) -> ShellPath:

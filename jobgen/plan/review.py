@@ -23,7 +23,7 @@ from jobgen.errors import JobgenError, Position, Problem
 from jobgen.output import format_count as count
 from jobgen.plan.nodes import advise_on_devices
 from jobgen.plan.plan import NodeGroup, Plan, RolePlan
-from jobgen.plan.program import read_sources
+from jobgen.plan.program import find_module, read_sources
 from jobgen.records import NamedTuple
 from jobgen.spec.launchers import find_launcher, name_kind
 from jobgen.spec.load import LoadedSpec
@@ -662,11 +662,11 @@ def _check_module(job: _Subject) -> _Found:
     is_seen = os.path.isdir(base) or glob.glob(f"{base}.*") or _read_form("finds").search(given)
     if not module or is_seen or job.container.image:
         return
-    files = [*glob.glob(f"*/{base}.py"), *glob.glob(f"*/{base}/__main__.py")]
-    if not files:
+    folder, file = find_module(module)
+    if not folder:
         yield from _tell_module(module, base)
     elif not _is_installed(base, own.venv or ""):
-        yield "unseen-module", "run.module", {"file": files[0], "folder": files[0].split("/")[0]}
+        yield "unseen-module", "run.module", {"file": file, "folder": folder}
 
 
 def _tell_module(module: str, base: str) -> _Found:
