@@ -8,11 +8,13 @@ from jobgen.errors import UsageError
 from jobgen.jobs.dependencies import list_dependencies
 from jobgen.jobs.find import find_job
 from jobgen.jobs.queries import SchedulerAnswer
-from jobgen.jobs.record import folder_name
+from jobgen.jobs.record import JobRecord, folder_name
 from jobgen.jobs.status import look
 from jobgen.jobs.submission import Submission
 from jobgen.plan.plan import Dependency
 from jobgen.schedulers.base import Scheduler
+
+_Wait = tuple[str, str]  # the kind, and the ID of the job
 
 
 def find_awaited(text: str) -> str:
@@ -36,31 +38,38 @@ def settle_waits(submission: Submission) -> Submission:
     Raises UsageError for a job that has ended otherwise, and on PBS for one that it no longer
     knows: it would delete this one at once.
     """
-    scheduler, left = submission.scheduler, []
-    for one in submission.after:
-        jobs = tuple(id for id in one.jobs if not _has_come(one.kind, id, scheduler))
-        left += [Dependency(one.kind, jobs)] if jobs else []
-    for kind, id in list_dependencies(scheduler.dependencies(submission.head)):
-        if _has_come(kind, id, scheduler) and scheduler.can.deletes_waiting:
-            hint = "take it out of after; for a rerun, give --set after=null"
-            raise UsageError(f"job {id}, for which this one would wait, has ended; {hint}")
+    scheduler, given = submission.scheduler, submission.after
+    own = list_dependencies(scheduler.dependencies(submission.head))
+    come = _find_come([*((one.kind, id) for one in given for id in one.jobs), *own], scheduler)
+    if (ended := [id for kind, id in own if (kind, id) in come]) and scheduler.can.deletes_waiting:
+        hint = "take it out of after; for a rerun, give --set after=null"
+        raise UsageError(f"job {ended[0]}, for which this one would wait, has ended; {hint}")
+    jobs = (tuple(id for id in one.jobs if (one.kind, id) not in come) for one in given)
+    left = (Dependency(one.kind, some) for one, some in zip(given, jobs, strict=True) if some)
     return replace(submission, after=tuple(left))
 
 
-def _has_come(kind: str, id: str, scheduler: Scheduler) -> bool:
-    """Return whether a job has ended, as it is to."""
+def _find_come(waits: list[_Wait], scheduler: Scheduler) -> list[_Wait]:
+    """Return those whose job has ended, as it is to."""
+    jobs = {id: job for _, id in waits if (job := _find_known(id, scheduler))}
+    states = {id: one.state for id, one in zip(jobs, look([*jobs.values()]).jobs, strict=True)}
+    come = [(kind, id) for kind, id in waits if id in states and states[id].ended]
+    for kind, id in come:
+        if (kind, states[id].name == "done") in (("afterok", False), ("afternotok", True)):
+            words = f"{jobs[id].name} {id} has ended ({states[id].name})"
+            raise UsageError(f"{kind}:{id}: {words}, so a job that waits for it never starts")
+    return come
+
+
+def _find_known(id: str, scheduler: Scheduler) -> JobRecord | None:
+    """Return a job of this folder; raise UsageError for another that would have this deleted."""
     try:
-        job = find_job(id)
-    except UsageError:  # of another folder
+        return find_job(id)
+    except UsageError:
         if not scheduler.can.deletes_waiting:
-            return False
+            return None
         answer = SchedulerAnswer(scheduler.name, {id: [folder_name(id)]})
         if answer.doubt or answer.states:
-            return False
+            return None
         title = scheduler.can.title
         raise UsageError(f"{title} knows no job {id}, and deletes one that waits for it") from None
-    state = look([job]).jobs[0].state
-    if (kind, state.name == "done") in (("afterok", False), ("afternotok", True)) and state.ended:
-        words = f"{job.name} {id} has ended ({state.name})"
-        raise UsageError(f"{kind}:{id}: {words}, so a job that waits for it never starts")
-    return state.ended
