@@ -84,7 +84,7 @@ def test_two_jobs_at_once_on_the_same_three_nodes_reduce_over_their_own_six_rank
     assert sorted(rank for place in found["places"] for rank in place["ranks"]) == list(range(6))
     used = {use["what"]: use for use in found["uses"]}
     assert used["walltime"]["asked"] == "5 min for each start"
-    assert used["walltime"]["source"] == {"slurm": "scontrol", "pbs": "run folder"}[cluster.kind]
+    assert used["walltime"]["source"] == "run folder"
     assert used["CPUs"]["asked"] == "6 CPUs"
     ports = {
         line.rpartition(":")[2]

@@ -35,7 +35,7 @@ from jobgen.report.page import render_page
 from jobgen.report.text import format_text
 from jobgen.report.timeline import draw_timeline
 from jobgen.schedulers.pbs.usage import parse_qstat
-from jobgen.schedulers.slurm.usage import parse_sacct, parse_scontrol, read_usage
+from jobgen.schedulers.slurm.usage import parse_sacct, read_usage
 from jobgen.schedulers.usage import Used
 
 NOW = BEGAN + 86400
@@ -529,25 +529,14 @@ def test_sacct_counts_every_start_and_the_components_of_one_once() -> None:
     assert parse_sacct("garbage\n<html>|\n") == {}
 
 
-def test_without_accounting_slurm_still_tells_what_was_given() -> None:
-    line = "JobId=5 JobName=x JobState=COMPLETED RunTime=00:10:00 TimeLimit=1-00:00:00 NumNodes=2 "
-    line += "NumCPUs=32 ReqTRES=cpu=32,mem=256000M,node=2,gres/gpu=8"
-    assert parse_scontrol(line) == {
-        "5": Used(
-            *("scontrol", None, None, 600, 600, 86400, 2, 32, None, 8, None),
-            memory_asked=128000 * 1024**2,
-            of_one_node=True,
-        )
-    }
-    assert parse_scontrol("") == {}
+def test_what_is_no_answer_of_qstat_counts_nothing() -> None:
     assert parse_qstat("<html>") == parse_qstat("[]") == {}
 
 
 def test_why_slurm_has_counted_nothing_is_sacct_s_word() -> None:
-    words = {"env": "Slurm accounting storage is disabled", "scontrol": "Invalid job id specified"}
-    with pytest.raises(RefusedError) as refused:
-        read_usage(["5"], lambda argv: CommandResult("", 1, words[argv[0]]))
-    assert str(refused.value) == f"sacct failed with exit code 1: {words['env']}"
+    words = "Slurm accounting storage is disabled"
+    with pytest.raises(RefusedError, match=f"sacct failed with exit code 1: {words}"):
+        read_usage(["5"], lambda _: CommandResult("", 1, words))
 
 
 def test_the_jobs_of_a_chain_are_counted_together() -> None:

@@ -1,11 +1,11 @@
-"""What Slurm jobs have used: sacct, or scontrol on a cluster without accounting."""
+"""What Slurm jobs have used, by sacct; a cluster without accounting does not tell."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from jobgen.errors import JobgenError, RefusedError
+from jobgen.errors import RefusedError
 from jobgen.schedulers.usage import AskAnswer, Used, parse_whole
 from jobgen.spec.units import parse_bytes, parse_clock
 
@@ -19,18 +19,10 @@ _FIELDS = (
 def read_usage(ids: Sequence[str], ask: AskAnswer) -> dict[str, Used]:
     options = ["--parsable2", "--noheader", "--noconvert", "--duplicates", f"--format={_FIELDS}"]
     argv = ["env", "SLURM_TIME_FORMAT=%s", "sacct", *options, f"--jobs={','.join(ids)}"]
-    try:
-        answer = ask(argv)
-        if answer.code:
-            raise RefusedError(answer.refusal("sacct"))
-        return parse_sacct(answer.output)  # requeued jobs have a record for each start
-    except JobgenError:  # many clusters have no accounting
-        if len(ids) > 1:
-            raise
-        answer = ask(["scontrol", "--oneliner", "show", "job", ids[0]])
-        if answer.code:  # it forgets a job some minutes after its end
-            raise
-    return parse_scontrol(answer.output)
+    answer = ask(argv)
+    if answer.code:
+        raise RefusedError(answer.refusal("sacct"))
+    return parse_sacct(answer.output)  # requeued jobs have a record for each start
 
 
 def parse_sacct(output: str) -> dict[str, Used]:
@@ -96,32 +88,6 @@ def _sum_energy(rows: list[dict[str, str]]) -> float | None:
         if energy := sum(_list_values(own, "ConsumedEnergyRaw")):
             return energy
     return None
-
-
-def parse_scontrol(output: str) -> dict[str, Used]:
-    """What `scontrol --oneliner show job` reports: times and the given resources, but no usage."""
-    jobs: dict[str, Used] = {}
-    for line in output.splitlines():
-        record = dict(re.findall(r"(\S+?)=(\S*)", line))
-        if "JobId" not in record:
-            continue
-        tres = record.get("AllocTRES") or record.get("ReqTRES") or record.get("TRES", "")
-        gpus = re.search(r"gres/gpu=([0-9]+)", tres)
-        asked = re.search(r"\bmem=([0-9.]+[KMGT])", tres)
-        elapsed = parse_clock(record.get("RunTime"))
-        nodes = parse_whole(record.get("NumNodes", "").partition("-")[0])
-        jobs[record["JobId"]] = Used(
-            "scontrol",
-            elapsed=elapsed,
-            longest=elapsed,
-            limit=parse_clock(record.get("TimeLimit")),
-            nodes=nodes,
-            cpus=parse_whole(record.get("NumCPUs", "").partition("-")[0]),
-            gpus=int(gpus[1]) if gpus else None,
-            memory_asked=_read_asked_memory(asked[1], nodes or 1, 0) if asked else None,
-            of_one_node=True,
-        )
-    return jobs
 
 
 def _list_values(
