@@ -22,6 +22,7 @@ from jobgen.output import format_count, format_table
 if TYPE_CHECKING:
     from jobgen.api import Job
     from jobgen.jobs.clean import Waste
+    from jobgen.jobs.status import StatusReport
 
 
 @click.command(cls=RemoteSpecCommand)
@@ -118,15 +119,17 @@ def clean(jobs: tuple[str, ...], older: str | None, yes: bool, as_json: bool, **
     Lists the folders with their sizes, and asks first. Keeps running jobs, jobs in an unknown state
     and files outside run folders.
     """
+    from jobgen import get_status
     from jobgen.jobs.clean import find_waste, remove_waste
 
     age = older or ("" if jobs else "30d")
     before = time.time() - _read_age(age)
     known = _list_known(jobs)
     _check_kept(which["keep"], known)
-    waste = find_waste(known, before=before, **which)
+    seen = get_status(known)
+    waste = find_waste(seen, before=before, **which)
     if jobs:
-        _name_kept(known, waste, age, failed=which["failed"])
+        _name_kept(seen, waste, age, failed=which["failed"])
         _name_others(known, jobs)
     elif known and not (waste or any(which.values())):
         put_err(f"{format_count(len(known), 'job')} kept: none ended more than {age} ago (--older)")
@@ -175,18 +178,16 @@ def _read_age(age: str) -> float:
         raise UsageError(f"--older: {age!r} {fault}") from None
 
 
-def _name_kept(known: Sequence[Job], waste: Sequence[Waste], age: str, *, failed: bool) -> None:
+def _name_kept(seen: StatusReport, waste: Sequence[Waste], age: str, *, failed: bool) -> None:
     """Say of each job that does not go why it is kept."""
-    from jobgen import get_status
-
     going = {each.job.id for each in waste}
-    jobs = [job for job in known if job.id not in going]
     recent = f"it ended less than {age} ago (--older), or " if age else ""
-    for job, state, *_ in get_status(jobs).jobs if jobs else ():
+    for job, state, *_ in seen.jobs:
         why = f"{recent}nothing of it is left to remove"
         if not state.ended or (failed and state.name == "done"):
             why = f"it is {state.described}"
-        put_err(f"{job.id}: kept, because {why}")
+        if job.id not in going:
+            put_err(f"{job.id}: kept, because {why}")
 
 
 def _name_others(known: Sequence[Job], names: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from jobgen.jobs.code import DIFF, name_copy
 from jobgen.jobs.files import RUNS, read_run_file
 from jobgen.jobs.record import PLAN, RECORD, JobRecord
 from jobgen.jobs.run_folder import CANCEL, NOTE, read_traces
-from jobgen.jobs.status import look
+from jobgen.jobs.status import StatusReport
 from jobgen.records import NamedTuple
 from jobgen.schedulers.base import State
 
@@ -34,15 +34,14 @@ class Waste(NamedTuple):
 
 
 def find_waste(
-    jobs: Sequence[JobRecord], *, before: float, failed: bool, keep: Collection[str]
+    seen: StatusReport, *, before: float, failed: bool, keep: Collection[str]
 ) -> list[Waste]:
-    """Return what can be removed of jobs that ended before the time `before`.
+    """Return what can be removed of the jobs seen that ended before the time `before`.
 
     A job that its scheduler does not know has ended, too. With `failed`, only of those that are not
     done. What is in `keep` stays, by its name in the run folder, and the record with it. The calls
     of a function go with the last job that makes them.
     """
-    seen = look(jobs)
     going = [
         (one.job, one.state)
         for one in seen.jobs

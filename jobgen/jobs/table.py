@@ -17,6 +17,7 @@ from jobgen.jobs.verdicts import BadNode, Verdict, read_bad_nodes, read_verdicts
 from jobgen.output import format_count, format_table
 from jobgen.records import NamedTuple
 from jobgen.rendering import header
+from jobgen.schedulers.base import State
 from jobgen.spec.units import format_duration, read_number
 
 # What a row has as a job's record has it.
@@ -119,7 +120,10 @@ class JobRow(NamedTuple):
 def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
     """Return what is known of one job; with `tracked`, also what its logs say of W&B and MLflow."""
     job, state = status.job, status.state
-    about = None if state.ended else header.read(read_if_left(f"{job.run_folder}/script"))
+    tells = not state.ended or (tracked and status.tasks)
+    script = read_if_left(f"{job.run_folder}/script") if tells else ""
+    about = None if state.ended else header.read(script)
+    given = _read_given(script) if tracked else {}
     row = JobRow(
         **{key: getattr(job, key) for key in _OF_RECORD},
         run_folder=os.path.relpath(job.run_folder),
@@ -129,7 +133,7 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
         limit=state.limit,
         starts=status.starts,
         at_most=about.at_most if about else None,
-        tasks=tuple(_list_states(status, given=tracked)),
+        tasks=tuple(_list_states(status.tasks, given)),
     )
     if not status.starts or (state.ended and not tracked):
         return row
@@ -146,18 +150,16 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
     )
 
 
-def _list_states(status: JobStatus, *, given: bool) -> Iterator[TaskState]:
-    """Yield the tasks of an array, with what each alone is `given` if that is asked for."""
-    own = _read_given(status.job) if given and status.tasks else {}
-    for index, task in enumerate(status.tasks):
-        yield TaskState(index, *task[:2], own.get(str(index), ""))
+def _list_states(states: Sequence[State], given: dict[str, str]) -> Iterator[TaskState]:
+    for index, (state, reason, *_) in enumerate(states):
+        yield TaskState(index, state, reason, given.get(str(index), ""))
 
 
-def _read_given(job: JobRecord) -> dict[str, str]:
-    """Return the arguments and variables that each task of an array alone has, from its script."""
+def _read_given(script: str) -> dict[str, str]:
+    """Return the arguments and variables that a script gives each task of an array alone."""
     from jobgen.spec.secrets import mask_text
 
-    rows = _OF_TASK.findall(read_if_left(f"{job.run_folder}/script"))
+    rows = _OF_TASK.findall(script)
     return {index: mask_text(f"{arguments}{more}").strip() for index, arguments, more in rows}
 
 
