@@ -224,13 +224,14 @@ def check(context: click.Context, name: str | None) -> None:
     captured = capturing.capture(today=today, timeout=TIMEOUT_SECONDS)
     if name is None:
         host = cluster.get_host_name(timeout=TIMEOUT_SECONDS)
-        known = cluster.recognise(host=host, cluster=captured.name, environment=os.environ).sites
+        own = captured.recognise.cluster
+        known = cluster.recognise(host=host, cluster=own, environment=os.environ).sites
         if not known:
             raise click.UsageError("no profile recognises this machine; name one: sites check NAME")
         name = known[0].name
     profile = search.load(name)
     differences = [
-        *site_check.compare_scheduler(profile, captured.profile),
+        *site_check.compare_scheduler(profile, captured),
         *site_check.compare_machine(profile),
     ]
     put_out(site_check.report(name, differences, today))
@@ -261,4 +262,4 @@ def capture(name: str | None, output: str | None, force: bool) -> None:
         put_out(capturing.write_profile(captured))
         return
     write_file(output, capturing.write_profile(captured))
-    put_err(f"{output}: written from {captured.name}; check it with jobgen sites test {output}")
+    put_err(f"{output}: written from {captured.title}; check it with jobgen sites test {output}")

@@ -122,7 +122,7 @@ class HandOver:
 
         about, named = self.submission.about, self._list_queues()
         size = limits.measure(about.groups, about.walltime)
-        for name, queue in self.scheduler.cluster.capture("", process.run).profile.queues.items():
+        for name, queue in self.scheduler.cluster.capture("", process.run).queues.items():
             if (name in named or (queue.choose and not named)) and not limits.accepts(queue, size):
                 for _, message, hint, _ in limits.explain_refusal(name, queue, size):
                     yield f"\n{message}; {hint}"

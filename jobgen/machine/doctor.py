@@ -189,7 +189,7 @@ def _check_queue(plan: Plan, queues: dict[str, bool]) -> Iterator[Check]:
 def _check_limits(loaded: LoadedSpec, plan: Plan, clock: Deadline) -> Iterator[Check]:
     """Yield what the job asks for that the cluster does not have, as its scheduler reports."""
     with suppress(JobgenError):  # another check says that it does not answer
-        site = SCHEDULERS[plan.scheduler].cluster.capture("", clock.ask).profile
+        site = SCHEDULERS[plan.scheduler].cluster.capture("", clock.ask)
         for problem in decide(Context(loaded, site)).problems:
             if not problem.path.startswith("queue"):
                 message = problem.message.replace("captured: ", "")

@@ -324,13 +324,6 @@ class ClusterFacts(NamedTuple):
     enforces_accounts: bool = False  # a job with the account of another user is refused
 
 
-class Captured(NamedTuple):
-    """The cluster's own name, and its profile."""
-
-    name: str
-    profile: SiteProfile
-
-
 class Cluster(Protocol):
     """How to ask a scheduler about its cluster: the functions of its `cluster` module.
 
@@ -352,7 +345,7 @@ class Cluster(Protocol):
     def list_accounts(self, ask: Ask) -> list[str]:
         """Return the accounts that the user may charge, the default first."""
 
-    def capture(self, version: str, ask: Ask) -> Captured:
+    def capture(self, version: str, ask: Ask) -> SiteProfile:
         """Return a profile of the cluster with only the facts that the scheduler reports."""
 
 

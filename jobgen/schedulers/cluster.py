@@ -7,7 +7,6 @@ from collections import Counter
 from typing import Any
 
 from jobgen.records import NamedTuple
-from jobgen.schedulers.base import Captured
 from jobgen.sites.profile import Node, Recognise, SiteProfile
 from jobgen.spec.units import parse_clock
 
@@ -28,14 +27,13 @@ class HostShape(NamedTuple):
     queues: frozenset[str] = frozenset()
 
 
-def make_captured(
+def make_profile(
     scheduler: str, cluster: str, version: str, source: str, **facts: Any
-) -> Captured:
+) -> SiteProfile:
     """Return the profile of a cluster with `facts`, its title, and how it is recognised."""
     title = f"{cluster}, {version}" if cluster else version
     known = Recognise(cluster=cluster, source=source) if NAME.fullmatch(cluster) else Recognise()
-    profile = SiteProfile(scheduler=scheduler, title=title, recognise=known, **facts)
-    return Captured(cluster, profile)
+    return SiteProfile(scheduler=scheduler, title=title, recognise=known, **facts)
 
 
 def describe_node(hosts: list[HostShape]) -> Node:

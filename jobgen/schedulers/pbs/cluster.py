@@ -8,18 +8,18 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from jobgen.errors import RefusedError
-from jobgen.schedulers.base import Ask, Captured, ClusterFacts
+from jobgen.schedulers.base import Ask, ClusterFacts
 from jobgen.schedulers.cluster import (
     MOST,
     NAME,
     HostShape,
     Records,
     describe_node,
-    make_captured,
+    make_profile,
     parse_number,
     parse_seconds,
 )
-from jobgen.sites.profile import Limit, Node, SiteQueue, SiteSource
+from jobgen.sites.profile import Limit, Node, SiteProfile, SiteQueue, SiteSource
 from jobgen.spec.units import parse_bytes
 
 PROGRAMS = ("qsub", "qstat")
@@ -60,7 +60,7 @@ def list_accounts(ask: Ask) -> list[str]:
     return []
 
 
-def capture(version: str, ask: Ask) -> Captured:
+def capture(version: str, ask: Ask) -> SiteProfile:
     server = _ask_records("Server", ask)
     records = _ask_records("Queue", ask)
     hosts = list(_sum_hosts(_ask_records("nodes", ask)))
@@ -84,7 +84,7 @@ def capture(version: str, ask: Ask) -> Captured:
     every = SiteQueue()
     if 0 < len(hosts) <= MOST:
         every = SiteQueue(limits=(Limit(nodes=(1, len(hosts))),), source="nodes")
-    return make_captured(
+    return make_profile(
         "pbs",
         name,
         version,

@@ -10,18 +10,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from jobgen.errors import JobgenError, RefusedError
-from jobgen.schedulers.base import Ask, Captured, ClusterFacts
+from jobgen.schedulers.base import Ask, ClusterFacts
 from jobgen.schedulers.cluster import (
     MOST,
     NAME,
     HostShape,
     Records,
     describe_node,
-    make_captured,
+    make_profile,
     parse_number,
     parse_seconds,
 )
-from jobgen.sites.profile import Limit, Node, SiteQueue, SiteSource, SlurmDialect
+from jobgen.sites.profile import Limit, Node, SiteProfile, SiteQueue, SiteSource, SlurmDialect
 
 PROGRAMS = ("sbatch", "scontrol")
 PROBE = ("scontrol", "--version")
@@ -78,7 +78,7 @@ def _takes_jobs(name: str, partition: Mapping[str, str]) -> bool:
     return not reserved and NAME.fullmatch(name) is not None
 
 
-def capture(version: str, ask: Ask) -> Captured:
+def capture(version: str, ask: Ask) -> SiteProfile:
     config = _ask_config(ask)
     partitions = _ask_records("partitions", ask)
     nodes = _ask_records("nodes", ask)
@@ -97,7 +97,7 @@ def capture(version: str, ask: Ask) -> Captured:
     if old:  # --gpus-per-node is cons_tres' alone
         facts |= {"slurm": SlurmDialect(gpus="gres"), "cited": {"slurm": "config"}}
     facts |= {"gpu_types": dict(_list_types(hosts)), "sources": sources}
-    return make_captured("slurm", cluster, version, "config", **facts)
+    return make_profile("slurm", cluster, version, "config", **facts)
 
 
 def _ask_config(ask: Ask) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobgen.schedulers.base import Ask, Captured, ClusterFacts
+from jobgen.schedulers.base import Ask, ClusterFacts
 from jobgen.sites.profile import SiteProfile
 
 PROGRAMS = ("toysub", "toyq")
@@ -31,6 +31,6 @@ def list_accounts(ask: Ask) -> list[str]:
     return []
 
 
-def capture(version: str, ask: Ask) -> Captured:
+def capture(version: str, ask: Ask) -> SiteProfile:
     """Return a profile with the title alone."""
-    return Captured(ask_name(ask) or "", SiteProfile(scheduler="toy", title=version))
+    return SiteProfile(scheduler="toy", title=version)
