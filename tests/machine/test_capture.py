@@ -175,7 +175,9 @@ def test_what_it_knows_is_refused_like_any_other_limit(
     with replayed("slurm-mixed", home, monkeypatch):
         ended = jobgen("sites", "capture", "--name", "our-lab")
     assert ended.code == 0
-    assert ended.err.startswith(f"{home}/config/jobgen/sites/our-lab.yaml: written from mixed, Slurm ")
+    assert ended.err.startswith(
+        f"{home}/config/jobgen/sites/our-lab.yaml: written from mixed, Slurm "
+    )
     Path("job.yaml").write_text(
         "name: a\nsite: our-lab\nresources: {nodes: 5, gpus_per_node: 4, walltime: 1h}\n"
         "run: {module: m}\n"
