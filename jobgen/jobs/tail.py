@@ -8,7 +8,6 @@ import stat
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -43,17 +42,17 @@ class Tail:
         """See what there is to read: `fill` reads that, and not what is written meanwhile.
 
         With `sure` the file server is asked; otherwise the client may believe what it knows. A file
-        that is shorter than before, or that has come in its place, is read from its beginning; the
-        rest of one that was rotated by rename is read first.
+        that is shorter than before, or that has come in its place, is read from its beginning.
         """
         about = self._examine(sure=sure)
         if about is None:
             self._size = self._offset
         else:
             file = (about.st_dev, about.st_ino)
-            rotated = self._offset > 0 and file != self._file
-            if rotated or about.st_size < self._offset:
-                self._begin_anew(rotated=rotated)
+            if self._offset and (file != self._file or about.st_size < self._offset):
+                self.finish()
+                self._say(f"{self.path.name} was cut or replaced here; lines may be missing")
+                self._offset = 0
             self._file, self._size = file, about.st_size
         if b"\r" in self._partial and time.monotonic() - self._shown > _PROGRESS:
             self.finish()
@@ -67,18 +66,12 @@ class Tail:
                 return os.fstat(file.fileno())
         except OSError as error:
             if not self._told and not _is_gone(error):
-                words = f"jobgen: {self.path.name} cannot be read: {error.strerror}"
-                self.lines.append(words.encode())
+                self._say(f"{self.path.name} cannot be read: {error.strerror}")
                 self._told = True
             return None
 
-    def _begin_anew(self, *, rotated: bool) -> None:
-        whole = rotated and self._read_rest()
-        self._offset = 0
-        self.finish()
-        if not whole:
-            text = f"jobgen: {self.path.name} was cut or replaced here; lines may be missing"
-            self.lines.append(text.encode())
+    def _say(self, words: str) -> None:
+        self.lines.append(f"jobgen: {words}".encode())
 
     def fill(self, limit: int) -> None:
         """Read on by `limit` bytes, and by more if they hold no line.
@@ -93,16 +86,6 @@ class Tail:
                 return
             self._offset += len(data)
             self._add(data)
-
-    def _read_rest(self) -> bool:
-        """Read on in a file that has another name now; say whether that was all of it."""
-        with suppress(OSError), os.scandir(self.path.parent) as entries:
-            for entry in entries:
-                if entry.inode() == self._file[1]:
-                    data = _read_bytes(Path(entry), self._offset, _HELD, file=self._file)
-                    self._add(data)
-                    return self._offset + len(data) == entry.stat().st_size
-        return False
 
     def finish(self) -> None:
         """What has been read of a line is a line."""
@@ -139,15 +122,7 @@ def fold_lines(tails: Sequence[Tail]) -> Iterator[tuple[tuple[int, ...], bytes]]
     about to say too; that one waits for them.
     """
     limit = min(_MOST, max(_LEAST, _HELD // max(1, len(tails))))  # bytes to read at a time
-    return _drain(tails[0], limit) if len(tails) == 1 else _Fold(tails, limit).lines()
-
-
-def _drain(tail: Tail, limit: int) -> Iterator[tuple[tuple[int, ...], bytes]]:
-    tail.fill(limit)
-    while tail.lines:
-        yield (0,), tail.lines.popleft()
-        if not tail.lines:
-            tail.fill(limit)
+    return _Fold(tails, limit).lines()
 
 
 class _Fold:
@@ -199,7 +174,7 @@ class _Fold:
 
 
 def _read_bytes(path: Path, offset: int, count: int, *, file: tuple[int, int]) -> bytes:
-    """Read that of a file as long as `path` names it: it may be rotated at any moment."""
+    """Read that of a file as long as `path` names it: another may take its place at any moment."""
     try:
         with path.open("rb", buffering=0) as opened:
             about = os.fstat(opened.fileno())
