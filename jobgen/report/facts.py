@@ -90,11 +90,6 @@ class Ranks(NamedTuple):
 
     size: int
     speed: tuple[float, ...] | None
-    # No trainer writes these any more; whoever reads --json finds the keys.
-    forward: None
-    waiting: None
-    memory: None
-    gpu_use: None
     slow: tuple[Slow, ...]
 
 
@@ -173,7 +168,6 @@ class Checked(NamedTuple):
     driver: str | None
     devices: str
     clock: float | None  # the largest difference from the first node's, seconds
-    problem: str = ""  # which no runtime tells any more; whoever reads --json finds the key
 
 
 class AllReduce(NamedTuple):

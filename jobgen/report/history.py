@@ -134,7 +134,7 @@ class History:
         if not count or count > 1_000_000:
             return None
         speed = _divide_speed(training, self.start.get("micro_batches"), count=count)
-        return Ranks(count, speed, None, None, None, None, slow=self._slow())
+        return Ranks(count, speed, self._slow())
 
     def _slow(self) -> tuple[Slow, ...]:
         """Return the ranks that rank 0's output calls slow, the most frequent first."""
