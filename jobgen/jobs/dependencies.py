@@ -8,7 +8,7 @@ from glob import iglob
 
 from jobgen.jobs.files import RUNS, read_if_left
 from jobgen.jobs.record import RECORD, JobRecord, folder_name, read_sound
-from jobgen.jobs.run_folder import Traces, read_outcome, read_traces
+from jobgen.jobs.run_folder import read_outcome, read_traces
 from jobgen.schedulers import SCHEDULERS
 from jobgen.schedulers.base import DEPENDENT, ENDED, State
 
@@ -56,14 +56,10 @@ def list_dependencies(waits: str) -> list[tuple[str, str]]:
 
 def _describe_end(job: JobRecord) -> str:
     left = read_traces(job)
-    if left.kept_state:
-        return left.kept_state.name
+    if kept := left.kept_state:
+        return kept.name
     if outcome := read_outcome(job):
         return "cancelled" if left.cancelled and left.told_to_end else outcome[0]
-    return _describe_start(left)
-
-
-def _describe_start(left: Traces) -> str:
     if left.attempts:
         return "running"
     return "cancelled" if left.cancelled else "not begun"
