@@ -17,17 +17,15 @@ CLEAN |= {(piece, "python") for piece in ("readied",)}
 CLEAN |= {(piece, "srun torchrun") for piece in ("literals", "appended", "conda", "arithmetic")}
 KEPT = ("loop", "twice", "evaluated", "inner lines", "inner torchrun", "input", "pipe", "list")
 CLEAN |= {("nothing", launch) for launch in LAUNCHES if launch not in KEPT}
-#: every piece before two launches in turn, and every launch after some pieces
+#: every piece before a launch in turn, and every launch after some pieces
 ALL = list(LAUNCHES)
 PAIRS = (
     CLEAN
-    | {
-        (piece, launch)
-        for index, piece in enumerate(PIECES)
-        for launch in (ALL[index % len(ALL)], ALL[3] if index % 2 else ALL[4])
-    }
-    | {(piece, launch) for launch in LAUNCHES for piece in ("nothing", "quotes", "exports")}
+    | {(piece, ALL[index % len(ALL)]) for index, piece in enumerate(PIECES)}
+    | {(piece, launch) for launch in LAUNCHES for piece in ("nothing", "exports")}
 )
+#: launches of which one that fails does not end the script, or whose torch is tried before
+UNFAILING = ("loop", "twice", "torchrun", "srun torchrun", "mpirun torchrun")
 PAIRS -= {("nested quotes", "evaluated")}  # eval takes its apostrophe for an open quote
 
 #: of which the quick tests run these
@@ -35,7 +33,9 @@ FEW = {pair for index, pair in enumerate(sorted(PAIRS)) if index % 25 == 0}
 
 
 def check(piece: str, launch: str, folder: Path) -> None:
-    kind, theirs, ours = compare(build(piece, launch), folder)
+    code = 3 if piece == "nothing" and launch not in UNFAILING else 0
+    kind, theirs, ours = compare(build(piece, launch), folder, code=code)
+    assert theirs[0] == code
     assert theirs[1], "the script has run nothing"
     assert ours == theirs
     assert kind == "clean" or (piece, launch) not in CLEAN
@@ -50,10 +50,3 @@ def test_the_imported_job_runs_what_the_script_ran(piece: str, launch: str, tmp_
 @pytest.mark.parametrize(("piece", "launch"), sorted(FEW))
 def test_the_imported_job_runs_the_same(piece: str, launch: str, tmp_path: Path) -> None:
     check(piece, launch, tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("launch", [name for name in LAUNCHES if name not in ("loop", "twice")])
-def test_the_exit_code_is_that_of_the_program(launch: str, tmp_path: Path) -> None:
-    _, theirs, ours = compare(build("nothing", launch), tmp_path, code=3)
-    assert (theirs[0], ours[0]) == (3, 3)
