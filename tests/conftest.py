@@ -29,7 +29,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples on every machine: `benchmarks/fuzz.py` is for those that nobody has seen.
 settings.register_profile("quick", max_examples=20, deadline=None, derandomize=True)
-settings.register_profile("ci", max_examples=200, deadline=None, derandomize=True)
+settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True)
 settings.load_profile("quick")
 
 pytest_plugins = ["browsers", "cluster_fixtures"]

