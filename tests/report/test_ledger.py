@@ -98,6 +98,8 @@ def test_planted_spans_are_found(tmp_path: Path) -> None:
     for line in lines["step"]:
         line["kind"] = "step"
     touch(tmp_path / "attempts/0/node-0.started", BEGAN + 10)
+    touch(tmp_path / "attempts/0/reached-n1", BEGAN + 15)
+    touch(tmp_path / "attempts/0/reached-n2", BEGAN + 28)
     touch(tmp_path / "attempts/0/failed", BEGAN + 125, "1 1\n")
     attempts = [
         Attempt(0, ("n1", "n2"), BEGAN, BEGAN + 40, BEGAN + 130, "continued", 1),
@@ -107,7 +109,8 @@ def test_planted_spans_are_found(tmp_path: Path) -> None:
     assert ledger.seconds == pytest.approx(
         {
             "queued": 100 + 250,
-            "starting": 40 + 20,
+            "starting": 10 + 12 + 20,
+            "rendezvous": 18,
             "first step": 20,
             "productive": 20 + 20 + 20 + 20,
             "checkpoint stall": 5,
