@@ -1,4 +1,4 @@
-"""A task for the bundled trainer whose third batch does what the variable FAULT says."""
+"""A task for the bundled trainer in whose third batch rank 1 hangs."""
 
 import os
 import time
@@ -12,7 +12,7 @@ from jobgen.trainer.tasks import Task
 DEFAULTS = {"batch_samples": 6}
 
 
-class Faulty(Task):
+class Hanging(Task):
     """A line through points."""
 
     unit, units_per_item, train_items, val_items = "samples", 1, 1000, 6
@@ -23,15 +23,12 @@ class Faulty(Task):
         return torch.nn.Linear(1, 1)
 
     def batch(self, items: Sequence[int], *, training: bool) -> tuple[torch.Tensor, ...]:
-        """The points; the third time, trouble. The trainer tries item 0 alone first."""
+        """The points, but the third time. The trainer tries item 0 alone first."""
         counts = training and any(items)
-        Faulty.batches += counts
+        Hanging.batches += counts
         points = torch.tensor(items, dtype=torch.float32)[:, None] / 1000
-        if counts and Faulty.batches == 3:
-            if os.environ["FAULT"] == "nan":
-                points *= float("nan")
-            elif os.environ["RANK"] == "1":
-                time.sleep(1000)
+        if counts and Hanging.batches == 3 and os.environ["RANK"] == "1":
+            time.sleep(1000)
         return (points,)
 
     def loss(self, model: torch.nn.Module, batch: tuple[torch.Tensor, ...]) -> torch.Tensor:
@@ -40,6 +37,6 @@ class Faulty(Task):
         return error
 
 
-def load(config: Any) -> Faulty:
+def load(config: Any) -> Hanging:
     """What the trainer asks for."""
-    return Faulty()
+    return Hanging()
