@@ -153,17 +153,9 @@ def test_tasks_share_nodes_of_slurm(slurm: Slurm, tmp_path: Path) -> None:
     share_nodes("slurm", slurm.env, tmp_path)
 
 
-def test_tasks_share_nodes_of_pbs(pbs: Pbs, tmp_path: Path) -> None:
-    share_nodes("pbs", pbs.env, tmp_path)
-
-
 @pytest.mark.slow
 def test_on_this_machine(tmp_path: Path) -> None:
     do_again("local", os.environ, tmp_path)
-
-
-def test_on_slurm(slurm: Slurm, tmp_path: Path) -> None:
-    do_again("slurm", slurm.env, tmp_path)
 
 
 def test_on_pbs(pbs: Pbs, tmp_path: Path) -> None:

@@ -208,10 +208,7 @@ def test_a_job_that_is_preempted_saves_and_goes_on(slurm: Slurm, tmp_path: Path)
     assert (shown["JobState"], shown["Restarts"]) == ("COMPLETED", "1")
 
 
-@pytest.mark.parametrize("mode", ["torchrun", "direct"])
-def test_a_program_that_dies_of_a_preemption_starts_again(
-    slurm: Slurm, tmp_path: Path, mode: str
-) -> None:
+def test_a_program_that_dies_of_a_preemption_starts_again(slurm: Slurm, tmp_path: Path) -> None:
     """It knows neither STOP nor SIGTERM, and has saved nothing yet."""
     (tmp_path / "train.py").write_text(
         "import os, time\nprint('begins', flush=True)\n"
@@ -219,9 +216,7 @@ def test_a_program_that_dies_of_a_preemption_starts_again(
         "time.sleep(1 if again else 300)\n"
     )
     walltime = {"notice": "10m", "then": "requeue"}
-    run = {"script": "train.py"}
-    launch = {"mode": mode}
-    job = chain(slurm, tmp_path, queue="low", run=run, on_walltime=walltime, launch=launch)
+    job = chain(slurm, tmp_path, queue="low", run={"script": "train.py"}, on_walltime=walltime)
     job.wait_for(lambda: at_work(job, 1))
     urgent = slurm.submit("--nodes=3", "--exclusive", "--wrap=sleep 1", cwd=tmp_path)
     slurm.wait(urgent)

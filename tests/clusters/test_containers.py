@@ -73,7 +73,7 @@ def calls(folder: Path) -> list[list[str]]:
     return [path.read_text().splitlines() for path in folder.iterdir()]
 
 
-@pytest.mark.parametrize("runtime", ["apptainer", "singularity", "podman-hpc"])
+@pytest.mark.parametrize("runtime", ["apptainer", "podman-hpc"])
 def test_agents_and_ranks_run_in_the_container(tmp_path: Path, image: Path, runtime: str) -> None:
     (tmp_path / "calls").mkdir()
     env = {

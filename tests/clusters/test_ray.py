@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from cluster_fixtures import ROOT, Cluster, Pbs, Slurm, running, skip_without, wait_until
-from jobs import PROGRAMS, Job, diagnosed, jobgen, submit
+from jobs import PROGRAMS, Job, diagnosed, submit
 
 pytestmark = [pytest.mark.cluster, pytest.mark.torch]
 skip_without("ray")
@@ -124,14 +124,6 @@ def test_a_worker_that_is_killed_ends_the_job_and_is_named(
     cause = diagnosed(job, cluster, tmp_path)
     assert (cause["node"], cause["rank"]) == ("n2", 1), cause
     assert "Some Ray subprocesses exited unexpectedly" in job.everything()
-
-
-@pytest.mark.parametrize("cluster", [Slurm], indirect=True)
-def test_a_cancelled_job_leaves_nothing_of_ray(cluster: Cluster, tmp_path: Path) -> None:
-    job = start(cluster, tmp_path, "1", "--until", "/no/such")
-    wait_for_world(job)
-    assert jobgen("cancel", job.id, env=cluster.env, cwd=tmp_path).returncode == 0
-    ends(cluster, job, "cancelled 143")
 
 
 @pytest.mark.parametrize("cluster", [Pbs], indirect=True)

@@ -54,24 +54,6 @@ def appears(path: Path, seconds: float) -> bool:
     return path.exists()
 
 
-def test_torchrun_alone_runs_what_it_is_sent(tmp_path: Path) -> None:
-    """The attack is one: without what jobgen does about it, the planted code runs."""
-    port = 29000 + os.getpid() % 1000
-    options = ["--nnodes=2", "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}"]
-    argv = [sys.executable, "-m", "torch.distributed.run", *options, "--rdzv-id=x", "--no-python"]
-    started = tmp_path / "started"
-    program = ["sh", "-c", f"touch {started}; sleep 600"]
-    agents = [subprocess.Popen([*argv, *program], stderr=subprocess.DEVNULL) for _ in range(2)]
-    try:
-        assert appears(started, PATIENCE)
-        attack(port, tmp_path / "canary")
-        assert appears(tmp_path / "canary", PATIENCE)
-    finally:
-        for agent in agents:
-            agent.kill()
-            agent.wait()
-
-
 def run_job(folder: Path, rendezvous: str) -> tuple[Job, int]:
     """A job of two nodes that waits for a file, and the port at which they meet."""
     content = spec(
@@ -96,7 +78,7 @@ def test_what_another_user_sends_to_the_rendezvous_does_not_run(
         keys = attack(port, tmp_path / "canary")
         assert keys.strip()
         if rendezvous == "static":
-            assert not appears(tmp_path / "canary", 15)
+            assert not appears(tmp_path / "canary", 7)
             assert job.outcome() is None, job.everything()
         else:  # whoever reaches the port can end the job, and it says by what
             assert job.wait().startswith("failed")
@@ -116,9 +98,9 @@ def read_pid(job: Job) -> str:
 
 
 SRUN = """#!/bin/bash
-# srun as a job of ten nodes sees it: the words after its options, once a node, all at once.
+# srun as a job of two nodes sees it: the words after its options, once a node, all at once.
 while [[ $1 != bash ]]; do shift; done
-for node in {0..9}; do
+for node in 0 1; do
     SLURM_NODEID=$node SLURM_PROCID=$node SLURM_LOCALID=0 "$@" &
 done
 wait
@@ -126,29 +108,29 @@ wait
 
 
 def test_ranks_follow_the_schedulers_order_from_ten_nodes_on(tmp_path: Path) -> None:
-    """c10d sorts nodes by name as text: n1, n10, n2."""
+    """c10d sorts nodes by name as text: n10, n9."""
     tools = tmp_path / "bin"
     tools.mkdir()
-    for name, text in {"srun": SRUN, "scontrol": "#!/bin/bash\nprintf 'n%d\\n' {1..10}\n"}.items():
+    for name, text in {"srun": SRUN, "scontrol": "#!/bin/bash\nprintf 'n%d\\n' 9 10\n"}.items():
         (tools / name).write_text(text)
         (tools / name).chmod(0o755)
     content = spec(
-        resources={"nodes": 10, "cpus_per_node": 1},
+        resources={"nodes": 2, "cpus_per_node": 1},
         launch={"processes_per_node": 1},
         environment={"venv": sys.prefix, "setup": "export OMP_NUM_THREADS=1"},
         run={"command": ["sh", "-c", 'echo "$RANK"']},
     )
     script = render(plan_of(content, site="slurm-generic"))
     assert "MASTER_ADDR=${NODES[0]}\n" in script
-    # All ten are this machine, where no n1 is known.
+    # Both are this machine, where no n9 is known.
     script = script.replace("MASTER_ADDR=${NODES[0]}\n", "MASTER_ADDR=127.0.0.1\n")
     (tmp_path / "job.sbatch").write_text(script)
     port = 20000 + os.getpid() % 10000
-    around = {"SLURM_JOB_ID": str(port), "SLURM_JOB_NODELIST": "n[1-10]"}
+    around = {"SLURM_JOB_ID": str(port), "SLURM_JOB_NODELIST": "n[9-10]"}
     env = {**os.environ, **around, "PATH": f"{tools}:{os.environ['PATH']}"}
     argv = ["bash", "job.sbatch"]
     ended = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=900)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     logs = tmp_path.glob("runs/reduce/*/logs/*/rank-*.out")
     ranks = {path.parent.name: int(path.read_text()) for path in logs}
-    assert ranks == {f"n{number}": number - 1 for number in range(1, 11)}
+    assert ranks == {"n9": 0, "n10": 1}

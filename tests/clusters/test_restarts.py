@@ -51,7 +51,11 @@ def wait_for_end(job: Job) -> list[str]:
     return outcomes(job)
 
 
-@pytest.mark.parametrize("kind", ["late", "vanishes", "hangs"])
+@pytest.mark.parametrize(
+    ("cluster", "kind"),
+    [("slurm", "late"), ("pbs", "late"), ("pbs", "vanishes"), ("slurm", "hangs")],
+    indirect=["cluster"],
+)
 def test_a_spare_node_takes_the_place_of_a_bad_one(
     cluster: Cluster, tmp_path: Path, kind: str
 ) -> None:
@@ -73,7 +77,7 @@ def test_the_first_node_can_be_the_one(cluster: Cluster, tmp_path: Path) -> None
     assert (job.run_dir / "attempts/1/nodes").read_text().split() == ["n2", "n3"]
 
 
-def test_all_roles_start_again_without_the_node_at_fault(cluster: Cluster, tmp_path: Path) -> None:
+def test_all_roles_start_again_without_the_node_at_fault(pbs: Pbs, tmp_path: Path) -> None:
     (tmp_path / "bad").write_text("n2 late\n")
     train = {"script": str(PROGRAMS / "bad_node.py"), "args": ["30", str(tmp_path / "bad")]}
     direct = {"mode": "direct", "processes_per_node": 1}
@@ -85,7 +89,7 @@ def test_all_roles_start_again_without_the_node_at_fault(cluster: Cluster, tmp_p
         },
         "on_failure": "restart",
     }
-    job = submit(content, scheduler=cluster.kind, cwd=tmp_path, env=cluster.env)
+    job = submit(content, scheduler="pbs", cwd=tmp_path, env=pbs.env)
     assert wait_for_end(job)[-1] == "done 0", job.everything()
     assert (job.run_dir / "attempts/1/nodes").read_text().split() == ["n1", "n3"]
     assert bad_nodes(job) == ["n2"]
@@ -107,11 +111,11 @@ def test_an_error_of_the_program_ends_the_job_and_blames_no_node(
     assert bad_nodes(job) == []
 
 
-def test_a_cancelled_job_does_not_start_again(cluster: Cluster, tmp_path: Path) -> None:
-    job = start(cluster, tmp_path, "user stays\n")
+def test_a_cancelled_job_does_not_start_again(slurm: Slurm, tmp_path: Path) -> None:
+    job = start(slurm, tmp_path, "user stays\n")
     job.wait_for(lambda: (job.run_dir / "checkpoints/step").exists())
-    cluster.cancel(job.id)
-    cluster.wait(job.id)
+    slurm.cancel(job.id)
+    slurm.wait(job.id)
     assert outcomes(job) == ["cancelled 143"], job.everything()
     assert verdicts(job) == []
 

@@ -23,14 +23,6 @@ JOBGEN = [sys.executable, "-m", "jobgen"]
 BRISK = [sys.executable, str(PROGRAMS / "brisk.py")]
 #: the program of `spec()` with torch
 GLOO = {"script": str(ALLREDUCE), "args": {"backend": "gloo"}}
-_RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "SLURM_NTASKS")
-_RANKS += ("SLURM_NTASKS_PER_NODE", "SLURM_NPROCS", "SLURM_PROCID", "SLURM_LOCALID")
-#: changes to `spec()`: one process, which prints the rank variables that it has
-LONE: dict[str, Any] = {
-    "resources": {"nodes": 1, "walltime": "5m"},
-    "launch": {"mode": "plain"},
-    "run": {"command": ["bash", "-c", f"echo {' '.join(f'${{{name}-}}' for name in _RANKS)} told"]},
-}
 
 
 def spec(**changes: Any) -> dict[str, Any]:
@@ -43,13 +35,6 @@ def spec(**changes: Any) -> dict[str, Any]:
         "run": {"script": str(ALLREDUCE)},
     }
     return base | changes
-
-
-def assert_lone(job: "Job") -> None:
-    """A job of `LONE` has ended well, and its process was told of no ranks."""
-    assert job.wait() == "done 0", job.everything()
-    (log,) = job.run_dir.glob("logs/*/rank-0.out")
-    assert log.read_text() == "told\n"
 
 
 class Job:
