@@ -67,6 +67,14 @@ class Fault(NamedTuple):
         places = (re.search(rf"logs/([^/]+)/rank-{rank}.err$", name) for name in self.files)
         return next((place[1] for place in places if place), "") if rank.isdecimal() else ""
 
+    def find_silent(self) -> set[int]:
+        """The ranks that have printed nothing."""
+        said = dict.fromkeys(range(4), "")
+        for name, (_, text) in self.files.items():
+            if place := re.search(r"/rank-(\d+)\.(err|out)$", name):
+                said[int(place[1])] = said.get(int(place[1]), "") + text.strip()
+        return {rank for rank, text in said.items() if not text}
+
     def diagnose(self, folder: Path) -> Diagnosis:
         """What `jobgen diagnose` says of it."""
         return diagnose(self.unpack(folder), self.state, now=self.now)
