@@ -83,23 +83,26 @@ def _note_unread(script: Script, draft: Draft) -> None:
 
 def _list_taken(script: Script, draft: Draft) -> list[DirectiveOption]:
     """Return the directives that count; what is a place to fill in, or refused, is lost."""
-    taken = []
-    asked = [part for item in script.read_directives for part in split_resources(item)]
-    last = {_name(item): item for item in asked}
-    places = {item.line for item in asked if find_place(item)}
-    for item in asked:
-        # Of an option or a resource that is given again, the last one counts.
-        counts = FORMS["adds"].fullmatch(item.option) or item is last[_name(item)]
+    taken, counting = [], list_counting(script)
+    places = {item.line for item in script.read_directives if find_place(item)}
+    for item in script.read_directives:
         of_place = item.line in places and item.option[0] != "-"  # one with blanks
         if reason := _find_loss(script, item):
             draft.lose(item.line, item.text, reason)
-        elif not counts or FORMS["own"].fullmatch(f"{item.option} {item.value}"):
+        elif item not in counting or FORMS["own"].fullmatch(f"{item.option} {item.value}"):
             draft.keep(item.line, f"{script.can.sign} {item.option} {item.value}".rstrip())
         elif not of_place:
             taken.append(_join_folder(script, item))
             if item.option == "-e" and script.value("-j") is None:  # which jobgen would join
                 taken.append(item._replace(option="-j", value="n"))
     return taken
+
+
+def list_counting(script: Script) -> list[DirectiveOption]:
+    """Return the directives that count: of an option or resource given again, the last one."""
+    last = {_name(item): item for item in script.read_directives}
+    adds = FORMS["adds"].fullmatch
+    return [x for x in script.read_directives if adds(x.option) or x is last[_name(x)]]
 
 
 def _join_folder(script: Script, item: DirectiveOption) -> DirectiveOption:
@@ -299,14 +302,6 @@ def find_request(script: Script, path: str) -> DirectiveOption | None:
     asks = re.compile(known.get(key, f"{key[:3]}|select=|nodes="))
     items = [item for item in script.read_directives if asks.search(f"{item.option} {item.value}")]
     return next(iter(items or script.read_directives), None)
-
-
-def split_resources(item: DirectiveOption) -> list[DirectiveOption]:
-    """Return a directive of PBS for each resource that one asks for; others as they are."""
-    if item.option != "-l":
-        return [item]
-    parts = re.split(r",(?=[A-Za-z_]+=)", item.value)
-    return [item._replace(value=part, text=f"#PBS -l {part}") for part in parts]
 
 
 def share_totals(script: Script) -> Request:

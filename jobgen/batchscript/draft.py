@@ -56,7 +56,6 @@ class Draft:
 
     lose = partialmethod(leave, "lost")  # the job will differ
     check = partialmethod(leave, "check")  # it may differ, and its user should look
-    drop = partialmethod(leave, "lost", reason="no key says what is to run after the program")
     keep = partialmethod(leave, "kept", reason="jobgen does it, or the job does without it")
 
     def setup(self, lines: Iterable[str]) -> None:

@@ -12,7 +12,6 @@ from jobgen.spec.tables import read_rows
 
 _KINDS = {kind: {*words.split()} for kind, words in read_rows("commands.txt", room="batchscript")}
 PRINTS, FILTERS, HEADS = (_KINDS[kind] for kind in ("prints", "filters", "heads"))
-TIDIES = _KINDS["tidies"]
 REPEATABLE, ENVIRONMENTS = _KINDS["repeatable"], _KINDS["environments"]
 HARMLESS = PRINTS | HEADS | {"wait", "set"}
 PREPARING = FILTERS | _KINDS["preparing"]

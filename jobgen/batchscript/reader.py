@@ -26,6 +26,7 @@ COUNT = re.compile(r"(?:(\w[\w.-]*):)?(\d{1,6})", re.ASCII)
 GRES = re.compile(r"gpu(?::(\w*[A-Za-z_][\w.-]*))?(?::(\d{1,6}))?", re.ASCII)
 # What Slurm sets for one option alone, whatever asks for the same in other words.
 _TOLD = "ntasks-per-node cpus-per-task cpus-per-gpu gpus-per-task gpus-per-node gpus"
+_RESOURCE = re.compile(r",(?=[A-Za-z_]\w*(?:[=,]|$))")  # between those of one `-l` of PBS
 _PREFIX = {
     # Both take what follows without a blank as well: #PBS-q gpu.
     can.name: re.compile(("[ \t]*" if can.indented else "") + rf"{can.sign}(?=[\s-]|$)")
@@ -127,14 +128,15 @@ class Script:
 
     @cached_property
     def directives(self) -> list[DirectiveOption]:
-        """Every directive of the script's own scheduler, in order; one for each option."""
+        """Every directive of its own scheduler in order, one for each option or resource of PBS."""
         directives = []
         for number, line in enumerate(self.lines, 1):
             match = self.scheduler and _PREFIX[self.scheduler].match(line)
             if match and number not in self.documents:
                 read, text = number < self.body_line, line.strip()
                 for column, option, value in self._options(line, match.end()):
-                    directives.append(DirectiveOption(number, column, option, value, text, read))
+                    own = f"{self.can.sign} -l {value}" if option == "-l" else text
+                    directives.append(DirectiveOption(number, column, option, value, own, read))
         return directives
 
     @property
@@ -162,7 +164,8 @@ class Script:
             option, value = self._split_option(word)
             if value is None and words and not FORMS["no-value"].match(f"{word}\n{words[0]}"):
                 value = words.pop(0)
-            yield column, option, value or ""
+            parts = _RESOURCE.split(value or "") if option == "-l" else [value or ""]
+            yield from ((column, option, part) for part in parts)
 
     def _split_words(self, text: str) -> list[str]:
         text = re.sub(r"\s#.*" if self.can.comments else r"(?<=-l)\s+(?=-)", "", text)
@@ -326,8 +329,7 @@ class Script:
     def resource(self, name: str) -> str:
         """The value that `-l NAME=...` gives to PBS, empty without one; the last one counts."""
         asked = [item.value for item in self.read_directives if item.option == "-l"]
-        parts = [part for value in asked for part in re.split(r",(?=[A-Za-z_]+=)", value)]
-        pairs = [part.partition("=") for part in parts if "=" in part]
+        pairs = [value.partition("=") for value in asked if "=" in value]
         return {key.strip(): value for key, _, value in pairs}.get(name, "")
 
     @property

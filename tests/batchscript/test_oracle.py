@@ -13,7 +13,7 @@ from ordinary_bash import LAUNCHES, PIECES, build
 
 #: plain ones: they become clean specs
 CLEAN = {(piece, "python") for piece in ("literals", "quotes", "exports", "modules")}
-CLEAN |= {(piece, "python") for piece in ("readied",)}
+CLEAN |= {(piece, "python") for piece in ("guard",)}
 CLEAN |= {(piece, "srun torchrun") for piece in ("literals", "appended", "conda", "arithmetic")}
 KEPT = ("loop", "twice", "evaluated", "inner lines", "inner torchrun", "input", "pipe", "list")
 CLEAN |= {("nothing", launch) for launch in LAUNCHES if launch not in KEPT}

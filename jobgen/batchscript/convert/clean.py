@@ -16,7 +16,7 @@ from jobgen.batchscript.convert.values import Reader
 from jobgen.batchscript.directives import ARRAYS, render_directives
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.launchers import unwrap
-from jobgen.batchscript.purposes import ENVIRONMENTS, FORMS, READIES, TIDIES, WHY
+from jobgen.batchscript.purposes import ENVIRONMENTS, FORMS, READIES, WHY
 from jobgen.batchscript.readable import find_shell_flags
 from jobgen.batchscript.reader import Script
 from jobgen.errors import SpecError
@@ -72,7 +72,7 @@ class _CleanSpec:
         asked = self.reader.asked | prelude.reader.asked
         self._note_losses(asked.intersection(re.findall(r"\$\{?(\w+)", keys)))
         prelude.careful |= "e" in find_shell_flags(self.script)
-        prelude.write(self.reader.variables.loose)
+        prelude.write()
         self._refuse_loss()
         return self.draft
 
@@ -89,13 +89,10 @@ class _CleanSpec:
         if not launches:
             last = statements[-1].line if statements else self.script.body_line
             raise NotStraightError(last, "no line starts a program that jobgen knows")
-        blocks = [command for command in launches[-1].commands if command.blocks]
-        refuse(launches[-1].line, WHY.BLOCK, blocks)
         nodes = 1 if self.once else self.draft.values.get("resources.nodes", 1)
         for early, later in pairwise(launches):
             programs = [x for x in early.commands if straight.classify(x) == "launch"]
-            ready = all(_prepares(program, launches[-1]) for program in programs)
-            refuse(later.line, WHY.SEVERAL, nodes > 1, not ready)
+            refuse(later.line, WHY.SEVERAL, nodes > 1, not all(map(_prepares, programs)))
         at = statements.index(launches[-1])
         before = statements[:at]
         for item in launches[:-1]:
@@ -111,8 +108,8 @@ class _CleanSpec:
             idle = statement.kind in _IDLE and all(map(purposes.list_pure, statement.commands))
             idle |= all(map(purposes.only_looks, statement.commands))
             judges = "exit" in names[1:] and not re.search(codes, statement.text)
-            refuse(statement.line, WHY.AFTER, judges, not idle and not TIDIES.issuperset(names))
-            (self.draft.keep if idle else self.draft.drop)(statement.line, statement.text)
+            refuse(statement.line, WHY.AFTER, judges, not idle)
+            self.draft.keep(statement.line, statement.text)
 
     def _make_reader(self) -> Reader:
         places = {str(number): f"<{number}>" for number in range(1, 100)}  # of arguments
@@ -187,11 +184,7 @@ class _CleanSpec:
         refuse(self.launch.line, WHY.SHAPE, *(want and want != given for want, given in counts))
 
 
-def _prepares(first: Command, main: Statement) -> bool:
-    """Whether a program only gets things ready for another, which a launcher starts."""
-    if first.end == "&" or unwrap(first.words).is_launched:
-        return False
-    trains = FORMS["trains"].fullmatch(unwrap(first.words).name) or "/" in first.texts[0]
-    text, own = " ".join(first.texts), " ".join(main.first.texts)
-    readies = READIES.match(text) or (FORMS["helps"].match(text) and not FORMS["helps"].match(own))
-    return bool(readies) or not trains or unwrap(main.first.words).is_launched
+def _prepares(first: Command) -> bool:
+    """Whether a program is known to get things ready, and no more."""
+    launched = first.end == "&" or unwrap(first.words).is_launched
+    return not launched and READIES.match(" ".join(first.texts)) is not None

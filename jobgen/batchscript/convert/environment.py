@@ -61,8 +61,9 @@ class Prelude:
         if take:
             take(statement)
             return
-        anywhere = statement.kind == "repeats" or self.once
-        refuse(statement.line, WHY.SETUP, statement.kind in ("ends", "fails"), not anywhere)
+        refuse(statement.line, WHY.BLOCK, statement.kind == "goes")  # elsewhere than to its folder
+        refuse(statement.line, WHY.SETUP, statement.kind in ("ends", "fails"))
+        refuse(statement.line, WHY.SETUP, statement.kind != "repeats" and not self.once)
         self._keep(statement)
 
     def _keep(self, statement: Statement, text: str = "", *, phase: int = 3) -> None:
@@ -72,6 +73,7 @@ class Prelude:
             self.setup += self.hooked
             self.hooked = []
         self.setup.append(text or statement.text)
+        self.moved |= any(x.name in ("cd", "pushd", "popd") for x in statement.commands)
         if neutral := FORMS["neutral"].fullmatch(statement.text):
             self.fails |= not neutral[2]
             return
@@ -91,10 +93,9 @@ class Prelude:
         self.hooked.append(statement.text)
 
     def _take_folder(self, statement: Statement) -> None:
-        self._keep(statement)
         words = expand_command(statement.first, self.reader.variables).words
         self.folder = "" if self.moved else os.path.join(get_text(self._read(words[-1])), "")
-        self.moved = True
+        self._keep(statement)
 
     def _read(self, word: Word) -> Any:
         """Return what a key says for a word; an empty text if only bash can say it."""
@@ -152,7 +153,7 @@ class Prelude:
                 self._keep(statement)
             return
         refuse(statement.line, WHY.SETUP, len(words) > 1)
-        seen = names & self.launch.reader.named - self.reader.variables.loose
+        seen = names & self.launch.reader.named
         others = list_names(words[0].raw) - self.reader.variables.assigned
         phase = 0 if all(map(FORMS["of-job"].match, others)) else 3
         self._keep(statement, f"export {statement.text}" if seen else "", phase=phase)
@@ -238,8 +239,8 @@ class Prelude:
         differs = not self.once and not all(map(_is_steady, words))
         refuse(statement.line, WHY.SETUP, differs, step, of_step)
 
-    def write(self, loose: frozenset[str]) -> None:
-        """Put what was read into the draft; `loose` are variables that only the setup exports."""
+    def write(self) -> None:
+        """Put what was read into the draft."""
         kinds = ("first", "use", "load")
         modules = {key: self.modules[key] for key in kinds if self.modules.get(key)}
         simple = modules.keys() == {"load"}
@@ -248,32 +249,23 @@ class Prelude:
             self.draft.put(f"environment.{key}", value)
         variables = self.draft.values.get("environment.variables", {}) | self.variables
         self.draft.put("environment.variables", variables)
-        self._write_setup(loose)
+        self._write_setup()
 
     def _list_options(self, lines: list[str]) -> list[str]:
         """Return the line that sets what the script's own shell has otherwise, if any does."""
         options = ["+e"] if self.fails > self.careful else []
+        why = "a line that fails does not end the job" if options else "the end of a pipe counts"
         if FORMS["pipes"].search("\n".join([*options, *lines])) and not self.piped:
             options.append("+o pipefail")
-        why = "    # as in the script, a line that fails does not end the job"
-        return [f"set {' '.join(options)}{why}"] if options else []
+        return [f"set {' '.join(options)}    # as in the script, {why}"] if options else []
 
-    def _write_setup(self, loose: frozenset[str]) -> None:
+    def _write_setup(self) -> None:
         lines = [line for text in self.setup for line in text.splitlines()]
         lines[:0] = self._list_options(lines)
         if arguments := straight.write_arguments(self.asked):
             lines.insert(0, f"{arguments}    # the script's arguments")
-        if seen := sorted(self.launch.reader.named & loose):
-            lines.append(_write_export(seen, "\n".join(lines)))
         if lines:
             self.draft.setup(lines)
-
-
-def _write_export(names: list[str], setup: str) -> str:
-    sure = set(re.findall(r"(?m)^(?:export )?(\w+)=", setup))
-    # What only a condition sets is empty elsewhere, as in the script.
-    words = [name if name in sure else f"{name}=${name}" for name in names]
-    return f"export {' '.join(words)}"
 
 
 def _is_steady(word: Word) -> bool:

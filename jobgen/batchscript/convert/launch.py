@@ -11,7 +11,7 @@ from jobgen.batchscript.convert.straight import NotStraightError, Statement, ref
 from jobgen.batchscript.convert.values import Reader, get_text
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import expand_command, list_names
-from jobgen.batchscript.launchers import Agent, Launcher, Started, list_inner, unwrap
+from jobgen.batchscript.launchers import Agent, Launcher, list_inner, unwrap
 from jobgen.batchscript.purposes import FORMS, WHY
 from jobgen.batchscript.reach import count_reach
 from jobgen.batchscript.reader import Request, Script
@@ -47,23 +47,11 @@ class LaunchLine:
     def __init__(self, script: Script, launch: Statement, reader: Reader, shape: Request) -> None:
         self.script, self.statement, self.reader, self.shape = script, launch, reader, shape
         self.command = expand_command(launch.first, reader.variables)
-        self.started = self._leave_shell(unwrap(self.command.words))
+        self.started = unwrap(self.command.words)
         self.torchrun = self.started.torchrun
         self.tasks = shape.tasks  # of each node
         self.dropped: list[str] = []  # options of the launcher
         self.values: dict[str, Any] = {}  # of `run` and `launch`
-
-    def _leave_shell(self, outer: Started) -> Started:
-        """Return an agent that a shell runs alone as if no shell stood around it."""
-        line, *others = list_inner(outer, self.command) or [self.command]
-        inner = unwrap(expand_command(line, self.reader.variables).words)
-        exports = " ".join(re.findall(r"(?m)^\s*export (.*)", self.script.text))
-        names = list_names(line.active) - list_names(self.command.words[-1].active)
-        unset = names & self.reader.variables.assigned - {*re.findall(r"\w+", exports)}
-        around = outer.wrapper, outer.wrappers, outer.runner
-        more = (*others, *line.redirects, *line.assignments, *unset, *around)
-        alone = outer.texts[1:-1] == ["-c"] and inner.torchrun and not any(more)
-        return inner._replace(launchers=outer.launchers) if alone else outer
 
     def read(self, way: str) -> None:
         """Find what the line starts; raise NotStraightError where that is not sure."""
@@ -106,6 +94,7 @@ class LaunchLine:
         program = self.started.program
         self._refuse("it reads the lines below", *(one.heredocs for one in self.statement.commands))
         self._refuse(WHY.LAUNCH, not program, *(one.end == "&" for one in self.statement.commands))
+        self._refuse(WHY.LINES, list_inner(self.started, self.command))
         bare = self.torchrun and not self.torchrun.program
         lacks = bare or re.fullmatch(r"python[\d.]*|-[^=]*", program[-1].text)
         self._refuse(WHY.OF_ARGUMENTS, lacks and re.search(r"\$\{?[@*]", self.statement.text))
@@ -249,10 +238,6 @@ class LaunchLine:
         return {"run.script": script, "run.args": arguments} if sure else {}
 
     def _read_words(self, words: Sequence[Word]) -> list[Any]:
-        if self.started.name in ("bash", "sh") and self.started.texts[-2:-1] in (["-c"], ["-lc"]):
-            raw = words[-1].raw.replace("\\\n", "")
-            self._refuse(WHY.LINES, "\n" in raw)
-            words = [*words[:-1], Word(raw, words[-1].line, words[-1].column)]
         pairs = zip(words, (None, *words), strict=False)
         return [self.reader.read_word(word, after) for word, after in pairs]
 

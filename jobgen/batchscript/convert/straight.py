@@ -234,16 +234,20 @@ def write(command: Command) -> str:
 
 
 def _classify_block(group: list[Command], text: str) -> str:
-    """What a condition or loop is for, which is one statement; bash runs it as it is."""
+    """What a condition is for that prints, ends the job or goes to its folder; bash runs others."""
     heads = [item for item in group if item.name in purposes.HEADS]
-    inner = {classify(item) for item in group if item not in heads}
+    reads = [item for item in group if item.words and purposes.leaves_nothing(item)]
+    kinds = {x: "prints" if x in reads else classify(x) for x in group if x not in heads}
+    inner = {kind for item, kind in kinds.items() if item.blocks}
     usage = group[0].name in ("[", "[[") and find_arguments(group[0].active)
     if usage and inner <= {"prints", "ends", "fails"}:
         return "prints"  # how it is to be called
-    left = [item for item in group if item.function or "(" in item.openers]
+    left = [item for item in group if item.function or item.openers - {"if", "{"}]
     left += [item for item in heads if item.end == "&"]
-    refuse(group[0].place.line, WHY.BLOCK, left, "sets" in inner)
-    return "ends" if inner & {"ends", "launch"} == {"ends"} else _classify_all(inner)
+    refuse(group[0].place.line, WHY.BLOCK, left, inner - {"prints", "fails", "ends", "folder"})
+    if "folder" in inner:
+        return "goes"
+    return "ends" if "ends" in inner else _classify_all({*kinds.values(), "prints"})
 
 
 def _classify_all(kinds: Collection[str]) -> str:

@@ -28,7 +28,8 @@ class Reader:
     def read_word(self, word: Word, after: Word | None = None) -> Any:
         """Return what a spec says for the word `after` another."""
         self.alone = len(word.segments) == 1 and not (after and after.text.startswith("-"))
-        free = self.variables.assigned - self.variables.arrays.keys()
+        # What only a condition or a builtin sets is for bash to know.
+        free = self.variables.assigned - self.variables.arrays.keys() - self.variables.loose
         return self.read_field(word.segments, word.line, free=free)
 
     def read_field(
