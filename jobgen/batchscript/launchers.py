@@ -271,6 +271,7 @@ def _count_values(option: str, flags: list[str]) -> int:
     return _MPI_VALUES.fullmatch(option) is not None
 
 
+_OF_SHELL = re.compile(r"-\w*o|--(rcfile|init-file)")  # its options that take a value
 # Python, or a variable that may hold it, up to the name of a module.
 _MODULE = re.compile(r"(python\S*|\$\S*)( -[WX] \S+| -(?!m )\S+)* -m (?=.)")
 _RUNS_FILE = re.compile(r"python[\d.]* (?=[^ -])")
@@ -363,10 +364,10 @@ def list_inner(started: Started, command: Command) -> list[Command]:
     """The commands inside a `bash -c '...'`, or in a document that a shell gets."""
     inner = list[Command]()
     shell = started.name in ("bash", "sh")
-    flag = next(filter(re.compile(r"-[a-z]*c").fullmatch, started.texts[:-1]), None)
-    if shell and flag:
-        word = started.program[started.texts.index(flag) + 1]
-        inner += parse(word.text, word.line, word.column + 1, command.blocks)
+    start = _skip_options(started.program, 1, _OF_SHELL)  # behind it, a -c is its script's own
+    if shell and any(map(re.compile(r"-[a-z]*c").fullmatch, started.texts[1:start])):
+        for word in started.program[start : start + 1]:
+            inner += parse(word.text, word.line, word.column + 1, command.blocks)
     for word in command.words[1:2] if command.name == "eval" else ():
         column = word.column + (word.raw[0] in "'\"")
         inner += parse(" ".join(command.texts[1:]), word.line, column, command.blocks)

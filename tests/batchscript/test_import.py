@@ -540,6 +540,9 @@ def test_a_block_that_does_more_than_to_print_or_end_the_job_keeps_the_body(bloc
     "line", ["bash -c '{}'", "uv run bash -lc '{}'", "apptainer run a sh -c '{}'"]
 )
 def test_what_a_shell_finds_in_its_words_keeps_the_body(line: str) -> None:
+    own = spec_of("bash -e train.sh -g 4 -c a", ONE_GPU)  # an option of the script
+    assert own["run"]["command"] == ["bash", "-e", "train.sh", "-g", "4", "-c", "a"]
+    assert kept("bash -eo pipefail -c 'python t.py | sort'", ONE_GPU) == WHY.LINES
     agent = "torchrun --nnodes=2 --nproc-per-node=4 --node-rank=$SLURM_NODEID t.py"
     for program in (agent, "source a.sh; python t.py", "source a.sh\npython t.py"):
         assert kept(f"srun {line.format(program)}", TWO_NODES) == WHY.LINES

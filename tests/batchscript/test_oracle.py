@@ -15,7 +15,8 @@ from ordinary_bash import LAUNCHES, PIECES, build
 CLEAN = {(piece, "python") for piece in ("literals", "quotes", "exports", "modules")}
 CLEAN |= {(piece, "python") for piece in ("guard",)}
 CLEAN |= {(piece, "srun torchrun") for piece in ("literals", "appended", "conda", "arithmetic")}
-KEPT = ("loop", "twice", "evaluated", "inner lines", "inner torchrun", "input", "pipe", "list")
+KEPT = ("loop", "twice", "evaluated", "input", "pipe", "list")
+KEPT += ("agents", "inner shell", "inner lines", "inner agents", "inner torchrun")
 CLEAN |= {("nothing", launch) for launch in LAUNCHES if launch not in KEPT}
 #: every piece before a launch in turn, and every launch after some pieces
 ALL = list(LAUNCHES)

@@ -254,7 +254,7 @@ class Prelude:
     def _list_options(self, lines: list[str]) -> list[str]:
         """Return the line that sets what the script's own shell has otherwise, if any does."""
         options = ["+e"] if self.fails > self.careful else []
-        why = "a line that fails does not end the job" if options else "the end of a pipe counts"
+        why = "a line that fails does not end the job" if options else "a pipe's last part counts"
         if FORMS["pipes"].search("\n".join([*options, *lines])) and not self.piped:
             options.append("+o pipefail")
         return [f"set {' '.join(options)}    # as in the script, {why}"] if options else []
