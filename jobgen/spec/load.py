@@ -19,7 +19,16 @@ from jobgen.spec.bind import Positions, bind
 from jobgen.spec.fields import read_fields
 from jobgen.spec.model import JobSpec
 from jobgen.spec.user_config import UserConfig, find_upwards, find_user_file, refuse_strangers
-from jobgen.spec.yaml_nodes import Mapping, Node, Scalar, Sequence, lay_over, merge, walk_leaves
+from jobgen.spec.yaml_nodes import (
+    Mapping,
+    Node,
+    Scalar,
+    Sequence,
+    describe,
+    lay_over,
+    merge,
+    walk_leaves,
+)
 
 
 class LoadedSpec(NamedTuple):
@@ -278,9 +287,9 @@ def _apply_override(root: Mapping, override: str, where: Position | None = None)
     node = root
     for key in outer:
         inner = node.items.get(key)
-        if isinstance(inner, Sequence):
+        if isinstance(inner, Sequence) or (inner and inner.kind == "str"):
             hint = "; give its options behind `--`" if path.startswith("run.args.") else ""
-            raise UsageError(f"--set {override!r}: {key} is a list{hint}")
+            raise UsageError(f"--set {override!r}: {key} is {describe(inner)}{hint}")
         if not isinstance(inner, Mapping):
             if gone:
                 return

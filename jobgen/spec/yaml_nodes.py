@@ -218,7 +218,10 @@ def parse_value(text: str, *, file: str, explain: bool = True) -> Node:
 
 
 def merge(lower: Mapping, upper: Mapping) -> Mapping:
-    """`lower` as `upper` changes it: mappings merged, all else replaced, a null key taken out."""
+    """`lower` as `upper` changes it: mappings merged, all else replaced, a null key taken out.
+
+    Raises SpecError where arguments with keys would replace words, of which nothing would stay.
+    """
     result = lower.copy()
     result.where = upper.where
     for key, node in upper.items.items():
@@ -227,6 +230,10 @@ def merge(lower: Mapping, upper: Mapping) -> Mapping:
             continue
         if isinstance(node, Mapping):
             below = lower.items.get(key)
+            if key == "args" and isinstance(below, Scalar | Sequence) and below.kind != "null":
+                fault = f"these keys would replace all of {describe(below)} at {below.where}"
+                hint = "write keys and values there, too, or all of the arguments here"
+                raise SpecError([Problem(upper.keys[key], "run.args", fault, hint)])
             node = merge(below if isinstance(below, Mapping) else Mapping(node.where), node)
         result.items[key] = node
         result.keys[key] = upper.keys[key]

@@ -58,7 +58,8 @@ def test_what_an_array_varies_is_not_given() -> None:
         assert plan_of(text, write_words(["--seed", "3"])).program.command[-2:] == ("--seed", "3")
 
 
-def test_a_list_is_not_lost_to_one_key() -> None:
-    text = yaml.safe_dump(SPEC | {"run": {"script": "a.py", "args": ["--lr", "1"]}})
-    with pytest.raises(UsageError, match="args is a list; give its options behind `--`"):
+@pytest.mark.parametrize(("args", "form"), [(["--lr", "1"], "a list"), ("--lr 1 -v", "text .*")])
+def test_words_are_not_lost_to_one_key(args: object, form: str) -> None:
+    text = yaml.safe_dump(SPEC | {"run": {"script": "a.py", "args": args}})
+    with pytest.raises(UsageError, match=f"args is {form}; give its options behind `--`"):
         plan_of(text, "run.args.lr=3")

@@ -96,6 +96,13 @@ def test_a_chain_is_looked_for_from_each_files_own_folder() -> None:
             "a list that does not end",
         ),
         ({"job.yaml": "extends: b.yaml\n", "b.yaml": "queue: a\n"}, "job.yaml:1:1: name: is missi"),
+        (
+            {
+                "job.yaml": "extends: b.yaml\nrun: {args: {lr: 2}}\n",
+                "b.yaml": "run: {args: --lr 1 -v}\n",
+            },
+            "job.yaml:2:7: run.args: these keys would replace all of text ('--lr 1 -v') at b.yaml",
+        ),
     ],
 )
 def test_what_cannot_be_extended(files: dict[str, str], message: str) -> None:
