@@ -215,13 +215,13 @@ def filter_text(argv: Sequence[str], text: bytes, *, cpu_seconds: int) -> str:
     return "" if result.returncode < 0 else result.stdout.decode(errors="replace")
 
 
-def list_tracked_files(folder: str = ".") -> list[str] | None:
+def list_tracked_files(folder: str = ".", *options: str) -> list[str] | None:
     """Return the files that git knows in a folder and that are there; None if it is none of git's.
 
-    Paths begin with the folder's.
+    With options of `git ls-files`, such as --others, those. Paths begin with the folder's.
     """
     try:
-        answer = ask(["git", "-C", folder, "ls-files", "-z"])
+        answer = ask(["git", "-C", folder, "ls-files", "-z", *options])
     except SchedulerUnavailableError:
         return None
     if answer.code:

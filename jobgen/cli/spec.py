@@ -56,7 +56,7 @@ def check(
     notes = filter(None, (script.note for script in report.scripts))
     usual = (one.script for one in report.scripts if not (every or one.stale or one.note))
     fresh = map("{}: up to date".format, usual)
-    for line in (*notes, *report.notes, *list_spec_doubts(named, target), *fresh):
+    for line in (*report.left_out, *notes, *report.notes, *list_spec_doubts(named, target), *fresh):
         put_err(line)
     _tell_faults(report, needs_scripts=bool(out_dir))
 
@@ -119,7 +119,7 @@ def _check_changed(paths: tuple[str, ...], target: Mapping[str, Any]) -> CheckRe
             notes += error.warnings
         else:
             put_err(f"{path}: the spec is valid with these options")
-    return CheckReport([], [], notes, [], problems)
+    return CheckReport([], [], notes, [], problems, [])
 
 
 def list_spec_doubts(paths: tuple[str, ...], target: Mapping[str, Any]) -> Iterator[str]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Iterable, Iterator
+from itertools import filterfalse
 from pathlib import Path
 
 from jobgen import process
@@ -20,8 +22,17 @@ from jobgen.schedulers.registry import SCRIPT_ENDS
 from jobgen.spec import yaml_nodes
 from jobgen.spec.load import LoadedSpec, load
 from jobgen.spec.secrets import mask_text
-from jobgen.spec.table import name_new
-from jobgen.spec.yaml_nodes import Scalar
+from jobgen.spec.spelling import find_near
+from jobgen.spec.table import name_new, read_here
+
+# What a spec says, by the keys that say it.
+_PARTS = {"run": "program", "roles": "program", "resources": "nodes"} | dict.fromkeys(
+    ("scheduler", "site"), "place"
+)
+_YAML = re.compile(r"(?<!\.jobgen)\.ya?ml$")
+_KEY = re.compile(r"""^["']?(\w+)["']? *: *["']?([^"'#\n]*)""", re.MULTILINE)
+_DOUBTFUL = "{}: is not checked: it has neither resources nor scheduler"
+_UNTRACKED = "{0}: is not checked: git does not know it; to have it checked: git add {0}"
 
 
 class RenderedScript(NamedTuple):
@@ -94,6 +105,7 @@ class CheckReport(NamedTuple):
     notes: list[str]  # on what valid specs may not mean
     orphans: list[str]  # on scripts whose spec does not exist
     problems: list[Problem]  # of the specs
+    left_out: list[str]  # sentences on what looks like a spec
 
     def compare(self, script: RenderedScript, spec: Path) -> None:
         """Compare a script with what its spec renders today."""
@@ -108,9 +120,9 @@ def compare(paths: Iterable[str], folder: str | None, *, every: bool = False) ->
     The scripts of a spec are beside it where `folder` is None. With `every`, paths are folders, of
     which all is looked at; there a spec needs no script, and a script needs its spec.
     """
-    report = CheckReport([], [], [], [], [])
+    report = CheckReport([], [], [], [], [], [])
     if every:
-        paths = [file for path in paths for file in find_files(path)]
+        paths = [file for path in paths for file in find_files(path, report.left_out)]
     for path in dict.fromkeys(paths):
         try:
             if not is_script(path):
@@ -157,19 +169,19 @@ def _look_at(loaded: LoadedSpec, folder: Path) -> tuple[str, tuple[str, ...]]:
     ), notes
 
 
-def find_files(folder: str) -> list[str]:
-    """Return the rendered scripts and the specs below a folder, of a repository those git knows.
+def find_files(folder: str, left_out: list[str]) -> list[str]:
+    """Return the rendered scripts and the specs below a folder; add what is `left_out`.
 
-    Others' scripts and YAML files are left alone: a spec has name, run and resources, or extends
-    another file that is there.
+    In a repository, they are those that git knows. Others' scripts and YAML files are left alone.
     """
-    paths = process.list_tracked_files(folder)
-    if paths is None:
-        paths = [*_walk(folder)]
+    tracked = process.list_tracked_files(folder)
+    paths = [*_walk(folder)] if tracked is None else tracked
     scripts = list(filter(None, map(_find_script, map(Path, paths))))
     rendered = {str(script.spec) for script in scripts}
-    specs = (path for path in paths if path.endswith((".yaml", ".yml")) and path not in rendered)
-    return [*(str(script.path) for script in scripts), *filter(_is_spec, specs)]
+    specs = _list_specs(paths, left_out)
+    new = process.list_tracked_files(folder, "-o", "--exclude-standard", "--exclude=runs")
+    left_out += map(_UNTRACKED.format, _list_specs(new or (), []))
+    return [*(str(script.path) for script in scripts), *filterfalse(rendered.__contains__, specs)]
 
 
 def _walk(folder: str) -> Iterator[str]:
@@ -186,15 +198,49 @@ def _find_script(path: Path) -> RenderedScript | None:
         return None
 
 
-def _is_spec(path: str) -> bool:
+class _YamlFile(NamedTuple):
+    """A file, with its outermost keys and what stands on their lines, if all else were wrong."""
+
+    path: str
+    keys: dict[str, str]
+
+    @property
+    def parts(self) -> set[str]:
+        """What it says that a spec says: its keys may be spelt nearly so."""
+        near = {find_near(key.lower(), _PARTS) for key in self.keys}
+        return {_PARTS[key] for key in near & _PARTS.keys()}
+
+    @property
+    def base(self) -> str:
+        """The file that it extends; empty if that is not there."""
+        name = self.keys.get("extends", "").strip()
+        base = os.path.normpath(os.path.join(os.path.dirname(self.path), name))
+        return base if os.path.isfile(base) else ""
+
+    @property
+    def is_spec(self) -> bool:
+        """Whether it has two parts of a spec, or extends a file; one of Kubernetes is none."""
+        return "apiVersion" not in self.keys and (len(self.parts) > 1 or bool(self.base))
+
+
+def _list_specs(paths: Iterable[str], doubtful: list[str]) -> list[str]:
+    """Return the specs among files; say which are `doubtful`: they have only what a spec runs.
+
+    One without a name is looked at with the specs that extend it.
+    """
+    files = list(map(_read_keys, filter(_YAML.search, paths)))
+    bases = {file.base for file in files}
+    alone = [file for file in files if "name" in file.keys or file.path not in bases]
+    doubtful += (_DOUBTFUL.format(file.path) for file in alone if file.parts == {"program"})
+    return [file.path for file in alone if file.is_spec]
+
+
+def _read_keys(path: str) -> _YamlFile:
     try:
         items = yaml_nodes.read(path).items
     except SpecError:
-        return False
-    base = items.get("extends")
-    if isinstance(base, Scalar) and os.path.basename(path) != ".jobgen.yaml":
-        return os.path.isfile(os.path.join(os.path.dirname(path), base.text))
-    return items.keys() >= {"name", "run", "resources"} and "apiVersion" not in items
+        return _YamlFile(path, dict(_KEY.findall(read_here(path))))
+    return _YamlFile(path, {key: node.text for key, node in items.items()})
 
 
 def read_script(path: Path) -> RenderedScript:

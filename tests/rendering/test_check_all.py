@@ -166,3 +166,28 @@ def test_a_folder_without_git_is_walked(tmp_path: Path, monkeypatch: pytest.Monk
     Path("specs/any.yaml").write_text(edited(("nodes: 2", "nodes: 0")))
     place = "specs/any.yaml:3:20: resources.nodes"
     assert jobgen("check", "--all").err == f"{place}: 0 is less than 1; write 1 or more\n"
+
+
+def test_a_spec_with_a_slip_in_its_outermost_keys_is_checked_and_others_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    git("init", "-q")
+    slips = {
+        "run.yaml": ("run:", "ruN:"),
+        "resources.yaml": ("resources:", "resource:"),
+        "name.yaml": ("name:", "# name:"),
+        "yaml.yaml": ("nodes: 2", "nodes: [2"),
+    }
+    for name, slip in slips.items():
+        Path(name).write_text(edited(slip))
+    Path("roles.yaml").write_text(MINIMAL.partition("run:")[0] + "roles: {a: {nodez: 1}}\n")
+    Path("doubtful.yaml").write_text("name: a\nrun: {script: a.py}\n")
+    Path("conf.yaml").write_text("scheduler: cosine\nname: a\n")  # another tool's
+    git("add", ".")
+    Path("new.yaml").write_text(MINIMAL)
+    code, _, err = jobgen("check", "--all")
+    named = [line.partition(":")[0] for line in err.splitlines()]
+    assert (code, {*named}) == (3, {*slips, "roles.yaml", "doubtful.yaml", "new.yaml"})
+    assert "new.yaml: is not checked: git does not know it" in err
+    assert "doubtful.yaml: is not checked: it has neither resources nor scheduler" in err
