@@ -51,12 +51,12 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest 4fb117556c1f ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest 8f0c0183edea ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, worlds, meeting, watch,
 # guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
 die() { say "error: $*" >&2; exit 1; }
-has() { declare -F "$1" >/dev/null; }    # whether this script has a function that others lack
+has() { declare -F -- "$1" >/dev/null; }    # whether this script has a function that others lack
 make_run_folder() {    # and in it one for each start of this script: a requeue overwrites nothing
     run_dir=$PWD/runs/$JOB_NAME/${first_job:-$job_id} attempt=0 stop='' child='' word='' reason=''
     mkdir -p "$run_dir"/{logs,errors,usage,attempts} || die "cannot make the run folder $run_dir"
@@ -134,8 +134,8 @@ conclude() {    # conclude STATUS: whatever the end is, say it, and put the outc
     rm -rf "${tmp_dir-}" "$attempt_dir/from_shell"
     exit "$status"
 }
-main() {
-    if has "${1-}"; then "$@"; exit; fi    # this file is called again: for a node, or a process
+main() {    # main [FUNCTION]: this file is called again for a node, or for a process
+    if (($#)); then has "$1" || die "it takes no arguments: jobgen submit SPEC -- $*"; "$@"; exit; fi
     find_job
     make_run_folder
     find_nodes

@@ -1,6 +1,6 @@
 say() { printf 'jobgen: %s\n' "$*" || :; }
 die() { say "error: $*" >&2; exit 1; }
-has() { declare -F "$1" >/dev/null; }    # whether this script has a function that others lack
+has() { declare -F -- "$1" >/dev/null; }    # whether this script has a function that others lack
 make_run_folder() {    # and in it one for each start of this script: a requeue overwrites nothing
     run_dir=$PWD/runs/$JOB_NAME/${first_job:-$job_id} attempt=0 stop='' child='' word='' reason=''
     mkdir -p "$run_dir"/{logs,errors,usage,attempts} || die "cannot make the run folder $run_dir"
@@ -78,8 +78,8 @@ conclude() {    # conclude STATUS: whatever the end is, say it, and put the outc
     rm -rf "${tmp_dir-}" "$attempt_dir/from_shell"
     exit "$status"
 }
-main() {
-    if has "${1-}"; then "$@"; exit; fi    # this file is called again: for a node, or a process
+main() {    # main [FUNCTION]: this file is called again for a node, or for a process
+    if (($#)); then has "$1" || die "it takes no arguments: jobgen submit SPEC -- $*"; "$@"; exit; fi
     find_job
     make_run_folder
     find_nodes

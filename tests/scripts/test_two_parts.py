@@ -188,6 +188,12 @@ def test_a_run_folder_has_an_attempt_for_each_start(tmp_path: Path) -> None:
     assert (tmp_path / "runs/a/7/attempts/1/job").read_text() == "7\n"
 
 
+def test_arguments_of_the_script_are_not_ignored(tmp_path: Path) -> None:
+    done = call("main --lr 0.1", folder=tmp_path)
+    said = "jobgen: error: it takes no arguments: jobgen submit SPEC -- --lr 0.1\n"
+    assert (done.returncode, done.stderr) == (1, said)
+
+
 def test_a_job_of_a_chain_works_in_the_folder_of_the_first(tmp_path: Path) -> None:
     program = f"{NO_COPY}job_id=8; make_run_folder; echo $run_dir"
     done = call(f"JOBGEN_CHAIN=7; . {RUNTIME}/chain.sh; {program}", folder=tmp_path)
