@@ -102,9 +102,10 @@ _PRINTS = (ast.Expr, ast.Pass, ast.Import)
 
 
 def _is_broad(handler: ast.ExceptHandler) -> bool:
-    """Whether it takes every failure, and does not end the program itself."""
+    """Whether it takes every failure, and does not end the program by a code."""
     taken = "Exception" if handler.type is None else ast.unparse(handler.type)
-    return taken in ("Exception", "BaseException") and "exit(" not in _write(handler.body)
+    ends = re.search(r"exit\((?!0?\))", _write(handler.body))
+    return taken in ("Exception", "BaseException") and not ends
 
 
 def _write(body: list[ast.stmt]) -> str:

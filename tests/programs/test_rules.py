@@ -699,6 +699,14 @@ AUTO_BATCH = "a.json:train_batch_size auto"
 
 
 @pytest.mark.parametrize(
+    ("given", "expected"), [("", ["nothing-loaded"]), (", ckpt_path='last'", [])]
+)
+def test_a_chain_of_lightning_is_given_its_checkpoint(given: str, expected: list[str]) -> None:
+    program = f"import lightning as L\nt = L.Trainer()\nt.fit(model{given})\n"
+    assert rules(look(program, size=ONE._replace(chained="on_walltime"))) == expected
+
+
+@pytest.mark.parametrize(
     ("more", "found"),
     [
         ("", ["nothing-loaded"]),
@@ -1371,6 +1379,8 @@ def test_a_failure_that_ends_the_program_later_is_not_swallowed() -> None:
     text = "def main(): ...\ntry:\n    main()\nexcept Exception as e:\n    print(e)\n"
     assert rules(look(text, size=ONE)) == ["swallowed"]
     assert not look(f"{text}finally:\n    exit(9)\n", size=ONE)
+    assert rules(look(f"{text}    exit(0)\n", size=ONE)) == ["swallowed"]
+    assert not look(f"{text}    exit(1)\n", size=ONE)
 
 
 def test_gpus_are_shown_before_another_file_takes_one() -> None:
