@@ -15,7 +15,16 @@ from functools import cache, cached_property
 from typing import Any
 
 from jobgen.programs.kinds import classify, list_heads
-from jobgen.programs.text import OBJECT, UNKNOWN, Call, Module, Scope, Spot, is_newer, read_form
+from jobgen.programs.text import (
+    OBJECT,
+    UNKNOWN,
+    Call,
+    Module,
+    Scope,
+    Surroundings,
+    is_newer,
+    read_form,
+)
 from jobgen.spec import tables
 from jobgen.spec.launchers import read_names
 
@@ -51,10 +60,10 @@ class Source:
         for call in self.calls:
             for kind in classify(call.name):
                 self._kinds[kind].append(call)
-        self._uses: dict[str, list[tuple[str | None, Spot]]] = defaultdict(list)
+        self._uses: dict[str, list[tuple[str | None, Surroundings]]] = defaultdict(list)
         self._stems: dict[str, list[Module]] = defaultdict(list)  # by what they are imported as
         # Values of attributes by their last names, whatever they are attributes of.
-        self._attributes: dict[str, list[tuple[Spot, ast.expr]]] = defaultdict(list)
+        self._attributes: dict[str, list[tuple[Surroundings, ast.expr]]] = defaultdict(list)
         for module in self.modules:
             self._stems[os.path.basename(re.sub(r"(/__init__)?\.py$", "", module.path))].append(
                 module
@@ -161,11 +170,11 @@ class Source:
             named.update(module.bases)
         return named
 
-    def is_reached(self, place: Spot) -> bool:
+    def is_reached(self, place: Surroundings) -> bool:
         """Whether something that the program runs comes to a place."""
         return id(place.scope) in self._entered and self._find_failing(place) is None
 
-    def _find_failing(self, place: Spot) -> ast.expr | None:
+    def _find_failing(self, place: Surroundings) -> ast.expr | None:
         """Return a test over a place that is known to fail."""
         return next((one for one in place.tests if self.decide(one, place.module) is False), None)
 
@@ -186,7 +195,7 @@ class Source:
                         entered.add(id(scope))
         return entered
 
-    def list_uses(self, scope: Scope | None) -> list[Spot]:
+    def list_uses(self, scope: Scope | None) -> list[Surroundings]:
         """Return the places that name a function or a class, outside of it."""
         if scope is None:
             return []
@@ -194,7 +203,7 @@ class Source:
         named = [place for owner, place in uses if self._may_mean(scope, owner, place)]
         return [place for place in named if not _is_inside(place.scope, scope)]
 
-    def _may_mean(self, scope: Scope, owner: str | None, place: Spot) -> bool:
+    def _may_mean(self, scope: Scope, owner: str | None, place: Surroundings) -> bool:
         """Whether a name that is read, with its owner, may be that of a function or a class."""
         own = scope.place.module
         if scope.place.scope and scope.place.scope.is_class:
@@ -205,7 +214,7 @@ class Source:
         owners = self._stems.get(owner.rpartition(".")[2], [])
         return any(one is own or {"*", scope.name} & one.names.keys() for one in owners)
 
-    def list_ways(self, place: Spot, depth: int = 3) -> list[tuple[str, ...]]:
+    def list_ways(self, place: Surroundings, depth: int = 3) -> list[tuple[str, ...]]:
         """Return the open tests on each way to a place, through the functions around it."""
         open_ = [one for one in place.tests if not self.decide(one, place.module)]
         own = tuple(_spell_test(one, place) for one in open_)
@@ -283,11 +292,11 @@ class Source:
         return value
 
 
-def _spell_test(test: ast.expr, place: Spot) -> str:
-    """Return a test as it is written; one of another name for a rank says so."""
+def _spell_test(test: ast.expr, place: Surroundings) -> str:
+    """Return a test as it is written; one of a name for a rank or a count says so."""
     text = ast.unparse(test)
     full = Call(place, test, "").fill(text)
-    return full if "rank" in full.lower() else text
+    return full if re.search("(?i)rank|device_count|world_size", full) else text
 
 
 def _is_inside(inner: Scope | None, scope: Scope | None) -> bool:

@@ -27,12 +27,12 @@ class Scope(NamedTuple):
     """A function or a class."""
 
     name: str
-    place: Spot  # where it is defined
+    place: Surroundings  # where it is defined
     free: bool  # whether others than the program's own lines may call it, or its methods
     is_class: bool
 
 
-class Spot(NamedTuple):
+class Surroundings(NamedTuple):
     """Where something stands in a program."""
 
     module: Module
@@ -40,7 +40,7 @@ class Spot(NamedTuple):
     tests: tuple[ast.expr, ...] = ()  # that hold here
     tried: bool = False  # whether a `try` stands around it
 
-    def under(self, test: ast.expr) -> Spot:
+    def under(self, test: ast.expr) -> Surroundings:
         """The same place where a further test holds."""
         return self._replace(tests=(*self.tests, test))
 
@@ -52,7 +52,7 @@ class Call(NamedTuple):
     module's, with dots before a relative one.
     """
 
-    place: Spot
+    place: Surroundings
     node: Any
     name: str
     about: Mapping[str, str] = {}  # values for the words of a remark
@@ -130,13 +130,13 @@ class Module:
         self.bases: list[str] = []  # of its classes
         self.scopes: list[Scope] = []
         # The names that are read, each with its package, OBJECT for one behind a dot, or alone.
-        self.uses: list[tuple[str, str | None, Spot]] = []
-        self.assigned: dict[str, list[tuple[Spot, ast.expr]]] = defaultdict(list)
+        self.uses: list[tuple[str, str | None, Surroundings]] = []
+        self.assigned: dict[str, list[tuple[Surroundings, ast.expr]]] = defaultdict(list)
         self.code = re.sub(r"(?m)^[ \t]*#(?!!).*$| # .*$", "", self.text)  # without comments
         self.texts: dict[ast.Call, str] = {}  # of calls, as far as they were asked for
         self.options: Mapping[str, Any] = {}  # of the program, where their values are sure
-        self._waiting: list[tuple[Spot, Any, str]] = []
-        self.top = Spot(self)
+        self._waiting: list[tuple[Surroundings, Any, str]] = []
+        self.top = Surroundings(self)
         self.whole = Call(self.top, self.tree, "")
         self._started = started
         self._read(self.tree.body, self.top)
@@ -146,17 +146,17 @@ class Module:
         ]
         self.calls.sort(key=lambda call: call.line)
 
-    def _read(self, body: Sequence[ast.stmt], place: Spot) -> None:
+    def _read(self, body: Sequence[ast.stmt], place: Surroundings) -> None:
         """Read statements until one that leaves."""
-        rest: Spot | None = place
+        rest: Surroundings | None = place
         for node in body:
             rest = rest and _READS.get(type(node), Module._read_line)(self, node, rest)
 
-    def _read_line(self, node: ast.stmt, place: Spot) -> Spot | None:
+    def _read_line(self, node: ast.stmt, place: Surroundings) -> Surroundings | None:
         self._walk([node], place)
         return None if _leaves(node) else place
 
-    def _read_if(self, node: ast.If, place: Spot) -> Spot:
+    def _read_if(self, node: ast.If, place: Surroundings) -> Surroundings:
         """Read both ways of an `if`; what stands behind one that leaves is under the other."""
         if spell(getattr(node.test, "left", node.test)) == "__name__":
             self._read(node.body if self._started else node.orelse, place)
@@ -167,26 +167,26 @@ class Module:
         self._read(node.orelse, place.under(other))
         return place.under(other) if not node.orelse and _leaves(node.body[-1]) else place
 
-    def _read_try(self, node: ast.Try, place: Spot) -> Spot:
+    def _read_try(self, node: ast.Try, place: Surroundings) -> Surroundings:
         self._read([*node.body, *node.orelse], place._replace(tried=True))
         for handler in node.handlers:
             self._read(handler.body, place.under(UNKNOWN))
         self._read(node.finalbody, place)
         return place
 
-    def _read_block(self, node: Any, place: Spot) -> Spot:
+    def _read_block(self, node: Any, place: Surroundings) -> Surroundings:
         self._walk([getattr(node, name, None) for name in _HEADS], place)
         self._read(node.body, place)
         self._read(getattr(node, "orelse", ()), place)
         return place
 
-    def _read_assign(self, node: ast.Assign, place: Spot) -> Spot:
+    def _read_assign(self, node: ast.Assign, place: Surroundings) -> Surroundings:
         self._walk([node.value], place)
         for target in node.targets:
             self._assign(target, node.value, place)
         return place
 
-    def _read_function(self, node: Any, place: Spot) -> Spot:
+    def _read_function(self, node: Any, place: Surroundings) -> Surroundings:
         around = place.scope
         # Python calls such methods for their class, and a library those of a class of its own.
         special = re.match("__|forward$", node.name) is not None
@@ -198,13 +198,13 @@ class Module:
         self._walk([*node.decorator_list, *node.args.defaults, *node.args.kw_defaults], place)
         return self._read_scope(scope, node.body)
 
-    def _read_class(self, node: ast.ClassDef, place: Spot) -> Spot:
+    def _read_class(self, node: ast.ClassDef, place: Surroundings) -> Surroundings:
         self.bases += map(self.name, node.bases)
         self._walk([*node.decorator_list, *node.bases], place)
         free = self._may_call([*node.decorator_list, *node.bases])
         return self._read_scope(Scope(node.name, place, free, True), node.body)
 
-    def _read_scope(self, scope: Scope, body: Sequence[ast.stmt]) -> Spot:
+    def _read_scope(self, scope: Scope, body: Sequence[ast.stmt]) -> Surroundings:
         self.scopes.append(scope)
         self._read(body, scope.place._replace(scope=scope))
         return scope.place
@@ -214,7 +214,7 @@ class Module:
         names = [self.name(getattr(one, "func", one)) for one in marks]
         return any("plain" not in classify(one) for one in names)
 
-    def _read_import(self, node: ast.Import | ast.ImportFrom, place: Spot) -> Spot:
+    def _read_import(self, node: ast.Import | ast.ImportFrom, place: Surroundings) -> Surroundings:
         modules = [one.name for one in node.names]
         for one in node.names:
             if isinstance(node, ast.ImportFrom):
@@ -226,7 +226,7 @@ class Module:
         self.imports += [Call(place, node, name) for name in modules]
         return place
 
-    def _assign(self, target: ast.expr, value: ast.expr, place: Spot) -> None:
+    def _assign(self, target: ast.expr, value: ast.expr, place: Surroundings) -> None:
         if isinstance(target, ast.Tuple | ast.List):
             values = getattr(value, "elts", [UNKNOWN] * len(target.elts))
             for each, one in zip(target.elts, values, strict=False):
@@ -241,7 +241,7 @@ class Module:
         else:
             self._walk([target], place)
 
-    def _walk(self, nodes: Sequence[Any], place: Spot) -> None:
+    def _walk(self, nodes: Sequence[Any], place: Surroundings) -> None:
         """Keep the calls, the names that are read, and those that get a value, of expressions."""
         waiting = [*nodes]
         for node in waiting:  # and what is found in it, which comes behind
@@ -262,7 +262,7 @@ class Module:
                 elif kind is ast.Name or kind is ast.Attribute:
                     self._keep_name(node, place)
 
-    def _keep_name(self, node: ast.Name | ast.Attribute, place: Spot) -> None:
+    def _keep_name(self, node: ast.Name | ast.Attribute, place: Surroundings) -> None:
         if type(node.ctx) is not ast.Load:
             self.assigned[spell(node)].append((place, UNKNOWN))
         elif isinstance(node, ast.Attribute):
@@ -347,7 +347,7 @@ _ENDS = frozenset({"quit", "exit", "sys.exit", "os._exit"})
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _BLOCKS = (ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith)
 # What reads a kind of statement, and returns the place of what stands behind it.
-_READS: dict[type, Callable[[Module, Any, Spot], Spot | None]] = {
+_READS: dict[type, Callable[[Module, Any, Surroundings], Surroundings | None]] = {
     ast.If: Module._read_if,
     ast.Try: Module._read_try,
     ast.Assign: Module._read_assign,
