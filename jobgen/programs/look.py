@@ -63,24 +63,27 @@ class _Look:
         of_job, of_place = tables.read_needs(rule["needs"], frozenset(PLACES))
         if not of_job.items() <= self.case.answers.items():
             return
-        if "without" in rule and re.search(self._fill(rule["without"]), self.case.told):
-            return
         places = FINDS[name](self.case) if name in FINDS else self._find_places(rule)
-        for at in places:
+        for at in places if places and self._allows(rule) else ():
             if all(PLACES[need](self.case, at) == wanted for need, wanted in of_place.items()):
                 self._say(name, at)
 
+    def _allows(self, rule: dict[str, str]) -> bool:
+        """Whether the program and its job have nothing that speaks against a rule."""
+        without = rule.get("without")
+        return not (without and re.search(self._fill(without), self.case.told))
+
     def _find_places(self, rule: dict[str, str]) -> list[Call]:
         """Return the calls that a rule is about; without `calls`, the first line of the program."""
-        beside = re.search(self._fill(rule.get("with", "")), self.case.source.code)
+        beside, source = self._fill(rule.get("with", "")), self.case.source
         if "calls" in rule:
-            return self._find_calls(rule) if beside else []
-        entry = self.case.source.entry
-        match = re.search(self._fill(rule.get("with", "")), entry.code)
+            calls = self._find_calls(rule)
+            return calls if calls and re.search(beside, source.code) else []
+        match = re.search(beside, source.entry.code)
         if not match:
             return []
-        line = ast.Pass(lineno=entry.code.count("\n", 0, match.start()) + 1)
-        return [entry.whole._replace(node=line, about=match.groupdict())]
+        line = ast.Pass(lineno=source.entry.code.count("\n", 0, match.start()) + 1)
+        return [source.entry.whole._replace(node=line, about=match.groupdict())]
 
     def _find_calls(self, rule: dict[str, str]) -> list[Call]:
         where, unless = self._fill(rule.get("where", "")), rule.get("unless", "(?!)")
