@@ -208,7 +208,8 @@ class Script:
         for index, word in enumerate(command.words[:9]):
             text = self.beside.get(word.text, "")
             if FORMS["opened"].match(f"{word.text}\n{text}"):
-                shell = ("bash", "-c", shlex.quote(text))
+                named = {"bash", "sh"}.intersection(word.text for word in command.words[:index])
+                shell = (*([] if named else ["bash"]), "-c", shlex.quote(text))
                 inner = (Word(raw, word.line * INSIDE, word.column) for raw in shell)
                 sourced = command.name in ("source", ".")
                 return command._replace(words=(*command.words[: index * (not sourced)], *inner))
