@@ -11,18 +11,17 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import click
 
 from jobgen.cli import options, settings, typed
 from jobgen.cli.options import FILE, SPEC_ENDS
-from jobgen.cli.retyped import end_line, find_typed, part_options
+from jobgen.cli.retyped import end_line, find_typed
 from jobgen.cli.settings import find_refusal, name_setting
 from jobgen.cli.target import SHORTCUTS
-from jobgen.cli.typed import FILE_ENDS, JOB, PROGRAM, drop, fill_line, pick, pick_jobs
+from jobgen.cli.typed import FILE_ENDS, JOB, PROGRAM, Option, drop, fill_line, pick, pick_jobs
 from jobgen.errors import Position
 from jobgen.jobs import find
 from jobgen.rendering import header
@@ -64,24 +63,23 @@ class Answer(typed.Typed):
             self._hand_over()
         self.own = [pair for pair in self.own if pair[0] not in read.split()]
         last = table.list_section("processes")
-        for option, value in sorted(self.foreign, key=lambda pair: self._mean(*pair) in last):
-            if not self._is_read(option, value, read.split()):
-                self._translate(option, value)
-        self.program += itertools.dropwhile("--".__eq__, self.behind)
+        for option in sorted(self.foreign, key=lambda one: self._mean(one) in last):
+            if not self._is_read(option, read.split()):
+                self._translate(option)
+        self.program += self.behind
         self._place_program()
-        for option, value in self.own:  # in the place of a word that stands for it
-            text = re.sub(rf"{option} [A-Z]+(?= |$)", shlex.join([option, value]), text)
+        for own, value in self.own:  # in the place of a word that stands for it
+            text = re.sub(rf"{own} [A-Z]+(?= |$)", shlex.join([own, value]), text)
         start = self.line or fill_line(text, self.tool, self.plain)
         line = self._write(start)
         named = next((one for one in self.remarks if first and one.startswith(first)), "")
         remark = self.remarks.pop(named, "")
-        self.remarks = {one: text for one, text in self.remarks.items() if text != remark}
         parts = [remark]
         if self._has_line(filter(None, [*parts, *self.remarks.values()])):
             left = self._name_left(line, f"{read} {remark} {self.remarks}")
             parts.append(f"type: {line}")
             self.remarks |= left
-        return "; ".join(filter(None, [*parts, *self._list_remarks(start)]))
+        return "; ".join(filter(None, [*parts, *self._list_remarks(remark)]))
 
     def _hand_over(self) -> None:
         """Leave words that the command does not take to the program, behind its first one."""
@@ -93,29 +91,24 @@ class Answer(typed.Typed):
             self.behind = [*(one for one in over if not one.endswith(FILE_ENDS)), *self.behind]
             self.left = []
 
-    @cached_property
-    def late(self) -> Set[str]:
-        """The words behind the file of a job, which sbatch and qsub give to its program."""
-        if self.tool not in table.list_section("submitters"):
-            return frozenset()
-        words = itertools.dropwhile(lambda one: not one.endswith(FILE_ENDS), self.typed)
-        return {*part_options([*words][1:])}
-
     def _list_behind(self) -> list[str]:
         """Return the words behind the spec that its program takes, as those behind a script."""
-        words = [one for one in self.plain if one in self.late]
-        return [] if find_refusal(self.spec, words) else words
+        words = itertools.dropwhile(lambda one: not one.endswith(FILE_ENDS), self.plain)
+        late = [*words][1:] if self.tool in table.list_section("submitters") else []
+        return [] if find_refusal(self.spec, late) else late
 
-    def _is_read(self, option: str, value: str, read: Sequence[str]) -> bool:
+    def _is_read(self, option: Option, read: Sequence[str]) -> bool:
         """Whether a row of the table has read an option, or its value; a job goes into the line."""
-        return option in read or not (JOB.fullmatch(value) or {*value.split(",")}.isdisjoint(read))
+        value = option.value
+        values = set() if JOB.fullmatch(value) else {*value.split(",")}
+        return not ({option.name} | values).isdisjoint(read)
 
-    def _list_remarks(self, start: str) -> Iterator[str]:
-        """Yield what to say of options, those with the same remark together."""
+    def _list_remarks(self, said: str) -> Iterator[str]:
+        """Yield what to say of options beside what is said, those with the same remark together."""
         same: dict[str, list[str]] = {}
         for option, what in self.remarks.items():
-            if f".{option.strip('-')}=" not in start:
-                same.setdefault(what, []).append(option)
+            same.setdefault(what, []).append(option)
+        same.pop(said, None)
         return (f"for {', '.join(named)}: {what}" for what, named in same.items())
 
     def _has_line(self, texts: Iterable[str]) -> bool:
@@ -130,11 +123,13 @@ class Answer(typed.Typed):
         named = {*re.split(r"[\s;,'\"=:/`{}?]+", f"{line} {remarks}")}
         named |= table.list_section("silent", "tools") | table.list_commands()
         words = [*self.plain, *self.left, *(" ".join(filter(None, pair)) for pair in self.own)]
-        named |= {one for one in words if _find_site([one]) in named - {""}}
+        named.discard("")
         left = [
             one
             for one in words
-            if named.isdisjoint([one, *re.split(r"[\s=:/?]+", one), *pick_jobs([one])])
+            if named.isdisjoint(
+                [one, *re.split(r"[\s=:/?]+", one), *pick_jobs([one]), _find_site([one])]
+            )
         ]
         name = " ".join(re.findall(r"jobgen [a-z]+", line)[:1])
         return {", ".join(left): f"{name} takes nothing like it"} if left and name else {}
@@ -176,20 +171,21 @@ class Answer(typed.Typed):
             words = [*words[:at], *known, *given[len(known) :]]
         return drop(words, options.find_extra(words, target))
 
-    def _translate(self, option: str, value: str) -> None:
+    def _translate(self, option: Option) -> None:
         """Keep what stands for an option that the command lacks."""
-        rule = self._choose(option, value)
-        if self._is_argument(option, value, rule):
-            self.plain += filter(None, [value])
-            value = ""
-        say = fill_line(rule.get("say", ""), option, self.plain)
-        line = fill_line(rule.get("type", ""), option, self.plain)
+        rule = self._choose(option)
+        if self._is_argument(option, rule):
+            self.plain += filter(None, [option.value])
+            option = option._replace(value="", words=())
+        say = fill_line(rule.get("say", ""), option.name, self.plain)
+        line = fill_line(rule.get("type", ""), option.name, self.plain)
+        submits = option.late and self.tool in table.list_section("submitters")
         if line.startswith("-"):
             self.words += settings.part_line(line)
         elif line:
-            say = self._follow(line, value)
-        elif self.has_set and (option in self.late or not (say or self.tool)):
-            self._give_program(option, value)
+            say = self._follow(line, option.value)
+        elif self.has_set and (submits or not (say or self.tool)):
+            self._give_program(option)
             say = ""
         elif say and self.has_set:
             directive, say = settings.take_directive(self.spec, say)
@@ -197,20 +193,20 @@ class Answer(typed.Typed):
         elif not say:
             say = _NOTHING if self.tool else self._list_known()
         if say:
-            self._remark(option, value, say)
+            self._remark(option, say)
 
-    def _choose(self, option: str, value: str) -> dict[str, str]:
+    def _choose(self, option: Option) -> dict[str, str]:
         """Return the rule for an option; none where it is the program's, which lacks another."""
-        rule, words = self._explain(option, value), [option, *filter(None, [value])]
+        rule, words = self._explain(option), [option.name, *filter(None, [option.value])]
         if self.tool or rule.get("type", "")[:1] == "-":
             return rule
-        lacks = find_refusal(self.spec, [f"{option}-"])
+        lacks = find_refusal(self.spec, [f"{option.name}-"])
         return {} if lacks and not find_refusal(self.spec, words) else rule
 
-    def _remark(self, option: str, value: str, say: str) -> None:
+    def _remark(self, option: Option, say: str) -> None:
         """Keep what to say of an option; where something else is said of it, with its value."""
-        known = self.remarks.get(option, say) == say != _NOTHING
-        self.remarks[option if known else f"{option} {value}".rstrip()] = say
+        known = self.remarks.get(option.name, say) == say != _NOTHING
+        self.remarks[option.name if known else f"{option.name} {option.value}".rstrip()] = say
 
     def _follow(self, line: str, value: str) -> str:
         """Take a whole line that an option stands for; return what to say of one that is not taken.
@@ -231,57 +227,60 @@ class Answer(typed.Typed):
             return ""
         return line if "," in line else _NOTHING
 
-    def _is_argument(self, option: str, value: str, rule: Mapping[str, str]) -> bool:
+    def _is_argument(self, option: Option, rule: Mapping[str, str]) -> bool:
         """Whether the value of an option, which its rule does not read, is the job."""
-        if not self.takes_job or value not in self.loose or pick_jobs(self.plain):
+        value = option.value
+        if not self.takes_job or pick_jobs(self.plain) or (value and not option.words):
             return False
-        known = {option, value} & {*table.list_section("flags"), *find.list_words()}
         answer = {*" ".join(rule.values()).split()}
-        return bool(JOB.fullmatch(value) or known) and not answer & {value, *pick_jobs([value])}
+        named = JOB.fullmatch(value) or value in find.list_words()
+        return bool(named) and not answer & {value, *pick_jobs([value])}
 
-    def _give_program(self, option: str, value: str) -> None:
+    def _give_program(self, option: Option) -> None:
         """Give an option, or NAME=VALUE, to the program as it takes it, or else as it is."""
-        name = option if option.startswith("-") else f"--{option}"
-        pair = [] if name == option else [f"{option}={value}"]
-        items = value.split(",") if value in self.apart else [value]
+        name = option.name if option.name.startswith("-") else f"--{option.name}"
+        pair = [] if name == option.name else [f"{option.name}={option.value}"]
         takes_pair = pair and not find_refusal(self.spec, pair)
-        self.program += pair if takes_pair else [name, *filter(None, items)]
+        words = option.words or filter(None, [option.value])
+        self.program += pair if takes_pair else [name, *words]
 
     def _list_known(self) -> str:
         """Return which options a command has."""
         lead = f"{_LEAVE}: " if self.name in table.list_section("reading") else ""
         return f"{lead}{self.context.command_path} knows {', '.join(sorted(self.long.values()))}"
 
-    def _explain(self, option: str, value: str) -> dict[str, str]:
+    def _explain(self, option: Option) -> dict[str, str]:
         """Return what to type, or to know, for an option that is not here; empty if unknown."""
-        meant = self._mean(option, value)
-        word = meant if self.tool else _name_word(option)
-        if rule := table.find_rule("prompt_options", self._describe(option, word, value)):
+        meant, value = self._mean(option), option.value
+        word = meant if self.tool else _name_word(option.name)
+        if rule := table.find_rule("prompt_options", self._describe(option, word)):
             return rule
-        if self.has_set or (option[2:] and value):
+        if self.has_set or (option.name[2:] and value):
             return settings.look_up(
                 meant if self.has_set else word, value, self.long, whole=self.has_set
             )
         return {}
 
-    def _mean(self, option: str, value: str) -> str:
+    def _mean(self, option: Option) -> str:
         """Return the word that an option stands for: to its tool, and else a letter to sbatch."""
-        guessed = self.has_set and value and not self.letters
+        guessed = self.has_set and option.value and not self.letters
         letters: dict[str, str] = table.load_table()["letters"] if guessed else {}
-        return letters.get(option, _name_word(self._read_letter(option)))
+        return letters.get(option.name, _name_word(self._read_letter(option.name)))
 
-    def _describe(self, option: str, word: str, value: str) -> dict[str, str]:
+    def _describe(self, option: Option, word: str) -> dict[str, str]:
         """Return what a rule can say of an option."""
+        value = option.value
+        new = (self.starts and self.tool) or not os.path.exists(self.spec)  # its GPUs are chosen
         return describe(Scalar(Position(""), value, "str")) | {
             "words": word,
             "word": word,
-            "key": option,
+            "key": option.name,
             "plain": value,
             "folder": value if os.path.isdir(value) else "",
             "site": _find_site([value]),
             "jobs": shlex.join(pick_jobs([value]) or [value]),
             "job": "".join({value} & {*find.list_words()}),
-            "new": f"nodes{self._count('nodes')}" if self._chooses_gpus() else "",
+            "new": f"nodes{self._count('nodes')}" if new else "",
             "spread": self._spread(value.removeprefix("ngpus=")),
             "at": self.name,
             "tasks": self._count_tasks(),
@@ -292,19 +291,11 @@ class Answer(typed.Typed):
         }
 
     def _place_program(self) -> None:
-        """Say where a program that was named is to start: on one node, or on this machine."""
+        """Say that a program that was named is to start on one node, where its GPUs are counted."""
         given = " ".join(itertools.chain(*self.own, *self.words))
         counted = re.search(r"--gpus-per-node |processes_per_node=", given)
         if self.starts and self.tool and counted and not re.search(r"-N |nodes[ =.]", given):
             self.words.insert(0, ["-N", "1"])
-        alone = table.list_section("allocations").isdisjoint(os.environ)
-        if self.starts and self.name == "run" and alone:
-            self.words.append(table.load_table()["here"].split())
-
-    def _chooses_gpus(self) -> bool:
-        """Whether a process of a node is a GPU: of a spec to be made, or of another launcher's."""
-        gpus = self.starts and self.tool and _NUMBER.fullmatch(self._count_gpus())
-        return bool(gpus) or not os.path.exists(self.spec)
 
     def _spread(self, gpus: str) -> str:
         """Return options for so many GPUs in all, on nodes such as the spec's; empty if none do."""
@@ -488,7 +479,7 @@ def _explain_words(message: str, unknown: str, context: click.Context, argv: Seq
     line = Answer(context, words, bare=bare)
     line.extra = drop(extra, pick(extra, FILE_ENDS))  # the first file is none, wherever it stands
     alone = [] if line.respelt else extra  # beside a word that is an option
-    answer = _find_usage(message, alone, typed.Typed(context, words), argv)
+    answer = _find_usage(message, alone, line, argv)
     if answer or not (extra or unknown or line.respelt):
         return answer
     return line.write(f"{context.command_path} $LINE", unknown)
@@ -518,7 +509,7 @@ def _find_usage(message: str, given: Sequence[str], line: typed.Typed, argv: Seq
         "COMMAND": " ".join(path[1:]),
         "LINE": shlex.join(drop(argv, others)),
         "OPTIONS": kept,
-        "FILE": f"{fill_line('$FILE' if takes_file else '$JOB', '', line.typed)} {kept}",
+        "FILE": f"{fill_line('$FILE' if takes_file else '$JOB', '', plain)} {kept}",
         "USAGE": " ".join([*plain, *command.collect_usage_pieces(line.context)[1 + len(plain) :]]),
     }
     half = r" +(?=[ ,]|$)| --set [\w.]+(?= |$)"  # a setting whose value stands apart

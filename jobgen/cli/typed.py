@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 from collections.abc import Container, Iterable, Sequence, Set
+from typing import NamedTuple
 
 import click
 
@@ -31,14 +32,22 @@ JOB = re.compile(
 _PAIRS = r"(?:\w+=[^,]+|ALL|NONE)(?:,\w+=[^,]+)+"
 _REQUEST = "select|nodes|walltime|n?cpus|ngpus|mem|jobfs|storage|filesystems|place|software"
 _OPTION = rf"(-l(?=(?:{_REQUEST})=)|-[A-Za-z]+(?=\d)|-[^=:]+)[=:]?(.*)"
-_NUMBERS = re.compile(r"-?[\d.]+(?:[eE]-?\d+)?")
+_NUMBER = re.compile(r"-?[\d.]+(?:[eE]-?\d+)?")
 _INTERPRETER = r"(?:.*/)?python[\d.]*$"
-_SCRIPT = re.compile(r"(?<!\S)[^-\s]\S*\.py(?!\S)")
 PROGRAM = rf"{_INTERPRETER}|-m$|--module$|.*\.py$"
 
 
+class Option(NamedTuple):
+    """An option that a command lacks, as it was typed."""
+
+    name: str
+    value: str
+    words: Sequence[str]  # those of the value that stood apart; none behind `=`
+    late: bool  # whether it stands behind the file of a job
+
+
 class Typed:
-    """What was typed behind a command, or behind another tool's.
+    """What was typed behind a command, or behind another tool's, read once and word by word.
 
     The words `bare` are options without their dashes, or arguments of the program; `module` is the
     program, where no file is.
@@ -54,49 +63,34 @@ class Typed:
         module: str = "",
     ) -> None:
         self.context, self.name, self.tool = context, context.info_name or "", tool
-        self.typed = words
         self.valued = list_options(context.command)
         self.long = {normalize(name): name for name in self.valued if name.startswith("--")}
         self.has_set, self.takes_job = "--set" in self.valued, takes_job(context)
         self.has_program = self.has_set and not self.takes_job
+        self.letters: dict[str, str] = table.load_table()["letters_of"].get(tool, {})
+        programs = (one for one in [*words, tool] if re.fullmatch(r"[^-].*\.py", one))
+        self.started = module or next(programs, "")
+        self.alone = len(pick(words, SPEC_ENDS)) < 2  # whether no more than one may be the spec
         self.plain: list[str] = []  # words that belong to no option
         self.own: list[tuple[str, str]] = []  # options that the command has, with their values
-        self.foreign: list[tuple[str, str]] = []  # those that it lacks
-        self.loose: set[str] = set()  # values that stand behind an option, and may be no such
-        self.apart: set[str] = set()  # numbers behind an option, each a word
+        self.foreign: list[Option] = []  # those that it lacks
         self.extra: list[str] = []  # words that click has named as too many
         self.left: list[str] = []  # those that stand nowhere in the line
         self.respelt, self.lead = False, ""  # what is to be typed before the line
-        program = module or "".join(_SCRIPT.findall(" ".join([*words, tool]))[:1])
-        files = pick(words, SPEC_ENDS)
-        self.letters: dict[str, str] = table.load_table()["letters_of"].get(tool, {})
-        self.alone = self._is_alone(files, program)
-        left, behind = _cut(words, tool, program if self.has_program else "")
-        self.behind = [*self._part(left, bare), *behind]
-        if program in self.behind:
-            del self.behind[: self.behind.index(program) + 1]
+        self.behind = self._read([*words], bare)  # what is for the program
         named = pick(self.plain, SPEC_ENDS)
-        self.starts = bool(program and not named)  # a program, and no spec
-        self.spec = [*named, table.name_spec(program)][0] if self.has_program else ""
-        if self.spec and program:
-            self._start("module" if module else "script", program)
+        self.starts = bool(self.started and not named)  # a program, and no spec
+        self.spec = [*named, table.name_spec(self.started)][0] if self.has_program else ""
+        if self.spec and self.started:
+            self._start("module" if module else "script")
         else:
-            self._make(program, pick(self.plain, SCRIPT_ENDS), files)
+            self._make(pick(self.plain, SCRIPT_ENDS))
 
-    def _is_alone(self, files: Sequence[str], program: str) -> bool:
-        """Whether a file of YAML must be the spec: no other is here, and the tool reads none."""
-        before = [one for one, file in itertools.pairwise(self.typed) if file in files]
-        own = not program and self.letters.keys().isdisjoint(before)
-        meant = (
-            table.is_spec(one) or (own and (self.tool or not os.path.exists(one))) for one in files
-        )
-        return len(files) < 2 and all(meant)
-
-    def _make(self, program: str, scripts: Sequence[str], files: Sequence[str]) -> None:
+    def _make(self, scripts: Sequence[str]) -> None:
         """Have a spec be made: by init of a program, or by import of a script to submit."""
-        if self.name == "init" and program:
-            self.own.append(("--script", program))
-            self.plain = drop(self.plain, [program])
+        if self.name == "init" and self.started:
+            self.own.append(("--script", self.started))
+            self.plain = drop(self.plain, [self.started])
         elif self.name != "submit" or not scripts:
             return
         elif header.read(read_if_left(scripts[0])) is None:  # a rendered one is submitted itself
@@ -104,8 +98,9 @@ class Typed:
             self.lead = f"jobgen import {shlex.quote(scripts[0])} -o {self.spec}, and then "
             self.plain[self.plain.index(scripts[0])] = self.spec
 
-    def _start(self, key: str, program: str) -> None:
+    def _start(self, key: str) -> None:
         """Have the program be started: by its spec, by the spec that is named, or by a new one."""
+        program = self.started
         named, known = self.spec in self.plain, table.names_program(self.spec, program)
         if named and not known:
             self.own.append(("--set", f"run.{key}={program}"))
@@ -115,40 +110,57 @@ class Typed:
         self.plain = drop(self.plain, [program])
         self.plain += [] if named else [self.spec]
 
-    def _part(self, left: list[str], bare: Set[str]) -> list[str]:
-        """Part the words; return those for the program."""
-        while left and left[0] != "--":
+    def _read(self, left: list[str], bare: Set[str]) -> list[str]:
+        """Part the words before the program; return those behind it, or behind two dashes."""
+        begun = self._begins_program([self.tool])
+        while left and left[0] != "--" and not (begun := begun or self._begins_program(left)):
             word = left.pop(0)
             pair = re.fullmatch(_OPTION, word)
-            if pair and self.alone and _names_file(pair[1], pair[2] or "".join(left[:1])):
+            if pair and self._names_file(pair[1], pair[2] or "".join(left[:1])):
                 self.plain += filter(None, (pair[2],))
             elif pair:
-                own = self._spell(pair[1])
-                self._keep(own, pair[1], pair[2] or self._take(own, left))
+                self._read_option(pair[1], pair[2], left)
             elif word in bare:
-                self._part_bare(word)
+                self._read_bare(word)
             else:
                 self.plain.append(word)
-        return left[1:]
+        begun = begun or bool(re.match(PROGRAM, "".join(left[1:2])))
+        if begun and self.started in left:
+            left = left[left.index(self.started) + 1 :]
+        return [*itertools.dropwhile("--".__eq__, left)]
 
-    def _part_bare(self, word: str) -> None:
+    def _begins_program(self, words: Sequence[str]) -> bool:
+        """Whether what another tool starts begins with the first of some words."""
+        if not (words and self.tool and self.started and self.has_program):
+            return False
+        module = [*words[:2]] in (["-m", self.started], ["--module", self.started])
+        return module or words[0] == self.started or bool(re.match(_INTERPRETER, words[0]))
+
+    def _read_option(self, name: str, value: str, left: list[str]) -> None:
+        """Take an option, with its value from the words after it where it has none."""
+        own, late = self._spell(name), bool(pick(self.plain, FILE_ENDS))
+        words = [] if value else self._take(own, name, left)
+        self._keep(own, Option(name, value or ",".join(words), words, late))
+
+    def _read_bare(self, word: str) -> None:
         """Take a word for an option without its dashes, or leave it."""
         name, equals, value = word.partition("=")
         own = self.long.get(normalize(name), "")
         if equals or self.valued.get(own) == "":
-            self._keep(own, name, value)
+            self._keep(own, Option(name, value, (), late=False))
         else:
             self.plain.append(word)
 
-    def _keep(self, own: str, name: str, value: str) -> None:
+    def _keep(self, own: str, option: Option) -> None:
         """Keep an option under the command's name of it, or as one that the command lacks."""
-        self.respelt |= own not in ("", name)
+        value = option.value
+        self.respelt |= own not in ("", option.name)
         if own:
             takes = self.valued[own]
             self.own.append((own, takes and self._read_time(own, value or takes)))
         else:
-            several = re.split(",(?=\\w+=)", value) if re.fullmatch(_PAIRS, value) else [value]
-            self.foreign += [(name, one) for one in several]
+            several = re.split(r",(?=\w+=)", value) if re.fullmatch(_PAIRS, value) else [value]
+            self.foreign += [option._replace(value=one) for one in several]
 
     def _read_time(self, own: str, value: str) -> str:
         """Return the value of an option; a time as the tool's scheduler reads it."""
@@ -174,40 +186,34 @@ class Typed:
         parts = [part for part in word.split("_") if part not in table.list_section("fillers")]
         return self.long.get("_".join(parts)) or find_near(option, self.long.values(), cutoff=0.8)
 
-    def _take(self, own: str, left: list[str]) -> str:
-        """Take the value of an option from the words after it, if the first of them is one."""
-        word, units = "".join(left[:1]), table.load_table()["units"]
-        ends = FILE_ENDS if self.tool or not self.has_set else SPEC_ENDS
-        is_file = self.alone and word.endswith(ends)
-        kind = self.valued[own] if own else re.match(r"[^-]|-\d\d+$|-[^=]* ", word)
-        takes = kind and (kind == "FILE" or not is_file)  # a file of YAML is the spec, and no NAME
-        value = left.pop(0) if left and takes else ""
-        if self.has_program and not own and _NUMBERS.fullmatch(value):
-            more = [*itertools.takewhile(_NUMBERS.fullmatch, left)]
-            value = ",".join([value, *more])
-            del left[: len(more)]
-            self.apart.add(value)
-        self.loose.add(value)
-        if own and value.isdecimal() and "".join(left[:1]) in units:
-            value += units[left.pop(0)]
+    def _take(self, own: str, option: str, left: list[str]) -> list[str]:
+        """Take the value of an option from the words after it; several numbers for a program."""
+        word = "".join(left[:1])
+        kind = (word and self.valued[own]) if own else re.match(r"[^-]|-\d\d+$|-[^=]* ", word)
+        other = self._begins_program(left) or self._is_file(option, word)
+        other |= self.takes_job and option in table.list_section("flags")
+        if not kind or (other and kind != "FILE"):
+            return []
+        value, units = [left.pop(0)], table.load_table()["units"]
+        if word.isdecimal() and "".join(left[:1]) in units:
+            value[0] += units[left.pop(0)]
+        elif self.has_program and not own and _NUMBER.fullmatch(word):
+            value += itertools.takewhile(_NUMBER.fullmatch, left)
+            del left[: len(value) - 1]
         return value
 
+    def _names_file(self, option: str, value: str) -> bool:
+        """Whether an option names the file of a job, which jobgen takes without it."""
+        form = table.load_table()["file_options"]
+        return bool(re.fullmatch(form, option)) and self._is_file(option, value, SCRIPT_ENDS)
 
-def _cut(words: Sequence[str], tool: str, program: str) -> tuple[list[str], list[str]]:
-    """Return another tool's words before what starts a program, and those behind the program."""
-    if not (tool and program):
-        return [*words], []
-    at = words.index(program) if program in words else 0
-    behind = [*words[at + (program in words) :]]
-    at -= [*words[at - 1 : at]] in (["-m"], ["--module"])
-    launch = itertools.takewhile(lambda one: not re.match(_INTERPRETER, one), [tool, *words[:at]])
-    return [*launch][1:], behind
-
-
-def _names_file(option: str, value: str) -> bool:
-    """Whether an option of another tool names the file of a job, which jobgen takes without it."""
-    form = table.load_table()["file_options"]
-    return value.endswith(FILE_ENDS) and bool(re.fullmatch(form, option))
+    def _is_file(self, option: str, word: str, scripts: tuple[str, ...] = ()) -> bool:
+        """Whether a word is the file of a job, and not the value of the option before it."""
+        if word.endswith(SPEC_ENDS):
+            read = self.started or option in self.letters  # by the program, or by the tool
+            meant = self.alone and not read and (self.tool or not os.path.exists(word))
+            return bool(meant) or table.is_spec(word)
+        return word.endswith(scripts or (SCRIPT_ENDS if self.tool or not self.has_set else ()))
 
 
 def drop(words: Iterable[str], others: Container[str]) -> list[str]:
