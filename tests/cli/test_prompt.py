@@ -1109,7 +1109,7 @@ TYPED = """\
         ("squeue --state=R -u me", "running; for -u: jobgen list, which lists your own jobs alone"),
         (
             "kubectl delete job gpt --grace-period=0",
-            "; to end one that runs: jobgen cancel gpt; for --grace-period: leave it out",
+            "; type: jobgen cancel gpt; for --grace-period: leave it out",
         ),
         ("sky jobs cancel -a", "type: jobgen cancel JOB..., with the ids"),
         ("dstack stop my-run", "type: jobgen cancel my-run\n"),
