@@ -214,18 +214,21 @@ def prepare(
     from jobgen.rendering.check import is_script
     from jobgen.spec.load import load
 
-    after = tuple(map(find_awaited, after))
+    found = list(map(find_awaited, after))
+    after, said = tuple(word for word, _ in found), [line for _, some in found for line in some]
     path = "" if isinstance(source, Mapping) else os.fspath(source)
-    if not is_script(path):
+    remarks: list[str] = []
+    if is_script(path):
+        submission = prepare_script(path, stale_ok=stale_ok, after=after)
+        if scheduler or site or overrides or not limits:
+            raise UsageError("a rendered script already has its scheduler, site and values")
+    else:
         loaded = load(source, overrides, user=True, target=scheduler or site)
         plan = resolve(loaded, scheduler=scheduler, site=site, limits=limits)
         submission = prepare_plan(loaded, plan, after=after)
-        remarks = [submission.warning, *list_stale(loaded), *list_doubts(loaded, plan)]
-        return replace(submission, warning="\n".join(filter(None, remarks)))
-    submission = prepare_script(path, stale_ok=stale_ok, after=after)
-    if scheduler or site or overrides or not limits:
-        raise UsageError("a rendered script already has its scheduler, site and values")
-    return submission
+        remarks = [*list_stale(loaded), *list_doubts(loaded, plan)]
+    warning = "\n".join(filter(None, [*said, submission.warning, *remarks]))
+    return replace(submission, warning=warning)
 
 
 def _warn(message: str) -> None:

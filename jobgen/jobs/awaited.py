@@ -6,30 +6,41 @@ from dataclasses import replace
 
 from jobgen.errors import UsageError
 from jobgen.jobs.dependencies import list_dependencies
+from jobgen.jobs.files import read_if_left
 from jobgen.jobs.find import find_job
 from jobgen.jobs.queries import SchedulerAnswer
 from jobgen.jobs.record import JobRecord, folder_name
-from jobgen.jobs.status import look
+from jobgen.jobs.status import list_namesakes, look
 from jobgen.jobs.submission import Submission
 from jobgen.plan.plan import Dependency
+from jobgen.rendering import header
 from jobgen.schedulers.base import Scheduler
 
 _Wait = tuple[str, str]  # the kind, and the ID of the job
 
 
-def find_awaited(text: str) -> str:
-    """Return the `KIND:JOB` or `JOB` of --after with the ID of a job that it has by its name.
+def find_awaited(text: str) -> tuple[str, list[str]]:
+    """Return the `[KIND:]JOB` of --after with the IDs of jobs that it has by name, and remarks.
 
-    Of a chain that is its last job. Raises UsageError if no job below ./runs has the name.
+    Of a chain it is the ID of the last job, or for `after` of the first. Raises UsageError if no
+    job below ./runs has the name.
     """
-    kind, colon, word = text.rpartition(":")
-    if not word[:1].isalpha():
-        return text
-    try:
-        job = find_job(word)
-    except UsageError as error:
-        raise UsageError(f"--after {text!r}: {error}") from None
-    return f"{kind}{colon}{[job.id, *job.links][-1]}"
+    kind, colon, words = text.partition(":") if ":" in text else ("", "", text)
+    ids, remarks = [], list[str]()
+    for word in words.split(":"):
+        try:
+            job = find_job(word) if word else None
+        except UsageError as error:
+            if word[0].isalpha():
+                raise UsageError(f"--after {text!r}: {error}") from None
+            job = None
+        if job and word == job.name and (others := list_namesakes(job)):
+            going = f"{', '.join(others)} of that name {'go' if others[1:] else 'goes'} on, too"
+            remarks.append(f"--after {word}: it waits for the latest, {job.id}; {going}")
+        if job and (job.links or word[0].isalpha()):
+            word = job.id if kind == "after" else [job.id, *job.links][-1]
+        ids.append(word)
+    return f"{kind}{colon}{':'.join(ids)}", remarks
 
 
 def settle_waits(submission: Submission) -> Submission:
@@ -50,7 +61,7 @@ def settle_waits(submission: Submission) -> Submission:
 
 
 def _find_come(waits: list[_Wait], scheduler: Scheduler) -> list[_Wait]:
-    """Return those whose job has ended, as it is to."""
+    """Return those whose job has ended, as it is to; raise UsageError for one that never comes."""
     jobs = {id: job for _, id in waits if (job := _find_known(id, scheduler))}
     states = {id: one.state for id, one in zip(jobs, look([*jobs.values()]).jobs, strict=True)}
     come = [(kind, id) for kind, id in waits if id in states and states[id].ended]
@@ -58,7 +69,22 @@ def _find_come(waits: list[_Wait], scheduler: Scheduler) -> list[_Wait]:
         if (kind, states[id].name == "done") in (("afterok", False), ("afternotok", True)):
             words = f"{jobs[id].name} {id} has ended ({states[id].name})"
             raise UsageError(f"{kind}:{id}: {words}, so a job that waits for it never starts")
+    for kind, id in waits:
+        if kind != "after" and (kind, id) not in come and id in jobs:
+            _refuse_link(f"{kind}:{id}", jobs[id])
     return come
+
+
+def _refuse_link(wait: str, job: JobRecord) -> None:
+    """Raise UsageError for a job of a chain that goes on: its end is not that of the chain."""
+    about = header.read(read_if_left(job.run_dir / "script"))
+    if about and about.then == "resubmit":
+        why = f"{job.name} {job.id} is a chain, whose next jobs do not exist yet"
+        raise UsageError(f"{wait}: {why}; instead: jobgen wait {job.id} && jobgen submit ...")
+    if job.links and folder_name(wait.rpartition(":")[2]) != folder_name(job.links[-1]):
+        raise UsageError(
+            f"{wait}: the chain {job.name} {job.id} ends with {job.links[-1]}: write that"
+        )
 
 
 def _find_known(id: str, scheduler: Scheduler) -> JobRecord | None:

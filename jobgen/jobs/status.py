@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from glob import escape, iglob
 
 from jobgen.errors import SchedulerUnavailableError
 from jobgen.jobs.dependencies import name_others
 from jobgen.jobs.queries import SchedulerAnswer
-from jobgen.jobs.record import JobRecord, folder_name
+from jobgen.jobs.record import RECORD, JobRecord, folder_name, read_sound
 from jobgen.jobs.states import Look, examine, judge
 from jobgen.records import NamedTuple
 from jobgen.schedulers.base import State, StateName
@@ -80,6 +81,13 @@ def look(jobs: Sequence[JobRecord]) -> StatusReport:
         if any(one.word != "failed" for one in unlisted):  # which is known without an answer
             silences.add(answer.silence)
     return StatusReport(tuple(statuses), tuple(sorted(filter(None, silences))))
+
+
+def list_namesakes(job: JobRecord) -> list[str]:
+    """Return the IDs of the other jobs of its name, below the same runs, that have not ended."""
+    records = iglob(f"{escape(str(job.run_dir.parent))}/*/{RECORD}")
+    others = [other for other in read_sound(records) if other.id != (job.array or job.id)]
+    return [one.job.id for one in look(others).jobs if not (one.state.ended or one.forgotten)]
 
 
 def look_again(last: StatusReport) -> StatusReport:
