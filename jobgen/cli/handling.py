@@ -180,7 +180,7 @@ def _read_age(age: str) -> float:
 
 def _name_kept(seen: StatusReport, waste: Sequence[Waste], age: str, *, failed: bool) -> None:
     """Say of each job that does not go why it is kept."""
-    going = {each.job.id for each in waste}
+    going = {each.job.array or each.job.id for each in waste}
     recent = f"it ended less than {age} ago (--older), or " if age else ""
     for job, state, *_ in seen.jobs:
         why = f"{recent}nothing of it is left to remove"

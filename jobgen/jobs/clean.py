@@ -14,7 +14,7 @@ from jobgen.jobs.code import DIFF, name_copy
 from jobgen.jobs.files import RUNS, read_run_file
 from jobgen.jobs.record import PLAN, RECORD, JobRecord
 from jobgen.jobs.run_folder import CANCEL, NOTE, read_traces
-from jobgen.jobs.status import StatusReport
+from jobgen.jobs.status import JobStatus, StatusReport
 from jobgen.records import NamedTuple
 from jobgen.schedulers.base import State
 
@@ -39,15 +39,16 @@ def find_waste(
     """Return what can be removed of the jobs seen that ended before the time `before`.
 
     A job that its scheduler does not know has ended, too. With `failed`, only of those that are not
-    done. What is in `keep` stays, by its name in the run folder, and the record with it. The calls
-    of a function go with the last job that makes them.
+    done: of an array with tasks that are, its other tasks. What is in `keep` stays, by its name in
+    the run folder, and the record with it. The calls of a function go with the last job that makes
+    them.
     """
     going = [
-        (one.job, one.state)
+        part
         for one in seen.jobs
         if (one.state.ended or (one.forgotten and not seen.silences))
-        and not (failed and one.state.name == "done")
         and _find_end(one.job) < before
+        for part in (_list_undone(one) if failed else [(one.job, one.state)])
     ]
     calls = _find_calls([job for job, _ in going])
     wastes = []
@@ -55,6 +56,14 @@ def find_waste(
         if paths := (*_list_removed(job, keep), *calls[job.run_dir]):
             wastes.append(Waste(job, state, paths, sum(map(_measure, paths))))
     return wastes
+
+
+def _list_undone(one: JobStatus) -> list[tuple[JobRecord, State]]:
+    """Return a job if it is not done, or the tasks that are not if others of its array are."""
+    undone = [
+        part for part in zip(one.job.parts, one.states, strict=True) if part[1].name != "done"
+    ]
+    return undone if len(undone) < len(one.states) else [(one.job, one.state)]
 
 
 def remove_waste(waste: Waste) -> None:
@@ -111,7 +120,7 @@ def _list_removed(job: JobRecord, keep: Collection[str]) -> Iterator[Path]:
         else:
             yield folder
     copy = Path(job.folder, name_copy(job.name, job.token))
-    if job.token and _is_own(copy, runs):
+    if job.token and not job.array and _is_own(copy, runs):  # which all tasks run
         yield copy
 
 

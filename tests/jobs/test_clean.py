@@ -83,6 +83,21 @@ def test_old_jobs_that_have_ended_go_and_nothing_else(alive: JobRecord) -> None:
     assert "1 job kept: none ended more than 0s ago" in jobgen("clean", "--older", "0s").err
 
 
+def test_tasks_of_an_array_that_are_done_stay_beside_those_that_failed() -> None:
+    """All went where one had failed: the models of the others were lost."""
+    array = JobRecord("1", "a", "slurm", os.getcwd(), 1.0, (), tasks=3, token="2-3-4")
+    Path("runs/a/code/2-3-4").mkdir(parents=True)  # which all tasks run
+    for task, word in enumerate(("done 0", "failed 3", "done 0")):
+        folder = array.task(task).run_dir / "attempts/0"
+        folder.mkdir(parents=True)
+        (folder / "outcome").write_text(word)
+    array.save()
+    code, _, err = jobgen("clean", "1", "--failed", "--yes")
+    assert (code, err) == (0, "0.0 MB  failed  runs/a/1_1\n")
+    assert sorted(path.name for path in Path("runs/a").iterdir()) == ["1", "1_0", "1_2", "code"]
+    assert Path("runs/a/code", array.token).exists()
+
+
 def test_a_name_stands_for_the_latest_job_and_the_others_are_named() -> None:
     for days in (1, 2, 3):
         record(str(days), days=days)
