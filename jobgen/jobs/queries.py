@@ -48,8 +48,10 @@ class SchedulerAnswer:
         answered, stray = self._add(queue, argv, queue.read_states)
         if stray:  # of a job without a line it is not known whether it has one
             self.silence = f"{argv[0]} has printed no answer but {stray[:200]!r}"
-        # Of a job alone that it does not know it says so, and fails.
-        self.mute |= answered and len(ids) == 1 and not self.states.keys() & {*wanted[ids[0]], *ids}
+        # Of a job alone that it does not know it says so, and fails. Of an array that it knows it
+        # lists the other tasks.
+        named = {name.partition("_")[0] for name in self.states}
+        self.mute |= answered and len(ids) == 1 and folder_name(ids[0]) not in named
         forgotten = [id for id in ids if not self.states.keys() >= {*wanted[id]}]
         if forgotten and (argv := queue.make_history_query(forgotten)):
             with suppress(SchedulerUnavailableError, RefusedError):  # many clusters keep none

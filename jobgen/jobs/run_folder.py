@@ -130,7 +130,7 @@ class Traces(NamedTuple):
     @property
     def cancelled(self) -> bool:
         """Whether jobgen has cancelled the job, or the array that it is a task of."""
-        return (self.job.whole_dir / CANCEL).exists()
+        return any((folder / CANCEL).exists() for folder in (self.job.run_dir, self.job.whole_dir))
 
     @property
     def open_chain(self) -> list[str]:

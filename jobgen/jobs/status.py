@@ -17,6 +17,7 @@ from jobgen.schedulers.base import State, StateName
 # When all tasks of an array have ended, the first of these is the array's end.
 _WORST: tuple[StateName, ...] = ("failed", "node lost", "timeout", "cancelled", "done")
 _ORDER: tuple[StateName, ...] = ("done", "running", "stopping", "queued", *_WORST[:-1], "unknown")
+_NOT_RUN = "it did not run, or its run folder was removed"
 
 
 class JobStatus(NamedTuple):
@@ -74,6 +75,8 @@ def look(jobs: Sequence[JobRecord]) -> StatusReport:
     for job, parts in looks:
         answer = answers[job.scheduler]
         states = [_find_state(part, answer, alone=len(jobs) == 1) for part in parts]
+        if job.tasks and not answer.doubt:
+            states = _settle_unbegun(parts, states)
         left = [part.left for part in parts if part.own is None]
         unlisted = [one for one in left if not answer.find_state(one)]
         listed = answer.mute or len(unlisted) < len(left)
@@ -108,8 +111,23 @@ def _sum_up(
         state = name_others(job, states[0], begun=begun)
         return JobStatus(job, state, parts[0].left.attempts, (), listed)
     whole = examine(job).own if job.local else None
-    state = name_others(job, _combine(states, whole), begun=begun)
+    # Part of an array may have been asked for by hand.
+    asked = [state for state in states if job.argv or state.reason != _NOT_RUN]
+    state = name_others(job, _combine(asked, whole), begun=begun)
     return JobStatus(job, state, (), tuple(states), listed)
+
+
+def _settle_unbegun(parts: Sequence[Look], states: list[State]) -> list[State]:
+    """Return the states of tasks: those that never began are over if all that began have ended."""
+    never = [
+        state.name == "unknown" and not part.left.attempts
+        for part, state in zip(parts, states, strict=True)
+    ]
+    over = [no or state.ended for no, state in zip(never, states, strict=True)]
+    if all(never) or not all(over):
+        return states
+    gone = State("cancelled", _NOT_RUN)
+    return [gone if no else state for no, state in zip(never, states, strict=True)]
 
 
 def _ask_all(looks: Iterable[tuple[JobRecord, list[Look]]]) -> dict[str, SchedulerAnswer]:

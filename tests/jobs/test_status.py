@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -637,6 +637,33 @@ def test_tasks_that_have_not_begun_stand_as_their_array(scheduler: Scheduler) ->
     (found,) = status.look([array]).jobs
     assert [state.name for state in found.tasks] == ["done", "cancelled", "cancelled"]
     assert found.state == State("cancelled", "1 done, 2 cancelled")
+
+
+def test_tasks_that_never_began_are_over_once_the_others_have_ended(scheduler: Scheduler) -> None:
+    """Slurm forgets a task that was cancelled while it waited, at once or after minutes."""
+    array = job("7", tasks=4)
+    attempt(array.task(0), "done 0")
+    attempt(array.task(1))
+    scheduler.says("scancel", "")
+    scheduler.says("squeue", "7_1|RUNNING|None|N/A|N/A\n")
+    assert jobgen("cancel", "7_2").code == 0
+    states = [state.name for state in status.look([array]).jobs[0].tasks]
+    assert states == ["done", "running", "cancelled", "unknown"]
+    (array.task(1).run_dir / "attempts/0/outcome").write_text("done 0\n")
+    scheduler.says("squeue", "", words="squeue: something else")
+    assert status.look([array]).jobs[0].state.name == "unknown"
+    scheduler.says("squeue", "")  # as of a job that it knows
+    assert status.look([array]).jobs[0].state.name == "unknown"
+    for known in ("7_1|COMPLETED|None|N/A|N/A\n", ""):
+        words = "slurm_load_jobs error: Invalid job id specified" * (not known)
+        scheduler.says("squeue", known, words=words)
+        (found,) = status.look([array]).jobs
+        assert found.state == State("cancelled", "2 done, 2 cancelled")
+    assert found.tasks[3].reason.startswith("it did not run")
+    # sbatch --array=0-1 by hand: nobody has asked for the others.
+    replace(array, argv=()).save()
+    (array.task(2).run_dir / "cancelled").unlink()
+    assert jobgen("status", "7")[:2] == (0, "done\n")
 
 
 # --- what is shown ------------------------------------------------------------------
