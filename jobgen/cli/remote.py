@@ -213,14 +213,14 @@ def list_unsent(run: Run, sent: Iterable[str]) -> Iterator[str]:
 
 def _list_modules(run: Run) -> list[str]:
     """Return the files here that a program consists of; none of one that cannot be read."""
-    from jobgen.programs.source import Source
+    from jobgen.programs.project import Project
 
     base = (run.module or "").replace(".", "/")
     places = [(run.script,)] if run.script else [(f"{base}.py", ""), (f"{base}/__main__.py", "")]
     for place in places:
         if os.path.isfile(place[0]):
             with suppress(OSError, ValueError, SyntaxError):
-                return [module.path for module in Source(*place).modules]
+                return [module.path for module in Project(*place).modules]
     return []
 
 

@@ -47,14 +47,14 @@ def read_arguments(source: Source, tasks: Sequence[Sequence[str]], *, given: boo
     read = [parser.read(task) for task in tasks]
     if not parser.whole and parser.faults:
         return Read()
-    changed = read_form("changes-arguments").search(source.code) or parser.faults
+    changed = read_form("changes-arguments").search(source.project.code) or parser.faults
     return Read(_share_values(read), parser.faults, sure=parser.whole and not changed)
 
 
 def _is_whole(source: Source, seen: int) -> bool:
     """Whether a program has one parser, and only the options that are seen."""
     alone = len(source.find("parsers")) == len(source.find("parses")) == 1
-    hidden = source.partial or read_form("hides-options").search(source.code)
+    hidden = source.project.partial or read_form("hides-options").search(source.project.code)
     return alone and not hidden and seen == len(source.find("option"))
 
 
@@ -90,7 +90,7 @@ class _Mirror(argparse.ArgumentParser):
         self._needed: dict[str, str] = {}  # the options that must be given, by their dest
         self.add_argument("-h", "--help", action="store_true")
         for call in options:
-            sure = all(source.decide(test, call.module) for test in call.place.tests)
+            sure = all(source.values.decide(test, call.module) for test in call.place.tests)
             try:
                 self._mirror(call, typed=typed, sure=sure)
             except (ValueError, TypeError, argparse.ArgumentError):

@@ -8,8 +8,9 @@ import sys
 
 from jobgen.programs.arguments import read_arguments
 from jobgen.programs.kinds import classify
+from jobgen.programs.project import list_plain
 from jobgen.programs.remark import JobSize, read_rules
-from jobgen.programs.source import Source, list_plain
+from jobgen.programs.source import Source
 from jobgen.programs.text import Call, read_form, spell_form
 
 PYTHON = "Python {}.{}".format(*sys.version_info)
@@ -32,7 +33,7 @@ class Case:
     def __init__(self, source: Source, size: JobSize) -> None:
         self.source, self.size = source, size
         self.words = [*(size.arguments or ()), *size.swept[0]]
-        self.told = f"{source.code}\n{size.setup}"
+        self.told = f"{source.project.code}\n{size.setup}"
         self.swept = re.findall(r"(?<!\S)--?([A-Za-z][\w-]*)", " ".join(size.swept[0]))
         known = _tell(size)
         source.tell(known, {})
@@ -66,11 +67,11 @@ class Case:
         self.values["library"] = min(mpi, default="")
         self.values["libraries"] = ", ".join(strange[:3])
         # A function that makes one may be called by a name which is not in the text.
-        may_make = source.has("makes") and read_form("calls-by-name").search(source.code)
-        divides = read_form("own-part").search(source.code) or source.find("instantiates")
+        may_make = source.has("makes") and read_form("calls-by-name").search(source.project.code)
+        divides = read_form("own-part").search(source.project.code) or source.find("instantiates")
         return {
-            "script": source.is_script,
-            "partial": source.partial,
+            "script": source.project.is_script,
+            "partial": source.project.partial,
             "one": not source.find(_STARTS),
             "made": made,
             "placed": placed,
@@ -87,7 +88,7 @@ class Case:
 
     def _find_groups(self) -> list[Call]:
         """Return what makes the group, or starts processes; functions do so by others in them."""
-        own = {scope.name for module in self.source.modules for scope in module.scopes}
+        own = {scope.name for module in self.source.project.modules for scope in module.scopes}
         calls = self.source.find(f"makes {_STARTS}")
         return [one for one in calls if one.short not in own]
 
@@ -95,7 +96,7 @@ class Case:
         """Whether a library makes the group, and gives each process its GPU."""
         source = self.source
         # With a loop of its own, it takes only classes of these.
-        if source.libraries & _CONFIGURED and not source.find("loops"):
+        if source.project.libraries & _CONFIGURED and not source.find("loops"):
             return True
         return any(classify(one) >= {"makes", "places"} for one in source.named)
 
@@ -106,14 +107,14 @@ class Case:
         """
         source = self.source
         form = spell_form("sets-up") if source.find("loops") else ""
-        unknown = {one.name.strip(".").partition(".")[0] for one in source.missing}
-        unknown |= source.libraries - list_plain()
+        unknown = {one.name.strip(".").partition(".")[0] for one in source.project.missing}
+        unknown |= source.project.libraries - list_plain()
         named = (full for full in source.named | unknown if re.search(form, full))
         return sorted({head for full in named if (head := full.partition(".")[0]) in unknown})
 
     def _name_start(self) -> str:
         """Return what to write for a script, so that its imports find what is beside it."""
-        path = os.path.normpath(self.source.entry.path)
+        path = os.path.normpath(self.source.project.entry.path)
         module = os.path.splitext(path)[0].replace("/", ".")
         package = "/" in path and path[0] not in "./"
         return f"run: {{module: {module}}}" if package else "the import without dots"

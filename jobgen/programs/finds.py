@@ -15,7 +15,7 @@ from jobgen.programs.text import SCOPES, Call, read_form
 
 def _find_idle_text(case: Case) -> list[Call]:
     """Return the program if it does nothing when it is started."""
-    entry = case.source.entry
+    entry = case.source.project.entry
     working = [
         one for one in entry.calls if not one.place.scope and "names" not in classify(one.name)
     ]
@@ -27,8 +27,8 @@ def _find_idle_text(case: Case) -> list[Call]:
 
 def _find_uncalled(case: Case) -> list[Call]:
     """Return the function that a program seems to begin with, if nothing is called."""
-    whole, idle = case.source.entry.whole, _find_idle_text(case)
-    defined = [one for one in case.source.entry.tree.body if isinstance(one, SCOPES)]
+    whole, idle = case.source.project.entry.whole, _find_idle_text(case)
+    defined = [one for one in case.source.project.entry.tree.body if isinstance(one, SCOPES)]
     mains = [one for one in defined if re.match("main|train$|run$", one.name)]
     return (
         [whole._replace(node=mains[-1], about={"name": mains[-1].name})] if idle and mains else []
@@ -37,7 +37,7 @@ def _find_uncalled(case: Case) -> list[Call]:
 
 def _find_faults(case: Case) -> list[Call]:
     """Return what the program's parser says of the words that it is given."""
-    whole = case.source.entry.whole
+    whole = case.source.project.entry.whole
     faults = []
     for fault, write in case.read.faults.items():
         option = re.search(r"--[\w-]+", fault)
@@ -52,20 +52,22 @@ def _find_unread(case: Case) -> list[Call]:
     asks = r"vars\(|\*\*\w|asdict|__dict__|[.\"']{}\b"
     names = [str(one.words[-1]).lstrip("-").replace("-", "_") for one in options]
     searched = zip(options, names, strict=True)
-    return [one for one, name in searched if not re.search(asks.format(name), case.source.code)]
+    return [
+        one for one, name in searched if not re.search(asks.format(name), case.source.project.code)
+    ]
 
 
 def _find_variables(case: Case) -> list[Call]:
     """Return the variables by which tasks differ that the program does not name."""
-    whole, names = case.source.entry.whole, case.size.varied
+    whole, names = case.source.project.entry.whole, case.size.varied
     own = [name for name in names if read_form("own-variable").match(name)]
-    missed = [name for name in own if not re.search(rf"\b{name}\b", case.source.code)]
+    missed = [name for name in own if not re.search(rf"\b{name}\b", case.source.project.code)]
     return [whole._replace(about={"name": name}) for name in missed]
 
 
 def _find_braces(case: Case) -> list[Call]:
     """Return the words that name in braces what differs between tasks, which nothing fills in."""
-    whole = case.source.entry.whole
+    whole = case.source.project.entry.whole
     places = []
     for before, word in zip(("", *case.words), case.words, strict=False):
         name = re.search(r"(?<!\$)\{([\w-]+)\}", word)
@@ -78,13 +80,15 @@ def _find_untracked(case: Case) -> list[Call]:
     """Return the files that a snapshot leaves out."""
     copied = case.size.copied or ()
     return [
-        one.whole for one in case.source.modules if not is_below(os.path.normpath(one.path), copied)
+        one.whole
+        for one in case.source.project.modules
+        if not is_below(os.path.normpath(one.path), copied)
     ]
 
 
 def _find_swallowed(case: Case) -> list[Call]:
     """Return each `except` around the whole program that only prints the failure."""
-    entry, places = case.source.entry, list[Call]()
+    entry, places = case.source.project.entry, list[Call]()
     waiting: list[ast.stmt] = [*entry.tree.body]
     for node in waiting:
         if isinstance(node, ast.If) or getattr(node, "name", "") == "main":
@@ -121,12 +125,12 @@ FINDS: dict[str, Callable[[Case], list[Call]]] = {
     "same-place.braces": _find_braces,
     "module-untracked": _find_untracked,
     "swallowed": _find_swallowed,
-    "module-missing": lambda case: case.source.missing,
-    "module-missing.path": lambda case: case.source.find_elsewhere(),
+    "module-missing": lambda case: case.source.project.missing,
+    "module-missing.path": lambda case: case.source.project.find_elsewhere(),
     "module-missing.relative": lambda case: [
-        one for one in case.source.entry.imports if one.name[0] == "."
+        one for one in case.source.project.entry.imports if one.name[0] == "."
     ][:1],
-    "syntax.module": lambda case: case.source.broken,
+    "syntax.module": lambda case: case.source.project.broken,
 }
 
 
@@ -193,7 +197,7 @@ PLACES: dict[str, Callable[[Case, Call], bool]] = {
     "tried": lambda _, call: call.place.tried,
     "hooked": lambda _, call: bool(call.place.scope and call.place.scope.free),
     "inside": lambda _, call: call.place.scope is not None,
-    "entry": lambda case, call: call.module is case.source.entry,
+    "entry": lambda case, call: call.module is case.source.project.entry,
     "passed": lambda case, call: _has_option(call, _list_passed(case)),
     "differing": lambda case, call: _has_option(call, case.swept),
     "left-off": lambda case, call: _has_option(call, [one.lstrip("-") for one in case.size.off]),

@@ -12,6 +12,7 @@ import re
 
 from jobgen.programs.case import PYTHON, Case
 from jobgen.programs.finds import FINDS, PLACES
+from jobgen.programs.project import Project
 from jobgen.programs.remark import JobSize, Remark, join_remarks, make_remark, read_rules
 from jobgen.programs.source import Source
 from jobgen.programs.text import Call, is_newer, spell_form
@@ -35,7 +36,7 @@ def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
     if os.path.isdir(path):
         return [make_remark("not-a-program", path)]
     try:
-        source = Source(path, *roots)
+        source = Source(Project(path, *roots))
     except SyntaxError as error:
         old = is_newer(error)
         unless = ", unless the job's Python is 3.12 or newer, and reads it" if old else ""
@@ -78,12 +79,12 @@ class _Look:
         beside, source = self._fill(rule.get("with", "")), self.case.source
         if "calls" in rule:
             calls = self._find_calls(rule)
-            return calls if calls and re.search(beside, source.code) else []
-        match = re.search(beside, source.entry.code)
+            return calls if calls and re.search(beside, source.project.code) else []
+        match = re.search(beside, source.project.entry.code)
         if not match:
             return []
-        line = ast.Pass(lineno=source.entry.code.count("\n", 0, match.start()) + 1)
-        return [source.entry.whole._replace(node=line, about=match.groupdict())]
+        line = ast.Pass(lineno=source.project.entry.code.count("\n", 0, match.start()) + 1)
+        return [source.project.entry.whole._replace(node=line, about=match.groupdict())]
 
     def _find_calls(self, rule: dict[str, str]) -> list[Call]:
         where, unless = self._fill(rule.get("where", "")), rule.get("unless", "(?!)")
@@ -111,7 +112,7 @@ class _Look:
         if at.short == "add_argument":
             about["option"] = str(at.words[-1])
             about["name"] = about["option"].lstrip("-")
-        sure = all(self.case.source.decide(test, module) for test in at.place.tests)
+        sure = all(self.case.source.values.decide(test, module) for test in at.place.tests)
         remark = make_remark(
             name, module.path, at.line, certain=sure, **{**self.case.values, **about, **at.about}
         )

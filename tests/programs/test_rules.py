@@ -8,8 +8,8 @@ import pytest
 from support import ROOT
 
 from jobgen.programs import SEVERAL, JobSize, Remark, check_program
+from jobgen.programs.project import MOST_TEXT
 from jobgen.programs.remark import read_rules
-from jobgen.programs.source import MOST_TEXT
 
 EIGHT = JobSize(nodes=2, processes=4, world_size=8)
 GIVEN = EIGHT._replace(arguments=())

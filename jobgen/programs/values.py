@@ -1,0 +1,104 @@
+"""What a program's tests come to, where constants, the job and its options decide them."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import operator
+import re
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from jobgen.programs.text import UNKNOWN, Module, Surroundings
+
+_COMPARES: dict[type, Callable[[Any, Any], Any]] = {
+    **{ast.Eq: operator.eq, ast.Is: operator.eq, ast.NotEq: operator.ne, ast.IsNot: operator.ne},
+    **{ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge},
+}
+
+
+class Values:
+    """The values that names, options and tests have in a program."""
+
+    def __init__(self, modules: Sequence[Module]) -> None:
+        self._modules = modules
+        self._known: Mapping[str, object] = {}  # values of expressions, as the job decides them
+        self._options: Mapping[str, object] = {}  # values of the program's options
+        self._decided: dict[int, bool | None] = {}
+        self._asked: list[str] = []  # the names whose values are looked for
+        # Of attributes by their last names, whatever they are attributes of.
+        self._attributes: dict[str, list[tuple[Surroundings, ast.expr]]] = defaultdict(list)
+        assigned = itertools.chain(*(module.assigned.items() for module in modules))
+        for name, values in assigned:
+            if re.fullmatch(r"(self\.\w+|(?!self\.)\w+)\.\w+", name):  # as args.lr
+                self._attributes[name.rpartition(".")[2]] += values
+
+    def tell(self, known: Mapping[str, object], options: Mapping[str, object]) -> None:
+        """Take what the job decides: values of expressions, and of the program's options."""
+        self._known, self._options = known, options
+        self._decided.clear()
+        kept = {name: one for name, one in options.items() if name not in self._attributes}
+        for module in self._modules:
+            module.options = kept  # but those that the program changes
+            module.texts.clear()
+
+    def find_failing(self, place: Surroundings) -> ast.expr | None:
+        """Return a test over a place that is known to fail."""
+        return next((one for one in place.tests if self.decide(one, place.module) is False), None)
+
+    def decide(self, test: ast.expr, module: Module) -> bool | None:
+        """Return what a test comes to where constants and the job decide it, and None where not."""
+        if id(test) not in self._decided:
+            self._decided[id(test)] = None  # for a test of a name that is assigned from itself
+            self._decided[id(test)] = self._decide(test, module)
+        return self._decided[id(test)]
+
+    def _decide(self, test: ast.expr, module: Module) -> bool | None:
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            known = self.decide(test.operand, module)
+            return None if known is None else not known
+        if isinstance(test, ast.BoolOp):
+            enough = isinstance(test.op, ast.Or)
+            parts = {self.decide(one, module) for one in test.values}
+            return enough if enough in parts else None if None in parts else not enough
+        value = self._find_value(test, module)
+        return None if value is UNKNOWN else bool(value)
+
+    def _find_value(self, node: ast.expr, module: Module) -> object:
+        """Return the value of an expression; UNKNOWN where it is open."""
+        if isinstance(node, ast.Constant):
+            return node.value
+        if isinstance(node, ast.BoolOp | ast.UnaryOp):
+            known = self.decide(node, module)
+            return UNKNOWN if known is None else known
+        if isinstance(node, ast.Name | ast.Attribute):
+            return self._find_assigned(node, module)
+        text = ast.unparse(node)
+        if text in self._known or not isinstance(node, ast.Compare) or len(node.ops) > 1:
+            return self._known.get(text, UNKNOWN)
+        sides = [self._find_value(one, module) for one in (node.left, node.comparators[0])]
+        with suppress(KeyError, TypeError):  # no such comparison, or one of a text with a number
+            return UNKNOWN if UNKNOWN in sides else _COMPARES[type(node.ops[0])](*sides)
+        return UNKNOWN
+
+    def _find_assigned(self, node: ast.Name | ast.Attribute, module: Module) -> object:
+        """Return the one value of a name, or of an option of the program."""
+        text = ast.unparse(node)
+        if text in self._known:
+            return self._known[text]
+        name = text.rpartition(".")[2]
+        own = "." not in text or re.fullmatch(r"self\.\w+", text)
+        placed = (module.assigned if own else self._attributes).get(text if own else name, [])
+        placed = [one for one in placed if self.find_failing(one[0]) is None]
+        if not placed and not own:
+            return self._options.get(name, UNKNOWN)
+        # One that a test decides about may leave the value that it has had.
+        sure = len(placed) == 1 and all(self.decide(one, module) for one in placed[0][0].tests)
+        if not sure or text in self._asked:  # as for a name that is assigned from itself
+            return UNKNOWN
+        self._asked.append(text)
+        value = self._find_value(placed[0][1], placed[0][0].module)
+        self._asked.pop()
+        return value
