@@ -50,7 +50,7 @@ def _sum_up(rows: list[dict[str, str]]) -> Used:
     elapsed = _list_values(starts, "ElapsedRaw")
     limits = _list_values(starts, "TimelimitRaw")
     last = [row for row in whole if row["Start"] == whole[-1]["Start"]]
-    nodes, cpus = _count(_list_values(last, "NNodes")), _count(_list_values(last, "AllocCPUS"))
+    nodes, asked = _count(_list_values(last, "NNodes")), _list_values(last, "ReqMem", parse_bytes)
     return Used(
         "sacct",
         submitted=min(_list_values(whole, "Submit"), default=None),
@@ -59,22 +59,15 @@ def _sum_up(rows: list[dict[str, str]]) -> Used:
         longest=max(elapsed, default=None),
         limit=limits[-1] * 60 if limits else None,
         nodes=nodes,
-        cpus=cpus,
+        cpus=_count(_list_values(last, "AllocCPUS")),
         cpu_seconds=sum(_list_values(whole, "TotalCPU", parse_clock)) or None,
         gpus=_count(_list_resources(last, "AllocTRES", "gres/gpu")),
         gpu_use=max(_list_resources(steps, "TRESUsageInAve", "gres/gpuutil"), default=None),
-        memory_asked=_read_asked_memory(whole[-1]["ReqMem"], nodes or 1, cpus or 0),
+        memory_asked=sum(asked) / (nodes or 1) or None,
         memory=max(_list_values(steps, "MaxRSS", parse_bytes), default=None),
         of_one_node=True,
         energy=_sum_energy(rows),
     )
-
-
-def _read_asked_memory(text: str, nodes: float, cpus: float) -> float | None:
-    """Return the bytes of a node; Slurm tells those of a node or CPU (4000Mn, 4000Mc), or all."""
-    parts_of_node = {"n": 1.0, "c": cpus / nodes}
-    asked = parse_bytes(text)
-    return asked * parts_of_node.get(text[-1:], 1 / nodes) if asked else None
 
 
 def _sum_energy(rows: list[dict[str, str]]) -> float | None:
