@@ -113,7 +113,7 @@ class Job(record.JobRecord):
         from jobgen.jobs.rerun import link_rerun, prepare_rerun
 
         jobs = []
-        for ready in prepare_rerun(self, failed=failed, overrides=overrides):
+        for ready in prepare_rerun(self, failed=failed, overrides=overrides, again=again):
             jobs.append(submit(ready, again=again, warn=warn or _warn))
             link_rerun(self, jobs[-1])
         return jobs

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import replace
 
-from jobgen.errors import UsageError
+from jobgen.errors import AlreadySubmittedError, UsageError
 from jobgen.jobs.files import read_run_file
+from jobgen.jobs.find import find_job
 from jobgen.jobs.record import RECORD, JobRecord, read_record
 from jobgen.jobs.status import look
 from jobgen.jobs.submission import TOKEN, Submission, describe_script, prepare_plan
@@ -17,20 +19,21 @@ from jobgen.spec.load import LoadedSpec, Overrides, load, write_overrides
 
 
 def prepare_rerun(
-    job: JobRecord, *, failed: bool = False, overrides: Overrides = ()
+    job: JobRecord, *, failed: bool = False, overrides: Overrides = (), again: bool = False
 ) -> list[Submission]:
     """Prepare the rerun of a job: its own script, unless `failed` or `overrides` ask for another.
 
     With `failed`, take only the tasks of an array that have ended and are not done: as one array,
-    or as one job each if they differ only by their index. Raises UsageError if there is nothing
-    to rerun, or the record does not say what the job was.
+    or as one job each if they differ only by their index. Leave out those that another rerun does
+    or has done, unless `again`. Raises UsageError if there is nothing to rerun, or the record does
+    not say what the job was.
     """
     whole, words = find_whole(job), write_overrides(overrides)
     text = _read(whole, "script")
     about = header.read(text)
     if about is None:
         raise UsageError(f"job {whole.id}: its script was not rendered by jobgen")
-    tasks = _list_failed(job) if failed else []
+    tasks = _list_failed(job, again=again) if failed else []
     if job.array:
         tasks = [int(re.findall(r"[0-9]+", job.id.partition(".")[0])[-1])]
     if tasks and whole.tasks:
@@ -72,7 +75,7 @@ def find_whole(job: JobRecord) -> JobRecord:
     return read_record(job.whole_dir / RECORD)
 
 
-def _list_failed(job: JobRecord) -> list[int]:
+def _list_failed(job: JobRecord, *, again: bool) -> list[int]:
     seen = look([job])
     if seen.silences:
         raise UsageError(f"jobgen cannot tell which tasks failed: {seen.silences[0]}")
@@ -82,7 +85,29 @@ def _list_failed(job: JobRecord) -> list[int]:
     if not tasks:
         why = "no task has failed" if one.tasks else f"it is {one.state.name}"
         raise UsageError(f"job {job.id}: nothing to rerun, because {why}")
-    return tasks
+    redone = {} if again else _find_redone(find_whole(job))
+    left = [task for task in tasks if job.parts[task].id not in redone]
+    if not left:
+        others = ", ".join(dict.fromkeys(redone.values()))
+        words = f"job {job.id}: nothing is left to rerun beside {others}"
+        raise AlreadySubmittedError(f"{words}; give --again for another job")
+    return left
+
+
+def _find_redone(job: JobRecord) -> dict[str, str]:
+    """Return the IDs of what a job's reruns do, or have done well, each with the rerun's."""
+    redone: dict[str, str] = {}
+    for id in job.rerun_as:
+        with suppress(UsageError):  # its run folder may be gone
+            rerun = find_job(id)
+            further, (seen,) = _find_redone(rerun), look([rerun]).jobs
+            done = [part.rerun_of for part in rerun.parts]
+            if rerun.rerun_of == (job.id,) and rerun.tasks == job.tasks:  # all of an array
+                done = [(part.id,) for part in job.parts]
+            for part, ids, state in zip(rerun.parts, done, seen.states, strict=True):
+                if not state.ended or state.name == "done" or part.id in further:
+                    redone |= dict.fromkeys(ids, rerun.id)
+    return redone
 
 
 def _repeat(job: JobRecord, about: Header, text: str) -> Submission:

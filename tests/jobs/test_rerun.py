@@ -1,0 +1,68 @@
+"""What is run again, and what is not because another job does it already."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support import edited, load
+
+from jobgen import process
+from jobgen.errors import AlreadySubmittedError
+from jobgen.jobs.record import JobRecord
+from jobgen.jobs.rerun import prepare_rerun
+from jobgen.jobs.submission import prepare_plan
+from jobgen.plan.resolve import resolve
+from jobgen.process import CommandResult
+
+
+def end(job: JobRecord, word: str) -> None:
+    folder = job.run_dir / "attempts/0"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "outcome").write_text(f"{word}\n")
+
+
+def record(number: str, *rerun_of: str, spec: str = "") -> JobRecord:
+    """A job of Slurm that failed, whose run folder has all that a rerun needs."""
+    loaded = load(edited(("", spec)))
+    ready = prepare_plan(loaded, resolve(loaded, scheduler="slurm"))
+    tasks = max(len(rerun_of), ready.about.tasks)
+    about = (ready.about.name, "slurm", str(Path.cwd()), 1.0, ("x",))
+    job = JobRecord(number, *about, tasks=tasks, rerun_of=rerun_of)
+    job.save()
+    (job.run_dir / "script").write_text(ready.text)
+    (job.run_dir / "job.yaml").write_text(ready.source or "")
+    return job
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    listed = CommandResult("9_0|RUNNING|None|N/A|N/A\n9_1|PENDING|None|N/A|N/A\n", 0, "")
+    monkeypatch.setattr(process, "ask", lambda *_, **__: listed)
+
+
+def test_tasks_that_another_rerun_does_or_has_done_are_left_out() -> None:
+    array = record("7", spec="array: {values: {lr: [1, 2, 3, 4]}}\n")
+    for task, word in enumerate(("done 0", "failed 3", "failed 3", "failed 3")):
+        end(array.task(task), word)
+    assert prepare_rerun(array, failed=True)[0].rerun_of == ("7_1", "7_2", "7_3")
+
+    other = record("9", "7_1", "7_2")  # runs
+    replace(array, rerun_as=("9", "11")).save()  # the run folder of 11 is gone
+    assert prepare_rerun(array, failed=True)[0].rerun_of == ("7_3",)
+    assert prepare_rerun(array, failed=True, again=True)[0].rerun_of == ("7_1", "7_2", "7_3")
+
+    third = record("12", "7_3")
+    end(third.task(0), "failed 3")
+    replace(array, rerun_as=("9", "12")).save()
+    assert prepare_rerun(array, failed=True)[0].rerun_of == ("7_3",)
+    end(third.task(0), "done 0")
+    with pytest.raises(AlreadySubmittedError, match="nothing is left to rerun beside 9, 12; give"):
+        prepare_rerun(array, failed=True)
+
+    end(other.task(0), "failed 3")
+    assert prepare_rerun(array, failed=True)[0].rerun_of == ("7_1",)
+    replace(other, rerun_as=("13",)).save()  # and its rerun is done
+    end(record("13", "9_0").task(0), "done 0")
+    with pytest.raises(AlreadySubmittedError):
+        prepare_rerun(array, failed=True)
