@@ -53,7 +53,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest 8f0c0183edea ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest f8a9bb6bf402 ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, worlds, meeting, watch,
 # guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
@@ -137,7 +137,7 @@ conclude() {    # conclude STATUS: whatever the end is, say it, and put the outc
     exit "$status"
 }
 main() {    # main [FUNCTION]: this file is called again for a node, or for a process
-    if (($#)); then has "$1" || die "it takes no arguments: jobgen submit SPEC -- $*"; "$@"; exit; fi
+    if (($#)); then has "$1" || die "takes no arguments: jobgen submit SPEC -- $*"; "$@"; exit; fi
     find_job
     make_run_folder
     find_nodes

@@ -79,7 +79,7 @@ conclude() {    # conclude STATUS: whatever the end is, say it, and put the outc
     exit "$status"
 }
 main() {    # main [FUNCTION]: this file is called again for a node, or for a process
-    if (($#)); then has "$1" || die "it takes no arguments: jobgen submit SPEC -- $*"; "$@"; exit; fi
+    if (($#)); then has "$1" || die "takes no arguments: jobgen submit SPEC -- $*"; "$@"; exit; fi
     find_job
     make_run_folder
     find_nodes

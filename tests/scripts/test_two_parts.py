@@ -190,7 +190,7 @@ def test_a_run_folder_has_an_attempt_for_each_start(tmp_path: Path) -> None:
 
 def test_arguments_of_the_script_are_not_ignored(tmp_path: Path) -> None:
     done = call("main --lr 0.1", folder=tmp_path)
-    said = "jobgen: error: it takes no arguments: jobgen submit SPEC -- --lr 0.1\n"
+    said = "jobgen: error: takes no arguments: jobgen submit SPEC -- --lr 0.1\n"
     assert (done.returncode, done.stderr) == (1, said)
 
 

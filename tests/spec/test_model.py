@@ -386,7 +386,7 @@ def test_set_changes_one_value(override: str, path: str, value: object) -> None:
     ("override", "message"),
     [
         ("name=null", "job.yaml:1:1: name: is missing; it is required, as in name: gpt"),
-        ("name.x=1", "--set name.x: name: expected text, got keys and values"),
+        ("name.x=1", "--set 'name.x=1': name is text ('a')"),
         (
             "resources.node=4",
             "--set resources.node: unknown key; did you mean 'nodes'?",
