@@ -102,9 +102,15 @@ class Stranger(NamedTuple):
         return line[1] if line else "", "; ".join(filter(None, words))
 
     def locate(self, path: str) -> str:
-        """Return where the key at a path stands for it: in its own role, if that has the key."""
-        in_role = self.place == "roles" and path.partition(".")[0] in fields.read_fields(self.cls)
-        return fields.join_path(self.path, path) if in_role else path
+        """Return where the key at a path stands for it: in its own role, if that has the key.
+
+        A role has some keys of the job's records, such as `resources.nodes`, in itself.
+        """
+        outer, _, name = path.rpartition(".")
+        own = {name, outer.partition(".")[0]} & fields.read_fields(self.cls).keys()
+        if self.place != "roles" or not own:
+            return path
+        return fields.join_path(self.path, name if name in own else path)
 
     def _list_kinds(self, path: str) -> tuple[fields.Kind, ...]:
         """Return what the key at a path takes; a switch is not meant as text."""
