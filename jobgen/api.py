@@ -214,8 +214,9 @@ def prepare(
     from jobgen.rendering.check import is_script
     from jobgen.spec.load import load
 
-    found = list(map(find_awaited, after))
-    after, said = tuple(word for word, _ in found), [line for _, some in found for line in some]
+    awaited = list(map(find_awaited, after))
+    after = tuple(word for word, _ in awaited)
+    notes = [line for _, lines in awaited for line in lines]
     path = "" if isinstance(source, Mapping) else os.fspath(source)
     remarks: list[str] = []
     if is_script(path):
@@ -227,7 +228,7 @@ def prepare(
         plan = resolve(loaded, scheduler=scheduler, site=site, limits=limits)
         submission = prepare_plan(loaded, plan, after=after)
         remarks = [*list_stale(loaded), *list_doubts(loaded, plan)]
-    warning = "\n".join(filter(None, [*said, submission.warning, *remarks]))
+    warning = "\n".join(filter(None, [*notes, submission.warning, *remarks]))
     return replace(submission, warning=warning)
 
 
