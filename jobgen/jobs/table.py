@@ -155,11 +155,11 @@ def _list_states(states: Sequence[State], given: dict[str, str]) -> Iterator[Tas
         yield TaskState(index, state, reason, given.get(str(index), ""))
 
 
-def _read_given(script: str) -> dict[str, str]:
-    """Return the arguments and variables that a script gives each task of an array alone."""
+def _read_given(text: str) -> dict[str, str]:
+    """Return the arguments and variables that each task of an array alone has, by its script."""
     from jobgen.spec.secrets import mask_text
 
-    rows = _OF_TASK.findall(script)
+    rows = _OF_TASK.findall(text)
     return {index: mask_text(f"{arguments}{more}").strip() for index, arguments, more in rows}
 
 
