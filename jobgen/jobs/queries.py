@@ -50,8 +50,10 @@ class SchedulerAnswer:
             self.silence = f"{argv[0]} has printed no answer but {stray[:200]!r}"
         # Of a job alone that it does not know it says so, and fails. Of an array that it knows it
         # lists the other tasks.
-        named = {name.partition("_")[0] for name in self.states}
-        self.mute |= answered and len(ids) == 1 and folder_name(ids[0]) not in named
+        expected = {*wanted[ids[0]], *ids}
+        of_array = any("_" in name for name in expected)
+        known = expected & self.states.keys() or (of_array and self.states)
+        self.mute |= answered and len(ids) == 1 and not known
         forgotten = [id for id in ids if not self.states.keys() >= {*wanted[id]}]
         if forgotten and (argv := queue.make_history_query(forgotten)):
             with suppress(SchedulerUnavailableError, RefusedError):  # many clusters keep none
