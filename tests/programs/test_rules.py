@@ -599,6 +599,11 @@ WRONG = {
         + "s = DistributedSampler(d, rank=int(os.environ['LOCAL_RANK']))\ns.set_epoch(1)",
         "a sampler for one process": SETUP
         + "s = DistributedSampler(d, num_replicas=1, rank=0)\ns.set_epoch(1)",
+        "a sampler that no loader is given": (
+            SETUP + "from torch.nn.parallel import DistributedDataParallel as DDP\n"
+            "s = torch.utils.data.DistributedSampler(data)\n"
+            "loader = DataLoader(data, 8, shuffle=True)\nDDP(model)"
+        ),
         "data that nothing divides": (
             SETUP + "from torch.nn.parallel import DistributedDataParallel as DDP\n"
             "loader = DataLoader(data, 8, shuffle=True)\nDDP(model)"
@@ -717,6 +722,28 @@ def test_a_chain_of_lightning_is_given_its_checkpoint(given: str, expected: list
 def test_a_state_that_nothing_loads_is_found(more: str, found: list[str]) -> None:
     program = f"import torch\n{more}loss.backward()\nif x:\n    torch.save(net.state_dict(), p)\n"
     assert rules(look(program, size=ONE._replace(chained="on_walltime"))) == found
+
+
+CHAINED = ONE._replace(chained="on_walltime", resubmits=True)
+RESUMES = (
+    "import torch\nstate = torch.load('a.pt')\noptimizer.load_state_dict(state['optimizer'])\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        ("import shutil\nfolder = run / 'checkpoints'\nshutil.rmtree(folder)\n", "removed"),
+        ("import shutil\nshutil.rmtree('checkpoints.old')\n", ""),
+        ("f = out / os.environ['SLURM_JOB_ID']\ntorch.save(x, f / 'a.pt')\n", "new-folder"),
+        ("torch.save(x, f'{time.time()}/checkpoints.pt')\n", "new-folder"),
+        ("for epoch in range(epochs):\n    save({'epoch': epoch})\n", "from-first-epoch"),
+        ("for epoch in range(first, epochs):\n    save({'epoch': epoch})\n", ""),
+    ],
+)
+def test_a_chain_loses_what_the_start_before_has_saved(program: str, expected: str) -> None:
+    text = f"import os, time\n{RESUMES}{program}loss.backward()\nprint('checkpoints')\n"
+    assert rules(look(text, size=CHAINED)) == [expected] * bool(expected)
 
 
 def test_fully_shard_makes_the_group_if_there_is_none() -> None:
