@@ -105,13 +105,20 @@ class Job(record.JobRecord):
         self,
         *,
         failed: bool = False,
+        go_on: bool = False,
         overrides: Overrides = (),
         again: bool = False,
         warn: Callable[[str], object] | None = None,
     ) -> list[Job]:
-        """Submit the recorded job again, from the current folder; see `prepare_rerun`."""
-        from jobgen.jobs.rerun import link_rerun, prepare_rerun
+        """Submit the recorded job again, from the current folder; see `prepare_rerun`.
 
+        With `go_on`, submit the jobs by which its chain goes on (`prepare_continuation`).
+        """
+        from jobgen.jobs.rerun import link_rerun, prepare_continuation, prepare_rerun
+
+        if go_on:
+            ready = prepare_continuation(self, overrides=overrides)
+            return [submit(ready, again=again, warn=warn or _warn)]
         jobs = []
         for ready in prepare_rerun(self, failed=failed, overrides=overrides, again=again):
             jobs.append(submit(ready, again=again, warn=warn or _warn))

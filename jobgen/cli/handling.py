@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobgen.cli.jobs import confirm_latest, job_argument, jobs_argument
-from jobgen.cli.options import DEFAULT_SPEC, FILE, options_of
+from jobgen.cli.options import DEFAULT_SPEC, FILE, options_of, refuse_together
 from jobgen.cli.printing import put_answer, put_err, report_recoveries
 from jobgen.cli.remote import RemoteCommand, RemoteSpecCommand
 from jobgen.cli.target import SpecCommand, add_target_options, load_plan
@@ -29,7 +29,12 @@ if TYPE_CHECKING:
 @job_argument
 @options_of("rerun")
 def rerun(
-    job: str | None, failed: bool, overrides: tuple[str, ...], again: bool, as_json: bool
+    job: str | None,
+    failed: bool,
+    go_on: bool,
+    overrides: tuple[str, ...],
+    again: bool,
+    as_json: bool,
 ) -> None:
     """Submit a recorded job again, and print the new ID.
 
@@ -38,12 +43,13 @@ def rerun(
     """
     from jobgen import find
 
+    refuse_together({"--failed": failed, "--continue": go_on})
     named = find(job)
     if job is None:
-        options = [*["--failed"] * failed, *overrides]
+        options = [*["--failed"] * failed, *["--continue"] * go_on, *overrides]
         changes = f" with {', '.join(options)}" if options else ""
         confirm_latest("rerun", named, f" ({named.status().described}){changes}")
-    jobs = named.rerun(failed=failed, overrides=overrides, again=again, warn=put_err)
+    jobs = named.rerun(failed=failed, go_on=go_on, overrides=overrides, again=again, warn=put_err)
     rows = [
         {"id": one.id, "run_folder": os.path.relpath(one.run_dir), "rerun_of": one.rerun_of}
         for one in jobs

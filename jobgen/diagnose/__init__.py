@@ -58,11 +58,12 @@ def diagnose(job: JobRecord, state: State, *, now: float) -> Diagnosis:
             diagnosis = diagnosis._replace(cause=NOT_READY.id, remedy=NOT_READY.remedy)
     judged = [*read_verdicts(run_folder.read_traces(job).attempts), *read_bad_nodes(job.run_folder)]
     advice = SCHEDULERS[job.scheduler].advice._asdict()
-    advice["release"] = advice["release"].replace("ID", job.id)
+    held = run_folder.read_traces(job).open_chain[0]
+    advice["release"] = advice["release"].replace("ID", held)
     advice["leave_out"] = advice["leave_out"].replace("NODE", diagnosis.node or "NODE")
     return diagnosis._replace(
         verdicts=tuple(map(str, judged)),
-        remedy=diagnosis.remedy.format(**advice),
+        remedy=diagnosis.remedy.format(**advice).replace("JOB", job.id),
         warnings=tuple(_list_warnings(evidence, diagnosis)),
     )
 

@@ -55,8 +55,7 @@ class Evidence:
     def __init__(self, job: JobRecord, role: str = "") -> None:
         self.job, self.role = job, role
         self.run_dir = job.run_dir / "roles" / role if role else job.run_dir
-        own = run_folder.list_attempts(self.run_dir)[job.first_attempt :]
-        own = run_folder.drop_followers(own)
+        own = run_folder.list_starts(job, self.run_dir)
         self.attempt = Path(own[-1]) if own else None
         self.agent = cache(self._read_agent)
 

@@ -33,7 +33,6 @@ class Waiting:
 
     def blame(self, about: Diagnosis) -> Diagnosis:
         """Return it with the one that was waited for in the place of one that waited, if known."""
-        about = about._replace(remedy=about.remedy.replace("JOB", self.evidence.job.id))
         if operations := self._list_operations():
             title = "their collective operations do not match"
             return self._compare_calls(about, operations, title)

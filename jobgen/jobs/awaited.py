@@ -25,22 +25,33 @@ def find_awaited(text: str) -> tuple[str, list[str]]:
     Of a chain it is the ID of the last job, or for `after` of the first. Raises UsageError if no
     job below ./runs has the name.
     """
-    kind, colon, words = text.partition(":") if ":" in text else ("", "", text)
-    ids, remarks = [], list[str]()
-    for word in words.split(":"):
-        try:
-            job = find_job(word) if word else None
-        except UsageError as error:
-            if word[0].isalpha():
-                raise UsageError(f"--after {text!r}: {error}") from None
-            job = None
-        if job and word == job.name and (others := list_namesakes(job)):
-            going = f"{', '.join(others)} of that name {'go' if others[1:] else 'goes'} on, too"
-            remarks.append(f"--after {word}: it waits for the latest, {job.id}; {going}")
-        if job and (job.links or word[0].isalpha()):
-            word = job.id if kind == "after" else [job.id, *job.links][-1]
-        ids.append(word)
-    return f"{kind}{colon}{':'.join(ids)}", remarks
+    kind, colon, words = text.rpartition(":") if text.count(":") < 2 else text.partition(":")
+    jobs = [(word, _find_named(text, word)) for word in words.split(":")]
+    ids = [_choose_id(word, job, kind) if job else word for word, job in jobs]
+    remarks = [_name_others(job) for word, job in jobs if job and word == job.name]
+    return f"{kind}{colon}{':'.join(ids)}", [remark for remark in remarks if remark]
+
+
+def _find_named(text: str, word: str) -> JobRecord | None:
+    try:
+        return find_job(word) if word else None
+    except UsageError as error:
+        if word[0].isalpha():
+            raise UsageError(f"--after {text!r}: {error}") from None
+        return None
+
+
+def _choose_id(word: str, job: JobRecord, kind: str) -> str:
+    if not job.links:
+        return job.id if word[0].isalpha() else word
+    return job.id if kind == "after" else job.links[-1]
+
+
+def _name_others(job: JobRecord) -> str:
+    others = list_namesakes(job)
+    go = "go" if others[1:] else "goes"
+    also = f"{', '.join(others)} of that name {go} on, too"
+    return f"--after {job.name}: it waits for the latest, {job.id}; {also}" if others else ""
 
 
 def settle_waits(submission: Submission) -> Submission:

@@ -79,7 +79,8 @@ class HandOver:
         if not self.ids:
             return list(self.intent.job.argv)
         script = os.path.relpath(self.intent.script, self.intent.job.folder)
-        head, before, first = self.submission.head, self.ids[-1], self.ids[0]
+        head, before = self.submission.head, self.ids[-1]
+        first = self.intent.job.id or self.ids[0]
         return self.scheduler.next_argv(script, text=head, after=before, first=first)
 
     def _give_up(self, error: JobgenError | OSError) -> None:

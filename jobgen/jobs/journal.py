@@ -31,7 +31,7 @@ from jobgen.jobs.files import (
     write_run_file,
 )
 from jobgen.jobs.record import PLAN, RECORD, JobRecord, parse_record, read_sound
-from jobgen.jobs.run_folder import list_attempts
+from jobgen.jobs.run_folder import CANCEL, list_attempts
 from jobgen.rendering import header
 from jobgen.schedulers import SCHEDULERS
 
@@ -264,10 +264,15 @@ def find_command(intent: Intent) -> int | None:
 
 def record_job(intent: Intent, ids: list[str]) -> JobRecord:
     """Put the job, whose chain has these ids, on record; to do it again changes nothing."""
-    job = replace(intent.job, id=ids[0], links=tuple(ids[1:]))
-    folders = job.run_dir.parent.glob(f"{job.run_dir.name}_*") if job.tasks else ()
-    earlier = {folder.name: _count_earlier(intent, folder) for folder in folders}
-    job = replace(job, first_attempt=_count_earlier(intent, job.run_dir), earlier=earlier)
+    job = intent.job
+    if job.id and not job.local:  # it goes on
+        job = replace(job, links=(*job.links, *ids))
+        (job.run_dir / CANCEL).unlink(missing_ok=True)
+    else:
+        job = replace(job, id=ids[0], links=tuple(ids[1:]))
+        folders = job.run_dir.parent.glob(f"{job.run_dir.name}_*") if job.tasks else ()
+        earlier = {folder.name: _count_earlier(intent, folder) for folder in folders}
+        job = replace(job, first_attempt=_count_earlier(intent, job.run_dir), earlier=earlier)
     script = intent.script if intent.script.exists() else intent.withdrawn
     if script.exists():
         try:

@@ -48,17 +48,20 @@ class SchedulerAnswer:
         answered, stray = self._add(queue, argv, queue.read_states)
         if stray:  # of a job without a line it is not known whether it has one
             self.silence = f"{argv[0]} has printed no answer but {stray[:200]!r}"
-        # Of a job alone that it does not know it says so, and fails. Of an array that it knows it
-        # lists the other tasks.
-        expected = {*wanted[ids[0]], *ids}
-        of_array = any("_" in name for name in expected)
-        known = expected & self.states.keys() or (of_array and self.states)
-        self.mute |= answered and len(ids) == 1 and not known
+        # Of a job alone that it does not know it says so, and fails.
+        self.mute |= answered and len(ids) == 1 and not self._has_named(ids[0], wanted[ids[0]])
         forgotten = [id for id in ids if not self.states.keys() >= {*wanted[id]}]
         if forgotten and (argv := queue.make_history_query(forgotten)):
             with suppress(SchedulerUnavailableError, RefusedError):  # many clusters keep none
                 _, stray = self._add(queue, argv, queue.read_history)
                 self.mute |= bool(stray)
+
+    def _has_named(self, id: str, folders: list[str]) -> bool:
+        """Whether some answer is about a job, or about any task of an array, if it is of tasks."""
+        number = folder_name(id)
+        if number in folders:
+            return number in self.states
+        return any(name.startswith(f"{number}_") for name in self.states)
 
     def _add(
         self, queue: Queue, argv: list[str], read: Callable[[str], tuple[dict[str, State], str]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import suppress
 from dataclasses import replace
@@ -9,12 +10,15 @@ from dataclasses import replace
 from jobgen.errors import AlreadySubmittedError, UsageError
 from jobgen.jobs.files import read_run_file
 from jobgen.jobs.find import find_job
-from jobgen.jobs.record import RECORD, JobRecord, read_record
+from jobgen.jobs.queries import SchedulerAnswer
+from jobgen.jobs.record import RECORD, JobRecord, folder_name, read_record
+from jobgen.jobs.run_folder import list_attempts, list_chain
 from jobgen.jobs.status import look
 from jobgen.jobs.submission import TOKEN, Submission, describe_script, prepare_plan
 from jobgen.plan.resolve import resolve
 from jobgen.rendering import header
 from jobgen.rendering.header import Header
+from jobgen.schedulers.base import State
 from jobgen.spec.load import LoadedSpec, Overrides, load, write_overrides
 
 
@@ -41,6 +45,45 @@ def prepare_rerun(
     if words:
         return [replace(_prepare(_load(whole, about, words), about), rerun_of=(job.id,))]
     return [_repeat(whole, about, text)]
+
+
+def prepare_continuation(job: JobRecord, *, overrides: Overrides = ()) -> Submission:
+    """Prepare the jobs by which a chain that has ended goes on in its run folder.
+
+    Raises UsageError if it has not ended, is done, or cannot go on there.
+    """
+    text = _read(job, "script")
+    about = header.read(text)
+    if about is None:
+        raise UsageError(f"job {job.id}: its script was not rendered by jobgen")
+    ready = _repeat(job, about, text)
+    if ready.source:
+        ready = _prepare(_load(job, about, write_overrides(overrides)), about)
+    if ready.about.at_most is None or (ready.about.name, job.local) != (job.name, False):
+        hint = "add --set on_walltime.then=resubmit"
+        raise UsageError(
+            f"job {job.id}: only a chain of a cluster goes on in its run folder; {hint}"
+        )
+    if job.folder != os.getcwd():
+        raise UsageError(f"job {job.id}: it goes on only from its own folder: cd {job.folder}")
+    _check_undone(job)
+    starts, chain = len(list_attempts(job.run_folder)), list_chain(job)
+    return replace(ready, continues=replace(find_whole(job), links=tuple(chain[1:]), anew=starts))
+
+
+def _check_undone(job: JobRecord) -> None:
+    """Raise UsageError unless a chain has ended and is not done, and none of its jobs is left."""
+    chain, (one,) = list_chain(job), look([job]).jobs
+    answer = SchedulerAnswer(job.scheduler, {id: [folder_name(id)] for id in chain})
+    over = State("done")
+    going = [id for id in chain if not answer.states.get(folder_name(id), over).ended]
+    if answer.silence:
+        raise UsageError(f"jobgen cannot tell whether job {job.id} has ended: {answer.silence}")
+    if going:
+        hint = f"jobgen cancel {job.id}"
+        raise UsageError(f"job {job.id}: {', '.join(going)} of its chain has not ended; {hint}")
+    if one.state.name == "done":
+        raise UsageError(f"job {job.id}: there is nothing left to do, because it is done")
 
 
 def _rerun_tasks(

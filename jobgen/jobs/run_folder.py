@@ -179,8 +179,10 @@ def find_output(job: JobRecord, job_id: str) -> str:
 
 def read_traces(job: JobRecord) -> Traces:
     """Return what the script has left; nothing of a folder that is missing or unreadable."""
-    own = drop_followers(list_attempts(job.run_folder)[job.first_attempt :])
+    own = list_starts(job, job.run_folder)
     left = Traces(job, job.run_folder, tuple(own))
+    if own and _read_number(own[-1]) < job.anew:
+        return left._replace(word="continued")
     try:
         word, code = read_if_left(f"{left.last}/outcome").split() if own else ("", 0)
         return left._replace(word=word, code=int(code))
@@ -188,17 +190,23 @@ def read_traces(job: JobRecord) -> Traces:
         return left
 
 
-def drop_followers(starts: list[str]) -> list[str]:
-    """Return a chain's starts but the last that ended at once as the one before had failed.
+def list_starts(job: JobRecord, run_folder: str | Path) -> list[str]:
+    """Return the job's attempts there, but the last that ended at once as the one before had.
 
-    PBS starts them all the same.
+    PBS starts all jobs of a chain, also after one has failed or was cancelled.
     """
+    starts = list_attempts(run_folder)[job.first_attempt :]
     while len(starts) > 1 and not os.path.exists(f"{starts[-1]}/nodes"):
         before, last = (read_if_left(f"{start}/outcome") for start in starts[-2:])
-        if not last.startswith("failed") or last != before:
+        ended = last.startswith(("failed", "cancelled")) and last == before
+        if not ended or _read_number(starts[-1]) == job.anew:
             break
         starts = starts[:-1]
     return starts
+
+
+def _read_number(attempt: str) -> int:
+    return int(os.path.basename(attempt))
 
 
 def list_attempts(run_folder: str | Path) -> list[str]:

@@ -17,6 +17,7 @@ from jobgen import process
 from jobgen.errors import JobgenError, Problem, SpecError, StaleError, UsageError
 from jobgen.jobs import journal
 from jobgen.jobs.files import RUNS
+from jobgen.jobs.record import JobRecord, folder_name
 from jobgen.plan.plan import Dependency, Plan
 from jobgen.plan.requests import parse_dependency
 from jobgen.rendering import header
@@ -41,6 +42,7 @@ class Submission:
     after: tuple[Dependency, ...] = ()  # what it waits for beside what the script says itself
     snapshot: bool | tuple[str, ...] | None = None  # or files to copy beside those that git tracks
     rerun_of: tuple[str, ...] = ()
+    continues: JobRecord | None = None  # the job in whose run folder it goes on, as it is then
     synced: bool = False  # whether the .venv here is brought to uv.lock before
 
     @property
@@ -51,6 +53,9 @@ class Submission:
     def argv(self, token: str = "TOKEN", *, script: str = "") -> list[str]:
         """Return the command that submits it under its own name, or from the file `script`."""
         argv = self.scheduler.submit_argv(script or self.file(token))
+        if self.continues:
+            first = folder_name(self.continues.id)
+            argv = self.scheduler.next_argv(argv[-1], text=self.head, after="", first=first)
         if self.after:
             own = self.scheduler.dependencies(self.head)  # which the command's would replace
             waits = ",".join(filter(None, [own, *map(str, self.after)]))
@@ -82,6 +87,13 @@ class Submission:
 
         Raises UsageError for a variable that sends the job where jobgen cannot follow it.
         """
+        if chain := os.environ.get("JOBGEN_CHAIN"):
+            hint = (
+                f"unset it; `jobgen rerun {chain} --continue` goes on in the run folder of that job"
+            )
+            raise UsageError(
+                f"JOBGEN_CHAIN={chain} is set here, and is for sbatch and qsub; {hint}"
+            )
         for name, instead in self.scheduler.can.refused.items():
             if os.environ.get(name):
                 where = f"{name}={os.environ[name]} is set here, and sends the job to another"

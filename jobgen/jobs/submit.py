@@ -17,7 +17,7 @@ from jobgen.errors import (
 )
 from jobgen.jobs import journal, status
 from jobgen.jobs.code import copy_code, name_copy, read_code, sync_environment
-from jobgen.jobs.files import RUNS, get_mtime
+from jobgen.jobs.files import RUNS, get_mtime, write_run_file
 from jobgen.jobs.hand_over import HandOver
 from jobgen.jobs.journal import Intent
 from jobgen.jobs.record import RECORD, JobRecord, find_same
@@ -54,6 +54,8 @@ def submit(
         if submission.snapshot not in (None, False):
             named = submission.snapshot if isinstance(submission.snapshot, tuple) else ()
             copy_code(name_copy(intent.job.name, intent.token), named)
+        if submission.continues:
+            write_run_file(intent.job.run_dir / "anew", f"{intent.job.anew}\n")
         if not intent.job.local:
             doubt, remark = _ask_first(intent)
             hand_over = HandOver(intent, submission)
@@ -70,21 +72,26 @@ def _create_intent(submission: Submission) -> Intent:
     if not submission.scheduler.can.batch:
         job_id = _choose_id()
         script = f"{RUNS}/{about.name}/{job_id}/script"
-    job = JobRecord(
+    job = submission.continues or JobRecord(
         id=job_id,
         name=about.name,
         scheduler=about.scheduler,
         folder=os.getcwd(),
-        submitted=time.time(),
-        argv=tuple(submission.argv(token, script=script)),
+        submitted=0,
+        argv=(),
         tasks=about.tasks,
         together=about.together,
+        rerun_of=submission.rerun_of,
+    )
+    job = replace(
+        job,
+        submitted=time.time(),
+        argv=tuple(submission.argv(token, script=script)),
         token=token,
         digest=submission.digest,
         host=os.uname().nodename,
         commit=code.commit,
         changed=code.changed,
-        rerun_of=submission.rerun_of,
     )
     return journal.create_intent(job, jobs=about.jobs, source=submission.source, diff=code.diff)
 

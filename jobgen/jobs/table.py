@@ -131,7 +131,7 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
         reason=state.reason,
         start=state.start,
         limit=state.limit,
-        starts=status.starts,
+        starts=sum(int(os.path.basename(path)) >= job.anew for path in status.attempts),
         at_most=about.at_most if about else None,
         tasks=tuple(_list_states(status.tasks, given)),
     )

@@ -468,10 +468,10 @@ class Scheduler:
         return {}
 
     def next_argv(self, script: str, *, text: str, after: str, first: str) -> list[str]:
-        """Return the command that submits a job to continue after job `after` has ended.
+        """Return the command that submits a job to continue in the run folder of job `first`.
 
-        All of them use the run folder of job `first`. `text` is the text of the file `script`. Only
-        schedulers with jobs that cannot submit the next one need this.
+        It starts after job `after` has ended, or at once if that is empty. `text` is the text of
+        the file `script`.
         """
         raise NotImplementedError
 

@@ -13,13 +13,15 @@ first_job=${JOBGEN_CHAIN-}
 unset JOBGEN_CHAIN
 [[ $first_job =~ ^[0-9]*$ ]] || die "JOBGEN_CHAIN is not the id of a job: $first_job"
 
-out_of_starts() { ((attempt + 1 >= AT_MOST)); }
+# `jobgen rerun --continue` has the count begin anew.
+count_starts() { echo $((attempt + 1 - $(cat "$run_dir/anew" 2>/dev/null || echo 0))); }
+out_of_starts() { (($(count_starts) >= AT_MOST)); }
 
 # A start that has nothing to do ends at once.
 begin_chain() {
     local before=$run_dir/attempts/$((attempt - 1)) how='' code=''
     hash_progress >"$attempt_dir/progress"
-    if ((attempt == 0)); then return; fi
+    if (($(count_starts) == 1)); then return; fi
     if [[ -e $before/outcome ]]; then read -r how code <"$before/outcome"; fi
     if [[ $how == 'done' ]]; then
         word='done'
@@ -27,17 +29,17 @@ begin_chain() {
         say "DONE already: there is nothing left to do; logs are in $run_dir"
         exit 0
     fi
-    ((attempt < AT_MOST)) || end_chain "it has had its $AT_MOST starts"
     # The same job again, and not the next one, was put back into the queue on purpose.
     if [[ $(<"$before/job") != "$(<"$attempt_dir/job")" ]]; then
         if [[ $how == failed || $how == cancelled ]]; then
             word=$how
-            say "the chain ends: the job before this one, $(<"$before/job"), has $how"
+            say "the chain ends: the job before this one, $(<"$before/job"), ${how/#c/was c}"
             exit "$code"
         fi
         [[ -e $before/lost || $(<"$before/progress") != "$(<"$attempt_dir/progress")" ]] ||
             end_chain "the job before this one, $(<"$before/job"), has saved nothing"
     fi
+    (($(count_starts) <= AT_MOST)) || end_chain "it has had its $AT_MOST starts"
 }
 end_chain() {    # end_chain REASON
     word=failed
@@ -95,7 +97,7 @@ settle_chain() {    # sets word and status, where the chain has a say
 go_on() {    # may set against
     case $THEN in
         requeue)    # the same job; after the loss of a node Slurm may have seen to that itself
-            say "the job goes back into the queue, for start $((attempt + 2)) of at most $AT_MOST"
+            say "the job is queued again, for start $(($(count_starts) + 1)) of at most $AT_MOST"
             echo "continued 0" >"$attempt_dir/outcome"
             words=$(scontrol requeue "$job_id" 2>&1) || [[ -e $attempt_dir/lost ]] ||
                 against="Slurm does not take the job back: $words"
@@ -107,8 +109,7 @@ go_on() {    # may set against
                 against="there is no next job"
             fi ;;
         held)
-            say "the next job of the chain goes on; if none is queued, submit this script with"
-            say "qsub -v JOBGEN_CHAIN=${run_dir##*/}; logs are in $run_dir" ;;
+            say "the next job of the chain goes on, if one is queued; logs are in $run_dir" ;;
     esac
     [[ -z $against ]]
 }

@@ -329,3 +329,38 @@ def test_a_chain_that_is_cancelled_does_not_go_on(pbs: Pbs, tmp_path: Path) -> N
     for one, folder in ((job, "all"), (other, "first")):
         said = jobgen("status", one.id, env=pbs.env, cwd=tmp_path / folder)
         assert said.stdout == "cancelled\n"
+
+
+def go_on(cluster: Cluster, cwd: Path, then: str) -> None:
+    """Cancel a chain, and let it go on in its run folder, with its starts counted anew."""
+    run = STEPS | {"args": {"save-every": 5, "starts": 2}}
+    job = chain(cluster, cwd, run=run, on_walltime={"then": then, "at_most": 2})
+
+    def tell(*words: str) -> str:
+        return jobgen(*words, env=cluster.env, cwd=cwd).stdout.strip()
+
+    saved = job.run_dir / "checkpoints" / "steps"
+    job.wait_for(saved.exists)
+    early = jobgen("rerun", job.id, "--continue", env=cluster.env, cwd=cwd)
+    assert "of its chain has not ended; jobgen cancel" in early.stderr
+    tell("cancel", job.id)
+    job.wait_for(lambda: tell("status", job.id) == "cancelled")
+    steps = int(saved.read_text())
+    again = jobgen("rerun", job.id, "--continue", env=cluster.env, cwd=cwd)
+    assert (again.returncode, again.stdout.strip()) == (0, job.id), again.stderr
+    assert tell("status", job.id) in ("queued", "running")
+    job.wait_for(lambda: tell("status", job.id) == "done")
+    assert [line.split()[0] for line in outcomes(job)][:2] == ["cancelled", "done"]
+    assert int(saved.read_text()) >= steps
+    done = jobgen("rerun", job.id, "--continue", env=cluster.env, cwd=cwd)
+    assert "nothing left to do, because it is done" in done.stderr or "not ended" in done.stderr
+
+
+def test_a_chain_of_slurm_that_has_ended_goes_on_in_its_run_folder(
+    slurm: Slurm, tmp_path: Path
+) -> None:
+    go_on(slurm, tmp_path, "resubmit")
+
+
+def test_a_chain_of_pbs_that_has_ended_goes_on_in_its_run_folder(pbs: Pbs, tmp_path: Path) -> None:
+    go_on(pbs, tmp_path, "resubmit")

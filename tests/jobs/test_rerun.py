@@ -7,9 +7,10 @@ import pytest
 from support import edited, load
 
 from jobgen import process
-from jobgen.errors import AlreadySubmittedError
+from jobgen.errors import AlreadySubmittedError, UsageError
 from jobgen.jobs.record import JobRecord
-from jobgen.jobs.rerun import prepare_rerun
+from jobgen.jobs.rerun import prepare_continuation, prepare_rerun
+from jobgen.jobs.status import read_state
 from jobgen.jobs.submission import prepare_plan
 from jobgen.plan.resolve import resolve
 from jobgen.process import CommandResult
@@ -23,7 +24,7 @@ def end(job: JobRecord, word: str) -> None:
 
 def record(number: str, *rerun_of: str, spec: str = "") -> JobRecord:
     """A job of Slurm that failed, whose run folder has all that a rerun needs."""
-    loaded = load(edited(("", spec)))
+    loaded = load(edited(("resources: {nodes: 2}\n", spec or "resources: {nodes: 2}\n")))
     ready = prepare_plan(loaded, resolve(loaded, scheduler="slurm"))
     tasks = max(len(rerun_of), ready.about.tasks)
     about = (ready.about.name, "slurm", str(Path.cwd()), 1.0, ("x",))
@@ -42,7 +43,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_tasks_that_another_rerun_does_or_has_done_are_left_out() -> None:
-    array = record("7", spec="array: {values: {lr: [1, 2, 3, 4]}}\n")
+    array = record("7", spec="resources: {nodes: 2}\narray: {values: {lr: [1, 2, 3, 4]}}\n")
     for task, word in enumerate(("done 0", "failed 3", "failed 3", "failed 3")):
         end(array.task(task), word)
     assert prepare_rerun(array, failed=True)[0].rerun_of == ("7_1", "7_2", "7_3")
@@ -66,3 +67,41 @@ def test_tasks_that_another_rerun_does_or_has_done_are_left_out() -> None:
     end(record("13", "9_0").task(0), "done 0")
     with pytest.raises(AlreadySubmittedError):
         prepare_rerun(array, failed=True)
+
+
+def test_a_chain_goes_on_in_its_run_folder_once_all_its_jobs_have_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plain = record("20")
+    end(plain, "failed 3")
+    with pytest.raises(
+        UsageError, match="only a chain of a cluster goes on in its run folder; add"
+    ):
+        prepare_continuation(plain)
+
+    assert prepare_continuation(
+        plain, overrides=("resources.walltime=2h", "on_walltime.then=resubmit")
+    ).continues
+
+    spec = "resources: {nodes: 1, walltime: 2h}\non_walltime: {then: resubmit}\n"
+    job = record("9", spec=spec)
+    job.save()
+    end(job, "failed 3")
+    (job.run_dir / "attempts/after-9").write_text("10\n")
+    listed = CommandResult("10|RUNNING|None|N/A|N/A\n", 0, "")
+    monkeypatch.setattr(process, "ask", lambda *_, **__: listed)
+    with pytest.raises(UsageError, match="job 9: 10 of its chain has not ended; jobgen cancel 9"):
+        prepare_continuation(job)
+    unknown = CommandResult("", 1, "slurm_load_jobs error: Invalid job id specified")
+    monkeypatch.setattr(process, "ask", lambda *_, **__: unknown)
+    ready = prepare_continuation(job)
+    assert ready.continues is not None
+    assert (ready.continues.links, ready.continues.anew) == (("10",), 1)
+    assert "--export=ALL,JOBGEN_CHAIN=9" in ready.argv()
+    queued = CommandResult("11|PENDING|None|N/A|N/A\n", 0, "")
+    monkeypatch.setattr(process, "ask", lambda *_, **__: queued)
+    assert read_state(replace(ready.continues, links=("10", "11"), submitted=2.0)).name == "queued"
+
+    monkeypatch.setenv("JOBGEN_CHAIN", "9")
+    with pytest.raises(UsageError, match="`jobgen rerun 9 --continue` goes on in the run folder"):
+        ready.list_warnings()

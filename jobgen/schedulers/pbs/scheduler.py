@@ -97,7 +97,8 @@ class Pbs(base.Scheduler):
         """
         given = re.findall(r"^\s*#PBS\s+-v\s*(\S.*)", text, re.MULTILINE)[:1]
         variables = ",".join([*given, f"JOBGEN_CHAIN={first.partition('.')[0]}"])
-        return ["qsub", "-W", f"depend=afterany:{after}", "-v", variables, script]
+        waits = ["-W", f"depend=afterany:{after}"] if after else []
+        return ["qsub", *waits, "-v", variables, script]
 
     def parse_job_id(self, output: str) -> str | None:
         return qstat.parse_job_id(output)

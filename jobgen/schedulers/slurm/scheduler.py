@@ -94,6 +94,11 @@ class Slurm(base.Scheduler):
     def test_argv(self, argv: Sequence[str]) -> list[str]:
         return [argv[0], "--test-only", *argv[1:]]
 
+    def next_argv(self, script: str, *, text: str, after: str, first: str) -> list[str]:
+        """As the script of a chain submits the next job; that one waits for its own job."""
+        waits = [f"--dependency=afterany:{after}"] if after else []
+        return [*self.submit_command, *waits, f"--export=ALL,JOBGEN_CHAIN={first}", script]
+
     def read_test(self, words: str) -> str:
         """`sbatch: Job 2 to start at 2030-01-31T12:00:00 using ...`; jobs have other numbers."""
         starts = re.findall(r"^sbatch: Job \d+ (to start at .+)", words, re.MULTILINE)
