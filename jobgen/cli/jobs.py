@@ -148,6 +148,8 @@ def confirm_latest(verb: str, job: Job, about: str = "") -> None:
 def cancel(jobs: tuple[str, ...], as_json: bool) -> None:
     """Cancel jobs (ID, name or run folder); without any, asks before it cancels the latest."""
     import jobgen
+    from jobgen.jobs.dependencies import list_dependents
+    from jobgen.jobs.status import list_namesakes
 
     named, problems = jobgen.find_all(jobs)
     _raise_problems(problems)  # cancel all of them or none
@@ -163,6 +165,11 @@ def cancel(jobs: tuple[str, ...], as_json: bool) -> None:
         for job in named:
             if job.id in ended:
                 put_err(f"{job.name} {job.id}: cancelled")
+        for line in list_dependents(job for job in named if job.id in ended):
+            put_err(line)
+        for job in named if ended else ():
+            if job.name in jobs and (others := list_namesakes(job)):
+                put_err(f"{job.name} is its latest job; of that name goes on: {', '.join(others)}")
         if as_json:
             put_out({"cancelled": ended})
 

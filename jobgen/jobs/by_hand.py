@@ -7,6 +7,7 @@ scheduler gave the job. From these the record is made that `jobgen submit` would
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import re
 from glob import escape, glob
@@ -44,6 +45,7 @@ def _adopt_job(run_dir: Path) -> None:
         named = re.sub(_TASK, "", named)
     if folder_name(job_id) != named:
         return
+    script = read_run_file(run_dir / "attempts" / "0" / "script")
     job = JobRecord(
         id=job_id,
         name=about.name,
@@ -53,7 +55,8 @@ def _adopt_job(run_dir: Path) -> None:
         argv=(),
         tasks=about.tasks,
         together=about.together,
+        digest=hashlib.sha256(script).hexdigest(),  # as of a submission of the same
     )
-    write_run_file(job.run_dir / "script", read_run_file(run_dir / "attempts" / "0" / "script"))
+    write_run_file(job.run_dir / "script", script)
     job.save()
     note_folder(job.folder)

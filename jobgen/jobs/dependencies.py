@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from glob import iglob
+from collections.abc import Iterable, Iterator
+from glob import escape, iglob
 
 from jobgen.jobs.files import RUNS, read_if_left
 from jobgen.jobs.record import RECORD, JobRecord, folder_name, read_sound
@@ -20,11 +20,28 @@ def name_others(job: JobRecord, state: State, *, begun: bool) -> State:
     if state.name == "queued" and state.reason.startswith(DEPENDENT):
         others = ", ".join(words for _, words, _ in _list_others(job))
         waits = f"it waits for {others}" if others else DEPENDENT
+        if unmet := find_unmet(job):  # PBS may keep it waiting for ever
+            waits = f"{unmet}, so it never starts: cancel it"
         return state._replace(reason=re.sub("[^;]*", waits, state.reason, count=1))
     if begun or state.name not in ("cancelled", "unknown"):
         return state
     reasons = filter(None, [state.reason, find_unmet(job)])
     return state._replace(reason="; ".join(reasons))
+
+
+def list_dependents(jobs: Iterable[JobRecord]) -> list[str]:
+    """Say of each job that has not begun and waits for one of these for which it waits."""
+    ids = {folder_name(id): job for job in jobs for id in (job.id, *job.links)}
+    lines = []
+    for folder in {job.folder for job in ids.values()}:
+        for other in read_sound(iglob(f"{escape(folder)}/{RUNS}/*/*/{RECORD}")):
+            left = read_traces(other)
+            begun = left.attempts or left.kept_state or left.cancelled
+            needed = {folder_name(id) for _, id in _read_dependencies(other)} if not begun else ()
+            lines += [
+                f"{other.name} {other.id} waits for {ids[id].id}" for id in ids.keys() & needed
+            ]
+    return sorted(lines)
 
 
 def find_unmet(job: JobRecord) -> str:
@@ -35,11 +52,7 @@ def find_unmet(job: JobRecord) -> str:
 
 def _list_others(job: JobRecord) -> Iterator[tuple[str, str, bool]]:
     """Yield the kind of each dependency, its job in words, and whether that has failed."""
-    waits = " ".join(job.argv)  # these are in the place of the script's, and have them too
-    if not _DEPENDENCY.search(waits):
-        text = read_if_left(job.whole_dir / "script")
-        waits = SCHEDULERS[job.scheduler].dependencies(text)
-    for kind, job_id in list_dependencies(waits):
+    for kind, job_id in _read_dependencies(job):
         records = iglob(f"{job.folder}/{RUNS}/*/{folder_name(job_id)}/{RECORD}")
         other = next(read_sound(records), None)
         if other is None:
@@ -47,6 +60,14 @@ def _list_others(job: JobRecord) -> Iterator[tuple[str, str, bool]]:
         else:
             word = _describe_end(other)
             yield kind, f"{other.name} {other.id} ({word})", word in {*ENDED} - {"done"}
+
+
+def _read_dependencies(job: JobRecord) -> list[tuple[str, str]]:
+    waits = " ".join(job.argv)  # these are in the place of the script's, and have them too
+    if not _DEPENDENCY.search(waits):
+        text = read_if_left(job.whole_dir / "script")
+        waits = SCHEDULERS[job.scheduler].dependencies(text)
+    return list_dependencies(waits)
 
 
 def list_dependencies(waits: str) -> list[tuple[str, str]]:

@@ -16,6 +16,7 @@ from jobgen.errors import (
     UnsettledError,
 )
 from jobgen.jobs import journal, status
+from jobgen.jobs.by_hand import adopt_jobs
 from jobgen.jobs.code import copy_code, name_copy, read_code, sync_environment
 from jobgen.jobs.files import RUNS, get_mtime, write_run_file
 from jobgen.jobs.hand_over import HandOver
@@ -125,6 +126,7 @@ def _refuse_another(intent: Intent) -> None:
     """
     # Before records are read: an intent goes after its record.
     rivals = list(journal.list_rivals(intent))
+    adopt_jobs()
     report = status.look(find_same(intent.job))
     if report.silences:
         raise SchedulerUnavailableError("\n".join(report.silences))

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from support import jobgen, plan_of, working_in
 
+from jobgen.jobs.find import find_job
+from jobgen.jobs.submission import Submission
 from jobgen.rendering import header
 from jobgen.rendering.render import render
 
@@ -46,6 +48,13 @@ def test_a_task_of_an_array_leads_to_the_array(tmp_path: Path) -> None:
     with working_in(tmp_path):
         assert jobgen("status", "7").out == "done\n"
         assert jobgen("status", "7_1").out == "done\n"
+
+
+def test_the_same_is_not_submitted_beside_it(tmp_path: Path) -> None:
+    start(tmp_path, "7", "7")
+    with working_in(tmp_path):
+        spec = plan_of(SPEC, scheduler="slurm")
+        assert find_job("7").digest == Submission(render(spec), header.describe_plan(spec)).digest
 
 
 def test_its_folder_is_known_once_a_command_has_found_it_there(

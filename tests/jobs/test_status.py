@@ -808,6 +808,10 @@ def test_a_job_that_waits_for_others_names_them_and_how_they_stand(
     attempt(job("8", name="fourth", kind=kind), "failed 3")
     needs = "--dependency=afterok:8" if kind == "slurm" else "depend=afterok:8"
     record.write_text(record.read_text().replace(other, needs))
+    told = "it needed fourth 8 (failed), so it never starts: cancel it\n"
+    scheduler.says("squeue" if kind == "slurm" else "qstat", answer)
+    assert jobgen("status", "9") == (0, "queued\n", told)
+    assert jobgen("wait", "9").code == 7  # at once
     gone = {"slurm": "9|CANCELLED|None|N/A|N/A\n", "pbs": "Job Id: 9|job_state=F\n"}
     scheduler.says("squeue" if kind == "slurm" else "qstat", gone[kind])
     needed = "it needed fourth 8 (failed)\n"
@@ -872,6 +876,19 @@ def test_cancel_ends_plain_jobs_together_and_none_where_one_is_not_there(
     assert len(scheduler.calls) == 1
     assert jobgen("cancel", "2", "--json").err == "a 2: cancelled\n"
     assert scheduler.calls[1:] == [["scancel", "2"]]
+
+
+def test_cancel_names_who_waits_for_the_job_and_others_of_its_name(scheduler: Scheduler) -> None:
+    for id in "123":
+        job(id, submitted=float(id))
+    waits = replace(job("4", name="eval"), argv=("sbatch", "--dependency=afterok:3"))
+    waits.save()
+    scheduler.says("scancel", "")
+    scheduler.says("squeue", "1|RUNNING|None|N/A|N/A\n2|COMPLETED|None|N/A|N/A\n")
+    told = "a 3: cancelled\neval 4 waits for 3\n"
+    others = "a is its latest job; of that name goes on: 1\n"
+    assert jobgen("cancel", "a") == (0, "", f"{told}{others}")
+    assert jobgen("cancel", "1").err == "a 1: cancelled\n"
 
 
 @pytest.mark.parametrize(("answer", "calls"), [("n", []), ("y", [["scancel", "3"]])])
