@@ -290,6 +290,8 @@ def logs(job: str | None, follow: bool, as_json: bool, **wanted: Any) -> None:
     if nothing:
         where, there = os.path.relpath(named.run_dir), name_output(named, Wanted(**wanted))
         others = f": {where} has that of {there}" if there else f" yet; the files are in {where}"
+        if next(named.logs(**(wanted | {"stderr": True})), None):
+            others = ", but there are lines on stderr: add --stderr"
         put_err(f"no such output{others}")
 
 

@@ -117,11 +117,10 @@ def name_output(job: JobRecord, wanted: Wanted) -> str:
     ranks = {int(re.sub(r"\D", "", path.name)) for path in paths}
     nodes = {path.parent.name for path in paths}
     some = ", ".join([*sorted(nodes)[:4], *["..."] * (len(nodes) > 4)])
-    return (
-        f"rank{'s' * (len(ranks) > 1)} {format_ranges(sorted(ranks), most=4)} on {some}"
-        if ranks
-        else ""
-    )
+    roles = _list_names(job.run_dir / ROLES)
+    of_roles = f" (of {', '.join(roles)})" if roles else ""
+    ranks_of = f"rank{'s' * (len(ranks) > 1)} {format_ranges(sorted(ranks), most=4)}"
+    return f"{ranks_of} on {some}{of_roles}" if ranks else ""
 
 
 def _list_printed(job: JobRecord, ending: str) -> Iterator[Path]:

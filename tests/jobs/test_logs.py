@@ -236,6 +236,14 @@ class TestCommand:
         printed = "".join(f"{line}\n" for line in lines)
         assert jobgen("logs", "7", *options.split()) == (0, printed, "" if lines else nothing)
 
+    def test_a_role_that_has_printed_elsewhere_or_does_not_exist(self, job: JobRecord) -> None:
+        files = {"server/logs/n1/rank-0.err": "listens\n", "clients/logs/n2/rank-0.out": "up\n"}
+        said(job, {f"roles/{name}": text for name, text in files.items()})
+        told = "no such output, but there are lines on stderr: add --stderr\n"
+        assert jobgen("logs", "7", "--role", "server") == (0, "", told)
+        others = "no such output: runs/chat/7 has that of rank 0 on n2 (of clients, server)\n"
+        assert jobgen("logs", "7", "--role", "sever") == (0, "", others)
+
     def test_an_array_says_the_task(self, job: JobRecord) -> None:
         sweep = JobRecord("7", "chat", "slurm", job.folder, job.submitted, (), tasks=2)
         sweep.save()
