@@ -387,6 +387,8 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("unset-variable", 'cd "$PBS_0_WORKDIR"\npython t.py', "--nodes=1"),
         ("unset-variable", "srun -K1 bash -c 'python t.py $SLURM_NODE_ID'", "--nodes=2"),
         ("unset-variable", "export OMP_NUM_THREADS=$SLURM_CPU_PER_TASK", "--nodes=1"),
+        ("no-wait", "srun -K1 python t.py &\nsbatch -d afterok:$SLURM_JOB_ID b.sh", "--nodes=1"),
+        ("unset-variable", "python t.py --seed $PBS_ARRAY_INDEX", "--array=0-3"),
         ("no-wait", "srun -K1 python t.py &\nset +x\nconda deactivate\nsacct -j $ID", "--nodes=1"),
         ("endless-wait", "trl vllm-serve --model m &\npython t.py\nwait", "--nodes=1"),
         ("endless-wait", "vllm serve m & # kill it?\n# trap\npython t.py\nwait", "--nodes=1"),
@@ -959,6 +961,23 @@ def test_a_script_without_directives_may_be_what_each_node_runs() -> None:
     for asked, found in (("#SBATCH --nodes=2", ["first-node-only", ADDRESS]), ("# of a node", [])):
         findings = check(Script("a.sh", f"#!/bin/bash\n{asked}\n{body}"))
         assert [item.rule.id for item in findings] == found
+
+
+@pytest.mark.parametrize(
+    ("directives", "read", "found"),
+    [
+        ("-J 0-3", "$PBS_ARRAYID", True),
+        ("-t 0-3", "$PBS_ARRAY_INDEX", True),
+        ("-J 0-3", "$SLURM_ARRAY_TASK_ID", True),
+        ("-t 0-3", "$PBS_ARRAYID", False),
+        ("-J 0-3", "${SLURM_ARRAY_TASK_ID:-$PBS_ARRAY_INDEX}", False),
+    ],
+)
+def test_a_variable_of_another_scheduler_is_named(
+    directives: str, read: str, *, found: bool
+) -> None:
+    text = f"#!/bin/bash\n#PBS {directives}\ncd $PBS_O_WORKDIR\npython t.py --seed {read}\n"
+    assert [x.rule.id for x in check(Script("a", text))] == ["unset-variable"] * found
 
 
 def test_a_misnamed_variable_is_named_once() -> None:

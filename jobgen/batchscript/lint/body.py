@@ -95,7 +95,7 @@ def _find_end(command: Command, later: list[Command]) -> str:
 @rule("no-wait")
 def _find_no_wait(script: Script) -> Iterator[Fault]:
     commands = _find_last(script)
-    ends = all(FORMS["says"].match(" ".join(item.texts)) for item in commands[1:])
+    ends = all(FORMS["over-soon"].match(" ".join(item.texts)) for item in commands[1:])
     for command in commands[:1]:
         if ends and command.end == "&":
             yield mark(command.place, "the script ends beside this, and the job with it")

@@ -66,6 +66,8 @@ def _find_variables(script: Script) -> Iterator[Fault]:
 def _find_unset(script: Script) -> Iterator[Fault]:
     for name, place in _list_unset(script, "misnamed"):
         yield mark(place, f"no scheduler sets ${name}")
+    for name, place in _list_foreign(script):
+        yield mark(place, f"${name} is another scheduler's: nothing here sets it")
     yield from find_text(script, "stray", "the last $ stays in the value", "leave it out")
     for name, place in _list_unset(script, "of-option") if script.request.gpus else ():
         option = f"--{name[6:].lower().replace('_', '-')}"
@@ -80,6 +82,12 @@ def _list_unset(script: Script, kind: str) -> list[tuple[str, Word]]:
     commands = [x.command for x in script.launches[::-1] if x.command.name != "echo"]
     read = {name: x.place for x in commands for name in FORMS[kind].findall(x.active)}
     return [(name, place) for name, place in read.items() if name not in own]
+
+
+def _list_foreign(script: Script) -> list[tuple[str, Word]]:
+    asked = " ".join(f"{script.can.sign} {item.option}" for item in script.read_directives)
+    unset = [] if FORMS["several"].search(script.text) else _list_unset(script, "of-others")
+    return [(name, word) for name, word in unset if FORMS["foreign"].fullmatch(f"{name} {asked}")]
 
 
 @rule("late-directive")
