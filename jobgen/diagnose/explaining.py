@@ -286,7 +286,7 @@ def _explain_exit(failure: Failure, ending: Ending) -> Explained:
     last = None if code in _OF_OTHERS else find_last_words(tail, code)
     cause, crash = _name_code(code), find_crash(failure.lines)
     if last is None:  # a shell may have told at which of its commands it ended
-        shown = tuple(keep(failure.lines, TRACED.match)[-2:]) or tail
+        shown = tuple(keep(failure.lines, TRACED.match)[-2:]) or tail or failure.lines[-1:]
         return Explained(failure, cause, tail=shown, place=crash)
     match = _find_cause_of_end(last, tail) or Match(cause, last)
     head = match.line if match.sure and not _CAUSED.match(match.line.text) else last

@@ -32,6 +32,14 @@ KeyError: 'k'
 CASES = {
     # An error that all have, and others lived on after.
     "noise long ago": (NOISE, "", "", 7, "it left with exit code 7 [exit 7]"),
+    "said by all": ("CUDA out of memory\n", "", "", 1, ".err:1: CUDA out of memory"),
+    "an access log": (
+        "",
+        '10.0.0.7 - - [30/Nov/2026 05:12:43] "GET / HTTP/1.1" 200 -\n',
+        STEP,
+        1,
+        "it left with exit code 1 [exit 1]",
+    ),
     "handled by all": (SKIPPED, "batch 7 is empty\n", STEP, 3, "and said: batch 7 is empty"),
     "ends its trace": (
         f"+ python p.py\n{RAISED}++ grep -c x s\n+ n=3\n",
