@@ -94,15 +94,19 @@ def _submit_or_ask(ready: Submission, *, again: bool) -> Job:
 
 
 def _warn(message: str) -> None:
-    """Print a warning; refuse an argument that was typed and that ends the program at once.
+    """Print a warning; refuse what ends the program at once, if nothing may be said for it.
 
-    One that stands in the spec is a warning: its author may know better.
+    That is an argument that was typed, and a venv that is not here. Of an argument that stands in
+    the spec it is a warning: its author may know better.
     """
-    typed = re.search(
-        r"^warning: (?=--set |the command line: )(.*) \[unknown-argument\]$", message, re.MULTILINE
+    sure = re.search(
+        r"^warning: ((?:--set |the command line: ).*(?= \[unknown-argument\]$)"
+        r"|\S+ environment\.venv: .* is not here; .*)",
+        message,
+        re.MULTILINE,
     )
-    if typed:
-        raise UsageError(f"{typed[1]}; nothing is submitted")
+    if sure:
+        raise UsageError(f"{sure[1]}; nothing is submitted")
     put_err(message)
 
 

@@ -86,6 +86,10 @@ class _Subject(NamedTuple):
         """Whether its setup has the name of a file or folder, which it may make."""
         return os.path.basename(os.path.normpath(file)) in self.setup
 
+    def provides(self, file: str) -> bool:
+        """Whether its setup may make a file, or nodes see it where it is here."""
+        return self.mentions(file) or is_below(os.path.expanduser(file), self.own_folders)
+
     @property
     def container(self) -> Container:
         """Its container; one without an image if it has none."""
@@ -299,7 +303,7 @@ def _list_places(job: _Subject) -> _Texts:
     own, modules = job.spec.environment, job.plan.environment.modules
     image = {"environment.container.image": job.container.image, "environment.venv": own.venv}
     for path, file in ({"run.script": job.spec.run.script} | image).items():
-        if file and not own.stage and not job.mentions(file):
+        if file and not own.stage and not job.provides(file):
             yield "file", path, file
     yield "interface", "launch.interface", job.plan.launch.interface or ""
     yield "modules", "environment.modules", " ".join(modules.load) if modules else ""

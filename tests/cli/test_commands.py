@@ -673,6 +673,15 @@ class TestSubmit:
         Path("train.py").touch()
         assert jobgen("submit").code == 0
 
+    def test_a_venv_that_is_not_there_is_refused_unless_setup_makes_it(self) -> None:
+        write(edited(("", "environment: {venv: env}\n"), text=SLURM))
+        code, _, err = jobgen("submit", "--again")
+        assert (code, "environment.venv: env is not here; " in err) == (2, True)
+        assert calls() == []
+        made = "environment: {venv: env, setup: python -m venv env}\n"
+        write(edited(("", made), text=SLURM))
+        assert jobgen("submit", "--again").code == 0
+
     @pytest.mark.parametrize(
         ("state", "code", "err"),
         [("COMPLETED", 0, ""), ("FAILED", 7, "job 4242: failed (FAILED)\n"),

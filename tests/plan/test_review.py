@@ -1027,6 +1027,11 @@ def test_where_the_scheduler_is_the_home_folder_is_the_nodes_too(
     saved_clusters.program(tmp_path / "bin" / "sbatch", "exit 1")
     monkeypatch.setenv("PATH", f"{tmp_path}/bin")
     assert [missing(venv) for venv in venvs] == [True, True, True, False]
+    # Below it, a folder of this machine's own disk is none.
+    own = "usually on this machine's own disk"
+    for venv, said in ((f"{tmp_path}/envs/torch", False), ("/tmp/envs/torch", True)):
+        missing(venv)
+        assert (own in jobgen("check").err) == said
 
 
 def test_check_and_submit_say_it_with_its_place(tmp_path: object) -> None:
