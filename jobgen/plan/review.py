@@ -13,6 +13,7 @@ import math
 import os
 import re
 import shutil
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -578,6 +579,26 @@ def _check_venv(job: _Subject) -> _Found:
         yield "unseen-venv", "environment.venv", values
 
 
+def _check_packages(job: _Subject) -> _Found:
+    """Yield what the program imports in any case, and its venv, which sees no other, has not."""
+    own, script, known = job.spec.environment, str(job.spec.run.script), job.plan.environment
+    venv = os.path.expanduser(str(own.venv))
+    packages = f"{venv}/lib*/python*/site-packages"
+    links = "".join(map(read_here, glob.glob(f"{packages}/*.pth")))
+    has_path = "PYTHONPATH" in f"{known.variables} {known.from_shell}"
+    more = any((job.setup, own.modules, job.container.image, has_path))
+    alone = "include-system-site-packages = false" in read_here(f"{venv}/pyvenv.cfg")
+    if more or not alone or re.search(r"(?m)^[./]|editable", links):
+        return
+    beside = f"{os.path.dirname(os.path.abspath(script))}/*"
+    files = itertools.chain(*map(glob.glob, (f"{packages}/*", beside, "*")))
+    names = {*_read_form("imported").findall("\n".join(files))} | sys.stdlib_module_names
+    code = _read_form("document").sub("", read_here(script))
+    for name in dict.fromkeys(_read_form("imports").findall(code)):
+        if name not in names:
+            yield "no-package", "environment.venv", {"venv": venv, "text": name, "file": script}
+
+
 def _list_numbers(options: _Settings) -> Iterator[tuple[str, str, int]]:
     """Yield the options that are given a number: the last part of the name, the option, it."""
     for option, value in options:
@@ -767,5 +788,6 @@ _CHECKS = (
     _check_module,
     _check_no_use,
     _check_venv,
+    _check_packages,
     _check_addresses,
 )
