@@ -73,7 +73,8 @@ class Diagnosis(NamedTuple):
 
     def as_text(self) -> str:
         """For a person to read."""
-        lines = [f"{self.job}: {self.state}", f"cause: {self.headline} [{self.cause}]"]
+        kind = "" if self.cause == "healthy" else "cause: "
+        lines = [f"{self.job}: {self.state}", f"{kind}{self.headline} [{self.cause}]"]
         if self.place:
             lines.append(f"  {'raised' if self.exception else 'it was'} at {self.place}")
         lines += [f"  {line}" for line in self.evidence]

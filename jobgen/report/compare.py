@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from collections.abc import Mapping, Sequence
 
@@ -35,7 +36,7 @@ def compare(runs: tuple[RunFacts, ...]) -> Comparison:
     """
     settings = tuple(_list_differing([run.settings for run in runs]))
     by = _choose_measure(runs)
-    ordered = sorted(runs, key=lambda run: (_rank(run, by), _rank(run, "loss"), run.id))
+    ordered = sorted(runs, key=lambda run: (_rank(run, by), _rank(run, "loss"), _number(run)))
     labelled = list(zip(_label(ordered), ordered, strict=True))
     drawn = [(label, run.training) for label, run in labelled if run.training]
     values = [(run, run.read(by)) for run in ordered]
@@ -51,6 +52,11 @@ def compare(runs: tuple[RunFacts, ...]) -> Comparison:
         groups=_group_seeds(measured),
         parameters=_draw_parameters(measured),
     )
+
+
+def _number(run: RunFacts) -> tuple[list[int], str]:
+    """Return the numbers of a run's ID, by which task 2 of an array comes before task 10."""
+    return list(map(int, re.findall(r"\d+", run.id))), run.id
 
 
 def _draw_curves(drawn: Sequence[tuple[str, Training]], name: str) -> tuple[NamedCurve, ...]:

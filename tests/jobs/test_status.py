@@ -493,7 +493,7 @@ def test_a_run_that_was_asked_to_stop_says_so(scheduler: Scheduler) -> None:
     (one.run_dir / "STOPPED").touch()
     assert jobgen("status", "7")[1] == "done\n"  # for programs
     assert status.read_state(one).reason == "it stopped early, as requested"
-    assert "cause: it stopped early, as requested" in jobgen("diagnose", "7")[1]
+    assert "\nit stopped early, as requested" in jobgen("diagnose", "7")[1]
     assert "It stopped when asked" in jobgen("report", "7", "--text")[1]
 
 

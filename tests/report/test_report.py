@@ -456,8 +456,11 @@ def test_what_was_never_in_a_queue_is_not_told_to_start_sooner(tmp_path: Path) -
 
 
 def test_runs_without_a_loss_are_in_the_order_of_their_ids(tmp_path: Path) -> None:
-    runs = [make(tmp_path, name, ranks=4, lines="") for name in ("5", "4")]
-    told = format_text(of(*runs), now=NOW)
+    runs = [make(tmp_path, name, ranks=4, lines="") for name in ("4_10", "5", "4_2")]
+    report = of(*runs)
+    assert report.comparison
+    assert [row.id for row in report.comparison.rows] == ["4_2", "4_10", "5"]
+    told = format_text(report, now=NOW)
     assert "Runs\n  In the order of their ids." in told
     assert "best" not in told
 

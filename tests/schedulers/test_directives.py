@@ -254,3 +254,11 @@ def test_the_output_is_where_a_directive_sends_it(
     scheduler: Scheduler, directive: str, job_id: str, path: str
 ) -> None:
     assert scheduler.find_output("a", job_id, f"#!/bin/bash\n{directive}\necho\n") == path
+
+
+def test_when_a_job_starts_is_said_if_it_has_to_wait() -> None:
+    words = "sbatch: Job 7 to start at {} using 2 processors on nodes n1 in partition main"
+    assert SLURM.read_test(words.format("2001-01-01T00:00:00")) == ""
+    late = SLURM.read_test(words.format("2999-01-01T00:00:00"))
+    assert late.startswith("expected to start at 2999-01-01T00:00:00 using 2 processors")
+    assert SLURM.read_test("sbatch: a remark") == "sbatch: a remark"

@@ -63,6 +63,8 @@ def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toys:
     here.mkdir()
     monkeypatch.chdir(here)
     Path("job.yaml").write_text(SPEC)
+    Path("venv/bin").mkdir(parents=True)
+    Path("venv/bin/activate").touch()
     return Toys(tmp_path)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
@@ -17,6 +18,7 @@ _OPTION_OF = {
     "ARRAY_INX": "array",
     "WAIT4SWITCH": "switches",
 }
+_SOON = 300  # seconds in which a job starts that has nothing to wait for
 # Without it a job waits forever for what cannot come true any more.
 _NEVER = "--kill-on-invalid-dep=yes"
 
@@ -100,10 +102,15 @@ class Slurm(base.Scheduler):
         return [*self.submit_command, *waits, f"--export=ALL,JOBGEN_CHAIN={first}", script]
 
     def read_test(self, words: str) -> str:
-        """`sbatch: Job 2 to start at 2030-01-31T12:00:00 using ...`; jobs have other numbers."""
-        starts = re.findall(r"^sbatch: Job \d+ (to start at .+)", words, re.MULTILINE)
+        """`sbatch: Job 2 to start at 2030-01-31T12:00:00 using ...`; jobs have other numbers.
+
+        A start within minutes is not worth a word.
+        """
+        starts = re.findall(r"^sbatch: Job \d+ to start at (\S+)(.*)", words, re.MULTILINE)
+        soon = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() + _SOON))
         sooner = "by the queue of this moment, so it may start sooner"
-        return f"expected {starts[-1]}; {sooner}" if starts else words
+        late = [f"expected to start at {at}{how}; {sooner}" for at, how in starts if at > soon]
+        return "".join(late[-1:]) if starts else words
 
     def refuses(self, words: str) -> bool:
         """By sbatch's own marks: `sbatch: ` alone also begins its remarks."""
