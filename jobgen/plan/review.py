@@ -581,22 +581,22 @@ def _check_venv(job: _Subject) -> _Found:
 
 def _check_packages(job: _Subject) -> _Found:
     """Yield what the program imports in any case, and its venv, which sees no other, has not."""
-    own, script, known = job.spec.environment, str(job.spec.run.script), job.plan.environment
+    own, file, known = job.spec.environment, str(job.spec.run.script), job.plan.environment
     venv = os.path.expanduser(str(own.venv))
     packages = f"{venv}/lib*/python*/site-packages"
     links = "".join(map(read_here, glob.glob(f"{packages}/*.pth")))
-    has_path = "PYTHONPATH" in f"{known.variables} {known.from_shell}"
-    more = any((job.setup, own.modules, job.container.image, has_path))
+    code = _read_form("document").sub("", read_here(file))
+    finds = " ".join([code, *os.environ, *known.from_shell, *known.variables])
+    more = any((job.setup, own.modules, job.container.image))
     alone = "include-system-site-packages = false" in read_here(f"{venv}/pyvenv.cfg")
-    if more or not alone or re.search(r"(?m)^[./]|editable", links):
+    if more or not alone or re.search(r"(?m)^[./]|editable|PYTHONPATH|sys\.path", links + finds):
         return
-    beside = f"{os.path.dirname(os.path.abspath(script))}/*"
+    beside = f"{os.path.dirname(os.path.abspath(file))}/*"
     files = itertools.chain(*map(glob.glob, (f"{packages}/*", beside, "*")))
     names = {*_read_form("imported").findall("\n".join(files))} | sys.stdlib_module_names
-    code = _read_form("document").sub("", read_here(script))
     for name in dict.fromkeys(_read_form("imports").findall(code)):
         if name not in names:
-            yield "no-package", "environment.venv", {"venv": venv, "text": name, "file": script}
+            yield "no-package", "environment.venv", {"venv": venv, "text": name, "file": file}
 
 
 def _list_numbers(options: _Settings) -> Iterator[tuple[str, str, int]]:

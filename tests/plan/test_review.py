@@ -1034,7 +1034,10 @@ def test_where_the_scheduler_is_the_home_folder_is_the_nodes_too(
         assert (own in jobgen("check").err) == said
 
 
-def test_a_package_that_the_venv_lacks_is_named_before_the_queue() -> None:
+def test_a_package_that_the_venv_lacks_is_named_before_the_queue(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
     packages = Path("env/lib/python3.11/site-packages")
     (packages / "torch").mkdir(parents=True)
     Path("env/bin").mkdir()
