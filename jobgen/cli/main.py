@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from io import TextIOWrapper
 from itertools import zip_longest
@@ -165,30 +165,32 @@ def render(
     """
     from jobgen import render as render_plan
 
-    specs = specs or (DEFAULT_SPEC,)
     refuse_together({"--output": output, "--out-dir": out_dir})
     refuse_together({"--expand": expand, "--task": task is not None})
-    several = "--expand needs" if expand else "several specs need"
-    if (expand or specs[1:]) and not out_dir:
-        raise click.UsageError(f"{several} --out-dir")
-    planned = _load_all(specs, target, task, expand=expand)
+    if not out_dir:
+        _refuse_several(specs, expand=expand)
+    planned = _load_all(specs or (DEFAULT_SPEC,), target, task, expand=expand)
     files = [] if output == STDOUT else _name_files(planned, output, out_dir)
-    texts: Iterable[str] = (render_plan(plan) for _, plan in planned)
-    texts = list(texts) if as_json else texts  # of thousands no more than one is held
-    for file, text in zip(files, texts, strict=False):
-        _refuse_to_replace(file, text)
-        write_file(file, text)
+    rows = []
+    for (spec, plan), file in zip_longest(planned, files):
+        text = render_plan(plan)
+        if file:
+            _refuse_to_replace(file, text)
+            write_file(file, text)
+        if as_json:  # or else, of thousands, no more than one is held
+            rows.append({"spec": spec, "file": file, "script": text})
+        elif not file:
+            put_out(text)
     if as_json:
-        put_out({"scripts": _list_scripts(planned, files, texts)})
-    elif not files:
-        put_out(next(iter(texts)))
+        put_out({"scripts": rows})
 
 
-def _list_scripts(
-    planned: Sequence[tuple[str, Plan]], files: Sequence[str], texts: Iterable[str]
-) -> list[dict[str, str]]:
-    rows = zip_longest(planned, files, texts)
-    return [{"spec": one[0], "file": file, "script": text} for one, file, text in rows]
+def _refuse_several(specs: Sequence[str], *, expand: bool) -> None:
+    """Raise UsageError for more than one script, which needs a folder."""
+    if expand:
+        raise click.UsageError("--expand needs --out-dir")
+    if specs[1:]:
+        raise click.UsageError("several specs need --out-dir")
 
 
 def _load_all(

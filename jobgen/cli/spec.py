@@ -53,12 +53,17 @@ def check(
     diffs = (script.diff for script in report.scripts)
     text = "".join(_format_annotations(report) if form == "github" else diffs)
     put_answer(report, text, as_json=as_json)
+    _tell_notes(report, list_spec_doubts(named, target), every=every)
+    _tell_faults(report, needs_scripts=bool(out_dir))
+
+
+def _tell_notes(report: CheckReport, doubts: Iterator[str], *, every: bool) -> None:
+    """Print what is to be known of specs and scripts; unless `every`, which are up to date."""
     notes = filter(None, (script.note for script in report.scripts))
     usual = (one.script for one in report.scripts if not (every or one.stale or one.note))
     fresh = map("{}: up to date".format, usual)
-    for line in (*report.left_out, *notes, *report.notes, *list_spec_doubts(named, target), *fresh):
+    for line in (*report.left_out, *notes, *report.notes, *doubts, *fresh):
         put_err(line)
-    _tell_faults(report, needs_scripts=bool(out_dir))
 
 
 def _tell_faults(report: CheckReport, *, needs_scripts: bool) -> None:
