@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from jobgen.api import Job
     from jobgen.jobs.status import JobStatus, StatusReport
     from jobgen.jobs.table import JobRow
+    from jobgen.jobs.top import NodeUse
     from jobgen.jobs.watch import Watch
     from jobgen.report.facts import Report
+    from jobgen.schedulers.base import State
 
 job_argument = click.argument(
     "job", required=False, shell_complete=complete_words("jobs.find", "list_words")
@@ -183,27 +185,35 @@ def wait(jobs: tuple[str, ...], then: str | None, as_json: bool) -> None:
     Exits with 7 unless all jobs are done. jobgen asks the scheduler once a minute, and prints on
     stderr why a job is queued. It does not wait for a job that will never start.
     """
-    from jobgen import Watch, find_all
+    from jobgen import find_all
     from jobgen.jobs import table
 
     named, problems = find_all(jobs)
     if problems and then and " " not in then:
         problems.append(f"--then takes one word; put the command in quotes: --then '{then} ...'")
     _raise_problems(problems)
-    watch, left = Watch(named), dict(enumerate(named))
+    seen = _wait_for(named, then, quiet=as_json)
+    if as_json:
+        put_out({"jobs": list(map(table.build_row, seen.jobs))})
+    raise_failures([each[:2] for each in seen.jobs])
+
+
+def _wait_for(jobs: Sequence[Job], then: str | None, *, quiet: bool) -> StatusReport:
+    """Return the last report on jobs when all have ended; act on each as it ends."""
+    from jobgen import Watch
+
+    watch, left = Watch(jobs), dict(enumerate(jobs))
     try:
         for seen in _follow_all(watch):
             for index in list(filter(watch.over, left)):
                 del left[index]
-                if not as_json:
+                if not quiet:
                     put_out(f"{seen.jobs[index].job.id} {seen.jobs[index].state.name}\n")
                 _run_hook(then, seen.jobs[index])
     except KeyboardInterrupt:
         say_they_go_on([job.id for job in left.values()])
         raise
-    if as_json:
-        put_out({"jobs": list(map(table.build_row, seen.jobs))})
-    raise_failures([each[:2] for each in seen.jobs])
+    return seen
 
 
 def _follow_all(watch: Watch) -> Iterator[StatusReport]:
@@ -258,41 +268,49 @@ def logs(job: str | None, follow: bool, as_json: bool, **wanted: Any) -> None:
     from jobgen import find
     from jobgen.jobs.logs import Wanted, name_output
 
+    refuse_together({"--follow": follow, "--json": as_json})
+    named = find(job)
+    if as_json:
+        put_out({"lines": list(named.logs(**wanted))})
+        return
+    printed = _follow(named, wanted) if follow else _print_lines(named.logs(**wanted), StatusLine())
+    if not printed:
+        where, there = os.path.relpath(named.run_dir), name_output(named, Wanted(**wanted))
+        others = f": {where} has that of {there}" if there else f" yet; the files are in {where}"
+        if next(named.logs(**(wanted | {"stderr": True})), None):
+            others = ", but there are lines on stderr: add --stderr"
+        put_err(f"no such output{others}")
+
+
+def _follow(job: Job, wanted: Mapping[str, Any]) -> bool:
+    """Print the lines of a job until it ends; return whether there was any."""
     standing = StatusLine()
 
     def pause(seconds: float) -> None:
         sys.stdout.flush()
         time.sleep(seconds)
 
-    refuse_together({"--follow": follow, "--json": as_json})
-    named = find(job)
-    lines: Iterator[object] = named.logs(**wanted)
-    if as_json:
-        put_out({"lines": list(lines)})
-        return
-    if follow:
-        lines = named.follow(**wanted, pause=pause, notice=standing.show)
-    nothing, show = True, make_printable if sys.stdout.isatty() else str
     try:
-        for line in lines:
-            nothing = False
-            standing.clear()
-            sys.stdout.write(f"{show(str(line))}\n")
+        printed = _print_lines(job.follow(**wanted, pause=pause, notice=standing.show), standing)
     except KeyboardInterrupt:
         standing.clear()
-        if follow:
-            say_they_go_on([named.id])
+        say_they_go_on([job.id])
         raise
+    if standing.state and standing.state.hopeless:
+        raise JobFailedError(f"job {job.id}: {standing.state.described}")
+    return printed
+
+
+def _print_lines(lines: Iterable[object], standing: StatusLine) -> bool:
+    """Print lines in the place of what stands below them; return whether there was any."""
+    printed, show = False, make_printable if sys.stdout.isatty() else str
+    for line in lines:
+        printed = True
+        standing.clear()
+        sys.stdout.write(f"{show(str(line))}\n")
     standing.clear()
     sys.stdout.flush()
-    if standing.state and standing.state.hopeless:
-        raise JobFailedError(f"job {named.id}: {standing.state.described}")
-    if nothing:
-        where, there = os.path.relpath(named.run_dir), name_output(named, Wanted(**wanted))
-        others = f": {where} has that of {there}" if there else f" yet; the files are in {where}"
-        if next(named.logs(**(wanted | {"stderr": True})), None):
-            others = ", but there are lines on stderr: add --stderr"
-        put_err(f"no such output{others}")
+    return printed
 
 
 @click.command(cls=RemoteReport)
@@ -313,15 +331,17 @@ def report(
     named = list_jobs()[0] if everything else list(map(find, dict.fromkeys(jobs)))
     named = named or [find()]
     result = make_report(named)
-    if as_json:
-        put_out(result)
     if as_text:
         _write_text(result, output)
-    if as_text or (as_json and output is None):
         return
-    file = _write_page(result, output, named[0].run_dir)
-    if not as_json and output != STDOUT:
-        put_out(f"{os.path.relpath(file)}\n")
+    if as_json:
+        put_out(result)
+    if output == STDOUT:
+        put_out(_render(result))
+    elif output or not as_json:
+        file = _write_page(result, output, named[0].run_dir)
+        if not as_json:
+            put_out(f"{os.path.relpath(file)}\n")
 
 
 def _write_text(result: Report, output: str | None) -> None:
@@ -334,18 +354,20 @@ def _write_text(result: Report, output: str | None) -> None:
 def _write_page(result: Report, output: str | None, folder: Path) -> Path | str:
     """Write the page where it is wanted, or to the run folder; return its file."""
     from jobgen.jobs.files import write_run_file
+
+    html = _render(result).encode("utf-8", "replace")
+    if output:
+        write_file(output, html)
+        return output
+    file = folder / ("comparison.html" if result.comparison else "report.html")
+    write_run_file(file, html)  # a run folder may hold another's links
+    return file
+
+
+def _render(result: Report) -> str:
     from jobgen.report.page import render_page
 
-    html = render_page(result, now=time.time())
-    name = "comparison.html" if result.comparison else "report.html"
-    file = output or folder / name
-    if output == STDOUT:
-        put_out(html)
-    elif output:
-        write_file(file, html.encode("utf-8", "replace"))
-    else:  # a run folder may hold another's links
-        write_run_file(folder / name, html.encode("utf-8", "replace"))
-    return file
+    return render_page(result, now=time.time())
 
 
 @click.command(cls=RemoteCommand)
@@ -361,7 +383,7 @@ def top(job: str | None, as_json: bool) -> None:
     from jobgen import Watch, find
     from jobgen.jobs import table
     from jobgen.jobs.inside import refuse_array
-    from jobgen.jobs.top import format_nodes, list_nodes
+    from jobgen.jobs.top import list_nodes
 
     one = find(job)
     refuse_array(one)
@@ -370,21 +392,28 @@ def top(job: str | None, as_json: bool) -> None:
     while True:
         seen = watch.look()
         row, state = table.build_row(seen.jobs[0]), seen.jobs[0].state
-        running = state.name == "running"
-        nodes = list_nodes(one, running=running)
+        nodes = list_nodes(one, running=state.name == "running")
         if as_json:
             put_out({"job": row, "nodes": nodes})
             return
-        lines = [f"{row.name} {row.id}: {'; '.join([row.state, *row.details()])}"]
-        lines += format_nodes(nodes, running=running) if nodes else ["no node has started"]
-        if state.ended:
-            used = f"`jobgen report {one.id}` shows what it used"
-            lines.append(f"it has ended; {used}, and `jobgen logs {one.id}` its output")
-        text = "".join(f"{line}\n" for line in [*lines, *seen.silences])
+        text = "".join(f"{line}\n" for line in [*_format_use(row, state, nodes), *seen.silences])
         put_out(f"\x1b[H\x1b[J{text}" if live else text)
         if not live or watch.over(0):
             return
         time.sleep(10)  # each look is a job step on every node
+
+
+def _format_use(row: JobRow, state: State, nodes: Sequence[NodeUse]) -> list[str]:
+    """Return the lines on a job and what it uses on each node."""
+    from jobgen.jobs.top import format_nodes
+
+    lines = [f"{row.name} {row.id}: {'; '.join([row.state, *row.details()])}"]
+    running = state.name == "running"
+    lines += format_nodes(nodes, running=running) if nodes else ["no node has started"]
+    if state.ended:
+        used = f"`jobgen report {row.id}` shows what it used"
+        lines.append(f"it has ended; {used}, and `jobgen logs {row.id}` its output")
+    return lines
 
 
 def _raise_problems(problems: Sequence[str], silences: Sequence[str] = ()) -> None:
