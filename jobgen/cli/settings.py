@@ -43,24 +43,32 @@ def look_up(word: str, value: str, short: Mapping[str, str], *, whole: bool) -> 
 
     `short` has the options for some keys; `whole`: the command takes any setting.
     """
-    form = "int" if value.isdecimal() else "str" if value else "bool"
-    node, key = Scalar(Position(""), value or "true", form), word.rpartition(".")[2]
-    hint = suggest_key(Stranger(key, node, "", JobSpec, JobSpec, find_faults))
-    chunks = _read_chunks(value)
+    hint, chunks = _find_hint(word, value), _read_chunks(value)
     if "run.args" in hint.text and not chunks:  # an argument of the program
         return {}
-    words = list[str]()
-    example = r"^\d.*" if not re.search(r"\d", value) else "\0"  # whose number was not typed
-    for path, shown in (chunks or _list_settings(hint, value)).items():
-        text = re.sub(example, "VALUE", shown)
-        name = short.get(path.rpartition(".")[2])
-        words += [name, text] if name else ["--set", f"{path}={text}"]
-    line = shlex.join(words).replace("...", "VALUE")
-    if line:
-        own = whole or "--set" not in words
+    if line := _write_line(chunks or _list_settings(hint, value), value, short):
+        own = whole or "--set" not in line
         return {"type": line} if own else {"say": f"leave it out, and give {line} when you submit"}
     place = " in the spec" if "write " in hint.text else ""
     return {"say": hint.text.replace("this key", "the option") + place if whole else ""}
+
+
+def _find_hint(word: str, value: str) -> Hint:
+    """Return what to write for an option as if it were a key of a spec, with its value."""
+    form = "int" if value.isdecimal() else "str"
+    node = Scalar(Position(""), value, form) if value else Scalar(Position(""), "true", "bool")
+    return suggest_key(Stranger(word.rpartition(".")[2], node, "", JobSpec, JobSpec, find_faults))
+
+
+def _write_line(settings: Mapping[str, str], value: str, short: Mapping[str, str]) -> str:
+    """Return the options for settings; a number that was not typed is an example of one."""
+    typed = re.search(r"\d", value)
+    words = list[str]()
+    for path, shown in settings.items():
+        text = shown if typed else re.sub(r"^\d.*", "VALUE", shown)
+        name = short.get(path.rpartition(".")[2])
+        words += [name, text] if name else ["--set", f"{path}={text}"]
+    return shlex.join(words).replace("...", "VALUE")
 
 
 def _read_chunks(value: str) -> dict[str, str]:
@@ -177,11 +185,13 @@ def _explain_setting(problem: Problem, words: list[str]) -> tuple[str, list[str]
     if behind and find_refusal(_find_spec(words), behind[1:]):
         hint, behind = problem.hint, []
     text = str(problem._replace(where=where, hint=hint))
-    if not (meant or behind) and (row := find_rule("retyped", {"message": text})):
+    if not (meant or behind):
+        row = find_rule("retyped", {"message": text})
+        if not row:
+            return text, words
         text += f"; {row.get('say', '')}"
         meant = [option, start + row.get("meant", value)]
-    wrong = option and (meant or behind)
-    return text, [*retype(words, option, value, meant), *behind] if wrong else words
+    return text, [*retype(words, option, value, meant), *behind] if option else words
 
 
 def _read_hint(problem: Problem, path: str, given: str) -> tuple[str, list[str], list[str]]:
@@ -205,19 +215,19 @@ def _read_hint(problem: Problem, path: str, given: str) -> tuple[str, list[str],
     return hint, [], []
 
 
-def make_room(message: str, words: Sequence[str] = ()) -> str:
+def make_room(message: str, words: Sequence[str]) -> str:
     """Return a message whose settings stand beside what they need, or exclude, in the spec.
 
     What is wrong with a value, or was typed so, the command says when it runs.
     """
-    shown = {typed[0]: typed[1].strip("'") for typed in _SET.finditer(message)}
-    typed_so = [value for option, value in pairwise(words) if option == "--set"]
-    given = {text.partition("=")[0]: typed for typed, text in shown.items() if text not in typed_so}
-    if not given:
+    shown = [(typed[0], typed[1].strip("'")) for typed in _SET.finditer(message)]
+    new = [(typed, text) for typed, text in shown if ("--set", text) not in pairwise(words)]
+    if not new:
         return message
+    given = {text.partition("=")[0]: typed for typed, text in new}
     spec = _find_spec([*message.partition("type: ")[2].split(), *words])
     own = {problem.path for problem in _list_problems(spec, [])}
-    for problem in _list_problems(spec, [shown[typed] for typed in given.values()]):
+    for problem in _list_problems(spec, [text for _, text in new]):
         if problem.path not in own:
             message = _solve(message, problem, given)
     return message
