@@ -62,11 +62,8 @@ class Typed:
         bare: Set[str] = frozenset(),
         module: str = "",
     ) -> None:
-        self.context, self.name, self.tool = context, context.info_name or "", tool
-        self.valued = list_options(context.command)
-        self.long = {normalize(name): name for name in self.valued if name.startswith("--")}
-        self.has_set, self.takes_job = "--set" in self.valued, takes_job(context)
-        self.has_program = self.has_set and not self.takes_job
+        self._ask_command(context)
+        self.tool = tool
         self.letters: dict[str, str] = table.load_table()["letters_of"].get(tool, {})
         programs = (one for one in [*words, tool] if re.fullmatch(r"[^-].*\.py", one))
         self.started = module or next(programs, "")
@@ -85,6 +82,14 @@ class Typed:
             self._start("module" if module else "script")
         else:
             self._make(pick(self.plain, SCRIPT_ENDS))
+
+    def _ask_command(self, context: click.Context) -> None:
+        """Keep what the command takes."""
+        self.context, self.name = context, context.info_name or ""
+        self.valued = list_options(context.command)
+        self.long = {normalize(name): name for name in self.valued if name.startswith("--")}
+        self.has_set, self.takes_job = "--set" in self.valued, takes_job(context)
+        self.has_program = self.has_set and not self.takes_job
 
     def _make(self, scripts: Sequence[str]) -> None:
         """Have a spec be made: by init of a program, or by import of a script to submit."""
@@ -114,20 +119,23 @@ class Typed:
         """Part the words before the program; return those behind it, or behind two dashes."""
         begun = self._begins_program([self.tool])
         while left and left[0] != "--" and not (begun := begun or self._begins_program(left)):
-            word = left.pop(0)
-            pair = re.fullmatch(_OPTION, word)
-            if pair and self._names_file(pair[1], pair[2] or "".join(left[:1])):
-                self.plain += filter(None, (pair[2],))
-            elif pair:
-                self._read_option(pair[1], pair[2], left)
-            elif word in bare:
-                self._read_bare(word)
-            else:
-                self.plain.append(word)
+            self._read_word(left.pop(0), left, bare)
         begun = begun or bool(re.match(PROGRAM, "".join(left[1:2])))
         if begun and self.started in left:
             left = left[left.index(self.started) + 1 :]
         return [*itertools.dropwhile("--".__eq__, left)]
+
+    def _read_word(self, word: str, left: list[str], bare: Set[str]) -> None:
+        """Take a word for the file of a job, an option, or neither."""
+        pair = re.fullmatch(_OPTION, word)
+        if pair and self._names_file(pair[1], pair[2] or "".join(left[:1])):
+            self.plain += filter(None, (pair[2],))
+        elif pair:
+            self._read_option(pair[1], pair[2], left)
+        elif word in bare:
+            self._read_bare(word)
+        else:
+            self.plain.append(word)
 
     def _begins_program(self, words: Sequence[str]) -> bool:
         """Whether what another tool starts begins with the first of some words."""
@@ -188,19 +196,24 @@ class Typed:
 
     def _take(self, own: str, option: str, left: list[str]) -> list[str]:
         """Take the value of an option from the words after it; several numbers for a program."""
+        if not self._has_value(own, option, left):
+            return []
+        word, units = left.pop(0), table.load_table()["units"]
+        if word.isdecimal() and "".join(left[:1]) in units:
+            return [word + units[left.pop(0)]]
+        value = [word]
+        if self.has_program and not own and _NUMBER.fullmatch(word):
+            value += itertools.takewhile(_NUMBER.fullmatch, left)
+            del left[: len(value) - 1]
+        return value
+
+    def _has_value(self, own: str, option: str, left: Sequence[str]) -> bool:
+        """Whether the first of the words after an option is its value."""
         word = "".join(left[:1])
         kind = (word and self.valued[own]) if own else re.match(r"[^-]|-\d\d+$|-[^=]* ", word)
         other = self._begins_program(left) or self._is_file(option, word)
         other |= self.takes_job and option in table.list_section("flags")
-        if not kind or (other and kind != "FILE"):
-            return []
-        value, units = [left.pop(0)], table.load_table()["units"]
-        if word.isdecimal() and "".join(left[:1]) in units:
-            value[0] += units[left.pop(0)]
-        elif self.has_program and not own and _NUMBER.fullmatch(word):
-            value += itertools.takewhile(_NUMBER.fullmatch, left)
-            del left[: len(value) - 1]
-        return value
+        return bool(kind) and (kind == "FILE" or not other)
 
     def _names_file(self, option: str, value: str) -> bool:
         """Whether an option names the file of a job, which jobgen takes without it."""
@@ -209,11 +222,12 @@ class Typed:
 
     def _is_file(self, option: str, word: str, scripts: tuple[str, ...] = ()) -> bool:
         """Whether a word is the file of a job, and not the value of the option before it."""
-        if word.endswith(SPEC_ENDS):
-            read = self.started or option in self.letters  # by the program, or by the tool
-            meant = self.alone and not read and (self.tool or not os.path.exists(word))
-            return bool(meant) or table.is_spec(word)
-        return word.endswith(scripts or (SCRIPT_ENDS if self.tool or not self.has_set else ()))
+        if not word.endswith(SPEC_ENDS):
+            takes = self.has_set and not self.tool  # a value that ends so
+            return word.endswith(scripts or (() if takes else SCRIPT_ENDS))
+        if not self.alone or self.started or option in self.letters:  # which may read it
+            return table.is_spec(word)
+        return bool(self.tool) or not os.path.exists(word) or table.is_spec(word)
 
 
 def drop(words: Iterable[str], others: Container[str]) -> list[str]:
