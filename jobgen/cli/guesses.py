@@ -39,7 +39,7 @@ _SHOWN = re.compile(
 _ADVICE = re.compile(r"\b(?:write|give|type|put|knows)\b")  # in what leaves no line as it is
 _LEAVE, _NOTHING = "leave it out", "jobgen has nothing like it"
 _WRAP = re.compile("(?<![^\0])(?:--?(?:wrap|c|cmd)[=\0])?(python\\S* [^\0;&|<>$'\"()]*)\0((?s:.*))")
-_NUMBER = re.compile("[1-9][0-9]{0,8}")
+_PARTS = re.compile("[1-9][0-9]{0,8}/[1-9][0-9]{0,8}")
 _ONE_SCRIPT = r"(?<!')\bSCRIPT\b"
 # Where the one job of a folder is meant: one that need not run, and not several.
 _ONE_JOB = r"(?<!')(?<!shell )(?<!forward )\bJOB\b(?! JOB|\.\.\.)"
@@ -59,15 +59,7 @@ class Answer(typed.Typed):
         self.directives: list[str] = []  # what is for the scheduler, as a script has it
         self.program: list[str] = []  # what is for the program
         self.remarks: dict[str, str] = {}  # what to say of the others
-        if self.spec:
-            self._hand_over()
-        self.own = [pair for pair in self.own if pair[0] not in read.split()]
-        last = table.list_section("processes")
-        for option in sorted(self.foreign, key=lambda one: self._mean(one) in last):
-            if not self._is_read(option, read.split()):
-                self._translate(option)
-        self.program += self.behind
-        self._place_program()
+        self._sort_words(read.split())
         for own, value in self.own:  # in the place of a word that stands for it
             text = re.sub(rf"{own} [A-Z]+(?= |$)", shlex.join([own, value]), text)
         start = self.line or fill_line(text, self.tool, self.plain)
@@ -75,11 +67,23 @@ class Answer(typed.Typed):
         named = next((one for one in self.remarks if first and one.startswith(first)), "")
         remark = self.remarks.pop(named, "")
         parts = [remark]
-        if self._has_line(filter(None, [*parts, *self.remarks.values()])):
+        if self._has_line(filter(None, [remark, *self.remarks.values()])):
             left = self._name_left(line, f"{read} {remark} {self.remarks}")
             parts.append(f"type: {line}")
             self.remarks |= left
         return "; ".join(filter(None, [*parts, *self._list_remarks(remark)]))
+
+    def _sort_words(self, read: Sequence[str]) -> None:
+        """Give each option, and each word for the program, its place, beside those read already."""
+        if self.spec:
+            self._hand_over()
+        self.own = [pair for pair in self.own if pair[0] not in read]
+        last = table.list_section("processes")
+        for option in sorted(self.foreign, key=lambda one: self._mean(one) in last):
+            if not self._is_read(option, read):
+                self._translate(option)
+        self.program += self.behind
+        self._place_program()
 
     def _hand_over(self) -> None:
         """Leave words that the command does not take to the program, behind its first one."""
@@ -179,21 +183,28 @@ class Answer(typed.Typed):
             option = option._replace(value="", words=())
         say = fill_line(rule.get("say", ""), option.name, self.plain)
         line = fill_line(rule.get("type", ""), option.name, self.plain)
-        submits = option.late and self.tool in table.list_section("submitters")
         if line.startswith("-"):
             self.words += settings.part_line(line)
         elif line:
             say = self._follow(line, option.value)
-        elif self.has_set and (submits or not (say or self.tool)):
-            self._give_program(option)
-            say = ""
-        elif say and self.has_set:
-            directive, say = settings.take_directive(self.spec, say)
-            self.directives += filter(None, [directive])
-        elif not say:
-            say = _NOTHING if self.tool else self._list_known()
+        else:
+            say = self._place_option(option, say)
         if say:
             self._remark(option, say)
+
+    def _place_option(self, option: Option, say: str) -> str:
+        """Take an option for which no line stands, by what its rule says; return what is left."""
+        submits = option.late and self.tool in table.list_section("submitters")
+        if self.has_set and (submits or not (say or self.tool)):
+            self._give_program(option)
+            return ""
+        if not say:
+            return _NOTHING if self.tool else self._list_known()
+        if not self.has_set:
+            return say
+        directive, say = settings.take_directive(self.spec, say)
+        self.directives += filter(None, [directive])
+        return say
 
     def _choose(self, option: Option) -> dict[str, str]:
         """Return the rule for an option; none where it is the program's, which lacks another."""
@@ -216,16 +227,20 @@ class Answer(typed.Typed):
         same = f"jobgen {self.name}" in line
         if "&&" in line:
             self.plain = [*map(_name_whole, self.plain)]
-        if not self.tool or self.has_set or (same and re.search(r" -| \| |&&", line)):
-            if self.line:
-                return f"type: {line}"
-            self.line = line
-            return ""
-        if {value, *pick_jobs([value])} & {*line.split()}:
-            self.plain.append(value)
-            self.line = self.line if self.takes_job else line
-            return ""
-        return line if "," in line else _NOTHING
+        if self.tool and not self.has_set and not (same and re.search(r" -| \| |&&", line)):
+            return self._follow_tool(line, value)
+        if self.line:
+            return f"type: {line}"
+        self.line = line
+        return ""
+
+    def _follow_tool(self, line: str, value: str) -> str:
+        """Take a line for another tool's option only where it names the job that was typed."""
+        if {value, *pick_jobs([value])}.isdisjoint(line.split()):
+            return line if "," in line else _NOTHING
+        self.plain.append(value)
+        self.line = self.line if self.takes_job else line
+        return ""
 
     def _is_argument(self, option: Option, rule: Mapping[str, str]) -> bool:
         """Whether the value of an option, which its rule does not read, is the job."""
@@ -270,7 +285,6 @@ class Answer(typed.Typed):
     def _describe(self, option: Option, word: str) -> dict[str, str]:
         """Return what a rule can say of an option."""
         value = option.value
-        new = (self.starts and self.tool) or not os.path.exists(self.spec)  # its GPUs are chosen
         return describe(Scalar(Position(""), value, "str")) | {
             "words": word,
             "word": word,
@@ -280,7 +294,7 @@ class Answer(typed.Typed):
             "site": _find_site([value]),
             "jobs": shlex.join(pick_jobs([value]) or [value]),
             "job": "".join({value} & {*find.list_words()}),
-            "new": f"nodes{self._count('nodes')}" if new else "",
+            "new": f"nodes{self._count('nodes')}" if self._is_new() else "",
             "spread": self._spread(value.removeprefix("ngpus=")),
             "at": self.name,
             "tasks": self._count_tasks(),
@@ -297,11 +311,15 @@ class Answer(typed.Typed):
         if self.starts and self.tool and counted and not re.search(r"-N |nodes[ =.]", given):
             self.words.insert(0, ["-N", "1"])
 
+    def _is_new(self) -> bool:
+        """Whether the GPUs of the spec are to be chosen."""
+        return bool(self.starts and self.tool) or not os.path.exists(self.spec)
+
     def _spread(self, gpus: str) -> str:
         """Return options for so many GPUs in all, on nodes such as the spec's; empty if none do."""
         nodes = self._count("nodes")
         by = nodes or self._count_gpus()
-        if not (_NUMBER.fullmatch(gpus) and _NUMBER.fullmatch(by)):
+        if not _PARTS.fullmatch(f"{gpus}/{by}"):
             return ""
         times, rest = divmod(int(gpus), int(by))
         if not (nodes or times):
@@ -454,10 +472,7 @@ def explain_usage(error: click.UsageError, argv: Sequence[str], group: click.Gro
     answer = _explain_foreign(context, argv) if unknown or context.parent else ""
     answer = answer or _explain_words(message, unknown, context, argv)
     message = f"{message.rstrip('.')}; {answer}" if answer else message
-    message = name_known(end_line(settings.make_room(message, argv), argv))
-    for words, plain in table.load_table()["plain"].items():
-        message = re.sub(words, plain, message)
-    return message
+    return name_known(end_line(settings.make_room(message, argv), argv))
 
 
 def _explain_foreign(context: click.Context, argv: Sequence[str]) -> str:
@@ -517,7 +532,7 @@ def _find_usage(message: str, given: Sequence[str], line: typed.Typed, argv: Seq
 
 
 def name_known(message: str) -> str:
-    """Return a message with the scripts of this folder, and with its job if it has one alone."""
+    """Return a message in plain words, with the one script and the one job of this folder."""
     scripts = sorted(pick(os.listdir(), SCRIPT_ENDS))
     some = slice(len(scripts))  # of what needs one
     for form, names in (
@@ -527,4 +542,6 @@ def name_known(message: str) -> str:
         (_ONE_JOB, [job.id for job in find.list_jobs()[0]]),
     ):
         message = re.sub(form, names[0], message) if len(names) == 1 else message
+    for words, plain in table.load_table()["plain"].items():
+        message = re.sub(words, plain, message)
     return message
