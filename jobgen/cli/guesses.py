@@ -469,6 +469,8 @@ def explain_usage(error: click.UsageError, argv: Sequence[str], group: click.Gro
     unknown = error.option_name if isinstance(error, click.NoSuchOption) else ""
     plain = error.format_message().replace("\n\t", " ")  # a list of choices
     message = f"no such option {unknown}" if unknown else plain
+    if context.info_name == "run" and pick(argv, (".py",)):  # run itself needs an allocation
+        context = options.make_context("submit", context)
     answer = _explain_foreign(context, argv) if unknown or context.parent else ""
     answer = answer or _explain_words(message, unknown, context, argv)
     message = f"{message.rstrip('.')}; {answer}" if answer else message
