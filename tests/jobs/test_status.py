@@ -577,9 +577,14 @@ def test_a_job_that_excludes_too_many_nodes_says_so_and_is_not_waited_for(
 
 def test_the_node_that_could_not_start_a_job_is_named(scheduler: Scheduler) -> None:
     scheduler.says("squeue", "7|PENDING|launch_failed_requeued_held|N/A|N/A\n")
-    scheduler.says("sinfo", " n5|not responding\n n2|Prolog error\n")
+    scheduler.says("sinfo", " n5|down|not responding\n n2|drained|Prolog error\n")
     found = status.read_state(job("7"))
     why = "launch_failed_requeued_held: n2 could not start it (Prolog error); then scontrol release"
+    assert (found.name, found.reason) == ("queued", why)
+    away = "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority"
+    scheduler.says("squeue", f"8|PENDING|{away}|N/A|N/A\n")
+    found = status.read_state(job("8"))
+    why = f"{away}; n5 is down (not responding); n2 is drained (Prolog error)"
     assert (found.name, found.reason) == ("queued", why)
 
 

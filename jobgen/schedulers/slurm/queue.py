@@ -29,6 +29,9 @@ _STUCK = {
     "BadConstraints": "no nodes fit what it asks for, so it is held",
     "launch_failed_requeued_held": f"{_NO_NODE}; then scontrol release",
 }
+# Where the reason is that nodes are down or drained; so many of them are named.
+_AWAY = re.compile("are DOWN, DRAINED|ReqNodeNotAvail|Nodes_required")
+_MOST_NODES = 5
 # A line for each job or task; its reason may have a `|`, and `CANCELLED by 1000` is a state.
 _ROW = re.compile(
     r"([0-9]+)(_[0-9]+|_\[[^|]*)?(\+[0-9]+)?\|([^|\s]+)(?: by \w+)?\|(.*)\|([^|]*)\|([^|]*)",
@@ -120,12 +123,9 @@ def _parse_time(word: str) -> float | None:
 
 
 def ask_more(job_id: str, state: base.State, ask: base.Ask) -> base.State:
-    """Return that it is preempted, which nodes it excludes, or which node could not start it."""
-    if _NO_NODE in state.reason:
-        shown = ask(["sinfo", "--list-reasons", "--noheader", "--format=%n|%E"])
-        if bad := re.search(r"^ *(\S+)\|(.*[Pp]rolog.*)", shown, re.MULTILINE):
-            words = f"{bad[1]} could not start it ({bad[2].strip()})"
-            return state._replace(reason=state.reason.replace(_NO_NODE, words))
+    """Return that it is preempted, or which nodes it excludes, lacks, or could not start it."""
+    if _NO_NODE in state.reason or _AWAY.search(state.reason):
+        return state._replace(reason=_name_nodes(state.reason, ask))
     stuck = "BadConstraints" in state.reason
     if not (stuck or state.name == "running" or is_plain(state)):
         return state
@@ -140,6 +140,17 @@ def ask_more(job_id: str, state: base.State, ask: base.Ask) -> base.State:
             return state._replace(reason=f"{why}; Slurm ends it at {about.get('EndTime')}")
         return state._replace(name="cancelled", reason=why)
     return state
+
+
+def _name_nodes(reason: str, ask: base.Ask) -> str:
+    """Return why a job waits with the nodes that Slurm has a reason for, such as drained ones."""
+    shown = ask(["sinfo", "--list-reasons", "--noheader", "--format=%n|%T|%E"])
+    nodes = re.findall(r"^ *([^|\s]+)\|([^|]*)\|(.*\S)", shown, re.MULTILINE)
+    if _NO_NODE in reason:
+        bad = [f"{node} could not start it ({why})" for node, _, why in nodes if "rolog" in why]
+        return reason.replace(_NO_NODE, "".join(bad[:1]) or _NO_NODE)
+    away = [f"{node} is {state} ({why})" for node, state, why in nodes]
+    return "; ".join([reason, *away[:_MOST_NODES]])
 
 
 def list_own_jobs(ask: base.Ask, since: float) -> Iterator[base.OwnJobs]:
