@@ -150,8 +150,6 @@ def confirm_latest(verb: str, job: Job, about: str = "") -> None:
 def cancel(jobs: tuple[str, ...], as_json: bool) -> None:
     """Cancel jobs (ID, name or run folder); without any, asks before it cancels the latest."""
     import jobgen
-    from jobgen.jobs.dependencies import list_dependents
-    from jobgen.jobs.status import list_namesakes
 
     named, problems = jobgen.find_all(jobs)
     _raise_problems(problems)  # cancel all of them or none
@@ -167,13 +165,20 @@ def cancel(jobs: tuple[str, ...], as_json: bool) -> None:
         for job in named:
             if job.id in ended:
                 put_err(f"{job.name} {job.id}: cancelled")
-        for line in list_dependents(job for job in named if job.id in ended):
-            put_err(line)
-        for job in named if ended else ():
-            if job.name in jobs and (others := list_namesakes(job)):
-                put_err(f"{job.name} is its latest job; of that name goes on: {', '.join(others)}")
+        _name_others([job for job in named if job.id in ended], jobs)
         if as_json:
             put_out({"cancelled": ended})
+
+
+def _name_others(ended: Sequence[Job], words: Sequence[str]) -> None:
+    """Say who waits for jobs that were cancelled, and who has the name by which one was meant."""
+    from jobgen.jobs.dependencies import list_dependents
+    from jobgen.jobs.status import list_namesakes
+
+    put_err("".join(f"{line}\n" for line in list_dependents(ended)), end="")
+    for job in ended:
+        if job.name in words and (others := list_namesakes(job)):
+            put_err(f"{job.name} is its latest job; of that name goes on: {', '.join(others)}")
 
 
 @click.command(cls=RemoteCommand)
@@ -266,7 +271,6 @@ def logs(job: str | None, follow: bool, as_json: bool, **wanted: Any) -> None:
     job will never start.
     """
     from jobgen import find
-    from jobgen.jobs.logs import Wanted, name_output
 
     refuse_together({"--follow": follow, "--json": as_json})
     named = find(job)
@@ -275,11 +279,7 @@ def logs(job: str | None, follow: bool, as_json: bool, **wanted: Any) -> None:
         return
     printed = _follow(named, wanted) if follow else _print_lines(named.logs(**wanted), StatusLine())
     if not printed:
-        where, there = os.path.relpath(named.run_dir), name_output(named, Wanted(**wanted))
-        others = f": {where} has that of {there}" if there else f" yet; the files are in {where}"
-        if next(named.logs(**(wanted | {"stderr": True})), None):
-            others = ", but there are lines on stderr: add --stderr"
-        put_err(f"no such output{others}")
+        put_err(_explain_silence(named, wanted))
 
 
 def _follow(job: Job, wanted: Mapping[str, Any]) -> bool:
@@ -311,6 +311,17 @@ def _print_lines(lines: Iterable[object], standing: StatusLine) -> bool:
     standing.clear()
     sys.stdout.flush()
     return printed
+
+
+def _explain_silence(job: Job, wanted: Mapping[str, Any]) -> str:
+    """Say where there is output, if there is none of what was asked for."""
+    from jobgen.jobs.logs import Wanted, name_output
+
+    if next(job.logs(**{**wanted, "stderr": True}), None):
+        return "no such output, but there are lines on stderr: add --stderr"
+    where, there = os.path.relpath(job.run_dir), name_output(job, Wanted(**wanted))
+    others = f": {where} has that of {there}" if there else f" yet; the files are in {where}"
+    return f"no such output{others}"
 
 
 @click.command(cls=RemoteReport)

@@ -51,21 +51,32 @@ def diagnose(job: JobRecord, state: State, *, now: float) -> Diagnosis:
         evidence = Evidence(job, role)
     diagnosis = Judge(evidence, state, now=now).judge()._replace(role=role)
     if role and (diagnosis.cause == "unknown" or " was not ready " in words):
-        raised = f"; it had raised {diagnosis.exception}" if diagnosis.exception else ""
-        title = re.split(r"(?:: rank \d+ on \S+)?,? (?:by|see) /", words)[0]
-        diagnosis = diagnosis._replace(title=f"{title}{raised}")
-        if " was not ready " in words and not raised:
-            diagnosis = diagnosis._replace(cause=NOT_READY.id, remedy=NOT_READY.remedy)
+        diagnosis = _tell_of_role(diagnosis, words)
     judged = [*read_verdicts(run_folder.read_traces(job).attempts), *read_bad_nodes(job.run_folder)]
-    advice = SCHEDULERS[job.scheduler].advice._asdict()
-    held = run_folder.read_traces(job).open_chain[0]
-    advice["release"] = advice["release"].replace("ID", held)
-    advice["leave_out"] = advice["leave_out"].replace("NODE", diagnosis.node or "NODE")
     return diagnosis._replace(
         verdicts=tuple(map(str, judged)),
-        remedy=diagnosis.remedy.format(**advice).replace("JOB", job.id),
+        remedy=_fill_in(diagnosis.remedy, job, diagnosis.node or "NODE"),
         warnings=tuple(_list_warnings(evidence, diagnosis)),
     )
+
+
+def _tell_of_role(diagnosis: Diagnosis, words: str) -> Diagnosis:
+    """Return it in the script's own words of how a role ended."""
+    raised = f"; it had raised {diagnosis.exception}" if diagnosis.exception else ""
+    title = re.split(r"(?:: rank \d+ on \S+)?,? (?:by|see) /", words)[0]
+    diagnosis = diagnosis._replace(title=f"{title}{raised}")
+    if " was not ready " in words and not raised:
+        return diagnosis._replace(cause=NOT_READY.id, remedy=NOT_READY.remedy)
+    return diagnosis
+
+
+def _fill_in(remedy: str, job: JobRecord, node: str) -> str:
+    """Put the scheduler's own terms into a remedy, and the job that it is about."""
+    advice = SCHEDULERS[job.scheduler].advice._asdict()
+    held = run_folder.read_traces(job).open_chain[0]  # of a chain the one whose turn it is
+    advice["release"] = advice["release"].replace("ID", held)
+    advice["leave_out"] = advice["leave_out"].replace("NODE", node)
+    return remedy.format(**advice).replace("JOB", job.id)
 
 
 def _list_failed_tasks(job: JobRecord) -> dict[int, int]:

@@ -14,7 +14,7 @@ from jobgen.jobs.status import list_namesakes, look
 from jobgen.jobs.submission import Submission
 from jobgen.plan.plan import Dependency
 from jobgen.rendering import header
-from jobgen.schedulers.base import Scheduler
+from jobgen.schedulers.base import Scheduler, StateName
 
 _Wait = tuple[str, str]  # the kind, and the ID of the job
 
@@ -77,13 +77,18 @@ def _find_come(waits: list[_Wait], scheduler: Scheduler) -> list[_Wait]:
     states = {id: one.state for id, one in zip(jobs, look([*jobs.values()]).jobs, strict=True)}
     come = [(kind, id) for kind, id in waits if id in states and states[id].ended]
     for kind, id in come:
-        if (kind, states[id].name == "done") in (("afterok", False), ("afternotok", True)):
-            words = f"{jobs[id].name} {id} has ended ({states[id].name})"
-            raise UsageError(f"{kind}:{id}: {words}, so a job that waits for it never starts")
+        _refuse_missed(kind, id, jobs[id].name, states[id].name)
     for kind, id in waits:
-        if kind != "after" and (kind, id) not in come and id in jobs:
+        if kind != "after" and id in jobs and not states[id].ended:
             _refuse_link(f"{kind}:{id}", jobs[id])
     return come
+
+
+def _refuse_missed(kind: str, id: str, name: str, end: StateName) -> None:
+    """Raise UsageError for a job that has ended otherwise than as it is to."""
+    if (kind, end == "done") in (("afterok", False), ("afternotok", True)):
+        words = f"{name} {id} has ended ({end}), so a job that waits for it never starts"
+        raise UsageError(f"{kind}:{id}: {words}")
 
 
 def _refuse_link(wait: str, job: JobRecord) -> None:

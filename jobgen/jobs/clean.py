@@ -43,13 +43,8 @@ def find_waste(
     the run folder, and the record with it. The calls of a function go with the last job that makes
     them.
     """
-    going = [
-        part
-        for one in seen.jobs
-        if (one.state.ended or (one.forgotten and not seen.silences))
-        and _find_end(one.job) < before
-        for part in (_list_undone(one) if failed else [(one.job, one.state)])
-    ]
+    over = [one for one in seen.jobs if _is_over(one, seen) and _find_end(one.job) < before]
+    going = [part for one in over for part in _list_going(one, failed=failed)]
     calls = _find_calls([job for job, _ in going])
     wastes = []
     for job, state in going:
@@ -58,12 +53,15 @@ def find_waste(
     return wastes
 
 
-def _list_undone(one: JobStatus) -> list[tuple[JobRecord, State]]:
-    """Return a job if it is not done, or the tasks that are not if others of its array are."""
-    undone = [
-        part for part in zip(one.job.parts, one.states, strict=True) if part[1].name != "done"
-    ]
-    return undone if len(undone) < len(one.states) else [(one.job, one.state)]
+def _is_over(one: JobStatus, seen: StatusReport) -> bool:
+    return one.state.ended or (one.forgotten and not seen.silences)
+
+
+def _list_going(one: JobStatus, *, failed: bool) -> list[tuple[JobRecord, State]]:
+    """Return a job, or with `failed` only those tasks that are not done if others of it are."""
+    parts = zip(one.job.parts, one.states, strict=True)
+    undone = [(job, state) for job, state in parts if state.name != "done"]
+    return undone if failed and len(undone) < len(one.states) else [(one.job, one.state)]
 
 
 def remove_waste(waste: Waste) -> None:

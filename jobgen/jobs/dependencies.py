@@ -35,13 +35,19 @@ def list_dependents(jobs: Iterable[JobRecord]) -> list[str]:
     lines = []
     for folder in {job.folder for job in ids.values()}:
         for other in read_sound(iglob(f"{escape(folder)}/{RUNS}/*/*/{RECORD}")):
-            left = read_traces(other)
-            begun = left.attempts or left.kept_state or left.cancelled
-            needed = {folder_name(id) for _, id in _read_dependencies(other)} if not begun else ()
+            needed = _list_needed(other)
             lines += [
                 f"{other.name} {other.id} waits for {ids[id].id}" for id in ids.keys() & needed
             ]
     return sorted(lines)
+
+
+def _list_needed(job: JobRecord) -> set[str]:
+    """Return the run folders' names of the jobs for which one waits; none once it has begun."""
+    left = read_traces(job)
+    if left.attempts or left.kept_state or left.cancelled:
+        return set()
+    return {folder_name(id) for _, id in _read_dependencies(job)}
 
 
 def find_unmet(job: JobRecord) -> str:

@@ -264,15 +264,7 @@ def find_command(intent: Intent) -> int | None:
 
 def record_job(intent: Intent, ids: list[str]) -> JobRecord:
     """Put the job, whose chain has these ids, on record; to do it again changes nothing."""
-    job = intent.job
-    if job.id and not job.local:  # it goes on
-        job = replace(job, links=(*job.links, *ids))
-        (job.run_dir / CANCEL).unlink(missing_ok=True)
-    else:
-        job = replace(job, id=ids[0], links=tuple(ids[1:]))
-        folders = job.run_dir.parent.glob(f"{job.run_dir.name}_*") if job.tasks else ()
-        earlier = {folder.name: _count_earlier(intent, folder) for folder in folders}
-        job = replace(job, first_attempt=_count_earlier(intent, job.run_dir), earlier=earlier)
+    job = _name_job(intent, ids)
     script = intent.script if intent.script.exists() else intent.withdrawn
     if script.exists():
         try:
@@ -284,6 +276,18 @@ def record_job(intent: Intent, ids: list[str]) -> JobRecord:
     elif job.token not in [known.token for known in read_sound([job.run_dir / RECORD])]:
         job.save()  # a crash has lost the script, and there is a job all the same
     return job
+
+
+def _name_job(intent: Intent, ids: list[str]) -> JobRecord:
+    """Return the job with its ids; one that goes on in its run folder has these further ones."""
+    job = intent.job
+    if job.id and not job.local:
+        (job.run_dir / CANCEL).unlink(missing_ok=True)
+        return replace(job, links=(*job.links, *ids))
+    job = replace(job, id=ids[0], links=tuple(ids[1:]))
+    folders = job.run_dir.parent.glob(f"{job.run_dir.name}_*") if job.tasks else ()
+    earlier = {folder.name: _count_earlier(intent, folder) for folder in folders}
+    return replace(job, first_attempt=_count_earlier(intent, job.run_dir), earlier=earlier)
 
 
 def _write_record(job: JobRecord, script: bytes, intent: Intent) -> None:

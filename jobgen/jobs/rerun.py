@@ -33,10 +33,7 @@ def prepare_rerun(
     not say what the job was.
     """
     whole, words = find_whole(job), write_overrides(overrides)
-    text = _read(whole, "script")
-    about = header.read(text)
-    if about is None:
-        raise UsageError(f"job {whole.id}: its script was not rendered by jobgen")
+    about, text = _read_script(whole)
     tasks = _list_failed(job, again=again) if failed else []
     if job.array:
         tasks = [int(re.findall(r"[0-9]+", job.id.partition(".")[0])[-1])]
@@ -52,10 +49,7 @@ def prepare_continuation(job: JobRecord, *, overrides: Overrides = ()) -> Submis
 
     Raises UsageError if it has not ended, is done, or cannot go on there.
     """
-    text = _read(job, "script")
-    about = header.read(text)
-    if about is None:
-        raise UsageError(f"job {job.id}: its script was not rendered by jobgen")
+    about, text = _read_script(job)
     ready = _repeat(job, about, text)
     if ready.source:
         ready = _prepare(_load(job, about, write_overrides(overrides)), about)
@@ -144,13 +138,18 @@ def _find_redone(job: JobRecord) -> dict[str, str]:
         with suppress(UsageError):  # its run folder may be gone
             rerun = find_job(id)
             further, (seen,) = _find_redone(rerun), look([rerun]).jobs
-            done = [part.rerun_of for part in rerun.parts]
-            if rerun.rerun_of == (job.id,) and rerun.tasks == job.tasks:  # all of an array
-                done = [(part.id,) for part in job.parts]
+            done = _list_originals(job, rerun)
             for part, ids, state in zip(rerun.parts, done, seen.states, strict=True):
                 if not state.ended or state.name == "done" or part.id in further:
                     redone |= dict.fromkeys(ids, rerun.id)
     return redone
+
+
+def _list_originals(job: JobRecord, rerun: JobRecord) -> list[tuple[str, ...]]:
+    """Return what each part of a rerun does again of a job: all of an array, or some tasks."""
+    if rerun.rerun_of == (job.id,) and rerun.tasks == job.tasks:
+        return [(part.id,) for part in job.parts]
+    return [part.rerun_of for part in rerun.parts]
 
 
 def _repeat(job: JobRecord, about: Header, text: str) -> Submission:
@@ -178,6 +177,13 @@ def _load(job: JobRecord, about: Header, words: tuple[str, ...]) -> LoadedSpec:
     """Return the recorded spec, complete in itself, with the overrides of then and now."""
     loaded = load(_read(job, "job.yaml") + "\n", (*about.overrides, *words), alone=True)
     return loaded._replace(file="job.yaml")
+
+
+def _read_script(job: JobRecord) -> tuple[Header, str]:
+    text = _read(job, "script")
+    if about := header.read(text):
+        return about, text
+    raise UsageError(f"job {job.id}: its script was not rendered by jobgen")
 
 
 def _read(job: JobRecord, name: str) -> str:

@@ -119,15 +119,14 @@ def _sum_up(
 
 def _settle_unbegun(parts: Sequence[Look], states: list[State]) -> list[State]:
     """Return the states of tasks: those that never began are over if all that began have ended."""
-    never = [
-        state.name == "unknown" and not part.left.attempts
-        for part, state in zip(parts, states, strict=True)
-    ]
-    over = [no or state.ended for no, state in zip(never, states, strict=True)]
-    if all(never) or not all(over):
-        return states
-    gone = State("cancelled", _NOT_RUN)
-    return [gone if no else state for no, state in zip(never, states, strict=True)]
+    settled = list(map(_settle_part, parts, states))
+    begun = any(state.ended for state in states)
+    return settled if begun and all(state.ended for state in settled) else states
+
+
+def _settle_part(part: Look, state: State) -> State:
+    unbegun = state.name == "unknown" and not part.left.attempts
+    return State("cancelled", _NOT_RUN) if unbegun else state
 
 
 def _ask_all(looks: Iterable[tuple[JobRecord, list[Look]]]) -> dict[str, SchedulerAnswer]:

@@ -131,7 +131,7 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
         reason=state.reason,
         start=state.start,
         limit=state.limit,
-        starts=sum(int(os.path.basename(path)) >= job.anew for path in status.attempts),
+        starts=_count_starts(status),
         at_most=about.at_most if about else None,
         tasks=tuple(_list_states(status.tasks, given)),
     )
@@ -140,12 +140,20 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
     roles = job.roles
     if not state.ended:  # of the job, or of the last of its roles
         row = row._replace(progress=_read_progress([job, *roles.values()][-1], state.name))
-    if not tracked:
-        return row
+    return _add_tracked(row, status, roles) if tracked else row
+
+
+def _count_starts(status: JobStatus) -> int:
+    """Count the starts since the count began, for a chain that went on perhaps anew."""
+    return sum(int(os.path.basename(path)) >= status.job.anew for path in status.attempts)
+
+
+def _add_tracked(row: JobRow, status: JobStatus, roles: dict[str, JobRecord]) -> JobRow:
+    run_folder = status.job.run_folder
     return row._replace(
-        tracked=find_tracked(job.run_folder),
+        tracked=find_tracked(run_folder),
         verdicts=tuple(read_verdicts(status.attempts)),
-        bad_nodes=tuple(read_bad_nodes(job.run_folder)),
+        bad_nodes=tuple(read_bad_nodes(run_folder)),
         roles=tuple(_list_roles(roles)),
     )
 
