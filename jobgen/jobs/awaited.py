@@ -63,12 +63,17 @@ def settle_waits(submission: Submission) -> Submission:
     scheduler, given = submission.scheduler, submission.after
     own = list_dependencies(scheduler.dependencies(submission.head))
     come = _find_come([*((one.kind, id) for one in given for id in one.jobs), *own], scheduler)
-    if (ended := [id for kind, id in own if (kind, id) in come]) and scheduler.can.deletes_waiting:
-        hint = "take it out of after; for a rerun, give --set after=null"
-        raise UsageError(f"job {ended[0]}, for which this one would wait, has ended; {hint}")
+    if scheduler.can.deletes_waiting:
+        _refuse_ended([id for kind, id in own if (kind, id) in come])
     jobs = (tuple(id for id in one.jobs if (one.kind, id) not in come) for one in given)
     left = (Dependency(one.kind, some) for one, some in zip(given, jobs, strict=True) if some)
     return replace(submission, after=tuple(left))
+
+
+def _refuse_ended(ids: list[str]) -> None:
+    for id in ids:
+        hint = "take it out of after; for a rerun, give --set after=null"
+        raise UsageError(f"job {id}, for which this one would wait, has ended; {hint}")
 
 
 def _find_come(waits: list[_Wait], scheduler: Scheduler) -> list[_Wait]:

@@ -53,6 +53,14 @@ def prepare_continuation(job: JobRecord, *, overrides: Overrides = ()) -> Submis
     ready = _repeat(job, about, text)
     if ready.source:
         ready = _prepare(_load(job, about, write_overrides(overrides)), about)
+    _check_place(job, ready)
+    _check_undone(job)
+    starts, chain = len(list_attempts(job.run_folder)), list_chain(job)
+    return replace(ready, continues=replace(find_whole(job), links=tuple(chain[1:]), anew=starts))
+
+
+def _check_place(job: JobRecord, ready: Submission) -> None:
+    """Raise UsageError unless what is ready would go on in the job's run folder."""
     if ready.about.at_most is None or (ready.about.name, job.local) != (job.name, False):
         hint = "add --set on_walltime.then=resubmit"
         raise UsageError(
@@ -60,9 +68,6 @@ def prepare_continuation(job: JobRecord, *, overrides: Overrides = ()) -> Submis
         )
     if job.folder != os.getcwd():
         raise UsageError(f"job {job.id}: it goes on only from its own folder: cd {job.folder}")
-    _check_undone(job)
-    starts, chain = len(list_attempts(job.run_folder)), list_chain(job)
-    return replace(ready, continues=replace(find_whole(job), links=tuple(chain[1:]), anew=starts))
 
 
 def _check_undone(job: JobRecord) -> None:
