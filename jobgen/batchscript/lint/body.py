@@ -107,7 +107,8 @@ def _is_kept(script: Script, command: Command, *later: Command) -> bool:
     chosen = FORMS["chooses"].search("\n".join(" ".join(item.texts) for item in later))
     called = (x.end for x in script.expanded if x.name == command.function != "")
     asks = not {command.end, *called}.isdisjoint(("||", "&&", "|", "|&"))
-    looked_at = asks or _ends_all(_list_asked(script, command))
+    asked = [" ".join(item.texts) for item in _list_asked(script, command)]
+    looked_at = asks or any(map(FORMS["gives-up"].match, asked))
     if command in _list_piped(script.expanded):  # to tee, of which another rule tells
         looked_at = FORMS["keeps-pipe"].search(script.text) is None
     serves = FORMS["server"].search(" ".join(command.texts))  # and does not end by itself
@@ -123,13 +124,19 @@ def _find_last(script: Script) -> list[Command]:
         return []
     last, after = runs[-1], commands[len(matter) - matter[::-1].index(True) :]
     last = last._replace(end="then") if _is_told(script, last) else last
+    if setting := _list_setting(last, after):
+        return [last, *setting]
+    lost = [[item, last] for item in runs[:-1] if _is_lost(item, last)]
+    return [*lost, [last]][0]
+
+
+def _list_setting(last: Command, after: list[Command]) -> list[Command]:
+    """Return the commands behind the last one that set another status than its own."""
     # In another branch, what comes later sets no status of this one.
     choices = {x for x in last.blocks if x.opener in ("if", "case") and last.end != "then"}
     others = [item for item in after if item.name != last.function]  # which calls it
-    after = [item for item in others if choices.isdisjoint(item.blocks)]
-    after = [item for item in after if not FORMS["no-status"].fullmatch(" ".join(item.texts))]
-    lost = [[item, last] for item in runs[:-1] if _is_lost(item, last)]
-    return [last, *after] if after else [*lost, [last]][0]
+    beside = [item for item in others if choices.isdisjoint(item.blocks)]
+    return [item for item in beside if not FORMS["no-status"].fullmatch(" ".join(item.texts))]
 
 
 def _is_told(script: Script, command: Command) -> bool:
@@ -145,10 +152,6 @@ def _list_asked(script: Script, command: Command) -> list[Command]:
     block = {block for block in command.blocks[-1:] if block.opener == "if"}
     first, *others = [x for x in script.expanded if block & {*x.blocks}] or [command]
     return others if first.place.column >= command.place.column else []
-
-
-def _ends_all(commands: list[Command]) -> bool:
-    return any(FORMS["gives-up"].match(" ".join(item.texts)) for item in commands)
 
 
 def _is_lost(command: Command, last: Command) -> bool:
@@ -201,24 +204,26 @@ def _find_no_command(script: Script) -> Iterator[Fault]:
             message = "a blank comes after the backslash, so that the next line is not joined"
             yield mark(command.words[-1], message, fix="let the backslash be the last of its line")
             return
-    for command in script.commands:
-        unset = FORMS["unset"].fullmatch(" ".join(word.raw for word in command.all_words))
-        read = rf"(?m)^[^#\n]*\$\{{?{unset[1]}\b" if unset else r"\A"  # is it used?
-        odd = any((unset, FORMS["no-command"].match(" ".join(command.texts))))
-        if odd and re.search(read, script.text):
-            name = command.texts[0]
-            lacks = f"write #{name}, above the first command" if name in ("SBATCH", "PBS") else ""
-            yield mark(command.place, f"'{name}' stands in place of a command", lacks)
-            return
+    for command in [item for item in script.commands if _is_odd(script, item)][:1]:
+        name = command.texts[0]
+        lacks = f"write #{name}, above the first command" if name in ("SBATCH", "PBS") else ""
+        yield mark(command.place, f"'{name}' stands in place of a command", lacks)
+
+
+def _is_odd(script: Script, command: Command) -> bool:
+    """Whether something else stands in place of a command, as where A = 1 is to set a variable."""
+    if unset := FORMS["unset"].fullmatch(" ".join(word.raw for word in command.all_words)):
+        return re.search(rf"(?m)^[^#\n]*\$\{{?{unset[1]}\b", script.text) is not None
+    return FORMS["no-command"].match(" ".join(command.texts)) is not None
 
 
 @rule("pbsdsh-status")
 def _find_pbsdsh(script: Script) -> Iterator[Fault]:
     kept = FORMS["keeps-task"].search(script.text) or "$?" in str(script.beside)
-    for started, command in script.launches if not kept else ():
-        runs = started.name not in SHELLS and _matters(started)
-        for launcher in started.launchers if runs and command.end not in ("&&", "||") else ():
-            if launcher.name == "pbsdsh":
+    launches = [] if kept else [x for x in script.launches if x.command.end not in ("&&", "||")]
+    for started in [x.started for x in launches if x.started.name not in SHELLS]:
+        for launcher in started.launchers:
+            if launcher.name == "pbsdsh" and _matters(started):
                 yield mark(launcher.word, "pbsdsh ends with 0 even if its tasks fail")
 
 

@@ -59,18 +59,27 @@ def _list_ports(script: Script) -> Iterator[Word]:
 
 @rule("login-node-address")
 def _find_login_node(script: Script) -> Iterator[Fault]:
-    # One for a single node meets nobody.
+    if script.nodes == 1:  # which meets nobody
+        return
     agents = [agent for _, agent, _ in list_agents(script) if agent.nodes != "1"]
     asked = [*filter(None, (agent.find("--master-addr", "--rdzv-endpoint") for agent in agents))]
-    for word in [] if script.nodes == 1 else _list_set(script, "address-name") + asked:
-        loopback, own = FORMS["loopback"].fullmatch(word.text), FORMS["own-name"].match(word.raw)
-        host = script.nodes and FORMS["host"].fullmatch(word.text)
-        if loopback:
-            yield mark(word, f"{loopback[1]} is each node's name for itself alone")
-        elif own and word in asked and own[1] in _join_late(script):
-            yield mark(word, f"{own[1]} is the name of each node, which then waits at its own")
-        elif host and script.value("--nodelist") is None:
-            yield mark(word, f"{host[1]} is the same for every job, whose nodes may be others")
+    for word in _list_set(script, "address-name") + asked:
+        late = _join_late(script) if word in asked else ""
+        if message := _judge_address(script, word, late):
+            yield mark(word, message)
+
+
+def _judge_address(script: Script, word: Word, late: str) -> str:
+    """Say why others do not find the first node at an address, of which nodes expand `late`."""
+    loopback, own = FORMS["loopback"].fullmatch(word.text), FORMS["own-name"].match(word.raw)
+    host = script.nodes and FORMS["host"].fullmatch(word.text)
+    if loopback:
+        return f"{loopback[1]} is each node's name for itself alone"
+    if own and own[1] in late:
+        return f"{own[1]} is the name of each node, which then waits at its own"
+    if host and script.value("--nodelist") is None:
+        return f"{host[1]} is the same for every job, whose nodes may be others"
+    return ""
 
 
 def _join_late(script: Script) -> str:
