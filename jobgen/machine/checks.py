@@ -206,10 +206,7 @@ def _check_torch_of(own: NodeEnvironment, path: str, *, timeout: float) -> Itera
     if where := _name_enclosure(own):
         yield Check("torch", "unknown", f"not tried: it is in the job's {where}")
     elif folder := own.venv or own.conda_folder:
-        real, unset = expand_path(folder)
-        python = os.path.join(real, "bin", "python3")
-        if not unset and os.access(python, os.X_OK):  # else check_paths reports the path
-            yield _import_torch(python, timeout=timeout, wanted=True)
+        yield from _check_torch_in(folder, timeout=timeout)
     elif own.modules or own.conda:
         what = f"conda environment {own.conda}" if own.conda else "modules"
         message = f"not tried: the job's {what} are not loaded here"
@@ -220,6 +217,13 @@ def _check_torch_of(own: NodeEnvironment, path: str, *, timeout: float) -> Itera
             yield _import_torch(python, timeout=timeout, wanted=True, why=f"{path}; ")
     else:
         yield _import_torch("python3", timeout=timeout, wanted=True)
+
+
+def _check_torch_in(folder: str, *, timeout: float) -> Iterator[Check]:
+    real, unset = expand_path(folder)
+    python = os.path.join(real, "bin", "python3")
+    if not unset and os.access(python, os.X_OK):  # else check_paths reports the path
+        yield _import_torch(python, timeout=timeout, wanted=True)
 
 
 def _find_login_python(*, timeout: float) -> str:

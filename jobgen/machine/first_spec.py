@@ -254,15 +254,10 @@ class FirstSpec:
 
     def list_lines(self) -> Iterator[SpecLine]:
         """Yield the keys of the spec."""
-        profile, site, listed = self.profile, self.site, self.profile.filesystems
+        listed = self.profile.filesystems
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", os.path.basename(os.getcwd())).lstrip("._-")[:100]
         yield SpecLine("name", name or "job", "the job's name in the queue and below runs/")
-        if site == profile.can.generic_site:
-            why = "" if self.batch else profile.can.title
-            yield SpecLine("scheduler", profile.scheduler, why)
-        else:
-            how = f"as {self.machine.how}" if site == self.machine.site else ""
-            yield SpecLine("site", site, how)
+        yield self._write_site()
         if self.batch:
             yield self._write_account()
             yield self._write_queue()
@@ -272,6 +267,12 @@ class FirstSpec:
         yield from self._list_resources()
         yield from self._list_environment()
         yield from self._list_run()
+
+    def _write_site(self) -> SpecLine:
+        profile, site = self.profile, self.site
+        if site == profile.can.generic_site:
+            return SpecLine("scheduler", profile.scheduler, "" if self.batch else profile.can.title)
+        return SpecLine("site", site, f"as {self.machine.how}" if site == self.machine.site else "")
 
     def _write_account(self) -> SpecLine:
         about = self.profile.account

@@ -44,12 +44,11 @@ def draw_charts(report: Report) -> tuple[Chart, ...]:
 
 
 def _draw_run(run: RunFacts) -> Iterator[Chart]:
-    if run.training:
-        yield from _draw_training(run.training)
-        if run.training.step_times:
-            yield _draw_steps(run.training.step_times)
-    if run.training and run.ranks and run.ranks.size > 1 and run.ranks.speed:
-        yield _draw_ranks(run.ranks, run.ranks.speed, run.training.unit)
+    training, ranks = run.training, run.ranks
+    if training:
+        yield from _draw_training(training)
+    if training and ranks and ranks.size > 1 and ranks.speed:
+        yield _draw_ranks(ranks, ranks.speed, training.unit)
     if run.usage and len(run.usage.gpu_uses.x) > 1:
         yield _draw_gpu_use(run.usage)
 
@@ -69,12 +68,14 @@ def _draw_training(training: Training) -> Iterator[Chart]:
     over_all = f"The median is {format_number(training.speed)} {unit}/s, over all ranks."
     for id, title, name, curve, text in (
         ("speed", f"{unit.capitalize()}/s", f"{unit}/s", training.speeds, over_all),
-        ("rate", "Learning rate", "learning rate", training.rates, "The last rate is"),
-        ("gradients", "Gradient norm", "gradient norm", training.gradients, "The last norm is"),
+        ("rate", "Learning rate", "learning rate", training.rates, "The last rate is {}."),
+        ("gradients", "Gradient norm", "gradient norm", training.gradients, "The last norm is {}."),
     ):
         if curve.x:
-            words = text if text is over_all else f"{text} {format_number(curve.y[-1])}."
+            words = text.replace("{}", format_number(curve.y[-1]))
             yield _draw_lines(id, title, "", [(name, curve)], words)._replace(marks=marks)
+    if training.step_times:
+        yield _draw_steps(training.step_times)
 
 
 def _draw_steps(times: Spread) -> Chart:
