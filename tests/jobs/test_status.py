@@ -403,6 +403,9 @@ def own_word(what: str) -> tuple[str, str]:
     elif what == "came to the end of its walltime":
         attempt(one, "failed 143")
         Path("a-7.out").write_text("7: ENDED by the end of the walltime; logs are in runs/a/7\n")
+    elif what == "lost a node that PBS noticed":
+        attempt(one, "cancelled 143")
+        Path("a-7.out").write_text("node 1 (n2) requested job die, code 15009\n")
     found = status.look([one]).jobs[0].state
     return found.name, found.reason
 
@@ -416,6 +419,7 @@ FORGOTTEN = "the scheduler no longer knows it"
         ("never began", "unknown", f"it has not begun here; {FORGOTTEN}"),
         ("was cancelled", "cancelled", ""),
         ("was told to end at its limit", "timeout", "it ended at its walltime"),
+        ("lost a node that PBS noticed", "node lost", "node 1 (n2) requested job die"),
         ("was to go on", "unknown", "it was going to be restarted"),
         ("lost a node", "node lost", "no sign of life from n2"),
         ("had a node that failed", "failed", "exit code 3"),
