@@ -1484,6 +1484,7 @@ def test_a_line_for_a_value_that_is_refused_keeps_the_rest(option, value):
             "job.yaml -N 4, or on this machine alone jobgen run job.yaml -N 4 --scheduler local\n",
         ),
         ("run train.py -N 4", "type: jobgen submit job.yaml -N 4, or in an allocation jobgen run"),
+        ("run train.py", "type: jobgen submit job.yaml, or in an allocation jobgen run job.yaml\n"),
         ("submit -- -lr 3", "write --lr; nothing is submitted; type: jobgen submit -- --lr 3\n"),
         ("logs gpt --stdout", "--stderr shows stderr; type: jobgen logs gpt\n"),
         ("shell -it 12345 bash", "the shell has your terminal; type: jobgen shell 12345\n"),
