@@ -332,7 +332,8 @@ def _settle_indices(script: Script, item: DirectiveOption, draft: Draft) -> bool
     first, last = int(match[1]), int(match[2] or match[1])
     step = int(match[3] or 1)
     tasks = 1 + (last - first) // step
-    differs = first + step > 1  # jobgen's begin at 0
+    # Those of jobgen begin at 0, and OpenPBS does not set the variable of Torque.
+    differs = first + step > 1 or item.option == "-t"
     if not 2 <= tasks <= 10_000 or (differs and FORMS["of-array"].search(script.text)):
         return False
     draft.put("array.tasks", tasks)

@@ -314,7 +314,7 @@ def _print_lines(lines: Iterable[object], standing: StatusLine) -> bool:
 
 
 def _explain_silence(job: Job, wanted: Mapping[str, Any]) -> str:
-    """Say where there is output, if there is none of what was asked for."""
+    """Name the output that the job has, if it has none of what the user asks for."""
     from jobgen.jobs.logs import Wanted, name_output
 
     if next(job.logs(**{**wanted, "stderr": True}), None):
