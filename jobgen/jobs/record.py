@@ -45,7 +45,7 @@ _MOST = {
     "tasks": 10_000,  # as in a spec
     "together": 10_000,
     "first_attempt": 10**6,
-    "anew": 10**6,
+    "counted_from": 10**6,
     "changed": 10**7,
     "pid": 2**22,
     "started": 2**63,
@@ -86,7 +86,7 @@ class JobRecord:
     pid: int | None = None
     started: int | None = None
     first_attempt: int = 0
-    anew: int = 0  # the number of the attempt from which a chain's starts count
+    counted_from: int = 0  # the number of the attempt from which a chain's starts count
     links: tuple[str, ...] = ()  # further jobs, each to go on where the one before has ended
     tasks: int = 0  # of the array that it is
     together: int = 1  # of these in one job of the scheduler's
@@ -137,7 +137,9 @@ class JobRecord:
         if not os.path.isdir(f"{self.run_folder}/roles"):  # as for nearly all of thousands of jobs
             return {}
         folders = sorted(self.run_dir.glob("roles/*/attempts/0/script"), key=os.path.getmtime)
-        whole = replace(self, shares=self.shares or self.id, links=(), first_attempt=0, anew=0)
+        whole = replace(
+            self, shares=self.shares or self.id, links=(), first_attempt=0, counted_from=0
+        )
         names = [path.parts[-4] for path in folders]
         number = folder_name(self.id)
         return {name: replace(whole, id=f"{number}/roles/{name}") for name in names}

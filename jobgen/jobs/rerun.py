@@ -56,7 +56,9 @@ def prepare_continuation(job: JobRecord, *, overrides: Overrides = ()) -> Submis
     _check_place(job, ready)
     _check_undone(job)
     starts, chain = len(list_attempts(job.run_folder)), list_chain(job)
-    return replace(ready, continues=replace(find_whole(job), links=tuple(chain[1:]), anew=starts))
+    return replace(
+        ready, continues=replace(find_whole(job), links=tuple(chain[1:]), counted_from=starts)
+    )
 
 
 def _check_place(job: JobRecord, ready: Submission) -> None:

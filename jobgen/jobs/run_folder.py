@@ -181,7 +181,7 @@ def read_traces(job: JobRecord) -> Traces:
     """Return what the script has left; nothing of a folder that is missing or unreadable."""
     own = list_starts(job, job.run_folder)
     left = Traces(job, job.run_folder, tuple(own))
-    if own and _read_number(own[-1]) < job.anew:
+    if own and _read_number(own[-1]) < job.counted_from:
         return left._replace(word="continued")
     try:
         word, code = read_if_left(f"{left.last}/outcome").split() if own else ("", 0)
@@ -199,7 +199,7 @@ def list_starts(job: JobRecord, run_folder: str | Path) -> list[str]:
     while len(starts) > 1 and not os.path.exists(f"{starts[-1]}/nodes"):
         before, last = (read_if_left(f"{start}/outcome") for start in starts[-2:])
         ended = last.startswith(("failed", "cancelled")) and last == before
-        if not ended or _read_number(starts[-1]) == job.anew:
+        if not ended or _read_number(starts[-1]) == job.counted_from:
             break
         starts = starts[:-1]
     return starts

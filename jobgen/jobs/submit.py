@@ -56,7 +56,7 @@ def submit(
             named = submission.snapshot if isinstance(submission.snapshot, tuple) else ()
             copy_code(name_copy(intent.job.name, intent.token), named)
         if submission.continues:
-            write_run_file(intent.job.run_dir / "anew", f"{intent.job.anew}\n")
+            write_run_file(intent.job.run_dir / "counted-from", f"{intent.job.counted_from}\n")
         if not intent.job.local:
             doubt, remark = _ask_first(intent)
             hand_over = HandOver(intent, submission)

@@ -144,8 +144,8 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
 
 
 def _count_starts(status: JobStatus) -> int:
-    """Count the starts since the count began, for a chain that went on perhaps anew."""
-    return sum(int(os.path.basename(path)) >= status.job.anew for path in status.attempts)
+    """Count the starts since the count began, as a chain that has gone on counts them."""
+    return sum(int(os.path.basename(path)) >= status.job.counted_from for path in status.attempts)
 
 
 def _add_tracked(row: JobRow, status: JobStatus, roles: dict[str, JobRecord]) -> JobRow:

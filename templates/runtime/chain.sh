@@ -13,8 +13,8 @@ first_job=${JOBGEN_CHAIN-}
 unset JOBGEN_CHAIN
 [[ $first_job =~ ^[0-9]*$ ]] || die "JOBGEN_CHAIN is not the id of a job: $first_job"
 
-# `jobgen rerun --continue` has the count begin anew.
-count_starts() { echo $((attempt + 1 - $(cat "$run_dir/anew" 2>/dev/null || echo 0))); }
+# `jobgen rerun --continue` says from which start to count.
+count_starts() { echo $((attempt + 1 - $(cat "$run_dir/counted-from" 2>/dev/null || echo 0))); }
 out_of_starts() { (($(count_starts) >= AT_MOST)); }
 
 # A start that has nothing to do ends at once.

@@ -332,7 +332,7 @@ def test_a_chain_that_is_cancelled_does_not_go_on(pbs: Pbs, tmp_path: Path) -> N
 
 
 def go_on(cluster: Cluster, cwd: Path, then: str) -> None:
-    """Cancel a chain, and let it go on in its run folder, with its starts counted anew."""
+    """Cancel a chain, and let it go on in its run folder and count its starts from 1 again."""
     run = STEPS | {"args": {"save-every": 5, "starts": 2}}
     job = chain(cluster, cwd, run=run, on_walltime={"then": then, "at_most": 2})
 
