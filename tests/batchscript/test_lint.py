@@ -477,6 +477,8 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
             "ip=$(srun hostname --ip-address)\ntorchrun --rdzv_endpoint $ip:1 t.py",
             "-N1",
         ),
+        ("hidden-exit", "for i in {1..4}\ndo\n  python t.py $i &\ndone\nwait", "--nodes=1"),
+        ("placeholder", "wandb agent \\<your-agent-id\\>", "--nodes=1"),
         ("srun-cpus", "srun -K1 bash -lc 'source e; trl vllm-serve m' &\nwait", "-N1 -c4"),
         (
             "two-agents",
@@ -588,6 +590,7 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
         ("python t.py --lr 1", "--array=1-9%1"),
         ("set -o pipefail\npython t.py | grep -v warn", "--nodes=1"),
         ("python watch.py 1 &\npython t.py 2", "--nodes=1"),
+        ("python t.py", "--job-name=a_$N"),
         ("run() { python t.py & wait $!; }\nrun 1\nrun 2", "--nodes=1"),
         ("run() { python t.py & python u.py; }\nrun 1", "--nodes=1"),
         ("vllm serve m &\ncurl m\npython t.py\nkill $!\nwait $!", "--nodes=1"),

@@ -35,6 +35,7 @@ def _find_placeholders(script: Script) -> Iterator[Fault]:
         item, place = places[0]
         more = f", and {len(places) - 1} more" if len(places) > 1 else ""
         yield mark(item, f"'{place}' is a place to fill in{more}")
+    yield from find_text(script, "place-in-words", "this is a place to fill in")
 
 
 @rule("no-shebang")
@@ -50,7 +51,9 @@ def _find_secrets(script: Script) -> Iterator[Fault]:
 
 @rule("directive-variable")
 def _find_variables(script: Script) -> Iterator[Fault]:
-    for item in {item.line: item for item in script.read_directives}.values():
+    # A name with a variable in it is ugly, and costs nothing.
+    asked = {x.line: x for x in script.read_directives if x.option != "--job-name"}
+    for item in asked.values():
         line = re.sub(r"\s#.*" if script.can.comments else r"(?!)", "", script.lines[item.line - 1])
         chunks = script.resource("select") or script.resource("ncpus")
         if item.option in ("-o", "-e") and not chunks:  # Torque expands these
