@@ -478,7 +478,11 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
             "-N1",
         ),
         ("hidden-exit", "for i in {1..4}\ndo\n  python t.py $i &\ndone\nwait", "--nodes=1"),
+        ("hidden-exit", "net_predict -i a -o b\nnet_predict -i c -o d", "--nodes=1"),
+        ("hidden-exit", "python -ui t.py a", "--nodes=1"),
         ("placeholder", "wandb agent \\<your-agent-id\\>", "--nodes=1"),
+        ("tee-status", "python t.py | gzip -c > a.gz", "--nodes=1"),
+        ("tee-status", 'apptainer run i.sif t.py | flock "$L" tee -a a', "--nodes=1"),
         ("srun-cpus", "srun -K1 bash -lc 'source e; trl vllm-serve m' &\nwait", "-N1 -c4"),
         (
             "two-agents",
@@ -590,6 +594,9 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
         ("python t.py --lr 1", "--array=1-9%1"),
         ("set -o pipefail\npython t.py | grep -v warn", "--nodes=1"),
         ("python watch.py 1 &\npython t.py 2", "--nodes=1"),
+        ("set -o pipefail\npython t.py | gzip > a.gz", "--nodes=1"),
+        ("python t.py | grep -q ok || exit 1", "--nodes=1"),
+        ("python t.py -i a\n", "--nodes=1"),
         ("python t.py", "--job-name=a_$N"),
         ("run() { python t.py & wait $!; }\nrun 1\nrun 2", "--nodes=1"),
         ("run() { python t.py & python u.py; }\nrun 1", "--nodes=1"),
@@ -691,6 +698,10 @@ def test_a_fix_fits_its_place() -> None:
         (found,) = check(make_script(text, "#SBATCH --nodes=1"))
         assert found.rule.id == "hidden-exit"
         assert "set -e" not in found.fix
+    (found,) = check(make_script("python t.py\ncp * $WORK", "#SBATCH --nodes=1"))
+    assert "|| status=$?" in found.fix
+    (found,) = check(make_script("./a.sh\n./b.sh\npython t.py\ndate", "#SBATCH --nodes=1"))
+    assert (found.line, found.message[-10:]) == (6, " line 4, 5")
     (found,) = check(make_script("SBATCH --nodes=1\npython t.py"))
     assert found.fix == "write #SBATCH, above the first command"
 

@@ -62,7 +62,7 @@ def _matters(started: Started) -> bool:
     """Whether it is a program of the job's own, or started as one."""
     text = " ".join(started.texts)
     helps = started.name in HELPING | REPEATABLE or READIES.match(text)
-    own = re.search(r"^((ba)?sh \S|[./$~])\S|(^|\s)python\S* .|\S\.py\b|^wandb agent\b", text)
+    own = FORMS["program-of-job"].search(text)
     return not helps and bool(own or started.is_launched or started.wrapper)
 
 
@@ -71,6 +71,8 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
     if script.read_directives:
         yield from find_text(script, "denies", "the job has failed, and ends as done", "exit 1")
     yield from find_text(script, "said-first", "$? is of the line above", WHY.said)
+    stays = "python -i ends with 0, though the program fails"
+    yield from find_text(script, "stays-open", stays, "leave out -i")
     commands = _find_last(script)
     if not commands or _is_kept(script, *commands):
         return
@@ -81,6 +83,7 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
     if later and (held or not beside):
         name, line = later[-1].name.split("\n")[0], later[-1].line
         message = f"its exit code is lost: the lines up to '{name}' in line {line} set the job's"
+        message += _name_lines(_list_lost_beside(script, command, later))
         yield mark(command.place, message, fix=vars(WHY).get(_find_end(command, later), ""))
     elif not beside and not all(FORMS["once"].match(script.text, x.start) for x in loops):
         yield mark(command.place, "the job's exit code is that of this loop's last turn alone")
@@ -89,7 +92,28 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
 def _find_end(command: Command, later: list[Command]) -> str:
     """Return what comes behind a command, or behind the group that it is part of."""
     grouped = command.openers & {"(", "{"} and not command.function
-    return "&" if grouped and ["wait"] in [item.texts for item in later] else command.end
+    texts = [" ".join(item.texts) for item in later]
+    if grouped and "wait" in texts:
+        return "&"
+    saves = FORMS["saves"].match("\n".join([command.end, *texts]))
+    return "saves" if saves else command.end
+
+
+def _list_programs(script: Script) -> list[Command]:
+    """List the commands that start programs of the job's own."""
+    return [launch.command for launch in list_run(script) if _matters(launch.started)]
+
+
+def _list_lost_beside(script: Script, command: Command, later: list[Command]) -> list[int]:
+    """List the lines of other programs above the end whose exit codes are lost, too."""
+    others = [item for item in _list_programs(script) if item.end in ("\n", ";")]
+    lines = {item.line for item in others if not _is_kept(script, item, *later)}
+    return sorted(lines - {command.line, *range(later[-1].line, len(script.lines) + 1)})
+
+
+def _name_lines(lines: list[int]) -> str:
+    """Return the end of a message that names more lines with the same fault."""
+    return f"; lost as well: line {', '.join(map(str, lines))}" if lines else ""
 
 
 @rule("no-wait")
@@ -109,7 +133,7 @@ def _is_kept(script: Script, command: Command, *later: Command) -> bool:
     asks = not {command.end, *called}.isdisjoint(("||", "&&", "|", "|&"))
     asked = [" ".join(item.texts) for item in _list_asked(script, command)]
     looked_at = asks or any(map(FORMS["gives-up"].match, asked))
-    if command in _list_piped(script.expanded):  # to tee, of which another rule tells
+    if command in _list_piped(script.expanded, "to-tee"):  # of which another rule tells
         looked_at = FORMS["keeps-pipe"].search(script.text) is None
     serves = FORMS["server"].search(" ".join(command.texts))  # and does not end by itself
     return any((ends, looked_at, serves, chosen))
@@ -178,23 +202,25 @@ def _acts_on_status(text: str) -> bool:
 def _find_tee(script: Script) -> Iterator[Fault]:
     for command in chain.from_iterable(_list_lossy(script)):
         if any(_matters(x.started) for x in unwrap_nested(command, PlainVariables({}, {}))):
-            yield mark(command.place, f"the exit code of {command.name} is lost: tee's counts")
+            yield mark(command.place, f"the exit code of {command.name} is lost in the pipe")
 
 
 def _list_lossy(script: Script) -> Iterator[list[Command]]:
-    """Yield what stands before tee in each shell whose pipes have no exit code but the last."""
+    """Yield what stands before a filter in each shell whose pipes have only its exit code."""
     shells = [(script.text, script.expanded)]
     for command in script.expanded:
         inner = script.open(command)
         above = script.text if command.name in ("eval", "source", ".") else ""  # the same shell
         own = "\n".join([above, *inner.texts, *inner.bodies])
         shells.append((own, list_inner(unwrap(inner.words), inner)))
-    return (_list_piped(x) for own, x in shells if not FORMS["keeps-pipe"].search(own))
+    lossy = (commands for own, commands in shells if not FORMS["keeps-pipe"].search(own))
+    return (_list_piped(commands, "lossy-pipe") for commands in lossy)
 
 
-def _list_piped(commands: list[Command]) -> list[Command]:
-    pairs = [(one, other.name) for one, other in pairwise(commands) if one.end in ("|", "|&")]
-    return [command for command, name in pairs if name == "tee"]
+def _list_piped(commands: list[Command], kind: str) -> list[Command]:
+    """List the commands that a pipe leads to one of a kind."""
+    pairs = [(one, other.texts) for one, other in pairwise(commands) if one.end in ("|", "|&")]
+    return [command for command, texts in pairs if FORMS[kind].match(" ".join(texts))]
 
 
 @rule("no-command")
