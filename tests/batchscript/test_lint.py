@@ -596,6 +596,7 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
         ("python watch.py 1 &\npython t.py 2", "--nodes=1"),
         ("set -o pipefail\npython t.py | gzip > a.gz", "--nodes=1"),
         ("python t.py | grep -q ok || exit 1", "--nodes=1"),
+        ("srun -l bash -c 'hostname' | sort -u > nodes\npython t.py", "--nodes=1"),
         ("python t.py -i a\n", "--nodes=1"),
         ("python t.py", "--job-name=a_$N"),
         ("run() { python t.py & wait $!; }\nrun 1\nrun 2", "--nodes=1"),

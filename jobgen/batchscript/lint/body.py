@@ -201,7 +201,8 @@ def _acts_on_status(text: str) -> bool:
 @rule("tee-status")
 def _find_tee(script: Script) -> Iterator[Fault]:
     for command in chain.from_iterable(_list_lossy(script)):
-        if any(_matters(x.started) for x in unwrap_nested(command, PlainVariables({}, {}))):
+        outer, *inner = [x.started for x in unwrap_nested(command, PlainVariables({}, {}))]
+        if any(map(_matters, inner or [outer])):  # of a shell, what it runs
             yield mark(command.place, f"the exit code of {command.name} is lost in the pipe")
 
 
