@@ -68,11 +68,6 @@ def _note_submission(script: Script, draft: Draft) -> None:
     for line, text in readable.list_submissions(script):
         if (line in outside or FORMS["itself"].search(text)) and FORMS["asks-more"].search(text):
             draft.lose(line, text, WHY.OF_ITSELF)
-    _note_uses(script, draft)
-
-
-def _note_uses(script: Script, draft: Draft) -> None:
-    """Name variables of an array, and of several nodes, in a script that asks for neither."""
     own = {name for name, _, _ in script.variables()}
     indices = "|".join(set(directives.ARRAYS.values()) - own) or "-"
     index = straight.find_use(script, rf"(?:{indices})\b(?!:?[-+])")
@@ -122,8 +117,10 @@ def _note_losses(script: Script, draft: Draft) -> None:
             draft.check(item.line, item.text, "the file of the body is looked for there")
     outside = straight.list_lines_outside(script)
     for command in script.commands:
+        if command.name in ("echo", "printf") or command.line in outside:
+            continue
         match = FORMS["itself"].search(command.active)
-        if match and command.name not in PRINTS and command.line not in outside:
+        if match and command.name not in PRINTS:
             draft.check(command.line, match[0], vars(WHY).get(match[0][:8], WHY.OF_BODY))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from jobgen.batchscript import purposes
 from jobgen.batchscript.bash import DECLARES, Command, parse
 from jobgen.batchscript.expand import PlainVariables, expand_command, list_names
-from jobgen.batchscript.launchers import Started, list_inner, unwrap
+from jobgen.batchscript.launchers import list_inner, unwrap
 from jobgen.batchscript.purposes import FORMS, WHY
 from jobgen.batchscript.readable import find_place, list_submissions
 from jobgen.batchscript.reader import Script
@@ -278,15 +278,12 @@ def _classify_program(command: Command) -> str:
     quiet = not started.launchers or all(map(purposes.is_quiet, command.redirects))
     if started.name in purposes.PRINTS and quiet:
         return "prints" if purposes.list_pure(command) else "once"
+    text = " ".join([started.name, *started.texts[1:]])
     if {*map(purposes.leaves_nothing, list_inner(started, command))} == {True}:
         return "prints"
     if started.wrapper and command.texts[1] in ("run", "exec"):  # of this node
         return "launch"
-    return "once" if _prepares(started, command) else "launch"
-
-
-def _prepares(started: Started, command: Command) -> bool:
-    """Whether it only gets things ready: by its name, or as `python -m venv` does."""
+    if re.match(rf"python\S* ({FORMS['makes'].pattern})", text):
+        return "once"
     names = {started.name if started.runner else command.name, started.name}
-    text = " ".join([started.name, *started.texts[1:]])
-    return bool(names & _PREPARES or re.match(rf"python\S* ({FORMS['makes'].pattern})", text))
+    return "once" if names & _PREPARES else "launch"
