@@ -269,19 +269,14 @@ class _Resources:
             self._take_chunk(option, value, item)
         elif self.files and option == f"-l {self.files.resource}" and _LABEL.matches(value):
             self.draft.put("filesystems", value.split(self.files.separator))
-        else:
-            return self._is_in_request(option, value)
-        return True
-
-    def _is_in_request(self, option: str, value: str) -> bool:
-        """Whether the nodes of the request say the same as a resource of PBS."""
-        if option in ("-l ngpus", "-l ncpus"):
+        elif option in ("-l ngpus", "-l ncpus"):  # of the request
             return value.isdecimal() and int(value) % self.nodes == 0
-        return option == "-l place" and value in ("free", "pack") and self.nodes == 1
+        else:
+            return option == "-l place" and value in ("free", "pack") and self.nodes == 1
+        return True
 
     def _take_chunk(self, option: str, value: str, item: DirectiveOption) -> None:
         more, draft = [], self.draft
-        bare = "=True" if option == "-l nodes" else ""  # of the nodes, as OpenPBS reads it
         for pair in filter(None, re.sub(r"^\d+", "", value).split(":")):
             key, equals, text = pair.partition("=")
             if key == "mem":
@@ -289,18 +284,15 @@ class _Resources:
             elif key == "ompthreads":
                 draft.export([("OMP_NUM_THREADS", text)])
             elif not FORMS["of-chunk"].fullmatch(key):
-                more.append(pair if equals else pair + bare)
-        self._put_constraint(item, more)
+                # A bare word of nodes= is true of them, as OpenPBS reads it.
+                more.append(pair if equals or option != "-l nodes" else f"{pair}=True")
+        known = [pair for pair in more if re.fullmatch(r"[A-Za-z_]\w*=[\w.-]+", pair)]
+        draft.put("resources.constraint", ":".join(known))
+        if others := ":".join(pair.removesuffix("=True") for pair in more if pair not in known):
+            draft.lose(item.line, others, "not a thing that a spec can ask of each node")
         if option == "-l nodes":
             reason = "becomes a select=, which OpenPBS and PBS Pro read, and Torque does not"
             draft.check(item.line, item.text, reason)
-
-    def _put_constraint(self, item: DirectiveOption, pairs: list[str]) -> None:
-        """Put what else is asked of each node into the draft, and name what a spec cannot ask."""
-        known = [pair for pair in pairs if re.fullmatch(r"[A-Za-z_]\w*=[\w.-]+", pair)]
-        self.draft.put("resources.constraint", ":".join(known))
-        if others := ":".join(pair.removesuffix("=True") for pair in pairs if pair not in known):
-            self.draft.lose(item.line, others, "not a thing that a spec can ask of each node")
 
 
 def find_request(script: Script, path: str) -> DirectiveOption | None:
