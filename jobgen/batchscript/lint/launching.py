@@ -41,12 +41,16 @@ def _starts_elsewhere(script: Script, launch: LaunchCommand) -> bool:
     if launch.started.launchers:
         part = 0 < reach.find_reach(script, launch).nodes < (script.nodes or math.inf)
         return not part and launch.started.name not in HELPING
-    if launch.command.name in PRINTS and not launch.command.redirects:
+    if _only_prints(launch.command):
         return False
     # What runs only for its output to be read starts nothing.
     words = [x.raw for x in launch.command.all_words if not any(list_substituted(x.raw))]
     files = [script.beside.get(text, "") for text in launch.command.texts]
     return FORMS["starts"].search(" ".join(words + launch.command.bodies + files)) is not None
+
+
+def _only_prints(command: Command) -> bool:
+    return command.name in PRINTS and not command.redirects
 
 
 def _list_holders(command: Command, known: str) -> list[str]:
@@ -64,31 +68,26 @@ def _find_first_node_only(script: Script) -> Iterator[Fault]:
         agent, used = launch.started.agent, reach.find_reach(script, launch).nodes
         of = f"of {script.nodes or 'several'} nodes"
         on = f"{used} {of}" if used > 1 else f"the first {of} alone"
-        name, alone = (agent.name, agent.is_alone) if agent else ("this", False)
-        fix = vars(WHY).get(name, "") if alone else ""
-        yield mark(launch.place, f"{name} starts on {on}", fix)
+        fix = vars(WHY).get(agent.name, "") if agent and agent.is_alone else ""
+        yield mark(launch.place, f"{agent.name if agent else 'this'} starts on {on}", fix)
 
 
 def _list_lone(script: Script) -> list[LaunchCommand]:
     """List the agents that leave others out, or else the first program that idles nodes."""
     launched = _reaches_others(script)
     launches = [launch for launch in script.launches if not launch.command.is_inner]
+    if launched:  # where another branch may be for several nodes
+        alone = [x for x in launches if x.command.openers.isdisjoint(("if", "case"))]
+        launches = [launch for launch in alone if not launch.started.launchers]
     if any(launch.started.agent for launch in script.launches):
-        own = [x for x in launches if _is_by_itself(x)] if launched else launches
-        return [x for x in own if _is_lone(x.started.agent, script.nodes, launched)]
-    few = [] if launched else [x for x in launches if _trains_on_few(script, x)]
-    return few[:1]
+        agents = [(launch, launch.started.agent) for launch in launches]
+        return [x for x, agent in agents if agent and _is_lone(agent, script.nodes, launched)]
+    few = [launch for launch in launches if _trains_on_few(script, launch)]
+    return [] if launched else few[:1]
 
 
-def _is_by_itself(launch: LaunchCommand) -> bool:
-    """Whether no launcher starts it, in a branch beside which none is for several nodes."""
-    return not launch.started.launchers and launch.command.openers.isdisjoint(("if", "case"))
-
-
-def _is_lone(agent: Agent | None, nodes: int, launched: bool) -> bool:
+def _is_lone(agent: Agent, nodes: int, launched: bool) -> bool:
     """Whether an agent awaits others that nothing starts, or is for one of several nodes."""
-    if agent is None:
-        return False
     # Its own settings may name the others, but not where nothing reads this job's nodes.
     named = launched or not agent.is_set_elsewhere
     if agent.starts_others and named:
@@ -135,26 +134,19 @@ def _find_same_rank(script: Script) -> Iterator[Fault]:
 
 @rule("two-agents")
 def _find_two_agents(script: Script) -> Iterator[Fault]:
-    for launch in [launch for launch in script.launches if launch.started.launchers]:
-        outer, inner = launch.started.launchers[0], _list_inner_starts(launch)
-        times = math.prod(reach.count_reach(script, outer))
+    for launch in script.launches:
+        launchers, agent = launch.started.launchers, launch.started.agent
+        inner = [item.word for item in launchers[1:] if item.name in read_names("mpi")]
+        if agent and agent.starts_others and _OWN_NODE.isdisjoint(agent.options):
+            inner.append(launch.place)
+        times = math.prod(reach.count_reach(script, launchers[0])) if launchers else 1
         each = reach.find_reach(script, launch).each
         if inner and times > 1:
-            message = f"{outer.name} starts {inner[0].text} {times} times"
+            message = f"{launchers[0].name} starts {inner[0].text} {times} times"
             yield mark(inner[0], message, fix="start the program by one of them alone")
-        elif launch.started.agent and each > 1:
-            message = f"{outer.name} starts {each} agents on each node, for the same GPUs"
-            yield mark(outer.word, message)
-
-
-def _list_inner_starts(launch: LaunchCommand) -> list[Word]:
-    """Return what a launcher starts that itself starts processes on all nodes."""
-    _, *launchers = launch.started.launchers
-    inner = [item.word for item in launchers if item.name in read_names("mpi")]
-    agent = launch.started.agent
-    if agent and agent.starts_others and _OWN_NODE.isdisjoint(agent.options):
-        inner.append(launch.place)
-    return inner
+        elif agent and each > 1:
+            message = f"{launchers[0].name} starts {each} agents on each node, for the same GPUs"
+            yield mark(launchers[0].word, message)
 
 
 @rule("idle-gpus")
@@ -198,13 +190,11 @@ def _list_sruns(
     script: Script, variable: str, *options: str
 ) -> Iterator[tuple[Launcher, Agent | None]]:
     """Each srun that starts a program that trains, without one of these options."""
+    works = [item for item in reach.list_run(script) if trains(item.started)]
     own = {name for name, _, _ in script.variables()}
-    if variable in own:
-        return
-    for item in [item for item in reach.list_run(script) if trains(item.started)]:
-        for srun in item.started.launchers:
-            if srun.name == "srun" and not _is_told(script, srun, own, options):
-                yield srun, item.agent
+    for srun, agent in [(srun, item.agent) for item in works for srun in item.started.launchers]:
+        if srun.name == "srun" and variable not in own and not _is_told(script, srun, own, options):
+            yield srun, agent
 
 
 def _is_told(script: Script, srun: Launcher, own: set[str], options: tuple[str, ...]) -> bool:
@@ -252,14 +242,10 @@ def _find_early(script: Script) -> Iterator[Fault]:
     for command in script.commands:
         words, fix = _list_early(script, command)
         for word in words:
-            if match := FORMS["of-task"].search(_read_own(word)):
+            # Without the variables that the shell of the script does not expand.
+            own = (re.sub(r"'[^']*'" if one.live else r"\$", "", one.text) for one in word.segments)
+            if match := FORMS["of-task"].search("".join(own)):
                 yield mark(word, f"${match[1]} expands here, and not in each task", fix)
-
-
-def _read_own(word: Word) -> str:
-    """Return a word without the variables that the shell of the script does not expand."""
-    parts = (re.sub(r"'[^']*'" if one.live else r"\$", "", one.text) for one in word.segments)
-    return "".join(parts)
 
 
 def _list_early(script: Script, command: Command) -> tuple[list[Word], str]:
