@@ -83,7 +83,8 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
     if later and (held or not beside):
         name, line = later[-1].name.split("\n")[0], later[-1].line
         message = f"its exit code is lost: the lines up to '{name}' in line {line} set the job's"
-        message += _name_lines(_list_lost_beside(script, command, later))
+        if lost := _list_lost_beside(script, command, later):
+            message += f"; lost as well: line {', '.join(map(str, lost))}"
         yield mark(command.place, message, fix=vars(WHY).get(_find_end(command, later), ""))
     elif not beside and not all(FORMS["once"].match(script.text, x.start) for x in loops):
         yield mark(command.place, "the job's exit code is that of this loop's last turn alone")
@@ -99,21 +100,12 @@ def _find_end(command: Command, later: list[Command]) -> str:
     return "saves" if saves else command.end
 
 
-def _list_programs(script: Script) -> list[Command]:
-    """List the commands that start programs of the job's own."""
-    return [launch.command for launch in list_run(script) if _matters(launch.started)]
-
-
 def _list_lost_beside(script: Script, command: Command, later: list[Command]) -> list[int]:
     """List the lines of other programs above the end whose exit codes are lost, too."""
-    others = [item for item in _list_programs(script) if item.end in ("\n", ";")]
+    programs = (launch.command for launch in list_run(script) if _matters(launch.started))
+    others = [item for item in programs if item.end in ("\n", ";")]
     lines = {item.line for item in others if not _is_kept(script, item, *later)}
     return sorted(lines - {command.line, *range(later[-1].line, len(script.lines) + 1)})
-
-
-def _name_lines(lines: list[int]) -> str:
-    """Return the end of a message that names more lines with the same fault."""
-    return f"; lost as well: line {', '.join(map(str, lines))}" if lines else ""
 
 
 @rule("no-wait")
