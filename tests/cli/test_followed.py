@@ -93,7 +93,7 @@ def test_the_lines_for_words_are_taken():
     for row in load_table()["commands"]:
         for word in row.get("words", "").split()[:4]:
             for rest in ([], ["12"], ["job.yaml"]):
-                answer = make_room(explain_command([word, *rest], context, GROUPS))
+                answer = make_room(explain_command([word, *rest], context, GROUPS), [])
                 for words in list_lines(answer, ""):
                     followed += 1
                     if why := refuse(words):
@@ -117,7 +117,7 @@ def test_the_lines_for_options_are_taken():
                 try:
                     command.make_context(name, argv[1:], parent=outer)
                 except click.UsageError as error:
-                    answer = make_room(explain_usage(error, argv, cli))
+                    answer = make_room(explain_usage(error, argv, cli), [])
                 else:
                     continue
                 for words in list_lines(answer, name):
