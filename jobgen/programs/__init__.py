@@ -121,7 +121,8 @@ def _measure(plan: Plan) -> JobSize:
         plain=plan.launch.plain,
         lone=plan.lone and "hydra/launcher=" not in setup,  # which starts others
         chained=" and ".join(key for key, starts in again.items() if starts),
-        resubmits=walltime.chain.goes_on,
+        goes_on=walltime.chain.goes_on,
+        resubmits=walltime.chain.then in ("resubmit", "held"),
         swept=tuple(task.arguments for task in tasks[:20]) or ((),),
         batch=plan.can.batch,
         setup=setup,

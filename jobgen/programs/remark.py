@@ -26,7 +26,8 @@ class JobSize(NamedTuple):
     batch: bool = False  # whether it leaves its nodes to other jobs
     scheduler: str = ""  # what the variables that it sets begin with
     chained: str = ""  # the keys by which it may start again, to go on where it ended
-    resubmits: bool = False  # whether a start that saves nothing new in checkpoints/ is the last
+    goes_on: bool = False  # whether a start that saves nothing new in checkpoints/ is the last
+    resubmits: bool = False  # whether each of its starts is another job
     copied: tuple[str, ...] | None = None  # files and folders, where it runs from a snapshot
     setup: str = ""  # its command, setup and variables
     ray: bool = False  # whether it starts once, in a Ray of all nodes

@@ -724,7 +724,7 @@ def test_a_state_that_nothing_loads_is_found(more: str, found: list[str]) -> Non
     assert rules(look(program, size=ONE._replace(chained="on_walltime"))) == found
 
 
-CHAINED = ONE._replace(chained="on_walltime", resubmits=True)
+CHAINED = ONE._replace(chained="on_walltime", goes_on=True, resubmits=True)
 RESUMES = (
     "import torch\nstate = torch.load('a.pt')\noptimizer.load_state_dict(state['optimizer'])\n"
 )
@@ -744,6 +744,8 @@ RESUMES = (
 def test_a_chain_loses_what_the_start_before_has_saved(program: str, expected: str) -> None:
     text = f"import os, time\n{RESUMES}{program}loss.backward()\nprint('checkpoints')\n"
     assert rules(look(text, size=CHAINED)) == [expected] * bool(expected)
+    if "JOB_ID" in program:  # which a job keeps that is put back into the queue
+        assert look(text, size=CHAINED._replace(resubmits=False)) == []
 
 
 def test_fully_shard_makes_the_group_if_there_is_none() -> None:
