@@ -37,6 +37,7 @@ class SchedulerAnswer:
         """
         self.states: dict[str, State] = {}
         self.silence, self.mute = "", False
+        self._chains: dict[str, list[str]] = {}  # by the run folder, as files tell them
         try:
             for ids in split_ids(wanted):
                 self._ask(SCHEDULERS[name].queue, ids, wanted)
@@ -87,13 +88,14 @@ class SchedulerAnswer:
 
     def find_state(self, left: Traces, *, first: bool = False) -> State | None:
         """Return how the job's chain goes on, or else has ended; of its `first` alone if asked."""
-        known = self._list_states(left, left.open_chain[:1] if first else left.open_chain)
+        chain = self._list_chain(left)
+        known = self._list_states(left, chain[:1] if first else chain)
         going = (one for one in known if not one.ended and one.name != "unknown")
         return next(going, known[-1] if known else None)
 
     def ask_more(self, left: Traces, state: State) -> State:
         """Return the same, or what another of the scheduler's commands knows of a single job."""
-        known = self._list_states(left, left.open_chain[:1])
+        known = self._list_states(left, self._list_chain(left)[:1])
         # A preemption moves the end of a job that runs.
         early = (state.limit or math.inf) + _SLACK < (left.limit or 0)
         if known and (early or state.name in ("failed", "queued")):
@@ -102,6 +104,11 @@ class SchedulerAnswer:
                 more = queue.ask_more(left.job.id, known[0], process.run)
                 return more if more != known[0] else state
         return state
+
+    def _list_chain(self, left: Traces) -> list[str]:
+        if left.run_dir not in self._chains:
+            self._chains[left.run_dir] = left.open_chain
+        return self._chains[left.run_dir]
 
     def _list_states(self, left: Traces, ids: Iterable[str]) -> list[State]:
         known = [self.states[name] for name in map(folder_name, ids) if name in self.states]

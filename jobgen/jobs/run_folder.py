@@ -130,7 +130,8 @@ class Traces(NamedTuple):
     @property
     def cancelled(self) -> bool:
         """Whether jobgen has cancelled the job, or the array that it is a task of."""
-        return any((folder / CANCEL).exists() for folder in (self.job.run_dir, self.job.whole_dir))
+        own = (self.job.run_dir / CANCEL).exists()
+        return own or (self.job.array != "" and (self.job.whole_dir / CANCEL).exists())
 
     @property
     def open_chain(self) -> list[str]:
