@@ -601,13 +601,12 @@ def test_slurm_takes_what_is_asked_for_or_says_what_it_is(slurm: Cluster, tmp_pa
         assert (tested.returncode, message in tested.stderr) == (1, True), tested.stderr
 
 
-def test_slurm_says_at_submission_when_the_job_starts_or_that_it_never_would(
+def test_slurm_says_at_submission_that_the_job_never_would_start(
     slurm: Cluster, tmp_path: Path
 ) -> None:
     _with_spec(tmp_path)
     ended = jobgen("submit", "--scheduler", "slurm", env=slurm.env, cwd=tmp_path)
-    said = r"^sbatch --test-only says: expected to start at 20\d\d-.* on nodes .*"
-    assert re.search(said, ended.stderr, re.MULTILINE), ended.stderr
+    assert "test-only" not in ended.stderr, ended.stderr  # as it starts at once
     slurm.run("scancel", ended.stdout.strip())
     long = ("--set", "resources.walltime=400h")  # above the partition's; the job would only wait
     ended = jobgen("submit", "--scheduler", "slurm", *long, env=slurm.env, cwd=tmp_path)
