@@ -71,9 +71,9 @@ def settle_waits(submission: Submission) -> Submission:
 
 
 def _refuse_ended(ids: list[str]) -> None:
-    for id in ids:
+    if ids:
         hint = "take it out of after; for a rerun, give --set after=null"
-        raise UsageError(f"job {id}, for which this one would wait, has ended; {hint}")
+        raise UsageError(f"job {ids[0]}, for which this one would wait, has ended; {hint}")
 
 
 def _find_come(waits: list[_Wait], scheduler: Scheduler) -> list[_Wait]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Iterable
 
 from jobgen.programs.arguments import read_arguments
 from jobgen.programs.kinds import classify
@@ -34,7 +35,7 @@ class Case:
         self.source, self.size = source, size
         self.words = [*(size.arguments or ()), *size.swept[0]]
         self.told = f"{source.project.code}\n{size.setup}"
-        self.swept = re.findall(r"(?<!\S)--?([A-Za-z][\w-]*)", " ".join(size.swept[0]))
+        self.passed, self.swept = _list_options(self.words), _list_options(size.swept[0])
         known = _tell(size)
         source.tell(known, {})
         tasks = [(*(size.arguments or ()), *one) for one in size.swept]
@@ -121,6 +122,11 @@ class Case:
         return f"run: {{module: {module}}}" if package else "the import without dots"
 
 
+def _list_options(words: Iterable[str]) -> list[str]:
+    """Return the options among words, without their dashes."""
+    return re.findall(r"(?<!\S)--?([A-Za-z][\w-]*)", " ".join(words))
+
+
 def _answer(size: JobSize) -> dict[str, bool]:
     return {key: bool(value) for key, value in size._asdict().items()} | {
         "given": size.arguments is not None,
@@ -138,8 +144,10 @@ def _tell(size: JobSize) -> dict[str, object]:
     count = "torch.cuda.device_count()"
     known: dict[str, object] = {**_OF_NODES, count: size.gpus, f"int({count})": size.gpus}
     known["torch.cuda.is_available()"] = size.gpus > 0
-    for name in () if size.lone or size.ray or size.plain else _TOLD:
+    if size.lone or size.ray or size.plain:
+        return known
+    for name in _TOLD:
         known |= {f"'{name}' in os.environ": True, f"'{name}' not in os.environ": False}
-        counts = {"WORLD_SIZE": size.world_size, "LOCAL_WORLD_SIZE": size.processes}
-        known |= {f"int(os.environ['{one}'])": count for one, count in counts.items()}
+    known["int(os.environ['WORLD_SIZE'])"] = size.world_size
+    known["int(os.environ['LOCAL_WORLD_SIZE'])"] = size.processes
     return known

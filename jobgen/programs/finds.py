@@ -182,10 +182,6 @@ def _has_option(call: Call, names: Sequence[str]) -> bool:
     return not {str(word).lstrip("-") for word in call.words}.isdisjoint(names)
 
 
-def _list_passed(case: Case) -> list[str]:
-    return re.findall(r"(?<!\S)--?([A-Za-z][\w-]*)", " ".join(case.words))
-
-
 # What rules need of the place of a call.
 PLACES: dict[str, Callable[[Case, Call], bool]] = {
     "certain": _is_under("shared-test"),
@@ -198,7 +194,7 @@ PLACES: dict[str, Callable[[Case, Call], bool]] = {
     "hooked": lambda _, call: bool(call.place.scope and call.place.scope.free),
     "inside": lambda _, call: call.place.scope is not None,
     "entry": lambda case, call: call.module is case.source.project.entry,
-    "passed": lambda case, call: _has_option(call, _list_passed(case)),
+    "passed": lambda case, call: _has_option(call, case.passed),
     "differing": lambda case, call: _has_option(call, case.swept),
     "left-off": lambda case, call: _has_option(call, [one.lstrip("-") for one in case.size.off]),
     "refused": lambda case, call: _has_option(

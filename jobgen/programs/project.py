@@ -89,7 +89,7 @@ class Project:
             above = os.path.join(os.path.dirname(one.module.path), *[os.pardir] * (dots - 1))
             return os.path.normpath(os.path.join(above, *words))
         for place, root in enumerate(self._roots):
-            if place and self.is_script and words[0] in list_plain() | list_heads():
+            if place and self.is_script and _is_library(words[0]):
                 continue  # Python does not look there, and has it as a library
             if self._has_own(root, words[0]):
                 return os.path.normpath(os.path.join(root, *words))
@@ -101,8 +101,9 @@ class Project:
         if not beside or not self.is_script or read_form("adds-path").search(self.code):
             return []
         sure = [one for one in self.entry.imports if not (one.place.tried or one.place.scope)]
-        here = [one for one in sure if one.head and one.head not in list_plain() | list_heads()]
-        return [one for one in here if _has_own("", one.head) and not _has_own(beside, one.head)]
+        here = [one for one in sure if one.head and not _is_library(one.head)]
+        own = self._has_own
+        return [one for one in here if own("", one.head) and not own(beside, one.head)]
 
 
 def _list_files(base: str, one: Call) -> list[str]:
@@ -116,6 +117,11 @@ def _list_files(base: str, one: Call) -> list[str]:
 def list_plain() -> frozenset[str]:
     """Return the libraries that start no processes, and those of Python."""
     return sys.stdlib_module_names.union(tables.read_lines("plain_libraries.txt", room="programs"))
+
+
+def _is_library(name: str) -> bool:
+    """Whether jobgen knows a library of this name."""
+    return name in list_plain() or name in list_heads()
 
 
 def _has_own(root: str, name: str) -> bool:

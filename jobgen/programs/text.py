@@ -136,10 +136,10 @@ class Module:
         self.texts: dict[ast.Call, str] = {}  # of calls, as far as they were asked for
         self.options: Mapping[str, Any] = {}  # of the program, where their values are sure
         self._waiting: list[tuple[Surroundings, Any, str]] = []
-        self.top = Surroundings(self)
-        self.whole = Call(self.top, self.tree, "")
+        top = Surroundings(self)
+        self.whole = Call(top, self.tree, "")
         self._started = started
-        self._read(self.tree.body, self.top)
+        self._read(self.tree.body, top)
         # Only now, as a function may use what is imported below it.
         self.calls = [
             Call(place, node, name or self.name(node.func)) for place, node, name in self._waiting
