@@ -88,6 +88,18 @@ def test_no_variable_says_only_that_it_was_found() -> None:
     assert not vague, "\n".join(sorted(vague))
 
 
+def test_what_only_its_file_may_use_is_used_there() -> None:
+    unused = set()
+    for path in FILES:
+        text = path.read_text()
+        for node in ast.parse(text).body:
+            targets = getattr(node, "targets", [getattr(node, "target", None)])
+            names = {one.id for one in targets if isinstance(one, ast.Name)}
+            private = {name for name in names if re.match("_[^_]", name)}
+            unused |= {name for name in private if len(re.findall(rf"\b{name}\b", text)) == 1}
+    assert not unused
+
+
 if __name__ == "__main__":
     for path in FILES:
         other = [name for name in module_functions(path) if not begins_with_verb(name)]

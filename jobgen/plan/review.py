@@ -13,7 +13,6 @@ import math
 import os
 import re
 import shutil
-import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -579,26 +578,6 @@ def _check_venv(job: _Subject) -> _Found:
         yield "unseen-venv", "environment.venv", values
 
 
-def _check_packages(job: _Subject) -> _Found:
-    """Yield what the program imports in any case, and its venv, which sees no other, has not."""
-    own, file, known = job.spec.environment, str(job.spec.run.script), job.plan.environment
-    venv = os.path.expanduser(str(own.venv))
-    packages = f"{venv}/lib*/python*/site-packages"
-    links = "".join(map(read_here, glob.glob(f"{packages}/*.pth")))
-    code = _read_form("document").sub("", read_here(file))
-    finds = " ".join([code, *os.environ, *known.from_shell, *known.variables])
-    more = any((job.setup, own.modules, job.container.image))
-    alone = "include-system-site-packages = false" in read_here(f"{venv}/pyvenv.cfg")
-    if more or not alone or re.search(r"(?m)^[./]|editable|PYTHONPATH|sys\.path", links + finds):
-        return
-    beside = f"{os.path.dirname(os.path.abspath(file))}/*"
-    files = itertools.chain(*map(glob.glob, (f"{packages}/*", beside, "*")))
-    names = {*_read_form("imported").findall("\n".join(files))} | sys.stdlib_module_names
-    for name in dict.fromkeys(_read_form("imports").findall(code)):
-        if name not in names:
-            yield "no-package", "environment.venv", {"venv": venv, "text": name, "file": file}
-
-
 def _list_numbers(options: _Settings) -> Iterator[tuple[str, str, int]]:
     """Yield the options that are given a number: the last part of the name, the option, it."""
     for option, value in options:
@@ -788,6 +767,5 @@ _CHECKS = (
     _check_module,
     _check_no_use,
     _check_venv,
-    _check_packages,
     _check_addresses,
 )

@@ -14,6 +14,7 @@ from jobgen.plan.limits import has_option
 from jobgen.plan.plan import Plan
 from jobgen.plan.review import TASK, list_copied, parts_tasks, review
 from jobgen.programs.look import check_program
+from jobgen.programs.packages import list_packages
 from jobgen.programs.remark import SEVERAL, JobSize, Remark, make_remark
 from jobgen.programs.source import list_started
 from jobgen.spec.load import LoadedSpec
@@ -29,7 +30,9 @@ def list_doubts(loaded: LoadedSpec, plan: Plan) -> Iterator[str]:
     for part, one in zip(loaded.programs(), plan.parts, strict=True):
         given = part.spec.run.keyed_args.items()
         off = tuple(make_option(key) for key, value in given if value is False)
-        for remark in look_at(one, copied=copied, off=off):
+        venv = part.spec.environment.venv or ""
+        packages = list_packages(venv, one.environment)
+        for remark in look_at(one, copied=copied, off=off, packages=packages, venv=venv):
             yield f"{remark.level}: {_place(part, remark)} [{remark.rule}]"
 
 

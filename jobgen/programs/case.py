@@ -144,6 +144,7 @@ def _tell(size: JobSize) -> dict[str, object]:
     count = "torch.cuda.device_count()"
     known: dict[str, object] = {**_OF_NODES, count: size.gpus, f"int({count})": size.gpus}
     known["torch.cuda.is_available()"] = size.gpus > 0
+    known |= dict.fromkeys(("TYPE_CHECKING", "typing.TYPE_CHECKING"), False)
     if size.lone or size.ray or size.plain:
         return known
     for name in _TOLD:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import sys
 from collections.abc import Callable, Sequence
 
 from jobgen.plan.review import is_below
@@ -86,6 +87,12 @@ def _find_untracked(case: Case) -> list[Call]:
     ]
 
 
+def _find_lacking(case: Case) -> list[Call]:
+    """Return the imports of what the job's Python surely does not have."""
+    has = {*(case.size.packages or ()), *sys.stdlib_module_names}
+    return [one for one in case.source.project.outside if one.head not in has]
+
+
 def _find_swallowed(case: Case) -> list[Call]:
     """Return each `except` around the whole program that only prints the failure."""
     entry, places = case.source.project.entry, list[Call]()
@@ -124,6 +131,7 @@ FINDS: dict[str, Callable[[Case], list[Call]]] = {
     "unread-variable": _find_variables,
     "same-place.braces": _find_braces,
     "module-untracked": _find_untracked,
+    "no-package": _find_lacking,
     "swallowed": _find_swallowed,
     "module-missing": lambda case: case.source.project.missing,
     "module-missing.path": lambda case: case.source.project.find_elsewhere(),

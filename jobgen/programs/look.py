@@ -18,14 +18,7 @@ from jobgen.programs.source import Source
 from jobgen.programs.text import Call, is_newer, spell_form
 from jobgen.spec import tables
 
-# Variables that every process has.
-_TOLD = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-_OF_NODES = {"sys.platform": "linux", "os.name": "posix", "platform.system()": "Linux"}
-_OF_MPI = {"horovod", "mpi4py"}
-# Libraries that make the group in an object that settings may name.
-_CONFIGURED = {"lightning", "pytorch_lightning", "composer"}
 _IDLE = {"empty", "main-not-called"}  # by which nothing is run that more could be said of
-_STARTS = "spawns launches rays"  # the kinds of calls that start processes
 
 
 def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:

@@ -29,11 +29,12 @@ class Project:
         self._roots = (*(roots or dict.fromkeys((os.path.dirname(path), ""))), "src", *above)
         self.missing: list[Call] = []  # imports of modules of the project that are not there
         self.broken: list[Call] = []  # of those that do not parse
-        self.libraries: set[str] = set()  # the top-level names of the others
+        self.outside: list[Call] = []  # imports of what is not of the project
         self.partial = False  # whether some of the project is not read
         self.modules = [self.entry]
         self._has_own = cache(_has_own)  # as each import asks for it
         self._read()
+        self.libraries = {one.head for one in self.outside}
         self.code = "\n".join(module.code for module in self.modules)  # without comments
 
     def _read(self) -> None:
@@ -66,7 +67,7 @@ class Project:
         for one in module.imports:
             base = self._find_base(one)
             if base is None:
-                self.libraries.add(one.head)
+                self.outside.append(one)
                 continue
             files = _list_files(base, one)
             yield from ((one, file) for file in files)

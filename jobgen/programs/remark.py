@@ -36,6 +36,8 @@ class JobSize(NamedTuple):
     lone: bool = False  # whether it is the job's one process, and gets no rank variables
     offline: bool = False  # whether the nodes have no internet
     fewest: int = 0  # nodes, where the scheduler may give fewer than `nodes`
+    packages: frozenset[str] | None = None  # that its venv has, if it surely sees no others
+    venv: str = ""
 
     def __str__(self) -> str:
         return f"a job with {self.nodes} nodes of {self.processes} processes"

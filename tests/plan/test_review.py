@@ -1034,36 +1034,6 @@ def test_where_the_scheduler_is_the_home_folder_is_the_nodes_too(
         assert (own in jobgen("check").err) == said
 
 
-def test_a_package_that_the_venv_lacks_is_named_before_the_queue(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delenv("PYTHONPATH", raising=False)
-    packages = Path("env/lib/python3.11/site-packages")
-    (packages / "torch").mkdir(parents=True)
-    Path("env/bin").mkdir()
-    Path("env/bin/activate").touch()
-    Path("own.py").touch()
-    Path("train.py").write_text(
-        "import os\nimport own\nimport torch.nn as nn\nfrom pandas.api import types\n"
-        "try:\n    import wandb\nexcept ImportError:\n    pass\n"
-    )
-    config = Path("env/pyvenv.cfg")
-    config.write_text("include-system-site-packages = false\n")
-
-    def said(more: str = "") -> list[str]:
-        loaded = load(edited(("", f"environment: {{venv: env{more}}}\n"), text=BASE))
-        problems = review(loaded, resolve(loaded))
-        return [one.message for one in problems if "imports" in one.message]
-
-    assert said() == ["env has no pandas, which train.py imports"]
-    assert said(", setup: pip install pandas") == said(", variables: {PYTHONPATH: lib}") == []
-    (packages / "x.pth").write_text("/home/x/pandas\n")
-    assert said() == []
-    (packages / "x.pth").unlink()
-    config.write_text("include-system-site-packages = true\n")
-    assert said() == []
-
-
 def test_check_and_submit_say_it_with_its_place(tmp_path: object) -> None:
     with working_in(str(tmp_path)):
         with open("job.yaml", "w") as file:

@@ -462,6 +462,40 @@ def test_false_does_not_turn_off_what_is_on_by_default(settings: str, told: bool
     assert ["write no-amp: true" in one for one in said] == [True] * told
 
 
+def test_a_package_that_the_venv_lacks_is_named_before_the_queue(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    packages = Path("env/lib/python3.11/site-packages")
+    (packages / "torch").mkdir(parents=True)
+    config = Path("env/pyvenv.cfg")
+    config.write_text("include-system-site-packages = false\n")
+    imports = (
+        "import os\nfrom typing import TYPE_CHECKING\nimport own\nimport torch.nn as nn\n"
+        "from pandas.api import types\nif TYPE_CHECKING:\n    import numpy\n"
+        "if os.environ.get('LOG'):\n    import wandb\n"
+        "try:\n    import apex\nexcept ImportError:\n    pass\n"
+    )
+
+    def said(more: str = "") -> list[str]:
+        environment = f"environment: {{venv: env{more}}}\n"
+        write(more=environment, train=OWN + imports, own="import scipy\n")
+        loaded = load("job.yaml")
+        found = list_doubts(loaded, resolve(loaded))
+        return [one.partition("; ")[0] for one in found if "[no-package]" in one]
+
+    assert said() == [
+        "warning: train.py:9: it imports pandas.api, which env does not have",
+        "warning: own.py:1: it imports scipy, which env does not have",
+    ]
+    assert said(", setup: pip install pandas") == said(", variables: {PYTHONPATH: lib}") == []
+    (packages / "x.pth").write_text("/home/x/pandas\n")
+    assert said() == []
+    (packages / "x.pth").unlink()
+    config.write_text("include-system-site-packages = true\n")
+    assert said() == []
+
+
 def test_what_turns_an_option_off_is_not_answered_by_what_turns_it_on() -> None:
     for action in ("BooleanOptionalAction", "'store_true'"):
         given = PARSER.replace("type=int", f"action={action}")
