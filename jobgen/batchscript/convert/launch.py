@@ -212,6 +212,7 @@ class LaunchLine:
         self._refuse(WHY.LAUNCH, joined, read, any(item.name != "tee" for item in others))
         to_file = {item.target.text for item in redirects} - {"1", "2", "&1", "&2"}
         self.logged |= bool(to_file or others)
+        self.dropped += re.findall(r"^\s*time\b", self.statement.text)
 
     def _name_program(self, program: Sequence[Word]) -> dict[str, Any]:
         read = self._read_words(program)
