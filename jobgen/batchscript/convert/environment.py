@@ -94,6 +94,7 @@ class Prelude:
 
     def _take_folder(self, statement: Statement) -> None:
         words = expand_command(statement.first, self.reader.variables).words
+        refuse(statement.line, WHY.BASH, words[-1].text == "-")  # back to where it was before
         self.folder = "" if self.moved else os.path.join(get_text(self._read(words[-1])), "")
         self._keep(statement)
 
@@ -241,8 +242,7 @@ class Prelude:
 
     def write(self) -> None:
         """Put what was read into the draft."""
-        kinds = ("first", "use", "load")
-        modules = {key: self.modules[key] for key in kinds if self.modules.get(key)}
+        modules = {key: own for key in ("first", "use", "load") if (own := self.modules.get(key))}
         simple = modules.keys() == {"load"}
         self.draft.put("environment.modules", modules["load"] if simple else modules)
         for key, value in self.keys.items():
