@@ -19,7 +19,7 @@ def find_near(word: str, known: Iterable[str], *, cutoff: float = 0.75) -> str:
     differ in one are two words: `size` is not `site`. Initials are near an option.
     """
     known = list(known)
-    swapped = [one for one in known if sorted(one.lower()) == sorted(word.lower())]
+    swapped = [one for one in known if _is_swapped(one.lower(), word.lower())]
     for other in [*swapped, *get_close_matches(word, known, n=3, cutoff=cutoff)]:
         ends = other[:2] == word[:2] or (other[:1], other[-2:]) == (word[:1], word[-2:])
         alike = ends or word.lower() in (other.lower(), other[1:]) or other == word[1:]
@@ -59,6 +59,14 @@ def _find_files(names: Iterable[str]) -> list[str]:
         if len(folders) < _MOST_FOLDERS:
             folders += sorted(glob.glob(f"{glob.escape(one)}*/"))[: _MOST_FOLDERS // 4]
     return [*filter(os.path.isfile, (one + each for one in folders for each in names))]
+
+
+def _is_swapped(word: str, other: str) -> bool:
+    """Whether two words differ at most by two neighbours, which have changed places."""
+    differ = [
+        place for place, pair in enumerate(zip(word, other, strict=False)) if len({*pair}) > 1
+    ]
+    return sorted(word) == sorted(other) and (not differ or differ[-1] == differ[0] + 1)
 
 
 def _is_initials(word: str, other: str) -> bool:

@@ -175,6 +175,9 @@ def spec(tmp_path, monkeypatch):
         ("submit--dry-run job.yaml", "type: jobgen submit job.yaml --dry-run\n"),
         ("logz 12", "did you mean: jobgen logs 12\n"),
         ("lnit old.sh", "did you mean: jobgen lint old.sh\n"),
+        # No letters of another word in another order: what ends a job is not what removes it.
+        ("canel --all", "did you mean: jobgen cancel JOB..., with the ids"),
+        ("lgos --all", "did you mean: jobgen logs, which prints all nodes' lines\n"),
         ("sbatch jobs/a.yaml", "type: jobgen submit jobs/a.yaml\n"),
         ("scancel 11,12", "type: jobgen cancel 11 12\n"),
         ("squeue -j 11,12,13", "type: jobgen status 11 12 13\n"),
