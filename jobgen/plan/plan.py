@@ -416,6 +416,12 @@ class Plan(NamedTuple):
         """The job's name."""
         return self.program.name
 
+    def list_elsewhere(self, part: Plan) -> list[str]:
+        """Return the roles that are on other nodes than a part, as in the names of variables."""
+        apart = sum(len(one.nodes.processes) for one in self.parts) == len(self.nodes.processes)
+        others = [one for one in self.roles.members if apart and one.plan is not part]
+        return [one.name.upper() for one in others]
+
     @property
     def parts(self) -> tuple[Plan, ...]:
         """The plans of its roles, or itself where it has one program."""

@@ -17,6 +17,7 @@ from jobgen.programs.look import check_program
 from jobgen.programs.packages import list_packages
 from jobgen.programs.remark import SEVERAL, JobSize, Remark, make_remark
 from jobgen.programs.source import list_started
+from jobgen.spec.launchers import load_launchers
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.value_types import make_option
 
@@ -32,7 +33,8 @@ def list_doubts(loaded: LoadedSpec, plan: Plan) -> Iterator[str]:
         off = tuple(make_option(key) for key, value in given if value is False)
         venv = part.spec.environment.venv or ""
         packages = list_packages(venv, one.environment)
-        for remark in look_at(one, copied=copied, off=off, packages=packages, venv=venv):
+        known = {"packages": packages, "venv": venv, "roles": "|".join(plan.list_elsewhere(one))}
+        for remark in look_at(one, copied=copied, off=off, **known):
             yield f"{remark.level}: {_place(part, remark)} [{remark.rule}]"
 
 
@@ -59,10 +61,16 @@ def look_at(plan: Plan, **known: Any) -> list[Remark]:
     words = list(plan.program.command)
     if plan.launch.body and plan.program.script:
         return _check_body(plan, _expand(words[1].removeprefix("$work_dir/")))
-    started = list_started(words)
+    launcher, behind = "", words
+    if words[0] in load_launchers()["launcher_flags"]:
+        from jobgen.programs.wrapper import take_launcher
+
+        launcher, behind = take_launcher(words)
+    started = list_started(behind)
     name, *arguments = started or [""]
     itself = words == started and "/" in name
-    size = _measure(plan)._replace(arguments=tuple(arguments), itself=itself, **known)
+    known |= {"arguments": tuple(arguments), "itself": itself, "stepped": launcher}
+    size = _measure(plan)._replace(**known)
     return _check_started(_expand(name), size)
 
 

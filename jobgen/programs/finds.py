@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import ast
+import math
 import os
 import re
 import sys
 from collections.abc import Callable, Sequence
 
-from jobgen.plan.review import is_below
+from jobgen.plan.review import is_below, list_settings
 from jobgen.programs.case import Case
 from jobgen.programs.kinds import classify
-from jobgen.programs.text import SCOPES, Call, read_form
+from jobgen.programs.text import SCOPES, Call, read_form, spell_form
 
 
 def _find_idle_text(case: Case) -> list[Call]:
@@ -87,6 +88,81 @@ def _find_untracked(case: Case) -> list[Call]:
     ]
 
 
+def _find_mesh(case: Case) -> list[Call]:
+    """Return the meshes that are not for as many processes as the job has."""
+    places = []
+    for call in case.source.find("meshes"):
+        shape = [*call.node.args[1:2], *filter(None, [call.given.get("mesh_shape")])]
+        sides = [case.source.values.find_value(one, call.module) for one in _list_parts(shape)]
+        if sides and all(isinstance(one, int) for one in sides):
+            places.append(call._replace(about={"shape": " x ".join(map(str, sides))}))
+    return [one for one in places if _multiply(one.about["shape"]) != case.size.world_size]
+
+
+def _list_parts(nodes: Sequence[ast.expr]) -> list[ast.expr]:
+    """Return the parts of a tuple or list, where it is written as one."""
+    return [part for node in nodes for part in getattr(node, "elts", ())]
+
+
+def _multiply(shape: str) -> int:
+    return math.prod(map(int, shape.split(" x ")))
+
+
+def _find_empty_range(case: Case) -> list[Call]:
+    """Return the ranges in which there is nothing, by the options that the job gives."""
+    places = []
+    for call in case.source.find("counts-up"):
+        sides = [case.source.values.find_value(one, call.module) for one in call.node.args]
+        first, end, *_ = [*map(ast.unparse, call.node.args), "", ""]
+        numbers = [one for one in sides if isinstance(one, int)]
+        if len(numbers) == len(sides) == 2 and numbers[0] >= numbers[1] and "." in first + end:
+            places.append(call._replace(about={"first": first, "end": end}))
+    return places
+
+
+def _find_no_entry(case: Case) -> list[Call]:
+    """Return the list of which each task takes one entry, where it has fewer or more of them."""
+    entry = case.source.project.entry
+    numbers = [
+        name
+        for name, values in entry.assigned.items()
+        if any(read_form("task-number").fullmatch(ast.unparse(value)) for _, value in values)
+    ]
+    index = "|".join([*map(re.escape, numbers), spell_form("task-number")])
+    places = []
+    for name in re.findall(rf"\b(\w+)\[(?:{index})\]", entry.code):
+        values = entry.list_values(name, entry.whole._replace(node=ast.Pass(lineno=10**9)))
+        for one in values:
+            about = {"name": name, "entries": len(_list_parts([one]))}
+            place = entry.whole._replace(node=one, about=about)
+            places += [place] if about["entries"] not in (0, case.size.tasks) else []
+    return places
+
+
+def _find_replaced(case: Case) -> list[Call]:
+    """Return where a file's values take the place of those of options that the job gives."""
+    own = {name.replace("-", "_") for name in (*case.passed, *case.swept)}
+    keys = (key.partition(":") for key, _ in list_settings(case.words) if ":" in key)
+    held = [(file, key) for file, _, key in keys if key in own]
+    calls = case.source.find("replaces") if held else []
+    replacing = [one for one in calls if read_form("own-options").search(ast.unparse(one.node))]
+    return [one._replace(about={"file": held[0][0], "key": held[0][1]}) for one in replacing]
+
+
+def _find_unwrapped(case: Case) -> list[Call]:
+    """Return the calls of a model in training that leave out what shares its gradients."""
+    training = {id(one.place.scope) for one in case.source.find("loops")}
+    calls = [one for one in case.source.find("unwraps") if id(one.place.scope) in training]
+    return [one for one in calls if not _is_without_gradients(one)]
+
+
+def _is_without_gradients(call: Call) -> bool:
+    blocks = (one for one in ast.walk(call.module.tree) if isinstance(one, ast.With))
+    around = (one for one in blocks if one.lineno <= call.line <= (one.end_lineno or 0))
+    heads = " ".join(ast.unparse(item) for one in around for item in one.items)
+    return re.search("no_grad|inference_mode", heads) is not None
+
+
 def _find_lacking(case: Case) -> list[Call]:
     """Return the imports of what the job's Python surely does not have."""
     has = {*(case.size.packages or ()), *sys.stdlib_module_names}
@@ -132,6 +208,11 @@ FINDS: dict[str, Callable[[Case], list[Call]]] = {
     "same-place.braces": _find_braces,
     "module-untracked": _find_untracked,
     "no-package": _find_lacking,
+    "mesh": _find_mesh,
+    "empty-range": _find_empty_range,
+    "no-entry": _find_no_entry,
+    "replaced-argument": _find_replaced,
+    "not-wrapped.module": _find_unwrapped,
     "swallowed": _find_swallowed,
     "module-missing": lambda case: case.source.project.missing,
     "module-missing.path": lambda case: case.source.project.find_elsewhere(),
@@ -198,6 +279,9 @@ PLACES: dict[str, Callable[[Case, Call], bool]] = {
     "leading": _is_leading,
     "lonely": _is_lonely,
     "common": _is_common,
+    "ranked": lambda case, call: all(
+        any(map(read_form("of-rank").search, way)) for way in case.source.list_ways(call.place)
+    ),
     "tried": lambda _, call: call.place.tried,
     "hooked": lambda _, call: bool(call.place.scope and call.place.scope.free),
     "inside": lambda _, call: call.place.scope is not None,

@@ -38,6 +38,8 @@ class JobSize(NamedTuple):
     fewest: int = 0  # nodes, where the scheduler may give fewer than `nodes`
     packages: frozenset[str] | None = None  # that its venv has, if it surely sees no others
     venv: str = ""
+    stepped: str = ""  # the launcher of its own that starts it
+    roles: str = ""  # the names of others, on other nodes, as in their variables
 
     def __str__(self) -> str:
         return f"a job with {self.nodes} nodes of {self.processes} processes"

@@ -63,10 +63,10 @@ class Values:
             enough = isinstance(test.op, ast.Or)
             parts = {self.decide(one, module) for one in test.values}
             return enough if enough in parts else None if None in parts else not enough
-        value = self._find_value(test, module)
+        value = self.find_value(test, module)
         return None if value is UNKNOWN else bool(value)
 
-    def _find_value(self, node: ast.expr, module: Module) -> object:
+    def find_value(self, node: ast.expr, module: Module) -> object:
         """Return the value of an expression; UNKNOWN where it is open."""
         if isinstance(node, ast.Constant):
             return node.value
@@ -78,7 +78,7 @@ class Values:
         text = ast.unparse(node)
         if text in self._known or not isinstance(node, ast.Compare) or len(node.ops) > 1:
             return self._known.get(text, UNKNOWN)
-        sides = [self._find_value(one, module) for one in (node.left, node.comparators[0])]
+        sides = [self.find_value(one, module) for one in (node.left, node.comparators[0])]
         with suppress(KeyError, TypeError):  # no such comparison, or one of a text with a number
             return UNKNOWN if UNKNOWN in sides else _COMPARES[type(node.ops[0])](*sides)
         return UNKNOWN
@@ -99,6 +99,6 @@ class Values:
         if not sure or text in self._asked:  # as for a name that is assigned from itself
             return UNKNOWN
         self._asked.append(text)
-        value = self._find_value(placed[0][1], placed[0][0].module)
+        value = self.find_value(placed[0][1], placed[0][0].module)
         self._asked.pop()
         return value

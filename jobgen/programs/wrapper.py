@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 
-from jobgen.batchscript.launchers import LaunchCommand
+from jobgen.batchscript.bash import Word
+from jobgen.batchscript.launchers import LaunchCommand, unwrap
 from jobgen.batchscript.lint import ABOUT_LAUNCH, check
 from jobgen.batchscript.reach import find_reach
 from jobgen.batchscript.reader import Script, read
@@ -49,6 +51,12 @@ def _lint(path: str, text: str, head: str, rules: tuple[str, ...]) -> list[Remar
     return remarks
 
 
+def take_launcher(words: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the launcher that a command begins with, and what it starts."""
+    started = unwrap(tuple(Word(shlex.quote(word), 1, 1) for word in words))
+    return started.launchers[-1].name, started.texts
+
+
 def check_started(job: Script) -> list[Remark]:
     """Return that Python programs of a job script train alone, where its launches tell how often.
 
@@ -73,13 +81,15 @@ def _measure_launch(job: Script, launch: LaunchCommand) -> JobSize:
     nodes, each = find_reach(job, launch)
     each *= agent.count_processes() if agent else 1
     world = nodes * each
-    return JobSize(nodes, each, 0 if world == 1 < gpus else world, agent is not None, gpus)
+    steps = "" if agent else "".join(one.name for one in launch.started.launchers[-1:])
+    world = 0 if world == 1 < gpus else world
+    return JobSize(nodes, each, world, agent is not None, gpus, stepped=steps, setup=job.text)
 
 
 def _find_alone(path: str, size: JobSize) -> list[Remark]:
     several = size._replace(world_size=size.world_size or size.gpus)
     sure = [one for one in check_program(path, several) if one.certain]
-    remarks = [one for one in sure if one.rule == "no-process-group"]
+    remarks = [one for one in sure if one.rule in ("no-process-group", "untold-rank")]
     if size.world_size or not remarks:
         return remarks
     drives = read_form("several-gpus").search(read(path).text)

@@ -496,6 +496,21 @@ def test_a_package_that_the_venv_lacks_is_named_before_the_queue(
     assert said() == []
 
 
+def test_a_launcher_in_the_command_is_no_torchrun() -> None:
+    found = look("{command: [srun, -n2, python, train.py]}", "launch: {mode: plain}\n", train=OWN)
+    assert [(one.rule, one.message.split()[0]) for one in found] == [("untold-rank", "srun")]
+
+
+def test_a_role_on_other_nodes_is_not_asked_at_localhost() -> None:
+    write(train="import os\nurl = f\"http://localhost:{os.environ['JUDGE_PORT']}\"\n")
+    spec = SPEC.replace("run: {RUN}\n", "").replace("nodes: 2", "nodes: 3")
+    roles = "roles:\n  judge: {nodes: 1, run: {script: judge.py}}\n"
+    Path("job.yaml").write_text(f"{spec}{roles}  main: {{nodes: 2, run: {{script: train.py}}}}\n")
+    loaded = load("job.yaml")
+    said = [one for one in list_doubts(loaded, resolve(loaded)) if "[loopback]" in one]
+    assert ["JUDGE_ADDR" in one for one in said] == [True]
+
+
 def test_what_turns_an_option_off_is_not_answered_by_what_turns_it_on() -> None:
     for action in ("BooleanOptionalAction", "'store_true'"):
         given = PARSER.replace("type=int", f"action={action}")

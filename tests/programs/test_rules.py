@@ -703,6 +703,58 @@ def test_a_remark_is_for_jobs_of_a_size(program: str, size: JobSize, expected: l
 AUTO_BATCH = "a.json:train_batch_size auto"
 
 
+MESH = "from torch.distributed.device_mesh import init_device_mesh\n"
+TASK = "import os\nITEMS = [1, 2, 3]\ni = int(os.environ['JOBGEN_TASK'])\nprint(ITEMS[i])\n"
+GROUPED = "    g = dist.new_group([0, 1])\n"
+FOUR = EIGHT._replace(tasks=4)
+COUNTED = {"mesh", "no-entry", "some-ranks", "not-wrapped", "untold-rank"}
+STEPPED = ONE._replace(stepped="srun", gpus=1)
+
+
+@pytest.mark.parametrize(
+    ("program", "size", "expected"),
+    [
+        (MESH + "init_device_mesh('cuda', (2, 2))\n", EIGHT, ["mesh"]),
+        (MESH + "init_device_mesh('cuda', (2, size))\n", EIGHT, []),
+        (TASK, FOUR, ["no-entry"]),
+        (TASK, FOUR._replace(tasks=3), []),
+        (TASK.replace("ITEMS[i]", "ITEMS[i % 3]"), FOUR, []),
+        (SETUP + "if dist.get_rank() < 4:\n" + GROUPED + DDP, EIGHT, ["some-ranks"]),
+        (SETUP + "if local_rank != -1:\n" + GROUPED + DDP, EIGHT, []),
+        (SETUP + DDP + "loss = model.module(x)\n", EIGHT, ["not-wrapped"]),
+        (SETUP + DDP + "with torch.no_grad():\n    model.module(x)\n", EIGHT, []),
+        (SETUP + DDP, STEPPED, ["untold-rank"]),
+        (SETUP + "os.environ['SLURM_PROCID']\n" + DDP, STEPPED, []),
+    ],
+)
+def test_counts_in_the_program_are_held_to_the_job(
+    program: str, size: JobSize, expected: list[str]
+) -> None:
+    assert [one for one in rules(look(program, size=size)) if one in COUNTED] == expected
+
+
+def test_options_that_leave_nothing_to_do_or_that_a_file_replaces_are_told() -> None:
+    Path("config.json").write_text('{"lr": 1}')
+    parser = "import argparse, json\np = argparse.ArgumentParser()\np.add_argument('--config')\n"
+    parser += "p.add_argument('--lr', type=float)\np.add_argument('--first', type=int, default=0)\n"
+    parser += "p.add_argument('--end', type=int)\na = p.parse_args()\n"
+    read = "vars(a).update(json.load(open(a.config)))\n"
+    loop = "for epoch in range(a.first, a.end):\n    pass\n"
+
+    def said(text: str, *words: str) -> list[str]:
+        return rules(look(parser + text, size=ONE._replace(arguments=words)))
+
+    assert said(loop, "--first", "60", "--end", "50") == ["empty-range"]
+    assert said(loop, "--first", "50", "--end", "60") == []
+    args = ("args", "opts", "config")
+    replaced = [
+        said(read.replace("(a)", f"({one})"), "--config", "config.json", "--lr", "2")
+        for one in args
+    ]
+    assert replaced == [["replaced-argument"]] * 3
+    assert said(read.replace("(a)", "(args)"), "--config", "config.json") == []
+
+
 @pytest.mark.parametrize(
     ("given", "expected"), [("", ["nothing-loaded"]), (", ckpt_path='last'", [])]
 )
