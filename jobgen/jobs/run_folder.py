@@ -61,6 +61,11 @@ class Traces(NamedTuple):
     code: int = 0
 
     @property
+    def over(self) -> bool:
+        """Whether its script says that the last attempt has come to an end of its own."""
+        return self.word in ("done", "failed")
+
+    @property
     def told_to_end(self) -> bool:
         """Whether a SIGTERM has ended it, by its own word or by its exit code."""
         return self.word == "cancelled" or (self.word, self.code) == ("failed", SIGTERM_CODE)

@@ -96,14 +96,13 @@ def examine(job: JobRecord) -> Look:
 
 def judge(left: Traces, answer: SchedulerAnswer) -> tuple[State, bool]:
     """Judge by what the scheduler says, and what the script has left; say if that is the end."""
-    over = left.word in ("done", "failed")
-    listed = answer.find_state(left, first=over)
+    listed = answer.find_state(left, first=left.over)
     why = answer.doubt or "the scheduler no longer knows it"
     if listed is None:
         state = _judge(_Seen(left, ("silent" if answer.doubt else "gone",), why=why))
     else:
         state = _judge(_Seen(left, (listed.name, "ended" * listed.ended), listed, why))
-    certain = over and not answer.silence
+    certain = left.over and not answer.silence
     return state, certain if listed is None or listed.name == "unknown" else listed.ended
 
 

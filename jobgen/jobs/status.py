@@ -145,7 +145,7 @@ def _find_state(part: Look, answer: SchedulerAnswer, *, alone: bool) -> State:
 
     Its end is kept; of a job that is looked at `alone`, the scheduler is asked more.
     """
-    if not part.own and not answer.find_state(part.left):
+    if not (part.own or part.left.over or answer.find_state(part.left)):
         # It may have ended between the look into its folder and the scheduler's answer.
         part = examine(part.left.job)
     if part.own:
