@@ -180,6 +180,8 @@ def test_a_start_that_saves_nothing_is_the_last(slurm: Slurm, tmp_path: Path) ->
 def test_a_job_of_slurm_that_is_cancelled_saves_and_does_not_go_on(
     slurm: Slurm, tmp_path: Path
 ) -> None:
+    from jobgen.trainer.checkpoint import Checkpoints
+
     walltime = {"notice": "10m", "then": "requeue"}
     job = chain(slurm, tmp_path, on_walltime=walltime, launch={"mode": "direct"})
     job.wait_for(lambda: stepping(job, 1))
@@ -188,7 +190,11 @@ def test_a_job_of_slurm_that_is_cancelled_saves_and_does_not_go_on(
     assert outcomes(job) == ["cancelled 143"], output(job)
     status = json.loads((job.run_dir / "status.json").read_text())
     assert (status["state"], status["reason"]) == ("stopped", "a signal"), job.everything()
-    assert list(job.run_dir.glob("checkpoints/step-*"))
+    checkpoints = Checkpoints(job.run_dir)
+    path, skipped = checkpoints.newest_whole()
+    assert path is not None
+    assert not skipped  # it is of every rank
+    assert checkpoints.newest_step() == status["step"]
 
 
 def test_a_job_that_is_preempted_saves_and_goes_on(slurm: Slurm, tmp_path: Path) -> None:
@@ -334,7 +340,8 @@ def test_a_chain_that_is_cancelled_does_not_go_on(pbs: Pbs, tmp_path: Path) -> N
 def go_on(cluster: Cluster, cwd: Path, then: str) -> None:
     """Cancel a chain, and let it go on in its run folder and count its starts from 1 again."""
     run = STEPS | {"args": {"save-every": 5, "starts": 2}}
-    job = chain(cluster, cwd, run=run, on_walltime={"then": then, "at_most": 2})
+    walltime = {"then": then, "at_most": 2}
+    job = chain(cluster, cwd, run=run, on_walltime=walltime, launch={"mode": "direct"})
 
     def tell(*words: str) -> str:
         return jobgen(*words, env=cluster.env, cwd=cwd).stdout.strip()
