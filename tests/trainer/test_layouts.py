@@ -1,19 +1,18 @@
 """Every task, on every layout of processes, under both ways to start them, learns the same.
 
 A job runs all tasks one after the other in one allocation, each in two halves, of which the second
-continues the first; torch is imported once for all of them. On this machine the ranks are forked
-from a process that has imported it.
+continues the first. Its ranks are forked from a process that has imported torch.
 """
 
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster_fixtures import Cluster, skip_without
+from cluster_fixtures import skip_without
 from forked import MODULES, Server, ask_by, run_server
 from jobs import submit
 
@@ -38,14 +37,7 @@ IMPORTED = (*MODULES, "sklearn.datasets")
 COMMON = ("--log-every", "1", "--warmup-steps", "1", "--val-items", "12")
 
 
-def losses(
-    folder: Path,
-    scheduler: str,
-    processes: list[int],
-    mode: str,
-    env: Mapping[str, str] = os.environ,
-    server: Server | None = None,
-) -> dict[str, list[float]]:
+def losses(folder: Path, processes: list[int], mode: str, server: Server) -> dict[str, list[float]]:
     """Run a job; the losses of each task's steps, and of the validations at the end."""
     folder.mkdir(parents=True)
     (folder / "text.txt").write_text(TEXT)
@@ -57,17 +49,14 @@ def losses(
     script = str(Path(__file__).with_name("several.py"))
     # A port for each run: processes of pytest are numbered one after the other.
     arguments = [str(21_000 + os.getpid() % 700 * 10), json.dumps(runs)]
-    program: dict[str, Any] = {"script": script, "args": arguments}
-    if server:
-        program = {"command": ask_by(server, script, *arguments)}
     content = {
         "name": "tasks",
         "resources": {"nodes": len(processes), "cpus_per_node": 2, "walltime": "10m"},
         "launch": {"processes_per_node": processes, "mode": mode},
         "environment": {"venv": sys.prefix, "variables": {"PYTHONPATH": str(ROOT)}},
-        "run": program,
+        "run": {"command": ask_by(server, script, *arguments)},
     }
-    job = submit(content, scheduler=scheduler, cwd=folder, env=env)
+    job = submit(content, scheduler="local", cwd=folder)
     assert job.wait(600) == "done 0", job.everything()  # of five tasks, twice each
     found = {}
     for task in TASKS:
@@ -91,35 +80,24 @@ def server() -> Iterator[Server]:
 def alone(server: Server, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[float]]:
     """What one process finds."""
     folder = tmp_path_factory.mktemp("alone") / "run"
-    return losses(folder, "local", [1], "direct", server=server)
+    return losses(folder, [1], "direct", server)
 
 
 def all_pairs() -> Iterator[Any]:
-    """Each layout in one mode here, and unequal nodes in the other on Slurm.
-
-    `tests/trainer/test_slurm.py` has torchrun there.
-    """
-    for number, processes in enumerate([[1], [2, 2], [2, 2, 2], [2, 1, 1]]):
-        mode = "torchrun" if number % 2 else "direct"
-        yield pytest.param("local", processes, mode, id=f"local-{processes}-{mode}")
-    yield pytest.param("slurm", processes, "direct", id="slurm", marks=pytest.mark.cluster)
+    """Each layout in one mode; `tests/trainer/test_slurm.py` has both modes on a Slurm."""
+    for number, processes in enumerate([[2, 2], [2, 2, 2], [2, 1, 1]]):
+        mode = "direct" if number % 2 else "torchrun"
+        yield pytest.param(processes, mode, id=f"{processes}-{mode}")
 
 
-@pytest.mark.parametrize(("scheduler", "processes", "mode"), list(all_pairs()))
+@pytest.mark.parametrize(("processes", "mode"), list(all_pairs()))
 def test_every_task_trains_resumes_and_learns_the_same(
-    scheduler: str,
     processes: list[int],
     mode: str,
     alone: dict[str, list[float]],
     server: Server,
     tmp_path: Path,
-    request: pytest.FixtureRequest,
 ) -> None:
-    layout = (scheduler, processes, mode)
-    if scheduler == "slurm":
-        cluster: Cluster = request.getfixturevalue("slurm")
-        found = losses(tmp_path / "run", *layout, env=cluster.env)
-    else:
-        found = losses(tmp_path / "run", *layout, server=server)
+    found = losses(tmp_path / "run", processes, mode, server)
     for task, expected in alone.items():
         assert found[task] == pytest.approx(expected, abs=1e-5), task
