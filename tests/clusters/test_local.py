@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from cluster_fixtures import PATIENCE
-from jobs import GLOO, JOBGEN, Job, jobgen, spec, submit
+from jobs import JOBGEN, Job, jobgen, spec, submit
 
 from jobgen import process
 
@@ -39,7 +39,7 @@ def alive(job: Job) -> list[int]:
 
 
 def test_two_jobs_at_once_run_and_are_done(tmp_path: Path) -> None:
-    one = {"run": GLOO, "launch": {"mode": "direct"}}
+    one = {"launch": {"mode": "direct"}}
     hold = ("--set", f"run.args.sleep-until={tmp_path}/go")
     jobs = [run(tmp_path, *hold, **one), run(tmp_path, "--again", *hold, **one)]
     assert state(jobs[0], tmp_path) == "running"
