@@ -15,7 +15,7 @@ def test_no_fault_of_a_few_of_each_kind_loses_or_doubles_a_job() -> None:
     reason = why_not() or ("" if shutil.which("strace") else "needs strace")
     if reason:
         pytest.skip(reason)
-    argv = [sys.executable, str(ROOT / "benchmarks/submission.py"), "--every", "40"]
+    argv = [sys.executable, str(ROOT / "benchmarks/submission.py"), "--every", "80"]
     ended = subprocess.run(argv, capture_output=True, text=True, env=dict(os.environ))
     words = ended.stdout.splitlines()[-1].split()
     assert words[0] == "all", ended.stdout + ended.stderr
