@@ -62,7 +62,7 @@ class Traces(NamedTuple):
 
     @property
     def over(self) -> bool:
-        """Whether its script says that the last attempt has come to an end of its own."""
+        """Whether the last attempt has ended by itself, as its script says."""
         return self.word in ("done", "failed")
 
     @property
