@@ -230,6 +230,8 @@ def test_an_output_folder_that_is_there_is_no_fault(
     assert found.column == 28  # and not in --output
     (tmp_path / "logs").mkdir()
     assert rules_of("true", "#SBATCH -o logs/%j.out") == []
+    monkeypatch.chdir(tmp_path / "logs")  # where the script may lie in its project
+    assert rules_of("true", "#SBATCH -o logs/%j.out") == []
 
 
 def test_the_place_is_exact_inside_quotes_and_continued_lines() -> None:
@@ -480,6 +482,22 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("hidden-exit", "for i in {1..4}\ndo\n  python t.py $i &\ndone\nwait", "--nodes=1"),
         ("hidden-exit", "net_predict -i a -o b\nnet_predict -i c -o d", "--nodes=1"),
         ("hidden-exit", "python -ui t.py a", "--nodes=1"),
+        (
+            "hidden-exit",
+            "set -e\nf() {\n  for i in 0 1; do python t.py $i & done\n  wait\n  python m.py\n}\nf",
+            "--nodes=1",
+        ),
+        ("no-command", "j = $SLURM_ARRAY_TASK_ID\n((n = j % 10))\npython t.py n", "--array=0-3"),
+        ("no-command", "$PATH\npython t.py", "--nodes=1"),
+        ("no-command", "python t.py \\ # a\n  --lr 1", "--nodes=1"),
+        (
+            "hidden-exit",
+            "python t.py a &\npython t.py b\nwhile kill -0 $!; do :; done",
+            "--nodes=1",
+        ),
+        ("no-wait", "python a/t_1.py >a &\npython t_2.py\necho end", "--nodes=1"),
+        ("no-wait", "python /<a OR b>/t.py >>l &\npython /<a OR b>/t.py >>l", "--nodes=1"),
+        ("held-output", "conda run -n a python t.py -s", "--nodes=1"),
         ("placeholder", "wandb agent \\<your-agent-id\\>", "--nodes=1"),
         ("tee-status", "python t.py | gzip -c > a.gz", "--nodes=1"),
         ("tee-status", 'apptainer run i.sif t.py | flock "$L" tee -a a', "--nodes=1"),
@@ -623,6 +641,11 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
         ("if a; then echo b; fi; if python t.py; then sbatch c; fi", "--nodes=1"),
         ("python t.py\n[ -f a ] || exit 1", "--nodes=1"),
         ("python t.py && exit 0\nexit 1", "--nodes=1"),
+        ("set -e\npython t.py & p=$!\nwait\nwait $p", "--nodes=1"),
+        ("python m.py & p=$!\npython t.py || exit\nkill $p\nwait", "--nodes=1"),
+        ("conda run -n a --live-stream python t.py", "--nodes=1"),
+        ("conda run -s -n a python t.py", "--nodes=1"),
+        ("conda run -n a pip install b", "--nodes=1"),
         ("srun -n1 mpirun -np 4 python t.py", "--nodes=1 --ntasks-per-node=4"),
         (f"srun -K1 {TORCHRUN} {C10D} --rdzv-endpoint=n1:$P t.py", "--nodes=2 -w n[1-2]"),
         ("export MASTER_PORT=29500\nsrun -K1 python t.py", "--nodes=1 --ntasks-per-node=4"),
@@ -694,6 +717,9 @@ def test_a_fix_fits_its_place() -> None:
     first, second = (item.fix for item in check(make_script(body, asked)))
     assert first.startswith("set it inside what the launcher starts")
     assert second.startswith("put the command in single quotes")
+    cut = check(make_script("python t.py \\ \n  --lr 1", "#SBATCH --nodes=1"))
+    (fix,) = (item.fix for item in cut if item.rule.id == "no-command")  # one cause, told once
+    assert "backslash" in fix
     body = "set -e\nif python t.py; then echo ok; fi"  # where set -e does nothing
     for text in (body, "(\n  python t.py\n) &\nwait"):
         (found,) = check(make_script(text, "#SBATCH --nodes=1"))
@@ -701,10 +727,16 @@ def test_a_fix_fits_its_place() -> None:
         assert "set -e" not in found.fix
     (found,) = check(make_script("python t.py\ncp * $WORK", "#SBATCH --nodes=1"))
     assert "|| status=$?" in found.fix
+    (found,) = check(make_script("for i in 1 2; do python t.py $i; done", "#SBATCH --nodes=1"))
+    assert "|| status=$?" in found.fix
+    (found,) = check(make_script("python t.py &\npython u.py &\nwait", "#SBATCH --nodes=1"))
+    assert "|| status=$?" in found.fix
     (found,) = check(make_script("./a.sh\n./b.sh\npython t.py\ndate", "#SBATCH --nodes=1"))
     assert (found.line, found.message[-10:]) == (6, " line 4, 5")
     (found,) = check(make_script("SBATCH --nodes=1\npython t.py"))
     assert found.fix == "write #SBATCH, above the first command"
+    (found,) = check(make_script("$PATH\npython t.py", "#SBATCH --nodes=1"))
+    assert found.fix.startswith("leave it out")
 
 
 @pytest.mark.parametrize(
@@ -976,6 +1008,12 @@ def test_a_script_without_directives_may_be_what_each_node_runs() -> None:
     for asked, found in (("#SBATCH --nodes=2", ["first-node-only", ADDRESS]), ("# of a node", [])):
         findings = check(Script("a.sh", f"#!/bin/bash\n{asked}\n{body}"))
         assert [item.rule.id for item in findings] == found
+
+
+def test_a_script_that_submits_itself_needs_its_first_line() -> None:
+    for file, found in (('"${BASH_SOURCE[0]}"', ["no-shebang"]), ("$0", ["no-shebang"]), ("b", [])):
+        body = f"if [ $1 ]; then\n  python t.py\nelse\n  sbatch -t 9 {file} a\nfi\n"
+        assert [item.rule.id for item in check(Script("a.sh", body))] == found
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import chain, compress, pairwise
 
 from jobgen import process
-from jobgen.batchscript.bash import Command, Word
+from jobgen.batchscript.bash import Command
 from jobgen.batchscript.expand import PlainVariables
 from jobgen.batchscript.launchers import Started, list_inner, unwrap, unwrap_nested
 from jobgen.batchscript.lint.rule import Fault, find_text, mark, rule
@@ -29,17 +29,13 @@ def _check_workdir(script: Script) -> Iterator[Fault]:
     for started, command in script.launches if script.starts_at_home else ():
         if reads_settings(command) or FORMS["moves"].match(" ".join(command.texts)):
             return
-        for word in _list_files(started)[:1]:
-            yield mark(word, f"'{word.text}' is looked for in the home folder, where PBS starts it")
-            return
-
-
-def _list_files(started: Started) -> list[Word]:
-    if re.match("python|(ba)?sh$", started.name):
-        words = list(started.program[1:4])
-    else:  # without a folder it is looked for on the PATH
-        words = [word for word in started.program[:1] if "/" in word.text]
-    return [word for word in words if FORMS["relative"].fullmatch(word.text)]
+        by_shell = re.match("python|(ba)?sh$", started.name)
+        for word in started.program[1:4] if by_shell else started.program[:1]:
+            on_path = not by_shell and "/" not in word.text
+            if not on_path and FORMS["relative"].fullmatch(word.text):
+                where = "is looked for in the home folder, where PBS starts it"
+                yield mark(word, f"'{word.text}' {where}")
+                return
 
 
 @rule("script-folder")
@@ -73,21 +69,36 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
     yield from find_text(script, "said-first", "$? is of the line above", WHY.said)
     stays = "python -i ends with 0, though the program fails"
     yield from find_text(script, "stays-open", stays, "leave out -i")
+    yield from _find_beside(script)
     commands = _find_last(script)
-    if not commands or _is_kept(script, *commands):
+    if not commands or commands[0].end == "&" or _is_kept(script, *commands):
         return
     command, *later = commands
-    beside = command.end == "&"
     loops = (block for block in command.blocks if block.opener in ("for", "while", "until"))
-    held = FORMS["holds"].search("\n".join(" ".join(item.texts) for item in later))
-    if later and (held or not beside):
+    if later:
         name, line = later[-1].name.split("\n")[0], later[-1].line
         message = f"its exit code is lost: the lines up to '{name}' in line {line} set the job's"
-        if lost := _list_lost_beside(script, command, later):
+        if lost := _list_lost_above(script, command, later):
             message += f"; lost as well: line {', '.join(map(str, lost))}"
         yield mark(command.place, message, fix=vars(WHY).get(_find_end(command, later), ""))
-    elif not beside and not all(FORMS["once"].match(script.text, x.start) for x in loops):
-        yield mark(command.place, "the job's exit code is that of this loop's last turn alone")
+    elif not all(FORMS["once"].match(script.text, x.start) for x in loops):
+        message = "the job's exit code is that of this loop's last turn alone"
+        yield mark(command.place, message, fix=WHY.turn)
+
+
+def _find_beside(script: Script) -> Iterator[Fault]:
+    """Find programs in the background that only a bare wait, or a long sleep, is for."""
+    holds = FORMS["holds"].fullmatch
+    run = [(x.command, holds(" ".join(x.command.texts)), x.started) for x in list_run(script)]
+    steps = [(command, held) for command, held, started in run if held or _matters(started)]
+    pairs = [(x, y) for (x, _), (y, held) in pairwise(steps) if x.end == "&" and held]
+    for command, last in pairs:
+        later = [item for item in script.expanded if item.line > last.line]
+        acts = _acts_on_status("\n".join(script.lines[last.line :]))
+        if not (acts or _is_kept(script, command, *later)):
+            end = f"the {last.name} in line {last.line} ends with 0"
+            message = f"its exit code is lost, and that of all beside it: {end}"
+            yield mark(command.place, message, fix=WHY.beside)
 
 
 def _find_end(command: Command, later: list[Command]) -> str:
@@ -95,12 +106,12 @@ def _find_end(command: Command, later: list[Command]) -> str:
     grouped = command.openers & {"(", "{"} and not command.function
     texts = [" ".join(item.texts) for item in later]
     if grouped and "wait" in texts:
-        return "&"
+        return "beside"
     saves = FORMS["saves"].match("\n".join([command.end, *texts]))
     return "saves" if saves else command.end
 
 
-def _list_lost_beside(script: Script, command: Command, later: list[Command]) -> list[int]:
+def _list_lost_above(script: Script, command: Command, later: list[Command]) -> list[int]:
     """List the lines of other programs above the end whose exit codes are lost, too."""
     programs = (launch.command for launch in list_run(script) if _matters(launch.started))
     others = [item for item in programs if item.end in ("\n", ";")]
@@ -113,7 +124,7 @@ def _find_no_wait(script: Script) -> Iterator[Fault]:
     commands = _find_last(script)
     ends = all(FORMS["over-soon"].match(" ".join(item.texts)) for item in commands[1:])
     for command in commands[:1]:
-        if ends and command.end == "&":
+        if command.end == "&" and (ends or _matters(unwrap(commands[1].words))):
             yield mark(command.place, "the script ends beside this, and the job with it")
 
 
@@ -140,10 +151,13 @@ def _find_last(script: Script) -> list[Command]:
         return []
     last, after = runs[-1], commands[len(matter) - matter[::-1].index(True) :]
     last = last._replace(end="then") if _is_told(script, last) else last
+    lost = [[item, last] for item in runs[:-1] if _is_lost(item, last)]
+    beside = [pair for pair in lost if pair[0].end == "&"]
+    if beside and not FORMS["together"].search(script.text):
+        return beside[0]
     if setting := _list_setting(last, after):
         return [last, *setting]
-    lost = [[item, last] for item in runs[:-1] if _is_lost(item, last)]
-    return [*lost, [last]][0]
+    return [*(pair for pair in lost if pair not in beside), [last]][0]
 
 
 def _list_setting(last: Command, after: list[Command]) -> list[Command]:
@@ -177,7 +191,7 @@ def _is_lost(command: Command, last: Command) -> bool:
     names = {*map(tuple, map(FORMS["names"].findall, kinds))}
     needs = FORMS["needs"].search(" ".join({*other.split()} - {*own.split()}))
     lost = (len(names) == 1 and not needs) or FORMS["learnt"].match(f"{own}\n{other}")
-    sure = {command.end, last.end} <= {"\n", ";"}
+    sure = command.end in ("\n", ";", "&") and last.end in ("\n", ";")
     return bool(sure and lost and command.openers.isdisjoint(("if", "case")))
 
 
@@ -216,34 +230,41 @@ def _list_piped(commands: list[Command], kind: str) -> list[Command]:
     return [command for command, texts in pairs if FORMS[kind].match(" ".join(texts))]
 
 
+@rule("held-output")
+def _find_held_output(script: Script) -> Iterator[Fault]:
+    for started, _ in script.launches:
+        words = " ".join(word.text for word in started.runner)
+        if FORMS["holds-output"].match(words) and _matters(started):
+            yield mark(started.runner[0], "conda shows none of its output until it has ended")
+
+
 @rule("no-command")
 def _find_no_command(script: Script) -> Iterator[Fault]:
-    for _, command in script.launches:
-        if FORMS["cut"].search(" ".join(word.raw for word in command.words)):
-            message = "a blank comes after the backslash, so that the next line is not joined"
-            yield mark(command.words[-1], message, fix="let the backslash be the last of its line")
-            return
-    for command in [item for item in script.commands if _is_odd(script, item)][:1]:
+    blank = "a blank comes after the backslash, so that the next line is not joined"
+    cut = [*find_text(script, "cut", blank, "let the backslash be the last of its line")]
+    yield from cut[:1]
+    odd = [item for item in script.commands if _is_odd(script, item)]
+    for command in [] if cut else odd[:1]:
         name = command.texts[0]
-        lacks = f"write #{name}, above the first command" if name in ("SBATCH", "PBS") else ""
-        yield mark(command.place, f"'{name}' stands in place of a command", lacks)
+        message = f"'{name}' stands in place of a command"
+        yield mark(command.place, message, vars(WHY).get(name, ""))
 
 
 def _is_odd(script: Script, command: Command) -> bool:
     """Whether something else stands in place of a command, as where A = 1 is to set a variable."""
     if unset := FORMS["unset"].fullmatch(" ".join(word.raw for word in command.all_words)):
-        return re.search(rf"(?m)^[^#\n]*\$\{{?{unset[1]}\b", script.text) is not None
+        read = rf"(?m)^[^#\n]*(\$\{{?|\(\([^)\n]*\b){unset[1]}\b"
+        return re.search(read, script.text) is not None
     return FORMS["no-command"].match(" ".join(command.texts)) is not None
 
 
 @rule("pbsdsh-status")
 def _find_pbsdsh(script: Script) -> Iterator[Fault]:
     kept = FORMS["keeps-task"].search(script.text) or "$?" in str(script.beside)
-    launches = [] if kept else [x for x in script.launches if x.command.end not in ("&&", "||")]
-    for started in [x.started for x in launches if x.started.name not in SHELLS]:
-        for launcher in started.launchers:
-            if launcher.name == "pbsdsh" and _matters(started):
-                yield mark(launcher.word, "pbsdsh ends with 0 even if its tasks fail")
+    for started, command in () if kept else script.launches:
+        if started.name not in SHELLS and command.end not in ("&&", "||") and _matters(started):
+            of = [x.word for x in started.launchers if x.name == "pbsdsh"]
+            yield from (mark(word, "pbsdsh ends with 0 even if its tasks fail") for word in of)
 
 
 @rule("starts-nothing")

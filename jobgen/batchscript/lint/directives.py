@@ -69,14 +69,13 @@ def _find_variables(script: Script) -> Iterator[Fault]:
 def _find_unset(script: Script) -> Iterator[Fault]:
     for name, place in _list_unset(script, "misnamed"):
         yield mark(place, f"no scheduler sets ${name}")
-    for name, place in _list_foreign(script):
-        yield mark(place, f"${name} is another scheduler's: nothing here sets it")
+    asked = " ".join(f"{script.can.sign} {item.option}" for item in script.read_directives)
+    foreign = [] if FORMS["several"].search(script.text) else _list_unset(script, "of-others")
+    for name, place in foreign:
+        if FORMS["foreign"].fullmatch(f"{name} {asked}"):
+            fix = "write the name that the scheduler sets, or the directive that it sets this for"
+            yield mark(place, f"nothing sets ${name} in a job with these directives", fix)
     yield from find_text(script, "stray", "the last $ stays in the value", "leave it out")
-    for name, place in _list_unset(script, "of-option") if script.request.gpus else ():
-        option = f"--{name[6:].lower().replace('_', '-')}"
-        if script.value(option) is None:
-            message = f"Slurm sets ${name} for {option} alone"
-            yield mark(place, message, fix="read $SLURM_GPUS_ON_NODE")
 
 
 def _list_unset(script: Script, kind: str) -> list[tuple[str, Word]]:
@@ -85,12 +84,6 @@ def _list_unset(script: Script, kind: str) -> list[tuple[str, Word]]:
     commands = [x.command for x in script.launches[::-1] if x.command.name != "echo"]
     read = {name: x.place for x in commands for name in FORMS[kind].findall(x.active)}
     return [(name, place) for name, place in read.items() if name not in own]
-
-
-def _list_foreign(script: Script) -> list[tuple[str, Word]]:
-    asked = " ".join(f"{script.can.sign} {item.option}" for item in script.read_directives)
-    unset = [] if FORMS["several"].search(script.text) else _list_unset(script, "of-others")
-    return [(name, word) for name, word in unset if FORMS["foreign"].fullmatch(f"{name} {asked}")]
 
 
 @rule("late-directive")
@@ -125,7 +118,9 @@ def _check_output_folder(script: Script) -> Iterator[Fault]:
     if script.value("--chdir", "-d"):
         return
     for bare, (item, folder) in _list_folders(script).items():
-        unknown = FORMS["place"].search(folder) or "$" in folder or _is_elsewhere(folder)
+        known = "/".join(folder.rstrip("/").split("/")[:3]) or "/"
+        absent = folder[0] == "/" and not os.path.isdir(known)  # of another machine
+        unknown = absent or FORMS["place"].search(folder) or FORMS["elsewhere"].search(folder)
         if not (unknown or (bare and _is_there(script, folder)) or _makes(script, bare)):
             column = script.lines[item.line - 1].find(f"{folder.rstrip('/')}/") + 1
             does = script.can.without_output  # as measured for each scheduler
@@ -146,7 +141,8 @@ def _is_there(script: Script, folder: str) -> bool:
     head = "\n".join(script.lines[: script.body_line])
     if re.search(rf"#.*\bmkdir\b.*(?<!\w){re.escape(folder.rstrip('/'))}(?!\w)", head):
         return True
-    return any((x / folder).is_dir() for x in [Path(), *Path(script.path).parents][:4])
+    path = Path(script.path).resolve()
+    return any((x / folder).is_dir() for x in [Path(), *path.parents][:4])
 
 
 def _makes(script: Script, folder: str) -> bool:
@@ -156,13 +152,6 @@ def _makes(script: Script, folder: str) -> bool:
         return False
     made = [text for item in script.expanded if item.name == "mkdir" for text in item.texts]
     return any(f"/{text}".rstrip("/").endswith(f"/{folder}") for text in made)
-
-
-def _is_elsewhere(folder: str) -> bool:
-    """Whether a folder is of another machine: root's, or whose /home or folder is not here."""
-    known = "/".join(folder.rstrip("/").split("/")[:3])
-    absent = folder[0] == "/" and not os.path.isdir(known or "/")
-    return folder.startswith("/root/") or absent
 
 
 @rule("crlf")

@@ -41,16 +41,12 @@ def _starts_elsewhere(script: Script, launch: LaunchCommand) -> bool:
     if launch.started.launchers:
         part = 0 < reach.find_reach(script, launch).nodes < (script.nodes or math.inf)
         return not part and launch.started.name not in HELPING
-    if _only_prints(launch.command):
+    if launch.command.name in PRINTS and not launch.command.redirects:
         return False
     # What runs only for its output to be read starts nothing.
     words = [x.raw for x in launch.command.all_words if not any(list_substituted(x.raw))]
     files = [script.beside.get(text, "") for text in launch.command.texts]
     return FORMS["starts"].search(" ".join(words + launch.command.bodies + files)) is not None
-
-
-def _only_prints(command: Command) -> bool:
-    return command.name in PRINTS and not command.redirects
 
 
 def _list_holders(command: Command, known: str) -> list[str]:
@@ -167,11 +163,6 @@ def _find_few_gpus(script: Script) -> Iterator[Fault]:
         if count > gpus > 0:
             place, has = agent.find("processes") or launch.place, format_count(gpus, "GPU")
             yield mark(place, f"{count} processes on each node, which has {has}")
-    yield from _find_named(script, gpus)
-
-
-def _find_named(script: Script, gpus: int) -> Iterator[Fault]:
-    """Find numbers of GPUs that the script gives its programs, and that are not those of a node."""
     known = gpus and script.nodes == 1 and not FORMS["step"].search(script.text)  # which sets it
     for _, word, _ in script.variables() if known else ():
         named = FORMS["gpu-numbers"].fullmatch(word.raw)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from itertools import dropwhile
 
@@ -12,10 +11,6 @@ from jobgen.batchscript.lint.rule import Fault, find_text, join_acting, mark, ru
 from jobgen.batchscript.purposes import FORMS, trains
 from jobgen.batchscript.reach import list_agents, list_run
 from jobgen.batchscript.reader import Script
-
-_PORT_OF = re.compile(
-    rf"(?:(?:{FORMS['server'].pattern}).*?--|--(?:main[-_]process|main|master)[-_])port[= ](\d+)\b"
-)
 
 
 def _list_set(script: Script, kind: str) -> list[Word]:
@@ -53,7 +48,7 @@ def _list_ports(script: Script) -> Iterator[Word]:
     for launch in list_run(script):
         if agent := launch.started.torchrun:
             yield from filter(None, map(agent.options.get, ("--master-port", "--rdzv-endpoint")))
-        elif match := _PORT_OF.search(" ".join(launch.started.texts)):
+        elif match := FORMS["port-option"].search(" ".join(launch.started.texts)):
             yield Word(match[1], launch.place.line, launch.place.column)
 
 
