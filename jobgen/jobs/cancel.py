@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from jobgen import process
-from jobgen.errors import RefusedError
+from jobgen.errors import RefusedError, SchedulerUnavailableError
 from jobgen.jobs.queries import split_ids
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.run_folder import note_cancel, read_traces
+from jobgen.jobs.status import read_state
 from jobgen.schedulers import SCHEDULERS
 
 _PATIENCE_SECONDS = 60
@@ -25,7 +26,7 @@ def cancel(jobs: Sequence[JobRecord]) -> list[JobRecord]:
     Raises RefusedError, with all reasons, if some cannot be cancelled; the others are.
     """
     ended: list[JobRecord] = []
-    over = [job for job in jobs if not job.local and all(map(_has_ended, job.parts))]
+    over = [job for job in jobs if not job.local and _is_over(job)]
     refusals = [f"job {job.id} has already ended" for job in over]
     for group in _group(job for job in jobs if job not in over):
         try:
@@ -44,8 +45,19 @@ def cancel(jobs: Sequence[JobRecord]) -> list[JobRecord]:
     return ended
 
 
+def _is_over(job: JobRecord) -> bool:
+    """Return whether a job has ended; of an array or a task scancel would not say so."""
+    if all(map(_has_ended, job.parts)):
+        return True
+    if not (job.tasks or job.array):
+        return False
+    with suppress(SchedulerUnavailableError):  # then the command itself says what is wrong
+        return read_state(job).ended
+    return False
+
+
 def _has_ended(job: JobRecord) -> bool:
-    """Return whether a job or task has surely ended; scancel says nothing of one that has."""
+    """Return whether a job or task has surely ended, without a question to its scheduler."""
     left = read_traces(job)
     over = left.word in ("failed", "cancelled") or not left.attempts
     return (left.word == "done" and not job.links) or (left.cancelled and over)

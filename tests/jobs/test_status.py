@@ -960,6 +960,22 @@ def test_a_job_is_cancelled_once(scheduler: Scheduler) -> None:
     assert jobgen("cancel", "1", "2", "3") == (5, "", f"a 3: cancelled\n{over}")  # still stopping
 
 
+@pytest.mark.parametrize("word", ["9", "9_1"])
+def test_an_array_or_a_task_that_has_ended_is_not_called_cancelled(
+    scheduler: Scheduler, word: str
+) -> None:
+    """Which scancel takes without a word: whether a failed task starts again, the queue knows."""
+    array = job("9", tasks=2)
+    attempt(array.task(0), "done 0")
+    attempt(array.task(1), "failed 1")
+    scheduler.says("scancel", "")
+    scheduler.says("squeue", "9_1|PENDING|requeued|N/A|N/A\n")
+    scheduler.says("sacct", "")
+    assert jobgen("cancel", word)[::2] == (0, f"a {word}: cancelled\n")
+    scheduler.says("squeue", "")
+    assert jobgen("cancel", word)[::2] == (5, f"job {word} has already ended\n")
+
+
 def test_a_chain_is_cancelled_from_its_end(scheduler: Scheduler) -> None:
     ids = ["80", "81", "82"]
     job(ids[0], links=tuple(ids[1:]))
