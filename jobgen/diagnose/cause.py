@@ -80,6 +80,7 @@ NOT_READY = next(cause for cause in CAUSES if cause.id == "role-not-ready")
 _MISSING = {name: _make_cause(row) for name, row in _TABLE["missing"].items()}
 LEFT_EARLY, STAYED = _MISSING["left early"], _MISSING["stayed"]
 SILENT_NODE, STOPPED, WAITED = (_MISSING[name] for name in ("silent node", "stopped", "waited"))
+ALONE = _MISSING["alone"]
 APART = _MISSING["apart"]._replace(title=_MISSING["apart"].title + states.APART)
 #: what the words of an exception mean that show no cause of the table, and what to do
 ADVICE = tuple(

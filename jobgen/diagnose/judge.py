@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 
 from jobgen.diagnose.alike import name_alike
-from jobgen.diagnose.cause import APART, HANG, TIMEOUT, Cause
+from jobgen.diagnose.cause import ALONE, APART, HANG, TIMEOUT, Cause
 from jobgen.diagnose.diagnosis import MOST_LINES, Diagnosis, show_lines
 from jobgen.diagnose.ending import find_last_words
 from jobgen.diagnose.evidence import Evidence
@@ -141,11 +141,20 @@ class Judge:
         quiet = measure_silence(self.evidence, now=self.evidence.ended or self.now)
         if quiet is None:
             return about
+        if self._is_alone():  # it waits for nobody of this job: a server may be silent for hours
+            silent = f"; it had written nothing for {quiet.seconds:.0f} s" * quiet.to_the_end
+            shown = about.evidence + show_lines(quiet.last)
+            return about._replace(title=f"{about.title}{silent}", evidence=shown)
         half = quiet.seconds >= quiet.since_began / 2
         if quiet.to_the_end or (half and Waiting(self.evidence, []).find_suspects()):
             title = f"it had written nothing for {quiet.seconds:.0f} s when its walltime was over"
             return self._judge_hang(quiet, title, shown=about.evidence)
         return about._replace(evidence=about.evidence + show_lines(quiet.last))
+
+    def _is_alone(self) -> bool:
+        """Whether the job was one process, by its plan and by its logs."""
+        plan = self.evidence.plan
+        return bool(plan and plan.mode != "body") and self.evidence.world == 1
 
     def tell_progress(self) -> Diagnosis | None:
         """Of a job that has not ended, and of which no process has: whether it gets on."""
@@ -173,6 +182,8 @@ class Judge:
         """Of a job that did not get on, even if its walltime has ended since."""
         about = self._name_cause(HANG)
         about = about._replace(title=title, evidence=shown + show_lines(quiet.last))
+        if self._is_alone():
+            return about._replace(remedy=ALONE.remedy)
         about = Waiting(self.evidence, []).blame(about)
         wrote = re.fullmatch(r"rank-(\d+)\.(out|err)", quiet.last.file.name)
         if about.ranks or wrote is None or len(self.evidence.ranks) < 2:

@@ -15,6 +15,8 @@ from jobgen.jobs import top
 from jobgen.jobs.gpu_samples import GpuSample
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.top import NodeUse
+from jobgen.plan.plan import NodeGroup
+from jobgen.rendering import header
 from jobgen.schedulers.base import State
 
 RUNNING = State("running")
@@ -281,6 +283,20 @@ def test_without_metrics_ten_minutes_of_silence_are_a_hang_of_nobody_in_particul
     assert run.diagnose(RUNNING).title.endswith("; rank 2 on n2 has written last")
     assert "`jobgen shell 4711 --node NODE -- py-spy dump --pid PID`" in found.remedy
     assert "a short timeout in init_process_group" in found.remedy
+
+
+@pytest.mark.parametrize(("state", "cause"), [("timeout", "walltime"), ("running", "hang")])
+def test_one_process_that_is_silent_waits_for_no_other(run: Run, state: Any, cause: str) -> None:
+    about = header.Header("a", "a.yaml", "", "slurm", groups=(NodeGroup(1, 1),), mode="direct")
+    run.write("plan.json", header.write_json(about))
+    run.write("attempts/0/nodes", "n1\n", after=-3600)
+    run.write("logs/n1/rank-0.err", "serving at port 8000\n", after=-3500)
+    found = run.diagnose(State(state, "TIMEOUT" if state == "timeout" else ""))
+    assert (found.cause, found.ranks) == (cause, ())
+    assert "it had written nothing for 3" in found.title or state == "running"
+    assert "serving at port 8000" in found.as_text()
+    assert "rank" not in found.title
+    assert "init_process_group" not in found.remedy
 
 
 def test_a_run_that_ends_at_its_walltime_while_it_gets_on_is_told_to_ask_for_more(
