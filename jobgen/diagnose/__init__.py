@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from jobgen.diagnose.cause import NOT_READY, TIMEOUT
-from jobgen.diagnose.diagnosis import Diagnosis
+from jobgen.diagnose.diagnosis import Diagnosis, choose_words
 from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.exceptions import find_tracebacks
 from jobgen.diagnose.judge import Judge
@@ -25,7 +26,7 @@ from jobgen.schedulers.base import State
 
 __all__ = ["Diagnosis", "diagnose", "find_failure"]
 
-_MOST_BESIDES = 3
+_MOST_TASKS = 10  # of an array, which are told of beside the first
 # How one role says that another, its server, has not answered it.
 _OF_SERVERS = re.compile(r"[Cc]onnect|Remote|HTTP|[Tt]imed? ?out|URLError|reset by peer")
 
@@ -86,11 +87,19 @@ def _list_failed_tasks(job: JobRecord) -> dict[int, int]:
 
 
 def _diagnose_tasks(job: JobRecord, failed: dict[int, int], *, now: float) -> Diagnosis:
-    first, *others = failed
-    state = State("failed", f"exit code {failed[first]}")
-    diagnosis = diagnose(job.task(first), state, now=now)
-    named = [f"task {index}: exit code {failed[index]}" for index in others[:_MOST_BESIDES]]
-    return diagnosis._replace(besides=(*diagnosis.besides, *named))
+    """The first in full, and of each other one in a line what its own folder tells."""
+    first, *others = (
+        diagnose(job.task(index), State("failed", f"exit code {code}"), now=now)
+        for index, code in islice(failed.items(), 1 + _MOST_TASKS)
+    )
+    indices = islice(failed, 1, None)
+    named = [
+        f"task {index}: {one.headline} [{one.cause}]"
+        for index, one in zip(indices, others, strict=False)
+    ]
+    if (more := len(failed) - 1 - len(named)) > 0:
+        named.append(f"{more} more {choose_words(more, 'task', 'tasks')}")
+    return first._replace(besides=(*first.besides, *named))
 
 
 def _list_warnings(evidence: Evidence, diagnosis: Diagnosis) -> Iterator[str]:

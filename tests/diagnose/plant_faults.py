@@ -954,7 +954,7 @@ FAULTS += [
             "run": {"command": ["bash", "-c", 'echo "code is $2"; exit ${2#--code=}', "task"]},
         },
         modes=("slurm",),
-        says="task 2: exit code 6",
+        says=r"task 2: rank 0 on n\d: it left with exit code 6",
     ),
     # Jobs of several programs, of several tasks on a node, and of several starts.
     Planted(

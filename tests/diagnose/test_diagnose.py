@@ -5,6 +5,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from run_folders import FAILED, LOST, Run
 from support import ROOT, jobgen
 
 from jobgen import schedulers
-from jobgen.diagnose import matching, reading
+from jobgen.diagnose import diagnose, matching, reading
 from jobgen.diagnose.cause import ADVICE, CAUSES
 from jobgen.jobs import find
 from jobgen.jobs.files import open_left
@@ -22,6 +23,7 @@ from jobgen.plan.plan import NodeGroup
 from jobgen.rendering import header
 from jobgen.schedulers.base import State
 
+TRACE = "Traceback (most recent call last):\n"
 LOGS = sorted(Path(__file__).with_name("logs").glob("*.log"))
 
 
@@ -545,6 +547,22 @@ def test_the_error_of_a_server_that_goes_on_is_told_beside_the_client_that_it_co
     assert warning == (
         "server rank 0 on n1 had printed KeyError: 'prompt', at /job/server.py:6, in do_GET"
     )
+
+
+def test_each_failed_task_of_an_array_is_named_with_its_own_cause(run: Run) -> None:
+    job = replace(run.job, tasks=14)
+    for index in range(14):
+        task = job.task(index).run_folder
+        run.write(f"{task}/attempts/0/nodes", "n1\n")
+        run.write(f"{task}/attempts/0/outcome", "failed 1\n" if index != 1 else "done 0\n")
+        run.write(f"{task}/attempts/0/node-0.ranks", "0 1 n1\n")
+        run.write(f"{task}/logs/n1/rank-0.err", f"{TRACE}KeyError: 'no {index}'\n")
+    found = diagnose(job, FAILED, now=0.0)
+    assert found.headline == "rank 0 on n1: KeyError: 'no 0'"
+    tasks = [
+        f"task {index}: rank 0 on n1: KeyError: 'no {index}' [exception]" for index in range(2, 12)
+    ]
+    assert found.besides == (*tasks, "2 more tasks")
 
 
 def test_each_file_is_read_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
