@@ -511,6 +511,26 @@ def test_a_slow_network_is_told_whatever_the_cause(run: Run) -> None:
     assert f"\nwarning: {warning}\n" in found.as_text()
 
 
+def test_what_a_look_into_the_program_warns_of_is_told_where_ranks_waited(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_five = 'dist.init_process_group("gloo", world_size=5, rank=int(os.environ["RANK"]))'
+    Path(run.folder, "train.py").write_text(
+        f"import os\nimport torch.distributed as dist\n{of_five}\n"
+    )
+    run.write("job.yaml", json.dumps(spec(resources={"nodes": 2}, run={"script": "train.py"})))
+    about = header.Header("a", "a.yaml", "", "slurm", groups=(NodeGroup(2, 2),))
+    run.write("plan.json", header.write_json(about))
+    late = "torch.distributed.DistStoreError: Timed out after 61 seconds waiting for clients. 4/5"
+    run.rank(0, f"{TRACE}{late}\n", after=10)
+    assert run.diagnose().warnings == (), "the program is in another folder"
+    monkeypatch.chdir(run.folder)
+    (warning,) = run.diagnose().warnings
+    assert warning.startswith("train.py:3: world_size is 5, but the job has 4 processes; ")
+    run.write("logs/n1/rank-0.err", f"{TRACE}KeyError: 'x'\n", after=10)
+    assert run.diagnose().warnings == ()
+
+
 @pytest.mark.parametrize("code", [1, 143])
 def test_what_preflight_has_found_is_told_where_a_node_is_stopped_before_it_has_ended(
     run: Run, code: int
