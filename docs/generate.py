@@ -479,6 +479,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "array.zip": ("{lr: [1e-3, 3e-4], seed: [0, 1]}",),
     "array.list": ("[{lr: 1e-3}, {lr: 3e-4}]",),
     "array.tasks": ("10",),
+    "array.numbers": ("[3, 7]", "array.tasks=2"),
     "array.at_once": ("4", "array.tasks=10"),
     "array.together": ("4", "array.tasks=10"),
     "after.afterok": ("[12345]",),

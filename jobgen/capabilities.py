@@ -45,7 +45,8 @@ class Capabilities(NamedTuple):
     commands: tuple[str, ...] = ()  # that a job's life needs on a login node
     bare_walltime: str = ""  # the unit of a walltime that is a number alone
     comments: bool = False  # a directive may end in a comment
-    script_index: str = ""  # a variable with its index in a task's script, and not in processes
+    task_index: str = ""  # a variable with the index of an array's task
+    index_of_script: bool = False  # it is in a task's script, and not in its processes
     starts_at_home: bool = False  # a job starts in the home folder, not in that of its submission
     own_path: bool = False  # a job has the PATH of a login shell, and not that of its submission
 

@@ -27,10 +27,9 @@ def prepare_rerun(
 ) -> list[Submission]:
     """Prepare the rerun of a job: its own script, unless `failed` or `overrides` ask for another.
 
-    With `failed`, take only the tasks of an array that have ended and are not done: as one array,
-    or as one job each if they differ only by their index. Leave out those that another rerun does
-    or has done, unless `again`. Raises UsageError if there is nothing to rerun, or the record does
-    not say what the job was.
+    With `failed`, take only the tasks of an array that have ended and are not done, each with the
+    number that it had. Leave out those that another rerun does or has done, unless `again`. Raises
+    UsageError if there is nothing to rerun, or the record does not say what the job was.
     """
     whole, words = find_whole(job), write_overrides(overrides)
     about, text = _read_script(whole)
@@ -91,21 +90,23 @@ def _rerun_tasks(
     whole: JobRecord, tasks: list[int], about: Header, words: tuple[str, ...]
 ) -> list[Submission]:
     loaded = _load(whole, about, words)
-    array = loaded.spec.array
-    if array is None or len(list(array.choices())) != whole.tasks:
+    array, rows = loaded.spec.array, list(loaded.spec.choices())
+    if array is None or len(rows) != whole.tasks:
         raise UsageError(f"job {whole.id}: its spec has other tasks now, so none can be rerun")
-    if array.tasks is None and len(tasks) > 1:
-        rows = list(array.choices())
-        counts = {"at_once": array.at_once, "together": array.together}
-        some = {key: count for key, count in counts.items() if count is not None}
-        chosen = {"array": {"list": [rows[task] for task in tasks], **some}}
-        loaded = _load(whole, about, (*words, *write_overrides(chosen)))
-        ids = tuple(whole.task(task).id for task in tasks)
-        return [replace(_prepare(loaded, about), rerun_of=ids)]
-    return [
-        replace(_prepare(loaded, about, task=task), rerun_of=(whole.task(task).id,))
-        for task in tasks
-    ]
+    ids = tuple(whole.task(task).id for task in tasks)
+    if len(tasks) == 1:
+        return [replace(_prepare(loaded, about, task=tasks[0]), rerun_of=ids)]
+    numbers = array.numbers or range(len(rows))
+    chosen = {
+        "list": None if array.tasks else [rows[task] for task in tasks],
+        "tasks": array.tasks and len(tasks),
+        "numbers": [numbers[task] for task in tasks],
+        "at_once": array.at_once,
+        "together": array.together,
+    }
+    given = {key: value for key, value in chosen.items() if value is not None}
+    loaded = _load(whole, about, (*words, *write_overrides({"array": given})))
+    return [replace(_prepare(loaded, about), rerun_of=ids)]
 
 
 def link_rerun(job: JobRecord, rerun: JobRecord) -> None:

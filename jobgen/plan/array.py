@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from itertools import count
 
 from jobgen.errors import Problem
 from jobgen.plan.decision import Context, Decision
@@ -46,12 +47,13 @@ def list_tasks(loaded: LoadedSpec) -> tuple[ArrayTask, ...]:
     choices = [*map(_split, loaded.spec.choices())]
     otherwise = {make_option(key): value for key, value in loaded.spec.run.keyed_args.items()}
     options = dict.fromkeys(option for given, _ in choices for option in given)
+    own = loaded.spec.array and loaded.spec.array.numbers
     tasks = []
-    for given, variables in choices:
+    for number, (given, variables) in zip(own or count(), choices, strict=False):
         words: list[str] = []
         for option in options:  # a task without it keeps what run.args says
             words += make_words(option, (otherwise | given).get(option, False))
-        tasks.append(ArrayTask(tuple(words), variables))
+        tasks.append(ArrayTask(tuple(words), variables, number))
     return tuple(tasks)
 
 
@@ -82,7 +84,8 @@ def make_rows(array: TaskArray) -> tuple[TaskRow, ...]:
     """Return the table of an array's tasks, without secrets."""
     rows = []
     for index, task in enumerate(array.tasks):
-        variables = {name: mask(name, value) for name, value in task.variables.items()}
+        variables = {"JOBGEN_TASK": str(task.number)} if array.numbered else {}
+        variables |= {name: mask(name, value) for name, value in task.variables.items()}
         rows.append(TaskRow(index, mask_words(task.arguments), variables))
     return tuple(rows)
 

@@ -167,13 +167,17 @@ class Nodes(NamedTuple):
 
 
 class Program(NamedTuple):
-    """What each process runs. `task` is the index of an array's task that is a separate job."""
+    """What each process runs.
+
+    `task` is the index of an array's task that is a separate job, `number` its JOBGEN_TASK.
+    """
 
     name: str = ""
     command: tuple[str, ...] = ()  # a ShellPath among the words expands
     script: ShellPath | None = None  # the program's file, if there is one to look for
     variables: Mapping[str, str] = MappingProxyType({})  # of that task
     task: str | None = None
+    number: str | None = None
     task_given: bool = False  # by the command line, and not because the array has one task
 
 
@@ -332,10 +336,14 @@ class TimeLimit(NamedTuple):
 
 
 class ArrayTask(NamedTuple):
-    """What one task has for itself: words at the end of its program's, and variables."""
+    """What one task has for itself: words at the end of its program's, and variables.
+
+    `number` is its JOBGEN_TASK, and not its index if the spec says so.
+    """
 
     arguments: tuple[str, ...]
     variables: Mapping[str, str]
+    number: int
 
 
 class TaskArray(NamedTuple):
@@ -349,6 +357,11 @@ class TaskArray(NamedTuple):
     def size(self) -> int:
         """How many tasks there are."""
         return len(self.tasks)
+
+    @property
+    def numbered(self) -> bool:
+        """Whether their numbers are not their indices."""
+        return any(task.number != index for index, task in enumerate(self.tasks))
 
     @property
     def jobs(self) -> int:
@@ -436,6 +449,16 @@ class Plan(NamedTuple):
     def can(self) -> Capabilities:
         """What the scheduler can do."""
         return self.site.can
+
+    @property
+    def task_index(self) -> str:
+        """The scheduler's variable with the index of a task, if the script gives it the number.
+
+        That of a job which several tasks share is left as it is.
+        """
+        array, can = self.array, self.can
+        given = array.tasks and (array.numbered or can.index_of_script)
+        return can.task_index if given and array.together == 1 else ""
 
     @property
     def lone(self) -> bool:

@@ -41,12 +41,13 @@ def _make_task(context: Context, program: Program) -> Program:
         if not 0 <= task < len(tasks):
             raise UsageError(f"--task {task}: the tasks are 0 to {len(tasks) - 1}")
         name += f"-{task:0{len(str(len(tasks) - 1))}}"
-    arguments, variables = tasks[task or 0]
+    arguments, variables, number = tasks[task or 0]
     return program._replace(
         name=name,
         command=(*program.command, *arguments),
         variables=variables,
         task=str(task or 0),
+        number=str(number),
         task_given=task is not None,
     )
 

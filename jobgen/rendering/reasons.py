@@ -40,6 +40,7 @@ def _describe(plan: Plan) -> dict[str, object]:
     among = "the node / its processes" if plan.can.batch else "the machine / all processes"
     parts = [(f"{one.name}: ", one.plan) for one in plan.roles.members] or [("", plan)]
     threads = [f"{name}{part.nodes.threads or f'CPUs of {among}'}" for name, part in parts]
+    numbers = [str(task.number) for task in plan.array.tasks[:2]]
     by_slurm = bool(pieces.node_lists)
     return {
         "name": plan.name,
@@ -56,6 +57,7 @@ def _describe(plan: Plan) -> dict[str, object]:
         "cpu_keys": " ".join((*cpu_keys(plan), *PROCESSES)),
         "devices": ",".join(map(str, launch.devices or ())),
         "gpus": plan.uses_gpus,
-        "tasks": plan.program.task or ("0, 1, ..." if plan.array.tasks else ""),
+        "tasks": plan.program.number or (f"{', '.join(numbers)}, ..." if numbers else ""),
+        "index": plan.task_index,
         "chain": plan.walltime.chain.then,
     }

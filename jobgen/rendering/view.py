@@ -103,9 +103,6 @@ class ScriptView:
         if array.tasks:
             self.last_task = array.size - 1
             self.at_a_time = array.at_once or 1  # on this machine
-            # A task's own number is not that of a job which several share.
-            shared = self.plan.nodes.together > 1
-            self.script_index = "" if shared else self.plan.can.script_index
 
     def _describe_processes(self) -> None:
         nodes, launch = self.plan.nodes, self.plan.launch

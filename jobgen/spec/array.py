@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
@@ -47,6 +48,11 @@ class Array(NamedTuple):
         Annotated[int, Range(1, MAX_TASKS)] | None,
         "How many tasks, where they differ by the variable JOBGEN_TASK alone.",
     ] = None
+    numbers: Annotated[
+        tuple[Annotated[int, Range(0)], ...] | None,
+        "The numbers of the tasks, JOBGEN_TASK, where they are not 0, 1, 2, ...; a rerun keeps "
+        "those of the tasks that it takes.",
+    ] = None
     at_once: Annotated[
         Count | None, "How many may run at a time; no bound if not said, on this machine 1."
     ] = None
@@ -56,10 +62,17 @@ class Array(NamedTuple):
     ] = None
 
     def conflicts(self) -> Iterator[Conflict]:
-        """There are tasks, not too many, and what they are given arrives."""
-        for kind, content in (("values", self.values), ("zip", self.zip), ("list", self.list)):
-            if content is not None:
-                yield from _check_content(kind, content)
+        """There are tasks, not too many, what they are given arrives, and each has its number."""
+        contents = (("values", self.values), ("zip", self.zip), ("list", self.list))
+        conflicts = [
+            conflict
+            for kind, content in contents
+            if content is not None
+            for conflict in _check_content(kind, content)
+        ]
+        yield from conflicts
+        if self.numbers is not None and not conflicts:  # else there may be too many to count out
+            yield from _check_numbers(self.numbers, sum(1 for _ in self.choices()))
 
     def choices(self) -> Iterator[Choice]:
         """What each task is given, by the key as it is written."""
@@ -73,6 +86,13 @@ class Array(NamedTuple):
             yield from self.list
         else:
             yield from ({} for _ in range(self.tasks or 0))
+
+
+def _check_numbers(numbers: tuple[int, ...], tasks: int) -> Iterator[Conflict]:
+    rules = {"numbers_count": len(numbers) != tasks}
+    yield from refuse(rules, given=len(numbers), tasks=tasks)
+    for number, times in Counter(numbers).items():
+        yield from refuse({"same_number": times > 1}, number=number)
 
 
 def name_variable(key: str) -> str | None:

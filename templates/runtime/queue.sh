@@ -1,10 +1,11 @@
 # The array on this machine: a copy of this script for each task. One that fails stops no other.
 find_task() {
     if [[ -z ${JOBGEN_ARRAY-} ]]; then return; fi
-    job_id=${JOBGEN_ARRAY}_$JOBGEN_TASK job_number=$((${JOBGEN_ARRAY##*-} + 7919 * JOBGEN_TASK))
+    local index=$JOBGEN_TASK    # until the task is chosen; then it is its number
+    job_id=${JOBGEN_ARRAY}_$index job_number=$((${JOBGEN_ARRAY##*-} + 7919 * index))
     unset JOBGEN_ARRAY
-    choose_task "$JOBGEN_TASK"
-    say "task $JOBGEN_TASK${arguments[*]:+: ${arguments[*]}}"
+    choose_task "$index"
+    say "task $index${arguments[*]:+: ${arguments[*]}}"
 }
 run_tasks() {    # run_tasks COUNT AT_ONCE
     if [[ $job_id == *_* ]]; then return; fi

@@ -4,9 +4,10 @@ find_task() {    # sets job_id and job_number
     job_id=${SLURM_ARRAY_JOB_ID:-${job_id%_*}}
     if [[ ${JOBGEN_SHARED-} != "$$" ]]; then run_together; fi
     unset JOBGEN_SHARED
-    choose_task "$JOBGEN_TASK"
-    say "task $JOBGEN_TASK${arguments[*]:+: ${arguments[*]}}"
-    job_id+=_$JOBGEN_TASK job_number=$((job_number + 7919 * JOBGEN_TASK))
+    local index=$JOBGEN_TASK    # until the task is chosen; then it is its number
+    choose_task "$index"
+    say "task $index${arguments[*]:+: ${arguments[*]}}"
+    job_id+=_$index job_number=$((job_number + 7919 * index))
 }
 run_together() {    # and exit: well if all tasks have ended well
     local first index folder code worst=0 devices=() own=() started=()

@@ -15,6 +15,8 @@ from jobs import Job, jobgen, submit
 PROGRAM = """
 import os, sys, time
 print("VERSION", sys.argv, flush=True)
+with open("OUT-" + os.environ["JOBGEN_TASK"], "a") as file:
+    file.write("VERSION" * (os.environ["RANK"] == "0"))
 while not os.path.exists("GO"):
     time.sleep(0.1)
 sys.exit(os.environ["RANK"] == "0" and "VERSION" == "old" and sys.argv[-1] != "1")
@@ -24,6 +26,7 @@ sys.exit(os.environ["RANK"] == "0" and "VERSION" == "old" and sys.argv[-1] != "1
 def do_again(scheduler: str, env: Mapping[str, str], cwd: Path) -> None:
     def write(version: str) -> None:
         text = PROGRAM.replace("VERSION", version).replace("GO", str(cwd / "go"))
+        text = text.replace("OUT", str(cwd / "out"))
         (cwd / "prog.py").write_text(text)
 
     def over(job_id: str) -> bool:
@@ -69,6 +72,8 @@ def do_again(scheduler: str, env: Mapping[str, str], cwd: Path) -> None:
     assert row["rerun_of"] == [job.task(1).id, job.task(2).id]
     wait_until(lambda: over(again.id), every=1)
     assert printed(again) == [f"new ['prog.py', '-x', '{x}']" for x in (2, 3)]
+    files = {path.name: path.read_text() for path in cwd.glob("out-*")}
+    assert files == {"out-0": "old", "out-1": "oldnew", "out-2": "oldnew"}
     told = jobgen("status", job.id, env=env, cwd=cwd)
     assert f"was rerun as {again.id}\n" in told.stderr
     done = jobgen("rerun", again.id, "--failed", env=env, cwd=cwd)
@@ -99,6 +104,7 @@ SHARED = """
 import os, sys
 task = int(os.environ["JOBGEN_TASK"])
 print("TASK", task, sys.argv[1:], os.environ["WORLD_SIZE"], flush=True)
+print(os.environ.get("SLURM_ARRAY_TASK_ID"), file=sys.stderr)
 sys.exit(task in (1, 3) and not os.path.exists("GO"))
 """
 
@@ -143,8 +149,14 @@ def share_nodes(scheduler: str, env: Mapping[str, str], cwd: Path) -> None:
     assert "[" not in again.id
     assert [task["state"] for task in read(again.id)["tasks"]] == ["done", "done"]
     logs = [cwd.glob(f"runs/a/{again.run_dir.name}_{task}/logs/*/rank-0.out") for task in (0, 1)]
-    printed = ["TASK 0 ['-x', '2'] 1\n", "TASK 1 ['-x', '4'] 1\n"]
+    printed = ["TASK 1 ['-x', '2'] 1\n", "TASK 3 ['-x', '4'] 1\n"]
     assert [next(log).read_text() for log in logs] == printed
+    again = run(("rerun", job.id, "--failed", "--again", "--set", "array.together=1"))
+    for task, (number, value) in enumerate(((1, 2), (3, 4))):
+        folder = again.task(task).run_dir
+        (out,), (err,) = (folder.glob(f"logs/*/rank-0.{kind}") for kind in ("out", "err"))
+        assert out.read_text() == f"TASK {number} ['-x', '{value}'] 1\n"
+        assert err.read_text() == f"{number}\n"
     ended = jobgen("cancel", job.task(3).id, env=env, cwd=cwd)
     assert (ended.returncode, "with other tasks" in ended.stderr) == (5, True), ended.stderr
 

@@ -11,7 +11,7 @@ from jobgen.errors import AlreadySubmittedError, UsageError
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.rerun import prepare_continuation, prepare_rerun
 from jobgen.jobs.status import read_state
-from jobgen.jobs.submission import prepare_plan
+from jobgen.jobs.submission import Submission, prepare_plan
 from jobgen.plan.resolve import resolve
 from jobgen.process import CommandResult
 
@@ -28,7 +28,11 @@ def record(number: str, *rerun_of: str, spec: str = "") -> JobRecord:
     ready = prepare_plan(loaded, resolve(loaded, scheduler="slurm"))
     tasks = max(len(rerun_of), ready.about.tasks)
     about = (ready.about.name, "slurm", str(Path.cwd()), 1.0, ("x",))
-    job = JobRecord(number, *about, tasks=tasks, rerun_of=rerun_of)
+    return keep(JobRecord(number, *about, tasks=tasks, rerun_of=rerun_of), ready)
+
+
+def keep(job: JobRecord, ready: Submission) -> JobRecord:
+    """Write the run folder of a job that was submitted so."""
     job.save()
     (job.run_dir / "script").write_text(ready.text)
     (job.run_dir / "job.yaml").write_text(ready.source or "")
@@ -67,6 +71,42 @@ def test_tasks_that_another_rerun_does_or_has_done_are_left_out() -> None:
     end(record("13", "9_0").task(0), "done 0")
     with pytest.raises(AlreadySubmittedError):
         prepare_rerun(array, failed=True)
+
+
+def read_array(job: JobRecord) -> tuple[Submission, dict[str, object]]:
+    """Prepare the rerun of what failed of a job; return it with the array of its spec."""
+    (ready,) = prepare_rerun(job, failed=True)
+    spec = load(ready.source or "", *ready.about.overrides).spec
+    assert spec.array
+    return ready, {key: value for key, value in spec.array._asdict().items() if value is not None}
+
+
+@pytest.mark.parametrize(
+    ("written", "tasks"),
+    [
+        ("values: {lr: [5, 6, 7, 8]}", {"list": ({"lr": "6"}, {"lr": "7"}, {"lr": "8"})}),
+        ("tasks: 4, at_once: 2", {"tasks": 3, "at_once": 2}),
+    ],
+)
+def test_the_tasks_that_failed_keep_their_numbers(written: str, tasks: dict[str, object]) -> None:
+    array = record("7", spec=f"resources: {{nodes: 2}}\narray: {{{written}}}\n")
+    for task, word in enumerate(("done 0", "failed 3", "failed 3", "failed 3")):
+        end(array.task(task), word)
+    ready, found = read_array(array)
+    assert found == tasks | {"numbers": (1, 2, 3)}
+
+    rerun = keep(JobRecord("9", "a", "slurm", str(Path.cwd()), 1.0, ("x",), tasks=3), ready)
+    for task, word in enumerate(("failed 3", "done 0", "failed 3")):
+        end(rerun.task(task), word)
+    _, found = read_array(rerun)
+    assert found["numbers"] == (1, 3)
+    if "list" in tasks:
+        assert found["list"] == ({"lr": "6"}, {"lr": "8"})
+
+    end(rerun.task(0), "done 0")
+    (one,) = prepare_rerun(rerun, failed=True)
+    assert (one.about.name, one.rerun_of) == ("a-2", ("9_2",))
+    assert "    export JOBGEN_TASK=3\n" in one.text
 
 
 def test_a_chain_goes_on_in_its_run_folder_once_all_its_jobs_have_ended(

@@ -195,6 +195,15 @@ def test_an_array_of_one_task_is_a_job(scheduler: str) -> None:
         ),
         ("{values: {a: [[1, -x]]}}", "5:21: array.values.a: a value in this list begins with '-'"),
         ("{tasks: 10001}", "5:16: array.tasks: 10001 is more than 10000"),
+        (
+            "{tasks: 3, numbers: [4, 7]}",
+            "5:28: array.numbers: lists 2, and the number of tasks is 3; list one for each task",
+        ),
+        (
+            "{zip: {a: [1, 2], b: [3, 4]}, numbers: [7, 7]}",
+            "5:47: array.numbers: gives several tasks the number 7; give each its own",
+        ),
+        ("{tasks: 1, numbers: [-1]}", "5:29: array.numbers[0]: -1 is less than 0; write 0 or more"),
         ("{tasks: 2, at_once: 0}", "5:28: array.at_once: 0 is less than 1; write 1 or more"),
         ("{valus: {a: [1]}}", "5:9: array.valus: unknown key; did you mean 'values'?"),
     ],
@@ -260,6 +269,40 @@ def test_a_setup_may_count_the_tasks_from_one() -> None:
     assert run_task(job, 2, "pbs")[1]["PBS_ARRAY_INDEX"] == "3"
     del job["environment"]
     assert run_task(job, 2, "pbs")[1]["PBS_ARRAY_INDEX"] == "2"
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=9, unique=True))
+def test_the_tasks_have_the_numbers_that_the_spec_gives_them(numbers: list[int]) -> None:
+    content = {"tasks": len(numbers), "numbers": numbers}
+    plan = array(content)
+    found = [task.number for task in plan.array.tasks] or [int(plan.program.number or -1)]
+    assert found == numbers
+    same = array({"tasks": len(numbers), "numbers": [*range(len(numbers))]})
+    usual = array({"tasks": len(numbers)})
+    assert cut_header(render(same)) == cut_header(render(usual))
+    job = {"name": "a", "resources": {}, "run": {"module": "m"}, "array": content}
+    last = resolve(load(json.dumps(job)), scheduler="slurm", task=len(numbers) - 1)
+    assert f"    export JOBGEN_TASK={numbers[-1]}\n" in render(last)
+    assert f" --task {len(numbers) - 1}\n" in render(last)
+
+
+def cut_header(script: str) -> str:
+    return script.partition("\nset -euo")[2]
+
+
+@pytest.mark.parametrize("scheduler", ["local", "slurm", "pbs"])
+def test_a_program_finds_its_number_where_it_would_find_the_index(scheduler: str) -> None:
+    job = {
+        "run": {"command": ["PROGRAM"]},
+        "environment": {"setup": "export SEEN=$JOBGEN_TASK"},
+        "array": {"list": [{"x": 5}, {"x": 6, "environment.variables.A": "b"}], "numbers": [4, 1]},
+    }
+    index = {"slurm": "SLURM_ARRAY_TASK_ID", "pbs": "PBS_ARRAY_INDEX"}.get(scheduler, "JOBGEN_TASK")
+    for task, number, value in ((0, "4", "5"), (1, "1", "6")):
+        words, environment = run_task(job, task, scheduler)
+        assert words == ["-x", value]
+        assert [environment[key] for key in ("JOBGEN_TASK", "SEEN", index)] == [number] * 3
+        assert environment["JOBGEN_JOB_ID"] == f"7_{task}"
 
 
 @pytest.mark.parametrize("scheduler", ["local", "slurm", "pbs"])
@@ -395,6 +438,16 @@ def test_explain_shows_the_table() -> None:
     where = "job.yaml:6:72: array.values.environment.variables.DATA"
     assert variables["DATA=by task"].origin == (where,)
     assert {what.partition("=")[0] for what in variables} == exported(render(plan))
+
+
+def test_explain_shows_the_numbers_of_tasks() -> None:
+    loaded = load(SWEEP, "array.numbers=[1, 2, 5, 8]")
+    plan = resolve(loaded, scheduler="slurm")
+    found = explain(loaded, plan)
+    assert "\n     2 JOBGEN_TASK=5 DATA='a b' --lr 3e-4 --seed 0\n" in found.as_text()
+    variables = {reason.what.partition("=")[0]: reason for reason in found.variables}
+    assert variables["SLURM_ARRAY_TASK_ID"].what.endswith("=1, 2, ...")
+    assert variables.keys() == exported(render(plan))
 
 
 def test_explain_of_one_task() -> None:

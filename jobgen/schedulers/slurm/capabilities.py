@@ -71,6 +71,7 @@ CAPABILITIES = Capabilities(
     commands=("sbatch", "srun", "scontrol", "scancel"),
     bare_walltime="minutes",
     comments=True,
+    task_index="SLURM_ARRAY_TASK_ID",
     node_range=True,
     components=True,
     enters_containers=True,
