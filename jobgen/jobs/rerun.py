@@ -96,11 +96,10 @@ def _rerun_tasks(
     ids = tuple(whole.task(task).id for task in tasks)
     if len(tasks) == 1:
         return [replace(_prepare(loaded, about, task=tasks[0]), rerun_of=ids)]
-    numbers = array.numbers or range(len(rows))
     chosen = {
         "list": None if array.tasks else [rows[task] for task in tasks],
         "tasks": array.tasks and len(tasks),
-        "numbers": [numbers[task] for task in tasks],
+        "numbers": [array.number(task) for task in tasks],
         "at_once": array.at_once,
         "together": array.together,
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from itertools import count
 
 from jobgen.errors import Problem
 from jobgen.plan.decision import Context, Decision
@@ -37,7 +36,8 @@ def decide(context: Context, plan: Plan) -> Decision[TaskArray]:
     tasks = list_tasks(context.loaded) if asked and context.task is None else ()
     if asked is None or len(tasks) < 2:
         return Decision(TaskArray())
-    array = TaskArray(tasks, asked.at_once, plan.nodes.together)
+    numbers = tuple(map(asked.number, range(len(tasks))))
+    array = TaskArray(tasks, numbers, asked.at_once, plan.nodes.together)
     conflicts = _find_conflicts(context, plan, asked.at_once or array.together)
     return Decision(array, problems=conflicts)
 
@@ -47,13 +47,12 @@ def list_tasks(loaded: LoadedSpec) -> tuple[ArrayTask, ...]:
     choices = [*map(_split, loaded.spec.choices())]
     otherwise = {make_option(key): value for key, value in loaded.spec.run.keyed_args.items()}
     options = dict.fromkeys(option for given, _ in choices for option in given)
-    own = loaded.spec.array and loaded.spec.array.numbers
     tasks = []
-    for number, (given, variables) in zip(own or count(), choices, strict=False):
+    for given, variables in choices:
         words: list[str] = []
         for option in options:  # a task without it keeps what run.args says
             words += make_words(option, (otherwise | given).get(option, False))
-        tasks.append(ArrayTask(tuple(words), variables, number))
+        tasks.append(ArrayTask(tuple(words), variables))
     return tuple(tasks)
 
 
@@ -84,7 +83,7 @@ def make_rows(array: TaskArray) -> tuple[TaskRow, ...]:
     """Return the table of an array's tasks, without secrets."""
     rows = []
     for index, task in enumerate(array.tasks):
-        variables = {"JOBGEN_TASK": str(task.number)} if array.numbered else {}
+        variables = {"JOBGEN_TASK": str(array.numbers[index])} if array.numbered else {}
         variables |= {name: mask(name, value) for name, value in task.variables.items()}
         rows.append(TaskRow(index, mask_words(task.arguments), variables))
     return tuple(rows)

@@ -336,20 +336,20 @@ class TimeLimit(NamedTuple):
 
 
 class ArrayTask(NamedTuple):
-    """What one task has for itself: words at the end of its program's, and variables.
-
-    `number` is its JOBGEN_TASK, and not its index if the spec says so.
-    """
+    """What one task has for itself: words at the end of its program's, and variables."""
 
     arguments: tuple[str, ...]
     variables: Mapping[str, str]
-    number: int
 
 
 class TaskArray(NamedTuple):
-    """Two tasks or more, and how many run at a time; None sets no bound. Empty: no array."""
+    """Two tasks or more, and how many run at a time; None sets no bound. Empty: no array.
+
+    `numbers` has the JOBGEN_TASK of each.
+    """
 
     tasks: tuple[ArrayTask, ...] = ()
+    numbers: tuple[int, ...] = ()
     at_once: int | None = None
     together: int = 1  # in one job of the scheduler's
 
@@ -361,7 +361,7 @@ class TaskArray(NamedTuple):
     @property
     def numbered(self) -> bool:
         """Whether their numbers are not their indices."""
-        return any(task.number != index for index, task in enumerate(self.tasks))
+        return self.numbers != tuple(range(self.size))
 
     @property
     def jobs(self) -> int:

@@ -11,6 +11,7 @@ from jobgen.plan.array import keep_own_args, list_tasks
 from jobgen.plan.decision import Context, Decision
 from jobgen.plan.plan import Plan, Program, ShellPath
 from jobgen.sites.profile import SiteModules
+from jobgen.spec.array import Array
 from jobgen.spec.commands import find_unexpanded, is_shell_command, walk_texts
 from jobgen.spec.launchers import find_launcher
 from jobgen.spec.load import LoadedSpec
@@ -28,26 +29,26 @@ def decide(context: Context, plan: Plan) -> Decision[Program]:
     command = tuple(_list_words(loaded))
     program = Program(spec.name, command, _find_script(loaded))
     if spec.array is not None and not plan.array.tasks:
-        program = _make_task(context, program)
+        program = _make_task(context, spec.array, program)
     agent = _find_lonely_agent(context, plan)
     rules = {"lonely_agent": agent, "long_name": not NAME.matches(program.name)}
     problems = context.refuse(rules, launcher=agent, nodes=plan.nodes, program=program)
     return Decision(program, problems=problems, notes=_list_notes(context, plan))
 
 
-def _make_task(context: Context, program: Program) -> Program:
+def _make_task(context: Context, array: Array, program: Program) -> Program:
     tasks, task, name = list_tasks(context.loaded), context.task, program.name
     if task is not None:
         if not 0 <= task < len(tasks):
             raise UsageError(f"--task {task}: the tasks are 0 to {len(tasks) - 1}")
         name += f"-{task:0{len(str(len(tasks) - 1))}}"
-    arguments, variables, number = tasks[task or 0]
+    arguments, variables = tasks[task or 0]
     return program._replace(
         name=name,
         command=(*program.command, *arguments),
         variables=variables,
         task=str(task or 0),
-        number=str(number),
+        number=str(array.number(task or 0)),
         task_given=task is not None,
     )
 

@@ -40,7 +40,7 @@ def _describe(plan: Plan) -> dict[str, object]:
     among = "the node / its processes" if plan.can.batch else "the machine / all processes"
     parts = [(f"{one.name}: ", one.plan) for one in plan.roles.members] or [("", plan)]
     threads = [f"{name}{part.nodes.threads or f'CPUs of {among}'}" for name, part in parts]
-    numbers = [str(task.number) for task in plan.array.tasks[:2]]
+    numbers = [str(number) for number in plan.array.numbers[:2]]
     by_slurm = bool(pieces.node_lists)
     return {
         "name": plan.name,

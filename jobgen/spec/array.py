@@ -74,6 +74,10 @@ class Array(NamedTuple):
         if self.numbers is not None and not conflicts:  # else there may be too many to count out
             yield from _check_numbers(self.numbers, sum(1 for _ in self.choices()))
 
+    def number(self, index: int) -> int:
+        """The number of a task, by its index."""
+        return index if self.numbers is None else self.numbers[index]
+
     def choices(self) -> Iterator[Choice]:
         """What each task is given, by the key as it is written."""
         if self.values is not None:

@@ -275,7 +275,7 @@ def test_a_setup_may_count_the_tasks_from_one() -> None:
 def test_the_tasks_have_the_numbers_that_the_spec_gives_them(numbers: list[int]) -> None:
     content = {"tasks": len(numbers), "numbers": numbers}
     plan = array(content)
-    found = [task.number for task in plan.array.tasks] or [int(plan.program.number or -1)]
+    found = [*plan.array.numbers] or [int(plan.program.number or -1)]
     assert found == numbers
     same = array({"tasks": len(numbers), "numbers": [*range(len(numbers))]})
     usual = array({"tasks": len(numbers)})
