@@ -16,6 +16,7 @@ DIFF = "code.diff"
 _MOST_DIFF = 1 << 20
 _MOST_COPIED = 256 << 20
 _SECONDS = 10.0  # a scheduler may be asked for minutes, git in a submission may not
+_HERE = ("--ignore-submodules=none", "--", ".")  # whatever .gitmodules says
 _SYNC_SECONDS = 1800.0  # it may fetch gigabytes
 
 
@@ -33,8 +34,8 @@ def read_code() -> Code:
 
     try:
         commit = _ask("rev-parse", "HEAD").strip()
-        changes = [line for line in _ask("status", "--porcelain", "--", ".").splitlines() if line]
-        diff = _ask("diff", "HEAD", "--", ".") if changes else ""
+        changes = [line for line in _ask("status", "--porcelain", *_HERE).splitlines() if line]
+        diff = _ask("diff", "HEAD", "--submodule=diff", *_HERE) if changes else ""
     except JobgenError:  # no git, no repository, no commit, or a file system that is too slow
         return Code()
     own = [line for line in changes if not line.startswith(f"?? {RUNS}/")]
@@ -53,12 +54,13 @@ def name_copy(name: str, token: str) -> Path:
 def copy_code(folder: Path, named: Sequence[str]) -> None:
     """Copy files that git tracks below the current folder, and those `named`, to a new folder.
 
-    Raises UsageError without git if none are named, for what is missing, and for far too much.
+    Those of submodules are among them. Raises UsageError without git if none are named, for what is
+    missing, and for far too much.
     """
     files = _list_files(named)
     size = sum(os.path.getsize(path) for path in files)
     if size > _MOST_COPIED:
-        hint = f"more than {_MOST_COPIED >> 20} MiB: name the program's files in a list"
+        hint = f"more than {_MOST_COPIED >> 20} MiB; submit from a folder with the program alone"
         raise UsageError(f"snapshot: the files take up {size >> 20} MiB; {hint}")
     if folder.parent.is_symlink():
         raise UsageError(f"{folder.parent} is a link; remove it, or the copy would land elsewhere")
@@ -74,6 +76,9 @@ def _list_files(named: Sequence[str]) -> set[str]:
     if tracked is None and not named:
         hint = "this folder is not in a git repository; name the files in a list"
         raise UsageError(f"snapshot: true copies the files that git tracks, and {hint}")
+    if tracked is not None and (absent := process.list_absent_submodules()):
+        hint = "type: git submodule update --init --recursive"
+        raise UsageError(f"snapshot: submodules are not checked out: {', '.join(absent)}; {hint}")
     files = set(tracked or ())
     for path in map(os.path.relpath, named):
         if path.startswith("..") or not os.path.exists(path):

@@ -601,6 +601,15 @@ def _check_files(job: _Subject) -> _Found:
             yield "left-out", path, {"text": text, "file": file}
 
 
+def _check_submodules(job: _Subject) -> _Found:
+    """Yield the submodules that a snapshot would lack."""
+    if job.spec.snapshot and job.copied is not None:
+        from jobgen.process import list_absent_submodules
+
+        for path in list_absent_submodules():
+            yield "absent-submodule", "snapshot", {"text": path}
+
+
 def _tell_missing(path: str, file: str, text: str) -> _Found:
     near = find_near_file(file)
     if not near and _read_form("joined").fullmatch(f"{path} {text}"):
@@ -764,6 +773,7 @@ _CHECKS = (
     _check_spelling,
     _check_binds,
     _check_files,
+    _check_submodules,
     _check_module,
     _check_no_use,
     _check_venv,

@@ -1,0 +1,80 @@
+"""The code of a job as submitted: what a snapshot copies, and what is said of changes."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from support import edited, jobgen
+
+from jobgen.errors import UsageError
+from jobgen.jobs.code import copy_code, read_code
+
+
+def git(folder: str, *words: str) -> None:
+    own = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "protocol.file.allow=always"]
+    subprocess.run(["git", "-C", folder, *own, *words], check=True, capture_output=True)
+
+
+def commit(folder: str, file: str, *submodules: str) -> None:
+    """Make a repository of one file, with others as its submodules."""
+    path = Path(folder, file)
+    path.parent.mkdir(parents=True)
+    path.write_text("x = 1\n")
+    git(folder, "init", "-q")
+    for other in submodules:
+        git(folder, "submodule", "add", f"../{other}", other)
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "first")
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clone, without its submodules, of a repository in which a submodule has another."""
+    monkeypatch.chdir(tmp_path)
+    commit("deep", "deep.py")
+    commit("lib", "package/module.py", "deep")
+    commit("first", "src/train.py", "lib")
+    git(".", "clone", "first", "work")
+    monkeypatch.chdir("work")
+
+
+def copied(*named: str) -> set[str]:
+    copy_code(Path("copy"), named)
+    return {str(path.relative_to("copy")) for path in Path("copy").rglob("*") if path.is_file()}
+
+
+def test_a_snapshot_has_the_files_of_submodules_as_they_are() -> None:
+    git(".", "submodule", "update", "--init", "--recursive")
+    Path("lib/package/module.py").write_text("x = 2\n")
+    Path("lib/new.py").touch()
+    modules = {".gitmodules", "lib/.gitmodules"}
+    assert copied() == modules | {"src/train.py", "lib/package/module.py", "lib/deep/deep.py"}
+    assert Path("copy/lib/package/module.py").read_text() == "x = 2\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "absent"),
+    [((), "lib"), (("init",), "lib"), (("update", "--init"), "lib/deep")],
+)
+def test_a_snapshot_without_a_submodule_is_refused(words: tuple[str, ...], absent: str) -> None:
+    if words:
+        git(".", "submodule", *words)
+    message = f"snapshot: submodules are not checked out: {absent}; type: git submodule update"
+    with pytest.raises(UsageError, match=message):
+        copied()
+    with pytest.raises(UsageError, match=message):
+        copied("src")
+    Path("job.yaml").write_text(edited(("", "snapshot: true\n")))
+    assert f"snapshot: the submodule {absent} is not checked out" in jobgen("check", "job.yaml").err
+    Path("job.yaml").write_text(edited())
+    assert "submodule" not in jobgen("check", "job.yaml").err
+
+
+def test_changes_within_submodules_are_kept_whatever_git_hides() -> None:
+    git(".", "submodule", "update", "--init", "--recursive")
+    assert read_code().changed == 0
+    git(".", "config", "submodule.lib.ignore", "all")
+    Path("lib/deep/deep.py").write_text("x = 3\n")
+    code = read_code()
+    assert code.changed == 1
+    assert "+++ b/lib/deep/deep.py\n@@ -1 +1 @@\n-x = 1\n+x = 3\n" in code.diff
