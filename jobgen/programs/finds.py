@@ -120,8 +120,8 @@ def _find_empty_range(case: Case) -> list[Call]:
     return places
 
 
-def _find_no_entry(case: Case) -> list[Call]:
-    """Return the list of which each task takes one entry, where it has fewer or more of them."""
+def _find_entries(case: Case) -> list[Call]:
+    """Return the lists of which each task of the array takes one entry."""
     entry = case.source.project.entry
     numbers = [
         name
@@ -133,9 +133,8 @@ def _find_no_entry(case: Case) -> list[Call]:
     for name in re.findall(rf"\b(\w+)\[(?:{index})\]", entry.code):
         values = entry.list_values(name, entry.whole._replace(node=ast.Pass(lineno=10**9)))
         for one in values:
-            about = {"name": name, "entries": len(_list_parts([one]))}
-            place = entry.whole._replace(node=one, about=about)
-            places += [place] if about["entries"] not in (0, case.size.tasks) else []
+            about = {"name": name, "entries": str(len(_list_parts([one])))}
+            places.append(entry.whole._replace(node=one, about=about))
     return places
 
 
@@ -210,7 +209,12 @@ FINDS: dict[str, Callable[[Case], list[Call]]] = {
     "no-package": _find_lacking,
     "mesh": _find_mesh,
     "empty-range": _find_empty_range,
-    "no-entry": _find_no_entry,
+    "no-entry": lambda case: [
+        one for one in _find_entries(case) if 0 < int(one.about["entries"]) < case.size.tasks
+    ],
+    "no-entry.more": lambda case: [
+        one for one in _find_entries(case) if int(one.about["entries"]) > case.size.tasks
+    ],
     "replaced-argument": _find_replaced,
     "not-wrapped.module": _find_unwrapped,
     "swallowed": _find_swallowed,

@@ -138,7 +138,7 @@ def test_what_is_said_of_a_kept_body_names_its_own_lines() -> None:
     Path("old.body.sh").write_text("#!/bin/bash\npython prepare.py &\n\nwait\n")
     remark = next(one for one in look("{body: old.body.sh}") if one.rule == "hidden-exit")
     assert remark.line == 2
-    assert "'wait' in line 4 " in remark.message
+    assert "the wait in line 4 " in remark.message
 
 
 @pytest.mark.parametrize(("body", "rules"), WRAPPERS.values(), ids=WRAPPERS)

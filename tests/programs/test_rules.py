@@ -718,6 +718,8 @@ STEPPED = ONE._replace(stepped="srun", gpus=1)
         (MESH + "init_device_mesh('cuda', (2, size))\n", EIGHT, []),
         (TASK, FOUR, ["no-entry"]),
         (TASK, FOUR._replace(tasks=3), []),
+        (TASK, FOUR._replace(tasks=2), ["no-entry"]),
+        (TASK, FOUR._replace(numbered=True), []),
         (TASK.replace("ITEMS[i]", "ITEMS[i % 3]"), FOUR, []),
         (SETUP + "if dist.get_rank() < 4:\n" + GROUPED + DDP, EIGHT, ["some-ranks"]),
         (SETUP + "if local_rank != -1:\n" + GROUPED + DDP, EIGHT, []),
