@@ -72,11 +72,13 @@ def _write_line(settings: Mapping[str, str], value: str, short: Mapping[str, str
 
 
 def _read_chunks(value: str) -> dict[str, str]:
-    """Return what a request of PBS sets in a spec, as import reads it."""
+    """Return what a request of PBS sets in a spec, as import reads it; of what no spec says, {}."""
     if not re.match("(select|nodes|walltime)=", value):
         return {}
     draft = Draft()
     settle(Script("job.pbs", f"#!/bin/bash\n#PBS -l {value}\n"), draft)
+    if "directives" in draft.values:  # which are refused, as keys decide the same
+        return {}
     return {path: str(text) for path, text in draft.values.items()}
 
 
@@ -191,14 +193,28 @@ def _explain_setting(problem: Problem, words: list[str]) -> tuple[str, list[str]
             return text, words
         text += f"; {row.get('say', '')}"
         meant = [option, start + row.get("meant", value)]
-    return text, [*retype(words, option, value, meant), *behind] if option else words
+    return text, [*_replace(words, option, value, meant), *behind] if option else words
+
+
+def _replace(words: list[str], option: str, value: str, meant: Sequence[str]) -> list[str]:
+    """Return words with others in the place of a setting, and of options for what these set."""
+    now = retype(words, option, value, meant)
+    for path in {one.partition("=")[0] for one in meant} & SHORTCUTS.keys():
+        other, given = find_typed(words, SHORTCUTS[path][0])
+        if other and other != option:  # it would count, as it comes last
+            now = retype(now, other, given, [])
+    return now
 
 
 def _read_hint(problem: Problem, path: str, given: str) -> tuple[str, list[str], list[str]]:
     """Return the hint of a problem, the words to type in place of the setting, and at the end.
 
-    A record shows keys without its path.
+    A record shows keys without its path. What else stands in one that was typed whole stays there.
     """
+    if problem.path.startswith(f"{path}.") and given:
+        record = _respell(problem, given)
+        if record != given or "," in given:
+            return problem.hint, ["--set", f"{path}={record}"], []
     outer, hint = problem.path.rpartition(".")[0], problem.hint
     near = re.match(r"(?:did you mean '|write (?=\w+\.))([\w.]+)(?:'| for )", hint)
     inner = path.removeprefix(problem.path)
@@ -213,6 +229,15 @@ def _read_hint(problem: Problem, path: str, given: str) -> tuple[str, list[str],
     if "run.args" in hint and given:
         return "it is for the program", [], ["--", f"--{path.removeprefix('args.')}", given]
     return hint, [], []
+
+
+def _respell(problem: Problem, record: str) -> str:
+    """Return a record with the key or the word that a problem takes a misspelt one for."""
+    near = re.fullmatch(r"did you mean '([\w.]+)'[^?]*\?", problem.hint)
+    typed = re.search("'(.+)'", problem.message)
+    word = typed[1] if typed else problem.path.rpartition(".")[2]
+    parts = re.split(rf"(?<![\w.-]){re.escape(word)}(?![\w.-])", record)
+    return near[1].join(parts) if near and len(parts) == 2 else record
 
 
 def make_room(message: str, words: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from jobgen.plan.decision import Context
 from jobgen.plan.nodes import count_memory, count_together
 from jobgen.plan.plan import NodeGroup
 from jobgen.records import NamedTuple
-from jobgen.sites.profile import Filesystems, Limit, Node, SiteQueue, SiteSource
+from jobgen.sites.profile import Filesystems, Limit, Node, SiteProfile, SiteQueue, SiteSource
 from jobgen.spec.model import JobSpec
 from jobgen.spec.tables import Rules, read_rows
 from jobgen.spec.units import format_memory, format_time
@@ -291,8 +291,7 @@ class _Request:
     @property
     def hosts(self) -> int:
         """How many nodes of the site have as many GPUs as each of the job's."""
-        hosts = self.node.hosts or {}
-        return sum(number for gpus, number in hosts.items() if int(gpus) >= self.size.narrowest)
+        return _count_hosts(self.node, self.size.narrowest)
 
     @property
     def most_share(self) -> int:
@@ -352,7 +351,7 @@ class _Request:
             "nodes": count(size.nodes, "node"),
             "counted": count(self.gpus, "GPU"),
             "cpus": count(self.cpus, "CPU"),
-            "spread": _spread(size, node),
+            "spread": _spread(self.context.site, size, node),
             "larger": f", or write gpu_type: {' or '.join(larger)}" if larger else "",
             **{name: format_memory(amount or 0) for name, amount in amounts.items()},
         }
@@ -427,11 +426,22 @@ def advise(
         yield from _Request(context, node, size, about).advise_on_shares(processes)
 
 
-def _spread(size: Size, node: Node) -> str:
-    """Return how GPUs that one node does not have stand on several."""
-    nodes, rest = divmod(size.gpus, node.gpus or 1)
-    words = f"; for {size.gpus} in all, write nodes: {nodes}, gpus_per_node: {node.gpus}"
-    return "" if rest else words
+def _count_hosts(node: Node, gpus: int) -> int:
+    """Return how many nodes of the site have so many GPUs; 0 where that is not known."""
+    return sum(number for has, number in (node.hosts or {}).items() if int(has) >= gpus)
+
+
+def _spread(site: SiteProfile, size: Size, node: Node) -> str:
+    """Return how GPUs that one node does not have stand on several, if the site has so many."""
+    each = node.gpus or 1
+    nodes, rest = divmod(size.gpus, each)
+    asked = size._replace(nodes=nodes, cpus=None, widest=each, narrowest=each)
+    queues = [site.every_queue, *site.queues.values()]
+    taken = [accepts(queue, asked) for queue in queues]
+    few = 0 < _count_hosts(node, each) < nodes
+    if rest or few or not taken[0] or not any(taken[1:] or taken):
+        return ""
+    return f"; for {size.gpus} in all, write nodes: {nodes}, gpus_per_node: {node.gpus}"
 
 
 def _exceeds(amount: int, most: int | None) -> bool:

@@ -800,6 +800,8 @@ def test_a_pair_behind_two_dashes_is_written_as_the_option_that_the_program_has(
     ("line", "answer"),
     [
         ("submit job.yaml lr=1e-4", "type: jobgen submit job.yaml -- --lr 1e-4\n"),
+        # Taken neither as it is nor as an option.
+        ("submit job.yaml a.lr=1e-4", "type: jobgen submit job.yaml -- a.lr=1e-4\n"),
     ],
 )
 def test_words_are_for_a_program_as_it_takes_them(line, answer):
@@ -1313,6 +1315,8 @@ TYPED = """\
         ("sbatch --export=ALL,A=1,B=2 job.yaml", "variables.A=1 --set environment.variables.B=2;"),
         ("qsub -l software=a -l place=b a.yaml", '#PBS -l software=a", "#PBS -l place=b"]'),
         ("qsub -pe mpi 4 job.yaml", "--set resources.cpus_per_node=4; for -pe: a slot of SGE is a"),
+        ("submit -l walltime=1h", "; type: jobgen submit --set resources.walltime=1h\n"),
+        ("submit -l select=1:ngpus=4+1:ngpus=2", "the GPUs of each, such as gpus_per_node: [4, 2]"),
         ("qsub -lselect=2:ngpus=4 job.yaml", "type: jobgen submit job.yaml --nodes 2 --gpus-per"),
         ("sbatch -n 8 -N 1 --gres=gpu:8 job.yaml", "job.yaml -N 1 --gpus-per-node 8; for -n: "),
         ("srun -l -u python train.py", "; for -l: leave it out: jobgen writes the launcher's line"),
@@ -1630,6 +1634,24 @@ def test_an_answer_at_the_prompt_does_what_was_asked(typed):
 )
 def test_a_setting_that_is_refused_is_answered_with_what_to_type(line, answer):
     ended = jobgen(*line.split())
+    assert (ended.code, ended.out) == (3, "")
+    assert answer in ended.err
+
+
+@pytest.mark.parametrize(
+    ("record", "answer"),
+    [
+        ("array={tasks: 6, limit: 2}", "or tasks? type: jobgen render --set 'array={tasks: 6, at_"),
+        (
+            "resources={nodes: 2, gpus_per_nod: 4}",
+            "type: jobgen render --set 'resources={nodes: 2, gpus_per_node: 4}'\n",
+        ),
+        ("launch={mode: torchrn}", "type: jobgen render --set 'launch={mode: torchrun}'\n"),
+        ("resources={nodes: 2, walltime: 4 hors}", "is not a duration; write walltime: 4h\n"),
+    ],
+)
+def test_what_is_wrong_in_a_record_leaves_the_rest_of_it(record, answer):
+    ended = jobgen("render", "--set", record)
     assert (ended.code, ended.out) == (3, "")
     assert answer in ended.err
 

@@ -278,6 +278,32 @@ def test_no_limits_renders_what_was_refused_and_says_so(
         assert checked.err.count("\n") == 2
 
 
+@pytest.mark.parametrize(
+    ("facts", "spreads"),
+    [
+        ("node: {gpus: 4}", True),
+        ("node: {gpus: 4, hosts: {'4': 4}}", True),
+        ("node: {gpus: 4, hosts: {'4': 2, '2': 9}}", False),
+        ("node: {gpus: 4}\nqueues: {gpu: {limits: [{nodes: [1, 3]}]}}", False),
+        ("node: {gpus: 4}\nevery_queue: {limits: [{gpus: [1, 8]}]}", False),
+    ],
+)
+def test_gpus_stand_on_as_many_nodes_as_the_site_has(
+    tmp_path: Path, facts: str, spreads: bool
+) -> None:
+    with working_in(tmp_path):
+        Path("job.yaml").write_text(JOB)
+        Path(".jobgen/sites").mkdir(parents=True)
+        Path(".jobgen/sites/lab.yaml").write_text(f"extends: slurm-generic\n{facts}\n")
+        asked = ["check", "--site", "lab", "--gpus-per-node", "8"]
+        ended = jobgen(*asked)
+        assert "8 GPUs, more than the 4 of a node" in ended.err
+        offered = "type: jobgen check --site lab --set resources.nodes=4 --set resources.gpus_per_"
+        assert (offered in ended.err) == spreads
+        # Of the same option, what is typed at the end would count.
+        assert (" -N " in jobgen(*asked, "-N", "2").err) is False
+
+
 def test_profiles_of_no_site_refuse_nothing() -> None:
     huge = {"name": "a", "run": {"module": "m"}, "resources": {"nodes": 9999, "walltime": "99d"}}
     for site in ("slurm-generic", "pbs-generic", "local"):
