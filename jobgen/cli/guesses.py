@@ -255,9 +255,9 @@ class Answer(typed.Typed):
         """Give an option, or NAME=VALUE, to the program as it takes it, or else as it is."""
         name = option.name if option.name.startswith("-") else f"--{option.name}"
         pair = [] if name == option.name else [f"{option.name}={option.value}"]
-        takes_pair = pair and not find_refusal(self.spec, pair)
-        words = option.words or filter(None, [option.value])
-        self.program += pair if takes_pair else [name, *words]
+        words = [name, *(option.words or filter(None, [option.value]))]
+        takes_words = find_refusal(self.spec, pair) and not find_refusal(self.spec, words)
+        self.program += words if takes_words or not pair else pair
 
     def _list_known(self) -> str:
         """Return which options a command has."""
