@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from functools import cache
 
@@ -15,6 +17,7 @@ from jobgen.spec.bind import bind
 from jobgen.spec.user_config import find_upwards, name_user_file, refuse_strangers
 from jobgen.spec.yaml_nodes import Scalar
 
+_HOW_TO_GET = "`jobgen sites capture` writes a profile; `jobgen sites` lists the known ones"
 BUILT_IN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data")
 
 
@@ -88,10 +91,29 @@ def find(name: str) -> LoadedProfile:
 
 def read(file: str) -> LoadedProfile:
     """The profile in `file`; one of the same name that it extends is looked up."""
+    _refuse_other_file(file)
     own = os.path.abspath(file)
     name = os.path.basename(file).removesuffix(".yaml")
     below = [path for path in _find_files(name) if os.path.abspath(path) != own]
     return _read(file, tuple(below))
+
+
+def _refuse_other_file(file: str) -> None:
+    """Raise SpecError for a file that is not here, or that is a job's spec."""
+    from jobgen.spec.spelling import find_near_file
+    from jobgen.spec.table import read_here
+
+    def runs(path: str) -> bool:
+        return bool(re.search(r"(?m)^(run|roles):", read_here(path)))
+
+    message, hint = "", f"to check it, type: jobgen check {shlex.quote(file)}"
+    if runs(file):
+        message = "is a job's spec, not a site's profile"
+    elif not os.path.exists(file):
+        message, near = os.strerror(errno.ENOENT), find_near_file(file, (".yaml", ".yml"))
+        hint = f"did you mean {near}?" if near and not runs(near) else _HOW_TO_GET
+    if message:
+        raise SpecError([Problem(Position(file), "", message, hint)])
 
 
 def list_near(name: str) -> list[str]:

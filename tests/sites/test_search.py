@@ -258,6 +258,19 @@ def test_sites_test_names_facts_without_a_source(home: Path) -> None:
     ]
 
 
+def test_no_spec_is_offered_in_the_place_of_a_profile(home: Path) -> None:
+    Path("grid.yaml").write_text("name: a\nrun: {module: m}\n")
+    absent = sites_test(Path("lab.yaml")).err
+    assert absent == (
+        "lab.yaml: No such file or directory; `jobgen sites capture` writes a profile; "
+        "`jobgen sites` lists the known ones\n"
+    )
+    said = "grid.yaml: is a job's spec, not a site's profile; to check it, type: jobgen check grid."
+    assert said in sites_test(Path("grid.yaml")).err
+    write(home, "project/lab.yaml", "extends: slurm-generic\n")
+    assert "did you mean .jobgen/sites/lab.yaml?" in sites_test(Path(".jobgen/sites/lap.yaml")).err
+
+
 def test_a_site_of_ones_own_renders_and_refuses(home: Path) -> None:
     write(
         home,
