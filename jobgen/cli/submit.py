@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -83,31 +85,35 @@ def _submit_or_ask(ready: Submission, *, again: bool) -> Job:
     """Submit a job; on a terminal, ask about one that is submitted already."""
     from jobgen import submit as hand_over
 
+    warn = partial(_warn, ready)
     try:
-        return hand_over(ready, again=again, warn=_warn, tell=put_err)
+        return hand_over(ready, again=again, warn=warn, tell=put_err)
     except AlreadySubmittedError as refusal:
         if not can_ask():
             raise
         question = f"{make_printable(str(refusal))}\nsubmit another job?"
         click.confirm(question, abort=True, err=True)
-        return hand_over(ready, again=True, warn=_warn, tell=put_err)
+        return hand_over(ready, again=True, warn=warn, tell=put_err)
 
 
-def _warn(message: str) -> None:
-    """Print a warning; refuse what ends the program at once, if nothing may be said for it.
-
-    That is an argument that was typed, and a venv that is not here. Of an argument that stands in
-    the spec it is a warning: its author may know better.
-    """
-    sure = re.search(
-        r"^warning: ((?:--set |the command line: ).*(?= \[unknown-argument\]$)"
-        r"|\S+ environment\.venv: .* is not here; .*)",
-        message,
-        re.MULTILINE,
-    )
+def _warn(ready: Submission, message: str) -> None:
+    """Print a warning; refuse what ends the job at once, or has it refused, whatever it runs."""
+    sure = re.search(rf"^warning: ({'|'.join(_list_sure(ready))})", message, re.MULTILINE)
     if sure:
         raise UsageError(f"{sure[1]}; nothing is submitted")
     put_err(message)
+
+
+def _list_sure(ready: Submission) -> Iterator[str]:
+    """Yield the forms of the warnings that are sure of a job.
+
+    Of an argument that was typed; where it stands in the spec, its author may know better.
+    """
+    yield r"(?:--set |the command line: ).*(?= \[unknown-argument\]$)"
+    if not (ready.after or ready.scheduler.dependencies(ready.head)):  # the job before may make it
+        yield r"\S+ environment\.(?:venv|container\.image): .* is not here\b.*"
+    if not any("ACCOUNT" in name for name in ready.list_variables()):
+        yield r"\S+ every job here needs an account.*(?= \(it may be given later\)$)"
 
 
 @click.command(hidden=True)

@@ -25,6 +25,7 @@ from jobgen.machine.checks import (
 from jobgen.machine.cluster import Deadline, detect_scheduler, get_host_name, recognise
 from jobgen.output import format_count
 from jobgen.plan.decision import Context
+from jobgen.plan.limits import LATER
 from jobgen.plan.plan import Plan
 from jobgen.plan.site_defaults import decide
 from jobgen.schedulers import SCHEDULERS
@@ -198,6 +199,9 @@ def _check_limits(loaded: LoadedSpec, plan: Plan, clock: Deadline) -> Iterator[C
 
 def _check_account(plan: Plan, facts: ClusterFacts, clock: Deadline) -> Check:
     account, given = plan.requests.account, plan.requests.account or "none given"
+    if any(LATER in note for note in plan.notes):
+        remedy = "write account: NAME, or submit it with -A NAME"
+        return Check("account", "fail", "none given, and every job here needs one", remedy)
     if not plan.can.lists_accounts:
         why = f"{plan.can.title} does not list accounts"
         return Check("account", "unknown", f"{given}; {why}")

@@ -23,6 +23,8 @@ from jobgen.spec.model import JobSpec
 from jobgen.spec.tables import Rules, read_rows
 from jobgen.spec.units import format_memory, format_time
 
+LATER = "it may be given later"  # the doubt of what the command that submits can still give
+
 _UNITS = {"nodes": "node", "gpus": "GPU", "cpus": "CPU"}
 _LEAST_CPUS = 2  # of a process: one computes, one loads data
 _LEAST_MEMORY = 8 * 1024**2  # KiB of a process
@@ -72,7 +74,7 @@ def find_breaches(
     for path, message, hint in context.find_broken(rules, **facts):
         day = context.today or time.strftime("%Y-%m-%d")
         problem = context.loaded.problem(path, f"{message}{about}", hint)
-        yield Breach(problem, doubt or about.doubt(day))
+        yield Breach(problem, about.doubt(day) or doubt)
 
 
 def accepts(queue: SiteQueue, size: Size) -> bool:
@@ -245,8 +247,10 @@ def check_lists(
 def _check_account(context: Context) -> Iterator[Breach]:
     given, account = context.spec.account, context.site.account
     about = context.site.cite(account)
-    rules = {"account_required": given is None and account.required}
-    yield from find_breaches(context, about, rules, "it may be given later")
+    options = [one for one, key in context.site.option_keys.items() if key == "account"]
+    needs = given is None and account.required
+    rules = {"account_required": needs and not has_option(context.spec.directives, *options)}
+    yield from find_breaches(context, about, rules, LATER)
     rules = {"account": given is not None and not account.takes(given)}
     yield from find_breaches(context, about, rules, account=account)
 

@@ -466,6 +466,7 @@ class TestSubmit:
     def test_a_script_may_lie_in_the_image_of_a_container(self) -> None:
         own = "environment: {container: {image: a, runtime: apptainer}}\n"
         write(edited(("{module: m}", "{script: /opt/train.py}"), ("", own), text=SLURM))
+        Path("a").touch()
         assert jobgen("submit").out == "4242\n"
 
     def test_a_dry_run_shows_all_and_does_nothing(self) -> None:
@@ -681,6 +682,36 @@ class TestSubmit:
         made = "environment: {venv: env, setup: python -m venv env}\n"
         write(edited(("", made), text=SLURM))
         assert jobgen("submit", "--again").code == 0
+
+    def test_an_image_that_is_not_there_is_refused_unless_a_job_before_may_make_it(self) -> None:
+        image = "environment: {container: {image: a.sif, runtime: apptainer}}\n"
+        write(edited(("", image), text=SLURM))
+        code, _, err = jobgen("submit")
+        assert (code, "environment.container.image: a.sif is not here, " in err) == (2, True)
+        assert calls() == []
+        assert jobgen("submit", "--after", "12").code == 0
+        write(edited(("", f"{image}after: [12]\n"), text=SLURM))
+        assert jobgen("submit", "--again").code == 0
+
+    def test_a_job_without_the_account_that_its_site_requires_is_refused(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        Path(".jobgen/sites").mkdir(parents=True)
+        profile = "extends: slurm-generic\naccount: {required: true}\n"
+        Path(".jobgen/sites/lab.yaml").write_text(profile)
+        write(SLURM)
+        assert jobgen("submit", "--site", "lab") == (
+            2,
+            "",
+            "job.yaml:1:1: every job here needs an account; write account: NAME, or submit it with "
+            "-A NAME; nothing is submitted\n",
+        )
+        assert calls() == []
+        assert jobgen("submit", "--site", "lab", "-A", "a").code == 0
+        given = "directives=['#SBATCH --account=b']"
+        assert jobgen("submit", "--site", "lab", "--set", given).code == 0
+        monkeypatch.setenv("SBATCH_ACCOUNT", "c")
+        assert jobgen("submit", "--site", "lab").code == 0
 
     @pytest.mark.parametrize(
         ("state", "code", "err"),

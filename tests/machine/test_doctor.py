@@ -207,6 +207,17 @@ def test_slurm_tells_whose_accounts_there_are(
     assert code == (8 if verdict == "fail" else 0)
 
 
+def test_a_site_whose_jobs_need_an_account_is_not_ready_without_one(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profile = Path(".jobgen/sites/lab.yaml")
+    profile.parent.mkdir(parents=True)
+    profile.write_text("extends: slurm-generic\naccount: {required: true}\n")
+    code, checks = doctor(saved(home), home, monkeypatch, "job.yaml", "--site", "lab")
+    assert (code, checks["account"]["verdict"]) == (8, "fail")
+    assert checks["account"]["message"] == "none given, and every job here needs one"
+
+
 def test_a_cluster_without_accounting_is_called_so() -> None:
     def ask(argv: Sequence[str]) -> str:
         if argv[0] == "id":

@@ -230,7 +230,7 @@ def test_an_account_may_be_given_at_submission() -> None:
     (warning,) = [note for note in plan_for("cscs-clariden").notes if "account" in note]
     assert warning == (
         "warning: job.yaml:1:1: every job here needs an account (https://docs.cscs.ch/running/"
-        "slurm, as of 2026-08); write account: NAME, or give it to the command that submits "
+        "slurm, as of 2026-08); write account: NAME, or submit it with -A NAME "
         "(it may be given later)"
     )
 
