@@ -439,11 +439,13 @@ def _spread(site: SiteProfile, size: Size, node: Node) -> str:
     """Return how GPUs that one node does not have stand on several, if the site has so many."""
     each = node.gpus or 1
     nodes, rest = divmod(size.gpus, each)
+    if rest or not nodes:
+        return ""
     asked = size._replace(nodes=nodes, cpus=None, widest=each, narrowest=each)
     queues = [site.every_queue, *site.queues.values()]
     taken = [accepts(queue, asked) for queue in queues]
     few = 0 < _count_hosts(node, each) < nodes
-    if rest or few or not taken[0] or not any(taken[1:] or taken):
+    if few or not taken[0] or not any(taken[1:] or taken):
         return ""
     return f"; for {size.gpus} in all, write nodes: {nodes}, gpus_per_node: {node.gpus}"
 

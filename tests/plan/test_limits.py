@@ -304,6 +304,17 @@ def test_gpus_stand_on_as_many_nodes_as_the_site_has(
         assert (" -N " in jobgen(*asked, "-N", "2").err) is False
 
 
+def test_a_job_without_gpus_is_spread_over_no_nodes(tmp_path: Path) -> None:
+    with working_in(tmp_path):
+        Path(".jobgen/sites").mkdir(parents=True)
+        limits = "queues: {cpu: {limits: [{walltime: 5h}]}}\n"
+        profile = f"extends: slurm-generic\nnode: {{cpus: 4, gpus: 4}}\n{limits}"
+        Path(".jobgen/sites/lab.yaml").write_text(profile)
+        own = "resources={cpus_per_node: 8, walltime: 1h}"
+        told = refusal("lab", own)
+    assert told == "resources.cpus_per_node: 8 CPUs, more than the 4 of a node; use at most 4"
+
+
 def test_profiles_of_no_site_refuse_nothing() -> None:
     huge = {"name": "a", "run": {"module": "m"}, "resources": {"nodes": 9999, "walltime": "99d"}}
     for site in ("slurm-generic", "pbs-generic", "local"):
