@@ -274,12 +274,21 @@ def logs(job: str | None, follow: bool, as_json: bool, **wanted: Any) -> None:
 
     refuse_together({"--follow": follow, "--json": as_json})
     named = find(job)
+    wanted["node"] = _name_node(named, wanted["role"], wanted["node"])
     if as_json:
         put_out({"lines": list(named.logs(**wanted))})
         return
     printed = _follow(named, wanted) if follow else _print_lines(named.logs(**wanted), StatusLine())
     if not printed:
         put_err(_explain_silence(named, wanted))
+
+
+def _name_node(job: Job, role: str | None, node: str | None) -> str | None:
+    """Return the node that a number stands for, as it does to `jobgen shell`; a name as it is."""
+    from jobgen.jobs.run_folder import read_nodes
+
+    nodes = read_nodes(job.roles.get(role or "", job)) if (node or "").isdecimal() else []
+    return dict(enumerate(nodes)).get(int(node or 0), node) if nodes else node
 
 
 def _follow(job: Job, wanted: Mapping[str, Any]) -> bool:

@@ -785,7 +785,7 @@ class TestStatusAndCancel:
         assert calls()[-1] == call
 
     @pytest.mark.parametrize("command", ["status", "cancel"])
-    @pytest.mark.parametrize("job", ["7", "", "*", "../x"])
+    @pytest.mark.parametrize("job", ["x7", "", "*", "../x"])
     def test_a_job_that_is_not_there(self, command: str, job: str) -> None:
         message = f"no job {job!r} below ./runs; give an ID, a name or a run folder\n"
         assert jobgen(command, job) == (2, "", message)
@@ -831,6 +831,18 @@ def test_help_and_version() -> None:
     assert code == 0
     assert "Exit codes: 0 ok, 1 unexpected error, 2 wrong usage" in out
     assert jobgen("nothing").code == 2
+
+
+def test_control_c_while_jobgen_begins_is_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("raise KeyboardInterrupt\n")
+    ended = subprocess.run(
+        [sys.executable, "-m", "jobgen", "list"],
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "interrupted\n")
 
 
 def test_a_closed_stdout_is_no_traceback(tmp_path: Path) -> None:

@@ -1315,6 +1315,8 @@ TYPED = """\
         ("sbatch --export=ALL,A=1,B=2 job.yaml", "variables.A=1 --set environment.variables.B=2;"),
         ("qsub -l software=a -l place=b a.yaml", '#PBS -l software=a", "#PBS -l place=b"]'),
         ("qsub -pe mpi 4 job.yaml", "--set resources.cpus_per_node=4; for -pe: a slot of SGE is a"),
+        ("submit --after prep:ok -N 2", "first; type: jobgen submit --after afterok:prep -N 2\n"),
+        ("status 9", "or a run folder; `jobgen list --all` has those of other folders; sacct -j 9"),
         ("submit -l walltime=1h", "; type: jobgen submit --set resources.walltime=1h\n"),
         ("submit -l select=1:ngpus=4+1:ngpus=2", "the GPUs of each, such as gpus_per_node: [4, 2]"),
         ("qsub -lselect=2:ngpus=4 job.yaml", "type: jobgen submit job.yaml --nodes 2 --gpus-per"),

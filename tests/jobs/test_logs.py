@@ -223,6 +223,8 @@ class TestCommand:
                   "n2 rank 10 | \0\ufffd\x1b[1mbold"]),
             ("--rank 0", ["n1.site rank 0 | up", "n1.site rank 0 | loss 1"]),
             ("--node n1", ["2 ranks, 0-1 | up", "n1.site rank 0 | loss 1"]),
+            ("--node 0", ["2 ranks, 0-1 | up", "n1.site rank 0 | loss 1"]),
+            ("--node 2", []),
             ("--stderr", ["n2 | n2 is node 1", "n2 rank 2 | Traceback"]),
             ("--stderr --rank 2", ["n2 rank 2 | Traceback"]),
             ("--stderr --node n1.site", []),
@@ -230,7 +232,7 @@ class TestCommand:
         ],
     )  # fmt: skip
     def test_says_whose_each_line_is(self, job: JobRecord, options: str, lines: list[str]) -> None:
-        said(job, FILES)
+        said(job, FILES | {"attempts/0/nodes": "n1.site\nn2\n"})
         there = "rank 2 on n2" if "--stderr" in options else "ranks 0-2,10 on n1.site, n2"
         nothing = f"no such output: runs/chat/7 has that of {there}\n"
         printed = "".join(f"{line}\n" for line in lines)
