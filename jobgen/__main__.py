@@ -7,8 +7,6 @@ from typing import NoReturn
 
 gc.set_threshold(100_000)  # imports leave nothing to collect; this saves a twentieth of the time
 
-from jobgen.cli.main import main  # noqa: E402
-
 
 def run() -> NoReturn:
     """Run the command and exit at once.
@@ -17,9 +15,14 @@ def run() -> NoReturn:
     """
     code: object = 0
     try:
+        from jobgen.cli.main import main
+
         main()
     except SystemExit as end:
         code = end.code
+    except KeyboardInterrupt:  # while it was imported, or said what is wrong
+        sys.stderr.write("interrupted\n")
+        code = 130
     try:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:  # closed, by `>&-`
