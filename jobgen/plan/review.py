@@ -666,6 +666,19 @@ def _list_files(job: _Subject) -> Iterator[tuple[str, str, str]]:
         yield from ((path, name, name) for name in files if name)
 
 
+def _check_start(job: _Subject) -> _Found:
+    """Yield a file that is the command, and that no node can start."""
+    file = "".join(job.spec.run.words[:1])
+    inside = job.container.image and os.path.isabs(file)
+    if "/" not in file or not os.path.isfile(file) or job.mentions(file) or inside:
+        return
+    if not os.access(file, os.X_OK):
+        yield "no-bit", "run.command", {"text": file}
+    interpreter = re.match(r"#![ \t]*(/\S+)", read_here(file))
+    if interpreter and job.own_folders and _is_missing(interpreter[1], ()):
+        yield "no-interpreter", "run.command", {"text": file, "path": interpreter[1]}
+
+
 def _check_module(job: _Subject) -> _Found:
     """Yield a module that is not here, or in a folder where Python does not look for it."""
     own, run, named = job.spec.environment, job.spec.run, _read_form("module").findall
@@ -774,6 +787,7 @@ _CHECKS = (
     _check_binds,
     _check_files,
     _check_submodules,
+    _check_start,
     _check_module,
     _check_no_use,
     _check_venv,
