@@ -10,6 +10,7 @@ import math
 import os
 import re
 import shlex
+import unicodedata
 from collections.abc import Mapping, Sequence
 from functools import cache
 from string import Template
@@ -67,7 +68,8 @@ def fill(sentence: str, values: Mapping[str, str]) -> str:
     for name, value in values.items():
         text = value.strip() if value.strip().isprintable() else "..."
         items = ", ".join(re.split(r"[:,] *|(?<!\d[eE])\+", text))
-        slug = re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-._")
+        plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+        slug = re.sub(r"[^A-Za-z0-9._]+", "-", plain).strip("-._")
         forms |= {name: text, f"lower_{name}": text.lower(), f"upper_{name}": text.upper()}
         forms |= {f"{name}_list": items, f"lower_{name}_list": items.lower()}
         forms |= {f"{name}_slug": slug, f"lower_{name}_slug": slug.lower()}
