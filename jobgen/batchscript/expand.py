@@ -124,8 +124,9 @@ class PlainVariables:
         if _REST.fullmatch(word.text) and "@" in self.values:  # no argument is no word
             return []
         match = _ALL.fullmatch(word.raw)
-        if match and (elements := self.list_elements(match[2])) is not None:
-            return elements if match[1] else _split(elements)
+        elements = self.list_elements(match[2]) if match else None
+        if match and elements is not None and (match[1] or all(map(_is_plain, elements))):
+            return elements
         fields: list[list[Segment]] = [[]]
         for segment in word.segments:
             value = self._look_up(segment)
@@ -168,14 +169,6 @@ class PlainVariables:
 
 def _is_plain(field: Field) -> bool:
     return re.fullmatch(r"[^\s*?$`[\]]+", write_field(field)) is not None
-
-
-def _split(elements: list[Field]) -> list[Field]:
-    fields: list[list[Segment]] = [[]]
-    for element in elements:
-        _split_into(fields, element)
-        fields.append([])
-    return list(map(tuple, filter(None, fields)))
 
 
 def _make_field(value: object) -> Field | None:
