@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from collections.abc import Iterator
 from typing import get_args
 
 from jobgen.batchscript.draft import Draft
@@ -73,22 +74,38 @@ def settle(script: Script, draft: Draft) -> None:
 
 
 def _note_unread(script: Script, draft: Draft) -> None:
-    """Name the lines that look like directives and that the scheduler does not take for its own."""
+    """Name lines that look like directives and are none, or for which a scheduler refuses a job."""
     for item in script.directives:
         if not item.read:
             draft.check(item.line, item.text, "not taken: the scheduler does not read it here")
     for number, text in script.dead_directives.items():
         draft.check(number, text, "not taken: the scheduler takes it for a comment")
+    for item, reason in list_refused(script):
+        draft.check(item.line, item.text, reason)
+
+
+def list_refused(script: Script) -> Iterator[tuple[DirectiveOption, str]]:
+    """Yield the directives that OpenPBS refuses, or whose time few mean so, and the reasons."""
+    items = script.read_directives if script.can.chunks else []
+    names = " ".join(_name(item) for item in items)
+    for item in items:
+        asked = "\n".join([f"{item.option} {item.value}", item.text, names])
+        for kind in () if find_place(item) else ("REFUSED", "MIXED", "BRIEF"):
+            if FORMS[kind].match(asked):
+                yield item, vars(WHY)[kind]
 
 
 def _list_taken(script: Script, draft: Draft) -> list[DirectiveOption]:
     """Return the directives that count; what is a place to fill in, or refused, is lost."""
     taken, counting = [], list_counting(script)
+    values = {item.value for item in counting}
     places = {item.line for item in script.read_directives if find_place(item)}
     for item in script.read_directives:
         of_place = item.line in places and item.option[0] != "-"  # one with blanks
         if reason := _find_loss(script, item):
             draft.lose(item.line, item.text, reason)
+        elif item not in counting and item.option == "-l" and item.value not in values:
+            draft.check(item.line, item.text, WHY.RIVAL)  # as its author may not know
         elif item not in counting or FORMS["own"].fullmatch(f"{item.option} {item.value}"):
             draft.keep(item.line, f"{script.can.sign} {item.option} {item.value}".rstrip())
         elif not of_place:
@@ -99,10 +116,11 @@ def _list_taken(script: Script, draft: Draft) -> list[DirectiveOption]:
 
 
 def list_counting(script: Script) -> list[DirectiveOption]:
-    """Return the directives that count: of an option or resource given again, the last one."""
-    last = {_name(item): item for item in script.read_directives}
-    adds = FORMS["adds"].fullmatch
-    return [x for x in script.read_directives if adds(x.option) or x is last[_name(x)]]
+    """Return the directives that count: of a resource of PBS the first, of an option the last."""
+    items, adds = script.read_directives, FORMS["adds"].fullmatch
+    counts = {_name(item): item for item in items}
+    counts |= {_name(item): item for item in reversed(items) if item.option == "-l"}
+    return [item for item in items if adds(item.option) or item is counts[_name(item)]]
 
 
 def _join_folder(script: Script, item: DirectiveOption) -> DirectiveOption:
@@ -263,10 +281,9 @@ class _Resources:
         return True
 
     def _take_of_pbs(self, option: str, value: str, item: DirectiveOption) -> bool:
-        if option == "-l nodes" and self.script.resource("select"):
-            self.draft.check(item.line, item.text, WHY.RIVAL)
-        elif option in ("-l select", "-l nodes") and self.request.alike:
-            self._take_chunk(option, value, item)
+        if option in ("-l select", "-l nodes") and self.request.alike:
+            if value == self.script.chunks:  # of which OpenPBS takes one alone
+                self._take_chunk(option, value, item)
         elif self.files and option == f"-l {self.files.resource}" and _LABEL.matches(value):
             self.draft.put("filesystems", value.split(self.files.separator))
         elif option in ("-l ngpus", "-l ncpus"):  # of the request
@@ -291,8 +308,7 @@ class _Resources:
         if others := ":".join(pair.removesuffix("=True") for pair in more if pair not in known):
             draft.lose(item.line, others, "not a thing that a spec can ask of each node")
         if option == "-l nodes":
-            reason = "becomes a select=, which OpenPBS and PBS Pro read, and Torque does not"
-            draft.check(item.line, item.text, reason)
+            draft.check(item.line, item.text, WHY.SELECT)
 
 
 def find_request(script: Script, path: str) -> DirectiveOption | None:

@@ -328,10 +328,10 @@ class Script:
         return values[-1] if values else None
 
     def resource(self, name: str) -> str:
-        """The value that `-l NAME=...` gives to PBS, empty without one; the last one counts."""
+        """The value that `-l NAME=...` gives to PBS, empty without one; the first one counts."""
         asked = [item.value for item in self.read_directives if item.option == "-l"]
         pairs = [value.partition("=") for value in asked if "=" in value]
-        return {key.strip(): value for key, _, value in pairs}.get(name, "")
+        return next((value for key, _, value in pairs if key.strip() == name), "")
 
     @property
     def chunks(self) -> str:

@@ -1658,12 +1658,68 @@ def test_of_two_directives_that_say_otherwise_of_the_same_one_counts(
     assert (other or "") in "".join(checks)
 
 
-def test_of_the_nodes_of_pbs_a_select_counts_and_of_a_resource_the_last() -> None:
+def test_of_the_nodes_of_pbs_a_select_counts_and_of_a_resource_the_first() -> None:
     asked = "#PBS -l nodes=2:ppn=8\n#PBS -l select=1:ncpus=4\n#PBS -l walltime=1:00:00"
     imported = import_pbs(f"{asked}\n#PBS -l walltime=2:00:00\ncd $PBS_O_WORKDIR\npython t.py")
     resources = yaml.safe_load(imported.yaml)["resources"]
-    assert resources == {"cpus_per_node": 4, "walltime": "02:00:00"}
-    assert [left.reason for left in imported.left if left.kind == "check"] == [WHY.RIVAL]
+    assert resources == {"cpus_per_node": 4, "walltime": "01:00:00"}
+    checks = [(left.line, left.reason) for left in imported.left if left.kind == "check"]
+    assert checks == [(2, WHY.MIXED), (5, WHY.RIVAL)]
+
+
+def test_of_a_resource_of_pbs_that_is_given_again_the_first_counts_and_the_other_is_named() -> None:
+    asked = "#PBS -l select=2:ncpus=4:mem=4gb,place=scatter\n#PBS -l walltime=02:00:00\n"
+    again = "#PBS -l select=1:ngpus=2:ncpus=4\n#PBS -l walltime=00:10:00\n#PBS -N a\n#PBS -N b\n"
+    same = "#PBS -l walltime=02:00:00\n"
+    for body in ("mpiexec -n 2 python t.py", "trap x EXIT\nmpiexec -n 2 python t.py"):
+        imported = import_pbs(f"{asked}{again}{same}cd $PBS_O_WORKDIR\n{body}")
+        spec = yaml.safe_load(imported.yaml)
+        assert spec["name"] == "b"
+        script = render(plan_of(spec))
+        assert "#PBS -l select=2:ncpus=4" in script
+        assert "#PBS -l walltime=02:00:00\n" in script
+        assert "ngpus" not in script
+        checks = [left.text for left in imported.left if left.reason == WHY.RIVAL]
+        assert checks == again.splitlines()[:2]
+
+
+@pytest.mark.parametrize(
+    ("asked", "refused"),
+    [
+        ("-N my job", ["-N my job"]),
+        ('-N "my job"', ['-N "my job"']),
+        (f"-N {'a' * 231}", [f"-N {'a' * 231}"]),
+        ("-l walltime=1-00:00:00", ["-l walltime=1-00:00:00"]),
+        ("-l walltime=1:00:00:00", ["-l walltime=1:00:00:00"]),
+        ("-l select=1:ncpus=4,mem=4gb", ["-l mem=4gb"]),
+        ("-l ncpus=4,place=pack", ["-l ncpus=4", "-l place=pack"]),
+        ("-l select=1:ncpus=4 -l nodes=1:ppn=4", ["-l nodes=1:ppn=4"]),
+        ("-t 0-9", ["-t 0-9"]),
+        ("-d .", ["-d ."]),
+        ("-m p", ["-m p"]),
+        ("--mem=4G", ["--mem=4G"]),
+        ("-l walltime=24", ["-l walltime=24"]),
+        ("-l walltime=24:00", ["-l walltime=24:00"]),
+        ("-l walltime=86400", []),
+        ("-l select=1:ncpus=4,walltime=24:00:00,place=pack,burst=1 -V -N a.b -q x -j oe", []),
+        ("-W umask=022 -m abe -M a@b.org -k oed -r n -S /bin/bash -J 0-9 -A b -P c -h", []),
+    ],
+)
+def test_a_directive_that_openpbs_refuses_or_few_mean_so_is_named(
+    asked: str, refused: list[str]
+) -> None:
+    reasons = (WHY.REFUSED, WHY.MIXED, WHY.BRIEF)
+    for body in ("python t.py", "trap x EXIT\npython t.py"):
+        left = import_pbs(f"#PBS {asked}\ncd $PBS_O_WORKDIR\n{body}").left
+        named = [one.text.removeprefix("#PBS ") for one in left if one.reason in reasons]
+        assert named == refused
+
+
+def test_the_folder_of_torque_is_gone_to() -> None:
+    spec = yaml.safe_load(import_pbs("#PBS -d /x\n#PBS -l mem=5gb\npython t.py").yaml)
+    assert spec["environment"]["setup"] == "cd /x/    # as -d says to PBS\n"
+    assert "directives" not in spec
+    assert "environment" not in yaml.safe_load(import_pbs("#PBS -d .\npython t.py").yaml)
 
 
 def test_of_a_chunk_only_what_is_lost_is_named() -> None:
@@ -1717,7 +1773,6 @@ def test_a_pipe_of_the_setup_ends_as_in_the_script(lines: str, options: str | No
     [
         ("A=(--a 'x y'  # first\n  --b $HOME/z)", '"${A[@]}"', ["--a", "x y", "--b", "$HOME/z"]),
         ("L=1\nA=()\nA+=(--l $L)", "${A[@]}", ["--l", "1"]),
-        ("A=('a b' c)", "${A[@]}", ["a", "b", "c"]),
         ("A=(a b)\nX=${A[$SLURM_ARRAY_TASK_ID]}", "$X", ["$X"]),
         ("X=$((2 * N))", "$X", ["$X"]),
     ],

@@ -168,10 +168,11 @@ def goes_back(script: Script, statement: Statement, variables: PlainVariables) -
 
 def find_start(script: Script) -> list[str]:
     """Return the line that goes to the folder of --chdir, or for PBS home, if one is needed."""
-    asked = [item for item in script.read_directives if item.option == "--chdir"]
+    asked = [item for item in script.read_directives if item.option in ("--chdir", "-d")]
     if asked and not find_place(asked[-1]):
-        folder = f"{asked[-1].value.rstrip('/')}/"
-        return [] if folder == "./" else [f"cd {shlex.quote(folder)}    # as --chdir says to Slurm"]
+        folder = shlex.quote(f"{asked[-1].value.rstrip('/')}/")
+        says = f"as {asked[-1].option} says to {script.can.title}"
+        return [] if folder == "./" else [f"cd {folder}    # {says}"]
     others = (item for item in script.expanded if not _is_anywhere(item))
     first = next((f"{len(item.blocks)} {' '.join(item.texts)}" for item in others), "")
     away = FORMS["away"].match(f"{first}\n{script.text}")
