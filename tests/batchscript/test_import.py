@@ -1842,3 +1842,24 @@ def test_a_launch_that_gives_ranks_by_the_environment_is_torchrun() -> None:
 
 def test_programs_of_a_loop_that_waits_are_in_a_loop() -> None:
     assert kept("for i in 1 2; do\npython t.py $i &\nwait\ndone", ONE_GPU) == WHY.BLOCK
+
+
+def test_what_keys_say_stays_out_of_the_setup() -> None:
+    hook = "source $(conda info --base)/etc/profile.d/conda.sh"
+    for body in (
+        f"module load a && module load b\n{hook}\nconda activate e",
+        f"module load a b && {hook} && conda activate e",
+        'module load a b\neval "$(conda shell.bash hook)"\nconda activate e\necho $(conda list)',
+    ):
+        environment = spec_of(f"{body}\npython t.py", ONE_GPU)["environment"]
+        assert environment == {"modules": ["a", "b"], "conda": "e"}
+    assert spec_of("conda activate ./.c\npython t.py", ONE_GPU)["environment"] == {"conda": "./.c"}
+    setup = spec_of("ls x && module load a && module load b\npython t.py", ONE_GPU)
+    assert "ls x && module load a && module load b" in setup["environment"]["setup"]
+    apart = spec_of("module load $A && module load b\npython t.py", ONE_GPU)["environment"]["setup"]
+    assert apart.endswith("\nmodule load $A\nmodule load b\n")
+
+
+def test_a_launcher_that_starts_another_one_keeps_its_body() -> None:
+    line = "srun -N 2 -n 8 apptainer exec a.sif mpirun -n 8 python3 t.py"
+    assert kept(line, EACH_GPU) == WHY.LAUNCH

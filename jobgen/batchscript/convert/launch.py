@@ -59,10 +59,10 @@ class LaunchLine:
         names = [launcher.name for launcher in self.started.launchers]
         steps = names == ["srun"] or (self.torchrun and names)
         self.steps = [names, way, self.shape.gpus > 0] == [["srun"], "jobgen", True]
+        self._refuse(WHY.LAUNCH, len(names) > 1)
         if way == "once" or (names and not (steps or self.is_alone)):
             self._launch_once()
             return
-        self._refuse(WHY.LAUNCH, len(names) > 1)
         if steps:
             self._read_step(self.started.launchers[0])
         else:

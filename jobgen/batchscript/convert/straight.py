@@ -6,6 +6,7 @@ import re
 import shlex
 import textwrap
 from collections.abc import Collection, Iterator
+from itertools import pairwise
 
 from jobgen.batchscript import purposes
 from jobgen.batchscript.bash import DECLARES, Command, parse
@@ -123,21 +124,14 @@ def list_lines_outside(script: Script) -> set[int]:
     return lines
 
 
-def _list_before_set(script: Script) -> Iterator[Command]:
-    """Yield the commands for which no `set --` in their block has given the arguments."""
-    own, before = set[object](), ""
-    for item in script.commands:
-        if item.blocks not in own:
-            yield item
-        if FORMS["gives"].match(f"{before} {' '.join(item.texts)}"):
-            own.add(item.blocks)
-        before = item.end
-
-
 def list_arguments(script: Script) -> Iterator[tuple[int, str]]:
     """Yield the lines and words of commands that ask for arguments of the script, each once."""
-    outside, named = list_lines_outside(script), set[str]()
-    for item in _list_before_set(script):
+    outside, named, before = list_lines_outside(script), set[str](), ""
+    for item in script.commands:
+        if before == "given":  # by a `set --` of the script's own
+            break
+        gives = FORMS["gives"].match(f"{before} {' '.join(item.texts)}")
+        before = "given" if gives and item.openers <= {"for"} else item.end
         if item.function or item.line in outside or not _has_use(script, item):
             continue
         if item.name in ("getopts", "shift"):
@@ -207,21 +201,19 @@ def _read_group(script: Script, group: list[Command]) -> Iterator[Statement]:
         return
     for part in _split_group(group):
         own = text if part == group else " ".join(map(write, part))
-        own = re.sub(" &&$", " || exit", own)
         kinds = list(map(classify, part))
+        own = re.sub(" &&$", " || exit" if kinds == ["folder"] else "", own)
         yield Statement(_classify_all(kinds) if kinds[1:] else kinds[0], tuple(part), own)
 
 
 def _split_group(group: list[Command]) -> list[list[Command]]:
     if any(command.heredocs for command in group):
         return [group]
-    first, *others = group
-    if [first.name, first.end] == ["cd", "&&"] and classify(others[0]) == "launch":
-        return [[first], *_split_group(others)]
     parts: list[list[Command]] = [[]]
-    for command in group:
+    for command, after in pairwise([*group, group[-1]]):
         parts[-1].append(command)
-        if command.end in (";", "\n"):
+        apart = FORMS["apart"].fullmatch(f"{classify(command)} {command.end} {classify(after)}")
+        if command.end in (";", "\n") or (apart and not parts[-1][1:]):
             parts.append([])
     return list(filter(None, parts))
 
