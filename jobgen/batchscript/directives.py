@@ -82,6 +82,8 @@ def _note_unread(script: Script, draft: Draft) -> None:
         draft.check(number, text, "not taken: the scheduler takes it for a comment")
     for item, reason in list_refused(script):
         draft.check(item.line, item.text, reason)
+    if head := FORMS[f"beside-{script.target}"].match(script.text):
+        draft.check(head[0].count("\n") + 1, head[1], WHY.OF_OTHERS)
 
 
 def list_refused(script: Script) -> Iterator[tuple[DirectiveOption, str]]:
@@ -137,11 +139,9 @@ def _name(item: DirectiveOption) -> str:
 
 def _find_loss(script: Script, item: DirectiveOption) -> str:
     """Say why the job does without a directive; empty where it does not."""
-    place = find_place(item)
-    if not place:
-        return script.can.refused.get(item.option, "")
-    refused = "; nothing expands it, and the scheduler refuses it" if place[0] == "$" else ""
-    return f"{place} is a place to fill in{refused}"
+    if place := find_place(item):
+        return f"{place} is a place to fill in{WHY.UNEXPANDED * (place[0] == '$')}"
+    return script.can.refused.get(item.option, "")
 
 
 def _settle_mail(items: list[DirectiveOption], target: str, draft: Draft) -> list[DirectiveOption]:

@@ -40,7 +40,7 @@ class PlainVariables:
         # Those that conditions, loops, functions or builtins set, and the last line that may.
         self.until, self.loose = loose, frozenset(loose)
         self.several = frozenset(several)  # those that may be no word or several, or an option
-        self.values = {name: _make_field(text) for name, text in given.items()}  # or None
+        self.values = {x: _make_field(text) for x, text in given.items() if x not in loose}
         self.assigned: set[str] = set(loose)  # by the script
         self.arrays: dict[str, list[Field] | None] = {}  # their elements, where they are plain
         self.raws: dict[str, str] = {}  # how the values are written

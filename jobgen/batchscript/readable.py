@@ -71,11 +71,7 @@ def _find_named_place(item: DirectiveOption) -> str | None:
     own = f"{item.option} {item.value}"
     more = re.sub(r"\s#.*", "", item.text.partition(item.value or item.option)[2])
     match = FORMS["place"].search(own + more)
-    if match is None or (item.value and match.start() > len(own)):
-        return None
-    # Brackets are a part of constraints: [rack1|rack2].
-    meant = item.option in ("--constraint", "-C") and match[0][0] == "["
-    return None if meant else match[0]
+    return None if match is None or (item.value and match.start() > len(own)) else match[0]
 
 
 def refuse_unreadable(script: Script) -> None:
@@ -109,8 +105,9 @@ def _list_refused(script: Script) -> Iterator[tuple[int, str, str]]:
         if item.option in ("hetjob", "packjob", ":"):
             message = "this is a heterogeneous job, whose parts have their own directives"
             yield item.line, message, "roles of a spec can say it"
+    kind = "SUBMITS_ITSELF" if FORMS["submits-itself"].search(script.text) else "SUBMITS"
     for line, _ in [] if script.read_directives else list_submissions(script):
-        yield line, "this script submits others, and is not a job itself", "import what it submits"
+        yield line, *vars(WHY)[kind].split("; ")
 
 
 def list_submissions(script: Script) -> Iterator[tuple[int, str]]:

@@ -473,12 +473,12 @@ srun python t.py --model models/$MODEL --seed "${2}" --name '$3' "${@:11}" ${10}
     assert lost == ['"$#"', "MODEL=$1", '"${2}"', '"${@:11}"', "${10}"]
 
 
-def test_arguments_before_the_program_are_places_in_the_setup() -> None:
-    body = "cat > c <<EOF\n$2\nEOF\nmkdir -p $1 ${3:-a}\npython t.py c"
-    imported = import_body(body, ONE_GPU)
-    first, *_ = yaml.safe_load(imported.yaml)["environment"]["setup"].splitlines()
-    assert first == "set -- '<1>' '<2>'    # the script's arguments"
-    assert [left.line for left in imported.left if left.kind == "lost"] == [5, 7]
+def test_arguments_before_the_program_keep_the_body() -> None:
+    for early in ("cat > c <<EOF\n$1\nEOF", "mkdir -p $1 ${3:-a}"):
+        body = f"{early}\npython t.py c"
+        assert kept(body, ONE_GPU) == WHY.OF_ARGUMENTS
+        (left,) = import_body(body, ONE_GPU).left
+        assert left.kind == "lost"
 
 
 def test_a_shell_on_each_node_is_a_process_of_its_own() -> None:
@@ -1040,8 +1040,8 @@ def test_cpus_of_gpus_that_no_directive_asks_for_are_kept() -> None:
 
 
 def test_a_spec_that_jobgen_refuses_is_so_for_the_launch() -> None:
-    text = import_body("ls\nsleep 1\nconda run -n e python t.py", ONE_GPU).yaml
-    assert "for line 6: conda run -n e python t.py  (jobgen refuses the spec: run.command" in text
+    text = import_body("ls\nsleep 1\n./a '--n 1'", ONE_GPU).yaml
+    assert "for line 6: ./a '--n 1'  (jobgen refuses the spec: run.command[1]" in text
 
 
 def test_mail_of_all_kinds_is_asked_for_as_it_was() -> None:
@@ -1863,3 +1863,54 @@ def test_what_keys_say_stays_out_of_the_setup() -> None:
 def test_a_launcher_that_starts_another_one_keeps_its_body() -> None:
     line = "srun -N 2 -n 8 apptainer exec a.sif mpirun -n 8 python3 t.py"
     assert kept(line, EACH_GPU) == WHY.LAUNCH
+
+
+@pytest.mark.parametrize("body", ["cd $SLURM_SUBMIT_DIR\nsrun python t.py", "trap x EXIT\nsrun a"])
+def test_a_script_for_both_schedulers_names_what_the_other_reads(body: str) -> None:
+    head = "#PBS -N a\n#PBS -l select=1:ncpus=4\n\n# too\n#SBATCH --nodes=1\n"
+    named = {left.text for left in import_pbs(f"{head}{body}").left if left.reason == WHY.OF_OTHERS}
+    other = {"$SLURM_SUBMIT_DIR"} if "SUBMIT" in body else set()
+    assert named == {"#SBATCH --nodes=1"} | other
+    alone = import_body("python t.py ${PBS_JOBID:-0}", ONE_GPU)
+    assert not alone.left
+    late = "#PBS -N a\n#PBS -q b\ncd $PBS_O_WORKDIR\ncat > b <<E\n#SBATCH -N 1\nE\npython t.py"
+    assert not [left for left in import_pbs(late).left if left.reason == WHY.OF_OTHERS]
+
+
+def test_a_variable_that_gets_no_value_is_named() -> None:
+    for line in ("WANDB_API_KEY=", 'KEY=""  # yours'):
+        (left,) = import_body(f"{line}\npython t.py", ONE_GPU).left
+        assert (left.kind, left.reason) == ("check", WHY.EMPTY)
+    for lines in ("A=\nA=3", "A=\necho $A", "A=1"):
+        assert not [
+            x for x in import_body(f"{lines}\npython t.py", ONE_GPU).left if x.kind != "kept"
+        ]
+
+
+def test_variables_that_the_submission_may_set_are_named_and_have_their_defaults() -> None:
+    asked = 'LR="${LR:-3e-4}"\nexport N=${N-8}\n: ${S:?none}\nNCCL_DEBUG=${NCCL_DEBUG:-INFO}\n'
+    for more in ("", "trap x EXIT\n"):
+        imported = import_body(f"{asked}{more}python t.py --lr $LR", ONE_GPU)
+        (left,) = [x for x in imported.left if x.reason == WHY.SUBMITTED]
+        assert (left.line, left.text) == (4, "$LR $N $S")
+        assert bool(imported.body) == bool(more)
+    spec = yaml.safe_load(import_body(f"{asked}python t.py --lr $LR", ONE_GPU).yaml)
+    assert str(spec["run"]).count("3e-4") == 1
+    assert spec["environment"]["variables"]["N"] == "8"
+    for other in ("S=${S:-$HOME/a}", ": ${S:?none}", "S=${S:-}"):  # has no plain default
+        assert "$S" in str(spec_of(f'{other}\npython t.py "$S"', ONE_GPU)["run"])
+    given = import_body('LR=${LR:-1}\npython t.py "$LR"', ONE_GPU, "#SBATCH --export=ALL,LR=3")
+    assert "[python, t.py, '3']" in given.yaml
+    assert not [x for x in given.left if x.kind != "kept"]
+    # What a file or a condition may set has no default.
+    assert "LR" in str(spec_of(f"source s.sh\n{asked}python t.py --lr $LR", ONE_GPU))
+    unsure = f"if [ -f a ]; then\nLR=1\nfi\n{asked}srun python t.py --lr $LR"
+    assert kept(unsure, ONE_GPU)
+
+
+def test_a_reason_is_that_of_the_line() -> None:
+    assert kept("conda run python t.py", ONE_GPU) == WHY.OF_CONDA
+    run = 'if [ -z "$1" ]; then\nsbatch -N 1 "${BASH_SOURCE[0]}" a\nelse\npython t.py $1\nfi'
+    assert "submits itself" in refusal_of(Script("job.sh", f"#!/bin/bash\n{run}\n"))
+    others = 'cd $(dirname "$0")\nsbatch a.sh'
+    assert "submits others" in refusal_of(Script("job.sh", f"#!/bin/bash\n{others}\n"))

@@ -41,6 +41,7 @@ def import_script(script: Script, folder: str = "") -> Imported:
     draft = Draft()
     directives.settle(script, draft)
     _note_submission(script, draft)
+    _note_variables(script, draft)
     if "site" not in draft.values:
         draft.put("scheduler", script.target)
     draft.put("name", draft.values.get("name") or _name_file(script))
@@ -77,6 +78,16 @@ def _note_submission(script: Script, draft: Draft) -> None:
     asked = map(script.resource, ("select", "nodes", "ncpus", "ngpus", "size", "procs", "mppwidth"))
     if nodes and not any((*asked, script.value("--nodes", "--ntasks"))):
         draft.check(*nodes, "no directive asks for nodes; here it is one: write resources.nodes")
+
+
+def _note_variables(script: Script, draft: Draft) -> None:
+    """Name the variables that nothing sets here, and those that the line that submits may set."""
+    foreign = straight.find_use(script, FORMS[f"foreign-{script.target}"].pattern)
+    if foreign and foreign[1][1:] not in {name for name, _, _ in script.variables()}:
+        draft.check(*foreign, WHY.OF_OTHERS)
+    if submitted := straight.list_submitted(script):
+        names = " ".join(f"${name}" for _, name, _ in submitted)
+        draft.check(submitted[0][0], names, WHY.SUBMITTED)
 
 
 def _make_name(path: str) -> str:
@@ -117,10 +128,8 @@ def _note_losses(script: Script, draft: Draft) -> None:
             draft.check(item.line, item.text, "the file of the body is looked for there")
     outside = straight.list_lines_outside(script)
     for command in script.commands:
-        if command.name in ("echo", "printf") or command.line in outside:
-            continue
         match = FORMS["itself"].search(command.active)
-        if match and command.name not in PRINTS:
+        if match and command.name not in PRINTS and command.line not in outside:
             draft.check(command.line, match[0], vars(WHY).get(match[0][:8], WHY.OF_BODY))
 
 
@@ -130,10 +139,8 @@ def _list_outside(script: Script) -> set[str]:
     own = set[str]().union(*map(Command.list_changed, commands))
     own |= {name for command in commands for name, _, _ in command.variables()}
     text = " ".join(x.active for x in commands if trains(unwrap(x.words)))
-    read = {*FORMS["without-default"].findall(text)} - own
-    kinds = ("everywhere", "of-node", "site-folder", "exported")
-    known = {x for x in read if any(FORMS[kind].fullmatch(x) for kind in kinds)}
-    return set() if any(map(reads_settings, commands)) else read - known
+    read = {x for x in FORMS["without-default"].findall(text) if not straight.is_common(x)}
+    return set() if any(map(reads_settings, commands)) else read - own
 
 
 def _list_other_words(script: Script, draft: Draft) -> list[DirectiveOption]:

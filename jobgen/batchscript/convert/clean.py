@@ -53,12 +53,10 @@ class _CleanSpec:
         self.read = LaunchLine(script, self.launch, self.reader, shape)
         names = {command.name for item in self.before for command in item.commands}
         self.read.bare = names.isdisjoint(ENVIRONMENTS)
-        self.read.moved = bool(self.start) or any(map(self._leaves, self.before))
+        goes = [x for x in self.before if {y.name for y in x.commands} & {"cd", "pushd"}]
+        stays = [goes_back(script, statement, self.reader.variables) for statement in goes]
+        self.read.moved = bool(self.start) or not all(stays)
         self.read.read(way)
-
-    def _leaves(self, statement: Statement) -> bool:
-        moves = any(x.name in ("cd", "pushd") for x in statement.commands)
-        return moves and not goes_back(self.script, statement, self.reader.variables)
 
     def write(self) -> Draft:
         """Return the draft; raise NotStraightError where its job would not be the script's."""
@@ -94,9 +92,7 @@ class _CleanSpec:
             programs = [x for x in early.commands if straight.classify(x) == "launch"]
             refuse(later.line, WHY.SEVERAL, nodes > 1, not all(map(_prepares, programs)))
         at = statements.index(launches[-1])
-        before = statements[:at]
-        for item in launches[:-1]:
-            before[before.index(item)] = item._replace(kind="once")
+        before = [x._replace(kind="once") if x in launches else x for x in statements[:at]]
         own, self.launch = straight.split_assignments(launches[-1])
         self.before, self.after = before + own, statements[at + 1 :]
 
@@ -112,16 +108,17 @@ class _CleanSpec:
             self.draft.keep(statement.line, statement.text)
 
     def _make_reader(self) -> Reader:
+        defaults = {name: own for _, name, own in straight.list_submitted(self.script) if own}
         places = {str(number): f"<{number}>" for number in range(1, 100)}  # of arguments
-        reader = Reader(self.script.make_variables(places), sourced=False)
+        reader = Reader(self.script.make_variables(defaults | places), sourced=False)
         reader.variables.values |= {"@": (), "*": ()}
+        reader.variables.assigned |= defaults.keys()  # which a file may set
         return reader
 
     def _read_prelude(self) -> Prelude:
         needed = list_needed([f"${{{name}}}" for name in self.reader.named], self.before)
         while True:
-            prelude = Prelude(self.draft, self.read, needed)
-            prelude.start(self.start)
+            prelude = Prelude(self.draft, self.read, needed, self.start)
             reader = self._make_reader()
             for statement in self.before:
                 prelude.take(statement, reader)

@@ -28,29 +28,24 @@ def _name(word: Word) -> str:
 class Prelude:
     """What stands before the launch, read in order."""
 
-    def __init__(self, draft: Draft, launch: LaunchLine, needed: set[str]) -> None:
+    def __init__(self, draft: Draft, launch: LaunchLine, needed: set[str], goes: list[str]) -> None:
         self.draft, self.launch, self.shape, self.needed = draft, launch, launch.shape, needed
         self.modules, self.variables = dict[str, Any](), dict[str, Any]()
         self.keys: dict[str, str] = {}  # venv or conda
         self.phase = 0  # of jobgen's own order: modules, venv or conda, variables, the setup
         # Whether the setup leaves the folder, may fail, or sets what only bash knows.
-        self.moved = self.fails = self.touched = False
+        self.moved, self.fails, self.touched = bool(goes), False, False
         self.folder = ""  # the one that it goes to
         # Whether the script ends at its first failure, and what a pipe begins with counts, too.
         self.careful = self.piped = False
-        # Lines of the setup, those of a hook, and its texts, which may ask for arguments.
-        self.setup, self.hooked, self.asked = list[str](), list[str](), list[str]()
+        # Its lines, first the one that goes elsewhere and may fail, and those of a hook.
+        self.setup, self.hooked = [*goes], list[str]()
         self.exported, self.late = set[str](), set[str]()  # those that the setup exports, too
         self.reader = Reader(PlainVariables({}, {}), sourced=False)
         mode = launch.mode if self.shape.nodes == 1 or launch.mode == "once" else ""
         self.alone = mode in ("plain", "once")  # whether jobgen starts one process
         # Whether the setup runs once: for one process, or for the agent of one node.
         self.once = mode in ("plain", "once", "torchrun")
-
-    def start(self, lines: list[str]) -> None:
-        """Begin with the line that goes elsewhere, if any; no failure of it ends the job."""
-        self.moved = bool(lines)
-        self.setup += lines
 
     def take(self, statement: Statement, reader: Reader) -> None:
         """Take over one statement; `reader` has the variables as they are there."""
@@ -150,6 +145,8 @@ class Prelude:
         exported = FORMS["exports-all"].match("\n".join(self.setup))
         refuse(statement.line, WHY.SETUP, exported, names & self.exported)
         if not any(map(FORMS["exported"].fullmatch, names)) and not names & self.needed:
+            if FORMS["empty"].match(f"{statement.text}\n{self.launch.script.text}"):
+                self.draft.check(statement.line, statement.text, WHY.EMPTY)
             if not all(is_pure(word.raw) for word in words):
                 self._keep(statement)
             return
@@ -233,8 +230,8 @@ class Prelude:
     def _check_steady(self, statement: Statement) -> None:
         """Raise where a value is another on every node, and more than one process sees it."""
         words = [word for item in statement.commands for word in item.all_words]
-        self.asked += [word.active for word in words]
-        self.asked += [text for item in statement.commands for text in item.bodies]
+        asked = straight.find_arguments(FORMS["no-argument"].sub("", statement.text))
+        refuse(statement.line, WHY.OF_ARGUMENTS, asked)
         of_step = re.search(rf"\$\{{?({FORMS['of-step'].pattern})\b", statement.text)
         step = self.launch.mode != "once" and FORMS["step"].search(statement.text)
         differs = not self.once and not all(map(_is_steady, words))
@@ -262,8 +259,6 @@ class Prelude:
     def _write_setup(self) -> None:
         lines = [line for text in self.setup for line in text.splitlines()]
         lines[:0] = self._list_options(lines)
-        if arguments := straight.write_arguments(self.asked):
-            lines.insert(0, f"{arguments}    # the script's arguments")
         if lines:
             self.draft.setup(lines)
 

@@ -223,8 +223,7 @@ class LaunchLine:
         python = first in ("python", "python3") and not any((self.bare, old))
         named = self._name_python(rest) if python else {}
         if isinstance(first, dict):
-            known = re.match(r"\$\{?(HOME|[A-Z_]+)\}?/", first["value"])
-            self._refuse(WHY.BASH, not known)
+            self._refuse(WHY.BASH, not re.match(r"\$\{?[A-Z_]+\}?/", first["value"]))
         return named or {"run.command": read}
 
     def _name_python(self, words: list[Any]) -> dict[str, Any]:
@@ -248,4 +247,5 @@ class LaunchLine:
         self.mode, self.values = mode, values
         program = [values.get("run.script"), values.get("run.module"), *self.started.texts[:2]]
         program += values.get("run.command", [])[:2]
+        self._refuse(WHY.OF_CONDA, values.get("run.command", [""])[0] in ("conda", "mamba"))
         self._refuse(WHY.OF_ARGUMENTS, re.search(r"<\d+>", str(program)))

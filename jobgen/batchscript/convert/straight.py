@@ -145,11 +145,17 @@ def list_arguments(script: Script) -> Iterator[tuple[int, str]]:
             named |= asked
 
 
-def write_arguments(texts: list[str]) -> str:
-    """Return the line that sets the arguments which these texts of bash ask for; empty if none."""
-    bare = FORMS["unread"].sub("", " ".join(texts))
-    last = max(map(int, re.findall(r"\$\{?([1-9]\d?)\}?(?!:?[-=])", bare)), default=0)
-    return " ".join(["set --", *(f"'<{number}>'" for number in range(1, last + 1))]) if last else ""
+def is_common(name: str) -> bool:
+    """Whether a scheduler, a site or a shell may set a variable by itself."""
+    kinds = ("everywhere", "of-node", "site-folder", "exported")
+    return any(FORMS[kind].fullmatch(name) for kind in kinds)
+
+
+def list_submitted(script: Script) -> list[tuple[int, str, str]]:
+    """List the variables that the submission may set, at their lines, each with a plain default."""
+    lines = [(n, FORMS["submitted-with"].match(x)) for n, x in enumerate(script.lines, 1)]
+    asked = [(n, x[1] or x[2], x[3] or "") for n, x in lines if x and n not in script.documents]
+    return [x for x in asked if not is_common(x[1]) and x[1] not in script.given]
 
 
 def goes_back(script: Script, statement: Statement, variables: PlainVariables) -> bool:

@@ -43,7 +43,9 @@ class Reader:
             elif index == 0 and not part.quoted and re.match(r"~(/|$)", part.text):
                 text += "${HOME}" + part.text[1:]
             else:
-                _check_plain(part, line, assigned=assigned)
+                odd = r"[:=]~" if assigned else r"[*?]|\[[^]]*\]|\{[^{}]*(,|\.\.)[^{}]*\}|^~"
+                split = not part.quoted and re.search(odd, part.text)  # other words of bash
+                refuse(line, _UNKNOWN.format(part.text), split)
                 text += part.text
                 literal += part.text
         expands = text != literal
@@ -81,12 +83,6 @@ class Reader:
             return True
         refuse(line, reason, self.sourced, not FORMS["outside"].fullmatch(name))
         return False
-
-
-def _check_plain(part: Segment, line: int, *, assigned: bool) -> None:
-    """Raise NotStraightError where bash makes other words of plain characters."""
-    odd = r"[:=]~" if assigned else r"[*?]|\[[^]]*\]|\{[^{}]*(,|\.\.)[^{}]*\}|^~"
-    refuse(line, _UNKNOWN.format(part.text), not part.quoted and re.search(odd, part.text))
 
 
 def get_text(value: Any) -> str:

@@ -57,7 +57,7 @@ def _choose_rules(script: Script) -> tuple[Rule, ...]:
     # Without directives it may be what each node runs, and no job.
     no_job = {*ABOUT_LAUNCH, "no-shebang", "no-wait", "pbs-workdir"}
     left_out = no_job if not script.directives else set()
-    if FORMS["sends-itself"].search(script.text):
+    if "sbatch" in script.text and FORMS["submits-itself"].search(script.text):
         left_out -= {"no-shebang"}
     if find_shell(script) not in SHELLS:  # bash itself does not run it
         left_out |= {"bash-syntax", "no-command", "shellcheck"}
