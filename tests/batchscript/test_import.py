@@ -1697,6 +1697,7 @@ def test_of_a_resource_of_pbs_that_is_given_again_the_first_counts_and_the_other
         ("-t 0-9", ["-t 0-9"]),
         ("-d .", ["-d ."]),
         ("-m p", ["-m p"]),
+        ('-M "a@b.org, c@b.org"', ['-M "a@b.org, c@b.org"']),
         ("--mem=4G", ["--mem=4G"]),
         ("-l walltime=24", ["-l walltime=24"]),
         ("-l walltime=24:00", ["-l walltime=24:00"]),
