@@ -122,8 +122,8 @@ def run(spec: str, task: int | None, **target: Any) -> int:
 def clean(jobs: tuple[str, ...], older: str | None, yes: bool, as_json: bool, **which: Any) -> None:
     """Remove the run folders of ended jobs: those you name, or all below ./runs.
 
-    Lists the folders with their sizes, and asks first. Keeps running jobs, jobs in an unknown state
-    and files outside run folders.
+    Lists the folders with their sizes, and asks first. Keeps running jobs and files outside run
+    folders. A job in an unknown state goes only if you name it and its scheduler does not know it.
     """
     from jobgen import get_status
     from jobgen.jobs.clean import find_waste, remove_waste
@@ -133,7 +133,7 @@ def clean(jobs: tuple[str, ...], older: str | None, yes: bool, as_json: bool, **
     known = _list_known(jobs)
     _check_kept(which["keep"], known)
     seen = get_status(known)
-    waste = find_waste(seen, before=before, **which)
+    waste = find_waste(seen, before=before, named=bool(jobs), **which)
     if jobs:
         _name_kept(seen, waste, age, failed=which["failed"])
         _name_others(known, jobs)

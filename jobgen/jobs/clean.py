@@ -34,16 +34,21 @@ class Waste(NamedTuple):
 
 
 def find_waste(
-    seen: StatusReport, *, before: float, failed: bool, keep: Collection[str]
+    seen: StatusReport, *, before: float, named: bool, failed: bool, keep: Collection[str]
 ) -> list[Waste]:
     """Return what can be removed of the jobs seen that ended before the time `before`.
 
-    A job that its scheduler does not know has ended, too. With `failed`, only of those that are not
-    done: of an array with tasks that are, its other tasks. What is in `keep` stays, by its name in
-    the run folder, and the record with it. The calls of a function go with the last job that makes
-    them.
+    Of those that the user has `named`, also of one that its scheduler no longer knows. With
+    `failed`, only of those that are not done: of an array with tasks that are, its other tasks.
+    What is in `keep` stays, by its name in the run folder, and the record with it. The calls of a
+    function go with the last job that makes them.
     """
-    over = [one for one in seen.jobs if _is_over(one, seen) and _find_end(one.job) < before]
+    unknown = named and not seen.silences
+    over = [
+        one
+        for one in seen.jobs
+        if (one.state.ended or (unknown and one.forgotten)) and _find_end(one.job) < before
+    ]
     going = [part for one in over for part in _list_going(one, failed=failed)]
     calls = _find_calls([job for job, _ in going])
     wastes = []
@@ -51,10 +56,6 @@ def find_waste(
         if paths := (*_list_removed(job, keep), *calls[job.run_dir]):
             wastes.append(Waste(job, state, paths, sum(map(_measure, paths))))
     return wastes
-
-
-def _is_over(one: JobStatus, seen: StatusReport) -> bool:
-    return one.state.ended or (one.forgotten and not seen.silences)
 
 
 def _list_going(one: JobStatus, *, failed: bool) -> list[tuple[JobRecord, State]]:

@@ -156,12 +156,14 @@ def test_a_part_that_is_misspelt_is_not_lost() -> None:
         ("qstat: cannot connect to server", ["7"]),
     ],
 )
-def test_a_job_that_its_scheduler_does_not_know_can_be_removed(
+def test_a_job_that_its_scheduler_does_not_know_goes_only_by_its_name(
     monkeypatch: pytest.MonkeyPatch, says: str, left: list[str]
 ) -> None:
     JobRecord("7.login", "a", "pbs", os.getcwd(), 1.0, ("x",)).save()
     JobRecord("8", "a", "local", os.getcwd(), 1.0, (), 1, host="elsewhere").save()
     monkeypatch.setattr(jobgen_process, "ask", lambda *_, **__: CommandResult("", 153, says))
+    jobgen("clean", "--older", "1s", "--failed", "--yes")
+    assert ids() == ["7", "8"]
     jobgen("clean", "7", "8", "--yes")
     assert ids() == [*left, "8"]
 
