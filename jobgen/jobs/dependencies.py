@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable, Iterator
+from functools import cache
 from glob import escape, iglob
 
 from jobgen.jobs.files import RUNS, read_if_left
@@ -34,7 +36,7 @@ def list_dependents(jobs: Iterable[JobRecord]) -> list[str]:
     ids = {folder_name(id): job for job in jobs for id in (job.id, *job.links)}
     lines = []
     for folder in {job.folder for job in ids.values()}:
-        for other in read_sound(iglob(f"{escape(folder)}/{RUNS}/*/*/{RECORD}")):
+        for other in _list_records(folder):
             needed = _list_needed(other)
             lines += [
                 f"{other.name} {other.id} waits for {ids[id].id}" for id in ids.keys() & needed
@@ -59,13 +61,35 @@ def find_unmet(job: JobRecord) -> str:
 def _list_others(job: JobRecord) -> Iterator[tuple[str, str, bool]]:
     """Yield the kind of each dependency, its job in words, and whether that has failed."""
     for kind, job_id in _read_dependencies(job):
-        records = iglob(f"{job.folder}/{RUNS}/*/{folder_name(job_id)}/{RECORD}")
-        other = next(read_sound(records), None)
+        records = _list_records(job.folder, folder_name(job_id))
+        other = next(records, None) or _find_chain(job, job_id)
         if other is None:
             yield kind, f"job {job_id}", False
         else:
             word = _describe_end(other)
             yield kind, f"{other.name} {other.id} ({word})", word in {*ENDED} - {"done"}
+
+
+def _list_records(folder: str, name: str = "*") -> Iterator[JobRecord]:
+    return read_sound(iglob(f"{escape(folder)}/{RUNS}/*/{name}/{RECORD}"))
+
+
+def _find_chain(waiting: JobRecord, job_id: str) -> JobRecord | None:
+    """Return the job of whose chain a later one has this ID, which `--after` of a chain waits for.
+
+    Of thousands of jobs that wait, all records are read for the first that needs it, and again for
+    one that was submitted since.
+    """
+    if _read_chains(waiting.folder)[0] < waiting.submitted:
+        _read_chains.cache_clear()
+    return _read_chains(waiting.folder)[1].get(folder_name(job_id))
+
+
+@cache
+def _read_chains(folder: str) -> tuple[float, dict[str, JobRecord]]:
+    """Return when this was read, and the jobs that are chains by the names of their later IDs."""
+    jobs = _list_records(folder)
+    return time.time(), {folder_name(id): job for job in jobs for id in job.links}
 
 
 def _read_dependencies(job: JobRecord) -> list[tuple[str, str]]:
@@ -85,7 +109,8 @@ def _describe_end(job: JobRecord) -> str:
     left = read_traces(job)
     if kept := left.kept_state:
         return kept.name
-    if outcome := read_outcome(job):
+    outcome = read_outcome(job)
+    if outcome and outcome[0] != "continued":
         return "cancelled" if left.cancelled and left.told_to_end else outcome[0]
     if left.attempts:
         return "running"

@@ -848,6 +848,27 @@ def test_a_job_that_is_gone_as_another_has_not_ended_well_is_cancelled(
     assert jobgen("status", "9") == (0, "cancelled\n", needed)
 
 
+@pytest.mark.parametrize("link", ["9.pbs", "10.pbs"])
+def test_a_job_that_waits_for_a_chain_is_cancelled_if_the_chain_fails(
+    scheduler: Scheduler, link: str
+) -> None:
+    """`--after` waits for the last job of a chain, which has no folder: the job was unknown."""
+    chain = replace(job("8.pbs", name="long", kind="pbs"), links=("9.pbs", "10.pbs"))
+    chain.save()
+    attempt(chain, "continued 0")
+    one = replace(job("11.pbs", name="last", kind="pbs"), argv=("qsub", f"depend=afterok:{link}"))
+    one.save()
+    scheduler.says("qstat", f"Job Id: 11.pbs|job_state=H|depend=afterok:{link}\n")
+    told = "it waits for long 8.pbs (running)\n"
+    assert jobgen("status", "11") == (0, "queued\n", told)
+    (chain.run_dir / "attempts/0/outcome").write_text("failed 1\n")
+    scheduler.says("qstat", "", words="qstat: Unknown Job Id 11.pbs")
+    assert jobgen("status", "11") == (0, "cancelled\n", "it needed long 8.pbs (failed)\n")
+    told = jobgen("diagnose", "11").out
+    assert told.startswith("last 11.pbs: cancelled (it needed long 8.pbs (failed))\n")
+    assert " [dependency]\n" in told
+
+
 def test_a_job_is_named_by_id_name_folder_or_is_the_latest(scheduler: Scheduler) -> None:
     for id, name, submitted in (("5", "a", 3), ("6", "a", 2), ("7", "b", 1), ("8", "b", 4)):
         attempt(job(id, name=name, submitted=submitted), "done 0")
