@@ -29,6 +29,8 @@ _PID = re.compile(r"jobgen: rank (\d+) is process (\d+)")
 _RANKED = re.compile(r"-(\d{1,9})(\.[a-z.]+)?$")
 _MOST_LINES = 200
 _RAISES = re.compile(r"\[rank\d+\]: Traceback ")  # which torch prints as it ends a process
+#: the file of an attempt for what srun or mpiexec itself says
+LAUNCHER = "launcher.log"
 _ENDED = re.compile(r"([0-9]{1,9}) ([0-9]{1,3}) \S+\s*")
 # The script ends a process by SIGTERM because another has failed; so does torchrun's agent.
 STOPPED_BY_OTHERS = -15
@@ -121,7 +123,7 @@ class Evidence:
             lines = lines[starts[-1] :]
         named = filter(None, [_QUOTES.match(line.text) for line in lines])
         quoted = {line.text for path in named for line in read_lines(Path(path[1]))}
-        return drop(lines, quoted.__contains__) + list(read_lines(self._file("launcher.log")))
+        return drop(lines, quoted.__contains__) + list(read_lines(self._file(LAUNCHER)))
 
     def _read_output(self) -> list[Line]:
         """What the last job of the chain that has begun has printed."""

@@ -6,14 +6,14 @@ import os
 import re
 from collections.abc import Callable
 from functools import cached_property
-from itertools import chain
+from itertools import chain, takewhile
 from pathlib import Path
 
 from jobgen.diagnose.alike import name_alike
 from jobgen.diagnose.cause import ALONE, APART, HANG, TIMEOUT, Cause
 from jobgen.diagnose.diagnosis import MOST_LINES, Diagnosis, show_lines
 from jobgen.diagnose.ending import find_last_words
-from jobgen.diagnose.evidence import Evidence
+from jobgen.diagnose.evidence import LAUNCHER, Evidence
 from jobgen.diagnose.exceptions import TIMED
 from jobgen.diagnose.explaining import Explained, collect_ranks, find_remedy, find_started
 from jobgen.diagnose.hiding import advise_renaming
@@ -35,6 +35,8 @@ _BY_ITSELF = {
     "node-lost": "it starts again by itself; to {leave_out}, cancel it and submit again",
     "preempted": "it starts again by itself; other queues or QoS are not preempted",
 }
+# How the script says for what it ends, and what it quotes of others after that.
+_DIES, _QUOTES = re.compile(r"jobgen: error: "), re.compile(r"jobgen: FAILED")
 # What the script notes, which is no evidence.
 _NOTES = re.compile(r"jobgen: (?!error|FAILED|ENDED|preflight|the chain)")
 
@@ -103,6 +105,14 @@ class Judge:
                 title = f"start {start} was ended from outside, by a lost node or a requeue{waits}"
         return self._call_healthy(title)
 
+    def tell_own_end(self) -> Diagnosis | None:
+        """By the last error that the script says of itself, for which it has ended."""
+        output = self.evidence.output if self.state.ended else []
+        own = takewhile(lambda line: not _QUOTES.match(line.text), output)
+        errors = [line for line in own if _DIES.match(line.text) and line.file.name != LAUNCHER]
+        match = find_cause(errors[-1:], "script")
+        return self._name_cause(*match) if match and match.sure else None
+
     def tell_verdict(self) -> Diagnosis | None:
         """By the scheduler's word; it knows that memory was short, and the agent who was killed."""
         verdict = self._find_verdict()
@@ -133,7 +143,7 @@ class Judge:
         verdict = find_verdict([self.word, *output, *keep(logs, ends.match)])
         if verdict is None or verdict.cause.id != "node-lost":
             return verdict
-        own = [line for line in output if line.file.name == "launcher.log" and is_own(line)]
+        own = [line for line in output if line.file.name == LAUNCHER and is_own(line)]
         return find_cause(own, "script") or verdict
 
     def _judge_walltime(self, about: Diagnosis) -> Diagnosis:
@@ -282,6 +292,7 @@ class Judge:
 _RANKED: tuple[Callable[[Judge], Diagnosis | None], ...] = (
     Judge.tell_success,
     Judge.tell_wait,
+    Judge.tell_own_end,
     Judge.tell_verdict,
     Judge.tell_progress,
     Judge.tell_first,

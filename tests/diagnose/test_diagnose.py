@@ -428,6 +428,21 @@ def test_a_step_of_the_script_is_told_with_the_words_of_its_command(run: Run) ->
     )
 
 
+@pytest.mark.parametrize("killed", ["", "=>> PBS: job killed: walltime 90 exceeded limit 90\n"])
+def test_the_error_that_the_script_says_of_itself_is_the_cause(run: Run, killed: str) -> None:
+    """Of a chain that ended at a walltime, its last words and this walltime were taken for it."""
+    run.node(1, "jobgen: n1 is node 0\njobgen: the walltime ends in 30 s\n")
+    error = "the chain ends without DONE: it has had its 3 starts"
+    run.script(f"{killed}jobgen: error: an earlier one\njobgen: error: {error}\n")
+    found = run.diagnose()
+    assert (found.cause, found.title) == ("chain-ended", error)
+    assert found.evidence[0].endswith(error)
+    run.script(
+        "jobgen: FAILED: n2, see /job/agent.log\njobgen: error: module load failed on n2: a\n"
+    )
+    assert run.diagnose().node == "n1"  # what a node has said is only quoted
+
+
 def test_a_job_that_no_node_fits_is_told_so() -> None:
     verdict = matching.find_verdict(
         [reading.Line(Path("slurm"), 0, "failed (FAILED BadConstraints)")]
