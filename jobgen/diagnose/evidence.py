@@ -59,17 +59,23 @@ class Evidence:
         self.run_dir = job.run_dir / "roles" / role if role else job.run_dir
         own = run_folder.list_starts(job, self.run_dir)
         self.attempt = Path(own[-1]) if own else None
+        self.has_own_times = run_folder.read_traces(job).has_own_times
         self.agent = cache(self._read_agent)
 
     @cached_property
     def began(self) -> float:
         """When the attempt knew its nodes: what is older in the folder is of an earlier one."""
-        return get_mtime(self._file("nodes"))
+        return self.get_time(self._file("nodes"))
+
+    def get_time(self, path: Path) -> float:
+        """When a file was last written; of files of a copy, which tell no times, 1; 0 of none."""
+        written = get_mtime(path)
+        return written if self.has_own_times else min(written, 1.0)
 
     @cached_property
     def ended(self) -> float:
         """When the attempt ended by its own record; 0 where it has left none."""
-        return get_mtime(self._file("outcome"))
+        return self.get_time(self._file("outcome"))
 
     @cached_property
     def nodes(self) -> list[str]:
@@ -85,7 +91,7 @@ class Evidence:
     def find_files(self, *patterns: str) -> dict[int, Path]:
         """The files of this attempt, by the rank that is last in their names."""
         paths = (path for one in patterns for path in sorted(self.run_dir.glob(one)))
-        own = [path for path in paths if get_mtime(path) >= self.began]
+        own = [path for path in paths if self._is_fresh(path)]
         return {int(rank[1]): path for path in own if (rank := _RANKED.search(path.name))}
 
     @cached_property
@@ -107,11 +113,19 @@ class Evidence:
         return max(planned, len(self.ranks))
 
     def find_role(self) -> tuple[str, str]:
-        """The role that the script has named as the first to fail, and its words; or nothing."""
+        """The role that the script has named as the first to fail, and its words; or nothing.
+
+        Where its output is lost, as in a copy, that is the only one that has failed by its record.
+        """
         for line in reversed(self.output):
             if match := _FAILED_ROLE.match(line.text):
                 return match[2], match[1]
-        return "", ""
+        roles = {} if self.output else self.job.roles
+        ended = {name: run_folder.read_traces(role) for name, role in roles.items()}
+        failed = [name for name, left in ended.items() if left.word == "failed"]
+        if len(failed) != 1:
+            return "", ""
+        return failed[0], f"role {failed[0]} with exit code {ended[failed[0]].code}"
 
     @cached_property
     def output(self) -> list[Line]:
@@ -122,7 +136,9 @@ class Evidence:
         if len(starts) > 1 and self.nodes:
             lines = lines[starts[-1] :]
         named = filter(None, [_QUOTES.match(line.text) for line in lines])
-        quoted = {line.text for path in named for line in read_lines(Path(path[1]))}
+        own = f"/{self.job.name}/{self.job.run_dir.name}/"  # the project may have been moved
+        paths = (Path(self.job.run_dir, path[1].rpartition(own)[2]) for path in named)
+        quoted = {line.text for path in paths for line in read_lines(path)}
         return drop(lines, quoted.__contains__) + list(read_lines(self._file(LAUNCHER)))
 
     def _read_output(self) -> list[Line]:
@@ -138,11 +154,12 @@ class Evidence:
 
         One that has given a sign of life since another failed is not silent.
         """
-        failed = get_mtime(self._file("failed"))
+        failed = self.get_time(self._file("failed"))
         unended = [node for node in self.nodes if not get_mtime(self._record(node, "ended"))]
         if len(unended) == len(self.nodes):
             return []
-        return [one for one in unended if not get_mtime(self._record(one, "alive")) > failed > 0]
+        signs = {node: self.get_time(self._record(node, "alive")) for node in unended}
+        return [node for node in unended if not signs[node] > failed > 0]
 
     def ended_well(self, node: str) -> bool:
         """Whether all processes of a node have ended with exit code 0."""
@@ -239,9 +256,9 @@ class Evidence:
         Of processes that were started directly, none has ended before the first on record.
         """
         lines = tuple(self.logs.get(rank, ()))
-        spoke = max((get_mtime(line.file) for line in lines), default=self._ended(node))
+        spoke = max((self.get_time(line.file) for line in lines), default=self._ended(node))
         if len(self._first) == 3:
-            recorded = get_mtime(self._file("failed"))
+            recorded = self.get_time(self._file("failed"))
             spoke = recorded if self._first[2] == str(rank) else max(spoke, recorded + 0.001)
             if not lines:
                 return Failure(node, rank, spoke, code, self.last_words(node), "agent")
@@ -281,7 +298,7 @@ class Evidence:
         return self._file(f"node-{self.nodes.index(node)}.{ending}")
 
     def _ended(self, node: str) -> float:
-        return (node in self.nodes and get_mtime(self._record(node, "ended"))) or self.began
+        return (node in self.nodes and self.get_time(self._record(node, "ended"))) or self.began
 
     def _read_log(self, node: str, rank: int) -> list[Line]:
         lines = []
@@ -295,26 +312,31 @@ class Evidence:
         """What the processes printed that has ended none; those in `lived` failed by no fault."""
         innocent = Innocent()
         # An agent that ends the other processes first notes it late.
-        failed = get_mtime(self._file("failed")) if len(self._first) == 3 else 0.0
+        failed = self.get_time(self._file("failed")) if len(self._first) == 3 else 0.0
         ended = {failure.rank for failure in self.failures}
         for rank, node in self.ranks.items():
             quiet = self._measure_quiet(node, rank)
-            wrote = get_mtime(self._log(node, rank, "err"))
+            wrote = self.get_time(self._log(node, rank, "err"))
             after = 0.0 if rank in ended else failed - wrote
             innocent.add(self.logs[rank], quiet=quiet, lived=rank in lived, after=after)
         return innocent
 
     def _measure_quiet(self, node: str, rank: int) -> float:
         """For how many seconds a process wrote to its output after its last error."""
-        written = get_mtime(self._log(node, rank, "out"))
-        return max(0.0, written - get_mtime(self._log(node, rank, "err")))
+        written = self.get_time(self._log(node, rank, "out"))
+        return max(0.0, written - self.get_time(self._log(node, rank, "err")))
 
     def _log(self, node: str, rank: int, ending: str) -> Path:
         return self.run_dir / "logs" / node / f"rank-{rank}.{ending}"
 
     def _fresh(self, path: Path) -> Iterator[Line]:
-        if get_mtime(path) >= self.began:
+        if self._is_fresh(path):
             yield from read_lines(path)
+
+    def _is_fresh(self, path: Path) -> bool:
+        """Whether there is a file, and it is of this attempt; nothing is older than the first."""
+        first = self.attempt is not None and self.attempt.name == "0"
+        return self.get_time(path) >= (1.0 if first else self.began)
 
 
 def _select_end(lines: list[Line]) -> list[Line]:

@@ -43,11 +43,11 @@ class Silence(NamedTuple):
 
 
 def measure_silence(evidence: Evidence, *, now: float) -> Silence | None:
-    """Return for how long a job has written nothing at the moment `now`; None before it has begun.
+    """Return for how long a job has written nothing at the moment `now`; None if that is unknown.
 
     A node's sign of life that is newer than `now` tells that this clock is behind.
     """
-    if evidence.attempt is None or not evidence.nodes:
+    if evidence.attempt is None or not (evidence.nodes and evidence.has_own_times):
         return None
     metrics = evidence.run_dir / "metrics.jsonl"
     logs, saved = evidence.run_dir.glob("logs/*/rank-*.*"), evidence.run_dir.glob("checkpoints/*")

@@ -23,7 +23,7 @@ from jobgen.jobs.files import (
     read_left,
     write_run_file,
 )
-from jobgen.jobs.record import JobRecord
+from jobgen.jobs.record import PLAN, JobRecord
 from jobgen.records import NamedTuple
 from jobgen.rendering import header
 from jobgen.schedulers import SCHEDULERS
@@ -92,6 +92,16 @@ class Traces(NamedTuple):
         if about is None or about.walltime is None or not self.begun:
             return None
         return self.begun + about.walltime
+
+    @property
+    def has_own_times(self) -> bool:
+        """Whether its files have the times at which the job wrote them: a copy has its own.
+
+        The first of them come with the submission, or by plain sbatch or qsub with the first start.
+        """
+        first = ("script", PLAN, "attempts/0/script")
+        written = filter(None, (get_mtime(self.job.whole_dir / name) for name in first))
+        return min(written, default=0.0) < self.job.submitted + _ALIVE_SECONDS
 
     @property
     def alive(self) -> bool:

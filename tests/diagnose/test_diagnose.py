@@ -600,6 +600,35 @@ def test_each_failed_task_of_an_array_is_named_with_its_own_cause(run: Run) -> N
     assert found.besides == (*tasks, "2 more tasks")
 
 
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_copy_that_has_lost_its_times_is_told_by_what_its_files_say(
+    run: Run, number: int
+) -> None:
+    """Its logs were taken for those of an earlier start."""
+    run.write("script", "")  # a job of 1970 has not had it for minutes
+    run.write(f"attempts/{number}/nodes", "n1\nn2\n")
+    run.rank(0, LOST, after=-20)
+    run.rank(2, "Traceback (most recent call last):\nValueError: bad shape\n", after=-10)
+    agent = (run.job.run_dir / "logs/n2/agent.log").read_text()
+    run.write(
+        "logs/n2/agent.log", f"jobgen: n2 is node 1 in start {number + 1}; no\n{agent}", after=-5
+    )
+    found = run.diagnose()
+    assert (found.title, found.rank, found.followed) == ("ValueError: bad shape", 2, (0,))
+
+
+def test_a_role_that_failed_is_known_without_the_output_of_the_script(run: Run) -> None:
+    for role, word in (("server", "cancelled 143"), ("client", "failed 1")):
+        attempt = f"roles/{role}/attempts/0"
+        for name, text in (("script", ""), ("nodes", "n1\n"), ("outcome", f"{word}\n")):
+            run.write(f"{attempt}/{name}", text)
+        run.write(f"{attempt}/node-0.ended", f"0 {word.split()[1]} n1\n")
+    error = "urllib.error.HTTPError: HTTP Error 404: Not Found"
+    run.write("roles/client/logs/n1/rank-0.err", f"Traceback (most recent call last):\n{error}\n")
+    found = run.diagnose()
+    assert (found.role, found.title) == ("client", error)
+
+
 def test_each_file_is_read_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     run.node(2, "jobgen: n2 is node 1; the rendezvous is at n1:24711\njobgen: error: odd\n")
     opened = []

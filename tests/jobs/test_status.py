@@ -373,9 +373,15 @@ def ran(folder: Path, seconds: float) -> None:
 
 def own_word(what: str) -> tuple[str, str]:
     """How `7` stands once its scheduler has forgotten it, with what its script has left."""
-    one = job("7")
+    submitted = 1.0 if "copied" in what else time.time()  # a copy has the times of now
+    one = job("7", submitted=submitted)
     if what == "never began":
         pass
+    elif what == "was copied":
+        attempt(one, "cancelled 143")
+    elif what == "was copied with its output":
+        attempt(one, "cancelled 143")
+        Path("a-7.out").write_text("=>> PBS: job killed: walltime 600 exceeded limit 600\n")
     elif what == "was cancelled":
         ran(attempt(one, "cancelled 143"), 60)
     elif what == "was told to end at its limit":
@@ -420,6 +426,8 @@ FORGOTTEN = "the scheduler no longer knows it"
         ("was cancelled", "cancelled", ""),
         ("was told to end at its limit", "timeout", "it ended at its walltime"),
         ("lost a node that PBS noticed", "node lost", "node 1 (n2) requested job die"),
+        ("was copied", "unknown", "it was cancelled, or ended at its walltime: a copy without its"),
+        ("was copied with its output", "timeout", "it ended at its walltime"),
         ("was to go on", "unknown", "it was going to be restarted"),
         ("lost a node", "node lost", "no sign of life from n2"),
         ("had a node that failed", "failed", "exit code 3"),
