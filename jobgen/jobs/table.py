@@ -123,7 +123,7 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
     tells = not state.ended or (tracked and status.tasks)
     script = read_if_left(f"{job.run_folder}/script") if tells else ""
     about = None if state.ended else header.read(script)
-    given = _read_given(script) if tracked else {}
+    given = read_given(script) if tracked else {}
     row = JobRow(
         **{key: getattr(job, key) for key in _OF_RECORD},
         run_folder=os.path.relpath(job.run_folder),
@@ -163,7 +163,7 @@ def _list_states(states: Sequence[State], given: dict[str, str]) -> Iterator[Tas
         yield TaskState(index, state, reason, given.get(str(index), ""))
 
 
-def _read_given(text: str) -> dict[str, str]:
+def read_given(text: str) -> dict[str, str]:
     """Return the arguments and variables that each task of an array alone has, by its script."""
     from jobgen.spec.secrets import mask_text
 

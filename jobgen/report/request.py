@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import shlex
+from collections.abc import Iterable
 from functools import cache
 from itertools import pairwise
 from typing import Any
 
 from jobgen.errors import JobgenError
 from jobgen.jobs.record import JobRecord
+from jobgen.jobs.table import read_given
 from jobgen.plan.cost import estimate_cost
 from jobgen.plan.plan import Plan, TaskArray, TimeLimit
 from jobgen.plan.resolve import resolve
@@ -72,13 +75,25 @@ def _asks_the_same(plan: Plan, about: Header) -> bool:
     return all(getattr(own, name) == getattr(about, name) for name in _REQUESTED)
 
 
-def read_task(job: JobRecord, plan: Plan | None) -> dict[str, str]:
-    """Return the values of an array's task, of `--lr 3e-3` or `SEED=1`; none for another job."""
-    if plan is None or not job.array or not plan.array.tasks:
+def read_task(job: JobRecord, plan: Plan | None, script: str) -> dict[str, str]:
+    """Return the values of an array's task, of `--lr 3e-3` or `SEED=1`; none for another job.
+
+    The script tells them where there is no plan, as of a job of plain sbatch or qsub.
+    """
+    if not job.array:
         return {}
-    task = plan.array.tasks[int(job.run_dir.name.rpartition("_")[2])]
-    variables = (f"{name}={value}" for name, value in task.variables.items())
-    words = mask_words((*task.arguments, *variables))
+    index = job.run_dir.name.rpartition("_")[2]
+    if plan and plan.array.tasks:
+        task = plan.array.tasks[int(index)]
+        variables = (f"{name}={value}" for name, value in task.variables.items())
+        return _name_values(mask_words((*task.arguments, *variables)))
+    try:
+        return _name_values(shlex.split(read_given(script).get(index, "")))
+    except ValueError:  # somebody has edited it
+        return {}
+
+
+def _name_values(words: Iterable[str]) -> dict[str, str]:
     values: dict[str, str] = {}
     for word, following in pairwise([*words, ""]):
         name, equals, value = word.partition("=")

@@ -603,6 +603,23 @@ def test_the_tasks_of_an_array_are_runs(tmp_path: Path) -> None:
     assert told.runs[3].reason.startswith("it has not begun here; there is no qstat command here")
 
 
+def test_the_tasks_of_an_array_that_was_started_by_hand_have_the_values_of_its_script(
+    tmp_path: Path,
+) -> None:
+    content = spec(4, array={"list": [{"lr": 1e-3}, {"lr": 3e-4}]})
+    array = make(tmp_path, "9[].pbs", ranks=4, lines="", content=content)
+    (array.run_dir / "job.yaml").unlink()
+    array = JobRecord(**{**vars(array), "tasks": 2})
+    array.save()
+    told = of(array)
+    assert [run.varied for run in told.runs] == [{"lr": "0.001"}, {"lr": "0.0003"}]
+    assert told.comparison
+    assert told.comparison.settings == ("lr",)
+    script = array.run_dir / "script"
+    script.write_text(script.read_text().replace("--lr 0.001)", "--lr '0.001)"))
+    assert of(array).runs[0].varied == {}
+
+
 def test_a_task_without_arguments_has_no_values(tmp_path: Path) -> None:
     content = spec(4, array={"tasks": 2})
     array = make(tmp_path, "9[].pbs", ranks=4, lines="", content=content)
