@@ -43,6 +43,8 @@ def _describe_end(run: RunFacts, state: State) -> str:
 
 
 def _name_reason(state: State, cause: Diagnosis | None) -> str:
+    if cause and (state.name, cause.cause) == ("timeout", "walltime"):  # which is said already
+        return ""
     if cause and cause.cause not in ("unknown", "healthy"):
         return cause.headline
     if state.name == "done":

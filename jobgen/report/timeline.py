@@ -10,6 +10,8 @@ from jobgen.report.figures import format_names, format_span
 _MOST_ROWS = 50
 _WIDTH = 1000
 _NARROWEST = 2.0  # of a stretch, so that it can be seen
+# How a run has ended where its script knows only of the signal.
+_ENDS = {"timeout": "reached its walltime", "node lost": "lost a node"}
 # Queued, starting or training, or ended if no trainer tells more; and its first and last moment.
 Stretch = tuple[str, float, float]
 _Row = tuple[str, str, list[Stretch]]
@@ -49,6 +51,8 @@ def draw_timeline(run: RunFacts, *, now: float) -> TimeLine | None:
         moments.append(now)
         if attempts[-1].ended is None:
             attempts[-1] = attempts[-1]._replace(ended=now, outcome="goes on")
+    if end := _ENDS.get(run.state):
+        attempts[-1] = attempts[-1]._replace(outcome=end, exit_code=None)
     moments += [moment for attempt in attempts for moment in (attempt.began, attempt.ended)]
     known = list(filter(None, moments))
     rows = _draw_queue(run.submitted or now, attempts[0].began or 0.0)

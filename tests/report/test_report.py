@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import os
 import random
 import shutil
 from html import unescape
@@ -618,6 +619,20 @@ def test_the_tasks_of_an_array_that_was_started_by_hand_have_the_values_of_its_s
     script = array.run_dir / "script"
     script.write_text(script.read_text().replace("--lr 0.001)", "--lr '0.001)"))
     assert of(array).runs[0].varied == {}
+
+
+def test_a_run_that_timed_out_is_told_so_once_and_in_its_time_line(tmp_path: Path) -> None:
+    content = spec(4) | {"resources": {"nodes": 1, "walltime": "50m"}}
+    job = make(tmp_path, "4.pbs", ranks=4, lines="", content=content, outcomes=("cancelled 143",))
+    script, began = job.run_dir / "script", job.run_dir / "attempts/0/script"
+    os.utime(script, (job.submitted, job.submitted))
+    began.write_text(script.read_text())
+    os.utime(began, (BEGAN, BEGAN))
+    told = of(job)
+    assert told.summary == "It reached its walltime after 50 min. It waited 30 min in the queue."
+    line = draw_timeline(told.runs[0], now=NOW)
+    assert line
+    assert line.rows[-1][1] == "50 min, reached its walltime on 1 node (n000)"
 
 
 def test_a_task_without_arguments_has_no_values(tmp_path: Path) -> None:
