@@ -280,7 +280,7 @@ def logs(job: str | None, follow: bool, as_json: bool, **wanted: Any) -> None:
         return
     printed = _follow(named, wanted) if follow else _print_lines(named.logs(**wanted), StatusLine())
     if not printed:
-        put_err(_explain_silence(named, wanted))
+        _explain_silence(named, wanted)
 
 
 def _name_node(job: Job, role: str | None, node: str | None) -> str | None:
@@ -322,15 +322,18 @@ def _print_lines(lines: Iterable[object], standing: StatusLine) -> bool:
     return printed
 
 
-def _explain_silence(job: Job, wanted: Mapping[str, Any]) -> str:
-    """Name the output that the job has, if it has none of what the user asks for."""
-    from jobgen.jobs.logs import Wanted, name_output
+def _explain_silence(job: Job, wanted: Mapping[str, Any]) -> None:
+    """Name the output that the job has; raise UsageError if it lacks who was asked for."""
+    from jobgen.jobs.logs import Wanted, has_none_of, name_output
 
     if next(job.logs(**{**wanted, "stderr": True}), None):
-        return "no such output, but there are lines on stderr: add --stderr"
+        put_err("no such output, but there are lines on stderr: add --stderr")
+        return
     where, there = os.path.relpath(job.run_dir), name_output(job, Wanted(**wanted))
     others = f": {where} has that of {there}" if there else f" yet; the files are in {where}"
-    return f"no such output{others}"
+    if has_none_of(job, Wanted(**wanted)):
+        raise UsageError(f"no such output{others}")
+    put_err(f"no such output{others}")
 
 
 @click.command(cls=RemoteReport)

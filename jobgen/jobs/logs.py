@@ -123,10 +123,29 @@ def name_output(job: JobRecord, wanted: Wanted) -> str:
     return f"{ranks_of} on {some}{of_roles}" if ranks else ""
 
 
+def has_none_of(job: JobRecord, wanted: Wanted) -> bool:
+    """Return whether a job has processes, and none of the rank, node or role that is asked for."""
+    known = list(_list_files(job))
+    return bool(known) and not any(_is_of(path, wanted) for path in known)
+
+
+def _is_of(path: Path, wanted: Wanted) -> bool:
+    node, role = path.parent.name, path.parts[-4]
+    of_rank = wanted.rank is None or path.stem == f"rank-{wanted.rank}"
+    of_node = wanted.node in (None, node, node.partition(".")[0])
+    return of_rank and of_node and wanted.role in (None, role)
+
+
 def _list_printed(job: JobRecord, ending: str) -> Iterator[Path]:
-    for part, folder in product(job.parts, ("logs", "roles/*/logs")):
-        paths = part.run_dir.glob(f"{folder}/*/rank-*{ending}")
-        yield from (path for path in paths if _RANK.fullmatch(path.name) and path.stat().st_size)
+    files = _list_files(job)
+    yield from (path for path in files if path.suffix == ending and path.stat().st_size)
+
+
+def _list_files(job: JobRecord) -> Iterator[Path]:
+    """Yield the files of processes, of all tasks and roles."""
+    for part, folder in product(job.parts, ("logs", f"{ROLES}/*/logs")):
+        paths = part.run_dir.glob(f"{folder}/*/rank-*")
+        yield from (path for path in paths if _RANK.fullmatch(path.name))
 
 
 class _RunLogs:

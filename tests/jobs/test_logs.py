@@ -236,7 +236,8 @@ class TestCommand:
         there = "rank 2 on n2" if "--stderr" in options else "ranks 0-2,10 on n1.site, n2"
         nothing = f"no such output: runs/chat/7 has that of {there}\n"
         printed = "".join(f"{line}\n" for line in lines)
-        assert jobgen("logs", "7", *options.split()) == (0, printed, "" if lines else nothing)
+        code = 2 if options == "--rank 5" else 0  # n1.site has said nothing on stderr
+        assert jobgen("logs", "7", *options.split()) == (code, printed, "" if lines else nothing)
 
     def test_a_role_that_has_printed_elsewhere_or_does_not_exist(self, job: JobRecord) -> None:
         files = {"server/logs/n1/rank-0.err": "listens\n", "clients/logs/n2/rank-0.out": "up\n"}
@@ -244,7 +245,10 @@ class TestCommand:
         told = "no such output, but there are lines on stderr: add --stderr\n"
         assert jobgen("logs", "7", "--role", "server") == (0, "", told)
         others = "no such output: runs/chat/7 has that of rank 0 on n2 (of clients, server)\n"
-        assert jobgen("logs", "7", "--role", "sever") == (0, "", others)
+        assert jobgen("logs", "7", "--role", "sever") == (2, "", others)
+        assert jobgen("logs", "7", "--node", "n9").code == 2
+        said(job, {"roles/server/logs/n1/rank-1.err": "", "roles/server/logs/n1/rank-1.out": ""})
+        assert jobgen("logs", "7", "--rank", "1").code == 0  # which is there, and silent
 
     def test_an_array_says_the_task(self, job: JobRecord) -> None:
         sweep = JobRecord("7", "chat", "slurm", job.folder, job.submitted, (), tasks=2)
