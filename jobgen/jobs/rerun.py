@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from contextlib import suppress
 from dataclasses import replace
 
@@ -182,7 +183,13 @@ def _prepare(loaded: LoadedSpec, about: Header, *, task: int | None = None) -> S
 
 def _load(job: JobRecord, about: Header, words: tuple[str, ...]) -> LoadedSpec:
     """Return the recorded spec, complete in itself, with the overrides of then and now."""
-    loaded = load(_read(job, "job.yaml") + "\n", (*about.overrides, *words), alone=True)
+    try:
+        text = _read(job, "job.yaml")
+    except UsageError as error:  # it was submitted without jobgen
+        place = shlex.join([about.spec, os.path.relpath(job.run_dir / "job.yaml")])
+        hint = f"copy the spec there from which its script was rendered: cp {place}"
+        raise UsageError(f"{error}; {hint}") from None
+    loaded = load(text + "\n", (*about.overrides, *words), alone=True)
     return loaded._replace(file="job.yaml")
 
 

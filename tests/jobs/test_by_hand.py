@@ -1,12 +1,16 @@
 """Jobs that a user has started without jobgen: by their scripts' own plan.json they are known."""
 
+import json
+import shlex
 import shutil
 from pathlib import Path
 
 import pytest
 from support import jobgen, plan_of, working_in
 
+from jobgen.errors import UsageError
 from jobgen.jobs.find import find_job
+from jobgen.jobs.rerun import prepare_rerun
 from jobgen.jobs.submission import Submission
 from jobgen.rendering import header
 from jobgen.rendering.render import render
@@ -48,6 +52,22 @@ def test_a_task_of_an_array_leads_to_the_array(tmp_path: Path) -> None:
     with working_in(tmp_path):
         assert jobgen("status", "7").out == "done\n"
         assert jobgen("status", "7_1").out == "done\n"
+
+
+def test_its_tasks_are_rerun_once_the_spec_is_put_where_the_refusal_says(tmp_path: Path) -> None:
+    array = {"values": {"lr": [1, 2]}}
+    for index in (0, 1):
+        start(tmp_path, f"7_{index}", f"7_{index}", array=array)
+    (tmp_path / "runs/a/7_1/attempts/0/outcome").write_text("failed 1\n")
+    with working_in(tmp_path):
+        (tmp_path / "job.yaml").write_text(json.dumps(SPEC | {"array": array}))
+        with pytest.raises(UsageError, match=r"has no job.yaml; copy the spec there") as refused:
+            prepare_rerun(find_job("7"), failed=True)
+        words = shlex.split(str(refused.value).rpartition(": ")[2])
+        assert words[0] == "cp"
+        shutil.copy(*words[1:])
+        (again,) = prepare_rerun(find_job("7"), failed=True)
+        assert again.rerun_of == ("7_1",)
 
 
 def test_the_same_is_not_submitted_beside_it(tmp_path: Path) -> None:
