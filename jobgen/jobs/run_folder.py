@@ -112,11 +112,7 @@ class Traces(NamedTuple):
     @property
     def loss(self) -> str:
         """What the script says of nodes whose loss made it end the others; empty without one."""
-        first, _, words = read_if_left(f"{self.last}/failed").partition("\n")
-        word, _, nodes = first.partition(" ")
-        if word != "lost" or not nodes:
-            return ""
-        return words.strip() or f"no sign of life from {nodes.replace(' ', ', ')}"
+        return read_loss(self.last)[1]
 
     @property
     def output(self) -> str:
@@ -223,6 +219,15 @@ def list_starts(job: JobRecord, run_folder: str | Path) -> list[str]:
 
 def _read_number(attempt: str) -> int:
     return int(os.path.basename(attempt))
+
+
+def read_loss(attempt: str) -> tuple[list[str], str]:
+    """Return the nodes whose loss ended this start, and what its script says of it; or nothing."""
+    first, _, words = read_if_left(f"{attempt}/failed").partition("\n")
+    word, *nodes = first.split() or [""]
+    if word != "lost" or not nodes:
+        return [], ""
+    return nodes, words.strip() or f"no sign of life from {', '.join(nodes)}"
 
 
 def list_attempts(run_folder: str | Path) -> list[str]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
-from jobgen.jobs.files import read_if_left
+from jobgen.jobs.files import get_mtime, read_if_left
 from jobgen.jobs.record import JobRecord
+from jobgen.jobs.run_folder import read_loss, read_traces
 from jobgen.output import format_table, make_printable
 from jobgen.records import NamedTuple
 
@@ -64,6 +67,18 @@ def read_bad_nodes(run_folder: str) -> Iterator[BadNode]:
             yield BadNode(*parts)
 
 
+def _read_losses(job: JobRecord) -> Iterator[BadNode]:
+    """Yield the nodes that starts without a verdict have lost, by their scripts."""
+    for attempt in chain.from_iterable(read_traces(part).attempts for part in job.parts):
+        if os.path.exists(f"{attempt}/verdict"):
+            continue
+        nodes, words = read_loss(attempt)
+        when = time.gmtime(get_mtime(f"{attempt}/failed"))
+        moment, evidence = time.strftime("%Y-%m-%dT%H:%M:%SZ", when), make_printable(words)
+        for node in nodes:
+            yield BadNode(make_printable(node), "node-lost", moment, evidence)
+
+
 class NodeBlame(NamedTuple):
     """What all jobs of a project say about one node."""
 
@@ -76,10 +91,10 @@ class NodeBlame(NamedTuple):
 
 
 def sum_bad_nodes(jobs: Iterable[JobRecord]) -> list[NodeBlame]:
-    """Return the nodes that verdicts have blamed, the worst first."""
+    """Return the nodes that verdicts have blamed, and those that were lost; the worst first."""
     by_node: dict[str, list[tuple[BadNode, str]]] = {}
     for job in jobs:
-        for bad in read_bad_nodes(job.run_folder):
+        for bad in (*read_bad_nodes(job.run_folder), *_read_losses(job)):
             by_node.setdefault(bad.node, []).append((bad, job.id))
     records = []
     for node, entries in by_node.items():

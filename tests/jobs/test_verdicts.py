@@ -48,3 +48,14 @@ def test_diagnose_and_list_show_them(run: Run) -> None:
     assert listed.out.splitlines()[1].split()[:3] == ["n2", "1", "gpu-error"]
     (node,) = json.loads(jobgen("list", "--bad-nodes", "--json").out)["nodes"]
     assert node["causes"] == ["gpu-error"]
+
+
+def test_a_node_that_a_job_has_lost_is_listed_without_a_verdict(run: Run) -> None:
+    run.write("attempts/0/failed", "lost n2\n")  # as its verdict says
+    run.write("attempts/1/failed", "lost n3 n4\nn3 is lost: no sign of life for 120 s\n")
+    (run.job.run_dir / "attempts/1/verdict").unlink()
+    nodes = json.loads(jobgen("list", "--bad-nodes", "--json").out)["nodes"]
+    listed = [(node["node"], node["causes"], node["evidence"]) for node in nodes]
+    lost = "n3 is lost: no sign of life for 120 s"
+    assert listed[1:] == [("n3", ["node-lost"], lost), ("n4", ["node-lost"], lost)]
+    assert (listed[0][:2], nodes[0]["times"]) == (("n2", ["gpu-error"]), 1)
