@@ -24,7 +24,16 @@ from jobgen import __version__
 from jobgen.batchscript.lint import RULES
 from jobgen.cli.editors import write_schema
 from jobgen.cli.main import LISTED, cli
-from jobgen.diagnose.cause import ADVICE, APART, CAUSES, LEFT_EARLY, SECTIONS, SILENT_NODE, Cause
+from jobgen.diagnose.cause import (
+    ADVICE,
+    APART,
+    CAUSES,
+    HIDDEN,
+    LEFT_EARLY,
+    SECTIONS,
+    SILENT_NODE,
+    Cause,
+)
 from jobgen.errors import EXIT_CODES, SpecError
 from jobgen.plan.plan import Plan
 from jobgen.plan.resolve import resolve
@@ -199,7 +208,7 @@ def diagnose_page() -> str:
         ("The job script and its preflight", SECTIONS["script"]),
         ("Nodes, memory, GPUs and networks", SECTIONS["machine"]),
         ("The program, its files and packages", SECTIONS["program"]),
-        ("Missing nodes and processes", (APART, LEFT_EARLY, SILENT_NODE)),
+        ("Missing nodes and processes", (APART, HIDDEN, LEFT_EARLY, SILENT_NODE)),
     ):
         lines += [f"### {title}", "", "| cause | what it is | what to do |", "| --- | --- | --- |"]
         rows = [f"| `{one.id}` | {one.title} | {one.remedy.format(**words)} |" for one in causes]

@@ -78,7 +78,7 @@ HANG = next(cause for cause in CAUSES if cause.id == "hang")
 TIMEOUT = next(cause for cause in CAUSES if cause.id == "collective-timeout")
 NOT_READY = next(cause for cause in CAUSES if cause.id == "role-not-ready")
 _MISSING = {name: _make_cause(row) for name, row in _TABLE["missing"].items()}
-LEFT_EARLY, STAYED = _MISSING["left early"], _MISSING["stayed"]
+HIDDEN, LEFT_EARLY, STAYED = _MISSING["hidden"], _MISSING["left early"], _MISSING["stayed"]
 SILENT_NODE, STOPPED, WAITED = (_MISSING[name] for name in ("silent node", "stopped", "waited"))
 ALONE = _MISSING["alone"]
 APART = _MISSING["apart"]._replace(title=_MISSING["apart"].title + states.APART)

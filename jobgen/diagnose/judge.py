@@ -10,7 +10,7 @@ from itertools import chain, takewhile
 from pathlib import Path
 
 from jobgen.diagnose.alike import name_alike
-from jobgen.diagnose.cause import ALONE, APART, HANG, TIMEOUT, Cause
+from jobgen.diagnose.cause import ALONE, APART, HANG, HIDDEN, TIMEOUT, Cause
 from jobgen.diagnose.diagnosis import MOST_LINES, Diagnosis, show_lines
 from jobgen.diagnose.ending import find_last_words
 from jobgen.diagnose.evidence import LAUNCHER, Evidence
@@ -20,7 +20,7 @@ from jobgen.diagnose.hiding import advise_renaming
 from jobgen.diagnose.matching import Match, find_cause, find_verdict, is_own, read_own_words
 from jobgen.diagnose.missing import find_absent
 from jobgen.diagnose.processes import Processes
-from jobgen.diagnose.reading import MOST_WORDS, NO_LINE, Line, drop, keep
+from jobgen.diagnose.reading import MOST_WORDS, NO_LINE, Line, drop, keep, read_words
 from jobgen.diagnose.silence import Silence, is_idle, measure_silence
 from jobgen.diagnose.waiting import Waiting
 from jobgen.jobs import run_folder, states
@@ -37,6 +37,7 @@ _BY_ITSELF = {
 }
 # How the script says for what it ends, and what it quotes of others after that.
 _DIES, _QUOTES = re.compile(r"jobgen: error: "), re.compile(r"jobgen: FAILED")
+_HIDDEN = read_words("hidden")
 # What the script notes, which is no evidence.
 _NOTES = re.compile(r"jobgen: (?!error|FAILED|ENDED|preflight|the chain)")
 
@@ -82,6 +83,9 @@ class Judge:
         lost = [one for one in processes.stopped if one.raised.words and one.cause.symptom]
         hidden = processes.find_hidden()
         if len(lost) < 2 or not (hidden or find_absent(self.evidence, lost)):
+            logs = chain.from_iterable(self.evidence.logs.values())
+            if failed := keep(logs, _HIDDEN.match):
+                return self._name_cause(HIDDEN, failed[0])
             return self._call_healthy(self.state.reason or "it ended well")
         processes.failures, processes.stopped = lost, []
         about = self._judge_first(hidden) if hidden else self.tell_lost()

@@ -171,6 +171,16 @@ def test_a_job_that_ended_well_is_healthy_whatever_it_printed(run: Run) -> None:
     assert run.diagnose(State("done")).cause == "healthy"
 
 
+def test_a_task_of_pbsdsh_that_failed_is_told_though_the_job_ended_well(run: Run) -> None:
+    run.write("logs/n1/rank-0.err", "")
+    run.write("logs/n1/rank-0.out", "pbsdsh: task 0x00000000 exit status 0\n")
+    assert run.diagnose(State("done")).cause == "healthy"
+    run.write("logs/n1/rank-0.out", "up\npbsdsh: task 0x00000001 exit status 127\n")
+    found = run.diagnose(State("done"))
+    assert found.cause == "hidden-exit"
+    assert found.evidence[0].endswith("rank-0.out:2: pbsdsh: task 0x00000001 exit status 127")
+
+
 def test_what_healthy_ranks_print_is_no_cause(run: Run) -> None:
     run.write("logs/n1/rank-0.err", "FileNotFoundError: no cache yet; it is made\n")
     run.rank(2, "Traceback (most recent call last):\nValueError: seven\n", after=5)
