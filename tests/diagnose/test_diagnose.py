@@ -453,6 +453,12 @@ def test_the_error_that_the_script_says_of_itself_is_the_cause(run: Run, killed:
     assert run.diagnose().node == "n1"  # what a node has said is only quoted
 
 
+def test_what_the_script_notes_of_a_good_order_is_no_reason(run: Run) -> None:
+    notes = "Python 3.11.7", "jobgen: rank 0 is process 7", "jobgen: the walltime ends in 30 s: it"
+    run.node(1, "\n".join(["jobgen: n1 is node 0 in start 1; it needs no rendezvous", *notes, ""]))
+    assert run.diagnose().title == "it left with exit code 1; n2 was ended too early to tell"
+
+
 def test_a_job_that_no_node_fits_is_told_so() -> None:
     verdict = matching.find_verdict(
         [reading.Line(Path("slurm"), 0, "failed (FAILED BadConstraints)")]
