@@ -459,6 +459,20 @@ def test_what_the_script_notes_of_a_good_order_is_no_reason(run: Run) -> None:
     assert run.diagnose().title == "it left with exit code 1; n2 was ended too early to tell"
 
 
+def test_a_silent_program_without_torchrun_is_told_by_its_exit_code_alone(run: Run) -> None:
+    """The script's own note of that code was taken for its words, and for torchrun's."""
+    run.write("attempts/0/nodes", "n1\n")
+    run.write("attempts/0/node-0.ended", "3\n")
+    run.write("attempts/0/failed", "0 3 0\n")
+    for ending in ("err", "out"):
+        run.write(f"logs/n1/rank-0.{ending}", "")
+    notes = "jobgen: n1 is node 0 in start 1; it needs no rendezvous\nrank : 0\nexitcode : 3\n"
+    run.write("logs/n1/agent.log", notes)
+    found = run.diagnose()
+    assert (found.title, found.rank) == ("it left with exit code 3", 0)
+    assert "torchrun" not in found.remedy
+
+
 def test_a_job_that_no_node_fits_is_told_so() -> None:
     verdict = matching.find_verdict(
         [reading.Line(Path("slurm"), 0, "failed (FAILED BadConstraints)")]
