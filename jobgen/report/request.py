@@ -78,7 +78,7 @@ def _asks_the_same(plan: Plan, about: Header) -> bool:
 def read_task(job: JobRecord, plan: Plan | None, script: str) -> dict[str, str]:
     """Return the values of an array's task, of `--lr 3e-3` or `SEED=1`; none for another job.
 
-    The script tells them where there is no plan, as of a job of plain sbatch or qsub.
+    Without a plan, as of a job of plain sbatch or qsub, they are those that `status` shows.
     """
     if not job.array:
         return {}
@@ -87,8 +87,9 @@ def read_task(job: JobRecord, plan: Plan | None, script: str) -> dict[str, str]:
         task = plan.array.tasks[int(index)]
         variables = (f"{name}={value}" for name, value in task.variables.items())
         return _name_values(mask_words((*task.arguments, *variables)))
+    given = read_given(script).get(index, "")
     try:
-        return _name_values(shlex.split(read_given(script).get(index, "")))
+        return _name_values(shlex.split(given))
     except ValueError:  # somebody has edited it
         return {}
 
