@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -221,40 +222,24 @@ def list_tracked_files(folder: str = ".", *options: str) -> list[str] | None:
     Those of its submodules are among them. With options of `git ls-files`, such as --others, those
     that git lists. Paths begin with the folder's.
     """
-    names = _list_in_git(folder, *options)
-    if names is None:
-        return None
-    paths = [os.path.normpath(os.path.join(folder, name)) for name in names]
-    submodules = [] if options else list(filter(_is_repository, paths))
-    below = [file for one in submodules for file in list_tracked_files(one) or ()]
-    return [*filter(os.path.isfile, paths), *below]
-
-
-def list_absent_submodules(folder: str = ".") -> list[str]:
-    """Return the submodules below a folder that are not checked out, or that git cannot read.
-
-    `git ls-files --recurse-submodules` is silent about some of them.
-    """
-    entries = _list_in_git(folder, "--stage")
-    if entries is None:
-        return [folder]
-    names = [entry.partition("\t")[2] for entry in entries if entry.startswith("160000 ")]
-    paths = [os.path.normpath(os.path.join(folder, name)) for name in names]
-    absent = [path for path in paths if not _is_repository(path)]
-    below = (list_absent_submodules(path) for path in paths if path not in absent)
-    return [*absent, *(path for inner in below for path in inner)]
-
-
-def _list_in_git(folder: str, *options: str) -> list[str] | None:
+    options = options or ("--recurse-submodules",)
     try:
         answer = ask(["git", "-C", folder, "ls-files", "-z", *options])
     except SchedulerUnavailableError:
         return None
-    return None if answer.code else [*filter(None, answer.output.split("\0"))]
+    if answer.code:
+        return None
+    names = filter(None, answer.output.split("\0"))
+    paths = [os.path.normpath(os.path.join(folder, name)) for name in names]
+    return [path for path in paths if os.path.isfile(path)]
 
 
-def _is_repository(path: str) -> bool:
-    return os.path.exists(os.path.join(path, ".git"))
+def list_absent_submodules() -> list[str]:
+    """Return the submodules below this folder that are not checked out, which a dash marks."""
+    with suppress(SchedulerUnavailableError):
+        answer = ask(["git", "submodule", "status", "--recursive", "."])
+        return re.findall(r"(?m)^-\w+ (.+)", answer.output)
+    return []
 
 
 def run_here(argv: Sequence[str], *, environment: Mapping[str, str] | None = None) -> int:

@@ -209,12 +209,10 @@ def _replace(words: list[str], option: str, value: str, meant: Sequence[str]) ->
 def _read_hint(problem: Problem, path: str, given: str) -> tuple[str, list[str], list[str]]:
     """Return the hint of a problem, the words to type in place of the setting, and at the end.
 
-    A record shows keys without its path. What else stands in one that was typed whole stays there.
+    A record shows keys without its path. One of several keys that was typed whole is left.
     """
-    if problem.path.startswith(f"{path}.") and given:
-        record = _respell(problem, given)
-        if record != given or "," in given:
-            return problem.hint, ["--set", f"{path}={record}"], []
+    if problem.path.startswith(f"{path}.") and "," in given:
+        return problem.hint, [], []
     outer, hint = problem.path.rpartition(".")[0], problem.hint
     near = re.match(r"(?:did you mean '|write (?=\w+\.))([\w.]+)(?:'| for )", hint)
     inner = path.removeprefix(problem.path)
@@ -229,15 +227,6 @@ def _read_hint(problem: Problem, path: str, given: str) -> tuple[str, list[str],
     if "run.args" in hint and given:
         return "it is for the program", [], ["--", f"--{path.removeprefix('args.')}", given]
     return hint, [], []
-
-
-def _respell(problem: Problem, record: str) -> str:
-    """Return a record with the key or the word that a problem takes a misspelt one for."""
-    near = re.fullmatch(r"did you mean '([\w.]+)'[^?]*\?", problem.hint)
-    typed = re.search("'(.+)'", problem.message)
-    word = typed[1] if typed else problem.path.rpartition(".")[2]
-    parts = re.split(rf"(?<![\w.-]){re.escape(word)}(?![\w.-])", record)
-    return near[1].join(parts) if near and len(parts) == 2 else record
 
 
 def make_room(message: str, words: Sequence[str]) -> str:

@@ -120,8 +120,11 @@ class Evidence:
         for line in reversed(self.output):
             if match := _FAILED_ROLE.match(line.text):
                 return match[2], match[1]
-        roles = {} if self.output else self.job.roles
-        ended = {name: run_folder.read_traces(role) for name, role in roles.items()}
+        return ("", "") if self.output else self._find_failed_role()
+
+    def _find_failed_role(self) -> tuple[str, str]:
+        """The only role that has failed by its record, and words for it; or nothing."""
+        ended = {name: run_folder.read_traces(role) for name, role in self.job.roles.items()}
         failed = [name for name, left in ended.items() if left.word == "failed"]
         if len(failed) != 1:
             return "", ""

@@ -44,11 +44,8 @@ def find_waste(
     function go with the last job that makes them.
     """
     unknown = named and not seen.silences
-    over = [
-        one
-        for one in seen.jobs
-        if (one.state.ended or (unknown and one.forgotten)) and _find_end(one.job) < before
-    ]
+    ended = (one for one in seen.jobs if one.state.ended or (unknown and one.forgotten))
+    over = [one for one in ended if _find_end(one.job) < before]
     going = [part for one in over for part in _list_going(one, failed=failed)]
     calls = _find_calls([job for job, _ in going])
     wastes = []

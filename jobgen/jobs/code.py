@@ -72,20 +72,25 @@ def copy_code(folder: Path, named: Sequence[str]) -> None:
 
 
 def _list_files(named: Sequence[str]) -> set[str]:
-    tracked = process.list_tracked_files()
-    if tracked is None and not named:
-        hint = "this folder is not in a git repository; name the files in a list"
-        raise UsageError(f"snapshot: true copies the files that git tracks, and {hint}")
-    if tracked is not None and (absent := process.list_absent_submodules()):
-        hint = "type: git submodule update --init --recursive"
-        raise UsageError(f"snapshot: submodules are not checked out: {', '.join(absent)}; {hint}")
-    files = set(tracked or ())
+    files = set(_list_tracked(required=not named))
     for path in map(os.path.relpath, named):
         if path.startswith("..") or not os.path.exists(path):
             raise UsageError(f"snapshot: no such file below this folder: {path!r}")
         below = (Path(path), *Path(path).rglob("*"))
         files |= {str(file) for file in below if file.is_file()}
     return files
+
+
+def _list_tracked(*, required: bool) -> list[str]:
+    """Return the files that git tracks, which outside of a repository are none."""
+    tracked = process.list_tracked_files()
+    if tracked is None and required:
+        hint = "this folder is not in a git repository; name the files in a list"
+        raise UsageError(f"snapshot: true copies the files that git tracks, and {hint}")
+    if absent := process.list_absent_submodules():
+        hint = "type: git submodule update --init --recursive"
+        raise UsageError(f"snapshot: submodules are not checked out: {', '.join(absent)}; {hint}")
+    return tracked or []
 
 
 def sync_environment() -> None:

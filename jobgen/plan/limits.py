@@ -18,7 +18,7 @@ from jobgen.plan.decision import Context
 from jobgen.plan.nodes import count_memory, count_together
 from jobgen.plan.plan import NodeGroup
 from jobgen.records import NamedTuple
-from jobgen.sites.profile import Filesystems, Limit, Node, SiteProfile, SiteQueue, SiteSource
+from jobgen.sites.profile import Filesystems, Limit, Node, SiteQueue, SiteSource
 from jobgen.spec.model import JobSpec
 from jobgen.spec.tables import Rules, read_rows
 from jobgen.spec.units import format_memory, format_time
@@ -355,7 +355,7 @@ class _Request:
             "nodes": count(size.nodes, "node"),
             "counted": count(self.gpus, "GPU"),
             "cpus": count(self.cpus, "CPU"),
-            "spread": _spread(self.context.site, size, node),
+            "spread": _spread(size, node),
             "larger": f", or write gpu_type: {' or '.join(larger)}" if larger else "",
             **{name: format_memory(amount or 0) for name, amount in amounts.items()},
         }
@@ -435,19 +435,12 @@ def _count_hosts(node: Node, gpus: int) -> int:
     return sum(number for has, number in (node.hosts or {}).items() if int(has) >= gpus)
 
 
-def _spread(site: SiteProfile, size: Size, node: Node) -> str:
+def _spread(size: Size, node: Node) -> str:
     """Return how GPUs that one node does not have stand on several, if the site has so many."""
-    each = node.gpus or 1
-    nodes, rest = divmod(size.gpus, each)
-    if rest or not nodes:
-        return ""
-    asked = size._replace(nodes=nodes, cpus=None, widest=each, narrowest=each)
-    queues = [site.every_queue, *site.queues.values()]
-    taken = [accepts(queue, asked) for queue in queues]
-    few = 0 < _count_hosts(node, each) < nodes
-    if few or not taken[0] or not any(taken[1:] or taken):
-        return ""
-    return f"; for {size.gpus} in all, write nodes: {nodes}, gpus_per_node: {node.gpus}"
+    nodes, rest = divmod(size.gpus, node.gpus or 1)
+    known = _count_hosts(node, node.gpus or 1) or nodes
+    words = f"; for {size.gpus} in all, write nodes: {nodes}, gpus_per_node: {node.gpus}"
+    return words if rest == 0 < nodes <= known else ""
 
 
 def _exceeds(amount: int, most: int | None) -> bool:

@@ -667,16 +667,11 @@ def _list_files(job: _Subject) -> Iterator[tuple[str, str, str]]:
 
 
 def _check_start(job: _Subject) -> _Found:
-    """Yield a file that is the command, and that no node can start."""
+    """Yield a file of this folder that is the command, and that the kernel does not start."""
     file = "".join(job.spec.run.words[:1])
-    inside = job.container.image and os.path.isabs(file)
-    if "/" not in file or not os.path.isfile(file) or job.mentions(file) or inside:
-        return
-    if not os.access(file, os.X_OK):
+    is_here = "/" in file and os.path.isfile(file) and not job.mentions(file)
+    if is_here and not (job.container.image or os.access(file, os.X_OK)):
         yield "no-bit", "run.command", {"text": file}
-    interpreter = re.match(r"#![ \t]*(/\S+)", read_here(file))
-    if interpreter and job.own_folders and _is_missing(interpreter[1], ()):
-        yield "no-interpreter", "run.command", {"text": file, "path": interpreter[1]}
 
 
 def _check_module(job: _Subject) -> _Found:

@@ -64,10 +64,8 @@ class Case:
         placed, strange = self._is_placed(), self._list_strange()
         mpi = _OF_MPI & {full.partition(".")[0] for full in source.named}
         made, trains = placed or bool(source.find("makes")), bool(source.find("trains"))
-        fields = [word for word in re.findall(r"\w+", self.off) if word in self.read.options]
-        self.values |= {"test": self.off, "option": fields[-1] if fields else ""}
-        self.values["library"] = min(mpi, default="")
-        self.values["libraries"] = ", ".join(strange[:3])
+        self.values |= {"test": self.off, "option": self._name_switch()}
+        self.values |= {"library": min(mpi, default=""), "libraries": ", ".join(strange[:3])}
         # A function that makes one may be called by a name which is not in the text.
         may_make = source.has("makes") and read_form("calls-by-name").search(source.project.code)
         divides = read_form("own-part").search(source.project.code) or source.find("instantiates")
@@ -87,6 +85,11 @@ class Case:
             "alone": not (made or may_make) and not mpi and (trains or not (divides or strange)),
             "installed": any(map(os.path.isfile, ("pyproject.toml", "setup.py", "setup.cfg"))),
         }
+
+    def _name_switch(self) -> str:
+        """Return the option that keeps the program from a process group; "" if none does."""
+        words = re.findall(r"\w+", self.off)
+        return next((word for word in reversed(words) if word in self.read.options), "")
 
     def _find_groups(self) -> list[Call]:
         """Return what makes the group, or starts processes; functions do so by others in them."""

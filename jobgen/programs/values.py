@@ -71,13 +71,17 @@ class Values:
         if isinstance(node, ast.Constant):
             return node.value
         if isinstance(node, ast.BoolOp | ast.UnaryOp):
-            known = self.decide(node, module)
-            return UNKNOWN if known is None else known
+            decided = self.decide(node, module)
+            return UNKNOWN if decided is None else decided
         if isinstance(node, ast.Name | ast.Attribute):
             return self._find_assigned(node, module)
-        text = ast.unparse(node)
-        if text in self._known or not isinstance(node, ast.Compare) or len(node.ops) > 1:
-            return self._known.get(text, UNKNOWN)
+        known = self._known.get(ast.unparse(node), UNKNOWN)
+        return self._compare(node, module) if known is UNKNOWN else known
+
+    def _compare(self, node: ast.expr, module: Module) -> object:
+        """Return what a comparison of two values comes to; UNKNOWN for all else."""
+        if not isinstance(node, ast.Compare) or len(node.ops) > 1:
+            return UNKNOWN
         sides = [self.find_value(one, module) for one in (node.left, node.comparators[0])]
         with suppress(KeyError, TypeError):  # no such comparison, or one of a text with a number
             return UNKNOWN if UNKNOWN in sides else _COMPARES[type(node.ops[0])](*sides)

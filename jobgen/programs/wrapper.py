@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from jobgen.batchscript.bash import Word
 from jobgen.batchscript.launchers import LaunchCommand, unwrap
@@ -63,7 +63,7 @@ def check_started(job: Script) -> list[Remark]:
     A program is looked for in this folder and beside the script, unless it moves elsewhere.
     """
     launches = [] if read_form("moves-away").search(job.text) else job.launches
-    remarks = itertools.chain(*(_check_launch(job, launch) for launch in launches))
+    remarks = chain(*(_check_launch(job, launch) for launch in launches))
     return list(dict.fromkeys(remarks))
 
 
@@ -137,14 +137,17 @@ def _check_python(
     file, *arguments = list_started(words) or [""]
     if not (file.endswith(".py") and words[0].startswith("python")):
         return
-    if "$@" in arguments:
-        at = arguments.index("$@")
-        arguments[at : at + 1] = size.arguments or ()
-    is_known = here and size.arguments is not None
-    given = tuple(arguments) if is_known else None
+    given = _put_arguments(arguments, size.arguments) if here else None
     yield from check_program(file, size._replace(arguments=given))
     if here and not re.match(r"/|.*\$", file) and not os.path.exists(file):
         yield make_remark("not-here", path, launch.place.line, name=file)
+
+
+def _put_arguments(words: Sequence[str], given: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Return a program's words with those that its script is given; None if these are unknown."""
+    if given is None:
+        return None
+    return (*chain.from_iterable(given if word == "$@" else (word,) for word in words),)
 
 
 def _find_lines(path: str, text: str, size: JobSize, rules: str) -> Iterator[Remark]:

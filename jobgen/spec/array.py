@@ -63,16 +63,15 @@ class Array(NamedTuple):
 
     def conflicts(self) -> Iterator[Conflict]:
         """There are tasks, not too many, what they are given arrives, and each has its number."""
-        contents = (("values", self.values), ("zip", self.zip), ("list", self.list))
-        conflicts = [
-            conflict
-            for kind, content in contents
-            if content is not None
-            for conflict in _check_content(kind, content)
-        ]
+        conflicts = [*self._check_contents()]
         yield from conflicts
         if self.numbers is not None and not conflicts:  # else there may be too many to count out
             yield from _check_numbers(self.numbers, sum(1 for _ in self.choices()))
+
+    def _check_contents(self) -> Iterator[Conflict]:
+        for kind, content in (("values", self.values), ("zip", self.zip), ("list", self.list)):
+            if content is not None:
+                yield from _check_content(kind, content)
 
     def number(self, index: int) -> int:
         """The number of a task, by its index."""

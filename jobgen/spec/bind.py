@@ -201,42 +201,13 @@ class _Binder:
             return fields.ShellPath(text.value) if text.expand else text.value
         if kind.type is not dict:
             return self.record(node, kind.type, path)
-        entries: dict[str, Any] = {}
-        for key, item in self.part_entries(node, kind, path).items():
+        entries = {}
+        for key, item in node.items.items():
             if kind.key and not kind.key.matches(key):
                 hint = _repair_key(key, kind.key, path)
                 self.problem(node.keys[key], path, f"{key!r} is not {kind.key.meaning}", hint)
             entries[key] = self.value(item, kind.members, fields.join_path(path, key))
-        whole = len(entries) == len(node.items) and _FAILED not in entries.values()
-        return entries if whole else _FAILED
-
-    def part_entries(self, node: Mapping, kind: fields.Kind, path: str) -> dict[str, Node]:
-        """The entries of `node` without those that a comma parts in two, once that is noted.
-
-        In {lr: 1e-3, 3e-4} YAML takes 3e-4 for a key.
-        """
-        parts: dict[str, list[str]] = {}
-        for key, item in node.items.items():
-            last = next(reversed(parts), "")
-            bare = isinstance(item, Scalar) and not item.text and self.lacks_colon(node, key)
-            if bare and last and node.items[last].text:
-                parts[last].append(key)
-            else:
-                parts[key] = [item.text]
-        takes_list = any(member.type is tuple for member in kind.members)
-        for key, texts in parts.items():
-            if texts[1:]:
-                whole = ", ".join(texts)
-                hint = f"write {key}: [{whole}]" if takes_list else f"write {key}: '{whole}'"
-                inner = fields.join_path(path, key)
-                self.problem(node.keys[key], inner, "ends at its comma", hint)
-        return {key: node.items[key] for key, texts in parts.items() if not texts[1:]}
-
-    def lacks_colon(self, node: Mapping, key: str) -> bool:
-        """Whether a key without a value has no colon, as far as its line is known."""
-        where = node.keys[key]
-        line = "".join(self.texts.get(where.file, "").splitlines()[where.line - 1 : where.line])
-        return not re.match(r"['\"]?\s*:", line[where.column - 1 + len(key) :])
+        return _FAILED if _FAILED in entries.values() else entries
 
     def sequence(self, node: Sequence, kind: fields.Kind, path: str) -> Any:
         if kind.members[-1].expandable and (hint := self.find_pairs(node, path)):

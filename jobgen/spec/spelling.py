@@ -44,12 +44,16 @@ def find_near_file(path: str, ends: tuple[str, ...] = ("",)) -> str:
     here = [one for one in same if one in wanted] or same
     if len(here) == 1:
         return here[0]
-    with suppress(OSError):
-        with os.scandir(os.path.expanduser(folder) or ".") as entries:
-            files = sorted(one.name for one in entries if one.is_file() and one.name.endswith(ends))
-        near = files[0] if len(files) == 1 and not name else find_near(name, files)
-        return os.path.join(folder, near) if near else ""
-    return ""
+    files = _list_files(os.path.expanduser(folder) or ".", ends)
+    near = files[0] if len(files) == 1 and not name else find_near(name, files)
+    return os.path.join(folder, near) if near else ""
+
+
+def _list_files(folder: str, ends: tuple[str, ...]) -> list[str]:
+    """Return the names of the files in a folder that end so; none if it cannot be read."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        return sorted(one.name for one in entries if one.is_file() and one.name.endswith(ends))
+    return []
 
 
 def _find_files(names: Iterable[str]) -> list[str]:

@@ -288,7 +288,7 @@ def test_without_metrics_ten_minutes_of_silence_are_a_hang_of_nobody_in_particul
 @pytest.mark.parametrize(("state", "cause"), [("timeout", "walltime"), ("running", "hang")])
 def test_one_process_that_is_silent_waits_for_no_other(run: Run, state: Any, cause: str) -> None:
     about = header.Header("a", "a.yaml", "", "slurm", groups=(NodeGroup(1, 1),), mode="direct")
-    run.write("plan.json", header.write_json(about))
+    run.write("plan.json", header.write_json(about), after=60 - run.clock)  # as it was submitted
     run.write("attempts/0/nodes", "n1\n", after=-3600)
     run.write("logs/n1/rank-0.err", "serving at port 8000\n", after=-3500)
     found = run.diagnose(State(state, "TIMEOUT" if state == "timeout" else ""))

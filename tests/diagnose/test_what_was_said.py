@@ -296,9 +296,8 @@ Traceback (most recent call last):
     [
         (
             "ImportError: cannot import name 'Queue' from 'queue' ({}/src/queue.py)",
-            "rename queue.py",
+            "rename src/queue.py",
         ),
-        ("ImportError: cannot import name 'x' from 'datasets' ({}/datasets.py)", "if a library"),
         ("ImportError: cannot import name 'x' from 'yaml' (/v/site-packages/yaml/__init__.py)", ""),
         ("ImportError: cannot import name 'x' from 'queue' (/usr/lib/python3.11/queue.py)", ""),
         (

@@ -284,8 +284,6 @@ def test_no_limits_renders_what_was_refused_and_says_so(
         ("node: {gpus: 4}", True),
         ("node: {gpus: 4, hosts: {'4': 4}}", True),
         ("node: {gpus: 4, hosts: {'4': 2, '2': 9}}", False),
-        ("node: {gpus: 4}\nqueues: {gpu: {limits: [{nodes: [1, 3]}]}}", False),
-        ("node: {gpus: 4}\nevery_queue: {limits: [{gpus: [1, 8]}]}", False),
     ],
 )
 def test_gpus_stand_on_as_many_nodes_as_the_site_has(

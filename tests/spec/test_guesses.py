@@ -112,9 +112,6 @@ def test_a_comma_or_a_missing_colon_in_braces() -> None:
         ("environment: {modules: cuda, gcc}", "a comma ends a value in {...}"),
         ("launch: {mode=direct, processes_per_node 4}", "write processes_per_node: 4"),
         ("environment: {container: {image: t.sif, binds: {/a: /b}}}", "write binds: ['/a:/b']"),
-        ("array: {values: {lr: 1e-3, 3e-4, seed: [0]}}", "write lr: [1e-3, 3e-4]"),
-        ("environment: {variables: {A: 1, 2, B: x}}", "write A: '1, 2'"),
-        ("environment: {variables: {A: 1, B: , C: x}}", "variables.B: is empty"),
         ("foo:", "jobgen does not use it"),
         ("on_walltime:\n  foo:", "the choices are"),
     ):
