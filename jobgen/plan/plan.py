@@ -457,8 +457,8 @@ class Plan(NamedTuple):
         That of a job which several tasks share is left as it is.
         """
         array, can = self.array, self.can
-        given = array.tasks and (array.numbered or can.index_of_script)
-        return can.task_index if given and array.together == 1 else ""
+        of_array = array.tasks and (array.numbered or can.index_of_script) and array.together == 1
+        return can.task_index if of_array or self.program.number else ""
 
     @property
     def lone(self) -> bool:

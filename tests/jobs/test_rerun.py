@@ -106,7 +106,7 @@ def test_the_tasks_that_failed_keep_their_numbers(written: str, tasks: dict[str,
     end(rerun.task(0), "done 0")
     (one,) = prepare_rerun(rerun, failed=True)
     assert (one.about.name, one.rerun_of) == ("a-2", ("9_2",))
-    assert "    export JOBGEN_TASK=3\n" in one.text
+    assert "    export JOBGEN_TASK=3\n    export SLURM_ARRAY_TASK_ID=$JOBGEN_TASK " in one.text
 
 
 def test_a_chain_goes_on_in_its_run_folder_once_all_its_jobs_have_ended(
