@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,8 @@ DIFF = "code.diff"
 _MOST_DIFF = 1 << 20
 _MOST_COPIED = 256 << 20
 _SECONDS = 10.0  # a scheduler may be asked for minutes, git in a submission may not
+# What jobs leave: run folders, and their output, as sbatch and qsub are told to name it.
+_OF_JOBS = re.compile(rf"\?\? ({RUNS}/|\S+(-[0-9]+(_[0-9]+)?\.out|\.[oe][0-9]+(\.[0-9]+)?)$)")
 _HERE = ("--ignore-submodules=none", "--", ".")  # whatever .gitmodules says
 _SYNC_SECONDS = 1800.0  # it may fetch gigabytes
 
@@ -38,7 +41,7 @@ def read_code() -> Code:
         diff = _ask("diff", "HEAD", "--submodule=diff", *_HERE) if changes else ""
     except JobgenError:  # no git, no repository, no commit, or a file system that is too slow
         return Code()
-    own = [line for line in changes if not line.startswith(f"?? {RUNS}/")]
+    own = [line for line in changes if not _OF_JOBS.match(line)]
     new = "".join(f"{line}\n" for line in own if line.startswith("??"))
     diff, more = new + mask_text(diff[:_MOST_DIFF]), len(diff) - _MOST_DIFF
     if more > 0:

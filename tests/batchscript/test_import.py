@@ -279,13 +279,15 @@ def test_a_variable_from_outside_is_named_beside_a_kept_body(body: str, names: l
 
 
 def test_import_lists_all_that_it_leaves_to_jobgen() -> None:
-    asked = "#PBS -N a\n#PBS -N b\n#PBS -j oe\n#PBS -k oed\n#PBS -l select=2:ncpus=4:ngpus=1\nM=a"
+    asked = "#PBS -N a\n#PBS -N b\n#PBS -j oe\n#PBS -k oed\n#PBS -W block=true"
+    asked += "\n#PBS -l select=2:ncpus=4:ngpus=1\nM=a"
     agent = "--rdzv-backend c10d --rdzv-endpoint $M:1 --max-restarts 1 t.py"
     left = import_pbs(f"{asked}\nmpiexec -n 2 --ppn 1 torchrun --nnodes 2 {agent}").left
     assert [item.text for item in left if item.kind == "kept"] == [
         "#PBS -N a",
         "#PBS -j oe",
         "#PBS -k oed",
+        "#PBS -W block=true",
         "--rdzv-backend --rdzv-endpoint",
     ]
 

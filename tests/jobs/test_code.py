@@ -78,3 +78,11 @@ def test_changes_within_submodules_are_kept_whatever_git_hides() -> None:
     code = read_code()
     assert code.changed == 1
     assert "+++ b/lib/deep/deep.py\n@@ -1 +1 @@\n-x = 1\n+x = 3\n" in code.diff
+
+
+def test_the_output_of_jobs_is_no_change_of_the_code() -> None:
+    for name in ("gpt-12.out", "gpt-12_3.out", "gpt.o12", "gpt.e12.3"):
+        Path(name).touch()
+    assert read_code().changed == 0
+    Path("new.py").touch()
+    assert (read_code().changed, read_code().diff) == (1, "?? new.py\n")
