@@ -216,7 +216,8 @@ def _write_clean(script: Script, fault: Finding, kept: Imported) -> list[str]:
         return []
     lines[fault.line - 1] = f"mpiexec --ppn 1 {line[at:]}"  # which is read for either scheduler
     clean = import_script(type(script)(script.path, "\n".join(lines)))
-    if clean.body or "lost" in [left.kind for left in clean.left]:
+    starts = "\n  command: [mpiexec" not in clean.yaml  # but by what stands in
+    if clean.body or not starts or "lost" in [left.kind for left in clean.left]:
         return []
     own, other = (parse(one.yaml, file="job.yaml").items for one in (clean, kept))
     pairs = ((name, write_value(own[name])) for name in own)

@@ -7,7 +7,7 @@ run_job() {    # sets status
     echo "$node" >"$attempt_dir/nodes"
     say "job $job_id, start $((attempt + 1)), on $node; logs are in $run_dir"
     for signal in HUP USR1 USR2 CONT; do
-        if [[ -z $(trap -p "$signal") ]]; then trap 'kill -s '"$signal"' "$child"' "$signal"; fi
+        [[ $(trap -p "$signal") ]] || trap "pass_on $signal" "$signal"
     done
     say "$node is node 0 in start $((attempt + 1)); it needs no rendezvous" >>"$log/agent.log"
     run_child run_body
@@ -22,4 +22,5 @@ run_body() {
     environment
     program
 }
+pass_on() { kill -s "$1" "${child:-${!-}}" || :; }    # $! until run_child has named it
 end_job() { kill -TERM "$child" 2>/dev/null || :; }

@@ -278,6 +278,15 @@ def test_a_variable_from_outside_is_named_beside_a_kept_body(body: str, names: l
     assert [left.text for left in imported.left if left.reason == WHY.FROM_OUTSIDE] == names
 
 
+@pytest.mark.parametrize(
+    ("directive", "kind"),
+    [("-l gpus=2", "check"), ("-l ngpus=2", ""), ("-o <path to a folder; see below>", "lost")],
+)
+def test_what_openpbs_lacks_and_places_to_fill_in_are_named(directive: str, kind: str) -> None:
+    left = import_pbs(f"#PBS {directive}\npython t.py").left
+    assert {item.kind for item in left if directive[3:] in item.text} == {kind} - {""}
+
+
 def test_import_lists_all_that_it_leaves_to_jobgen() -> None:
     asked = "#PBS -N a\n#PBS -N b\n#PBS -j oe\n#PBS -k oed\n#PBS -W block=true"
     asked += "\n#PBS -l select=2:ncpus=4:ngpus=1\nM=a"

@@ -1040,3 +1040,8 @@ def test_a_misnamed_variable_is_named_once() -> None:
         "no scheduler sets $PBS_JOB_ID",
         "no scheduler sets $SLURM_ARRAY_ID",
     ]
+
+
+def test_no_shell_reads_a_script_of_python() -> None:
+    text = "#!/usr/bin/python\n#PBS -l mem=64\nos.system('python train.py')\nquery = 1\n"
+    assert [one.rule.id for one in check(Script("job.pbs", text))] == ["little-memory"]

@@ -52,8 +52,9 @@ def _list_jobs(script: Script) -> Iterator[Script]:
 def _choose_rules(script: Script) -> tuple[Rule, ...]:
     if find_template(script) or FORMS["in-braces"].search(script.text):
         return tuple(rule for rule in RULES if rule.id == "placeholder")
-    # Of a script that jobgen rendered, only the directives may be somebody's own.
-    rules = RULES if header.read(script.text) is None else list_rules(directives)
+    # Of what jobgen rendered, only the directives may be somebody's own, and no shell runs Python.
+    is_own = header.read(script.text) is None and find_shell(script).endswith("sh")
+    rules = RULES if is_own else list_rules(directives)
     # Without directives it may be what each node runs, and no job.
     no_job = {*ABOUT_LAUNCH, "no-shebang", "no-wait", "pbs-workdir"}
     left_out = no_job if not script.directives else set()
