@@ -220,8 +220,8 @@ def _write_clean(script: Script, fault: Finding, kept: Imported) -> list[str]:
     if clean.body or not starts or "lost" in [left.kind for left in clean.left]:
         return []
     own, other = (parse(one.yaml, file="job.yaml").items for one in (clean, kept))
-    pairs = ((name, write_value(own[name])) for name in own)
-    return [f"{name}: {text}" for name, text in pairs if text != write_value(other.get(name, ""))]
+    new = [name for name in own if write_value(own[name]) != write_value(other.get(name, ""))]
+    return [f"{name}: {write_value(own[name])}" for name in new]
 
 
 def _write_new(imported: Imported, output: str | None) -> list[str]:

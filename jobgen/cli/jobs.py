@@ -287,8 +287,8 @@ def _name_node(job: Job, role: str | None, node: str | None) -> str | None:
     """Return the node that a number stands for, as it does to `jobgen shell`; a name as it is."""
     from jobgen.jobs.run_folder import read_nodes
 
-    nodes = read_nodes(job.roles.get(role or "", job)) if (node or "").isdecimal() else []
-    return dict(enumerate(nodes)).get(int(node or 0), node) if nodes else node
+    nodes = enumerate(read_nodes(job.roles.get(role or "", job)))
+    return {str(number): name for number, name in nodes}.get(node or "", node)
 
 
 def _follow(job: Job, wanted: Mapping[str, Any]) -> bool:

@@ -63,8 +63,8 @@ mail that is never sent
     directives: ['#SBATCH --mail-user=a@b.org']
     Slurm sends no mail for --mail-user alone; write --mail-type=END,FAIL too, or in place of
 a program that would take longer than the job
-    run: {script: train.py, args: {max-hours: 24}}
-    --max-hours 24 is more than the 1 h that the job has, which ends before; write fewer
+    run: {script: train.py, args: {hours: 24}}
+    --hours 24 is more than the 1 h that the job has, which ends before; write fewer
 hours between checkpoints that no start has
     run: {script: train.py, args: {save-hours: 6}}
     on_walltime: {then: requeue}
