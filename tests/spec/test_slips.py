@@ -20,7 +20,11 @@ ARGS = "name: a\nscheduler: slurm\nresources: {nodes: 2}\nrun:\n  module: m\n  a
             "job.yaml:3:8: no space after the colon; write nodes: 2",
         ),
         (
-            GOOD + "environment:\n  variables:\n    MSG: note: fast\n",
+            GOOD + "environment:\n  variables:\n    MSG: note: \"fast\"\n",
+            "job.yaml:7:10: a value that contains ': '; put it in single quotes",
+        ),
+        (
+            GOOD + "environment:\n  variables:\n    MSG: it's: fast\n",
             "job.yaml:7:10: a value that contains ': '; put it in quotes",
         ),
         (GOOD + "environment:\n\u00a0 venv: x\n  conda: y\n", "a no-break space"),
