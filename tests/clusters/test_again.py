@@ -158,7 +158,7 @@ def share_nodes(scheduler: str, env: Mapping[str, str], cwd: Path) -> None:
         assert out.read_text() == f"TASK {number} ['-x', '{value}'] 1\n"
         assert err.read_text() == f"{number}\n"
     ended = jobgen("cancel", job.task(3).id, env=env, cwd=cwd)
-    assert (ended.returncode, "with other tasks" in ended.stderr) == (5, True), ended.stderr
+    assert (ended.returncode, "has already ended" in ended.stderr) == (5, True), ended.stderr
 
 
 def test_tasks_share_nodes_of_slurm(slurm: Slurm, tmp_path: Path) -> None:
