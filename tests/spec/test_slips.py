@@ -20,7 +20,7 @@ ARGS = "name: a\nscheduler: slurm\nresources: {nodes: 2}\nrun:\n  module: m\n  a
             "job.yaml:3:8: no space after the colon; write nodes: 2",
         ),
         (
-            GOOD + "environment:\n  variables:\n    MSG: note: \"fast\"\n",
+            GOOD + 'environment:\n  variables:\n    MSG: note: "fast"\n',
             "job.yaml:7:10: a value that contains ': '; put it in single quotes",
         ),
         (
