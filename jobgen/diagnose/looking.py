@@ -10,8 +10,8 @@ from jobgen.diagnose.evidence import Evidence
 from jobgen.errors import JobgenError
 from jobgen.jobs.files import read_run_file
 from jobgen.jobs.record import JobRecord
+from jobgen.jobs.recorded import resolve_recorded
 from jobgen.plan.plan import Plan
-from jobgen.plan.resolve import resolve
 from jobgen.rendering.header import Header
 from jobgen.spec.load import load
 
@@ -38,12 +38,6 @@ def _resolve_recorded(job: JobRecord, about: Header) -> Plan | None:
         if not os.path.samefile(job.folder, os.curdir):
             return None
         text = read_run_file(job.whole_dir / "job.yaml").decode()
-        return resolve(
-            load(f"{text}\n", about.overrides, alone=True),
-            scheduler=None if about.site else about.scheduler,
-            site=about.site,
-            limits=False,
-            task=about.task,
-        )
+        return resolve_recorded(load(f"{text}\n", about.overrides, alone=True), about)
     except (JobgenError, OSError, ValueError):
         return None

@@ -13,10 +13,10 @@ from jobgen.jobs.files import read_run_file
 from jobgen.jobs.find import find_job
 from jobgen.jobs.queries import SchedulerAnswer
 from jobgen.jobs.record import RECORD, JobRecord, folder_name, read_record
+from jobgen.jobs.recorded import resolve_recorded
 from jobgen.jobs.run_folder import list_attempts, list_chain
 from jobgen.jobs.status import look
 from jobgen.jobs.submission import TOKEN, Submission, describe_script, prepare_plan
-from jobgen.plan.resolve import resolve
 from jobgen.rendering import header
 from jobgen.rendering.header import Header
 from jobgen.schedulers.base import State
@@ -171,14 +171,7 @@ def _repeat(job: JobRecord, about: Header, text: str) -> Submission:
 
 
 def _prepare(loaded: LoadedSpec, about: Header, *, task: int | None = None) -> Submission:
-    plan = resolve(
-        loaded,
-        scheduler=None if about.site else about.scheduler,
-        site=about.site,
-        limits=about.limits,
-        task=about.task if task is None else task,
-    )
-    return prepare_plan(loaded, plan)
+    return prepare_plan(loaded, resolve_recorded(loaded, about, limits=about.limits, task=task))
 
 
 def _load(job: JobRecord, about: Header, words: tuple[str, ...]) -> LoadedSpec:

@@ -11,10 +11,10 @@ from typing import Any
 
 from jobgen.errors import JobgenError
 from jobgen.jobs.record import JobRecord
+from jobgen.jobs.recorded import resolve_recorded
 from jobgen.jobs.table import read_given
 from jobgen.plan.cost import estimate_cost
 from jobgen.plan.plan import Plan, TaskArray, TimeLimit
-from jobgen.plan.resolve import resolve
 from jobgen.records import NamedTuple
 from jobgen.rendering import header
 from jobgen.rendering.header import Header
@@ -51,10 +51,9 @@ def read_asked(home: str, script: str, *, has_spec: bool) -> Asked:
 
 def _add_plan(asked: Asked, about: Header, *, path: str) -> Asked:
     """The same with what follows from the spec, if that can be resolved as it was then."""
-    scheduler = None if about.site else about.scheduler
     try:
         loaded = load(path, about.overrides, alone=True)
-        plan = resolve(loaded, scheduler=scheduler, site=about.site, limits=False, task=about.task)
+        plan = resolve_recorded(loaded, about)
     except JobgenError as error:
         first = str(error).splitlines()[0]
         problem = f"the request is not known: job.yaml cannot be resolved: {first}"
