@@ -274,7 +274,8 @@ def logs(job: str | None, follow: bool, as_json: bool, **wanted: Any) -> None:
 
     refuse_together({"--follow": follow, "--json": as_json})
     named = find(job)
-    wanted["node"] = _name_node(named, wanted["role"], wanted["node"])
+    if node := wanted["node"]:
+        wanted["node"] = _name_node(named, wanted["role"], node)
     if as_json:
         put_out({"lines": list(named.logs(**wanted))})
         return
@@ -283,12 +284,11 @@ def logs(job: str | None, follow: bool, as_json: bool, **wanted: Any) -> None:
         _explain_silence(named, wanted)
 
 
-def _name_node(job: Job, role: str | None, node: str | None) -> str | None:
+def _name_node(job: Job, role: str | None, node: str) -> str:
     """Return the node that a number stands for, as it does to `jobgen shell`; a name as it is."""
-    from jobgen.jobs.run_folder import read_nodes
+    from jobgen.jobs.run_folder import name_node, read_nodes
 
-    nodes = enumerate(read_nodes(job.roles.get(role or "", job)))
-    return {str(number): name for number, name in nodes}.get(node or "", node)
+    return name_node(read_nodes(job.roles.get(role or "", job)), node)
 
 
 def _follow(job: Job, wanted: Mapping[str, Any]) -> bool:

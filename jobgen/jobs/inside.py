@@ -13,7 +13,7 @@ from jobgen import process
 from jobgen.errors import UsageError
 from jobgen.jobs.files import RUNS, write_run_file
 from jobgen.jobs.record import JobRecord
-from jobgen.jobs.run_folder import read_nodes
+from jobgen.jobs.run_folder import name_node, read_nodes
 from jobgen.jobs.status import look
 from jobgen.plan.plan import NodeGroup, Plan
 from jobgen.rendering.render import render
@@ -72,8 +72,7 @@ def find_node(job: JobRecord, node: str | None, role: str | None = None) -> str:
     nodes = read_nodes(_find_role(job, role))
     if not nodes:
         raise UsageError(f"job {job.id} is running, but no node of it has started yet; try again")
-    numbered = {str(number): name for number, name in enumerate(nodes)}
-    name = numbered.get(node or "0", node)
+    name = name_node(nodes, node or "0")
     if name not in nodes:
         known = f"{', '.join(nodes)} (counted from 0)"
         raise UsageError(f"job {job.id} has no node {node!r}: it runs on {known}")

@@ -263,6 +263,11 @@ def read_nodes(job: JobRecord) -> list[str]:
     return [line.strip().partition(".")[0] for line in lines if line.strip()]
 
 
+def name_node(nodes: list[str], word: str) -> str:
+    """Return the node that a word stands for: by its number among these, or else by its name."""
+    return {str(number): name for number, name in enumerate(nodes)}.get(word, word)
+
+
 def list_chain(job: JobRecord) -> list[str]:
     """Return the ids of all jobs of the chain that are known, in order; most jobs have just one.
 
