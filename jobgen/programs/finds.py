@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import math
+import operator
 import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from jobgen.plan.review import is_below, list_settings
 from jobgen.programs.case import Case
@@ -120,8 +122,8 @@ def _find_empty_range(case: Case) -> list[Call]:
     return places
 
 
-def _find_entries(case: Case) -> list[Call]:
-    """Return the lists of which each task of the array takes one entry."""
+def _find_entries(case: Case, differs: Callable[[int, int], bool]) -> list[Call]:
+    """Return the lists of which each task takes one entry, whose length differs so from theirs."""
     entry = case.source.project.entry
     numbers = [
         name
@@ -133,8 +135,10 @@ def _find_entries(case: Case) -> list[Call]:
     for name in re.findall(rf"\b(\w+)\[(?:{index})\]", entry.code):
         values = entry.list_values(name, entry.whole._replace(node=ast.Pass(lineno=10**9)))
         for one in values:
-            about = {"name": name, "entries": str(len(_list_parts([one])))}
-            places.append(entry.whole._replace(node=one, about=about))
+            count = len(_list_parts([one]))
+            if count and differs(count, case.size.tasks):
+                about = {"name": name, "entries": str(count)}
+                places.append(entry.whole._replace(node=one, about=about))
     return places
 
 
@@ -209,12 +213,8 @@ FINDS: dict[str, Callable[[Case], list[Call]]] = {
     "no-package": _find_lacking,
     "mesh": _find_mesh,
     "empty-range": _find_empty_range,
-    "no-entry": lambda case: [
-        one for one in _find_entries(case) if 0 < int(one.about["entries"]) < case.size.tasks
-    ],
-    "no-entry.more": lambda case: [
-        one for one in _find_entries(case) if int(one.about["entries"]) > case.size.tasks
-    ],
+    "no-entry": partial(_find_entries, differs=operator.lt),
+    "no-entry.more": partial(_find_entries, differs=operator.gt),
     "replaced-argument": _find_replaced,
     "not-wrapped.module": _find_unwrapped,
     "swallowed": _find_swallowed,

@@ -18,14 +18,15 @@ def list_packages(venv: str, environment: NodeEnvironment) -> frozenset[str] | N
     """
     folder = os.path.expanduser(venv)
     packages = f"{folder}/lib*/python*/site-packages"
-    linked = "".join(map(read_here, glob.glob(f"{packages}/*.pth")))
     named = [*os.environ, *environment.from_shell, *environment.variables]
     if (
         "include-system-site-packages = false" not in read_here(f"{folder}/pyvenv.cfg")
         or any((environment.setup, environment.modules, environment.container))
-        or re.search(r"(?m)^[./]|editable", linked)
         or "PYTHONPATH" in named
     ):
+        return None  # before any folder is read: a job without a venv has none
+    linked = "".join(map(read_here, glob.glob(f"{packages}/*.pth")))
+    if re.search(r"(?m)^[./]|editable", linked):
         return None
     files = glob.glob(f"{packages}/*")
     return frozenset(os.path.basename(one).partition(".")[0] for one in files)
