@@ -216,8 +216,9 @@ def _write_clean(script: Script, fault: Finding, kept: Imported) -> list[str]:
         return []
     lines[fault.line - 1] = f"mpiexec --ppn 1 {line[at:]}"  # which is read for either scheduler
     clean = import_script(type(script)(script.path, "\n".join(lines)))
-    starts = "\n  command: [mpiexec" not in clean.yaml  # but by what stands in
-    if clean.body or not starts or "lost" in [left.kind for left in clean.left]:
+    # That line itself is what runs where jobgen would not start the program in its place.
+    kept_line = "\n  command: [mpiexec" in clean.yaml
+    if clean.body or kept_line or "lost" in [left.kind for left in clean.left]:
         return []
     own, other = (parse(one.yaml, file="job.yaml").items for one in (clean, kept))
     new = [name for name in own if write_value(own[name]) != write_value(other.get(name, ""))]
