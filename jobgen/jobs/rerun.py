@@ -15,11 +15,11 @@ from jobgen.jobs.queries import SchedulerAnswer
 from jobgen.jobs.record import RECORD, JobRecord, folder_name, read_record
 from jobgen.jobs.recorded import resolve_recorded
 from jobgen.jobs.run_folder import list_attempts, list_chain
+from jobgen.jobs.states import examine, judge
 from jobgen.jobs.status import look
 from jobgen.jobs.submission import TOKEN, Submission, describe_script, prepare_plan
 from jobgen.rendering import header
 from jobgen.rendering.header import Header
-from jobgen.schedulers.base import State
 from jobgen.spec.load import LoadedSpec, Overrides, load, write_overrides
 
 
@@ -74,16 +74,16 @@ def _check_place(job: JobRecord, ready: Submission) -> None:
 
 def _check_undone(job: JobRecord) -> None:
     """Raise UsageError unless a chain has ended and is not done, and none of its jobs is left."""
-    chain, (one,) = list_chain(job), look([job]).jobs
+    chain, (left, own) = list_chain(job), examine(job)
     answer = SchedulerAnswer(job.scheduler, {id: [folder_name(id)] for id in chain})
-    over = State("done")
-    going = [id for id in chain if not answer.states.get(folder_name(id), over).ended]
+    states = answer.states
+    going = [id for id in chain if folder_name(id) in states and not states[folder_name(id)].ended]
     if answer.silence:
         raise UsageError(f"jobgen cannot tell whether job {job.id} has ended: {answer.silence}")
     if going:
         hint = f"jobgen cancel {job.id}"
         raise UsageError(f"job {job.id}: {', '.join(going)} of its chain has not ended; {hint}")
-    if one.state.name == "done":
+    if (own or judge(left, answer)[0]).name == "done":
         raise UsageError(f"job {job.id}: there is nothing left to do, because it is done")
 
 

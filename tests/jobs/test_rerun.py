@@ -133,8 +133,10 @@ def test_a_chain_goes_on_in_its_run_folder_once_all_its_jobs_have_ended(
     with pytest.raises(UsageError, match="job 9: 10 of its chain has not ended; jobgen cancel 9"):
         prepare_continuation(job)
     unknown = CommandResult("", 1, "slurm_load_jobs error: Invalid job id specified")
-    monkeypatch.setattr(process, "ask", lambda *_, **__: unknown)
+    asked: list[str] = []
+    monkeypatch.setattr(process, "ask", lambda argv, **_: (asked.append(argv[0]), unknown)[1])
     ready = prepare_continuation(job)
+    assert asked == ["squeue", "sacct"], "once each"
     assert ready.continues is not None
     assert (ready.continues.links, ready.continues.counted_from) == (("10",), 1)
     assert "--export=ALL,JOBGEN_CHAIN=9" in ready.argv()
