@@ -277,7 +277,10 @@ def logs(job: str | None, follow: bool, as_json: bool, **wanted: Any) -> None:
     if node := wanted["node"]:
         wanted["node"] = _name_node(named, wanted["role"], node)
     if as_json:
-        put_out({"lines": list(named.logs(**wanted))})
+        lines = list(named.logs(**wanted))
+        if not lines:
+            _explain_silence(named, wanted)
+        put_out({"lines": lines})
         return
     printed = _follow(named, wanted) if follow else _print_lines(named.logs(**wanted), StatusLine())
     if not printed:

@@ -238,7 +238,9 @@ class TestCommand:
         printed = "".join(f"{line}\n" for line in lines)
         # Of those, n1.site alone is there; it has said nothing on stderr.
         code = 2 if options in ("--rank 5", "--node 2") else 0
-        assert jobgen("logs", "7", *options.split()) == (code, printed, "" if lines else nothing)
+        words = ("logs", "7", *options.split())
+        assert jobgen(*words) == (code, printed, "" if lines else nothing)
+        assert jobgen(*words, "--json")[::2] == (code, "" if lines else nothing)
 
     def test_a_role_that_has_printed_elsewhere_or_does_not_exist(self, job: JobRecord) -> None:
         files = {"server/logs/n1/rank-0.err": "listens\n", "clients/logs/n2/rank-0.out": "up\n"}
