@@ -71,10 +71,16 @@ class Diagnosis(NamedTuple):
         title = self.title.replace(f" on {who}", "", 1) if who == self.node else self.title
         return f"{who}: {title}" if who else title
 
+    @property
+    def brief(self) -> str:
+        """The headline, and the file with the line that shows it, where there is one."""
+        shown = re.match(r"(.+?):\d+: ", "".join(self.evidence[:1]))
+        return f"{self.headline}; see {shown[1]}" if shown else self.headline
+
     def as_text(self) -> str:
         """For a person to read."""
-        kind = "" if self.cause == "healthy" else "cause: "
-        lines = [f"{self.job}: {self.state}", f"{kind}{self.headline} [{self.cause}]"]
+        what = f"cause: {self.headline} [{self.cause}]"
+        lines = [f"{self.job}: {self.state}", self.headline if self.cause == "healthy" else what]
         if self.place:
             lines.append(f"  {'raised' if self.exception else 'it was'} at {self.place}")
         lines += [f"  {line}" for line in self.evidence]

@@ -238,7 +238,7 @@ def test_a_job_that_gets_on_is_healthy_and_when_it_has_last_written_is_said(run:
     alive(run, after=200)
     found = run.diagnose(RUNNING)
     assert (found.cause, found.rank) == ("healthy", None)
-    assert found.title == "it runs; it has last written 70 s ago"
+    assert found.as_text().splitlines()[1] == "it runs; it has last written 70 s ago"
     assert 'metrics.jsonl:3: {"kind": "step", "step": 2' in found.evidence[0]
 
 
