@@ -97,7 +97,7 @@ def name_cause(job: JobRecord, state: State) -> str:
     with suppress(OSError, ValueError):
         failure = None if job.tasks else find_failure(job, state, now=time.time())
         if failure and failure.cause != "unknown" and failure.headline != state.reason:
-            return failure.headline
+            return failure.brief
     return ""
 
 

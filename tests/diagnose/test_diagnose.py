@@ -719,3 +719,16 @@ def test_the_only_node_says_itself_why_its_program_never_began(tmp_path: Path) -
     diagnosis = run.diagnose()
     assert diagnosis.cause == "import"
     assert "agent.log:1: ModuleNotFoundError: No module named 'torch'" in diagnosis.evidence[0]
+
+
+def test_status_names_the_file_that_has_the_words(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The script says `see .../rank-0.err`, which is empty where a program prints all to stdout."""
+    run.rank(0, "", after=10, code=3)
+    run.write("logs/n1/rank-0.out", "the data set is gone\n", after=10)
+    run.write("attempts/0/outcome", "failed 3\n")
+    monkeypatch.chdir(run.folder)
+    for command in ("status", "wait"):
+        told = "".join(map(str, jobgen(command, "4711")))
+        assert "the data set is gone; see runs/job/4711/logs/n1/rank-0.out\n" in told
